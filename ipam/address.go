@@ -1,0 +1,355 @@
+package ipam
+
+import (
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// requestAddress answers libnetwork's RequestAddress.
+func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
+	if err := m.usable(); err != nil {
+		return AddressGrant{}, err
+	}
+	if err := q.Network.check(); err != nil {
+		return AddressGrant{}, failf(ErrBadRequest, "%v", err)
+	}
+	// The pool ID says all that is needed to make the pool again, should this
+	// peer have lost it.
+	p, err := m.joinPool(q.Network.Pool, poolSpec{})
+	if err != nil {
+		return AddressGrant{}, err
+	}
+	switch {
+	case q.Purpose == ForGateway:
+		return m.gateway(p, q)
+	case q.Purpose == ForUnmarked && q.Address.IsValid():
+		return m.unmarked(p, q)
+	}
+	h := space.Holder{Kind: space.Container, Name: q.Name, MAC: q.MAC, Ref: q.ID}
+	if q.Purpose == ForClient {
+		h.Kind = space.Client
+	}
+	h.Key = stickyKey(q.Network.Sticky, h)
+	if q.Address.IsValid() {
+		return m.claim(p, q.Address, h)
+	}
+	return m.allocate(p, q.Network, h)
+}
+
+// stickyKey returns what brings a holder back to its former address, or
+// nothing.
+func stickyKey(s Sticky, h space.Holder) space.Key {
+	switch {
+	case h.Kind == space.Client:
+		return space.KeyOf("client", h.Ref)
+	case h.Kind == space.Gateway:
+		return space.KeyOf("gateway")
+	case s == StickyNone:
+	case s == StickyName && h.Name != "":
+		return nameKey(h.Name)
+	case h.MAC != [6]byte{}:
+		return space.KeyOf("mac", string(h.MAC[:]))
+	}
+	return space.NoKey
+}
+
+func nameKey(name string) space.Key { return space.KeyOf("name", name) }
+
+// standing answers with an address that was held before.
+func standing(p *pool, o addr.Offset) AddressGrant {
+	return AddressGrant{Address: netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits())}
+}
+
+// granted writes down an address that was handed out, and answers with it.
+func (m *Machine) granted(p *pool, g space.Grant) AddressGrant {
+	m.saveHolding(p, g.Offset, &g.Record)
+	if g.Pressed {
+		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: addr.Nth(p.CIDR, g.Offset)})
+	}
+	m.openAhead(p)
+	a := standing(p, g.Offset)
+	a.Ticket = Ticket{Pool: p.Key, Offset: g.Offset, Serial: g.Record.Seq, before: g.Before}
+	return a
+}
+
+// allocate chooses an address: the former one of the holder, if that is free,
+// else one that was never used, else the one that has rested longest.
+func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, error) {
+	if m.now.Before(m.awaiting) {
+		return AddressGrant{}, errWait
+	}
+	want := addr.RangeOf(p.CIDR, n.Range)
+	if o, rec, ok := m.retried(p, want, h); ok {
+		return m.renew(p, o, rec, h), nil
+	}
+	if o, ok := p.space.Former(h.Key); ok && want.Contains(o) {
+		return m.take(p, o, h)
+	}
+	g, ok := p.space.Take(want, h, m.now, m.cfg.Rest)
+	if !ok && m.open(p, want, m.chunk(p)) {
+		g, ok = p.space.Take(want, h, m.now, m.cfg.Rest)
+	}
+	if !ok {
+		return AddressGrant{}, m.full(p, n, want)
+	}
+	return m.granted(p, g), nil
+}
+
+// retried returns the address that the holder has already. A container with
+// the name, MAC and all of another is that container, which asks again; a
+// client is who it says; and a container that has gone without a release, as
+// far as the engine's inventory tells, left its address to the one that comes
+// back under its key.
+func (m *Machine) retried(p *pool, want addr.Range, h space.Holder) (addr.Offset, space.Record, bool) {
+	o, ok := p.space.HeldBy(h.Key)
+	if !ok || !want.Contains(o) || !p.space.Usable(o) {
+		return 0, space.Record{}, false
+	}
+	rec := p.space.Lookup(o)
+	if rec.Kind != h.Kind {
+		return 0, space.Record{}, false
+	}
+	same := rec.Kind == space.Client || h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC
+	if _, gone := p.missing[o]; same || gone {
+		return o, rec, true
+	}
+	return 0, space.Record{}, false
+}
+
+// renew leaves an address to the holder that has it, under its present name
+// and MAC.
+func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder) AddressGrant {
+	if h.Kind == space.Container {
+		if _, gone := p.missing[o]; gone {
+			m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+		}
+	}
+	m.forgetSight(p, o)
+	if rec.Holder != h {
+		rec, _ = p.space.Describe(o, h)
+		m.saveHolding(p, o, &rec)
+	}
+	return standing(p, o)
+}
+
+// take hands out the free address at o.
+func (m *Machine) take(p *pool, o addr.Offset, h space.Holder) (AddressGrant, error) {
+	g, outcome := p.space.Claim(o, h, m.now)
+	if outcome != space.Taken {
+		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), poolText(p.Pool), outcome)
+	}
+	return m.granted(p, g), nil
+}
+
+// claim hands out one certain address (docker run --ip).
+func (m *Machine) claim(p *pool, a netip.Addr, h space.Holder) (AddressGrant, error) {
+	o, ok := addr.OffsetOf(p.CIDR, a)
+	if !ok {
+		return AddressGrant{}, errOutside(p.CIDR, a)
+	}
+	if r := p.ReservationAt(o); r != nil {
+		return AddressGrant{}, errReserved(p, a, r)
+	}
+	if rec := p.space.Lookup(o); rec.State == space.Held {
+		if !m.mayTakeOver(p, o, rec, h) {
+			return AddressGrant{}, m.errHeld(p, a, rec.Holder, rec.Since)
+		}
+		return m.renew(p, o, rec, h), nil
+	}
+	if !p.space.Mine(o) && !m.open(p, addr.One(o), 1) {
+		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", a, poolText(p.Pool))
+	}
+	return m.take(p, o, h)
+}
+
+// mayTakeOver reports whether a claim of a held address comes from the holder
+// itself, or from one that comes after a holder that is gone although no
+// release came.
+func (m *Machine) mayTakeOver(p *pool, o addr.Offset, rec space.Record, h space.Holder) bool {
+	if rec.Kind != h.Kind && rec.Kind != space.Unmarked {
+		return false
+	}
+	if h.Kind == space.Client {
+		return rec.Ref == h.Ref
+	}
+	if h.Name != "" && rec.Name == h.Name {
+		return true
+	}
+	if _, gone := p.missing[o]; gone {
+		return true
+	}
+	// A MAC is the container's own only if it was set by hand, and then two
+	// containers may have been given the same. One that the engine has listed
+	// lives; one that it never listed, and that asks again later, is back.
+	_, lives := p.seen[o]
+	return h.MAC != [6]byte{} && rec.MAC == h.MAC && !lives && m.now.UnixNano()-rec.Since >= int64(m.cfg.Grace)
+}
+
+// gateway answers a request for a network's gateway.
+func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
+	if q.Address.IsValid() {
+		o, ok := addr.OffsetOf(p.CIDR, q.Address)
+		if !ok {
+			return AddressGrant{}, errOutside(p.CIDR, q.Address)
+		}
+		if p.hasGateway && p.gateway == o {
+			return standing(p, o), nil
+		}
+		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+			return AddressGrant{}, err
+		}
+		return standing(p, o), nil
+	}
+	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
+		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+			return AddressGrant{}, err
+		}
+		return standing(p, o), nil
+	}
+	if p.hasGateway {
+		return standing(p, p.gateway), nil
+	}
+	h := space.Holder{Kind: space.Gateway}
+	h.Key = stickyKey(StickyName, h)
+	g, err := m.allocate(p, q.Network, h)
+	if err == nil {
+		p.gateway, p.hasGateway = g.Ticket.Offset, true
+	}
+	return g, err
+}
+
+// unmarked answers a request for a certain address that comes without
+// options: an auxiliary address of a network that is being made, or, when the
+// engine has started, an endpoint that it has.
+func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
+	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	if !ok {
+		return AddressGrant{}, errOutside(p.CIDR, q.Address)
+	}
+	if p.space.Lookup(o).State == space.Held {
+		return standing(p, o), nil
+	}
+	net := m.networks[q.Network.ID()]
+	if r := p.ReservationAt(o); r != nil || net == nil || net.fresh {
+		if err := m.reserveShared(p, o, chronicle.KindAuxiliary); err != nil {
+			return AddressGrant{}, err
+		}
+		return standing(p, o), nil
+	}
+	// The network is older than this request, so this is no part of its
+	// making: the engine has an endpoint there that this peer has lost.
+	if !p.space.Mine(o) && !m.open(p, addr.One(o), 1) {
+		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", q.Address, poolText(p.Pool))
+	}
+	return m.take(p, o, space.Holder{Kind: space.Unmarked})
+}
+
+// open takes free space of the pool within want, up to size addresses, and
+// reports whether there was any.
+func (m *Machine) open(p *pool, want addr.Range, size addr.Count) bool {
+	for _, t := range p.Ring.Within(want) {
+		if t.Owner == ring.Free {
+			out := m.decide(chronicle.Open{Pool: p.Key, Range: want, Size: size})
+			return out[0].Refused == ""
+		}
+	}
+	return false
+}
+
+// openAhead takes more space before it is needed: when what is free in this
+// peer's ranges falls under half a chunk.
+func (m *Machine) openAhead(p *pool) {
+	chunk := m.chunk(p)
+	if p.space.Owned()-p.space.Held() < chunk/2 {
+		m.open(p, addr.Whole(p.CIDR), chunk)
+	}
+}
+
+// full says why no address is left.
+func (m *Machine) full(p *pool, n Network, want addr.Range) error {
+	var held, reserved uint64
+	for r, t := range p.Ring.Within(want) {
+		switch t.Owner {
+		case ring.Reserved:
+			reserved += uint64(r.Size())
+		case m.self:
+			held += uint64(r.Size() - p.space.FreeIn(r))
+		}
+	}
+	return errFull(p, n.Range, held, reserved, uint64(want.Size()))
+}
+
+// releaseAddress answers libnetwork's ReleaseAddress. The gateway that this
+// host has, reservations, and what clients hold are not released so.
+func (m *Machine) releaseAddress(q *AddressRelease) {
+	p := m.poolOf(q.Network.Pool)
+	if p == nil {
+		return
+	}
+	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	if !ok {
+		return
+	}
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && len(m.state.Roster) == 1 && m.networksOf(p) <= 1 {
+		// The engine lets go of an auxiliary address only with its network, or
+		// it never was one: an endpoint that was replayed to a new database.
+		m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		return
+	}
+	rec := p.space.Lookup(o)
+	if rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
+		return
+	}
+	m.freeHolding(p, o)
+	m.settleEmptied(p)
+}
+
+// withdraw takes back a grant that was not delivered.
+func (m *Machine) withdraw(q *Withdrawal) {
+	p := m.pools[q.Ticket.Pool]
+	if p == nil {
+		return
+	}
+	o := q.Ticket.Offset
+	held := p.space.Lookup(o)
+	rec, changed := p.space.Withdraw(space.Grant{Offset: o, Record: space.Record{Seq: q.Ticket.Serial}, Before: q.Ticket.before})
+	if !changed {
+		return // it was freed since
+	}
+	if held.Kind == space.Gateway {
+		p.hasGateway = false
+	}
+	m.forgetSight(p, o)
+	m.saveRecord(p, o, rec)
+	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since)})
+	m.settleEmptied(p)
+}
+
+// freeHolding frees the held address at o; its record stays, so that its
+// holder finds it again.
+func (m *Machine) freeHolding(p *pool, o addr.Offset) {
+	rec, changed := p.space.Free(o, m.now)
+	if !changed {
+		return
+	}
+	m.forgetSight(p, o)
+	m.saveRecord(p, o, rec)
+}
+
+// forgetSight forgets what inventories said of the address.
+func (m *Machine) forgetSight(p *pool, o addr.Offset) {
+	delete(p.missing, o)
+	delete(p.seen, o)
+}
+
+// settleEmptied lets a pool go that was only kept for an address that was
+// still held.
+func (m *Machine) settleEmptied(p *pool) {
+	if p.Chosen && p.space.Held() == 0 && m.networksOf(p) == 0 {
+		m.settle(p)
+	}
+}

@@ -1,0 +1,144 @@
+package ipam
+
+import (
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// choosePool makes a pool of a subnet that is free, for a network for which
+// the user named none: another one each time, from the universe, overlapping
+// neither what is to be avoided nor any pool. When none is left, a pool that
+// nobody uses any more makes room.
+func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
+	bits := q.Bits
+	if bits == 0 {
+		bits = m.cfg.Bits4
+		if v6 {
+			bits = m.cfg.Bits6
+		}
+	}
+	universe := m.universe(v6)
+	if len(universe) == 0 {
+		family := "IPv4"
+		if v6 {
+			family = "IPv6"
+		}
+		return nil, failf(ErrNoSubnet, "no %s subnet can be chosen, since RINGLET_UNIVERSE has no %s prefix: name one with --subnet", family, family)
+	}
+	for _, mayReplace := range []bool{false, true} {
+		if cidr, ok := m.nextFree(universe, bits, m.chosen[v6], mayReplace); ok {
+			p, err := m.joinPool(cidr, poolSpec{chosen: true, reserved: q})
+			if err == nil {
+				m.chosen[v6] = cidr.Addr()
+			}
+			return p, err
+		}
+	}
+	return nil, errNoSubnet(bits, universe)
+}
+
+// universe returns where subnets of the family are chosen.
+func (m *Machine) universe(v6 bool) []netip.Prefix {
+	var out []netip.Prefix
+	for _, u := range m.cfg.Universe {
+		if u.Addr().Is6() == v6 {
+			out = append(out, u)
+		}
+	}
+	if v6 && m.cfg.ChooseULA {
+		out = append(out, ula(m.state.Cluster))
+	}
+	return out
+}
+
+// ula returns the cluster's own IPv6 /48: a unique local prefix whose global
+// ID is the beginning of the cluster's random ID (RFC 4193, 3.2).
+func ula(cluster [16]byte) netip.Prefix {
+	a := [16]byte{0xfd}
+	copy(a[1:6], cluster[:5])
+	return netip.PrefixFrom(netip.AddrFrom16(a), 48)
+}
+
+// nextFree returns the first subnet of that length behind the address after
+// that is free, beginning again at the start if there is none behind.
+func (m *Machine) nextFree(universe []netip.Prefix, bits int, after netip.Addr, mayReplace bool) (netip.Prefix, bool) {
+	start := 0
+	for i, u := range universe {
+		if after.IsValid() && u.Contains(after) {
+			start = i
+		}
+	}
+	// The universe that after lies in comes first from after on, and again in
+	// full at the end.
+	for i := range len(universe) + 1 {
+		u := universe[(start+i)%len(universe)]
+		if bits < u.Bits() {
+			continue
+		}
+		c := netip.PrefixFrom(u.Addr(), bits)
+		if i == 0 && after.IsValid() && u.Contains(after) {
+			c = following(netip.PrefixFrom(after, bits).Masked(), bits)
+		}
+		for c.IsValid() && u.Contains(c.Addr()) {
+			in := m.inTheWay(c, mayReplace)
+			if !in.IsValid() {
+				return c, true
+			}
+			c = following(in, bits)
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// inTheWay returns a prefix that keeps the subnet from being chosen, or an
+// invalid one if it can be.
+func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
+	for _, a := range m.cfg.Avoid {
+		if a.Overlaps(c) {
+			return widest(a, c)
+		}
+	}
+	for _, p := range m.state.Pools {
+		if p.CIDR.Overlaps(c) && !(mayReplace && m.idle(m.pools[p.Key])) {
+			return widest(p.CIDR, c)
+		}
+	}
+	return netip.Prefix{}
+}
+
+func widest(a, b netip.Prefix) netip.Prefix {
+	if a.Bits() < b.Bits() {
+		return a
+	}
+	return b
+}
+
+// following returns the first subnet of that length behind p, or an invalid
+// prefix behind the last address.
+func following(p netip.Prefix, bits int) netip.Prefix {
+	last := p.Masked().Addr().As16()
+	host := p.Addr().BitLen() - p.Bits()
+	for i := 15; host > 0; i-- {
+		n := min(host, 8)
+		last[i] |= byte(1<<n - 1)
+		host -= n
+	}
+	next := netip.AddrFrom16(last)
+	if p.Addr().Is4() {
+		next = next.Unmap()
+	}
+	next = next.Next()
+	if !next.IsValid() {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(next, bits)
+}
+
+// chunk returns how many addresses are opened at a time in a pool.
+func (m *Machine) chunk(p *pool) addr.Count {
+	if m.cfg.Chunk > 0 {
+		return m.cfg.Chunk
+	}
+	return min(max(p.Ring.Size()/addr.Count(8*max(len(m.state.Roster), 1)), 8), 1024)
+}

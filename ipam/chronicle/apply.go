@@ -1,0 +1,408 @@
+package chronicle
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/table"
+)
+
+// Outcome says what became of one command of a slot. It is for its author,
+// and no part of the state.
+type Outcome struct {
+	Command Command
+	// Refused says why the command had no effect, in a few words; empty if it
+	// had.
+	Refused string
+	// Range is what an Open took.
+	Range addr.Range
+	// Pool is what a CreatePool made.
+	Pool PoolKey
+}
+
+// Apply makes slot s.Slot+1 of the batch. It never fails: what a decided
+// batch cannot do it leaves undone, equally on all peers.
+func (s *State) Apply(batch []Command) []Outcome {
+	s.Slot++
+	out := make([]Outcome, 0, len(batch))
+	for place, c := range batch {
+		o := Outcome{Command: c}
+		if c.Number <= s.numbers[c.Author] {
+			o.Refused = "a command of that number was applied before"
+		} else {
+			if s.numbers == nil {
+				s.numbers = map[peer.ID]uint64{}
+			}
+			s.numbers[c.Author] = c.Number
+			s.act(c, uint32(place), &o)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// act applies one command whose number is new, and writes to o what became of
+// it.
+func (s *State) act(c Command, place uint32, o *Outcome) {
+	if found, ok := c.Action.(Found); ok {
+		o.Refused = s.found(found)
+		return
+	}
+	if s.Cluster == ([16]byte{}) {
+		o.Refused = "there is no cluster yet"
+		return
+	}
+	switch a := c.Action.(type) {
+	case CreatePool:
+		o.Pool = PoolKey{s.Slot, place}
+		o.Refused = s.createPool(a, o.Pool)
+	case DeletePool:
+		o.Refused = s.deletePool(a)
+	case Open:
+		o.Range, o.Refused = s.open(c.Author, a)
+	case Close:
+		o.Refused = s.move(c.Author, a.Pool, a.Range, ring.Free)
+	case Give:
+		if s.Member(a.To) == nil {
+			o.Refused = "the receiver is not in the roster"
+			return
+		}
+		o.Refused = s.move(c.Author, a.Pool, a.Range, a.To)
+	case Reserve:
+		o.Refused = s.reserve(c.Author, a)
+	case Unreserve:
+		o.Refused = s.unreserve(a)
+	case NamePool:
+		o.Refused = s.namePool(a)
+	default:
+		o.Refused = s.actOnPeer(c.Author, c.Action)
+	}
+}
+
+func (s *State) found(a Found) (refused string) {
+	if s.Slot != 1 || s.Cluster != ([16]byte{}) {
+		return "the cluster was founded before"
+	}
+	if a.Cluster == ([16]byte{}) || len(a.Peers) == 0 {
+		return "a cluster needs an ID and a peer"
+	}
+	s.Cluster = a.Cluster
+	for _, f := range a.Peers {
+		if s.Member(f.ID) == nil && isPeer(f.ID) {
+			s.Roster = append(s.Roster, Member{f, Active})
+		}
+	}
+	return ""
+}
+
+func isPeer(id peer.ID) bool { return id != ring.Free && id != ring.Reserved }
+
+func (s *State) createPool(a CreatePool, key PoolKey) (refused string) {
+	cidr, err := addr.Checked(a.CIDR)
+	if err != nil || cidr != a.CIDR {
+		return "not the subnet of a pool"
+	}
+	if p := s.Overlapping(cidr); p != nil {
+		return "it overlaps pool " + p.CIDR.String()
+	}
+	size := addr.Size(cidr)
+	p := &Pool{
+		Key: key, CIDR: cidr, Chosen: a.Chosen,
+		Ring:  ring.New(size, ring.Version(s.Slot)),
+		Table: table.New(s.Cluster, key.Slot, key.Place, size),
+	}
+	s.deal(p, a.Deal)
+	for _, r := range a.Reserved {
+		if r.Range.Empty() || r.Range.End > addr.Offset(size) {
+			continue
+		}
+		if i, taken := p.reservationIndex(r.Range.Start); !taken && (i == len(p.Reserved) || p.Reserved[i].Range.Start >= r.Range.End) {
+			p.Reserved = slices.Insert(p.Reserved, i, r)
+			p.Ring.Assign(r.Range, ring.Reserved, ring.Version(s.Slot))
+		}
+	}
+	s.Pools = append(s.Pools, p)
+	return ""
+}
+
+// deal gives every peer that does not drain an equal share of a new pool, in
+// roster order: aligned blocks from the pool's first address on, as large a
+// power of two as fits all of them into the part that is dealt.
+func (s *State) deal(p *Pool, d Deal) {
+	dealt := p.Ring.Size()
+	switch d {
+	case DealHalf:
+		dealt = addr.FloorPow2(dealt/2 + dealt%2)
+	case DealNone:
+		return
+	}
+	var hands []peer.ID
+	for _, m := range s.Roster {
+		if m.Phase != Draining {
+			hands = append(hands, m.ID)
+		}
+	}
+	if len(hands) == 0 {
+		return
+	}
+	if len(hands) == 1 {
+		p.Ring.Assign(addr.Range{End: addr.Offset(dealt)}, hands[0], ring.Version(s.Slot))
+		return
+	}
+	share := addr.Offset(addr.FloorPow2(dealt / addr.Count(len(hands))))
+	for i, id := range hands {
+		start := addr.Offset(i) * share
+		p.Ring.Assign(addr.Range{Start: start, End: start + share}, id, ring.Version(s.Slot))
+	}
+}
+
+func (s *State) deletePool(a DeletePool) (refused string) {
+	p := s.Pool(a.Pool)
+	if p == nil {
+		return "there is no such pool"
+	}
+	for _, t := range p.Ring.Tokens() {
+		if isPeer(t.Owner) {
+			return "a peer owns space in it"
+		}
+	}
+	s.Pools = slices.DeleteFunc(s.Pools, func(q *Pool) bool { return q == p })
+	return ""
+}
+
+func (s *State) open(author peer.ID, a Open) (got addr.Range, refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return addr.Range{}, "there is no such pool"
+	case s.Member(author) == nil:
+		return addr.Range{}, "its author is not in the roster"
+	case a.Size == 0:
+		return addr.Range{}, "it asks for nothing"
+	}
+	block := s.bestFree(p, author, a.Range, a.Size)
+	if block.Empty() {
+		return addr.Range{}, "nothing in that range is free"
+	}
+	p.Ring.Assign(block, author, ring.Version(s.Slot))
+	return block, ""
+}
+
+// bestFree returns, of the free aligned blocks of the size in want, or of the
+// largest smaller size that there is, the one that ranks best for the author;
+// the first of those that rank alike.
+func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Count) addr.Range {
+	size = addr.FloorPow2(size)
+	var largest addr.Count
+	for part, t := range p.Ring.Within(want) {
+		if t.Owner == ring.Free {
+			largest = max(largest, part.LargestBlock(size).Size())
+		}
+	}
+	if largest == 0 {
+		return addr.Range{}
+	}
+	stay, drain := s.ranked()
+	var best addr.Range
+	bestRank := len(s.Roster)
+	for part, t := range p.Ring.Within(want) {
+		if t.Owner != ring.Free {
+			continue
+		}
+		// All blocks that start in one row rank alike: the first stands for all.
+		for b := firstBlock(part, part.Start, largest); !b.Empty(); b = firstBlock(part, max(b.End, p.Table.Row(b.Start).End), largest) {
+			rank := 0
+			if slices.Contains(drain, author) {
+				rank = len(stay) + p.Table.Rank(b.Start, author, drain)
+			} else {
+				rank = p.Table.Rank(b.Start, author, stay)
+			}
+			if rank < bestRank {
+				best, bestRank = b, rank
+			}
+			if rank == 0 {
+				return best
+			}
+		}
+	}
+	return best
+}
+
+// ranked returns the peers of the roster that the table ranks first, and
+// those that drain and rank after all others.
+func (s *State) ranked() (stay, drain []peer.ID) {
+	for _, m := range s.Roster {
+		if m.Phase == Draining {
+			drain = append(drain, m.ID)
+		} else {
+			stay = append(stay, m.ID)
+		}
+	}
+	return stay, drain
+}
+
+// firstBlock returns the first aligned block of the size, a power of two, in
+// part at or after from; an empty range if there is none.
+func firstBlock(part addr.Range, from addr.Offset, size addr.Count) addr.Range {
+	mask := addr.Offset(size) - 1
+	start := (max(from, part.Start) + mask) &^ mask
+	if start < from || start >= part.End || addr.Count(part.End-start) < size {
+		return addr.Range{}
+	}
+	return addr.Range{Start: start, End: start + addr.Offset(size)}
+}
+
+// move makes a range that is all the author's another owner's.
+func (s *State) move(author peer.ID, key PoolKey, r addr.Range, to peer.ID) (refused string) {
+	p := s.Pool(key)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case !isPeer(author) || !p.Ring.Owns(author, r):
+		return "it is not all its author's"
+	}
+	p.Ring.Assign(r, to, ring.Version(s.Slot))
+	return ""
+}
+
+func (s *State) reserve(author peer.ID, a Reserve) (refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case s.Member(author) == nil:
+		return "its author is not in the roster"
+	case a.Kind == 0 || a.Kind.Fixed():
+		return "nothing can be reserved as that"
+	case !p.Ring.Consists(a.Range, func(o peer.ID) bool { return o == author || o == ring.Free }):
+		return "it is neither free nor its author's"
+	}
+	i, _ := p.reservationIndex(a.Range.Start)
+	p.Reserved = slices.Insert(p.Reserved, i, a.Reservation)
+	p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
+	return ""
+}
+
+func (s *State) unreserve(a Unreserve) (refused string) {
+	p := s.Pool(a.Pool)
+	if p == nil {
+		return "there is no such pool"
+	}
+	i, ok := p.reservationIndex(a.Range.Start)
+	if !ok || p.Reserved[i].Range != a.Range || p.Reserved[i].Kind != a.Kind || a.Kind.Fixed() {
+		return "it is not reserved so"
+	}
+	p.Reserved = slices.Delete(p.Reserved, i, i+1)
+	p.Ring.Assign(a.Range, ring.Free, ring.Version(s.Slot))
+	return ""
+}
+
+func (s *State) namePool(a NamePool) (refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case !ValidName(a.Name):
+		return "that is no name"
+	case s.PoolNamed(a.Name) != nil:
+		return "another pool has that name"
+	case p.Name != "":
+		return "the pool has a name"
+	}
+	p.Name = a.Name
+	return ""
+}
+
+// ValidName reports whether s can be the name of a pool: 1 to 63 letters,
+// digits, dots, dashes and underscores, beginning with a letter or digit, and
+// not a subnet or an address.
+func ValidName(s string) bool {
+	if len(s) == 0 || len(s) > 63 {
+		return false
+	}
+	alnum := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' }
+	if !alnum(rune(s[0])) || strings.ContainsFunc(s, func(r rune) bool { return !alnum(r) && !strings.ContainsRune("._-", r) }) {
+		return false
+	}
+	_, err := netip.ParseAddr(s)
+	return err != nil
+}
+
+// actOnPeer applies the commands that change the roster.
+func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
+	switch a := action.(type) {
+	case Admit:
+		if !isPeer(a.ID) || s.Member(a.ID) != nil {
+			return "it is in the roster"
+		}
+		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
+		s.Roster = append(s.Roster, Member{a.Founder, Filling})
+	case SetState:
+		m := s.Member(a.Peer)
+		if m == nil || a.Phase < Filling || a.Phase > Draining {
+			return "it is not in the roster"
+		}
+		m.Phase = a.Phase
+	case Evict:
+		m := s.Member(a.Peer)
+		if m == nil || len(s.Roster) == 1 {
+			return "it is not in the roster, or the last of it"
+		}
+		s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot})
+		s.dismiss(a.Peer)
+	case Retire:
+		if s.Member(a.Peer) == nil || len(s.Roster) == 1 {
+			return "it is not in the roster, or the last of it"
+		}
+		if s.ownsSpace(a.Peer) {
+			return "it owns space"
+		}
+		s.dismiss(a.Peer)
+	case Forget:
+		g := s.Gone(a.Peer)
+		if g == nil || g.Evicted != a.Evicted || g.Forgotten {
+			return "it was not evicted at that slot, or came back"
+		}
+		s.handOver(a.Peer, ring.Free)
+		g.Forgotten = true
+	case Inherit:
+		g, m := s.Gone(a.Former), s.Member(author)
+		switch {
+		case m == nil:
+			return "its author is not in the roster"
+		case g == nil || g.Forgotten:
+			return "it was not evicted, or was forgotten"
+		case g.Machine == 0 || g.Machine != m.Machine:
+			return "it ran on another machine"
+		}
+		s.handOver(a.Former, author)
+		g.Forgotten = true
+	default:
+		return fmt.Sprintf("no such command: %T", action)
+	}
+	return ""
+}
+
+func (s *State) dismiss(id peer.ID) {
+	s.Roster = slices.DeleteFunc(s.Roster, func(m Member) bool { return m.ID == id })
+}
+
+func (s *State) ownsSpace(id peer.ID) bool {
+	return slices.ContainsFunc(s.Pools, func(p *Pool) bool {
+		return slices.ContainsFunc(p.Ring.Tokens(), func(t ring.Token) bool { return t.Owner == id })
+	})
+}
+
+// handOver makes all ranges of one owner another's.
+func (s *State) handOver(from, to peer.ID) {
+	for _, p := range s.Pools {
+		for _, r := range slices.Collect(p.Ring.OwnedBy(from)) {
+			p.Ring.Assign(r, to, ring.Version(s.Slot))
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package chronicle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/table"
+)
+
+// EncodeBatch returns the value of a slot: the number of commands, and for
+// each its author (16 bytes), number, opcode (1 byte), and the length and
+// bytes of its action, so that a release that does not know an action still
+// knows where the next command begins.
+func EncodeBatch(batch []Command) []byte {
+	b := codec.Uint(nil, uint64(len(batch)))
+	for _, c := range batch {
+		b = append(b, c.Author[:]...)
+		b = codec.Uint(b, c.Number)
+		b = append(b, c.Action.opcode())
+		b = codec.Bytes(b, appendAction(nil, c.Action))
+	}
+	return b
+}
+
+// DecodeBatch reads the value of a slot.
+func DecodeBatch(b []byte) ([]Command, error) {
+	r := codec.NewReader(b)
+	batch := make([]Command, r.Count("number of commands", 19))
+	for i := range batch {
+		c := &batch[i]
+		c.Author = r.ID("author")
+		c.Number = r.Uint("command number")
+		op := r.Byte("opcode")
+		body := codec.NewReader(r.Bytes("action", r.Rest()))
+		c.Action = readAction(op, body)
+		if err := body.Done(); err != nil && r.Err() == nil {
+			return nil, fmt.Errorf("command %d: %w", i, err)
+		}
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	return batch, nil
+}
+
+func appendKey(b []byte, k PoolKey) []byte {
+	return codec.Uint(codec.Uint(b, k.Slot), uint64(k.Place))
+}
+
+func readKey(r *codec.Reader) PoolKey {
+	k := PoolKey{Slot: r.Uint("pool's slot")}
+	place := r.Uint("pool's place")
+	if k.Place = uint32(place); uint64(k.Place) != place {
+		r.Fail("pool's place")
+	}
+	return k
+}
+
+func appendRange(b []byte, r addr.Range) []byte {
+	return codec.Uint(codec.Uint(b, uint64(r.Start)), uint64(r.Size()))
+}
+
+func readRange(r *codec.Reader) addr.Range {
+	start, size := r.Uint("start of a range"), r.Uint("size of a range")
+	if start+size < start {
+		r.Fail("size of a range")
+		return addr.Range{}
+	}
+	return addr.Range{Start: addr.Offset(start), End: addr.Offset(start + size)}
+}
+
+func appendReservation(b []byte, v Reservation) []byte {
+	return codec.Bytes(append(appendRange(b, v.Range), byte(v.Kind)), v.Note)
+}
+
+func readReservation(r *codec.Reader) Reservation {
+	return Reservation{readRange(r), Kind(r.Byte("kind of a reservation")), string(r.Bytes("note", MaxNote))}
+}
+
+func appendFounder(b []byte, f Founder) []byte {
+	b = append(b, f.ID[:]...)
+	b = codec.Bytes(b, f.Name)
+	return codec.Uint(codec.Uint(b, uint64(f.Boot)), f.Machine)
+}
+
+func readFounder(r *codec.Reader) Founder {
+	return Founder{
+		ID: r.ID("peer"), Name: peer.Name(r.Bytes("name of a peer", peer.MaxName)),
+		Boot: peer.Boot(r.Uint("boot")), Machine: r.Uint("machine"),
+	}
+}
+
+// appendAction appends what follows an opcode.
+func appendAction(b []byte, action Action) []byte {
+	switch a := action.(type) {
+	case Found:
+		b = append(b, a.Cluster[:]...)
+		b = codec.Uint(b, uint64(len(a.Peers)))
+		for _, f := range a.Peers {
+			b = appendFounder(b, f)
+		}
+	case CreatePool:
+		b = append(codec.Bool(codec.Prefix(b, a.CIDR), a.Chosen), byte(a.Deal))
+		b = codec.Uint(b, uint64(len(a.Reserved)))
+		for _, v := range a.Reserved {
+			b = appendReservation(b, v)
+		}
+	case DeletePool:
+		b = appendKey(b, a.Pool)
+	case Open:
+		b = codec.Uint(appendRange(appendKey(b, a.Pool), a.Range), uint64(a.Size))
+	case Close:
+		b = appendRange(appendKey(b, a.Pool), a.Range)
+	case Give:
+		b = append(appendRange(appendKey(b, a.Pool), a.Range), a.To[:]...)
+	case Reserve:
+		b = appendReservation(appendKey(b, a.Pool), a.Reservation)
+	case Unreserve:
+		b = append(appendRange(appendKey(b, a.Pool), a.Range), byte(a.Kind))
+	case Admit:
+		b = appendFounder(b, a.Founder)
+	case SetState:
+		b = append(append(b, a.Peer[:]...), byte(a.Phase))
+	case Evict:
+		b = append(b, a.Peer[:]...)
+	case Retire:
+		b = append(b, a.Peer[:]...)
+	case Forget:
+		b = codec.Uint(append(b, a.Peer[:]...), a.Evicted)
+	case Inherit:
+		b = append(b, a.Former[:]...)
+	case NamePool:
+		b = codec.Bytes(appendKey(b, a.Pool), a.Name)
+	case Unknown:
+		b = append(b, a.Body...)
+	}
+	return b
+}
+
+// Unknown is an action of a later release. It has no effect here; a cluster
+// sends it only once all its peers know it.
+type Unknown struct {
+	Op   byte
+	Body []byte
+}
+
+func (a Unknown) opcode() byte   { return a.Op }
+func (a Unknown) String() string { return fmt.Sprintf("unknown command %d", a.Op) }
+
+// readAction reads the action that follows an opcode.
+func readAction(op byte, r *codec.Reader) Action {
+	switch op {
+	case Found{}.opcode():
+		a := Found{Cluster: r.ID("cluster ID")}
+		a.Peers = make([]Founder, r.Count("number of peers", 19))
+		for i := range a.Peers {
+			a.Peers[i] = readFounder(r)
+		}
+		return a
+	case CreatePool{}.opcode():
+		a := CreatePool{CIDR: r.Prefix("subnet"), Chosen: r.Bool("chosen"), Deal: Deal(r.Byte("deal"))}
+		a.Reserved = make([]Reservation, r.Count("number of reservations", 4))
+		for i := range a.Reserved {
+			a.Reserved[i] = readReservation(r)
+		}
+		return a
+	case DeletePool{}.opcode():
+		return DeletePool{readKey(r)}
+	case Open{}.opcode():
+		return Open{readKey(r), readRange(r), addr.Count(r.Uint("size"))}
+	case Close{}.opcode():
+		return Close{readKey(r), readRange(r)}
+	case Give{}.opcode():
+		return Give{readKey(r), readRange(r), r.ID("receiver")}
+	case Reserve{}.opcode():
+		return Reserve{readKey(r), readReservation(r)}
+	case Unreserve{}.opcode():
+		return Unreserve{readKey(r), readRange(r), Kind(r.Byte("kind of a reservation"))}
+	case Admit{}.opcode():
+		return Admit{readFounder(r)}
+	case SetState{}.opcode():
+		return SetState{r.ID("peer"), Phase(r.Byte("phase"))}
+	case Evict{}.opcode():
+		return Evict{r.ID("peer")}
+	case Retire{}.opcode():
+		return Retire{r.ID("peer")}
+	case Forget{}.opcode():
+		return Forget{r.ID("peer"), r.Uint("slot of an eviction")}
+	case Inherit{}.opcode():
+		return Inherit{r.ID("peer")}
+	case NamePool{}.opcode():
+		key := readKey(r)
+		return NamePool{Pool: key, Name: string(r.Bytes("name of a pool", MaxNote))}
+	}
+	return Unknown{op, slices.Clone(r.Fixed("body", r.Rest()))}
+}
+
+// stateFormat is the first byte of an encoded state.
+const stateFormat = 1
+
+// Encode returns the state in its canonical form: equal states have equal
+// bytes.
+func (s *State) Encode() []byte {
+	b := []byte{stateFormat}
+	b = codec.Uint(b, s.Slot)
+	b = append(b, s.Cluster[:]...)
+	b = codec.Uint(b, uint64(len(s.Roster)))
+	for _, m := range s.Roster {
+		b = append(appendFounder(b, m.Founder), byte(m.Phase))
+	}
+	b = codec.Uint(b, uint64(len(s.Former)))
+	for _, g := range s.Former {
+		b = append(appendFounder(b, g.Founder), byte(g.Phase))
+		b = codec.Bool(codec.Uint(b, g.Evicted), g.Forgotten)
+	}
+	authors := make([]peer.ID, 0, len(s.numbers))
+	for id := range s.numbers {
+		authors = append(authors, id)
+	}
+	slices.SortFunc(authors, peer.ID.Compare)
+	b = codec.Uint(b, uint64(len(authors)))
+	for _, id := range authors {
+		b = codec.Uint(append(b, id[:]...), s.numbers[id])
+	}
+	b = codec.Uint(b, uint64(len(s.Pools)))
+	for _, p := range s.Pools {
+		b = p.append(b)
+	}
+	return b
+}
+
+// append appends the pool: key, subnet, name, its reservations, its owners,
+// and its tokens as distance from the token before, number of the owner in
+// the list, and version.
+func (p *Pool) append(b []byte) []byte {
+	b = codec.Prefix(appendKey(b, p.Key), p.CIDR)
+	b = codec.Bool(codec.Bytes(b, p.Name), p.Chosen)
+	b = codec.Uint(b, uint64(len(p.Reserved)))
+	for _, v := range p.Reserved {
+		b = appendReservation(b, v)
+	}
+	tokens := p.Ring.Tokens()
+	owners := make([]peer.ID, 0, 8)
+	index := map[peer.ID]uint64{}
+	for _, t := range tokens {
+		if _, ok := index[t.Owner]; !ok {
+			index[t.Owner] = uint64(len(owners))
+			owners = append(owners, t.Owner)
+		}
+	}
+	b = codec.Uint(b, uint64(len(owners)))
+	for _, id := range owners {
+		b = append(b, id[:]...)
+	}
+	b = codec.Uint(b, uint64(len(tokens)))
+	var at addr.Offset
+	for _, t := range tokens {
+		b = codec.Uint(b, uint64(t.Start-at))
+		b = codec.Uint(b, index[t.Owner])
+		b = codec.Uint(b, uint64(t.Version))
+		at = t.Start
+	}
+	return b
+}
+
+// DecodeState reads what [State.Encode] wrote, and checks it.
+func DecodeState(b []byte) (*State, error) {
+	r := codec.NewReader(b)
+	if f := r.Byte("format"); f != stateFormat && r.Err() == nil {
+		return nil, fmt.Errorf("state of format %d, this release knows %d", f, stateFormat)
+	}
+	s := &State{Slot: r.Uint("slot"), Cluster: r.ID("cluster ID")}
+	s.Roster = make([]Member, r.Count("number of peers", 20))
+	for i := range s.Roster {
+		s.Roster[i] = Member{readFounder(r), Phase(r.Byte("phase"))}
+	}
+	s.Former = make([]Gone, r.Count("number of evicted peers", 22))
+	for i := range s.Former {
+		m := Member{readFounder(r), Phase(r.Byte("phase"))}
+		s.Former[i] = Gone{m, r.Uint("slot of an eviction"), r.Bool("forgotten")}
+	}
+	s.numbers = map[peer.ID]uint64{}
+	var last peer.ID
+	for i := range r.Count("number of authors", 17) {
+		id := peer.ID(r.ID("author"))
+		if i > 0 && last.Compare(id) >= 0 {
+			r.Fail("authors out of order")
+		}
+		s.numbers[id] = r.Uint("command number")
+		last = id
+	}
+	s.Pools = make([]*Pool, r.Count("number of pools", 10))
+	for i := range s.Pools {
+		s.Pools[i] = readPool(r, s.Cluster)
+		if r.Err() != nil {
+			return nil, r.Err()
+		}
+	}
+	if err := r.Done(); err != nil {
+		return nil, err
+	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", codec.ErrCorrupt, err)
+	}
+	return s, nil
+}
+
+func readPool(r *codec.Reader, cluster [16]byte) *Pool {
+	p := &Pool{Key: readKey(r), CIDR: r.Prefix("subnet")}
+	p.Name, p.Chosen = string(r.Bytes("name of a pool", MaxNote)), r.Bool("chosen")
+	p.Reserved = make([]Reservation, r.Count("number of reservations", 4))
+	for i := range p.Reserved {
+		p.Reserved[i] = readReservation(r)
+	}
+	owners := make([]peer.ID, r.Count("number of owners", 16))
+	for i := range owners {
+		owners[i] = r.ID("owner")
+	}
+	tokens := make([]ring.Token, r.Count("number of tokens", 3))
+	used := 0
+	var at uint64
+	for i := range tokens {
+		step, n := r.Uint("token"), r.Uint("owner of a token")
+		if at+step < at || n > uint64(used) || n >= uint64(len(owners)) {
+			r.Fail("token")
+			return p
+		}
+		used = max(used, int(n)+1) // owners stand in the order of their first token
+		at += step
+		tokens[i] = ring.Token{Start: addr.Offset(at), Owner: owners[n], Version: ring.Version(r.Uint("version"))}
+	}
+	cidr, err := addr.Checked(p.CIDR)
+	if err != nil || cidr != p.CIDR || used != len(owners) {
+		r.Fail("pool")
+		return p
+	}
+	size := addr.Size(cidr)
+	if p.Ring, err = ring.FromTokens(size, tokens); err != nil {
+		r.Fail(err.Error())
+		return p
+	}
+	p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, size)
+	return p
+}
+
+// Digest returns a hash of the state. Peers at the same slot have the same,
+// or one of them is wrong.
+func (s *State) Digest() uint64 { return table.Hash(s.Slot, 0, s.Encode()) }
+
+// SortedBy is the order in which pools are shown to people: by address.
+func SortedBy(a, b *Pool) int {
+	return cmp.Or(a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.CIDR.Bits(), b.CIDR.Bits()))
+}

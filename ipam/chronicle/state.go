@@ -1,0 +1,215 @@
+package chronicle
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/table"
+)
+
+// MaxVoters is how many peers at the head of the roster vote.
+const MaxVoters = 7
+
+// State is what slots 1..Slot made. The zero State is that before slot 1. It
+// is changed by [State.Apply] alone, and is not safe for concurrent use.
+type State struct {
+	Slot    uint64
+	Cluster [16]byte // zero before slot 1
+	Roster  []Member // in order of admission
+	Former  []Gone   // evicted peers, in order of eviction
+	Pools   []*Pool  // in order of creation
+	numbers map[peer.ID]uint64
+}
+
+// Member is a peer of the roster.
+type Member struct {
+	Founder
+	Phase Phase
+}
+
+// Gone is a peer that was evicted and has not been admitted since. Once it is
+// forgotten or inherited from it owns nothing for good.
+type Gone struct {
+	Member
+	Evicted   uint64 // the slot of its eviction
+	Forgotten bool
+}
+
+// Pool is one pool of the cluster.
+type Pool struct {
+	Key      PoolKey
+	CIDR     netip.Prefix
+	Name     string // empty, or given by NamePool
+	Chosen   bool
+	Ring     *ring.Ring
+	Reserved []Reservation // in order of their ranges, which do not overlap
+	Table    table.Table
+}
+
+// Member returns the peer of the roster that has the ID, or nil.
+func (s *State) Member(id peer.ID) *Member {
+	for i := range s.Roster {
+		if s.Roster[i].ID == id {
+			return &s.Roster[i]
+		}
+	}
+	return nil
+}
+
+// Gone returns the evicted peer that has the ID, or nil.
+func (s *State) Gone(id peer.ID) *Gone {
+	for i := range s.Former {
+		if s.Former[i].ID == id {
+			return &s.Former[i]
+		}
+	}
+	return nil
+}
+
+// Voters returns the peers that decide the next slot, in order of admission.
+func (s *State) Voters() []peer.ID {
+	n := min(len(s.Roster), MaxVoters)
+	ids := make([]peer.ID, n)
+	for i := range ids {
+		ids[i] = s.Roster[i].ID
+	}
+	return ids
+}
+
+// Number returns the highest number of that author among the applied
+// commands, 0 if there is none.
+func (s *State) Number(author peer.ID) uint64 { return s.numbers[author] }
+
+// Pool returns the pool with that key, or nil.
+func (s *State) Pool(k PoolKey) *Pool {
+	i, ok := slices.BinarySearchFunc(s.Pools, k, func(p *Pool, k PoolKey) int { return p.Key.Compare(k) })
+	if !ok {
+		return nil
+	}
+	return s.Pools[i]
+}
+
+// PoolOf returns the pool with just that CIDR, or nil.
+func (s *State) PoolOf(cidr netip.Prefix) *Pool {
+	for _, p := range s.Pools {
+		if p.CIDR == cidr {
+			return p
+		}
+	}
+	return nil
+}
+
+// PoolNamed returns the pool of that name, or nil.
+func (s *State) PoolNamed(name string) *Pool {
+	if name == "" {
+		return nil
+	}
+	for _, p := range s.Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Overlapping returns a pool that overlaps the CIDR, or nil.
+func (s *State) Overlapping(cidr netip.Prefix) *Pool {
+	for _, p := range s.Pools {
+		if p.CIDR.Overlaps(cidr) {
+			return p
+		}
+	}
+	return nil
+}
+
+// ReservationAt returns the reservation that holds o, or nil.
+func (p *Pool) ReservationAt(o addr.Offset) *Reservation {
+	i, ok := p.reservationIndex(o)
+	if !ok {
+		return nil
+	}
+	return &p.Reserved[i]
+}
+
+// reservationIndex returns the index of the reservation that holds o, or the
+// index at which one would stand.
+func (p *Pool) reservationIndex(o addr.Offset) (int, bool) {
+	return slices.BinarySearchFunc(p.Reserved, o, func(r Reservation, o addr.Offset) int {
+		switch {
+		case r.Range.Contains(o):
+			return 0
+		case r.Range.End <= o:
+			return -1
+		}
+		return 1
+	})
+}
+
+// Check reports whatever contradicts what a state must be: rings that are no
+// rings, pools that overlap, reservations that are not what the ring says,
+// peers that stand twice. It is slow, and meant for tests and for operators.
+func (s *State) Check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	seen := map[peer.ID]bool{}
+	for _, m := range s.Roster {
+		if seen[m.ID] || m.ID == ring.Free || m.ID == ring.Reserved {
+			bad("peer %v stands twice in the roster, or is none", m.ID)
+		}
+		seen[m.ID] = true
+	}
+	for _, g := range s.Former {
+		if seen[g.ID] {
+			bad("peer %v is evicted and stands elsewhere too", g.ID)
+		}
+		seen[g.ID] = true
+	}
+	names := map[string]bool{}
+	for i, p := range s.Pools {
+		if i > 0 && s.Pools[i-1].Key.Compare(p.Key) >= 0 {
+			bad("pool %v stands out of order", p.Key)
+		}
+		if p.Name != "" && names[p.Name] {
+			bad("two pools have the name %q", p.Name)
+		}
+		names[p.Name] = true
+		for _, q := range s.Pools[:i] {
+			if q.CIDR.Overlaps(p.CIDR) {
+				bad("pools %v and %v overlap", q.CIDR, p.CIDR)
+			}
+		}
+		if err := p.Ring.Check(); err != nil {
+			bad("pool %v: %w", p.CIDR, err)
+		}
+		if p.Ring.Size() != addr.Size(p.CIDR) {
+			bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
+		}
+		var reserved addr.Count
+		for r, t := range p.Ring.All() {
+			switch {
+			case t.Owner == ring.Reserved:
+				reserved += r.Size()
+			case t.Owner != ring.Free && !seen[t.Owner]:
+				bad("pool %v: %v belongs to a peer that never was", p.CIDR, r)
+			}
+		}
+		for j, r := range p.Reserved {
+			if !p.Ring.Owns(ring.Reserved, r.Range) {
+				bad("pool %v: %v is reserved as %v, and not so in the ring", p.CIDR, r.Range, r.Kind)
+			}
+			if j > 0 && p.Reserved[j-1].Range.End > r.Range.Start {
+				bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
+			}
+			reserved -= r.Range.Size()
+		}
+		if reserved != 0 {
+			bad("pool %v: reserved ranges and reservations differ by %d addresses", p.CIDR, reserved)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,128 @@
+package ipam
+
+import (
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// client allocates or claims for a holder outside Docker.
+func (m *Machine) client(q *ClientRequest) (AddressGrant, error) {
+	if len(q.ID) == 0 || len(q.ID) > MaxHolder {
+		return AddressGrant{}, failf(ErrBadRequest, "name the holder of the address with 1 to %d bytes, not %d", MaxHolder, len(q.ID))
+	}
+	p := m.poolRef(q.Pool)
+	if p == nil {
+		return AddressGrant{}, errNoPool(q.Pool)
+	}
+	return m.requestAddress(&AddressRequest{
+		Network: Network{Space: Local, Pool: p.CIDR, Range: p.CIDR},
+		Address: q.Address, Purpose: ForClient, ID: q.ID,
+	})
+}
+
+// lookup returns the addresses that somebody holds on this peer.
+func (m *Machine) lookup(q *LookupRequest) ([]AddressStatus, error) {
+	pools, err := m.poolsRef(q.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if q.ID == "" {
+		return nil, failf(ErrBadRequest, "name the holder to look for")
+	}
+	var out []AddressStatus
+	for _, p := range pools {
+		for o, rec := range p.held() {
+			if isHolder(rec.Holder, q.ID) {
+				out = append(out, m.addressStatus(p, o, rec))
+			}
+		}
+	}
+	return out, nil
+}
+
+// isHolder reports whether the holder is known by that ID: a client's, a
+// container's in full or as docker ps shows it, or a container's name.
+func isHolder(h space.Holder, id string) bool {
+	if h.Kind == space.Gateway {
+		return false
+	}
+	return h.Ref == id || h.Name == id || h.Kind != space.Client && len(id) == 12 && shortRef(h.Ref) == id
+}
+
+// free frees addresses for an operator.
+func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
+	if err := m.usable(); err != nil {
+		return nil, err
+	}
+	pools, err := m.poolsRef(q.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if q.ID == "" && !q.Address.IsValid() {
+		return nil, failf(ErrBadRequest, "name the holder or the address to free")
+	}
+	type holding struct {
+		p *pool
+		o addr.Offset
+	}
+	var free []holding
+	var out []AddressStatus
+	for _, p := range pools {
+		for o, rec := range m.candidates(p, q) {
+			a := addr.Nth(p.CIDR, o)
+			switch {
+			case rec.Kind == space.Gateway:
+				return nil, failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it goes with the last of them", a, poolText(p.Pool))
+			case rec.Kind != space.Client && !m.gone(p, o):
+				return nil, failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, poolText(p.Pool), m.holderText(rec.Holder, rec.Since))
+			}
+			free = append(free, holding{p, o})
+			out = append(out, m.addressStatus(p, o, rec))
+		}
+	}
+	for _, h := range free {
+		m.freeHolding(h.p, h.o)
+		m.settleEmptied(h.p)
+	}
+	return out, nil
+}
+
+// candidates yields the held addresses of the pool that a request to free
+// means.
+func (m *Machine) candidates(p *pool, q *FreeRequest) func(func(addr.Offset, space.Record) bool) {
+	return func(yield func(addr.Offset, space.Record) bool) {
+		fits := func(rec space.Record) bool {
+			return rec.State == space.Held && (q.ID == "" || isHolder(rec.Holder, q.ID))
+		}
+		if q.Address.IsValid() {
+			if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
+				if rec := p.space.Lookup(o); fits(rec) {
+					yield(o, rec)
+				}
+			}
+			return
+		}
+		for o, rec := range p.held() {
+			if fits(rec) && !yield(o, rec) {
+				return
+			}
+		}
+	}
+}
+
+// gone reports whether the engine's inventory lacks an address that is held.
+func (m *Machine) gone(p *pool, o addr.Offset) bool {
+	_, gone := p.missing[o]
+	return gone
+}
+
+// poolsRef returns the pool that a user names, or all if none is named.
+func (m *Machine) poolsRef(ref string) ([]*pool, error) {
+	if ref == "" {
+		return m.sortedPools(), nil
+	}
+	if p := m.poolRef(ref); p != nil {
+		return []*pool{p}, nil
+	}
+	return nil, errNoPool(ref)
+}

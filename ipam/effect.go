@@ -1,0 +1,62 @@
+package ipam
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Effects are what a step wants done. The order is a contract: Save first, in
+// one transaction and durable; only then Reply. The slices, and the bytes in
+// Save, are valid until the next step.
+type Effects struct {
+	Save   []Record
+	Reply  []Reply
+	Note   []Note    // for logs and metrics; may be dropped
+	WakeAt time.Time // step again with a [Tick] no later than this; zero: nothing is due
+}
+
+// Record is one key of the peer's database. A nil Value deletes it.
+type Record struct {
+	Bucket     string
+	Key, Value []byte
+}
+
+// Reply answers the [Call] with the ID Call. Which field is set follows from
+// the request; none is if Err is.
+type Reply struct {
+	Call      uint64
+	Err       error
+	Pool      PoolGrant
+	Address   AddressGrant
+	Addresses []AddressStatus
+	Status    PoolStatus
+	// Again, in the answer to an [Inventory], is when another would be
+	// useful; zero if not.
+	Again time.Duration
+}
+
+// NoteKind says what a [Note] is about.
+type NoteKind uint8
+
+// The kinds of notes.
+const (
+	NotePoolCreated NoteKind = iota + 1
+	NotePoolDeleted
+	NotePressed     // a freed address was handed out before it had rested
+	NoteLeakFound   // a held address that no endpoint has
+	NoteLeakMended  // such an address was freed
+	NoteAdopted     // an endpoint's address that was not held was taken in
+	NoteConflict    // an endpoint has an address that is not its to have
+	NoteTakenOver   // a container took over an address from a holder that is gone
+	NoteNetworkGone // a network that the engine no longer has was forgotten
+	NoteFounded     // a cluster was founded
+	NoteWithdrawn   // a grant could not be delivered and was taken back
+)
+
+// Note is something worth a line in the log, or a count in the metrics.
+type Note struct {
+	Kind    NoteKind
+	Pool    netip.Prefix
+	Address netip.Addr
+	Holder  string // who is concerned, in words
+}

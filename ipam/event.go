@@ -1,0 +1,66 @@
+package ipam
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Event is what happens to a [Machine]: a *[Call] or a [Tick].
+type Event interface{ event() }
+
+// Tick says that time has passed. It is due at [Effects.WakeAt], and harmless
+// at any other time.
+type Tick struct{}
+
+// Call is a request that is answered by one [Reply] with its ID, at once or
+// in a later step, and by its deadline at the latest.
+type Call struct {
+	ID       uint64 // the caller's, unique among the calls that wait
+	Deadline time.Time
+	Request  Request
+}
+
+func (Tick) event()  {}
+func (*Call) event() {}
+
+// Request is what a [Call] asks for. The types that can be are those below
+// and *PoolRequest, *AddressRequest, *ClientRequest, *LookupRequest,
+// *FreeRequest and *Inventory.
+type Request interface{ request() }
+
+type (
+	// PoolRelease says that a network is gone (libnetwork's ReleasePool).
+	PoolRelease struct{ Network Network }
+	// AddressRelease says that an endpoint is gone (libnetwork's
+	// ReleaseAddress). It never fails.
+	AddressRelease struct {
+		Network Network
+		Address netip.Addr
+	}
+	// Withdrawal takes back a grant that could not be delivered.
+	Withdrawal struct{ Ticket Ticket }
+	// Greeting says that the engine, or this process, has started: what the
+	// engine asks for next may be a replay of what it has.
+	Greeting struct{}
+	// PoolCreation makes a pool that stays until it is removed. It is
+	// answered with the pool's status.
+	PoolCreation struct {
+		CIDR netip.Prefix
+		Name string // empty, or the pool's name
+	}
+	// PoolRemoval removes a pool in which no address is held.
+	PoolRemoval struct{ Pool string }
+)
+
+func (*PoolRequest) request()    {}
+func (*PoolRelease) request()    {}
+func (*AddressRequest) request() {}
+func (*AddressRelease) request() {}
+func (*Withdrawal) request()     {}
+func (*Greeting) request()       {}
+func (*Inventory) request()      {}
+func (*ClientRequest) request()  {}
+func (*LookupRequest) request()  {}
+func (*FreeRequest) request()    {}
+func (*PoolCreation) request()   {}
+func (*PoolRemoval) request()    {}

@@ -1,0 +1,188 @@
+// Package ipamtest runs the real core under a test's control: the clock is a
+// number, the disk a map, and a crash may come between any two effects.
+//
+// A [Host] is one peer with its disk. It commits what a step wants saved and
+// then hands out the replies, as ipam/node does in production, and can be
+// told to crash before or after the commit: what was not committed is gone,
+// what was answered was committed. After each step it checks the invariants,
+// and that the machine which its disk would restore shows the same state.
+//
+// Nothing here is used in production.
+package ipamtest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// Disk holds what was committed, by bucket and key.
+type Disk map[string][]byte
+
+const sep = "\x00\x00"
+
+// Load calls visit for each record, in order of buckets and keys.
+func (d Disk) Load(visit func(bucket string, key, value []byte) error) error {
+	for _, k := range slices.Sorted(maps.Keys(d)) {
+		bucket, key, _ := strings.Cut(k, sep)
+		if err := visit(bucket, []byte(key), d[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Commit writes the records.
+func (d Disk) Commit(save []ipam.Record) {
+	for _, r := range save {
+		k := r.Bucket + sep + string(r.Key)
+		if r.Value == nil {
+			delete(d, k)
+			continue
+		}
+		d[k] = slices.Clone(r.Value)
+	}
+}
+
+// Host is one peer. Use [NewHost].
+type Host struct {
+	tb      testing.TB
+	cfg     ipam.Config
+	Disk    Disk
+	Now     time.Time
+	machine *ipam.Machine
+	calls   uint64
+	seed    uint64
+	// Notes are those of the last call.
+	Notes []ipam.Note
+}
+
+// Start is when a host's clock begins.
+var Start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+// NewHost returns a started peer with an empty disk. Fields of cfg that must
+// be set and are not are filled in.
+func NewHost(tb testing.TB, cfg ipam.Config) *Host {
+	tb.Helper()
+	if cfg.Name == "" {
+		cfg.Name = "host-a"
+	}
+	h := &Host{tb: tb, cfg: cfg, Disk: Disk{}, Now: Start}
+	h.Restart()
+	return h
+}
+
+// Machine returns the machine, which changes with each restart.
+func (h *Host) Machine() *ipam.Machine { return h.machine }
+
+// Restart makes the machine anew from the disk, as after a crash.
+func (h *Host) Restart() {
+	h.tb.Helper()
+	h.seed++
+	cfg := h.cfg
+	cfg.Rand = rand.New(rand.NewPCG(h.seed, 1))
+	m, err := ipam.Restore(cfg, h.Disk.Load)
+	if err != nil {
+		h.tb.Fatalf("restore: %v", err)
+	}
+	h.machine = m
+	h.Call(&ipam.Greeting{})
+}
+
+// Call has a request served, commits, and returns the reply. It fails the
+// test if the reply does not come at once.
+func (h *Host) Call(r ipam.Request) ipam.Reply {
+	h.tb.Helper()
+	reply, ok := h.Try(r)
+	if !ok {
+		h.tb.Fatalf("%T is not answered at once", r)
+	}
+	return reply
+}
+
+// Try is Call for a request that may have to wait.
+func (h *Host) Try(r ipam.Request) (ipam.Reply, bool) {
+	h.tb.Helper()
+	h.calls++
+	return h.step(&ipam.Call{ID: h.calls, Deadline: h.Now.Add(20 * time.Second), Request: r}, h.calls)
+}
+
+// Tick steps the machine without a request, and returns the reply to the call
+// that waits, if there is one now.
+func (h *Host) Tick() (ipam.Reply, bool) {
+	h.tb.Helper()
+	return h.step(ipam.Tick{}, h.calls)
+}
+
+func (h *Host) step(ev ipam.Event, call uint64) (ipam.Reply, bool) {
+	h.tb.Helper()
+	fx := h.machine.Step(h.Now, ev)
+	h.Disk.Commit(fx.Save)
+	h.Notes = slices.Clone(fx.Note)
+	h.Check()
+	for _, r := range fx.Reply {
+		if r.Call == call {
+			return r, true
+		}
+	}
+	return ipam.Reply{}, false
+}
+
+// CrashBeforeCommit has a request served by a machine that crashes before it
+// commits: nobody is answered, and nothing of it may be seen afterwards.
+func (h *Host) CrashBeforeCommit(r ipam.Request) {
+	h.tb.Helper()
+	h.calls++
+	h.machine.Step(h.Now, &ipam.Call{ID: h.calls, Deadline: h.Now.Add(20 * time.Second), Request: r})
+	h.Restart()
+}
+
+// Check fails the test if an invariant is broken.
+func (h *Host) Check() {
+	h.tb.Helper()
+	for _, err := range h.machine.Check(h.Now) {
+		h.tb.Errorf("invariant: %v", err)
+	}
+	if h.tb.Failed() {
+		h.tb.FailNow()
+	}
+}
+
+// CheckDisk fails the test if the disk would restore another machine than the
+// one that runs.
+func (h *Host) CheckDisk() {
+	h.tb.Helper()
+	cfg := h.cfg
+	cfg.Rand = rand.New(rand.NewPCG(1, 1))
+	m, err := ipam.Restore(cfg, h.Disk.Load)
+	if err != nil {
+		h.tb.Fatalf("restore: %v", err)
+	}
+	got, want := h.show(m), h.show(h.machine)
+	if got != want {
+		h.tb.Fatalf("the disk restores\n%s\nand there runs\n%s", got, want)
+	}
+}
+
+func (h *Host) show(m *ipam.Machine) string {
+	list, err := m.Addresses(h.Now, "")
+	s := m.Status(h.Now)
+	var b strings.Builder
+	fmt.Fprintln(&b, s.Cluster, s.Slot, err)
+	for _, p := range s.Pools {
+		fmt.Fprintf(&b, "%+v\n", p)
+	}
+	for _, n := range s.Networks {
+		fmt.Fprintf(&b, "%+v\n", n)
+	}
+	for _, a := range list {
+		fmt.Fprintf(&b, "%+v\n", a)
+	}
+	return b.String()
+}

@@ -1,0 +1,269 @@
+package ipam
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Config is what a [Machine] is told once. The zero value of a field with a
+// default means the default.
+type Config struct {
+	Name    peer.Name  // what people call this peer; not empty
+	Machine uint64     // hash of the machine's ID; 0: none
+	Rand    *rand.Rand // makes IDs; must not be nil. Seeded in tests, from the system elsewhere
+
+	Rest time.Duration  // how long a freed address rests; default 5 minutes, negative for none
+	Deal chronicle.Deal // how much of a new pool is dealt out at once
+
+	// Chunk is how many addresses a peer opens at a time; 0: the pool's size
+	// over 8 times the peers, at least 8 and at most 1,024.
+	Chunk addr.Count
+
+	Universe []netip.Prefix // where subnets are chosen; default 10.32.0.0/12
+	// ChooseULA adds to the universe an IPv6 /48 that follows from the
+	// cluster's ID (RFC 4193).
+	ChooseULA bool
+	Bits4     int            // prefix length of a chosen IPv4 subnet; default 24
+	Bits6     int            // prefix length of a chosen IPv6 subnet; default 64
+	Avoid     []netip.Prefix // never chosen, nor anything that overlaps them
+
+	// Grace is how old a held address must be, and how long apart two
+	// inventories that lack it, before it is freed; default 30 seconds.
+	Grace time.Duration
+
+	// AwaitInventory makes a new machine, one without a database, wait with
+	// choosing addresses until the engine's inventory has told what is in
+	// use, or for this long. Zero: it does not wait.
+	AwaitInventory time.Duration
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Name == "" || len(c.Name) > peer.MaxName {
+		return c, fmt.Errorf("the peer's name must have 1 to %d bytes, not %d", peer.MaxName, len(c.Name))
+	}
+	if c.Rand == nil {
+		return c, errors.New("no source of randomness")
+	}
+	if c.Rest == 0 {
+		c.Rest = 5 * time.Minute
+	}
+	c.Rest = max(c.Rest, 0)
+	c.Bits4 = cmp.Or(c.Bits4, 24)
+	c.Bits6 = cmp.Or(c.Bits6, 64)
+	c.Grace = cmp.Or(c.Grace, 30*time.Second)
+	if len(c.Universe) == 0 {
+		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}
+	}
+	c.Universe, c.Avoid = slices.Clone(c.Universe), slices.Clone(c.Avoid)
+	return c, nil
+}
+
+// Machine is one peer's allocator. Use [New] or [Restore]. It is not safe for
+// concurrent use.
+type Machine struct {
+	cfg      Config
+	self     peer.ID
+	boot     peer.Boot
+	restored peer.Boot // the boot on disk, before this start
+	number   uint64    // highest number of an own command
+	now      time.Time
+
+	state *chronicle.State
+
+	pools    map[chronicle.PoolKey]*pool
+	networks map[PoolID]*network
+	waiting  []*Call
+	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
+
+	awaiting  time.Time // no address is chosen before; zero: not waiting
+	inventory time.Time // begin of the last inventory
+	conflicts map[conflict]string
+	broken    error // a broken invariant: nothing is handed out any more
+
+	fx    Effects
+	arena []byte // backs the keys and values in fx.Save
+}
+
+// pool is a pool of the state with what this peer knows of it.
+type pool struct {
+	*chronicle.Pool
+	space *space.Space
+	mine  []addr.Range // as the ring has it
+	// gateway is this host's own gateway address, if it has one.
+	gateway    addr.Offset
+	hasGateway bool
+	// listed is how many networks on this pool the engine's last inventory
+	// shows, -1 before the first.
+	listed int
+	// missing holds when an inventory first lacked an address that is held.
+	missing map[addr.Offset]time.Time
+	seen    map[addr.Offset]struct{} // held addresses that the last inventory has
+}
+
+// network is a network of this host.
+type network struct {
+	Network
+	count int // how many docker networks asked for just this
+	// replayed is how many of them the engine has asked for again since it
+	// started.
+	replayed int
+	// missing is when an inventory first lacked all networks on the pool.
+	missing time.Time
+	// fresh says that the engine is making the network, or was when it last
+	// asked for its pool, and did not ask again for one that it has.
+	fresh bool
+	// chosenAt is when it was last answered to a request that left the
+	// choice to us, and burst how often in quick succession.
+	chosenAt time.Time
+	burst    int
+}
+
+// held yields the held addresses of the pool, in order.
+func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
+
+// records yields the addresses of which there is a record, in order.
+func (p *pool) records() iter.Seq2[addr.Offset, space.Record] {
+	return p.space.Records(addr.Whole(p.CIDR))
+}
+
+type conflict struct {
+	pool chronicle.PoolKey
+	at   addr.Offset
+}
+
+// New returns the machine of a peer without a database. Its first step makes
+// one, and founds a cluster.
+func New(cfg Config) (*Machine, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{
+		cfg: cfg, state: &chronicle.State{},
+		pools:     map[chronicle.PoolKey]*pool{},
+		networks:  map[PoolID]*network{},
+		chosen:    map[bool]netip.Addr{},
+		conflicts: map[conflict]string{},
+	}
+	return m, nil
+}
+
+// Step lets the machine take one event. now never needs to be exact: what is
+// safe does not depend on it. The effects are valid until the next step.
+func (m *Machine) Step(now time.Time, ev Event) *Effects {
+	m.now = now
+	m.fx.Save, m.fx.Reply, m.fx.Note, m.fx.WakeAt = m.fx.Save[:0], m.fx.Reply[:0], m.fx.Note[:0], time.Time{}
+	m.arena = m.arena[:0]
+	if m.boot == 0 {
+		m.start()
+	}
+	switch ev := ev.(type) {
+	case Tick:
+		m.retry()
+	case *Call:
+		if !m.try(ev) {
+			m.waiting = append(m.waiting, ev)
+		}
+	}
+	m.wake()
+	return &m.fx
+}
+
+// start gives a machine that has just been made or restored its boot, and
+// founds a cluster if there is none.
+func (m *Machine) start() {
+	m.bootUp()
+	if m.state.Slot > 0 {
+		return
+	}
+	var cluster [16]byte
+	for i := range cluster {
+		cluster[i] = byte(m.cfg.Rand.Uint32())
+	}
+	m.decide(chronicle.Found{
+		Cluster: cluster,
+		Peers:   []chronicle.Founder{{ID: m.self, Name: m.cfg.Name, Boot: m.boot, Machine: m.cfg.Machine}},
+	})
+	m.note(Note{Kind: NoteFounded})
+	if m.cfg.AwaitInventory > 0 {
+		m.awaiting = m.now.Add(m.cfg.AwaitInventory)
+	}
+}
+
+// retry tries again all calls that wait.
+func (m *Machine) retry() {
+	m.waiting = slices.DeleteFunc(m.waiting, m.try)
+}
+
+// wake sets when the machine wants to be stepped again.
+func (m *Machine) wake() {
+	for _, c := range m.waiting {
+		m.wakeAt(c.Deadline)
+	}
+	if len(m.waiting) > 0 && !m.awaiting.IsZero() {
+		m.wakeAt(m.awaiting)
+	}
+}
+
+func (m *Machine) wakeAt(t time.Time) {
+	if m.fx.WakeAt.IsZero() || t.Before(m.fx.WakeAt) {
+		m.fx.WakeAt = t
+	}
+}
+
+func (m *Machine) note(n Note) { m.fx.Note = append(m.fx.Note, n) }
+
+// try serves a call if that can be done now, and reports whether it was
+// answered.
+func (m *Machine) try(c *Call) bool {
+	r := Reply{Call: c.ID}
+	switch q := c.Request.(type) {
+	case *AddressRequest:
+		r.Address, r.Err = m.requestAddress(q)
+	case *AddressRelease:
+		m.releaseAddress(q)
+	case *PoolRequest:
+		r.Pool, r.Err = m.requestPool(q)
+	case *PoolRelease:
+		m.releasePool(q)
+	case *Withdrawal:
+		m.withdraw(q)
+	case *Greeting:
+		m.greet()
+	case *Inventory:
+		r.Again = m.takeInventory(q)
+		m.retry()
+	case *ClientRequest:
+		r.Address, r.Err = m.client(q)
+	case *LookupRequest:
+		r.Addresses, r.Err = m.lookup(q)
+	case *FreeRequest:
+		r.Addresses, r.Err = m.free(q)
+	case *PoolCreation:
+		r.Status, r.Err = m.createPool(q)
+	case *PoolRemoval:
+		r.Err = m.removePool(q)
+	}
+	if errors.Is(r.Err, errWait) {
+		if m.now.Before(c.Deadline) {
+			return false
+		}
+		r.Err = failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)
+	}
+	m.fx.Reply = append(m.fx.Reply, r)
+	return true
+}
+
+// errWait makes a call wait for a later step.
+var errWait = errors.New("wait")

@@ -1,0 +1,213 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// Space is libnetwork's address space, which tells who calls: [Local] is an
+// engine for a network of its own host, [Global] a Swarm manager for the whole
+// swarm. Both draw from the same pools.
+type Space string
+
+// The two address spaces, by the names that the driver announces.
+const (
+	Local  Space = "local"
+	Global Space = "global"
+)
+
+// GatewayMode says which address of a pool is a network's gateway.
+type GatewayMode uint8
+
+// The gateway modes, values of the option gateway.
+const (
+	GatewayHost  GatewayMode = 0 // each engine has an address of its own, the same one each time
+	GatewayFirst GatewayMode = 1 // the pool's first usable address, shared by all engines
+	GatewayLast  GatewayMode = 2 // the pool's last usable address, shared by all engines
+	GatewayNone  GatewayMode = 3 // no gateway
+	GatewayAddr  GatewayMode = 4 // the address Network.GatewayAddr, shared by all engines
+)
+
+// Sticky says what keeps an address for a container that comes back.
+type Sticky uint8
+
+// The kinds of stickiness, values of the option sticky.
+const (
+	StickyName Sticky = 0 // the container's name where the engine sends it, else its MAC
+	StickyMAC  Sticky = 1 // the MAC
+	StickyNone Sticky = 2 // nothing
+)
+
+// Network is what one docker network asked for: the pool, the part of it to
+// take addresses from, and how. Two networks that ask for the same are the
+// same Network, and have the same [PoolID].
+type Network struct {
+	Space       Space
+	Pool        netip.Prefix // masked
+	Range       netip.Prefix // the --ip-range, masked; equal to Pool when there is none
+	Gateway     GatewayMode
+	GatewayAddr netip.Addr // valid only with GatewayAddr
+	Sticky      Sticky
+	PoolName    string // the option pool, or empty
+}
+
+// PoolID is what dockerd keeps for a network, for years, and sends with every
+// call. It holds the whole [Network], so that a peer can serve a pool ID that
+// it has no record of:
+//
+//	ringlet1/local/10.50.0.0/16?gateway=first&pool=lab&range=10.50.1.0%2F24&sticky=mac
+//
+// Defaults are left out, keys are sorted: a Network has just one ID.
+type PoolID string
+
+const poolIDPrefix = "ringlet1/"
+
+// ID returns the network's pool ID.
+func (n Network) ID() PoolID {
+	q := url.Values{}
+	if n.Range != n.Pool {
+		q.Set("range", n.Range.String())
+	}
+	if n.Gateway != GatewayHost {
+		q.Set("gateway", n.gatewayText())
+	}
+	if n.Sticky != StickyName {
+		q.Set("sticky", n.Sticky.String())
+	}
+	if n.PoolName != "" {
+		q.Set("pool", n.PoolName)
+	}
+	id := poolIDPrefix + string(n.Space) + "/" + n.Pool.String()
+	if len(q) > 0 {
+		id += "?" + q.Encode()
+	}
+	return PoolID(id)
+}
+
+func (n Network) gatewayText() string {
+	if n.Gateway == GatewayAddr {
+		return n.GatewayAddr.String()
+	}
+	return n.Gateway.String()
+}
+
+// ParsePoolID returns the network that has the ID. It accepts only what
+// [Network.ID] writes.
+func ParsePoolID(id PoolID) (Network, error) {
+	bad := func(why string) (Network, error) {
+		return Network{}, fmt.Errorf("pool ID %q was not made by ringlet: %s", id, why)
+	}
+	rest, ok := strings.CutPrefix(string(id), poolIDPrefix)
+	if !ok {
+		return bad("it does not begin with " + poolIDPrefix)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	space, cidr, ok := strings.Cut(rest, "/")
+	if !ok || Space(space) != Local && Space(space) != Global {
+		return bad("no address space")
+	}
+	pool, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return bad("no subnet")
+	}
+	n := Network{Space: Space(space), Pool: pool, Range: pool}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return bad("its options cannot be read")
+	}
+	for key := range q {
+		val := q.Get(key)
+		switch key {
+		case "range":
+			if n.Range, err = netip.ParsePrefix(val); err != nil {
+				return bad("its range cannot be read")
+			}
+		case "gateway":
+			if n.Gateway, n.GatewayAddr, err = ParseGateway(val); err != nil {
+				return bad(err.Error())
+			}
+		case "sticky":
+			if n.Sticky, err = ParseSticky(val); err != nil {
+				return bad(err.Error())
+			}
+		case "pool":
+			n.PoolName = val
+		default:
+			return bad("unknown option " + key)
+		}
+	}
+	if err := n.check(); err != nil {
+		return bad(err.Error())
+	}
+	if n.ID() != id {
+		return bad("it is not in the form that ringlet writes")
+	}
+	return n, nil
+}
+
+// check reports whether n is a network that a pool can serve.
+func (n Network) check() error {
+	pool, err := addr.Checked(n.Pool)
+	switch {
+	case err != nil:
+		return err
+	case pool != n.Pool:
+		return fmt.Errorf("subnet %v is not masked, did you mean %v", n.Pool, pool)
+	case !n.Range.IsValid() || n.Range != n.Range.Masked() || n.Range.Bits() < n.Pool.Bits() || !n.Pool.Contains(n.Range.Addr()):
+		return fmt.Errorf("range %v does not lie in subnet %v", n.Range, n.Pool)
+	}
+	if n.Gateway == GatewayAddr {
+		if _, ok := addr.OffsetOf(n.Pool, n.GatewayAddr); !ok {
+			return fmt.Errorf("gateway %v does not lie in subnet %v", n.GatewayAddr, n.Pool)
+		}
+	}
+	return nil
+}
+
+// ParseGateway reads the value of the option gateway.
+func ParseGateway(s string) (GatewayMode, netip.Addr, error) {
+	for m, text := range gatewayModes {
+		if s == text {
+			return GatewayMode(m), netip.Addr{}, nil
+		}
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" {
+		return 0, netip.Addr{}, fmt.Errorf("gateway must be host, first, last, none or an address, not %q", s)
+	}
+	return GatewayAddr, a.Unmap(), nil
+}
+
+var gatewayModes = [...]string{GatewayHost: "host", GatewayFirst: "first", GatewayLast: "last", GatewayNone: "none"}
+
+// String returns the mode as users write it.
+func (m GatewayMode) String() string {
+	if int(m) < len(gatewayModes) {
+		return gatewayModes[m]
+	}
+	return "address"
+}
+
+// ParseSticky reads the value of the option sticky.
+func ParseSticky(s string) (Sticky, error) {
+	for m, text := range stickyModes {
+		if s == text {
+			return Sticky(m), nil
+		}
+	}
+	return 0, fmt.Errorf("sticky must be name, mac or none, not %q", s)
+}
+
+var stickyModes = [...]string{StickyName: "name", StickyMAC: "mac", StickyNone: "none"}
+
+// String returns the stickiness as users write it.
+func (s Sticky) String() string {
+	if int(s) < len(stickyModes) {
+		return stickyModes[s]
+	}
+	return "unknown"
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// RequestPool grants a network its pool.
+func (n *Node) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Pool, err
+}
+
+// ReleasePool forgets a network.
+func (n *Node) ReleasePool(ctx context.Context, network ipam.Network) error {
+	_, err := n.call(ctx, &ipam.PoolRelease{Network: network})
+	return err
+}
+
+// RequestAddress grants an address. It is on disk when RequestAddress returns.
+func (n *Node) RequestAddress(ctx context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Address, err
+}
+
+// ReleaseAddress frees an address. Freeing what is free is no error.
+func (n *Node) ReleaseAddress(ctx context.Context, network ipam.Network, a netip.Addr) error {
+	_, err := n.call(ctx, &ipam.AddressRelease{Network: network, Address: a})
+	return err
+}
+
+// Withdraw takes back a grant that could not be delivered.
+func (n *Node) Withdraw(ctx context.Context, t ipam.Ticket) error {
+	if t.IsZero() {
+		return nil
+	}
+	_, err := n.call(ctx, &ipam.Withdrawal{Ticket: t})
+	return err
+}
+
+// Greet says that the engine has started, or asked for capabilities.
+func (n *Node) Greet(ctx context.Context) error {
+	_, err := n.call(ctx, &ipam.Greeting{})
+	return err
+}
+
+// Inventory compares what is held with what the engine has. The duration says
+// when another inventory would be useful; it is zero if nothing is open.
+func (n *Node) Inventory(ctx context.Context, inv ipam.Inventory) (time.Duration, error) {
+	reply, err := n.call(ctx, &inv)
+	return reply.Again, err
+}
+
+// Client allocates or claims an address for a holder outside Docker.
+func (n *Node) Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Address, err
+}
+
+// Lookup returns the addresses that somebody holds on this peer.
+func (n *Node) Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Addresses, err
+}
+
+// Free frees one address, or all of a holder, and returns what it freed.
+func (n *Node) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Addresses, err
+}
+
+// CreatePool makes a pool, or gives the name to one that exists.
+func (n *Node) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error) {
+	reply, err := n.call(ctx, &ipam.PoolCreation{CIDR: cidr, Name: name})
+	return reply.Status, err
+}
+
+// RemovePool removes a pool, by subnet or name, in which no address is held.
+func (n *Node) RemovePool(ctx context.Context, pool string) error {
+	_, err := n.call(ctx, &ipam.PoolRemoval{Pool: pool})
+	return err
+}
+
+// Status returns what the peer knows of itself and its cluster.
+func (n *Node) Status(ctx context.Context) (s ipam.Status, err error) {
+	err = n.look(ctx, func(m *ipam.Machine) { s = m.Status(time.Now()) })
+	return s, err
+}
+
+// Addresses lists the addresses of a pool, by subnet or name, or of all pools
+// if it is empty.
+func (n *Node) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error) {
+	var out []ipam.AddressStatus
+	var failed error
+	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Addresses(time.Now(), pool) }); err != nil {
+		return nil, err
+	}
+	return out, failed
+}
+
+// Who tells what the peer knows of an address.
+func (n *Node) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	var out ipam.AddressStatus
+	var failed error
+	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Who(time.Now(), a) }); err != nil {
+		return ipam.AddressStatus{}, err
+	}
+	return out, failed
+}
+
+// Check returns the broken invariants in words, none if all is well.
+func (n *Node) Check(ctx context.Context) ([]string, error) {
+	broken := []string{}
+	err := n.look(ctx, func(m *ipam.Machine) {
+		for _, e := range m.Check(time.Now()) {
+			broken = append(broken, e.Error())
+		}
+	})
+	return broken, err
+}

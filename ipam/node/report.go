@@ -1,0 +1,51 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// lines says how each kind of note is logged.
+var lines = map[ipam.NoteKind]struct {
+	level slog.Level
+	text  string
+}{
+	ipam.NotePoolCreated: {slog.LevelInfo, "pool created"},
+	ipam.NotePoolDeleted: {slog.LevelInfo, "pool removed"},
+	ipam.NotePressed:     {slog.LevelDebug, "freed address handed out before it had rested, for want of others"},
+	ipam.NoteLeakFound:   {slog.LevelInfo, "held address has no endpoint, looking again"},
+	ipam.NoteLeakMended:  {slog.LevelInfo, "address freed whose container is gone"},
+	ipam.NoteAdopted:     {slog.LevelInfo, "address of an endpoint taken in"},
+	ipam.NoteConflict:    {slog.LevelError, "endpoint has an address that is not its own"},
+	ipam.NoteTakenOver:   {slog.LevelInfo, "address taken over from a container that is gone"},
+	ipam.NoteNetworkGone: {slog.LevelInfo, "network forgotten that the engine no longer has"},
+	ipam.NoteFounded:     {slog.LevelInfo, "cluster founded"},
+	ipam.NoteWithdrawn:   {slog.LevelInfo, "grant taken back that could not be delivered"},
+}
+
+// report passes the notes of a commit to the log and the metrics.
+func (n *Node) report(notes []ipam.Note) {
+	for _, note := range notes {
+		if n.cfg.ObserveNote != nil {
+			n.cfg.ObserveNote(note)
+		}
+		line := lines[note.Kind]
+		if !n.cfg.Logger.Enabled(context.Background(), line.level) {
+			continue
+		}
+		var attrs []slog.Attr
+		if note.Pool.IsValid() {
+			attrs = append(attrs, logattr.Pool(note.Pool))
+		}
+		if note.Address.IsValid() {
+			attrs = append(attrs, logattr.Addr(note.Address))
+		}
+		if note.Holder != "" {
+			attrs = append(attrs, slog.String("holder", note.Holder))
+		}
+		n.cfg.Logger.LogAttrs(context.Background(), line.level, line.text, attrs...)
+	}
+}

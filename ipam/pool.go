@@ -1,0 +1,420 @@
+package ipam
+
+import (
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// maxBurst is how often within burstTime one pool may be answered to requests
+// that name no subnet. An engine to which the pool is not good, because a
+// route of its host overlaps it, asks again at once, thousands of times a
+// second and for ever, unless it gets another pool or an error (libnetwork's
+// remote.RequestPool, moby/libnetwork#1465).
+const (
+	maxBurst  = 4
+	burstTime = 2 * time.Second
+)
+
+// requestPool answers libnetwork's RequestPool.
+func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
+	if err := m.usable(); err != nil {
+		return PoolGrant{}, err
+	}
+	p, chosen, err := m.findPool(q)
+	if err != nil {
+		return PoolGrant{}, err
+	}
+	n := Network{
+		Space: q.Space, Pool: p.CIDR, Range: q.Range.Masked(),
+		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName,
+	}
+	if !q.Range.IsValid() {
+		n.Range = p.CIDR
+	}
+	if err := n.check(); err != nil {
+		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
+	}
+	gateway, err := m.sharedGateway(p, n)
+	if err != nil {
+		return PoolGrant{}, err
+	}
+	if err := m.enter(n, p, chosen); err != nil {
+		return PoolGrant{}, err
+	}
+	return PoolGrant{Network: n, Gateway: gateway}, nil
+}
+
+// findPool returns the pool that a request means, and makes it if there is
+// none. chosen says that the request left the choice to us.
+func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
+	name := q.PoolName
+	if name != "" && !chronicle.ValidName(name) {
+		return nil, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", name)
+	}
+	v6 := q.V6
+	if q.Pool.IsValid() {
+		v6 = q.Pool.Addr().Is6() && !q.Pool.Addr().Is4In6()
+	}
+	if name != "" && v6 {
+		name += suffix6
+	}
+	named := m.state.PoolNamed(name)
+	switch {
+	case q.Pool.IsValid():
+		p, err = m.joinPool(q.Pool, poolSpec{reserved: q})
+		if err == nil {
+			err = m.namePool(p, name)
+		}
+		return p, false, err
+	case named != nil:
+		return m.pools[named.Key], true, nil
+	}
+	p, err = m.choosePool(v6, q)
+	if err == nil {
+		err = m.namePool(p, name)
+	}
+	return p, true, err
+}
+
+// suffix6 is what the IPv6 pool of a dual-stack network has behind the name
+// that its IPv4 pool has, since one option names both.
+const suffix6 = ".v6"
+
+// namePool gives the pool a name that it does not have yet, if there is one to
+// give.
+func (m *Machine) namePool(p *pool, name string) error {
+	switch {
+	case name == "" || p.Name == name:
+		return nil
+	case p.Name != "":
+		return failf(ErrBadRequest, "the pool %v has the name %s, not %s: use pool=%s, or another subnet", p.CIDR, p.Name, name, strings.TrimSuffix(p.Name, suffix6))
+	}
+	if other := m.state.PoolNamed(name); other != nil {
+		return failf(ErrBadRequest, "the name %s belongs to the pool %v: join that pool without naming a subnet, or use another name", name, other.CIDR)
+	}
+	if o := m.decide(chronicle.NamePool{Pool: p.Key, Name: name}); o[0].Refused != "" {
+		return failf(ErrBadRequest, "pool %v cannot be named %s: %s", p.CIDR, name, o[0].Refused)
+	}
+	return nil
+}
+
+// poolSpec says how to make a pool.
+type poolSpec struct {
+	chosen   bool
+	reserved *PoolRequest // whose shared gateway is reserved from the start; may be nil
+}
+
+// joinPool returns the pool with just that subnet, and makes it if there is
+// none. Pools in its way that nobody uses make room.
+func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
+	cidr, err := addr.Checked(cidr)
+	if err != nil {
+		return nil, failf(ErrBadRequest, "subnet %v cannot be a pool: %v", cidr, err)
+	}
+	if p := m.state.PoolOf(cidr); p != nil {
+		return m.pools[p.Key], nil
+	}
+	var actions []chronicle.Action
+	for _, cp := range m.state.Pools {
+		if !cp.CIDR.Overlaps(cidr) {
+			continue
+		}
+		p := m.pools[cp.Key]
+		if !m.idle(p) {
+			return nil, m.errOverlap(cidr, p)
+		}
+		actions = append(actions, m.deletion(p)...)
+	}
+	create := chronicle.CreatePool{CIDR: cidr, Chosen: spec.chosen, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
+	if spec.reserved != nil {
+		if o, ok := gatewayOffset(cidr, spec.reserved.Gateway, spec.reserved.GatewayAddr); ok {
+			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
+		}
+	}
+	outcomes := m.decide(append(actions, create)...)
+	last := outcomes[len(outcomes)-1]
+	if last.Refused != "" {
+		return nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
+	}
+	return m.pools[last.Pool], nil
+}
+
+// fixedReservations returns the addresses that no host may have: an IPv4
+// network's first and last (RFC 1122, 3.2.1.3), unless it is a /31 (RFC 3021)
+// or /32, and an IPv6 subnet's first (RFC 4291, 2.6.1), unless it is a /127
+// (RFC 6164) or /128.
+func fixedReservations(cidr netip.Prefix) []chronicle.Reservation {
+	size := addr.Offset(addr.Size(cidr))
+	switch {
+	case size <= 2:
+		return nil
+	case cidr.Addr().Is6():
+		return []chronicle.Reservation{{Range: addr.One(0), Kind: chronicle.KindRouter}}
+	}
+	return []chronicle.Reservation{
+		{Range: addr.One(0), Kind: chronicle.KindNetwork},
+		{Range: addr.One(size - 1), Kind: chronicle.KindBroadcast},
+	}
+}
+
+// gatewayOffset returns where the gateway that all engines share is, for the
+// modes that have one.
+func gatewayOffset(cidr netip.Prefix, mode GatewayMode, a netip.Addr) (addr.Offset, bool) {
+	size := addr.Offset(addr.Size(cidr))
+	first, last := addr.Offset(0), size-1
+	if size > 2 {
+		first = 1
+		if cidr.Addr().Is4() {
+			last--
+		}
+	}
+	switch mode {
+	case GatewayFirst:
+		return first, true
+	case GatewayLast:
+		return last, true
+	case GatewayAddr:
+		return addr.OffsetOf(cidr, a)
+	}
+	return 0, false
+}
+
+// sharedGateway returns the gateway that the network's mode shares between all
+// engines, reserved, or an invalid prefix if the mode has none.
+func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
+	o, ok := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	if !ok {
+		return netip.Prefix{}, nil
+	}
+	if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+		return netip.Prefix{}, err
+	}
+	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
+}
+
+// reserveShared reserves an address as a gateway or an auxiliary address.
+// Whoever asks for one that is reserved as either is granted it.
+func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
+	a := addr.Nth(p.CIDR, o)
+	if r := p.ReservationAt(o); r != nil {
+		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
+			return nil
+		}
+		return errReserved(p, a, r)
+	}
+	if rec := p.space.Lookup(o); rec.State == space.Held {
+		return m.errHeld(p, a, rec.Holder, rec.Since)
+	}
+	out := m.decide(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
+	if out[0].Refused != "" {
+		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
+	}
+	return nil
+}
+
+// enter counts a network of this host.
+func (m *Machine) enter(n Network, p *pool, chosen bool) error {
+	id := n.ID()
+	net := m.networks[id]
+	if net == nil {
+		net = &network{Network: n}
+		m.networks[id] = net
+	}
+	if chosen {
+		if m.now.Sub(net.chosenAt) > burstTime || m.now.Before(net.chosenAt) {
+			net.chosenAt, net.burst = m.now, 0
+		}
+		if net.burst++; net.burst > maxBurst {
+			return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: add --subnet %v to use it all the same, or use another pool", p.CIDR, p.CIDR)
+		}
+	}
+	// What the engine asks for by its subnet may be a replay of a network that
+	// it has; replays do not count. See Greeting.
+	if !chosen && net.replayed < net.count {
+		net.replayed++
+		net.fresh = false
+		return nil
+	}
+	net.count++
+	net.replayed++
+	net.fresh = true
+	m.saveNetwork(net)
+	return nil
+}
+
+// greet notes that the engine, or this process, has started, so that the pools
+// that it asks for may be those that it has.
+func (m *Machine) greet() {
+	for _, n := range m.networks {
+		n.replayed = 0
+	}
+}
+
+// releasePool answers libnetwork's ReleasePool: it forgets the network, never
+// the addresses in use.
+func (m *Machine) releasePool(q *PoolRelease) {
+	n := m.networks[q.Network.ID()]
+	if n == nil {
+		return
+	}
+	n.count--
+	n.replayed = min(n.replayed, n.count)
+	n.burst = max(n.burst-1, 0)
+	if n.count <= 0 {
+		delete(m.networks, q.Network.ID())
+	}
+	m.saveNetwork(n)
+	if p := m.poolOf(q.Network.Pool); p != nil {
+		// The last inventory may still have the network that goes now.
+		if p.listed > 0 {
+			p.listed--
+		}
+		m.settle(p)
+	}
+}
+
+// poolOf returns the pool with just that subnet, or nil.
+func (m *Machine) poolOf(cidr netip.Prefix) *pool {
+	if cp := m.state.PoolOf(cidr); cp != nil {
+		return m.pools[cp.Key]
+	}
+	return nil
+}
+
+// networksOf returns how many networks of this host draw from the pool, as far
+// as is known: what the engine has asked for, or lists.
+func (m *Machine) networksOf(p *pool) int {
+	count := 0
+	for _, n := range m.networks {
+		if n.Pool == p.CIDR {
+			count += n.count
+		}
+	}
+	return max(count, p.listed)
+}
+
+// settle does what follows when a pool may have lost its last network here:
+// its own gateway address and shared reservations go, and so does the pool
+// itself if its subnet was chosen. A pool that the user named stays, and with
+// it the memory of who had which address; it makes room for others once it is
+// in their way.
+func (m *Machine) settle(p *pool) {
+	if m.networksOf(p) > 0 {
+		return
+	}
+	if p.hasGateway {
+		p.hasGateway = false
+		m.freeHolding(p, p.gateway)
+	}
+	var actions []chronicle.Action
+	for _, r := range p.Reserved {
+		if len(m.state.Roster) == 1 && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary) {
+			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		}
+	}
+	if p.Chosen && p.Name == "" && m.idle(p) {
+		actions = append(actions, m.deletion(p)...)
+	}
+	if len(actions) > 0 {
+		m.decide(actions...)
+	}
+}
+
+// idle reports whether nobody uses the pool: no network is on it, no address
+// in it is held, and nobody else owns a part of it.
+func (m *Machine) idle(p *pool) bool {
+	if m.networksOf(p) > 0 || p.space.Held() > 0 {
+		return false
+	}
+	for _, t := range p.Ring.Tokens() {
+		if t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.self {
+			return false
+		}
+	}
+	for _, r := range p.Reserved {
+		if r.Kind == chronicle.KindExcluded || r.Kind == chronicle.KindKeptForName {
+			return false // an operator's work
+		}
+	}
+	return true
+}
+
+// deletion returns the commands that remove an idle pool.
+func (m *Machine) deletion(p *pool) []chronicle.Action {
+	var actions []chronicle.Action
+	for _, r := range p.mine {
+		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
+	}
+	return append(actions, chronicle.DeletePool{Pool: p.Key})
+}
+
+// createPool makes a pool for an operator.
+func (m *Machine) createPool(q *PoolCreation) (PoolStatus, error) {
+	if err := m.usable(); err != nil {
+		return PoolStatus{}, err
+	}
+	if q.CIDR != q.CIDR.Masked() {
+		return PoolStatus{}, failf(ErrBadRequest, "%v has bits set behind its length: did you mean %v", q.CIDR, q.CIDR.Masked())
+	}
+	if q.Name != "" && !chronicle.ValidName(q.Name) {
+		return PoolStatus{}, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", q.Name)
+	}
+	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != q.CIDR {
+		return PoolStatus{}, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
+	}
+	p, err := m.joinPool(q.CIDR, poolSpec{})
+	if err == nil {
+		err = m.namePool(p, q.Name)
+	}
+	if err != nil {
+		return PoolStatus{}, err
+	}
+	return m.poolStatus(p, m.now, true), nil
+}
+
+// removePool removes a pool for an operator.
+func (m *Machine) removePool(q *PoolRemoval) error {
+	if err := m.usable(); err != nil {
+		return err
+	}
+	p := m.poolRef(q.Pool)
+	if p == nil {
+		return errNoPool(q.Pool)
+	}
+	if held := p.space.Held(); held > 0 {
+		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
+	}
+	if n := m.networksOf(p); n > 0 {
+		return failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(n, "network", "networks"))
+	}
+	out := m.decide(m.deletion(p)...)
+	if last := out[len(out)-1]; last.Refused != "" {
+		return failf(ErrPoolInUse, "pool %s cannot be removed: %s", poolText(p.Pool), last.Refused)
+	}
+	return nil
+}
+
+// poolRef returns the pool that a user names, by subnet or name, or nil.
+func (m *Machine) poolRef(ref string) *pool {
+	if cp := m.state.PoolNamed(ref); cp != nil {
+		return m.pools[cp.Key]
+	}
+	if cidr, err := netip.ParsePrefix(ref); err == nil {
+		return m.poolOf(cidr.Masked())
+	}
+	return nil
+}
+
+// usable reports why nothing can be handed out, if nothing can.
+func (m *Machine) usable() error {
+	if m.broken == nil {
+		return nil
+	}
+	return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because its own records contradict each other (%v): see ringlet status", m.cfg.Name, m.broken)
+}

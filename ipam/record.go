@@ -1,0 +1,233 @@
+package ipam
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// What a peer keeps on its disk:
+//
+//	bucket      key                                        value
+//	identity    "self"                                     peer ID, boot, name, machine
+//	chronicle   0x00                                       snapshot: the encoded state
+//	chronicle   0x01, slot (8 bytes)                       the slot's batch
+//	network     pool ID                                    how many networks asked for it
+//	holding     pool's slot (8), place (4), offset (8)     who holds, or held, the address
+//
+// Numbers in keys are big-endian, so that addresses handed out one after the
+// other lie side by side. Each address has its own key: an allocation writes
+// some fifty bytes, whatever else is held. Every value begins with its format.
+const (
+	bucketIdentity  = "identity"
+	bucketChronicle = "chronicle"
+	bucketNetwork   = "network"
+	bucketHolding   = "holding"
+
+	keySelf     = "self"
+	keySnapshot = "\x00"
+	keySlot     = "\x01"
+
+	formatRecord = 1
+)
+
+// SchemaVersion is the version of this layout.
+const SchemaVersion = 1
+
+// save adds a record to the effects. Key and value were appended to the arena
+// from the given position on, the value from split on; a negative split means
+// that the key is to be deleted.
+func (m *Machine) save(bucket string, from, split int) {
+	r := Record{Bucket: bucket}
+	if split < 0 {
+		r.Key = m.arena[from:len(m.arena):len(m.arena)]
+	} else {
+		r.Key = m.arena[from:split:split]
+		r.Value = m.arena[split:len(m.arena):len(m.arena)]
+	}
+	m.fx.Save = append(m.fx.Save, r)
+}
+
+// appendHoldingKey appends the key of an address.
+func appendHoldingKey(b []byte, k chronicle.PoolKey, o addr.Offset) []byte {
+	b = binary.BigEndian.AppendUint64(b, k.Slot)
+	b = binary.BigEndian.AppendUint32(b, k.Place)
+	return binary.BigEndian.AppendUint64(b, uint64(o))
+}
+
+func parseHoldingKey(b []byte) (k chronicle.PoolKey, o addr.Offset, err error) {
+	if len(b) != 20 {
+		return k, 0, fmt.Errorf("%w: key of an address has %d bytes", codec.ErrCorrupt, len(b))
+	}
+	k = chronicle.PoolKey{Slot: binary.BigEndian.Uint64(b), Place: binary.BigEndian.Uint32(b[8:])}
+	return k, addr.Offset(binary.BigEndian.Uint64(b[12:])), nil
+}
+
+// appendHolding appends what is known of an address.
+func appendHolding(b []byte, r *space.Record) []byte {
+	var has byte
+	if r.Key != space.NoKey {
+		has |= 1
+	}
+	if r.MAC != ([6]byte{}) {
+		has |= 2
+	}
+	b = append(b, formatRecord, byte(r.State), byte(r.Kind), has)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Since))
+	b = codec.Uint(b, r.Seq)
+	if has&1 != 0 {
+		b = binary.BigEndian.AppendUint64(b, uint64(r.Key))
+	}
+	if has&2 != 0 {
+		b = append(b, r.MAC[:]...)
+	}
+	b = codec.Bytes(b, r.Name)
+	return codec.Bytes(b, r.Ref)
+}
+
+// maxText limits the names that are read back.
+const maxText = 4096
+
+func parseHolding(b []byte) (space.Record, error) {
+	rd := codec.NewReader(b)
+	var r space.Record
+	if rd.Byte("format") != formatRecord {
+		rd.Fail("format of an address")
+	}
+	r.State, r.Kind = space.State(rd.Byte("state")), space.Kind(rd.Byte("kind"))
+	has := rd.Byte("flags")
+	r.Since = int64(binary.BigEndian.Uint64(rd.Fixed("time", 8)))
+	r.Seq = rd.Uint("sequence number")
+	if has&1 != 0 {
+		r.Key = space.Key(binary.BigEndian.Uint64(rd.Fixed("key", 8)))
+	}
+	if has&2 != 0 {
+		r.MAC = [6]byte(rd.Fixed("MAC", 6))
+	}
+	r.Name, r.Ref = string(rd.Bytes("name", maxText)), string(rd.Bytes("reference", maxText))
+	if has > 3 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Client {
+		rd.Fail("state of an address")
+	}
+	return r, rd.Done()
+}
+
+// saveHolding writes the record of an address, or deletes it if rec is nil.
+func (m *Machine) saveHolding(p *pool, o addr.Offset, rec *space.Record) {
+	from := len(m.arena)
+	m.arena = appendHoldingKey(m.arena, p.Key, o)
+	split := -1
+	if rec != nil {
+		split = len(m.arena)
+		m.arena = appendHolding(m.arena, rec)
+	}
+	m.save(bucketHolding, from, split)
+}
+
+// saveRecord writes what is known of an address, or forgets it if nothing is.
+func (m *Machine) saveRecord(p *pool, o addr.Offset, rec space.Record) {
+	if rec.State == space.Unused {
+		m.saveHolding(p, o, nil)
+		return
+	}
+	m.saveHolding(p, o, &rec)
+}
+
+// saveSlot writes the value of a slot, and drops one that nobody needs any
+// more.
+func (m *Machine) saveSlot(slot uint64, value []byte) {
+	from := len(m.arena)
+	m.arena = appendSlotKey(m.arena, slot)
+	split := len(m.arena)
+	m.arena = append(m.arena, value...)
+	m.save(bucketChronicle, from, split)
+	// One old slot goes with each new one, so that no write is large. The last
+	// snapshot is younger than what goes.
+	if slot > keepSlots+snapshotEvery {
+		from := len(m.arena)
+		m.arena = appendSlotKey(m.arena, slot-keepSlots-snapshotEvery)
+		m.save(bucketChronicle, from, -1)
+	}
+}
+
+func appendSlotKey(b []byte, slot uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, keySlot...), slot)
+}
+
+// saveSnapshot writes the state as a whole, so that a start need not apply
+// every slot since the first.
+func (m *Machine) saveSnapshot() {
+	from := len(m.arena)
+	m.arena = append(m.arena, keySnapshot...)
+	split := len(m.arena)
+	m.arena = append(m.arena, m.state.Encode()...)
+	m.save(bucketChronicle, from, split)
+}
+
+// saveNetwork writes how many networks of this host asked for the same, and
+// deletes the key when none is left.
+func (m *Machine) saveNetwork(n *network) {
+	from := len(m.arena)
+	m.arena = append(m.arena, n.ID()...)
+	split := -1
+	if n.count > 0 {
+		split = len(m.arena)
+		m.arena = codec.Uint(append(m.arena, formatRecord), uint64(n.count))
+	}
+	m.save(bucketNetwork, from, split)
+}
+
+func parseNetwork(key, value []byte) (*network, error) {
+	n, err := ParsePoolID(PoolID(key))
+	if err != nil {
+		return nil, err
+	}
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of a network")
+	}
+	count := r.Uint("number of networks")
+	if count == 0 || count > 1<<20 {
+		r.Fail("number of networks")
+	}
+	return &network{Network: n, count: int(count)}, r.Done()
+}
+
+// identity is what makes a peer this peer.
+type identity struct {
+	self    peer.ID
+	boot    peer.Boot
+	name    peer.Name
+	machine uint64
+}
+
+func (m *Machine) saveIdentity() {
+	from := len(m.arena)
+	m.arena = append(m.arena, keySelf...)
+	split := len(m.arena)
+	m.arena = append(m.arena, formatRecord)
+	m.arena = append(m.arena, m.self[:]...)
+	m.arena = codec.Uint(m.arena, uint64(m.boot))
+	m.arena = codec.Bytes(m.arena, m.cfg.Name)
+	m.arena = codec.Uint(m.arena, m.cfg.Machine)
+	m.save(bucketIdentity, from, split)
+}
+
+func parseIdentity(b []byte) (identity, error) {
+	r := codec.NewReader(b)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of the identity")
+	}
+	id := identity{
+		self: r.ID("peer ID"), boot: peer.Boot(r.Uint("boot")),
+		name: peer.Name(r.Bytes("name", peer.MaxName)), machine: r.Uint("machine"),
+	}
+	if id.self == peer.None {
+		r.Fail("peer ID")
+	}
+	return id, r.Done()
+}

@@ -1,0 +1,155 @@
+package ipam
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// MAC is an Ethernet address; the zero MAC is none.
+type MAC [6]byte
+
+// IsZero reports whether there is no MAC.
+func (m MAC) IsZero() bool { return m == MAC{} }
+
+// String returns the MAC as six hexadecimal pairs, or nothing for the zero MAC.
+func (m MAC) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	const digits = "0123456789abcdef"
+	b := make([]byte, 0, 17)
+	for i, x := range m {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = append(b, digits[x>>4], digits[x&15])
+	}
+	return string(b)
+}
+
+// PoolRequest asks for the pool of a new network, or again for one that the
+// network already has (libnetwork's RequestPool). It is answered by a
+// [PoolGrant].
+type PoolRequest struct {
+	Space       Space
+	Pool        netip.Prefix // the subnet wanted; invalid: choose one, or take the pool named PoolName
+	Range       netip.Prefix // the --ip-range; invalid: all of the pool
+	V6          bool         // which family to choose; ignored when Pool is given
+	Gateway     GatewayMode
+	GatewayAddr netip.Addr // with GatewayAddr only
+	Sticky      Sticky
+	PoolName    string // join the pool of that name, or give the new pool that name
+	Bits        int    // prefix length of the subnet to choose; 0: the setting's
+}
+
+// PoolGrant answers a [PoolRequest].
+type PoolGrant struct {
+	Network Network
+	// Gateway is the address that the engine shall take as gateway without
+	// asking, with the pool's mask; invalid when it shall ask.
+	Gateway netip.Prefix
+}
+
+// Purpose says what an address is wanted for.
+type Purpose uint8
+
+// The purposes, as libnetwork lets us tell them apart.
+const (
+	// ForContainer is an endpoint that starts now.
+	ForContainer Purpose = 1
+	// ForGateway is a network's gateway.
+	ForGateway Purpose = 2
+	// ForUnmarked is a request with an address and without options: an
+	// auxiliary address of a new network, or the replay of an endpoint that
+	// exists.
+	ForUnmarked Purpose = 3
+	// ForClient is a user of the API or the command line, known by
+	// AddressRequest.ID.
+	ForClient Purpose = 4
+)
+
+// AddressRequest asks for an address (libnetwork's RequestAddress, and the
+// commands alloc and claim). It is answered by an [AddressGrant].
+type AddressRequest struct {
+	Network Network
+	Address netip.Addr // the address wanted; invalid: choose one
+	Purpose Purpose
+	Name    string // the container's name, where the engine sends it
+	MAC     MAC    // the endpoint's MAC, where the engine sends it
+	ID      string // ForClient: the caller's name for the holder
+}
+
+// AddressGrant answers an [AddressRequest].
+type AddressGrant struct {
+	Address netip.Prefix // with the pool's mask
+	// Ticket identifies this very grant, so that it can be withdrawn if the
+	// answer cannot be delivered. It is zero when the address was held
+	// before, and then there is nothing to withdraw.
+	Ticket Ticket
+}
+
+// Ticket identifies a grant at the peer that made it.
+type Ticket struct {
+	Pool   chronicle.PoolKey
+	Offset addr.Offset
+	Serial uint64 // rises with every grant in the pool; 0 for no grant
+
+	before space.Record // what the address goes back to
+}
+
+// IsZero reports whether there is nothing to withdraw.
+func (t Ticket) IsZero() bool { return t.Serial == 0 }
+
+// Inventory is what an engine said about the endpoints on its networks that
+// use ringlet.
+type Inventory struct {
+	Begun    time.Time // before the first question was put
+	Networks []InventoryNetwork
+}
+
+// InventoryNetwork is one network of an [Inventory].
+type InventoryNetwork struct {
+	ID        string
+	Name      string
+	Subnets   []netip.Prefix
+	Endpoints []InventoryEndpoint
+}
+
+// InventoryEndpoint is one endpoint of an [InventoryNetwork].
+type InventoryEndpoint struct {
+	Address   netip.Addr
+	Container string // full container ID; empty when the engine shows none
+	Name      string // the container's name
+	MAC       MAC
+}
+
+// ClientRequest asks for an address for a holder outside Docker: allocate, or
+// claim when an address is named. The same holder gets the same address each
+// time. It is answered by an [AddressGrant].
+type ClientRequest struct {
+	Pool    string     // a CIDR or the name of a pool
+	Address netip.Addr // the address wanted; invalid: choose one
+	ID      string     // the holder, by the name that the caller gives it; 1 to MaxHolder bytes
+}
+
+// MaxHolder is the longest name of a holder, in bytes.
+const MaxHolder = 255
+
+// LookupRequest asks which addresses somebody holds on this peer.
+type LookupRequest struct {
+	Pool string // a CIDR or the name of a pool; empty: all pools
+	ID   string // a holder's ID, a full container ID, or a container's name
+}
+
+// FreeRequest frees addresses on this peer: one, or all of a holder. It
+// answers what it freed; freeing what is free is no error. An address that a
+// live container has is refused.
+type FreeRequest struct {
+	Pool    string     // a CIDR or the name of a pool; empty: all pools
+	ID      string     // as in [LookupRequest]; empty: whoever holds Address
+	Address netip.Addr // invalid: all that ID holds
+}

@@ -1,0 +1,122 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// The sentences that people read in their terminal stand in this file, so
+// that they have one voice: what failed, with pool and address, why, and what
+// to do.
+
+func failf(kind error, format string, args ...any) error {
+	return &Error{Kind: kind, Text: fmt.Sprintf(format, args...)}
+}
+
+// poolText names a pool: its subnet, with its name where it has one.
+func poolText(p *chronicle.Pool) string {
+	if p.Name == "" {
+		return p.CIDR.String()
+	}
+	return fmt.Sprintf("%v (%s)", p.CIDR, p.Name)
+}
+
+// holderText names a holder on this peer.
+func (m *Machine) holderText(h space.Holder, since int64) string {
+	var who string
+	switch short := shortRef(h.Ref); {
+	case h.Kind == space.Gateway:
+		who = "this host's gateway"
+	case h.Kind == space.Client:
+		who = fmt.Sprintf("%q", h.Ref)
+	case h.Name != "" && short != "":
+		who = fmt.Sprintf("container %s (%s)", h.Name, short)
+	case h.Name != "":
+		who = "container " + h.Name
+	case short != "":
+		who = "container " + short
+	case h.MAC != [6]byte{}:
+		who = "a container with MAC " + MAC(h.MAC).String()
+	default:
+		who = "a container"
+	}
+	return fmt.Sprintf("%s on %s since %s", who, m.cfg.Name, time.Unix(0, since).UTC().Format("2006-01-02 15:04 MST"))
+}
+
+// shortRef shortens a container's ID to what docker ps shows.
+func shortRef(ref string) string {
+	if len(ref) == 64 {
+		return ref[:12]
+	}
+	return ref
+}
+
+func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) error {
+	next := "stop that container first, or choose another address"
+	if h.Kind != space.Container && h.Kind != space.Unmarked {
+		next = "choose another address"
+	}
+	return failf(ErrAddressInUse, "address %v in %s is held by %s: %s", a, poolText(p.Pool), m.holderText(h, since), next)
+}
+
+func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation) error {
+	what := "is reserved as " + r.Kind.String()
+	switch r.Kind {
+	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
+		what = "is the pool's " + r.Kind.String()
+	case chronicle.KindExcluded:
+		what = "is excluded"
+	case chronicle.KindKeptForName:
+		what = "is kept for " + r.Note
+	}
+	return failf(ErrAddressReserved, "address %v in %s %s: choose another address", a, poolText(p.Pool), what)
+}
+
+func errOutside(cidr netip.Prefix, a netip.Addr) error {
+	return failf(ErrAddressOutOfRange, "address %v does not lie in %v: choose one that does", a, cidr)
+}
+
+// errFull says that a part of a pool is full. The counts are of that part.
+func errFull(p *pool, want netip.Prefix, held, reserved, size uint64) error {
+	where := poolText(p.Pool)
+	if want != p.CIDR {
+		where = fmt.Sprintf("range %v of %s", want, where)
+	}
+	return failf(ErrNoAddress, "no free address in %s: of %d addresses %d are in use and %d are reserved; remove a container, or make a larger network",
+		where, size, held, reserved)
+}
+
+func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
+	st := m.poolStatus(p, m.now, false)
+	why := fmt.Sprintf("which has %s", plural(int(st.Held), "address in use", "addresses in use"))
+	if st.Held == 0 {
+		why = fmt.Sprintf("which has %s", plural(m.networksOf(p), "network", "networks"))
+	}
+	return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s, %s: choose a subnet that does not overlap it, or that very subnet to share it",
+		cidr, poolText(p.Pool), why)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func errNoSubnet(bits int, universe []netip.Prefix) error {
+	texts := make([]string, len(universe))
+	for i, u := range universe {
+		texts[i] = u.String()
+	}
+	return failf(ErrNoSubnet, "no free /%d subnet is left in %s: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE",
+		bits, strings.Join(texts, ", "))
+}
+
+func errNoPool(ref string) error {
+	return failf(ErrPoolNotFound, "there is no pool %s: ringlet pool ls shows the pools that there are", ref)
+}

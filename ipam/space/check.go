@@ -1,0 +1,188 @@
+package space
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// Check verifies the invariants of a sealed space and returns an error that
+// names the first one broken. It reads everything; it is for tests, and for a
+// look at a peer that is in doubt.
+//
+//   - S1 mine, aside and fresh are sets inside the pool; fresh lies in what is
+//     usable, and every usable address outside of fresh has a record.
+//   - S2 Pages and records lead to each other; no page is empty.
+//   - S3 An address is freed only if it is mine, and queued just if it is
+//     freed and usable.
+//   - S4 Each queue is linked both ways, in order of Seq, inside its segment.
+//   - S5 Each record with a key is in the chain of its bucket, once.
+//   - S6 The counts are right: held, freed, strays, owned, records in use; no
+//     Seq is above the highest one given.
+func (s *Space) Check() error {
+	for _, check := range []func() error{s.checkSets, s.checkRecords, s.checkQueues, s.checkKeys, s.checkSlab} {
+		if err := check(); err != nil {
+			return fmt.Errorf("space: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Space) checkSets() error {
+	for name, set := range map[string]set{"mine": s.mine, "aside": s.aside, "fresh": s.fresh} {
+		for n, r := range set {
+			if r.Empty() || r.End > s.end || n > 0 && r.Start <= set[n-1].End {
+				return fmt.Errorf("S1: range %v of %s is empty, outside, or not behind the one before", r, name)
+			}
+		}
+	}
+	for _, r := range s.fresh {
+		for part := range s.mine.outside(r) {
+			return fmt.Errorf("S1: %v is fresh and not mine", part)
+		}
+		for part := range s.aside.within(r) {
+			return fmt.Errorf("S1: %v is fresh and set aside", part)
+		}
+	}
+	for part := range s.usable(s.pool()) {
+		for r := range s.fresh.outside(part) {
+			if o := s.pages.firstUnused(r); o < r.End {
+				return fmt.Errorf("S1: %d is usable, has no record, and is not fresh", o)
+			}
+		}
+	}
+	if n := s.mine.size(); n != s.owned {
+		return fmt.Errorf("S6: %d addresses are mine, counted %d", n, s.owned)
+	}
+	return nil
+}
+
+func (s *Space) checkRecords() error {
+	held, freed, strays, found := 0, 0, 0, 0
+	for base, self := range s.pages.dir {
+		p := s.pages.all[self]
+		if p == nil || p.base != base || p.self != self || base%pageLen != 0 || p.used == 0 || p.held&^p.used != 0 {
+			return fmt.Errorf("S2: page at %d is not what its place says, or empty", base)
+		}
+		for slot, i := range p.rec {
+			bit, o := uint64(1)<<slot, base+addr.Offset(slot)
+			if i == none != (p.used&bit == 0) {
+				return fmt.Errorf("S2: use of %d and its record do not agree", o)
+			}
+			if i == none {
+				continue
+			}
+			r := s.slab.rec(i)
+			isHeld, mine := p.held&bit != 0, s.mine.contains(o)
+			switch {
+			case o >= s.end || s.offset(i) != o:
+				return fmt.Errorf("S2: record of %d is that of %d", o, s.offset(i))
+			case r.seq > s.seq:
+				return fmt.Errorf("S6: record of %d has Seq %d, the highest given is %d", o, r.seq, s.seq)
+			case !isHeld && !mine:
+				return fmt.Errorf("S3: %d is freed and not mine", o)
+			case r.queued != (!isHeld && s.Usable(o)):
+				return fmt.Errorf("S3: %d held %v, usable %v, queued %v", o, isHeld, s.Usable(o), r.queued)
+			case !r.queued && (r.prev != none || r.next != none):
+				return fmt.Errorf("S4: %d is not queued and has neighbours", o)
+			}
+			found++
+			if isHeld {
+				held++
+			} else {
+				freed++
+			}
+			if !mine {
+				strays++
+			}
+		}
+	}
+	if held != s.held || freed != s.freed || strays != s.strays || found != s.slab.live {
+		return fmt.Errorf("S6: %d held, %d freed, %d strays of %d records, counted %d, %d, %d of %d",
+			held, freed, strays, found, s.held, s.freed, s.strays, s.slab.live)
+	}
+	if n := len(s.pages.all) - len(s.pages.spare); n != len(s.pages.dir) {
+		return fmt.Errorf("S2: %d pages in use, %d in the directory", n, len(s.pages.dir))
+	}
+	return nil
+}
+
+func (s *Space) checkQueues() error {
+	if n := len(s.segments); n == 0 || n > maxSegments || s.segments[0].start != 0 {
+		return fmt.Errorf("S4: %d segments, or none at the pool's start", n)
+	}
+	for n, q := range s.segments {
+		if n > 0 && (q.start <= s.segments[n-1].start || q.start >= s.end) {
+			return fmt.Errorf("S4: segment %d starts at %d", n, q.start)
+		}
+		prev := none
+		for i := q.head; i != none; i = s.slab.rec(i).next {
+			r := s.slab.rec(i)
+			switch {
+			case !s.extent(n).Contains(s.offset(i)):
+				return fmt.Errorf("S4: %d is in the queue of segment %v", s.offset(i), s.extent(n))
+			case !r.queued || r.prev != prev:
+				return fmt.Errorf("S4: the queue is broken at %d", s.offset(i))
+			case prev != none && s.compareSeq(prev, i) >= 0:
+				return fmt.Errorf("S4: %d is behind %d in the queue", s.offset(i), s.offset(prev))
+			}
+			prev = i
+		}
+		if q.tail != prev {
+			return fmt.Errorf("S4: the queue of segment %v ends at %d, not at %d", s.extent(n), s.offset(prev), s.offset(q.tail))
+		}
+	}
+	return nil // that all queued records are in them follows from checkSlab
+}
+
+func (s *Space) checkKeys() error {
+	found := 0
+	for b, i := range s.keys.heads {
+		for ; i != none; i = *s.slab.chain(i) {
+			if r := s.slab.rec(i); r.key == NoKey || s.keys.bucket(r.key) != b {
+				return fmt.Errorf("S5: record of %d with key %x is in bucket %d", s.offset(i), r.key, b)
+			}
+			if found++; found > s.keys.count {
+				return fmt.Errorf("S5: more than %d records with keys", s.keys.count)
+			}
+		}
+	}
+	if found != s.keys.count {
+		return fmt.Errorf("S5: %d records with keys, counted %d", found, s.keys.count)
+	}
+	return nil
+}
+
+func (s *Space) checkSlab() error {
+	spare := 0
+	for i := s.slab.spare; i != none; i = s.slab.rec(i).next {
+		if spare++; spare > int(s.slab.top) {
+			return fmt.Errorf("S6: the list of spare records has no end")
+		}
+	}
+	if spare+s.slab.live != int(s.slab.top) {
+		return fmt.Errorf("S6: %d spare and %d live records of %d", spare, s.slab.live, s.slab.top)
+	}
+	inQueues, queued, keyed := 0, 0, 0
+	for _, q := range s.segments {
+		for i := q.head; i != none; i = s.slab.rec(i).next {
+			inQueues++
+		}
+	}
+	for p := range s.pages.in(s.pool()) {
+		for w := p.used; w != 0; w &= w - 1 {
+			r := s.slab.rec(p.rec[bits.TrailingZeros64(w)])
+			if r.queued {
+				queued++
+			}
+			if r.key != NoKey {
+				keyed++
+			}
+		}
+	}
+	if inQueues != queued || keyed != s.keys.count {
+		return fmt.Errorf("S4: %d records in queues, %d say so; S5: %d keyed, %d in the index", inQueues, queued, keyed, s.keys.count)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package space
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// Grant is an address that was handed out.
+type Grant struct {
+	Offset  addr.Offset
+	Record  Record // as it is now, Held
+	Before  Record // as it was: Freed, or the zero Record
+	Pressed bool   // taken although it had not rested, for want of another
+}
+
+// Take hands out an address in want to h, and reports false if every usable
+// address there is held. It prefers, in this order,
+//
+//   - if more than 65,536 freed addresses are remembered, the least recently
+//     freed one in want, provided it has rested for all of rest: so a pool
+//     that is never full does not remember ever more;
+//   - the lowest one that was never used;
+//   - the least recently freed one, even if it rests still.
+func (s *Space) Take(want addr.Range, h Holder, now time.Time, rest time.Duration) (g Grant, ok bool) {
+	want = want.Intersect(s.pool())
+	if want.Empty() {
+		return g, false
+	}
+	nanos := now.UnixNano()
+	if s.freed <= s.remember {
+		if o, ok := s.unused(want); ok {
+			s.hold(&g, o, none, &h, nanos)
+			return g, true
+		}
+	}
+	i := s.oldest(want)
+	ripe := i != none && rested(s.slab.rec(i).since, nanos, rest)
+	if !ripe && s.freed > s.remember {
+		if o, ok := s.unused(want); ok {
+			s.hold(&g, o, none, &h, nanos)
+			return g, true
+		}
+	}
+	if i == none {
+		return g, false
+	}
+	g.Pressed = !ripe
+	s.hold(&g, s.offset(i), i, &h, nanos)
+	return g, true
+}
+
+// Outcome is the answer to a [Space.Claim].
+type Outcome uint8
+
+// The outcomes of a claim. Only the first one changes anything.
+const (
+	Taken    Outcome = 1 // it is held now
+	InUse    Outcome = 2 // it was held already; Lookup says by whom
+	NotMine  Outcome = 3 // it is not mine
+	SetAside Outcome = 4 // it is mine and set aside: try again later
+)
+
+// String returns the outcome in words.
+func (c Outcome) String() string {
+	switch c {
+	case Taken:
+		return "taken"
+	case InUse:
+		return "in use"
+	case NotMine:
+		return "not mine"
+	case SetAside:
+		return "set aside"
+	}
+	return fmt.Sprintf("outcome %d", uint8(c))
+}
+
+// Claim hands out just the address o to h. A resting address can be claimed:
+// whoever names an address wants that one. The Grant is zero unless the
+// outcome is Taken.
+func (s *Space) Claim(o addr.Offset, h Holder, now time.Time) (g Grant, out Outcome) {
+	p := s.pages.find(o)
+	i := none
+	switch st := p.state(o); {
+	case st == Held:
+		return g, InUse
+	case !s.mine.contains(o):
+		return g, NotMine
+	case s.aside.contains(o):
+		return g, SetAside
+	case st == Freed:
+		i = p.rec[o%pageLen]
+	}
+	s.hold(&g, o, i, &h, now.UnixNano())
+	return g, Taken
+}
+
+// Free ends the holding of o, which goes to the end of the queue. It returns
+// the record as it is now, and whether anything changed: freeing what is not
+// held is no error and has no effect. A stray, held but not mine, is
+// forgotten: its record is Unused then.
+func (s *Space) Free(o addr.Offset, now time.Time) (rec Record, changed bool) {
+	p := s.pages.find(o)
+	if p.state(o) != Held {
+		return s.record(p, o), false
+	}
+	i := p.rec[o%pageLen]
+	if !s.mine.contains(o) {
+		s.strays--
+		s.erase(i)
+		return rec, true
+	}
+	r := s.slab.rec(i)
+	s.seq++
+	r.seq, r.since = s.seq, now.UnixNano()
+	s.release(p, o)
+	if !s.aside.contains(o) {
+		s.enqueue(i, o)
+	}
+	r.export(&rec, Freed)
+	return rec, true
+}
+
+// Withdraw takes back a grant that never reached whom it was for, and leaves
+// the address as it was before: freed, with the holder, time and place in the
+// queue that it had, or never used. It returns the record as it is now, and
+// whether anything changed: nothing does if the grant does not stand any more,
+// because the address was freed since.
+func (s *Space) Withdraw(g Grant) (rec Record, changed bool) {
+	o := g.Offset
+	p := s.pages.find(o)
+	if p.state(o) != Held || s.slab.rec(p.rec[o%pageLen]).seq != g.Record.Seq {
+		return s.record(p, o), false
+	}
+	i := p.rec[o%pageLen]
+	switch mine := s.mine.contains(o); {
+	case mine && g.Before.State == Freed:
+		s.describe(i, &g.Before.Holder)
+		r := s.slab.rec(i)
+		r.seq, r.since = g.Before.Seq, g.Before.Since
+		s.release(p, o)
+		if !s.aside.contains(o) {
+			s.requeue([]uint32{i})
+		}
+		return s.record(p, o), true
+	case mine:
+		s.erase(i)
+		if !s.aside.contains(o) {
+			s.fresh.add(addr.One(o))
+		}
+	default:
+		s.strays--
+		s.erase(i)
+	}
+	return rec, true
+}
+
+// Describe says better who holds o: its container's name or ID became known,
+// or its network. When and in which order it was taken stays. It returns the
+// record as it is now, and false, changing nothing, if o is not held.
+func (s *Space) Describe(o addr.Offset, h Holder) (rec Record, changed bool) {
+	p := s.pages.find(o)
+	if p.state(o) != Held {
+		return s.record(p, o), false
+	}
+	s.describe(p.rec[o%pageLen], &h)
+	return s.record(p, o), true
+}
+
+// unused returns the lowest address in want, a range inside the pool, that is
+// usable and never used. It passes the used ones before it for good.
+func (s *Space) unused(want addr.Range) (addr.Offset, bool) {
+	for n := s.fresh.search(want.Start); n < len(s.fresh) && s.fresh[n].Start < want.End; {
+		part := s.fresh[n].Intersect(want)
+		o := s.pages.firstUnused(part)
+		switch past := (addr.Range{Start: part.Start, End: o}); {
+		case past.Empty():
+		case past.Start == s.fresh[n].Start && past.End < s.fresh[n].End:
+			s.fresh[n].Start = past.End
+		default:
+			s.fresh.remove(past)
+		}
+		if o < part.End {
+			return o, true
+		}
+		n = s.fresh.search(part.End)
+	}
+	return 0, false
+}
+
+// hold hands out o, usable and not held, whose record is i, or none. It fills
+// the grant in place: copies of it would cost more than all the rest.
+func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
+	if i == none {
+		i = s.create(o)
+		s.slab.rec(i).setHolder(h)
+		s.keys.add(&s.slab, i)
+	} else {
+		s.slab.rec(i).export(&g.Before, Freed)
+		s.dequeue(i)
+		s.describe(i, h)
+		s.freed--
+	}
+	r := s.slab.rec(i)
+	s.seq++
+	r.seq, r.since = s.seq, now
+	s.page(r).held |= 1 << (o % pageLen)
+	s.held++
+	g.Offset = o
+	r.export(&g.Record, Held)
+}
+
+// release lets o, held on page p, be freed. It is in no queue yet.
+func (s *Space) release(p *page, o addr.Offset) {
+	p.held &^= 1 << (o % pageLen)
+	s.held--
+	s.freed++
+}
+
+// create makes a record for o, which has none. The record is neither held nor
+// freed, and in no index.
+func (s *Space) create(o addr.Offset) uint32 {
+	p := s.pages.add(o)
+	i := s.slab.get()
+	p.used |= 1 << (o % pageLen)
+	p.rec[o%pageLen] = i
+	s.slab.rec(i).place = p.self<<pageBits | uint32(o%pageLen)
+	return i
+}
+
+// describe gives record i another holder.
+func (s *Space) describe(i uint32, h *Holder) {
+	r := s.slab.rec(i)
+	if r.key == h.Key {
+		r.setHolder(h)
+		return
+	}
+	s.keys.remove(&s.slab, i)
+	r.setHolder(h)
+	s.keys.add(&s.slab, i)
+}

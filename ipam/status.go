@@ -1,0 +1,96 @@
+package ipam
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Verdict is the one-word answer to "is it fine?".
+type Verdict string
+
+// The verdicts.
+const (
+	Fine     Verdict = "fine"     // everything works
+	Degraded Verdict = "degraded" // works, and somebody should look
+	Failed   Verdict = "failed"   // hands out nothing
+)
+
+// Status is what a peer knows of itself and its cluster, as the commands and
+// the API show it. It is a snapshot: nothing in it changes.
+type Status struct {
+	Verdict  Verdict      `json:"verdict"`
+	Cluster  string       `json:"cluster"` // cluster ID, 32 hexadecimal digits
+	Slot     uint64       `json:"slot"`    // last decided slot known here
+	Self     PeerStatus   `json:"self"`
+	Peers    []PeerStatus `json:"peers"`
+	Voters   []string     `json:"voters"` // peer IDs, in order
+	Pools    []PoolStatus `json:"pools"`
+	Networks []NetStatus  `json:"networks"`
+	Problems []Problem    `json:"problems"`
+}
+
+// PeerStatus is one peer of the roster.
+type PeerStatus struct {
+	ID    string `json:"id"`
+	Name  string `json:"name"`
+	State string `json:"state"` // filling, active, draining
+	Boot  uint64 `json:"boot"`
+}
+
+// PoolStatus counts the addresses of one pool. The counts from Held to
+// Quarantined add up to Size.
+type PoolStatus struct {
+	Pool        netip.Prefix `json:"pool"`
+	Name        string       `json:"name"`
+	Size        uint64       `json:"size"` // 2^64-1 for a /64
+	Held        uint64       `json:"held"`
+	Resting     uint64       `json:"resting"`
+	Ready       uint64       `json:"ready"` // free, in some peer's ranges
+	Free        uint64       `json:"free"`  // free, nobody's
+	Reserved    uint64       `json:"reserved"`
+	Quarantined uint64       `json:"quarantined"`
+	Mine        uint64       `json:"mine"`   // free or resting, in this peer's ranges
+	Chosen      bool         `json:"chosen"` // the subnet was chosen by ringlet
+	// Holders lists the ranges of the pool in address order, merged by owner.
+	Holders []RangeStatus `json:"holders,omitempty"`
+}
+
+// RangeStatus is one range of a pool's ring.
+type RangeStatus struct {
+	Start   netip.Addr `json:"start"`
+	End     netip.Addr `json:"end"`   // the last address
+	Owner   string     `json:"owner"` // peer ID, "free" or "reserved"
+	Version uint64     `json:"version"`
+	Held    uint64     `json:"held"`           // by this peer
+	Kind    string     `json:"kind,omitempty"` // of a reservation
+	Note    string     `json:"note,omitempty"` // of a reservation
+}
+
+// NetStatus is a network of this host, as the engine asked for it.
+type NetStatus struct {
+	ID    PoolID       `json:"id"`
+	Pool  netip.Prefix `json:"pool"`
+	Range netip.Prefix `json:"range"`
+	Count int          `json:"count"` // how many networks asked for just this
+}
+
+// AddressStatus is one address that is, or was, held on this peer.
+type AddressStatus struct {
+	Address   netip.Addr   `json:"address"`
+	Pool      netip.Prefix `json:"pool"`
+	Peer      string       `json:"peer"`  // name of the peer that holds it
+	State     string       `json:"state"` // held, resting, free, reserved, and so on
+	Kind      string       `json:"kind"`  // container, gateway, client; or the kind of a reservation
+	Container string       `json:"container"`
+	Name      string       `json:"name"`
+	MAC       string       `json:"mac"`
+	Since     time.Time    `json:"since"` // of the state
+}
+
+// Problem is something that somebody should do something about.
+type Problem struct {
+	Code  string `json:"code"`  // stable
+	Text  string `json:"text"`  // what is wrong
+	Next  string `json:"next"`  // the command or step that mends it
+	Level string `json:"level"` // degraded or failed
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// check tests what one setting means for another. It skips what depends on a
+// setting that is bad by itself: the operator mends that first.
+func (c Config) check(env map[string]string, bad map[string]bool) []error {
+	var problems []error
+	rules := []struct {
+		names []string // the settings it looks at, the first is blamed
+		rule  func() error
+	}{
+		{[]string{"RINGLET_ADVERTISE", "RINGLET_BIND"}, c.checkAdvertise},
+		{[]string{"RINGLET_BOOTSTRAP", "RINGLET_JOIN"}, c.checkObserver},
+		{[]string{"RINGLET_KEY_FILE", "RINGLET_KEY"}, func() error { return checkOneKeySource(env) }},
+		{[]string{"RINGLET_KEY", "RINGLET_KEY_FILE", "RINGLET_JOIN", "RINGLET_INSECURE"}, c.checkEncryption},
+		{[]string{"RINGLET_UNIVERSE", "RINGLET_SUBNET"}, c.checkSizes},
+		{[]string{"RINGLET_HTTP", "RINGLET_BIND"}, c.checkPorts},
+	}
+	for _, r := range rules {
+		if slices.ContainsFunc(r.names, func(name string) bool { return bad[name] }) {
+			continue
+		}
+		if err := r.rule(); err != nil {
+			problems = append(problems, setting(r.names[0]).problem(env[r.names[0]], err))
+		}
+	}
+	return problems
+}
+
+func (c Config) checkAdvertise() error {
+	if c.Advertise.IsValid() && c.Bind.Addr().Is4() && c.Advertise.Addr().Is6() {
+		return fmt.Errorf("RINGLET_BIND=%v does not listen on IPv6, [::]:%d does on both", c.Bind, c.Bind.Port())
+	}
+	return nil
+}
+
+func (c Config) checkObserver() error {
+	if c.Bootstrap.Observer && len(c.Join) == 0 {
+		return errors.New("an observer founds no cluster, and without RINGLET_JOIN there is nobody who does")
+	}
+	return nil
+}
+
+func checkOneKeySource(env map[string]string) error {
+	if env["RINGLET_KEY"] != "" && env["RINGLET_KEY_FILE"] != "" {
+		return errors.New("RINGLET_KEY is set too, and which one counts would be a guess: unset one of them")
+	}
+	return nil
+}
+
+func (c Config) checkEncryption() error {
+	if len(c.Join) > 0 && len(c.Keys) == 0 && !c.Insecure {
+		return errors.New("RINGLET_JOIN is set and no key is, so whoever reaches the port could take part:" +
+			" set the key of the cluster here or in RINGLET_KEY_FILE, or RINGLET_INSECURE=true to do without")
+	}
+	return nil
+}
+
+func (c Config) checkSizes() error {
+	var problems []error
+	for _, p := range c.Universe {
+		size := c.Subnet.V6
+		if p.Addr().Is4() {
+			size = c.Subnet.V4
+		}
+		if p.Bits() > size {
+			problems = append(problems, fmt.Errorf("%v has no room for a /%d, which RINGLET_SUBNET asks for", p, size))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (c Config) checkPorts() error {
+	if c.HTTP == HTTPOff {
+		return nil
+	}
+	host, port, err := splitHostPort(c.HTTP, 0)
+	if err != nil || port != c.Bind.Port() {
+		return err
+	}
+	a, err := netip.ParseAddr(host)
+	if err != nil && host != "" {
+		return nil // a name: which address it is shows when the port is opened
+	}
+	if host == "" || a.IsUnspecified() || c.Bind.Addr().IsUnspecified() || a == c.Bind.Addr() {
+		return fmt.Errorf("RINGLET_BIND=%v already takes the port", c.Bind)
+	}
+	return nil
+}
+
+// Unsupported returns an error if the settings are right but ask for what
+// this release does not do: it runs on one engine.
+func (c Config) Unsupported() error {
+	var names []string
+	if len(c.Join) > 0 {
+		names = append(names, "RINGLET_JOIN")
+	}
+	if c.Bootstrap.Observer || c.Bootstrap.N > 1 {
+		names = append(names, "RINGLET_BOOTSTRAP")
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("this release runs on one engine, %s comes with the next: unset it (%s=)", names[0], names[0])
+	default:
+		return fmt.Errorf("this release runs on one engine, %s come with the next: unset them (%s=)",
+			strings.Join(names, " and "), strings.Join(names, "= "))
+	}
+}

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+)
+
+// DefaultPort is the UDP and TCP port of peers where none is named. It is not
+// 7946, which swarm mode uses on the same host.
+const DefaultPort = 7950
+
+// KeySize is the length of a cluster key in bytes (AES-256).
+const KeySize = 32
+
+// HTTPOff is the value of [Config].HTTP that opens no TCP port.
+const HTTPOff = "off"
+
+// Deal is how much of a new pool is dealt out to the peers at once; the rest
+// stays free until one of them needs it.
+type Deal string
+
+// The deals that exist.
+const (
+	DealHalf Deal = "half"
+	DealAll  Deal = "all"
+	DealNone Deal = "none"
+)
+
+// The log formats that exist; see [Config].LogFormat.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
+
+// Bootstrap is how the first decision of a new cluster is made. The zero
+// value leaves the size to the number of hosts in Join.
+type Bootstrap struct {
+	N        int  // peers that found the cluster together, 1 to 255; 0 if not given
+	Observer bool // take part without a vote in the founding
+}
+
+// Subnet is the size of a subnet that is chosen for a network, as prefix
+// lengths.
+type Subnet struct {
+	V4 int // 8 to 30
+	V6 int // 64 to 126
+}
+
+// Config is the plugin's settings, checked by [Load].
+type Config struct {
+	Name string // what people call this peer; 1 to 255 bytes of printable UTF-8 without spaces
+
+	Bind      netip.AddrPort // where peers reach this one; the port is never 0
+	Advertise netip.AddrPort // what is told to peers; the zero value means the first private address and Bind's port
+	Join      []string       // host:port of peers to ask, IPv6 addresses in brackets, no duplicates, in the order given
+	Bootstrap Bootstrap
+	Cluster   string   // the cluster's label, 1 to 16 letters, digits and hyphens
+	Keys      [][]byte // each KeySize long, the first encrypts, all decrypt; empty without encryption
+	KeyFile   string   // where Keys came from, to be read again when it changes; empty if they came from RINGLET_KEY
+	Insecure  bool     // allowed to talk to peers without a key
+
+	Universe  []netip.Prefix // where subnets are chosen from; masked, free of overlap
+	DeriveULA bool           // the user named no universe: add the /48 that is derived from the cluster's ID
+	Subnet    Subnet
+	Avoid     []netip.Prefix // never chosen, masked
+
+	EvictAfter time.Duration // silence after which a peer leaves the roster; 0 means never
+	Deal       Deal
+	Chunk      int           // addresses opened at once, 1 to 65,536; 0 means by the size of pool and cluster
+	Quarantine time.Duration // after which an evicted peer's ranges may be taken; 0 means never
+	BootAlone  bool          // serve from its own ranges after a host's boot although no majority answers
+	Rest       time.Duration // how long a freed address is not handed out, 0 to 24 h
+	Timeout    time.Duration // deadline of a request, 1 s to 28 s
+
+	HTTP      string // host:port of metrics, status page and API, the host may be empty; or HTTPOff
+	Token     string // what a write over TCP must show; empty allows none
+	LogLevel  slog.Level
+	LogFormat string // LogText or LogJSON
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// maxKeyFile is the longest key file, in bytes: over a thousand keys.
+const maxKeyFile = 64 << 10
+
+func parseKeys(cfg *Config, value string, _ source) error {
+	if value == "" {
+		return nil
+	}
+	var keys [][]byte
+	err := entries(value, func(n int, entry string) error {
+		return appendKey(&keys, entry, fmt.Sprintf("key %d", n))
+	})
+	cfg.Keys = keys
+	return err
+}
+
+func parseKeyFile(cfg *Config, value string, src source) error {
+	if value == "" {
+		return nil
+	}
+	content, err := src.readFile(value)
+	if err != nil {
+		// The path stands in the error already, quoted.
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
+		return fmt.Errorf("the key file cannot be read: %w", err)
+	}
+	var keys [][]byte
+	var problems []error
+	n := 0
+	for line := range bytes.Lines(content) {
+		n++
+		entry := strings.TrimSpace(string(line))
+		if entry == "" || strings.HasPrefix(entry, "#") {
+			continue
+		}
+		if err := appendKey(&keys, entry, fmt.Sprintf("line %d", n)); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if len(keys) == 0 && len(problems) == 0 {
+		return errors.New("there is no key in the file")
+	}
+	cfg.Keys, cfg.KeyFile = keys, value
+	return errors.Join(problems...)
+}
+
+// appendKey decodes a key. Its errors call it by its place, never by its text.
+func appendKey(keys *[][]byte, text, place string) error {
+	key, err := base64.StdEncoding.Strict().DecodeString(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is not base64", place)
+	case len(key) != KeySize:
+		return fmt.Errorf("%s has %d bytes and not %d", place, len(key), KeySize)
+	case slices.ContainsFunc(*keys, func(k []byte) bool { return bytes.Equal(k, key) }):
+		return fmt.Errorf("%s is there twice", place)
+	}
+	*keys = append(*keys, key)
+	return nil
+}
+
+// readKeyFile reads a regular file of moderate size. Anything else is refused
+// before it is opened: a pipe would hold up the start for ever.
+func readKeyFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxKeyFile {
+		return nil, fmt.Errorf("it is longer than %d bytes", maxKeyFile)
+	}
+	return content, nil
+}
