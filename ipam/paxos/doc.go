@@ -59,7 +59,8 @@
 // # Tests
 //
 // The tests run the rules through seeded schedules of loss, repetition, delay
-// and restarts, and take away one rule at a time to see that such a schedule
-// then finds two decisions. A failing schedule prints its seed and its trace;
-// -seed repeats it, -schedules asks for more of them.
+// and restarts, and small worlds through every order of events there is. Then
+// they take away one rule at a time, to see that two decisions are found. A
+// schedule that fails prints its seed and its trace; -seed repeats it,
+// -schedules asks for another number of them, -short takes a tenth.
 package paxos

@@ -2,6 +2,7 @@ package paxos
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"testing"
 )
@@ -74,7 +75,7 @@ func (m *model) visit(w world) error {
 }
 
 // next yields the worlds in which acceptor j gets what proposer i is asking.
-func (m *model) next(w world, i, j int) func(yield func(world) bool) {
+func (m *model) next(w world, i, j int) iter.Seq[world] {
 	return func(yield func(world) bool) {
 		if w.proposers[i].phase == Preparing {
 			unheard := w.clone()

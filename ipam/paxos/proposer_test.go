@@ -85,7 +85,8 @@ func TestTheRoundIsAboveAnySeenInTheSlot(t *testing.T) {
 	start(3, 9) // the caller may have forgotten
 	p.OnRefusal(id(1), Refusal{Ballot: p.Ballot(), Promised: at(20, 1)})
 	p.OnRefusal(id(2), Refusal{Ballot: p.Ballot(), Promised: at(30, 1)})
-	start(0, 31) // above every refusal, not only the first
+	p.OnRefusal(id(3), Refusal{Ballot: p.Ballot(), Promised: at(25, 1)})
+	start(0, 31) // above every refusal, not only the first or last
 }
 
 func TestStartFailsWithoutARoundLeft(t *testing.T) {
@@ -216,6 +217,9 @@ func TestPromisesThatDoNotCount(t *testing.T) {
 		if _, ok := p.OnPromise(id(1), Promise{Ballot: p.Ballot()}); ok {
 			t.Error("a repeated promise counted")
 		}
+	}
+	if len(p.promised) != 1 {
+		t.Errorf("repeated promises are remembered %d times", len(p.promised))
 	}
 	if _, ok := p.OnPromise(id(2), Promise{Ballot: p.Ballot()}); !ok {
 		t.Fatal("two promises of three voters are no majority")

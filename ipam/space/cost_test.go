@@ -1,0 +1,110 @@
+package space
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// TestNoAllocs holds the hot path to no allocation once records exist.
+func TestNoAllocs(t *testing.T) {
+	for _, size := range []addr.Count{1 << 8, 1 << 16, math.MaxUint64} {
+		s := New(size)
+		s.Own(addr.Range{End: 200})
+		now := time.Unix(1, 0)
+		for range 200 {
+			s.Take(s.pool(), holder, now, time.Minute)
+		}
+		for o := range addr.Offset(100) {
+			s.Free(2*o, now)
+		}
+		n := 0
+		for name, call := range map[string]func(){
+			"take and free": func() {
+				n++
+				g, ok := s.Take(s.pool(), others(n), now, time.Minute)
+				if !ok {
+					t.Fatal("nothing to take")
+				}
+				s.Free(g.Offset, now)
+			},
+			"take and free in a range": func() {
+				g, ok := s.Take(addr.Range{Start: 64, End: 128}, holder, now, time.Minute)
+				if !ok {
+					t.Fatal("nothing to take")
+				}
+				s.Free(g.Offset, now)
+			},
+			"find, claim and free": func() {
+				o, ok := s.Former(holder.Key)
+				if !ok {
+					t.Fatal("key not found")
+				}
+				s.Claim(o, holder, now)
+				s.HeldBy(holder.Key)
+				s.Free(o, now)
+			},
+		} {
+			if got := testing.AllocsPerRun(1000, call); got != 0 {
+				t.Errorf("size %d: %s: %v allocations, want 0", size, name, got)
+			}
+		}
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestMemory holds the goal P9: at most 64 bytes for each held address beyond
+// its two strings, whose headers are 32 bytes more. A lone address in a wide
+// pool may cost a page, but not kilobytes.
+func TestMemory(t *testing.T) {
+	const headers = 2 * int64(unsafe.Sizeof(""))
+	const n = 100_000
+	now := time.Unix(1, 0)
+	for _, c := range []struct {
+		name string
+		next func(i int) addr.Offset
+		most int64 // beyond the strings
+	}{
+		{"dense", func(i int) addr.Offset { return addr.Offset(i) }, 64},
+		{"lone", func(int) addr.Offset { return addr.Offset(rand.Uint64N(math.MaxUint64)) }, 512},
+	} {
+		before := heap()
+		s := New(math.MaxUint64)
+		s.Own(s.pool())
+		for i := range n {
+			if _, out := s.Claim(c.next(i), others(i), now); out != Taken {
+				t.Fatal(out)
+			}
+		}
+		got := (heap()-before)/n - headers
+		t.Logf("%s: %d bytes for each held address beyond its strings", c.name, got)
+		if got > c.most {
+			t.Errorf("%s: %d bytes for each held address beyond its strings, want at most %d", c.name, got, c.most)
+		}
+		runtime.KeepAlive(s)
+	}
+}
+
+// TestRecordSize fails when a field makes the record grow past what its
+// comment says.
+func TestRecordSize(t *testing.T) {
+	if got := unsafe.Sizeof(record{}); got != 80 {
+		t.Errorf("a record has %d bytes, want 80", got)
+	}
+	if got := unsafe.Sizeof(page{}); got > 288 {
+		t.Errorf("a page has %d bytes, want at most 288, a size class", got)
+	}
+}

@@ -1,0 +1,149 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// asideInfix is between the name of a database and the time when it was set aside.
+const asideInfix = ".damaged-"
+
+// Damage says that a database could not be used and that an empty one took its place.
+type Damage struct {
+	// Kept is the path that the damaged file has now. Nothing removes it.
+	Kept string
+	// Cause is what was found; it wraps [ErrDamaged].
+	Cause error
+}
+
+// String tells an operator what was found and where the file is; what it means for him is the caller's to add.
+func (d *Damage) String() string {
+	return fmt.Sprintf("%v; the file is kept as %s and an empty database took its place", d.Cause, d.Kept)
+}
+
+// OpenVerified is [Open] for a file of unknown health. The file is checked as a whole by [Verify] first, for which exe
+// is passed on. If it is damaged, and only then, it is set aside and kept; the store returned is a new, empty one, and
+// Damage is not nil. The caller must act on that: what the database had promised to others is forgotten.
+//
+// If an earlier start set a database aside and ended before it made a new one, the damage is reported once more.
+// Errors: as Open, except [ErrDamaged]; as Verify. After an error the file is where it was, unless the text says else.
+func OpenVerified(ctx context.Context, cfg Config, exe []string) (*Store, *Damage, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, nil, err
+	}
+	damage, err := replaceDamaged(ctx, cfg, exe)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := Open(cfg)
+	if err != nil {
+		if damage != nil {
+			err = fmt.Errorf("%w (before that: %v)", err, damage)
+		}
+		return nil, nil, err
+	}
+	return s, damage, nil
+}
+
+// replaceDamaged makes sure that what is at the path, if anything, is intact.
+func replaceDamaged(ctx context.Context, cfg Config, exe []string) (*Damage, error) {
+	found, err := exists(cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
+	}
+	if !found {
+		return leftAside(cfg.Path)
+	}
+	err = verify(ctx, cfg.Path, exe, cfg.LockTimeout)
+	if err == nil {
+		return nil, nil
+	}
+	err = fmt.Errorf("check database %s: %w", cfg.Path, err)
+	if !errors.Is(err, ErrDamaged) {
+		return nil, err
+	}
+	kept, asideErr := setAside(cfg.Path, cfg.LockTimeout)
+	if asideErr != nil {
+		return nil, errors.Join(err, asideErr)
+	}
+	cfg.Logger.Error("damaged database set aside", slog.String("path", cfg.Path), slog.String("kept", kept), slog.Any("err", err))
+	return &Damage{Kept: kept, Cause: err}, nil
+}
+
+// leftAside reports the newest file that was set aside from path, if any.
+func leftAside(path string) (*Damage, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	prefix := filepath.Base(path) + asideInfix
+	for _, e := range slices.Backward(entries) { // in order of name, and so of time
+		if name := e.Name(); len(name) > len(prefix) && name[:len(prefix)] == prefix {
+			return &Damage{
+				Kept:  filepath.Join(filepath.Dir(path), name),
+				Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged),
+			}, nil
+		}
+	}
+	return nil, nil
+}
+
+// SetAside renames a database to its path with ".damaged-" and the time in UTC appended, and returns that name. It never
+// overwrites a file, and the rename is on disk when it returns. Errors: [ErrLocked], or what the system said.
+func SetAside(path string) (kept string, err error) {
+	return setAside(path, defaultLockTimeout)
+}
+
+func setAside(path string, timeout time.Duration) (kept string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("set aside database %s: %w", path, err)
+		}
+	}()
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := lockFile(f, true, timeout); err != nil {
+		return "", err
+	}
+	if same, err := sameFile(f, path); err != nil {
+		return "", err
+	} else if !same {
+		return "", fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
+	}
+	kept, err = reserve(path + asideInfix + time.Now().UTC().Format("20060102T150405Z"))
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(path, kept); err != nil {
+		return "", errors.Join(err, os.Remove(kept))
+	}
+	return kept, syncDir(filepath.Dir(path))
+}
+
+// reserve creates an empty file of that name, or of the first free one with a number behind it, to rename onto.
+func reserve(name string) (string, error) {
+	for n, free := 2, name; ; n++ {
+		f, err := os.OpenFile(free, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+		if err == nil {
+			return free, f.Close()
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+		free = fmt.Sprintf("%s-%d", name, n)
+	}
+}

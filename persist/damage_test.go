@@ -1,0 +1,323 @@
+package persist
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+// openDamaged opens a file with the given bytes as a program would, and demands that the content is exactly that of
+// step n, or that the file was kept as it is and said to be damaged. It reports which.
+func openDamaged(t *testing.T, h *history, image []byte, n uint64, exe []string) (found bool) {
+	t.Helper()
+	path := dbPath(t)
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, damage, err := OpenVerified(testContext(t), hastyConfig(path), exe)
+	if err != nil {
+		t.Errorf("got error %v, want a store", err)
+		return false
+	}
+	defer s.Close()
+	got, err := loadContent(s)
+	if err != nil {
+		t.Errorf("load: %v", err)
+		return false
+	}
+	if damage == nil {
+		if err := h.check(got, n, n); err != nil {
+			t.Errorf("silently wrong: %v", err)
+		}
+		// It must also be good to go on with.
+		if err := commitStep(s, n+1); err != nil {
+			t.Errorf("the next commit: %v", err)
+		}
+		return false
+	}
+	if len(got) != 0 {
+		t.Errorf("the new store holds %d records, want none", len(got))
+	}
+	if !errors.Is(damage.Cause, ErrDamaged) || !strings.Contains(damage.String(), damage.Kept) {
+		t.Errorf("got damage %v, want ErrDamaged and the name %s", damage, damage.Kept)
+	}
+	if kept, err := os.ReadFile(damage.Kept); err != nil || !bytes.Equal(kept, image) {
+		t.Errorf("the kept file is not the damaged one (%v)", err)
+	}
+	return true
+}
+
+func TestTruncated(t *testing.T) {
+	const n = 60
+	image := readFile(t, madeDatabase(t, n))
+	exe := []string{testProgram(t)}
+	h := newHistory()
+	page := os.Getpagesize()
+	for _, size := range []int{0, 1, 100, page - 1, page, page + 80, 2 * page, 3*page + 17, 8 * page, len(image) / 2} {
+		if !openDamaged(t, h, image[:size], n, exe) {
+			t.Errorf("a file cut to %d of %d bytes passed", size, len(image))
+		}
+	}
+	if openDamaged(t, h, image, n, exe) {
+		t.Error("the whole file did not pass")
+	}
+}
+
+func TestNoDatabase(t *testing.T) {
+	empty := dbPath(t)
+	db, err := bbolt.Open(empty, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign := dbPath(t)
+	if db, err = bbolt.Open(foreign, 0o600, &bbolt.Options{NoFreelistSync: true}); err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket([]byte("things"))
+		return errors.Join(err, b.Put([]byte("k"), []byte("v")))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, image := range map[string][]byte{
+		"text": []byte(strings.Repeat("this is no database\n", 1000)), "zeros": make([]byte, 1<<16),
+		"bbolt without content": readFile(t, empty), "bbolt of another program": readFile(t, foreign),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !openDamaged(t, newHistory(), image, 0, []string{testProgram(t)}) {
+				t.Error("it passed")
+			}
+		})
+	}
+}
+
+// Random bits of the file change. Half of the flips aim at the first bytes of pages, where bbolt's structure is.
+func TestBitFlips(t *testing.T) {
+	const n = 40
+	flips := 250
+	if testing.Short() {
+		flips = 60
+	}
+	rnd := testRand(t)
+	image := readFile(t, madeDatabase(t, n))
+	exe := []string{testProgram(t)}
+	h := newHistory()
+	found := 0
+	for range flips {
+		bit := rnd.IntN(len(image) * 8)
+		if rnd.IntN(2) == 0 {
+			page := os.Getpagesize()
+			bit = rnd.IntN(len(image)/page)*page*8 + rnd.IntN(80*8)
+		}
+		image[bit/8] ^= 1 << (bit % 8)
+		if openDamaged(t, h, image, n, exe) {
+			found++
+		}
+		if t.Failed() {
+			t.Fatalf("bit %d of byte %d", bit%8, bit/8)
+		}
+		image[bit/8] ^= 1 << (bit % 8)
+	}
+	t.Logf("%d flips: %d found, %d without effect", flips, found, flips-found)
+	if found == 0 {
+		t.Error("nothing was found")
+	}
+}
+
+// Every bit of the newer meta page, in process: bbolt itself would fall back to the commit before.
+func TestMetaPageFlips(t *testing.T) {
+	path := madeDatabase(t, 40)
+	image := readFile(t, path)
+	if err := checkMetaPages(bytes.NewReader(image), int64(len(image))); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := readMetaPages(bytes.NewReader(image), int64(len(image)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := metaStart
+	if pages[1].txid() > pages[0].txid() {
+		at += os.Getpagesize()
+	}
+	for bit := range metaSize * 8 {
+		image[at+bit/8] ^= 1 << (bit % 8)
+		if err := checkMetaPages(bytes.NewReader(image), int64(len(image))); !errors.Is(err, ErrDamaged) {
+			t.Errorf("bit %d: got %v, want ErrDamaged", bit, err)
+		}
+		image[at+bit/8] ^= 1 << (bit % 8)
+	}
+	clear(image[at : at+sector])
+	if err := checkMetaPages(bytes.NewReader(image), int64(len(image))); !errors.Is(err, ErrDamaged) {
+		t.Errorf("no page: got %v, want ErrDamaged", err)
+	}
+}
+
+// What a record check cannot see, the guard sees: records that are missing or of another time.
+func TestGuard(t *testing.T) {
+	for name, change := range map[string]func(b *bbolt.Bucket, key, stored []byte) error{
+		"missing": func(b *bbolt.Bucket, key, _ []byte) error { return b.Delete(key) },
+		"of another time": func(b *bbolt.Bucket, key, _ []byte) error {
+			old, _ := newSealer("held").seal(nil, key, []byte("old"))
+			return b.Put(key, old)
+		},
+		"added": func(b *bbolt.Bucket, _, _ []byte) error {
+			more, _ := newSealer("held").seal(nil, []byte("more"), []byte("new"))
+			return b.Put([]byte("more"), more)
+		},
+		"too short": func(b *bbolt.Bucket, key, _ []byte) error { return b.Put(key, []byte("abc")) },
+		"changed": func(b *bbolt.Bucket, key, stored []byte) error {
+			stored = bytes.Clone(stored)
+			stored[0]++
+			return b.Put(key, stored)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := madeDatabase(t, 10)
+			s := mustOpen(t, testConfig(path))
+			// The guard is brought to the new transaction, so that only what it says of the records can be wrong.
+			err := s.db.Update(func(tx *bbolt.Tx) error {
+				b := tx.Bucket([]byte("held"))
+				key, stored := b.Cursor().First()
+				if err := change(b, key, stored); err != nil {
+					return err
+				}
+				g := s.guard
+				g.txid = uint64(tx.ID())
+				value, _ := newSealer(metaBucket).seal(nil, []byte(guardKey), g.appendTo(nil))
+				return tx.Bucket([]byte(metaBucket)).Put([]byte(guardKey), value)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := loadContent(s); !errors.Is(err, ErrDamaged) {
+				t.Errorf("load: got %v, want ErrDamaged", err)
+			}
+			s.Close()
+			if err := CheckFile(path); !errors.Is(err, ErrDamaged) {
+				t.Errorf("check: got %v, want ErrDamaged", err)
+			}
+		})
+	}
+}
+
+// What keeps a healthy file from being read must not cost the file its place.
+func TestNotDamage(t *testing.T) {
+	self := testProgram(t)
+	path := madeDatabase(t, 5)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := filepath.Join(t.TempDir(), "a directory")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		path string
+		exe  []string
+	}{
+		"no such program":          {t.Context(), path, []string{"/nonexistent/program"}},
+		"no program":               {t.Context(), path, nil},
+		"program of another kind":  {t.Context(), path, []string{"true"}},
+		"program that fails":       {t.Context(), path, []string{"sh", "-c", "exit 2"}},
+		"program that says hello":  {t.Context(), path, []string{"sh", "-c", "echo " + childHello + "; exit 7"}},
+		"killed from outside":      {t.Context(), path, []string{"sh", "-c", "echo " + childHello + "; kill -9 $$"}},
+		"context ended":            {ended, path, []string{self}},
+		"a directory":              {t.Context(), dir, []string{self}},
+		"a path through that file": {t.Context(), filepath.Join(path, "x"), []string{self}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, damage, err := OpenVerified(tt.ctx, testConfig(tt.path), tt.exe)
+			if err == nil || errors.Is(err, ErrDamaged) || damage != nil {
+				t.Errorf("got %v, %v, want another error", damage, err)
+			}
+		})
+	}
+	if os.Geteuid() == 0 {
+		t.Log("root may read everything: no test of a file without permission")
+	} else if err := os.Chmod(path, 0); err != nil {
+		t.Fatal(err)
+	} else if _, damage, err := OpenVerified(t.Context(), testConfig(path), []string{self}); !errors.Is(err, os.ErrPermission) || damage != nil {
+		t.Errorf("got %v, %v, want ErrPermission", damage, err)
+	}
+	// A child that died of the file is damage.
+	err := Verify(t.Context(), path, []string{"sh", "-c", "echo " + childHello + "; kill -BUS $$"})
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("got %v, want ErrDamaged", err)
+	}
+	if err := Verify(t.Context(), path, []string{self}); err != nil {
+		t.Errorf("the file itself: %v", err)
+	}
+}
+
+func TestSetAside(t *testing.T) {
+	path := dbPath(t)
+	var kept []string
+	for i := range 3 {
+		image := fmt.Appendf(nil, "file %d", i)
+		if err := os.WriteFile(path, image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		name, err := SetAside(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readFile(t, name); !bytes.Equal(got, image) {
+			t.Errorf("got %q, want %q", got, image)
+		}
+		kept = append(kept, name)
+	}
+	for i, name := range kept {
+		if want := fmt.Sprintf("file %d", i); string(readFile(t, name)) != want {
+			t.Errorf("%s was overwritten", name)
+		}
+	}
+	if _, err := SetAside(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want ErrNotExist", err)
+	}
+	// A start that ended here must not make the next one forget.
+	s, damage, err := OpenVerified(testContext(t), testConfig(path), []string{testProgram(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if damage == nil || !strings.HasPrefix(damage.Kept, path+asideInfix) {
+		t.Errorf("got damage %v, want the file that was set aside", damage)
+	}
+}
+
+// A page that claims to be huge, or to lie within itself, must cost the child its life and nobody else anything.
+func TestChildLimits(t *testing.T) {
+	const n = 40
+	image := readFile(t, madeDatabase(t, n))
+	page := os.Getpagesize()
+	h := newHistory()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 4 {
+		at := (2+rnd.IntN(len(image)/page-2))*page + 12 // the count of further pages, bbolt's page header
+		kept := bytes.Clone(image[at : at+4])
+		copy(image[at:], []byte{0xff, 0xff, 0xff, 0x7f})
+		openDamaged(t, h, image, n, []string{testProgram(t)})
+		copy(image[at:], kept)
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,198 @@
+package persist
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// seedFlag makes a failed random test run again: each prints the seed that it used.
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests, 0 for a new one")
+
+// The test program plays several parts in processes of its own, chosen by its first argument.
+const (
+	partWrite = "part-write" // PATH SYNC: commit the workload, print each acknowledged step
+	partHold  = "part-hold"  // PATH: open, print a line, keep it open until standard input ends
+	partFail  = "part-fail"  // PATH N: commit until it fails, then report what the store says
+)
+
+func TestMain(m *testing.M) {
+	// For child processes with the race detector: no sleep of a second before the exit, and the exit code
+	// of the Go runtime when it is the detector that runs out of memory.
+	if err := os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0 exitcode=2"); err != nil {
+		exitOn(err)
+	}
+	if len(os.Args) > 1 {
+		switch args := os.Args[2:]; os.Args[1] {
+		case ChildArg:
+			os.Exit(ChildMain(args))
+		case partWrite:
+			exitOn(runWriter(args[0], args[1] == "sync"))
+		case partHold:
+			exitOn(runHolder(args[0]))
+		case partFail:
+			exitOn(runFailing(args[0], args[1]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func exitOn(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func testConfig(path string) Config {
+	return Config{Path: path, Schema: 1, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// hastyConfig is for tests that neither lose power nor look at syncs.
+func hastyConfig(path string) Config {
+	cfg := testConfig(path)
+	cfg.noSync = true
+	return cfg
+}
+
+// runWriter goes on with the workload where the database is, until it is killed.
+func runWriter(path string, sync bool) error {
+	cfg := testConfig(path)
+	cfg.noSync = !sync
+	s, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	n, err := lastStep(s)
+	if err != nil {
+		return err
+	}
+	fmt.Println("acknowledged", n)
+	for n++; ; n++ {
+		if err := commitStep(s, n); err != nil {
+			return err
+		}
+		fmt.Println("acknowledged", n)
+	}
+}
+
+func runHolder(path string) error {
+	s, err := Open(testConfig(path))
+	if err != nil {
+		return err
+	}
+	fmt.Println("open")
+	bufio.NewReader(os.Stdin).ReadByte()
+	return s.Close()
+}
+
+func runFailing(path, steps string) error {
+	s, err := Open(testConfig(path))
+	if err != nil {
+		return err
+	}
+	n, err := lastStep(s)
+	if err != nil {
+		return err
+	}
+	limit, err := strconv.ParseUint(steps, 10, 64)
+	if err != nil {
+		return err
+	}
+	for limit += n; n < limit; n++ {
+		if err := commitStep(s, n+1); err != nil {
+			if errors.Is(err, ErrFailed) {
+				return fmt.Errorf("the first failure is ErrFailed already: %w", err)
+			}
+			again := commitStep(s, n+1)
+			load := s.Load(func(string, []byte, []byte) error { return nil })
+			fmt.Printf("failed %d %t %t %v\n", n, errors.Is(again, ErrFailed), errors.Is(load, ErrFailed), err)
+			return s.Close()
+		}
+	}
+	fmt.Println("passed", n)
+	return s.Close()
+}
+
+func testProgram(t testing.TB) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exe
+}
+
+// startPart starts this program in one of its parts. The process is gone when the test ends.
+func startPart(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(testProgram(t), args...)
+	var stderr head // some die of a power cut and print much
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil { // open until the process is waited for
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill() // fails when it is gone already
+		cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s ended: %v", args[0], stderr.error())
+		}
+	})
+	return cmd, bufio.NewScanner(out)
+}
+
+func dbPath(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "ring.db")
+}
+
+func mustOpen(t testing.TB, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func testRand(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("run again with -seed=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// testContext ends early enough for the test to say what hung.
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,150 @@
+package persist
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/bits"
+	"slices"
+)
+
+// A bbolt file begins with two meta pages. Each transaction overwrites the one that the previous one left alone, so
+// their numbers differ by one. Behind the 16 bytes of a page header lies, in the byte order of the machine:
+//
+//	magic 4 | version 4 | page size 4 | flags 4 | root page 8 | sequence 8 | free list 8 | end page 8 | txid 8 | checksum 8
+//
+// The checksum is FNV-1a over what is before it. The file has "end page" pages.
+const (
+	metaStart   = 16
+	metaSize    = 64
+	metaMagic   = 0xED0CDAED
+	metaVersion = 2
+
+	// A new file has transactions 0 and 1, with a free list in page 2. Later ones have none, which is all ones.
+	lastInitTxid = 1
+	initFreeList = 2
+
+	offPageSize = 8
+	offRoot     = 16
+	offSequence = 24
+	offFreeList = 32
+	offEndPage  = 40
+	offTxid     = 48
+	offChecksum = 56
+)
+
+// metaPage is the content of a meta page, without the page header.
+type metaPage [metaSize]byte
+
+func (m *metaPage) u32(off int) uint32 { return binary.NativeEndian.Uint32(m[off:]) }
+func (m *metaPage) u64(off int) uint64 { return binary.NativeEndian.Uint64(m[off:]) }
+func (m *metaPage) txid() uint64       { return m.u64(offTxid) }
+
+func (m *metaPage) valid() bool {
+	h := fnv.New64a()
+	h.Write(m[:offChecksum])
+	return m.u32(0) == metaMagic && m.u32(4) == metaVersion && m.u64(offChecksum) == h.Sum64()
+}
+
+// checkMetaPages finds in the two meta pages what bbolt passes over in silence, so that it cannot
+// fall back to an older state than the last commit, and what would kill it: a file that is shorter than its pages.
+func checkMetaPages(f io.ReaderAt, size int64) error {
+	page, err := readMetaPages(f, size)
+	if err != nil {
+		return err
+	}
+	last := &page[0]
+	switch ok0, ok1 := page[0].valid(), page[1].valid(); {
+	case ok0 && ok1:
+		if page[1].txid() > page[0].txid() {
+			last = &page[1]
+		}
+		if d := page[1].txid() - page[0].txid(); d != 1 && d != ^uint64(0) {
+			return fmt.Errorf("%w: its meta pages are of transactions %d and %d, which do not follow each other",
+				ErrDamaged, page[0].txid(), page[1].txid())
+		}
+	case ok0:
+		err = checkTorn(page[1], page[0])
+	case ok1:
+		last = &page[1]
+		err = checkTorn(page[0], page[1])
+	default:
+		return fmt.Errorf("%w: it has no valid meta page, so it is no database or its beginning is lost", ErrDamaged)
+	}
+	if err != nil {
+		return err
+	}
+	pageSize, pages := uint64(last.u32(offPageSize)), last.u64(offEndPage)
+	if hi, need := bits.Mul64(pages, pageSize); hi != 0 || need > uint64(size) {
+		return fmt.Errorf("%w: it was cut short: it has %d bytes and needs %d pages of %d bytes",
+			ErrDamaged, size, pages, pageSize)
+	}
+	return nil
+}
+
+// readMetaPages reads both meta pages. The place of the second depends on the page size, which either may tell.
+func readMetaPages(f io.ReaderAt, size int64) (page [2]metaPage, err error) {
+	if page[0], err = readMetaPage(f, 0); err != nil {
+		return page, err
+	}
+	if page[0].valid() {
+		page[1], err = readMetaPage(f, int64(page[0].u32(offPageSize)))
+		return page, err
+	}
+	for at := int64(1 << 10); at <= 1<<24 && at < size; at <<= 1 { // the sizes that bbolt looks for
+		if page[1], err = readMetaPage(f, at); err != nil {
+			return page, err
+		}
+		if page[1].valid() && int64(page[1].u32(offPageSize)) == at {
+			return page, nil
+		}
+	}
+	return page, nil
+}
+
+// readMetaPage reads the meta page at an offset. Behind the end of the file it finds zeros, which are not valid.
+func readMetaPage(f io.ReaderAt, at int64) (m metaPage, err error) {
+	if _, err := f.ReadAt(m[:], at+metaStart); err != nil && !errors.Is(err, io.EOF) {
+		return metaPage{}, err
+	}
+	return m, nil
+}
+
+// checkTorn decides whether the invalid page broken is what a power cut left of a write: bytes of the meta page of
+// the transaction after good, then bytes of the one before good. Then good is the last commit. Everything else is
+// damage, as broken may have been the last commit. Disks write sectors whole, so even the torn page is rare.
+func checkTorn(broken, good metaPage) error {
+	lost := fmt.Errorf("%w: the meta page beside transaction %d is broken, which may have been the last commit",
+		ErrDamaged, good.txid())
+	var older, newer [8]byte
+	binary.NativeEndian.PutUint64(older[:], good.txid()-1)
+	binary.NativeEndian.PutUint64(newer[:], good.txid()+1)
+	for i := range 8 {
+		if b := broken[offTxid+i]; b != older[i] && b != newer[i] {
+			return lost
+		}
+	}
+	// These never change, but for the free list, which only a new file has.
+	if !slices.Equal(broken[:offRoot], good[:offRoot]) ||
+		!slices.Equal(broken[offSequence:offFreeList], good[offSequence:offFreeList]) {
+		return lost
+	}
+	var initList [8]byte
+	binary.NativeEndian.PutUint64(initList[:], initFreeList)
+	for i := range 8 {
+		if b := broken[offFreeList+i]; b != 0xff && (b != initList[i] || good.txid() > lastInitTxid+1) {
+			return lost
+		}
+	}
+	// A page that one bit turns into the next transaction was that transaction.
+	for bit := range metaSize * 8 {
+		fixed := broken
+		fixed[bit/8] ^= 1 << (bit % 8)
+		if fixed.valid() && fixed.txid() == good.txid()+1 {
+			return lost
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+const (
+	fileMode fs.FileMode = 0o600
+	dirMode  fs.FileMode = 0o700
+)
+
+// newSuffix ends the name under which a database is prepared before it gets its own.
+const newSuffix = ".new"
+
+// Open opens the database, creates it when there is none, and migrates it when it is older than cfg.Schema. A file or
+// mode that is more open than 0600 is narrowed. Open trusts the file and may, like all of bbolt, end the process when it
+// is damaged: [OpenVerified] is for files of unknown health.
+//
+// A file of no bytes is damaged, not new: a database gets its name only when it is complete and on disk.
+//
+// Errors: [ErrLocked], [ErrDamaged], [ErrNewerSchema], [ErrNoMigration], an error of a migration, of cfg, or of the system.
+func Open(cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := create(cfg); err != nil {
+		return nil, fmt.Errorf("create database %s: %w", cfg.Path, err)
+	}
+	s, err := openExisting(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
+	}
+	return s, nil
+}
+
+func openExisting(cfg Config) (_ *Store, err error) {
+	db, err := openBolt(cfg.Path, cfg.LockTimeout, cfg.noSync)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: cfg.Path, log: cfg.Logger, db: db}
+	opened := false
+	defer func() { // also when a migration panics
+		if !opened {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if cfg.opened != nil {
+		cfg.opened(db)
+	}
+	if err := s.prepare(cfg); err != nil {
+		return nil, err
+	}
+	opened = true
+	return s, nil
+}
+
+// prepare reads the header and brings the database to the current schema.
+func (s *Store) prepare(cfg Config) error {
+	var h header
+	err := s.db.View(func(tx *bbolt.Tx) (err error) {
+		h, err = readHeader(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.guard = h.guard
+	switch {
+	case h.schema > cfg.Schema:
+		return fmt.Errorf("%w: it has schema %d and this version knows up to %d: run the newer version again",
+			ErrNewerSchema, h.schema, cfg.Schema)
+	case h.schema < cfg.Schema:
+		return s.migrate(h.schema, cfg)
+	}
+	return nil
+}
+
+// openBolt locks an existing file, checks its meta pages, and opens it for reading and writing.
+func openBolt(path string, timeout time.Duration, noSync bool) (*bbolt.DB, error) {
+	// No error that bbolt adds to those of opener is damage: after its checks, an "invalid database" is a failed read.
+	return bbolt.Open(path, fileMode, &bbolt.Options{
+		Timeout:  timeout, // never reached, our own lock comes first
+		OpenFile: opener(true, timeout),
+		NoSync:   noSync,
+		// The list of free pages can be had by reading the tree. Not writing it saves a page per commit
+		// and leaves nothing to go wrong in it.
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		NoStatistics:   true,
+	})
+}
+
+// opener returns what bbolt calls to open a file. bbolt locks the file too, which succeeds at once because the
+// lock belongs to the open file; but only an own lock can name its holder, and only behind the lock the checks hold.
+func opener(write bool, timeout time.Duration) func(string, int, fs.FileMode) (*os.File, error) {
+	return func(path string, _ int, _ fs.FileMode) (_ *os.File, err error) {
+		flag := os.O_RDONLY
+		if write {
+			flag = os.O_RDWR
+		}
+		f, err := os.OpenFile(path, flag, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				f.Close()
+			}
+		}()
+		if err := lockFile(f, write, timeout); err != nil {
+			return nil, err
+		}
+		if same, err := sameFile(f, path); err != nil {
+			return nil, err
+		} else if !same {
+			return nil, fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if mode := info.Mode().Perm(); write && mode&^fileMode != 0 {
+			if err := f.Chmod(mode & fileMode); err != nil {
+				return nil, err
+			}
+		}
+		if err := checkMetaPages(f, info.Size()); err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+}
+
+// create makes sure that the file exists. The database is built under another name and renamed when it is on disk, so
+// whatever bears the name of a database once was a whole one. A lock on the directory keeps two processes apart.
+func create(cfg Config) error {
+	if _, err := os.Lstat(cfg.Path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	dir := filepath.Dir(cfg.Path)
+	if err := os.Mkdir(dir, dirMode); err == nil {
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	lock, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := lockFile(lock, true, cfg.LockTimeout); err != nil {
+		return fmt.Errorf("directory %s: %w", dir, err)
+	}
+	if _, err := os.Lstat(cfg.Path); !errors.Is(err, fs.ErrNotExist) {
+		return err // somebody was faster
+	}
+	temp := cfg.Path + newSuffix
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := build(temp, cfg); err != nil {
+		_ = os.Remove(temp) // the next attempt would remove it, too
+		return err
+	}
+	if err := os.Rename(temp, cfg.Path); err != nil {
+		return err
+	}
+	if err := syncDir(dir); err != nil {
+		return err
+	}
+	cfg.Logger.Info("database created", slog.String("path", cfg.Path), slog.Uint64("schema", cfg.Schema))
+	return nil
+}
+
+// build writes a new database that holds a header and nothing else.
+func build(path string, cfg Config) (err error) {
+	db, err := bbolt.Open(path, fileMode, &bbolt.Options{
+		Timeout:        cfg.LockTimeout,
+		NoSync:         cfg.noSync,
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		NoStatistics:   true,
+	})
+	if err != nil {
+		return err
+	}
+	s := &Store{path: path, log: cfg.Logger, db: db}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.initialize(cfg.Schema)
+}

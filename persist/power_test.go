@@ -1,0 +1,100 @@
+package persist
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// cutPower lets a process commit on a powerFS, pulls the plug after a few commits, and checks what is left in a child.
+// It returns nil if nothing acknowledged is lost and nothing is torn, and the last acknowledged step.
+func cutPower(t *testing.T, rnd *rand.Rand, h *history, sync string) (acked uint64, err error) {
+	t.Helper()
+	dir, name := t.TempDir(), "ring.db"
+	root, unmount := mountPowerFS(t, dir, -1)
+	cmd, out := startPart(t, partWrite, filepath.Join(dir, name), sync)
+	acked = readAcks(t, out, 0, rnd.IntN(40))
+	left := root.pull(rnd)
+	for out.Scan() { // acknowledged before the cut, or the writer lies
+		acked = parseAck(t, out.Text())
+	}
+	cmd.Wait()
+	unmount()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, left[name], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Verify(testContext(t), path, []string{testProgram(t)}); err != nil {
+		if !errors.Is(err, ErrDamaged) {
+			t.Fatal(err)
+		}
+		return acked, err
+	}
+	return acked, h.checkDatabase(path, acked, acked+1)
+}
+
+func TestPowerCut(t *testing.T) {
+	cuts := 40
+	if testing.Short() {
+		cuts = 10
+	}
+	rnd := testRand(t)
+	h := newHistory()
+	commits := uint64(0)
+	for range cuts {
+		acked, err := cutPower(t, rnd, h, "sync")
+		if err != nil {
+			t.Fatalf("power cut after step %d: %v", acked, err)
+		}
+		commits += acked
+	}
+	t.Logf("%d power cuts, %d commits", cuts, commits)
+}
+
+// The control of TestPowerCut: without syncs nothing of a database may survive.
+func TestPowerCutControl(t *testing.T) {
+	const cuts = 8
+	rnd := testRand(t)
+	h := newHistory()
+	for range cuts {
+		if acked, err := cutPower(t, rnd, h, "nosync"); err == nil {
+			t.Errorf("power cut after step %d without syncs: nothing was lost", acked)
+		}
+	}
+}
+
+// A power cut at each operation of a database's creation leaves a whole one or none.
+func TestPowerCutDuringCreation(t *testing.T) {
+	rnd := testRand(t)
+	for limit := 0; ; limit++ {
+		mount := t.TempDir()
+		root, unmount := mountPowerFS(t, mount, limit)
+		cmd, out := startPart(t, partHold, filepath.Join(mount, "ring.db"))
+		created := out.Scan() // or the process ended, having met an error
+		left := root.pull(rnd)
+		cmd.Process.Kill() // fails when it is gone already
+		cmd.Wait()
+		unmount()
+		dir := t.TempDir()
+		for name, image := range left {
+			if err := os.WriteFile(filepath.Join(dir, name), image, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := filepath.Join(dir, "ring.db")
+		if found, err := exists(path); err != nil || (created && !found) {
+			t.Fatalf("cut after %d operations: no database (%v)", limit, err)
+		}
+		s, damage, err := OpenVerified(testContext(t), testConfig(path), []string{testProgram(t)})
+		if err != nil || damage != nil {
+			t.Fatalf("cut after %d operations: got %v, %v, want a database", limit, damage, err)
+		}
+		s.Close()
+		if created {
+			t.Logf("%d operations", limit)
+			return
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package dockerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/docker/docker/client"
+)
+
+// call asks the engine one thing, with its own deadline. What is the path, for
+// the error.
+func call[T any](ctx context.Context, timeout time.Duration, what string, ask func(context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := ask(bounded)
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return answer, unanswered{what: what, after: timeout}
+	default:
+		return answer, fmt.Errorf("the docker engine failed to answer %s: %w", what, err)
+	}
+}
+
+// unanswered is returned when the engine took a call and let the deadline
+// pass.
+type unanswered struct {
+	what  string
+	after time.Duration
+}
+
+func (e unanswered) Error() string {
+	return fmt.Sprintf("the docker engine did not answer %s within %v: it is starting or overloaded, it will be asked again", e.what, e.after)
+}
+
+// gone reports whether err says something about the engine and not only about
+// the one thing it was asked for, so that asking it more is no use.
+func gone(err error) bool {
+	_, silent := errors.AsType[unanswered](err)
+	return silent || client.IsErrConnectionFailed(err) || errors.Is(err, context.Canceled)
+}
+
+// explainDial says what a failed connection means to the one who set up the
+// plugin.
+func explainDial(socket string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("there is no docker socket %s: the engine is stopped, or the socket's directory is not mounted: %w", socket, err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nobody listens on the docker socket %s: the engine is stopped, or the socket itself is mounted instead of its directory: %w", socket, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("the docker socket %s may not be opened: run as root or in the socket's group: %w", socket, err)
+	default:
+		return fmt.Errorf("no connection to the docker socket %s: %w", socket, err)
+	}
+}

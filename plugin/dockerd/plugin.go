@@ -1,0 +1,125 @@
+package dockerd
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+)
+
+const (
+	// pluginSockets is where a managed plugin makes its sockets, in its own
+	// file system; on the host each plugin has a directory of its own below.
+	pluginSockets = "/run/docker/plugins"
+
+	// adminSocket is the file name of our admin socket there.
+	adminSocket = "ringlet-admin.sock"
+
+	// ipamInterface is the interface type that an IPAM plugin declares.
+	ipamInterface = "docker.ipamdriver/1.0"
+
+	// product is what the name of one of our plugins, or the reference it was
+	// pulled from, contains.
+	product = "ringlet"
+)
+
+var pluginID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// PluginID returns the ID of the managed plugin that a process runs in, given
+// its /proc/self/mountinfo; false outside a managed plugin. Nothing else tells
+// a plugin who it is: its socket directory is the host directory named after
+// its ID.
+func PluginID(mountinfo io.Reader) (string, bool) {
+	const root, mountPoint = 3, 4 // fields, see proc_pid_mountinfo(5)
+	found := ""
+	lines := bufio.NewScanner(mountinfo)
+	lines.Buffer(nil, 1<<20) // overlay options list every layer in one line
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= mountPoint || fields[mountPoint] != pluginSockets {
+			continue
+		}
+		// The last mount at a place hides those before it.
+		if found = path.Base(fields[root]); !pluginID.MatchString(found) {
+			found = ""
+		}
+	}
+	return found, found != ""
+}
+
+// Plugin is an installed plugin that looks like this product.
+type Plugin struct {
+	ID      string
+	Name    string // with tag, as in --ipam-driver
+	Enabled bool
+}
+
+// AdminSocket returns the path, on the engine's host, of the plugin's admin
+// socket. It exists while the plugin runs.
+func (p Plugin) AdminSocket() string { return path.Join(pluginSockets, p.ID, adminSocket) }
+
+// FindPlugin lists the engine's plugins that serve IPAM and have "ringlet" in
+// their name or in the reference they were installed from, enabled ones first,
+// then by name. The engine is given as the path of a unix socket or as a URL
+// like DOCKER_HOST; empty means what the docker command's environment
+// variables say. It waits no longer than [DefaultTimeout].
+func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error) {
+	host := dockerSocketOrHost
+	options := []client.Opt{client.WithAPIVersionNegotiation()}
+	switch {
+	case host == "":
+		options = append(options, client.FromEnv)
+	case strings.HasPrefix(host, "/"):
+		options = append(options, client.WithHost("unix://"+host))
+	case strings.HasPrefix(host, "unix://"):
+		options = append(options, client.WithHost(host))
+	default: // certificates still come from the environment
+		options = append(options, client.FromEnv, client.WithHost(host))
+	}
+	cli, err := client.NewClientWithOpts(options...)
+	if err != nil {
+		return nil, fmt.Errorf("docker host %q is not usable: %w", host, err)
+	}
+	defer cli.Close()
+
+	all, err := call(ctx, DefaultTimeout, "/plugins", func(ctx context.Context) (types.PluginsListResponse, error) {
+		return cli.PluginList(ctx, filters.NewArgs())
+	})
+	if err != nil {
+		return nil, err
+	}
+	var ours []Plugin
+	for _, p := range all {
+		if p != nil && isOurs(p) {
+			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Enabled: p.Enabled})
+		}
+	}
+	slices.SortFunc(ours, func(a, b Plugin) int {
+		if a.Enabled != b.Enabled {
+			if a.Enabled {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return ours, nil
+}
+
+func isOurs(p *types.Plugin) bool {
+	if !strings.Contains(p.Name, product) && !strings.Contains(p.PluginReference, product) {
+		return false
+	}
+	return slices.ContainsFunc(p.Config.Interface.Types, func(t types.PluginInterfaceType) bool {
+		return strings.EqualFold(t.String(), ipamInterface)
+	})
+}

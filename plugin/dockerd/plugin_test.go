@@ -1,0 +1,94 @@
+package dockerd
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPluginID(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	other := strings.Repeat("f", 64)
+	const overlay = "613 612 0:55 / / rw,relatime - overlay overlay rw,lowerdir=/a:/b\n"
+	sockets := func(root string) string {
+		return "701 613 0:25 " + root + " /run/docker/plugins rw,nosuid shared:5 - tmpfs tmpfs rw,mode=755\n"
+	}
+	tests := []struct {
+		name, in, want string
+	}{
+		{"managed plugin", overlay + sockets("/docker/plugins/"+id) + "702 613 0:5 / /dev rw - tmpfs tmpfs rw\n", id},
+		{"last mount wins", sockets("/"+other) + sockets("/run/docker/plugins/"+id), id},
+		{"hidden by another mount", sockets("/"+id) + sockets("/"), ""},
+		{"host", overlay, ""},
+		{"host with a mount of its own there", sockets("/"), ""},
+		{"not an id", sockets("/docker/plugins/ringlet"), ""},
+		{"id elsewhere", "701 613 0:25 /docker/plugins/" + id + " /run/docker/plugins/x rw - tmpfs tmpfs rw\n", ""},
+		{"garbage", "\n\x00 1 2\n" + strings.Repeat("x ", 9) + "\n", ""},
+		{"long line", "1 2 3 4 5 " + strings.Repeat("x", 500_000) + "\n" + sockets("/"+id), id},
+		{"empty", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := PluginID(strings.NewReader(tt.in))
+			if got != tt.want || ok != (tt.want != "") {
+				t.Errorf("got %q, %v, want %q", got, ok, tt.want)
+			}
+		})
+	}
+}
+
+func TestFindPlugin(t *testing.T) {
+	engine := newFakeEngine(t)
+	ipam := types.PluginInterfaceType{Prefix: "docker", Capability: "ipamdriver", Version: "1.0"}
+	install := func(id, name, reference string, enabled bool, kinds ...types.PluginInterfaceType) {
+		p := &types.Plugin{ID: id, Name: name, PluginReference: reference, Enabled: enabled}
+		p.Config.Interface.Types = kinds
+		engine.install(p)
+	}
+	install("1", "ringlet:old", "ringlet:old", false, ipam)
+	install("2", "ringlet:latest", "hub.example.org/acme/ringlet:1.2", true, ipam)
+	install("3", "net:latest", "hub.example.org/acme/ringlet:1.2", true, types.PluginInterfaceType{Prefix: "docker", Capability: "networkdriver", Version: "1.0"}, ipam)
+	install("4", "other:latest", "hub.example.org/other:latest", true, ipam)
+	install("5", "ringlet-logs:latest", "ringlet-logs:latest", true, types.PluginInterfaceType{Prefix: "docker", Capability: "logdriver", Version: "1.0"})
+	socket := listen(t, engine)
+	want := []Plugin{
+		{ID: "3", Name: "net:latest", Enabled: true},
+		{ID: "2", Name: "ringlet:latest", Enabled: true},
+		{ID: "1", Name: "ringlet:old"},
+	}
+	for _, host := range []string{socket, "unix://" + socket, ""} {
+		t.Run("host="+host, func(t *testing.T) {
+			if host == "" {
+				t.Setenv("DOCKER_HOST", "unix://"+socket)
+			}
+			got, err := FindPlugin(t.Context(), host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got, want := want[1].AdminSocket(), "/run/docker/plugins/2/ringlet-admin.sock"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestFindPluginFails(t *testing.T) {
+	for _, host := range []string{filepath.Join(t.TempDir(), "docker.sock"), "nonsense", "smoke://signals"} {
+		if got, err := FindPlugin(t.Context(), host); err == nil {
+			t.Errorf("found %v on %s", got, host)
+		}
+	}
+}
+
+func TestAdminSocketFitsIntoAnAddress(t *testing.T) {
+	p := Plugin{ID: strings.Repeat("f", 64)}
+	if got := len(p.AdminSocket()); got > maxSocketPath {
+		t.Errorf("the path has %d bytes, want at most %d", got, maxSocketPath)
+	}
+}

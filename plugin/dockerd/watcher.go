@@ -1,0 +1,115 @@
+package dockerd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+)
+
+// Deliver receives an inventory, complete or not; a look that saw nothing at
+// all is not delivered. The callee may ask for the next look to come
+// after the time again at the latest; zero means that the usual interval will
+// do. An error says that the inventory could not be used: it is logged, and
+// the look repeated after a pause.
+type Deliver func(ctx context.Context, inv Inventory) (again time.Duration, err error)
+
+// Watcher keeps looking at one engine. Make it with [New]; it must not be
+// copied.
+type Watcher struct {
+	cfg     Config
+	log     *slog.Logger
+	recheck chan struct{} // of size one: a look is wanted
+	state   atomic.Pointer[State]
+}
+
+// New returns a watcher that has not done anything yet. It fails if the config
+// makes no sense.
+func New(cfg Config) (*Watcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("watch the docker engine: %w", err)
+	}
+	w := &Watcher{cfg: cfg, log: cfg.Logger, recheck: make(chan struct{}, 1)}
+	s := &State{Socket: cfg.Socket, LastError: "not started"}
+	if cfg.Socket == "" {
+		s.LastError = noSocket
+	}
+	w.state.Store(s)
+	return w, nil
+}
+
+// Recheck asks for a look soon. Requests before that look are served by it
+// together; without a connection that is the first look of the next one. Safe for concurrent use, never blocks.
+func (w *Watcher) Recheck() {
+	select {
+	case w.recheck <- struct{}{}:
+	default: // one is pending already
+	}
+}
+
+// Run connects, looks and delivers until ctx ends, and then returns nil after
+// everything it started has stopped. A lost or missing engine is waited for
+// without end. It is called once.
+func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
+	w.change(func(s *State) { s.Since = time.Now() })
+	if w.cfg.Socket == "" {
+		w.log.Info("docker engine not watched", slog.String("reason", noSocket))
+		<-ctx.Done()
+		return nil
+	}
+	w.change(func(s *State) { s.LastError = "connecting" })
+	retry := w.backoff()
+	for ctx.Err() == nil {
+		begun := time.Now()
+		err := w.session(ctx, deliver)
+		if ctx.Err() != nil {
+			break
+		}
+		w.lost(err)
+		// A connection that held for a while was a good one; one that breaks
+		// at once, again and again, must not be retried at full speed.
+		if time.Since(begun) > w.cfg.RetryMax {
+			retry.reset()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry.next()):
+		}
+	}
+	w.change(func(s *State) {
+		if s.Connected {
+			s.Connected, s.Since = false, time.Now()
+		}
+		s.LastError = "stopped"
+	})
+	return nil
+}
+
+func (w *Watcher) backoff() backoff {
+	return backoff{shortest: w.cfg.RetryMin, longest: w.cfg.RetryMax, rand: w.cfg.Rand}
+}
+
+// lost records the end of a connection, or of an attempt to make one. An
+// engine that starts, or that is stopped, gives the same answer for minutes:
+// only the first of them is news.
+func (w *Watcher) lost(err error) {
+	before := w.State()
+	level := slog.LevelDebug
+	switch {
+	case before.Connected:
+		level = slog.LevelWarn
+	case before.LastError != err.Error():
+		level = slog.LevelInfo
+	}
+	w.log.Log(context.Background(), level, "docker engine not available", logattr.Err(err))
+	w.change(func(s *State) {
+		if s.Connected {
+			s.Connected, s.Since = false, time.Now()
+		}
+		s.LastError = err.Error()
+	})
+}
