@@ -1,0 +1,290 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/node"
+)
+
+// disk is a store in memory that can be slow, and can fail.
+type disk struct {
+	mu      sync.Mutex
+	records ipamtest.Disk
+	slow    time.Duration
+	fail    error
+	commits int
+}
+
+func (d *disk) Load(visit func(bucket string, key, value []byte) error) error {
+	return d.records.Load(visit)
+}
+
+func (d *disk) Commit(fill func(put func(bucket string, key, value []byte) error) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var save []ipam.Record
+	if err := fill(func(bucket string, key, value []byte) error {
+		r := ipam.Record{Bucket: bucket, Key: append([]byte(nil), key...)}
+		if value != nil {
+			r.Value = append([]byte{}, value...)
+		}
+		save = append(save, r)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(save) == 0 {
+		return nil
+	}
+	time.Sleep(d.slow)
+	if d.fail != nil {
+		return d.fail
+	}
+	d.records.Commit(save)
+	d.commits++
+	return nil
+}
+
+func start(t *testing.T, d *disk, cfg ipam.Config) *node.Node {
+	t.Helper()
+	if d.records == nil {
+		d.records = ipamtest.Disk{}
+	}
+	cfg.Name = "host-a"
+	cfg.Rand = rand.New(rand.NewPCG(1, 2))
+	n, err := node.New(node.Config{Machine: cfg, Store: d, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// serve runs the node for the time of the test, and returns what Run returns.
+func serve(t *testing.T, n *node.Node) <-chan error {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	t.Cleanup(cancel)
+	return ended
+}
+
+var network = ipam.Network{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/16"), Range: netip.MustParsePrefix("10.50.0.0/16")}
+
+func request(name string) ipam.AddressRequest {
+	return ipam.AddressRequest{Network: network, Purpose: ipam.ForContainer, Name: name}
+}
+
+func TestConcurrentRequestsShareCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		if _, err := n.RequestAddress(t.Context(), request("first")); err != nil {
+			t.Fatal(err)
+		}
+		before := d.commits
+		d.slow = 5 * time.Millisecond
+		seen := make(chan netip.Addr, 64)
+		var wg sync.WaitGroup
+		for i := range 64 {
+			wg.Go(func() {
+				g, err := n.RequestAddress(t.Context(), request(fmt.Sprint("c", i)))
+				if err != nil {
+					t.Error(err)
+				}
+				seen <- g.Address.Addr()
+			})
+		}
+		wg.Wait()
+		close(seen)
+		all := map[netip.Addr]bool{}
+		for a := range seen {
+			if all[a] {
+				t.Errorf("%v handed out twice", a)
+			}
+			all[a] = true
+		}
+		if got := d.commits - before; got > 3 {
+			t.Errorf("64 requests at once took %d commits", got)
+		}
+	})
+}
+
+func TestNothingIsAnsweredBeforeItIsOnDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{slow: time.Second}
+		n := start(t, d, ipam.Config{})
+		g, err := n.RequestAddress(t.Context(), request("web"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}, d.Load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := m.Who(time.Now(), g.Address.Addr()); err != nil || s.State != "held" {
+			t.Errorf("answered with %v, and the disk says %+v, %v", g.Address, s, err)
+		}
+	})
+}
+
+func TestCommitFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		ended := serve(t, n)
+		d.slow, d.fail = time.Millisecond, errors.New("no space left on device")
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				if _, err := n.RequestAddress(t.Context(), request(fmt.Sprint("c", i))); !errors.Is(err, ipam.ErrStopped) {
+					t.Errorf("request %d: %v", i, err)
+				}
+			})
+		}
+		wg.Wait()
+		d.mu.Lock()
+		d.fail = nil
+		d.mu.Unlock()
+		if _, err := n.Status(t.Context()); !errors.Is(err, ipam.ErrStopped) {
+			t.Errorf("a look afterwards: %v", err)
+		}
+		if err := <-ended; !errors.Is(err, ipam.ErrStopped) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// A caller that gives up before its request is begun leaves nothing behind;
+// one that gives up while it is being served has the grant withdrawn.
+func TestCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		if _, err := n.RequestAddress(t.Context(), request("first")); err != nil {
+			t.Fatal(err)
+		}
+		d.slow = 10 * time.Millisecond
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
+				defer cancel()
+				g, err := n.RequestAddress(ctx, request(fmt.Sprint("c", i)))
+				switch {
+				case err == nil && ctx.Err() != nil:
+					if err := n.Withdraw(t.Context(), g.Ticket); err != nil {
+						t.Error(err)
+					}
+				case err == nil:
+					if err := n.ReleaseAddress(t.Context(), network, g.Address.Addr()); err != nil {
+						t.Error(err)
+					}
+				case !errors.Is(err, context.DeadlineExceeded):
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		s, err := n.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Pools[0].Held != 1 {
+			t.Errorf("%d addresses are held, and one container has one", s.Pools[0].Held)
+		}
+	})
+}
+
+func TestWaitingCallHasItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{AwaitInventory: time.Hour})
+		serve(t, n)
+		began := time.Now()
+		ctx, cancel := context.WithDeadline(t.Context(), began.Add(20*time.Second))
+		defer cancel()
+		_, err := n.RequestAddress(ctx, request("web"))
+		if !errors.Is(err, ipam.ErrNotReady) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took != 20*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+		// What waits is served by the inventory, and by the end of the wait.
+		done := make(chan error, 2)
+		for i := range 2 {
+			go func() {
+				_, err := n.RequestAddress(t.Context(), request(fmt.Sprint("c", i)))
+				done <- err
+			}()
+		}
+		synctest.Wait()
+		if _, err := n.Inventory(t.Context(), ipam.Inventory{Begun: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestRestartKeepsWhatIsHeld(t *testing.T) {
+	d := &disk{}
+	n := start(t, d, ipam.Config{})
+	g, err := n.RequestAddress(t.Context(), request("web"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := n.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, d, ipam.Config{})
+	after, err := n.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Self.ID != before.Self.ID || after.Cluster != before.Cluster || after.Self.Boot != before.Self.Boot+1 {
+		t.Errorf("before %+v, after %+v", before.Self, after.Self)
+	}
+	if s, err := n.Who(t.Context(), g.Address.Addr()); err != nil || s.Name != "web" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if broken, err := n.Check(t.Context()); err != nil || len(broken) > 0 {
+		t.Errorf("%v, %v", broken, err)
+	}
+}
+
+func BenchmarkRequestAndRelease(b *testing.B) {
+	d := &disk{records: ipamtest.Disk{}}
+	n, err := node.New(node.Config{
+		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: d, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	q := request("web")
+	for b.Loop() {
+		g, err := n.RequestAddress(b.Context(), q)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := n.ReleaseAddress(b.Context(), network, g.Address.Addr()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
