@@ -3,10 +3,10 @@ package ipam
 import (
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // Space is libnetwork's address space, which tells who calls: [Local] is an
@@ -59,33 +59,31 @@ type Network struct {
 // call. It holds the whole [Network], so that a peer can serve a pool ID that
 // it has no record of:
 //
-//	ringlet1/local/10.50.0.0/16?gateway=first&pool=lab&range=10.50.1.0%2F24&sticky=mac
+//	ringlet1/local/10.50.0.0/16;gateway=first;pool=lab;range=10.50.1.0/24;sticky=mac
 //
-// Defaults are left out, keys are sorted: a Network has just one ID.
+// Defaults are left out, and the order is fixed: a Network has just one ID.
 type PoolID string
 
 const poolIDPrefix = "ringlet1/"
 
 // ID returns the network's pool ID.
 func (n Network) ID() PoolID {
-	q := url.Values{}
-	if n.Range != n.Pool {
-		q.Set("range", n.Range.String())
-	}
+	var b strings.Builder
+	b.WriteString(poolIDPrefix + string(n.Space) + "/" + n.Pool.String())
+	option := func(key, val string) { b.WriteString(";" + key + "=" + val) }
 	if n.Gateway != GatewayHost {
-		q.Set("gateway", n.gatewayText())
-	}
-	if n.Sticky != StickyName {
-		q.Set("sticky", n.Sticky.String())
+		option("gateway", n.gatewayText())
 	}
 	if n.PoolName != "" {
-		q.Set("pool", n.PoolName)
+		option("pool", n.PoolName)
 	}
-	id := poolIDPrefix + string(n.Space) + "/" + n.Pool.String()
-	if len(q) > 0 {
-		id += "?" + q.Encode()
+	if n.Range != n.Pool {
+		option("range", n.Range.String())
 	}
-	return PoolID(id)
+	if n.Sticky != StickyName {
+		option("sticky", n.Sticky.String())
+	}
+	return PoolID(b.String())
 }
 
 func (n Network) gatewayText() string {
@@ -105,7 +103,7 @@ func ParsePoolID(id PoolID) (Network, error) {
 	if !ok {
 		return bad("it does not begin with " + poolIDPrefix)
 	}
-	rest, query, _ := strings.Cut(rest, "?")
+	rest, options, _ := strings.Cut(rest, ";")
 	space, cidr, ok := strings.Cut(rest, "/")
 	if !ok || Space(space) != Local && Space(space) != Global {
 		return bad("no address space")
@@ -115,29 +113,24 @@ func ParsePoolID(id PoolID) (Network, error) {
 		return bad("no subnet")
 	}
 	n := Network{Space: Space(space), Pool: pool, Range: pool}
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		return bad("its options cannot be read")
-	}
-	for key := range q {
-		val := q.Get(key)
+	for options != "" {
+		var option string
+		option, options, _ = strings.Cut(options, ";")
+		key, val, _ := strings.Cut(option, "=")
 		switch key {
 		case "range":
-			if n.Range, err = netip.ParsePrefix(val); err != nil {
-				return bad("its range cannot be read")
-			}
+			n.Range, err = netip.ParsePrefix(val)
 		case "gateway":
-			if n.Gateway, n.GatewayAddr, err = ParseGateway(val); err != nil {
-				return bad(err.Error())
-			}
+			n.Gateway, n.GatewayAddr, err = ParseGateway(val)
 		case "sticky":
-			if n.Sticky, err = ParseSticky(val); err != nil {
-				return bad(err.Error())
-			}
+			n.Sticky, err = ParseSticky(val)
 		case "pool":
 			n.PoolName = val
 		default:
 			return bad("unknown option " + key)
+		}
+		if err != nil {
+			return bad(err.Error())
 		}
 	}
 	if err := n.check(); err != nil {
@@ -159,6 +152,9 @@ func (n Network) check() error {
 		return fmt.Errorf("subnet %v is not masked, did you mean %v", n.Pool, pool)
 	case !n.Range.IsValid() || n.Range != n.Range.Masked() || n.Range.Bits() < n.Pool.Bits() || !n.Pool.Contains(n.Range.Addr()):
 		return fmt.Errorf("range %v does not lie in subnet %v", n.Range, n.Pool)
+	}
+	if n.PoolName != "" && !chronicle.ValidName(n.PoolName) {
+		return fmt.Errorf("%q cannot be the name of a pool", n.PoolName)
 	}
 	if n.Gateway == GatewayAddr {
 		if _, ok := addr.OffsetOf(n.Pool, n.GatewayAddr); !ok {

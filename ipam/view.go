@@ -197,7 +197,7 @@ func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) Addres
 		Container: rec.Ref, Name: rec.Name, MAC: MAC(rec.MAC).String(), Since: time.Unix(0, rec.Since).UTC(),
 	}
 	if rec.Kind == space.Gateway {
-		s.Container = ""
+		s.State = "gateway"
 	}
 	if rec.State == space.Freed {
 		if s.State = "ready"; !rec.Rested(m.now, m.cfg.Rest) {

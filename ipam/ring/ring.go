@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -86,7 +85,15 @@ func (r *Ring) Len() int { return len(r.tokens) }
 
 // index returns the index of the token whose range holds o.
 func (r *Ring) index(o addr.Offset) int {
-	return sort.Search(len(r.tokens), func(i int) bool { return r.tokens[i].Start > o }) - 1
+	lo, hi := 0, len(r.tokens) // tokens before lo start at or before o, from hi on after it
+	for lo < hi {
+		if mid := (lo + hi) / 2; r.tokens[mid].Start <= o {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo - 1
 }
 
 // endOf returns the end of token i's range.

@@ -202,3 +202,44 @@ func BenchmarkClaimFree(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLargestFree asks what a donor pays to find what it can give, in a
+// pool that is half full at random: it reads all pages, so well under a
+// millisecond for a /16 will do.
+func BenchmarkLargestFree(b *testing.B) {
+	s := filled(1<<16, 1<<16, 1<<15)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.LargestFree(s.pool(), 1024, false, time.Unix(3, 0), time.Minute)
+	}
+}
+
+// BenchmarkRestart asks what it costs to bring 100,000 records back, half of
+// them freed.
+func BenchmarkRestart(b *testing.B) {
+	old := filled(1<<20, 1<<20, 100_000)
+	for o := range old.HeldIn(old.pool()) {
+		if o%2 == 0 {
+			old.Free(o, time.Unix(2, 0))
+		}
+	}
+	type entry struct {
+		o   addr.Offset
+		rec Record
+	}
+	var disk []entry
+	for o, r := range old.Records(old.pool()) {
+		disk = append(disk, entry{o, r})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s := New(1 << 20)
+		s.Own(s.pool())
+		for _, e := range disk {
+			if err := s.Put(e.o, e.rec); err != nil {
+				b.Fatal(err)
+			}
+		}
+		s.Seal()
+	}
+}

@@ -320,3 +320,29 @@ func TestKeysGrow(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenBackIsForgotten takes and loses space over and over, as a peer
+// does that opens and closes ranges for years: nothing may pile up.
+func TestGivenBackIsForgotten(t *testing.T) {
+	s := New(math.MaxUint64)
+	for i := range addr.Offset(10_000) {
+		r := addr.Range{Start: i * 1024, End: i*1024 + 8}
+		s.Own(r)
+		s.Take(s.pool(), others(int(i)), at(int64(i)), time.Minute)
+		s.Free(r.Start, at(int64(i)))
+		if err := s.Disown(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, n := range map[string]int{
+		"pages": len(s.pages.all), "page bases": len(s.pages.order), "blocks": len(s.slab.blocks),
+		"ranges": len(s.mine) + len(s.aside) + len(s.fresh), "buckets": len(s.keys.heads), "segments": len(s.segments),
+	} {
+		if n > 2*pageLen {
+			t.Errorf("%d %s are left of nothing", n, name)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+# ringlet: build, install, test. `make` alone lists what there is.
+#
+# Settings, on the command line or in the environment:
+#   PLUGIN       name of the plugin in the engine, with its tag; also the registry's name for make push
+#   DOCKER_HOST  the engine, as for the docker command
+#   FUZZTIME     how long make fuzz gives each target
+#   REPLACE=yes  lets make plugin, install and run remove an installed plugin of another build, with its data
+
+MAKEFLAGS += --warn-undefined-variables --no-print-directory
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -euc
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+PLUGIN ?= ringlet:latest
+FUZZTIME ?= 20s
+REPLACE ?= no
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+export PLUGIN REPLACE FUZZTIME
+
+GO ?= go
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+
+##@ Try it
+
+.PHONY: run
+run: build/plugin build/demo.tar ## Install the plugin, start two containers that reach each other, show what happened
+	@scripts/run.sh
+
+.PHONY: uninstall
+uninstall: ## Remove what run and install made: containers, network, image, plugin and its data
+	@scripts/plugin.sh uninstall
+
+##@ Build and install
+
+.PHONY: build
+build: ## Build build/ringlet, the one static binary
+	@$(BUILD) -o build/ringlet ./plugin
+
+# The plugin as `docker plugin create` takes it. Its description carries the build, so that an installed plugin can be
+# compared with this one.
+.PHONY: build/plugin
+build/plugin: build ## Build build/plugin, the directory of the managed plugin
+	@scripts/plugin.sh directory $(VERSION)
+
+.PHONY: plugin
+plugin: build/plugin ## Create the plugin in the engine, not enabled
+	@scripts/plugin.sh create
+
+.PHONY: install
+install: build/plugin ## Create the plugin in the engine and enable it
+	@scripts/plugin.sh install
+
+.PHONY: push
+push: build/plugin ## Push the plugin to a registry: make push PLUGIN=host/ringlet:1.0-amd64
+	@scripts/plugin.sh push
+
+.PHONY: build/demo.tar
+build/demo.tar: # The demo image: one static binary.
+	@$(BUILD) -o build/demo ./internal/demo
+	@tar --sort=name --owner=0 --group=0 --mtime=@0 -C build -cf $@ demo
+
+.PHONY: clean
+clean: ## Remove build/
+	@rm -rf build
+
+##@ Test
+
+.PHONY: test
+test: build/plugin build/demo.tar ## Every test; the last line says what was skipped
+	@scripts/test.sh vet staticcheck unit race bench e2e
+
+.PHONY: unit
+unit: ## The tests that need neither root nor an engine
+	@scripts/test.sh unit
+
+.PHONY: race
+race: ## The packages with goroutines under the race detector
+	@scripts/test.sh race
+
+.PHONY: e2e
+e2e: build/plugin build/demo.tar ## The tests with real engines of their own (root)
+	@scripts/test.sh e2e
+
+.PHONY: bench
+bench: ## Benchmarks, ten runs, for benchstat
+	@$(GO) test -run '^$$' -bench . -count 10 ./...
+
+.PHONY: fuzz
+fuzz: ## Each fuzz target for FUZZTIME
+	@scripts/test.sh fuzz
+
+.PHONY: cover
+cover: ## Coverage by package, and build/cover.html
+	@mkdir -p build
+	@$(GO) test -count=1 -coverprofile=build/cover.out ./...
+	@$(GO) tool cover -html=build/cover.out -o build/cover.html
+	@$(GO) tool cover -func=build/cover.out | tail -1
+
+##@ Check
+
+.PHONY: check
+check: tidy-check lint test ## The gate: tidy, lint, test
+
+.PHONY: lint
+lint: ## golangci-lint and staticcheck, at the versions of tools/go.mod
+	@$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+	@$(GO) tool -modfile=tools/go.mod staticcheck ./...
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	@$(GO) tool -modfile=tools/go.mod golangci-lint fmt ./...
+
+.PHONY: tidy-check
+tidy-check: ## Fail when go.mod is not tidy
+	@$(GO) mod tidy -diff
+	@$(GO) mod verify
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-zA-Z0-9_\/.-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@echo

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestRoutes(t *testing.T) {
+	if !isLittleEndian() {
+		t.Skip("skipped: the recorded /proc/net/route is of a little-endian machine")
+	}
+	const file4 = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
+		"eth0\t00000000\t01004D0A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n" +
+		"eth0\t00004D0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n" +
+		"eth1\t0000A8C0\t02004D0A\t0003\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
+	got, err := routes4(strings.NewReader(file4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []route{
+		{"eth0", netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("10.77.0.1")},
+		{"eth1", netip.MustParsePrefix("192.168.0.0/16"), netip.MustParseAddr("10.77.0.2")},
+	}
+	if diff := cmp.Diff(want, got, byValue()); diff != "" {
+		t.Errorf("IPv4 (-want +got):\n%s", diff)
+	}
+
+	const file6 = "fd770000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n" +
+		"00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd770000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n"
+	got, err = routes6(strings.NewReader(file6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = []route{{"eth0", netip.MustParsePrefix("::/0"), netip.MustParseAddr("fd77::1")}}
+	if diff := cmp.Diff(want, got, byValue()); diff != "" {
+		t.Errorf("IPv6 (-want +got):\n%s", diff)
+	}
+}
+
+func byValue() cmp.Option { return cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}) }
+
+func isLittleEndian() bool { return native(1).As4()[0] == 1 }
+
+func TestAddrs(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"addrs"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var v view
+	if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range v.Addresses {
+		if a.Address.Addr().IsLoopback() || a.Address.Addr().IsLinkLocalUnicast() {
+			t.Errorf("shows %v, which every container has", a)
+		}
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := run(ctx, nil, &bytes.Buffer{}); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"dance"}, {"ping"}, {"ping", "there"}, {"ping", "::1", "-c", "0"}, {"ping", "::1", "-x"}, {"ping", "::1", "more"}} {
+		if err := run(t.Context(), args, &bytes.Buffer{}); !errors.Is(err, errUsage) {
+			t.Errorf("%q: got %v, want the usage", args, err)
+		}
+	}
+}
+
+func TestPingLoopback(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a raw socket needs root")
+	}
+	for _, to := range []string{"127.0.0.1", "::ffff:127.0.0.1", "::1"} {
+		var out bytes.Buffer
+		if err := ping(t.Context(), netip.MustParseAddr(to), 2, 10*time.Second, &out); err != nil {
+			if to == "::1" {
+				t.Logf("no IPv6 on this machine: %v", err)
+				continue
+			}
+			t.Errorf("%s: %v", to, err)
+		}
+		if got := strings.Count(out.String(), "answer from"); got != 2 {
+			t.Errorf("%s: got %d answers, want 2", to, got)
+		}
+	}
+}
+
+func TestPingNobody(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a raw socket needs root")
+	}
+	// 198.51.100.0/24 is for documentation (RFC 5737): nobody answers, or there is no route.
+	if err := ping(t.Context(), netip.MustParseAddr("198.51.100.1"), 1, 50*time.Millisecond, &bytes.Buffer{}); err == nil {
+		t.Error("got an answer from an address that nobody has")
+	}
+}

@@ -1,0 +1,42 @@
+# The first process of a host: init.sh NAME DIR, in fresh namespaces. It prepares the host's file systems, says "ready"
+# and waits for the end of its standard input. When it ends, the kernel ends every process of the host.
+set -eu
+name=$1 dir=$2
+
+mount --make-rprivate /
+mount -t proc proc /proc
+hostname "$name"
+ip link set lo up
+
+# An empty /run, as after a boot, hides the sockets and plugins of the machine's own engine. What name resolution needs
+# of the old one is kept: on many machines resolv.conf is a link into /run, and the engine mounts it into plugins.
+resolv=$(readlink -f /etc/resolv.conf || true)
+kept=$([[ $resolv == /run/* && -r $resolv ]] && cat "$resolv" || true)
+mount -t tmpfs -o mode=0755 tmpfs /run
+if [[ $resolv == /run/* ]]; then
+	mkdir -p "${resolv%/*}"
+	printf '%s\n' "$kept" >"$resolv"
+fi
+
+for state in docker containerd; do
+	mkdir -p "$dir/$state" "/var/lib/$state"
+	mount --bind "$dir/$state" "/var/lib/$state"
+done
+
+# Control groups are the one thing that does not end with a namespace: containers have theirs below one named after DIR,
+# plugins each one named after their id. What was there when the power went off is noted for the end.
+plugins() { find "$dir/docker/plugins" -mindepth 1 -maxdepth 1 -type d -regextype posix-extended -regex '.*/[0-9a-f]{64}' -printf '%f\n' 2>/dev/null || true; }
+plugins >>"$dir/plugins"
+
+echo ready
+while read -r _; do :; done
+
+# The test has ended, or was killed: end the rest, then remove what it wrote.
+plugins >>"$dir/plugins"
+kill -KILL -1 2>/dev/null || true
+wait || true
+for group in "${dir##*/}" $(sort -u "$dir/plugins"); do
+	find /sys/fs/cgroup -depth -mindepth 1 -type d -path "*/$group*" -exec rmdir {} + 2>/dev/null || true
+done
+umount -R /var/lib/docker /var/lib/containerd 2>/dev/null || true
+rm -rf "$dir"

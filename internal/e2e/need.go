@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// need skips the test unless it was asked for and the machine can run it.
+func need(t testing.TB, programs ...string) {
+	t.Helper()
+	if os.Getenv("RINGLET_E2E") == "" {
+		t.Skip("skipped: tests with real engines run with make e2e or make test (RINGLET_E2E is not set)")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: starting an engine needs root")
+	}
+	var missing []string
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) > 0 {
+		t.Skipf("skipped: not installed here: %s", strings.Join(missing, ", "))
+	}
+}
+
+// Built returns the path of a file that make builds, such as "ringlet", "demo" or "plugin". A missing one ends the test:
+// it means that the tests were not started by make.
+func Built(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(root(t), "build", name)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v; run make e2e, which builds it first", err)
+	}
+	return path
+}
+
+// root returns the folder of the module. Tests run in the folder of their package.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			t.Fatalf("no go.mod above %s", dir)
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// makeNetwork makes a bridge network on the plugin.
+func makeNetwork(e *Engine, name, subnet string) {
+	e.t.Helper()
+	e.Docker("network", "create", "--ipam-driver", Plugin, "--subnet", subnet, name)
+}
+
+// runDemo starts a container and returns its address, after checking that the engine and the container agree on it.
+func runDemo(e *Engine, network, name string) netip.Addr {
+	e.t.Helper()
+	e.Docker("run", "--detach", "--name", name, "--network", network, Demo)
+	return sameAddress(e, network, name)
+}
+
+func sameAddress(e *Engine, network, name string) netip.Addr {
+	e.t.Helper()
+	told := e.Address(name, network)
+	inside := e.Inside(name)
+	if !slices.ContainsFunc(inside, func(p netip.Prefix) bool { return p.Addr() == told }) {
+		e.t.Fatalf("%s: the engine tells %v, the container has %v", name, told, inside)
+	}
+	return told
+}
+
+// refused checks that a command fails, and that what it says contains want.
+func refused(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("not refused, want an error with %q", want)
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want one with %q", err, want)
+	}
+}
+
+// What an operator does with the plugin, in the order of its life.
+func TestEnginePluginLifecycle(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.CreatePlugin(Plugin)
+	e.ImportDemo()
+	if got := e.Docker("plugin", "inspect", "--format", "{{.Enabled}}", Plugin); got != "false" {
+		t.Errorf("a created plugin is enabled: %s", got)
+	}
+	e.Docker("plugin", "set", Plugin, "LOG_LEVEL=debug")
+	e.Docker("plugin", "enable", Plugin)
+	_, err := e.TryDocker("plugin", "set", Plugin, "LOG_LEVEL=info")
+	refused(t, err, "cannot set on an active plugin")
+
+	makeNetwork(e, "net", "10.77.0.0/24")
+	one, two := runDemo(e, "net", "one"), runDemo(e, "net", "two")
+	subnet := netip.MustParsePrefix("10.77.0.0/24")
+	if one == two || !subnet.Contains(one) || !subnet.Contains(two) {
+		t.Errorf("got %v and %v, want two addresses of %v", one, two, subnet)
+	}
+	e.Docker("exec", "one", "/demo", "ping", two.String())
+
+	_, err = e.TryDocker("plugin", "disable", Plugin)
+	refused(t, err, "in use")
+	e.Docker("rm", "--force", "one", "two")
+	e.Docker("network", "rm", "net")
+	e.Docker("plugin", "disable", Plugin)
+	e.Docker("plugin", "enable", Plugin)
+	makeNetwork(e, "net", "10.77.0.0/24")
+	runDemo(e, "net", "one")
+	e.Docker("rm", "--force", "one")
+	e.Docker("network", "rm", "net")
+	e.Docker("plugin", "disable", Plugin)
+	e.Docker("plugin", "rm", Plugin)
+	for _, line := range e.Log.Lines() {
+		if line.Plugin != "" && line.Level == "error" {
+			t.Errorf("the plugin wrote to its standard error: %s", line.Msg)
+		}
+	}
+}
+
+// A setting without a value in config.json is absent until it is set, and can be set.
+func TestEnginePluginSettings(t *testing.T) {
+	e := Start(t, Config{})
+	e.CreatePlugin(Plugin)
+	var manifest struct {
+		Env []struct {
+			Name     string
+			Value    *string
+			Settable []string
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(Built(t, "plugin"), "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	set := []string{"plugin", "set", Plugin}
+	var want []string
+	for _, entry := range manifest.Env {
+		if entry.Value != nil {
+			t.Errorf("%s has a value: an upgrade would not change it, the binary carries the defaults", entry.Name)
+		}
+		want = append(want, entry.Name+"=x")
+	}
+	if len(want) < 20 {
+		t.Fatalf("config.json has %d settings, want more than 20", len(want))
+	}
+	e.Docker(append(set, want...)...)
+	var got []string
+	if err := json.Unmarshal([]byte(e.Docker("plugin", "inspect", "--format", "{{json .Settings.Env}}", Plugin)), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range want {
+		if !slices.Contains(got, entry) {
+			t.Errorf("%s was not stored; the engine has %v", entry, got)
+		}
+	}
+	_, err = e.TryDocker("plugin", "set", Plugin, "RINGLET_NOTHING=1")
+	refused(t, err, "not found in the plugin configuration")
+}
+
+// The plugin reaches its engine through the mounted directory, also after the engine has made a new socket, and starts
+// when there is none.
+func TestEnginePluginFindsItsEngine(t *testing.T) {
+	need(t, "curl", "pidof")
+	e := Start(t, Config{Name: "host-a", LiveRestore: true})
+	e.InstallPlugin()
+	reachable := func() bool {
+		pid := e.Run("pidof", "-s", "ringlet")
+		_, err := e.Try("curl", "--silent", "--fail", "--unix-socket", "/proc/"+pid+"/root/run/docker/host/docker.sock", "http://engine/_ping")
+		return err == nil
+	}
+	if !reachable() {
+		t.Error("the engine's socket is not reached through the plugin's mount")
+	}
+	before := e.Run("pidof", "-s", "ringlet")
+	e.Restart()
+	if after := e.Run("pidof", "-s", "ringlet"); after != before {
+		t.Errorf("live-restore did not keep the plugin: process %s became %s", before, after)
+	}
+	if !reachable() {
+		t.Error("the socket of the restarted engine is not reached through the plugin's mount")
+	}
+
+	e.Docker("plugin", "disable", Plugin)
+	empty := filepath.Join(e.Dir(), "empty")
+	e.Run("mkdir", empty)
+	e.Docker("plugin", "set", Plugin, "docker.source="+empty)
+	e.Docker("plugin", "enable", Plugin)
+	if reachable() {
+		t.Error("the engine is reached through a directory without its socket")
+	}
+	makeNetwork(e, "net", "10.77.0.0/24")
+}
+
+// Push to a registry, install from it under an alias, upgrade: settings, identity and data stay.
+func TestEnginePluginRegistry(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.StartRegistry()
+	e.ImportDemo()
+	for _, tag := range []string{"1", "2"} {
+		name := RegistryAddress + "/ringlet:" + tag
+		e.Docker("plugin", "create", name, release(t, tag))
+		e.Docker("plugin", "push", name)
+		e.Docker("plugin", "rm", name)
+	}
+
+	e.Docker("plugin", "install", "--alias", "ringlet", "--grant-all-permissions", RegistryAddress+"/ringlet:1", "LOG_LEVEL=debug")
+	id := e.PluginID(Plugin)
+	makeNetwork(e, "net", "10.77.0.0/24")
+	before := runDemo(e, "net", "one")
+	kept := e.Run("find", "/var/lib/docker/plugins/"+id+"/propagated-mount", "-type", "f", "-printf", `%P %i\n`)
+	if kept == "" {
+		t.Error("the plugin keeps no data in its propagated mount")
+	}
+
+	e.Docker("stop", "one")
+	e.Docker("plugin", "disable", "--force", Plugin)
+	e.Docker("plugin", "upgrade", "--grant-all-permissions", "--skip-remote-check", Plugin, RegistryAddress+"/ringlet:2")
+	if got := e.Docker("plugin", "inspect", "--format", "{{.Config.Description}}", Plugin); !strings.HasPrefix(got, "release 2") {
+		t.Errorf("after the upgrade the engine has %q", got)
+	}
+	e.Docker("plugin", "enable", Plugin)
+	if got := e.PluginID(Plugin); got != id {
+		t.Errorf("the upgrade changed the plugin's id from %s to %s", id, got)
+	}
+	if got := e.Docker("plugin", "inspect", "--format", "{{.Settings.Env}}", Plugin); !strings.Contains(got, "LOG_LEVEL=debug") {
+		t.Errorf("the upgrade lost a setting: %s", got)
+	}
+	for file := range strings.Lines(kept) {
+		file = strings.TrimSpace(file)
+		now := e.Run("find", "/var/lib/docker/plugins/"+id+"/propagated-mount", "-type", "f", "-printf", `%P %i\n`)
+		if !slices.Contains(strings.Split(now, "\n"), file) {
+			t.Errorf("the upgrade lost a file of the plugin: %s, now\n%s", file, now)
+		}
+	}
+	e.Docker("start", "one")
+	if after := sameAddress(e, "net", "one"); !netip.MustParsePrefix("10.77.0.0/24").Contains(after) {
+		t.Errorf("the container had %v before and %v after the upgrade", before, after)
+	}
+}
+
+// release returns a plugin directory as build/plugin, but as release tag of it: an engine stores identical content once
+// only, and would show no difference.
+func release(t *testing.T, tag string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(Built(t, "plugin"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "rootfs", "ringlet"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), `"description": "ringlet`, `"description": "release `+tag, 1))
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rootfs", "release"), []byte(tag), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A plugin that crashes is started again by the engine, and serves as before.
+func TestEnginePluginCrash(t *testing.T) {
+	need(t, "pidof")
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	before := e.Run("pidof", "-s", "ringlet")
+	e.Run("kill", "-KILL", before)
+	Eventually(t, 30*time.Second, "the engine starts the plugin again", func() bool {
+		now, err := e.Try("pidof", "-s", "ringlet")
+		return err == nil && now != before
+	})
+	runDemo(e, "net", "one")
+}

@@ -1,0 +1,372 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// mended is how long addresses may differ from endpoints after something went wrong: the issue is settled by two looks
+// at the engine, half a minute apart, of which the first may have to wait for the container's grace.
+const mended = 100 * time.Second
+
+// holding is one line of ringlet ip ls.
+type holding struct {
+	Address netip.Addr
+	Pool    netip.Prefix
+	State   string
+}
+
+// holdings returns the addresses that containers hold, as ringlet says.
+func holdings(e *Engine) []holding {
+	e.t.Helper()
+	var all, held []holding
+	if err := json.Unmarshal([]byte(e.Ringlet("ip", "ls", "-o", "json")), &all); err != nil {
+		e.t.Fatal(err)
+	}
+	for _, h := range all {
+		if h.State == "held" { // a host's own gateway has a state of its own
+			held = append(held, h)
+		}
+	}
+	return held
+}
+
+// endpoints returns the addresses that endpoints have on networks of the plugin, as the engine says.
+func endpoints(e *Engine) []netip.Addr {
+	e.t.Helper()
+	var found []netip.Addr
+	for name := range strings.FieldsSeq(e.Docker("network", "ls", "--quiet", "--no-trunc")) {
+		var networks []struct {
+			IPAM       struct{ Driver string }
+			Containers map[string]struct{ IPv4Address, IPv6Address string }
+		}
+		if err := json.Unmarshal([]byte(e.Docker("network", "inspect", name)), &networks); err != nil {
+			e.t.Fatal(err)
+		}
+		for _, n := range networks {
+			if n.IPAM.Driver != Plugin {
+				continue
+			}
+			for _, c := range n.Containers {
+				for _, text := range []string{c.IPv4Address, c.IPv6Address} {
+					if p, err := netip.ParsePrefix(text); err == nil {
+						found = append(found, p.Addr())
+					}
+				}
+			}
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return found
+}
+
+// difference says in words where what is held and what exists differ, or nothing.
+func difference(e *Engine) string {
+	e.t.Helper()
+	var held []netip.Addr
+	for _, h := range holdings(e) {
+		held = append(held, h.Address)
+	}
+	slices.SortFunc(held, netip.Addr.Compare)
+	exist := endpoints(e)
+	if slices.Equal(held, exist) {
+		return ""
+	}
+	return fmt.Sprintf("held %v, endpoints %v", held, exist)
+}
+
+// same waits until the held addresses are those of the existing endpoints, and checks that the plugin's invariants hold.
+func same(e *Engine, when string) {
+	e.t.Helper()
+	deadline := time.Now().Add(mended)
+	again := time.NewTicker(500 * time.Millisecond)
+	defer again.Stop()
+	for d := difference(e); d != ""; d = difference(e) {
+		if time.Now().After(deadline) {
+			e.t.Fatalf("%s: not within %v: %s", when, mended, d)
+		}
+		<-again.C
+	}
+	if found := endpoints(e); len(slices.Compact(slices.Clone(found))) != len(found) {
+		e.t.Errorf("%s: two endpoints have one address: %v", when, found)
+	}
+	if out, err := e.TryRinglet("check"); err != nil {
+		e.t.Errorf("%s: ringlet check: %v\n%s", when, err, out)
+	}
+}
+
+// Everything that containers do on every kind of network: at each stage what is held is what exists.
+func TestEngineContainerLife(t *testing.T) {
+	need(t, "curl")
+	sw := NewSwitch(t)
+	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("192.168.77.1/24")})
+	e.InstallPlugin()
+	e.ImportDemo()
+	create := func(name string, args ...string) {
+		t.Helper()
+		e.Docker(append(append([]string{"network", "create", "--ipam-driver", Plugin}, args...), name)...)
+	}
+	create("bridge1", "--subnet", "10.77.0.0/24", "--gateway", "10.77.0.254", "--aux-address", "printer=10.77.0.5", "--ip-range", "10.77.0.0/25")
+	create("inside", "--internal", "--subnet", "10.77.1.0/24")
+	create("lan", "--driver", "macvlan", "--opt", "parent=eth0", "--subnet", "192.168.77.0/24", "--gateway", "192.168.77.254", "--ip-range", "192.168.77.128/25")
+	create("dual", "--ipv6", "--subnet", "10.77.2.0/24", "--subnet", "fd00:77::/64")
+	create("chosen")
+	if out, err := e.Try("ip", "link", "add", "link", "eth0", "name", "iv0", "type", "ipvlan"); err != nil {
+		t.Logf("no ipvlan in this kernel, so no network of that kind: %s %v", out, err)
+	} else {
+		e.Run("ip", "link", "delete", "iv0")
+		create("ipv", "--driver", "ipvlan", "--opt", "parent=eth0", "--subnet", "10.77.9.0/24")
+		runDemo(e, "ipv", "on-ipvlan")
+	}
+
+	a, b := runDemo(e, "bridge1", "one"), runDemo(e, "bridge1", "two")
+	e.Docker("exec", "one", "/demo", "ping", b.String())
+	e.Docker("run", "--detach", "--name", "fixed", "--network", "bridge1", "--ip", "10.77.0.77", Demo)
+	if got := sameAddress(e, "bridge1", "fixed"); got != netip.MustParseAddr("10.77.0.77") {
+		t.Errorf("--ip 10.77.0.77 gave %v", got)
+	}
+	_, err := e.TryDocker("run", "--detach", "--name", "wrong", "--network", "bridge1", "--ip", "10.77.0.5", Demo)
+	refused(t, err, "10.77.0.5")
+	// Through the API: a newer command line refuses to send a MAC for a network to an engine before 25.
+	e.Run("curl", "--silent", "--show-error", "--fail", "--unix-socket", "/run/docker.sock", "--header", "Content-Type: application/json",
+		"--data", `{"Image":"`+Demo+`","MacAddress":"02:aa:bb:cc:dd:01","HostConfig":{"NetworkMode":"lan"}}`, "http://engine/v1.41/containers/create?name=mac")
+	e.Docker("start", "mac")
+	mac := sameAddress(e, "lan", "mac")
+	if !netip.MustParsePrefix("192.168.77.128/25").Contains(mac) {
+		t.Errorf("%v lies outside of the --ip-range", mac)
+	}
+	runDemo(e, "lan", "lan2")
+	e.Docker("exec", "lan2", "/demo", "ping", mac.String())
+	runDemo(e, "inside", "in")
+	runDemo(e, "chosen", "ch")
+	e.Docker("run", "--detach", "--name", "six", "--network", "dual", "--ip", "10.77.2.9", "--ip6", "fd00:77::9", Demo)
+	if got := e.Address6("six", "dual"); got != netip.MustParseAddr("fd00:77::9") {
+		t.Errorf("--ip6 fd00:77::9 gave %v", got)
+	}
+	same(e, "after run")
+
+	e.Docker("network", "connect", "dual", "one")
+	e.Docker("network", "connect", "--ip", "10.77.1.200", "inside", "one")
+	same(e, "after connect")
+	e.Docker("network", "disconnect", "dual", "one")
+	e.Docker("stop", "--time", "1", "two")
+	same(e, "after disconnect and stop")
+	e.Docker("start", "two")
+	e.Docker("restart", "--time", "1", "fixed", "mac", "six")
+	if got := sameAddress(e, "lan", "mac"); got != mac {
+		t.Errorf("the container with a fixed MAC came back at %v, it had %v", got, mac)
+	}
+	e.Docker("kill", "in")
+	e.Docker("rm", "--force", "ch", "lan2")
+	same(e, "after start, restart, kill and rm")
+
+	stage := func(when string, kill func()) {
+		t.Helper()
+		e.Docker("run", "--detach", "--restart", "always", "--name", "always-"+when, "--network", "bridge1", Demo)
+		kill()
+		e.Up()
+		same(e, "after dockerd was "+when)
+	}
+	stage("stopped", e.Stop)
+	stage("killed", e.Kill)
+	for _, name := range []string{"one", "two", "fixed", "mac", "six"} {
+		e.TryDocker("start", name) //nolint:errcheck // what runs runs; what cannot start is seen below
+	}
+	same(e, "after all were started again")
+
+	// The plugin goes while containers leave: nobody hears the releases.
+	e.Docker("plugin", "disable", "--force", Plugin)
+	e.TryDocker("kill", "one", "two") //nolint:errcheck // the engine may say that it could not release
+	e.Docker("plugin", "enable", Plugin)
+	same(e, "after containers left while the plugin was disabled")
+	e.Docker("rm", "--force", "one", "two")
+	e.Docker("run", "--detach", "--name", "again", "--network", "bridge1", "--ip", a.String(), Demo)
+	same(e, "after the address of one that left was claimed")
+}
+
+// Many at once, and the plugin killed in the middle of it.
+func TestEngineManyAtOnce(t *testing.T) {
+	need(t, "pkill")
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	const n = 50
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	failures := 0
+	begun := make(chan struct{}, n)
+	for i := range n {
+		wg.Go(func() {
+			begun <- struct{}{}
+			if _, err := e.TryDocker("run", "--detach", "--name", fmt.Sprint("c", i), "--network", "net", Demo); err != nil {
+				mu.Lock()
+				failures++
+				t.Log(err)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if failures > 0 {
+		t.Errorf("%d of %d containers did not start", failures, n)
+	}
+	same(e, "after 50 at once")
+	if got := len(holdings(e)); got != n {
+		t.Errorf("%d addresses are held, want %d", got, n)
+	}
+
+	for i := range n / 5 {
+		wg.Go(func() {
+			for k := range 3 {
+				name := fmt.Sprintf("d%d-%d", i, k)
+				// Some fail: the engine repeats a request whose connection broke without its body.
+				e.TryDocker("run", "--detach", "--name", name, "--network", "net", Demo) //nolint:errcheck
+				e.TryDocker("rm", "--force", fmt.Sprint("c", i*5+k))                     //nolint:errcheck
+			}
+		})
+	}
+	Eventually(t, time.Minute, "a container of the second wave runs", func() bool {
+		return strings.Contains(e.Docker("ps", "--format", "{{.Names}}"), "d")
+	})
+	e.Run("pkill", "-KILL", "-x", "ringlet")
+	wg.Wait()
+	same(e, "after the plugin was killed in the middle")
+}
+
+// What the errors say to the person at the terminal.
+func TestEngineErrors(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin("RINGLET_UNIVERSE=10.90.0.0/23")
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	e.Docker("run", "--detach", "--name", "web", "--network", "net", "--ip", "10.77.0.9", Demo)
+	same(e, "so that the holder's name is known")
+	_, err := e.TryDocker("run", "--detach", "--name", "db", "--network", "net", "--ip", "10.77.0.9", Demo)
+	refused(t, err, "container web")
+	refused(t, err, "host-a")
+	e.Docker("rm", "--force", "web")
+	e.Docker("start", "db")
+	sameAddress(e, "net", "db")
+
+	_, err = e.TryDocker("network", "create", "--ipam-driver", Plugin, "--subnet", "10.77.0.0/16", "wide")
+	refused(t, err, "overlaps the pool 10.77.0.0/24")
+	_, err = e.TryDocker("network", "create", "--ipam-driver", Plugin, "--ipam-opt", "colour=red", "odd")
+	refused(t, err, "colour")
+	refused(t, err, "gateway")
+
+	for _, name := range []string{"one", "two"} {
+		e.Docker("network", "create", "--ipam-driver", Plugin, name)
+	}
+	_, err = e.TryDocker("network", "create", "--ipam-driver", Plugin, "three")
+	refused(t, err, "no free /24 subnet is left in 10.90.0.0/23")
+	e.Docker("network", "rm", "one")
+	e.Docker("network", "create", "--ipam-driver", Plugin, "three")
+}
+
+// A network run full: the error names the pool and the counts, and one freed address works again.
+func TestEngineFull(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "small", "10.77.0.0/28")
+	for i := range 13 { // 14 less the gateway
+		e.Docker("run", "--detach", "--name", fmt.Sprint("c", i), "--network", "small", Demo)
+	}
+	_, err := e.TryDocker("run", "--detach", "--name", "more", "--network", "small", Demo)
+	refused(t, err, "no free address in 10.77.0.0/28: of 16 addresses 14 are in use and 2 are reserved")
+	gone := e.Address("c7", "small")
+	e.Docker("rm", "--force", "c7")
+	e.Docker("start", "more")
+	if got := sameAddress(e, "small", "more"); got != gone {
+		t.Errorf("got %v, the only free address is %v", got, gone)
+	}
+
+	// A /24 is filled through the command line, which asks the same allocator.
+	makeNetwork(e, "large", "10.78.0.0/24")
+	for i := range 253 {
+		e.Ringlet("alloc", "--pool", "10.78.0.0/24", "--for", fmt.Sprint("vm-", i))
+	}
+	_, err = e.TryDocker("run", "--detach", "--name", "big", "--network", "large", Demo)
+	refused(t, err, "no free address in 10.78.0.0/24: of 256 addresses 254 are in use")
+	e.Ringlet("free", "--for", "vm-9")
+	e.Docker("start", "big")
+	sameAddress(e, "large", "big")
+}
+
+// Without the engine's socket the plugin works, and says what it lacks; the engine's replay tells it what it has.
+func TestEngineWithoutSocket(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.Run("mkdir", "-p", "/run/nothing")
+	e.CreatePlugin(Plugin, "docker.source=/run/nothing")
+	e.Docker("plugin", "enable", Plugin)
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	a := runDemo(e, "net", "aa")
+	b := runDemo(e, "net", "bb")
+	out, err := e.TryRinglet("status")
+	if ExitCode(err) != 3 || !strings.Contains(out, "replay") {
+		t.Errorf("status does not say what is missing: %v\n%s", err, out)
+	}
+	e.Kill()
+	e.Up()
+	e.Docker("start", "aa", "bb")
+	for name, was := range map[string]netip.Addr{"aa": a, "bb": b} {
+		t.Logf("%s had %v and has %v", name, was, sameAddress(e, "net", name))
+	}
+	if d := difference(e); d != "" {
+		t.Error(d)
+	}
+}
+
+// A database that is damaged is kept, and what the engine has is taken in again.
+func TestEngineDamagedDatabase(t *testing.T) {
+	need(t, "dd")
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	runDemo(e, "net", "aa")
+	runDemo(e, "net", "bb")
+	same(e, "before")
+	e.Docker("plugin", "disable", "--force", Plugin)
+	data := "/var/lib/docker/plugins/" + e.PluginID(Plugin) + "/propagated-mount"
+	e.Run("dd", "if=/dev/urandom", "of="+data+"/ringlet.db", "bs=4096", "count=3", "seek=1", "conv=notrunc")
+	mark := e.Log.Mark()
+	e.Docker("plugin", "enable", Plugin)
+	if _, err := e.Log.Wait(t.Context(), mark, 20*time.Second, Contains("database was damaged")); err != nil {
+		t.Error(err)
+	}
+	same(e, "after the database was lost")
+	if out := e.Run("ls", data); !strings.Contains(out, "ringlet.db.damaged-") {
+		t.Errorf("the damaged file was not kept: %s", out)
+	}
+	c := runDemo(e, "net", "cc")
+	if c == e.Address("aa", "net") || c == e.Address("bb", "net") {
+		t.Errorf("%v is in use and was handed out", c)
+	}
+	same(e, "after another container")
+}
+
+// Settings that are wrong: the plugin does not start, and its log has every one of them, as errors.
+func TestEngineWrongSettings(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.CreatePlugin(Plugin, "RINGLET_REST=soon", "RINGLET_UNIVERSE=10.0.0.1/8", "RINGLET_DEAL=most")
+	mark := e.Log.Mark()
+	if _, err := e.TryDocker("plugin", "enable", Plugin); err == nil {
+		t.Error("a plugin with wrong settings can be enabled")
+	}
+	for _, name := range []string{"RINGLET_REST", "RINGLET_UNIVERSE", "RINGLET_DEAL"} {
+		if !slices.ContainsFunc(e.Log.Since(mark), func(l Line) bool {
+			return l.Plugin != "" && l.Level == "error" && strings.Contains(l.Msg, name)
+		}) {
+			t.Errorf("the log has no error about %s", name)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+// Command ringlet is a Docker IPAM plugin and its command line. One static
+// binary is the plugin's own process (ringlet serve), what operators and
+// scripts call (ringlet status), and a plugin of the docker command (docker
+// ringlet status). This package wires the parts together; each of them stands
+// in a package of its own.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/cli"
+)
+
+// version is what was built; the linker sets it.
+var version = "devel" //nolint:gochecknoglobals // the linker can only set variables
+
+func main() { os.Exit(program(os.Args)) }
+
+func program(argv []string) int {
+	if len(argv) > 1 && argv[1] == persist.ChildArg {
+		return persist.ChildMain(argv[2:])
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return cli.Execute(ctx, cli.Config{Version: version, Serve: run}, argv)
+}

@@ -1,0 +1,173 @@
+// Package metrics counts what ringlet does and shows it to Prometheus. What
+// happens is told by the observing methods of [Metrics]; what there is, is
+// read from the peer's status when Prometheus asks.
+//
+// # Concurrency
+//
+// A [Metrics] is safe for concurrent use. The observing methods cost
+// nanoseconds and never wait. Reading the status is bounded in time: if the
+// peer does not answer soon, the scrape lacks the series that come from it,
+// says so in promhttp_metric_handler_errors_total and in the log, and has the
+// rest. Old values are never shown as new ones.
+//
+// # Series
+//
+// The prefix is ringlet_, units are base units, and _total stands on counters
+// only. No label takes a value that grows with addresses, containers or
+// clients: pools, and words from fixed lists, are all there is.
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// DefaultTimeout is how long a scrape waits for the peer's status.
+const DefaultTimeout = time.Second
+
+// maxScrapes is how many scrapes are answered at a time; more are told to
+// come again.
+const maxScrapes = 4
+
+// Config is what is known before anything runs; all of it may be zero.
+type Config struct {
+	Version string       // of the program
+	Logger  *slog.Logger // is told of scrapes that lack something; nil: nobody is
+
+	// Timeout is how long a scrape waits for the peer's status; 0 or less:
+	// [DefaultTimeout].
+	Timeout time.Duration
+}
+
+// Metrics has all of the program's series in a registry of its own.
+type Metrics struct {
+	registry *prometheus.Registry
+	logger   *slog.Logger
+	status   *statusCollector
+
+	requests       *prometheus.CounterVec
+	requestSeconds *prometheus.HistogramVec
+	commitSeconds  prometheus.Histogram
+	commitBatch    prometheus.Histogram
+	leaksFound     prometheus.Counter
+	leaksMended    prometheus.Counter
+}
+
+// New returns metrics in which nothing has happened yet. The series of the
+// peer's status are missing until [Metrics.Watch] is called.
+func New(cfg Config) *Metrics {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	m := &Metrics{
+		registry: prometheus.NewPedanticRegistry(),
+		logger:   cfg.Logger,
+		status:   newStatusCollector(cfg.Timeout),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ringlet_requests_total",
+			Help: "Requests of engines and of the API that were answered, by call and result: ok, or the code of the error.",
+		}, []string{"call", "result"}),
+		requestSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "ringlet_request_duration_seconds",
+			Help: "How long the answer to a request took, in seconds, by call.",
+			// From a fifth of a commit to the deadline of a request.
+			Buckets: []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20},
+		}, []string{"call"}),
+		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "ringlet_commit_duration_seconds",
+			Help: "How long it took to make a batch of changes durable, in seconds.",
+			// From a fast disk to one that should be replaced.
+			Buckets: []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
+		}),
+		commitBatch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "ringlet_commit_batch_size",
+			Help:    "How many requests were made durable by one commit.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 9), // 1 to 256
+		}),
+		leaksFound: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ringlet_leaks_found_total",
+			Help: "Held addresses of which the engine no longer knew an endpoint.",
+		}),
+		leaksMended: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "ringlet_leaks_mended_total",
+			Help: "Leaked addresses that were freed.",
+		}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "ringlet_build_info",
+		Help:        "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": cfg.Version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, build, m.status,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}
+
+// Watch names the function that reads the peer's status for each scrape. It
+// must be safe for concurrent use and return when ctx ends.
+func (m *Metrics) Watch(status func(ctx context.Context) (ipam.Status, error)) {
+	m.status.read.Store(&status)
+}
+
+// WatchPending names the function that tells how many commands wait to be
+// decided. It must be safe for concurrent use and not block. Without it the
+// series is missing.
+func (m *Metrics) WatchPending(pending func() int) { m.status.pending.Store(&pending) }
+
+// ObserveRequest counts a request of an engine or of the API. call and result
+// are words from fixed lists, never what a client sent.
+func (m *Metrics) ObserveRequest(call, result string, took time.Duration) {
+	m.requests.WithLabelValues(call, result).Inc()
+	m.requestSeconds.WithLabelValues(call).Observe(took.Seconds())
+}
+
+// ObserveCommit counts a commit that made the effects of batch requests
+// durable.
+func (m *Metrics) ObserveCommit(batch int, took time.Duration) {
+	m.commitBatch.Observe(float64(batch))
+	m.commitSeconds.Observe(took.Seconds())
+}
+
+// LeaksFound counts n addresses that are held for an endpoint that is gone.
+// It panics if n is negative.
+func (m *Metrics) LeaksFound(n int) { m.leaksFound.Add(float64(n)) }
+
+// LeaksMended counts n such addresses that were freed. It panics if n is
+// negative.
+func (m *Metrics) LeaksMended(n int) { m.leaksMended.Add(float64(n)) }
+
+// Handler answers a scrape. It limits itself: no more than 4 at a time.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog:            errorLog{m.logger},
+		ErrorHandling:       promhttp.ContinueOnError,
+		Registry:            m.registry,
+		MaxRequestsInFlight: maxScrapes,
+	})
+}
+
+// errorLog turns what promhttp says into lines of ours.
+type errorLog struct{ logger *slog.Logger }
+
+// Println implements [promhttp.Logger].
+func (l errorLog) Println(v ...any) {
+	l.logger.LogAttrs(context.Background(), slog.LevelWarn, "metrics were incomplete", logattr.Err(errors.New(fmt.Sprint(v...))))
+}

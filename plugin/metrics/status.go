@@ -1,0 +1,124 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// codeConflict is the code of the problem that an address is used by an
+// endpoint that does not hold it.
+const codeConflict = "conflict"
+
+// statusCollector turns a peer's status into series, anew for each scrape, so
+// that those of a pool end with the pool.
+type statusCollector struct {
+	timeout time.Duration
+	read    atomic.Pointer[func(ctx context.Context) (ipam.Status, error)]
+	pending atomic.Pointer[func() int]
+
+	addresses, size, ranges, peers, slot, commands, conflicts *prometheus.Desc
+}
+
+func newStatusCollector(timeout time.Duration) *statusCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return &statusCollector{
+		timeout: timeout,
+
+		addresses: desc("ringlet_addresses", "Addresses of a pool by state: held, resting, ready, free, reserved, quarantined. They add up to its size.", "pool", "state"),
+		size:      desc("ringlet_pool_size", "Addresses of a pool.", "pool"),
+		ranges:    desc("ringlet_ranges", "Ranges that a pool is cut into, by whose they are: own, others, free, reserved.", "pool", "state"),
+		peers:     desc("ringlet_peers", "Peers of the cluster by state: filling, active, draining.", "state"),
+		slot:      desc("ringlet_chronicle_slot", "Last slot of the chronicle that this peer knows."),
+		commands:  desc("ringlet_commands_pending", "Commands that wait to be decided."),
+		conflicts: desc("ringlet_conflicts", "Addresses that an endpoint uses and another holder has."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.peers, c.slot, c.commands, c.conflicts} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
+	if pending := c.pending.Load(); pending != nil {
+		out <- gauge(c.commands, float64((*pending)()))
+	}
+	read := c.read.Load()
+	if read == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	st, err := (*read)(ctx)
+	if err != nil {
+		// One error is enough, whichever series it stands at.
+		out <- prometheus.NewInvalidMetric(c.slot, fmt.Errorf("the peer's status cannot be read: %w", err))
+		return
+	}
+
+	out <- gauge(c.slot, float64(st.Slot))
+	states := map[string]int{"filling": 0, "active": 0, "draining": 0} // also without a peer: alerts compare with 0
+	for _, p := range st.Peers {
+		states[p.State]++
+	}
+	for state, n := range states {
+		out <- gauge(c.peers, float64(n), state)
+	}
+	conflicts := 0
+	for _, p := range st.Problems {
+		if p.Code == codeConflict {
+			conflicts++
+		}
+	}
+	out <- gauge(c.conflicts, float64(conflicts))
+	for _, p := range st.Pools {
+		c.pool(out, p, st.Self.ID)
+	}
+}
+
+func (c *statusCollector) pool(out chan<- prometheus.Metric, p ipam.PoolStatus, self string) {
+	name := p.Pool.String()
+	out <- gauge(c.size, float64(p.Size), name)
+	for _, s := range []struct {
+		state string
+		n     uint64
+	}{
+		{"held", p.Held},
+		{"resting", p.Resting},
+		{"ready", p.Ready},
+		{"free", p.Free},
+		{"reserved", p.Reserved},
+		{"quarantined", p.Quarantined},
+	} {
+		out <- gauge(c.addresses, float64(s.n), name, s.state)
+	}
+	ranges := map[string]int{"own": 0, "others": 0, "free": 0, "reserved": 0}
+	for _, r := range p.Holders {
+		switch r.Owner {
+		case self:
+			ranges["own"]++
+		case "free", "reserved":
+			ranges[r.Owner]++
+		default:
+			ranges["others"]++
+		}
+	}
+	for state, n := range ranges {
+		out <- gauge(c.ranges, float64(n), name, state)
+	}
+}
+
+func gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}

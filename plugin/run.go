@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	crand "crypto/rand"
+
+	"github.com/ringlet/ringlet/driver"
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/cli"
+	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/logging"
+	"github.com/ringlet/ringlet/plugin/metrics"
+)
+
+// errSettings is returned when the settings are wrong; each of them has been
+// logged.
+var errSettings = errors.New("the settings are wrong, see above")
+
+// awaitInventory is how long a peer with a new database waits for the engine
+// to list what is in use before it chooses an address. The engine answers at
+// once, except while it starts, and then it replays what it has.
+const awaitInventory = 5 * time.Second
+
+// run is the plugin's process: it serves until ctx ends or something fails
+// that only a new start can mend.
+//
+// The sockets are opened first, so that the engine finds them within its few
+// seconds whatever the disk has to say; what it asks meanwhile waits.
+func run(ctx context.Context, opts cli.ServeOptions) error {
+	cfg, err := config.Load(os.Environ(), os.Hostname)
+	logger, sink := logging.New(logging.Config{
+		Level: cfg.LogLevel, Format: logging.Format(cfg.LogFormat), Out: os.Stdout, Err: os.Stderr,
+	})
+	// The log is flushed last of all.
+	flushed := make(chan struct{})
+	logCtx, stopLog := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(flushed)
+		_ = sink.Run(logCtx) // what could not be written cannot be said either
+	}()
+	defer func() { stopLog(); <-flushed }()
+
+	if err == nil {
+		err = cfg.Unsupported()
+	}
+	if err != nil {
+		for _, problem := range config.Problems(err) {
+			logger.Error("setting refused", logattr.Err(problem))
+		}
+		return errSettings
+	}
+	logger.Info("ringlet started", slog.String("version", version), logattr.Name(cfg.Name), slog.Any("settings", cfg))
+	err = serve(ctx, opts, cfg, logger)
+	if err != nil {
+		logger.Error("ringlet stopped", logattr.Err(err))
+		return err
+	}
+	logger.Info("ringlet stopped")
+	return nil
+}
+
+// serve opens the sockets, then the database, and runs all parts until one
+// fails or ctx ends.
+func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger *slog.Logger) error {
+	socket, err := driver.Listen(opts.Socket)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	adminSocket, err := driver.Listen(opts.AdminSocket)
+	if err != nil {
+		return err
+	}
+	defer adminSocket.Close()
+
+	watcher, err := newWatcher(opts, logger)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, opts, logger)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+
+	machine := machineConfig(cfg)
+	if exists(opts.DockerSocket) {
+		machine.AwaitInventory = awaitInventory
+	}
+	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
+	n, err := node.New(node.Config{
+		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout,
+		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter),
+	})
+	if err != nil {
+		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)
+	}
+	view := status{n, watcher}
+	meter.Watch(view.Status)
+
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
+	if err != nil {
+		return err
+	}
+	api, err := admin.New(admin.Config{Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout})
+	if err != nil {
+		return err
+	}
+	parts := []func(context.Context) error{
+		n.Run,
+		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
+		func(ctx context.Context) error { return api.Serve(ctx, adminSocket) },
+		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n)) },
+	}
+	if cfg.HTTP != config.HTTPOff {
+		open, err := admin.New(admin.Config{
+			Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout,
+			ReadOnly: cfg.Token == "", Token: cfg.Token,
+		})
+		if err != nil {
+			return err
+		}
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", cfg.HTTP)
+		if err != nil {
+			return fmt.Errorf("RINGLET_HTTP: %w: choose another address, or off", err)
+		}
+		parts = append(parts, func(ctx context.Context) error { return open.Serve(ctx, l) })
+	}
+	return together(ctx, parts)
+}
+
+// together runs the parts until ctx ends or one of them returns, ends the
+// others, and returns the first error.
+func together(ctx context.Context, parts []func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var once sync.Once
+	var first error
+	for _, part := range parts {
+		wg.Go(func() {
+			if err := part(ctx); err != nil {
+				once.Do(func() { first = err })
+			}
+			cancel(nil)
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// databaseName is the file in the data directory.
+const databaseName = "ringlet.db"
+
+// openStore opens the database. One that is damaged is kept beside a new one.
+func openStore(ctx context.Context, opts cli.ServeOptions, logger *slog.Logger) (*persist.Store, error) {
+	store, damage, err := persist.OpenVerified(ctx, persist.Config{
+		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Logger: logger,
+	}, []string{"/proc/self/exe"})
+	if err != nil {
+		return nil, err
+	}
+	if damage != nil {
+		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
+		if !exists(opts.DockerSocket) {
+			next = "this peer begins anew and cannot ask the engine what is in use: restart the engine, so that it replays its endpoints, before new containers are started"
+		}
+		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))
+	}
+	return store, nil
+}
+
+// newWatcher returns what watches the engine, which does nothing without its
+// socket.
+func newWatcher(opts cli.ServeOptions, logger *slog.Logger) (*dockerd.Watcher, error) {
+	cfg := dockerd.Config{Socket: opts.DockerSocket, Names: opts.DriverNames, Logger: logger}
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if id, ok := dockerd.PluginID(f); ok {
+		cfg.Plugin = id
+	}
+	return dockerd.New(cfg)
+}
+
+// machineConfig turns the settings into the core's.
+func machineConfig(cfg config.Config) ipam.Config {
+	rest := cfg.Rest
+	if rest == 0 {
+		rest = -1 // none, where zero would mean the default
+	}
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // never fails
+	return ipam.Config{
+		Name: peer.Name(cfg.Name), Machine: machineID(), Rand: rand.New(rand.NewChaCha8(seed)),
+		Rest: rest, Deal: deals[cfg.Deal], Chunk: addr.Count(cfg.Chunk),
+		Universe: cfg.Universe, ChooseULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid,
+	}
+}
+
+var deals = map[config.Deal]chronicle.Deal{
+	config.DealHalf: chronicle.DealHalf, config.DealAll: chronicle.DealAll, config.DealNone: chronicle.DealNone,
+}
