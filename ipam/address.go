@@ -47,7 +47,7 @@ func stickyKey(s Sticky, h space.Holder) space.Key {
 	case h.Kind == space.Client:
 		return space.KeyOf("client", h.Ref)
 	case h.Kind == space.Gateway:
-		return space.KeyOf("gateway")
+		return gatewayKey()
 	case s == StickyNone:
 	case s == StickyName && h.Name != "":
 		return nameKey(h.Name)
@@ -56,6 +56,9 @@ func stickyKey(s Sticky, h space.Holder) space.Key {
 	}
 	return space.NoKey
 }
+
+// gatewayKey is the key of this host's gateway in a pool.
+func gatewayKey() space.Key { return space.KeyOf("gateway") }
 
 func nameKey(name string) space.Key { return space.KeyOf("name", name) }
 
@@ -196,7 +199,7 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
 		if !ok {
 			return AddressGrant{}, errOutside(p.CIDR, q.Address)
 		}
-		if p.hasGateway && p.gateway == o {
+		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return standing(p, o), nil
 		}
 		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
@@ -213,13 +216,28 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
 	if p.hasGateway {
 		return standing(p, p.gateway), nil
 	}
-	h := space.Holder{Kind: space.Gateway}
-	h.Key = stickyKey(StickyName, h)
+	if o, ok := p.space.HeldBy(gatewayKey()); ok && m.adoptGateway(p, o) {
+		return standing(p, o), nil
+	}
+	h := space.Holder{Kind: space.Gateway, Key: gatewayKey()}
 	g, err := m.allocate(p, q.Network, h)
 	if err == nil {
 		p.gateway, p.hasGateway = g.Ticket.Offset, true
 	}
 	return g, err
+}
+
+// adoptGateway makes an address that the host was found to have its gateway,
+// and reports whether it did: it was this peer's grant before, and is again.
+func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
+	rec := p.space.Lookup(o)
+	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host {
+		return false
+	}
+	rec, _ = p.space.Describe(o, space.Holder{Kind: space.Gateway, Key: gatewayKey()})
+	m.saveHolding(p, o, &rec)
+	p.gateway, p.hasGateway = o, true
+	return true
 }
 
 // unmarked answers a request for a certain address that comes without

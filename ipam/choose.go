@@ -99,6 +99,11 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 			return widest(a, c)
 		}
 	}
+	for _, a := range m.host {
+		if c.Contains(a) && m.poolOf(c) == nil {
+			return c
+		}
+	}
 	for _, p := range m.state.Pools {
 		if p.CIDR.Overlaps(c) && !(mayReplace && m.idle(m.pools[p.Key])) {
 			return widest(p.CIDR, c)

@@ -43,7 +43,7 @@ func (m *Machine) lookup(q *LookupRequest) ([]AddressStatus, error) {
 // isHolder reports whether the holder is known by that ID: a client's, a
 // container's in full or as docker ps shows it, or a container's name.
 func isHolder(h space.Holder, id string) bool {
-	if h.Kind == space.Gateway {
+	if h.Kind == space.Gateway || h.Kind == space.Host {
 		return false
 	}
 	return h.Ref == id || h.Name == id || h.Kind != space.Client && len(id) == 12 && shortRef(h.Ref) == id
@@ -71,6 +71,8 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		for o, rec := range m.candidates(p, q) {
 			a := addr.Nth(p.CIDR, o)
 			switch {
+			case rec.Kind == space.Host:
+				return nil, failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, poolText(p.Pool))
 			case rec.Kind == space.Gateway:
 				return nil, failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it goes with the last of them", a, poolText(p.Pool))
 			case rec.Kind != space.Client && !m.gone(p, o):

@@ -42,6 +42,12 @@ type (
 	// Greeting says that the engine, or this process, has started: what the
 	// engine asks for next may be a replay of what it has.
 	Greeting struct{}
+	// HostAddresses says which addresses the host itself has, on bridges and
+	// on the LAN. They are in use, whether or not this peer gave them out.
+	HostAddresses struct {
+		At        time.Time
+		Addresses []netip.Addr
+	}
 	// PoolCreation makes a pool that stays until it is removed. It is
 	// answered with the pool's status.
 	PoolCreation struct {
@@ -62,5 +68,6 @@ func (*Inventory) request()      {}
 func (*ClientRequest) request()  {}
 func (*LookupRequest) request()  {}
 func (*FreeRequest) request()    {}
+func (*HostAddresses) request()  {}
 func (*PoolCreation) request()   {}
 func (*PoolRemoval) request()    {}

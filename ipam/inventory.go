@@ -37,6 +37,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	m.awaiting = time.Time{}
 	for _, p := range m.sortedPools() {
+		m.sightHost(p)
 		p.seen = sight[p]
 		if m.sightMissing(p, inv.Begun) {
 			again = m.cfg.Grace
@@ -140,10 +141,7 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 		first, known := p.missing[o]
 		switch {
 		case !known:
-			if p.missing == nil {
-				p.missing = map[addr.Offset]time.Time{}
-			}
-			p.missing[o] = begun
+			p.miss(o, begun)
 			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 			again = true
 		case begun.Sub(first) < m.cfg.Grace:

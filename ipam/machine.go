@@ -86,6 +86,7 @@ type Machine struct {
 	waiting  []*Call
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 
+	host      []netip.Addr // addresses that the host itself has
 	awaiting  time.Time // no address is chosen before; zero: not waiting
 	inventory time.Time // begin of the last inventory
 	conflicts map[conflict]string
@@ -131,6 +132,14 @@ type network struct {
 
 // held yields the held addresses of the pool, in order.
 func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
+
+// miss notes that a held address was not found in use.
+func (p *pool) miss(o addr.Offset, at time.Time) {
+	if p.missing == nil {
+		p.missing = map[addr.Offset]time.Time{}
+	}
+	p.missing[o] = at
+}
 
 // records yields the addresses of which there is a record, in order.
 func (p *pool) records() iter.Seq2[addr.Offset, space.Record] {
@@ -244,6 +253,8 @@ func (m *Machine) try(c *Call) bool {
 	case *Inventory:
 		r.Again = m.takeInventory(q)
 		m.retry()
+	case *HostAddresses:
+		m.takeHost(q)
 	case *ClientRequest:
 		r.Address, r.Err = m.client(q)
 	case *LookupRequest:

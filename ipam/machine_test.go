@@ -593,3 +593,55 @@ func TestClients(t *testing.T) {
 	}
 	h.CheckDisk()
 }
+
+// What the host itself has is in use: the gateways of its bridges, which the
+// engine does not list, and its own address on a LAN.
+func TestHostAddresses(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	tell := func(addrs ...string) {
+		q := &ipam.HostAddresses{At: h.Now}
+		for _, a := range addrs {
+			q.Addresses = append(q.Addresses, address(a))
+		}
+		h.Call(q)
+	}
+	tell("192.168.1.10", "10.50.0.1", "10.32.0.7")
+	lan := network(t, h, "192.168.1.8/29")
+	wantErr(t, claim(h, lan, "192.168.1.10", "x"), ipam.ErrAddressInUse, "an interface of this host")
+	// A network that was lost: its bridge still has the gateway.
+	n := network(t, h, "10.50.0.0/24")
+	if a := run(t, h, n, "web"); a == address("10.50.0.1") {
+		t.Error("the gateway of a bridge was handed out")
+	}
+	for range 2 {
+		if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}); r.Err != nil {
+			t.Errorf("replay of the gateway: %v", r.Err)
+		}
+	}
+	if a := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr(); a != address("10.50.0.1") {
+		t.Errorf("the gateway is %v", a)
+	}
+	if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); r.Err != nil || r.Pool.Network.Pool.Contains(address("10.32.0.7")) {
+		t.Errorf("chose %v, %v", r.Pool.Network.Pool, r.Err)
+	}
+	h.Restart()
+	// The host has another address now; the old one is free a while later.
+	for range 3 {
+		tell("192.168.1.11", "10.50.0.1")
+		h.Now = h.Now.Add(20 * time.Second)
+	}
+	tell("192.168.1.11", "10.50.0.1")
+	if err := claim(h, lan, "192.168.1.10", "x"); err != nil {
+		t.Error(err)
+	}
+	wantErr(t, claim(h, lan, "192.168.1.11", "y"), ipam.ErrAddressInUse)
+	// A container and the host with one address: never silent.
+	if err := claim(h, lan, "192.168.1.12", "z"); err != nil {
+		t.Fatal(err)
+	}
+	tell("192.168.1.12")
+	if s := h.Machine().Status(h.Now); len(s.Problems) == 0 || s.Problems[0].Code != "conflict" {
+		t.Errorf("problems: %+v", s.Problems)
+	}
+	h.CheckDisk()
+}

@@ -142,7 +142,9 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	if last.Refused != "" {
 		return nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
 	}
-	return m.pools[last.Pool], nil
+	p := m.pools[last.Pool]
+	m.sightHost(p)
+	return p, nil
 }
 
 // fixedReservations returns the addresses that no host may have: an IPv4

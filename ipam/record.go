@@ -110,7 +110,7 @@ func parseHolding(b []byte) (space.Record, error) {
 		r.MAC = [6]byte(rd.Fixed("MAC", 6))
 	}
 	r.Name, r.Ref = string(rd.Bytes("name", maxText)), string(rd.Bytes("reference", maxText))
-	if has > 3 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Client {
+	if has > 3 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Host {
 		rd.Fail("state of an address")
 	}
 	return r, rd.Done()

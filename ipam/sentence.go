@@ -32,6 +32,8 @@ func (m *Machine) holderText(h space.Holder, since int64) string {
 	switch short := shortRef(h.Ref); {
 	case h.Kind == space.Gateway:
 		who = "this host's gateway"
+	case h.Kind == space.Host:
+		who = "an interface of this host"
 	case h.Kind == space.Client:
 		who = fmt.Sprintf("%q", h.Ref)
 	case h.Name != "" && short != "":

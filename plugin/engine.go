@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -37,8 +38,51 @@ func deliver(n *node.Node) dockerd.Deliver {
 		if !inv.Complete {
 			return 0, nil
 		}
+		if err := tellHost(ctx, n); err != nil {
+			return 0, err
+		}
 		return n.Inventory(ctx, inventory(inv))
 	}
+}
+
+// hostInterval is how often the host's own addresses are read when nothing
+// else asks for it.
+const hostInterval = 20 * time.Second
+
+// watchHost tells the node now and then which addresses the host has, until
+// ctx ends.
+func watchHost(ctx context.Context, n *node.Node) error {
+	ticker := time.NewTicker(hostInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if err := tellHost(ctx, n); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
+// tellHost tells the node which addresses the host has on its interfaces: the
+// gateways of bridges, and its own on a LAN that a pool covers.
+func tellHost(ctx context.Context, n *node.Node) error {
+	at := time.Now()
+	found, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("read the host's addresses: %w", err)
+	}
+	var addresses []netip.Addr
+	for _, a := range found {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		addresses = append(addresses, p.Addr().Unmap())
+	}
+	return n.HostAddresses(ctx, at, addresses)
 }
 
 // inventory translates what the engine said.

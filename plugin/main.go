@@ -16,7 +16,7 @@ import (
 )
 
 // version is what was built; the linker sets it.
-var version = "devel" //nolint:gochecknoglobals // the linker can only set variables
+var version = "devel"
 
 func main() { os.Exit(program(os.Args)) }
 

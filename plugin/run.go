@@ -113,6 +113,9 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)
 	}
+	if err := tellHost(ctx, n); err != nil {
+		return err
+	}
 	view := status{n, watcher}
 	meter.Watch(view.Status)
 
@@ -120,12 +123,15 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return err
 	}
-	api, err := admin.New(admin.Config{Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout})
+	api, err := admin.New(admin.Config{
+		Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest,
+	})
 	if err != nil {
 		return err
 	}
 	parts := []func(context.Context) error{
 		n.Run,
+		func(ctx context.Context) error { return watchHost(ctx, n) },
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
 		func(ctx context.Context) error { return api.Serve(ctx, adminSocket) },
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n)) },
@@ -133,7 +139,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if cfg.HTTP != config.HTTPOff {
 		open, err := admin.New(admin.Config{
 			Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout,
-			ReadOnly: cfg.Token == "", Token: cfg.Token,
+			ReadOnly: cfg.Token == "", Token: cfg.Token, Observe: meter.ObserveRequest,
 		})
 		if err != nil {
 			return err
@@ -214,11 +220,18 @@ func machineConfig(cfg config.Config) ipam.Config {
 	_, _ = crand.Read(seed[:]) // never fails
 	return ipam.Config{
 		Name: peer.Name(cfg.Name), Machine: machineID(), Rand: rand.New(rand.NewChaCha8(seed)),
-		Rest: rest, Deal: deals[cfg.Deal], Chunk: addr.Count(cfg.Chunk),
+		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
 		Universe: cfg.Universe, ChooseULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid,
 	}
 }
 
-var deals = map[config.Deal]chronicle.Deal{
-	config.DealHalf: chronicle.DealHalf, config.DealAll: chronicle.DealAll, config.DealNone: chronicle.DealNone,
+func deal(d config.Deal) chronicle.Deal {
+	switch d {
+	case config.DealAll:
+		return chronicle.DealAll
+	case config.DealNone:
+		return chronicle.DealNone
+	case config.DealHalf:
+	}
+	return chronicle.DealHalf
 }

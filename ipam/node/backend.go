@@ -54,6 +54,12 @@ func (n *Node) Inventory(ctx context.Context, inv ipam.Inventory) (time.Duration
 	return reply.Again, err
 }
 
+// HostAddresses says which addresses the host itself has.
+func (n *Node) HostAddresses(ctx context.Context, at time.Time, addresses []netip.Addr) error {
+	_, err := n.call(ctx, &ipam.HostAddresses{At: at, Addresses: addresses})
+	return err
+}
+
 // Client allocates or claims an address for a holder outside Docker.
 func (n *Node) Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error) {
 	reply, err := n.call(ctx, &r)

@@ -14,6 +14,7 @@ const (
 	Gateway   Kind = 2 // a network's gateway on this host
 	Unmarked  Kind = 3 // the engine asked and did not say for what
 	Client    Kind = 4 // a client of the API, known by its own ID
+	Host      Kind = 5 // an interface of the host itself
 )
 
 // String returns the kind as status shows it.
@@ -27,6 +28,8 @@ func (k Kind) String() string {
 		return "unmarked"
 	case Client:
 		return "client"
+	case Host:
+		return "host"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

@@ -1,0 +1,56 @@
+package ipam
+
+import (
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// takeHost keeps back the addresses that the host itself has. An engine does
+// not list the gateways of its bridges among its endpoints, and knows nothing
+// of the host's own address on a LAN that containers share with it.
+func (m *Machine) takeHost(q *HostAddresses) {
+	m.host = slices.Clone(q.Addresses)
+	for _, p := range m.sortedPools() {
+		m.sightHost(p)
+		for o, rec := range p.held() {
+			if rec.Kind != space.Host || slices.Contains(m.host, addr.Nth(p.CIDR, o)) {
+				continue
+			}
+			// Interfaces come and go while networks are made anew.
+			first, known := p.missing[o]
+			switch {
+			case !known:
+				p.miss(o, q.At)
+			case q.At.Sub(first) >= m.cfg.Grace:
+				m.freeHolding(p, o)
+			}
+		}
+	}
+}
+
+// sightHost holds those of the host's addresses that lie in the pool.
+func (m *Machine) sightHost(p *pool) {
+	for _, a := range m.host {
+		o, ok := addr.OffsetOf(p.CIDR, a)
+		if !ok || p.ReservationAt(o) != nil {
+			continue
+		}
+		h := space.Holder{Kind: space.Host}
+		rec := p.space.Lookup(o)
+		switch {
+		case rec.State != space.Held:
+			if rec.Key == gatewayKey() {
+				h.Key = rec.Key // it may be asked for as the gateway again
+			}
+			if p.space.Mine(o) || m.open(p, addr.One(o), 1) {
+				_, _ = m.take(p, o, h) // what is mine and not held can be taken
+			}
+		case rec.Kind == space.Host:
+			delete(p.missing, o)
+		case rec.Kind != space.Gateway:
+			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
+		}
+	}
+}

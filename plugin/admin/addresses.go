@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+func (s *Server) allocate(ctx context.Context, r *request) (answer, error) {
+	pool, err := poolNamed(r.http.PathValue("pool"))
+	if err != nil {
+		return answer{}, err
+	}
+	var body NewAddress
+	if err := decode(r.body, &body); err != nil {
+		return answer{}, err
+	}
+	if len(body.For) == 0 || len(body.For) > ipam.MaxHolder {
+		return answer{}, badRequest(`the address needs a holder, in 1 to %d bytes and not %d: {"for": "printer-3"}`, ipam.MaxHolder, len(body.For))
+	}
+	want := ipam.ClientRequest{Pool: pool, ID: body.For}
+	if body.Address != "" {
+		if want.Address, err = parseAddr(body.Address); err != nil {
+			return answer{}, err
+		}
+	}
+	grant, err := s.cfg.Backend.Client(ctx, want)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{body: Grant{Address: grant.Address.Addr(), Pool: grant.Address.Masked(), For: body.For}}
+	if !grant.Ticket.IsZero() {
+		a.status, a.location = http.StatusCreated, "/v1/addresses/"+grant.Address.Addr().String()
+	}
+	return a, nil
+}
+
+// addresses lists what there is in one pool or all, or what somebody holds.
+func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
+	pool, err := poolNamed(r.http.PathValue("pool"))
+	if err != nil {
+		return answer{}, err
+	}
+	if id := r.query.Get("for"); id != "" {
+		return addressList(s.cfg.Backend.Lookup(ctx, ipam.LookupRequest{Pool: pool, ID: id}))
+	}
+	return addressList(s.cfg.Backend.Addresses(ctx, pool))
+}
+
+func (s *Server) who(ctx context.Context, r *request) (answer, error) {
+	a, err := parseAddr(r.http.PathValue("ip"))
+	if err != nil {
+		return answer{}, err
+	}
+	status, err := s.cfg.Backend.Who(ctx, a)
+	return answer{body: status}, err
+}
+
+// free frees one address, or all of a holder, in one pool or all.
+func (s *Server) free(ctx context.Context, r *request) (answer, error) {
+	pool, err := poolNamed(r.http.PathValue("pool"))
+	if err != nil {
+		return answer{}, err
+	}
+	free := ipam.FreeRequest{Pool: pool, ID: r.query.Get("for")}
+	switch ip := r.http.PathValue("ip"); {
+	case ip != "":
+		if free.Address, err = parseAddr(ip); err != nil {
+			return answer{}, err
+		}
+	case free.ID == "":
+		return answer{}, badRequest("name the holder to free the addresses of (?for=), or the address: …/addresses/10.50.0.5")
+	}
+	return addressList(s.cfg.Backend.Free(ctx, free))
+}
+
+// addressList answers with a sorted copy.
+func addressList(list []ipam.AddressStatus, err error) (answer, error) {
+	sorted := append([]ipam.AddressStatus{}, list...)
+	slices.SortStableFunc(sorted, func(a, b ipam.AddressStatus) int { return a.Address.Compare(b.Address) })
+	return answer{body: sorted}, err
+}
+
+func parseAddr(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, badRequest("%q is not an address: write it like 10.50.0.5 or fd00:50::5, without a mask or a zone", s)
+	}
+	return a.Unmap(), nil
+}

@@ -1,0 +1,38 @@
+package admin
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// Backend is what the API asks of a peer. Its methods are safe for concurrent
+// use and return when ctx ends. Their errors are shown to the caller if they
+// wrap an [ipam.Error], and are logged otherwise. A pool is named by its CIDR,
+// masked, or by its name.
+//
+// What a method returns is not changed by the API, and no longer by the
+// Backend.
+type Backend interface {
+	// Client allocates an address for a holder outside Docker, or claims the
+	// one named.
+	Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error)
+	// Lookup returns what a holder has; nothing is no error.
+	Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error)
+	// Free frees and returns what it freed; nothing is no error.
+	Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error)
+	// Status returns a snapshot of the peer and its cluster.
+	Status(ctx context.Context) (ipam.Status, error)
+	// Addresses returns what is held, rests or is reserved in a pool, in all
+	// pools if it is empty.
+	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
+	// Who tells what one address is used for.
+	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
+	// CreatePool defines a pool. The name may be empty.
+	CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error)
+	// RemovePool removes a pool that nothing holds an address of.
+	RemovePool(ctx context.Context, pool string) error
+	// Check tests the invariants and returns the broken ones, in words.
+	Check(ctx context.Context) ([]string, error)
+}

@@ -1,0 +1,220 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// memory is a Backend for tests, with the rules of the real one as far as the
+// API shows them. Before each call it runs hook, which may wait, fail or panic.
+type memory struct {
+	hook func(ctx context.Context) error
+
+	mu    sync.Mutex
+	pools []ipam.PoolStatus
+	held  []ipam.AddressStatus // deliberately not sorted
+	seen  []any                // what came in
+}
+
+var someTime = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+func newMemory() *memory {
+	return &memory{pools: []ipam.PoolStatus{
+		{Pool: netip.MustParsePrefix("fd00:50::/64"), Size: 1<<64 - 1, Free: 1<<64 - 1},
+		{Pool: netip.MustParsePrefix("10.50.0.0/29"), Name: "lab", Size: 8, Ready: 6, Mine: 6, Reserved: 2, Holders: []ipam.RangeStatus{
+			{Start: netip.MustParseAddr("10.50.0.0"), End: netip.MustParseAddr("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
+			{Start: netip.MustParseAddr("10.50.0.1"), End: netip.MustParseAddr("10.50.0.6"), Owner: "aa01", Version: 2},
+			{Start: netip.MustParseAddr("10.50.0.7"), End: netip.MustParseAddr("10.50.0.7"), Owner: "reserved", Version: 1, Kind: "broadcast"},
+		}},
+	}}
+}
+
+func (m *memory) begin(ctx context.Context, what any) (func(), error) {
+	if m.hook != nil {
+		if err := m.hook(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m.mu.Lock()
+	m.seen = append(m.seen, what)
+	return m.mu.Unlock, nil
+}
+
+func (m *memory) find(pool string) (*ipam.PoolStatus, error) {
+	for i, p := range m.pools {
+		if p.Pool.String() == pool || p.Name != "" && p.Name == pool {
+			return &m.pools[i], nil
+		}
+	}
+	return nil, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: "there is no pool " + pool}
+}
+
+func (m *memory) Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error) {
+	end, err := m.begin(ctx, r)
+	if err != nil {
+		return ipam.AddressGrant{}, err
+	}
+	defer end()
+	p, err := m.find(r.Pool)
+	if err != nil {
+		return ipam.AddressGrant{}, err
+	}
+	taken := map[netip.Addr]string{}
+	for _, h := range m.held {
+		if h.Pool == p.Pool && h.Container == r.ID && (!r.Address.IsValid() || h.Address == r.Address) {
+			return ipam.AddressGrant{Address: netip.PrefixFrom(h.Address, p.Pool.Bits())}, nil
+		}
+		taken[h.Address] = h.Container
+	}
+	a := r.Address
+	if !a.IsValid() {
+		for a = p.Pool.Addr().Next(); taken[a] != ""; a = a.Next() {
+		}
+	}
+	switch {
+	case !p.Pool.Contains(a):
+		return ipam.AddressGrant{}, &ipam.Error{Kind: ipam.ErrAddressOutOfRange, Text: "address does not lie in the pool"}
+	case taken[a] != "":
+		return ipam.AddressGrant{}, &ipam.Error{Kind: ipam.ErrAddressInUse, Text: "address is held by " + taken[a]}
+	}
+	m.held = slices.Insert(m.held, 0, ipam.AddressStatus{
+		Address: a, Pool: p.Pool, Peer: "host-a", State: "held", Kind: "client", Container: r.ID, Since: someTime,
+	})
+	return ipam.AddressGrant{Address: netip.PrefixFrom(a, p.Pool.Bits()), Ticket: ipam.Ticket{Serial: uint64(len(m.held))}}, nil
+}
+
+func (m *memory) match(pool, id string, a netip.Addr) (hits, rest []ipam.AddressStatus, err error) {
+	if pool != "" {
+		p, err := m.find(pool)
+		if err != nil {
+			return nil, nil, err
+		}
+		pool = p.Pool.String()
+	}
+	for _, h := range m.held {
+		if (pool == "" || h.Pool.String() == pool) && (id == "" || h.Container == id) && (!a.IsValid() || h.Address == a) {
+			hits = append(hits, h)
+		} else {
+			rest = append(rest, h)
+		}
+	}
+	return hits, rest, nil
+}
+
+func (m *memory) Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error) {
+	end, err := m.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	hits, _, err := m.match(r.Pool, r.ID, netip.Addr{})
+	return hits, err
+}
+
+func (m *memory) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error) {
+	end, err := m.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	hits, rest, err := m.match(r.Pool, r.ID, r.Address)
+	if err == nil {
+		m.held = rest
+	}
+	return hits, err
+}
+
+func (m *memory) Status(ctx context.Context) (ipam.Status, error) {
+	end, err := m.begin(ctx, "status")
+	if err != nil {
+		return ipam.Status{}, err
+	}
+	defer end()
+	self := ipam.PeerStatus{ID: "aa01", Name: "host-a", State: "active", Boot: 3}
+	return ipam.Status{
+		Verdict: ipam.Fine, Cluster: "00112233445566778899aabbccddeeff", Slot: 7,
+		Self: self, Peers: []ipam.PeerStatus{{ID: "bb02", Name: "host-b", State: "active", Boot: 1}, self},
+		Pools: slices.Clone(m.pools),
+	}, nil
+}
+
+func (m *memory) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error) {
+	end, err := m.begin(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	hits, _, err := m.match(pool, "", netip.Addr{})
+	return hits, err
+}
+
+func (m *memory) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	end, err := m.begin(ctx, a)
+	if err != nil {
+		return ipam.AddressStatus{}, err
+	}
+	defer end()
+	hits, _, _ := m.match("", "", a)
+	if len(hits) == 0 {
+		return ipam.AddressStatus{}, &ipam.Error{Kind: ipam.ErrAddressNotHeld, Text: "address is not held"}
+	}
+	return hits[0], nil
+}
+
+func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error) {
+	end, err := m.begin(ctx, cidr)
+	if err != nil {
+		return ipam.PoolStatus{}, err
+	}
+	defer end()
+	for _, p := range m.pools {
+		if p.Pool.Overlaps(cidr) {
+			return ipam.PoolStatus{}, &ipam.Error{Kind: ipam.ErrPoolOverlap, Text: "subnet overlaps pool " + p.Pool.String()}
+		}
+	}
+	p := ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}
+	m.pools = append(m.pools, p)
+	return p, nil
+}
+
+func (m *memory) RemovePool(ctx context.Context, pool string) error {
+	end, err := m.begin(ctx, pool)
+	if err != nil {
+		return err
+	}
+	defer end()
+	p, err := m.find(pool)
+	if err != nil {
+		return err
+	}
+	cidr := p.Pool
+	if slices.ContainsFunc(m.held, func(h ipam.AddressStatus) bool { return h.Pool == cidr }) {
+		return &ipam.Error{Kind: ipam.ErrPoolInUse, Text: "pool still holds addresses"}
+	}
+	m.pools = slices.DeleteFunc(m.pools, func(p ipam.PoolStatus) bool { return p.Pool == cidr })
+	return nil
+}
+
+func (m *memory) Check(ctx context.Context) ([]string, error) {
+	end, err := m.begin(ctx, "check")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return nil, nil
+}
+
+// fail returns a Backend whose every call fails.
+func fail(err error) *memory {
+	m := newMemory()
+	m.hook = func(context.Context) error { return err }
+	return m
+}
+
+var errDisk = errors.New("write /data/ringlet.db: input/output error")

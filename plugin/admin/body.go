@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+)
+
+// NewAddress is the body of a request for an address.
+type NewAddress struct {
+	// For is the holder, by the name that the caller gives it; 1 to
+	// [ipam.MaxHolder] bytes.
+	For string `json:"for"`
+	// Address is the address to claim; empty: choose one.
+	Address string `json:"address,omitempty"`
+}
+
+// Grant answers a [NewAddress].
+type Grant struct {
+	Address netip.Addr   `json:"address"`
+	Pool    netip.Prefix `json:"pool"`
+	For     string       `json:"for"`
+}
+
+// NewPool is the body of a request for a pool.
+type NewPool struct {
+	CIDR string `json:"cidr"`           // masked
+	Name string `json:"name,omitempty"` // empty for none
+}
+
+// CheckResult answers a check of the invariants.
+type CheckResult struct {
+	Broken []string `json:"broken"` // in words; empty when all is fine
+}
+
+// decode reads exactly one JSON object with no other fields than v's.
+func decode(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return badRequest("%s", bodyError(err))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return badRequest("the request's body must end after the JSON object")
+	}
+	return nil
+}
+
+// bodyError says what is wrong with a body in words that need no knowledge of
+// Go.
+func bodyError(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "the request needs a JSON object as body, and it is empty"
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "the request's body ends in the middle of the JSON"
+	}
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if t.Field == "" {
+			return fmt.Sprintf("the request's body must be a JSON object, not %s", t.Value)
+		}
+		return fmt.Sprintf("%q must be a %s, not %s", t.Field, t.Type.Kind(), t.Value)
+	}
+	return "the request's body cannot be read: " + strings.TrimPrefix(err.Error(), "json: ")
+}

@@ -1,0 +1,53 @@
+// Package admin is ringlet's HTTP API: what the command line, scripts and
+// Prometheus talk to. It turns requests into calls of a [Backend] and the
+// answers into JSON; it decides nothing itself.
+//
+// # Where it is served
+//
+// On the admin unix socket, mode 0600, where whoever can connect may do
+// everything; and, if the operator wants, on a TCP address, where everybody
+// may read and only the bearer of a token may write ([Config].ReadOnly and
+// [Config].Token). These are two [Server] values over one Backend, so that a
+// crowd on the network takes no place away from the operator at the socket.
+//
+// # Routes
+//
+//	GET    /v1/status                            ipam.Status
+//	GET    /v1/peers                             []ipam.PeerStatus
+//	GET    /v1/pools                             []ipam.PoolStatus, without Holders
+//	POST   /v1/pools                             NewPool -> 201 ipam.PoolStatus
+//	GET    /v1/pools/{cidr}                      ipam.PoolStatus
+//	DELETE /v1/pools/{cidr}                      204
+//	GET    /v1/pools/{cidr}/addresses[?for=]     []ipam.AddressStatus: all, or what somebody holds
+//	POST   /v1/pools/{cidr}/addresses            NewAddress -> 201 Grant, 200 if it was held before
+//	DELETE /v1/pools/{cidr}/addresses?for=       []ipam.AddressStatus: what was freed
+//	DELETE /v1/pools/{cidr}/addresses/{ip}[?for=]
+//	GET    /v1/addresses[?for=]                  the same, over all pools
+//	DELETE /v1/addresses?for=
+//	GET    /v1/addresses/{ip}                    ipam.AddressStatus
+//	DELETE /v1/addresses/{ip}[?for=]
+//	GET    /v1/ring[?pool=]                      []ipam.RangeStatus
+//	POST   /v1/check                             CheckResult
+//	GET    /metrics /livez /readyz
+//
+// {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its
+// name. Lists are sorted and never null. An unknown field or parameter is
+// refused: a misspelt filter must not widen what a request frees.
+//
+// Writes repeat safely: the same holder gets the same address again, and
+// freeing what is free frees nothing. So an answer that is lost on its way
+// needs no undoing; the client asks again.
+//
+// # Errors
+//
+// Errors are [Problem] documents (RFC 9457) with a stable code: that of
+// package ipam, or one of this package's own, listed at [Problem].
+//
+// # Limits
+//
+// A body has at most 64 KiB, and at most 64 requests of one Server are with
+// the Backend at a time; others wait. Each has a deadline, reading the request
+// and writing the answer have theirs, and connections are counted: slow or
+// many clients hold up each other, not the allocator. /livez needs nothing but
+// the process.
+package admin

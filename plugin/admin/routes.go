@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// route is one row of the API.
+type route struct {
+	method, path string
+	call         string   // the name in metrics and logs
+	query        []string // the parameters that it knows
+	write        bool     // changes something, or costs the peer much
+	handle       handler
+}
+
+func (s *Server) routes() []route {
+	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	return []route{
+		{method: get, path: "/v1/status", call: "status", handle: s.status},
+		{method: get, path: "/v1/peers", call: "peers", handle: s.peers},
+		{method: get, path: "/v1/ring", call: "ring", query: []string{"pool"}, handle: s.ring},
+		// Check walks through everything that the peer knows.
+		{method: post, path: "/v1/check", call: "check", write: true, handle: s.check},
+
+		{method: get, path: "/v1/pools", call: "pools", handle: s.pools},
+		{method: post, path: "/v1/pools", call: "pool-create", write: true, handle: s.createPool},
+		{method: get, path: "/v1/pools/{pool}", call: "pool", handle: s.pool},
+		{method: del, path: "/v1/pools/{pool}", call: "pool-remove", write: true, handle: s.removePool},
+
+		{method: get, path: "/v1/pools/{pool}/addresses", call: "addresses", query: []string{"for"}, handle: s.addresses},
+		{method: post, path: "/v1/pools/{pool}/addresses", call: "alloc", write: true, handle: s.allocate},
+		{method: del, path: "/v1/pools/{pool}/addresses", call: "free", query: []string{"for"}, write: true, handle: s.free},
+		{method: del, path: "/v1/pools/{pool}/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
+
+		{method: get, path: "/v1/addresses", call: "addresses", query: []string{"for"}, handle: s.addresses},
+		{method: del, path: "/v1/addresses", call: "free", query: []string{"for"}, write: true, handle: s.free},
+		{method: get, path: "/v1/addresses/{ip}", call: "who", handle: s.who},
+		{method: del, path: "/v1/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
+
+		{method: get, path: "/readyz", call: "readyz", handle: s.ready},
+	}
+}
+
+// mux returns the API. What it does not know gets a [Problem] like any other
+// error, also a known path with a wrong method.
+func (s *Server) mux() http.Handler {
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	add := func(method, path string, h http.Handler) {
+		mux.Handle(method+" "+path, h)
+		methods[path] = append(methods[path], method)
+		if method == http.MethodGet { // which also serves HEAD
+			methods[path] = append(methods[path], http.MethodHead)
+		}
+	}
+	for _, r := range s.routes() {
+		add(r.method, r.path, s.serve(r))
+	}
+	// Neither needs a place: what asks whether the process lives must get an
+	// answer when all are taken, and metrics limits itself.
+	add(http.MethodGet, "/livez", http.HandlerFunc(live))
+	if s.cfg.Metrics != nil {
+		add(http.MethodGet, "/metrics", s.cfg.Metrics)
+	}
+	for path, allowed := range methods {
+		slices.Sort(allowed)
+		mux.Handle(path, s.wrongMethod(strings.Join(allowed, ", ")))
+	}
+	mux.Handle("/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
+		"there is nothing at this path; a pool's CIDR is one segment of it, with its slash escaped: 10.50.0.0%%2F24")))
+	return mux
+}
+
+func (s *Server) wrongMethod(allowed string) http.Handler {
+	refuse := s.refuse(problem(http.StatusMethodNotAllowed, CodeMethod, "this path knows the methods %s", allowed))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allowed)
+		refuse.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers every request with p.
+func (s *Server) refuse(p *Problem) http.Handler {
+	return s.respond("unknown", func(http.ResponseWriter, *http.Request, string) (answer, error) { return answer{}, p })
+}

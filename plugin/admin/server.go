@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Limits of a [Server].
+const (
+	// MaxBody is the largest body of a request, in bytes.
+	MaxBody = 64 << 10
+	// MaxRequests is how many requests may be with the Backend at a time.
+	MaxRequests = 64
+	// DefaultTimeout is how long the Backend has for a request.
+	DefaultTimeout = 20 * time.Second
+
+	// maxConns bounds what clients can make us keep: connections beyond it
+	// wait to be accepted.
+	maxConns = 4 * MaxRequests
+
+	maxHeader     = 16 << 10 // bytes
+	readTimeout   = 10 * time.Second
+	writeTimeout  = 10 * time.Second // beside the Backend's time
+	idleTimeout   = time.Minute
+	shutdownGrace = 5 * time.Second
+)
+
+// Config is what a [Server] needs.
+type Config struct {
+	Backend Backend      // must not be nil
+	Logger  *slog.Logger // must not be nil
+	Metrics http.Handler // serves /metrics; nil: there is no such path
+
+	// ReadOnly refuses every request that could change something.
+	ReadOnly bool
+	// Token, where there is one, is what every request that could change
+	// something must bring (Authorization: Bearer); ReadOnly then means
+	// nothing. Reading needs no token.
+	Token string
+
+	// Timeout is how long a request may be with the Backend, including its
+	// wait for one of the [MaxRequests] places; default [DefaultTimeout].
+	Timeout time.Duration
+
+	// Observe, where there is one, is told of every request answered: its
+	// call, by a name from a fixed list, the code of the problem or "ok", and
+	// how long it took. It must not block.
+	Observe func(call, result string, took time.Duration)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Observe == nil {
+		c.Observe = func(string, string, time.Duration) {}
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Backend == nil {
+		errs = append(errs, errors.New("the admin API needs a backend"))
+	}
+	if c.Logger == nil {
+		errs = append(errs, errors.New("the admin API needs a logger"))
+	}
+	if c.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("the admin API's timeout is negative: %v", c.Timeout))
+	}
+	return errors.Join(errs...)
+}
+
+// Server answers the API's requests. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	handler http.Handler
+	places  chan struct{} // one for each request that is with the Backend
+
+	boot     string // random, so that an ID does not come again after a restart
+	requests atomic.Uint64
+}
+
+// New returns a server with the settings of cfg, or an error that lists all
+// that is wrong with them. It starts nothing.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	var boot [3]byte
+	_, _ = rand.Read(boot[:]) // never fails, see its documentation
+	s := &Server{
+		cfg:    cfg.withDefaults(),
+		places: make(chan struct{}, MaxRequests),
+		boot:   hex.EncodeToString(boot[:]),
+	}
+	s.handler = s.mux()
+	return s, nil
+}
+
+// Handler returns the API, for a listener other than those of [Server.Serve].
+// It has the limits of requests, not those of connections.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Serve answers on l until ctx ends, lets requests that are being answered
+// finish for up to 5 seconds, and returns nil; or the error that ended it
+// before. It closes l. It may be called for several listeners.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	// Requests outlive ctx by the grace period, so theirs is another.
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	srv := &http.Server{
+		Handler:           s.handler,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      readTimeout + s.cfg.Timeout + writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		// Clients that break off or talk nonsense are no concern of an operator.
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(netutil.LimitListener(l, maxConns)) }()
+	select {
+	case err := <-failed:
+		_ = srv.Close() // the error that counts is err
+		return fmt.Errorf("admin API stopped answering on %v: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, stop := context.WithTimeout(base, shutdownGrace)
+	defer stop()
+	if srv.Shutdown(grace) != nil {
+		cancel()
+		_ = srv.Close() // the listener is closed already
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin API stopped answering on %v: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// nextID names a request in the log and in the answer.
+func (s *Server) nextID() string {
+	return fmt.Sprintf("%s-%x", s.boot, s.requests.Add(1))
+}

@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+func (s *Server) status(ctx context.Context, _ *request) (answer, error) {
+	st, err := s.snapshot(ctx)
+	return answer{body: st}, err
+}
+
+func (s *Server) peers(ctx context.Context, _ *request) (answer, error) {
+	st, err := s.snapshot(ctx)
+	return answer{body: st.Peers}, err
+}
+
+func (s *Server) check(ctx context.Context, _ *request) (answer, error) {
+	broken, err := s.cfg.Backend.Check(ctx)
+	return answer{body: CheckResult{Broken: append([]string{}, broken...)}}, err
+}
+
+// snapshot returns the Backend's status with its lists sorted and not null.
+// The lists are copies; the Holders of a pool are the Backend's.
+func (s *Server) snapshot(ctx context.Context) (ipam.Status, error) {
+	st, err := s.cfg.Backend.Status(ctx)
+	if err != nil {
+		return ipam.Status{}, err
+	}
+	st.Voters = append([]string{}, st.Voters...) // whose order means something
+	st.Peers = sorted(st.Peers, func(a, b ipam.PeerStatus) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	st.Pools = sorted(st.Pools, func(a, b ipam.PoolStatus) int { return a.Pool.Compare(b.Pool) })
+	st.Networks = sorted(st.Networks, func(a, b ipam.NetStatus) int {
+		return cmp.Or(a.Pool.Compare(b.Pool), cmp.Compare(a.ID, b.ID))
+	})
+	st.Problems = sorted(st.Problems, func(a, b ipam.Problem) int { return cmp.Compare(gravity(a), gravity(b)) })
+	return st, nil
+}
+
+func sorted[T any](list []T, compare func(a, b T) int) []T {
+	list = append([]T{}, list...)
+	slices.SortStableFunc(list, compare)
+	return list
+}
+
+// gravity puts what stops the handing out first.
+func gravity(p ipam.Problem) int {
+	if p.Level == string(ipam.Failed) {
+		return 0
+	}
+	return 1
+}
+
+// live answers whenever the process can.
+func live(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	_ = write(w, answer{body: "ok\n"})
+}
+
+// ready tells whether this peer hands out addresses. That other peers are
+// missing, or somebody should look at something, does not matter to that.
+func (s *Server) ready(ctx context.Context, _ *request) (answer, error) {
+	st, err := s.snapshot(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	if st.Verdict != ipam.Failed {
+		return answer{body: "ok\n"}, nil
+	}
+	var why []string
+	for _, p := range st.Problems {
+		if p.Level == string(ipam.Failed) {
+			why = append(why, p.Text)
+		}
+	}
+	return answer{}, &ipam.Error{
+		Kind: ipam.ErrSuspended,
+		Text: cmp.Or(strings.Join(why, "; "), "this peer hands out no addresses: ringlet status says why"),
+	}
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/plugin/dockerd"
+)
+
+// Config is what the command line needs of its program.
+type Config struct {
+	Version string    // of the program
+	Out     io.Writer // for what was asked for; default: standard output
+	Err     io.Writer // for what went wrong; default: standard error
+
+	// Serve runs the plugin's own process until ctx ends. If it is nil, there
+	// is no command serve.
+	Serve func(ctx context.Context, opts ServeOptions) error
+
+	// FindPlugin lists the engine's plugins that may be ours; default
+	// [dockerd.FindPlugin].
+	FindPlugin func(ctx context.Context, host string) ([]dockerd.Plugin, error)
+	// Getenv reads the environment; default [os.Getenv].
+	Getenv func(name string) string
+	// Now is the time that ages are counted to; default [time.Now].
+	Now func() time.Time
+
+	columns int  // of the terminal that tests pretend to have; 0: look
+	colour  bool // that terminal shows colour
+}
+
+func (c Config) withDefaults() Config {
+	if c.Out == nil {
+		c.Out = os.Stdout
+	}
+	if c.Err == nil {
+		c.Err = os.Stderr
+	}
+	if c.FindPlugin == nil {
+		c.FindPlugin = dockerd.FindPlugin
+	}
+	if c.Getenv == nil {
+		c.Getenv = os.Getenv
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// app is one run of the program.
+type app struct {
+	cfg  Config
+	out  *bufio.Writer
+	view view
+
+	socket string // --socket
+	host   string // the engine to ask, from docker's own flags
+	format format
+}
+
+// The groups of commands in the help.
+const (
+	groupLook   = "look"
+	groupChange = "change"
+)
+
+// New returns the root command. Its errors are for [ExitCode]; it prints none
+// of them itself, as [Execute] does.
+func New(cfg Config) *cobra.Command {
+	cfg = cfg.withDefaults()
+	a := &app{cfg: cfg, out: bufio.NewWriter(cfg.Out), format: formatTable}
+	a.view = newView(a.out, cfg)
+
+	root := &cobra.Command{
+		Use:   "ringlet",
+		Short: "Give every container and device an address of its own",
+		Long: `ringlet gives containers and devices addresses that nobody else has. These
+commands ask the plugin on this host; they find it through the Docker engine.
+
+Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
+		Example: `  ringlet status
+  ringlet ip ls --pool 10.50.0.0/24
+  ringlet alloc --pool lab --for printer-3
+  ringlet who 10.50.0.7 -o json`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              noSuchCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetOut(cfg.Out)
+	root.SetErr(cfg.Err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, "%v", err) })
+	root.AddGroup(
+		&cobra.Group{ID: groupLook, Title: "Look:"},
+		&cobra.Group{ID: groupChange, Title: "Change:"},
+	)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.socket, "socket", "", "the plugin's admin `socket` (default: RINGLET_SOCKET, or the engine is asked)")
+	flags.VarP(&a.format, "output", "o", "`format` of the output: table or json")
+	flags.StringVar(&a.host, "host", "", "")
+	_ = flags.MarkHidden("host") // docker's own, see dockerArgs
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+
+	root.AddCommand(
+		a.statusCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.lookupCommand(), a.ringCommand(), a.checkCommand(),
+		a.allocCommand(), a.freeCommand(), a.releaseCommand(),
+		a.versionCommand(), a.completionCommand(),
+	)
+	if cfg.Serve != nil {
+		root.AddCommand(a.serveCommand())
+	}
+	root.SetHelpCommand(helpCommand())
+	return root
+}
+
+// Execute runs the program with the arguments of its process, the first of
+// which is its own name, reports what went wrong and returns the exit code.
+func Execute(ctx context.Context, cfg Config, argv []string) int {
+	cfg = cfg.withDefaults()
+	args, asDocker, err := dockerArgs(argv)
+	if err == nil && asDocker && len(args) > 0 && args[0] == metadataWord {
+		err = writeMetadata(cfg.Out, cfg.Version)
+	} else if err == nil {
+		root := New(cfg)
+		if asDocker {
+			root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "docker ringlet"}
+		}
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
+	if text := errorText(ctx, err); text != "" {
+		fmt.Fprintf(cfg.Err, "ringlet: %s\n", text)
+	}
+	return ExitCode(err)
+}
+
+// do makes a cobra RunE of a command that asks the plugin.
+func (a *app) do(f func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		path, err := a.findSocket(cmd.Context())
+		if err != nil {
+			return err
+		}
+		c := newClient(path)
+		defer c.close()
+		return a.flushed(f(cmd.Context(), c, args))
+	}
+}
+
+// flushed writes out what the command printed, also if it failed after that.
+func (a *app) flushed(err error) error {
+	if flushErr := a.out.Flush(); flushErr != nil && err == nil {
+		return fmt.Errorf("the output could not be written: %w", flushErr)
+	}
+	return err
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+// requestTimeout is longer than the API's own deadline, whose error says more.
+const requestTimeout = admin.DefaultTimeout + 10*time.Second
+
+// client talks to the API on a unix socket.
+type client struct {
+	socket string
+	http   *http.Client
+}
+
+func newClient(socket string) *client {
+	return &client{socket: socket, http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}}
+}
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// path joins the segments of a path, escaping each, below /v1.
+func path(segments ...string) string {
+	var b strings.Builder
+	b.WriteString("/v1")
+	for _, s := range segments {
+		b.WriteString("/" + url.PathEscape(s))
+	}
+	return b.String()
+}
+
+// query appends the parameters that are not empty, given as name and value in
+// turn.
+func query(path string, params ...string) string {
+	q := url.Values{}
+	for i := 0; i < len(params); i += 2 {
+		if params[i+1] != "" {
+			q.Set(params[i], params[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// get reads what is at the path into answer.
+func (c *client) get(ctx context.Context, path string, answer any) error {
+	return c.call(ctx, http.MethodGet, path, nil, answer)
+}
+
+// call sends a request, with body as JSON unless it is nil, and reads the
+// answer unless that is nil. What the API refuses is an *[admin.Problem].
+func (c *client) call(ctx context.Context, method, path string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return fmt.Errorf("the request cannot be written: %w", err)
+		}
+		content = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://ringlet"+path, content)
+	if err != nil {
+		return fmt.Errorf("the request cannot be written: %w", err)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return c.failure(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return c.failure(err)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		p := &admin.Problem{}
+		if json.Unmarshal(text, p) != nil || p.Code == "" {
+			return c.stranger(resp.Status)
+		}
+		return p
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return c.stranger(err.Error())
+	}
+	return nil
+}
+
+// failure says why there is no answer, and what to do.
+func (c *client) failure(err error) error {
+	var text string
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		text = "there is no socket there: see whether the plugin is enabled (docker plugin ls), and whether its engine is on this host"
+	case errors.Is(err, fs.ErrPermission):
+		text = "only root may use it: try again with sudo"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text = "nobody answers there: the plugin has ended, see the engine's log for the reason"
+	case errors.Is(err, context.DeadlineExceeded):
+		text = fmt.Sprintf("no answer within %v: see the engine's log for what the plugin is doing", requestTimeout)
+	case errors.Is(err, context.Canceled):
+		return err
+	default:
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the URL, which is our own invention
+		}
+		text = fmt.Sprintf("%v: try again", err)
+	}
+	return &noAnswerError{text: fmt.Sprintf("the plugin cannot be reached at %s: %s", c.socket, text), cause: err}
+}
+
+func (c *client) stranger(what string) error {
+	return fmt.Errorf("what answers at %s is not ringlet's admin socket (%s): see --socket and RINGLET_SOCKET", c.socket, what)
+}
+
+// noAnswerError is an error of the way to the plugin, in words.
+type noAnswerError struct {
+	text  string
+	cause error
+}
+
+// Error returns the sentence.
+func (e *noAnswerError) Error() string { return e.text }
+
+// Unwrap returns the cause.
+func (e *noAnswerError) Unwrap() error { return e.cause }

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/pflag"
+)
+
+// The docker command runs a program docker-NAME that lies in one of its
+// plugin directories, first with metadataWord alone to hear what it is, then
+// with its own arguments: docker -H unix:///x ringlet status becomes
+// docker-ringlet -H unix:///x ringlet status.
+const (
+	metadataWord  = "docker-cli-plugin-metadata"
+	dockerName    = "ringlet"
+	dockerProgram = "docker-" + dockerName
+)
+
+// writeMetadata tells the docker command what this program is.
+func writeMetadata(out io.Writer, version string) error {
+	text, err := json.MarshalIndent(struct{ SchemaVersion, Vendor, Version, ShortDescription string }{
+		SchemaVersion:    "0.1.0",
+		Vendor:           "ringlet",
+		Version:          version,
+		ShortDescription: "Addresses for containers and devices",
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", text)
+	return err
+}
+
+// dockerArgs returns the arguments for the root command, and whether the
+// docker command has called. Then its own flags and the plugin's name are
+// taken out; of the flags only the engine's address means something here, and
+// stays as --host.
+func dockerArgs(argv []string) (args []string, asDocker bool, err error) {
+	if len(argv) == 0 {
+		return nil, false, nil
+	}
+	args = argv[1:]
+	if len(args) > 0 && args[0] == metadataWord {
+		return args[:1], true, nil
+	}
+	if filepath.Base(argv[0]) != dockerProgram {
+		return args, false, nil
+	}
+	// The shell's completion, and docker help ringlet.
+	if len(args) > 1 && args[1] == dockerName && slices.Contains([]string{"help", "__complete", "__completeNoDesc"}, args[0]) {
+		return slices.Concat(args[:1], args[2:]), true, nil
+	}
+
+	flags := pflag.NewFlagSet("docker", pflag.ContinueOnError)
+	flags.SetInterspersed(false) // what follows the name is ours
+	flags.Usage = func() {}
+	flags.SetOutput(io.Discard)
+	host := flags.StringArrayP("host", "H", nil, "")
+	context := flags.StringP("context", "c", "", "")
+	for _, name := range []string{"config", "tlscacert", "tlscert", "tlskey"} {
+		flags.String(name, "", "")
+	}
+	flags.StringP("log-level", "l", "", "")
+	flags.BoolP("debug", "D", false, "")
+	flags.Bool("tls", false, "")
+	flags.Bool("tlsverify", false, "")
+	if err := flags.Parse(args); err != nil {
+		// --help, or a flag of ours before any command: let the root command say.
+		return args, true, nil //nolint:nilerr // not docker's arguments then
+	}
+	rest := flags.Args()
+	if len(rest) > 0 && rest[0] == dockerName {
+		rest = rest[1:]
+	}
+	if *context != "" && *context != "default" {
+		return nil, true, &usageError{fmt.Sprintf(
+			"ringlet does not know docker contexts such as %s: run it on the engine's host, with --host or DOCKER_HOST if there are several engines", *context)}
+	}
+	if n := len(*host); n > 0 {
+		rest = append([]string{"--host", (*host)[n-1]}, rest...)
+	}
+	return rest, true, nil
+}

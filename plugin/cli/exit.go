@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the program.
+const (
+	exitFine     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitDegraded = 3
+)
+
+// exitError is an outcome that the output has told already.
+type exitError int
+
+// Error implements error.
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// usageError is a command line that makes no sense.
+type usageError struct{ text string }
+
+// Error implements error.
+func (e *usageError) Error() string { return e.text }
+
+// usagef returns a usage error of a command, with the way to its help.
+func usagef(c *cobra.Command, format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...) + "; see " + c.CommandPath() + " --help"}
+}
+
+// ExitCode returns the exit code for the error of a command, 0 for nil.
+func ExitCode(err error) int {
+	if err == nil {
+		return exitFine
+	}
+	if e, ok := errors.AsType[exitError](err); ok {
+		return int(e)
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// errorText returns what to tell about the error, nothing if it was told.
+func errorText(ctx context.Context, err error) string {
+	if err == nil {
+		return ""
+	}
+	if _, ok := errors.AsType[exitError](err); ok {
+		return ""
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return "interrupted"
+	}
+	return err.Error()
+}
+
+// noSuchCommand refuses the arguments of a command that only has others below
+// it.
+func noSuchCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("there is no command %q", c.CommandPath()+" "+args[0])
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		text += ", did you mean " + strings.Join(near, " or ")
+	}
+	return usagef(c, "%s", text)
+}
+
+// exactly wants one argument for each name.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		if len(names) == 0 {
+			return usagef(c, "%s takes no argument, and got %q", c.CommandPath(), args[0])
+		}
+		return usagef(c, "%s takes %s, and got %d arguments", c.CommandPath(), strings.Join(names, " "), len(args))
+	}
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func ip(s string) netip.Addr       { return netip.MustParseAddr(s) }
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+// fixture is a peer with a fixed state, on which writes are only recorded.
+type fixture struct {
+	st     ipam.Status
+	list   []ipam.AddressStatus
+	broken []string
+	err    error // of every call
+
+	calls []string
+}
+
+func (f *fixture) call(format string, args ...any) error {
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+	return f.err
+}
+
+func (f *fixture) in(pool string) []ipam.AddressStatus {
+	return slices.DeleteFunc(slices.Clone(f.list), func(s ipam.AddressStatus) bool {
+		return pool != "" && s.Pool.String() != pool && (pool != "lab" || s.Pool != prefix("10.50.0.0/24"))
+	})
+}
+
+func (f *fixture) Client(_ context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error) {
+	a := r.Address
+	if !a.IsValid() {
+		a = ip("10.50.0.9")
+	}
+	return ipam.AddressGrant{Address: netip.PrefixFrom(a, 24)}, f.call("client %s %v %s", r.Pool, r.Address, r.ID)
+}
+
+func (f *fixture) Lookup(_ context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error) {
+	hits := slices.DeleteFunc(f.in(r.Pool), func(s ipam.AddressStatus) bool { return s.Name != r.ID && s.Container != r.ID })
+	return hits, f.call("lookup %q %s", r.Pool, r.ID)
+}
+
+func (f *fixture) Free(_ context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error) {
+	hits := slices.DeleteFunc(f.in(r.Pool), func(s ipam.AddressStatus) bool {
+		return s.State != "held" || r.ID != "" && s.Name != r.ID && s.Container != r.ID || r.Address.IsValid() && s.Address != r.Address
+	})
+	return hits, f.call("free %q %q %v", r.Pool, r.ID, r.Address)
+}
+
+func (f *fixture) Status(context.Context) (ipam.Status, error) { return f.st, f.call("status") }
+
+func (f *fixture) Addresses(_ context.Context, pool string) ([]ipam.AddressStatus, error) {
+	return f.in(pool), f.call("addresses %q", pool)
+}
+
+func (f *fixture) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	for _, s := range f.list {
+		if s.Address == a {
+			return s, f.call("who %v", a)
+		}
+	}
+	return ipam.AddressStatus{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool", a)}
+}
+
+func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error) {
+	return ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}, f.call("create %v %q", cidr, name)
+}
+
+func (f *fixture) RemovePool(_ context.Context, pool string) error { return f.call("remove %s", pool) }
+
+func (f *fixture) Check(context.Context) ([]string, error) { return f.broken, f.call("check") }
+
+// alone is one peer on one engine, with nothing wrong.
+func alone() *fixture {
+	self := ipam.PeerStatus{ID: "3f2a9c0d11e4", Name: "host-a", State: "active", Boot: 3}
+	web := strings.Repeat("0123456789abcdef", 4)
+	lab := prefix("10.50.0.0/24")
+	return &fixture{
+		st: ipam.Status{
+			Verdict: ipam.Fine, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
+			Peers: []ipam.PeerStatus{self}, Voters: []string{self.ID},
+			Pools: []ipam.PoolStatus{{
+				Pool: lab, Name: "lab", Size: 256, Held: 4, Resting: 1, Ready: 123, Free: 126, Reserved: 2, Mine: 124,
+				Holders: []ipam.RangeStatus{
+					{Start: ip("10.50.0.0"), End: ip("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
+					{Start: ip("10.50.0.1"), End: ip("10.50.0.128"), Owner: self.ID, Version: 3, Held: 4},
+					{Start: ip("10.50.0.129"), End: ip("10.50.0.254"), Owner: "free", Version: 1},
+					{Start: ip("10.50.0.255"), End: ip("10.50.0.255"), Owner: "reserved", Version: 1, Kind: "broadcast"},
+				},
+			}, {
+				Pool: prefix("fd00:50::/64"), Size: 1<<64 - 1, Held: 1, Ready: 1<<63 - 1, Free: 1<<63 - 2, Reserved: 1, Mine: 1<<63 - 1, Chosen: true,
+				Holders: []ipam.RangeStatus{
+					{Start: ip("fd00:50::"), End: ip("fd00:50::"), Owner: "reserved", Version: 1, Kind: "router"},
+					{Start: ip("fd00:50::1"), End: ip("fd00:50::8000:0:0:0"), Owner: self.ID, Version: 2, Held: 1},
+					{Start: ip("fd00:50::8000:0:0:1"), End: ip("fd00:50::ffff:ffff:ffff:fffe"), Owner: "free", Version: 1},
+				},
+			}},
+			Networks: []ipam.NetStatus{
+				{ID: "ringlet1/local/10.50.0.0/24?pool=lab", Pool: lab, Range: lab, Count: 2},
+				{ID: "ringlet1/local/fd00:50::/64", Pool: prefix("fd00:50::/64"), Range: prefix("fd00:50::/64"), Count: 1},
+			},
+		},
+		list: []ipam.AddressStatus{
+			{Address: ip("10.50.0.0"), Pool: lab, State: "reserved", Kind: "network"},
+			{Address: ip("10.50.0.1"), Pool: lab, Peer: "host-a", State: "held", Kind: "gateway", Since: now.Add(-26 * time.Hour)},
+			{Address: ip("10.50.0.2"), Pool: lab, Peer: "host-a", State: "held", Kind: "container", Container: web, Name: "web", MAC: "02:42:0a:32:00:02", Since: now.Add(-2 * time.Minute)},
+			{Address: ip("10.50.0.3"), Pool: lab, Peer: "host-a", State: "held", Kind: "client", Container: "printer-3", Since: now.Add(-90 * time.Second)},
+			{Address: ip("10.50.0.4"), Pool: lab, Peer: "host-a", State: "held", Kind: "client", Container: "evil\x1b[2J\nname", Since: now.Add(-72 * time.Hour)},
+			{Address: ip("10.50.0.5"), Pool: lab, Peer: "host-a", State: "resting", Kind: "container", Container: web, Name: "batch", MAC: "02:42:0a:32:00:05", Since: now.Add(-5 * time.Second)},
+			{Address: ip("10.50.0.255"), Pool: lab, State: "reserved", Kind: "broadcast"},
+			{Address: ip("fd00:50::2"), Pool: prefix("fd00:50::/64"), Peer: "host-a", State: "held", Kind: "container", Container: web, Name: "web", MAC: "02:42:0a:32:00:02", Since: now.Add(-2 * time.Minute)},
+		},
+	}
+}
+
+// troubled is one peer of three, with all that can be seen in a pool.
+func troubled() *fixture {
+	f := alone()
+	f.st.Verdict = ipam.Degraded
+	f.st.Peers = append(f.st.Peers,
+		ipam.PeerStatus{ID: "77aa00bb11cc", Name: "host-b.a-rather-long-domain.example.org", State: "draining", Boot: 1},
+		ipam.PeerStatus{ID: "88dd00ee11ff", Name: "host-c", State: "filling", Boot: 9},
+	)
+	f.st.Pools = []ipam.PoolStatus{{
+		Pool: prefix("10.60.0.0/26"), Size: 64, Held: 20, Resting: 2, Ready: 26, Free: 8, Reserved: 2, Quarantined: 6, Mine: 10,
+		Holders: []ipam.RangeStatus{
+			{Start: ip("10.60.0.0"), End: ip("10.60.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
+			{Start: ip("10.60.0.1"), End: ip("10.60.0.20"), Owner: "3f2a9c0d11e4", Version: 3, Held: 10},
+			{Start: ip("10.60.0.21"), End: ip("10.60.0.40"), Owner: "77aa00bb11cc", Version: 5},
+			{Start: ip("10.60.0.41"), End: ip("10.60.0.48"), Owner: "88dd00ee11ff", Version: 2},
+			{Start: ip("10.60.0.49"), End: ip("10.60.0.54"), Owner: "99ff", Version: 2},
+			{Start: ip("10.60.0.55"), End: ip("10.60.0.62"), Owner: "free", Version: 1},
+			{Start: ip("10.60.0.63"), End: ip("10.60.0.63"), Owner: "reserved", Version: 1, Kind: "broadcast", Note: "for the fire alarm"},
+		},
+	}}
+	f.st.Networks = nil
+	f.st.Problems = []ipam.Problem{{
+		Code: "conflict", Level: "degraded",
+		Text: "container web (0123456789ab) uses 10.60.0.5, which is held by \"printer-3\" on host-a since 2026-11-21 09:00 UTC",
+		Next: "stop that container, or remove the other holder",
+	}, {
+		Code: "broken-invariant", Level: "failed", Text: "I5: 10.60.0.9 is held, and the ring does not give it to this peer",
+		Next: "keep the database, and report what ringlet check says",
+	}}
+	return f
+}
+
+// serve answers for the backend on a unix socket until the test ends, and
+// returns its path.
+func serve(t *testing.T, b admin.Backend) string {
+	t.Helper()
+	s, err := admin.New(admin.Config{Backend: b, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return socket
+}
+
+// result is what a run of the program left.
+type result struct {
+	out, err string
+	code     int
+}
+
+// ringlet runs the program.
+func ringlet(t *testing.T, cfg Config, args ...string) result {
+	t.Helper()
+	return program(t, cfg, append([]string{"/usr/local/bin/ringlet"}, args...))
+}
+
+func program(t *testing.T, cfg Config, argv []string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cfg.Version = "v1.2.3"
+	cfg.Err = &errs
+	if cfg.Out == nil {
+		cfg.Out = &out
+	}
+	if cfg.Now == nil {
+		cfg.Now = func() time.Time { return now }
+	}
+	if cfg.Getenv == nil {
+		cfg.Getenv = func(string) string { return "" }
+	}
+	code := Execute(t.Context(), cfg, argv)
+	return result{out.String(), errs.String(), code}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// What people see, at three widths and in a pipe.
+func TestOutput(t *testing.T) {
+	commands := map[string][]string{
+		"status":    {"status"},
+		"pool-ls":   {"pool", "ls"},
+		"pool-show": {"pool", "show", "10.60.0.0/26"},
+		"ip-ls":     {"ip", "ls"},
+		"ring":      {"ring"},
+	}
+	for peer, f := range map[string]*fixture{"alone": alone(), "troubled": troubled(), "empty": {st: ipam.Status{Verdict: ipam.Fine}}} {
+		socket := serve(t, f)
+		for name, args := range commands {
+			if name == "pool-show" && peer != "troubled" {
+				continue
+			}
+			for _, columns := range []int{0, 40, 80, 200} {
+				file := fmt.Sprintf("%s-%s-%d.txt", name, peer, columns)
+				if columns == 0 {
+					file = fmt.Sprintf("%s-%s-pipe.txt", name, peer)
+				}
+				t.Run(file, func(t *testing.T) {
+					got := ringlet(t, Config{columns: columns}, append(args, "--socket", socket)...)
+					if got.err != "" {
+						t.Fatalf("said %s", got.err)
+					}
+					golden.Check(t, file, []byte(got.out))
+					for line := range strings.Lines(got.out) {
+						if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns >= 80 && n > columns {
+							t.Errorf("a line has %d columns: %s", n, line)
+						}
+						if strings.ContainsAny(line, "\x1b\r\t") {
+							t.Errorf("a line has control characters: %q", line)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestJSONOutput(t *testing.T) {
+	socket := serve(t, alone())
+	for name, args := range map[string][]string{
+		"status":      {"status"},
+		"pool-ls":     {"pool", "ls"},
+		"pool-show":   {"pool", "show", "lab"},
+		"pool-create": {"pool", "create", "10.70.0.0/24", "--name", "x"},
+		"pool-rm":     {"pool", "rm", "lab"},
+		"ip-ls":       {"ip", "ls"},
+		"ring":        {"ring", "--pool", "lab"},
+		"who":         {"who", "10.50.0.3"},
+		"lookup":      {"lookup", "--for", "web"},
+		"alloc":       {"alloc", "--pool", "lab", "--for", "x"},
+		"free":        {"free", "--for", "printer-3"},
+		"check":       {"check"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ringlet(t, Config{}, append(args, "-o", "json", "--socket", socket)...)
+			if got.err != "" || got.code != 0 {
+				t.Fatalf("code %d, said %s", got.code, got.err)
+			}
+			golden.Check(t, name+".json", []byte(got.out))
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	cfg := Config{Serve: func(context.Context, ServeOptions) error { return nil }}
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"--help"}, {"status", "-h"}, {"help", "pool"}, {"pool", "create", "-h"}, {"ip", "ls", "-h"}, {"alloc", "-h"}, {"free", "-h"}, {"serve", "-h"}, {"ring", "-h"},
+	} {
+		got := ringlet(t, cfg, args...)
+		if got.code != 0 || got.err != "" {
+			t.Errorf("%q: code %d, said %s", args, got.code, got.err)
+		}
+		fmt.Fprintf(&all, "$ ringlet %s\n\n%s\n", strings.Join(args, " "), got.out)
+	}
+	golden.Check(t, "help.txt", []byte(all.String()))
+}
+
+// Every command has an example, and every example is a command that exists.
+func TestExamples(t *testing.T) {
+	root := New(Config{Serve: func(context.Context, ServeOptions) error { return nil }})
+	n := 0
+	for _, group := range append(root.Commands(), root) {
+		for _, c := range append(group.Commands(), group) {
+			if c.Example == "" && !c.HasSubCommands() {
+				t.Errorf("%s has no example", c.CommandPath())
+			}
+			for line := range strings.Lines(c.Example) {
+				words := strings.Fields(line)
+				if len(words) < 2 || words[0] != "ringlet" {
+					continue
+				}
+				found, _, err := root.Find(words[1:])
+				if err != nil || found == root {
+					t.Errorf("%s: the example %q is no command", c.CommandPath(), line)
+				}
+				n++
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d examples were looked at", n)
+	}
+}

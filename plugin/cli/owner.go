@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// owners tells the owners of ranges apart.
+type owners struct {
+	self  string          // ID of this peer
+	names map[string]part // by ID
+}
+
+// ownersOf gives each peer a letter and a colour, in the order in which the
+// status lists them.
+func ownersOf(st ipam.Status) owners {
+	o := owners{self: st.Self.ID, names: map[string]part{}}
+	styles := []style{green, blue, yellow, red}
+	for i, p := range st.Peers {
+		letter := '*' // for all peers beyond the alphabet
+		if i < 26 {
+			letter = 'A' + rune(i)
+		}
+		name := safe(p.Name)
+		if p.ID == o.self {
+			name += " (this peer)"
+		}
+		o.names[p.ID] = part{letter: letter, style: styles[i%len(styles)], text: name}
+	}
+	return o
+}
+
+// part returns how the owner of a range is drawn and called.
+func (o owners) part(r ipam.RangeStatus) part {
+	switch r.Owner {
+	case "free":
+		return part{letter: letterFree, text: "free"}
+	case "reserved":
+		return part{letter: letterReserved, style: grey, text: "reserved"}
+	}
+	if p, ok := o.names[r.Owner]; ok {
+		return p
+	}
+	return part{letter: letterQuarantined, style: red, text: "quarantined"} // of a peer that was forgotten
+}
+
+// rangeSize returns the number of addresses of a range, 0 if it is not of the
+// pool.
+func rangeSize(p ipam.PoolStatus, r ipam.RangeStatus) uint64 {
+	first, okFirst := addr.OffsetOf(p.Pool, r.Start)
+	last, okLast := addr.OffsetOf(p.Pool, r.End)
+	if !okFirst || !okLast || last < first {
+		return 0
+	}
+	return uint64(last-first) + 1
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+func (a *app) poolCommand() *cobra.Command {
+	pool := &cobra.Command{
+		Use:     "pool",
+		Short:   "List, create, show and remove pools",
+		GroupID: groupLook,
+		Long: `A pool is a subnet whose addresses ringlet gives out. A docker network makes its
+pool when it is created and removes it with itself; a pool that is created here
+stays until it is removed here. Pools are named by their CIDR or their name.`,
+		Args: noSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var name string
+	create := &cobra.Command{
+		Use:   "create CIDR",
+		Short: "Create a pool that stays until it is removed",
+		Example: `  ringlet pool create 10.50.0.0/24 --name lab
+  docker network create --ipam-driver ringlet:latest --ipam-opt pool=lab lab-net`,
+		Args: exactly("CIDR"),
+		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
+			var p ipam.PoolStatus
+			if err := c.call(ctx, http.MethodPost, path("pools"), admin.NewPool{CIDR: args[0], Name: name}, &p); err != nil {
+				return err
+			}
+			return a.show(p, func() {
+				a.view.printf("created pool %s with %s\n", poolTitle(p), plural(p.Size, "address", "addresses"))
+			})
+		}),
+	}
+	create.Flags().StringVar(&name, "name", "", "a `name` to call the pool by")
+	pool.AddCommand(create, &cobra.Command{
+		Use:     "ls",
+		Short:   "List the pools",
+		Example: "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
+		Args:    exactly(),
+		RunE:    a.do(a.listPools),
+	}, &cobra.Command{
+		Use:     "show CIDR",
+		Short:   "Show one pool and its ranges",
+		Example: "  ringlet pool show 10.50.0.0/24\n  ringlet pool show lab",
+		Args:    exactly("CIDR"),
+		RunE:    a.do(a.showPool),
+	}, &cobra.Command{
+		Use:     "rm CIDR",
+		Short:   "Remove a pool of which no address is held",
+		Example: "  ringlet pool rm lab",
+		Args:    exactly("CIDR"),
+		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
+			if err := c.call(ctx, http.MethodDelete, path("pools", args[0]), nil, nil); err != nil {
+				return err
+			}
+			return a.show(struct {
+				Removed string `json:"removed"`
+			}{args[0]}, func() { a.view.printf("removed pool %s\n", safe(args[0])) })
+		}),
+	})
+	return pool
+}
+
+func (a *app) listPools(ctx context.Context, c *client, _ []string) error {
+	var pools []ipam.PoolStatus
+	if err := c.get(ctx, path("pools"), &pools); err != nil {
+		return err
+	}
+	return a.show(pools, func() {
+		if len(pools) == 0 {
+			a.view.printf("no pools: docker network create --ipam-driver makes one, or ringlet pool create\n")
+			return
+		}
+		rows := make([][]string, len(pools))
+		for i, p := range pools {
+			rows[i] = []string{
+				p.Pool.String(), p.Name, amount(p.Size), amount(p.Held), amount(p.Resting), amount(p.Ready),
+				amount(p.Free), amount(p.Reserved), amount(p.Quarantined), amount(p.Mine),
+			}
+		}
+		a.view.table([]column{
+			{title: "POOL"},
+			{title: "NAME", cut: true, drop: 1},
+			{title: "SIZE", right: true},
+			{title: "HELD", right: true},
+			{title: "RESTING", right: true, drop: 4},
+			{title: "READY", right: true, drop: 2},
+			{title: "FREE", right: true, drop: 2},
+			{title: "RESERVED", right: true, drop: 3},
+			{title: "QUARANTINED", right: true, drop: 6},
+			{title: "MINE", right: true, drop: 5},
+		}, rows)
+	})
+}
+
+func (a *app) showPool(ctx context.Context, c *client, args []string) error {
+	var p ipam.PoolStatus
+	if err := c.get(ctx, path("pools", args[0]), &p); err != nil {
+		return err
+	}
+	if a.format == formatJSON {
+		return writeJSON(a.out, p)
+	}
+	var st ipam.Status
+	if err := c.get(ctx, path("status"), &st); err != nil {
+		return err
+	}
+	a.view.pool(p, networksOn(st.Networks, p.Pool))
+	a.view.printf("\n")
+	a.view.ranges(p, ownersOf(st))
+	return nil
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+func (a *app) ringCommand() *cobra.Command {
+	var pool string
+	cmd := &cobra.Command{
+		Use:     "ring",
+		Short:   "Draw who owns which part of a pool",
+		GroupID: groupLook,
+		Long: `Draw each pool in the order of its addresses, one letter for each peer, and list
+the ranges. A range that is smaller than a letter is in the list only.`,
+		Example: `  ringlet ring --pool 10.50.0.0/24
+  ringlet ring -o json`,
+		Args: exactly(),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.ring(ctx, c, pool) }),
+	}
+	poolFlag(cmd, &pool)
+	return cmd
+}
+
+// poolFlag adds --pool to a command for which it narrows what is shown.
+func poolFlag(cmd *cobra.Command, pool *string) {
+	cmd.Flags().StringVar(pool, "pool", "", "only this `pool`, by CIDR or name")
+}
+
+func (a *app) ring(ctx context.Context, c *client, pool string) error {
+	if a.format == formatJSON {
+		var ranges []ipam.RangeStatus
+		if err := c.get(ctx, query(path("ring"), "pool", pool), &ranges); err != nil {
+			return err
+		}
+		return writeJSON(a.out, ranges)
+	}
+	var st ipam.Status
+	if err := c.get(ctx, path("status"), &st); err != nil {
+		return err
+	}
+	if pool != "" {
+		var one ipam.PoolStatus
+		if err := c.get(ctx, path("pools", pool), &one); err != nil {
+			return err
+		}
+		st.Pools = []ipam.PoolStatus{one}
+	}
+	if len(st.Pools) == 0 {
+		a.view.printf("no pools, so no ring\n")
+		return nil
+	}
+	owners := ownersOf(st)
+	for i, p := range st.Pools {
+		if i > 0 {
+			a.view.printf("\n")
+		}
+		a.view.ring(p, owners)
+	}
+	return nil
+}
+
+// ring draws one pool and lists its ranges.
+func (v view) ring(p ipam.PoolStatus, o owners) {
+	v.wrap(bold, "pool "+poolTitle(p)+": ", plural(p.Size, "address", "addresses"))
+	v.ringBar(p, o.part)
+	totals := map[rune]*part{}
+	var order []*part
+	for _, r := range p.Holders {
+		t := o.part(r)
+		if totals[t.letter] == nil {
+			totals[t.letter] = &t
+			order = append(order, &t)
+		}
+		totals[t.letter].n += rangeSize(p, r)
+	}
+	parts := make([]part, len(order))
+	for i, t := range order {
+		parts[i] = *t
+	}
+	v.legend(parts)
+	v.printf("\n")
+	v.ranges(p, o)
+}
+
+// ranges lists the ranges of a pool.
+func (v view) ranges(p ipam.PoolStatus, o owners) {
+	rows := make([][]string, len(p.Holders))
+	for i, r := range p.Holders {
+		note := r.Kind
+		if r.Note != "" {
+			note += " " + r.Note
+		}
+		held := ""
+		if r.Owner == o.self {
+			held = amount(r.Held)
+		}
+		rows[i] = []string{
+			r.Start.String(), r.End.String(), amount(rangeSize(p, r)), o.part(r).text, held, strconv.FormatUint(r.Version, 10), note,
+		}
+	}
+	v.table([]column{
+		{title: "START"},
+		{title: "END"},
+		{title: "SIZE", right: true, drop: 2},
+		{title: "OWNER", cut: true},
+		{title: "HELD", right: true, drop: 1},
+		{title: "VERSION", right: true, drop: 4},
+		{title: "NOTE", cut: true, drop: 3},
+	}, rows)
+}

@@ -1,0 +1,332 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/dockerd"
+)
+
+// What each command asks of the plugin.
+func TestCommandsAskForTheRightThing(t *testing.T) {
+	tests := []struct {
+		args string
+		want []string // calls
+		out  string   // a part of what it prints
+	}{
+		{"status", []string{"status"}, "fine: 2 pools, 5 addresses held, 1 peer (alone)\n"},
+		{"pool ls", []string{"status"}, "10.50.0.0/24"},
+		{"pool create 10.70.0.0/24", []string{`create 10.70.0.0/24 ""`}, "created pool 10.70.0.0/24 with 256 addresses\n"},
+		{"pool create fd00:70::/64 --name dev", []string{`create fd00:70::/64 "dev"`}, "created pool fd00:70::/64 (dev)"},
+		{"pool rm lab", []string{"remove lab"}, "removed pool lab\n"},
+		{"pool rm 10.50.0.0/24", []string{"remove 10.50.0.0/24"}, "removed pool 10.50.0.0/24\n"},
+		{"ip ls", []string{`addresses ""`}, "fd00:50::2"},
+		{"ip ls --pool 10.50.0.0/24", []string{`addresses "10.50.0.0/24"`}, "10.50.0.1"},
+		{"ip ls --pool a/../b%2Fc", nil, ""},
+		{"who 10.50.0.2", []string{"who 10.50.0.2"}, "since      2m ago (2026-11-21T11:58:00Z)\n"},
+		{"who ::ffff:10.50.0.2", []string{"who 10.50.0.2"}, "name       web\n"},
+		{"alloc --pool lab --for printer-3", []string{"client lab invalid IP printer-3"}, "10.50.0.9\n"},
+		{"alloc --pool 10.50.0.0/24 --for x --ip 10.50.0.77", []string{"client 10.50.0.0/24 10.50.0.77 x"}, "10.50.0.77\n"},
+		{"lookup --for web", []string{`lookup "" web`}, "10.50.0.2"},
+		{"lookup --pool lab --for a&b=c", []string{`lookup "lab" a&b=c`}, "a&b=c holds no address on this peer\n"},
+		{"free --for printer-3", []string{`free "" "printer-3" invalid IP`}, "freed 10.50.0.3, which printer-3 had\n"},
+		{"free --for printer-3 10.50.0.9", []string{`free "" "printer-3" 10.50.0.9`}, "nothing to free: printer-3 does not hold 10.50.0.9 on this peer\n"},
+		{"free --for nobody", []string{`free "" "nobody" invalid IP`}, "nothing to free: nobody holds no address on this peer\n"},
+		{"release 10.50.0.3", []string{`free "" "" 10.50.0.3`}, "freed 10.50.0.3, which printer-3 had\n"},
+		{"release 10.50.0.99", []string{`free "" "" 10.50.0.99`}, "nothing to free: nobody holds 10.50.0.99 on this peer\n"},
+		{"release 10.50.0.4", []string{`free "" "" 10.50.0.4`}, `which evil\x1b[2J\nname had`},
+		{"check", []string{"check"}, "fine: no invariant is broken\n"},
+	}
+	f := alone()
+	socket := serve(t, f)
+	for _, tt := range tests {
+		t.Run(tt.args, func(t *testing.T) {
+			f.calls = nil
+			got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", socket)}, strings.Fields(tt.args)...)
+			if diff := cmp.Diff(tt.want, f.calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if tt.want != nil && (got.code != 0 || got.err != "" || !strings.Contains(got.out, tt.out)) {
+				t.Errorf("code %d, printed %q, said %q; want %q", got.code, got.out, got.err, tt.out)
+			}
+		})
+	}
+}
+
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	tests := []struct {
+		name  string
+		peer  *fixture
+		args  string
+		code  int
+		quiet bool // the output has said it all
+	}{
+		{"fine", &fixture{st: ipam.Status{Verdict: ipam.Fine}}, "status", 0, true},
+		{"degraded", &fixture{st: ipam.Status{Verdict: ipam.Degraded}}, "status", 3, true},
+		{"degraded in JSON", &fixture{st: ipam.Status{Verdict: ipam.Degraded}}, "status -o json", 3, true},
+		{"failed", &fixture{st: ipam.Status{Verdict: ipam.Failed}}, "status", 1, true},
+		{"a verdict that is new", &fixture{st: ipam.Status{Verdict: "odd"}}, "status", 1, true},
+		{"no answer", &fixture{err: errors.New("disk")}, "status", 1, false},
+		{"broken", &fixture{broken: []string{"I1: 10.50.0.1 has two owners"}}, "check", 1, true},
+		{"broken in JSON", &fixture{broken: []string{"I1: 10.50.0.1 has two owners"}}, "check -o json", 1, true},
+		{"refused", alone(), "pool show none", 1, false},
+		{"no pool", alone(), "who 10.99.0.1", 1, false},
+		{"bad subnet", alone(), "pool create 10.0.0.1/24", 1, false},
+		{"help", nil, "", 0, true},
+		{"group", nil, "pool", 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := Config{}
+			if tt.peer != nil {
+				cfg.Getenv = env("RINGLET_SOCKET", serve(t, tt.peer))
+			}
+			got := ringlet(t, cfg, strings.Fields(tt.args)...)
+			if got.code != tt.code || (got.err == "") != tt.quiet || tt.quiet && got.out == "" {
+				t.Errorf("code %d, printed %q, said %q", got.code, got.out, got.err)
+			}
+		})
+	}
+}
+
+// Every way to get the command line wrong, and what is said then: code 2, and
+// nothing on standard output.
+func TestUsageErrors(t *testing.T) {
+	noPlugin := func(context.Context, string) ([]dockerd.Plugin, error) {
+		t.Error("the engine was asked")
+		return nil, nil
+	}
+	var all strings.Builder
+	for _, args := range []string{
+		"stauts", "frobnicate", "pool lss", "pool frobnicate", "ip frobnicate", "status now", "status --frob", "status -o yaml", "status -o", "pool create", "pool create a b",
+		"pool ls x", "pool show", "who", "who me", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten",
+		"alloc --pool lab --for x y", "lookup", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
+		"completion", "completion tcsh", "ring x", "serve x", "serve --data", "help frobnicate", "help pool x",
+	} {
+		got := ringlet(t, Config{FindPlugin: noPlugin, Serve: func(context.Context, ServeOptions) error { return errors.New("served") }}, strings.Fields(args)...)
+		if got.code != 2 || got.out != "" || !strings.HasPrefix(got.err, "ringlet: ") {
+			t.Errorf("%q: code %d, printed %q, said %q", args, got.code, got.out, got.err)
+		}
+		fmt.Fprintf(&all, "$ ringlet %s\n%s", args, got.err)
+	}
+	golden.Check(t, "usage-errors.txt", []byte(all.String()))
+}
+
+func TestFindingThePlugin(t *testing.T) {
+	f := alone()
+	socket := serve(t, f)
+	plugin := func(id, name string, enabled bool) dockerd.Plugin {
+		return dockerd.Plugin{ID: id, Name: name, Enabled: enabled}
+	}
+	tests := []struct {
+		name    string
+		plugins []dockerd.Plugin
+		err     error
+	}{
+		{name: "none"},
+		{name: "disabled", plugins: []dockerd.Plugin{plugin("aa", "ringlet:latest", false)}},
+		{name: "several", plugins: []dockerd.Plugin{plugin("aa", "ringlet:latest", true), plugin("bb", "lab/ringlet:1.0", true), plugin("cc", "x", false)}},
+		{name: "one of several is enabled, and not on this host", plugins: []dockerd.Plugin{plugin("bb", "ringlet:1.0", true), plugin("cc", "ringlet:0.9", false)}},
+		{name: "no engine", err: errors.New("permission denied on /var/run/docker.sock")},
+	}
+	var all strings.Builder
+	for _, tt := range tests {
+		find := func(context.Context, string) ([]dockerd.Plugin, error) { return tt.plugins, tt.err }
+		got := ringlet(t, Config{FindPlugin: find}, "status")
+		if got.code != 1 || got.out != "" {
+			t.Errorf("%s: code %d, printed %q", tt.name, got.code, got.out)
+		}
+		fmt.Fprintf(&all, "# %s\n%s\n", tt.name, got.err)
+		// The engine is asked last of all.
+		for _, cfg := range []Config{
+			{FindPlugin: find, Getenv: env("RINGLET_SOCKET", socket)},
+			{FindPlugin: find, Getenv: env("RINGLET_SOCKET", "/nowhere")},
+		} {
+			if got := ringlet(t, cfg, "status", "--socket", socket); got.code != 0 {
+				t.Errorf("%s: code %d, said %s", tt.name, got.code, got.err)
+			}
+		}
+		if got := ringlet(t, Config{FindPlugin: find, Getenv: env("RINGLET_SOCKET", socket)}, "status"); got.code != 0 {
+			t.Errorf("%s: code %d, said %s", tt.name, got.code, got.err)
+		}
+	}
+	golden.Check(t, "find-errors.txt", []byte(all.String()))
+}
+
+// What is said when the socket does not lead to a plugin.
+func TestUnreachable(t *testing.T) {
+	dir := t.TempDir()
+	dead := filepath.Join(dir, "dead.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+	strange := func(h http.HandlerFunc) string {
+		t.Helper()
+		path := filepath.Join(dir, fmt.Sprintf("strange-%p.sock", h))
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv := &http.Server{Handler: h}
+		done := make(chan struct{})
+		go func() { defer close(done); _ = srv.Serve(l) }()
+		t.Cleanup(func() { _ = srv.Close(); <-done })
+		return path
+	}
+	plain := filepath.Join(dir, "file")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ socket, want string }{
+		"none":        {filepath.Join(dir, "none.sock"), "there is no socket there"},
+		"dead":        {dead, "nobody answers there"},
+		"no socket":   {plain, "nobody answers there"},
+		"another API": {strange(http.NotFound), "is not ringlet's admin socket (404 Not Found)"},
+		"another JSON": {strange(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			fmt.Fprint(w, `{"message":"page not found"}`)
+		}), "is not ringlet's admin socket"},
+		"no JSON":    {strange(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }), "is not ringlet's admin socket"},
+		"other JSON": {strange(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) }), "is not ringlet's admin socket"},
+		"cut off":    {strange(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "EOF: try again"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := ringlet(t, Config{}, "status", "--socket", tt.socket)
+			if got.code != 1 || got.out != "" || !strings.Contains(got.err, tt.want) || !strings.Contains(got.err, tt.socket) || strings.Contains(got.err, "http://") {
+				t.Errorf("code %d, printed %q, said %q, want %q", got.code, got.out, got.err, tt.want)
+			}
+		})
+	}
+}
+
+// The sentence of the plugin is what the user reads.
+func TestRefusals(t *testing.T) {
+	f := alone()
+	f.err = &ipam.Error{Kind: ipam.ErrNoAddress, Text: "no free address in 10.50.0.0/24 (lab): remove a container"}
+	got := ringlet(t, Config{}, "alloc", "--pool", "lab", "--for", "x", "--socket", serve(t, f))
+	if want := "ringlet: no free address in 10.50.0.0/24 (lab): remove a container\n"; got.err != want || got.out != "" {
+		t.Errorf("said %q, want %q", got.err, want)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var errs strings.Builder
+	code := Execute(ctx, Config{Err: &errs}, []string{"ringlet", "status", "--socket", serve(t, alone())})
+	if code != 1 || errs.String() != "ringlet: interrupted\n" {
+		t.Errorf("code %d, said %q", code, errs.String())
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	socket := serve(t, alone())
+	for _, args := range []string{"status", "status -o json", "ip ls", "ring -o json", "version", "completion bash"} {
+		got := ringlet(t, Config{Out: fullDisk{}}, append(strings.Fields(args), "--socket", socket)...)
+		if got.code != 1 || !strings.Contains(got.err, "no space left on device") {
+			t.Errorf("%s: code %d, said %q", args, got.code, got.err)
+		}
+	}
+}
+
+func TestServe(t *testing.T) {
+	inPlugin := ServeOptions{
+		Data: "/data", Socket: "/run/docker/plugins/ringlet.sock", AdminSocket: "/run/docker/plugins/ringlet-admin.sock",
+		DockerSocket: "/run/docker/host/docker.sock", DriverNames: []string{"ringlet"},
+	}
+	outside := ServeOptions{Data: "d", Socket: "/x/lab.sock", AdminSocket: "a", DriverNames: []string{"lab"}}
+	named := outside
+	named.DriverNames = []string{"one", "two"}
+	for args, want := range map[string]ServeOptions{
+		"serve": inPlugin,
+		"serve --data d --socket /x/lab.sock --admin-socket a --docker-socket=":                                     outside,
+		"serve --data d --socket /x/lab.sock --admin-socket a --docker-socket= --driver-name one --driver-name two": named,
+	} {
+		var got ServeOptions
+		r := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", "/other"), Serve: func(_ context.Context, opts ServeOptions) error { got = opts; return nil }}, strings.Fields(args)...)
+		if diff := cmp.Diff(want, got); diff != "" || r.code != 0 || r.out != "" || r.err != "" {
+			t.Errorf("%s: code %d, said %q, options (-want +got):\n%s", args, r.code, r.err, diff)
+		}
+	}
+	r := ringlet(t, Config{Serve: func(context.Context, ServeOptions) error { return errors.New("the socket is in use") }}, "serve")
+	if r.code != 1 || r.err != "ringlet: the socket is in use\n" {
+		t.Errorf("code %d, said %q", r.code, r.err)
+	}
+	if r := ringlet(t, Config{}, "serve"); r.code != 2 {
+		t.Errorf("without a process to run: code %d, said %q", r.code, r.err)
+	}
+}
+
+func TestVersionAndCompletion(t *testing.T) {
+	if got := ringlet(t, Config{}, "version"); got.code != 0 || !strings.HasPrefix(got.out, "ringlet v1.2.3, go1.") {
+		t.Errorf("got %+v", got)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := ringlet(t, Config{}, "completion", shell); got.code != 0 || !strings.Contains(got.out, "ringlet") || strings.Count(got.out, "\n") < 20 {
+			t.Errorf("%s: code %d, %d bytes, said %q", shell, got.code, len(got.out), got.err)
+		}
+	}
+	if got := ringlet(t, Config{}, "__complete", "pool", ""); !strings.Contains(got.out, "create\t") || !strings.Contains(got.out, "rm\t") {
+		t.Errorf("completion of pool: %q", got.out)
+	}
+	if got := ringlet(t, Config{}, "__complete", "status", "-o", ""); !strings.Contains(got.out, "json\n") {
+		t.Errorf("completion of -o: %q", got.out)
+	}
+}
+
+func TestColour(t *testing.T) {
+	socket := serve(t, troubled())
+	cfg := Config{columns: 80, colour: true}
+	coloured := ringlet(t, cfg, "status", "--socket", socket).out
+	cfg.colour = false
+	monochrome := ringlet(t, cfg, "status", "--socket", socket).out
+	if !strings.Contains(coloured, "\x1b[33mdegraded: \x1b[0m") {
+		t.Errorf("the verdict has no colour: %q", coloured[:min(len(coloured), 60)])
+	}
+	var stripped strings.Builder
+	for i, piece := range strings.Split(coloured, "\x1b[") {
+		if i > 0 {
+			_, piece, _ = strings.Cut(piece, "m")
+		}
+		stripped.WriteString(piece)
+	}
+	if diff := cmp.Diff(monochrome, stripped.String()); diff != "" {
+		t.Errorf("colour changes the layout (-without +with):\n%s", diff)
+	}
+	for _, off := range [][]string{{"NO_COLOR", "1"}, {"TERM", "dumb"}} {
+		cfg := Config{columns: 80, colour: true, Getenv: env(off...)}
+		if got := ringlet(t, cfg, "status", "--socket", socket).out; got != monochrome {
+			t.Errorf("with %s=%s: %q", off[0], off[1], got)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Where the plugin's process finds and keeps its things unless it is told
+// otherwise: the paths inside a managed plugin.
+const (
+	DefaultData         = "/data"
+	DefaultSocket       = "/run/docker/plugins/ringlet.sock"
+	DefaultAdminSocket  = "/run/docker/plugins/ringlet-admin.sock"
+	DefaultDockerSocket = "/run/docker/host/docker.sock"
+)
+
+// ServeOptions are the arguments of the plugin's own process; its settings
+// come from the environment.
+type ServeOptions struct {
+	Data         string // directory of the database
+	Socket       string // that the engine talks to
+	AdminSocket  string // that these commands talk to
+	DockerSocket string // of the engine; empty: it is not asked which containers live
+	// DriverNames are the IPAM drivers whose networks are this process's,
+	// beside the name of the managed plugin that it runs in.
+	DriverNames []string
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	opts := ServeOptions{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the plugin's own process",
+		Long: `Run the plugin's own process until it is told to end. In a managed plugin the
+engine does that; outside one, give it a directory and sockets. Its settings are
+environment variables, RINGLET_NAME and so on.`,
+		Example: `  ringlet serve
+  ringlet serve --data /var/lib/ringlet --admin-socket /run/ringlet-admin.sock \
+    --docker-socket /var/run/docker.sock`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(opts.DriverNames) == 0 {
+				opts.DriverNames = []string{legacyName(opts.Socket)}
+			}
+			return a.cfg.Serve(cmd.Context(), opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&opts.Data, "data", DefaultData, "`directory` of the database")
+	// This --socket takes the place of the one that the other commands have.
+	flags.StringVar(&opts.Socket, "socket", DefaultSocket, "`path` of the socket that the engine talks to")
+	flags.StringVar(&opts.AdminSocket, "admin-socket", DefaultAdminSocket, "`path` of the socket that the other commands talk to")
+	flags.StringVar(&opts.DockerSocket, "docker-socket", DefaultDockerSocket, "`path` of the engine's own socket, empty for none")
+	flags.StringArrayVar(&opts.DriverNames, "driver-name", nil, "`name` of the IPAM driver whose networks are this process's, several allowed\n(default: the file name of --socket without .sock)")
+	return cmd
+}
+
+// legacyName returns the driver name under which an engine finds a plugin by
+// its socket.
+func legacyName(socket string) string { return strings.TrimSuffix(filepath.Base(socket), ".sock") }

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "check",
+		Short:   "Test that all the plugin knows fits together",
+		GroupID: groupLook,
+		Long: `Test the invariants: no address has two owners, every address is accounted for,
+and so on. Exit code 1 if one is broken; then keep the plugin's data and report
+what this command says.`,
+		Example: "  ringlet check",
+		Args:    exactly(),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
+			var result admin.CheckResult
+			if err := c.call(ctx, http.MethodPost, path("check"), nil, &result); err != nil {
+				return err
+			}
+			if err := a.show(result, func() { a.view.check(result) }); err != nil {
+				return err
+			}
+			if len(result.Broken) > 0 {
+				return exitError(exitFailed)
+			}
+			return nil
+		}),
+	}
+}
+
+func (v view) check(result admin.CheckResult) {
+	if len(result.Broken) == 0 {
+		v.wrap(green, "fine: ", "no invariant is broken")
+		return
+	}
+	v.wrap(red, "failed: ", plural(len(result.Broken), "invariant is", "invariants are")+" broken")
+	for _, text := range result.Broken {
+		v.wrap(plain, "  ", safe(text))
+	}
+}
+
+// helpCommand is cobra's, but fails for what there is no help about.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Print the help of a command",
+		Example: "  ringlet help pool create",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef(cmd.Root(), "there is no command %q to help with", strings.Join(args, " "))
+			}
+			return about.Help()
+		},
+	}
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  ringlet version -o json",
+		Args:    exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			v := struct {
+				Version  string `json:"version"`
+				Go       string `json:"go"`
+				Platform string `json:"platform"`
+			}{a.cfg.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			return a.flushed(a.show(v, func() {
+				a.view.printf("ringlet %s, %s, %s\n", v.Version, v.Go, v.Platform)
+			}))
+		},
+	}
+}
+
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Print a script that completes commands in a shell",
+		Example: `  source <(ringlet completion bash)
+  ringlet completion fish > ~/.config/fish/completions/ringlet.fish`,
+		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},
+		Args:      exactly("SHELL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			var err error
+			switch args[0] {
+			case "bash":
+				err = root.GenBashCompletionV2(a.out, true)
+			case "zsh":
+				err = root.GenZshCompletion(a.out)
+			case "fish":
+				err = root.GenFishCompletion(a.out, true)
+			case "powershell":
+				err = root.GenPowerShellCompletionWithDesc(a.out)
+			default:
+				return usagef(cmd, "there is no completion for %q, only for bash, zsh, fish and powershell", args[0])
+			}
+			if err != nil {
+				return fmt.Errorf("the completion script cannot be written: %w", err)
+			}
+			return a.flushed(nil)
+		},
+	}
+}
