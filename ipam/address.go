@@ -1,7 +1,9 @@
 package ipam
 
 import (
+	"maps"
 	"net/netip"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -11,11 +13,11 @@ import (
 
 // requestAddress answers libnetwork's RequestAddress.
 func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
-	if err := m.usable(); err != nil {
-		return AddressGrant{}, err
-	}
 	if err := q.Network.check(); err != nil {
 		return AddressGrant{}, failf(ErrBadRequest, "%v", err)
+	}
+	if err := m.usable(); err != nil {
+		return AddressGrant{}, err
 	}
 	// The pool ID says all that is needed to make the pool again, should this
 	// peer have lost it.
@@ -29,7 +31,7 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
 		return m.unmarked(p, q)
 	}
-	h := space.Holder{Kind: space.Container, Name: q.Name, MAC: q.MAC, Ref: q.ID}
+	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
 		h.Kind = space.Client
 	}
@@ -38,6 +40,15 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 		return m.claim(p, q.Address, h)
 	}
 	return m.allocate(p, q.Network, h)
+}
+
+// known returns a name as it is kept: one that is longer than any engine
+// makes is none.
+func known(name string) string {
+	if len(name) > MaxHolder {
+		return ""
+	}
+	return name
 }
 
 // stickyKey returns what brings a holder back to its former address, or
@@ -322,8 +333,35 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
 		return
 	}
+	if m.isEcho(p, o) {
+		// If the new holder is gone indeed, an inventory will tell.
+		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
+		return
+	}
 	m.freeHolding(p, o)
 	m.settleEmptied(p)
+}
+
+// maxReleased is how many releases are remembered before those are dropped of
+// which no echo can follow any more.
+const maxReleased = 512
+
+// isEcho reports whether a release of the held address at o repeats one that
+// came before the address was granted to its present holder, and remembers
+// this one.
+func (m *Machine) isEcho(p *pool, o addr.Offset) bool {
+	last, known := p.released[o]
+	if since := m.now.Sub(last); known && since >= 0 && since < m.cfg.Echo {
+		return true
+	}
+	if p.released == nil {
+		p.released = map[addr.Offset]time.Time{}
+	}
+	if len(p.released) >= maxReleased {
+		maps.DeleteFunc(p.released, func(_ addr.Offset, at time.Time) bool { return m.now.Sub(at) >= m.cfg.Echo || at.After(m.now) })
+	}
+	p.released[o] = m.now
+	return false
 }
 
 // withdraw takes back a grant that was not delivered.

@@ -50,6 +50,7 @@ const (
 	NoteTakenOver   // a container took over an address from a holder that is gone
 	NoteNetworkGone // a network that the engine no longer has was forgotten
 	NoteFounded     // a cluster was founded
+	NoteEcho        // a release was taken for the echo of an earlier one
 	NoteWithdrawn   // a grant could not be delivered and was taken back
 )
 

@@ -75,7 +75,7 @@ func (m *Machine) sightEndpoint(n InventoryNetwork, e InventoryEndpoint, sight m
 
 // sightAddress makes an endpoint hold its address, or learns who holds it.
 func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint) {
-	h := space.Holder{Kind: space.Container, Name: e.Name, Ref: e.Container, MAC: e.MAC}
+	h := space.Holder{Kind: space.Container, Name: known(e.Name), Ref: known(e.Container), MAC: e.MAC}
 	delete(p.missing, o)
 	if rec := p.space.Lookup(o); rec.State == space.Held {
 		switch {

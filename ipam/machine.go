@@ -42,6 +42,12 @@ type Config struct {
 	// inventories that lack it, before it is freed; default 30 seconds.
 	Grace time.Duration
 
+	// Echo is how soon after a release another one of the same address is
+	// taken for its echo, and not for the release of whoever was granted the
+	// address in between; default 250 milliseconds. Swarm releases each
+	// address of a task twice, up to 170 ms apart.
+	Echo time.Duration
+
 	// AwaitInventory makes a new machine, one without a database, wait with
 	// choosing addresses until the engine's inventory has told what is in
 	// use, or for this long. Zero: it does not wait.
@@ -62,6 +68,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Bits4 = cmp.Or(c.Bits4, 24)
 	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 30*time.Second)
+	c.Echo = cmp.Or(c.Echo, 250*time.Millisecond)
 	if len(c.Universe) == 0 {
 		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}
 	}
@@ -87,8 +94,8 @@ type Machine struct {
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 
 	host      []netip.Addr // addresses that the host itself has
-	awaiting  time.Time // no address is chosen before; zero: not waiting
-	inventory time.Time // begin of the last inventory
+	awaiting  time.Time    // no address is chosen before; zero: not waiting
+	inventory time.Time    // begin of the last inventory
 	conflicts map[conflict]string
 	broken    error // a broken invariant: nothing is handed out any more
 
@@ -110,6 +117,9 @@ type pool struct {
 	// missing holds when an inventory first lacked an address that is held.
 	missing map[addr.Offset]time.Time
 	seen    map[addr.Offset]struct{} // held addresses that the last inventory has
+	// released holds when an address was last released, for as long as an
+	// echo may follow.
+	released map[addr.Offset]time.Time
 }
 
 // network is a network of this host.

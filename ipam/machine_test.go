@@ -645,3 +645,25 @@ func TestHostAddresses(t *testing.T) {
 	}
 	h.CheckDisk()
 }
+
+// Swarm releases an address twice. The second release must not free what
+// another container was granted in between.
+func TestReleaseThatEchoes(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/31")
+	a := run(t, h, n, "old")
+	run(t, h, n, "other")
+	release(h, n, a)
+	h.Now = h.Now.Add(50 * time.Millisecond)
+	if b := run(t, h, n, "new"); b != a {
+		t.Fatalf("got %v, only %v is free", b, a)
+	}
+	h.Now = h.Now.Add(50 * time.Millisecond)
+	release(h, n, a)
+	wantErr(t, claim(h, n, a.String(), "third"), ipam.ErrAddressInUse, "container new")
+	h.Now = h.Now.Add(time.Second)
+	release(h, n, a)
+	if err := claim(h, n, a.String(), "third"); err != nil {
+		t.Errorf("a release that is none's echo: %v", err)
+	}
+}

@@ -24,20 +24,30 @@ const (
 // requestPool answers libnetwork's RequestPool.
 func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err := m.usable(); err != nil {
+		// Engines before 29 do not survive an error to the replay of a network
+		// that has endpoints, so what this host has is granted whatever is wrong.
+		if n, bad := q.network(q.Pool); bad == nil && m.networks[n.ID()] != nil {
+			return PoolGrant{Network: n}, nil
+		}
 		return PoolGrant{}, err
+	}
+	if q.Pool.IsValid() {
+		// Before a pool is made that the network could not use.
+		cidr, err := addr.Checked(q.Pool)
+		if err == nil {
+			_, err = q.network(cidr)
+		}
+		if err != nil {
+			return PoolGrant{}, failf(ErrBadRequest, "%v", err)
+		}
 	}
 	p, chosen, err := m.findPool(q)
 	if err != nil {
 		return PoolGrant{}, err
 	}
-	n := Network{
-		Space: q.Space, Pool: p.CIDR, Range: q.Range.Masked(),
-		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName,
-	}
-	if !q.Range.IsValid() {
-		n.Range = p.CIDR
-	}
-	if err := n.check(); err != nil {
+	n, err := q.network(p.CIDR)
+	if err != nil {
+		m.settle(p)
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 	}
 	gateway, err := m.sharedGateway(p, n)
@@ -48,6 +58,18 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		return PoolGrant{}, err
 	}
 	return PoolGrant{Network: n, Gateway: gateway}, nil
+}
+
+// network returns the network that the request makes on a pool.
+func (q *PoolRequest) network(pool netip.Prefix) (Network, error) {
+	n := Network{
+		Space: q.Space, Pool: pool, Range: q.Range.Masked(),
+		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName,
+	}
+	if !q.Range.IsValid() {
+		n.Range = pool
+	}
+	return n, n.check()
 }
 
 // findPool returns the pool that a request means, and makes it if there is

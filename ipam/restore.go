@@ -79,6 +79,9 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 	l.anything = true
 	switch bucket {
 	case bucketIdentity:
+		if string(key) != keySelf {
+			return fmt.Errorf("%w: key of the identity", codec.ErrCorrupt)
+		}
 		id, err := parseIdentity(value)
 		l.identity = &id
 		return wrap(err, "identity")
@@ -150,8 +153,8 @@ func (m *Machine) restoreState(l *loaded) error {
 	return nil
 }
 
-// restoreHoldings puts the addresses back. Those of pools that are gone are
-// dropped with the first step, since a pool and its addresses go in one write.
+// restoreHoldings puts the addresses back. A pool and its addresses go in one
+// write, so none is of a pool that is gone.
 func (m *Machine) restoreHoldings(l *loaded) error {
 	for _, h := range l.holdings {
 		p := m.pools[h.pool]
@@ -165,8 +168,11 @@ func (m *Machine) restoreHoldings(l *loaded) error {
 			p.gateway, p.hasGateway = h.at, true
 		}
 	}
-	for _, p := range m.pools {
+	for _, p := range m.sortedPools() {
 		p.space.Seal()
+		if n := p.space.Strays(); n > 0 && m.broken == nil {
+			m.broken = fmt.Errorf("I5: pool %v: %d held addresses lie in ranges that are not this peer's", p.CIDR, n)
+		}
 	}
 	return nil
 }

@@ -97,6 +97,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	exe := []string{testProgram(b)}
 	load := func(b *testing.B, s *Store) {
+		b.Helper()
 		n := 0
 		if err := s.Load(func(string, []byte, []byte) error { n++; return nil }); err != nil || n != records {
 			b.Fatalf("got %d records, %v, want %d", n, err, records)

@@ -33,7 +33,7 @@ type Config struct {
 
 	// opened, for tests, is called with the database before its first transaction.
 	opened func(*bbolt.DB)
-	// noSync, for tests, leaves out every fdatasync, to show that tests notice.
+	// noSync, for tests, leaves out every sync, to show that tests notice.
 	noSync bool
 }
 

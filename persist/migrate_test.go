@@ -19,7 +19,7 @@ func upper(tx *Tx) error {
 func rename(tx *Tx) error {
 	return tx.Each("old", func(key, value []byte) error {
 		if v, err := tx.Get("old", key); err != nil || !bytes.Equal(v, value) {
-			return fmt.Errorf("got %q, %v, want %q", v, err, value)
+			return fmt.Errorf("got %q, %w, want %q", v, err, value)
 		}
 		return errors.Join(tx.Put("new", key, value), tx.Put("old", key, nil))
 	})

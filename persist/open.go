@@ -89,9 +89,10 @@ func (s *Store) prepare(cfg Config) error {
 func openBolt(path string, timeout time.Duration, noSync bool) (*bbolt.DB, error) {
 	// No error that bbolt adds to those of opener is damage: after its checks, an "invalid database" is a failed read.
 	return bbolt.Open(path, fileMode, &bbolt.Options{
-		Timeout:  timeout, // never reached, our own lock comes first
-		OpenFile: opener(true, timeout),
-		NoSync:   noSync,
+		Timeout:    timeout, // never reached, our own lock comes first
+		OpenFile:   opener(true, timeout),
+		NoSync:     noSync,
+		NoGrowSync: noSync,
 		// The list of free pages can be had by reading the tree. Not writing it saves a page per commit
 		// and leaves nothing to go wrong in it.
 		NoFreelistSync: true,
@@ -189,6 +190,7 @@ func build(path string, cfg Config) (err error) {
 	db, err := bbolt.Open(path, fileMode, &bbolt.Options{
 		Timeout:        cfg.LockTimeout,
 		NoSync:         cfg.noSync,
+		NoGrowSync:     cfg.noSync,
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,

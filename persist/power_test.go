@@ -53,15 +53,20 @@ func TestPowerCut(t *testing.T) {
 	t.Logf("%d power cuts, %d commits", cuts, commits)
 }
 
-// The control of TestPowerCut: without syncs nothing of a database may survive.
+// The control of TestPowerCut: without syncs databases lose something, or the test above proves nothing. Chance lets one
+// of a hundred cuts or so leave a whole database.
 func TestPowerCutControl(t *testing.T) {
 	const cuts = 8
 	rnd := testRand(t)
 	h := newHistory()
+	lost := 0
 	for range cuts {
-		if acked, err := cutPower(t, rnd, h, "nosync"); err == nil {
-			t.Errorf("power cut after step %d without syncs: nothing was lost", acked)
+		if _, err := cutPower(t, rnd, h, "nosync"); err != nil {
+			lost++
 		}
+	}
+	if lost < cuts/2 {
+		t.Errorf("%d of %d power cuts without syncs lost something, want nearly all", lost, cuts)
 	}
 }
 

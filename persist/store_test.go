@@ -56,7 +56,7 @@ func TestCommitAndLoad(t *testing.T) {
 		s = mustOpen(t, testConfig(path))
 	}
 	stop := errors.New("stop")
-	if err := s.Load(func(string, []byte, []byte) error { return stop }); err != stop {
+	if err := s.Load(func(string, []byte, []byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("got %v, want the error of visit", err)
 	}
 }

@@ -176,13 +176,13 @@ func TestEngineContainerLife(t *testing.T) {
 	stage("stopped", e.Stop)
 	stage("killed", e.Kill)
 	for _, name := range []string{"one", "two", "fixed", "mac", "six"} {
-		e.TryDocker("start", name) //nolint:errcheck // what runs runs; what cannot start is seen below
+		e.TryDocker("start", name) // what runs runs; what cannot start is seen below
 	}
 	same(e, "after all were started again")
 
 	// The plugin goes while containers leave: nobody hears the releases.
 	e.Docker("plugin", "disable", "--force", Plugin)
-	e.TryDocker("kill", "one", "two") //nolint:errcheck // the engine may say that it could not release
+	e.TryDocker("kill", "one", "two") // the engine may say that it could not release
 	e.Docker("plugin", "enable", Plugin)
 	same(e, "after containers left while the plugin was disabled")
 	e.Docker("rm", "--force", "one", "two")
@@ -227,8 +227,8 @@ func TestEngineManyAtOnce(t *testing.T) {
 			for k := range 3 {
 				name := fmt.Sprintf("d%d-%d", i, k)
 				// Some fail: the engine repeats a request whose connection broke without its body.
-				e.TryDocker("run", "--detach", "--name", name, "--network", "net", Demo) //nolint:errcheck
-				e.TryDocker("rm", "--force", fmt.Sprint("c", i*5+k))                     //nolint:errcheck
+				e.TryDocker("run", "--detach", "--name", name, "--network", "net", Demo)
+				e.TryDocker("rm", "--force", fmt.Sprint("c", i*5+k))
 			}
 		})
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-//nolint:gochecknoglobals // a test binary's flags can only be registered globally
+// A test binary's flags can only be registered globally.
 var update = flag.Bool("update", false, "rewrite the golden files under testdata with what the tests produce")
 
 // Check compares got with testdata/file and reports a difference as an error

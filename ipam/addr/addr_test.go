@@ -6,8 +6,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"pgregory.net/rapid"
+
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }

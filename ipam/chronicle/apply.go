@@ -136,6 +136,7 @@ func (s *State) createPool(a CreatePool, key PoolKey) (refused string) {
 func (s *State) deal(p *Pool, d Deal) {
 	dealt := p.Ring.Size()
 	switch d {
+	case DealAll:
 	case DealHalf:
 		dealt = addr.FloorPow2(dealt/2 + dealt%2)
 	case DealNone:
@@ -216,7 +217,7 @@ func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Cou
 		}
 		// All blocks that start in one row rank alike: the first stands for all.
 		for b := firstBlock(part, part.Start, largest); !b.Empty(); b = firstBlock(part, max(b.End, p.Table.Row(b.Start).End), largest) {
-			rank := 0
+			var rank int
 			if slices.Contains(drain, author) {
 				rank = len(stay) + p.Table.Rank(b.Start, author, drain)
 			} else {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -28,6 +29,7 @@ type world struct {
 }
 
 func found(t *testing.T, peers ...peer.ID) *world {
+	t.Helper()
 	w := &world{t, &chronicle.State{}, map[peer.ID]uint64{}}
 	f := chronicle.Found{Cluster: [16]byte{1}}
 	for _, id := range peers {
@@ -302,8 +304,10 @@ func actions() []chronicle.Action {
 		chronicle.Unreserve{Pool: k, Range: span(1, 2), Kind: chronicle.KindGateway},
 		chronicle.Admit{Founder: f},
 		chronicle.SetState{Peer: a, Phase: chronicle.Draining},
-		chronicle.Evict{Peer: a}, chronicle.Retire{Peer: b},
-		chronicle.Forget{Peer: c, Evicted: 77}, chronicle.Inherit{Former: a},
+		chronicle.Evict{Peer: a},
+		chronicle.Retire{Peer: b},
+		chronicle.Forget{Peer: c, Evicted: 77},
+		chronicle.Inherit{Former: a},
 		chronicle.NamePool{Name: "lab", Pool: k},
 	}
 }

@@ -227,6 +227,7 @@ func (a Close) String() string      { return fmt.Sprintf("close %v of %v", a.Ran
 func (a Give) String() string {
 	return fmt.Sprintf("give %v of %v to %v", a.Range, a.Pool, a.To.Short())
 }
+
 func (a Reserve) String() string   { return fmt.Sprintf("reserve %v of %v: %v", a.Range, a.Pool, a.Kind) }
 func (a Unreserve) String() string { return fmt.Sprintf("unreserve %v of %v", a.Range, a.Pool) }
 func (a Admit) String() string     { return "admit " + a.ID.Short() }

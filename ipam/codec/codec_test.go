@@ -13,7 +13,8 @@ import (
 
 func TestRoundTrip(t *testing.T) {
 	prefixes := []netip.Prefix{
-		{}, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.0/32"), netip.MustParsePrefix("fd00::/64"),
+		{},
+		netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.0/32"), netip.MustParsePrefix("fd00::/64"),
 		netip.MustParsePrefix("fd00::/127"), netip.MustParsePrefix("fd00::1/128"), netip.MustParsePrefix("::/0"),
 	}
 	numbers := []uint64{0, 1, 127, 128, 1 << 40, math.MaxUint64}

@@ -16,7 +16,7 @@ import (
 type ID [16]byte
 
 // None is the zero ID, which no peer has.
-var None ID
+var None ID //nolint:gochecknoglobals // Go has no constant arrays
 
 // String returns the ID as 32 hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }

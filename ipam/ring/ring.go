@@ -28,6 +28,8 @@ type Version uint64
 
 // Two owners are no peers: nobody, and the pool itself. Their IDs are never
 // made for a peer.
+//
+//nolint:gochecknoglobals // Go has no constant arrays
 var (
 	Free     = peer.None
 	Reserved = peer.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
-	"pgregory.net/rapid"
 )
 
 // twin is the slow, obvious ring: an owner for each address.

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"golang.org/x/sys/unix"
+
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // bitmap is what Take and Free are measured against: the least that an

@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/ringlet/ringlet/ipam/addr"
 	"pgregory.net/rapid"
+
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 var seed = flag.Uint64("seed", 0, "seed of the random histories, 0 for a new one")

@@ -9,7 +9,7 @@ import (
 
 // set is a set of addresses as ranges: ascending, none empty, and none
 // touching the next.
-type set []addr.Range
+type set []addr.Range //nolint:recvcheck // a slice: only what changes its length takes a pointer
 
 // search returns the index of the first range that ends after o.
 func (s set) search(o addr.Offset) int {

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"pgregory.net/rapid"
+
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // at returns a time so many seconds after the tests' beginning of time.

@@ -52,7 +52,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // wrong by itself and one for each that is wrong beside another, both in the
 // order of [Settings]; names that are no settings come first.
 func Problems(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the joined errors, not one inside them
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // the joined errors, not one inside them
 		return joined.Unwrap()
 	}
 	if err == nil {

@@ -380,7 +380,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&shown, nil)).LogAttrs(t.Context(), slog.LevelInfo, "settings read", slog.Any("settings", cfg))
 	slog.New(slog.NewTextHandler(&shown, nil)).LogAttrs(t.Context(), slog.LevelInfo, "settings read", slog.Any("settings", cfg))
 	for _, format := range []string{"%v", "%+v", "%s", "%#v"} {
-		shown.WriteString(fmt.Sprintf(format, cfg))
+		fmt.Fprintf(&shown, format, cfg)
 	}
 	for _, piece := range []string{secret, key1[:8], "1111", "49, 49", "49 49", "0x31"} {
 		if strings.Contains(shown.String(), piece) {

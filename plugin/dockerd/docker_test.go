@@ -42,6 +42,7 @@ func realEngine(t *testing.T) (*client.Client, string) {
 
 // cleanup undoes something in the engine at the end, whatever happened.
 func cleanup(t *testing.T, what string, undo func(ctx context.Context) error) {
+	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

@@ -38,6 +38,7 @@ type fakeEngine struct {
 }
 
 func newFakeEngine(t testing.TB) *fakeEngine {
+	t.Helper()
 	return &fakeEngine{
 		t:         t,
 		info:      system.Info{ID: "ENGINE", ServerVersion: "28.5.2"},

@@ -48,16 +48,27 @@ func TestParseNetwork(t *testing.T) {
 		}, ""},
 		{"nothing typed", `{"Id":"f00","IPAM":{"Options":null,"Config":null},"Containers":null}`, Network{ID: "f00"}, ""},
 		{"no id", `{}`, Network{Unreadable: 1}, "it is missing"},
-		{"endpoint without its own id", `{"Id":"f","Containers":{"ep-e9":{}}}`,
-			Network{ID: "f", Endpoints: []Endpoint{{ID: "e9"}}}, ""},
-		{"one bad address", `{"Id":"f","Containers":{"c":{"Name":"web","IPv4Address":"10.0.0.9","IPv6Address":"fd00::9/64"}}}`,
+		{
+			"endpoint without its own id", `{"Id":"f","Containers":{"ep-e9":{}}}`,
+			Network{ID: "f", Endpoints: []Endpoint{{ID: "e9"}}},
+			"",
+		},
+		{
+			"one bad address", `{"Id":"f","Containers":{"c":{"Name":"web","IPv4Address":"10.0.0.9","IPv6Address":"fd00::9/64"}}}`,
 			Network{ID: "f", Unreadable: 1, Endpoints: []Endpoint{{Container: "c", Name: "web", Addresses: []netip.Prefix{prefix("fd00::9/64")}}}},
-			`address of web "10.0.0.9" is not readable`},
-		{"unspecified address", `{"Id":"f","Containers":{"c":{"IPv4Address":"0.0.0.0/0"}}}`,
-			Network{ID: "f", Unreadable: 1, Endpoints: []Endpoint{{Container: "c"}}}, "unspecified"},
-		{"all bad", `{"Id":"f","IPAM":{"Config":[{"Subnet":"x","IPRange":"10.0.0.0/33","Gateway":"fe80::1%eth0","AuxiliaryAddresses":{"a":"1"}}]},
+			`address of web "10.0.0.9" is not readable`,
+		},
+		{
+			"unspecified address", `{"Id":"f","Containers":{"c":{"IPv4Address":"0.0.0.0/0"}}}`,
+			Network{ID: "f", Unreadable: 1, Endpoints: []Endpoint{{Container: "c"}}},
+			"unspecified",
+		},
+		{
+			"all bad", `{"Id":"f","IPAM":{"Config":[{"Subnet":"x","IPRange":"10.0.0.0/33","Gateway":"fe80::1%eth0","AuxiliaryAddresses":{"a":"1"}}]},
 			"Containers":{"c":{"MacAddress":"zz","IPv4Address":"<nil>","IPv6Address":"::ffff:1.2.3.4/80"}}}`,
-			Network{ID: "f", Unreadable: 7, Subnets: []Subnet{{}}, Endpoints: []Endpoint{{Container: "c"}}}, "zone"},
+			Network{ID: "f", Unreadable: 7, Subnets: []Subnet{{}}, Endpoints: []Endpoint{{Container: "c"}}},
+			"zone",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

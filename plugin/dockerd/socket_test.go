@@ -24,7 +24,7 @@ func listen(t *testing.T, engine *fakeEngine) string {
 // which that of t.TempDir is not for tests with a long name.
 func socketDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "dockerd")
+	dir, err := os.MkdirTemp("", "dockerd") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestSocketIsReplaced(t *testing.T) {
 	// Connections end asynchronously, but they do end.
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for runtime.NumGoroutine() > before {
 		select {
 		case <-deadline:

@@ -86,7 +86,7 @@ func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
 		}
 		s.LastError = "stopped"
 	})
-	return nil
+	return nil //nolint:nilerr // the last session ended because ctx did
 }
 
 func (w *Watcher) backoff() backoff {

@@ -36,6 +36,7 @@ type bench struct {
 // inBubble runs test with a running watcher and a fake engine that is not
 // started yet.
 func inBubble(t *testing.T, cfg Config, test func(b *bench)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{fakeEngine: newFakeEngine(t), logged: &bytes.Buffer{}, started: time.Now()}
 		cfg.Socket = "/run/docker/host/docker.sock"

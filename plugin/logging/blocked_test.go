@@ -158,11 +158,11 @@ type flaky struct {
 }
 
 func (f *flaky) Write(p []byte) (int, error) {
-	switch f.broken {
-	case nil:
+	switch {
+	case f.broken == nil:
 		f.lines = append(f.lines, string(p))
 		return len(p), nil
-	case io.ErrShortWrite:
+	case errors.Is(f.broken, io.ErrShortWrite):
 		return len(p) / 2, nil
 	default:
 		return 0, f.broken

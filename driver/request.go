@@ -1,0 +1,176 @@
+package driver
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	remote "github.com/docker/go-plugins-helpers/ipam"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// poolRequest reads a request for a pool, and tells all that is wrong with it.
+//
+// An engine up to 28.5 that has a network's pool refused when it starts does
+// not start at all. So nothing is refused here that was accepted when the
+// network was made, although then the engine may not have named the subnet.
+func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
+	var problems []string
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+
+	r := ipam.PoolRequest{Space: ipam.Space(q.AddressSpace), V6: q.V6}
+	if r.Space != ipam.Local && r.Space != ipam.Global {
+		wrong("%s is none of ringlet's address spaces, which are %s and %s", quote(q.AddressSpace), ipam.Local, ipam.Global)
+	}
+	var err error
+	if q.Pool != "" {
+		if r.Pool, err = subnet(q.Pool); err != nil {
+			wrong("subnet %s %v", quote(q.Pool), err)
+		} else {
+			r.V6 = r.Pool.Addr().Is6() // a swarm manager leaves the flag out
+		}
+	}
+	if q.SubPool != "" {
+		if r.Range, err = subnet(q.SubPool); err != nil {
+			wrong("range %s %v", quote(q.SubPool), err)
+		} else if r.Pool.IsValid() && !within(r.Range, r.Pool) {
+			wrong("range %v does not lie in subnet %v", r.Range, r.Pool)
+		}
+	}
+	o, more := parseOptions(q.Options, r.V6)
+	problems = append(problems, more...)
+	r.PoolName, r.Gateway, r.GatewayAddr, r.Sticky = o.pool, o.gateway, o.gatewayAddr, o.sticky
+
+	switch {
+	case r.Pool.IsValid():
+		if r.Gateway == ipam.GatewayAddr && !r.Pool.Contains(r.GatewayAddr) {
+			wrong("gateway %v does not lie in subnet %v", r.GatewayAddr, r.Pool)
+		}
+		if o.bits != 0 && o.bits != r.Pool.Bits() {
+			wrong("subnet %v is no /%d: leave out one of subnet and size", r.Pool, o.bits)
+		}
+	case q.Pool == "":
+		r.Bits = o.bits
+		if r.PoolName == "" && r.Range.IsValid() {
+			wrong("range %v needs the subnet that it lies in: name it with --subnet", r.Range)
+		}
+		if r.PoolName == "" && r.Gateway == ipam.GatewayAddr {
+			wrong("gateway %v needs the subnet that it lies in: name it with --subnet", r.GatewayAddr)
+		}
+	}
+	if o.unknown {
+		problems = append(problems, knownOptions)
+	}
+	if len(problems) > 0 {
+		return ipam.PoolRequest{}, badRequest(strings.Join(problems, "; "))
+	}
+	return r, nil
+}
+
+// subnet reads a prefix. Engines before 25 pass on bits behind its length as
+// the user typed them; the error stands behind what was typed.
+func subnet(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("cannot be read: write it as 10.1.0.0/16 or fd00::/64")
+	}
+	if a := p.Addr(); a.Is4In6() {
+		if p.Bits() < 96 {
+			return netip.Prefix{}, fmt.Errorf("is wider than all of IPv4: write it as 10.1.0.0/16")
+		}
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	if p = p.Masked(); p.Addr().IsUnspecified() {
+		// To the engine's own driver 0.0.0.0/24 means any /24.
+		return netip.Prefix{}, fmt.Errorf("is no subnet that containers can have: name another, or leave it out and ringlet chooses one")
+	}
+	return p, nil
+}
+
+// within reports whether the inner prefix lies in the outer; both are masked.
+func within(inner, outer netip.Prefix) bool {
+	return inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
+}
+
+// addressRequest reads a request for an address.
+func addressRequest(q *remote.RequestAddressRequest) (ipam.AddressRequest, error) {
+	n, err := network(q.PoolID)
+	if err != nil {
+		return ipam.AddressRequest{}, err
+	}
+	r := ipam.AddressRequest{Network: n}
+	if q.Address != "" {
+		if r.Address, err = address(q.Address); err != nil {
+			return ipam.AddressRequest{}, err
+		}
+	}
+	name, hasName := q.Options[optionEndpoint]
+	mac, hasMAC := q.Options[optionMAC]
+	switch {
+	case q.Options[optionType] == typeGateway:
+		r.Purpose = ipam.ForGateway
+		return r, nil
+	case r.Address.IsValid() && !hasName && !hasMAC:
+		r.Purpose = ipam.ForUnmarked
+		return r, nil
+	}
+	r.Purpose = ipam.ForContainer
+	r.Name = holderName(name)
+	if mac != "" {
+		hw, err := net.ParseMAC(mac)
+		if err != nil || len(hw) != len(r.MAC) {
+			return ipam.AddressRequest{}, badRequest(fmt.Sprintf("the endpoint's MAC address %s cannot be read: write it as 02:42:0a:01:00:09", quote(mac)))
+		}
+		r.MAC = ipam.MAC(hw)
+	}
+	return r, nil
+}
+
+// network reads a pool ID.
+func network(id string) (ipam.Network, error) {
+	n, err := ipam.ParsePoolID(ipam.PoolID(id))
+	if err != nil {
+		return ipam.Network{}, badRequest(clip(err.Error()) + ": make the network anew, with ringlet as its IPAM driver")
+	}
+	return n, nil
+}
+
+// address reads an address, which comes without a mask.
+func address(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.Zone() != "" {
+		return netip.Addr{}, badRequest(fmt.Sprintf("address %s cannot be read: write it as 10.1.0.9 or fd00::9", quote(s)))
+	}
+	return a.Unmap(), nil
+}
+
+// taskID is the length of the ID of a swarm task.
+const taskID = 25
+
+// holderName returns the name by which a container is known. A swarm task is
+// called service.slot.task and has another ID each time: it is known by its
+// slot. A name longer than a holder's can be is none.
+func holderName(name string) string {
+	if len(name) > ipam.MaxHolder {
+		return ""
+	}
+	slot, task, ok := cutLast(name)
+	if !ok || len(task) != taskID || strings.Trim(task, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return name
+	}
+	if service, number, ok := cutLast(slot); ok && service != "" && number != "" && strings.Trim(number, "0123456789") == "" {
+		return slot
+	}
+	return name
+}
+
+// cutLast cuts a name at its last dot.
+func cutLast(name string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i < 0 {
+		return name, "", false
+	}
+	return name[:i], name[i+1:], true
+}
