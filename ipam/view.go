@@ -196,8 +196,12 @@ func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) Addres
 		Address: addr.Nth(p.CIDR, o), Pool: p.CIDR, Peer: string(m.cfg.Name), State: "held", Kind: rec.Kind.String(),
 		Container: rec.Ref, Name: rec.Name, MAC: MAC(rec.MAC).String(), Since: time.Unix(0, rec.Since).UTC(),
 	}
-	if rec.Kind == space.Gateway || rec.Kind == space.Host {
+	switch rec.Kind {
+	case space.Gateway, space.Host:
 		s.State = rec.Kind.String()
+	case space.Client:
+		s.Name, s.Container = rec.Ref, ""
+	case space.Container, space.Unmarked:
 	}
 	if rec.State == space.Freed {
 		if s.State = "ready"; !rec.Rested(m.now, m.cfg.Rest) {

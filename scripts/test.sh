@@ -71,7 +71,7 @@ for name in "$@"; do
 	vet) lane vet $GO vet ./... ;;
 	staticcheck) lane staticcheck $GO tool -modfile=tools/go.mod staticcheck ./... ;;
 	unit) lane unit $GO test -v -count=1 -shuffle=on $(packages) ;;
-	race) lane race $GO test -v -race -count=1 -timeout 15m $(concurrent) ;;
+	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
 	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -timeout 25m ./internal/e2e/... ;;
 	fuzz) lane fuzz fuzz ;;

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The power goes and comes back: what was answered is on the disk.
+func TestEnginePowerOff(t *testing.T) {
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	e.Docker("run", "--detach", "--restart", "always", "--name", "always", "--network", "net", Demo)
+	fixed := "10.77.0.99"
+	e.Docker("run", "--detach", "--name", "fixed", "--network", "net", "--ip", fixed, Demo)
+	same(e, "before")
+	e.PowerOff()
+	e.Up()
+	e.Docker("start", "fixed")
+	if got := sameAddress(e, "net", "fixed"); got.String() != fixed {
+		t.Errorf("%v came back at %v", fixed, got)
+	}
+	sameAddress(e, "net", "always")
+	same(e, "after the power came back")
+}
+
+// The README's compose file, up and down and up again.
+func TestEngineCompose(t *testing.T) {
+	need(t, "docker-compose")
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	readme, err := os.ReadFile(filepath.Join(root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(readme), "```yaml\n")
+	text, _, closed := strings.Cut(rest, "```")
+	if !ok || !closed {
+		t.Fatal("the README has no compose file")
+	}
+	file := filepath.Join(e.Dir(), "compose.yaml")
+	text = "version: \"3\"\n" + strings.ReplaceAll(text, "IMAGE", Demo) // older compose wants a version
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compose := func(args ...string) string {
+		t.Helper()
+		return e.Run("docker-compose", append([]string{"--project-name", "demo", "--file", file}, args...)...)
+	}
+	for range 2 {
+		compose("up", "--detach")
+		found := endpoints(e)
+		if len(found) != 2 || found[1] != netip.MustParseAddr("10.50.0.20") {
+			t.Errorf("the services have %v, want two addresses, 10.50.0.20 among them", found)
+		}
+		same(e, "after up")
+		compose("restart", "--timeout", "1")
+		same(e, "after restart")
+		compose("down", "--timeout", "1")
+		same(e, "after down")
+	}
+}
+
+// Without --subnet each network gets a subnet of its own, none that the host has a route or an address in.
+func TestEngineChosenSubnets(t *testing.T) {
+	sw := NewSwitch(t)
+	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("10.32.1.7/24")})
+	e.Run("ip", "route", "add", "10.32.2.0/24", "via", "10.32.1.1")
+	e.Run("ip", "route", "add", "10.32.3.0/24", "dev", "eth0")
+	e.InstallPlugin("RINGLET_AVOID=10.32.0.0/24")
+	var chosen []netip.Prefix
+	for _, name := range []string{"one", "two", "three"} {
+		e.Docker("network", "create", "--ipv6", "--ipam-driver", Plugin, name)
+		for text := range strings.FieldsSeq(e.Docker("network", "inspect", "--format", "{{range .IPAM.Config}}{{.Subnet}} {{end}}", name)) {
+			p, err := netip.ParsePrefix(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range append(chosen, netip.MustParsePrefix("10.32.0.0/24"), netip.MustParsePrefix("10.32.1.0/24"), netip.MustParsePrefix("10.32.3.0/24")) {
+				if p.Overlaps(other) {
+					t.Errorf("%s has %v, which overlaps %v", name, p, other)
+				}
+			}
+			chosen = append(chosen, p)
+		}
+	}
+	if len(chosen) != 6 {
+		t.Errorf("chose %v, want three subnets of each family", chosen)
+	}
+	e.Docker("network", "rm", "one", "two", "three")
+	if out := e.Ringlet("pool", "ls", "-o", "json"); out != "[]" {
+		t.Errorf("pools of removed networks: %s", out)
+	}
+}
