@@ -28,12 +28,13 @@ func poolText(p *chronicle.Pool) string {
 
 // holderText names a holder on this peer.
 func (m *Machine) holderText(h space.Holder, since int64) string {
+	at := time.Unix(0, since).UTC().Format("2006-01-02 15:04 MST")
 	var who string
 	switch short := shortRef(h.Ref); {
 	case h.Kind == space.Gateway:
-		who = "this host's gateway"
+		return fmt.Sprintf("%s as its own gateway since %s", m.cfg.Name, at)
 	case h.Kind == space.Host:
-		who = "an interface of this host"
+		return fmt.Sprintf("%s, which has it on an interface", m.cfg.Name)
 	case h.Kind == space.Client:
 		who = fmt.Sprintf("%q", h.Ref)
 	case h.Name != "" && short != "":
@@ -47,7 +48,7 @@ func (m *Machine) holderText(h space.Holder, since int64) string {
 	default:
 		who = "a container"
 	}
-	return fmt.Sprintf("%s on %s since %s", who, m.cfg.Name, time.Unix(0, since).UTC().Format("2006-01-02 15:04 MST"))
+	return fmt.Sprintf("%s on %s since %s", who, m.cfg.Name, at)
 }
 
 // shortRef shortens a container's ID to what docker ps shows.
@@ -60,8 +61,12 @@ func shortRef(ref string) string {
 
 func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) error {
 	next := "stop that container first, or choose another address"
-	if h.Kind != space.Container && h.Kind != space.Unmarked {
+	switch h.Kind {
+	case space.Client:
+		next = fmt.Sprintf("free it with ringlet free --for %s %v, or choose another address", h.Ref, a)
+	case space.Gateway, space.Host:
 		next = "choose another address"
+	case space.Container, space.Unmarked:
 	}
 	return failf(ErrAddressInUse, "address %v in %s is held by %s: %s", a, poolText(p.Pool), m.holderText(h, since), next)
 }

@@ -140,9 +140,6 @@ func wholeCalls(trace string) iter.Seq[string] {
 
 // Each sync of a commit fails in turn, and each write for want of space.
 func TestEachSystemCallFails(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	const first, steps = 10, 3
 	h := newHistory()
 	for _, inject := range []struct{ call, errno, says string }{

@@ -1,0 +1,109 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Every sentence that people can read in their terminal, with what they did to
+// get it.
+func TestSentences(t *testing.T) {
+	var b strings.Builder
+	said := func(did string, err error) {
+		t.Helper()
+		if err == nil {
+			t.Errorf("%s: no error", did)
+			return
+		}
+		fmt.Fprintf(&b, "%s\n  %s: %s\n\n", did, ipam.Code(err), err)
+		for _, bad := range []string{"%!", "<nil>", "ipam.", "github.com"} {
+			if strings.Contains(err.Error(), bad) {
+				t.Errorf("%s: %q has %q in it", did, err, bad)
+			}
+		}
+		if text := err.Error(); strings.HasSuffix(text, ".") || text[0] >= 'A' && text[0] <= 'Z' {
+			t.Errorf("%s: %q is no lower-case sentence without full stop", did, text)
+		}
+	}
+	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	pool := func(q ipam.PoolRequest) error { q.Space = ipam.Local; return h.Call(&q).Err }
+	net := network(t, h, "10.50.0.0/28")
+	first := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.51.0.0/30"), PoolName: "lab", Gateway: ipam.GatewayFirst}).Pool.Network
+	web := run(t, h, net, "web")
+
+	said("docker network create --subnet 10.50.0.0/16", pool(ipam.PoolRequest{Pool: prefix("10.50.0.0/16")}))
+	said("docker network create --subnet 10.51.0.0/29, where only networks are", pool(ipam.PoolRequest{Pool: prefix("10.51.0.0/29")}))
+	said("docker network create --subnet fd00::/48", pool(ipam.PoolRequest{Pool: prefix("fd00::/48"), V6: true}))
+	said("docker network create --subnet 10.52.0.0/24 --ip-range 10.53.0.0/25", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), Range: prefix("10.53.0.0/25")}))
+	said("docker network create --subnet 10.52.0.0/24 --ipam-opt gateway=10.53.0.1", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), Gateway: ipam.GatewayAddr, GatewayAddr: address("10.53.0.1")}))
+	said("docker network create --subnet 10.52.0.0/24 --ipam-opt pool=lab", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), PoolName: "lab"}))
+	said("docker network create --subnet 10.51.0.0/30 --ipam-opt pool=plant", pool(ipam.PoolRequest{Pool: prefix("10.51.0.0/30"), PoolName: "plant"}))
+	said("docker network create --ipam-opt pool='a b'", pool(ipam.PoolRequest{PoolName: "a b"}))
+	said("docker network create --subnet 10.50.0.0/28 --ipam-opt gateway="+web.String(), pool(ipam.PoolRequest{Pool: net.Pool, Gateway: ipam.GatewayAddr, GatewayAddr: web}))
+	if err := pool(ipam.PoolRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	said("docker network create, with the universe used up", pool(ipam.PoolRequest{}))
+	said("docker network create --ipv6, without an IPv6 universe", pool(ipam.PoolRequest{V6: true}))
+	for range 5 {
+		if err := pool(ipam.PoolRequest{PoolName: "lab"}); err != nil {
+			said("docker network create --ipam-opt pool=lab, where a route of the host overlaps it", err)
+			break
+		}
+	}
+
+	said("docker run --ip "+web.String(), claim(h, net, web.String(), "db"))
+	id := strings.Repeat("4f3a2b1c", 8)
+	h.Call(inventory(h, net, ipam.InventoryEndpoint{Address: web, Container: id, Name: "web"}))
+	said("docker run --ip "+web.String()+", once the engine has listed the holder", claim(h, net, web.String(), "db"))
+	h.Call(&ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 1, 2, 3, 4}, Address: address("10.50.0.9")})
+	said("docker run --ip 10.50.0.9, held on an engine that sends no names", claim(h, net, "10.50.0.9", "db"))
+	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/28", ID: "printer-3", Address: address("10.50.0.10")})
+	said("docker run --ip 10.50.0.10, held by a client", claim(h, net, "10.50.0.10", "db"))
+	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Addr{address("10.50.0.11")}})
+	said("docker run --ip 10.50.0.11, an address of the host", claim(h, net, "10.50.0.11", "db"))
+	gw := h.Call(&ipam.AddressRequest{Network: net, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	said("docker run --ip "+gw.String()+", the host's gateway", claim(h, net, gw.String(), "db"))
+	said("docker run --ip 10.50.0.0", claim(h, net, "10.50.0.0", "db"))
+	said("docker run --ip 10.50.0.15", claim(h, net, "10.50.0.15", "db"))
+	said("docker run --ip 10.51.0.1, a gateway that all share", claim(h, first, "10.51.0.1", "db"))
+	h.Call(&ipam.AddressRequest{Network: first, Purpose: ipam.ForUnmarked, Address: address("10.51.0.2")})
+	said("docker run --ip 10.51.0.2, an auxiliary address", claim(h, first, "10.51.0.2", "db"))
+	said("docker run --ip 10.99.0.1", claim(h, net, "10.99.0.1", "db"))
+	said("docker run, with nothing left", h.Call(&ipam.AddressRequest{Network: first, Purpose: ipam.ForContainer, Name: "db"}).Err)
+	six := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00::/64"), Range: prefix("fd00::8/127")}).Pool.Network
+	run(t, h, six, "a")
+	run(t, h, six, "b")
+	said("docker run, with nothing left of the --ip-range", h.Call(&ipam.AddressRequest{Network: six, Purpose: ipam.ForContainer, Name: "c"}).Err)
+	said("docker run --ip6 fd00::", claim(h, six, "fd00::", "c"))
+
+	said("ringlet alloc --pool nowhere --for vm", h.Call(&ipam.ClientRequest{Pool: "nowhere", ID: "vm"}).Err)
+	said("ringlet alloc --pool lab --for ''", h.Call(&ipam.ClientRequest{Pool: "lab"}).Err)
+	said("ringlet lookup --for ''", h.Call(&ipam.LookupRequest{}).Err)
+	said("ringlet free", h.Call(&ipam.FreeRequest{}).Err)
+	said("ringlet release "+web.String(), h.Call(&ipam.FreeRequest{Address: web}).Err)
+	said("ringlet release "+gw.String(), h.Call(&ipam.FreeRequest{Address: gw}).Err)
+	said("ringlet release 10.50.0.11", h.Call(&ipam.FreeRequest{Address: address("10.50.0.11")}).Err)
+	said("ringlet pool create 10.70.0.1/24", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.1/24")}).Err)
+	said("ringlet pool create 10.70.0.0/24 --name lab", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "lab"}).Err)
+	said("ringlet pool create 10.70.0.0/24 --name 10.70", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "10/70"}).Err)
+	said("ringlet pool rm 10.50.0.0/28", h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/28"}).Err)
+	said("ringlet pool rm lab", h.Call(&ipam.PoolRemoval{Pool: "lab"}).Err)
+	_, err := h.Machine().Who(h.Now, address("10.99.0.1"))
+	said("ringlet who 10.99.0.1", err)
+
+	fresh := ipamtest.NewHost(t, ipam.Config{AwaitInventory: time.Hour})
+	n := network(t, fresh, "10.50.0.0/24")
+	fresh.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"})
+	fresh.Now = fresh.Now.Add(21 * time.Second)
+	r, _ := fresh.Tick()
+	said("docker run, while a new database waits for the engine's list", r.Err)
+	golden.Check(t, "sentences.txt", []byte(b.String()))
+}
