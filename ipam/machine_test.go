@@ -607,7 +607,7 @@ func TestHostAddresses(t *testing.T) {
 	}
 	tell("192.168.1.10", "10.50.0.1", "10.32.0.7")
 	lan := network(t, h, "192.168.1.8/29")
-	wantErr(t, claim(h, lan, "192.168.1.10", "x"), ipam.ErrAddressInUse, "an interface of this host")
+	wantErr(t, claim(h, lan, "192.168.1.10", "x"), ipam.ErrAddressInUse, "has it on an interface")
 	// A network that was lost: its bridge still has the gateway.
 	n := network(t, h, "10.50.0.0/24")
 	if a := run(t, h, n, "web"); a == address("10.50.0.1") {
