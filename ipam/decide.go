@@ -133,9 +133,19 @@ func (m *Machine) follow(o chronicle.Outcome) {
 
 // addPool begins what this peer knows of a pool.
 func (m *Machine) addPool(cp *chronicle.Pool) *pool {
-	p := &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), listed: -1}
-	m.pools[cp.Key] = p
+	p := m.poolFor(cp)
 	m.followRing(p)
+	return p
+}
+
+// poolFor returns what this peer knows of a pool of the state, nothing yet if
+// it has not been asked before.
+func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
+	p := m.pools[cp.Key]
+	if p == nil {
+		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), listed: -1}
+		m.pools[cp.Key] = p
+	}
 	return p
 }
 

@@ -109,7 +109,12 @@ func parseHolding(b []byte) (space.Record, error) {
 	if has&2 != 0 {
 		r.MAC = [6]byte(rd.Fixed("MAC", 6))
 	}
-	r.Name, r.Ref = string(rd.Bytes("name", maxText)), string(rd.Bytes("reference", maxText))
+	name := rd.Bytes("name", maxText)
+	ref := rd.Bytes("reference", maxText)
+	// One piece of memory for both: there may be a million of them.
+	var buf [128]byte
+	text := string(append(append(buf[:0], name...), ref...))
+	r.Name, r.Ref = text[:len(name)], text[len(name):]
 	if has > 3 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Host {
 		rd.Fail("state of an address")
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -17,31 +16,18 @@ import (
 // what a peer writes.
 var ErrForeign = errors.New("not a database that this peer can use")
 
-// loaded is what a database holds, before it is put together.
+// loaded is a database on its way into a machine.
 type loaded struct {
-	identity  *identity
-	state     *chronicle.State
-	slots     []slot
-	networks  []*network
-	holdings  []holding
-	anything  bool
-	unknown   string
-	firstSlot uint64
-}
-
-type slot struct {
-	number uint64
-	batch  []chronicle.Command
-}
-
-type holding struct {
-	pool chronicle.PoolKey
-	at   addr.Offset
-	rec  space.Record
+	m        *Machine
+	identity *identity
+	anything bool
+	unknown  string // a bucket that this release does not have
+	last     *pool  // of the last address: most lie side by side
 }
 
 // Restore returns the machine that the records describe, or a new one if
-// there are none. load calls visit once for each record, in any order; the
+// there are none. load calls visit once for each record, in the order of
+// buckets and keys, so that a pool is known before its addresses come; the
 // bytes need to be valid only during the call. An error means that the
 // records were not all written by one machine, or were damaged since.
 func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) error) error) (*Machine, error) {
@@ -49,7 +35,7 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	if err != nil {
 		return nil, err
 	}
-	var l loaded
+	l := loaded{m: m}
 	if err := load(l.visit); err != nil {
 		return nil, err
 	}
@@ -62,15 +48,18 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	if l.identity == nil {
 		return nil, fmt.Errorf("%w: it does not say whose it is", ErrForeign)
 	}
+	if m.state.Slot == 0 {
+		return nil, fmt.Errorf("%w: it has a peer and no cluster", ErrForeign)
+	}
 	m.self, m.restored = l.identity.self, l.identity.boot
-	if err := m.restoreState(&l); err != nil {
-		return nil, err
-	}
-	for _, n := range l.networks {
-		m.networks[n.ID()] = n
-	}
-	if err := m.restoreHoldings(&l); err != nil {
-		return nil, err
+	m.number = m.state.Number(m.self)
+	for _, cp := range m.state.Pools {
+		p := m.poolFor(cp)
+		m.followRing(p)
+		p.space.Seal()
+		if n := p.space.Strays(); n > 0 && m.broken == nil {
+			m.broken = fmt.Errorf("I5: pool %v: %d held addresses lie in ranges that are not this peer's", p.CIDR, n)
+		}
 	}
 	return m, nil
 }
@@ -89,16 +78,12 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 		return l.visitChronicle(string(key), value)
 	case bucketNetwork:
 		n, err := parseNetwork(key, value)
-		l.networks = append(l.networks, n)
+		if err == nil {
+			l.m.networks[n.ID()] = n
+		}
 		return wrap(err, "network")
 	case bucketHolding:
-		k, o, err := parseHoldingKey(key)
-		if err != nil {
-			return err
-		}
-		rec, err := parseHolding(value)
-		l.holdings = append(l.holdings, holding{k, o, rec})
-		return wrap(err, "address")
+		return wrap(l.visitHolding(key, value), "address")
 	}
 	l.unknown = bucket
 	return nil
@@ -113,66 +98,55 @@ func wrap(err error, what string) error {
 
 func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 	if key == keySnapshot {
-		l.state, err = chronicle.DecodeState(value)
+		var s *chronicle.State
+		if s, err = chronicle.DecodeState(value); err == nil {
+			l.m.state = s
+		}
 		return wrap(err, "snapshot")
 	}
 	number, ok := strings.CutPrefix(key, keySlot)
 	if !ok || len(number) != 8 {
 		return fmt.Errorf("%w: key of a slot", codec.ErrCorrupt)
 	}
-	s := slot{number: binary.BigEndian.Uint64([]byte(number))}
-	if s.batch, err = chronicle.DecodeBatch(value); err != nil {
+	// Slots follow one another, behind the snapshot; those before it are kept
+	// for peers that lag.
+	switch n := binary.BigEndian.Uint64([]byte(number)); {
+	case n <= l.m.state.Slot:
+		return nil
+	case n != l.m.state.Slot+1:
+		return fmt.Errorf("%w: slot %d follows slot %d", codec.ErrCorrupt, n, l.m.state.Slot)
+	}
+	batch, err := chronicle.DecodeBatch(value)
+	if err != nil {
 		return wrap(err, "slot")
 	}
-	l.slots = append(l.slots, s)
+	l.m.state.Apply(batch)
 	return nil
 }
 
-// restoreState applies the slots behind the snapshot, which must follow one
-// another.
-func (m *Machine) restoreState(l *loaded) error {
-	if l.state != nil {
-		m.state = l.state
+// visitHolding puts an address back. A pool and its addresses go in one write,
+// so none is of a pool that is gone.
+func (l *loaded) visitHolding(key, value []byte) error {
+	k, o, err := parseHoldingKey(key)
+	if err != nil {
+		return err
 	}
-	for _, s := range l.slots {
-		switch {
-		case s.number <= m.state.Slot:
-			continue
-		case s.number != m.state.Slot+1:
-			return fmt.Errorf("%w: slot %d follows slot %d", codec.ErrCorrupt, s.number, m.state.Slot)
+	if l.last == nil || l.last.Key != k {
+		cp := l.m.state.Pool(k)
+		if cp == nil {
+			return fmt.Errorf("%w: it lies in pool %v, which does not exist", codec.ErrCorrupt, k)
 		}
-		m.state.Apply(s.batch)
+		l.last = l.m.poolFor(cp)
 	}
-	if m.state.Slot == 0 {
-		return fmt.Errorf("%w: it has a peer and no cluster", ErrForeign)
+	rec, err := parseHolding(value)
+	if err != nil {
+		return err
 	}
-	m.number = m.state.Number(m.self)
-	for _, cp := range m.state.Pools {
-		m.addPool(cp)
+	if err := l.last.space.Put(o, rec); err != nil {
+		return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, l.last.CIDR, err)
 	}
-	return nil
-}
-
-// restoreHoldings puts the addresses back. A pool and its addresses go in one
-// write, so none is of a pool that is gone.
-func (m *Machine) restoreHoldings(l *loaded) error {
-	for _, h := range l.holdings {
-		p := m.pools[h.pool]
-		if p == nil {
-			return fmt.Errorf("%w: an address is held in pool %v, which does not exist", codec.ErrCorrupt, h.pool)
-		}
-		if err := p.space.Put(h.at, h.rec); err != nil {
-			return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, p.CIDR, err)
-		}
-		if h.rec.Kind == space.Gateway && h.rec.State == space.Held {
-			p.gateway, p.hasGateway = h.at, true
-		}
-	}
-	for _, p := range m.sortedPools() {
-		p.space.Seal()
-		if n := p.space.Strays(); n > 0 && m.broken == nil {
-			m.broken = fmt.Errorf("I5: pool %v: %d held addresses lie in ranges that are not this peer's", p.CIDR, n)
-		}
+	if rec.Kind == space.Gateway && rec.State == space.Held {
+		l.last.gateway, l.last.hasGateway = o, true
 	}
 	return nil
 }

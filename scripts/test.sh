@@ -1,19 +1,22 @@
 #!/bin/bash
-# The lanes of the tests: test.sh LANE…, lanes being vet staticcheck unit race bench e2e fuzz. All of them run, also after one has
-# failed; the last line says how it went and how many tests were skipped. Full output is in build/test/LANE.log.
+# The lanes of the tests: test.sh LANE…, lanes being vet staticcheck unit race bench e2e fuzz. All of them run, also after
+# one has failed; the last line says how it went, and how many and which tests were skipped. Full output is in
+# build/test/LANE.log.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-20s}
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+[[ $# -gt 0 ]] || { sed -n 2,4p scripts/test.sh >&2 && exit 2; }
 mkdir -p build/test
-failed=() skipped=0
+failed=() passed=() logs=()
 
 # The tests with real engines have a lane of their own.
 packages() { $GO list ./... | grep -v /internal/e2e; }
 
-# Packages with goroutines of their own. The core has none, and its simulations take many times longer with -race.
+# Packages with goroutines of their own. The core has none, and its simulations take many times longer with -race; so do
+# the crash tests of persist, of which -short makes fewer.
 concurrent() {
 	local dir
 	for dir in driver gossip persist plugin internal ipam/node; do
@@ -24,16 +27,16 @@ concurrent() {
 # quiet shows of `go test -v` the result of each package, what was skipped and why, and all that a failed package wrote.
 quiet() {
 	awk '
-		/^=== (RUN|PAUSE|CONT|NAME)/ { said = ""; next }
+		/^=== (RUN|PAUSE|CONT|NAME)/ { test = $3; next }
 		/^(ok|FAIL|\?)[ \t]/ {
 			if ($1 == "FAIL") printf "%s", all; else printf "%s", skips
 			if ($1 != "?") print
-			all = skips = ""; fflush(); next
+			all = skips = ""; delete said; fflush(); next
 		}
 		/^(ok|FAIL|PASS)$/ { next }
-		/^ *--- SKIP/ { skips = skips $0 said "\n" }
+		/^ *--- SKIP/ { skips = skips $0 said[$3] "\n" }
 		!/^ *--- PASS/ { all = all $0 "\n" }
-		{ said = $0; sub(/^ *[a-z0-9_]+\.go:[0-9]+: /, ": ", said) }
+		sub(/^ *[a-z0-9_]+\.go:[0-9]+: /, ": ") { said[test] = $0 }
 		END { printf "%s", all }'
 }
 
@@ -44,15 +47,28 @@ lane() {
 	printf '\n== %s\n' "$name"
 	"$@" 2>&1 | tee "$log" | quiet
 	local status=${PIPESTATUS[0]}
-	local count
-	count=$(grep -c '^ *--- SKIP' "$log")
-	skipped=$((skipped + count))
+	logs+=("$log")
 	if [[ $status == 0 ]]; then
+		passed+=("$name")
 		printf '== %s: passed in %ds\n' "$name" $((SECONDS - begun))
 	else
 		printf '== %s: FAILED after %ds, see %s\n' "$name" $((SECONDS - begun)) "$log"
 		failed+=("$name")
 	fi
+}
+
+# skipped counts and names the tests that were skipped, with their lanes; a test with skipped subtests is one of each.
+skipped() {
+	awk '
+		/^ *--- SKIP: / {
+			lane = FILENAME; gsub(/.*\/|\.log$/, "", lane)
+			if (!($3 in lanes)) names[++n] = $3
+			if (!seen[$3, lane]++) lanes[$3] = lanes[$3] (lanes[$3] == "" ? "" : ", ") lane
+		}
+		END {
+			printf "%d test%s skipped", n, n == 1 ? "" : "s"
+			for (i = 1; i <= n; i++) printf "%s%s (%s)", i == 1 ? ": " : ", ", names[i], lanes[names[i]]
+		}' "${logs[@]}" /dev/null
 }
 
 # fuzz gives each fuzz target its time; go test takes one at a time.
@@ -81,7 +97,7 @@ done
 
 echo
 if [[ ${#failed[@]} -gt 0 ]]; then
-	printf 'FAILED: %s; %d tests skipped\n' "${failed[*]}" "$skipped"
+	printf 'FAILED: %s; passed: %s; %s\n' "${failed[*]}" "${passed[*]:-none}" "$(skipped)"
 	exit 1
 fi
-printf 'passed: %s; %d tests skipped\n' "$*" "$skipped"
+printf 'passed: %s; %s\n' "${passed[*]}" "$(skipped)"
