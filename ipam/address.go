@@ -3,7 +3,6 @@ package ipam
 import (
 	"maps"
 	"net/netip"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -31,6 +30,7 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
 		return m.unmarked(p, q)
 	}
+	m.replaying = false // the engine replays everything before it starts a container
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
 		h.Kind = space.Client
@@ -143,10 +143,14 @@ func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder
 		}
 	}
 	m.forgetSight(p, o)
-	if rec.Holder != h {
-		rec, _ = p.space.Describe(o, h)
-		m.saveHolding(p, o, &rec)
-	}
+	return m.confirm(p, o, h)
+}
+
+// confirm answers with an address that h holds already. A grant of it that is
+// still on its way cannot be withdrawn any more: this answer stands.
+func (m *Machine) confirm(p *pool, o addr.Offset, h space.Holder) AddressGrant {
+	rec, _ := p.space.Renew(o, h)
+	m.saveHolding(p, o, &rec)
 	return standing(p, o)
 }
 
@@ -174,6 +178,9 @@ func (m *Machine) claim(p *pool, a netip.Addr, h space.Holder) (AddressGrant, er
 		}
 		return m.renew(p, o, rec, h), nil
 	}
+	if m.now.Before(m.awaiting) {
+		return AddressGrant{}, errWait
+	}
 	if !p.space.Mine(o) && !m.open(p, addr.One(o), 1) {
 		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", a, poolText(p.Pool))
 	}
@@ -190,17 +197,22 @@ func (m *Machine) mayTakeOver(p *pool, o addr.Offset, rec space.Record, h space.
 	if h.Kind == space.Client {
 		return rec.Ref == h.Ref
 	}
-	if h.Name != "" && rec.Name == h.Name {
-		return true
-	}
 	if _, gone := p.missing[o]; gone {
 		return true
 	}
+	// One that the engine has listed since it was granted the address lives,
+	// and may have been renamed.
+	if _, lives := p.seen[o]; lives {
+		return rec.Name == h.Name && rec.MAC == h.MAC && h.Name != ""
+	}
+	if h.Name != "" && rec.Name == h.Name {
+		return true
+	}
 	// A MAC is the container's own only if it was set by hand, and then two
-	// containers may have been given the same. One that the engine has listed
-	// lives; one that it never listed, and that asks again later, is back.
-	_, lives := p.seen[o]
-	return h.MAC != [6]byte{} && rec.MAC == h.MAC && !lives && m.now.UnixNano()-rec.Since >= int64(m.cfg.Grace)
+	// containers may have been given the same. One that was never listed, and
+	// that asks again later, is back.
+	age := m.now.UnixNano() - rec.Since
+	return h.MAC != [6]byte{} && rec.MAC == h.MAC && (age >= int64(m.cfg.Grace) || age < 0)
 }
 
 // gateway answers a request for a network's gateway.
@@ -211,7 +223,7 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
 			return AddressGrant{}, errOutside(p.CIDR, q.Address)
 		}
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
-			return standing(p, o), nil
+			return m.confirm(p, o, gatewayHolder()), nil
 		}
 		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
@@ -224,14 +236,13 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
 		}
 		return standing(p, o), nil
 	}
+	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway {
+		m.adoptGateway(p, o)
+	}
 	if p.hasGateway {
-		return standing(p, p.gateway), nil
+		return m.confirm(p, p.gateway, gatewayHolder()), nil
 	}
-	if o, ok := p.space.HeldBy(gatewayKey()); ok && m.adoptGateway(p, o) {
-		return standing(p, o), nil
-	}
-	h := space.Holder{Kind: space.Gateway, Key: gatewayKey()}
-	g, err := m.allocate(p, q.Network, h)
+	g, err := m.allocate(p, q.Network, gatewayHolder())
 	if err == nil {
 		p.gateway, p.hasGateway = g.Ticket.Offset, true
 	}
@@ -245,11 +256,13 @@ func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
 	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host {
 		return false
 	}
-	rec, _ = p.space.Describe(o, space.Holder{Kind: space.Gateway, Key: gatewayKey()})
-	m.saveHolding(p, o, &rec)
+	m.confirm(p, o, gatewayHolder())
 	p.gateway, p.hasGateway = o, true
 	return true
 }
+
+// gatewayHolder is this host as the holder of its gateway in a pool.
+func gatewayHolder() space.Holder { return space.Holder{Kind: space.Gateway, Key: gatewayKey()} }
 
 // unmarked answers a request for a certain address that comes without
 // options: an auxiliary address of a network that is being made, or, when the
@@ -259,10 +272,15 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, q.Address)
 	}
-	if p.space.Lookup(o).State == space.Held {
-		return standing(p, o), nil
-	}
 	net := m.networks[q.Network.ID()]
+	if rec := p.space.Lookup(o); rec.State == space.Held {
+		// An address of a network that is being made is auxiliary, and not in
+		// use by a container. One that is replayed is.
+		if net != nil && net.fresh && rec.Kind != space.Unmarked && rec.Kind != space.Host {
+			return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
+		}
+		return m.confirm(p, o, rec.Holder), nil
+	}
 	if r := p.ReservationAt(o); r != nil || net == nil || net.fresh {
 		if err := m.reserveShared(p, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
@@ -333,7 +351,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
 		return
 	}
-	if m.isEcho(p, o) {
+	if m.isEcho(p, o, q.Network.Space) {
 		// If the new holder is gone indeed, an inventory will tell.
 		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
 		return
@@ -348,19 +366,20 @@ const maxReleased = 512
 
 // isEcho reports whether a release of the held address at o repeats one that
 // came before the address was granted to its present holder, and remembers
-// this one.
-func (m *Machine) isEcho(p *pool, o addr.Offset) bool {
+// this one. The two come from the two sides of a swarm, the node and its
+// manager, and so from different address spaces.
+func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
 	last, known := p.released[o]
-	if since := m.now.Sub(last); known && since >= 0 && since < m.cfg.Echo {
+	if since := m.now.Sub(last.at); known && last.from != from && since >= 0 && since < m.cfg.Echo {
 		return true
 	}
 	if p.released == nil {
-		p.released = map[addr.Offset]time.Time{}
+		p.released = map[addr.Offset]released{}
 	}
 	if len(p.released) >= maxReleased {
-		maps.DeleteFunc(p.released, func(_ addr.Offset, at time.Time) bool { return m.now.Sub(at) >= m.cfg.Echo || at.After(m.now) })
+		maps.DeleteFunc(p.released, func(_ addr.Offset, r released) bool { return m.now.Sub(r.at) >= m.cfg.Echo || r.at.After(m.now) })
 	}
-	p.released[o] = m.now
+	p.released[o] = released{m.now, from}
 	return false
 }
 
@@ -405,7 +424,7 @@ func (m *Machine) forgetSight(p *pool, o addr.Offset) {
 // settleEmptied lets a pool go that was only kept for an address that was
 // still held.
 func (m *Machine) settleEmptied(p *pool) {
-	if p.Chosen && p.space.Held() == 0 && m.networksOf(p) == 0 {
+	if p.Chosen && !p.busy() && m.networksOf(p) == 0 {
 		m.settle(p)
 	}
 }

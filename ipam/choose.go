@@ -18,6 +18,9 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			bits = m.cfg.Bits6
 		}
 	}
+	if m.now.Before(m.awaiting) {
+		return nil, errWait
+	}
 	universe := m.universe(v6)
 	if len(universe) == 0 {
 		family := "IPv4"
@@ -99,9 +102,14 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 			return widest(a, c)
 		}
 	}
-	for _, a := range m.host {
-		if c.Contains(a) && m.poolOf(c) == nil {
-			return c
+	for _, h := range m.host {
+		if h = h.Masked(); h.Overlaps(c) && m.poolOf(h) == nil {
+			return widest(h, c)
+		}
+	}
+	for _, l := range m.listed {
+		if l.Overlaps(c) && m.poolOf(l) == nil {
+			return widest(l, c)
 		}
 	}
 	for _, p := range m.state.Pools {

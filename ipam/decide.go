@@ -186,6 +186,7 @@ func (m *Machine) dropPool(p *pool) {
 		m.saveHolding(p, o, nil)
 	}
 	delete(m.pools, p.Key)
+	m.deleted[p.CIDR] = m.now
 }
 
 // subtract returns the parts of a that lie in none of b. Both are in order,

@@ -43,10 +43,11 @@ type (
 	// engine asks for next may be a replay of what it has.
 	Greeting struct{}
 	// HostAddresses says which addresses the host itself has, on bridges and
-	// on the LAN. They are in use, whether or not this peer gave them out.
+	// on the LAN, with their masks. They are in use, whether or not this peer
+	// gave them out.
 	HostAddresses struct {
 		At        time.Time
-		Addresses []netip.Addr
+		Addresses []netip.Prefix // not masked
 	}
 	// PoolCreation makes a pool that stays until it is removed. It is
 	// answered with the pool's status.

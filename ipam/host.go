@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -15,7 +16,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		for o, rec := range p.held() {
-			if rec.Kind != space.Host || slices.Contains(m.host, addr.Nth(p.CIDR, o)) {
+			if rec.Kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew.
@@ -30,10 +31,15 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	}
 }
 
+// onHost reports whether the host itself has the address.
+func (m *Machine) onHost(a netip.Addr) bool {
+	return slices.ContainsFunc(m.host, func(p netip.Prefix) bool { return p.Addr() == a })
+}
+
 // sightHost holds those of the host's addresses that lie in the pool.
 func (m *Machine) sightHost(p *pool) {
 	for _, a := range m.host {
-		o, ok := addr.OffsetOf(p.CIDR, a)
+		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
 		if !ok || p.ReservationAt(o) != nil {
 			continue
 		}

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -17,67 +18,122 @@ import (
 // grace and two inventories, at least the grace apart, lack it: between the
 // grant and the endpoint's appearance lies the start of a container. The first
 // that lacks it makes another useful, and the answer says when.
+//
+// An inventory tells what was when it began. What was granted or released
+// since is newer, and stands.
 func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	if inv.Begun.Before(m.inventory) {
 		return 0 // late
 	}
 	m.inventory = inv.Begun
+	if inv.Begun.After(m.greeted) {
+		m.replaying = false // the engine answers only when it has replayed all
+	}
 	clear(m.conflicts)
-	listed := map[netip.Prefix]int{}
+	s := sight{begun: inv.Begun, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]bool{}}
+	m.listed = m.listed[:0]
+	networks := map[netip.Prefix]int{}
 	for _, n := range inv.Networks {
-		for _, s := range n.Subnets {
-			listed[s.Masked()]++
+		for _, subnet := range n.Subnets {
+			subnet = subnet.Masked()
+			networks[subnet]++
+			m.listed = append(m.listed, subnet)
+			m.sightSubnet(subnet, n, &s)
 		}
 	}
-	sight := map[*pool]map[addr.Offset]struct{}{}
-	for _, n := range inv.Networks {
-		for _, e := range n.Endpoints {
-			m.sightEndpoint(n, e, sight)
-		}
-	}
+	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
 	m.awaiting = time.Time{}
+	asked := map[netip.Prefix][]*network{}
+	for _, id := range m.sortedNetworks() {
+		n := m.networks[id]
+		asked[n.Pool] = append(asked[n.Pool], n)
+	}
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
-		p.seen = sight[p]
-		if m.sightMissing(p, inv.Begun) {
+		p.seen = s.seen[p]
+		p.listed = networks[p.CIDR]
+		open := m.sightMissing(p, inv.Begun)
+		open = m.sightReserved(p, &s) || open
+		if m.sightNetworks(p, asked[p.CIDR], inv.Begun) || open {
 			again = m.cfg.Grace
+			continue
 		}
-		if m.sightNetworks(p, listed[p.CIDR], inv.Begun) {
-			again = m.cfg.Grace
-		}
+		m.settle(p)
 	}
 	return again
 }
 
-// sightEndpoint takes note of one endpoint that the engine has.
-func (m *Machine) sightEndpoint(n InventoryNetwork, e InventoryEndpoint, sight map[*pool]map[addr.Offset]struct{}) {
-	for _, s := range n.Subnets {
-		if !s.Contains(e.Address) {
-			continue
-		}
-		p, err := m.joinPool(s.Masked(), poolSpec{})
-		if err != nil {
-			m.conflicts[conflict{}] = err.Error()
-			continue
-		}
+// sight is what an inventory shows.
+type sight struct {
+	begun time.Time
+	seen  map[*pool]map[addr.Offset]string // containers, by address
+	kept  map[*pool]map[addr.Offset]bool   // gateways and auxiliary addresses
+}
+
+// sightSubnet takes note of one subnet of a network that the engine has: of
+// its reservations and of its endpoints. The pool is made if there is none.
+func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
+	if at, gone := m.deleted[subnet]; gone && !at.Before(s.begun) {
+		return // it was removed while the engine was asked
+	}
+	p, err := m.joinPool(subnet, poolSpec{})
+	if err != nil {
+		m.conflicts[conflict{}] = "network " + n.Name + " has no pool: " + err.Error()
+		return
+	}
+	if s.seen[p] == nil {
+		s.seen[p], s.kept[p] = map[addr.Offset]string{}, map[addr.Offset]bool{}
+	}
+	for _, e := range n.Endpoints {
 		o, ok := addr.OffsetOf(p.CIDR, e.Address)
 		if !ok {
 			continue
 		}
-		if sight[p] == nil {
-			sight[p] = map[addr.Offset]struct{}{}
+		if other, twice := s.seen[p][o]; twice && other != e.Container {
+			m.conflict(p, o, holderOf(e), "is used by container "+shortRef(other)+" too")
 		}
-		sight[p][o] = struct{}{}
-		m.sightAddress(p, o, e)
-		return
+		s.seen[p][o] = e.Container
+		m.sightAddress(p, o, e, s.begun)
+	}
+	m.sightKept(p, n.Gateways, chronicle.KindGateway, s)
+	m.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, s)
+}
+
+// sightKept reserves what a network keeps back, should this peer have lost
+// that.
+func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind, s *sight) {
+	for _, a := range addresses {
+		o, ok := addr.OffsetOf(p.CIDR, a)
+		if !ok {
+			continue
+		}
+		s.kept[p][o] = true
+		rec := p.space.Lookup(o)
+		switch {
+		case p.ReservationAt(o) != nil:
+		case rec.State == space.Held && (rec.Kind == space.Gateway || rec.Kind == space.Host) || m.onHost(a):
+		case rec.State == space.Held && rec.Kind != space.Unmarked:
+			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
+		default:
+			_ = m.reserveShared(p, o, kind) // nothing is in its way
+		}
 	}
 }
 
+// holderOf returns an endpoint as the holder of its address.
+func holderOf(e InventoryEndpoint) space.Holder {
+	return space.Holder{Kind: space.Container, Name: known(e.Name), Ref: known(e.Container), MAC: e.MAC}
+}
+
 // sightAddress makes an endpoint hold its address, or learns who holds it.
-func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint) {
-	h := space.Holder{Kind: space.Container, Name: known(e.Name), Ref: known(e.Container), MAC: e.MAC}
+func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begun time.Time) {
+	h := holderOf(e)
 	delete(p.missing, o)
-	if rec := p.space.Lookup(o); rec.State == space.Held {
+	rec := p.space.Lookup(o)
+	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(begun) && !since.After(m.now) {
+		return // what is known is newer
+	}
+	if rec.State == space.Held {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
 			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
@@ -133,13 +189,13 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 		if _, here := p.seen[o]; here {
 			continue
 		}
+		// A time in the future is that of a clock that was ahead: old enough.
 		since := time.Unix(0, rec.Since)
-		if begun.Before(since.Add(m.cfg.Grace)) {
+		if begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
 			again = true // too young to tell
 			continue
 		}
-		first, known := p.missing[o]
-		switch {
+		switch first, known := p.missing[o]; {
 		case !known:
 			p.miss(o, begun)
 			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
@@ -150,30 +206,48 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 			free = append(free, o)
 		}
 	}
-	slices.Sort(free)
 	for _, o := range free {
 		rec := p.space.Lookup(o)
 		m.freeHolding(p, o)
 		m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
-	if len(free) > 0 {
-		m.settleEmptied(p)
+	return again
+}
+
+// sightReserved looks for auxiliary addresses that no network names any more,
+// and reports whether there are some that must be looked for again. What an
+// engine replays to a new database is taken for auxiliary as well.
+func (m *Machine) sightReserved(p *pool, s *sight) (again bool) {
+	if len(m.state.Roster) > 1 || p.listed == 0 {
+		return false // others may name them; with its last network they all go
+	}
+	for _, r := range slices.Clone(p.Reserved) {
+		o := r.Range.Start
+		if r.Kind != chronicle.KindAuxiliary || s.kept[p][o] {
+			delete(p.missing, o)
+			continue
+		}
+		switch first, known := p.missing[o]; {
+		case !known:
+			p.miss(o, s.begun)
+			again = true
+		case s.begun.Sub(first) < m.cfg.Grace:
+			again = true
+		default:
+			delete(p.missing, o)
+			m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		}
 	}
 	return again
 }
 
-// sightNetworks compares how many networks the engine has on a pool with how
-// many it has asked for. Networks that it lacks twice, the grace apart, were
+// sightNetworks compares the networks that were asked for on a pool with those
+// that the engine has. Those that it lacks twice, the grace apart, were
 // removed while nobody listened.
-func (m *Machine) sightNetworks(p *pool, listed int, begun time.Time) (again bool) {
-	p.listed = listed
-	for _, id := range m.sortedNetworks() {
-		n := m.networks[id]
-		if n.Pool != p.CIDR {
-			continue
-		}
+func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (again bool) {
+	for _, n := range asked {
 		switch {
-		case listed > 0:
+		case p.listed > 0:
 			n.missing = time.Time{}
 		case n.missing.IsZero():
 			n.missing = begun
@@ -181,14 +255,12 @@ func (m *Machine) sightNetworks(p *pool, listed int, begun time.Time) (again boo
 		case begun.Sub(n.missing) < m.cfg.Grace:
 			again = true
 		default:
-			delete(m.networks, id)
+			delete(m.networks, n.ID())
+			m.perPool[n.Pool] -= n.count
 			n.count = 0
 			m.saveNetwork(n)
 			m.note(Note{Kind: NoteNetworkGone, Pool: p.CIDR})
 		}
-	}
-	if m.pools[p.Key] != nil && !again {
-		m.settle(p)
 	}
 	return again
 }

@@ -93,9 +93,14 @@ type Machine struct {
 	waiting  []*Call
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 
-	host      []netip.Addr // addresses that the host itself has
-	awaiting  time.Time    // no address is chosen before; zero: not waiting
-	inventory time.Time    // begin of the last inventory
+	host      []netip.Prefix             // addresses that the host itself has, with their masks
+	listed    []netip.Prefix             // subnets of the networks that the last inventory has
+	replaying bool                       // the engine may still be asking again for what it has
+	greeted   time.Time                  // when it started, or this process
+	deleted   map[netip.Prefix]time.Time // pools that went since the last inventory
+	perPool   map[netip.Prefix]int       // networks of this host, by pool
+	awaiting  time.Time                  // no address is chosen before; zero: not waiting
+	inventory time.Time                  // begin of the last inventory
 	conflicts map[conflict]string
 	broken    error // a broken invariant: nothing is handed out any more
 
@@ -116,10 +121,17 @@ type pool struct {
 	listed int
 	// missing holds when an inventory first lacked an address that is held.
 	missing map[addr.Offset]time.Time
-	seen    map[addr.Offset]struct{} // held addresses that the last inventory has
+	// seen holds the addresses that the last inventory has, and whose.
+	seen map[addr.Offset]string
 	// released holds when an address was last released, for as long as an
 	// echo may follow.
-	released map[addr.Offset]time.Time
+	released map[addr.Offset]released
+}
+
+// released is when an address was released, and by which side.
+type released struct {
+	at   time.Time
+	from Space
 }
 
 // network is a network of this host.
@@ -142,6 +154,17 @@ type network struct {
 
 // held yields the held addresses of the pool, in order.
 func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
+
+// busy reports whether an address of the pool is held by anything but the
+// host's own interfaces.
+func (p *pool) busy() bool {
+	for _, rec := range p.held() {
+		if rec.Kind != space.Host {
+			return true
+		}
+	}
+	return false
+}
 
 // miss notes that a held address was not found in use.
 func (p *pool) miss(o addr.Offset, at time.Time) {
@@ -174,6 +197,8 @@ func New(cfg Config) (*Machine, error) {
 		networks:  map[PoolID]*network{},
 		chosen:    map[bool]netip.Addr{},
 		conflicts: map[conflict]string{},
+		deleted:   map[netip.Prefix]time.Time{},
+		perPool:   map[netip.Prefix]int{},
 	}
 	return m, nil
 }

@@ -17,7 +17,7 @@ import (
 // second and for ever, unless it gets another pool or an error (libnetwork's
 // remote.RequestPool, moby/libnetwork#1465).
 const (
-	maxBurst  = 4
+	maxBurst  = 16
 	burstTime = 2 * time.Second
 )
 
@@ -57,7 +57,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err := m.enter(n, p, chosen); err != nil {
 		return PoolGrant{}, err
 	}
-	return PoolGrant{Network: n, Gateway: gateway}, nil
+	return PoolGrant{Network: n, Gateway: gateway, Chosen: !q.Pool.IsValid()}, nil
 }
 
 // network returns the network that the request makes on a pool.
@@ -137,7 +137,7 @@ type poolSpec struct {
 func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	cidr, err := addr.Checked(cidr)
 	if err != nil {
-		return nil, failf(ErrBadRequest, "subnet %v cannot be a pool: %v", cidr, err)
+		return nil, failf(ErrBadRequest, "%v", err)
 	}
 	if p := m.state.PoolOf(cidr); p != nil {
 		return m.pools[p.Key], nil
@@ -232,7 +232,13 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		}
 		return errReserved(p, a, r)
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held {
+	switch rec := p.space.Lookup(o); {
+	case rec.State != space.Held:
+	case rec.Kind == space.Host || rec.Kind == space.Unmarked:
+		// The bridge of a network that this peer has lost has its gateway on
+		// an interface; what was asked for without a word may be auxiliary.
+		m.freeHolding(p, o)
+	default:
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
 	out := m.decide(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
@@ -260,7 +266,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	}
 	// What the engine asks for by its subnet may be a replay of a network that
 	// it has; replays do not count. See Greeting.
-	if !chosen && net.replayed < net.count {
+	if !chosen && m.replaying && net.replayed < net.count {
 		net.replayed++
 		net.fresh = false
 		return nil
@@ -268,6 +274,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	net.count++
 	net.replayed++
 	net.fresh = true
+	m.perPool[n.Pool]++
 	m.saveNetwork(net)
 	return nil
 }
@@ -275,6 +282,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 // greet notes that the engine, or this process, has started, so that the pools
 // that it asks for may be those that it has.
 func (m *Machine) greet() {
+	m.replaying, m.greeted = true, m.now
 	for _, n := range m.networks {
 		n.replayed = 0
 	}
@@ -288,6 +296,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		return
 	}
 	n.count--
+	m.perPool[n.Pool]--
 	n.replayed = min(n.replayed, n.count)
 	n.burst = max(n.burst-1, 0)
 	if n.count <= 0 {
@@ -314,13 +323,7 @@ func (m *Machine) poolOf(cidr netip.Prefix) *pool {
 // networksOf returns how many networks of this host draw from the pool, as far
 // as is known: what the engine has asked for, or lists.
 func (m *Machine) networksOf(p *pool) int {
-	count := 0
-	for _, n := range m.networks {
-		if n.Pool == p.CIDR {
-			count += n.count
-		}
-	}
-	return max(count, p.listed)
+	return max(m.perPool[p.CIDR], p.listed)
 }
 
 // settle does what follows when a pool may have lost its last network here:
@@ -353,7 +356,7 @@ func (m *Machine) settle(p *pool) {
 // idle reports whether nobody uses the pool: no network is on it, no address
 // in it is held, and nobody else owns a part of it.
 func (m *Machine) idle(p *pool) bool {
-	if m.networksOf(p) > 0 || p.space.Held() > 0 {
+	if m.networksOf(p) > 0 || p.busy() {
 		return false
 	}
 	for _, t := range p.Ring.Tokens() {
@@ -371,6 +374,9 @@ func (m *Machine) idle(p *pool) bool {
 
 // deletion returns the commands that remove an idle pool.
 func (m *Machine) deletion(p *pool) []chronicle.Action {
+	for o := range p.held() { // interfaces of the host
+		m.freeHolding(p, o)
+	}
 	var actions []chronicle.Action
 	for _, r := range p.mine {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
@@ -411,7 +417,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if p == nil {
 		return errNoPool(q.Pool)
 	}
-	if held := p.space.Held(); held > 0 {
+	if held := p.space.Held(); p.busy() {
 		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
 	}
 	if n := m.networksOf(p); n > 0 {

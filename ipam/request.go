@@ -52,6 +52,9 @@ type PoolGrant struct {
 	// Gateway is the address that the engine shall take as gateway without
 	// asking, with the pool's mask; invalid when it shall ask.
 	Gateway netip.Prefix
+	// Chosen says that the request named no subnet, so that the grant is a
+	// network's that the engine has not seen before.
+	Chosen bool
 }
 
 // Purpose says what an address is wanted for.
@@ -116,6 +119,8 @@ type InventoryNetwork struct {
 	ID        string
 	Name      string
 	Subnets   []netip.Prefix
+	Gateways  []netip.Addr // that were typed, or chosen with the subnet
+	Auxiliary []netip.Addr
 	Endpoints []InventoryEndpoint
 }
 

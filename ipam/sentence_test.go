@@ -52,7 +52,7 @@ func TestSentences(t *testing.T) {
 	}
 	said("docker network create, with the universe used up", pool(ipam.PoolRequest{}))
 	said("docker network create --ipv6, without an IPv6 universe", pool(ipam.PoolRequest{V6: true}))
-	for range 5 {
+	for range 50 {
 		if err := pool(ipam.PoolRequest{PoolName: "lab"}); err != nil {
 			said("docker network create --ipam-opt pool=lab, where a route of the host overlaps it", err)
 			break
@@ -67,7 +67,7 @@ func TestSentences(t *testing.T) {
 	said("docker run --ip 10.50.0.9, held on an engine that sends no names", claim(h, net, "10.50.0.9", "db"))
 	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/28", ID: "printer-3", Address: address("10.50.0.10")})
 	said("docker run --ip 10.50.0.10, held by a client", claim(h, net, "10.50.0.10", "db"))
-	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Addr{address("10.50.0.11")}})
+	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{netip.PrefixFrom(address("10.50.0.11"), 28)}})
 	said("docker run --ip 10.50.0.11, an address of the host", claim(h, net, "10.50.0.11", "db"))
 	gw := h.Call(&ipam.AddressRequest{Network: net, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	said("docker run --ip "+gw.String()+", the host's gateway", claim(h, net, gw.String(), "db"))

@@ -74,13 +74,13 @@ func tellHost(ctx context.Context, n *node.Node) error {
 	if err != nil {
 		return fmt.Errorf("read the host's addresses: %w", err)
 	}
-	var addresses []netip.Addr
+	var addresses []netip.Prefix
 	for _, a := range found {
 		p, err := netip.ParsePrefix(a.String())
 		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() {
 			continue
 		}
-		addresses = append(addresses, p.Addr().Unmap())
+		addresses = append(addresses, p)
 	}
 	return n.HostAddresses(ctx, at, addresses)
 }
@@ -92,6 +92,10 @@ func inventory(inv dockerd.Inventory) ipam.Inventory {
 		net := ipam.InventoryNetwork{ID: n.ID, Name: n.Name}
 		for _, s := range n.Subnets {
 			net.Subnets = append(net.Subnets, s.Prefix)
+			net.Auxiliary = append(net.Auxiliary, s.Aux...)
+			if s.Gateway.IsValid() {
+				net.Gateways = append(net.Gateways, s.Gateway)
+			}
 		}
 		for _, e := range n.Endpoints {
 			for _, a := range e.Addresses {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -157,8 +158,9 @@ func (e *engine) act() {
 	case 4, 5, 6: // a container stops, and its release comes once or twice
 		for a, id := range e.mine {
 			e.book.drop(a)
-			for range 1 + e.rnd.IntN(2) {
-				if out, ok := e.post(ctx, "ReleaseAddress", map[string]any{"PoolID": id, "Address": a.String()}); !ok || out["Error"] != nil {
+			for _, from := range []string{"local", "global"}[:1+e.rnd.IntN(2)] { // a swarm's node, and its manager
+				pool := strings.Replace(id, "local", from, 1)
+				if out, ok := e.post(ctx, "ReleaseAddress", map[string]any{"PoolID": pool, "Address": a.String()}); !ok || out["Error"] != nil {
 					e.t.Errorf("release of %v: %v", a, out)
 				}
 			}
@@ -170,14 +172,7 @@ func (e *engine) act() {
 		e.started(ctx, id, map[string]any{"PoolID": id, "Address": a.String(), "Options": map[string]string{
 			"com.docker.network.endpoint.name": fmt.Sprintf("e%d-c%d", e.number, e.calls), "com.docker.network.endpoint.macaddress": randomMAC(e.rnd),
 		}})
-	case 8: // the engine replays what it has
-		for a, id := range e.mine {
-			if out, ok := e.post(ctx, "RequestAddress", map[string]any{"PoolID": id, "Address": a.String(), "Options": nil}); !ok || out["Error"] != nil {
-				e.t.Errorf("replay of %v: %v", a, out)
-			}
-			break
-		}
-	case 9: // the connection is cut, at some point
+	case 8, 9: // the connection is cut, at some point
 		cut, cancel := context.WithTimeout(ctx, time.Duration(e.rnd.IntN(1500))*time.Microsecond)
 		defer cancel()
 		q := map[string]any{"PoolID": id, "Options": map[string]string{"com.docker.network.endpoint.macaddress": randomMAC(e.rnd)}}
@@ -196,6 +191,22 @@ func (e *engine) act() {
 		}
 		if e.rnd.IntN(2) == 0 {
 			e.post(ctx, "ReleasePool", map[string]any{"PoolID": id})
+		}
+	}
+}
+
+// replay asks again for all that the engine has, as it does when it starts.
+func (e *engine) replay() {
+	ctx := context.Background()
+	e.post(ctx, "GetCapabilities", []byte(nil))
+	for _, subnet := range subnets {
+		if out, ok := e.post(ctx, "RequestPool", map[string]any{"AddressSpace": "local", "Pool": subnet}); !ok || out["Error"] != nil {
+			e.t.Errorf("replay of %s: %v", subnet, out)
+		}
+	}
+	for a, id := range e.mine {
+		if out, ok := e.post(ctx, "RequestAddress", map[string]any{"PoolID": id, "Address": a.String(), "Options": nil}); !ok || out["Error"] != nil {
+			e.t.Errorf("replay of %v: %v", a, out)
 		}
 	}
 }
@@ -249,11 +260,16 @@ func TestRandomCallsOverTheSocket(t *testing.T) {
 	for i := range clients {
 		engines = append(engines, &engine{t: t, number: i, rnd: rand.New(rand.NewPCG(seed, uint64(i))), mine: map[netip.Addr]string{}, book: b})
 	}
-	for range phases {
+	for phase := range phases {
 		p := start(t, dir)
 		var wg sync.WaitGroup
 		for _, e := range engines {
 			e.socket, e.http = p.socket, client(p.socket)
+			if phase > 0 {
+				e.replay()
+			}
+		}
+		for _, e := range engines {
 			quota := e.calls + total/clients/phases + 1
 			wg.Go(func() {
 				for e.calls < quota && !t.Failed() {

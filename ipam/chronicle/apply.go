@@ -127,7 +127,16 @@ func (s *State) createPool(a CreatePool, key PoolKey) (refused string) {
 		}
 	}
 	s.Pools = append(s.Pools, p)
+	s.index(p)
 	return ""
+}
+
+// index makes a pool of s.Pools be found by its subnet.
+func (s *State) index(p *Pool) {
+	if s.byCIDR == nil {
+		s.byCIDR = map[netip.Prefix]*Pool{}
+	}
+	s.byCIDR[p.CIDR] = p
 }
 
 // deal gives every peer that does not drain an equal share of a new pool, in
@@ -173,6 +182,7 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 		}
 	}
 	s.Pools = slices.DeleteFunc(s.Pools, func(q *Pool) bool { return q == p })
+	delete(s.byCIDR, p.CIDR)
 	return ""
 }
 

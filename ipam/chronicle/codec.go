@@ -300,6 +300,7 @@ func DecodeState(b []byte) (*State, error) {
 		if r.Err() != nil {
 			return nil, r.Err()
 		}
+		s.index(s.Pools[i])
 	}
 	if err := r.Done(); err != nil {
 		return nil, err

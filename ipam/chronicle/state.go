@@ -24,6 +24,7 @@ type State struct {
 	Former  []Gone   // evicted peers, in order of eviction
 	Pools   []*Pool  // in order of creation
 	numbers map[peer.ID]uint64
+	byCIDR  map[netip.Prefix]*Pool // of Pools
 }
 
 // Member is a peer of the roster.
@@ -96,12 +97,7 @@ func (s *State) Pool(k PoolKey) *Pool {
 
 // PoolOf returns the pool with just that CIDR, or nil.
 func (s *State) PoolOf(cidr netip.Prefix) *Pool {
-	for _, p := range s.Pools {
-		if p.CIDR == cidr {
-			return p
-		}
-	}
-	return nil
+	return s.byCIDR[cidr]
 }
 
 // PoolNamed returns the pool of that name, or nil.
@@ -178,6 +174,9 @@ func (s *State) Check() error {
 			bad("two pools have the name %q", p.Name)
 		}
 		names[p.Name] = true
+		if s.byCIDR[p.CIDR] != p {
+			bad("pool %v is not found by its subnet", p.CIDR)
+		}
 		for _, q := range s.Pools[:i] {
 			if q.CIDR.Overlaps(p.CIDR) {
 				bad("pools %v and %v overlap", q.CIDR, p.CIDR)

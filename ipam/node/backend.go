@@ -54,8 +54,8 @@ func (n *Node) Inventory(ctx context.Context, inv ipam.Inventory) (time.Duration
 	return reply.Again, err
 }
 
-// HostAddresses says which addresses the host itself has.
-func (n *Node) HostAddresses(ctx context.Context, at time.Time, addresses []netip.Addr) error {
+// HostAddresses says which addresses the host itself has, with their masks.
+func (n *Node) HostAddresses(ctx context.Context, at time.Time, addresses []netip.Prefix) error {
 	_, err := n.call(ctx, &ipam.HostAddresses{At: at, Addresses: addresses})
 	return err
 }
@@ -91,9 +91,12 @@ func (n *Node) RemovePool(ctx context.Context, pool string) error {
 }
 
 // Status returns what the peer knows of itself and its cluster.
-func (n *Node) Status(ctx context.Context) (s ipam.Status, err error) {
-	err = n.look(ctx, func(m *ipam.Machine) { s = m.Status(time.Now()) })
-	return s, err
+func (n *Node) Status(ctx context.Context) (ipam.Status, error) {
+	var s ipam.Status
+	if err := n.look(ctx, func(m *ipam.Machine) { s = m.Status(time.Now()) }); err != nil {
+		return ipam.Status{}, err
+	}
+	return s, nil
 }
 
 // Addresses lists the addresses of a pool, by subnet or name, or of all pools
@@ -125,5 +128,8 @@ func (n *Node) Check(ctx context.Context) ([]string, error) {
 			broken = append(broken, e.Error())
 		}
 	})
-	return broken, err
+	if err != nil {
+		return nil, err
+	}
+	return broken, nil
 }

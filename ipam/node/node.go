@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -271,6 +272,13 @@ func (n *Node) serve(batch []*job) {
 		wakeAt = fx.WakeAt
 		return nil
 	}
+	defer func() {
+		if v := recover(); v != nil {
+			// The machine may be half way through a step. It is thrown away.
+			n.fail(fmt.Errorf("panic: %v", v), batch)
+			n.cfg.Logger.Error("core panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+		}
+	}()
 	err := n.cfg.Store.Commit(func(put func(bucket string, key, value []byte) error) error {
 		for _, j := range batch {
 			var ev ipam.Event = ipam.Tick{}
@@ -280,7 +288,7 @@ func (n *Node) serve(batch []*job) {
 			case j.call.Request == nil:
 				n.wakeAt = time.Time{} // the alarm has gone off
 			default:
-				if j.ctx.Err() != nil {
+				if j.ctx.Err() != nil && grants(j.call.Request) {
 					continue // its caller has gone: it is not begun
 				}
 				n.nextID++
@@ -305,6 +313,16 @@ func (n *Node) serve(batch []*job) {
 	n.report(notes)
 	n.answer(batch, replies)
 	n.setAlarm(wakeAt)
+}
+
+// grants reports whether a request asks for something, so that it is pointless
+// once its caller has gone. All others say what has happened.
+func grants(r ipam.Request) bool {
+	switch r.(type) {
+	case *ipam.AddressRequest, *ipam.ClientRequest, *ipam.PoolRequest, *ipam.PoolCreation, *ipam.LookupRequest:
+		return true
+	}
+	return false
 }
 
 // answer gives every job of the batch that is done its answer.
@@ -345,11 +363,19 @@ func (n *Node) finish(j *job) {
 		return
 	}
 	if t := j.reply.Address.Ticket; !t.IsZero() {
-		n.queue = append(n.queue, &job{
-			call: ipam.Call{Deadline: time.Now().Add(n.cfg.Timeout), Request: &ipam.Withdrawal{Ticket: t}},
-			ctx:  context.Background(), turn: make(chan bool, 1), abandoned: true,
-		})
+		n.undo(&ipam.Withdrawal{Ticket: t})
 	}
+	if g := j.reply.Pool; g.Chosen {
+		n.undo(&ipam.PoolRelease{Network: g.Network})
+	}
+}
+
+// undo queues a request that nobody waits for. n.mu is held.
+func (n *Node) undo(r ipam.Request) {
+	n.queue = append(n.queue, &job{
+		call: ipam.Call{Deadline: time.Now().Add(n.cfg.Timeout), Request: r},
+		ctx:  context.Background(), turn: make(chan bool, 1), abandoned: true,
+	})
 }
 
 // fail stops the node for good. The batch is what the failed commit was for.
@@ -357,6 +383,9 @@ func (n *Node) fail(err error, batch []*job) {
 	n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.err != nil {
+		return
+	}
 	n.err = &ipam.Error{
 		Kind: ipam.ErrStopped,
 		Text: fmt.Sprintf("ringlet on %s cannot write its database (%v): see to the disk, it starts again by itself", n.cfg.Machine.Name, err),

@@ -169,6 +169,19 @@ func (s *Space) Describe(o addr.Offset, h Holder) (rec Record, changed bool) {
 	return s.record(p, o), true
 }
 
+// Renew confirms the holding of o to its holder, who asks for it again: it is
+// as Describe, and a grant of o that was made before cannot be withdrawn any
+// more. When it was taken stays.
+func (s *Space) Renew(o addr.Offset, h Holder) (rec Record, changed bool) {
+	if _, held := s.Describe(o, h); !held {
+		return s.Lookup(o), false
+	}
+	p := s.pages.find(o)
+	s.seq++
+	s.slab.rec(p.rec[o%pageLen]).seq = s.seq
+	return s.record(p, o), true
+}
+
 // unused returns the lowest address in want, a range inside the pool, that is
 // usable and never used. It passes the used ones before it for good.
 func (s *Space) unused(want addr.Range) (addr.Offset, bool) {

@@ -103,8 +103,8 @@ func (v view) wrap(s style, head, text string) {
 // safe escapes what could steer a terminal or break a line. What others
 // chose, such as names, passes through here before it is printed.
 func safe(s string) string {
-	printable := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
-	if strings.IndexFunc(s, func(r rune) bool { return !printable(r) }) < 0 {
+	steers := func(r rune) bool { return !unicode.IsPrint(r) }
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s
 	}
 	quoted := strconv.Quote(s)

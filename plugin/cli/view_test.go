@@ -128,7 +128,7 @@ func TestAmount(t *testing.T) {
 }
 
 func FuzzSafe(f *testing.F) {
-	for _, seed := range []string{"web", "a\x1b[2Jb", "a\nb", "é", "\xff", "\u202e", "\"quoted\"", "\ufffd", "\u00a0"} {
+	for _, seed := range []string{"web", "a\x1b[2Jb", "a\nb", "é", "\xff", "\u202e", "\"quoted\"", "\ufffd", "\"\ufffd", "\"\xff", "\u00a0"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -1,0 +1,156 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/node"
+)
+
+// A slow disk: the first request is given up while it is committed, and the
+// user starts the container again before the grant is taken back.
+func TestGivenUpAndAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		d.slow = 30 * time.Second
+		small := ipam.Network{Space: ipam.Local, Pool: netip.MustParsePrefix("10.60.0.0/30"), Range: netip.MustParsePrefix("10.60.0.0/30")}
+		q := ipam.AddressRequest{Network: small, Purpose: ipam.ForContainer, Name: "web", Address: netip.MustParseAddr("10.60.0.1")}
+		// Others lead, so that the request that is given up waits for a commit.
+		for _, name := range []string{"first", "second"} {
+			go func() { _, _ = n.RequestAddress(context.Background(), request(name)) }()
+			time.Sleep(time.Second)
+		}
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
+			defer cancel()
+			_, _ = n.RequestAddress(ctx, q)
+		}()
+		time.Sleep(50 * time.Second)
+		g, err := n.RequestAddress(context.Background(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		q.Name = "db"
+		if other, err := n.RequestAddress(context.Background(), q); !errors.Is(err, ipam.ErrAddressInUse) {
+			t.Errorf("web has %v, db got %v, %v", g.Address, other.Address, err)
+		}
+	})
+}
+
+// What has happened is taken in although its caller has gone: a release, a
+// withdrawal, and the pool of a network that nobody was told of.
+func TestNewsOutlivesItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		held, err := n.RequestAddress(t.Context(), request("web"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		given, err := n.RequestAddress(t.Context(), request("db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.slow = 25 * time.Second
+		late := func(f func(ctx context.Context) error) {
+			t.Helper()
+			go func() { _, _ = n.RequestAddress(context.Background(), request("other")) }()
+			time.Sleep(time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := f(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			time.Sleep(5 * time.Minute)
+		}
+		late(func(ctx context.Context) error { return n.ReleaseAddress(ctx, network, held.Address.Addr()) })
+		late(func(ctx context.Context) error { return n.Withdraw(ctx, given.Ticket) })
+		for _, g := range []ipam.AddressGrant{held, given} {
+			if who, err := n.Who(t.Context(), g.Address.Addr()); err != nil || who.State == "held" {
+				t.Errorf("%v is still held: %+v, %v", g.Address, who, err)
+			}
+		}
+		// The pool is granted by a commit during which its caller goes.
+		for _, name := range []string{"first", "second"} {
+			go func() { _, _ = n.RequestAddress(context.Background(), request(name)) }()
+			time.Sleep(time.Second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		defer cancel()
+		if _, err := n.RequestPool(ctx, ipam.PoolRequest{Space: ipam.Local}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(5 * time.Minute)
+		s, err := n.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range s.Pools {
+			if p.Chosen {
+				t.Errorf("pool %v is left of a network that was never made", p.Pool)
+			}
+		}
+	})
+}
+
+// A panic on the way leaves nobody waiting: the node stops, and says so.
+func TestPanicStopsTheNode(t *testing.T) {
+	boom := false
+	n, err := node.New(node.Config{
+		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))},
+		Store:   &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.DiscardHandler),
+		ObserveNote: func(ipam.Note) {
+			if boom {
+				panic("boom")
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	boom = true
+	for _, name := range []string{"web", "db"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := n.RequestAddress(ctx, request(name)); !errors.Is(err, ipam.ErrStopped) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := n.Run(t.Context()); !errors.Is(err, ipam.ErrStopped) {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+// Looks whose caller gives up do not touch what it was given. For the race
+// detector.
+func TestLookThatIsGivenUp(t *testing.T) {
+	d := &disk{}
+	n := start(t, d, ipam.Config{})
+	d.slow = 5 * time.Millisecond
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 40 {
+			_, _ = n.RequestAddress(context.Background(), request(string(rune('a'+i))+"x"))
+		}
+	}()
+	for range 40 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		s, err := n.Status(ctx)
+		if err != nil && s.Verdict != "" {
+			t.Error("a status comes with an error")
+		}
+		cancel()
+	}
+	<-done
+}

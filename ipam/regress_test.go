@@ -1,0 +1,293 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Schedules that once handed an address to two containers, lost one, or kept
+// an engine from starting. Each is a sequence of calls that engines make.
+
+// ask requests an address as a container that starts: by name and by the last
+// byte of its MAC, where the engine sends them, and a certain one if a is given.
+func ask(h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam.Reply {
+	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name}
+	if mac != 0 {
+		q.MAC = ipam.MAC{2, 0, 0, 0, 0, mac}
+	}
+	if a != "" {
+		q.Address = address(a)
+	}
+	return h.Call(q)
+}
+
+func mustAsk(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam.AddressGrant {
+	t.Helper()
+	r := ask(h, n, name, mac, a)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	return r.Address
+}
+
+func hostHas(h *ipamtest.Host, addrs ...string) {
+	q := &ipam.HostAddresses{At: h.Now}
+	for _, a := range addrs {
+		q.Addresses = append(q.Addresses, netip.MustParsePrefix(a))
+	}
+	h.Call(q)
+}
+
+// listed is an endpoint as the engine lists it.
+func listed(a, name string, mac byte) ipam.InventoryEndpoint {
+	return ipam.InventoryEndpoint{Address: address(a), Container: strings.Repeat(fmt.Sprintf("%02x", mac), 32), Name: name, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}
+}
+
+// A grant is given up, the container asks again and is told what it holds, and
+// only then the first grant is withdrawn.
+func TestWithdrawalAfterRepeatedRequest(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/29")
+	first := mustAsk(t, h, n, "web", 7, "10.50.0.6")
+	mustAsk(t, h, n, "web", 9, "10.50.0.6")
+	h.Call(&ipam.Withdrawal{Ticket: first.Ticket})
+	wantErr(t, ask(h, n, "db", 8, "10.50.0.6").Err, ipam.ErrAddressInUse, "web")
+
+	gateway := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}
+	given := h.Call(gateway).Address
+	again := h.Call(gateway).Address.Address.Addr()
+	h.Call(&ipam.Withdrawal{Ticket: given.Ticket})
+	wantErr(t, claim(h, n, again.String(), "db"), ipam.ErrAddressInUse, "gateway")
+
+	one := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/29", ID: "vm"}).Address
+	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/29", ID: "vm"})
+	h.Call(&ipam.Withdrawal{Ticket: one.Ticket})
+	wantErr(t, claim(h, n, one.Address.Addr().String(), "db"), ipam.ErrAddressInUse, "vm")
+	h.CheckDisk()
+}
+
+// A second network on the subnet, with an auxiliary address that a container
+// has: were it granted, the network's removal would release it.
+func TestAuxiliaryAddressOfAContainer(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/29")
+	mustAsk(t, h, n, "web", 7, "10.50.0.5")
+	n = network(t, h, "10.50.0.0/29")
+	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.5")})
+	wantErr(t, r.Err, ipam.ErrAddressInUse, "web")
+}
+
+// The engine listed a container that was released before the list arrived.
+func TestInventoryOlderThanARelease(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "", 7, "10.50.0.9")
+	h.Now = h.Now.Add(time.Hour)
+	inv := inventory(h, n, listed("10.50.0.9", "web", 7))
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	release(h, n, address("10.50.0.9"))
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	h.Call(inv)
+	mustAsk(t, h, n, "", 8, "10.50.0.9") // it restarts, with another random MAC
+}
+
+// The engine listed a container whose address another one has by now.
+func TestInventoryOlderThanAGrant(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "old", 7, "10.50.0.9")
+	h.Now = h.Now.Add(time.Hour)
+	inv := inventory(h, n, listed("10.50.0.9", "old", 7))
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	release(h, n, address("10.50.0.9"))
+	mustAsk(t, h, n, "new", 8, "10.50.0.9")
+	h.Call(inv)
+	wantErr(t, ask(h, n, "old", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "new")
+}
+
+// The plugin restarts, without a replay. Then a second network on the subnet
+// is made, which the network driver refuses: the first one still lives.
+func TestSecondNetworkRefusedAfterARestart(t *testing.T) {
+	for _, socket := range []bool{true, false} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		gw := &ipam.AddressRequest{Network: network(t, h, "10.50.0.0/24"), Purpose: ipam.ForGateway, Address: address("10.50.0.1")}
+		h.Call(gw)
+		h.Restart()
+		h.Now = h.Now.Add(time.Minute)
+		if socket {
+			h.Call(inventory(h, gw.Network))
+		} else {
+			run(t, h, gw.Network, "some")
+		}
+		n := network(t, h, "10.50.0.0/24")
+		h.Call(gw)
+		release(h, n, address("10.50.0.1"))
+		h.Call(&ipam.PoolRelease{Network: n})
+		wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "gateway")
+	}
+}
+
+// The plugin restarts between a network's pool and its auxiliary address, or
+// before a second network on the subnet is made.
+func TestAuxiliaryAddressAfterARestart(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/30")
+		h.Restart()
+		if second {
+			n = network(t, h, "10.50.0.0/30")
+		}
+		if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		for range 5 {
+			h.Now = h.Now.Add(time.Minute)
+			inv := inventory(h, n)
+			inv.Networks[0].Auxiliary = []netip.Addr{address("10.50.0.1")}
+			h.Call(inv)
+		}
+		wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "auxiliary")
+	}
+}
+
+// A new database: nothing is granted that the engine may have.
+func TestNothingBeforeTheInventory(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: 5 * time.Second})
+	n := ipam.Network{Space: ipam.Local, Pool: prefix("10.32.0.0/16"), Range: prefix("10.32.0.0/16")}
+	if r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "x", Address: address("10.32.0.5")}); ok {
+		t.Errorf("a claim is answered with %+v", r)
+	}
+	if r, ok := h.Try(&ipam.PoolRequest{Space: ipam.Local}); ok {
+		t.Errorf("a subnet is chosen: %+v", r.Pool)
+	}
+	h = ipamtest.NewHost(t, ipam.Config{AwaitInventory: 5 * time.Second})
+	h.Call(inventory(h, n)) // a network without endpoints
+	r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
+	if r.Err != nil || r.Pool.Network.Pool.Overlaps(n.Pool) {
+		t.Errorf("chose %v, %v, beside a network on %v", r.Pool.Network.Pool, r.Err, n.Pool)
+	}
+	if again := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool}); again.Err != nil {
+		t.Errorf("replay of the network: %v", again.Err)
+	}
+	mustAsk(t, h, n, "web", 1, "")
+}
+
+// One inventory that shows an address twice is a conflict, never silent.
+func TestTwoContainersInOneInventory(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	h.Call(inventory(h, n, listed("10.50.0.5", "web", 1), listed("10.50.0.5", "db", 2)))
+	s := h.Machine().Status(h.Now)
+	if len(s.Problems) != 1 || s.Problems[0].Code != "conflict" || s.Verdict == ipam.Fine {
+		t.Errorf("%s: %+v", s.Verdict, s.Problems)
+	}
+}
+
+// A replayed network whose shared gateway the bridge still has, after the
+// database was lost: engines before 29 do not survive an error here.
+func TestReplayOfASharedGateway(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	hostHas(h, "10.50.0.1/24")
+	n := ipam.Network{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/24"), Gateway: ipam.GatewayFirst}
+	h.Call(inventory(h, n, listed("10.50.0.5", "web", 1)))
+	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Gateway: ipam.GatewayFirst})
+	if r.Err != nil || r.Pool.Gateway.Addr() != address("10.50.0.1") {
+		t.Errorf("%+v, %v", r.Pool, r.Err)
+	}
+	wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "gateway")
+	h.CheckDisk()
+}
+
+// A restart whose start fails releases the address twice within moments, and
+// both releases are meant.
+func TestTwoReleasesOfARestart(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "", 1, "10.50.0.9")
+	h.Now = h.Now.Add(time.Hour)
+	release(h, n, address("10.50.0.9"))
+	h.Now = h.Now.Add(50 * time.Millisecond)
+	mustAsk(t, h, n, "", 2, "10.50.0.9")
+	h.Now = h.Now.Add(100 * time.Millisecond)
+	release(h, n, address("10.50.0.9"))
+	mustAsk(t, h, n, "", 3, "10.50.0.9")
+}
+
+// A container is renamed, and another gets its name and asks for its address.
+func TestRenamedContainer(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "web", 1, "10.50.0.9")
+	h.Now = h.Now.Add(time.Hour)
+	h.Call(inventory(h, n, listed("10.50.0.9", "web", 1)))
+	wantErr(t, ask(h, n, "web", 2, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+}
+
+// Two networks on a subnet, and an endpoint that the engine replayed to a new
+// database: it was taken for an auxiliary address, and is found to be none.
+func TestReplayedEndpointIsNotLost(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/30")
+	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")})
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/30"), Range: prefix("10.50.0.0/31")})
+	release(h, n, address("10.50.0.1"))
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		inv := inventory(h, n)
+		inv.Networks = append(inv.Networks, inv.Networks[0])
+		h.Call(inv)
+	}
+	mustAsk(t, h, n, "x", 1, "10.50.0.1")
+}
+
+// The clock was a year ahead when an address was granted and lost.
+func TestClockThatWasAhead(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/29")
+	h.Now = h.Now.Add(24 * 365 * time.Hour)
+	mustAsk(t, h, n, "web", 1, "10.50.0.5")
+	h.Now = ipamtest.Start
+	h.Restart()
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		h.Call(inventory(h, n))
+	}
+	mustAsk(t, h, n, "db", 2, "10.50.0.5")
+}
+
+// A pool on the host's own LAN can be removed, and makes room.
+func TestPoolOnTheHostsLAN(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	hostHas(h, "192.168.1.10/24")
+	for _, remove := range []bool{false, true} {
+		n := network(t, h, "192.168.1.0/24")
+		h.Call(&ipam.PoolRelease{Network: n})
+		if remove {
+			if r := h.Call(&ipam.PoolRemoval{Pool: "192.168.1.0/24"}); r.Err != nil {
+				t.Error(r.Err)
+			}
+		}
+		n = network(t, h, "192.168.1.0/25")
+		wantErr(t, claim(h, n, "192.168.1.10", "x"), ipam.ErrAddressInUse)
+		h.Call(&ipam.PoolRelease{Network: n})
+	}
+	h.CheckDisk()
+}
+
+// A compose file with several networks that join a pool by name.
+func TestManyNetworksJoinAPool(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	h.Call(&ipam.PoolCreation{CIDR: prefix("10.50.0.0/24"), Name: "lab"})
+	for range 10 {
+		h.Now = h.Now.Add(100 * time.Millisecond)
+		if r := h.Call(&ipam.PoolRequest{Space: ipam.Local, PoolName: "lab"}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
