@@ -113,7 +113,7 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 		}
 	}
 	for _, p := range m.state.Pools {
-		if p.CIDR.Overlaps(c) && !(mayReplace && m.idle(m.pools[p.Key])) {
+		if p.CIDR.Overlaps(c) && (!mayReplace || !m.idle(m.pools[p.Key])) {
 			return widest(p.CIDR, c)
 		}
 	}

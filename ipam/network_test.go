@@ -4,8 +4,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ringlet/ringlet/ipam"
 	"pgregory.net/rapid"
+
+	"github.com/ringlet/ringlet/ipam"
 )
 
 // Pool IDs lie in the engines' databases for years: these never change.

@@ -205,8 +205,9 @@ func gatewayOffset(cidr netip.Prefix, mode GatewayMode, a netip.Addr) (addr.Offs
 		return last, true
 	case GatewayAddr:
 		return addr.OffsetOf(cidr, a)
+	default: // each engine has its own, or there is none
+		return 0, false
 	}
-	return 0, false
 }
 
 // sharedGateway returns the gateway that the network's mode shares between all

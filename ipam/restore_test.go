@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ func restore(d ipamtest.Disk) (*ipam.Machine, error) {
 
 // aDisk is the disk of a peer that has lived a little.
 func aDisk(t testing.TB) ipamtest.Disk {
+	t.Helper()
 	h := ipamtest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	a := run(t, h, n, "web")
@@ -68,10 +70,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	disk := aDisk(f)
 	f.Fuzz(func(t *testing.T, bucket string, key, value []byte) {
-		d := ipamtest.Disk{}
-		for k, v := range disk {
-			d[k] = v
-		}
+		d := maps.Clone(disk)
 		d[bucket+"\x00\x00"+string(key)] = value
 		m, err := restore(d)
 		if err != nil {

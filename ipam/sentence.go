@@ -72,7 +72,7 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 }
 
 func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation) error {
-	what := "is reserved as " + r.Kind.String()
+	var what string
 	switch r.Kind {
 	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
 		what = "is the pool's " + r.Kind.String()
@@ -80,6 +80,8 @@ func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation) error {
 		what = "is excluded"
 	case chronicle.KindKeptForName:
 		what = "is kept for " + r.Note
+	default:
+		what = "is reserved as " + r.Kind.String()
 	}
 	return failf(ErrAddressReserved, "address %v in %s %s: choose another address", a, poolText(p.Pool), what)
 }

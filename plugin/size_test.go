@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -162,7 +161,7 @@ func TestManyHeldSurviveARestart(t *testing.T) {
 // A database that the core cannot make sense of is refused, not overwritten.
 func TestForeignDatabaseIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	path := filepath.Join(dir, databaseName)
 	store, err := persist.Open(persist.Config{Path: path, Schema: ipam.SchemaVersion, Logger: logger})
 	if err != nil {

@@ -97,6 +97,7 @@ type book struct {
 }
 
 func (b *book) take(t *testing.T, a netip.Addr, engine int) {
+	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if other, taken := b.held[a]; taken {
@@ -353,7 +354,7 @@ func BenchmarkAllocateOverTheSocket(b *testing.B) {
 	defer p.stop()
 	c := client(p.socket)
 	post := func(method, body string) []byte {
-		resp, err := c.Post("http://plugin/IpamDriver."+method, "", bytes.NewReader([]byte(body))) //nolint:noctx // as short as can be
+		resp, err := c.Post("http://plugin/IpamDriver."+method, "", bytes.NewReader([]byte(body)))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -80,7 +80,7 @@ type Node struct {
 type job struct {
 	call ipam.Call
 	view func(*ipam.Machine)
-	ctx  context.Context //nolint:containedctx // asked whether its caller is still there
+	ctx  context.Context
 
 	// turn gets true when the caller is to lead, false when there is an answer.
 	turn  chan bool
@@ -132,7 +132,7 @@ func (n *Node) Run(ctx context.Context) error {
 		case at := <-n.alarm:
 			timer.Reset(time.Until(at))
 		case <-timer.C:
-			n.do(&job{ctx: ctx, turn: make(chan bool, 1)})
+			_ = n.do(&job{ctx: ctx, turn: make(chan bool, 1)}) // seen above
 		}
 	}
 }

@@ -72,6 +72,7 @@ func start(t *testing.T, d *disk, cfg ipam.Config) *node.Node {
 
 // serve runs the node for the time of the test, and returns what Run returns.
 func serve(t *testing.T, n *node.Node) <-chan error {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()

@@ -47,6 +47,6 @@ func (n *Node) report(notes []ipam.Note) {
 		if note.Holder != "" {
 			attrs = append(attrs, slog.String("holder", note.Holder))
 		}
-		n.cfg.Logger.LogAttrs(context.Background(), line.level, line.text, attrs...)
+		n.cfg.Logger.LogAttrs(context.Background(), line.level, line.text, attrs...) //nolint:sloglint // constants, above
 	}
 }
