@@ -39,7 +39,8 @@ type Config struct {
 	Avoid     []netip.Prefix // never chosen, nor anything that overlaps them
 
 	// Grace is how old a held address must be, and how long apart two
-	// inventories that lack it, before it is freed; default 30 seconds.
+	// inventories that lack it, before it is freed; default 20 seconds, so
+	// that all is settled within a minute.
 	Grace time.Duration
 
 	// Echo is how soon after a release another one of the same address is
@@ -67,7 +68,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Rest = max(c.Rest, 0)
 	c.Bits4 = cmp.Or(c.Bits4, 24)
 	c.Bits6 = cmp.Or(c.Bits6, 64)
-	c.Grace = cmp.Or(c.Grace, 30*time.Second)
+	c.Grace = cmp.Or(c.Grace, 20*time.Second)
 	c.Echo = cmp.Or(c.Echo, 250*time.Millisecond)
 	if len(c.Universe) == 0 {
 		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}

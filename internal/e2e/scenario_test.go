@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// mended is how long addresses may differ from endpoints after something went wrong: the issue is settled by two looks
-// at the engine, half a minute apart, of which the first may have to wait for the container's grace.
-const mended = 100 * time.Second
+// mended is how long addresses may differ from endpoints after something went wrong: all is settled by two looks
+// at the engine, 20 seconds apart, of which the first may have to wait for the container's grace.
+const mended = time.Minute
 
 // holding is one line of ringlet ip ls.
 type holding struct {

@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// Several subnets on one network, one subnet on several networks, pools by name, and the options of a network.
+func TestEngineNetworks(t *testing.T) {
+	sw := NewSwitch(t)
+	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("192.168.77.1/24")})
+	e.InstallPlugin()
+	e.ImportDemo()
+	create := func(name string, args ...string) {
+		t.Helper()
+		e.Docker(append(append([]string{"network", "create", "--ipam-driver", Plugin}, args...), name)...)
+	}
+
+	create("two", "--driver", "macvlan", "--opt", "parent=eth0", "--subnet", "10.81.0.0/24", "--subnet", "10.82.0.0/24")
+	runDemo(e, "two", "first")
+	e.Docker("run", "--detach", "--name", "second", "--network", "two", "--ip", "10.82.0.9", Demo)
+	sameAddress(e, "two", "second")
+
+	// The two ends of a cable are two parents.
+	e.Run("ip", "link", "add", "parent1", "type", "veth", "peer", "name", "parent2")
+	for _, parent := range []string{"parent1", "parent2"} {
+		e.Run("ip", "link", "set", parent, "up")
+	}
+	create("net1", "--driver", "macvlan", "--opt", "parent=parent1", "--subnet", "10.83.0.0/24", "--gateway", "10.83.0.1")
+	create("net2", "--driver", "macvlan", "--opt", "parent=parent2", "--subnet", "10.83.0.0/24", "--gateway", "10.83.0.1", "--ip-range", "10.83.0.128/25")
+	a, b := runDemo(e, "net1", "on1"), runDemo(e, "net2", "on2")
+	if a == b || !netip.MustParsePrefix("10.83.0.128/25").Contains(b) {
+		t.Errorf("got %v and %v on two networks of one subnet", a, b)
+	}
+	e.Docker("exec", "on1", "/demo", "ping", b.String())
+	_, err := e.TryDocker("run", "--detach", "--name", "twice", "--network", "net2", "--ip", a.String(), Demo)
+	refused(t, err, "held by")
+	e.Docker("rm", "--force", "on1")
+	e.Docker("network", "rm", "net1")
+	_, err = e.TryDocker("run", "--detach", "--name", "router", "--network", "net2", "--ip", "10.83.0.1", Demo)
+	refused(t, err, "10.83.0.1")
+	same(e, "after several subnets")
+
+	create("named", "--subnet", "10.84.0.0/24", "--ipam-opt", "pool=lab", "--ipam-opt", "gateway=last")
+	if got := e.Docker("exec", "first", "/demo", "addrs"); strings.Contains(got, "10.84.") {
+		t.Errorf("a container of another network has an address of this one: %s", got)
+	}
+	if got := runDemo(e, "named", "nn"); got == netip.MustParseAddr("10.84.0.254") {
+		t.Error("the last address is the gateway")
+	}
+	e.Docker("exec", "nn", "/demo", "ping", "10.84.0.254")
+	_, err = e.TryDocker("network", "create", "--ipam-driver", Plugin, "--subnet", "10.85.0.0/24", "--ipam-opt", "pool=lab", "other")
+	refused(t, err, "lab belongs to the pool 10.84.0.0/24")
+	create("small", "--ipam-opt", "size=28")
+	if got := e.Docker("network", "inspect", "--format", "{{range .IPAM.Config}}{{.Subnet}}{{end}}", "small"); !strings.HasSuffix(got, "/28") {
+		t.Errorf("size=28 chose %s", got)
+	}
+
+	// The IPv6 half of a start fails: the IPv4 address is never released by the engine, and freed all the same.
+	create("half", "--ipv6", "--subnet", "10.86.0.0/24", "--subnet", "fd00:86::/126")
+	for _, name := range []string{"h1", "h2"} {
+		runDemo(e, "half", name)
+	}
+	_, err = e.TryDocker("run", "--detach", "--name", "h3", "--network", "half", Demo)
+	refused(t, err, "no free address in fd00:86::/126")
+	same(e, "after a start that failed half way")
+}
