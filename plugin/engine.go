@@ -28,6 +28,17 @@ func (e engineCalls) Greeted(ctx context.Context) {
 	e.watcher.Recheck()
 }
 
+// RequestAddress grants an address. After a refusal it looks at what the
+// engine has: of a start that fails for its second address the engine never
+// releases the first.
+func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
+	g, err := e.Node.RequestAddress(ctx, r)
+	if err != nil {
+		e.watcher.Recheck()
+	}
+	return g, err
+}
+
 // Recheck looks at what the engine has, soon.
 func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
