@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"maps"
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -67,9 +66,6 @@ func stickyKey(s Sticky, h space.Holder) space.Key {
 	}
 	return space.NoKey
 }
-
-// gatewayKey is the key of this host's gateway in a pool.
-func gatewayKey() space.Key { return space.KeyOf("gateway") }
 
 func nameKey(name string) space.Key { return space.KeyOf("name", name) }
 
@@ -215,55 +211,6 @@ func (m *Machine) mayTakeOver(p *pool, o addr.Offset, rec space.Record, h space.
 	return h.MAC != [6]byte{} && rec.MAC == h.MAC && (age >= int64(m.cfg.Grace) || age < 0)
 }
 
-// gateway answers a request for a network's gateway.
-func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
-	if q.Address.IsValid() {
-		o, ok := addr.OffsetOf(p.CIDR, q.Address)
-		if !ok {
-			return AddressGrant{}, errOutside(p.CIDR, q.Address)
-		}
-		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
-			return m.confirm(p, o, gatewayHolder()), nil
-		}
-		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
-			return AddressGrant{}, err
-		}
-		return standing(p, o), nil
-	}
-	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
-		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
-			return AddressGrant{}, err
-		}
-		return standing(p, o), nil
-	}
-	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway {
-		m.adoptGateway(p, o)
-	}
-	if p.hasGateway {
-		return m.confirm(p, p.gateway, gatewayHolder()), nil
-	}
-	g, err := m.allocate(p, q.Network, gatewayHolder())
-	if err == nil {
-		p.gateway, p.hasGateway = g.Ticket.Offset, true
-	}
-	return g, err
-}
-
-// adoptGateway makes an address that the host was found to have its gateway,
-// and reports whether it did: it was this peer's grant before, and is again.
-func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
-	rec := p.space.Lookup(o)
-	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host {
-		return false
-	}
-	m.confirm(p, o, gatewayHolder())
-	p.gateway, p.hasGateway = o, true
-	return true
-}
-
-// gatewayHolder is this host as the holder of its gateway in a pool.
-func gatewayHolder() space.Holder { return space.Holder{Kind: space.Gateway, Key: gatewayKey()} }
-
 // unmarked answers a request for a certain address that comes without
 // options: an auxiliary address of a network that is being made, or, when the
 // engine has started, an endpoint that it has.
@@ -328,103 +275,4 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 		}
 	}
 	return errFull(p, n.Range, held, reserved, uint64(want.Size()))
-}
-
-// releaseAddress answers libnetwork's ReleaseAddress. The gateway that this
-// host has, reservations, and what clients hold are not released so.
-func (m *Machine) releaseAddress(q *AddressRelease) {
-	p := m.poolOf(q.Network.Pool)
-	if p == nil {
-		return
-	}
-	o, ok := addr.OffsetOf(p.CIDR, q.Address)
-	if !ok {
-		return
-	}
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && len(m.state.Roster) == 1 && m.networksOf(p) <= 1 {
-		// The engine lets go of an auxiliary address only with its network, or
-		// it never was one: an endpoint that was replayed to a new database.
-		m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
-		return
-	}
-	rec := p.space.Lookup(o)
-	if rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
-		return
-	}
-	if m.isEcho(p, o, q.Network.Space) {
-		// If the new holder is gone indeed, an inventory will tell.
-		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
-		return
-	}
-	m.freeHolding(p, o)
-	m.settleEmptied(p)
-}
-
-// maxReleased is how many releases are remembered before those are dropped of
-// which no echo can follow any more.
-const maxReleased = 512
-
-// isEcho reports whether a release of the held address at o repeats one that
-// came before the address was granted to its present holder, and remembers
-// this one. The two come from the two sides of a swarm, the node and its
-// manager, and so from different address spaces.
-func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
-	last, known := p.released[o]
-	if since := m.now.Sub(last.at); known && last.from != from && since >= 0 && since < m.cfg.Echo {
-		return true
-	}
-	if p.released == nil {
-		p.released = map[addr.Offset]released{}
-	}
-	if len(p.released) >= maxReleased {
-		maps.DeleteFunc(p.released, func(_ addr.Offset, r released) bool { return m.now.Sub(r.at) >= m.cfg.Echo || r.at.After(m.now) })
-	}
-	p.released[o] = released{m.now, from}
-	return false
-}
-
-// withdraw takes back a grant that was not delivered.
-func (m *Machine) withdraw(q *Withdrawal) {
-	p := m.pools[q.Ticket.Pool]
-	if p == nil {
-		return
-	}
-	o := q.Ticket.Offset
-	held := p.space.Lookup(o)
-	rec, changed := p.space.Withdraw(space.Grant{Offset: o, Record: space.Record{Seq: q.Ticket.Serial}, Before: q.Ticket.before})
-	if !changed {
-		return // it was freed since
-	}
-	if held.Kind == space.Gateway {
-		p.hasGateway = false
-	}
-	m.forgetSight(p, o)
-	m.saveRecord(p, o, rec)
-	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since)})
-	m.settleEmptied(p)
-}
-
-// freeHolding frees the held address at o; its record stays, so that its
-// holder finds it again.
-func (m *Machine) freeHolding(p *pool, o addr.Offset) {
-	rec, changed := p.space.Free(o, m.now)
-	if !changed {
-		return
-	}
-	m.forgetSight(p, o)
-	m.saveRecord(p, o, rec)
-}
-
-// forgetSight forgets what inventories said of the address.
-func (m *Machine) forgetSight(p *pool, o addr.Offset) {
-	delete(p.missing, o)
-	delete(p.seen, o)
-}
-
-// settleEmptied lets a pool go that was only kept for an address that was
-// still held.
-func (m *Machine) settleEmptied(p *pool) {
-	if p.Chosen && !p.busy() && m.networksOf(p) == 0 {
-		m.settle(p)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ring"
-	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // maxBurst is how often within burstTime one pool may be answered to requests
@@ -187,68 +186,6 @@ func fixedReservations(cidr netip.Prefix) []chronicle.Reservation {
 	}
 }
 
-// gatewayOffset returns where the gateway that all engines share is, for the
-// modes that have one.
-func gatewayOffset(cidr netip.Prefix, mode GatewayMode, a netip.Addr) (addr.Offset, bool) {
-	size := addr.Offset(addr.Size(cidr))
-	first, last := addr.Offset(0), size-1
-	if size > 2 {
-		first = 1
-		if cidr.Addr().Is4() {
-			last--
-		}
-	}
-	switch mode {
-	case GatewayFirst:
-		return first, true
-	case GatewayLast:
-		return last, true
-	case GatewayAddr:
-		return addr.OffsetOf(cidr, a)
-	default: // each engine has its own, or there is none
-		return 0, false
-	}
-}
-
-// sharedGateway returns the gateway that the network's mode shares between all
-// engines, reserved, or an invalid prefix if the mode has none.
-func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
-	o, ok := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if !ok {
-		return netip.Prefix{}, nil
-	}
-	if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
-		return netip.Prefix{}, err
-	}
-	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
-}
-
-// reserveShared reserves an address as a gateway or an auxiliary address.
-// Whoever asks for one that is reserved as either is granted it.
-func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
-	a := addr.Nth(p.CIDR, o)
-	if r := p.ReservationAt(o); r != nil {
-		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
-			return nil
-		}
-		return errReserved(p, a, r)
-	}
-	switch rec := p.space.Lookup(o); {
-	case rec.State != space.Held:
-	case rec.Kind == space.Host || rec.Kind == space.Unmarked:
-		// The bridge of a network that this peer has lost has its gateway on
-		// an interface; what was asked for without a word may be auxiliary.
-		m.freeHolding(p, o)
-	default:
-		return m.errHeld(p, a, rec.Holder, rec.Since)
-	}
-	out := m.decide(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
-	if out[0].Refused != "" {
-		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
-	}
-	return nil
-}
-
 // enter counts a network of this host.
 func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	id := n.ID()
@@ -383,63 +320,6 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
 	}
 	return append(actions, chronicle.DeletePool{Pool: p.Key})
-}
-
-// createPool makes a pool for an operator.
-func (m *Machine) createPool(q *PoolCreation) (PoolStatus, error) {
-	if err := m.usable(); err != nil {
-		return PoolStatus{}, err
-	}
-	if q.CIDR != q.CIDR.Masked() {
-		return PoolStatus{}, failf(ErrBadRequest, "%v has bits set behind its length: did you mean %v", q.CIDR, q.CIDR.Masked())
-	}
-	if q.Name != "" && !chronicle.ValidName(q.Name) {
-		return PoolStatus{}, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", q.Name)
-	}
-	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != q.CIDR {
-		return PoolStatus{}, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
-	}
-	p, err := m.joinPool(q.CIDR, poolSpec{})
-	if err == nil {
-		err = m.namePool(p, q.Name)
-	}
-	if err != nil {
-		return PoolStatus{}, err
-	}
-	return m.poolStatus(p, m.now, true), nil
-}
-
-// removePool removes a pool for an operator.
-func (m *Machine) removePool(q *PoolRemoval) error {
-	if err := m.usable(); err != nil {
-		return err
-	}
-	p := m.poolRef(q.Pool)
-	if p == nil {
-		return errNoPool(q.Pool)
-	}
-	if held := p.space.Held(); p.busy() {
-		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
-	}
-	if n := m.networksOf(p); n > 0 {
-		return failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(n, "network", "networks"))
-	}
-	out := m.decide(m.deletion(p)...)
-	if last := out[len(out)-1]; last.Refused != "" {
-		return failf(ErrPoolInUse, "pool %s cannot be removed: %s", poolText(p.Pool), last.Refused)
-	}
-	return nil
-}
-
-// poolRef returns the pool that a user names, by subnet or name, or nil.
-func (m *Machine) poolRef(ref string) *pool {
-	if cp := m.state.PoolNamed(ref); cp != nil {
-		return m.pools[cp.Key]
-	}
-	if cidr, err := netip.ParsePrefix(ref); err == nil {
-		return m.poolOf(cidr.Masked())
-	}
-	return nil
 }
 
 // usable reports why nothing can be handed out, if nothing can.

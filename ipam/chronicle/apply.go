@@ -1,7 +1,6 @@
 package chronicle
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -186,88 +185,6 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 	return ""
 }
 
-func (s *State) open(author peer.ID, a Open) (got addr.Range, refused string) {
-	p := s.Pool(a.Pool)
-	switch {
-	case p == nil:
-		return addr.Range{}, "there is no such pool"
-	case s.Member(author) == nil:
-		return addr.Range{}, "its author is not in the roster"
-	case a.Size == 0:
-		return addr.Range{}, "it asks for nothing"
-	}
-	block := s.bestFree(p, author, a.Range, a.Size)
-	if block.Empty() {
-		return addr.Range{}, "nothing in that range is free"
-	}
-	p.Ring.Assign(block, author, ring.Version(s.Slot))
-	return block, ""
-}
-
-// bestFree returns, of the free aligned blocks of the size in want, or of the
-// largest smaller size that there is, the one that ranks best for the author;
-// the first of those that rank alike.
-func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Count) addr.Range {
-	size = addr.FloorPow2(size)
-	var largest addr.Count
-	for part, t := range p.Ring.Within(want) {
-		if t.Owner == ring.Free {
-			largest = max(largest, part.LargestBlock(size).Size())
-		}
-	}
-	if largest == 0 {
-		return addr.Range{}
-	}
-	stay, drain := s.ranked()
-	var best addr.Range
-	bestRank := len(s.Roster)
-	for part, t := range p.Ring.Within(want) {
-		if t.Owner != ring.Free {
-			continue
-		}
-		// All blocks that start in one row rank alike: the first stands for all.
-		for b := firstBlock(part, part.Start, largest); !b.Empty(); b = firstBlock(part, max(b.End, p.Table.Row(b.Start).End), largest) {
-			var rank int
-			if slices.Contains(drain, author) {
-				rank = len(stay) + p.Table.Rank(b.Start, author, drain)
-			} else {
-				rank = p.Table.Rank(b.Start, author, stay)
-			}
-			if rank < bestRank {
-				best, bestRank = b, rank
-			}
-			if rank == 0 {
-				return best
-			}
-		}
-	}
-	return best
-}
-
-// ranked returns the peers of the roster that the table ranks first, and
-// those that drain and rank after all others.
-func (s *State) ranked() (stay, drain []peer.ID) {
-	for _, m := range s.Roster {
-		if m.Phase == Draining {
-			drain = append(drain, m.ID)
-		} else {
-			stay = append(stay, m.ID)
-		}
-	}
-	return stay, drain
-}
-
-// firstBlock returns the first aligned block of the size, a power of two, in
-// part at or after from; an empty range if there is none.
-func firstBlock(part addr.Range, from addr.Offset, size addr.Count) addr.Range {
-	mask := addr.Offset(size) - 1
-	start := (max(from, part.Start) + mask) &^ mask
-	if start < from || start >= part.End || addr.Count(part.End-start) < size {
-		return addr.Range{}
-	}
-	return addr.Range{Start: start, End: start + addr.Offset(size)}
-}
-
 // move makes a range that is all the author's another owner's.
 func (s *State) move(author peer.ID, key PoolKey, r addr.Range, to peer.ID) (refused string) {
 	p := s.Pool(key)
@@ -342,78 +259,4 @@ func ValidName(s string) bool {
 	}
 	_, err := netip.ParseAddr(s)
 	return err != nil
-}
-
-// actOnPeer applies the commands that change the roster.
-func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
-	switch a := action.(type) {
-	case Admit:
-		if !isPeer(a.ID) || s.Member(a.ID) != nil {
-			return "it is in the roster"
-		}
-		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
-		s.Roster = append(s.Roster, Member{a.Founder, Filling})
-	case SetState:
-		m := s.Member(a.Peer)
-		if m == nil || a.Phase < Filling || a.Phase > Draining {
-			return "it is not in the roster"
-		}
-		m.Phase = a.Phase
-	case Evict:
-		m := s.Member(a.Peer)
-		if m == nil || len(s.Roster) == 1 {
-			return "it is not in the roster, or the last of it"
-		}
-		s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot})
-		s.dismiss(a.Peer)
-	case Retire:
-		if s.Member(a.Peer) == nil || len(s.Roster) == 1 {
-			return "it is not in the roster, or the last of it"
-		}
-		if s.ownsSpace(a.Peer) {
-			return "it owns space"
-		}
-		s.dismiss(a.Peer)
-	case Forget:
-		g := s.Gone(a.Peer)
-		if g == nil || g.Evicted != a.Evicted || g.Forgotten {
-			return "it was not evicted at that slot, or came back"
-		}
-		s.handOver(a.Peer, ring.Free)
-		g.Forgotten = true
-	case Inherit:
-		g, m := s.Gone(a.Former), s.Member(author)
-		switch {
-		case m == nil:
-			return "its author is not in the roster"
-		case g == nil || g.Forgotten:
-			return "it was not evicted, or was forgotten"
-		case g.Machine == 0 || g.Machine != m.Machine:
-			return "it ran on another machine"
-		}
-		s.handOver(a.Former, author)
-		g.Forgotten = true
-	default:
-		return fmt.Sprintf("no such command: %T", action)
-	}
-	return ""
-}
-
-func (s *State) dismiss(id peer.ID) {
-	s.Roster = slices.DeleteFunc(s.Roster, func(m Member) bool { return m.ID == id })
-}
-
-func (s *State) ownsSpace(id peer.ID) bool {
-	return slices.ContainsFunc(s.Pools, func(p *Pool) bool {
-		return slices.ContainsFunc(p.Ring.Tokens(), func(t ring.Token) bool { return t.Owner == id })
-	})
-}
-
-// handOver makes all ranges of one owner another's.
-func (s *State) handOver(from, to peer.ID) {
-	for _, p := range s.Pools {
-		for _, r := range slices.Collect(p.Ring.OwnedBy(from)) {
-			p.Ring.Assign(r, to, ring.Version(s.Slot))
-		}
-	}
 }

@@ -1,0 +1,91 @@
+package chronicle
+
+import (
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+)
+
+func (s *State) open(author peer.ID, a Open) (got addr.Range, refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return addr.Range{}, "there is no such pool"
+	case s.Member(author) == nil:
+		return addr.Range{}, "its author is not in the roster"
+	case a.Size == 0:
+		return addr.Range{}, "it asks for nothing"
+	}
+	block := s.bestFree(p, author, a.Range, a.Size)
+	if block.Empty() {
+		return addr.Range{}, "nothing in that range is free"
+	}
+	p.Ring.Assign(block, author, ring.Version(s.Slot))
+	return block, ""
+}
+
+// bestFree returns, of the free aligned blocks of the size in want, or of the
+// largest smaller size that there is, the one that ranks best for the author;
+// the first of those that rank alike.
+func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Count) addr.Range {
+	size = addr.FloorPow2(size)
+	var largest addr.Count
+	for part, t := range p.Ring.Within(want) {
+		if t.Owner == ring.Free {
+			largest = max(largest, part.LargestBlock(size).Size())
+		}
+	}
+	if largest == 0 {
+		return addr.Range{}
+	}
+	stay, drain := s.ranked()
+	var best addr.Range
+	bestRank := len(s.Roster)
+	for part, t := range p.Ring.Within(want) {
+		if t.Owner != ring.Free {
+			continue
+		}
+		// All blocks that start in one row rank alike: the first stands for all.
+		for b := firstBlock(part, part.Start, largest); !b.Empty(); b = firstBlock(part, max(b.End, p.Table.Row(b.Start).End), largest) {
+			var rank int
+			if slices.Contains(drain, author) {
+				rank = len(stay) + p.Table.Rank(b.Start, author, drain)
+			} else {
+				rank = p.Table.Rank(b.Start, author, stay)
+			}
+			if rank < bestRank {
+				best, bestRank = b, rank
+			}
+			if rank == 0 {
+				return best
+			}
+		}
+	}
+	return best
+}
+
+// ranked returns the peers of the roster that the table ranks first, and
+// those that drain and rank after all others.
+func (s *State) ranked() (stay, drain []peer.ID) {
+	for _, m := range s.Roster {
+		if m.Phase == Draining {
+			drain = append(drain, m.ID)
+		} else {
+			stay = append(stay, m.ID)
+		}
+	}
+	return stay, drain
+}
+
+// firstBlock returns the first aligned block of the size, a power of two, in
+// part at or after from; an empty range if there is none.
+func firstBlock(part addr.Range, from addr.Offset, size addr.Count) addr.Range {
+	mask := addr.Offset(size) - 1
+	start := (max(from, part.Start) + mask) &^ mask
+	if start < from || start >= part.End || addr.Count(part.End-start) < size {
+		return addr.Range{}
+	}
+	return addr.Range{Start: start, End: start + addr.Offset(size)}
+}

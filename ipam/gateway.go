@@ -1,0 +1,123 @@
+package ipam
+
+import (
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// gateway answers a request for a network's gateway.
+func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
+	if q.Address.IsValid() {
+		o, ok := addr.OffsetOf(p.CIDR, q.Address)
+		if !ok {
+			return AddressGrant{}, errOutside(p.CIDR, q.Address)
+		}
+		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
+			return m.confirm(p, o, gatewayHolder()), nil
+		}
+		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+			return AddressGrant{}, err
+		}
+		return standing(p, o), nil
+	}
+	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
+		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+			return AddressGrant{}, err
+		}
+		return standing(p, o), nil
+	}
+	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway {
+		m.adoptGateway(p, o)
+	}
+	if p.hasGateway {
+		return m.confirm(p, p.gateway, gatewayHolder()), nil
+	}
+	g, err := m.allocate(p, q.Network, gatewayHolder())
+	if err == nil {
+		p.gateway, p.hasGateway = g.Ticket.Offset, true
+	}
+	return g, err
+}
+
+// adoptGateway makes an address that the host was found to have its gateway,
+// and reports whether it did: it was this peer's grant before, and is again.
+func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
+	rec := p.space.Lookup(o)
+	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host {
+		return false
+	}
+	m.confirm(p, o, gatewayHolder())
+	p.gateway, p.hasGateway = o, true
+	return true
+}
+
+// gatewayHolder is this host as the holder of its gateway in a pool.
+func gatewayHolder() space.Holder { return space.Holder{Kind: space.Gateway, Key: gatewayKey()} }
+
+// gatewayKey is the key of this host's gateway in a pool.
+func gatewayKey() space.Key { return space.KeyOf("gateway") }
+
+// gatewayOffset returns where the gateway that all engines share is, for the
+// modes that have one.
+func gatewayOffset(cidr netip.Prefix, mode GatewayMode, a netip.Addr) (addr.Offset, bool) {
+	size := addr.Offset(addr.Size(cidr))
+	first, last := addr.Offset(0), size-1
+	if size > 2 {
+		first = 1
+		if cidr.Addr().Is4() {
+			last--
+		}
+	}
+	switch mode {
+	case GatewayFirst:
+		return first, true
+	case GatewayLast:
+		return last, true
+	case GatewayAddr:
+		return addr.OffsetOf(cidr, a)
+	default: // each engine has its own, or there is none
+		return 0, false
+	}
+}
+
+// sharedGateway returns the gateway that the network's mode shares between all
+// engines, reserved, or an invalid prefix if the mode has none.
+func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
+	o, ok := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	if !ok {
+		return netip.Prefix{}, nil
+	}
+	if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+		return netip.Prefix{}, err
+	}
+	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
+}
+
+// reserveShared reserves an address as a gateway or an auxiliary address.
+// Whoever asks for one that is reserved as either is granted it.
+func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
+	a := addr.Nth(p.CIDR, o)
+	if r := p.ReservationAt(o); r != nil {
+		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
+			return nil
+		}
+		return errReserved(p, a, r)
+	}
+	switch rec := p.space.Lookup(o); {
+	case rec.State != space.Held:
+	case rec.Kind == space.Host || rec.Kind == space.Unmarked:
+		// The bridge of a network that this peer has lost has its gateway on
+		// an interface; what was asked for without a word may be auxiliary.
+		m.freeHolding(p, o)
+	default:
+		return m.errHeld(p, a, rec.Holder, rec.Since)
+	}
+	out := m.decide(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
+	if out[0].Refused != "" {
+		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
+	}
+	return nil
+}

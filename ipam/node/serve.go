@@ -1,0 +1,231 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// lead serves everybody who waits, the caller's own job among them, and then
+// hands over to somebody who came meanwhile.
+func (n *Node) lead() {
+	for {
+		n.mu.Lock()
+		batch := n.queue
+		n.queue = nil
+		n.mu.Unlock()
+		if len(batch) > 0 {
+			n.serve(batch)
+		}
+
+		n.mu.Lock()
+		if n.err != nil {
+			n.failAll()
+			n.mu.Unlock()
+			return
+		}
+		if len(n.queue) == 0 {
+			n.leading = false
+			n.mu.Unlock()
+			return
+		}
+		if next := n.successor(); next != nil {
+			next.turn <- true
+			n.mu.Unlock()
+			return
+		}
+		n.mu.Unlock()
+	}
+}
+
+// successor returns a job of the queue whose caller can lead. n.mu is held.
+func (n *Node) successor() *job {
+	for _, j := range n.queue {
+		if !j.abandoned {
+			return j
+		}
+	}
+	return nil
+}
+
+// serve steps the machine through a batch, commits what it wants saved, and
+// answers.
+func (n *Node) serve(batch []*job) {
+	began := time.Now()
+	calls := 0
+	var replies []ipam.Reply
+	var notes []ipam.Note
+	var wakeAt time.Time
+	step := func(ev ipam.Event, put func(string, []byte, []byte) error) error {
+		fx := n.machine.Step(time.Now(), ev)
+		for _, r := range fx.Save {
+			if err := put(r.Bucket, r.Key, r.Value); err != nil {
+				return err
+			}
+		}
+		replies = append(replies, fx.Reply...)
+		notes = append(notes, fx.Note...)
+		wakeAt = fx.WakeAt
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			// The machine may be half way through a step. It is thrown away.
+			n.fail(fmt.Errorf("panic: %v", v), batch)
+			n.cfg.Logger.Error("core panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	err := n.cfg.Store.Commit(func(put func(bucket string, key, value []byte) error) error {
+		for _, j := range batch {
+			var ev ipam.Event = ipam.Tick{}
+			switch {
+			case j.view != nil:
+				continue
+			case j.call.Request == nil:
+				n.wakeAt = time.Time{} // the alarm has gone off
+			default:
+				if j.ctx.Err() != nil && grants(j.call.Request) {
+					continue // its caller has gone: it is not begun
+				}
+				n.nextID++
+				j.call.ID = n.nextID
+				n.waiting[j.call.ID] = j
+				calls++
+				ev = &j.call
+			}
+			if err := step(ev, put); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		n.fail(err, batch)
+		return
+	}
+	if n.cfg.ObserveCommit != nil && calls > 0 {
+		n.cfg.ObserveCommit(calls, time.Since(began))
+	}
+	n.report(notes)
+	n.answer(batch, replies)
+	n.setAlarm(wakeAt)
+}
+
+// grants reports whether a request asks for something, so that it is pointless
+// once its caller has gone. All others say what has happened.
+func grants(r ipam.Request) bool {
+	switch r.(type) {
+	case *ipam.AddressRequest, *ipam.ClientRequest, *ipam.PoolRequest, *ipam.PoolCreation, *ipam.LookupRequest:
+		return true
+	}
+	return false
+}
+
+// answer gives every job of the batch that is done its answer.
+func (n *Node) answer(batch []*job, replies []ipam.Reply) {
+	for _, j := range batch {
+		if j.view != nil {
+			j.view(n.machine)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range replies {
+		j := n.waiting[replies[i].Call]
+		delete(n.waiting, replies[i].Call)
+		j.reply = replies[i]
+		n.finish(j)
+	}
+	for _, j := range batch {
+		// Looks and ticks are done; so is what was never begun.
+		if j.call.Request == nil || j.call.ID == 0 {
+			n.finish(j)
+		}
+	}
+}
+
+// finish wakes the caller of a job, or withdraws what it was granted if the
+// caller has gone. n.mu is held.
+func (n *Node) finish(j *job) {
+	if j.answered {
+		return
+	}
+	j.answered = true
+	if !j.abandoned {
+		if j.call.Request != nil && j.call.ID == 0 {
+			j.reply.Err = context.Cause(j.ctx)
+		}
+		j.turn <- false
+		return
+	}
+	if t := j.reply.Address.Ticket; !t.IsZero() {
+		n.undo(&ipam.Withdrawal{Ticket: t})
+	}
+	if g := j.reply.Pool; g.Chosen {
+		n.undo(&ipam.PoolRelease{Network: g.Network})
+	}
+}
+
+// undo queues a request that nobody waits for. n.mu is held.
+func (n *Node) undo(r ipam.Request) {
+	n.queue = append(n.queue, &job{
+		call: ipam.Call{Deadline: time.Now().Add(n.cfg.Timeout), Request: r},
+		ctx:  context.Background(), turn: make(chan bool, 1), abandoned: true,
+	})
+}
+
+// fail stops the node for good. The batch is what the failed commit was for.
+func (n *Node) fail(err error, batch []*job) {
+	n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return
+	}
+	n.err = &ipam.Error{
+		Kind: ipam.ErrStopped,
+		Text: fmt.Sprintf("ringlet on %s cannot write its database (%v): see to the disk, it starts again by itself", n.cfg.Machine.Name, err),
+	}
+	close(n.failed)
+	for _, j := range batch {
+		delete(n.waiting, j.call.ID)
+		n.wakeFailed(j)
+	}
+	n.failAll()
+}
+
+// failAll wakes everybody. n.mu is held.
+func (n *Node) failAll() {
+	for id, j := range n.waiting {
+		delete(n.waiting, id)
+		n.wakeFailed(j)
+	}
+	for _, j := range n.queue {
+		n.wakeFailed(j)
+	}
+	n.queue = nil
+}
+
+func (n *Node) wakeFailed(j *job) {
+	if !j.abandoned && len(j.turn) == 0 {
+		j.turn <- false
+	}
+}
+
+// setAlarm passes on when the machine wants to be woken.
+func (n *Node) setAlarm(at time.Time) {
+	if at.IsZero() || at.Equal(n.wakeAt) {
+		return
+	}
+	n.wakeAt = at
+	select {
+	case <-n.alarm: // an older wish
+	default:
+	}
+	n.alarm <- at
+}

@@ -1,0 +1,108 @@
+package ipam
+
+import (
+	"maps"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// releaseAddress answers libnetwork's ReleaseAddress. The gateway that this
+// host has, reservations, and what clients hold are not released so.
+func (m *Machine) releaseAddress(q *AddressRelease) {
+	p := m.poolOf(q.Network.Pool)
+	if p == nil {
+		return
+	}
+	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	if !ok {
+		return
+	}
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && len(m.state.Roster) == 1 && m.networksOf(p) <= 1 {
+		// The engine lets go of an auxiliary address only with its network, or
+		// it never was one: an endpoint that was replayed to a new database.
+		m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		return
+	}
+	rec := p.space.Lookup(o)
+	if rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
+		return
+	}
+	if m.isEcho(p, o, q.Network.Space) {
+		// If the new holder is gone indeed, an inventory will tell.
+		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
+		return
+	}
+	m.freeHolding(p, o)
+	m.settleEmptied(p)
+}
+
+// maxReleased is how many releases are remembered before those are dropped of
+// which no echo can follow any more.
+const maxReleased = 512
+
+// isEcho reports whether a release of the held address at o repeats one that
+// came before the address was granted to its present holder, and remembers
+// this one. The two come from the two sides of a swarm, the node and its
+// manager, and so from different address spaces.
+func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
+	last, known := p.released[o]
+	if since := m.now.Sub(last.at); known && last.from != from && since >= 0 && since < m.cfg.Echo {
+		return true
+	}
+	if p.released == nil {
+		p.released = map[addr.Offset]released{}
+	}
+	if len(p.released) >= maxReleased {
+		maps.DeleteFunc(p.released, func(_ addr.Offset, r released) bool { return m.now.Sub(r.at) >= m.cfg.Echo || r.at.After(m.now) })
+	}
+	p.released[o] = released{m.now, from}
+	return false
+}
+
+// withdraw takes back a grant that was not delivered.
+func (m *Machine) withdraw(q *Withdrawal) {
+	p := m.pools[q.Ticket.Pool]
+	if p == nil {
+		return
+	}
+	o := q.Ticket.Offset
+	held := p.space.Lookup(o)
+	rec, changed := p.space.Withdraw(space.Grant{Offset: o, Record: space.Record{Seq: q.Ticket.Serial}, Before: q.Ticket.before})
+	if !changed {
+		return // it was freed since
+	}
+	if held.Kind == space.Gateway {
+		p.hasGateway = false
+	}
+	m.forgetSight(p, o)
+	m.saveRecord(p, o, rec)
+	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since)})
+	m.settleEmptied(p)
+}
+
+// freeHolding frees the held address at o; its record stays, so that its
+// holder finds it again.
+func (m *Machine) freeHolding(p *pool, o addr.Offset) {
+	rec, changed := p.space.Free(o, m.now)
+	if !changed {
+		return
+	}
+	m.forgetSight(p, o)
+	m.saveRecord(p, o, rec)
+}
+
+// forgetSight forgets what inventories said of the address.
+func (m *Machine) forgetSight(p *pool, o addr.Offset) {
+	delete(p.missing, o)
+	delete(p.seen, o)
+}
+
+// settleEmptied lets a pool go that was only kept for an address that was
+// still held.
+func (m *Machine) settleEmptied(p *pool) {
+	if p.Chosen && !p.busy() && m.networksOf(p) == 0 {
+		m.settle(p)
+	}
+}
