@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // choosePool makes a pool of a subnet that is free, for a network for which
@@ -31,7 +32,7 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 	}
 	for _, mayReplace := range []bool{false, true} {
 		if cidr, ok := m.nextFree(universe, bits, m.chosen[v6], mayReplace); ok {
-			p, err := m.joinPool(cidr, poolSpec{chosen: true, reserved: q})
+			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
 			if err == nil {
 				m.chosen[v6] = cidr.Addr()
 			}

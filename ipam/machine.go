@@ -167,6 +167,17 @@ func (p *pool) busy() bool {
 	return false
 }
 
+// hasContainers reports whether an address of the pool is held by anything but
+// the host.
+func (p *pool) hasContainers() bool {
+	for _, rec := range p.held() {
+		if rec.Kind != space.Host && rec.Kind != space.Gateway {
+			return true
+		}
+	}
+	return false
+}
+
 // miss notes that a held address was not found in use.
 func (p *pool) miss(o addr.Offset, at time.Time) {
 	if p.missing == nil {

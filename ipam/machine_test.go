@@ -62,7 +62,7 @@ func TestFirstAddresses(t *testing.T) {
 		{"10.50.0.0/31", "10.50.0.0", "10.50.0.1"},
 		{"10.50.0.7/32", "10.50.0.7", ""},
 		{"10.0.0.0/8", "10.0.0.1", "10.0.0.2"},
-		{"0.0.0.0/0", "0.0.0.1", "0.0.0.2"},
+		{"128.0.0.0/2", "128.0.0.1", "128.0.0.2"},
 		{"fd00::/64", "fd00::1", "fd00::2"},
 		{"fd00::/126", "fd00::1", "fd00::2"},
 		{"fd00::/127", "fd00::", "fd00::1"},
@@ -667,5 +667,29 @@ func TestReleaseThatEchoes(t *testing.T) {
 	release(h, n, a)
 	if err := claim(h, n, a.String(), "third"); err != nil {
 		t.Errorf("a release that is none's echo: %v", err)
+	}
+}
+
+// What an operator made, or gave a name, goes only when an operator says so.
+func TestPoolsOfOperatorsStay(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")})
+	wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/25")}).Err, ipam.ErrPoolOverlap, "ringlet pool rm 10.60.0.0/24")
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/25")}).Err, ipam.ErrPoolOverlap, "ringlet pool rm 10.60.0.0/24")
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet)
+	named := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.61.0.0/24"), PoolName: "lab"})
+	h.Call(&ipam.PoolRelease{Network: named.Pool.Network})
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.61.0.0/25")}).Err, ipam.ErrPoolOverlap, "lab")
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.62.0.0/24"), PoolName: "lab"}).Err, ipam.ErrBadRequest)
+	if s := h.Machine().Status(h.Now); len(s.Pools) != 2 {
+		t.Errorf("a refused network left a pool: %+v", s.Pools)
+	}
+}
+
+func TestSubnetsNobodyCanUse(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	for _, cidr := range []string{"0.0.0.0/0", "0.1.0.0/16", "127.0.0.0/24", "224.0.1.0/24", "fe80::/64", "ff02::/64", "::/64"} {
+		wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr)}).Err, ipam.ErrBadRequest, cidr)
+		wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix(cidr)}).Err, ipam.ErrBadRequest, cidr)
 	}
 }

@@ -142,6 +142,29 @@ func ParsePoolID(id PoolID) (Network, error) {
 	return n, nil
 }
 
+// unusable are the stretches in which no host can have an address.
+var unusable = []struct {
+	cidr netip.Prefix
+	what string
+}{
+	{netip.MustParsePrefix("0.0.0.0/8"), "\"this network\" (RFC 1122)"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "the loopback addresses"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "the multicast addresses"},
+	{netip.MustParsePrefix("::/127"), "the unspecified and the loopback address"},
+	{netip.MustParsePrefix("fe80::/10"), "the link-local addresses"},
+	{netip.MustParsePrefix("ff00::/8"), "the multicast addresses"},
+}
+
+// checkUse reports why containers cannot use addresses of the subnet.
+func checkUse(cidr netip.Prefix) error {
+	for _, u := range unusable {
+		if u.cidr.Overlaps(cidr) {
+			return fmt.Errorf("subnet %v overlaps %v, %s, which containers cannot use: choose another subnet", cidr, u.cidr, u.what)
+		}
+	}
+	return nil
+}
+
 // check reports whether n is a network that a pool can serve.
 func (n Network) check() error {
 	pool, err := addr.Checked(n.Pool)

@@ -20,7 +20,7 @@ func (m *Machine) createPool(q *PoolCreation) (PoolStatus, error) {
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != q.CIDR {
 		return PoolStatus{}, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
 	}
-	p, err := m.joinPool(q.CIDR, poolSpec{})
+	p, err := m.joinPool(q.CIDR, poolSpec{origin: chronicle.FromOperator})
 	if err == nil {
 		err = m.namePool(p, q.Name)
 	}

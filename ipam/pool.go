@@ -86,6 +86,12 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 		name += suffix6
 	}
 	named := m.state.PoolNamed(name)
+	if q.Pool.IsValid() {
+		// Before a pool is made that could not have the name.
+		if cidr, err := addr.Checked(q.Pool); err == nil && named != nil && named.CIDR != cidr {
+			return nil, false, errNameTaken(name, named.CIDR)
+		}
+	}
 	switch {
 	case q.Pool.IsValid():
 		p, err = m.joinPool(q.Pool, poolSpec{reserved: q})
@@ -117,7 +123,7 @@ func (m *Machine) namePool(p *pool, name string) error {
 		return failf(ErrBadRequest, "the pool %v has the name %s, not %s: use pool=%s, or another subnet", p.CIDR, p.Name, name, strings.TrimSuffix(p.Name, suffix6))
 	}
 	if other := m.state.PoolNamed(name); other != nil {
-		return failf(ErrBadRequest, "the name %s belongs to the pool %v: join that pool without naming a subnet, or use another name", name, other.CIDR)
+		return errNameTaken(name, other.CIDR)
 	}
 	if o := m.decide(chronicle.NamePool{Pool: p.Key, Name: name}); o[0].Refused != "" {
 		return failf(ErrBadRequest, "pool %v cannot be named %s: %s", p.CIDR, name, o[0].Refused)
@@ -127,7 +133,7 @@ func (m *Machine) namePool(p *pool, name string) error {
 
 // poolSpec says how to make a pool.
 type poolSpec struct {
-	chosen   bool
+	origin   chronicle.Origin
 	reserved *PoolRequest // whose shared gateway is reserved from the start; may be nil
 }
 
@@ -135,6 +141,9 @@ type poolSpec struct {
 // none. Pools in its way that nobody uses make room.
 func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	cidr, err := addr.Checked(cidr)
+	if err == nil {
+		err = checkUse(cidr)
+	}
 	if err != nil {
 		return nil, failf(ErrBadRequest, "%v", err)
 	}
@@ -152,7 +161,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 		}
 		actions = append(actions, m.deletion(p)...)
 	}
-	create := chronicle.CreatePool{CIDR: cidr, Chosen: spec.chosen, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
+	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
 	if spec.reserved != nil {
 		if o, ok := gatewayOffset(cidr, spec.reserved.Gateway, spec.reserved.GatewayAddr); ok {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
@@ -199,7 +208,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 			net.chosenAt, net.burst = m.now, 0
 		}
 		if net.burst++; net.burst > maxBurst {
-			return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: add --subnet %v to use it all the same, or use another pool", p.CIDR, p.CIDR)
+			return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
 		}
 	}
 	// What the engine asks for by its subnet may be a replay of a network that
@@ -283,7 +292,7 @@ func (m *Machine) settle(p *pool) {
 			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		}
 	}
-	if p.Chosen && p.Name == "" && m.idle(p) {
+	if p.Origin == chronicle.FromChoice && m.idle(p) {
 		actions = append(actions, m.deletion(p)...)
 	}
 	if len(actions) > 0 {
@@ -291,10 +300,11 @@ func (m *Machine) settle(p *pool) {
 	}
 }
 
-// idle reports whether nobody uses the pool: no network is on it, no address
-// in it is held, and nobody else owns a part of it.
+// idle reports whether nobody wants the pool any more: no operator made it, it
+// has no name to be joined by, no network is on it, no address in it is held,
+// and nobody else owns a part of it.
 func (m *Machine) idle(p *pool) bool {
-	if m.networksOf(p) > 0 || p.busy() {
+	if p.Origin == chronicle.FromOperator || p.Name != "" || m.networksOf(p) > 0 || p.busy() {
 		return false
 	}
 	for _, t := range p.Ring.Tokens() {

@@ -102,7 +102,7 @@ func (m *Machine) forgetSight(p *pool, o addr.Offset) {
 // settleEmptied lets a pool go that was only kept for an address that was
 // still held.
 func (m *Machine) settleEmptied(p *pool) {
-	if p.Chosen && !p.busy() && m.networksOf(p) == 0 {
+	if p.Origin == chronicle.FromChoice && !p.busy() && m.networksOf(p) == 0 {
 		m.settle(p)
 	}
 }

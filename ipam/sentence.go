@@ -102,6 +102,10 @@ func errFull(p *pool, want netip.Prefix, held, reserved, size uint64) error {
 
 func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
 	st := m.poolStatus(p, m.now, false)
+	if st.Held == 0 && m.networksOf(p) == 0 {
+		return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s: remove it first with ringlet pool rm %v, or choose a subnet that does not overlap it",
+			cidr, poolText(p.Pool), p.CIDR)
+	}
 	why := fmt.Sprintf("which has %s", plural(int(st.Held), "address in use", "addresses in use"))
 	if st.Held == 0 {
 		why = fmt.Sprintf("which has %s", plural(m.networksOf(p), "network", "networks"))
@@ -124,6 +128,10 @@ func errNoSubnet(bits int, universe []netip.Prefix) error {
 	}
 	return failf(ErrNoSubnet, "no free /%d subnet is left in %s that overlaps no network of this host: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE",
 		bits, strings.Join(texts, ", "))
+}
+
+func errNameTaken(name string, cidr netip.Prefix) error {
+	return failf(ErrBadRequest, "the name %s belongs to the pool %v: join that pool without naming a subnet, or use another name", name, cidr)
 }
 
 func errNoPool(ref string) error {

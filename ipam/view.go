@@ -69,10 +69,10 @@ func (m *Machine) problems(pools []PoolStatus) []Problem {
 			Next: "stop that container, or remove the other holder",
 		})
 	}
-	for _, p := range pools {
-		if p.Free+p.Ready+p.Resting == 0 && p.Held > 0 {
+	for i, p := range m.sortedPools() {
+		if s := pools[i]; s.Free+s.Ready+s.Resting == 0 && p.hasContainers() {
 			out = append(out, Problem{
-				Code: "pool-full", Level: string(Degraded), Text: fmt.Sprintf("pool %v is full: all of its %d addresses are in use or reserved", p.Pool, p.Size),
+				Code: "pool-full", Level: string(Degraded), Text: fmt.Sprintf("pool %s is full: of %s %d are in use and %d are reserved", poolText(p.Pool), plural(int(s.Size), "address", "addresses"), s.Held, s.Reserved),
 				Next: "remove containers, or move to a larger network",
 			})
 		}
@@ -82,7 +82,7 @@ func (m *Machine) problems(pools []PoolStatus) []Problem {
 
 // poolStatus counts the addresses of a pool.
 func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
-	s := PoolStatus{Pool: p.CIDR, Name: p.Name, Size: uint64(p.Ring.Size()), Chosen: p.Chosen}
+	s := PoolStatus{Pool: p.CIDR, Name: p.Name, Size: uint64(p.Ring.Size()), Chosen: p.Origin == chronicle.FromChoice}
 	var mine addr.Count
 	for r, t := range p.Ring.All() {
 		n := uint64(r.Size())

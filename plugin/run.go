@@ -80,6 +80,13 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 // serve opens the sockets, then the database, and runs all parts until one
 // fails or ctx ends.
 func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger *slog.Logger) error {
+	watcher, inPlugin, err := newWatcher(opts, logger)
+	if err != nil {
+		return err
+	}
+	if !inPlugin && (opts.Data == cli.DefaultData || opts.Socket == cli.DefaultSocket) {
+		return errors.New("this is not inside a managed plugin: name the directory of the database with --data and the engine's socket with --socket, see ringlet serve --help")
+	}
 	socket, err := driver.Listen(opts.Socket)
 	if err != nil {
 		return err
@@ -91,10 +98,6 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	defer adminSocket.Close()
 
-	watcher, err := newWatcher(opts, logger)
-	if err != nil {
-		return err
-	}
 	store, err := openStore(ctx, opts, logger)
 	if err != nil {
 		return err
@@ -196,18 +199,17 @@ func openStore(ctx context.Context, opts cli.ServeOptions, logger *slog.Logger) 
 }
 
 // newWatcher returns what watches the engine, which does nothing without its
-// socket.
-func newWatcher(opts cli.ServeOptions, logger *slog.Logger) (*dockerd.Watcher, error) {
+// socket, and whether this process runs in a managed plugin.
+func newWatcher(opts cli.ServeOptions, logger *slog.Logger) (w *dockerd.Watcher, inPlugin bool, err error) {
 	cfg := dockerd.Config{Socket: opts.DockerSocket, Names: opts.DriverNames, Logger: logger}
 	f, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
-	if id, ok := dockerd.PluginID(f); ok {
-		cfg.Plugin = id
-	}
-	return dockerd.New(cfg)
+	cfg.Plugin, inPlugin = dockerd.PluginID(f)
+	w, err = dockerd.New(cfg)
+	return w, inPlugin, err
 }
 
 // machineConfig turns the settings into the core's.

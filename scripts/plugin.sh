@@ -1,9 +1,9 @@
 #!/bin/bash
 # The managed plugin, from build/ringlet to an engine: plugin.sh directory VERSION | create | install | push | uninstall
 #
-# PLUGIN is the plugin's name, with its tag; BUILD the folder of what was built. An engine cannot replace a plugin in place without a registry, and removing
-# one removes its data: which addresses are held. So an installed plugin of another build is left alone, with an
-# explanation, unless REPLACE=yes.
+# PLUGIN is the plugin's name, with its tag; BUILD the folder of what was built. An engine cannot replace a plugin in
+# place without a registry, and removing one removes its data: which addresses are held. So an installed plugin of
+# another build is left alone, with an explanation, unless REPLACE=yes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -87,7 +87,7 @@ explain_other() {
 		"the engine upgrades a plugin, keeping its data, only from a registry:" \
 		"  make push PLUGIN=REGISTRY/ringlet:TAG" \
 		"  docker plugin disable --force $PLUGIN" \
-		"  docker plugin upgrade --skip-remote-check $PLUGIN REGISTRY/ringlet:TAG" \
+		"  docker plugin upgrade --grant-all-permissions --skip-remote-check $PLUGIN REGISTRY/ringlet:TAG" \
 		"  docker plugin enable $PLUGIN" \
 		"or give up its data, that is which addresses are held: make ${GOAL:-install} REPLACE=yes"
 }

@@ -111,7 +111,7 @@ func (s *State) createPool(a CreatePool, key PoolKey) (refused string) {
 	}
 	size := addr.Size(cidr)
 	p := &Pool{
-		Key: key, CIDR: cidr, Chosen: a.Chosen,
+		Key: key, CIDR: cidr, Origin: a.Origin,
 		Ring:  ring.New(size, ring.Version(s.Slot)),
 		Table: table.New(s.Cluster, key.Slot, key.Place, size),
 	}

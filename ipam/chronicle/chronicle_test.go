@@ -295,7 +295,7 @@ func actions() []chronicle.Action {
 	res := chronicle.Reservation{Range: span(3, 400), Kind: chronicle.KindExcluded, Note: "the printer"}
 	return []chronicle.Action{
 		chronicle.Found{Cluster: [16]byte{5}, Peers: []chronicle.Founder{f, {ID: c}}},
-		chronicle.CreatePool{CIDR: netip.MustParsePrefix("fd00::/127"), Chosen: true, Deal: chronicle.DealNone, Reserved: []chronicle.Reservation{res}},
+		chronicle.CreatePool{CIDR: netip.MustParsePrefix("fd00::/127"), Origin: chronicle.FromChoice, Deal: chronicle.DealNone, Reserved: []chronicle.Reservation{res}},
 		chronicle.DeletePool{Pool: k},
 		chronicle.Open{Pool: k, Range: span(1, 1<<63), Size: 1024},
 		chronicle.Close{Pool: k, Range: span(1, 2)},

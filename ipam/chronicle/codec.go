@@ -105,7 +105,7 @@ func appendAction(b []byte, action Action) []byte {
 			b = appendFounder(b, f)
 		}
 	case CreatePool:
-		b = append(codec.Bool(codec.Prefix(b, a.CIDR), a.Chosen), byte(a.Deal))
+		b = append(codec.Prefix(b, a.CIDR), byte(a.Origin), byte(a.Deal))
 		b = codec.Uint(b, uint64(len(a.Reserved)))
 		for _, v := range a.Reserved {
 			b = appendReservation(b, v)
@@ -163,7 +163,7 @@ func readAction(op byte, r *codec.Reader) Action {
 		}
 		return a
 	case CreatePool{}.opcode():
-		a := CreatePool{CIDR: r.Prefix("subnet"), Chosen: r.Bool("chosen"), Deal: Deal(r.Byte("deal"))}
+		a := CreatePool{CIDR: r.Prefix("subnet"), Origin: Origin(r.Byte("origin")), Deal: Deal(r.Byte("deal"))}
 		a.Reserved = make([]Reservation, r.Count("number of reservations", 4))
 		for i := range a.Reserved {
 			a.Reserved[i] = readReservation(r)
@@ -239,7 +239,7 @@ func (s *State) Encode() []byte {
 // the list, and version.
 func (p *Pool) append(b []byte) []byte {
 	b = codec.Prefix(appendKey(b, p.Key), p.CIDR)
-	b = codec.Bool(codec.Bytes(b, p.Name), p.Chosen)
+	b = append(codec.Bytes(b, p.Name), byte(p.Origin))
 	b = codec.Uint(b, uint64(len(p.Reserved)))
 	for _, v := range p.Reserved {
 		b = appendReservation(b, v)
@@ -313,7 +313,7 @@ func DecodeState(b []byte) (*State, error) {
 
 func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 	p := &Pool{Key: readKey(r), CIDR: r.Prefix("subnet")}
-	p.Name, p.Chosen = string(r.Bytes("name of a pool", MaxNote)), r.Bool("chosen")
+	p.Name, p.Origin = string(r.Bytes("name of a pool", MaxNote)), Origin(r.Byte("origin"))
 	p.Reserved = make([]Reservation, r.Count("number of reservations", 4))
 	for i := range p.Reserved {
 		p.Reserved[i] = readReservation(r)

@@ -53,6 +53,16 @@ const (
 	DealNone Deal = 2
 )
 
+// Origin says who wanted a pool, and so when it may go.
+type Origin uint8
+
+// The origins of pools. Their numbers are never reused.
+const (
+	FromNetwork  Origin = 0 // a network with that subnet: it makes room for others once nobody uses it
+	FromChoice   Origin = 1 // a network without a subnet: it goes with its last network
+	FromOperator Origin = 2 // an operator: it stays until it is removed
+)
+
 // Kind says why a range is reserved.
 type Kind uint8
 
@@ -134,7 +144,7 @@ type (
 	// CreatePool makes a pool if it overlaps none. Its author deals it out.
 	CreatePool struct {
 		CIDR     netip.Prefix
-		Chosen   bool // the subnet was chosen by ringlet, so the pool goes with its last network
+		Origin   Origin
 		Deal     Deal
 		Reserved []Reservation
 	}

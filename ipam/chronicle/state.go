@@ -46,7 +46,7 @@ type Pool struct {
 	Key      PoolKey
 	CIDR     netip.Prefix
 	Name     string // empty, or given by NamePool
-	Chosen   bool
+	Origin   Origin
 	Ring     *ring.Ring
 	Reserved []Reservation // in order of their ranges, which do not overlap
 	Table    table.Table

@@ -16,8 +16,10 @@ func (a *app) poolCommand() *cobra.Command {
 		Short:   "List, create, show and remove pools",
 		GroupID: groupLook,
 		Long: `A pool is a subnet whose addresses ringlet gives out. A docker network makes its
-pool when it is created and removes it with itself; a pool that is created here
-stays until it is removed here. Pools are named by their CIDR or their name.`,
+pool. A subnet that ringlet chose goes with its last network; one that you named
+stays and remembers who had what, until the space is needed for another network.
+A pool that is created here, or has a name, stays until it is removed here. Pools
+are named by their CIDR or their name.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

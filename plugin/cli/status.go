@@ -19,8 +19,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:     "status",
 		Short:   "Tell whether all is fine, and what to do if not",
 		GroupID: groupLook,
-		Long: `Tell in the first line whether all is fine, then show the peers, the pools with
-a bar of who has what, and the problems, each with its next step.
+		Long: `Tell in the first line whether all is fine, then the problems, each with its next
+step, then the peers, and the pools with a bar of who has what.
 
 Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing or does not answer.`,
 		Example: `  ringlet status
@@ -56,6 +56,12 @@ func (a *app) status(ctx context.Context, c *client, _ []string) error {
 func (v view) status(st ipam.Status) {
 	v.verdict(st)
 	v.printf("\n")
+	for i, p := range st.Problems {
+		v.problem(p)
+		if i == len(st.Problems)-1 {
+			v.printf("\n")
+		}
+	}
 	voters := st.Voters
 	rows := make([][]string, len(st.Peers))
 	for i, p := range st.Peers {
@@ -72,12 +78,6 @@ func (v view) status(st ipam.Status) {
 	for _, p := range st.Pools {
 		v.printf("\n")
 		v.pool(p, networksOn(st.Networks, p.Pool))
-	}
-	for i, p := range st.Problems {
-		if i == 0 {
-			v.printf("\n")
-		}
-		v.problem(p)
 	}
 }
 

@@ -73,7 +73,7 @@ type Config struct {
 	Rest       time.Duration // how long a freed address is not handed out, 0 to 24 h
 	Timeout    time.Duration // deadline of a request, 1 s to 28 s
 
-	HTTP      string // host:port of metrics, status page and API, the host may be empty; or HTTPOff
+	HTTP      string // host:port of metrics and API, the host may be empty; or HTTPOff
 	Token     string // what a write over TCP must show; empty allows none
 	LogLevel  slog.Level
 	LogFormat string // LogText or LogJSON

@@ -77,6 +77,13 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "reference.md", b.Bytes())
+	manual, err := os.ReadFile("../../docs/settings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(manual, b.Bytes()) {
+		t.Error("docs/settings.md has another table than testdata/reference.md: copy it there")
+	}
 }
 
 // TestTable keeps the table complete and its texts printable where they go: a

@@ -96,8 +96,8 @@ func peers() []Setting {
 		parse:   parseCluster,
 	}, {
 		Name: "RINGLET_KEY", Auto: "none", Secret: true,
-		Range:   "a comma list of keys, each 32 bytes in base64, as `ringlet keygen` prints",
-		Example: "$(ringlet keygen)", // a real key would be copied, and then known to all
+		Range:   "a comma list of keys, each 32 bytes in base64, as `openssl rand -base64 32` prints",
+		Example: "$(openssl rand -base64 32)", // a real key would be copied, and then known to all
 		Meaning: "keys of the cluster, the first encrypts and all decrypt",
 		Effect:  "peers without a common key part: add the new key second everywhere, then put it first everywhere, then drop the old",
 		parse:   parseKeys,
@@ -171,7 +171,7 @@ func cluster() []Setting {
 		Name: "RINGLET_QUARANTINE", Default: "never",
 		Range:   "a duration from 1m to 8760h, or never",
 		Example: "72h",
-		Meaning: "time after which the addresses of an evicted peer may be handed out by others, never waits for ringlet forget",
+		Meaning: "time after which the addresses of an evicted peer may be handed out by others, never leaves that to an operator",
 		Effect:  "counts from each eviction; a host that is only cut off for longer than this causes duplicate addresses",
 		parse:   parseQuarantine,
 	}, {
@@ -204,7 +204,7 @@ func serving() []Setting {
 		Name: "RINGLET_HTTP", Default: HTTPOff,
 		Range:   "off, or host:port, the host may be left out",
 		Example: "127.0.0.1:7951",
-		Meaning: "where metrics, the status page and the read-only API are served over TCP",
+		Meaning: "where metrics and the API are served over TCP, read-only without RINGLET_TOKEN",
 		Effect:  "from the next start",
 		parse:   parseHTTP,
 	}, {
