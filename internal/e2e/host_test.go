@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The power goes and comes back: what was answered is on the disk.
@@ -96,4 +97,31 @@ func TestEngineChosenSubnets(t *testing.T) {
 	if out := e.Ringlet("pool", "ls", "-o", "json"); out != "[]" {
 		t.Errorf("pools of removed networks: %s", out)
 	}
+}
+
+// An engine that restarts under its running containers lists them all the while: nothing of theirs is freed.
+func TestEngineLiveRestore(t *testing.T) {
+	e := Start(t, Config{Name: "host-a", LiveRestore: true})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	a, b := runDemo(e, "net", "aa"), runDemo(e, "net", "bb")
+	e.Docker("pause", "bb")
+	same(e, "before")
+	mark := e.Log.Mark()
+	for _, again := range []func(){e.Restart, func() { e.Kill(); e.Up() }} {
+		again()
+		// Longer than it takes to free what two lists lack.
+		if l, err := e.Log.Wait(t.Context(), mark, 45*time.Second, func(l Line) bool {
+			return l.Plugin != "" && (strings.Contains(l.Msg, "has no endpoint") || strings.Contains(l.Msg, "container is gone"))
+		}); err == nil {
+			t.Errorf("an address of a running container was missed: %s", l.Msg)
+		}
+		held := holdings(e)
+		if len(held) != 2 || held[0].Address != a || held[1].Address != b {
+			t.Errorf("held %v, the containers have %v and %v", held, a, b)
+		}
+	}
+	e.Docker("unpause", "bb")
+	same(e, "after")
 }
