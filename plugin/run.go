@@ -207,7 +207,11 @@ func newWatcher(opts cli.ServeOptions, logger *slog.Logger) (w *dockerd.Watcher,
 		return nil, false, err
 	}
 	defer f.Close()
-	cfg.Plugin, inPlugin = dockerd.PluginID(f)
+	if cfg.Plugin, inPlugin = dockerd.PluginID(f); inPlugin {
+		// The engine knows its name. One that does not know this plugin is
+		// another engine, whose list must not make our addresses look free.
+		cfg.Names = nil
+	}
 	w, err = dockerd.New(cfg)
 	return w, inPlugin, err
 }

@@ -125,3 +125,24 @@ func TestEngineLiveRestore(t *testing.T) {
 	e.Docker("unpause", "bb")
 	same(e, "after")
 }
+
+// The mount has the socket of another engine: what that one lists, and does not list, means nothing here.
+func TestEngineSocketOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	Start(t, Config{Name: "host-b", Daemon: map[string]any{"hosts": []string{"unix:///run/docker.sock", "unix://" + dir + "/docker.sock"}}})
+	e := Start(t, Config{Name: "host-a"})
+	e.CreatePlugin(Plugin, "docker.source="+dir)
+	e.Docker("plugin", "enable", Plugin)
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	a := runDemo(e, "net", "aa")
+	if l, err := e.Log.Wait(t.Context(), 0, 45*time.Second, Contains("no endpoint")); err == nil {
+		t.Errorf("an address of a running container was missed: %s", l.Msg)
+	}
+	if held := holdings(e); len(held) != 1 || held[0].Address != a {
+		t.Errorf("held %v, the container has %v", held, a)
+	}
+	if out, err := e.TryRinglet("status"); ExitCode(err) != 3 || !strings.Contains(out, "another engine") {
+		t.Errorf("status does not say that the socket is another engine's: %v\n%s", err, out)
+	}
+}
