@@ -76,6 +76,7 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 
 // granted writes down an address that was handed out, and answers with it.
 func (m *Machine) granted(p *pool, g space.Grant) AddressGrant {
+	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
 	m.saveHolding(p, g.Offset, &g.Record)
 	if g.Pressed {
 		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: addr.Nth(p.CIDR, g.Offset)})

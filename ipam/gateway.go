@@ -100,6 +100,7 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 // Whoever asks for one that is reserved as either is granted it.
 func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
 	a := addr.Nth(p.CIDR, o)
+	delete(p.missing, o) // it is named again
 	if r := p.ReservationAt(o); r != nil {
 		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
 			return nil

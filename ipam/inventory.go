@@ -249,6 +249,8 @@ func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (aga
 		switch {
 		case p.listed > 0:
 			n.missing = time.Time{}
+		case n.asked.After(begun):
+			again = true // it was made while the engine was asked
 		case n.missing.IsZero():
 			n.missing = begun
 			again = true

@@ -142,6 +142,8 @@ type network struct {
 	// replayed is how many of them the engine has asked for again since it
 	// started.
 	replayed int
+	// asked is when the engine last made it.
+	asked time.Time
 	// missing is when an inventory first lacked all networks on the pool.
 	missing time.Time
 	// fresh says that the engine is making the network, or was when it last

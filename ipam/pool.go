@@ -203,6 +203,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 		net = &network{Network: n}
 		m.networks[id] = net
 	}
+	net.missing = time.Time{}
 	if chosen {
 		if m.now.Sub(net.chosenAt) > burstTime || m.now.Before(net.chosenAt) {
 			net.chosenAt, net.burst = m.now, 0
@@ -221,6 +222,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	net.count++
 	net.replayed++
 	net.fresh = true
+	net.asked = m.now
 	m.perPool[n.Pool]++
 	m.saveNetwork(net)
 	return nil
@@ -251,8 +253,9 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 	m.saveNetwork(n)
 	if p := m.poolOf(q.Network.Pool); p != nil {
-		// The last inventory may still have the network that goes now.
-		if p.listed > 0 {
+		// The last inventory still has the network that goes now, unless it is
+		// younger than that.
+		if p.listed > 0 && !n.asked.After(m.inventory) {
 			p.listed--
 		}
 		m.settle(p)

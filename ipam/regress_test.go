@@ -291,3 +291,42 @@ func TestManyNetworksJoinAPool(t *testing.T) {
 		}
 	}
 }
+
+// What an inventory lacked long ago says nothing of who has the address now.
+func TestOldAbsenceIsForgotten(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	first := network(t, h, "10.50.0.0/24")
+	h.Call(&ipam.AddressRequest{Network: first, Purpose: ipam.ForUnmarked, Address: address("10.50.0.5")})
+	second := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.128/25")}).Pool.Network
+	h.Now = h.Now.Add(time.Minute)
+	h.Call(inventory(h, second)) // no network names the auxiliary address
+	h.Call(&ipam.PoolRelease{Network: second})
+	for range 3 {
+		h.Now = h.Now.Add(30 * time.Second)
+		h.Call(&ipam.Inventory{Begun: h.Now})
+	}
+	n := network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "", 1, "10.50.0.5")
+	wantErr(t, ask(h, n, "", 2, "10.50.0.5").Err, ipam.ErrAddressInUse)
+	h.Now = h.Now.Add(25 * time.Second)
+	h.Call(inventory(h, n)) // a slow start: not listed yet
+	if s := h.Machine().Status(h.Now); s.Pools[0].Held != 1 {
+		t.Error("freed after one look")
+	}
+}
+
+// A network is made again while the engine is asked for those that it has.
+func TestNetworkMadeDuringALook(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	network(t, h, "10.50.0.0/24") // removed while the plugin was away
+	h.Now = h.Now.Add(time.Minute)
+	h.Call(&ipam.Inventory{Begun: h.Now})
+	h.Now = h.Now.Add(20 * time.Second)
+	look := &ipam.Inventory{Begun: h.Now}
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	n := network(t, h, "10.50.0.0/24")
+	gw := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	h.Call(look)
+	wantErr(t, claim(h, n, gw.String(), "x"), ipam.ErrAddressInUse, "gateway")
+}
