@@ -33,10 +33,12 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
 		h.Kind = space.Client
+	} else {
+		h.Network = networkKey(q.Network.ID())
 	}
 	h.Key = stickyKey(q.Network.Sticky, h)
 	if q.Address.IsValid() {
-		return m.claim(p, q.Address, h)
+		return m.claim(p, q.Network, q.Address, h)
 	}
 	return m.allocate(p, q.Network, h)
 }
@@ -90,11 +92,11 @@ func (m *Machine) granted(p *pool, g space.Grant) AddressGrant {
 // allocate chooses an address: the former one of the holder, if that is free,
 // else one that was never used, else the one that has rested longest.
 func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, error) {
-	if m.now.Before(m.awaiting) {
-		return AddressGrant{}, errWait
+	if err := m.awaitList(); err != nil {
+		return AddressGrant{}, err
 	}
 	want := addr.RangeOf(p.CIDR, n.Range)
-	if o, rec, ok := m.retried(p, want, h); ok {
+	if o, rec, ok := m.retried(p, n, want, h); ok {
 		return m.renew(p, o, rec, h), nil
 	}
 	if o, ok := p.space.Former(h.Key); ok && want.Contains(o) {
@@ -110,36 +112,16 @@ func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, er
 	return m.granted(p, g), nil
 }
 
-// retried returns the address that the holder has already. A container with
-// the name, MAC and all of another is that container, which asks again; a
-// client is who it says; and a container that has gone without a release, as
-// far as the engine's inventory tells, left its address to the one that comes
-// back under its key.
-func (m *Machine) retried(p *pool, want addr.Range, h space.Holder) (addr.Offset, space.Record, bool) {
-	o, ok := p.space.HeldBy(h.Key)
-	if !ok || !want.Contains(o) || !p.space.Usable(o) {
-		return 0, space.Record{}, false
-	}
-	rec := p.space.Lookup(o)
-	if rec.Kind != h.Kind {
-		return 0, space.Record{}, false
-	}
-	same := rec.Kind == space.Client || h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC
-	if _, gone := p.missing[o]; same || gone {
-		return o, rec, true
-	}
-	return 0, space.Record{}, false
-}
-
 // renew leaves an address to the holder that has it, under its present name
 // and MAC.
 func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder) AddressGrant {
 	if h.Kind == space.Container {
-		if _, gone := p.missing[o]; gone {
+		if m.gone(p, o) {
 			m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 		}
 	}
 	m.forgetSight(p, o)
+	m.alive(p, o, rec)
 	return m.confirm(p, o, h)
 }
 
@@ -149,6 +131,17 @@ func (m *Machine) confirm(p *pool, o addr.Offset, h space.Holder) AddressGrant {
 	rec, _ := p.space.Renew(o, h)
 	m.saveHolding(p, o, &rec)
 	return standing(p, o)
+}
+
+// alive notes that an address is in use, until an inventory says otherwise.
+func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
+	if !m.sighted() || rec.Kind != space.Container && rec.Kind != space.Unmarked {
+		return
+	}
+	if p.seen == nil {
+		p.seen = map[addr.Offset]string{}
+	}
+	p.seen[o] = rec.Ref
 }
 
 // take hands out the free address at o.
@@ -161,7 +154,7 @@ func (m *Machine) take(p *pool, o addr.Offset, h space.Holder) (AddressGrant, er
 }
 
 // claim hands out one certain address (docker run --ip).
-func (m *Machine) claim(p *pool, a netip.Addr, h space.Holder) (AddressGrant, error) {
+func (m *Machine) claim(p *pool, n Network, a netip.Addr, h space.Holder) (AddressGrant, error) {
 	o, ok := addr.OffsetOf(p.CIDR, a)
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, a)
@@ -170,46 +163,21 @@ func (m *Machine) claim(p *pool, a netip.Addr, h space.Holder) (AddressGrant, er
 		return AddressGrant{}, errReserved(p, a, r)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held {
-		if !m.mayTakeOver(p, o, rec, h) {
+		switch may, err := m.mayTakeOver(p, n, o, rec, h); {
+		case err != nil:
+			return AddressGrant{}, err
+		case !may:
 			return AddressGrant{}, m.errHeld(p, a, rec.Holder, rec.Since)
 		}
 		return m.renew(p, o, rec, h), nil
 	}
-	if m.now.Before(m.awaiting) {
-		return AddressGrant{}, errWait
+	if err := m.awaitList(); err != nil {
+		return AddressGrant{}, err
 	}
-	if !p.space.Mine(o) && !m.open(p, addr.One(o), 1) {
-		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", a, poolText(p.Pool))
+	if !m.obtain(p, o) {
+		return AddressGrant{}, errElsewhere(p, a)
 	}
 	return m.take(p, o, h)
-}
-
-// mayTakeOver reports whether a claim of a held address comes from the holder
-// itself, or from one that comes after a holder that is gone although no
-// release came.
-func (m *Machine) mayTakeOver(p *pool, o addr.Offset, rec space.Record, h space.Holder) bool {
-	if rec.Kind != h.Kind && rec.Kind != space.Unmarked {
-		return false
-	}
-	if h.Kind == space.Client {
-		return rec.Ref == h.Ref
-	}
-	if _, gone := p.missing[o]; gone {
-		return true
-	}
-	// One that the engine has listed since it was granted the address lives,
-	// and may have been renamed.
-	if _, lives := p.seen[o]; lives {
-		return rec.Name == h.Name && rec.MAC == h.MAC && h.Name != ""
-	}
-	if h.Name != "" && rec.Name == h.Name {
-		return true
-	}
-	// A MAC is the container's own only if it was set by hand, and then two
-	// containers may have been given the same. One that was never listed, and
-	// that asks again later, is back.
-	age := m.now.UnixNano() - rec.Since
-	return h.MAC != [6]byte{} && rec.MAC == h.MAC && (age >= int64(m.cfg.Grace) || age < 0)
 }
 
 // unmarked answers a request for a certain address that comes without
@@ -227,6 +195,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 		if net != nil && net.fresh && rec.Kind != space.Unmarked && rec.Kind != space.Host {
 			return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 		}
+		m.alive(p, o, rec)
 		return m.confirm(p, o, rec.Holder), nil
 	}
 	if r := p.ReservationAt(o); r != nil || net == nil || net.fresh {
@@ -237,8 +206,8 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	}
 	// The network is older than this request, so this is no part of its
 	// making: the engine has an endpoint there that this peer has lost.
-	if !p.space.Mine(o) && !m.open(p, addr.One(o), 1) {
-		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", q.Address, poolText(p.Pool))
+	if !m.obtain(p, o) {
+		return AddressGrant{}, errElsewhere(p, q.Address)
 	}
 	return m.take(p, o, space.Holder{Kind: space.Unmarked})
 }
@@ -253,6 +222,12 @@ func (m *Machine) open(p *pool, want addr.Range, size addr.Count) bool {
 		}
 	}
 	return false
+}
+
+// obtain makes one address this peer's if it is nobody's, and reports whether
+// it is this peer's then.
+func (m *Machine) obtain(p *pool, o addr.Offset) bool {
+	return p.space.Mine(o) || m.open(p, addr.One(o), 1)
 }
 
 // openAhead takes more space before it is needed: when what is free in this

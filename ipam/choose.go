@@ -19,8 +19,8 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			bits = m.cfg.Bits6
 		}
 	}
-	if m.now.Before(m.awaiting) {
-		return nil, errWait
+	if err := m.awaitList(); err != nil {
+		return nil, err
 	}
 	universe := m.universe(v6)
 	if len(universe) == 0 {

@@ -30,6 +30,7 @@ type Reply struct {
 	Address   AddressGrant
 	Addresses []AddressStatus
 	Status    PoolStatus
+	Created   bool // the pool of Status is new
 	// Again, in the answer to an [Inventory], is when another would be
 	// useful; zero if not.
 	Again time.Duration

@@ -49,8 +49,12 @@ type (
 		At        time.Time
 		Addresses []netip.Prefix // not masked
 	}
+	// Blindness says that no inventory will come for now, and that nothing is
+	// lost by that: the engine is starting, and replays what it has before it
+	// starts containers, or there is no way to ask it at all.
+	Blindness struct{}
 	// PoolCreation makes a pool that stays until it is removed. It is
-	// answered with the pool's status.
+	// answered with the pool's status, and whether it is new.
 	PoolCreation struct {
 		CIDR netip.Prefix
 		Name string // empty, or the pool's name
@@ -70,5 +74,6 @@ func (*ClientRequest) request()  {}
 func (*LookupRequest) request()  {}
 func (*FreeRequest) request()    {}
 func (*HostAddresses) request()  {}
+func (*Blindness) request()      {}
 func (*PoolCreation) request()   {}
 func (*PoolRemoval) request()    {}

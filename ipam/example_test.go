@@ -30,6 +30,7 @@ func ExampleMachine() {
 	}
 	// Output:
 	// save identity
+	// save identity
 	// save chronicle
 	// save chronicle
 	// save holding

@@ -100,7 +100,7 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 // Whoever asks for one that is reserved as either is granted it.
 func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
 	a := addr.Nth(p.CIDR, o)
-	delete(p.missing, o) // it is named again
+	delete(p.unnamed, o) // it is named again
 	if r := p.ReservationAt(o); r != nil {
 		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
 			return nil
@@ -112,6 +112,10 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	case rec.Kind == space.Host || rec.Kind == space.Unmarked:
 		// The bridge of a network that this peer has lost has its gateway on
 		// an interface; what was asked for without a word may be auxiliary.
+		m.freeHolding(p, o)
+	case kind == chronicle.KindGateway && p.hasGateway && p.gateway == o:
+		// It was this host's alone, and is shared from now on.
+		p.hasGateway = false
 		m.freeHolding(p, o)
 	default:
 		return m.errHeld(p, a, rec.Holder, rec.Since)

@@ -20,11 +20,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew.
-			first, known := p.missing[o]
-			switch {
-			case !known:
-				p.miss(o, q.At)
-			case q.At.Sub(first) >= m.cfg.Grace:
+			if first, _ := p.offHost.since(o, q.At); q.At.Sub(first) >= m.cfg.Grace {
 				m.freeHolding(p, o)
 			}
 		}
@@ -50,11 +46,11 @@ func (m *Machine) sightHost(p *pool) {
 			if rec.Key == gatewayKey() {
 				h.Key = rec.Key // it may be asked for as the gateway again
 			}
-			if p.space.Mine(o) || m.open(p, addr.One(o), 1) {
+			if m.obtain(p, o) {
 				_, _ = m.take(p, o, h) // what is mine and not held can be taken
 			}
 		case rec.Kind == space.Host:
-			delete(p.missing, o)
+			delete(p.offHost, o)
 		case rec.Kind != space.Gateway:
 			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
 		}

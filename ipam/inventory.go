@@ -17,7 +17,8 @@ import (
 // held address that no endpoint has is freed only when it is older than the
 // grace and two inventories, at least the grace apart, lack it: between the
 // grant and the endpoint's appearance lies the start of a container. The first
-// that lacks it makes another useful, and the answer says when.
+// that lacks it makes another useful, and the answer says when. An inventory
+// that is partial tells what is in use, and nothing by what it lacks.
 //
 // An inventory tells what was when it began. What was granted or released
 // since is newer, and stands.
@@ -25,24 +26,31 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	if inv.Begun.Before(m.inventory) {
 		return 0 // late
 	}
-	m.inventory = inv.Begun
 	if inv.Begun.After(m.greeted) {
 		m.replaying = false // the engine answers only when it has replayed all
 	}
-	clear(m.conflicts)
+	m.blind = false
 	s := sight{begun: inv.Begun, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]bool{}}
-	m.listed = m.listed[:0]
-	networks := map[netip.Prefix]int{}
-	for _, n := range inv.Networks {
-		for _, subnet := range n.Subnets {
-			subnet = subnet.Masked()
-			networks[subnet]++
-			m.listed = append(m.listed, subnet)
-			m.sightSubnet(subnet, n, &s)
+	if inv.Partial {
+		m.sightAll(inv, &s)
+		for p, seen := range s.seen {
+			if p.seen == nil {
+				p.seen = map[addr.Offset]string{}
+			}
+			maps.Copy(p.seen, seen)
 		}
+		return 0
 	}
+	clear(m.conflicts)
+	m.listed = m.listed[:0]
+	networks := m.sightAll(inv, &s)
+	first := !m.inventory.After(m.greeted)
+	m.inventory = inv.Begun
 	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
-	m.awaiting = time.Time{}
+	if m.unlisted {
+		m.unlisted = false
+		m.saveUnlisted()
+	}
 	asked := map[netip.Prefix][]*network{}
 	for _, id := range m.sortedNetworks() {
 		n := m.networks[id]
@@ -52,15 +60,31 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.sightHost(p)
 		p.seen = s.seen[p]
 		p.listed = networks[p.CIDR]
-		open := m.sightMissing(p, inv.Begun)
-		open = m.sightReserved(p, &s) || open
-		if m.sightNetworks(p, asked[p.CIDR], inv.Begun) || open {
+		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first)
+		if m.sightGone(p, asked[p.CIDR], &s) {
 			again = m.cfg.Grace
 			continue
 		}
 		m.settle(p)
 	}
 	return again
+}
+
+// sightAll takes note of what an inventory has, and returns how many networks
+// are on each subnet.
+func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
+	networks := map[netip.Prefix]int{}
+	for _, n := range inv.Networks {
+		for _, subnet := range n.Subnets {
+			subnet = subnet.Masked()
+			networks[subnet]++
+			if !slices.Contains(m.listed, subnet) {
+				m.listed = append(m.listed, subnet)
+			}
+			m.sightSubnet(subnet, n, s)
+		}
+	}
+	return networks
 }
 
 // sight is what an inventory shows.
@@ -111,6 +135,8 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		rec := p.space.Lookup(o)
 		switch {
 		case p.ReservationAt(o) != nil:
+		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
+			// It is on an interface of this host, and so its own.
 		case rec.State == space.Held && (rec.Kind == space.Gateway || rec.Kind == space.Host) || m.onHost(a):
 		case rec.State == space.Held && rec.Kind != space.Unmarked:
 			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
@@ -138,6 +164,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
 			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
 		case h.Ref != "":
+			h.Network = rec.Network
 			if h.Key = rec.Key; h.Key == nameKey(rec.Name) {
 				h.Key = nameKey(h.Name) // it may have been renamed
 			}
@@ -157,7 +184,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		// a new database.
 		m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 	}
-	if !p.space.Mine(o) && !m.open(p, addr.One(o), 1) {
+	if !m.obtain(p, o) {
 		m.conflict(p, o, h, "belongs to another peer")
 		return
 	}
@@ -176,93 +203,4 @@ func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, why string) {
 	}
 	m.conflicts[k] = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " is used by " + m.holderText(h, m.now.UnixNano()) + ", but " + why
 	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.conflicts[k]})
-}
-
-// sightMissing looks for held addresses that no endpoint has, and reports
-// whether there are some that must be looked for again.
-func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
-	var free []addr.Offset
-	for o, rec := range p.held() {
-		if rec.Kind != space.Container && rec.Kind != space.Unmarked {
-			continue
-		}
-		if _, here := p.seen[o]; here {
-			continue
-		}
-		// A time in the future is that of a clock that was ahead: old enough.
-		since := time.Unix(0, rec.Since)
-		if begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
-			again = true // too young to tell
-			continue
-		}
-		switch first, known := p.missing[o]; {
-		case !known:
-			p.miss(o, begun)
-			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
-			again = true
-		case begun.Sub(first) < m.cfg.Grace:
-			again = true
-		default:
-			free = append(free, o)
-		}
-	}
-	for _, o := range free {
-		rec := p.space.Lookup(o)
-		m.freeHolding(p, o)
-		m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
-	}
-	return again
-}
-
-// sightReserved looks for auxiliary addresses that no network names any more,
-// and reports whether there are some that must be looked for again. What an
-// engine replays to a new database is taken for auxiliary as well.
-func (m *Machine) sightReserved(p *pool, s *sight) (again bool) {
-	if len(m.state.Roster) > 1 || p.listed == 0 {
-		return false // others may name them; with its last network they all go
-	}
-	for _, r := range slices.Clone(p.Reserved) {
-		o := r.Range.Start
-		if r.Kind != chronicle.KindAuxiliary || s.kept[p][o] {
-			delete(p.missing, o)
-			continue
-		}
-		switch first, known := p.missing[o]; {
-		case !known:
-			p.miss(o, s.begun)
-			again = true
-		case s.begun.Sub(first) < m.cfg.Grace:
-			again = true
-		default:
-			delete(p.missing, o)
-			m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
-		}
-	}
-	return again
-}
-
-// sightNetworks compares the networks that were asked for on a pool with those
-// that the engine has. Those that it lacks twice, the grace apart, were
-// removed while nobody listened.
-func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (again bool) {
-	for _, n := range asked {
-		switch {
-		case p.listed > 0:
-			n.missing = time.Time{}
-		case n.asked.After(begun):
-			again = true // it was made while the engine was asked
-		case n.missing.IsZero():
-			n.missing = begun
-			again = true
-		case begun.Sub(n.missing) < m.cfg.Grace:
-			again = true
-		default:
-			delete(m.networks, n.ID())
-			m.perPool[n.Pool] -= n.count
-			n.count = 0
-			m.saveNetwork(n)
-			m.note(Note{Kind: NoteNetworkGone, Pool: p.CIDR})
-		}
-	}
-	return again
 }

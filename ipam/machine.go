@@ -49,10 +49,12 @@ type Config struct {
 	// address of a task twice, up to 170 ms apart.
 	Echo time.Duration
 
-	// AwaitInventory makes a new machine, one without a database, wait with
-	// choosing addresses until the engine's inventory has told what is in
-	// use, or for this long. Zero: it does not wait.
-	AwaitInventory time.Duration
+	// AwaitInventory says that inventories will come, since there is an engine
+	// that can be asked. What only an inventory can tell is then waited for, up
+	// to a call's deadline: a new database chooses no address before the first
+	// complete one, and nobody takes over an address before one has told
+	// whether its holder lives.
+	AwaitInventory bool
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -100,8 +102,9 @@ type Machine struct {
 	greeted   time.Time                  // when it started, or this process
 	deleted   map[netip.Prefix]time.Time // pools that went since the last inventory
 	perPool   map[netip.Prefix]int       // networks of this host, by pool
-	awaiting  time.Time                  // no address is chosen before; zero: not waiting
-	inventory time.Time                  // begin of the last inventory
+	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
+	blind     bool                       // no inventory will come for now
+	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]string
 	broken    error // a broken invariant: nothing is handed out any more
 
@@ -120,8 +123,12 @@ type pool struct {
 	// listed is how many networks on this pool the engine's last inventory
 	// shows, -1 before the first.
 	listed int
-	// missing holds when an inventory first lacked an address that is held.
-	missing map[addr.Offset]time.Time
+	// lost is how many of them this peer may not have been asked for.
+	lost int
+	// missing holds when an inventory first lacked an address that a container
+	// holds, unnamed an auxiliary address that no network names, and offHost
+	// when the host first lacked an address that is held for an interface.
+	missing, unnamed, offHost absences
 	// seen holds the addresses that the last inventory has, and whose.
 	seen map[addr.Offset]string
 	// released holds when an address was last released, for as long as an
@@ -142,8 +149,11 @@ type network struct {
 	// replayed is how many of them the engine has asked for again since it
 	// started.
 	replayed int
-	// asked is when the engine last made it.
+	// asked is when the engine last asked for its pool; zero if an earlier
+	// release has not written it.
 	asked time.Time
+	// again says that this was taken for a replay, and not counted.
+	again bool
 	// missing is when an inventory first lacked all networks on the pool.
 	missing time.Time
 	// fresh says that the engine is making the network, or was when it last
@@ -178,14 +188,6 @@ func (p *pool) hasContainers() bool {
 		}
 	}
 	return false
-}
-
-// miss notes that a held address was not found in use.
-func (p *pool) miss(o addr.Offset, at time.Time) {
-	if p.missing == nil {
-		p.missing = map[addr.Offset]time.Time{}
-	}
-	p.missing[o] = at
 }
 
 // records yields the addresses of which there is a record, in order.
@@ -245,6 +247,8 @@ func (m *Machine) start() {
 	if m.state.Slot > 0 {
 		return
 	}
+	m.unlisted = true
+	m.saveUnlisted()
 	var cluster [16]byte
 	for i := range cluster {
 		cluster[i] = byte(m.cfg.Rand.Uint32())
@@ -254,9 +258,6 @@ func (m *Machine) start() {
 		Peers:   []chronicle.Founder{{ID: m.self, Name: m.cfg.Name, Boot: m.boot, Machine: m.cfg.Machine}},
 	})
 	m.note(Note{Kind: NoteFounded})
-	if m.cfg.AwaitInventory > 0 {
-		m.awaiting = m.now.Add(m.cfg.AwaitInventory)
-	}
 }
 
 // retry tries again all calls that wait.
@@ -268,9 +269,6 @@ func (m *Machine) retry() {
 func (m *Machine) wake() {
 	for _, c := range m.waiting {
 		m.wakeAt(c.Deadline)
-	}
-	if len(m.waiting) > 0 && !m.awaiting.IsZero() {
-		m.wakeAt(m.awaiting)
 	}
 }
 
@@ -302,6 +300,9 @@ func (m *Machine) try(c *Call) bool {
 	case *Inventory:
 		r.Again = m.takeInventory(q)
 		m.retry()
+	case *Blindness:
+		m.goBlind()
+		m.retry()
 	case *HostAddresses:
 		m.takeHost(q)
 	case *ClientRequest:
@@ -311,19 +312,22 @@ func (m *Machine) try(c *Call) bool {
 	case *FreeRequest:
 		r.Addresses, r.Err = m.free(q)
 	case *PoolCreation:
-		r.Status, r.Err = m.createPool(q)
+		r.Status, r.Created, r.Err = m.createPool(q)
 	case *PoolRemoval:
 		r.Err = m.removePool(q)
 	}
-	if errors.Is(r.Err, errWait) {
+	if wait, ok := errors.AsType[*waitError](r.Err); ok {
 		if m.now.Before(c.Deadline) {
 			return false
 		}
-		r.Err = failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)
+		r.Err = wait.late
 	}
 	m.fx.Reply = append(m.fx.Reply, r)
 	return true
 }
 
-// errWait makes a call wait for a later step.
-var errWait = errors.New("wait")
+// waitError makes a call wait for a later step. late is the call's answer when
+// its deadline has passed.
+type waitError struct{ late error }
+
+func (e *waitError) Error() string { return e.late.Error() }

@@ -3,31 +3,37 @@ package ipam
 import (
 	"net/netip"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// createPool makes a pool for an operator.
-func (m *Machine) createPool(q *PoolCreation) (PoolStatus, error) {
+// createPool makes a pool for an operator, and reports whether it is new.
+func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ error) {
 	if err := m.usable(); err != nil {
-		return PoolStatus{}, err
+		return PoolStatus{}, false, err
 	}
 	if q.CIDR != q.CIDR.Masked() {
-		return PoolStatus{}, failf(ErrBadRequest, "%v has bits set behind its length: did you mean %v", q.CIDR, q.CIDR.Masked())
+		return PoolStatus{}, false, failf(ErrBadRequest, "%v has bits set behind its length: did you mean %v", q.CIDR, q.CIDR.Masked())
+	}
+	cidr, err := addr.Checked(q.CIDR)
+	if err != nil {
+		return PoolStatus{}, false, failf(ErrBadRequest, "%v", err)
 	}
 	if q.Name != "" && !chronicle.ValidName(q.Name) {
-		return PoolStatus{}, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", q.Name)
+		return PoolStatus{}, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", q.Name)
 	}
-	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != q.CIDR {
-		return PoolStatus{}, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
+	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
+		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
 	}
-	p, err := m.joinPool(q.CIDR, poolSpec{origin: chronicle.FromOperator})
+	created = m.poolOf(cidr) == nil
+	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
 	if err == nil {
 		err = m.namePool(p, q.Name)
 	}
 	if err != nil {
-		return PoolStatus{}, err
+		return PoolStatus{}, false, err
 	}
-	return m.poolStatus(p, m.now, true), nil
+	return m.poolStatus(p, m.now, true), created, nil
 }
 
 // removePool removes a pool for an operator.

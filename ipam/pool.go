@@ -25,7 +25,8 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err := m.usable(); err != nil {
 		// Engines before 29 do not survive an error to the replay of a network
 		// that has endpoints, so what this host has is granted whatever is wrong.
-		if n, bad := q.network(q.Pool); bad == nil && m.networks[n.ID()] != nil {
+		if m.serves(q) {
+			n, _ := q.network(q.Pool) // which it serves
 			return PoolGrant{Network: n}, nil
 		}
 		return PoolGrant{}, err
@@ -39,6 +40,9 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		if err != nil {
 			return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 		}
+	}
+	if q.Space == Global && !m.serves(q) {
+		return PoolGrant{}, errSwarm()
 	}
 	p, chosen, err := m.findPool(q)
 	if err != nil {
@@ -69,6 +73,12 @@ func (q *PoolRequest) network(pool netip.Prefix) (Network, error) {
 		n.Range = pool
 	}
 	return n, n.check()
+}
+
+// serves reports whether the request is for a network that this host has.
+func (m *Machine) serves(q *PoolRequest) bool {
+	n, err := q.network(q.Pool)
+	return err == nil && m.networks[n.ID()] != nil
 }
 
 // findPool returns the pool that a request means, and makes it if there is
@@ -195,112 +205,12 @@ func fixedReservations(cidr netip.Prefix) []chronicle.Reservation {
 	}
 }
 
-// enter counts a network of this host.
-func (m *Machine) enter(n Network, p *pool, chosen bool) error {
-	id := n.ID()
-	net := m.networks[id]
-	if net == nil {
-		net = &network{Network: n}
-		m.networks[id] = net
-	}
-	net.missing = time.Time{}
-	if chosen {
-		if m.now.Sub(net.chosenAt) > burstTime || m.now.Before(net.chosenAt) {
-			net.chosenAt, net.burst = m.now, 0
-		}
-		if net.burst++; net.burst > maxBurst {
-			return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
-		}
-	}
-	// What the engine asks for by its subnet may be a replay of a network that
-	// it has; replays do not count. See Greeting.
-	if !chosen && m.replaying && net.replayed < net.count {
-		net.replayed++
-		net.fresh = false
-		return nil
-	}
-	net.count++
-	net.replayed++
-	net.fresh = true
-	net.asked = m.now
-	m.perPool[n.Pool]++
-	m.saveNetwork(net)
-	return nil
-}
-
-// greet notes that the engine, or this process, has started, so that the pools
-// that it asks for may be those that it has.
-func (m *Machine) greet() {
-	m.replaying, m.greeted = true, m.now
-	for _, n := range m.networks {
-		n.replayed = 0
-	}
-}
-
-// releasePool answers libnetwork's ReleasePool: it forgets the network, never
-// the addresses in use.
-func (m *Machine) releasePool(q *PoolRelease) {
-	n := m.networks[q.Network.ID()]
-	if n == nil {
-		return
-	}
-	n.count--
-	m.perPool[n.Pool]--
-	n.replayed = min(n.replayed, n.count)
-	n.burst = max(n.burst-1, 0)
-	if n.count <= 0 {
-		delete(m.networks, q.Network.ID())
-	}
-	m.saveNetwork(n)
-	if p := m.poolOf(q.Network.Pool); p != nil {
-		// The last inventory still has the network that goes now, unless it is
-		// younger than that.
-		if p.listed > 0 && !n.asked.After(m.inventory) {
-			p.listed--
-		}
-		m.settle(p)
-	}
-}
-
 // poolOf returns the pool with just that subnet, or nil.
 func (m *Machine) poolOf(cidr netip.Prefix) *pool {
 	if cp := m.state.PoolOf(cidr); cp != nil {
 		return m.pools[cp.Key]
 	}
 	return nil
-}
-
-// networksOf returns how many networks of this host draw from the pool, as far
-// as is known: what the engine has asked for, or lists.
-func (m *Machine) networksOf(p *pool) int {
-	return max(m.perPool[p.CIDR], p.listed)
-}
-
-// settle does what follows when a pool may have lost its last network here:
-// its own gateway address and shared reservations go, and so does the pool
-// itself if its subnet was chosen. A pool that the user named stays, and with
-// it the memory of who had which address; it makes room for others once it is
-// in their way.
-func (m *Machine) settle(p *pool) {
-	if m.networksOf(p) > 0 {
-		return
-	}
-	if p.hasGateway {
-		p.hasGateway = false
-		m.freeHolding(p, p.gateway)
-	}
-	var actions []chronicle.Action
-	for _, r := range p.Reserved {
-		if len(m.state.Roster) == 1 && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary) {
-			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
-		}
-	}
-	if p.Origin == chronicle.FromChoice && m.idle(p) {
-		actions = append(actions, m.deletion(p)...)
-	}
-	if len(actions) > 0 {
-		m.decide(actions...)
-	}
 }
 
 // idle reports whether nobody wants the pool any more: no operator made it, it

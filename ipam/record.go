@@ -3,6 +3,7 @@ package ipam
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -15,9 +16,10 @@ import (
 //
 //	bucket      key                                        value
 //	identity    "self"                                     peer ID, boot, name, machine
+//	identity    "unlisted"                                 there until the engine has listed what it has
 //	chronicle   0x00                                       snapshot: the encoded state
 //	chronicle   0x01, slot (8 bytes)                       the slot's batch
-//	network     pool ID                                    how many networks asked for it
+//	network     pool ID                                    how many networks asked for it, and when last
 //	holding     pool's slot (8), place (4), offset (8)     who holds, or held, the address
 //
 // Numbers in keys are big-endian, so that addresses handed out one after the
@@ -30,6 +32,7 @@ const (
 	bucketHolding   = "holding"
 
 	keySelf     = "self"
+	keyUnlisted = "unlisted"
 	keySnapshot = "\x00"
 	keySlot     = "\x01"
 
@@ -77,6 +80,9 @@ func appendHolding(b []byte, r *space.Record) []byte {
 	if r.MAC != ([6]byte{}) {
 		has |= 2
 	}
+	if r.Network != 0 {
+		has |= 4
+	}
 	b = append(b, formatRecord, byte(r.State), byte(r.Kind), has)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Since))
 	b = codec.Uint(b, r.Seq)
@@ -85,6 +91,9 @@ func appendHolding(b []byte, r *space.Record) []byte {
 	}
 	if has&2 != 0 {
 		b = append(b, r.MAC[:]...)
+	}
+	if has&4 != 0 {
+		b = binary.BigEndian.AppendUint32(b, r.Network)
 	}
 	b = codec.Bytes(b, r.Name)
 	return codec.Bytes(b, r.Ref)
@@ -109,13 +118,16 @@ func parseHolding(b []byte) (space.Record, error) {
 	if has&2 != 0 {
 		r.MAC = [6]byte(rd.Fixed("MAC", 6))
 	}
+	if has&4 != 0 {
+		r.Network = binary.BigEndian.Uint32(rd.Fixed("network", 4))
+	}
 	name := rd.Bytes("name", maxText)
 	ref := rd.Bytes("reference", maxText)
 	// One piece of memory for both: there may be a million of them.
 	var buf [128]byte
 	text := string(append(append(buf[:0], name...), ref...))
 	r.Name, r.Ref = text[:len(name)], text[len(name):]
-	if has > 3 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Host {
+	if has > 7 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Host {
 		rd.Fail("state of an address")
 	}
 	return r, rd.Done()
@@ -173,8 +185,8 @@ func (m *Machine) saveSnapshot() {
 	m.save(bucketChronicle, from, split)
 }
 
-// saveNetwork writes how many networks of this host asked for the same, and
-// deletes the key when none is left.
+// saveNetwork writes how many networks of this host asked for the same and
+// when the last did, and deletes the key when none is left.
 func (m *Machine) saveNetwork(n *network) {
 	from := len(m.arena)
 	m.arena = append(m.arena, n.ID()...)
@@ -182,6 +194,7 @@ func (m *Machine) saveNetwork(n *network) {
 	if n.count > 0 {
 		split = len(m.arena)
 		m.arena = codec.Uint(append(m.arena, formatRecord), uint64(n.count))
+		m.arena = binary.BigEndian.AppendUint64(m.arena, uint64(n.asked.UnixNano()))
 	}
 	m.save(bucketNetwork, from, split)
 }
@@ -199,7 +212,11 @@ func parseNetwork(key, value []byte) (*network, error) {
 	if count == 0 || count > 1<<20 {
 		r.Fail("number of networks")
 	}
-	return &network{Network: n, count: int(count)}, r.Done()
+	net := &network{Network: n, count: int(count)}
+	if r.Rest() > 0 { // one byte or two were all before it was written
+		net.asked = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a network", 8))))
+	}
+	return net, r.Done()
 }
 
 // identity is what makes a peer this peer.
@@ -220,6 +237,27 @@ func (m *Machine) saveIdentity() {
 	m.arena = codec.Bytes(m.arena, m.cfg.Name)
 	m.arena = codec.Uint(m.arena, m.cfg.Machine)
 	m.save(bucketIdentity, from, split)
+}
+
+// saveUnlisted writes whether the engine has yet to list what it has. The key
+// is there only as long as it has.
+func (m *Machine) saveUnlisted() {
+	from := len(m.arena)
+	m.arena = append(m.arena, keyUnlisted...)
+	split := -1
+	if m.unlisted {
+		split = len(m.arena)
+		m.arena = append(m.arena, formatRecord)
+	}
+	m.save(bucketIdentity, from, split)
+}
+
+func parseUnlisted(b []byte) error {
+	r := codec.NewReader(b)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of the mark of a new database")
+	}
+	return r.Done()
 }
 
 func parseIdentity(b []byte) (identity, error) {

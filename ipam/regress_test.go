@@ -158,7 +158,7 @@ func TestAuxiliaryAddressAfterARestart(t *testing.T) {
 
 // A new database: nothing is granted that the engine may have.
 func TestNothingBeforeTheInventory(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: 5 * time.Second})
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := ipam.Network{Space: ipam.Local, Pool: prefix("10.32.0.0/16"), Range: prefix("10.32.0.0/16")}
 	if r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "x", Address: address("10.32.0.5")}); ok {
 		t.Errorf("a claim is answered with %+v", r)
@@ -166,7 +166,7 @@ func TestNothingBeforeTheInventory(t *testing.T) {
 	if r, ok := h.Try(&ipam.PoolRequest{Space: ipam.Local}); ok {
 		t.Errorf("a subnet is chosen: %+v", r.Pool)
 	}
-	h = ipamtest.NewHost(t, ipam.Config{AwaitInventory: 5 * time.Second})
+	h = ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
 	h.Call(inventory(h, n)) // a network without endpoints
 	r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 	if r.Err != nil || r.Pool.Network.Pool.Overlaps(n.Pool) {

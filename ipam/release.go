@@ -93,9 +93,11 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 	m.saveRecord(p, o, rec)
 }
 
-// forgetSight forgets what inventories said of the address.
+// forgetSight forgets what inventories, and the host's interfaces, said of the
+// holder of the address.
 func (m *Machine) forgetSight(p *pool, o addr.Offset) {
 	delete(p.missing, o)
+	delete(p.offHost, o)
 	delete(p.seen, o)
 }
 

@@ -110,7 +110,10 @@ func (t Ticket) IsZero() bool { return t.Serial == 0 }
 // Inventory is what an engine said about the endpoints on its networks that
 // use ringlet.
 type Inventory struct {
-	Begun    time.Time // before the first question was put
+	Begun time.Time // before the first question was put
+	// Partial says that the engine did not tell all: what is listed is in use,
+	// what is not listed may be, too.
+	Partial  bool
 	Networks []InventoryNetwork
 }
 

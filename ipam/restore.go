@@ -68,12 +68,7 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 	l.anything = true
 	switch bucket {
 	case bucketIdentity:
-		if string(key) != keySelf {
-			return fmt.Errorf("%w: key of the identity", codec.ErrCorrupt)
-		}
-		id, err := parseIdentity(value)
-		l.identity = &id
-		return wrap(err, "identity")
+		return wrap(l.visitIdentity(string(key), value), "identity")
 	case bucketChronicle:
 		return l.visitChronicle(string(key), value)
 	case bucketNetwork:
@@ -88,6 +83,19 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 	}
 	l.unknown = bucket
 	return nil
+}
+
+func (l *loaded) visitIdentity(key string, value []byte) error {
+	switch key {
+	case keySelf:
+		id, err := parseIdentity(value)
+		l.identity = &id
+		return err
+	case keyUnlisted:
+		l.m.unlisted = true
+		return parseUnlisted(value)
+	}
+	return fmt.Errorf("%w: its key", codec.ErrCorrupt)
 }
 
 func wrap(err error, what string) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -69,6 +70,23 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 	case space.Container, space.Unmarked:
 	}
 	return failf(ErrAddressInUse, "address %v in %s is held by %s: %s", a, poolText(p.Pool), m.holderText(h, since), next)
+}
+
+// errUntold makes a claim wait for an inventory that tells whether the holder
+// lives.
+func (m *Machine) errUntold(p *pool, o addr.Offset, rec space.Record) error {
+	return &waitError{failf(ErrNotReady, "address %v in %s is held by %s, and the engine has not told yet whether that container lives: try again in a moment, or choose another address",
+		addr.Nth(p.CIDR, o), poolText(p.Pool), m.holderText(rec.Holder, rec.Since))}
+}
+
+func errElsewhere(p *pool, a netip.Addr) error {
+	return failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", a, poolText(p.Pool))
+}
+
+// errSwarm refuses a network of a whole swarm, whose addresses the manager
+// alone asks for: those of services and tasks that no engine lists.
+func errSwarm() error {
+	return failf(ErrBadRequest, "ringlet does not serve networks of a whole swarm, such as overlay, yet: on each node make a network with --config-only, this IPAM driver and a --subnet, and from it, on a manager, one with --scope swarm --config-from, of the driver macvlan, ipvlan or bridge")
 }
 
 func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation) error {

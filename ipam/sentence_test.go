@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -33,7 +34,10 @@ func TestSentences(t *testing.T) {
 		}
 	}
 	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
-	pool := func(q ipam.PoolRequest) error { q.Space = ipam.Local; return h.Call(&q).Err }
+	pool := func(q ipam.PoolRequest) error {
+		q.Space = cmp.Or(q.Space, ipam.Local)
+		return h.Call(&q).Err
+	}
 	net := network(t, h, "10.50.0.0/28")
 	first := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.51.0.0/30"), PoolName: "lab", Gateway: ipam.GatewayFirst}).Pool.Network
 	web := run(t, h, net, "web")
@@ -99,11 +103,20 @@ func TestSentences(t *testing.T) {
 	_, err := h.Machine().Who(h.Now, address("10.99.0.1"))
 	said("ringlet who 10.99.0.1", err)
 
-	fresh := ipamtest.NewHost(t, ipam.Config{AwaitInventory: time.Hour})
+	fresh := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := network(t, fresh, "10.50.0.0/24")
 	fresh.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"})
 	fresh.Now = fresh.Now.Add(21 * time.Second)
 	r, _ := fresh.Tick()
 	said("docker run, while a new database waits for the engine's list", r.Err)
+	held := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	held.Call(inventory(held, n, ipam.InventoryEndpoint{Address: address("10.50.0.9"), Container: id, Name: "web"}))
+	held.Restart()
+	known := network(t, held, "10.50.0.0/24")
+	held.Try(&ipam.AddressRequest{Network: known, Purpose: ipam.ForContainer, Name: "web", Address: address("10.50.0.9")})
+	held.Now = held.Now.Add(21 * time.Second)
+	r, _ = held.Tick()
+	said("docker run --ip 10.50.0.9, while the engine does not list what it has", r.Err)
+	said("docker network create --driver overlay", pool(ipam.PoolRequest{Space: ipam.Global, Pool: prefix("10.90.0.0/24")}))
 	golden.Check(t, "sentences.txt", []byte(b.String()))
 }

@@ -58,6 +58,13 @@ func (m *Machine) problems(pools []PoolStatus) []Problem {
 			Next: "nothing is handed out any more; keep the database, and report what ringlet check says",
 		})
 	}
+	if m.unlisted && m.sighted() {
+		out = append(out, Problem{
+			Code: "inventory-awaited", Level: string(Degraded),
+			Text: "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has",
+			Next: "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log",
+		})
+	}
 	texts := make([]string, 0, len(m.conflicts))
 	for _, text := range m.conflicts {
 		texts = append(texts, text)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -42,67 +41,26 @@ func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) 
 // Recheck looks at what the engine has, soon.
 func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
-// deliver brings inventories to the node. One that is not complete proves
-// nothing by what it lacks, and is not used.
-func deliver(n *node.Node) dockerd.Deliver {
+// deliver brings inventories to the node, also those that are not complete:
+// what they have is in use.
+func deliver(n *node.Node, h *host) dockerd.Deliver {
 	return func(ctx context.Context, inv dockerd.Inventory) (time.Duration, error) {
-		if !inv.Complete {
-			return 0, nil
-		}
-		if err := tellHost(ctx, n); err != nil {
+		if err := h.tell(ctx); err != nil {
 			return 0, err
 		}
 		return n.Inventory(ctx, inventory(inv))
 	}
 }
 
-// hostInterval is how often the host's own addresses are read when nothing
-// else asks for it.
-const hostInterval = 20 * time.Second
-
-// watchHost tells the node now and then which addresses the host has, until
-// ctx ends.
-func watchHost(ctx context.Context, n *node.Node) error {
-	ticker := time.NewTicker(hostInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			if err := tellHost(ctx, n); err != nil && ctx.Err() == nil {
-				return err
-			}
-		}
-	}
-}
-
-// tellHost tells the node which addresses the host has on its interfaces: the
-// gateways of bridges, and its own on a LAN that a pool covers.
-func tellHost(ctx context.Context, n *node.Node) error {
-	at := time.Now()
-	found, err := net.InterfaceAddrs()
-	if err != nil {
-		return fmt.Errorf("read the host's addresses: %w", err)
-	}
-	var addresses []netip.Prefix
-	for _, a := range found {
-		p, err := netip.ParsePrefix(a.String())
-		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() {
-			continue
-		}
-		addresses = append(addresses, p)
-	}
-	return n.HostAddresses(ctx, at, addresses)
-}
-
 // inventory translates what the engine said.
 func inventory(inv dockerd.Inventory) ipam.Inventory {
-	out := ipam.Inventory{Begun: inv.Begun}
+	out := ipam.Inventory{Begun: inv.Begun, Partial: !inv.Complete}
 	for _, n := range inv.Networks {
 		net := ipam.InventoryNetwork{ID: n.ID, Name: n.Name}
 		for _, s := range n.Subnets {
-			net.Subnets = append(net.Subnets, s.Prefix)
+			if s.Prefix.IsValid() { // else it could not be read
+				net.Subnets = append(net.Subnets, s.Prefix)
+			}
 			net.Auxiliary = append(net.Auxiliary, s.Aux...)
 			if s.Gateway.IsValid() {
 				net.Gateways = append(net.Gateways, s.Gateway)
@@ -128,37 +86,53 @@ func parseMAC(s string) (m ipam.MAC) {
 	return m
 }
 
-// status is the node with what its status lacks: the engine.
+// status is the node with what its status lacks: the engine, and the parts of
+// the process around the node.
 type status struct {
 	*node.Node
 	watcher *dockerd.Watcher
+	faults  []*fault
 }
 
-// Status adds how far this peer sees what its engine does.
-func (s status) Status(ctx context.Context) (ipam.Status, error) {
+// Status adds how far this peer sees what its engine does, and what is wrong
+// with the process's other parts.
+func (s *status) Status(ctx context.Context) (ipam.Status, error) {
 	out, err := s.Node.Status(ctx)
 	if err != nil {
 		return out, err
 	}
-	engine := s.watcher.State()
-	switch {
-	case !engine.Connected && !exists(engine.Socket):
-		out.Problems = append(out.Problems, ipam.Problem{
-			Code: "no-docker-socket", Level: string(ipam.Degraded),
-			Text: "this peer cannot ask its engine which containers live, and relies on what the engine replays when it starts",
-			Next: "let the plugin's mount docker have a directory with docker.sock in it, so that addresses of containers that vanish are freed",
-		})
-	case !engine.Connected && !engine.Since.IsZero() && time.Since(engine.Since) > 10*time.Second:
-		out.Problems = append(out.Problems, ipam.Problem{
-			Code: "engine-unreachable", Level: string(ipam.Degraded),
-			Text: fmt.Sprintf("the engine does not answer on %s (%s); addresses are handed out all the same", engine.Socket, engine.LastError),
-			Next: "see whether the engine runs, and whether the plugin's mount docker has its directory",
-		})
+	if p, wrong := engineProblem(s.watcher.State()); wrong {
+		out.Problems = append(out.Problems, p)
+	}
+	for _, f := range s.faults {
+		if p, wrong := f.problem(); wrong {
+			out.Problems = append(out.Problems, p)
+		}
 	}
 	if len(out.Problems) > 0 && out.Verdict == ipam.Fine {
 		out.Verdict = ipam.Degraded
 	}
 	return out, nil
+}
+
+// engineProblem returns what an operator should know of the connection to the
+// engine; false if nothing is wrong.
+func engineProblem(engine dockerd.State) (ipam.Problem, bool) {
+	switch {
+	case !engine.Connected && !exists(engine.Socket):
+		return ipam.Problem{
+			Code: "no-docker-socket", Level: string(ipam.Degraded),
+			Text: "this peer cannot ask its engine which containers live, and relies on what the engine replays when it starts",
+			Next: "let the plugin's mount docker have a directory with docker.sock in it, so that addresses of containers that vanish are freed",
+		}, true
+	case !engine.Connected && !engine.Since.IsZero() && time.Since(engine.Since) > 10*time.Second:
+		return ipam.Problem{
+			Code: "engine-unreachable", Level: string(ipam.Degraded),
+			Text: fmt.Sprintf("the engine does not answer on %s (%s); addresses are handed out all the same", engine.Socket, engine.LastError),
+			Next: "see whether the engine runs, and whether the plugin's mount docker has its directory",
+		}, true
+	}
+	return ipam.Problem{}, false
 }
 
 // exists reports whether there is a file of that name.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	crand "crypto/rand"
 
@@ -33,11 +32,6 @@ import (
 // errSettings is returned when the settings are wrong; each of them has been
 // logged.
 var errSettings = errors.New("the settings are wrong, see above")
-
-// awaitInventory is how long a peer with a new database waits for the engine
-// to list what is in use before it chooses an address. The engine answers at
-// once, except while it starts, and then it replays what it has.
-const awaitInventory = 5 * time.Second
 
 // run is the plugin's process: it serves until ctx ends or something fails
 // that only a new start can mend.
@@ -105,9 +99,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	defer store.Close()
 
 	machine := machineConfig(cfg)
-	if exists(opts.DockerSocket) {
-		machine.AwaitInventory = awaitInventory
-	}
+	machine.AwaitInventory = exists(opts.DockerSocket)
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
 	n, err := node.New(node.Config{
 		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout,
@@ -116,45 +108,57 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)
 	}
-	if err := tellHost(ctx, n); err != nil {
+	host := newHost(n, logger)
+	if err := host.tell(ctx); err != nil {
 		return err
 	}
-	view := status{n, watcher}
+	view := &status{Node: n, watcher: watcher, faults: []*fault{host.fault}}
 	meter.Watch(view.Status)
+	watcher.WhenBlind(n.Blind)
 
 	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
 	if err != nil {
 		return err
 	}
-	api, err := admin.New(admin.Config{
+	services, err := apis(opts, cfg, adminSocket, admin.Config{
 		Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest,
 	})
 	if err != nil {
 		return err
 	}
+	// The node ends the process when its database fails, and the driver when
+	// the engine's socket cannot be accepted on any more: the engine then starts
+	// the plugin again, with a socket that it can connect to. Nothing else does.
 	parts := []func(context.Context) error{
 		n.Run,
-		func(ctx context.Context) error { return watchHost(ctx, n) },
+		host.watch,
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
-		func(ctx context.Context) error { return api.Serve(ctx, adminSocket) },
-		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n)) },
+		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
 	}
-	if cfg.HTTP != config.HTTPOff {
-		open, err := admin.New(admin.Config{
-			Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout,
-			ReadOnly: cfg.Token == "", Token: cfg.Token, Observe: meter.ObserveRequest,
-		})
-		if err != nil {
-			return err
-		}
-		var lc net.ListenConfig
-		l, err := lc.Listen(ctx, "tcp", cfg.HTTP)
-		if err != nil {
-			return fmt.Errorf("RINGLET_HTTP: %w: choose another address, or off", err)
-		}
-		parts = append(parts, func(ctx context.Context) error { return open.Serve(ctx, l) })
+	for _, s := range services {
+		parts = append(parts, s.run)
+		view.faults = append(view.faults, s.fault)
 	}
 	return together(ctx, parts)
+}
+
+// apis returns the services on the admin socket, which is open, and on
+// RINGLET_HTTP if it is set.
+func apis(opts cli.ServeOptions, cfg config.Config, socket net.Listener, common admin.Config) ([]*service, error) {
+	local, err := admin.New(common)
+	if err != nil {
+		return nil, err
+	}
+	out := []*service{newAdmin(socket, opts.AdminSocket, local.Serve, common.Logger)}
+	if cfg.HTTP == config.HTTPOff {
+		return out, nil
+	}
+	common.ReadOnly, common.Token = cfg.Token == "", cfg.Token
+	open, err := admin.New(common)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, newHTTP(cfg.HTTP, open.Serve, common.Logger)), nil
 }
 
 // together runs the parts until ctx ends or one of them returns, ends the

@@ -3,8 +3,11 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"maps"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -178,5 +181,20 @@ func (e *Engine) PowerOff() {
 	if err := e.cmd.Process.Kill(); err != nil {
 		e.t.Fatal(err)
 	}
+	e.thaw()
 	e.Host.end()
+}
+
+// thaw lets paused containers take the SIGKILL that waits for them, as init.sh does at the end of the test.
+func (e *Engine) thaw() {
+	e.t.Helper()
+	frozen, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", filepath.Base(e.dir), "*/freezer.state"))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, state := range frozen {
+		if err := os.WriteFile(state, []byte("THAWED"), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			e.t.Fatal(err)
+		}
+	}
 }

@@ -354,6 +354,31 @@ func TestEngineDamagedDatabase(t *testing.T) {
 	same(e, "after another container")
 }
 
+// The database is lost while the engine is away. The engine starts its containers before it answers anybody, so nothing
+// waits for its list in vain.
+func TestEngineDamagedDatabaseAtStart(t *testing.T) {
+	need(t, "dd")
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	for _, name := range []string{"aa", "bb", "cc"} {
+		e.Docker("run", "--detach", "--restart", "always", "--name", name, "--network", "net", Demo)
+	}
+	e.Docker("run", "--detach", "--restart", "always", "--name", "fixed", "--network", "net", "--ip", "10.77.0.99", Demo)
+	same(e, "before")
+	data := "/var/lib/docker/plugins/" + e.PluginID(Plugin) + "/propagated-mount"
+	e.PowerOff()
+	e.boot()
+	e.plug()
+	e.Run("dd", "if=/dev/urandom", "of="+data+"/ringlet.db", "bs=4096", "count=3", "seek=1", "conv=notrunc")
+	e.Up()
+	for _, name := range []string{"aa", "bb", "cc", "fixed"} {
+		sameAddress(e, "net", name)
+	}
+	same(e, "after the start")
+}
+
 // Settings that are wrong: the plugin does not start, and its log has every one of them, as errors.
 func TestEngineWrongSettings(t *testing.T) {
 	e := Start(t, Config{Name: "host-a"})

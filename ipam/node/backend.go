@@ -54,6 +54,12 @@ func (n *Node) Inventory(ctx context.Context, inv ipam.Inventory) (time.Duration
 	return reply.Again, err
 }
 
+// Blind says that no inventory will come for now, see [ipam.Blindness].
+func (n *Node) Blind(ctx context.Context) error {
+	_, err := n.call(ctx, &ipam.Blindness{})
+	return err
+}
+
 // HostAddresses says which addresses the host itself has, with their masks.
 func (n *Node) HostAddresses(ctx context.Context, at time.Time, addresses []netip.Prefix) error {
 	_, err := n.call(ctx, &ipam.HostAddresses{At: at, Addresses: addresses})
@@ -78,10 +84,11 @@ func (n *Node) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStat
 	return reply.Addresses, err
 }
 
-// CreatePool makes a pool, or gives the name to one that exists.
-func (n *Node) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error) {
+// CreatePool makes a pool and reports true, or gives the name to one that
+// exists.
+func (n *Node) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
 	reply, err := n.call(ctx, &ipam.PoolCreation{CIDR: cidr, Name: name})
-	return reply.Status, err
+	return reply.Status, reply.Created, err
 }
 
 // RemovePool removes a pool, by subnet or name, in which no address is held.

@@ -210,7 +210,7 @@ func TestCallerGivesUp(t *testing.T) {
 func TestWaitingCallHasItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{}
-		n := start(t, d, ipam.Config{AwaitInventory: time.Hour})
+		n := start(t, d, ipam.Config{AwaitInventory: true})
 		serve(t, n)
 		began := time.Now()
 		ctx, cancel := context.WithDeadline(t.Context(), began.Add(20*time.Second))

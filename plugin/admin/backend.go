@@ -29,8 +29,9 @@ type Backend interface {
 	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
 	// Who tells what one address is used for.
 	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
-	// CreatePool defines a pool. The name may be empty.
-	CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error)
+	// CreatePool defines a pool, or names the one that there is, and reports
+	// whether it is new. The name may be empty.
+	CreatePool(ctx context.Context, cidr netip.Prefix, name string) (pool ipam.PoolStatus, created bool, err error)
 	// RemovePool removes a pool that nothing holds an address of.
 	RemovePool(ctx context.Context, pool string) error
 	// Check tests the invariants and returns the broken ones, in words.

@@ -167,20 +167,23 @@ func (m *memory) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, err
 	return hits[0], nil
 }
 
-func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error) {
+func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
 	end, err := m.begin(ctx, cidr)
 	if err != nil {
-		return ipam.PoolStatus{}, err
+		return ipam.PoolStatus{}, false, err
 	}
 	defer end()
 	for _, p := range m.pools {
-		if p.Pool.Overlaps(cidr) {
-			return ipam.PoolStatus{}, &ipam.Error{Kind: ipam.ErrPoolOverlap, Text: "subnet overlaps pool " + p.Pool.String()}
+		switch {
+		case p.Pool == cidr:
+			return p, false, nil
+		case p.Pool.Overlaps(cidr):
+			return ipam.PoolStatus{}, false, &ipam.Error{Kind: ipam.ErrPoolOverlap, Text: "subnet overlaps pool " + p.Pool.String()}
 		}
 	}
 	p := ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}
 	m.pools = append(m.pools, p)
-	return p, nil
+	return p, true, nil
 }
 
 func (m *memory) RemovePool(ctx context.Context, pool string) error {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+
+	"github.com/ringlet/ringlet/ipam"
 )
 
 // NewAddress is the body of a request for an address.
@@ -30,6 +32,12 @@ type Grant struct {
 type NewPool struct {
 	CIDR string `json:"cidr"`           // masked
 	Name string `json:"name,omitempty"` // empty for none
+}
+
+// MadePool answers a [NewPool].
+type MadePool struct {
+	ipam.PoolStatus
+	Created bool `json:"created"` // false: there was such a pool before
 }
 
 // CheckResult answers a check of the invariants.

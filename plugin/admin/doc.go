@@ -15,7 +15,7 @@
 //	GET    /v1/status                            ipam.Status
 //	GET    /v1/peers                             []ipam.PeerStatus
 //	GET    /v1/pools                             []ipam.PoolStatus, without Holders
-//	POST   /v1/pools                             NewPool -> 201 ipam.PoolStatus
+//	POST   /v1/pools                             NewPool -> 201 MadePool, 200 if there was such a pool before
 //	GET    /v1/pools/{cidr}                      ipam.PoolStatus
 //	DELETE /v1/pools/{cidr}                      204
 //	GET    /v1/pools/{cidr}/addresses[?for=]     []ipam.AddressStatus: all, or what somebody holds
@@ -34,8 +34,8 @@
 // name. Lists are sorted and never null. An unknown field or parameter is
 // refused: a misspelt filter must not widen what a request frees.
 //
-// Writes repeat safely: the same holder gets the same address again, and
-// freeing what is free frees nothing. So an answer that is lost on its way
+// Writes repeat safely: the same holder gets the same address again, a pool
+// that exists is left as it is, and freeing what is free frees nothing. So an answer that is lost on its way
 // needs no undoing; the client asks again.
 //
 // # Errors

@@ -47,11 +47,15 @@ func (s *Server) createPool(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	pool, err := s.cfg.Backend.CreatePool(ctx, cidr, body.Name)
+	pool, created, err := s.cfg.Backend.CreatePool(ctx, cidr, body.Name)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusCreated, body: pool, location: "/v1/pools/" + url.PathEscape(cidr.String())}, nil
+	a := answer{body: MadePool{pool, created}}
+	if created {
+		a.status, a.location = http.StatusCreated, "/v1/pools/"+url.PathEscape(pool.Pool.String())
+	}
+	return a, nil
 }
 
 func (s *Server) removePool(ctx context.Context, r *request) (answer, error) {

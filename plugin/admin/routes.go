@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -69,6 +70,8 @@ func (s *Server) mux() http.Handler {
 		mux.Handle(path, s.wrongMethod(strings.Join(allowed, ", ")))
 	}
 	mux.Handle("/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
+		"there is nothing at this path; there is %s", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))))
+	mux.Handle("/v1/pools/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
 		"there is nothing at this path; a pool's CIDR is one segment of it, with its slash escaped: 10.50.0.0%%2F24")))
 	return mux
 }

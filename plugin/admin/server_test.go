@@ -99,7 +99,7 @@ func TestConversation(t *testing.T) {
 		"DELETE " + lab + "/addresses/10.50.0.5?for=printer-3", "DELETE " + lab + "/addresses/10.50.0.5?for=camera",
 		"DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses?for=camera", "DELETE " + lab + "/addresses?for=camera", "GET /v1/addresses",
 		"# pools",
-		`POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, "DELETE /v1/pools/office", "DELETE /v1/pools/10.60.0.0%2F24",
+		`POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, `POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, "DELETE /v1/pools/office", "DELETE /v1/pools/10.60.0.0%2F24",
 		"# what is refused",
 		"GET /", "GET /v1/nothing", "GET /v1/pools/10.50.0.0/29", "PUT /v1/status", "DELETE /v1/pools", "POST /livez",
 		"GET /v1/status?verbose=1", "GET /v1/addresses?fro=camera", "DELETE /v1/addresses?for=", "DELETE /v1/addresses?for=a&for=b", "DELETE /v1/addresses", "GET /v1/ring?pool=%zz",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -53,15 +54,55 @@ func fullsOf(list []ipam.AddressStatus) []addressJSON {
 	return out
 }
 
-// holder returns what people call the holder of an address.
+// States of an address, see [ipam.AddressStatus].
+const (
+	stateHeld    = "held"
+	stateGateway = "gateway"
+	stateHost    = "host"
+	stateResting = "resting"
+	stateReady   = "ready"
+	stateFree    = "free"
+)
+
+// freed reports whether nobody has the address any more; who is named had it
+// last.
+func freed(s ipam.AddressStatus) bool {
+	return s.State == stateResting || s.State == stateReady || s.State == stateFree
+}
+
+// holder returns what people call the holder of an address; empty if there is
+// none, or it has no name.
 func holder(s ipam.AddressStatus) string {
 	switch {
 	case s.Name != "":
 		return s.Name
 	case s.Container != "":
 		return shortID(s.Container)
+	case s.Kind == stateGateway || s.Kind == stateHost:
+		return s.Peer // empty for a gateway that is reserved
 	}
-	return s.Kind
+	return ""
+}
+
+// shown is holder for tables: by the MAC where there is no name yet, and who
+// had an address is told from who has it.
+func shown(s ipam.AddressStatus) string {
+	name := cmp.Or(holder(s), s.MAC)
+	if name != "" && freed(s) {
+		return "last: " + name
+	}
+	return name
+}
+
+// somebody is holder in a sentence.
+func somebody(s ipam.AddressStatus) string {
+	switch name := holder(s); {
+	case name != "":
+		return name
+	case s.MAC != "":
+		return "a container with MAC " + s.MAC
+	}
+	return "somebody"
 }
 
 // shortID shortens a container's ID to what docker ps shows.
@@ -77,7 +118,11 @@ func shortID(id string) string {
 func (v view) addresses(list []ipam.AddressStatus) {
 	rows := make([][]string, len(list))
 	for i, s := range list {
-		rows[i] = []string{s.Address.String(), s.State, holder(s), s.Kind, shortID(s.Container), s.MAC, v.ago(s.Since), s.Pool.String(), s.Peer}
+		kind := s.Kind
+		if kind == s.State { // a gateway or an address of the host: said already
+			kind = ""
+		}
+		rows[i] = []string{s.Address.String(), s.State, shown(s), kind, shortID(s.Container), s.MAC, v.ago(s.Since), s.Pool.String(), s.Peer}
 	}
 	v.table([]column{
 		{title: "ADDRESS"},

@@ -78,6 +78,7 @@ func New(cfg Config) *cobra.Command {
 	a := &app{cfg: cfg, out: bufio.NewWriter(cfg.Out), format: formatTable}
 	a.view = newView(a.out, cfg)
 
+	version := false
 	root := &cobra.Command{
 		Use:   "ringlet",
 		Short: "Give every container and device an address of its own",
@@ -93,8 +94,16 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:              noSuchCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if version {
+				return a.version()
+			}
+			return c.Help()
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "print the version of this program")
+	// Nothing here is a file, except where a flag says so.
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetOut(cfg.Out)
 	root.SetErr(cfg.Err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, "%v", err) })
@@ -107,6 +116,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 	flags.VarP(&a.format, "output", "o", "`format` of the output: table or json")
 	flags.StringVar(&a.host, "host", "", "")
 	_ = flags.MarkHidden("host") // docker's own, see dockerArgs
+	_ = root.RegisterFlagCompletionFunc("socket", files)
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 
 	root.AddCommand(
@@ -131,7 +141,7 @@ func Execute(ctx context.Context, cfg Config, argv []string) int {
 	} else if err == nil {
 		root := New(cfg)
 		if asDocker {
-			root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "docker ringlet"}
+			speakDocker(root)
 		}
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)

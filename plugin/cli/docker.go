@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -84,4 +86,19 @@ func dockerArgs(argv []string) (args []string, asDocker bool, err error) {
 		rest = append([]string{"--host", (*host)[n-1]}, rest...)
 	}
 	return rest, true, nil
+}
+
+// ownName is the name of this program where an example calls it.
+var ownName = regexp.MustCompile(`(?m)(^\s*|[(|] *)ringlet `)
+
+// speakDocker makes the help of the command and of all below it call the
+// program as the docker command does.
+func speakDocker(c *cobra.Command) {
+	if !c.HasParent() {
+		c.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "docker " + dockerName}
+	}
+	c.Example = ownName.ReplaceAllString(c.Example, "${1}docker ringlet ")
+	for _, below := range c.Commands() {
+		speakDocker(below)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,11 +70,31 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	text := fmt.Sprintf("there is no command %q", c.CommandPath()+" "+args[0])
-	c.SuggestionsMinimumDistance = 2
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+	if near := suggestions(c, args[0]); len(near) > 0 {
 		text += ", did you mean " + strings.Join(near, " or ")
 	}
 	return usagef(c, "%s", text)
+}
+
+// suggestions returns the commands that may be meant by a word that is none of
+// those of c: the nearest of c's, or else what the root has by that very name,
+// since ringlet who is easily sought below ringlet ip.
+func suggestions(c *cobra.Command, word string) []string {
+	c.SuggestionsMinimumDistance = 2
+	var near []string
+	for _, name := range c.SuggestionsFor(word) { // some of them twice
+		if path := c.CommandPath() + " " + name; !slices.Contains(near, path) {
+			near = append(near, path)
+		}
+	}
+	if len(near) == 0 && c.HasParent() {
+		for _, other := range c.Root().Commands() {
+			if other.Name() == word {
+				return []string{other.CommandPath()}
+			}
+		}
+	}
+	return near
 }
 
 // exactly wants one argument for each name.

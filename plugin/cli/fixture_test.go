@@ -78,8 +78,13 @@ func (f *fixture) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, erro
 	return ipam.AddressStatus{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool", a)}
 }
 
-func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, error) {
-	return ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}, f.call("create %v %q", cidr, name)
+func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
+	for _, p := range f.st.Pools {
+		if p.Pool == cidr {
+			return p, false, f.call("create %v %q", cidr, name)
+		}
+	}
+	return ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}, true, f.call("create %v %q", cidr, name)
 }
 
 func (f *fixture) RemovePool(_ context.Context, pool string) error { return f.call("remove %s", pool) }
@@ -96,12 +101,20 @@ func alone() *fixture {
 			Verdict: ipam.Fine, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
 			Peers: []ipam.PeerStatus{self}, Voters: []string{self.ID},
 			Pools: []ipam.PoolStatus{{
-				Pool: lab, Name: "lab", Size: 256, Held: 4, Resting: 1, Ready: 123, Free: 126, Reserved: 2, Mine: 124,
+				Pool: lab, Name: "lab", Size: 256, Held: 6, Resting: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("10.50.0.0"), End: ip("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
-					{Start: ip("10.50.0.1"), End: ip("10.50.0.128"), Owner: self.ID, Version: 3, Held: 4},
+					{Start: ip("10.50.0.1"), End: ip("10.50.0.128"), Owner: self.ID, Version: 3, Held: 6},
 					{Start: ip("10.50.0.129"), End: ip("10.50.0.254"), Owner: "free", Version: 1},
 					{Start: ip("10.50.0.255"), End: ip("10.50.0.255"), Owner: "reserved", Version: 1, Kind: "broadcast"},
+				},
+			}, {
+				Pool: prefix("10.51.0.0/24"), Name: "spare", Size: 256, Ready: 127, Free: 127, Reserved: 2, Mine: 127,
+				Holders: []ipam.RangeStatus{
+					{Start: ip("10.51.0.0"), End: ip("10.51.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
+					{Start: ip("10.51.0.1"), End: ip("10.51.0.127"), Owner: self.ID, Version: 1},
+					{Start: ip("10.51.0.128"), End: ip("10.51.0.254"), Owner: "free", Version: 1},
+					{Start: ip("10.51.0.255"), End: ip("10.51.0.255"), Owner: "reserved", Version: 1, Kind: "broadcast"},
 				},
 			}, {
 				Pool: prefix("fd00:50::/64"), Size: 1<<64 - 1, Held: 1, Ready: 1<<63 - 1, Free: 1<<63 - 2, Reserved: 1, Mine: 1<<63 - 1, Chosen: true,
@@ -118,11 +131,14 @@ func alone() *fixture {
 		},
 		list: []ipam.AddressStatus{
 			{Address: ip("10.50.0.0"), Pool: lab, State: "reserved", Kind: "network"},
-			{Address: ip("10.50.0.1"), Pool: lab, Peer: "host-a", State: "held", Kind: "gateway", Since: now.Add(-26 * time.Hour)},
+			{Address: ip("10.50.0.1"), Pool: lab, Peer: "host-a", State: "gateway", Kind: "gateway", Since: now.Add(-26 * time.Hour)},
 			{Address: ip("10.50.0.2"), Pool: lab, Peer: "host-a", State: "held", Kind: "container", Container: web, Name: "web", MAC: "02:42:0a:32:00:02", Since: now.Add(-2 * time.Minute)},
-			{Address: ip("10.50.0.3"), Pool: lab, Peer: "host-a", State: "held", Kind: "client", Container: "printer-3", Since: now.Add(-90 * time.Second)},
-			{Address: ip("10.50.0.4"), Pool: lab, Peer: "host-a", State: "held", Kind: "client", Container: "evil\x1b[2J\nname", Since: now.Add(-72 * time.Hour)},
+			{Address: ip("10.50.0.3"), Pool: lab, Peer: "host-a", State: "held", Kind: "client", Name: "printer-3", Since: now.Add(-90 * time.Second)},
+			{Address: ip("10.50.0.4"), Pool: lab, Peer: "host-a", State: "held", Kind: "client", Name: "evil\x1b[2J\nname", Since: now.Add(-72 * time.Hour)},
 			{Address: ip("10.50.0.5"), Pool: lab, Peer: "host-a", State: "resting", Kind: "container", Container: web, Name: "batch", MAC: "02:42:0a:32:00:05", Since: now.Add(-5 * time.Second)},
+			{Address: ip("10.50.0.6"), Pool: lab, Peer: "host-a", State: "ready", Kind: "container", Container: web, Name: "old web", MAC: "02:42:0a:32:00:06", Since: now.Add(-3 * time.Hour)},
+			{Address: ip("10.50.0.7"), Pool: lab, Peer: "host-a", State: "held", Kind: "unmarked", MAC: "02:42:0a:32:00:07", Since: now.Add(-4 * time.Second)},
+			{Address: ip("10.50.0.128"), Pool: lab, Peer: "host-a", State: "host", Kind: "host", Since: now.Add(-26 * time.Hour)},
 			{Address: ip("10.50.0.255"), Pool: lab, State: "reserved", Kind: "broadcast"},
 			{Address: ip("fd00:50::2"), Pool: prefix("fd00:50::/64"), Peer: "host-a", State: "held", Kind: "container", Container: web, Name: "web", MAC: "02:42:0a:32:00:02", Since: now.Add(-2 * time.Minute)},
 		},

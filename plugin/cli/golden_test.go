@@ -14,16 +14,20 @@ import (
 // What people see, at three widths and in a pipe.
 func TestOutput(t *testing.T) {
 	commands := map[string][]string{
-		"status":    {"status"},
-		"pool-ls":   {"pool", "ls"},
-		"pool-show": {"pool", "show", "10.60.0.0/26"},
-		"ip-ls":     {"ip", "ls"},
-		"ring":      {"ring"},
+		"status":      {"status"},
+		"status-all":  {"status", "--all"},
+		"pool-ls":     {"pool", "ls"},
+		"pool-show":   {"pool", "show", "10.60.0.0/26"},
+		"ip-ls":       {"ip", "ls"},
+		"ip-ls-freed": {"ip", "ls", "--freed"},
+		"who-freed":   {"who", "10.50.0.5"},
+		"ring":        {"ring"},
 	}
 	for peer, f := range map[string]*fixture{"alone": alone(), "troubled": troubled(), "empty": {st: ipam.Status{Verdict: ipam.Fine}}} {
 		socket := serve(t, f)
 		for name, args := range commands {
-			if name == "pool-show" && peer != "troubled" {
+			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone"}[name]
+			if only != "" && only != peer {
 				continue
 			}
 			for _, columns := range []int{0, 40, 80, 200} {
@@ -60,8 +64,10 @@ func TestJSONOutput(t *testing.T) {
 		"pool-create": {"pool", "create", "10.70.0.0/24", "--name", "x"},
 		"pool-rm":     {"pool", "rm", "lab"},
 		"ip-ls":       {"ip", "ls"},
+		"ip-ls-freed": {"ip", "ls", "--freed"},
 		"ring":        {"ring", "--pool", "lab"},
 		"who":         {"who", "10.50.0.3"},
+		"who-freed":   {"who", "10.50.0.6"},
 		"lookup":      {"lookup", "--for", "web"},
 		"alloc":       {"alloc", "--pool", "lab", "--for", "x"},
 		"free":        {"free", "--for", "printer-3"},
@@ -90,6 +96,19 @@ func TestHelp(t *testing.T) {
 		fmt.Fprintf(&all, "$ ringlet %s\n\n%s\n", strings.Join(args, " "), got.out)
 	}
 	golden.Check(t, "help.txt", []byte(all.String()))
+}
+
+// The help that the docker command shows calls the program as docker does.
+func TestDockerHelp(t *testing.T) {
+	var all strings.Builder
+	for _, args := range [][]string{{"--help"}, {"pool", "-h"}, {"pool", "create", "-h"}, {"ip", "ls", "-h"}, {"completion", "-h"}} {
+		got := program(t, Config{}, append([]string{asDocker, "ringlet"}, args...))
+		if got.code != 0 || got.err != "" {
+			t.Errorf("%q: code %d, said %s", args, got.code, got.err)
+		}
+		fmt.Fprintf(&all, "$ docker ringlet %s\n\n%s\n", strings.Join(args, " "), got.out)
+	}
+	golden.Check(t, "docker-help.txt", []byte(all.String()))
 }
 
 // Every command has an example, and every example is a command that exists.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,47 +15,60 @@ import (
 
 func (a *app) ipCommand() *cobra.Command {
 	ip := &cobra.Command{
-		Use:     "ip",
-		Short:   "List addresses",
-		GroupID: groupLook,
-		Args:    noSuchCommand,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use:        "ip",
+		SuggestFor: []string{"address", "addresses", "addr", "ips"},
+		Short:      "List addresses",
+		GroupID:    groupLook,
+		Args:       noSuchCommand,
+		RunE:       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var pool string
+	var withFreed bool
 	ls := &cobra.Command{
-		Use:   "ls",
-		Short: "List the addresses of this peer",
-		Long: `List the addresses that are held on this peer, those that it remembers from
-before, and those that are reserved.`,
+		Use:        "ls",
+		SuggestFor: []string{"list", "show"},
+		Short:      "List the addresses of this peer that are in use or kept back",
+		Long: `List the addresses of this peer that nobody else can get now: held by containers
+and others, gateways and other addresses of this host, reserved ones, and those
+that were freed a moment ago and rest. With --freed, also those that are ready
+to be given out again and remember who had them last.`,
 		Example: `  ringlet ip ls
-  ringlet ip ls --pool lab -o json | jq -r '.[] | select(.state == "held") | .address'`,
+  ringlet ip ls --pool lab -o json | jq -r '.[] | select(.state == "held") | .address'
+  ringlet ip ls --freed`,
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
 			var list []ipam.AddressStatus
 			if err := c.get(ctx, addressesOf(pool), &list); err != nil {
 				return err
 			}
+			if !withFreed {
+				list = slices.DeleteFunc(list, func(s ipam.AddressStatus) bool { return s.State == stateReady })
+			}
 			return a.show(rowsOf(list), func() {
 				if len(list) == 0 {
-					a.view.printf("no address is held, remembered or reserved\n")
+					a.view.printf("no address is in use or kept back\n")
 					return
 				}
 				a.view.addresses(list)
 			})
 		}),
 	}
-	poolFlag(ls, &pool)
+	a.poolFlag(ls, &pool, "only this `pool`, by CIDR or name")
+	ls.Flags().BoolVar(&withFreed, "freed", false, "also list what was freed and is ready to be given out again")
 	ip.AddCommand(ls)
 	return ip
 }
 
 func (a *app) whoCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "who IP",
-		Short:   "Tell who has an address",
-		GroupID: groupLook,
-		Example: "  ringlet who 10.50.0.7",
-		Args:    exactly("IP"),
+		Use:        "who IP",
+		SuggestFor: []string{"whois", "has"},
+		Short:      "Tell who has an address",
+		GroupID:    groupLook,
+		Example:    "  ringlet who 10.50.0.7",
+		Args:       exactly("IP"),
+
+		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return s.State != stateReady })),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ip, err := parseIP(cmd, args[0])
 			if err != nil {
@@ -77,8 +91,12 @@ func (v view) address(s ipam.AddressStatus) {
 	if !s.Since.IsZero() {
 		since = v.ago(s.Since) + " (" + s.Since.UTC().Format(time.RFC3339) + ")"
 	}
-	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, "kind", s.Kind,
-		"name", s.Name, "container", s.Container, "mac", s.MAC, "peer", s.Peer)
+	last := ""
+	if freed(s) {
+		last = "last "
+	}
+	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
+		last+"name", s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer)
 }
 
 func (a *app) lookupCommand() *cobra.Command {
@@ -110,8 +128,8 @@ func (a *app) lookupCommand() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	poolFlag(cmd, &pool)
-	forFlag(cmd, &holder, "the `holder`, by its name or a container's ID")
+	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
+	a.forFlag(cmd, &holder, "the `holder`, by its name or a container's ID", holderWords(isHeld))
 	return cmd
 }
 
@@ -119,6 +137,7 @@ func (a *app) allocCommand() *cobra.Command {
 	var pool, holder, wanted string
 	cmd := &cobra.Command{
 		Use:                   "alloc --pool P --for ID [--ip IP]",
+		SuggestFor:            []string{"allocate", "claim", "request"},
 		DisableFlagsInUseLine: true,
 		Short:                 "Take an address for something outside Docker",
 		GroupID:               groupChange,
@@ -151,9 +170,9 @@ holder gets the same address each time, until it is freed.`,
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&pool, "pool", "", "the `pool` to take it from, by CIDR or name")
+	a.poolFlag(cmd, &pool, "the `pool` to take it from, by CIDR or name")
 	cmd.Flags().StringVar(&wanted, "ip", "", "take this `address` and no other")
-	forFlag(cmd, &holder, "the `holder`, by any name of up to 255 bytes")
+	a.forFlag(cmd, &holder, "the `holder`, by any name of up to 255 bytes", holderWords(isClients))
 	return cmd
 }
 
@@ -184,15 +203,20 @@ free is no error. The address of a container that lives is refused.`,
 			return a.do(a.free(path("addresses", ip.String()), holder, ip.String()))(cmd, args)
 		},
 	}
-	forFlag(cmd, &holder, "the `holder`, by its name or a container's ID")
+	a.forFlag(cmd, &holder, "the `holder`, by its name or a container's ID", holderWords(isClients))
+	cmd.ValidArgsFunction = a.completeFirst(addressWords(func(s ipam.AddressStatus) bool {
+		return isHeld(s) && (holder == "" || s.Name == holder || s.Container == holder)
+	}))
 	return cmd
 }
 
 func (a *app) releaseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "release IP",
-		Short:   "Free an address, whoever has it",
-		GroupID: groupChange,
+		Use:   "release IP",
+		Short: "Free an address, whoever has it",
+
+		ValidArgsFunction: a.completeFirst(addressWords(isHeld)),
+		GroupID:           groupChange,
 		Long: `Free an address whoever holds it on this peer, unless a container that lives has
 it. Freeing what is free is no error.`,
 		Example: "  ringlet release 10.50.0.7",
@@ -217,7 +241,7 @@ func (a *app) free(path, holderID, ip string) func(ctx context.Context, c *clien
 		}
 		return a.show(fullsOf(freed), func() {
 			for _, s := range freed {
-				a.view.printf("freed %v, which %s had\n", s.Address, safe(holder(s)))
+				a.view.printf("freed %v, which %s had\n", s.Address, safe(somebody(s)))
 			}
 			switch {
 			case len(freed) > 0:
@@ -240,8 +264,10 @@ func addressesOf(pool string) string {
 	return path("pools", pool, "addresses")
 }
 
-func forFlag(cmd *cobra.Command, holder *string, usage string) {
+// forFlag adds --for, with the words to complete it with.
+func (a *app) forFlag(cmd *cobra.Command, holder *string, usage string, words wordsFunc) {
 	cmd.Flags().StringVar(holder, "for", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc("for", a.complete(words)) // the flag exists
 }
 
 // parseIP reads an address of the command line.

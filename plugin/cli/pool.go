@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"net/http"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +13,10 @@ import (
 
 func (a *app) poolCommand() *cobra.Command {
 	pool := &cobra.Command{
-		Use:     "pool",
-		Short:   "List, create, show and remove pools",
-		GroupID: groupLook,
+		Use:        "pool",
+		SuggestFor: []string{"pools", "subnet", "subnets", "network"},
+		Short:      "List, create, show and remove pools",
+		GroupID:    groupLook,
 		Long: `A pool is a subnet whose addresses ringlet gives out. A docker network makes its
 pool. A subnet that ringlet chose goes with its last network; one that you named
 stays and remembers who had what, until the space is needed for another network.
@@ -25,39 +27,51 @@ are named by their CIDR or their name.`,
 	}
 	var name string
 	create := &cobra.Command{
-		Use:   "create CIDR",
-		Short: "Create a pool that stays until it is removed",
+		Use:        "create CIDR",
+		SuggestFor: []string{"add", "new", "define"},
+		Short:      "Create a pool that stays until it is removed",
 		Example: `  ringlet pool create 10.50.0.0/24 --name lab
   docker network create --ipam-driver ringlet:latest --ipam-opt pool=lab lab-net`,
 		Args: exactly("CIDR"),
-		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
-			var p ipam.PoolStatus
-			if err := c.call(ctx, http.MethodPost, path("pools"), admin.NewPool{CIDR: args[0], Name: name}, &p); err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cidr, err := parseCIDR(cmd, args[0])
+			if err != nil {
 				return err
 			}
-			return a.show(p, func() {
-				a.view.printf("created pool %s with %s\n", poolTitle(p), plural(p.Size, "address", "addresses"))
-			})
-		}),
+			return a.do(func(ctx context.Context, c *client, _ []string) error {
+				var made admin.MadePool
+				if err := c.call(ctx, http.MethodPost, path("pools"), admin.NewPool{CIDR: cidr.String(), Name: name}, &made); err != nil {
+					return err
+				}
+				return a.show(made, func() { a.view.made(made) })
+			})(cmd, args)
+		},
 	}
 	create.Flags().StringVar(&name, "name", "", "a `name` to call the pool by")
 	pool.AddCommand(create, &cobra.Command{
-		Use:     "ls",
-		Short:   "List the pools",
-		Example: "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
-		Args:    exactly(),
-		RunE:    a.do(a.listPools),
+		Use:        "ls",
+		SuggestFor: []string{"list"},
+		Short:      "List the pools",
+		Example:    "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
+		Args:       exactly(),
+		RunE:       a.do(a.listPools),
 	}, &cobra.Command{
-		Use:     "show CIDR",
-		Short:   "Show one pool and its ranges",
-		Example: "  ringlet pool show 10.50.0.0/24\n  ringlet pool show lab",
-		Args:    exactly("CIDR"),
-		RunE:    a.do(a.showPool),
+		Use:        "show CIDR",
+		Short:      "Show one pool and its ranges",
+		Example:    "  ringlet pool show 10.50.0.0/24\n  ringlet pool show lab",
+		Args:       exactly("CIDR"),
+		RunE:       a.do(a.showPool),
+		SuggestFor: []string{"inspect", "get"},
+
+		ValidArgsFunction: a.completeFirst(poolWords),
 	}, &cobra.Command{
-		Use:     "rm CIDR",
-		Short:   "Remove a pool of which no address is held",
-		Example: "  ringlet pool rm lab",
-		Args:    exactly("CIDR"),
+		Use:        "rm CIDR",
+		Short:      "Remove a pool of which no address is held",
+		SuggestFor: []string{"remove", "delete", "del"},
+		Example:    "  ringlet pool rm lab",
+		Args:       exactly("CIDR"),
+
+		ValidArgsFunction: a.completeFirst(poolWords),
 		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
 			if err := c.call(ctx, http.MethodDelete, path("pools", args[0]), nil, nil); err != nil {
 				return err
@@ -68,6 +82,32 @@ are named by their CIDR or their name.`,
 		}),
 	})
 	return pool
+}
+
+// made tells of a pool that was to be created.
+func (v view) made(p admin.MadePool) {
+	title, size := poolTitle(p.PoolStatus), plural(p.Size, "address", "addresses")
+	switch {
+	case p.Created:
+		v.printf("created pool %s with %s\n", title, size)
+	case p.Chosen && p.Name == "":
+		v.printf("pool %s exists already, with %s, and goes with its last network unless you give it a name with --name\n", title, size)
+	default:
+		v.printf("pool %s exists already, with %s\n", title, size)
+	}
+}
+
+// parseCIDR reads a subnet of the command line. It refuses host bits rather
+// than to drop them: more often than not they are a slip.
+func parseCIDR(cmd *cobra.Command, s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, usagef(cmd, "%q is not a subnet such as 10.50.0.0/24 or fd00:50::/64", s)
+	case p != p.Masked():
+		return netip.Prefix{}, usagef(cmd, "%v has bits set behind its mask: did you mean %v", p, p.Masked())
+	}
+	return p, nil
 }
 
 func (a *app) listPools(ctx context.Context, c *client, _ []string) error {

@@ -22,13 +22,14 @@ the ranges. A range that is smaller than a letter is in the list only.`,
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.ring(ctx, c, pool) }),
 	}
-	poolFlag(cmd, &pool)
+	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
 	return cmd
 }
 
-// poolFlag adds --pool to a command for which it narrows what is shown.
-func poolFlag(cmd *cobra.Command, pool *string) {
-	cmd.Flags().StringVar(pool, "pool", "", "only this `pool`, by CIDR or name")
+// poolFlag adds --pool to a command.
+func (a *app) poolFlag(cmd *cobra.Command, pool *string, usage string) {
+	cmd.Flags().StringVar(pool, "pool", "", usage)
+	_ = cmd.RegisterFlagCompletionFunc("pool", a.complete(poolWords)) // the flag exists
 }
 
 func (a *app) ring(ctx context.Context, c *client, pool string) error {

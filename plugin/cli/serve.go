@@ -54,6 +54,10 @@ environment variables, RINGLET_NAME and so on.`,
 	flags.StringVar(&opts.AdminSocket, "admin-socket", DefaultAdminSocket, "`path` of the socket that the other commands talk to")
 	flags.StringVar(&opts.DockerSocket, "docker-socket", DefaultDockerSocket, "`path` of the engine's own socket, empty for none")
 	flags.StringArrayVar(&opts.DriverNames, "driver-name", nil, "`name` of the IPAM driver whose networks are this process's, several allowed\n(default: the file name of --socket without .sock)")
+	_ = cmd.MarkFlagDirname("data") // these flags exist
+	for _, socket := range []string{"socket", "admin-socket", "docker-socket"} {
+		_ = cmd.RegisterFlagCompletionFunc(socket, files)
+	}
 	return cmd
 }
 

@@ -15,22 +15,26 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Tell whether all is fine, and what to do if not",
 		GroupID: groupLook,
 		Long: `Tell in the first line whether all is fine, then the problems, each with its next
-step, then the peers, and the pools with a bar of who has what.
+step, then the peers, and the pools with a bar of who has what. Pools that have
+neither a network on this host nor an address in use are only counted.
 
 Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing or does not answer.`,
 		Example: `  ringlet status
   ringlet status -o json | jq .verdict`,
 		Args: exactly(),
-		RunE: a.do(a.status),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.status(ctx, c, all) }),
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "show idle pools, too")
+	return cmd
 }
 
-func (a *app) status(ctx context.Context, c *client, _ []string) error {
+func (a *app) status(ctx context.Context, c *client, all bool) error {
 	var raw json.RawMessage // printed as it came, with what a newer plugin may add
 	var st ipam.Status
 	if err := c.get(ctx, path("status"), &raw); err != nil {
@@ -39,7 +43,7 @@ func (a *app) status(ctx context.Context, c *client, _ []string) error {
 	if err := json.Unmarshal(raw, &st); err != nil {
 		return c.stranger(err.Error())
 	}
-	if err := a.show(raw, func() { a.view.status(st) }); err != nil {
+	if err := a.show(raw, func() { a.view.status(st, all) }); err != nil {
 		return err
 	}
 	switch st.Verdict {
@@ -52,8 +56,9 @@ func (a *app) status(ctx context.Context, c *client, _ []string) error {
 	return exitError(exitFailed)
 }
 
-// status prints all that matters about a peer and its cluster.
-func (v view) status(st ipam.Status) {
+// status prints all that matters about a peer and its cluster. Idle pools
+// matter to who wants all.
+func (v view) status(st ipam.Status, all bool) {
 	v.verdict(st)
 	v.printf("\n")
 	for i, p := range st.Problems {
@@ -75,10 +80,25 @@ func (v view) status(st ipam.Status) {
 		rows[i] = []string{p.Name, p.State, strings.Join(notes, ", "), p.ID}
 	}
 	v.table([]column{{title: "PEER", cut: true}, {title: "STATE"}, {title: "ROLE", drop: 1}, {title: "ID", drop: 2}}, rows)
+	idle := 0
 	for _, p := range st.Pools {
+		networks := networksOn(st.Networks, p.Pool)
+		if !all && isIdle(p, networks) {
+			idle++
+			continue
+		}
 		v.printf("\n")
-		v.pool(p, networksOn(st.Networks, p.Pool))
+		v.pool(p, networks)
 	}
+	if idle > 0 {
+		v.printf("\n")
+		v.printf("and %s, see --all\n", plural(idle, "idle pool", "idle pools"))
+	}
+}
+
+// isIdle reports whether a pool is there and no more.
+func isIdle(p ipam.PoolStatus, networks int) bool {
+	return networks == 0 && p.Held == 0 && p.Quarantined == 0
 }
 
 // verdict prints the line that most people read, and no more.

@@ -55,6 +55,19 @@ func helpCommand() *cobra.Command {
 		Use:     "help [COMMAND]",
 		Short:   "Print the help of a command",
 		Example: "  ringlet help pool create",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var words []cobra.Completion
+			for _, c := range about.Commands() {
+				if c.IsAvailableCommand() {
+					words = append(words, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return words, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -71,17 +84,19 @@ func (a *app) versionCommand() *cobra.Command {
 		Short:   "Print the version of this program",
 		Example: "  ringlet version -o json",
 		Args:    exactly(),
-		RunE: func(*cobra.Command, []string) error {
-			v := struct {
-				Version  string `json:"version"`
-				Go       string `json:"go"`
-				Platform string `json:"platform"`
-			}{a.cfg.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			return a.flushed(a.show(v, func() {
-				a.view.printf("ringlet %s, %s, %s\n", v.Version, v.Go, v.Platform)
-			}))
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.version() },
 	}
+}
+
+func (a *app) version() error {
+	v := struct {
+		Version  string `json:"version"`
+		Go       string `json:"go"`
+		Platform string `json:"platform"`
+	}{a.cfg.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	return a.flushed(a.show(v, func() {
+		a.view.printf("ringlet %s, %s, %s\n", v.Version, v.Go, v.Platform)
+	}))
 }
 
 func (a *app) completionCommand() *cobra.Command {

@@ -96,7 +96,7 @@ func TestDrawingNonsense(t *testing.T) {
 		f.st.Peers = nil
 		var out bytes.Buffer
 		v := view{out: &out, columns: 40}
-		v.status(f.st)
+		v.status(f.st, true)
 		v.ring(p, ownersOf(f.st))
 		if out.Len() == 0 {
 			t.Errorf("nothing was printed for %+v", p)

@@ -44,6 +44,18 @@ func gone(err error) bool {
 	return silent || client.IsErrConnectionFailed(err) || errors.Is(err, context.Canceled)
 }
 
+// errStranger is returned when the engine is not the one that this plugin runs
+// in.
+var errStranger = errors.New("is it the socket of another engine")
+
+// blinds reports whether err, of an attempt to connect, says that no look will
+// come for now and that none need be waited for; see [Watcher.WhenBlind]. A ping
+// needs nothing of an engine that serves its API, however busy that is.
+func blinds(err error) bool {
+	silent, ok := errors.AsType[unanswered](err)
+	return ok && silent.what == pingPath || errors.Is(err, errStranger)
+}
+
 // explainDial says what a failed connection means to the one who set up the
 // plugin.
 func explainDial(socket string, err error) error {

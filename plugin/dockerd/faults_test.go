@@ -17,6 +17,9 @@ func TestEngineRestarts(t *testing.T) {
 		if got := strings.Count(b.logged.String(), "not available"); got != 1 {
 			t.Errorf("an hour of waiting was logged %d times, want once:\n%s", got, b.logged)
 		}
+		if got := b.blinds.Load(); got != 0 {
+			t.Errorf("an engine that is away was given up %d times", got)
+		}
 		b.startPipes()
 		b.want(b.after(6*time.Second), 1)
 		for i := range 5 {
@@ -56,7 +59,14 @@ func TestEngineStarts(t *testing.T) {
 	inBubble(t, Config{}, func(b *bench) {
 		b.breakWith(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })
 		b.startPipes()
+		b.want(b.after(DefaultTimeout-time.Second), 0)
+		if got := b.blinds.Load(); got != 0 {
+			t.Errorf("given up %d times before a ping had its time", got)
+		}
 		b.want(b.after(3*time.Minute), 0)
+		if b.blinds.Load() == 0 {
+			t.Error("nobody was told that the engine is starting")
+		}
 		if got := b.w.State().LastError; !strings.Contains(got, "did not answer /_ping within 10s") {
 			t.Errorf("got error %q", got)
 		}
@@ -83,6 +93,9 @@ func TestBlockedCall(t *testing.T) {
 				}
 				if got := b.w.State().LastError; !strings.Contains(got, "did not answer "+path+" within 10s") {
 					t.Errorf("got error %q", got)
+				}
+				if got := b.blinds.Load(); got != 0 {
+					t.Errorf("an engine that answers pings was given up %d times", got)
 				}
 				b.breakWith(nil)
 				b.want(b.after(20*time.Second), 1)

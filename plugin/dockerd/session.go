@@ -76,7 +76,7 @@ func (s *session) connect(ctx context.Context) error {
 	if err := s.knock(ctx); err != nil {
 		return err
 	}
-	ping, err := call(ctx, s.cfg.Timeout, "/_ping", s.cli.Ping)
+	ping, err := call(ctx, s.cfg.Timeout, pingPath, s.cli.Ping)
 	if err != nil {
 		return err
 	}
@@ -86,6 +86,9 @@ func (s *session) connect(ctx context.Context) error {
 	}
 	return s.learnNames(ctx)
 }
+
+// pingPath is what an engine answers as soon as it serves its API.
+const pingPath = "/_ping"
 
 // knock opens a connection to the socket and closes it.
 func (s *session) knock(ctx context.Context) error {
@@ -111,7 +114,7 @@ func (s *session) learnNames(ctx context.Context) error {
 		case errdefs.IsNotFound(err) && len(s.names) > 0:
 			s.log.Info("plugin not known to the docker engine", slog.String("plugin", s.cfg.Plugin))
 		case errdefs.IsNotFound(err):
-			return fmt.Errorf("the docker engine on %s does not know this plugin: is it the socket of another engine: %w", s.cfg.Socket, err)
+			return fmt.Errorf("the docker engine on %s does not know this plugin: %w: %w", s.cfg.Socket, errStranger, err)
 		case err != nil:
 			return err
 		case self.Name == "":

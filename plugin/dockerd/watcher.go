@@ -23,6 +23,7 @@ type Watcher struct {
 	cfg     Config
 	log     *slog.Logger
 	recheck chan struct{} // of size one: a look is wanted
+	blind   func(ctx context.Context) error
 	state   atomic.Pointer[State]
 }
 
@@ -41,6 +42,14 @@ func New(cfg Config) (*Watcher, error) {
 	w.state.Store(s)
 	return w, nil
 }
+
+// WhenBlind sets what is called each time that an attempt to connect has shown
+// that no look will come for now, and that none need be waited for: the engine
+// took the connection and answers nothing, which it does while it starts and
+// replays what it has to its drivers; or it is another engine than the one
+// that this plugin runs in. It is called from Run's goroutine, and must be set
+// before Run.
+func (w *Watcher) WhenBlind(f func(ctx context.Context) error) { w.blind = f }
 
 // Recheck asks for a look soon. Requests before that look are served by it
 // together; without a connection that is the first look of the next one. Safe for concurrent use, never blocks.
@@ -70,6 +79,11 @@ func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
 			break
 		}
 		w.lost(err)
+		if w.blind != nil && blinds(err) {
+			if err := w.blind(ctx); err != nil && ctx.Err() == nil {
+				w.log.Warn("nobody could be told that the docker engine cannot be asked", logattr.Err(err))
+			}
+		}
 		// A connection that held for a while was a good one; one that breaks
 		// at once, again and again, must not be retried at full speed.
 		if time.Since(begun) > w.cfg.RetryMax {

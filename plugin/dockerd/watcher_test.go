@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,7 @@ type bench struct {
 	w       *Watcher
 	logged  *bytes.Buffer // to be read when the bubble is idle
 	started time.Time
+	blinds  atomic.Int32 // calls of what WhenBlind was given
 
 	mu     sync.Mutex
 	looks  []Inventory
@@ -51,6 +53,7 @@ func inBubble(t *testing.T, cfg Config, test func(b *bench)) {
 			t.Fatal(err)
 		}
 		b.w = w
+		w.WhenBlind(func(context.Context) error { b.blinds.Add(1); return nil })
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -317,6 +320,9 @@ func TestNamesAreLearned(t *testing.T) {
 		b.want(b.after(20*time.Second), 0)
 		if got := b.w.State().LastError; !strings.Contains(got, "does not know this plugin") {
 			t.Errorf("got error %q", got)
+		}
+		if b.blinds.Load() == 0 {
+			t.Error("nobody was told that this engine is another one")
 		}
 		b.install(&types.Plugin{ID: id, Name: "ringlet:latest"})
 		looks := b.after(6 * time.Second)

@@ -1,0 +1,124 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// absences holds when addresses were first found to be absent from where they
+// should be.
+type absences map[addr.Offset]time.Time
+
+// since returns when the address was first found absent, and whether that is
+// now, at the given time.
+func (a *absences) since(o addr.Offset, at time.Time) (first time.Time, news bool) {
+	if first, known := (*a)[o]; known {
+		return first, false
+	}
+	if *a == nil {
+		*a = absences{}
+	}
+	(*a)[o] = at
+	return at, true
+}
+
+// sightGone looks for what is held, reserved and counted in a pool and was not
+// seen, and reports whether there is some that must be looked for again. What a
+// swarm's manager asked for no engine lists: addresses of services, and of
+// tasks on other nodes.
+func (m *Machine) sightGone(p *pool, asked []*network, s *sight) (again bool) {
+	if slices.ContainsFunc(asked, func(n *network) bool { return n.Space == Global }) {
+		return false
+	}
+	again = m.sightMissing(p, s.begun)
+	again = m.sightReserved(p, s) || again
+	return m.sightNetworks(p, asked, s.begun) || again
+}
+
+// sightMissing looks for held addresses that no endpoint has, and reports
+// whether there are some that must be looked for again.
+func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
+	var free []addr.Offset
+	for o, rec := range p.held() {
+		if rec.Kind != space.Container && rec.Kind != space.Unmarked {
+			continue
+		}
+		if _, here := p.seen[o]; here {
+			continue
+		}
+		// A time in the future is that of a clock that was ahead: old enough.
+		since := time.Unix(0, rec.Since)
+		if begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
+			again = true // too young to tell
+			continue
+		}
+		switch first, news := p.missing.since(o, begun); {
+		case news:
+			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+			again = true
+		case begun.Sub(first) < m.cfg.Grace:
+			again = true
+		default:
+			free = append(free, o)
+		}
+	}
+	for _, o := range free {
+		rec := p.space.Lookup(o)
+		m.freeHolding(p, o)
+		m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+	}
+	return again
+}
+
+// sightReserved looks for auxiliary addresses that no network names any more,
+// and reports whether there are some that must be looked for again. What an
+// engine replays to a new database is taken for auxiliary as well.
+func (m *Machine) sightReserved(p *pool, s *sight) (again bool) {
+	if len(m.state.Roster) > 1 || p.listed == 0 {
+		return false // others may name them; with its last network they all go
+	}
+	for _, r := range slices.Clone(p.Reserved) {
+		o := r.Range.Start
+		if r.Kind != chronicle.KindAuxiliary || s.kept[p][o] {
+			delete(p.unnamed, o)
+			continue
+		}
+		if first, _ := p.unnamed.since(o, s.begun); s.begun.Sub(first) < m.cfg.Grace {
+			again = true
+		} else {
+			delete(p.unnamed, o)
+			m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		}
+	}
+	return again
+}
+
+// sightNetworks compares the networks that were asked for on a pool with those
+// that the engine has. Those that it lacks twice, the grace apart, were
+// removed while nobody listened.
+func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (again bool) {
+	for _, n := range asked {
+		switch {
+		case p.listed > 0:
+			n.missing = time.Time{}
+		case n.asked.After(begun):
+			again = true // it was made while the engine was asked
+		case n.missing.IsZero():
+			n.missing = begun
+			again = true
+		case begun.Sub(n.missing) < m.cfg.Grace:
+			again = true
+		default:
+			delete(m.networks, n.ID())
+			m.perPool[n.Pool] -= n.count
+			n.count = 0
+			m.saveNetwork(n)
+			m.note(Note{Kind: NoteNetworkGone, Pool: p.CIDR})
+		}
+	}
+	return again
+}

@@ -1,0 +1,146 @@
+package ipam
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+)
+
+// How many networks of this host draw from a pool decides when its gateway
+// and its reservations go. Two sides tell: what the engine asked for, one
+// request for each network that it makes, and what it lists. Neither is the
+// truth alone. A request may be a replay of what was counted, or of a network
+// that the network driver then refuses; a network that is listed may be one
+// that this peer was never asked for, since its database is younger. Where
+// they may differ the higher number counts: what is kept too long is mended by
+// the next inventory, and what goes too soon is handed out while it is in use.
+
+// makeTime is how long after its pool was asked for a network may still be in
+// the making: its gateway and auxiliary addresses are asked for, and the
+// network driver may refuse it. Far above what an engine takes for that.
+const makeTime = time.Minute
+
+// enter counts a network of this host.
+func (m *Machine) enter(n Network, p *pool, chosen bool) error {
+	id := n.ID()
+	net := m.networks[id]
+	if net == nil {
+		net = &network{Network: n}
+		m.networks[id] = net
+	}
+	net.missing = time.Time{}
+	if chosen {
+		if m.now.Sub(net.chosenAt) > burstTime || m.now.Before(net.chosenAt) {
+			net.chosenAt, net.burst = m.now, 0
+		}
+		if net.burst++; net.burst > maxBurst {
+			return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
+		}
+	}
+	// What the engine asks for by its subnet may be a replay of a network that
+	// it has; replays do not count. See Greeting.
+	mayReplay := m.replaying && !chosen
+	net.again = mayReplay && net.replayed < net.count
+	net.fresh = !net.again && (!mayReplay || p.lost == 0)
+	net.replayed++
+	net.asked = m.now
+	if !net.again {
+		net.count++
+		m.perPool[n.Pool]++
+	}
+	m.saveNetwork(net)
+	return nil
+}
+
+// greet notes that the engine, or this process, has started, so that the pools
+// that it asks for may be those that it has.
+func (m *Machine) greet() {
+	m.replaying, m.greeted = true, m.now
+	for _, n := range m.networks {
+		n.replayed = 0
+	}
+}
+
+// releasePool answers libnetwork's ReleasePool: it forgets the network, never
+// the addresses in use.
+func (m *Machine) releasePool(q *PoolRelease) {
+	n := m.networks[q.Network.ID()]
+	if n == nil {
+		return
+	}
+	if n.again && m.replaying && m.now.Sub(n.asked) < makeTime {
+		// What was not counted is taken back: a new network that was refused,
+		// or a replay that failed while the network lives.
+		n.again = false
+		n.replayed--
+		return
+	}
+	n.count--
+	m.perPool[n.Pool]--
+	n.replayed = min(n.replayed, n.count)
+	n.burst = max(n.burst-1, 0)
+	if n.count <= 0 {
+		delete(m.networks, q.Network.ID())
+	}
+	m.saveNetwork(n)
+	if p := m.poolOf(q.Network.Pool); p != nil {
+		m.settle(p)
+	}
+}
+
+// networksOf returns how many networks of this host draw from the pool, as far
+// as is known: those that the engine asked for, and those that it has besides.
+func (m *Machine) networksOf(p *pool) int { return m.perPool[p.CIDR] + p.lost }
+
+// lostOn returns how many networks on the pool the engine has, in an inventory,
+// that this peer may not have been asked for. asked are those that it was
+// asked for. first says that the inventory is the first since the engine or
+// this process started: until then a request for a network that was new may
+// have been taken for a replay, so those that were asked for a moment ago may
+// be others than those listed.
+func (m *Machine) lostOn(p *pool, asked []*network, begun time.Time, first bool) int {
+	made := 0
+	for _, n := range asked {
+		if begun.Sub(n.asked) >= makeTime {
+			made += n.count
+		}
+	}
+	most := max(p.listed-made, 0)
+	if first {
+		return most
+	}
+	return min(max(p.lost, p.listed-m.perPool[p.CIDR]), most)
+}
+
+// settle does what follows when a pool may have lost its last network here:
+// its own gateway address and shared reservations go, and so does the pool
+// itself if its subnet was chosen. A pool that the user named stays, and with
+// it the memory of who had which address; it makes room for others once it is
+// in their way.
+//
+// Where inventories come this waits for the first since the engine or this
+// process started, which tells of networks that this peer does not know.
+func (m *Machine) settle(p *pool) {
+	if m.networksOf(p) > 0 || m.sighted() && !m.inventory.After(m.greeted) {
+		return
+	}
+	if p.hasGateway {
+		p.hasGateway = false
+		m.freeHolding(p, p.gateway)
+	}
+	var actions []chronicle.Action
+	for _, r := range p.Reserved {
+		if len(m.state.Roster) == 1 && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary) {
+			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		}
+	}
+	if p.Origin == chronicle.FromChoice && m.idle(p) {
+		actions = append(actions, m.deletion(p)...)
+	}
+	if len(actions) > 0 {
+		m.decide(actions...)
+	}
+	if m.pools[p.Key] == p {
+		m.sightHost(p) // what was let go may be on an interface of the host
+	}
+}

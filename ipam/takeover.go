@@ -1,0 +1,118 @@
+package ipam
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// An address is released late, or never, when its container went while nobody
+// listened. Whoever then asks for it under the name or MAC of its holder may be
+// that container, back again; or another endpoint of a container that lives, or
+// a container with the same fixed MAC, or one that was given the name of
+// another. Only the engine's inventory can tell, and where one will come it
+// decides.
+
+// retried returns the address that the holder has already: a client is who it
+// says; a container with the name, the MAC and the network of another is that
+// container, which asks again; and a container that has gone without a
+// release, as far as the engine's inventory tells, left its address to the one
+// that comes back under its key.
+func (m *Machine) retried(p *pool, n Network, want addr.Range, h space.Holder) (addr.Offset, space.Record, bool) {
+	o, ok := p.space.HeldBy(h.Key)
+	if !ok || !want.Contains(o) || !p.space.Usable(o) {
+		return 0, space.Record{}, false
+	}
+	rec := p.space.Lookup(o)
+	if rec.Kind != h.Kind {
+		return 0, space.Record{}, false
+	}
+	same := rec.Kind == space.Client || m.gone(p, o)
+	if !same && h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC {
+		// Where an inventory is yet to tell, another address is as good.
+		same = m.endpointMayBe(p, n, o, rec) && m.told(rec)
+	}
+	return o, rec, same
+}
+
+// mayTakeOver reports whether a claim of a held address comes from the holder
+// itself, or from one that comes after a holder that is gone although no
+// release came. The error makes the claim wait until an inventory can tell.
+func (m *Machine) mayTakeOver(p *pool, n Network, o addr.Offset, rec space.Record, h space.Holder) (bool, error) {
+	switch {
+	case rec.Kind != h.Kind && rec.Kind != space.Unmarked:
+		return false, nil
+	case h.Kind == space.Client:
+		return rec.Ref == h.Ref, nil
+	case m.gone(p, o):
+		return true, nil
+	}
+	named := h.Name != "" && rec.Name == h.Name
+	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
+		return false, nil
+	}
+	if !m.told(rec) {
+		return false, m.errUntold(p, o, rec)
+	}
+	// An inventory after the grace tells whether the holder of a MAC is gone.
+	return named || !m.sighted(), nil
+}
+
+// hasReturned reports whether a container with the holder's MAC may be the
+// holder. A MAC is the container's own only if it was set by hand, and then
+// two containers may have been given the same. One that was never listed, and
+// that asks again later, is back.
+func (m *Machine) hasReturned(rec space.Record, h space.Holder) bool {
+	age := m.now.UnixNano() - rec.Since
+	return h.MAC != [6]byte{} && rec.MAC == h.MAC && (age >= int64(m.cfg.Grace) || age < 0)
+}
+
+// endpointMayBe reports whether an endpoint that starts on the network can be
+// the one that holds the address: that one is not listed as alive, and on the
+// same network. A container on two networks of a pool has two endpoints under
+// one name, and with one MAC if it was fixed.
+func (m *Machine) endpointMayBe(p *pool, n Network, o addr.Offset, rec space.Record) bool {
+	if _, lives := p.seen[o]; lives || p.lost > 0 {
+		return false
+	}
+	id := n.ID()
+	net := m.networks[id]
+	if net != nil && net.count > 1 {
+		return false // several networks share the ID
+	}
+	return rec.Network == networkKey(id) || net != nil && m.networksOf(p) == 1
+}
+
+// networkKey is what a record keeps of the network on which its address was
+// granted. It is never 0, which stands for one that is not known.
+func networkKey(id PoolID) uint32 { return uint32(max(space.KeyOf("network", string(id))>>32, 1)) }
+
+// told reports whether an inventory, where one will come, was taken since the
+// address was granted, so that its holder would be known to live.
+func (m *Machine) told(rec space.Record) bool {
+	return !m.sighted() || m.inventory.After(time.Unix(0, rec.Since))
+}
+
+// sighted reports whether inventories will come.
+func (m *Machine) sighted() bool { return m.cfg.AwaitInventory && !m.blind }
+
+// goBlind does what waited for an inventory that will not come for now.
+func (m *Machine) goBlind() {
+	if m.blind {
+		return
+	}
+	m.blind = true
+	for _, p := range m.sortedPools() {
+		m.settle(p)
+	}
+}
+
+// awaitList makes a call wait that chooses an address, as long as a new
+// database does not know which are in use.
+func (m *Machine) awaitList() error {
+	if !m.unlisted || !m.sighted() {
+		return nil
+	}
+	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)}
+}

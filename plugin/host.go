@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/node"
+)
+
+const (
+	// hostInterval is how often the host's own addresses are read when nothing
+	// else asks for it.
+	hostInterval = 20 * time.Second
+	// hostRetry is how soon they are read again when they could not be.
+	hostRetry = 2 * time.Second
+)
+
+// host tells the node which addresses the host has on its interfaces: the
+// gateways of bridges, and its own on a LAN that a pool covers. While they
+// cannot be read the node goes by those that it was told last, which it holds
+// on disk: an address that it does not hear of is not free for that. Safe for
+// concurrent use.
+type host struct {
+	node  *node.Node
+	read  func() ([]net.Addr, error)
+	fault *fault
+	mu    sync.Mutex // an older reading must not come after a newer
+}
+
+func newHost(n *node.Node, logger *slog.Logger) *host {
+	return &host{node: n, read: net.InterfaceAddrs, fault: &fault{
+		logger: logger, code: "interfaces-unreadable",
+		text: func(err error) string {
+			return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
+		},
+		next: "see whether the host has run out of file descriptors or memory; they are read again every few seconds",
+	}}
+}
+
+// watch tells the node now and then, until ctx ends or the node has failed.
+func (h *host) watch(ctx context.Context) error {
+	for {
+		pause := hostInterval
+		if _, wrong := h.fault.problem(); wrong {
+			pause = hostRetry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		if err := h.tell(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// tell reads the addresses and tells the node. Its errors are the node's.
+func (h *host) tell(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := time.Now()
+	found, err := h.read()
+	h.fault.set(err)
+	if err != nil {
+		return nil // it is a problem of the status, and no reason to end
+	}
+	var addresses []netip.Prefix
+	for _, a := range found {
+		p, err := netip.ParsePrefix(a.String())
+		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() {
+			continue
+		}
+		addresses = append(addresses, p)
+	}
+	return h.node.HostAddresses(ctx, at, addresses)
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+)
+
+// interfaces are those of a host, which can be broken.
+type interfaces struct {
+	address atomic.Pointer[netip.Prefix]
+	err     atomic.Pointer[error]
+	reads   atomic.Int64
+}
+
+func (i *interfaces) read() ([]net.Addr, error) {
+	i.reads.Add(1)
+	if err := i.err.Load(); err != nil {
+		return nil, *err
+	}
+	var out []net.Addr
+	if p := i.address.Load(); p != nil {
+		out = append(out, &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())})
+	}
+	return out, nil
+}
+
+func (i *interfaces) set(address string, err error) {
+	i.address.Store(nil)
+	if address != "" {
+		i.address.Store(new(netip.MustParsePrefix(address)))
+	}
+	i.err.Store(nil)
+	if err != nil {
+		i.err.Store(&err)
+	}
+}
+
+// stateOf returns the state of an address of pool 10.50.0.0/24.
+func stateOf(t *testing.T, n *node.Node, a string) string {
+	t.Helper()
+	s, err := n.Who(t.Context(), netip.MustParseAddr(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.State
+}
+
+// Interfaces that cannot be read, at the start or later, end nothing, and free
+// nothing.
+func TestInterfacesThatCannotBeRead(t *testing.T) {
+	var log lines
+	synctest.Test(t, func(t *testing.T) {
+		store, n := open(t, t.TempDir())
+		defer store.Close()
+		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
+			t.Fatal(err)
+		}
+		broken := errors.New("netlinkrib: too many open files")
+		var found interfaces
+		h := newHost(n, log.logger())
+		h.read = found.read
+		wrong := func(want bool) {
+			t.Helper()
+			p, got := h.fault.problem()
+			if got != want || got && (p.Code != "interfaces-unreadable" || p.Level != string(ipam.Degraded)) {
+				t.Errorf("problem %+v, %v; want %v", p, got, want)
+			}
+		}
+
+		found.set("", broken)
+		if err := h.tell(t.Context()); err != nil {
+			t.Fatalf("the start fails: %v", err)
+		}
+		wrong(true)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.watch(ctx) }()
+		synctest.Wait()
+		before := found.reads.Load()
+		time.Sleep(10*hostRetry + time.Millisecond) // in the bubble this takes no time
+		if n := found.reads.Load() - before; n != 10 {
+			t.Errorf("read %d times while it failed, want 10", n)
+		}
+
+		found.set("10.50.0.9/24", nil)
+		time.Sleep(hostRetry)
+		wrong(false)
+		if s := stateOf(t, n, "10.50.0.9"); s != "host" {
+			t.Errorf("the host's address is %s", s)
+		}
+
+		found.set("", broken)
+		time.Sleep(time.Hour)
+		wrong(true)
+		if s := stateOf(t, n, "10.50.0.9"); s != "host" {
+			t.Errorf("after an hour without a reading the host's address is %s", s)
+		}
+
+		found.set("10.50.0.10/24", nil)
+		time.Sleep(time.Hour)
+		wrong(false)
+		if old, now := stateOf(t, n, "10.50.0.9"), stateOf(t, n, "10.50.0.10"); old == "host" || now != "host" {
+			t.Errorf("the former address is %s, the new one %s", old, now)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if began, ended := log.count("problem began"), log.count("problem ended"); began != 2 || ended != 2 {
+		t.Errorf("%d lines say that it began and %d that it ended, want 2 and 2", began, ended)
+	}
+}
+
+// What the node cannot write does end the process.
+func TestHostEndsWithTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, n := open(t, t.TempDir())
+		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
+			t.Fatal(err)
+		}
+		var found interfaces
+		found.set("10.50.0.9/24", nil)
+		h := newHost(n, slog.New(slog.DiscardHandler))
+		h.read = found.read
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.watch(t.Context()); !errors.Is(err, ipam.ErrStopped) {
+			t.Errorf("got %v, want that the node has stopped", err)
+		}
+		if p, wrong := h.fault.problem(); wrong {
+			t.Errorf("the node's failure became the problem %q", p.Text)
+		}
+	})
+}

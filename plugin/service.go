@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/ringlet/ringlet/driver"
+)
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// service is an API at an address that may be taken, or not be there yet, when
+// the process starts, and that may be lost later. Addresses are handed out
+// without it, so it is tried again for as long as the process lives.
+type service struct {
+	open   net.Listener // at the start; nil: none
+	listen func(ctx context.Context) (net.Listener, error)
+	serve  func(ctx context.Context, l net.Listener) error // until ctx ends; closes l
+	fault  *fault
+}
+
+// run serves whenever it can, until ctx ends. Its error is always nil.
+func (s *service) run(ctx context.Context) error {
+	pause := time.Duration(0)
+	for l := s.open; ctx.Err() == nil; l = nil {
+		begun := time.Now()
+		err := s.attempt(ctx, l)
+		if ctx.Err() != nil {
+			break
+		}
+		s.fault.set(cause(err))
+		if time.Since(begun) > lastRetry {
+			pause = 0 // it was well for a while
+		}
+		pause = min(max(2*pause, firstRetry), lastRetry)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil //nolint:nilerr // the last attempt ended because ctx did
+}
+
+// attempt serves on l, or on a new listener if it is nil, until ctx ends or
+// that fails.
+func (s *service) attempt(ctx context.Context, l net.Listener) error {
+	if l == nil {
+		var err error
+		if l, err = s.listen(ctx); err != nil {
+			return err
+		}
+	}
+	s.fault.set(nil)
+	return s.serve(ctx, l)
+}
+
+// cause strips an error of the network of its address, which its reader has
+// just been told.
+func cause(err error) error {
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// newHTTP returns the service on RINGLET_HTTP.
+func newHTTP(address string, serve func(context.Context, net.Listener) error, logger *slog.Logger) *service {
+	return &service{
+		listen: func(ctx context.Context) (net.Listener, error) {
+			var lc net.ListenConfig
+			return lc.Listen(ctx, "tcp", address)
+		},
+		serve: serve,
+		fault: &fault{
+			logger: logger, code: "http-unavailable",
+			text: func(err error) string {
+				return fmt.Sprintf("metrics and the API are not served on %s (RINGLET_HTTP): %v", address, err)
+			},
+			next: fmt.Sprintf("see what has the address with ss -ltnp and stop it, or set RINGLET_HTTP to another one, or off; it is tried again every %v at the latest", lastRetry),
+		},
+	}
+}
+
+// newAdmin returns the service on the admin socket at path, which is open
+// already: at the start, whoever chose a wrong path is there to read so.
+func newAdmin(open net.Listener, path string, serve func(context.Context, net.Listener) error, logger *slog.Logger) *service {
+	return &service{
+		open:   open,
+		listen: func(context.Context) (net.Listener, error) { return driver.Listen(path) },
+		serve:  serve,
+		fault: &fault{
+			logger: logger, code: "admin-unavailable",
+			text: func(err error) string {
+				return fmt.Sprintf("the ringlet commands cannot reach this peer, since the socket %s is not served: %v", path, err)
+			},
+			next: fmt.Sprintf("see that no other process has that path; it is tried again every %v at the latest", lastRetry),
+		},
+	}
+}
