@@ -91,10 +91,16 @@ func (m *Machine) sightReserved(p *pool, s *sight) (again bool) {
 			again = true
 		} else {
 			delete(p.unnamed, o)
-			m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+			m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		}
 	}
 	return again
+}
+
+// inTheMaking reports whether a network may still be in the making at that
+// time. A time in the future is that of a clock that was ahead.
+func (m *Machine) inTheMaking(n *network, at time.Time) bool {
+	return at.Before(n.asked.Add(makeTime)) && !n.asked.After(m.now)
 }
 
 // sightNetworks compares the networks that were asked for on a pool with those
@@ -105,8 +111,8 @@ func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (aga
 		switch {
 		case p.listed > 0:
 			n.missing = time.Time{}
-		case n.asked.After(begun):
-			again = true // it was made while the engine was asked
+		case m.inTheMaking(n, begun):
+			again = true
 		case n.missing.IsZero():
 			n.missing = begun
 			again = true

@@ -14,8 +14,8 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	if err := q.Network.check(); err != nil {
 		return AddressGrant{}, failf(ErrBadRequest, "%v", err)
 	}
-	if err := m.usable(); err != nil {
-		return AddressGrant{}, err
+	if err := m.ready(); err != nil {
+		return m.standingFor(q, err)
 	}
 	// The pool ID says all that is needed to make the pool again, should this
 	// peer have lost it.
@@ -102,27 +102,37 @@ func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, er
 	if o, ok := p.space.Former(h.Key); ok && want.Contains(o) {
 		return m.take(p, o, h)
 	}
-	g, ok := p.space.Take(want, h, m.now, m.cfg.Rest)
-	if !ok && m.open(p, want, m.chunk(p)) {
-		g, ok = p.space.Take(want, h, m.now, m.cfg.Rest)
-	}
-	if !ok {
-		return AddressGrant{}, m.full(p, n, want)
-	}
-	return m.granted(p, g), nil
-}
-
-// renew leaves an address to the holder that has it, under its present name
-// and MAC.
-func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder) AddressGrant {
-	if h.Kind == space.Container {
-		if m.gone(p, o) {
-			m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+	for {
+		if g, ok := p.space.Take(want, h, m.now, m.cfg.Rest); ok {
+			return m.granted(p, g), nil
+		}
+		opened, err := m.open(p, want, m.chunk(p))
+		if err == nil && !opened {
+			err = m.spaceElsewhere(p, n, want)
+		}
+		if err != nil {
+			return AddressGrant{}, err
 		}
 	}
+}
+
+// renew leaves an address to the holder that has it, or to the one that comes
+// after it. A container starts again, so that from now on it is as young as
+// any: no inventory lists it yet.
+func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder) AddressGrant {
+	if h.Kind != space.Container {
+		return m.confirm(p, o, h)
+	}
+	if m.gone(p, o) {
+		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+	}
 	m.forgetSight(p, o)
-	m.alive(p, o, rec)
-	return m.confirm(p, o, h)
+	p.space.Free(o, m.now)
+	if g, outcome := p.space.Claim(o, h, m.now); outcome == space.Taken {
+		m.saveHolding(p, o, &g.Record)
+	}
+	m.alive(p, o, p.space.Lookup(o))
+	return standing(p, o)
 }
 
 // confirm answers with an address that h holds already. A grant of it that is
@@ -174,8 +184,8 @@ func (m *Machine) claim(p *pool, n Network, a netip.Addr, h space.Holder) (Addre
 	if err := m.awaitList(); err != nil {
 		return AddressGrant{}, err
 	}
-	if !m.obtain(p, o) {
-		return AddressGrant{}, errElsewhere(p, a)
+	if err := m.obtain(p, o); err != nil {
+		return AddressGrant{}, err
 	}
 	return m.take(p, o, h)
 }
@@ -188,6 +198,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, q.Address)
 	}
+	m.stillMade(q.Network)
 	net := m.networks[q.Network.ID()]
 	if rec := p.space.Lookup(o); rec.State == space.Held {
 		// An address of a network that is being made is auxiliary, and not in
@@ -206,37 +217,77 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	}
 	// The network is older than this request, so this is no part of its
 	// making: the engine has an endpoint there that this peer has lost.
-	if !m.obtain(p, o) {
-		return AddressGrant{}, errElsewhere(p, q.Address)
+	if err := m.obtain(p, o); err != nil {
+		return AddressGrant{}, err
 	}
 	return m.take(p, o, space.Holder{Kind: space.Unmarked})
 }
 
 // open takes free space of the pool within want, up to size addresses, and
-// reports whether there was any.
-func (m *Machine) open(p *pool, want addr.Range, size addr.Count) bool {
+// reports whether there was any. A peer that drains takes none.
+func (m *Machine) open(p *pool, want addr.Range, size addr.Count) (bool, error) {
+	if m.draining() {
+		return false, nil
+	}
 	for _, t := range p.Ring.Within(want) {
 		if t.Owner == ring.Free {
-			out := m.decide(chronicle.Open{Pool: p.Key, Range: want, Size: size})
-			return out[0].Refused == ""
+			out, err := m.propose(chronicle.Open{Pool: p.Key, Range: want, Size: size})
+			return err == nil && out[0].Refused == "", err
 		}
 	}
-	return false
+	return false, nil
 }
 
-// obtain makes one address this peer's if it is nobody's, and reports whether
-// it is this peer's then.
-func (m *Machine) obtain(p *pool, o addr.Offset) bool {
-	return p.space.Mine(o) || m.open(p, addr.One(o), 1)
+// obtain makes one address this peer's: it is its already, or nobody's, or
+// the owner is asked for it.
+func (m *Machine) obtain(p *pool, o addr.Offset) error {
+	if p.space.Mine(o) {
+		if !p.space.Usable(o) && p.space.Lookup(o).State != space.Held {
+			return m.waitForMajority() // about what it is set aside for
+		}
+		return nil
+	}
+	if opened, err := m.open(p, addr.One(o), 1); err != nil || opened {
+		return err
+	}
+	if t, _ := p.Ring.At(o); t.Owner == m.self || t.Owner == ring.Free {
+		return m.waitForMajority() // it has changed hands just now
+	}
+	return m.exactly(p, o)
+}
+
+// standingFor answers, while nothing can be handed out, a request for what is
+// held already: the engine replays what it has when it starts.
+func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
+	p := m.poolOf(q.Network.Pool)
+	if p == nil {
+		return AddressGrant{}, why
+	}
+	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	switch rec := p.space.Lookup(o); {
+	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway:
+		return standing(p, p.gateway), nil
+	case !ok:
+	case q.Purpose == ForGateway && p.ReservationAt(o) != nil, q.Purpose == ForUnmarked && p.ReservationAt(o) != nil:
+		return standing(p, o), nil
+	case rec.State != space.Held:
+	case q.Purpose == ForGateway && rec.Kind == space.Gateway, q.Purpose == ForUnmarked && rec.Kind != space.Client:
+		return standing(p, o), nil
+	}
+	return AddressGrant{}, why
 }
 
 // openAhead takes more space before it is needed: when what is free in this
 // peer's ranges falls under half a chunk.
 func (m *Machine) openAhead(p *pool) {
 	chunk := m.chunk(p)
-	if p.space.Owned()-p.space.Held() < chunk/2 {
-		m.open(p, addr.Whole(p.CIDR), chunk)
+	if p.space.Owned()-p.space.Held() >= chunk/2 {
+		return
 	}
+	current := m.current
+	m.current = nil // nobody waits for it
+	_, _ = m.open(p, addr.Whole(p.CIDR), chunk)
+	m.current = current
 }
 
 // full says why no address is left.

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -30,16 +31,40 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 		}
 		return nil, failf(ErrNoSubnet, "no %s subnet can be chosen, since RINGLET_UNIVERSE has no %s prefix: name one with --subnet", family, family)
 	}
+	if p, err := m.chosenBefore(); p != nil || err != nil {
+		return p, err
+	}
 	for _, mayReplace := range []bool{false, true} {
 		if cidr, ok := m.nextFree(universe, bits, m.chosen[v6], mayReplace); ok {
 			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
-			if err == nil {
+			if c := m.current; c != nil && waits(err) {
+				c.subnet = cidr
+			}
+			if err == nil || waits(err) {
 				m.chosen[v6] = cidr.Addr()
 			}
 			return p, err
 		}
 	}
 	return nil, errNoSubnet(bits, universe)
+}
+
+// chosenBefore returns the pool that was made for the call that is served
+// again, or nil if another subnet is to be chosen: somebody else was quicker to
+// take the one that was chosen first.
+func (m *Machine) chosenBefore() (*pool, error) {
+	c := m.current
+	if c == nil {
+		return nil, nil
+	}
+	if p := m.pools[c.made]; p != nil || !c.subnet.IsValid() {
+		return p, nil
+	}
+	if slices.ContainsFunc(m.proposals, func(p *proposal) bool { return slices.Contains(p.calls, c) }) {
+		return nil, m.waitForMajority()
+	}
+	c.subnet = netip.Prefix{}
+	return nil, nil
 }
 
 // universe returns where subnets of the family are chosen.

@@ -101,7 +101,7 @@ func (m *Machine) networksOf(p *pool) int { return m.perPool[p.CIDR] + p.lost }
 func (m *Machine) lostOn(p *pool, asked []*network, begun time.Time, first bool) int {
 	made := 0
 	for _, n := range asked {
-		if begun.Sub(n.asked) >= makeTime {
+		if !m.inTheMaking(n, begun) {
 			made += n.count
 		}
 	}
@@ -137,10 +137,19 @@ func (m *Machine) settle(p *pool) {
 	if p.Origin == chronicle.FromChoice && m.idle(p) {
 		actions = append(actions, m.deletion(p)...)
 	}
-	if len(actions) > 0 {
-		m.decide(actions...)
-	}
+	m.background(actions...)
 	if m.pools[p.Key] == p {
 		m.sightHost(p) // what was let go may be on an interface of the host
 	}
+}
+
+// stillMade notes that the engine asks for a part of a network, which may be
+// long after it asked for its pool: a majority had to agree to it.
+func (m *Machine) stillMade(n Network) {
+	net := m.networks[n.ID()]
+	if net == nil || !net.fresh || m.now.Sub(net.asked) < m.cfg.Grace/2 {
+		return
+	}
+	net.asked = m.now
+	m.saveNetwork(net)
 }

@@ -3,16 +3,29 @@ package ipam
 import (
 	"net/netip"
 	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // Effects are what a step wants done. The order is a contract: Save first, in
-// one transaction and durable; only then Reply. The slices, and the bytes in
-// Save, are valid until the next step.
+// one transaction and durable; only then Send and Reply. The slices, and the
+// bytes in Save, are valid until the next step; those in Send and Beat for
+// good.
 type Effects struct {
-	Save   []Record
-	Reply  []Reply
+	Save  []Record
+	Send  []Send
+	Reply []Reply
+	// Beat, where it is not nil, is the frame that tells what this peer knows
+	// from now on. The carrier shows it to others whenever it can.
+	Beat   []byte
 	Note   []Note    // for logs and metrics; may be dropped
 	WakeAt time.Time // step again with a [Tick] no later than this; zero: nothing is due
+}
+
+// Send is a frame for another peer. It may be lost.
+type Send struct {
+	To    peer.ID // peer.None: a hint for everybody
+	Frame []byte
 }
 
 // Record is one key of the peer's database. A nil Value deletes it.
@@ -53,6 +66,16 @@ const (
 	NoteFounded     // a cluster was founded
 	NoteEcho        // a release was taken for the echo of an earlier one
 	NoteWithdrawn   // a grant could not be delivered and was taken back
+	NoteJoined      // this peer was admitted to a cluster
+	NoteEvicted     // this peer was evicted, and asks to be admitted again
+	NotePeerJoined  // another peer was admitted; Holder names it
+	NotePeerLeft    // another peer left; Holder names it
+	NotePeerEvicted // another peer was evicted; Holder names it
+	NoteInherited   // the space of a former self was taken over; Holder names it
+	NoteSuspended   // this peer has stopped handing out; Holder says why
+	NoteBootedAlone // no majority answered after a new start of the host
+	NoteGaveWay     // this peer's empty cluster was dissolved for another
+	NoteGiven       // space was given to another peer; Holder names it
 )
 
 // Note is something worth a line in the log, or a count in the metrics.

@@ -29,6 +29,9 @@ var (
 	// ErrNotReady is returned when the deadline passed before the cluster
 	// could decide what the request needed.
 	ErrNotReady = errors.New("not-ready")
+	// ErrUnreachable is returned when the deadline passed before peers that are
+	// needed could be reached.
+	ErrUnreachable = errors.New("unreachable")
 	// ErrSuspended is returned when this peer has stopped handing out.
 	ErrSuspended = errors.New("suspended")
 	// ErrStopped is returned when the process is going down, or its disk failed.

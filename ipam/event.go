@@ -3,9 +3,14 @@ package ipam
 import (
 	"net/netip"
 	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// Event is what happens to a [Machine]: a *[Call] or a [Tick].
+// Event is what happens to a [Machine]: a *[Call], a *[Message], a *[Presence]
+// or a [Tick].
 type Event interface{ event() }
 
 // Tick says that time has passed. It is due at [Effects.WakeAt], and harmless
@@ -18,10 +23,38 @@ type Call struct {
 	ID       uint64 // the caller's, unique among the calls that wait
 	Deadline time.Time
 	Request  Request
+
+	// outcomes holds what became of commands that this call waited for, by
+	// what was proposed, until it asks.
+	outcomes map[string][]chronicle.Outcome
+	subnet   netip.Prefix      // the subnet that was chosen for it
+	made     chronicle.PoolKey // the pool that was made for it
 }
 
-func (Tick) event()  {}
-func (*Call) event() {}
+// Message is a frame that came from another peer.
+type Message struct {
+	Frame *wire.Frame
+	// Seat is the place of the sender's host in the list of hosts that found
+	// a cluster together, from 1; 0 if it is not in it.
+	Seat int
+}
+
+// Presence says whether another peer can be reached, as far as the carrier of
+// messages believes. It is advice: nothing that must be right depends on it.
+type Presence struct {
+	Peer  peer.ID
+	Alive bool
+	Name  peer.Name
+	Addr  string // where it is, for people and for the next start
+	Seat  int    // as in Message
+	// Self says that this is about this peer, of which only the seat is told.
+	Self bool
+}
+
+func (Tick) event()      {}
+func (*Call) event()     {}
+func (*Message) event()  {}
+func (*Presence) event() {}
 
 // Request is what a [Call] asks for. The types that can be are those below
 // and *PoolRequest, *AddressRequest, *ClientRequest, *LookupRequest,
@@ -61,6 +94,13 @@ type (
 	}
 	// PoolRemoval removes a pool in which no address is held.
 	PoolRemoval struct{ Pool string }
+	// DrainRequest makes this peer draining: it takes no more space and gives
+	// back what empties. Undo makes it active again.
+	DrainRequest struct{ Undo bool }
+	// LeaveRequest makes this peer leave its cluster: it drains, and is
+	// retired as soon as it owns nothing. It is refused while addresses are
+	// held, unless forced; then it is evicted, and its space is quarantined.
+	LeaveRequest struct{ Force bool }
 )
 
 func (*PoolRequest) request()    {}
@@ -77,3 +117,5 @@ func (*HostAddresses) request()  {}
 func (*Blindness) request()      {}
 func (*PoolCreation) request()   {}
 func (*PoolRemoval) request()    {}
+func (*DrainRequest) request()   {}
+func (*LeaveRequest) request()   {}

@@ -1,15 +1,19 @@
 package ipam
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // gateway answers a request for a network's gateway.
 func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
+	m.stillMade(q.Network)
 	if q.Address.IsValid() {
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
 		if !ok {
@@ -107,22 +111,41 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		}
 		return errReserved(p, a, r)
 	}
-	switch rec := p.space.Lookup(o); {
-	case rec.State != space.Held:
-	case rec.Kind == space.Host || rec.Kind == space.Unmarked:
-		// The bridge of a network that this peer has lost has its gateway on
-		// an interface; what was asked for without a word may be auxiliary.
-		m.freeHolding(p, o)
-	case kind == chronicle.KindGateway && p.hasGateway && p.gateway == o:
-		// It was this host's alone, and is shared from now on.
-		p.hasGateway = false
-		m.freeHolding(p, o)
-	default:
+	if rec := p.space.Lookup(o); rec.State == space.Held && !p.yields(o, rec, kind) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
-	out := m.decide(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
+	if t, _ := p.Ring.At(o); t.Owner != m.self && t.Owner != ring.Free {
+		return m.reserveElsewhere(p, o, kind)
+	}
+	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
+	if err != nil {
+		return err
+	}
 	if out[0].Refused != "" {
 		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
 	}
 	return nil
+}
+
+// yields reports whether the holder of an address makes way for a reservation
+// of it, as soon as that is decided. The bridge of a network that this peer has
+// lost has its gateway on an interface; what was asked for without a word may
+// be auxiliary; and a gateway of this host alone may be shared from now on.
+func (p *pool) yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
+	return rec.Kind == space.Host || rec.Kind == space.Unmarked ||
+		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.hasGateway && p.gateway == o
+}
+
+// reserveElsewhere asks the owner of an address to reserve it, who refuses
+// while it is held (protocol, 3.7).
+func (m *Machine) reserveElsewhere(p *pool, o addr.Offset, kind chronicle.Kind) error {
+	t, _ := p.Ring.At(o)
+	if m.state.Member(t.Owner) == nil {
+		return m.errQuarantined(p, o, t.Owner)
+	}
+	answer, err := m.ask(p, wire.WantReserved, addr.One(o), kind)
+	if errors.Is(err, errRefused) {
+		return m.errHeldBy(p, o, answer.Text)
+	}
+	return err
 }

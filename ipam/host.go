@@ -46,7 +46,7 @@ func (m *Machine) sightHost(p *pool) {
 			if rec.Key == gatewayKey() {
 				h.Key = rec.Key // it may be asked for as the gateway again
 			}
-			if m.obtain(p, o) {
+			if m.obtain(p, o) == nil {
 				_, _ = m.take(p, o, h) // what is mine and not held can be taken
 			}
 		case rec.Kind == space.Host:

@@ -43,12 +43,13 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	clear(m.conflicts)
 	m.listed = m.listed[:0]
+	m.incomplete = false
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
 	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
-	if m.unlisted {
-		m.unlisted = false
+	if m.unlisted && !m.incomplete && m.ready() == nil && m.settledIn() {
+		m.unlisted, m.inherited = false, false
 		m.saveUnlisted()
 	}
 	asked := map[netip.Prefix][]*network{}
@@ -67,7 +68,21 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		}
 		m.settle(p)
 	}
+	if m.unlisted || m.incomplete {
+		again = time.Second // what was listed is not all taken in
+	}
 	return again
+}
+
+// sightUnsettled notes an endpoint whose address this peer does not have yet,
+// or cannot have. Only its owner can say, and the inventory that follows asks
+// again.
+func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err error) {
+	if waits(err) {
+		m.incomplete = true
+		return
+	}
+	m.conflict(p, o, h, err.Error())
 }
 
 // sightAll takes note of what an inventory has, and returns how many networks
@@ -101,6 +116,10 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return // it was removed while the engine was asked
 	}
 	p, err := m.joinPool(subnet, poolSpec{})
+	if waits(err) {
+		m.incomplete = true
+		return
+	}
 	if err != nil {
 		m.conflicts[conflict{}] = "network " + n.Name + " has no pool: " + err.Error()
 		return
@@ -182,10 +201,10 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		}
 		// It was taken for an auxiliary address when the engine replayed it to
 		// a new database.
-		m.decide(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 	}
-	if !m.obtain(p, o) {
-		m.conflict(p, o, h, "belongs to another peer")
+	if err := m.obtain(p, o); err != nil {
+		m.sightUnsettled(p, o, h, err)
 		return
 	}
 	if _, err := m.take(p, o, h); err != nil {

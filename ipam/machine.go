@@ -12,8 +12,10 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // Config is what a [Machine] is told once. The zero value of a field with a
@@ -55,6 +57,22 @@ type Config struct {
 	// complete one, and nobody takes over an address before one has told
 	// whether its holder lives.
 	AwaitInventory bool
+
+	// Join makes a peer without a cluster wait for one, and never found one
+	// alone.
+	Join bool
+	// Formation is how a peer without a cluster founds one with others.
+	Formation Formation
+	// HostBoot tells one start of the host from another (the kernel's boot
+	// ID). After a new one, BootWait is how long this peer waits for a majority
+	// before it hands anything out, default 20 seconds; it then goes on alone
+	// if BootAlone is set.
+	HostBoot  string
+	BootWait  time.Duration
+	BootAlone bool
+	// EvictAfter is how long a peer may be silent before it is evicted; 0: it
+	// never is.
+	EvictAfter time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -72,6 +90,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 20*time.Second)
 	c.Echo = cmp.Or(c.Echo, 250*time.Millisecond)
+	c.BootWait = cmp.Or(c.BootWait, 20*time.Second)
 	if len(c.Universe) == 0 {
 		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}
 	}
@@ -102,14 +121,69 @@ type Machine struct {
 	greeted   time.Time                  // when it started, or this process
 	deleted   map[netip.Prefix]time.Time // pools that went since the last inventory
 	perPool   map[netip.Prefix]int       // networks of this host, by pool
+	inherited bool                       // while unlisted: space of a former self was taken over
 	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
 	blind     bool                       // no inventory will come for now
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]string
 	broken    error // a broken invariant: nothing is handed out any more
 
-	fx    Effects
-	arena []byte // backs the keys and values in fx.Save
+	// What is agreed, and how far this peer has come with it.
+	nonce           uint64
+	restoredHost    string                          // the host's boot on disk, before this start
+	savedNumber     uint64                          // the number on disk
+	proposals       []*proposal                     // own commands that are not settled
+	inbox           map[peer.ID][]chronicle.Command // commands to propose, by author
+	submitted       bool                            // the proposals have been sent on
+	submittedAt     time.Time
+	submitTries     int
+	acceptor        paxos.Acceptor // of the next slot
+	acceptorChanged bool
+	acceptorOnDisk  bool
+	attempt         *attempt
+	values          [][]byte // the last decided values
+	firstValue      uint64   // slot of the first of them
+	valueBytes      int
+	pulledAt        time.Time
+	asides          map[uint64]bool // proposals that take space, on disk, by last number
+
+	// Who there is.
+	contacts    map[peer.ID]*contact
+	earlier     map[start]bool // this peer's own earlier starts
+	check       *bootCheck
+	bootedAlone bool
+	suspect     string // why this peer stopped handing out for good
+	left        bool   // it was retired, as somebody wished
+	leaving     bool
+	founding    bool
+	seats       []peer.ID // who takes part in a formation by number
+	misfits     map[peer.ID]wire.Formation
+	foreign     map[[16]byte]time.Time // other clusters, and when they were met
+	differs     map[peer.ID]uint64     // whose state differed, at which slot
+	startedAt   time.Time
+	joinedAt    time.Time
+	helloAt     time.Time
+	askedToJoin time.Time
+	enoughSince time.Time
+	digestSlot  uint64
+	digestValue uint64
+	shown       shown
+
+	// What is asked of other peers, and by them.
+	questions    map[question]*asking
+	lastQuestion uint64
+	answers      map[asked]answered
+	begged       map[chronicle.PoolKey]bool // pools of which somebody was refused space
+	tendedAt     time.Time
+	announcedAt  time.Time
+
+	current    *Call       // the call that is being served, if it can wait
+	incomplete bool        // the last inventory could not be taken in whole
+	changed    bool        // something happened that calls may wait for
+	local      []wire.Body // messages to itself
+	outgoing   []letter
+	fx         Effects
+	arena      []byte // backs the keys and values in fx.Save
 }
 
 // pool is a pool of the state with what this peer knows of it.
@@ -134,6 +208,11 @@ type pool struct {
 	// released holds when an address was last released, for as long as an
 	// echo may follow.
 	released map[addr.Offset]released
+
+	spareSince  time.Time  // since when it has more than it needs
+	unusedSince time.Time  // since when nothing here uses it
+	announced   addr.Count // free addresses that were announced last
+	toldOnce    bool       // any were
 }
 
 // released is when an address was released, and by which side.
@@ -215,6 +294,15 @@ func New(cfg Config) (*Machine, error) {
 		conflicts: map[conflict]string{},
 		deleted:   map[netip.Prefix]time.Time{},
 		perPool:   map[netip.Prefix]int{},
+		inbox:     map[peer.ID][]chronicle.Command{},
+		asides:    map[uint64]bool{},
+		contacts:  map[peer.ID]*contact{},
+		misfits:   map[peer.ID]wire.Formation{},
+		foreign:   map[[16]byte]time.Time{},
+		differs:   map[peer.ID]uint64{},
+		questions: map[question]*asking{},
+		answers:   map[asked]answered{},
+		begged:    map[chronicle.PoolKey]bool{},
 	}
 	return m, nil
 }
@@ -223,41 +311,84 @@ func New(cfg Config) (*Machine, error) {
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.now = now
-	m.fx.Save, m.fx.Reply, m.fx.Note, m.fx.WakeAt = m.fx.Save[:0], m.fx.Reply[:0], m.fx.Note[:0], time.Time{}
+	m.fx.Save, m.fx.Send, m.fx.Reply, m.fx.Note = m.fx.Save[:0], m.fx.Send[:0], m.fx.Reply[:0], m.fx.Note[:0]
+	m.fx.WakeAt, m.fx.Beat = time.Time{}, nil
 	m.arena = m.arena[:0]
 	if m.boot == 0 {
 		m.start()
 	}
 	switch ev := ev.(type) {
 	case Tick:
-		m.retry()
+		m.changed = true
 	case *Call:
 		if !m.try(ev) {
 			m.waiting = append(m.waiting, ev)
 		}
+	case *Message:
+		m.receive(ev)
+	case *Presence:
+		m.takePresence(ev)
 	}
-	m.wake()
+	m.goOn()
+	m.finish()
 	return &m.fx
 }
 
+// goOn does what has become possible or due.
+func (m *Machine) goOn() {
+	m.drain()
+	m.checkBoot()
+	m.seek()
+	m.route()
+	m.run()
+	m.drain()
+	m.tend()
+	m.drain()
+	// A call that is answered may make way for another, which is tried in the
+	// next round; those that make no progress wait for what comes.
+	for range 4 {
+		if !m.changed {
+			break
+		}
+		m.changed = false
+		m.retry()
+		m.drain()
+	}
+}
+
+// finish writes down what the step changed, turns letters into frames, and
+// says when to be woken.
+func (m *Machine) finish() {
+	m.saveProposals()
+	m.saveAcceptor()
+	m.post()
+	m.beat()
+	m.wake()
+}
+
 // start gives a machine that has just been made or restored its boot, and
-// founds a cluster if there is none.
+// founds a cluster if there is none and it may.
 func (m *Machine) start() {
 	m.bootUp()
+	m.startedAt, m.joinedAt = m.now, m.now
+	m.seats = []peer.ID{m.self}
+	m.settleProposals()
 	if m.state.Slot > 0 {
+		m.beginCheck()
+		if m.check == nil {
+			m.saveHostBoot()
+		}
 		return
 	}
-	m.unlisted = true
-	m.saveUnlisted()
-	var cluster [16]byte
-	for i := range cluster {
-		cluster[i] = byte(m.cfg.Rand.Uint32())
+	if m.restored == 0 {
+		m.unlisted = true
+		m.saveUnlisted()
 	}
-	m.decide(chronicle.Found{
-		Cluster: cluster,
-		Peers:   []chronicle.Founder{{ID: m.self, Name: m.cfg.Name, Boot: m.boot, Machine: m.cfg.Machine}},
-	})
-	m.note(Note{Kind: NoteFounded})
+	m.saveHostBoot()
+	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
+		m.found()
+		m.note(Note{Kind: NoteFounded})
+	}
 }
 
 // retry tries again all calls that wait.
@@ -270,7 +401,20 @@ func (m *Machine) wake() {
 	for _, c := range m.waiting {
 		m.wakeAt(c.Deadline)
 	}
+	if len(m.waiting) > 0 && len(m.questions) > 0 {
+		m.wakeAt(m.now.Add(pulse))
+	}
+	switch {
+	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
+		m.wakeAt(m.now.Add(pulse))
+	case m.left || m.suspect != "":
+	case m.state.Slot == 0 || !m.alone():
+		m.wakeAt(m.now.Add(tendEvery))
+	}
 }
+
+// pulse is how often a machine is stepped while something is under way.
+const pulse = 50 * time.Millisecond
 
 func (m *Machine) wakeAt(t time.Time) {
 	if m.fx.WakeAt.IsZero() || t.Before(m.fx.WakeAt) {
@@ -284,38 +428,50 @@ func (m *Machine) note(n Note) { m.fx.Note = append(m.fx.Note, n) }
 // answered.
 func (m *Machine) try(c *Call) bool {
 	r := Reply{Call: c.ID}
+	m.current = c
 	switch q := c.Request.(type) {
 	case *AddressRequest:
 		r.Address, r.Err = m.requestAddress(q)
 	case *AddressRelease:
+		m.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool, r.Err = m.requestPool(q)
 	case *PoolRelease:
+		m.current = nil
 		m.releasePool(q)
 	case *Withdrawal:
+		m.current = nil
 		m.withdraw(q)
 	case *Greeting:
 		m.greet()
 	case *Inventory:
+		m.current = nil
 		r.Again = m.takeInventory(q)
-		m.retry()
+		m.changed = true
 	case *Blindness:
 		m.goBlind()
-		m.retry()
+		m.changed = true
 	case *HostAddresses:
+		m.current = nil
 		m.takeHost(q)
 	case *ClientRequest:
 		r.Address, r.Err = m.client(q)
 	case *LookupRequest:
 		r.Addresses, r.Err = m.lookup(q)
 	case *FreeRequest:
+		m.current = nil
 		r.Addresses, r.Err = m.free(q)
 	case *PoolCreation:
 		r.Status, r.Created, r.Err = m.createPool(q)
 	case *PoolRemoval:
 		r.Err = m.removePool(q)
+	case *DrainRequest:
+		r.Err = m.drainSelf(q)
+	case *LeaveRequest:
+		r.Err = m.leave(q)
 	}
+	m.current = nil
 	if wait, ok := errors.AsType[*waitError](r.Err); ok {
 		if m.now.Before(c.Deadline) {
 			return false
@@ -331,3 +487,9 @@ func (m *Machine) try(c *Call) bool {
 type waitError struct{ late error }
 
 func (e *waitError) Error() string { return e.late.Error() }
+
+// waits reports whether an error makes a call wait.
+func waits(err error) bool {
+	_, ok := errors.AsType[*waitError](err)
+	return ok
+}

@@ -1,15 +1,18 @@
 package ipam
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // createPool makes a pool for an operator, and reports whether it is new.
 func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ error) {
-	if err := m.usable(); err != nil {
+	if err := m.ready(); err != nil {
 		return PoolStatus{}, false, err
 	}
 	if q.CIDR != q.CIDR.Masked() {
@@ -33,12 +36,15 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 	if err != nil {
 		return PoolStatus{}, false, err
 	}
+	if c := m.current; c != nil && c.made == p.Key {
+		created = true
+	}
 	return m.poolStatus(p, m.now, true), created, nil
 }
 
 // removePool removes a pool for an operator.
 func (m *Machine) removePool(q *PoolRemoval) error {
-	if err := m.usable(); err != nil {
+	if err := m.ready(); err != nil {
 		return err
 	}
 	p := m.poolRef(q.Pool)
@@ -51,7 +57,13 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if n := m.networksOf(p); n > 0 {
 		return failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(n, "network", "networks"))
 	}
-	out := m.decide(m.deletion(p)...)
+	if err := m.vacated(p); err != nil {
+		return err
+	}
+	out, err := m.propose(m.deletion(p)...)
+	if err != nil {
+		return err
+	}
 	if last := out[len(out)-1]; last.Refused != "" {
 		return failf(ErrPoolInUse, "pool %s cannot be removed: %s", poolText(p.Pool), last.Refused)
 	}
@@ -67,4 +79,83 @@ func (m *Machine) poolRef(ref string) *pool {
 		return m.poolOf(cidr.Masked())
 	}
 	return nil
+}
+
+// vacated has a pool left by all other peers that own a part of it, which they
+// refuse as long as they use it.
+func (m *Machine) vacated(p *pool) error {
+	for _, t := range p.Ring.Tokens() {
+		if m.state.Gone(t.Owner) != nil {
+			return failf(ErrPoolInUse, "pool %s has space that may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good", poolText(p.Pool), m.nameOf(t.Owner), m.nameOf(t.Owner))
+		}
+	}
+	if len(m.ownersOf(p, addr.Whole(p.CIDR))) == 0 {
+		return nil
+	}
+	answer, err := m.ask(p, wire.WantVacant, addr.Whole(p.CIDR), 0)
+	if errors.Is(err, errRefused) {
+		return failf(ErrPoolInUse, "pool %s is in use: %s", poolText(p.Pool), answer.Text)
+	}
+	return err
+}
+
+// drainSelf begins or ends the draining of this peer.
+func (m *Machine) drainSelf(q *DrainRequest) error {
+	if err := m.ready(); err != nil {
+		return err
+	}
+	member := m.state.Member(m.self)
+	switch {
+	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
+		if q.Undo {
+			m.leaving = false
+		}
+		return nil
+	case !q.Undo && m.alone():
+		return failf(ErrBadRequest, "%s is the only peer of its cluster, and nobody could take over its space: add another host first", m.cfg.Name)
+	}
+	phase := chronicle.Draining
+	if q.Undo {
+		phase = chronicle.Active
+	}
+	_, err := m.propose(chronicle.SetState{Peer: m.self, Phase: phase})
+	if err == nil && q.Undo {
+		m.leaving = false
+	}
+	return err
+}
+
+// leave makes this peer leave its cluster. It is answered when it has left.
+func (m *Machine) leave(q *LeaveRequest) error {
+	if m.left {
+		return nil
+	}
+	if err := m.ready(); err != nil {
+		return err
+	}
+	if m.alone() {
+		return failf(ErrBadRequest, "%s is the only peer of its cluster: remove the plugin instead", m.cfg.Name)
+	}
+	held := addr.Count(0)
+	for _, p := range m.pools {
+		for _, rec := range p.held() {
+			if rec.Kind != space.Host && rec.Kind != space.Gateway {
+				held++
+			}
+		}
+	}
+	if held > 0 && !q.Force {
+		return failf(ErrPoolInUse, "%s still holds %s: remove its containers first, ringlet ip ls shows them, or use --force, which keeps their addresses back for ever", m.cfg.Name, plural(int(held), "address", "addresses"))
+	}
+	m.leaving = true
+	if held > 0 {
+		m.left = true
+		m.saveLeft()
+		_, err := m.propose(chronicle.Evict{Peer: m.self})
+		return err
+	}
+	if err := m.drainSelf(&DrainRequest{}); err != nil {
+		return err
+	}
+	return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns nothing: see ringlet status", m.cfg.Name))
 }

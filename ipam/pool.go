@@ -7,7 +7,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ring"
 )
 
 // maxBurst is how often within burstTime one pool may be answered to requests
@@ -22,7 +21,7 @@ const (
 
 // requestPool answers libnetwork's RequestPool.
 func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
-	if err := m.usable(); err != nil {
+	if err := m.ready(); err != nil {
 		// Engines before 29 do not survive an error to the replay of a network
 		// that has endpoints, so what this host has is granted whatever is wrong.
 		if m.serves(q) {
@@ -135,7 +134,11 @@ func (m *Machine) namePool(p *pool, name string) error {
 	if other := m.state.PoolNamed(name); other != nil {
 		return errNameTaken(name, other.CIDR)
 	}
-	if o := m.decide(chronicle.NamePool{Pool: p.Key, Name: name}); o[0].Refused != "" {
+	o, err := m.propose(chronicle.NamePool{Pool: p.Key, Name: name})
+	if err != nil {
+		return err
+	}
+	if o[0].Refused != "" {
 		return failf(ErrBadRequest, "pool %v cannot be named %s: %s", p.CIDR, name, o[0].Refused)
 	}
 	return nil
@@ -169,6 +172,9 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 		if !m.idle(p) {
 			return nil, m.errOverlap(cidr, p)
 		}
+		if err := m.vacated(p); err != nil {
+			return nil, err
+		}
 		actions = append(actions, m.deletion(p)...)
 	}
 	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
@@ -177,12 +183,18 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
 		}
 	}
-	outcomes := m.decide(append(actions, create)...)
+	outcomes, err := m.propose(append(actions, create)...)
+	if err != nil {
+		return nil, err
+	}
 	last := outcomes[len(outcomes)-1]
 	if last.Refused != "" {
 		return nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
 	}
 	p := m.pools[last.Pool]
+	if p == nil { // it went in the same slot
+		return nil, m.waitForMajority()
+	}
 	m.sightHost(p)
 	return p, nil
 }
@@ -213,17 +225,12 @@ func (m *Machine) poolOf(cidr netip.Prefix) *pool {
 	return nil
 }
 
-// idle reports whether nobody wants the pool any more: no operator made it, it
+// idle reports whether nobody on this host wants the pool any more: no operator made it, it
 // has no name to be joined by, no network is on it, no address in it is held,
-// and nobody else owns a part of it.
+// and nothing in it is kept back by an operator.
 func (m *Machine) idle(p *pool) bool {
 	if p.Origin == chronicle.FromOperator || p.Name != "" || m.networksOf(p) > 0 || p.busy() {
 		return false
-	}
-	for _, t := range p.Ring.Tokens() {
-		if t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.self {
-			return false
-		}
 	}
 	for _, r := range p.Reserved {
 		if r.Kind == chronicle.KindExcluded || r.Kind == chronicle.KindKeptForName {
@@ -245,8 +252,27 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 	return append(actions, chronicle.DeletePool{Pool: p.Key})
 }
 
-// usable reports why nothing can be handed out, if nothing can.
+// ready reports why nothing can be handed out, if nothing can. Where that may
+// pass the error makes a call wait.
+func (m *Machine) ready() error {
+	switch {
+	case m.broken != nil || m.suspect != "":
+		return m.usable()
+	case m.left:
+		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or install it anew", m.cfg.Name)
+	case m.booting():
+		return m.waitForCheck()
+	case m.state.Slot == 0 || !m.member():
+		return m.waitForCluster()
+	}
+	return nil
+}
+
+// usable reports why nothing can be handed out for good, if so.
 func (m *Machine) usable() error {
+	if m.suspect != "" {
+		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses: %s: see ringlet status", m.cfg.Name, m.suspect)
+	}
 	if m.broken == nil {
 		return nil
 	}

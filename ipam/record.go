@@ -16,7 +16,7 @@ import (
 //
 //	bucket      key                                        value
 //	identity    "self"                                     peer ID, boot, name, machine
-//	identity    "unlisted"                                 there until the engine has listed what it has
+//	identity    "unlisted"                                 there until the engine has listed what it has; whether space was taken over
 //	chronicle   0x00                                       snapshot: the encoded state
 //	chronicle   0x01, slot (8 bytes)                       the slot's batch
 //	network     pool ID                                    how many networks asked for it, and when last
@@ -247,17 +247,18 @@ func (m *Machine) saveUnlisted() {
 	split := -1
 	if m.unlisted {
 		split = len(m.arena)
-		m.arena = append(m.arena, formatRecord)
+		m.arena = codec.Bool(append(m.arena, formatRecord), m.inherited)
 	}
 	m.save(bucketIdentity, from, split)
 }
 
-func parseUnlisted(b []byte) error {
+func parseUnlisted(b []byte) (inherited bool, err error) {
 	r := codec.NewReader(b)
 	if r.Byte("format") != formatRecord {
 		r.Fail("format of the mark of a new database")
 	}
-	return r.Done()
+	inherited = r.Bool("mark of a new database")
+	return inherited, r.Done()
 }
 
 func parseIdentity(b []byte) (identity, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -23,6 +24,10 @@ type loaded struct {
 	anything bool
 	unknown  string // a bucket that this release does not have
 	last     *pool  // of the last address: most lie side by side
+
+	acceptor     paxos.Acceptor
+	acceptorSlot uint64
+	asides       []*proposal
 }
 
 // Restore returns the machine that the records describe, or a new one if
@@ -48,20 +53,39 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	if l.identity == nil {
 		return nil, fmt.Errorf("%w: it does not say whose it is", ErrForeign)
 	}
-	if m.state.Slot == 0 {
-		return nil, fmt.Errorf("%w: it has a peer and no cluster", ErrForeign)
+	if m.state.Slot == 0 && len(m.networks) > 0 {
+		return nil, fmt.Errorf("%w: it has networks and no cluster", ErrForeign)
 	}
 	m.self, m.restored = l.identity.self, l.identity.boot
-	m.number = m.state.Number(m.self)
+	m.number = max(m.savedNumber, m.state.Number(m.self))
+	if err := l.finishVotes(); err != nil {
+		return nil, err
+	}
 	for _, cp := range m.state.Pools {
 		p := m.poolFor(cp)
 		m.followRing(p)
 		p.space.Seal()
-		if n := p.space.Strays(); n > 0 && m.broken == nil {
+		if n := p.space.Strays(); n > 0 && m.broken == nil && m.alone() {
 			m.broken = fmt.Errorf("I5: pool %v: %d held addresses lie in ranges that are not this peer's", p.CIDR, n)
 		}
 	}
+	m.proposals = l.asides
+	m.setAsideAgain()
 	return m, nil
+}
+
+// finishVotes takes in what this peer has promised and accepted in the slot
+// that is next. What it has on disk of an older one is of no use.
+func (l *loaded) finishVotes() error {
+	m := l.m
+	if l.acceptorSlot != m.state.Slot+1 {
+		return nil
+	}
+	if m.state.Slot == 0 && !m.cfg.Join && m.cfg.Formation.Size == 0 {
+		return fmt.Errorf("%w: it has begun to found a cluster with others, and RINGLET_JOIN and RINGLET_BOOTSTRAP no longer say with whom: set them as they were, or remove the database", ErrForeign)
+	}
+	m.acceptor, m.acceptorOnDisk = l.acceptor, true
+	return nil
 }
 
 func (l *loaded) visit(bucket string, key, value []byte) error {
@@ -69,6 +93,12 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 	switch bucket {
 	case bucketIdentity:
 		return wrap(l.visitIdentity(string(key), value), "identity")
+	case bucketPeer:
+		id, c, err := parseContact(key, value)
+		if err == nil {
+			l.m.contacts[id] = c
+		}
+		return wrap(err, "peer")
 	case bucketChronicle:
 		return l.visitChronicle(string(key), value)
 	case bucketNetwork:
@@ -92,10 +122,44 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 		l.identity = &id
 		return err
 	case keyUnlisted:
-		l.m.unlisted = true
-		return parseUnlisted(value)
+		inherited, err := parseUnlisted(value)
+		l.m.unlisted, l.m.inherited = true, inherited
+		return err
+	case keyHost:
+		l.m.restoredHost = string(value)
+	case keyLeft:
+		l.m.left = true
+	case keyNumber:
+		r := codec.NewReader(value)
+		if r.Byte("format") != formatRecord {
+			r.Fail("format of a number")
+		}
+		l.m.savedNumber = r.Uint("number")
+		return r.Done()
+	default:
+		return fmt.Errorf("%w: its key", codec.ErrCorrupt)
 	}
-	return fmt.Errorf("%w: its key", codec.ErrCorrupt)
+	return nil
+}
+
+// visitAside takes in commands that may have left and are not settled.
+func (l *loaded) visitAside(value []byte) error {
+	batch, err := chronicle.DecodeBatch(append([]byte{}, value...))
+	if err != nil {
+		return err
+	}
+	if len(batch) == 0 {
+		return fmt.Errorf("%w: no command", codec.ErrCorrupt)
+	}
+	p := &proposal{commands: batch, aside: true}
+	actions := make([]chronicle.Action, len(batch))
+	for i, c := range batch {
+		actions[i] = c.Action
+	}
+	p.key = proposalKey(actions)
+	l.m.asides[p.last()] = true
+	l.asides = append(l.asides, p)
+	return nil
 }
 
 func wrap(err error, what string) error {
@@ -113,6 +177,13 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 		}
 		return wrap(err, "snapshot")
 	}
+	if key == keyAcceptor {
+		l.acceptorSlot, l.acceptor, err = parseAcceptor(value)
+		return wrap(err, "acceptor")
+	}
+	if strings.HasPrefix(key, keyAside) {
+		return wrap(l.visitAside(value), "commands")
+	}
 	number, ok := strings.CutPrefix(key, keySlot)
 	if !ok || len(number) != 8 {
 		return fmt.Errorf("%w: key of a slot", codec.ErrCorrupt)
@@ -125,10 +196,12 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 	case n != l.m.state.Slot+1:
 		return fmt.Errorf("%w: slot %d follows slot %d", codec.ErrCorrupt, n, l.m.state.Slot)
 	}
+	value = append([]byte{}, value...)
 	batch, err := chronicle.DecodeBatch(value)
 	if err != nil {
 		return wrap(err, "slot")
 	}
+	l.m.remember(value)
 	l.m.state.Apply(batch)
 	return nil
 }
@@ -169,5 +242,6 @@ func (m *Machine) bootUp() {
 		}
 	}
 	m.boot = m.restored + 1
+	m.nonce = m.cfg.Rand.Uint64()
 	m.saveIdentity()
 }

@@ -48,8 +48,14 @@ func TestRestoreWithoutOneRecord(t *testing.T) {
 
 func TestRestoreRefusesForeign(t *testing.T) {
 	for name, d := range map[string]ipamtest.Disk{
-		"unknown bucket":       {"tables\x00\x00x": []byte("y")},
-		"a peer, no cluster":   {"identity\x00\x00self": aDisk(t)["identity\x00\x00self"]},
+		"unknown bucket": {"tables\x00\x00x": []byte("y")},
+		"networks, no cluster": func() ipamtest.Disk {
+			d := aDisk(t)
+			maps.DeleteFunc(d, func(k string, _ []byte) bool {
+				return !strings.HasPrefix(k, "identity") && !strings.HasPrefix(k, "network")
+			})
+			return d
+		}(),
 		"a cluster, no peer":   func() ipamtest.Disk { d := aDisk(t); delete(d, "identity\x00\x00self"); return d }(),
 		"a network, no format": {"network\x00\x00ringlet1/local/10.0.0.0/8": nil},
 	} {

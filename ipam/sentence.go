@@ -3,11 +3,13 @@ package ipam
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -79,8 +81,56 @@ func (m *Machine) errUntold(p *pool, o addr.Offset, rec space.Record) error {
 		addr.Nth(p.CIDR, o), poolText(p.Pool), m.holderText(rec.Holder, rec.Since))}
 }
 
-func errElsewhere(p *pool, a netip.Addr) error {
-	return failf(ErrAddressInUse, "address %v in %s belongs to another peer: choose another address", a, poolText(p.Pool))
+// errHeldBy refuses an address that somebody on another host holds, whom that
+// host has named.
+func (m *Machine) errHeldBy(p *pool, o addr.Offset, holder string) error {
+	return failf(ErrAddressInUse, "address %v in %s is held by %s: stop that container first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), holder)
+}
+
+// errQuarantined refuses an address that a lost host may be using.
+func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
+	name := m.nameOf(owner)
+	return failf(ErrAddressInUse, "address %v in %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good, or choose another address",
+		addr.Nth(p.CIDR, o), poolText(p.Pool), name, name)
+}
+
+// waitFor makes a call wait, and says what it is told if that was in vain.
+func waitFor(late error) error { return &waitError{late} }
+
+func (m *Machine) waitForPeers(p *pool, peers []peer.ID) error {
+	who := "peer"
+	if len(peers) > 1 {
+		who = "peers"
+	}
+	return waitFor(failf(ErrUnreachable, "pool %s has space left only with the %s %s, which did not answer in time: see ringlet status on this host, and whether the other host is up and reachable", poolText(p.Pool), who, m.names(peers)))
+}
+
+func (m *Machine) waitForMajority() error {
+	live := m.liveVoters()
+	var away []peer.ID
+	for _, id := range m.state.Voters() {
+		if !slices.Contains(live, id) {
+			away = append(away, id)
+		}
+	}
+	if len(away) == 0 {
+		return waitFor(failf(ErrNotReady, "ringlet on %s did not get the cluster's agreement in time: try again, and see ringlet status if it fails again", m.cfg.Name))
+	}
+	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; addresses of space that this host has already are handed out meanwhile", m.cfg.Name, m.names(away)))
+}
+
+func (m *Machine) waitForCluster() error {
+	switch {
+	case m.state.Slot == 0 && m.cfg.Formation.Size > 0 && !m.cfg.Formation.Observer:
+		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts of its cluster, of which it needs a majority of %d: start ringlet there, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size))
+	case m.state.Slot == 0:
+		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))
+	}
+	return waitFor(failf(ErrNotReady, "ringlet on %s waits to be admitted to its cluster: see whether a majority of the other hosts runs, and ringlet status", m.cfg.Name))
+}
+
+func (m *Machine) waitForCheck() error {
+	return waitFor(failf(ErrNotReady, "ringlet on %s has just started and asks its peers whether its database is up to date: start or reconnect the other hosts, and see ringlet status", m.cfg.Name))
 }
 
 // errSwarm refuses a network of a whole swarm, whose addresses the manager
@@ -154,4 +204,13 @@ func errNameTaken(name string, cidr netip.Prefix) error {
 
 func errNoPool(ref string) error {
 	return failf(ErrPoolNotFound, "there is no pool %s: ringlet pool ls shows the pools that there are", ref)
+}
+
+// names joins the names of peers.
+func (m *Machine) names(peers []peer.ID) string {
+	texts := make([]string, len(peers))
+	for i, id := range peers {
+		texts[i] = m.nameOf(id)
+	}
+	return strings.Join(texts, ", ")
 }

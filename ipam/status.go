@@ -19,6 +19,7 @@ const (
 // the API show it. It is a snapshot: nothing in it changes.
 type Status struct {
 	Verdict  Verdict      `json:"verdict"`
+	State    State        `json:"state"`
 	Cluster  string       `json:"cluster"` // cluster ID, 32 hexadecimal digits
 	Slot     uint64       `json:"slot"`    // last decided slot known here
 	Self     PeerStatus   `json:"self"`
@@ -29,12 +30,35 @@ type Status struct {
 	Problems []Problem    `json:"problems"`
 }
 
-// PeerStatus is one peer of the roster.
+// State is where a peer stands among others, in one word.
+type State string
+
+// The states of a peer.
+const (
+	Alone     State = "alone"     // the only one of its cluster
+	Forming   State = "forming"   // founds a cluster with others, of whom some are missing
+	Joining   State = "joining"   // looks for a cluster, or waits to be admitted
+	Checking  State = "checking"  // has just started, and asks whether its database is up to date
+	Ready     State = "ready"     // can do everything
+	CutOff    State = "cut-off"   // reaches no majority: goes on with the space that it has
+	Leaving   State = "leaving"   // gives its space back
+	Left      State = "left"      // has left its cluster, for good
+	Suspended State = "suspended" // hands out nothing until somebody has seen to it
+)
+
+// PeerStatus is one peer of the roster, or one that was evicted from it.
 type PeerStatus struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
-	State string `json:"state"` // filling, active, draining
+	State string `json:"state"` // filling, active, draining, evicted
 	Boot  uint64 `json:"boot"`
+	Voter bool   `json:"voter"`
+	// Reachable says whether this peer can reach it now; Slot is the last slot
+	// that it is known to know.
+	Reachable bool      `json:"reachable"`
+	Slot      uint64    `json:"slot"`
+	Address   string    `json:"address"`        // where it is, or was last; empty if not known
+	Heard     time.Time `json:"heard,omitzero"` // when it was last heard of, since this peer started
 }
 
 // PoolStatus counts the addresses of one pool. The counts from Held to

@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,82 +9,10 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
 )
-
-// Status returns what this peer knows of itself and its cluster.
-func (m *Machine) Status(now time.Time) Status {
-	s := Status{
-		Verdict: Fine, Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot,
-		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},
-	}
-	for _, member := range m.state.Roster {
-		p := PeerStatus{ID: member.ID.String(), Name: string(member.Name), State: member.Phase.String(), Boot: uint64(member.Boot)}
-		if member.ID == m.self {
-			p.Name, p.Boot = string(m.cfg.Name), uint64(m.boot)
-			s.Self = p
-		}
-		s.Peers = append(s.Peers, p)
-	}
-	for _, id := range m.state.Voters() {
-		s.Voters = append(s.Voters, id.String())
-	}
-	for _, p := range m.sortedPools() {
-		s.Pools = append(s.Pools, m.poolStatus(p, now, true))
-	}
-	for _, id := range m.sortedNetworks() {
-		n := m.networks[id]
-		s.Networks = append(s.Networks, NetStatus{ID: id, Pool: n.Pool, Range: n.Range, Count: n.count})
-	}
-	s.Problems = m.problems(s.Pools)
-	for _, p := range s.Problems {
-		if p.Level == string(Failed) {
-			s.Verdict = Failed
-		} else if s.Verdict == Fine {
-			s.Verdict = Degraded
-		}
-	}
-	return s
-}
-
-// problems lists what somebody should do something about.
-func (m *Machine) problems(pools []PoolStatus) []Problem {
-	out := []Problem{}
-	if m.broken != nil {
-		out = append(out, Problem{
-			Code: "broken-invariant", Level: string(Failed), Text: m.broken.Error(),
-			Next: "nothing is handed out any more; keep the database, and report what ringlet check says",
-		})
-	}
-	if m.unlisted && m.sighted() {
-		out = append(out, Problem{
-			Code: "inventory-awaited", Level: string(Degraded),
-			Text: "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has",
-			Next: "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log",
-		})
-	}
-	texts := make([]string, 0, len(m.conflicts))
-	for _, text := range m.conflicts {
-		texts = append(texts, text)
-	}
-	slices.Sort(texts)
-	for _, text := range texts {
-		out = append(out, Problem{
-			Code: "conflict", Level: string(Degraded), Text: text,
-			Next: "stop that container, or remove the other holder",
-		})
-	}
-	for i, p := range m.sortedPools() {
-		if s := pools[i]; s.Free+s.Ready+s.Resting == 0 && p.hasContainers() {
-			out = append(out, Problem{
-				Code: "pool-full", Level: string(Degraded), Text: fmt.Sprintf("pool %s is full: of %s %d are in use and %d are reserved", poolText(p.Pool), plural(int(s.Size), "address", "addresses"), s.Held, s.Reserved),
-				Next: "remove containers, or move to a larger network",
-			})
-		}
-	}
-	return out
-}
 
 // poolStatus counts the addresses of a pool.
 func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
@@ -283,4 +210,47 @@ func (m *Machine) sortedNetworks() []PoolID {
 	}
 	slices.SortFunc(out, func(a, b PoolID) int { return strings.Compare(string(a), string(b)) })
 	return out
+}
+
+// Self returns this peer's ID, which it has from its first step on.
+func (m *Machine) Self() peer.ID { return m.self }
+
+// State returns what is agreed, as far as this peer knows. It must not be
+// changed, and is valid until the next step.
+func (m *Machine) State() *chronicle.State { return m.state }
+
+// MayHandOut reports whether this peer would hand out an address, as far as it
+// knows, or has handed it out: what no two peers may at the same time.
+func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
+	p := m.poolOf(cidr)
+	if p == nil {
+		return false
+	}
+	o, ok := addr.OffsetOf(cidr, a)
+	if !ok {
+		return false
+	}
+	return p.space.Lookup(o).State == space.Held || m.ready() == nil && p.space.Usable(o)
+}
+
+// Identity is what tells one start of a peer from all others.
+type Identity struct {
+	ID    peer.ID
+	Name  peer.Name
+	Boot  peer.Boot
+	Nonce uint64
+	// Known are other peers of the cluster, with the addresses at which they
+	// were last, as the carrier wrote them.
+	Known map[peer.ID]string
+}
+
+// Identity returns who this peer is, from its first step on.
+func (m *Machine) Identity() Identity {
+	id := Identity{ID: m.self, Name: m.cfg.Name, Boot: m.boot, Nonce: m.nonce, Known: map[peer.ID]string{}}
+	for other, c := range m.contacts {
+		if c.addr != "" {
+			id.Known[other] = c.addr
+		}
+	}
+	return id
 }

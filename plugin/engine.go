@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -91,6 +89,7 @@ func parseMAC(s string) (m ipam.MAC) {
 type status struct {
 	*node.Node
 	watcher *dockerd.Watcher
+	network *peers
 	faults  []*fault
 }
 
@@ -104,6 +103,7 @@ func (s *status) Status(ctx context.Context) (ipam.Status, error) {
 	if p, wrong := engineProblem(s.watcher.State()); wrong {
 		out.Problems = append(out.Problems, p)
 	}
+	out.Problems = append(out.Problems, s.network.problems()...)
 	for _, f := range s.faults {
 		if p, wrong := f.problem(); wrong {
 			out.Problems = append(out.Problems, p)
@@ -152,17 +152,4 @@ func observeNote(m *metrics.Metrics) func(ipam.Note) {
 		default: // the log has them
 		}
 	}
-}
-
-// machineID returns a hash of what tells this machine from others and
-// outlives its database, 0 if there is nothing of the kind.
-func machineID() uint64 {
-	for _, file := range []string{"/etc/machine-id", "/sys/class/dmi/id/product_uuid"} {
-		if b, err := os.ReadFile(file); err == nil && len(strings.TrimSpace(string(b))) > 0 {
-			h := fnv.New64a()
-			_, _ = h.Write(b) // never fails
-			return h.Sum64()
-		}
-	}
-	return 0
 }

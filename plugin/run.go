@@ -52,9 +52,6 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	}()
 	defer func() { stopLog(); <-flushed }()
 
-	if err == nil {
-		err = cfg.Unsupported()
-	}
 	if err != nil {
 		for _, problem := range config.Problems(err) {
 			logger.Error("setting refused", logattr.Err(problem))
@@ -108,11 +105,15 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)
 	}
+	network, err := newPeers(ctx, cfg, n, logger)
+	if err != nil {
+		return err
+	}
 	host := newHost(n, logger)
 	if err := host.tell(ctx); err != nil {
 		return err
 	}
-	view := &status{Node: n, watcher: watcher, faults: []*fault{host.fault}}
+	view := &status{Node: n, watcher: watcher, network: network, faults: []*fault{host.fault}}
 	meter.Watch(view.Status)
 	watcher.WhenBlind(n.Blind)
 
@@ -134,6 +135,9 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		host.watch,
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
+	}
+	if network != nil {
+		parts = append(parts, func(ctx context.Context) error { return network.run(ctx, n) })
 	}
 	for _, s := range services {
 		parts = append(parts, s.run)
@@ -229,8 +233,10 @@ func machineConfig(cfg config.Config) ipam.Config {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
 	return ipam.Config{
-		Name: peer.Name(cfg.Name), Machine: machineID(), Rand: rand.New(rand.NewChaCha8(seed)),
+		Name: peer.Name(cfg.Name), Machine: machineID(cfg.Name), Rand: rand.New(rand.NewChaCha8(seed)),
 		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
+		Join: len(cfg.Join) > 0 && cfg.Bootstrap.N != 1 || cfg.Bootstrap.N > 1, Formation: formation(cfg),
+		HostBoot: hostBoot(), BootAlone: cfg.BootAlone, BootWait: cfg.Timeout, EvictAfter: cfg.EvictAfter,
 		Universe: cfg.Universe, ChooseULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid,
 	}
 }

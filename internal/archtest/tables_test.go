@@ -23,8 +23,9 @@ var core = map[string]struct {
 	"ipam/table":     {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed facts, without how they were agreed"},
 	"ipam/paxos":     {[]string{"ipam/peer"}, "agreement on bytes, whatever they mean"},
 	"ipam/chronicle": {[]string{"ipam/ring", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed commands, applied in order"},
+	"ipam/wire":      {[]string{"ipam/chronicle", "ipam/paxos", "ipam/ring", "ipam/addr", "ipam/peer", "ipam/codec"}, "what peers say, without what follows from it"},
 	"ipam": {
-		[]string{"ipam/ring", "ipam/space", "ipam/paxos", "ipam/chronicle", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"},
+		[]string{"ipam/ring", "ipam/space", "ipam/paxos", "ipam/chronicle", "ipam/table", "ipam/wire", "ipam/addr", "ipam/peer", "ipam/codec"},
 		"the machine brings the parts together",
 	},
 }
@@ -38,7 +39,7 @@ var apart = []struct {
 	reason   string
 }{
 	{[]string{"ipam/ring", "ipam/space", "ipam/paxos"}, "each is one idea that can be understood and tested alone"},
-	{[]string{"persist", "driver", "ipam/node"}, "adapters meet only in plugin, so each can be replaced"},
+	{[]string{"persist", "driver", "gossip", "ipam/node"}, "adapters meet only in plugin, so each can be replaced"},
 }
 
 // behind are the modules that stand behind few packages (R4).
@@ -47,7 +48,7 @@ var behind = []struct {
 	only   []string
 	reason string
 }{
-	{"github.com/hashicorp/memberlist", nil, "the package that carries bytes between peers, and its test transport, will be the only ones"},
+	{"github.com/hashicorp/memberlist", []string{"gossip", "gossip/memnet"}, "what carries bytes between peers can be replaced without the rest knowing"},
 	{"go.etcd.io/bbolt", []string{"persist"}, "the file format is persist's secret"},
 	{"github.com/docker/go-plugins-helpers", []string{"driver"}, "the protocol's types stop at the driver"},
 	{"github.com/docker/docker", []string{"plugin/dockerd"}, "the engine's client is large and changes often"},

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -63,6 +64,12 @@ type Node struct {
 	alarm   chan time.Time // when the machine wants to be woken; newest counts
 	failed  chan struct{}  // closed when a commit has failed
 
+	carrier    atomic.Pointer[carried]
+	lastBeat   atomic.Pointer[[]byte]
+	queued     atomic.Int64  // frames that wait for the machine
+	refused    atomic.Uint64 // frames that were not taken
+	complained atomic.Int64  // when the log was last told, in Unix nanoseconds
+
 	mu      sync.Mutex
 	queue   []*job
 	leading bool // somebody is at work on the machine
@@ -74,11 +81,13 @@ type Node struct {
 	wakeAt  time.Time
 }
 
-// job is one caller's request, or a look at the machine.
+// job is one caller's request, an event from elsewhere, or a look at the
+// machine.
 type job struct {
-	call ipam.Call
-	view func(*ipam.Machine)
-	ctx  context.Context
+	call  ipam.Call
+	event ipam.Event
+	view  func(*ipam.Machine)
+	ctx   context.Context
 
 	// turn gets true when the caller is to lead, false when there is an answer.
 	turn  chan bool

@@ -25,6 +25,16 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteFounded:     {slog.LevelInfo, "cluster founded"},
 	ipam.NoteEcho:        {slog.LevelInfo, "release came twice, the second one was ignored"},
 	ipam.NoteWithdrawn:   {slog.LevelInfo, "grant taken back that could not be delivered"},
+	ipam.NoteJoined:      {slog.LevelInfo, "admitted to the cluster"},
+	ipam.NoteEvicted:     {slog.LevelWarn, "evicted from the cluster, asking to be admitted again"},
+	ipam.NotePeerJoined:  {slog.LevelInfo, "peer joined"},
+	ipam.NotePeerLeft:    {slog.LevelInfo, "peer left"},
+	ipam.NotePeerEvicted: {slog.LevelWarn, "peer evicted"},
+	ipam.NoteInherited:   {slog.LevelInfo, "taking over the space of this host's former peer"},
+	ipam.NoteSuspended:   {slog.LevelError, "stopped handing out addresses"},
+	ipam.NoteBootedAlone: {slog.LevelWarn, "no majority of the peers answered since the host started, going on alone"},
+	ipam.NoteGaveWay:     {slog.LevelInfo, "own empty cluster dissolved, to join another"},
+	ipam.NoteGiven:       {slog.LevelDebug, "space given to another peer"},
 }
 
 // report passes the notes of a commit to the log and the metrics.

@@ -60,6 +60,8 @@ func (n *Node) serve(batch []*job) {
 	calls := 0
 	var replies []ipam.Reply
 	var notes []ipam.Note
+	var sends []ipam.Send
+	var beat []byte
 	var wakeAt time.Time
 	step := func(ev ipam.Event, put func(string, []byte, []byte) error) error {
 		fx := n.machine.Step(time.Now(), ev)
@@ -67,6 +69,10 @@ func (n *Node) serve(batch []*job) {
 			if err := put(r.Bucket, r.Key, r.Value); err != nil {
 				return err
 			}
+		}
+		sends = append(sends, fx.Send...)
+		if fx.Beat != nil {
+			beat = fx.Beat
 		}
 		replies = append(replies, fx.Reply...)
 		notes = append(notes, fx.Note...)
@@ -86,6 +92,11 @@ func (n *Node) serve(batch []*job) {
 			switch {
 			case j.view != nil:
 				continue
+			case j.event != nil:
+				ev = j.event
+				if _, ok := ev.(*ipam.Message); ok {
+					n.queued.Add(-1)
+				}
 			case j.call.Request == nil:
 				n.wakeAt = time.Time{} // the alarm has gone off
 			default:
@@ -112,6 +123,7 @@ func (n *Node) serve(batch []*job) {
 		n.cfg.ObserveCommit(calls, time.Since(began))
 	}
 	n.report(notes)
+	n.exchange(sends, beat)
 	n.answer(batch, replies)
 	n.setAlarm(wakeAt)
 }

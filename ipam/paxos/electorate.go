@@ -1,6 +1,7 @@
 package paxos
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ const MaxVoters = 7
 type Electorate struct {
 	voters []peer.ID // in roster order
 	extra  int       // votes of the first beyond one
-	total  int       // votes of all
+	total  int       // votes of all, made odd by one that nobody has if need be
 }
 
 // NewElectorate returns the electorate of these voters, 1 to [MaxVoters] peers
@@ -47,6 +48,32 @@ func NewElectorate(voters []peer.ID) (Electorate, error) {
 	return e, nil
 }
 
+// MaxFounders is how many hosts can found a cluster together.
+const MaxFounders = 1024
+
+// NewFounders returns the electorate of slot 1, for which there is no roster
+// yet: size hosts, 1 to [MaxFounders], known by their seats alone, with one
+// vote each. Where their number is even, none has a second vote, for there is
+// no order in which all agree who is the first.
+func NewFounders(size int) (Electorate, error) {
+	if size < 1 || size > MaxFounders {
+		return Electorate{}, fmt.Errorf("1 to %d hosts found a cluster, not %d", MaxFounders, size)
+	}
+	e := Electorate{voters: make([]peer.ID, size), total: size | 1}
+	for i := range e.voters {
+		e.voters[i] = Seat(i + 1)
+	}
+	return e, nil
+}
+
+// Seat returns the ID by which an electorate of founders knows the host with
+// that number, from 1. It is no peer's.
+func Seat(n int) peer.ID {
+	id := peer.ID{'s', 'e', 'a', 't'}
+	binary.BigEndian.PutUint32(id[12:], uint32(n))
+	return id
+}
+
 // Voters returns the voters in roster order. The slice is the caller's.
 func (e Electorate) Voters() []peer.ID { return slices.Clone(e.voters) }
 
@@ -62,7 +89,8 @@ func (e Electorate) Votes(id peer.ID) int {
 	}
 }
 
-// Total returns the votes of all voters. It is odd, so there is no tie.
+// Total returns the votes of all voters. It is odd, so there is no tie: of an
+// even number of founders one more is counted than can be cast.
 func (e Electorate) Total() int { return e.total }
 
 // Majority reports whether these peers have more than half of the votes. A

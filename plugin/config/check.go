@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // check tests what one setting means for another. It skips what depends on a
@@ -93,25 +92,4 @@ func (c Config) checkPorts() error {
 		return fmt.Errorf("RINGLET_BIND=%v already takes the port", c.Bind)
 	}
 	return nil
-}
-
-// Unsupported returns an error if the settings are right but ask for what
-// this release does not do: it runs on one engine.
-func (c Config) Unsupported() error {
-	var names []string
-	if len(c.Join) > 0 {
-		names = append(names, "RINGLET_JOIN")
-	}
-	if c.Bootstrap.Observer || c.Bootstrap.N > 1 {
-		names = append(names, "RINGLET_BOOTSTRAP")
-	}
-	switch len(names) {
-	case 0:
-		return nil
-	case 1:
-		return fmt.Errorf("this release runs on one engine, %s comes with the next: unset it (%s=)", names[0], names[0])
-	default:
-		return fmt.Errorf("this release runs on one engine, %s come with the next: unset them (%s=)",
-			strings.Join(names, " and "), strings.Join(names, "= "))
-	}
 }

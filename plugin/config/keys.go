@@ -59,6 +59,17 @@ func parseKeyFile(cfg *Config, value string, src source) error {
 	return errors.Join(problems...)
 }
 
+// ReadKeys returns the keys of the cluster as they are now: those of the key
+// file, read again, or those of RINGLET_KEY. Its errors do not show them.
+func (c Config) ReadKeys() ([][]byte, error) {
+	if c.KeyFile == "" {
+		return c.Keys, nil
+	}
+	again := Config{}
+	err := parseKeyFile(&again, c.KeyFile, source{readFile: readKeyFile})
+	return again.Keys, err
+}
+
 // appendKey decodes a key. Its errors call it by its place, never by its text.
 func appendKey(keys *[][]byte, text, place string) error {
 	key, err := base64.StdEncoding.Strict().DecodeString(text)

@@ -327,32 +327,6 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-func TestUnsupported(t *testing.T) {
-	tests := []struct {
-		environ []string
-		want    string
-	}{
-		{nil, ""},
-		{[]string{"RINGLET_BOOTSTRAP=1"}, ""},
-		{[]string{"RINGLET_KEY=" + key1, "RINGLET_INSECURE=true"}, ""},
-		{[]string{"RINGLET_KEY=" + key1, "RINGLET_JOIN=b"}, "this release runs on one engine, RINGLET_JOIN comes with the next: unset it (RINGLET_JOIN=)"},
-		{[]string{"RINGLET_BOOTSTRAP=2"}, "this release runs on one engine, RINGLET_BOOTSTRAP comes with the next: unset it (RINGLET_BOOTSTRAP=)"},
-		{
-			[]string{"RINGLET_KEY=" + key1, "RINGLET_JOIN=b", "RINGLET_BOOTSTRAP=observer"},
-			"this release runs on one engine, RINGLET_JOIN and RINGLET_BOOTSTRAP come with the next: unset them (RINGLET_JOIN= RINGLET_BOOTSTRAP=)",
-		},
-	}
-	for _, tt := range tests {
-		got := ""
-		if err := mustLoad(t, tt.environ...).Unsupported(); err != nil {
-			got = err.Error()
-		}
-		if got != tt.want {
-			t.Errorf("%q: got %q, want %q", tt.environ, got, tt.want)
-		}
-	}
-}
-
 // TestNoSecretIsShown looks for pieces of secrets in all that is printed.
 func TestNoSecretIsShown(t *testing.T) {
 	const secret = "Sup3rS3cr3t"

@@ -56,6 +56,25 @@ func PluginID(mountinfo io.Reader) (string, bool) {
 	return found, found != ""
 }
 
+// DataRoot returns the engine's data directory, as the host names it within its
+// file system, given the /proc/self/mountinfo of a process in a managed
+// plugin; empty outside of one.
+func DataRoot(mountinfo io.Reader) string {
+	const root = 3
+	lines := bufio.NewScanner(mountinfo)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= root {
+			continue
+		}
+		if before, after, ok := strings.Cut(fields[root], "/plugins/"); ok && strings.HasSuffix(after, "/propagated-mount") {
+			return before
+		}
+	}
+	return ""
+}
+
 // Plugin is an installed plugin that looks like this product.
 type Plugin struct {
 	ID      string

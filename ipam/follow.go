@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -18,97 +17,14 @@ const (
 	keepSlots = 10_000
 )
 
-// decide has the actions decided as commands of this peer, all in one slot,
-// and returns what became of them. This peer is its own electorate (protocol,
-// 2.8), so that the slot is decided before decide returns, and is on disk
-// before anything leaves.
-func (m *Machine) decide(actions ...chronicle.Action) []chronicle.Outcome {
-	batch := make([]chronicle.Command, len(actions))
-	for i, a := range actions {
-		m.number++
-		batch[i] = chronicle.Command{Author: m.self, Number: m.number, Action: a}
-	}
-	voters := m.state.Voters()
-	if m.state.Slot == 0 {
-		voters = []peer.ID{m.self} // slot 1 is decided by its founders
-	}
-	value, err := m.agree(voters, chronicle.EncodeBatch(batch))
-	if err != nil {
-		m.broken = err
-		return refusedAll(batch, err)
-	}
-	outcomes := m.learn(value)
-	if m.broken != nil {
-		return refusedAll(batch, m.broken)
-	}
-	return outcomes
-}
-
-// refusedAll returns the outcomes of commands that were not decided.
-func refusedAll(batch []chronicle.Command, err error) []chronicle.Outcome {
-	out := make([]chronicle.Outcome, len(batch))
-	for i, c := range batch {
-		out[i] = chronicle.Outcome{Command: c, Refused: err.Error()}
-	}
-	return out
-}
-
-// agree runs the next slot through Paxos, the same that many peers run. The
-// voters' answers are this peer's own: promise, acceptance and decision fall
-// into one step and one write, so that of the acceptor nothing outlives it.
-func (m *Machine) agree(voters []peer.ID, value []byte) ([]byte, error) {
-	electorate, err := paxos.NewElectorate(voters)
-	if err != nil {
-		return nil, err
-	}
-	proposer, err := paxos.NewProposer(m.self, m.boot, electorate)
-	if err != nil {
-		return nil, err
-	}
-	var acceptor paxos.Acceptor
-	prepare, err := proposer.Start(value, 0)
-	if err != nil {
-		return nil, err
-	}
-	answer, _ := acceptor.Prepare(prepare.Ballot)
-	if promise, ok := answer.(paxos.Promise); ok {
-		if accept, ok := proposer.OnPromise(m.self, promise); ok {
-			answer, _ = acceptor.Accept(accept.Ballot, accept.Value)
-			if accepted, ok := answer.(paxos.Accepted); ok && proposer.OnAccepted(m.self, accepted) {
-				return proposer.Value(), nil
-			}
-		}
-	}
-	return nil, fmt.Errorf("slot %d needs %d voters, and this release runs alone", m.state.Slot+1, len(voters))
-}
-
-// learn takes in the decided value of the next slot: it is written down, then
-// applied, and the spaces of this peer follow the rings.
-func (m *Machine) learn(value []byte) []chronicle.Outcome {
-	batch, err := chronicle.DecodeBatch(value)
-	if err != nil {
-		m.broken = fmt.Errorf("slot %d was decided and cannot be read: %w", m.state.Slot+1, err)
-		batch = nil // equally on all peers
-	}
-	m.saveSlot(m.state.Slot+1, value)
-	outcomes := m.state.Apply(batch)
-	if m.state.Slot%snapshotEvery == 0 {
-		m.saveSnapshot()
-	}
-	for _, o := range outcomes {
-		if o.Refused == "" {
-			m.follow(o)
-		}
-	}
-	return outcomes
-}
-
 // follow makes the pools of this peer follow one command that had effect.
 func (m *Machine) follow(o chronicle.Outcome) {
 	switch a := o.Command.Action.(type) {
 	case chronicle.CreatePool:
-		p := m.addPool(m.state.Pool(o.Pool))
-		m.note(Note{Kind: NotePoolCreated, Pool: p.CIDR})
+		if cp := m.state.Pool(o.Pool); cp != nil {
+			m.addPool(cp)
+			m.note(Note{Kind: NotePoolCreated, Pool: cp.CIDR})
+		}
 	case chronicle.DeletePool:
 		if p := m.pools[a.Pool]; p != nil {
 			m.dropPool(p)
@@ -125,9 +41,30 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.Unreserve:
 		m.followRing(m.pools[a.Pool])
 	case chronicle.Forget, chronicle.Inherit:
-		for _, p := range m.pools {
+		if _, ok := a.(chronicle.Inherit); ok && o.Command.Author == m.self {
+			m.awaitListAnew()
+		}
+		for _, p := range m.sortedPools() {
 			m.followRing(p)
 		}
+	case chronicle.Admit:
+		m.saveContact(a.ID, m.contact(a.ID))
+		m.notePeer(NotePeerJoined, a.ID)
+	case chronicle.Evict:
+		m.notePeer(NotePeerEvicted, a.Peer)
+	case chronicle.Retire:
+		m.notePeer(NotePeerLeft, a.Peer)
+		if a.Peer == m.self && m.leaving {
+			m.left = true
+			m.saveLeft()
+		}
+	}
+}
+
+// notePeer notes what became of another peer.
+func (m *Machine) notePeer(kind NoteKind, id peer.ID) {
+	if id != m.self {
+		m.note(Note{Kind: kind, Holder: m.nameOf(id)})
 	}
 }
 
@@ -170,13 +107,38 @@ func (m *Machine) followRing(p *pool) {
 // name space in which an address is held; Forget is the exception, and what is
 // held then stays held, and is a conflict.
 func (m *Machine) disown(p *pool, r addr.Range) {
+	m.yield(p, r)
 	for o, rec := range p.space.Records(r) {
 		if rec.State == space.Freed {
 			m.saveHolding(p, o, nil)
 		}
 	}
-	if err := p.space.Disown(r); err != nil {
+	err := p.space.Disown(r)
+	if err == nil {
+		return
+	}
+	if m.alone() {
 		m.broken = fmt.Errorf("pool %v: %w", p.CIDR, err)
+		return
+	}
+	for o, rec := range p.space.HeldIn(r) {
+		m.conflict(p, o, rec.Holder, "its host was given up by ringlet forget, and somebody else may have it")
+	}
+}
+
+// yield frees what makes way for a reservation that was decided.
+func (m *Machine) yield(p *pool, r addr.Range) {
+	var free []addr.Offset
+	for o, rec := range p.space.HeldIn(r) {
+		if v := p.ReservationAt(o); v != nil && p.yields(o, rec, v.Kind) {
+			free = append(free, o)
+		}
+	}
+	for _, o := range free {
+		if p.hasGateway && p.gateway == o {
+			p.hasGateway = false
+		}
+		m.freeHolding(p, o)
 	}
 }
 

@@ -1,0 +1,141 @@
+package gossip
+
+import (
+	"bytes"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// delegate is what memberlist calls. It copies, notes and returns: some of the
+// calls come while memberlist holds its lock or reads its packets. They also
+// come before memberlist.Create has returned and after Shutdown has; table
+// does not listen to the latter.
+type delegate struct {
+	g   *Gossip
+	era int
+	// probed is set once somebody has probed this peer, who then has it in its
+	// table: a peer can have joined as far as it knows, and be turned down by
+	// all others.
+	probed atomic.Bool
+}
+
+var (
+	_ memberlist.Delegate         = (*delegate)(nil)
+	_ memberlist.EventDelegate    = (*delegate)(nil)
+	_ memberlist.PingDelegate     = (*delegate)(nil)
+	_ memberlist.ConflictDelegate = (*delegate)(nil)
+	_ memberlist.AliveDelegate    = (*delegate)(nil)
+)
+
+// NodeMeta implements [memberlist.Delegate].
+func (d *delegate) NodeMeta(int) []byte { return d.g.meta }
+
+// NotifyMsg implements [memberlist.Delegate].
+func (d *delegate) NotifyMsg(b []byte) {
+	switch {
+	case len(b) < senderAt+len(peer.ID{}) || len(b) > MaxFrame:
+		d.g.counts.undecodable.Add(1)
+	case !d.g.inbox.frames.put(bytes.Clone(b)):
+		d.g.counts.overrun.Add(1)
+	}
+}
+
+// GetBroadcasts implements [memberlist.Delegate].
+func (d *delegate) GetBroadcasts(overhead, limit int) [][]byte {
+	return d.g.broadcasts.queue.GetBroadcasts(overhead, limit)
+}
+
+// LocalState implements [memberlist.Delegate].
+func (d *delegate) LocalState(bool) []byte { return d.g.currentBeat() }
+
+// MergeRemoteState implements [memberlist.Delegate].
+func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
+
+// AckPayload implements [memberlist.PingDelegate].
+func (d *delegate) AckPayload() []byte {
+	d.probed.Store(true)
+	return d.g.currentBeat()
+}
+
+// NotifyPingComplete implements [memberlist.PingDelegate]. It is called for
+// answers to direct probes, so it shows that UDP comes through.
+func (d *delegate) NotifyPingComplete(_ *memberlist.Node, _ time.Duration, payload []byte) {
+	d.g.watch.acked(time.Now())
+	d.heard(payload)
+}
+
+// heard takes a beat. A peer that has none yet sends nothing.
+func (d *delegate) heard(b []byte) {
+	switch {
+	case len(b) == 0:
+	case len(b) > maxBeatBytes || sender(b) == peer.None:
+		d.g.counts.undecodable.Add(1)
+	case !d.g.inbox.beats.put(bytes.Clone(b)):
+		d.g.counts.overrun.Add(1)
+	}
+}
+
+// NotifyJoin implements [memberlist.EventDelegate].
+func (d *delegate) NotifyJoin(n *memberlist.Node) { d.appeared(n) }
+
+// NotifyUpdate implements [memberlist.EventDelegate]. It is how a restart
+// shows that was too quick for the peer to be missed.
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.appeared(n) }
+
+func (d *delegate) appeared(n *memberlist.Node) {
+	id, ok := parseName(n.Name)
+	addr, addrOK := nodeAddr(n)
+	if !ok || !addrOK {
+		return // NotifyAlive does not let it in
+	}
+	p := Presence{ID: id, Addr: addr}
+	if m, err := decodeMeta(n.Meta); err != nil || m.id != id {
+		d.g.counts.undecodable.Add(1)
+	} else {
+		p.Name, p.Boot, p.Nonce = m.name, m.boot, m.nonce
+	}
+	d.g.table.appeared(d.era, p, time.Now())
+}
+
+// NotifyLeave implements [memberlist.EventDelegate]. It stands for leaving and
+// for not answering.
+func (d *delegate) NotifyLeave(n *memberlist.Node) {
+	if id, ok := parseName(n.Name); ok {
+		d.g.table.disappeared(d.era, id, time.Now())
+	}
+}
+
+// NotifyConflict implements [memberlist.ConflictDelegate]. It is called often
+// while a peer comes back at another address, before its former one is given
+// up, and for as long as two peers have one identity.
+func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
+	id, ok := parseName(existing.Name)
+	here, hereOK := nodeAddr(existing)
+	there, thereOK := nodeAddr(other)
+	if ok && hereOK && thereOK {
+		d.g.watch.conflict(id, here, there, time.Now())
+	}
+}
+
+// NotifyAlive implements [memberlist.AliveDelegate]. It keeps out what is no
+// peer of ours.
+func (d *delegate) NotifyAlive(n *memberlist.Node) error {
+	if _, ok := parseName(n.Name); !ok {
+		return errNoPeer
+	}
+	if _, ok := nodeAddr(n); !ok {
+		return errNoPeer
+	}
+	return nil
+}
+
+// nodeAddr returns the address of a member, if it is one.
+func nodeAddr(n *memberlist.Node) (netip.AddrPort, bool) {
+	a, ok := netip.AddrFromSlice(n.Addr)
+	return netip.AddrPortFrom(a.Unmap(), n.Port), ok && n.Port != 0 && !a.IsUnspecified()
+}

@@ -1,0 +1,43 @@
+// Package gossip carries frames between peers, and tells which of them are
+// alive. It is an adapter of memberlist (SWIM with the Lifeguard extensions).
+//
+// It knows addresses, keys and liveness. It refuses to know what a frame says,
+// except who wrote it, and decides nothing: that a peer is dead, has left or
+// is suspected changes nothing about what it owns. Whoever gets a frame judges
+// it by the origin that stands in it, since a peer that memberlist has turned
+// down still gets its frames through.
+//
+// # Ways
+//
+//   - [Gossip.Send]: point to point, over a stream of its own. That a frame
+//     has left says nothing about its arrival: ask again until answered.
+//   - [Gossip.Broadcast]: a hint of at most [MaxBroadcast] bytes, to some
+//     peers at a time. It reaches those that the receivers broadcast it to in
+//     turn, and misses some even on a network that loses nothing.
+//   - [Gossip.SetBeat]: one frame that says how far this peer is. It rides on
+//     the answer to every probe, is exchanged whenever two peers join or
+//     compare notes, and goes to one random peer every ten seconds over a
+//     stream, for networks where no UDP comes through. So whatever a beat can
+//     lead to reaches all peers, with or without broadcasts.
+//
+// # Guarantees
+//
+//  1. No method blocks on the network, and none but Run blocks at all.
+//  2. Config.Deliver and Config.Presence are called only while Run runs, never
+//     with a lock held. If they are slow, frames are dropped and counted;
+//     probes and acknowledgements go on.
+//  3. Presence tells the last state of each peer. States in between may be
+//     left out.
+//  4. Two halves of a cluster that took each other for dead find each other
+//     again within a minute of being able to: memberlist would not try.
+//  5. With keys set, nothing unencrypted is accepted or sent.
+//  6. All queues are bounded, in frames and in bytes.
+//
+// A Gossip is safe for concurrent use. Frames that are handed to it, or by it,
+// belong to the receiver.
+//
+// # Testing against it
+//
+// Package memnet is a network in memory that works inside a testing/synctest
+// bubble: give each peer one of its transports in Config.Transport.
+package gossip

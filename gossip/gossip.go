@@ -1,0 +1,191 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// Backoff of opening the sockets.
+const (
+	minRetry = time.Second
+	maxRetry = 10 * time.Second
+)
+
+// Gossip is this peer's end of the network. [New] makes one; it is safe for
+// concurrent use.
+type Gossip struct {
+	cfg  Config
+	log  *slog.Logger
+	meta []byte
+
+	seats      *seats
+	table      *table
+	inbox      *inbox
+	outbox     *outbox
+	broadcasts *broadcasts
+	beat       atomic.Pointer[[]byte]
+	counts     counters
+	watch      *watch
+	hurry      chan struct{} // has room for one: look for peers now
+
+	ran atomic.Bool
+}
+
+// New sets up this peer's end of the network. It opens nothing and starts
+// nothing.
+func New(cfg Config) (*Gossip, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	description, err := meta{id: cfg.ID, boot: cfg.Boot, nonce: cfg.Nonce, name: cfg.Name}.encode()
+	if err != nil {
+		return nil, err
+	}
+	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, hurry: make(chan struct{}, 1)}
+	g.seats = &seats{list: parseSeats(cfg.Join)}
+	g.table = newTable(cfg.ID, g.seats.at, cfg.Remembered)
+	g.inbox = newInbox()
+	g.outbox = &outbox{g: g}
+	g.broadcasts = newBroadcasts(g)
+	g.watch = newWatch(g)
+	return g, nil
+}
+
+// Run opens the sockets, joins whom it finds, and goes on looking for who is
+// missing, until ctx ends; then it leaves, which takes a few seconds at most.
+// While the sockets cannot be opened it tries again, and Status says why. An
+// error is returned only if Run was called before.
+func (g *Gossip) Run(ctx context.Context) error {
+	if g.ran.Swap(true) {
+		return errors.New("the network has run already: make another one")
+	}
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var workers sync.WaitGroup
+	workers.Go(func() { g.deliver(work, g.inbox.frames.wake, g.inbox.frames.take) })
+	workers.Go(func() { g.deliver(work, g.inbox.beats.wake, g.inbox.beats.take) })
+	workers.Go(func() { g.tell(work) })
+
+	retry := minRetry
+	for ctx.Err() == nil {
+		s, err := g.open(ctx)
+		g.watch.shut.set(err)
+		if err != nil {
+			sleep(ctx, vary(retry, 0.2))
+			retry = min(2*retry, maxRetry)
+			continue
+		}
+		s.run(ctx)
+		retry = minRetry
+	}
+	stop()
+	workers.Wait()
+	return nil
+}
+
+// tell tells Config.Presence of each peer that has changed.
+func (g *Gossip) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.table.wake:
+		}
+		for ctx.Err() == nil {
+			p, ok := g.table.next()
+			if !ok {
+				break
+			}
+			g.logPresence(p)
+			if !p.Alive && g.table.numAlive() == 0 {
+				poke(g.hurry)
+			}
+			g.cfg.Presence(p)
+		}
+	}
+}
+
+func (g *Gossip) logPresence(p Presence) {
+	attrs := []slog.Attr{logattr.Peer(p.ID), logattr.Name(string(p.Name)), addrAttr(p.Addr)}
+	if p.Alive {
+		g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer is there", attrs...)
+		return
+	}
+	g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer is gone", attrs...)
+}
+
+// Send sends a frame to one peer, where it is or was last. It does not wait,
+// and nothing is known of the frame's arrival. A frame for a peer of which no
+// address is known is dropped and counted, as are those that wait too long or
+// are too many, and all while the sockets are not open. The frame must not be
+// changed after.
+func (g *Gossip) Send(to peer.ID, frame []byte) {
+	switch _, known := g.table.addr(to); {
+	case len(frame) == 0 || len(frame) > MaxFrame:
+		g.counts.oversize.Add(1)
+	case to == g.cfg.ID || !known:
+		g.counts.unknown.Add(1)
+	default:
+		g.outbox.put(to, frame)
+	}
+}
+
+// Broadcast sends a frame to some peers at a time, until about all have it if
+// those that get it broadcast it too. One that is longer than [MaxBroadcast] is
+// dropped and counted. The frame must not be changed after.
+func (g *Gossip) Broadcast(frame []byte) { g.broadcasts.put(frame) }
+
+// SetBeat sets the frame that says how far this peer is, from now on. It must
+// not be changed after; one that is longer than [MaxBroadcast] is dropped and
+// counted.
+func (g *Gossip) SetBeat(frame []byte) {
+	if len(frame) > MaxBroadcast {
+		g.counts.oversize.Add(1)
+		return
+	}
+	g.beat.Store(&frame)
+}
+
+func (g *Gossip) currentBeat() []byte {
+	if beat := g.beat.Load(); beat != nil {
+		return *beat
+	}
+	return nil
+}
+
+// Contacts returns where each peer was last seen, in order of their IDs, to be
+// kept for Config.Remembered.
+func (g *Gossip) Contacts() []Contact { return g.table.contacts(time.Now()) }
+
+// Forget stops trying to reach a peer that is not alive, as it left the
+// cluster for good.
+func (g *Gossip) Forget(id peer.ID) { g.table.forget(id) }
+
+// OwnSeat returns the seat of this peer (see [Seats]), 0 for none or as long
+// as it is not known.
+func (g *Gossip) OwnSeat() int { return int(g.watch.seat.Load()) }
+
+// sleep waits, and reports whether it was not ended by ctx.
+func sleep(ctx context.Context, d time.Duration, wake ...<-chan struct{}) bool {
+	var early <-chan struct{}
+	if len(wake) > 0 {
+		early = wake[0]
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-early:
+	}
+	return true
+}

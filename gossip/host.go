@@ -1,0 +1,158 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// host is what is asked of this host: its addresses, its routes, and the
+// names that it knows.
+type host struct {
+	addrs  func() ([]hostAddr, error)
+	source func(to netip.Addr) (netip.Addr, error) // the address from which that one is reached
+	lookup func(context.Context, string) ([]netip.Addr, error)
+}
+
+// hostAddr is an address of an interface that is up.
+type hostAddr struct {
+	link string // the interface
+	addr netip.Addr
+}
+
+// bridges begin the names of interfaces that containers have made. Another
+// host may have the same addresses behind the same names.
+var bridges = []string{"docker", "br-", "veth", "cni"}
+
+// outside are addresses that stand for the rest of the world when the default
+// route is asked for (RFC 5737, RFC 3849). Nothing is sent to them.
+func outside() []netip.Addr {
+	return []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1}), netip.MustParseAddr("2001:db8::1")}
+}
+
+// thisHost is the host that this process runs on.
+func thisHost() *host {
+	return &host{addrs: interfaceAddrs, source: sourceOf, lookup: func(ctx context.Context, name string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	}}
+}
+
+// noHost has nothing: for peers on a network in memory.
+func noHost() *host {
+	errNone := errors.New("there is none in a network in memory")
+	return &host{
+		addrs:  func() ([]hostAddr, error) { return nil, nil },
+		source: func(netip.Addr) (netip.Addr, error) { return netip.Addr{}, errNone },
+		lookup: func(context.Context, string) ([]netip.Addr, error) { return nil, errNone },
+	}
+}
+
+func interfaceAddrs() ([]hostAddr, error) {
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var found []hostAddr
+	for _, link := range links {
+		if link.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addrs, err := link.Addrs()
+		if err != nil {
+			continue // the interface has just gone
+		}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				found = append(found, hostAddr{link.Name, p.Addr().Unmap()})
+			}
+		}
+	}
+	return found, nil
+}
+
+// sourceOf asks the kernel's routes. Connecting a UDP socket sends nothing.
+func sourceOf(to netip.Addr) (netip.Addr, error) {
+	const discard = 9
+	var d net.Dialer
+	c, err := d.DialContext(context.Background(), "udp", netip.AddrPortFrom(to, discard).String())
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	local, err := netip.ParseAddrPort(c.LocalAddr().String())
+	return local.Addr().Unmap(), err
+}
+
+// choose returns the address to advertise. Seeds are the addresses of
+// Config.Join, as far as they are known.
+func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (netip.Addr, error) {
+	if advertise.IsValid() {
+		return advertise.Addr(), nil
+	}
+	if !bind.Addr().IsUnspecified() {
+		return bind.Addr(), nil
+	}
+	have, err := h.addrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("the addresses of this host cannot be read: %w", err)
+	}
+	usable := reachable(have, bind.Addr().Is4())
+	// Where the others look for this host, if it stands in the list itself.
+	for _, s := range seeds {
+		if slices.Contains(usable, s.Addr()) {
+			return s.Addr(), nil
+		}
+	}
+	towards := outside()
+	for i := range seeds {
+		towards = slices.Insert(towards, i, seeds[i].Addr())
+	}
+	for _, to := range towards {
+		if a, err := h.source(to); err == nil && slices.Contains(usable, a) {
+			return a, nil
+		}
+	}
+	// All peers on this host: for trying things out.
+	if len(seeds) > 0 && !slices.ContainsFunc(seeds, func(s netip.AddrPort) bool { return !s.Addr().IsLoopback() }) {
+		return seeds[0].Addr(), nil
+	}
+	switch len(usable) {
+	case 0:
+		return netip.Addr{}, errors.New("this host has no address at which others could reach it: give it one, or set RINGLET_ADVERTISE")
+	case 1:
+		return usable[0], nil
+	}
+	return netip.Addr{}, fmt.Errorf("this host has no default route and several addresses (%s): set RINGLET_ADVERTISE to the one that others can reach",
+		join(usable))
+}
+
+// reachable returns the addresses that other hosts may be able to reach.
+func reachable(have []hostAddr, only4 bool) []netip.Addr {
+	var usable []netip.Addr
+	for _, h := range have {
+		made := slices.ContainsFunc(bridges, func(prefix string) bool { return strings.HasPrefix(h.link, prefix) })
+		if !made && h.addr.IsGlobalUnicast() && (h.addr.Is4() || !only4) && !slices.Contains(usable, h.addr) {
+			usable = append(usable, h.addr)
+		}
+	}
+	return usable
+}
+
+// has reports whether an address is this host's. It is told yes if that cannot
+// be found out.
+func (h *host) has(a netip.Addr) bool {
+	have, err := h.addrs()
+	return err != nil || slices.ContainsFunc(have, func(own hostAddr) bool { return own.addr == a })
+}
+
+func join[T fmt.Stringer](list []T) string {
+	var words []string
+	for _, v := range list {
+		words = append(words, v.String())
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,113 @@
+package gossip
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestChoose(t *testing.T) {
+	a := netip.MustParseAddr
+	any4, any6 := netip.MustParseAddrPort("0.0.0.0:7950"), netip.MustParseAddrPort("[::]:7950")
+	lo, eth := hostAddr{"lo", a("127.0.0.1")}, hostAddr{"eth0", a("10.0.0.5")}
+	eth1, eth6 := hostAddr{"eth1", a("192.168.7.5")}, hostAddr{"eth0", a("fd00::5")}
+	link6, docker := hostAddr{"eth0", a("fe80::5")}, hostAddr{"docker0", a("172.17.0.1")}
+	bridge, public := hostAddr{"br-1234", a("172.18.0.1")}, hostAddr{"eth2", a("203.0.113.5")}
+	for _, tt := range []struct {
+		name      string
+		bind      netip.AddrPort
+		advertise string
+		seeds     []string
+		addrs     []hostAddr
+		routes    map[string]string // from the beginning of an address to its source
+		want      string            // or what the error says
+	}{
+		{name: "the operator's", bind: any4, advertise: "198.51.100.7:1", addrs: []hostAddr{eth}, want: "198.51.100.7"},
+		{name: "what is bound", bind: netip.MustParseAddrPort("10.9.9.9:7950"), addrs: []hostAddr{eth}, want: "10.9.9.9"},
+		{name: "the only one", bind: any4, addrs: []hostAddr{lo, docker, bridge, eth}, want: "10.0.0.5"},
+		{name: "public", bind: any4, addrs: []hostAddr{lo, public}, want: "203.0.113.5"},
+		{name: "default route", bind: any4, addrs: []hostAddr{eth, eth1}, routes: map[string]string{"192.0.2.": "192.168.7.5"}, want: "192.168.7.5"},
+		{
+			name: "towards the first seed", bind: any4, seeds: []string{"10.0.0.9:7950"}, addrs: []hostAddr{eth, eth1},
+			routes: map[string]string{"192.0.2.": "192.168.7.5", "10.": "10.0.0.5"}, want: "10.0.0.5",
+		},
+		{
+			name: "the first seed has no route", bind: any4, seeds: []string{"10.0.0.9:1", "192.168.7.9:1"}, addrs: []hostAddr{eth, eth1},
+			routes: map[string]string{"192.168.": "192.168.7.5"}, want: "192.168.7.5",
+		},
+		{
+			name: "in the list itself", bind: any4, seeds: []string{"10.0.0.9:1", "192.168.7.5:1"}, addrs: []hostAddr{eth, eth1},
+			routes: map[string]string{"10.": "10.0.0.5"}, want: "192.168.7.5",
+		},
+		{
+			name: "own name is a loopback address", bind: any4, seeds: []string{"127.0.1.1:1", "10.0.0.9:1"}, addrs: []hostAddr{lo, eth},
+			routes: map[string]string{"127.": "127.0.0.1", "10.": "10.0.0.5"}, want: "10.0.0.5",
+		},
+		{
+			name: "all on this host", bind: any4, seeds: []string{"127.0.0.1:1", "127.0.0.1:2"}, addrs: []hostAddr{lo},
+			routes: map[string]string{"127.": "127.0.0.1"}, want: "127.0.0.1",
+		},
+		{
+			name: "the seed is behind docker0", bind: any4, seeds: []string{"172.17.0.9:1"}, addrs: []hostAddr{docker, eth, eth1},
+			routes: map[string]string{"172.17.": "172.17.0.1", "192.0.2.": "10.0.0.5"}, want: "10.0.0.5",
+		},
+		{name: "IPv6 only", bind: any6, addrs: []hostAddr{lo, link6, eth6}, want: "fd00::5"},
+		{name: "IPv6 by its route", bind: any6, addrs: []hostAddr{eth6, eth1}, routes: map[string]string{"2001:": "fd00::5"}, want: "fd00::5"},
+		{name: "IPv6 is not bound", bind: any4, addrs: []hostAddr{eth6, eth}, want: "10.0.0.5"},
+		{name: "several", bind: any4, addrs: []hostAddr{eth, eth1}, want: "several addresses (10.0.0.5, 192.168.7.5): set RINGLET_ADVERTISE"},
+		{name: "none", bind: any4, addrs: []hostAddr{lo, docker, link6}, want: "no address at which others could reach it"},
+		{name: "unreadable", bind: any4, want: "cannot be read: no netlink"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := &host{
+				addrs: func() ([]hostAddr, error) {
+					if tt.addrs == nil {
+						return nil, errors.New("no netlink")
+					}
+					return tt.addrs, nil
+				},
+				source: func(to netip.Addr) (netip.Addr, error) {
+					for prefix, source := range tt.routes {
+						if strings.HasPrefix(to.String(), prefix) {
+							return a(source), nil
+						}
+					}
+					return netip.Addr{}, errors.New("network is unreachable")
+				},
+			}
+			var advertise netip.AddrPort
+			if tt.advertise != "" {
+				advertise = netip.MustParseAddrPort(tt.advertise)
+			}
+			var seeds []netip.AddrPort
+			for _, s := range tt.seeds {
+				seeds = append(seeds, netip.MustParseAddrPort(s))
+			}
+			got, err := h.choose(tt.bind, advertise, seeds)
+			if err != nil && !strings.Contains(err.Error(), tt.want) || err == nil && got.String() != tt.want {
+				t.Errorf("got %v and %v, want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestThisHost asks the kernel; a loopback interface is everywhere.
+func TestThisHost(t *testing.T) {
+	h := thisHost()
+	lo := netip.MustParseAddr("127.0.0.1")
+	have, err := h.addrs()
+	if err != nil || !slices.ContainsFunc(have, func(a hostAddr) bool { return a.addr == lo }) {
+		t.Errorf("got %v and %v, want %v among them", have, err, lo)
+	}
+	if got, err := h.source(lo); err != nil || got != lo {
+		t.Errorf("%v is reached from %v, %v", lo, got, err)
+	}
+	if !h.has(lo) || h.has(netip.MustParseAddr("192.0.2.77")) {
+		t.Error("the host does not know its own addresses")
+	}
+	if got, err := h.lookup(t.Context(), "localhost"); err != nil || len(got) == 0 {
+		t.Errorf("localhost stands for %v, %v", got, err)
+	}
+}

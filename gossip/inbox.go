@@ -1,0 +1,123 @@
+package gossip
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// Limits of what has arrived and was not delivered yet.
+const (
+	maxInbox      = 4096     // frames
+	maxInboxBytes = 64 << 20 // four of the longest
+	maxBeats      = 4096     // senders
+	maxBeatBytes  = 4096     // of one, far above what a beat needs
+)
+
+// inbox is what has arrived. memberlist's callbacks put in, which never
+// blocks; two goroutines take out, so that beats pass where frames wait.
+type inbox struct {
+	frames lane
+	beats  beats
+}
+
+// lane is a bounded queue: what is too much is dropped as it comes.
+type lane struct {
+	wake chan struct{} // has room for one
+
+	mu    sync.Mutex
+	queue [][]byte
+	bytes int
+}
+
+func newInbox() *inbox {
+	return &inbox{
+		frames: lane{wake: make(chan struct{}, 1)},
+		beats:  beats{wake: make(chan struct{}, 1), latest: make(map[peer.ID][]byte)},
+	}
+}
+
+// put reports whether there was room.
+func (l *lane) put(frame []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= maxInbox || l.bytes+len(frame) > maxInboxBytes {
+		return false
+	}
+	l.queue = append(l.queue, frame)
+	l.bytes += len(frame)
+	poke(l.wake)
+	return true
+}
+
+func (l *lane) take() ([]byte, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		l.queue = nil // after a rush, give the memory back
+		return nil, false
+	}
+	frame := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.bytes -= len(frame)
+	return frame, true
+}
+
+// beats keeps the last beat of each sender: the ones before say nothing more.
+type beats struct {
+	wake chan struct{} // has room for one
+
+	mu     sync.Mutex
+	latest map[peer.ID][]byte
+}
+
+func (b *beats) put(beat []byte) bool {
+	from := sender(beat)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, have := b.latest[from]; !have && len(b.latest) >= maxBeats {
+		return false
+	}
+	b.latest[from] = beat
+	poke(b.wake)
+	return true
+}
+
+func (b *beats) take() ([]byte, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for from, beat := range b.latest {
+		delete(b.latest, from)
+		return beat, true
+	}
+	return nil, false
+}
+
+// deliver takes out and delivers, until ctx ends.
+func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() ([]byte, bool)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		}
+		for ctx.Err() == nil {
+			frame, ok := take()
+			if !ok {
+				break
+			}
+			g.counts.received.Add(1)
+			g.cfg.Deliver(frame, g.table.seat(sender(frame)))
+		}
+	}
+}
+
+// poke wakes who waits, once for any number of pokes.
+func poke(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,148 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// How peers are looked for.
+const (
+	rejoinEvery  = 30 * time.Second // who is missing
+	aloneEvery   = 5 * time.Second  // anybody
+	unknownEvery = 2 * time.Second  // to be let in, while nobody has probed this peer
+	unknownTime  = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
+	joinStagger  = 50 * time.Millisecond
+	maxJoins     = 32 // at a time
+	enoughJoins  = 3
+)
+
+// rejoin looks for who is missing until ctx ends. memberlist forgets the dead
+// after half a minute, so two halves of a cluster would never meet again.
+func (s *session) rejoin(ctx context.Context) {
+	for {
+		s.look(ctx)
+		every := rejoinEvery
+		switch {
+		case s.g.table.numAlive() == 0, s.g.seats.unresolved():
+			every = aloneEvery
+		case s.turnedDown():
+			every = unknownEvery
+		}
+		if !sleep(ctx, vary(every, 0.5), s.g.hurry) {
+			return
+		}
+		s.g.seats.resolve(ctx, s.g.cfg.host.lookup)
+		s.g.table.reseat()
+	}
+}
+
+// turnedDown reports whether this peer may be unknown to those that it knows.
+func (s *session) turnedDown() bool {
+	return !s.delegate.probed.Load() && time.Since(s.began) < unknownTime
+}
+
+// look tries some of the addresses at which nobody is alive. Whoever is alone
+// tries all of them; the others take turns by chance, so that together they
+// make about one attempt for each.
+func (s *session) look(ctx context.Context) {
+	s.noteSeat()
+	missing := make([]netip.AddrPort, 0, 16)
+	for _, a := range s.g.table.missing(s.g.seats.addrs()) {
+		if !s.isOwn(a) {
+			missing = append(missing, a)
+		}
+	}
+	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
+	living := s.g.table.living()
+	switch {
+	case len(living) == 0:
+		s.joinSome(ctx, missing)
+	case s.turnedDown():
+		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
+	case len(missing) > 0 && rand.IntN(len(living)) < len(missing):
+		s.joinSome(ctx, missing[:1])
+	}
+}
+
+// noteSeat finds this peer's own seat. A host's own name often stands for a
+// loopback address on it (Debian: 127.0.1.1), or for another of its addresses.
+func (s *session) noteSeat() {
+	seat := s.g.seats.at(s.self)
+	if seat == 0 {
+		seat = s.g.seats.find(s.isOwn)
+	}
+	s.g.watch.seat.Store(int64(seat))
+}
+
+// joinSome joins at these addresses in turn, several at a time, until enough
+// have answered: one that is dead takes seconds to try.
+func (s *session) joinSome(ctx context.Context, addrs []netip.AddrPort) {
+	var joining sync.WaitGroup
+	var joined atomic.Int32
+	room := make(chan struct{}, maxJoins)
+	defer joining.Wait()
+	for i, addr := range addrs {
+		if i > 0 && !sleep(ctx, joinStagger) {
+			return
+		}
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		if joined.Load() >= enoughJoins {
+			return
+		}
+		joining.Go(func() {
+			if s.join(addr) {
+				joined.Add(1)
+			}
+			<-room
+		})
+	}
+}
+
+// join exchanges all that is known with whoever is at an address. That it has
+// worked does not mean that this peer was let in.
+func (s *session) join(addr netip.AddrPort) bool {
+	d, err := s.transport.trial(addr.String(), func() error {
+		_, err := s.list.Join([]string{addr.String()})
+		return err
+	})
+	switch {
+	case err == nil:
+		s.g.watch.tried(addr, nil)
+		return true
+	case d.connected:
+		s.g.watch.tried(addr, s.g.refusal(err))
+	case d.err != nil && !errors.Is(d.err, errHungUp):
+		s.g.watch.tried(addr, plain(d.err))
+	}
+	return false
+}
+
+// plain says why a connection failed, for people. The operating system's text
+// says it among numbers.
+func plain(err error) error {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("the host is there, and nothing listens on the port")
+	case timedOut(err):
+		return errors.New("no answer: the host is down, or a firewall drops TCP to this port")
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return errors.New("there is no way to it: check the route and the address")
+	}
+	return err
+}
+
+func timedOut(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
+}

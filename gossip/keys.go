@@ -1,0 +1,87 @@
+package gossip
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// rekeyEvery is how often the keys are read again.
+const rekeyEvery = 10 * time.Second
+
+// readKeys asks for the keys and checks them.
+func (g *Gossip) readKeys() ([][]byte, error) {
+	if g.cfg.Keys == nil {
+		return nil, nil
+	}
+	given, err := g.cfg.Keys()
+	if err != nil {
+		return nil, err
+	}
+	var keys [][]byte
+	for i, key := range given {
+		if err := memberlist.ValidateKey(key); err != nil {
+			return nil, fmt.Errorf("key %d has %d bytes, and not 16, 24 or 32", i+1, len(key))
+		}
+		if !contains(keys, key) {
+			keys = append(keys, bytes.Clone(key))
+		}
+	}
+	return keys, nil
+}
+
+// rekey follows the keys until ctx ends. Keys that cannot be read change
+// nothing: a file that is just being written must not cost the connection.
+func (s *session) rekey(ctx context.Context) {
+	if s.g.cfg.Keys == nil {
+		return
+	}
+	for sleep(ctx, rekeyEvery) {
+		keys, err := s.g.readKeys()
+		if err == nil {
+			err = s.setKeys(keys)
+		}
+		s.g.watch.keys.set(err)
+	}
+}
+
+// setKeys makes these the keys. Memberlist reads its list of keys while
+// RemoveKey shifts it in place, so only the last is ever removed.
+func (s *session) setKeys(want [][]byte) error {
+	have := s.keyring.GetKeys()
+	if slices.EqualFunc(have, want, bytes.Equal) {
+		return nil
+	}
+	if len(want) == 0 {
+		return errors.New("there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
+	}
+	if err := s.keyring.AddKey(want[0]); err != nil {
+		return err
+	}
+	if err := s.keyring.UseKey(want[0]); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(have, func(key []byte) bool { return !contains(want, key) }) {
+		for _, key := range slices.Backward(s.keyring.GetKeys()[1:]) {
+			if err := s.keyring.RemoveKey(key); err != nil {
+				return err
+			}
+		}
+	}
+	for _, key := range want[1:] {
+		if err := s.keyring.AddKey(key); err != nil {
+			return err
+		}
+	}
+	s.g.log.Info("keys changed", countAttr(len(want)))
+	return nil
+}
+
+func contains(keys [][]byte, key []byte) bool {
+	return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
+}

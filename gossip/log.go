@@ -1,0 +1,158 @@
+package gossip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+)
+
+var errNoPeer = errors.New("its name is no peer's ID")
+
+func countAttr(n int) slog.Attr { return logattr.Count(n) }
+
+func addrAttr(a netip.AddrPort) slog.Attr { return slog.String("addr", a.String()) }
+
+// repeatEvery is how often a line of memberlist that differs only in what it
+// names is written again.
+const repeatEvery = time.Minute
+
+// maxShapes bounds how many different lines are remembered.
+const maxShapes = 256
+
+// memberlistLogger returns the logger that memberlist writes to.
+func (g *Gossip) memberlistLogger() *log.Logger {
+	return log.New(&lines{g: g, written: make(map[string]time.Time)}, "", 0)
+}
+
+// lines turns memberlist's lines into our log. It also learns from them what
+// memberlist tells nobody else: that peers with other keys or another label
+// are about.
+type lines struct {
+	g *Gossip
+
+	mu      sync.Mutex
+	written map[string]time.Time // by the beginning of a line
+}
+
+// Write implements [io.Writer] for one line.
+func (l *lines) Write(b []byte) (int, error) {
+	text := strings.TrimSpace(string(b))
+	level := slog.LevelDebug
+	if mark, rest, ok := strings.Cut(text, "] "); ok {
+		text = strings.TrimPrefix(rest, "memberlist: ")
+		switch mark {
+		case "[WARN":
+			level = slog.LevelInfo
+		case "[ERR", "[ERROR":
+			level = slog.LevelWarn
+		}
+	}
+	// Without a source it is what this peer has run into itself: join tells that.
+	if c, ok := causeOf(text); ok && sourceIn(text) != "" {
+		l.g.watch.sighted(c, sourceIn(text), time.Now())
+		level = slog.LevelDebug // Status has it, and it was logged when it began
+	}
+	if level > slog.LevelDebug && !l.first(text, time.Now()) {
+		level = slog.LevelDebug
+	}
+	if l.g.log.Enabled(context.Background(), level) {
+		l.g.log.LogAttrs(context.Background(), level, "memberlist noted something", slog.String("text", text))
+	}
+	return len(b), nil
+}
+
+var _ io.Writer = (*lines)(nil)
+
+// first reports whether a line of this shape was not written lately.
+func (l *lines) first(text string, now time.Time) bool {
+	shape, _, _ := strings.Cut(text, ":")
+	shape = shape[:min(len(shape), 24)]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last, ok := l.written[shape]; ok && now.Sub(last) < repeatEvery {
+		return false
+	}
+	if len(l.written) >= maxShapes {
+		clear(l.written)
+	}
+	l.written[shape] = now
+	return true
+}
+
+// cause is why another peer cannot be talked to.
+type cause string
+
+const (
+	causeLabel   cause = "foreign-label"
+	causeKey     cause = "foreign-key"
+	causePlain   cause = "unencrypted-peer"
+	causeNoKey   cause = "no-key"
+	causeUnclear cause = "foreign-peer"
+)
+
+// causes are what memberlist says of them, in its log and in the errors of
+// Join, of which there is only the text. A test holds them against the
+// memberlist that is built in.
+var causes = []struct {
+	text  string
+	cause cause
+}{
+	{"with unacceptable label", causeLabel},
+	{"encryption is configured but remote state is not encrypted", causePlain},
+	{"remote state is encrypted and encryption is not configured", causeNoKey},
+	{"o installed keys could decrypt the message", causeKey}, // it begins with a large N, or not
+	{"Decrypt packet failed", causeKey},
+}
+
+func causeOf(text string) (cause, bool) {
+	for _, c := range causes {
+		if strings.Contains(text, c.text) {
+			return c.cause, true
+		}
+	}
+	return "", false
+}
+
+var sourcePattern = regexp.MustCompile(`from=(\S+)`)
+
+// sourceIn returns from whom a line says that something came.
+func sourceIn(text string) string {
+	match := sourcePattern.FindStringSubmatch(text)
+	if match == nil {
+		return ""
+	}
+	if host, _, err := net.SplitHostPort(match[1]); err == nil {
+		return host // the port of a stream's other end is a passing one
+	}
+	return match[1]
+}
+
+// explain says what a cause means and what to do about it, of whoever is at
+// that address.
+func (g *Gossip) explain(c cause, who string) string {
+	switch c {
+	case causeLabel:
+		return fmt.Sprintf("%s speaks for another cluster than %q: set the same RINGLET_CLUSTER on both if they belong together, "+
+			"else take it out of RINGLET_JOIN", who, g.cfg.Label)
+	case causeKey:
+		return fmt.Sprintf("%s encrypts with a key that this peer does not have: give both the same keys "+
+			"(a peer that was off while they changed needs the new one by hand)", who)
+	case causePlain:
+		return who + " does not encrypt, which is refused here: give it the keys of the cluster in RINGLET_KEY_FILE"
+	case causeNoKey:
+		return who + " encrypts, and this peer has no key: give it the keys of the cluster in RINGLET_KEY_FILE"
+	default:
+		return who + " answers and hangs up: it belongs to another cluster (RINGLET_CLUSTER), or something else has the port"
+	}
+}

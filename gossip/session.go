@@ -1,0 +1,170 @@
+package gossip
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+)
+
+// How memberlist is set up, where that differs from its defaults for a LAN.
+const (
+	// packetSize fits, with a checksum and headers, the smallest MTU of IPv6
+	// and that of tunnels (WireGuard: 1,420).
+	packetSize = 1200
+	// suspicion is how patient peers are, in probes times the logarithm of
+	// their number. Nothing depends on quick detection, and busy hosts flap.
+	suspicion = 6
+	// reclaim is how long a dead peer's name stays bound to its former address.
+	reclaim = 5 * time.Second
+	// handoff is how many packets wait for memberlist's own handling.
+	handoff = 4096
+)
+
+const (
+	beatEvery    = 10 * time.Second
+	addrEvery    = 10 * time.Second // how often it is seen to that the host still has its address
+	leaveTime    = time.Second      // for the word that this peer leaves to go out
+	farewellTime = time.Second      // for others to pass it on, before the sockets close
+)
+
+// session is one memberlist, from opening its sockets to closing them.
+type session struct {
+	g         *Gossip
+	delegate  *delegate
+	transport *transport
+	keyring   *memberlist.Keyring
+	list      *memberlist.Memberlist
+	self      netip.AddrPort
+	isOwn     func(netip.AddrPort) bool
+	began     time.Time
+	senders   sync.WaitGroup
+}
+
+// create makes a memberlist on open sockets. It begins to answer at once.
+func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16, keys [][]byte) (*session, error) {
+	self := netip.AddrPortFrom(addr.Unmap(), port)
+	if p := g.cfg.Advertise.Port(); p != 0 {
+		self = netip.AddrPortFrom(self.Addr(), p)
+	}
+	s := &session{g: g, self: self, isOwn: g.isOwn(port, self), began: time.Now()}
+	var err error
+	if s.keyring, err = memberlist.NewKeyring(nil, nil); err != nil {
+		return nil, err
+	}
+	for _, key := range keys { // the first becomes the one that encrypts
+		if err := s.keyring.AddKey(key); err != nil {
+			return nil, err
+		}
+	}
+	s.transport = newTransport(inner, self, g.cfg.Transport == nil)
+	s.delegate = &delegate{g: g, era: g.table.begin()}
+	s.list, err = memberlist.Create(s.config())
+	if err != nil {
+		g.table.end(time.Now())
+		return nil, fmt.Errorf("memberlist cannot be started: %w", err)
+	}
+	return s, nil
+}
+
+func (s *session) config() *memberlist.Config {
+	c := memberlist.DefaultLANConfig()
+	c.Name = memberName(s.g.cfg.ID)
+	c.Label = s.g.cfg.Label
+	c.Transport = s.transport
+	c.BindAddr, c.BindPort = s.self.Addr().String(), int(s.self.Port()) // only for messages of the first protocol, and its log
+	c.AdvertiseAddr, c.AdvertisePort = c.BindAddr, c.BindPort
+	c.TCPTimeout = streamTime
+	c.EnableCompression = false // allocates 64 KiB for each packet
+	c.UDPBufferSize = packetSize
+	c.SuspicionMult = suspicion
+	c.DeadNodeReclaimTime = reclaim
+	c.HandoffQueueDepth = handoff
+	c.GossipVerifyIncoming, c.GossipVerifyOutgoing = true, true
+	c.Keyring = s.keyring // also without keys, so that they can come later
+	c.Delegate, c.Events, c.Ping = s.delegate, s.delegate, s.delegate
+	c.Conflict, c.Alive = s.delegate, s.delegate
+	c.Logger = s.g.memberlistLogger()
+	return c
+}
+
+// run keeps the session up until ctx ends, or the host loses its address.
+func (s *session) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.g.log.Info("network opened", addrAttr(s.self), countAttr(len(s.keyring.GetKeys())))
+	s.g.watch.opened(s)
+	s.g.outbox.open(s)
+	var loops sync.WaitGroup
+	loops.Go(func() { s.rejoin(ctx) })
+	loops.Go(func() { s.sendBeats(ctx) })
+	loops.Go(func() { s.rekey(ctx) })
+	loops.Go(func() {
+		if s.lostAddress(ctx) {
+			s.g.log.Warn("the host has lost its address, the network opens again", addrAttr(s.self))
+			cancel()
+		}
+	})
+	<-ctx.Done()
+	s.close(&loops)
+}
+
+// close leaves and closes the sockets. What is under way is ended, not waited
+// for.
+func (s *session) close(loops *sync.WaitGroup) {
+	s.g.outbox.close()
+	s.transport.hangUp()
+	loops.Wait()
+	s.senders.Wait()
+	if s.g.table.numAlive() > 0 {
+		// An error says that nobody has been told: they will notice.
+		if err := s.list.Leave(leaveTime); err != nil {
+			s.g.log.Debug("left without a word", logattr.Err(err))
+		}
+		time.Sleep(farewellTime)
+	}
+	s.g.table.end(time.Now())
+	if err := s.list.Shutdown(); err != nil {
+		s.g.log.Warn("network not closed cleanly", logattr.Err(err))
+	}
+	s.g.watch.opened(nil)
+}
+
+// sendBeats sends the beat over a stream to one peer at a time: where no UDP
+// comes through, probes carry none.
+func (s *session) sendBeats(ctx context.Context) {
+	for sleep(ctx, vary(beatEvery, 0.2)) {
+		living, beat := s.g.table.living(), s.g.currentBeat()
+		if len(living) > 0 && len(beat) > 0 {
+			s.g.outbox.put(living[rand.IntN(len(living))].ID, beat)
+		}
+	}
+}
+
+// lostAddress returns true when the address that was chosen is gone from the
+// host, twice in a row, and false when ctx ends.
+func (s *session) lostAddress(ctx context.Context) bool {
+	if s.g.cfg.Advertise.IsValid() || !s.g.cfg.Bind.Addr().IsUnspecified() {
+		return false // the operator's choice stays
+	}
+	for gone := 0; sleep(ctx, addrEvery); {
+		if s.g.cfg.host.has(s.self.Addr()) {
+			gone = 0
+		} else if gone++; gone == 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// vary spreads what would otherwise happen everywhere at once: by up to that
+// part, up and down.
+func vary(d time.Duration, part float64) time.Duration {
+	return time.Duration(float64(d) * (1 - part + 2*part*rand.Float64()))
+}

@@ -1,0 +1,112 @@
+package gossip
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Status is how the network of this peer is.
+type Status struct {
+	Self     netip.AddrPort // where others are told to reach this peer; the zero value while the sockets are closed
+	Alive    int            // other peers that answer
+	Known    int            // other peers that are known, alive or not
+	Keys     int            // with none, nothing is encrypted
+	Seat     int            // of this peer, see Seats; 0 for none
+	Queued   int            // broadcasts that are still being sent
+	Counts   Counts
+	Problems []Problem // in a fixed order
+}
+
+// Problem is something that an operator should know.
+type Problem struct {
+	Code string // stable, for scripts
+	Text string // a sentence: what is wrong, and what to do
+}
+
+// The codes of problems, beside those of foreign peers.
+const (
+	codeClosed     = "network-closed"
+	codeKeys       = "keys-unreadable"
+	codeNoUDP      = "udp-silent"
+	codeUnresolved = "seed-unresolved"
+	codeUnreached  = "seed-unreachable"
+	codeConflict   = "identity-conflict"
+)
+
+// Counts are what happened since the start, in frames.
+type Counts struct {
+	Sent        uint64 // handed to the network, point to point
+	Failed      uint64 // could not be
+	Dropped     uint64 // waited too long, or too many waited, or the sockets were closed
+	Unknown     uint64 // for a peer without an address
+	Oversize    uint64 // too long, or empty
+	Broadcast   uint64 // taken as broadcasts
+	Hints       uint64 // broadcasts dropped, as too many were queued
+	Received    uint64 // delivered
+	Overrun     uint64 // arrived and dropped, as too many waited to be delivered
+	Undecodable uint64 // arrived and dropped, as nobody can have meant them
+}
+
+type counters struct {
+	sent, failed, dropped, unknown, oversize, broadcast, hints, received, overrun, undecodable atomic.Uint64
+}
+
+// Status returns how the network is now.
+func (g *Gossip) Status() Status {
+	now := time.Now()
+	c := &g.counts
+	st := Status{
+		Seat: g.OwnSeat(), Queued: g.broadcasts.queue.NumQueued(),
+		Counts: Counts{
+			Sent: c.sent.Load(), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Unknown: c.unknown.Load(),
+			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), Hints: c.hints.Load(),
+			Received: c.received.Load(), Overrun: c.overrun.Load(), Undecodable: c.undecodable.Load(),
+		},
+	}
+	var company time.Time
+	st.Alive, st.Known, company = g.table.census()
+	if s := g.watch.current(); s != nil {
+		st.Self, st.Keys = s.self, len(s.keyring.GetKeys())
+		st.Problems = append(st.Problems, g.unreached(s)...)
+		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(company) > silence && now.Sub(ack) > silence {
+			st.Problems = append(st.Problems, Problem{codeNoUDP, fmt.Sprintf(
+				"no UDP comes through although %d peers answer over TCP: open UDP port %d between all peers", st.Alive, s.self.Port())})
+		}
+	}
+	st.Problems = append(g.watch.problems(now), st.Problems...)
+	return st
+}
+
+// silence is how long no probe may be answered before UDP is taken for dead:
+// there is one each second.
+const silence = time.Minute
+
+// unreached are the hosts of Config.Join that cannot be reached. One that was
+// not tried is none of them.
+func (g *Gossip) unreached(s *session) []Problem {
+	var found []Problem
+	alive := make(map[netip.AddrPort]bool)
+	for _, p := range g.table.living() {
+		alive[p.Addr] = true
+	}
+	for _, seat := range g.seats.all() {
+		if seat.err != nil && len(seat.addrs) == 0 {
+			found = append(found, Problem{codeUnresolved, fmt.Sprintf(
+				"%s in RINGLET_JOIN stands for no address: %s", seat.host, oneLine(seat.err))})
+			continue
+		}
+		if slices.ContainsFunc(seat.addrs, func(a netip.AddrPort) bool { return alive[a] || s.isOwn(a) }) {
+			continue
+		}
+		if why := g.watch.failures(seat.addrs); why != "" {
+			found = append(found, Problem{codeUnreached, fmt.Sprintf("%s in RINGLET_JOIN cannot be reached: %s", seat.name, why)})
+		}
+	}
+	return found
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,0 +1,243 @@
+package gossip
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// table is who is known, and where. It is fed by events, since memberlist's
+// own table must not be read while it changes. Safe for concurrent use; its
+// lock is never held while memberlist is called, whose callbacks take it.
+type table struct {
+	self   peer.ID
+	seatOf func(netip.AddrPort) int
+
+	// wake has room for one: something is in changed.
+	wake chan struct{}
+
+	mu      sync.Mutex
+	era     int // counts memberlist's objects; those of the past are not listened to
+	open    bool
+	known   map[peer.ID]*member
+	alive   int
+	company time.Time        // since when somebody is alive
+	changed map[peer.ID]bool // not yet told to Config.Presence
+}
+
+// member is another peer.
+type member struct {
+	Presence
+	seen time.Time // the last event, or what was remembered
+	told bool      // Config.Presence knows of it
+}
+
+func newTable(self peer.ID, seatOf func(netip.AddrPort) int, remembered []Contact) *table {
+	t := &table{
+		self: self, seatOf: seatOf, wake: make(chan struct{}, 1),
+		known: make(map[peer.ID]*member), changed: make(map[peer.ID]bool),
+	}
+	for _, c := range remembered {
+		addr := unmap(c.Addr)
+		if c.ID != self && c.ID != peer.None && addr.IsValid() {
+			t.known[c.ID] = &member{Presence: Presence{ID: c.ID, Addr: addr, Seat: seatOf(addr)}, seen: c.Seen}
+		}
+	}
+	return t
+}
+
+// begin starts listening to a new memberlist, and returns what its events are
+// to be marked with.
+func (t *table) begin() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.era++
+	t.open = true
+	return t.era
+}
+
+// end stops listening. Nobody is known to be alive from here on.
+func (t *table) end(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = false
+	for _, m := range t.known {
+		t.setAlive(m, false, now)
+	}
+}
+
+// appeared notes that a peer is alive, with what it says of itself.
+func (t *table) appeared(era int, p Presence, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.open || era != t.era || p.ID == t.self {
+		return
+	}
+	m := t.known[p.ID]
+	if m == nil {
+		m = &member{}
+		t.known[p.ID] = m
+	}
+	p.Seat = t.seatOf(p.Addr)
+	p.Alive = m.Alive
+	m.Presence = p
+	t.setAlive(m, true, now)
+	t.change(m)
+}
+
+// disappeared notes that a peer has left or does not answer.
+func (t *table) disappeared(era int, id peer.ID, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m := t.known[id]; m != nil && t.open && era == t.era {
+		t.setAlive(m, false, now)
+	}
+}
+
+func (t *table) setAlive(m *member, alive bool, now time.Time) {
+	if m.Alive == alive {
+		return
+	}
+	m.Alive, m.seen = alive, now
+	if alive {
+		if t.alive++; t.alive == 1 {
+			t.company = now
+		}
+	} else {
+		t.alive--
+	}
+	t.change(m)
+}
+
+func (t *table) change(m *member) {
+	m.told = true
+	t.changed[m.ID] = true
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes one change that was not told yet.
+func (t *table) next() (Presence, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.changed {
+		delete(t.changed, id)
+		if m := t.known[id]; m != nil {
+			return m.Presence, true
+		}
+	}
+	return Presence{}, false
+}
+
+// reseat asks anew who has which seat, after names were looked up.
+func (t *table) reseat() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.known {
+		if seat := t.seatOf(m.Addr); seat != m.Seat {
+			m.Seat = seat
+			if m.told {
+				t.change(m)
+			}
+		}
+	}
+}
+
+// forget drops a peer that is not alive.
+func (t *table) forget(id peer.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m := t.known[id]; m != nil && !m.Alive {
+		delete(t.known, id)
+	}
+}
+
+// numAlive returns how many others are alive.
+func (t *table) numAlive() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.alive
+}
+
+// census returns how many others are alive, how many are known, and since when
+// somebody is alive.
+func (t *table) census() (alive, known int, company time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.alive, len(t.known), t.company
+}
+
+// addr returns where a peer is, or was last.
+func (t *table) addr(id peer.ID) (netip.AddrPort, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m := t.known[id]
+	if m == nil {
+		return netip.AddrPort{}, false
+	}
+	return m.Addr, true
+}
+
+// seat returns the seat of a peer, 0 if it is not known.
+func (t *table) seat(id peer.ID) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m := t.known[id]; m != nil {
+		return m.Seat
+	}
+	return 0
+}
+
+// living returns who is alive, in no order.
+func (t *table) living() []Presence {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var found []Presence
+	for _, m := range t.known {
+		if m.Alive {
+			found = append(found, m.Presence)
+		}
+	}
+	return found
+}
+
+// contacts returns where everybody was last seen, in order of their IDs.
+func (t *table) contacts(now time.Time) []Contact {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := make([]Contact, 0, len(t.known))
+	for _, id := range slices.SortedFunc(maps.Keys(t.known), peer.ID.Compare) {
+		c := Contact{ID: id, Addr: t.known[id].Addr, Seen: t.known[id].seen}
+		if t.known[id].Alive {
+			c.Seen = now
+		}
+		found = append(found, c)
+	}
+	return found
+}
+
+// missing returns the addresses at which somebody was, or is expected, and at
+// which nobody is alive.
+func (t *table) missing(expected []netip.AddrPort) []netip.AddrPort {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	where := make(map[netip.AddrPort]bool)
+	for _, a := range expected {
+		where[a] = true
+	}
+	for _, m := range t.known {
+		where[m.Addr] = true
+	}
+	for _, m := range t.known {
+		if m.Alive {
+			delete(where, m.Addr)
+		}
+	}
+	return slices.SortedFunc(maps.Keys(where), netip.AddrPort.Compare)
+}

@@ -1,0 +1,427 @@
+package gossip_test
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/ringlet/ringlet/gossip"
+	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// keys is where a peer reads its keys.
+type keys struct {
+	mu   sync.Mutex
+	keys [][]byte
+	err  error
+}
+
+func (k *keys) set(err error, keys ...[]byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.keys, k.err = keys, err
+}
+
+func (k *keys) read() ([][]byte, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keys, k.err
+}
+
+// key returns one of different keys.
+func key(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
+
+// TestForeign starts two peers that cannot talk to each other.
+func TestForeign(t *testing.T) {
+	for name, tt := range map[string]struct {
+		labels      [2]string
+		keys        [2][][]byte
+		code, text  string // what the first says of the second
+		joinFailure string // what the second says of the first
+	}{
+		"label": {
+			[2]string{"blue", "red"}, [2][][]byte{},
+			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
+		},
+		"label and key": {
+			[2]string{"blue", "red"}, [2][][]byte{{key(1)}, {key(1)}},
+			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
+		},
+		"no label": {
+			[2]string{"blue", ""}, [2][][]byte{},
+			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
+		},
+		"key": {
+			[2]string{"blue", "blue"}, [2][][]byte{{key(1), key(2)}, {key(3)}},
+			"foreign-key", "10.0.0.2 encrypts with a key that this peer does not have", "it encrypts with a key that this peer does not have",
+		},
+		"the second without a key": {
+			[2]string{"blue", "blue"}, [2][][]byte{{key(1)}, nil},
+			"unencrypted-peer", "10.0.0.2 does not encrypt", "it encrypts, and this peer has no key",
+		},
+		"the first without a key": {
+			[2]string{"blue", "blue"}, [2][][]byte{nil, {key(1)}},
+			"no-key", "10.0.0.2 encrypts, and this peer has no key", "it does not encrypt",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(c *cluster) {
+				var peers [2]*node
+				for i := range peers {
+					peers[i] = c.start(i+1, func(cfg *gossip.Config) {
+						cfg.Label = tt.labels[i]
+						cfg.Keys = func() ([][]byte, error) { return tt.keys[i], nil }
+					})
+				}
+				c.until(20*time.Second, "told by both", func() bool {
+					return peers[0].problem(tt.code, tt.text) && peers[1].problem("seed-unreachable", tt.joinFailure)
+				})
+				for _, p := range peers {
+					if p.Status().Alive > 0 || len(p.Status().Problems) != 1 {
+						t.Errorf("got %+v, want one problem and nobody alive", p.Status())
+					}
+				}
+				peers[1].stop()
+				c.until(5*time.Minute, "forgotten", func() bool { return len(peers[0].Status().Problems) == 0 })
+			})
+		})
+	}
+}
+
+// startWithKeys starts peers that read their keys each from a place of its own.
+func (c *cluster) startWithKeys(n int, first ...[]byte) ([]*node, []*keys) {
+	var places []*keys
+	for range n {
+		k := &keys{}
+		k.set(nil, first...)
+		places = append(places, k)
+	}
+	next := 0
+	return c.startAll(n, func(cfg *gossip.Config) {
+		cfg.Keys = places[next].read
+		next++
+	}), places
+}
+
+// TestRotation replaces the key of a live cluster, one peer after the other.
+func TestRotation(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers, places := c.startWithKeys(5, key(1))
+		slot := uint64(0)
+		for _, round := range [][][]byte{{key(1), key(2)}, {key(2), key(1)}, {key(2)}, {key(2), key(3), key(4)}, {key(3), key(2), key(5)}} {
+			for i, place := range places {
+				place.set(nil, round...)
+				time.Sleep(15 * time.Second)
+				slot++
+				peers[i].set(slot)
+				c.agree(10*time.Second, slot, peers...)
+				if got := peers[i].Status().Keys; got != len(round) {
+					t.Errorf("%d keys are in use, want %d", got, len(round))
+				}
+			}
+		}
+		for _, p := range peers {
+			if p.gone() > 0 {
+				t.Error("a peer was taken for dead during the rotation")
+			}
+			if got := p.Status().Problems; len(got) > 0 {
+				t.Errorf("problems after the rotation: %+v", got)
+			}
+		}
+		late := c.start(6, func(cfg *gossip.Config) { cfg.Keys = func() ([][]byte, error) { return [][]byte{key(3)}, nil } })
+		c.together(time.Minute, append(peers, late)...)
+	})
+}
+
+// TestKeysComeAndGo gives keys to a cluster that had none, then takes them away.
+func TestKeysComeAndGo(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers, places := c.startWithKeys(3)
+		for _, place := range places {
+			place.set(nil, key(1))
+		}
+		time.Sleep(30 * time.Second)
+		c.together(2*time.Minute, peers...)
+		for _, place := range places {
+			place.set(nil)
+		}
+		c.until(15*time.Second, "told", func() bool { return peers[0].problem("keys-unreadable", "the last ones stay in use") })
+		places[0].set(errors.New("the file is gone"))
+		c.until(15*time.Second, "told", func() bool { return peers[0].problem("keys-unreadable", "the file is gone") })
+		if got := peers[0].Status().Keys; got != 1 {
+			t.Errorf("%d keys are in use, want the last one", got)
+		}
+		places[0].set(nil, key(1))
+		c.until(5*time.Minute, "mended", func() bool { return len(peers[0].Status().Problems) == 0 })
+		c.together(time.Second, peers...)
+	})
+}
+
+// TestNothingWithoutKeys keeps a peer off the network while its keys cannot be
+// read.
+func TestNothingWithoutKeys(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		place := &keys{}
+		place.set(errors.New("permission denied"))
+		p := c.start(1, func(cfg *gossip.Config) { cfg.Keys = place.read })
+		time.Sleep(time.Minute)
+		if packets, streams := c.net.Sent(); packets+streams > 0 || p.Status().Self.IsValid() {
+			t.Errorf("%d packets and %d streams were sent, status %+v", packets, streams, p.Status())
+		}
+		if !p.problem("network-closed", "permission denied") || !p.problem("keys-unreadable", "permission denied") {
+			t.Errorf("problems: %+v", p.Status().Problems)
+		}
+		place.set(nil, []byte("short"))
+		c.until(15*time.Second, "the key's length told", func() bool { return p.problem("keys-unreadable", "key 1 has 5 bytes") })
+		place.set(nil, key(1))
+		c.until(15*time.Second, "open", func() bool { return p.Status().Keys == 1 && len(p.Status().Problems) == 0 })
+	})
+}
+
+// TestPortBusy starts a peer while somebody else has its port.
+func TestPortBusy(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		squatter, err := c.net.Listen(at(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := c.start(1), c.start(2)
+		c.until(time.Second, "told", func() bool { return b.problem("network-closed", "10.0.0.2:7950 cannot be opened for peers") })
+		b.Send(a.id, b.frame(wire.Beat{}))
+		b.Broadcast(b.frame(wire.Beat{}))
+		time.Sleep(time.Minute)
+		if err := squatter.Shutdown(); err != nil {
+			t.Fatal(err)
+		}
+		c.together(20*time.Second, a, b)
+		if got := b.Status().Problems; len(got) > 0 {
+			t.Errorf("problems: %+v", got)
+		}
+	})
+}
+
+// TestSlowReceiver has a peer whose Deliver takes ten seconds.
+func TestSlowReceiver(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(5)
+		slow := peers[2]
+		slow.mu.Lock()
+		slow.block = 10 * time.Second
+		slow.mu.Unlock()
+		for range 60 {
+			for range 100 {
+				peers[0].Send(slow.id, peers[0].frame(wire.Beat{}))
+			}
+			time.Sleep(time.Second)
+		}
+		for _, p := range peers {
+			if p.gone() > 0 {
+				t.Error("the slow peer, or another, was taken for dead")
+			}
+		}
+		if got := slow.Status().Counts; got.Overrun == 0 || got.Received == 0 {
+			t.Errorf("got %+v, want frames delivered and frames dropped", got)
+		}
+		peers[1].set(1) // passes the frames that wait
+		c.agree(time.Minute, 1, peers...)
+		slow.mu.Lock()
+		slow.block = 0
+		slow.mu.Unlock()
+		c.until(time.Minute, "caught up", func() bool { return slow.Status().Counts.Received >= 4096 })
+	})
+}
+
+// TestStalledReceiver has a peer to which connections do not get through.
+func TestStalledReceiver(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(3)
+		c.net.SetLink(func(_, to netip.AddrPort) memnet.Link { return memnet.Link{NoDial: to == at(2)} })
+		for range 1000 {
+			peers[0].Send(peers[1].id, peers[0].frame(wire.Beat{}))
+		}
+		peers[0].Send(peers[2].id, peers[0].frame(wire.Join{Name: "quick"}))
+		c.until(time.Second, "the other peer is not delayed", func() bool {
+			return peers[2].received(func(f got) bool { return f.Body == wire.Join{Name: "quick"} })
+		})
+		// Two or three get their turn in ten seconds, then the rest is too old.
+		c.until(20*time.Second, "given up", func() bool {
+			got := peers[0].Status().Counts
+			return got.Failed >= 2 && got.Failed+got.Dropped >= 1000
+		})
+	})
+}
+
+// TestSize sends frames as long as they may be, and longer.
+func TestSize(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(2, func(cfg *gossip.Config) {
+			cfg.Label = "sixteen letters!"
+			cfg.Keys = func() ([][]byte, error) { return [][]byte{key(1)}, nil }
+		})
+		a, b := peers[0], peers[1]
+		overhead := len(a.frame(wire.Submit{Batch: make([]byte, 1000)})) - 1000
+		batch := make([]byte, gossip.MaxBroadcast-overhead)
+		a.Broadcast(a.frame(wire.Submit{Batch: batch}))
+		arrived := func(f got) bool {
+			s, ok := f.Body.(wire.Submit)
+			return ok && len(s.Batch) == len(batch)
+		}
+		c.until(2*time.Second, "the longest broadcast arrives", func() bool { return b.received(arrived) })
+
+		state := bytes.Repeat([]byte("snapshot"), (wire.MaxFrame-200)/8)
+		a.Send(b.id, a.frame(wire.Snapshot{State: state}))
+		c.until(time.Second, "the longest frame arrives", func() bool {
+			return b.received(func(f got) bool {
+				s, ok := f.Body.(wire.Snapshot)
+				return ok && bytes.Equal(s.State, state)
+			})
+		})
+		a.Broadcast(a.frame(wire.Submit{Batch: make([]byte, len(batch)+1)}))
+		a.Broadcast(nil)
+		a.SetBeat(make([]byte, gossip.MaxBroadcast+1))
+		a.Send(b.id, make([]byte, wire.MaxFrame+1))
+		a.Send(b.id, nil)
+		if got := a.Status().Counts.Oversize; got != 5 {
+			t.Errorf("%d frames refused for their length, want 5", got)
+		}
+		if got := a.Status().Queued; got > 1 {
+			t.Errorf("%d broadcasts are queued, the refused one among them", got)
+		}
+	})
+}
+
+// TestFlood broadcasts more than the network carries.
+func TestFlood(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(3)
+		for i := range 3000 {
+			peers[0].Broadcast(peers[0].frame(wire.Pull{After: uint64(i)}))
+		}
+		got := peers[0].Status()
+		if got.Queued > 1024 || got.Counts.Hints == 0 || got.Counts.Broadcast != 3000 {
+			t.Errorf("got %+v, want at most 1024 queued and the rest counted", got)
+		}
+		c.until(3*time.Minute, "drained", func() bool { return peers[0].Status().Queued == 0 })
+		if peers[1].gone() > 0 {
+			t.Error("a peer was taken for dead during the flood")
+		}
+	})
+}
+
+// TestCopied starts two peers with one identity.
+func TestCopied(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(3)
+		twin := c.start(4, func(cfg *gossip.Config) { cfg.ID, cfg.Nonce = peers[2].id, 77 })
+		// The original is not told: no two members of one name ever speak.
+		c.until(time.Minute, "told", func() bool {
+			return peers[0].problem("identity-conflict", "is at 10.0.0.3:7950 and says that it is at 10.0.0.4:7950") &&
+				twin.problem("identity-conflict", "another peer at 10.0.0.3:7950 says that it is this one")
+		})
+		twin.crash()
+		c.until(5*time.Minute, "over", func() bool { return len(peers[0].Status().Problems) == 0 })
+	})
+}
+
+// intruder is a memberlist of somebody else's, which sends what it likes.
+type intruder struct{ state []byte }
+
+func (intruder) NodeMeta(int) []byte               { return []byte("not a peer's") }
+func (intruder) NotifyMsg([]byte)                  {}
+func (intruder) GetBroadcasts(_, _ int) [][]byte   { return nil }
+func (i intruder) LocalState(bool) []byte          { return i.state }
+func (intruder) MergeRemoteState(_ []byte, _ bool) {}
+
+// TestIntruder lets in nobody that is no peer, and survives what it says.
+func TestIntruder(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(2)
+		transport, err := c.net.Listen(at(66))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := memberlist.DefaultLANConfig()
+		cfg.Name, cfg.Label, cfg.Transport, cfg.LogOutput = "host-66", "test", transport, t.Output()
+		cfg.Delegate = intruder{bytes.Repeat([]byte{1}, 5000)}
+		list, err := memberlist.Create(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := list.Shutdown(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, err := list.Join([]string{at(1).String()}); err != nil {
+			t.Fatal(err)
+		}
+		first := slices.IndexFunc(list.Members(), func(n *memberlist.Node) bool { return n.Port == at(1).Port() && n.Addr.Equal(at(1).Addr().AsSlice()) })
+		if first < 0 {
+			t.Fatal("the intruder does not see the peer that it joined")
+		}
+		for _, b := range [][]byte{{1}, []byte("two words"), bytes.Repeat([]byte{0}, 33)} {
+			if err := list.SendReliable(list.Members()[first], b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		for _, p := range peers {
+			if got := p.Status(); got.Alive != 1 || got.Known != 1 {
+				t.Errorf("got %+v, want to know the other peer alone", got)
+			}
+		}
+		if got := peers[0].Status().Counts.Undecodable; got < 4 { // three messages, and the state at least once
+			t.Errorf("%d undecodable frames, want 4 or more", got)
+		}
+	})
+}
+
+// TestGarbageBeat has a peer whose beat is none.
+func TestGarbageBeat(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(3)
+		peers[0].set(1)
+		c.agree(time.Minute, 1, peers...)
+		peers[2].SetBeat([]byte("garbage"))
+		c.until(time.Minute, "counted", func() bool { return peers[0].Status().Counts.Undecodable > 0 })
+		if peers[0].gone() > 0 {
+			t.Error("a peer was taken for dead for its garbage")
+		}
+	})
+}
+
+// TestNoBeat has peers that have not said how far they are.
+func TestNoBeat(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		peers := c.startAll(3, func(cfg *gossip.Config) { cfg.Name = peer.Name("quiet") })
+		peers[1].SetBeat(nil)
+		time.Sleep(time.Minute)
+		if got := peers[0].Status().Counts; got.Undecodable > 0 {
+			t.Errorf("got %+v, want nothing undecodable", got)
+		}
+	})
+}
+
+// TestRunTwice refuses to run again what has ended.
+func TestRunTwice(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		p := c.start(1)
+		p.stop()
+		if err := p.Run(t.Context()); err == nil {
+			t.Error("the second run is no error")
+		}
+		p.Send(idOf(2), p.frame(wire.Beat{}))
+		p.Broadcast(p.frame(wire.Beat{}))
+		if got := p.Status(); got.Self.IsValid() {
+			t.Errorf("got %+v, want a closed network", got)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package gossip
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// fresh is how long something that was seen counts as a problem.
+const fresh = 2 * time.Minute
+
+// maxSightings bounds how many foreign hosts, and how many conflicts, are
+// remembered.
+const maxSightings = 64
+
+// watch remembers what Status tells. It is called from memberlist's callbacks,
+// so it never calls memberlist, and waits for nothing.
+type watch struct {
+	g    *Gossip
+	seat atomic.Int64 // of this peer
+	shut fault        // why the sockets are not open
+	keys fault        // why the keys cannot be read
+
+	mu        sync.Mutex
+	session   *session
+	ack       time.Time
+	foreign   map[sighting]time.Time
+	tries     map[netip.AddrPort]error // the last attempts to join at hosts of the list; nil: it worked
+	conflicts map[peer.ID]conflict
+}
+
+// sighting is that somebody cannot be talked to.
+type sighting struct {
+	cause cause
+	who   string
+}
+
+// conflict is one identity at two addresses.
+type conflict struct {
+	here, there netip.AddrPort
+	last        time.Time
+}
+
+func newWatch(g *Gossip) *watch {
+	return &watch{
+		g: g, shut: fault{log: g.log, code: codeClosed}, keys: fault{log: g.log, code: codeKeys},
+		foreign: make(map[sighting]time.Time), tries: make(map[netip.AddrPort]error), conflicts: make(map[peer.ID]conflict),
+	}
+}
+
+// fault is an error that lasts. It is logged when it begins, changes and ends.
+type fault struct {
+	log  *slog.Logger
+	code string
+
+	mu  sync.Mutex
+	err error
+}
+
+func (f *fault) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err != nil && (f.err == nil || f.err.Error() != err.Error()):
+		f.log.Warn("network impaired, trying again", logattr.Kind(f.code), logattr.Err(err))
+	case err == nil && f.err != nil:
+		f.log.Info("network mended", logattr.Kind(f.code))
+	}
+	f.err = err
+}
+
+func (f *fault) problem() (Problem, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		return Problem{}, false
+	}
+	return Problem{f.code, oneLine(f.err)}, true
+}
+
+// opened notes the session that is up; nil: none.
+func (w *watch) opened(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.session = s
+}
+
+func (w *watch) current() *session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.session
+}
+
+// acked notes that a probe was answered over UDP.
+func (w *watch) acked(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ack = now
+}
+
+func (w *watch) lastAck() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ack
+}
+
+// sighted notes that somebody spoke who cannot be understood.
+func (w *watch) sighted(c cause, who string, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := sighting{c, who}
+	if last, ok := w.foreign[s]; !ok || now.Sub(last) > fresh {
+		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), slog.String("text", w.g.explain(c, who)))
+	}
+	maps.DeleteFunc(w.foreign, func(_ sighting, last time.Time) bool { return now.Sub(last) > fresh })
+	if _, ok := w.foreign[s]; ok || len(w.foreign) < maxSightings {
+		w.foreign[s] = now
+	}
+}
+
+// tried notes how an attempt to join ended, if it was at a host of the list.
+func (w *watch) tried(addr netip.AddrPort, err error) {
+	listed := w.g.seats.at(addr) != 0
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if listed {
+		w.tries[addr] = err
+	}
+}
+
+// failures returns why none of these addresses could be joined at; empty if
+// one could, or was not tried.
+func (w *watch) failures(addrs []netip.AddrPort) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	why := ""
+	for _, a := range addrs {
+		err, was := w.tries[a]
+		if !was || err == nil {
+			return ""
+		}
+		if why == "" {
+			why = fmt.Sprintf("%v: %s", a, oneLine(err))
+		}
+	}
+	return why
+}
+
+// conflict notes that a peer which is known here also claims to be there.
+func (w *watch) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.conflicts, func(_ peer.ID, c conflict) bool { return now.Sub(c.last) > fresh })
+	c, ok := w.conflicts[id]
+	if !ok || c.there != there {
+		w.g.log.Warn("one peer at two addresses", logattr.Peer(id), addrAttr(here), slog.String("other", there.String()))
+	}
+	if ok || len(w.conflicts) < maxSightings {
+		w.conflicts[id] = conflict{here, there, now}
+	}
+}
+
+// problems are those that are not about the hosts of the list.
+func (w *watch) problems(now time.Time) []Problem {
+	var found []Problem
+	for _, f := range []*fault{&w.shut, &w.keys} {
+		if p, ok := f.problem(); ok {
+			found = append(found, p)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s, last := range w.foreign {
+		if now.Sub(last) <= fresh {
+			found = append(found, Problem{string(s.cause), w.g.explain(s.cause, s.who)})
+		}
+	}
+	for id, c := range w.conflicts {
+		if now.Sub(c.last) <= fresh {
+			found = append(found, Problem{codeConflict, explainConflict(id, id == w.g.cfg.ID, c)})
+		}
+	}
+	slices.SortFunc(found, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text)) })
+	return found
+}
+
+func explainConflict(id peer.ID, own bool, c conflict) string {
+	if own {
+		return fmt.Sprintf("another peer at %v says that it is this one: if it goes on for minutes, its database is a copy, "+
+			"which must be removed on one of the two hosts", c.there)
+	}
+	return fmt.Sprintf("peer %s is at %v and says that it is at %v: it has moved, or, if it goes on for minutes, "+
+		"one of the two has a copied database", id.Short(), c.here, c.there)
+}
+
+// refusal says why a host that accepted a connection could not be joined at.
+func (g *Gossip) refusal(err error) error {
+	c, ok := causeOf(err.Error())
+	if !ok {
+		c = causeUnclear
+	}
+	return errors.New(g.explain(c, "it"))
+}

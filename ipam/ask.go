@@ -1,0 +1,237 @@
+package ipam
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// question is something that only other peers can do: give space, or let an
+// address be reserved.
+type question struct {
+	want wire.Want
+	pool chronicle.PoolKey
+	in   addr.Range
+	kind chronicle.Kind
+}
+
+// asking is how far this peer has come with a question. One peer is asked at
+// a time (protocol, 3.5).
+type asking struct {
+	id      uint64
+	peer    peer.ID // who is being asked; peer.None: nobody
+	since   time.Time
+	granted addr.Range // what it said is on its way
+	refused map[peer.ID]wire.Answer
+	silent  map[peer.ID]time.Time // who did not answer, and when
+	used    time.Time             // when somebody last wanted to know
+}
+
+const (
+	// answerTime is how long a peer that is asked has to answer, grantTime
+	// how long what it granted may take to be decided.
+	answerTime = time.Second
+	grantTime  = 3 * time.Second
+	// askAgain is after how long one who did not answer is asked again.
+	askAgain = 2 * time.Second
+	// forgetAsking is after how long nobody wants to know any more, and a
+	// refusal is too old to go by.
+	forgetAsking = 30 * time.Second
+)
+
+// errRefused is returned when everybody who could do it has refused.
+var errRefused = errors.New("refused")
+
+// ask asks the owners of a range for something. It makes the call wait while there
+// is hope, and errRefused, with the last answer, when all have refused. When
+// what was asked for is there the caller finds it before it asks.
+func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kind) (wire.Answer, error) {
+	q := question{want, p.Key, in, kind}
+	a := m.questions[q]
+	if a == nil {
+		a = &asking{refused: map[peer.ID]wire.Answer{}, silent: map[peer.ID]time.Time{}}
+		m.questions[q] = a
+	}
+	a.used = m.now
+	m.giveUp(a)
+	if !a.granted.Empty() && want != wire.WantReserved && p.Ring.Owns(m.self, a.granted) {
+		a.peer = peer.None // it came, and was not enough
+	}
+	if a.peer != peer.None {
+		return wire.Answer{}, m.waitForPeers(p, []peer.ID{a.peer})
+	}
+	owners := m.ownersOf(p, in)
+	var candidates, away []peer.ID
+	var last wire.Answer
+	for _, id := range owners {
+		at, silent := a.silent[id]
+		answer, refused := a.refused[id]
+		switch {
+		case refused:
+			last = answer
+		case !m.live(id), silent && m.now.Sub(at) < askAgain:
+			away = append(away, id)
+		default:
+			candidates = append(candidates, id)
+		}
+	}
+	if want == wire.WantVacant && last.Verdict != 0 {
+		delete(m.questions, q)
+		return last, errRefused // one who uses it is enough
+	}
+	if len(candidates) > 0 {
+		m.question(q, a, m.pick(p, candidates))
+		return wire.Answer{}, m.waitForPeers(p, []peer.ID{a.peer})
+	}
+	if len(away) > 0 {
+		return wire.Answer{}, m.waitForPeers(p, away)
+	}
+	if want != wire.WantSpace {
+		delete(m.questions, q) // the next one may hear otherwise
+	}
+	return last, errRefused
+}
+
+// giveUp stops waiting for an answer that should have come.
+func (m *Machine) giveUp(a *asking) {
+	limit := answerTime
+	if !a.granted.Empty() {
+		limit = grantTime
+	}
+	if since := m.now.Sub(a.since); a.peer != peer.None && (since >= limit || since < 0) {
+		a.silent[a.peer] = m.now
+		a.peer = peer.None
+	}
+}
+
+// question puts a question to a peer.
+func (m *Machine) question(q question, a *asking, to peer.ID) {
+	m.lastQuestion++
+	a.id, a.peer, a.since, a.granted = m.lastQuestion, to, m.now, addr.Range{}
+	delete(a.silent, to)
+	m.send(to, wire.Ask{ID: a.id, Want: q.want, Pool: q.pool, Range: q.in, Kind: q.kind})
+}
+
+// ownersOf returns the other peers of the roster that own a part of the range.
+func (m *Machine) ownersOf(p *pool, in addr.Range) []peer.ID {
+	var out []peer.ID
+	for _, t := range p.Ring.Within(in) {
+		if t.Owner != m.self && t.Owner != ring.Free && t.Owner != ring.Reserved && !slices.Contains(out, t.Owner) && m.state.Member(t.Owner) != nil {
+			out = append(out, t.Owner)
+		}
+	}
+	return out
+}
+
+// pick chooses whom to ask: at random, weighted by what each said it has to
+// spare in the pool, or owns there if it has not said.
+func (m *Machine) pick(p *pool, candidates []peer.ID) peer.ID {
+	weights := make([]uint64, len(candidates))
+	var sum uint64
+	for i, id := range candidates {
+		w, told := m.contact(id).spare[p.Key]
+		if !told {
+			for r := range p.Ring.OwnedBy(id) {
+				w += r.Size() / 2
+			}
+		}
+		weights[i] = min(uint64(w), 1<<40) + 1
+		sum += weights[i]
+	}
+	at := m.cfg.Rand.Uint64N(sum)
+	for i, w := range weights {
+		if at < w {
+			return candidates[i]
+		}
+		at -= w
+	}
+	return candidates[0]
+}
+
+// takeAnswer takes in the answer to a question of this peer.
+func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
+	for q, a := range m.questions {
+		if a.id != answer.ID || a.peer != from {
+			continue
+		}
+		m.changed = true
+		m.contact(from).setSpare(q.pool, answer.Free)
+		switch answer.Verdict {
+		case wire.Granted:
+			a.granted = answer.Range
+			return
+		case wire.RefusedHeld, wire.RefusedFull:
+			a.refused[from] = answer
+		default:
+			a.silent[from] = m.now // it, or this peer, sees an old ring
+		}
+		a.peer = peer.None
+		return
+	}
+}
+
+func (c *contact) setSpare(k chronicle.PoolKey, n addr.Count) {
+	if c.spare == nil {
+		c.spare = map[chronicle.PoolKey]addr.Count{}
+	}
+	c.spare[k] = n
+}
+
+// takeAnnounce takes in what a peer has to spare. What it refused before it
+// may grant now.
+func (m *Machine) takeAnnounce(from peer.ID, c *contact, v wire.Announce) {
+	for _, s := range v.Pools {
+		c.setSpare(s.Pool, s.Free)
+		if s.Free == 0 {
+			continue
+		}
+		for q, a := range m.questions {
+			if q.pool == s.Pool {
+				delete(a.refused, from)
+				m.changed = true
+			}
+		}
+	}
+}
+
+// pruneQuestions forgets what nobody wants to know any more, and wakes those
+// who wait for an answer that is overdue.
+func (m *Machine) pruneQuestions() {
+	for q, a := range m.questions {
+		if since := m.now.Sub(a.used); since >= forgetAsking || since < 0 {
+			delete(m.questions, q)
+		}
+	}
+}
+
+// spaceElsewhere asks for space in a range in which this peer has none left,
+// and says why it got none.
+func (m *Machine) spaceElsewhere(p *pool, n Network, want addr.Range) error {
+	if m.alone() {
+		return m.full(p, n, want)
+	}
+	if _, err := m.ask(p, wire.WantSpace, want, 0); !errors.Is(err, errRefused) {
+		return err
+	}
+	return m.full(p, n, want)
+}
+
+// exactly asks the owner of an address of another peer for it, and says who
+// holds it if it is refused.
+func (m *Machine) exactly(p *pool, o addr.Offset) error {
+	t, _ := p.Ring.At(o)
+	if m.state.Member(t.Owner) == nil {
+		return m.errQuarantined(p, o, t.Owner)
+	}
+	answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
+	if errors.Is(err, errRefused) {
+		return m.errHeldBy(p, o, answer.Text)
+	}
+	return err
+}

@@ -1,0 +1,138 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// bootCheck is the time after a start in which a peer neither votes nor hands
+// out, because its database may be a copy, or older than what the others know
+// (protocol, 6.6).
+type bootCheck struct {
+	until    time.Time
+	newHost  bool // the host itself has started since
+	answered []peer.ID
+	slot     uint64 // the highest that one of them knows
+	helloAt  time.Time
+}
+
+// silence is how long a peer waits for others after its start, if only its
+// process has started anew.
+const silence = 2 * time.Second
+
+// helloEvery is how often a peer says hello while it waits for answers.
+const helloEvery = 500 * time.Millisecond
+
+// booting reports whether the boot check is under way.
+func (m *Machine) booting() bool { return m.check != nil }
+
+// beginCheck begins the boot check of a peer that is not alone.
+func (m *Machine) beginCheck() {
+	if m.state.Slot == 0 || m.alone() {
+		return
+	}
+	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, answered: []peer.ID{m.self}}
+	c.until = m.now.Add(silence)
+	if c.newHost {
+		c.until = m.now.Add(m.cfg.BootWait)
+	}
+	m.check = c
+	m.greetPeers()
+}
+
+// greetPeers says hello to all that this peer knows.
+func (m *Machine) greetPeers() {
+	if m.check != nil {
+		m.check.helloAt = m.now
+	}
+	m.helloAt = m.now
+	hello := wire.Hello{Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer}
+	for _, id := range m.known() {
+		m.send(id, hello)
+	}
+}
+
+// known returns all other peers that this peer knows of, in order of their
+// IDs.
+func (m *Machine) known() []peer.ID {
+	seen := map[peer.ID]bool{m.self: true}
+	var out []peer.ID
+	add := func(id peer.ID) {
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	for _, member := range m.state.Roster {
+		add(member.ID)
+	}
+	for id := range m.contacts {
+		add(id)
+	}
+	slices.SortFunc(out, peer.ID.Compare)
+	return out
+}
+
+// welcome answers a hello, from what is on disk.
+func (m *Machine) welcome(to peer.ID) {
+	known := m.contact(to).start
+	m.send(to, wire.Welcome{
+		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
+		Boot: known.boot, Nonce: known.nonce,
+	})
+}
+
+// takeWelcome counts an answer to this peer's hello.
+func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
+	m.takeCopied(f.From, wire.Copied{Boot: m.boot, Nonce: m.nonce, KnownBoot: w.Boot, KnownNonce: w.Nonce})
+	c := m.check
+	if c == nil || w.Boot != m.boot || w.Nonce != m.nonce {
+		if c == nil && m.bootedAlone && w.Boot == m.boot && w.Nonce == m.nonce && !m.cutOff() {
+			m.bootedAlone = false
+			m.changed = true
+		}
+		return
+	}
+	if !slices.Contains(c.answered, f.From) {
+		c.answered = append(c.answered, f.From)
+	}
+	c.slot = max(c.slot, f.Slot)
+}
+
+// checkBoot ends the boot check when it can.
+func (m *Machine) checkBoot() {
+	c := m.check
+	if c == nil {
+		return
+	}
+	switch over := !m.now.Before(c.until); {
+	case m.majority(c.answered):
+		if m.state.Slot < c.slot && !over {
+			break // what they know comes first
+		}
+		m.endCheck()
+		return
+	case over && !c.newHost:
+		m.endCheck()
+		return
+	case over && m.cfg.BootAlone:
+		m.bootedAlone = true
+		m.note(Note{Kind: NoteBootedAlone})
+		m.endCheck()
+		return
+	}
+	if since := m.now.Sub(c.helloAt); since >= helloEvery || since < 0 {
+		m.greetPeers()
+	}
+}
+
+// endCheck lets this peer vote and hand out.
+func (m *Machine) endCheck() {
+	m.check = nil
+	m.submitted = false
+	m.changed = true
+	m.saveHostBoot()
+}

@@ -1,0 +1,173 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// asked names a question of another peer.
+type asked struct {
+	from peer.ID
+	boot peer.Boot
+	id   uint64
+}
+
+// answered is the answer to it, kept so that a question that comes twice is
+// not granted twice.
+type answered struct {
+	answer wire.Answer
+	at     time.Time
+}
+
+// keepAnswers is how long an answer is kept.
+const keepAnswers = 10 * time.Minute
+
+// takeAsk answers another peer's question.
+func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
+	key := asked{f.From, f.Boot, q.ID}
+	if a, known := m.answers[key]; known {
+		m.send(f.From, a.answer)
+		return
+	}
+	answer := m.consider(f.From, q)
+	answer.ID = q.ID
+	if len(answer.Text) > wire.MaxText {
+		answer.Text = answer.Text[:wire.MaxText]
+	}
+	if answer.Verdict != wire.RefusedNow {
+		m.answers[key] = answered{answer, m.now}
+	}
+	m.send(f.From, answer)
+}
+
+// consider decides on a question, and begins what it grants.
+func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
+	if m.ready() != nil || m.awaitList() != nil || m.state.Member(from) == nil {
+		return wire.Answer{Verdict: wire.RefusedNow}
+	}
+	p := m.pools[q.Pool]
+	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {
+		return wire.Answer{Verdict: wire.RefusedNotMine}
+	}
+	switch q.Want {
+	case wire.WantSpace:
+		return m.giveSpace(p, q.Range, from)
+	case wire.WantExact, wire.WantReserved:
+		return m.giveExactly(p, q, from)
+	case wire.WantVacant:
+		return m.vacate(p)
+	}
+	return wire.Answer{Verdict: wire.RefusedNow}
+}
+
+// giveSpace gives the largest block in the range that can be spared: of what
+// is free there at most half, and a single address whole. What rests is given
+// only if there is nothing else (protocol, 3.6).
+func (m *Machine) giveSpace(p *pool, in addr.Range, to peer.ID) wire.Answer {
+	free := p.space.FreeIn(in)
+	limit := max(free/2, 1)
+	r := p.space.LargestFree(in, limit, false, m.now, m.cfg.Rest)
+	if r.Empty() {
+		r = p.space.LargestFree(in, limit, true, m.now, m.cfg.Rest)
+	}
+	if r.Empty() {
+		m.begged[p.Key] = true
+		return wire.Answer{Verdict: wire.RefusedFull}
+	}
+	m.give(p, r, to)
+	return wire.Answer{Verdict: wire.Granted, Range: r, Free: free - r.Size()}
+}
+
+// give has a range of this peer made another's. Nothing in it is held.
+func (m *Machine) give(p *pool, r addr.Range, to peer.ID) {
+	m.note(Note{Kind: NoteGiven, Pool: p.CIDR, Address: addr.Nth(p.CIDR, r.Start), Holder: m.nameOf(to)})
+	m.background(chronicle.Give{Pool: p.Key, Range: r, To: to})
+}
+
+// giveExactly gives one certain address, or has it reserved, or says who holds
+// it.
+func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
+	o := q.Range.Start
+	if q.Range.Size() != 1 || !p.space.Mine(o) {
+		return wire.Answer{Verdict: wire.RefusedNotMine}
+	}
+	if rec := p.space.Lookup(o); rec.State == space.Held {
+		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.holderText(rec.Holder, rec.Since)}
+	}
+	if !p.space.Usable(o) {
+		return wire.Answer{Verdict: wire.RefusedNow} // a decision about it is under way
+	}
+	if q.Want == wire.WantExact {
+		m.give(p, q.Range, to)
+	} else {
+		m.background(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: q.Range, Kind: q.Kind}})
+	}
+	return wire.Answer{Verdict: wire.Granted, Range: q.Range}
+}
+
+// vacate gives up all that this peer has in a pool, if nothing on this host
+// uses it.
+func (m *Machine) vacate(p *pool) wire.Answer {
+	if m.networksOf(p) > 0 || p.hasContainers() {
+		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
+	}
+	m.closeAll(p)
+	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
+}
+
+// closeAll gives back all that this peer owns in a pool which nothing on this
+// host uses.
+func (m *Machine) closeAll(p *pool) {
+	m.dropHost(p)
+	var actions []chronicle.Action
+	for _, r := range p.mine {
+		if !p.busyIn(r) && !m.closing(p, r) {
+			actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
+		}
+	}
+	m.background(actions...)
+}
+
+// dropHost frees what this host holds in a pool for itself.
+func (m *Machine) dropHost(p *pool) {
+	var own []addr.Offset
+	for o, rec := range p.held() {
+		if rec.Kind == space.Host || rec.Kind == space.Gateway {
+			own = append(own, o)
+		}
+	}
+	for _, o := range own {
+		m.freeHolding(p, o)
+	}
+	p.hasGateway = false
+}
+
+// closing reports whether a command that takes some of the range is under way.
+func (m *Machine) closing(p *pool, r addr.Range) bool {
+	return slices.ContainsFunc(m.proposals, func(q *proposal) bool {
+		return slices.ContainsFunc(q.commands, func(c chronicle.Command) bool {
+			pool, taken := m.taken(c.Action)
+			return pool == p && taken.Overlaps(r)
+		})
+	})
+}
+
+// useText says what uses a pool on this host.
+func (m *Machine) useText(p *pool) string {
+	return plural(int(p.space.Held()), "address", "addresses") + " and " + plural(m.networksOf(p), "network", "networks") + " on " + string(m.cfg.Name)
+}
+
+// pruneAnswers forgets answers that nobody will ask for again.
+func (m *Machine) pruneAnswers() {
+	for k, a := range m.answers {
+		if m.now.Sub(a.at) >= keepAnswers {
+			delete(m.answers, k)
+		}
+	}
+}

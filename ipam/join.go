@@ -1,0 +1,251 @@
+package ipam
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// Formation says how a cluster is founded by several hosts together. All of
+// them must have been told the same. The zero Formation is none.
+type Formation struct {
+	Size     int    // how many hosts found it, 2 to 1,024
+	List     uint64 // hash of their list; 0 if they were told only their number
+	Seat     int    // this host's place in the list, from 1; 0 without a list
+	Observer bool   // take no part in founding, and join what the others found
+}
+
+// formation returns what messages about slot 1 carry.
+func (m *Machine) formation() wire.Formation {
+	cfg := m.cfg.Formation
+	if m.state.Slot > 0 || cfg.List != 0 && cfg.Seat == 0 {
+		return wire.Formation{} // it is not among those who found it
+	}
+	return wire.Formation{Size: uint32(m.cfg.Formation.Size), List: m.cfg.Formation.List}
+}
+
+// seatOf returns the seat by which slot 1 counts a peer's host: its place in
+// the list, or, where there is none, its place among those that this peer has
+// met. A host votes once, whatever IDs it had.
+func (m *Machine) seatOf(id peer.ID) peer.ID {
+	if m.cfg.Formation.List != 0 {
+		seat := m.cfg.Formation.Seat
+		if id != m.self {
+			seat = m.contact(id).seat
+		}
+		if seat < 1 || seat > m.cfg.Formation.Size {
+			return peer.None
+		}
+		return paxos.Seat(seat)
+	}
+	if i := slices.Index(m.seats, id); i >= 0 {
+		return paxos.Seat(i + 1)
+	}
+	return peer.None
+}
+
+// seated returns the peer that was last heard of in a seat, or peer.None.
+func (m *Machine) seated(seat peer.ID) peer.ID {
+	if m.seatOf(m.self) == seat {
+		return m.self
+	}
+	var best peer.ID
+	var heard time.Time
+	for _, id := range m.known() {
+		if c := m.contacts[id]; c != nil && c.forming && m.seatOf(id) == seat && (best == peer.None || c.heard.After(heard)) {
+			best, heard = id, c.heard
+		}
+	}
+	return best
+}
+
+// meet notes that a peer would found a cluster with this one, or something
+// that does not fit.
+func (m *Machine) meet(id peer.ID, c *contact, f wire.Formation, observer bool) {
+	mine := m.formation()
+	if m.state.Slot > 0 || c.cluster != ([16]byte{}) {
+		return
+	}
+	if mine.Size == 0 || f.Size == 0 || observer {
+		return
+	}
+	if f != mine {
+		m.misfits[id] = f
+		return
+	}
+	delete(m.misfits, id)
+	c.forming = true
+	if m.cfg.Formation.List == 0 && !slices.Contains(m.seats, id) {
+		// With a bare number just so many hosts may take part.
+		if len(m.seats) < m.cfg.Formation.Size {
+			m.seats = append(m.seats, id)
+		} else {
+			m.misfits[id] = f
+		}
+	}
+}
+
+// mayFound reports whether this peer votes on slot 1, asked by that peer.
+func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
+	cfg := m.cfg.Formation
+	if cfg.Size == 0 {
+		return from == m.self // the first host
+	}
+	if cfg.Observer {
+		return false
+	}
+	if f != m.formation() {
+		m.misfits[from] = f
+		return false
+	}
+	return m.seatOf(m.self) != peer.None && m.seatOf(from) != peer.None
+}
+
+// foundAfter is how long a peer waits for the others once it could found a
+// cluster with those it has met, so that more of them are in it from the
+// start.
+const foundAfter = time.Second
+
+// found founds a cluster, alone or with those that it has met.
+func (m *Machine) found() {
+	cfg := m.cfg.Formation
+	switch {
+	case m.state.Slot > 0 || m.attempt != nil || cfg.Observer:
+		return
+	case cfg.Size > 0:
+		if !m.enoughFounders() {
+			return
+		}
+	case m.cfg.Join:
+		return
+	}
+	var cluster [16]byte
+	for i := range cluster {
+		cluster[i] = byte(m.cfg.Rand.Uint32())
+	}
+	founders := []chronicle.Founder{m.founder()}
+	for _, id := range m.known() {
+		if c := m.contacts[id]; c.forming && m.seatOf(id) != peer.None && m.seated(m.seatOf(id)) == id {
+			founders = append(founders, chronicle.Founder{ID: id, Name: c.name, Boot: c.start.boot, Machine: c.machine})
+		}
+	}
+	slices.SortFunc(founders, func(a, b chronicle.Founder) int { return a.ID.Compare(b.ID) })
+	m.founding = true
+	m.background(chronicle.Found{Cluster: cluster, Peers: founders})
+}
+
+// enoughFounders reports whether a majority of the hosts has been met, and it
+// is this peer's turn: those with lower IDs go first.
+func (m *Machine) enoughFounders() bool {
+	size := m.cfg.Formation.Size
+	met, before := 1, 0
+	for _, id := range m.known() {
+		c := m.contacts[id]
+		if !c.forming || m.seatOf(id) == peer.None || m.seated(m.seatOf(id)) != id {
+			continue
+		}
+		met++
+		if id.Compare(m.self) < 0 && m.live(id) {
+			before++
+		}
+	}
+	if m.seatOf(m.self) == peer.None || 2*met <= size {
+		m.enoughSince = time.Time{}
+		return false
+	}
+	if m.enoughSince.IsZero() {
+		m.enoughSince = m.now
+	}
+	wait := foundAfter * time.Duration(min(before, 8))
+	if met < size {
+		wait += foundAfter
+	}
+	return m.now.Sub(m.enoughSince) >= wait
+}
+
+// joinEvery is how often a peer that is in no roster asks to be admitted, or
+// looks for a cluster.
+const joinEvery = time.Second
+
+// seek looks for a cluster to be in: it says hello while it has none, and asks
+// to be admitted when it is in no roster.
+func (m *Machine) seek() {
+	if m.left || m.suspect != "" {
+		return
+	}
+	if m.state.Slot == 0 {
+		if since := m.now.Sub(m.helloAt); since >= joinEvery || since < 0 {
+			m.greetPeers()
+		}
+		m.found()
+		return
+	}
+	if m.member() || m.booting() {
+		return
+	}
+	if since := m.now.Sub(m.askedToJoin); since >= 0 && since < joinEvery {
+		return
+	}
+	m.askedToJoin = m.now
+	var live []peer.ID
+	for _, id := range m.others() {
+		if m.live(id) {
+			live = append(live, id)
+		}
+	}
+	if len(live) == 0 {
+		m.greetPeers()
+		return
+	}
+	m.send(live[m.cfg.Rand.IntN(len(live))], wire.Join{Name: m.cfg.Name, Machine: m.cfg.Machine})
+}
+
+// takeJoin has a peer admitted that asks for it.
+func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
+	if m.state.Slot == 0 || !m.member() || m.booting() {
+		return
+	}
+	if m.state.Member(f.From) != nil {
+		m.sendSlots(f.From, f.Slot)
+		return
+	}
+	m.background(chronicle.Admit{Founder: chronicle.Founder{ID: f.From, Name: q.Name, Boot: f.Boot, Machine: q.Machine}})
+}
+
+// stubborn is for how long a foreign cluster must have been met before it is
+// taken for one that does not give way.
+const stubborn = 5 * time.Second
+
+// giveWay dissolves the cluster of this peer, if it is its only member and
+// has no pool, so that it can join one that it has met. Of two such clusters
+// the one with the higher ID does.
+func (m *Machine) giveWay(f *wire.Frame) {
+	if !m.alone() || len(m.state.Pools) > 0 || len(m.proposals) > 0 || m.booting() || m.firstValue > 1 {
+		return
+	}
+	if bytes.Compare(f.Cluster[:], m.state.Cluster[:]) > 0 && m.now.Sub(m.foreign[f.Cluster]) < stubborn {
+		return
+	}
+	m.note(Note{Kind: NoteGaveWay})
+	m.dissolve()
+	m.pull(f.From)
+}
+
+// dissolve forgets a cluster in which this peer was alone and had nothing.
+func (m *Machine) dissolve() {
+	for i := range m.values {
+		m.dropSlot(m.firstValue + uint64(i))
+	}
+	m.dropSnapshot()
+	m.state = &chronicle.State{}
+	m.values, m.valueBytes, m.firstValue = nil, 0, 0
+	m.acceptor, m.attempt = paxos.Acceptor{}, nil
+	clear(m.inbox)
+	m.cfg.Join = true
+	m.changed = true
+}

@@ -1,0 +1,174 @@
+package ipam
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// learn takes in the decided value of the next slot: it is written down, then
+// applied, and the spaces of this peer follow the rings.
+func (m *Machine) learn(value []byte) []chronicle.Command {
+	batch, err := chronicle.DecodeBatch(value)
+	if err != nil {
+		m.broken = fmt.Errorf("slot %d was decided and cannot be read: %w", m.state.Slot+1, err)
+		batch = nil // equally on all peers
+	}
+	was := m.member()
+	m.saveSlot(m.state.Slot+1, value)
+	m.remember(value)
+	outcomes := m.state.Apply(batch)
+	if m.state.Slot%snapshotEvery == 0 {
+		m.saveSnapshot()
+	}
+	for _, o := range outcomes {
+		if o.Command.Author == m.self {
+			m.noteOutcome(o)
+		}
+		if o.Refused == "" {
+			m.follow(o)
+		}
+	}
+	m.concluded(was)
+	return batch
+}
+
+// concluded does what follows once the state stands at another slot.
+func (m *Machine) concluded(wasMember bool) {
+	m.acceptor, m.acceptorChanged = paxos.Acceptor{}, false
+	if m.acceptorOnDisk {
+		m.acceptorOnDisk = false
+		m.dropAcceptor()
+	}
+	m.attempt = nil
+	m.pulledAt = time.Time{}
+	m.settleProposals()
+	m.pruneInbox()
+	m.changed = true
+	switch member := m.member(); {
+	case member && !wasMember && m.state.Slot > 1:
+		m.joinedAt = m.now
+		m.note(Note{Kind: NoteJoined})
+	case wasMember && !member:
+		m.note(Note{Kind: NoteEvicted})
+	}
+	m.run() // what came meanwhile
+}
+
+// keepValues is how many decided values are kept in memory for peers that lag
+// a little, and keepBytes how long they may be together.
+const (
+	keepValues = 1024
+	keepBytes  = 4 << 20
+)
+
+// remember keeps a decided value for those who lag. It is called before the
+// value is applied.
+func (m *Machine) remember(value []byte) {
+	if len(m.values) == 0 {
+		m.firstValue = m.state.Slot + 1
+	}
+	m.values = append(m.values, value)
+	m.valueBytes += len(value)
+	for len(m.values) > keepValues || m.valueBytes > keepBytes && len(m.values) > 1 {
+		m.valueBytes -= len(m.values[0])
+		m.values[0] = nil
+		m.values = m.values[1:]
+		m.firstValue++
+	}
+}
+
+// maxPage is how many bytes of values go into one message.
+const maxPage = 256 << 10
+
+// sendSlots tells a peer what was decided behind a slot, or the whole state if
+// that is no longer remembered.
+func (m *Machine) sendSlots(to peer.ID, after uint64) {
+	if to == m.self || after >= m.state.Slot {
+		return
+	}
+	if after+1 < m.firstValue || len(m.values) == 0 {
+		m.send(to, wire.Snapshot{State: m.state.Encode()})
+		return
+	}
+	page := wire.Decided{First: after + 1}
+	size := 0
+	for _, v := range m.values[after+1-m.firstValue:] {
+		if size += len(v); size > maxPage && len(page.Values) > 0 {
+			break
+		}
+		page.Values = append(page.Values, v)
+	}
+	m.send(to, page)
+}
+
+// pullAgain is how long an answer to a pull may take.
+const pullAgain = 500 * time.Millisecond
+
+// pull asks a peer that knows later slots for them, one peer at a time.
+func (m *Machine) pull(from peer.ID) {
+	if since := m.now.Sub(m.pulledAt); from == m.self || since >= 0 && since < pullAgain {
+		return
+	}
+	m.pulledAt = m.now
+	m.send(from, wire.Pull{After: m.state.Slot})
+}
+
+// takeDecided learns slots that somebody knows to be decided.
+func (m *Machine) takeDecided(d wire.Decided) {
+	learned := false
+	for i, value := range d.Values {
+		if d.First+uint64(i) != m.state.Slot+1 {
+			continue
+		}
+		m.learn(value)
+		learned = true
+	}
+	// A hint reaches everybody only if those who did not know pass it on.
+	if n := len(d.Values); learned && n == 1 && len(m.state.Roster) > 2*chronicle.MaxVoters {
+		m.hint(d.First, d.Values[0])
+	}
+}
+
+// takeSnapshot replaces the state by one at a later slot.
+func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
+	state, err := chronicle.DecodeState(s.State)
+	if err != nil || state.Slot <= m.state.Slot || state.Cluster == ([16]byte{}) {
+		return
+	}
+	if m.state.Slot > 0 && state.Cluster != m.state.Cluster {
+		return
+	}
+	if state.Slot == h.Slot && state.Digest() != h.Digest {
+		return // damaged on its way
+	}
+	m.install(state)
+}
+
+// install makes a later state this peer's.
+func (m *Machine) install(state *chronicle.State) {
+	was := m.member()
+	m.state = state
+	for _, p := range m.sortedPools() {
+		if state.Pool(p.Key) == nil {
+			m.dropPool(p)
+		}
+	}
+	for _, cp := range state.Pools {
+		p := m.poolFor(cp)
+		p.Pool = cp
+		m.followRing(p)
+	}
+	for _, gone := range state.Former {
+		if gone.Forgotten && gone.Machine == m.cfg.Machine && gone.Machine != 0 {
+			m.awaitListAnew() // this peer may have inherited in one of the slots
+		}
+	}
+	m.saveSnapshot()
+	m.values, m.valueBytes, m.firstValue = nil, 0, 0
+	m.concluded(was)
+}

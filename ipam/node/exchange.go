@@ -1,0 +1,133 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// Carrier brings frames to other peers. None of its methods may block. What
+// it is given it may keep.
+type Carrier interface {
+	// Send brings a frame to one peer, if it can.
+	Send(to peer.ID, frame []byte)
+	// Broadcast brings a hint to everybody, if it can.
+	Broadcast(frame []byte)
+	// SetBeat shows a frame to others from now on, whenever it can.
+	SetBeat(frame []byte)
+}
+
+// carried is the carrier in use; the type makes it fit an atomic value.
+type carried struct{ Carrier }
+
+// Carry has the node's frames brought by c from now on. Frames that came
+// before are lost, as frames may be.
+func (n *Node) Carry(c Carrier) {
+	n.carrier.Store(&carried{c})
+	if beat := n.lastBeat.Load(); beat != nil {
+		c.SetBeat(*beat)
+	}
+}
+
+// maxQueued is how many frames may wait for the machine before further ones
+// are dropped.
+const maxQueued = 4096
+
+// Deliver takes in a frame that came from another peer's host; seat is as in
+// [ipam.Message]. A frame that cannot be read is counted, and logged now and
+// then; it harms nothing.
+func (n *Node) Deliver(frame []byte, seat int) {
+	f, err := wire.Decode(frame)
+	if err != nil {
+		if n.refused.Add(1); n.mayComplain() {
+			n.cfg.Logger.Warn("frame refused", logattr.Err(err), slog.Uint64("refused", n.refused.Load()))
+		}
+		return
+	}
+	if n.queued.Load() >= maxQueued {
+		n.refused.Add(1)
+		return
+	}
+	n.queued.Add(1)
+	n.post(&ipam.Message{Frame: f, Seat: seat})
+}
+
+// complainEvery is how often a line about refused frames is logged at most.
+const complainEvery = time.Minute
+
+// mayComplain reports whether a line about a refused frame is due.
+func (n *Node) mayComplain() bool {
+	now, last := time.Now().UnixNano(), n.complained.Load()
+	return (last == 0 || now-last >= int64(complainEvery)) && n.complained.CompareAndSwap(last, now)
+}
+
+// Present says what the carrier believes of another peer.
+func (n *Node) Present(p ipam.Presence) { n.post(&p) }
+
+// PresentSelf says which seat among the founders of a cluster is this host's.
+func (n *Node) PresentSelf(seat int) { n.post(&ipam.Presence{Self: true, Seat: seat}) }
+
+// post has the machine take an event for whose outcome nobody waits.
+func (n *Node) post(ev ipam.Event) {
+	j := &job{event: ev, ctx: context.Background(), turn: make(chan bool, 1), abandoned: true}
+	n.mu.Lock()
+	if n.err != nil {
+		n.mu.Unlock()
+		return
+	}
+	n.queue = append(n.queue, j)
+	lead := !n.leading
+	n.leading = true
+	n.mu.Unlock()
+	if lead {
+		n.lead()
+	}
+}
+
+// exchange brings what a commit has made durable to other peers.
+func (n *Node) exchange(sends []ipam.Send, beat []byte) {
+	if beat != nil {
+		n.lastBeat.Store(&beat)
+	}
+	c := n.carrier.Load()
+	if c == nil {
+		return
+	}
+	if beat != nil {
+		c.SetBeat(beat)
+	}
+	for _, s := range sends {
+		if s.To == peer.None {
+			c.Broadcast(s.Frame)
+			continue
+		}
+		c.Send(s.To, s.Frame)
+	}
+}
+
+// Identity tells who this peer is among others.
+func (n *Node) Identity(ctx context.Context) (ipam.Identity, error) {
+	var id ipam.Identity
+	err := n.look(ctx, func(m *ipam.Machine) { id = m.Identity() })
+	return id, err
+}
+
+// Drain begins or ends the draining of this peer.
+func (n *Node) Drain(ctx context.Context, undo bool) error {
+	_, err := n.call(ctx, &ipam.DrainRequest{Undo: undo})
+	return err
+}
+
+// Leave makes this peer leave its cluster, and returns when it has.
+func (n *Node) Leave(ctx context.Context, force bool) error {
+	_, err := n.call(ctx, &ipam.LeaveRequest{Force: force})
+	return err
+}
+
+// Refused returns how many frames could not be read, or were too many.
+func (n *Node) Refused() uint64 { return n.refused.Load() }

@@ -1,0 +1,211 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// contact is what this peer knows of another one, beside the state. Of all
+// this only the start is used for anything that must be right.
+type contact struct {
+	name    peer.Name
+	machine uint64
+	addr    string
+	start   start // the latest known; kept on disk for peers of the cluster
+
+	alive   bool      // as the carrier says
+	since   time.Time // when that began
+	heard   time.Time // the last frame; zero: none since this peer started
+	cluster [16]byte
+	slot    uint64
+	digest  uint64
+	seat    int
+	forming bool // it would found a cluster with this peer
+	spare   map[chronicle.PoolKey]addr.Count
+}
+
+// start tells one start of a peer from all others.
+type start struct {
+	boot  peer.Boot
+	nonce uint64
+}
+
+// contact returns what is known of a peer.
+func (m *Machine) contact(id peer.ID) *contact {
+	c := m.contacts[id]
+	if c == nil {
+		c = &contact{}
+		m.contacts[id] = c
+	}
+	return c
+}
+
+// reachTime is for how long a peer counts as reachable after a frame of it
+// came, if the carrier has not said otherwise since.
+const reachTime = 5 * time.Second
+
+// live reports whether a peer can probably be reached.
+func (m *Machine) live(id peer.ID) bool {
+	if id == m.self {
+		return true
+	}
+	c := m.contacts[id]
+	return c != nil && (c.alive || !c.heard.IsZero() && m.now.Sub(c.heard) < reachTime && c.heard.After(c.since))
+}
+
+// nameOf names a peer for people.
+func (m *Machine) nameOf(id peer.ID) string {
+	if id == m.self {
+		return string(m.cfg.Name)
+	}
+	if member := m.state.Member(id); member != nil && member.Name != "" {
+		return string(member.Name)
+	}
+	if gone := m.state.Gone(id); gone != nil && gone.Name != "" {
+		return string(gone.Name)
+	}
+	if c := m.contacts[id]; c != nil && c.name != "" {
+		return string(c.name)
+	}
+	return "peer " + id.Short()
+}
+
+// takePresence takes in what the carrier believes of a peer.
+func (m *Machine) takePresence(ev *Presence) {
+	if ev.Self {
+		m.cfg.Formation.Seat = ev.Seat
+		m.changed = true
+		return
+	}
+	if ev.Peer == m.self || ev.Peer == peer.None {
+		return
+	}
+	c := m.contact(ev.Peer)
+	if c.alive != ev.Alive {
+		c.alive, c.since = ev.Alive, m.now
+		m.changed = true
+	}
+	if ev.Name != "" {
+		c.name = ev.Name
+	}
+	c.seat = max(c.seat, ev.Seat)
+	if ev.Addr != "" && ev.Addr != c.addr {
+		c.addr = ev.Addr
+		m.saveContact(ev.Peer, c)
+	}
+	if ev.Alive && m.state.Slot == 0 {
+		m.greetPeers()
+	}
+}
+
+// header returns the header of what this peer sends now.
+func (m *Machine) header() wire.Header {
+	return wire.Header{
+		Cluster: m.state.Cluster, From: m.self, Boot: m.boot, Nonce: m.nonce,
+		Slot: m.state.Slot, Digest: m.digest(),
+	}
+}
+
+// digest returns the digest of the state, made once for each slot.
+func (m *Machine) digest() uint64 {
+	if m.state.Slot == 0 {
+		return 0
+	}
+	if m.digestSlot != m.state.Slot {
+		m.digestSlot, m.digestValue = m.state.Slot, m.state.Digest()
+	}
+	return m.digestValue
+}
+
+// send sends a body to another peer, or hands it to this one, in this step.
+// To peer.None it is a hint for everybody.
+func (m *Machine) send(to peer.ID, body wire.Body) {
+	if to == m.self {
+		m.local = append(m.local, body)
+		return
+	}
+	m.outgoing = append(m.outgoing, letter{to, body})
+}
+
+// letter is what will be sent when the step is done, under the header of what
+// is known then.
+type letter struct {
+	to   peer.ID
+	body wire.Body
+}
+
+// post turns the letters of a step into effects.
+func (m *Machine) post() {
+	if len(m.outgoing) == 0 {
+		return
+	}
+	h := m.header()
+	for _, l := range m.outgoing {
+		h.To = l.to
+		m.fx.Send = append(m.fx.Send, Send{To: l.to, Frame: wire.Encode(nil, &wire.Frame{Header: h, Body: l.body})})
+	}
+	clear(m.outgoing)
+	m.outgoing = m.outgoing[:0]
+}
+
+// beat makes the frame that shows what this peer knows, if that has changed
+// and there is anybody to see it.
+func (m *Machine) beat() {
+	if len(m.contacts) == 0 && !m.cfg.Join && m.cfg.Formation.Size == 0 {
+		return
+	}
+	if now := (shown{m.state.Slot, m.boot, m.state.Cluster}); now != m.shown {
+		m.shown = now
+		m.fx.Beat = wire.Encode(nil, &wire.Frame{Header: m.header(), Body: wire.Beat{}})
+	}
+}
+
+// shown is what the last beat showed.
+type shown struct {
+	slot    uint64
+	boot    peer.Boot
+	cluster [16]byte
+}
+
+// member reports whether this peer is in the roster.
+func (m *Machine) member() bool { return m.state.Member(m.self) != nil }
+
+// draining reports whether this peer is to give up its space.
+func (m *Machine) draining() bool {
+	member := m.state.Member(m.self)
+	return member != nil && member.Phase == chronicle.Draining
+}
+
+// alone reports whether this peer is the whole roster.
+func (m *Machine) alone() bool { return len(m.state.Roster) == 1 && m.state.Roster[0].ID == m.self }
+
+// others returns the peers of the roster but this one.
+func (m *Machine) others() []peer.ID {
+	out := make([]peer.ID, 0, len(m.state.Roster))
+	for _, member := range m.state.Roster {
+		if member.ID != m.self {
+			out = append(out, member.ID)
+		}
+	}
+	return out
+}
+
+// liveVoters returns the voters that can probably be reached, in order.
+func (m *Machine) liveVoters() []peer.ID {
+	return slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return !m.live(id) })
+}
+
+// majority reports whether the peers have a majority of the present votes.
+func (m *Machine) majority(peers []peer.ID) bool {
+	e, err := paxos.NewElectorate(m.state.Voters())
+	return err == nil && e.Majority(peers)
+}
+
+// cutOff reports whether no majority of the voters can be reached.
+func (m *Machine) cutOff() bool { return !m.majority(m.liveVoters()) }

@@ -1,0 +1,309 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// proposal is some commands of this peer that are on their way to be decided
+// together.
+type proposal struct {
+	key      string // what is proposed, without number
+	commands []chronicle.Command
+	outcomes []chronicle.Outcome // those that have come
+	calls    []*Call             // that wait for it
+	aside    bool                // ranges are set aside for it on disk
+}
+
+func (p *proposal) last() uint64 { return p.commands[len(p.commands)-1].Number }
+
+// patience is how long a command may take before another peer is asked to
+// propose it.
+const patience = time.Second
+
+// propose has the actions decided as commands of this peer, all in one slot.
+// It returns what became of them once that is known: at once if this peer is
+// its own electorate (protocol, 2.8); else the call that is being served waits,
+// and is tried again when they are settled. What is on its
+// way already is not proposed twice.
+//
+// A range that a command takes from this peer is set aside before the command
+// leaves, and until it is settled (protocol, 3.2).
+func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, error) {
+	key := proposalKey(actions)
+	if c := m.current; c != nil {
+		if out, ok := c.outcomes[key]; ok {
+			delete(c.outcomes, key)
+			return out, nil
+		}
+	}
+	i := slices.IndexFunc(m.proposals, func(p *proposal) bool { return p.key == key })
+	if i < 0 {
+		if err := m.mayPropose(actions); err != nil {
+			return nil, err
+		}
+		m.addProposal(key, actions)
+		i = len(m.proposals) - 1
+	}
+	p := m.proposals[i]
+	m.route()
+	m.drain()
+	if m.broken != nil {
+		return nil, m.usable()
+	}
+	if p.last() <= m.state.Number(m.self) {
+		return p.outcomes, nil
+	}
+	if c := m.current; c != nil && !slices.Contains(p.calls, c) {
+		p.calls = append(p.calls, c)
+	}
+	return nil, m.waitForMajority()
+}
+
+// background is propose where nobody waits.
+func (m *Machine) background(actions ...chronicle.Action) {
+	if len(actions) == 0 {
+		return
+	}
+	current := m.current
+	m.current = nil
+	_, _ = m.propose(actions...) // whoever wants it looks again
+	m.current = current
+}
+
+// mayPropose reports what keeps this peer from proposing anything.
+func (m *Machine) mayPropose(actions []chronicle.Action) error {
+	switch {
+	case m.broken != nil:
+		return m.usable()
+	case m.state.Slot == 0 && !m.founding || m.state.Slot > 0 && !m.member():
+		return m.waitForCluster()
+	case m.alone():
+		return nil
+	}
+	// In space that this peer knows to be its own, and of which it does not
+	// know yet what is in use there, containers may live: it gives up nothing.
+	for _, a := range actions {
+		if p, r := m.taken(a); p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
+			return m.awaitList()
+		}
+	}
+	return nil
+}
+
+func proposalKey(actions []chronicle.Action) string {
+	batch := make([]chronicle.Command, len(actions))
+	for i, a := range actions {
+		batch[i] = chronicle.Command{Action: a}
+	}
+	return string(chronicle.EncodeBatch(batch))
+}
+
+func (m *Machine) addProposal(key string, actions []chronicle.Action) {
+	p := &proposal{key: key, commands: make([]chronicle.Command, len(actions))}
+	for i, a := range actions {
+		m.number++
+		p.commands[i] = chronicle.Command{Author: m.self, Number: m.number, Action: a}
+		if q, r := m.taken(a); q != nil {
+			q.space.SetAside(r)
+			p.aside = true
+		}
+	}
+	if len(m.proposals) == 0 {
+		m.submittedAt, m.submitTries = m.now, 0
+	}
+	m.proposals = append(m.proposals, p)
+	m.submitted = false
+}
+
+// taken returns the pool and range that an action of this peer takes from it,
+// or may take, or nil.
+func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
+	switch a := a.(type) {
+	case chronicle.Close:
+		return m.pools[a.Pool], a.Range
+	case chronicle.Give:
+		return m.pools[a.Pool], a.Range
+	case chronicle.Reserve:
+		return m.pools[a.Pool], a.Range
+	}
+	return nil, addr.Range{}
+}
+
+// busyIn reports whether an address in the range is held.
+func (p *pool) busyIn(r addr.Range) bool {
+	for range p.space.HeldIn(r) {
+		return true
+	}
+	return false
+}
+
+// settleProposals ends the proposals of which the state knows the last number, or a
+// later one: nothing of them can happen any more (protocol, 2.7). The calls
+// that waited get the outcomes; where those are not known, because the slot
+// came in a snapshot, the calls look at the state and decide anew.
+func (m *Machine) settleProposals() {
+	known := m.state.Number(m.self)
+	m.number = max(m.number, known)
+	settled := false
+	m.proposals = slices.DeleteFunc(m.proposals, func(p *proposal) bool {
+		if p.last() > known {
+			return false
+		}
+		settled = true
+		if len(p.outcomes) == len(p.commands) {
+			for _, c := range p.calls {
+				c.hear(p)
+			}
+		}
+		if p.aside {
+			m.restoreAside(p)
+		}
+		return true
+	})
+	if settled {
+		m.submittedAt, m.submitTries, m.submitted = m.now, 0, false
+		m.setAsideAgain()
+		m.changed = true
+	}
+}
+
+// hear keeps for a call what became of a proposal that it waited for.
+func (c *Call) hear(p *proposal) {
+	if c.outcomes == nil {
+		c.outcomes = map[string][]chronicle.Outcome{}
+	}
+	c.outcomes[p.key] = p.outcomes
+	for _, o := range p.outcomes {
+		if _, ok := o.Command.Action.(chronicle.CreatePool); ok && o.Refused == "" {
+			c.made = o.Pool
+		}
+	}
+}
+
+// restoreAside ends the setting aside of a settled proposal: the rings say
+// now whose its ranges are.
+func (m *Machine) restoreAside(p *proposal) {
+	for _, c := range p.commands {
+		if q, r := m.taken(c.Action); q != nil {
+			q.space.Restore(r)
+		}
+	}
+	m.dropAside(p.last())
+}
+
+// setAsideAgain sets aside what proposals that are not settled take: one that
+// is may have covered the same range.
+func (m *Machine) setAsideAgain() {
+	for _, p := range m.proposals {
+		for _, c := range p.commands {
+			if q, r := m.taken(c.Action); q != nil {
+				q.space.SetAside(r)
+			}
+		}
+	}
+}
+
+// noteOutcome keeps what became of a command of this peer.
+func (m *Machine) noteOutcome(o chronicle.Outcome) {
+	for _, p := range m.proposals {
+		if p.commands[0].Number <= o.Command.Number && o.Command.Number <= p.last() {
+			p.outcomes = append(p.outcomes, o)
+		}
+	}
+}
+
+// route brings the commands of this peer to somebody who proposes them: the
+// lowest live voter, the next one after a second, and then this peer itself
+// (protocol, 2.6). All that are not settled go together, in order: a later
+// number that is applied first would settle the earlier ones.
+func (m *Machine) route() {
+	if len(m.proposals) == 0 || m.booting() || m.suspect != "" {
+		return
+	}
+	if late := m.now.Sub(m.submittedAt); late >= patience || late < 0 {
+		m.submittedAt, m.submitted = m.now, false
+		m.submitTries++
+	}
+	if m.submitted {
+		return
+	}
+	m.submitted = true
+	to := m.self
+	if live := m.liveVoters(); m.submitTries < min(len(live), 2) {
+		to = live[m.submitTries]
+	}
+	batch := m.unsettled()
+	if to == m.self {
+		m.inbox[m.self] = batch
+		m.run()
+		return
+	}
+	m.send(to, wire.Submit{Batch: chronicle.EncodeBatch(batch)})
+}
+
+// maxSubmit is how many commands are submitted at once.
+const maxSubmit = 1000
+
+// unsettled returns the commands of this peer that are not settled, in order.
+func (m *Machine) unsettled() []chronicle.Command {
+	var batch []chronicle.Command
+	for _, p := range m.proposals {
+		if len(batch) > 0 && len(batch)+len(p.commands) > maxSubmit {
+			break
+		}
+		batch = append(batch, p.commands...)
+	}
+	return batch
+}
+
+// takeSubmit takes in the commands of another peer, to propose them.
+func (m *Machine) takeSubmit(from peer.ID, q wire.Submit) {
+	batch, err := chronicle.DecodeBatch(q.Batch)
+	if err != nil || m.state.Slot == 0 || !m.member() {
+		return
+	}
+	for i, c := range batch {
+		if c.Author != from || i > 0 && c.Number <= batch[i-1].Number {
+			return // peers speak for themselves
+		}
+	}
+	m.inbox[from] = batch
+	m.run()
+}
+
+// pruneInbox drops the commands that the state has settled.
+func (m *Machine) pruneInbox() {
+	for author, batch := range m.inbox {
+		known := m.state.Number(author)
+		batch = slices.DeleteFunc(batch, func(c chronicle.Command) bool { return c.Number <= known })
+		if len(batch) == 0 {
+			delete(m.inbox, author)
+			continue
+		}
+		m.inbox[author] = batch
+	}
+}
+
+// gather returns what the next slot shall hold: what authors have brought,
+// in order of author and number.
+func (m *Machine) gather() []chronicle.Command {
+	m.pruneInbox()
+	authors := make([]peer.ID, 0, len(m.inbox))
+	for author := range m.inbox {
+		authors = append(authors, author)
+	}
+	slices.SortFunc(authors, peer.ID.Compare)
+	var batch []chronicle.Command
+	for _, author := range authors {
+		if len(batch) < maxSubmit {
+			batch = append(batch, m.inbox[author]...)
+		}
+	}
+	return batch
+}

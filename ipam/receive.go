@@ -1,0 +1,171 @@
+package ipam
+
+import (
+	"fmt"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// receive takes in a frame of another peer.
+func (m *Machine) receive(msg *Message) {
+	f := msg.Frame
+	if f.From == m.self {
+		m.meetDouble(f)
+		return
+	}
+	if f.To != m.self && f.To != peer.None {
+		return // it was for a peer that was here before
+	}
+	c := m.contact(f.From)
+	c.seat = max(c.seat, msg.Seat)
+	if !m.checkStart(f, c) || !m.checkCluster(f, c) {
+		return
+	}
+	c.heard = m.now
+	c.cluster, c.slot, c.digest = f.Cluster, f.Slot, f.Digest
+	m.compare(f)
+	switch b := f.Body.(type) {
+	case wire.Hello:
+		c.name, c.machine = b.Name, b.Machine
+		m.meet(f.From, c, b.Formation, b.Observer)
+		m.welcome(f.From)
+	case wire.Welcome:
+		c.name, c.machine = b.Name, b.Machine
+		m.meet(f.From, c, b.Formation, b.Observer)
+		m.takeWelcome(f, b)
+	case wire.Copied:
+		m.takeCopied(f.From, b)
+	case wire.Pull:
+		m.sendSlots(f.From, b.After)
+	case wire.Decided:
+		m.takeDecided(b)
+	case wire.Snapshot:
+		m.takeSnapshot(f.Header, b)
+	case wire.Submit:
+		m.takeSubmit(f.From, b)
+	case wire.Join:
+		m.takeJoin(f, b)
+	case wire.Ask:
+		m.takeAsk(f, b)
+	case wire.Answer:
+		m.takeAnswer(f.From, b)
+	case wire.Announce:
+		m.takeAnnounce(f.From, c, b)
+	case wire.Beat:
+	default:
+		m.takeVote(f.From, f.Body)
+	}
+	// What it knows and this peer does not; a decision may just have told it.
+	if f.Slot > m.state.Slot && m.mayFollow(f) {
+		m.pull(f.From)
+	}
+}
+
+// checkStart holds a frame against the latest known start of its sender. One
+// of an earlier start is late, or its database went back in time or was
+// copied; the sender can tell, so it is told (protocol, 6.6).
+func (m *Machine) checkStart(f *wire.Frame, c *contact) bool {
+	is := start{f.Boot, f.Nonce}
+	switch {
+	case is == c.start:
+		return true
+	case is.boot > c.start.boot:
+		c.start = is
+		c.spare = nil
+		if m.state.Member(f.From) != nil || m.state.Gone(f.From) != nil {
+			m.saveContact(f.From, c)
+		}
+		return true
+	}
+	m.send(f.From, wire.Copied{Boot: is.boot, Nonce: is.nonce, KnownBoot: c.start.boot, KnownNonce: c.start.nonce})
+	return false
+}
+
+// takeCopied learns that somebody refuses this peer: if what was refused is
+// the present start, there is another one that is as good or better, and this
+// database is a copy, or was put back.
+func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
+	now := start{m.boot, m.nonce}
+	if refused := (start{q.Boot, q.Nonce}); refused != now || q.KnownBoot < now.boot || q.KnownBoot == now.boot && q.KnownNonce == now.nonce {
+		return // it is about an earlier start
+	}
+	m.suspend(fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d): this database is a copy of another host's, or an old one that was put back", m.nameOf(from), q.KnownBoot, m.boot))
+}
+
+// meetDouble meets a peer with this peer's own ID: this database was copied.
+func (m *Machine) meetDouble(f *wire.Frame) {
+	switch {
+	case f.Boot == m.boot && f.Nonce == m.nonce, f.Boot < m.boot && m.earlier[start{f.Boot, f.Nonce}]:
+		return // its own, gone in circles
+	case f.Boot < m.boot:
+		// An earlier start's frame may be late. If it is a copy that lives, it
+		// hears of this one.
+		m.send(f.From, wire.Copied{Boot: f.Boot, Nonce: f.Nonce, KnownBoot: m.boot, KnownNonce: m.nonce})
+	default:
+		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
+	}
+}
+
+// suspend makes this peer stop handing out for good: until somebody has seen
+// to it and started it anew.
+func (m *Machine) suspend(why string) {
+	if m.suspect != "" {
+		return
+	}
+	m.suspect = why
+	m.changed = true
+	m.note(Note{Kind: NoteSuspended, Holder: why})
+}
+
+// checkCluster reports whether a frame is for this peer's cluster. Clusters
+// that meet do not merge (protocol, 6.4).
+func (m *Machine) checkCluster(f *wire.Frame, c *contact) bool {
+	none := [16]byte{}
+	if f.Cluster == none || f.Cluster == m.state.Cluster || m.state.Cluster == none {
+		return true
+	}
+	c.heard, c.cluster = m.now, f.Cluster
+	if h, ok := f.Body.(wire.Hello); ok {
+		c.name = h.Name
+		m.welcome(f.From) // so that it knows as well
+	}
+	if _, met := m.foreign[f.Cluster]; !met {
+		m.foreign[f.Cluster] = m.now
+	}
+	m.giveWay(f)
+	return false
+}
+
+// mayFollow reports whether this peer may learn slots from the sender of a
+// frame: those of its own cluster, or, if it has none and may not found one,
+// those of any.
+func (m *Machine) mayFollow(f *wire.Frame) bool {
+	return f.Cluster != [16]byte{} && (f.Cluster == m.state.Cluster || m.state.Slot == 0 && (m.cfg.Join || m.cfg.Formation.Size > 0))
+}
+
+// compare holds another peer's digest of the same slot against this one's.
+// They differ only by a defect. The peer that is not with a majority of the
+// voters stops handing out (protocol, 9).
+func (m *Machine) compare(f *wire.Frame) {
+	if f.Slot != m.state.Slot || f.Slot == 0 || f.Cluster != m.state.Cluster || f.Digest == m.digest() {
+		return
+	}
+	with := []peer.ID{m.self}
+	for _, id := range m.state.Voters() {
+		if c := m.contacts[id]; c != nil && c.slot == f.Slot && c.digest == m.digest() && c.cluster == m.state.Cluster {
+			with = append(with, id)
+		}
+	}
+	if m.majority(with) {
+		m.differs[f.From] = f.Slot
+		return
+	}
+	m.suspend(fmt.Sprintf("the state of this peer at slot %d is not that of %s: one of the two has a defect", f.Slot, m.nameOf(f.From)))
+}
+
+// founder is how this peer introduces itself.
+func (m *Machine) founder() chronicle.Founder {
+	return chronicle.Founder{ID: m.self, Name: m.cfg.Name, Boot: m.boot, Machine: m.cfg.Machine}
+}

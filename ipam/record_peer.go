@@ -1,0 +1,166 @@
+package ipam
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// What a peer keeps on its disk about others, and about what is not yet
+// decided:
+//
+//	bucket      key                     value
+//	identity    "host"                  the boot ID of the host when this peer last ran
+//	identity    "left"                  this peer was retired as somebody wished
+//	identity    "number"                highest number of a command that has left
+//	chronicle   0x02                    acceptor of the next slot
+//	chronicle   0x03, number (8 bytes)  commands that may take space from this peer, not settled
+//	peer        peer ID (16 bytes)      latest known start, name and address of a peer
+const (
+	bucketPeer = "peer"
+
+	keyHost   = "host"
+	keyLeft   = "left"
+	keyNumber = "number"
+
+	keyAcceptor = "\x02"
+	keyAside    = "\x03"
+)
+
+// put writes one record, or deletes it if value is nil.
+func (m *Machine) put(bucket, key string, value []byte) {
+	from := len(m.arena)
+	m.arena = append(m.arena, key...)
+	split := -1
+	if value != nil {
+		split = len(m.arena)
+		m.arena = append(m.arena, value...)
+	}
+	m.save(bucket, from, split)
+}
+
+// saveProposals writes down, before commands leave, the highest number, and
+// what they may take from this peer.
+func (m *Machine) saveProposals() {
+	if len(m.proposals) == 0 {
+		return // what was proposed is settled, and the state knows the number
+	}
+	if m.number > m.savedNumber {
+		m.savedNumber = m.number
+		m.put(bucketIdentity, keyNumber, codec.Uint([]byte{formatRecord}, m.number))
+	}
+	for _, p := range m.proposals {
+		if p.aside && !m.asides[p.last()] {
+			m.asides[p.last()] = true
+			m.put(bucketChronicle, asideKey(p.last()), chronicle.EncodeBatch(p.commands))
+		}
+	}
+}
+
+func asideKey(number uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(keyAside), number))
+}
+
+// dropAside forgets what was set aside for settled commands.
+func (m *Machine) dropAside(number uint64) {
+	if m.asides[number] {
+		delete(m.asides, number)
+		m.put(bucketChronicle, asideKey(number), nil)
+	}
+}
+
+// saveAcceptor writes down what this peer has promised and accepted, before
+// the answer leaves.
+func (m *Machine) saveAcceptor() {
+	if !m.acceptorChanged {
+		return
+	}
+	m.acceptorChanged, m.acceptorOnDisk = false, true
+	b := codec.Uint([]byte{formatRecord}, m.state.Slot+1)
+	b = appendBallot(appendBallot(b, m.acceptor.Promised), m.acceptor.Accepted)
+	m.put(bucketChronicle, keyAcceptor, codec.Bytes(b, m.acceptor.Value))
+}
+
+func (m *Machine) dropAcceptor() { m.put(bucketChronicle, keyAcceptor, nil) }
+
+func appendBallot(b []byte, v paxos.Ballot) []byte {
+	return append(codec.Uint(codec.Uint(b, v.Round), uint64(v.Boot)), v.Peer[:]...)
+}
+
+func readBallot(r *codec.Reader) paxos.Ballot {
+	return paxos.Ballot{Round: r.Uint("round"), Boot: peer.Boot(r.Uint("boot of a ballot")), Peer: r.ID("peer of a ballot")}
+}
+
+// parseAcceptor reads an acceptor and the slot that it is of.
+func parseAcceptor(b []byte) (slot uint64, a paxos.Acceptor, err error) {
+	r := codec.NewReader(b)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of an acceptor")
+	}
+	slot = r.Uint("slot of an acceptor")
+	a = paxos.Acceptor{Promised: readBallot(r), Accepted: readBallot(r)}
+	if value := r.Bytes("accepted value", len(b)); len(value) > 0 || !a.Accepted.IsZero() {
+		a.Value = append([]byte{}, value...)
+	}
+	if err := r.Done(); err != nil {
+		return 0, a, err
+	}
+	return slot, a, a.Check()
+}
+
+// saveContact writes down the latest start of a peer of the cluster.
+func (m *Machine) saveContact(id peer.ID, c *contact) {
+	if c.start.boot == 0 || m.state.Member(id) == nil && m.state.Gone(id) == nil {
+		return
+	}
+	b := codec.Uint([]byte{formatRecord}, uint64(c.start.boot))
+	b = binary.BigEndian.AppendUint64(b, c.start.nonce)
+	b = codec.Bytes(codec.Bytes(b, c.name), c.addr)
+	m.put(bucketPeer, string(id[:]), b)
+}
+
+// maxAddr is the longest address of a peer that is read back.
+const maxAddr = 255
+
+func parseContact(key, value []byte) (id peer.ID, c *contact, err error) {
+	if len(key) != len(id) {
+		return id, nil, fmt.Errorf("%w: key of a peer has %d bytes", codec.ErrCorrupt, len(key))
+	}
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of a peer")
+	}
+	c = &contact{}
+	c.start.boot = peer.Boot(r.Uint("boot of a peer"))
+	if nonce := r.Fixed("nonce of a peer", 8); nonce != nil {
+		c.start.nonce = binary.BigEndian.Uint64(nonce)
+	}
+	c.name = peer.Name(r.Bytes("name of a peer", peer.MaxName))
+	c.addr = string(r.Bytes("address of a peer", maxAddr))
+	return peer.ID(key), c, r.Done()
+}
+
+// saveHostBoot writes down which start of the host this is: what the boot
+// check had to find out is found out.
+func (m *Machine) saveHostBoot() {
+	if m.restoredHost == m.cfg.HostBoot {
+		return
+	}
+	m.restoredHost = m.cfg.HostBoot
+	m.put(bucketIdentity, keyHost, []byte(m.cfg.HostBoot))
+}
+
+// saveLeft writes down that this peer has left its cluster.
+func (m *Machine) saveLeft() { m.put(bucketIdentity, keyLeft, []byte{formatRecord}) }
+
+// dropSlot and dropSnapshot forget what was decided in a cluster that this
+// peer gives up.
+func (m *Machine) dropSlot(slot uint64) {
+	m.put(bucketChronicle, string(appendSlotKey(nil, slot)), nil)
+}
+
+func (m *Machine) dropSnapshot() { m.put(bucketChronicle, keySnapshot, nil) }

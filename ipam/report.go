@@ -1,0 +1,240 @@
+package ipam
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// Status returns what this peer knows of itself and its cluster.
+func (m *Machine) Status(now time.Time) Status {
+	m.now = now
+	s := Status{
+		Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot,
+		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},
+	}
+	s.Self = m.peerStatus(chronicle.Member{Founder: m.founder()}, string(s.State))
+	for _, member := range m.state.Roster {
+		p := m.peerStatus(member, member.Phase.String())
+		if member.ID == m.self {
+			s.Self = p
+		}
+		s.Peers = append(s.Peers, p)
+	}
+	for _, gone := range m.state.Former {
+		if !gone.Forgotten {
+			s.Peers = append(s.Peers, m.peerStatus(gone.Member, "evicted"))
+		}
+	}
+	for _, id := range m.state.Voters() {
+		s.Voters = append(s.Voters, id.String())
+	}
+	for _, p := range m.sortedPools() {
+		s.Pools = append(s.Pools, m.poolStatus(p, now, true))
+	}
+	for _, id := range m.sortedNetworks() {
+		n := m.networks[id]
+		s.Networks = append(s.Networks, NetStatus{ID: id, Pool: n.Pool, Range: n.Range, Count: n.count})
+	}
+	s.Problems = append(m.ownProblems(), m.peerProblems()...)
+	s.Problems = append(s.Problems, m.poolProblems(s.Pools)...)
+	for _, p := range s.Problems {
+		if p.Level == string(Failed) {
+			s.Verdict = Failed
+		} else if s.Verdict == Fine {
+			s.Verdict = Degraded
+		}
+	}
+	return s
+}
+
+// standing returns where this peer stands among others.
+func (m *Machine) standing() State {
+	switch {
+	case m.broken != nil || m.suspect != "":
+		return Suspended
+	case m.left:
+		return Left
+	case m.booting():
+		return Checking
+	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
+		return Forming
+	case m.state.Slot == 0 || !m.member():
+		return Joining
+	case m.leaving || m.draining():
+		return Leaving
+	case m.alone():
+		return Alone
+	case m.cutOff():
+		return CutOff
+	}
+	return Ready
+}
+
+// peerStatus shows one peer.
+func (m *Machine) peerStatus(member chronicle.Member, state string) PeerStatus {
+	p := PeerStatus{
+		ID: member.ID.String(), Name: string(member.Name), State: state, Boot: uint64(member.Boot),
+		Voter: m.isVoter(member.ID), Reachable: m.live(member.ID),
+	}
+	if member.ID == m.self {
+		p.Name, p.Boot, p.Slot = string(m.cfg.Name), uint64(m.boot), m.state.Slot
+		return p
+	}
+	if c := m.contacts[member.ID]; c != nil {
+		p.Boot = max(p.Boot, uint64(c.start.boot))
+		p.Slot, p.Address, p.Heard = c.slot, c.addr, c.heard
+	}
+	return p
+}
+
+func problem(level Verdict, code, next, text string, args ...any) Problem {
+	return Problem{Code: code, Level: string(level), Text: fmt.Sprintf(text, args...), Next: next}
+}
+
+// ownProblems lists what is wrong with this peer itself.
+func (m *Machine) ownProblems() []Problem {
+	out := []Problem{}
+	add := func(level Verdict, code, next, text string, args ...any) {
+		out = append(out, problem(level, code, next, text, args...))
+	}
+	if m.broken != nil {
+		add(Failed, "broken-invariant", "nothing is handed out any more; keep the database, and report what ringlet check says", "%v", m.broken)
+	}
+	if m.suspect != "" {
+		add(Failed, "suspended", "nothing is handed out any more; find the other host, remove the wrong database, and start that plugin again", "%s", m.suspect)
+	}
+	switch m.standing() {
+	case Left:
+		add(Failed, "left", "remove the plugin, or its data to begin anew", "this peer has left its cluster and hands out nothing")
+	case Checking:
+		add(Degraded, "checking", "start or reconnect the other hosts if this lasts", "this peer has just started and asks the others whether its database is up to date; %s answered", plural(len(m.check.answered)-1, "peer has", "peers have"))
+	case Forming:
+		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and has met %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
+	case Joining:
+		if m.state.Slot == 0 {
+			add(Failed, "joining", "see that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all have the same list with themselves in it", "this peer has not found its cluster yet; %s answered", plural(m.reached(), "host has", "hosts have"))
+			break
+		}
+		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer waits to be admitted to its cluster")
+	case CutOff:
+		add(Degraded, "cut-off", "start or reconnect those hosts; ringlet evict and recover are for hosts that are gone for good", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
+	default:
+	}
+	if m.unlisted && m.sighted() {
+		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
+	}
+	if m.bootedAlone {
+		add(Degraded, "booted-alone", "start or reconnect the other hosts", "this host was started and no majority of its cluster has answered since: if it was given up by ringlet forget meanwhile, its addresses may be in use elsewhere")
+	}
+	return out
+}
+
+// foundersMet returns how many of the hosts that found the cluster have been
+// met, this one among them.
+func (m *Machine) foundersMet() int {
+	seats := map[peer.ID]bool{m.seatOf(m.self): true}
+	for id, c := range m.contacts {
+		if c.forming {
+			seats[m.seatOf(id)] = true
+		}
+	}
+	delete(seats, peer.None)
+	return len(seats)
+}
+
+// reached returns how many other peers have been heard of.
+func (m *Machine) reached() int {
+	n := 0
+	for _, c := range m.contacts {
+		if !c.heard.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// away returns those of the peers that cannot be reached.
+func (m *Machine) away(peers []peer.ID) []peer.ID {
+	return slices.DeleteFunc(slices.Clone(peers), m.live)
+}
+
+// peerProblems lists what is wrong with other peers.
+func (m *Machine) peerProblems() []Problem {
+	var out []Problem
+	add := func(code, next, text string, args ...any) {
+		out = append(out, problem(Degraded, code, next, text, args...))
+	}
+	if away := m.away(m.others()); len(away) > 0 && m.member() && !m.cutOff() && !m.booting() {
+		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s", m.names(away))
+	}
+	for _, gone := range m.state.Former {
+		if n := m.ownedBy(gone.ID); !gone.Forgotten && n > 0 {
+			add("quarantine", fmt.Sprintf("bring that host back, or, if it is gone for good, ringlet forget %s", gone.Name), "%s was evicted, and %s that it may be using are kept back", gone.Name, plural(n, "address", "addresses"))
+		}
+	}
+	for _, id := range sortedIDs(m.misfits) {
+		f := m.misfits[id]
+		add("formation-mismatch", "give all hosts that found the cluster the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "%s would found a cluster of %d hosts, or with another list, and this peer one of %d", m.nameOf(id), f.Size, m.cfg.Formation.Size)
+	}
+	for _, cluster := range slices.SortedFunc(maps.Keys(m.foreign), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }) {
+		if cluster != m.state.Cluster {
+			add("foreign-cluster", "decide which one stays; on each host of the other, remove the plugin's data and set RINGLET_JOIN, or give it another RINGLET_CLUSTER", "peers of another cluster, %s, use the same key and label; this one is %s, and the two do not mix", hex.EncodeToString(cluster[:4]), hex.EncodeToString(m.state.Cluster[:4]))
+		}
+	}
+	for _, id := range sortedIDs(m.differs) {
+		add("differing-state", "keep both databases, and report it", "%s had another state than the majority at slot %d", m.nameOf(id), m.differs[id])
+	}
+	return out
+}
+
+func sortedIDs[V any](of map[peer.ID]V) []peer.ID {
+	out := make([]peer.ID, 0, len(of))
+	for id := range of {
+		out = append(out, id)
+	}
+	slices.SortFunc(out, peer.ID.Compare)
+	return out
+}
+
+// ownedBy returns how many addresses are a peer's in all pools, at most what
+// fits an int.
+func (m *Machine) ownedBy(id peer.ID) int {
+	var n uint64
+	for _, p := range m.state.Pools {
+		for r := range p.Ring.OwnedBy(id) {
+			n = min(n+uint64(r.Size()), 1<<62)
+		}
+	}
+	return int(n)
+}
+
+// poolProblems lists conflicts, and pools that are full or nearly so.
+func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
+	var out []Problem
+	texts := make([]string, 0, len(m.conflicts))
+	for _, text := range m.conflicts {
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	for _, text := range texts {
+		out = append(out, problem(Degraded, "conflict", "stop that container, or remove the other holder", "%s", text))
+	}
+	for i, p := range m.sortedPools() {
+		s := pools[i]
+		switch {
+		case !p.hasContainers():
+		case s.Free+s.Ready+s.Resting == 0:
+			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: of %s %d are in use and %d are reserved", poolText(p.Pool), plural(int(s.Size), "address", "addresses"), s.Held, s.Reserved))
+		case s.Mine == 0 && s.Free == 0 && !m.alone():
+			out = append(out, problem(Degraded, "short-of-space", "remove containers, or move to a larger network", "this host has no free address left in pool %s and asks other hosts for each, which takes longer", poolText(p.Pool)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,279 @@
+package ipam
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+const (
+	// tendEvery is how often a peer with others looks after its pools.
+	tendEvery = time.Second
+	// announceEvery is how often it announces at most what it has to spare.
+	announceEvery = 10 * time.Second
+	// lostAfter is how long a peer must not have been heard of before its
+	// successor on the same machine takes it for gone.
+	lostAfter = 10 * time.Second
+)
+
+// tend does in the background what keeps this peer ready: it becomes active,
+// gives back what it does not need, leaves, takes over from its former self,
+// and says what it has to spare.
+func (m *Machine) tend() {
+	if since := m.now.Sub(m.tendedAt); since >= 0 && since < tendEvery || m.ready() != nil {
+		return
+	}
+	m.tendedAt = m.now
+	m.pruneQuestions()
+	m.pruneAnswers()
+	if m.alone() && !m.draining() {
+		return // all is its own, and nobody wants it
+	}
+	m.grow()
+	m.inherit()
+	m.evictSilent()
+	for _, p := range m.sortedPools() {
+		m.sightHost(p)
+		m.closeBehind(p)
+		m.retirePool(p)
+	}
+	m.depart()
+	m.announce()
+}
+
+// grow makes a peer that was admitted active once it has space.
+func (m *Machine) grow() {
+	member := m.state.Member(m.self)
+	if member.Phase != chronicle.Filling {
+		return
+	}
+	for _, p := range m.pools {
+		if len(p.mine) > 0 {
+			m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Active})
+			return
+		}
+	}
+}
+
+// closeBehind gives back space that this peer has not needed for a while:
+// ranges without held or resting addresses, beyond what it was dealt and a
+// chunk of stock (protocol, 3.4). A peer that drains keeps nothing.
+func (m *Machine) closeBehind(p *pool) {
+	keep := addr.Count(0)
+	if !m.draining() {
+		keep = m.share(p) + m.chunk(p)
+	}
+	spare := p.space.Owned() - p.space.Held()
+	if spare <= keep {
+		p.spareSince = time.Time{}
+		return
+	}
+	if m.draining() {
+		m.dropUnused(p)
+	} else {
+		if p.spareSince.IsZero() {
+			p.spareSince = m.now
+		}
+		if m.now.Sub(p.spareSince) < max(m.cfg.Rest, tendEvery) {
+			return
+		}
+	}
+	excess := spare - keep
+	var actions []chronicle.Action
+	for r := range p.space.Idle(m.now, m.cfg.Rest) {
+		if excess == 0 {
+			break
+		}
+		if r.Size() > excess {
+			r = r.LargestBlock(excess)
+		}
+		if r.Empty() {
+			continue
+		}
+		excess -= r.Size()
+		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
+	}
+	m.background(actions...)
+}
+
+// dropUnused lets go of what this host itself has in a pool without networks.
+func (m *Machine) dropUnused(p *pool) {
+	if m.networksOf(p) == 0 && !p.hasContainers() {
+		m.dropHost(p)
+	}
+}
+
+// share returns how much of a pool is dealt to each peer.
+func (m *Machine) share(p *pool) addr.Count {
+	n := 0
+	for _, member := range m.state.Roster {
+		if member.Phase != chronicle.Draining {
+			n++
+		}
+	}
+	size := p.Ring.Size() / addr.Count(max(n, 1))
+	switch m.cfg.Deal {
+	case chronicle.DealAll:
+		return size
+	case chronicle.DealNone:
+		return 0
+	case chronicle.DealHalf:
+	}
+	return size / 2
+}
+
+// unusedAfter is how long a pool must not have been used by anybody before it
+// is removed.
+const unusedAfter = time.Minute
+
+// retirePool gives up a pool whose subnet was chosen and on which this host
+// has no network any more, and removes it when nobody owns a part of it.
+func (m *Machine) retirePool(p *pool) {
+	if p.Origin != chronicle.FromChoice || p.Name != "" || m.networksOf(p) > 0 || p.hasContainers() {
+		p.unusedSince = time.Time{}
+		return
+	}
+	if p.unusedSince.IsZero() {
+		p.unusedSince = m.now
+	}
+	if m.now.Sub(p.unusedSince) < unusedAfter {
+		return
+	}
+	if len(p.mine) > 0 {
+		m.closeAll(p)
+		return
+	}
+	for _, t := range p.Ring.Tokens() {
+		if t.Owner != ring.Free && t.Owner != ring.Reserved {
+			return
+		}
+	}
+	if live := m.liveVoters(); len(live) > 0 && live[0] == m.self {
+		m.background(chronicle.DeletePool{Pool: p.Key})
+	}
+}
+
+// depart retires a peer that drains in order to leave, and owns nothing.
+func (m *Machine) depart() {
+	if !m.leaving || !m.draining() {
+		return
+	}
+	for _, p := range m.pools {
+		if len(p.mine) > 0 {
+			return
+		}
+	}
+	m.background(chronicle.Retire{Peer: m.self})
+}
+
+// inherit takes over the space of a former self of this peer: one of the same
+// machine that has lost its database, and is heard of no more (protocol, 6.7).
+func (m *Machine) inherit() {
+	if m.cfg.Machine == 0 {
+		return
+	}
+	for _, member := range m.state.Roster {
+		if member.ID != m.self && m.isFormerSelf(member.ID, member.Machine) {
+			m.background(chronicle.Evict{Peer: member.ID})
+			return
+		}
+	}
+	for _, gone := range m.state.Former {
+		if !gone.Forgotten && m.isFormerSelf(gone.ID, gone.Machine) {
+			m.note(Note{Kind: NoteInherited, Holder: string(gone.Name)})
+			m.background(chronicle.Inherit{Former: gone.ID})
+			return
+		}
+	}
+}
+
+// isFormerSelf reports whether a peer was of this machine and has not been
+// heard of for long enough.
+func (m *Machine) isFormerSelf(id peer.ID, machine uint64) bool {
+	return machine == m.cfg.Machine && !m.live(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
+}
+
+// settledIn reports whether there is no former self left that this peer has
+// yet to take over from.
+func (m *Machine) settledIn() bool {
+	if m.cfg.Machine == 0 || m.alone() {
+		return true
+	}
+	for _, member := range m.state.Roster {
+		if member.ID != m.self && member.Machine == m.cfg.Machine && !m.live(member.ID) {
+			return false
+		}
+	}
+	for _, gone := range m.state.Former {
+		if !gone.Forgotten && gone.Machine == m.cfg.Machine && !m.live(gone.ID) {
+			return false
+		}
+	}
+	return true
+}
+
+// silentFor returns how long a peer has not been heard of, counted from this
+// peer's own start at most.
+func (m *Machine) silentFor(id peer.ID) time.Duration {
+	since := m.startedAt
+	if c := m.contacts[id]; c != nil {
+		if c.heard.After(since) {
+			since = c.heard
+		}
+		if c.since.After(since) {
+			since = c.since
+		}
+	}
+	return m.now.Sub(since)
+}
+
+// evictSilent has a peer evicted of which a voter has had no sign for the
+// lease time (protocol, 4.1). The lowest live voter begins.
+func (m *Machine) evictSilent() {
+	if m.cfg.EvictAfter <= 0 {
+		return
+	}
+	live := m.liveVoters()
+	if len(live) == 0 || live[0] != m.self || !m.majority(live) {
+		return
+	}
+	for _, member := range m.state.Roster {
+		if member.ID != m.self && !m.live(member.ID) && m.silentFor(member.ID) >= m.cfg.EvictAfter {
+			m.background(chronicle.Evict{Peer: member.ID})
+			return
+		}
+	}
+}
+
+// announce tells the others how much this peer has to spare, when that has
+// changed by half, or when somebody was refused and there is something now.
+func (m *Machine) announce() {
+	due := m.now.Sub(m.announcedAt) >= announceEvery || m.now.Before(m.announcedAt)
+	var v wire.Announce
+	for _, p := range m.sortedPools() {
+		free := p.space.Owned() - p.space.Held()
+		asked := m.begged[p.Key] && free > 0
+		if !asked && (!due || bits.Len64(uint64(free)) == bits.Len64(uint64(p.announced)) && p.toldOnce) {
+			continue
+		}
+		delete(m.begged, p.Key)
+		p.announced, p.toldOnce = free, true
+		if v.Pools = append(v.Pools, wire.Spare{Pool: p.Key, Free: free}); len(v.Pools) == maxAnnounce {
+			break
+		}
+	}
+	if due {
+		m.announcedAt = m.now
+	}
+	if len(v.Pools) > 0 {
+		m.send(peer.None, v)
+	}
+}
+
+// maxAnnounce is how many pools fit into one broadcast.
+const maxAnnounce = 60

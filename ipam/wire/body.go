@@ -1,0 +1,158 @@
+package wire
+
+import (
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// MaxText is the longest text in a frame, in bytes.
+const MaxText = 1024
+
+// Formation says which slot 1 a message is about: peers that are to found a
+// cluster together must have been told the same. It is zero in messages about
+// other slots.
+type Formation struct {
+	Size uint32 // how many hosts found it
+	List uint64 // hash of the list of hosts, 0 if there is only a number
+}
+
+// The bodies.
+type (
+	// Hello says that its sender is here: at its start to all it knows, and
+	// while it looks for a cluster. Who gets it answers with a Welcome.
+	Hello struct {
+		Name      peer.Name
+		Machine   uint64 // as in chronicle.Founder
+		Formation Formation
+		Observer  bool // takes part in no formation
+	}
+	// Welcome answers a Hello, from the disk of its sender.
+	Welcome struct {
+		Name      peer.Name
+		Machine   uint64
+		Formation Formation
+		Observer  bool
+		// Boot and Nonce are the highest that the sender knows of the peer
+		// that it answers; Boot 0: none.
+		Boot  peer.Boot
+		Nonce uint64
+	}
+	// Copied tells a peer that a frame of its was refused, since there is a
+	// later start of the same peer, or another of the same boot.
+	Copied struct {
+		Boot       peer.Boot // those of the frame that was refused
+		Nonce      uint64
+		KnownBoot  peer.Boot // those that the sender holds against them
+		KnownNonce uint64
+	}
+
+	// Prepare asks a voter of a slot for a promise.
+	Prepare struct {
+		Slot      uint64
+		Formation Formation
+		Ballot    paxos.Ballot
+	}
+	// Promise answers a Prepare.
+	Promise struct {
+		Slot    uint64
+		Promise paxos.Promise
+	}
+	// Accept asks a voter of a slot to accept a value.
+	Accept struct {
+		Slot      uint64
+		Formation Formation
+		Accept    paxos.Accept
+	}
+	// Accepted answers an Accept.
+	Accepted struct {
+		Slot     uint64
+		Accepted paxos.Accepted
+	}
+	// Refusal answers a Prepare or an Accept that came too late.
+	Refusal struct {
+		Slot    uint64
+		Refusal paxos.Refusal
+	}
+
+	// Pull asks for the slots behind After, the last that the sender knows. It
+	// is answered by Decided or Snapshot.
+	Pull struct{ After uint64 }
+	// Decided tells the values of slots, from First on.
+	Decided struct {
+		First  uint64
+		Values [][]byte
+	}
+	// Snapshot tells the whole state at a slot, to one who lags far behind.
+	Snapshot struct{ State []byte } // as chronicle.State.Encode wrote it
+	// Submit brings the commands of its sender that are not settled, all of
+	// them, in order, to one who may propose them.
+	Submit struct{ Batch []byte } // as chronicle.EncodeBatch wrote it
+	// Join asks to be admitted.
+	Join struct {
+		Name    peer.Name
+		Machine uint64
+	}
+	// Beat says nothing but its header.
+	Beat struct{}
+
+	// Ask asks another peer for space of its, or to do something with it. It
+	// is answered by an Answer with the same ID. The same question has the
+	// same ID for as long as it is asked.
+	Ask struct {
+		ID    uint64 // unique among those of its sender's boot
+		Want  Want
+		Pool  chronicle.PoolKey
+		Range addr.Range     // where; one address for WantExact and WantReserved
+		Kind  chronicle.Kind // with WantReserved: as what
+	}
+	// Answer answers an Ask.
+	Answer struct {
+		ID      uint64
+		Verdict Verdict
+		Range   addr.Range // what is on its way
+		Free    addr.Count // what is left free in the wanted range
+		Text    string     // why it was refused, for people: who holds the address
+	}
+	// Announce tells how much the sender has to spare.
+	Announce struct{ Pools []Spare }
+)
+
+// Want is what an [Ask] asks for.
+type Want byte
+
+// The wants. Their numbers are never reused.
+const (
+	WantSpace    Want = 1 // some free space in the range
+	WantExact    Want = 2 // just that address
+	WantReserved Want = 3 // that the address be reserved
+	WantVacant   Want = 4 // that the pool be left, if nobody there uses it
+)
+
+// Verdict is how an [Ask] was taken.
+type Verdict byte
+
+// The verdicts. Their numbers are never reused.
+const (
+	// Granted says that the command which does it is under way, or done; a
+	// slot will tell.
+	Granted Verdict = 1
+	// RefusedHeld says that somebody holds the address.
+	RefusedHeld Verdict = 2
+	// RefusedFull says that there is nothing to give.
+	RefusedFull Verdict = 3
+	// RefusedNotMine says that the sender does not own it, as far as it knows.
+	RefusedNotMine Verdict = 4
+	// RefusedNow says that the sender cannot do it at present.
+	RefusedNow Verdict = 5
+)
+
+// Spare is how much of a pool a peer has to spare.
+type Spare struct {
+	Pool chronicle.PoolKey
+	Free addr.Count
+}
+
+// MaxSpare is the most pools in an [Announce].
+const MaxSpare = 1024

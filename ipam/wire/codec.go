@@ -1,0 +1,326 @@
+package wire
+
+import (
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+)
+
+// The types. Their numbers are never reused.
+const (
+	typeHello    Type = 1
+	typeWelcome  Type = 2
+	typeCopied   Type = 3
+	typePrepare  Type = 4
+	typePromise  Type = 5
+	typeAccept   Type = 6
+	typeAccepted Type = 7
+	typeRefusal  Type = 8
+	typePull     Type = 9
+	typeDecided  Type = 10
+	typeSnapshot Type = 11
+	typeSubmit   Type = 12
+	typeJoin     Type = 13
+	typeBeat     Type = 14
+	typeAsk      Type = 15
+	typeAnswer   Type = 16
+	typeAnnounce Type = 17
+)
+
+// MaxValue is the longest value of a slot, in bytes.
+const MaxValue = 1 << 20
+
+const (
+	small = 4096          // limit of a body without a value
+	large = MaxValue + 64 // of one with a value
+)
+
+// kinds says of each type how long its body may be and how it is read.
+var kinds = map[Type]struct {
+	limit int
+	read  func(*codec.Reader) Body
+}{
+	typeHello:    {small, readHello},
+	typeWelcome:  {small, readWelcome},
+	typeCopied:   {small, readCopied},
+	typePrepare:  {small, readPrepare},
+	typePromise:  {large, readPromise},
+	typeAccept:   {large, readAccept},
+	typeAccepted: {small, readAccepted},
+	typeRefusal:  {small, readRefusal},
+	typePull:     {small, readPull},
+	typeDecided:  {4 * large, readDecided},
+	typeSnapshot: {MaxFrame - maxHeader, readSnapshot},
+	typeSubmit:   {large, readSubmit},
+	typeJoin:     {small, readJoin},
+	typeBeat:     {small, readBeat},
+	typeAsk:      {small, readAsk},
+	typeAnswer:   {small, readAnswer},
+	typeAnnounce: {64 << 10, readAnnounce},
+}
+
+func isPeer(id peer.ID) bool { return id != ring.Free && id != ring.Reserved }
+
+func appendFormation(b []byte, f Formation) []byte {
+	return codec.Uint(codec.Uint(b, uint64(f.Size)), f.List)
+}
+
+func readFormation(r *codec.Reader) Formation {
+	size := r.Uint("size of a formation")
+	f := Formation{Size: uint32(size), List: r.Uint("list of a formation")}
+	if uint64(f.Size) != size {
+		r.Fail("size of a formation")
+	}
+	return f
+}
+
+func readName(r *codec.Reader) peer.Name { return peer.Name(r.Bytes("name", peer.MaxName)) }
+
+func appendBallot(b []byte, v paxos.Ballot) []byte {
+	b = codec.Uint(codec.Uint(b, v.Round), uint64(v.Boot))
+	return append(b, v.Peer[:]...)
+}
+
+func readBallot(r *codec.Reader) paxos.Ballot {
+	return paxos.Ballot{Round: r.Uint("round"), Boot: peer.Boot(r.Uint("boot of a ballot")), Peer: r.ID("peer of a ballot")}
+}
+
+func readValue(r *codec.Reader) []byte { return r.Bytes("value", MaxValue) }
+
+// Type implements [Body].
+func (Hello) Type() Type { return typeHello }
+
+func (v Hello) append(b []byte) []byte {
+	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
+	return codec.Bool(appendFormation(b, v.Formation), v.Observer)
+}
+
+func readHello(r *codec.Reader) Body {
+	return Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer")}
+}
+
+// Type implements [Body].
+func (Welcome) Type() Type { return typeWelcome }
+
+func (v Welcome) append(b []byte) []byte {
+	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
+	b = codec.Bool(appendFormation(b, v.Formation), v.Observer)
+	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
+}
+
+func readWelcome(r *codec.Reader) Body {
+	return Welcome{
+		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
+		Boot: peer.Boot(r.Uint("known boot")), Nonce: r.Uint("known nonce"),
+	}
+}
+
+// Type implements [Body].
+func (Copied) Type() Type { return typeCopied }
+
+func (v Copied) append(b []byte) []byte {
+	b = codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
+	return codec.Uint(codec.Uint(b, uint64(v.KnownBoot)), v.KnownNonce)
+}
+
+func readCopied(r *codec.Reader) Body {
+	return Copied{
+		Boot: peer.Boot(r.Uint("refused boot")), Nonce: r.Uint("refused nonce"),
+		KnownBoot: peer.Boot(r.Uint("known boot")), KnownNonce: r.Uint("known nonce"),
+	}
+}
+
+// Type implements [Body].
+func (Prepare) Type() Type { return typePrepare }
+
+func (v Prepare) append(b []byte) []byte {
+	return appendBallot(appendFormation(codec.Uint(b, v.Slot), v.Formation), v.Ballot)
+}
+
+func readPrepare(r *codec.Reader) Body {
+	return Prepare{Slot: r.Uint("slot"), Formation: readFormation(r), Ballot: readBallot(r)}
+}
+
+// Type implements [Body].
+func (Promise) Type() Type { return typePromise }
+
+func (v Promise) append(b []byte) []byte {
+	b = appendBallot(appendBallot(codec.Uint(b, v.Slot), v.Promise.Ballot), v.Promise.Accepted)
+	return codec.Bytes(b, v.Promise.Value)
+}
+
+func readPromise(r *codec.Reader) Body {
+	return Promise{Slot: r.Uint("slot"), Promise: paxos.Promise{Ballot: readBallot(r), Accepted: readBallot(r), Value: readValue(r)}}
+}
+
+// Type implements [Body].
+func (Accept) Type() Type { return typeAccept }
+
+func (v Accept) append(b []byte) []byte {
+	b = appendBallot(appendFormation(codec.Uint(b, v.Slot), v.Formation), v.Accept.Ballot)
+	return codec.Bytes(b, v.Accept.Value)
+}
+
+func readAccept(r *codec.Reader) Body {
+	return Accept{
+		Slot: r.Uint("slot"), Formation: readFormation(r),
+		Accept: paxos.Accept{Ballot: readBallot(r), Value: readValue(r)},
+	}
+}
+
+// Type implements [Body].
+func (Accepted) Type() Type { return typeAccepted }
+
+func (v Accepted) append(b []byte) []byte {
+	return appendBallot(codec.Uint(b, v.Slot), v.Accepted.Ballot)
+}
+
+func readAccepted(r *codec.Reader) Body {
+	return Accepted{Slot: r.Uint("slot"), Accepted: paxos.Accepted{Ballot: readBallot(r)}}
+}
+
+// Type implements [Body].
+func (Refusal) Type() Type { return typeRefusal }
+
+func (v Refusal) append(b []byte) []byte {
+	return appendBallot(appendBallot(codec.Uint(b, v.Slot), v.Refusal.Ballot), v.Refusal.Promised)
+}
+
+func readRefusal(r *codec.Reader) Body {
+	return Refusal{Slot: r.Uint("slot"), Refusal: paxos.Refusal{Ballot: readBallot(r), Promised: readBallot(r)}}
+}
+
+// Type implements [Body].
+func (Pull) Type() Type { return typePull }
+
+func (v Pull) append(b []byte) []byte { return codec.Uint(b, v.After) }
+
+func readPull(r *codec.Reader) Body { return Pull{r.Uint("last slot")} }
+
+// Type implements [Body].
+func (Decided) Type() Type { return typeDecided }
+
+func (v Decided) append(b []byte) []byte {
+	b = codec.Uint(codec.Uint(b, v.First), uint64(len(v.Values)))
+	for _, value := range v.Values {
+		b = codec.Bytes(b, value)
+	}
+	return b
+}
+
+func readDecided(r *codec.Reader) Body {
+	v := Decided{First: r.Uint("first slot"), Values: make([][]byte, r.Count("number of slots", 1))}
+	for i := range v.Values {
+		v.Values[i] = readValue(r)
+	}
+	return v
+}
+
+// Type implements [Body].
+func (Snapshot) Type() Type { return typeSnapshot }
+
+func (v Snapshot) append(b []byte) []byte { return codec.Bytes(b, v.State) }
+
+func readSnapshot(r *codec.Reader) Body { return Snapshot{r.Bytes("state", MaxFrame)} }
+
+// Type implements [Body].
+func (Submit) Type() Type { return typeSubmit }
+
+func (v Submit) append(b []byte) []byte { return codec.Bytes(b, v.Batch) }
+
+func readSubmit(r *codec.Reader) Body { return Submit{readValue(r)} }
+
+// Type implements [Body].
+func (Join) Type() Type { return typeJoin }
+
+func (v Join) append(b []byte) []byte { return codec.Uint(codec.Bytes(b, v.Name), v.Machine) }
+
+func readJoin(r *codec.Reader) Body { return Join{Name: readName(r), Machine: r.Uint("machine")} }
+
+// Type implements [Body].
+func (Beat) Type() Type { return typeBeat }
+
+func (Beat) append(b []byte) []byte { return b }
+
+func readBeat(*codec.Reader) Body { return Beat{} }
+
+func appendPool(b []byte, k chronicle.PoolKey) []byte {
+	return codec.Uint(codec.Uint(b, k.Slot), uint64(k.Place))
+}
+
+func readPool(r *codec.Reader) chronicle.PoolKey {
+	k := chronicle.PoolKey{Slot: r.Uint("pool's slot")}
+	place := r.Uint("pool's place")
+	if k.Place = uint32(place); uint64(k.Place) != place {
+		r.Fail("pool's place")
+	}
+	return k
+}
+
+func appendRange(b []byte, v addr.Range) []byte {
+	return codec.Uint(codec.Uint(b, uint64(v.Start)), uint64(v.Size()))
+}
+
+func readRange(r *codec.Reader) addr.Range {
+	start, size := r.Uint("start of a range"), r.Uint("size of a range")
+	if start+size < start {
+		r.Fail("size of a range")
+		return addr.Range{}
+	}
+	return addr.Range{Start: addr.Offset(start), End: addr.Offset(start + size)}
+}
+
+// Type implements [Body].
+func (Ask) Type() Type { return typeAsk }
+
+func (v Ask) append(b []byte) []byte {
+	b = append(codec.Uint(b, v.ID), byte(v.Want), byte(v.Kind))
+	return appendRange(appendPool(b, v.Pool), v.Range)
+}
+
+func readAsk(r *codec.Reader) Body {
+	return Ask{
+		ID: r.Uint("ID of a question"), Want: Want(r.Byte("want")), Kind: chronicle.Kind(r.Byte("kind of a reservation")),
+		Pool: readPool(r), Range: readRange(r),
+	}
+}
+
+// Type implements [Body].
+func (Answer) Type() Type { return typeAnswer }
+
+func (v Answer) append(b []byte) []byte {
+	b = append(codec.Uint(b, v.ID), byte(v.Verdict))
+	return codec.Bytes(codec.Uint(appendRange(b, v.Range), uint64(v.Free)), v.Text)
+}
+
+func readAnswer(r *codec.Reader) Body {
+	return Answer{
+		ID: r.Uint("ID of a question"), Verdict: Verdict(r.Byte("verdict")), Range: readRange(r),
+		Free: addr.Count(r.Uint("free addresses")), Text: string(r.Bytes("text", MaxText)),
+	}
+}
+
+// Type implements [Body].
+func (Announce) Type() Type { return typeAnnounce }
+
+func (v Announce) append(b []byte) []byte {
+	b = codec.Uint(b, uint64(len(v.Pools)))
+	for _, s := range v.Pools {
+		b = codec.Uint(appendPool(b, s.Pool), uint64(s.Free))
+	}
+	return b
+}
+
+func readAnnounce(r *codec.Reader) Body {
+	v := Announce{Pools: make([]Spare, r.Count("number of pools", 3))}
+	if len(v.Pools) > MaxSpare {
+		r.Fail("number of pools")
+	}
+	for i := range v.Pools {
+		v.Pools[i] = Spare{Pool: readPool(r), Free: addr.Count(r.Uint("free addresses"))}
+	}
+	return v
+}

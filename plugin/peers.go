@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/ringlet/ringlet/gossip"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/config"
+)
+
+// peers is this peer's end of the network between peers, nil where there is
+// none: a peer that has neither a key nor leave to do without one listens to
+// nobody.
+type peers struct {
+	*gossip.Gossip
+	port uint16
+}
+
+// newPeers brings the node and the other peers together.
+func newPeers(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.Logger) (*peers, error) {
+	if len(cfg.Keys) == 0 && !cfg.Insecure {
+		return nil, nil
+	}
+	id, err := n.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	settings := gossip.Config{
+		ID: id.ID, Name: id.Name, Boot: id.Boot, Nonce: id.Nonce,
+		Bind: cfg.Bind, Advertise: cfg.Advertise, Join: cfg.Join, Label: cfg.Cluster,
+		Deliver: n.Deliver, Presence: present(n), Logger: logger,
+	}
+	if len(cfg.Keys) > 0 {
+		settings.Keys = cfg.ReadKeys
+	}
+	for other, at := range id.Known {
+		if a, err := netip.ParseAddrPort(at); err == nil {
+			settings.Remembered = append(settings.Remembered, gossip.Contact{ID: other, Addr: a})
+		}
+	}
+	g, err := gossip.New(settings)
+	if err != nil {
+		return nil, err
+	}
+	n.Carry(g)
+	return &peers{g, cfg.Bind.Port()}, nil
+}
+
+// present tells the node what the network believes of other peers.
+func present(n *node.Node) func(gossip.Presence) {
+	return func(p gossip.Presence) {
+		ev := ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.Seat}
+		if p.Addr.IsValid() {
+			ev.Addr = p.Addr.String()
+		}
+		n.Present(ev)
+	}
+}
+
+// seatInterval is how often the seat of this host is looked at: it is known
+// once the names in RINGLET_JOIN are.
+const seatInterval = 500 * time.Millisecond
+
+// run runs the network until ctx ends.
+func (p *peers) run(ctx context.Context, n *node.Node) error {
+	go p.tellSeat(ctx, n)
+	return p.Run(ctx)
+}
+
+// tellSeat tells the node which seat among the founders is its host's own.
+func (p *peers) tellSeat(ctx context.Context, n *node.Node) {
+	ticker := time.NewTicker(seatInterval)
+	defer ticker.Stop()
+	for told := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if seat := p.OwnSeat(); seat != told {
+			told = seat
+			n.PresentSelf(seat)
+		}
+	}
+}
+
+// formation says how a peer without a cluster founds one with others. The
+// hosts in RINGLET_JOIN found it, or as many as RINGLET_BOOTSTRAP says.
+func formation(cfg config.Config) ipam.Formation {
+	hosts := gossip.Seats(cfg.Join)
+	f := ipam.Formation{Size: len(hosts), List: gossip.ListHash(hosts), Observer: cfg.Bootstrap.Observer}
+	if n := cfg.Bootstrap.N; n > 0 && n != len(hosts) {
+		f.Size, f.List = n, 0
+	}
+	if f.Size < 2 {
+		return ipam.Formation{}
+	}
+	return f
+}
+
+// problems returns what is wrong with the network between peers.
+func (p *peers) problems() []ipam.Problem {
+	if p == nil {
+		return nil
+	}
+	var out []ipam.Problem
+	for _, problem := range p.Gossip.Status().Problems {
+		out = append(out, ipam.Problem{
+			Code: problem.Code, Level: string(ipam.Degraded), Text: problem.Text,
+			Next: "see whether the other host runs ringlet with the same RINGLET_KEY and RINGLET_CLUSTER, and whether TCP and UDP port " + strconv.Itoa(int(p.port)) + " are open between the hosts",
+		})
+	}
+	return out
+}
