@@ -292,14 +292,17 @@ func (m *Machine) openAhead(p *pool) {
 
 // full says why no address is left.
 func (m *Machine) full(p *pool, n Network, want addr.Range) error {
-	var held, reserved uint64
+	var held, reserved, elsewhere uint64
 	for r, t := range p.Ring.Within(want) {
 		switch t.Owner {
 		case ring.Reserved:
 			reserved += uint64(r.Size())
 		case m.self:
 			held += uint64(r.Size() - p.space.FreeIn(r))
+		case ring.Free:
+		default:
+			elsewhere += uint64(r.Size())
 		}
 	}
-	return errFull(p, n.Range, held, reserved, uint64(want.Size()))
+	return errFull(p, n.Range, held, elsewhere, reserved, uint64(want.Size()))
 }

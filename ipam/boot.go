@@ -49,10 +49,21 @@ func (m *Machine) greetPeers() {
 		m.check.helloAt = m.now
 	}
 	m.helloAt = m.now
-	hello := wire.Hello{Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer}
 	for _, id := range m.known() {
-		m.send(id, hello)
+		// Who has just been heard need not be asked again while a cluster is
+		// looked for, only for the answer to a boot check.
+		if c := m.contacts[id]; m.check == nil && c != nil && !c.heard.IsZero() && m.now.Sub(c.heard) < reachTime {
+			continue
+		}
+		if m.check == nil || !slices.Contains(m.check.answered, id) {
+			m.greetPeer(id)
+		}
 	}
+}
+
+// greetPeer says hello to one peer.
+func (m *Machine) greetPeer(id peer.ID) {
+	m.send(id, wire.Hello{Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer})
 }
 
 // known returns all other peers that this peer knows of, in order of their

@@ -37,16 +37,26 @@ type Record struct {
 // Reply answers the [Call] with the ID Call. Which field is set follows from
 // the request; none is if Err is.
 type Reply struct {
-	Call      uint64
-	Err       error
-	Pool      PoolGrant
-	Address   AddressGrant
-	Addresses []AddressStatus
-	Status    PoolStatus
-	Created   bool // the pool of Status is new
+	Call       uint64
+	Err        error
+	Pool       PoolGrant
+	Address    AddressGrant
+	Addresses  []AddressStatus
+	Status     PoolStatus
+	Created    bool // the pool of Status is new
+	Forgetting Forgetting
 	// Again, in the answer to an [Inventory], is when another would be
 	// useful; zero if not.
 	Again time.Duration
+}
+
+// Forgetting says what forgetting a peer frees.
+type Forgetting struct {
+	Peer      string `json:"peer"` // its name
+	ID        string `json:"id"`
+	Evicted   uint64 `json:"evicted"`   // the slot of its eviction
+	Ranges    int    `json:"ranges"`    // in all pools
+	Addresses uint64 `json:"addresses"` // in them
 }
 
 // NoteKind says what a [Note] is about.
@@ -75,6 +85,8 @@ const (
 	NoteSuspended   // this peer has stopped handing out; Holder says why
 	NoteBootedAlone // no majority answered after a new start of the host
 	NoteGaveWay     // this peer's empty cluster was dissolved for another
+	NoteForgotten   // the space of a peer was given up for it; Holder names it
+	NoteRecovered   // this peer founded its cluster anew, as somebody wished
 	NoteGiven       // space was given to another peer; Holder names it
 )
 

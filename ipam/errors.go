@@ -24,6 +24,8 @@ var (
 	ErrAddressOutOfRange = errors.New("address-out-of-range")
 	// ErrAddressNotHeld is returned when an address that is asked about is not held.
 	ErrAddressNotHeld = errors.New("address-not-held")
+	// ErrPeerNotFound is returned when a peer is named that does not exist.
+	ErrPeerNotFound = errors.New("peer-not-found")
 	// ErrNoAddress is returned when the wanted part of a pool is full.
 	ErrNoAddress = errors.New("no-address")
 	// ErrNotReady is returned when the deadline passed before the cluster

@@ -101,6 +101,19 @@ type (
 	// retired as soon as it owns nothing. It is refused while addresses are
 	// held, unless forced; then it is evicted, and its space is quarantined.
 	LeaveRequest struct{ Force bool }
+	// EvictRequest takes a peer that is lost out of the roster. Its ranges
+	// stay its own.
+	EvictRequest struct{ Peer string } // a name, or the beginning of an ID
+	// ForgetRequest states that the host of an evicted peer is gone for good,
+	// or will not start cut off, and makes its ranges free. With DryRun it
+	// only tells what would be freed. It is answered with a Forgetting.
+	ForgetRequest struct {
+		Peer   string
+		DryRun bool
+	}
+	// RecoverRequest states that a majority of the peers is gone for good,
+	// and makes this peer found its cluster anew from its own state.
+	RecoverRequest struct{}
 )
 
 func (*PoolRequest) request()    {}
@@ -119,3 +132,6 @@ func (*PoolCreation) request()   {}
 func (*PoolRemoval) request()    {}
 func (*DrainRequest) request()   {}
 func (*LeaveRequest) request()   {}
+func (*EvictRequest) request()   {}
+func (*ForgetRequest) request()  {}
+func (*RecoverRequest) request() {}

@@ -41,8 +41,13 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.Unreserve:
 		m.followRing(m.pools[a.Pool])
 	case chronicle.Forget, chronicle.Inherit:
-		if _, ok := a.(chronicle.Inherit); ok && o.Command.Author == m.self {
-			m.awaitListAnew()
+		switch a := a.(type) {
+		case chronicle.Inherit:
+			if o.Command.Author == m.self {
+				m.awaitListAnew()
+			}
+		case chronicle.Forget:
+			m.notePeer(NoteForgotten, a.Peer)
 		}
 		for _, p := range m.sortedPools() {
 			m.followRing(p)
@@ -52,12 +57,18 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.notePeer(NotePeerJoined, a.ID)
 	case chronicle.Evict:
 		m.notePeer(NotePeerEvicted, a.Peer)
+		m.followLeave(a.Peer)
 	case chronicle.Retire:
 		m.notePeer(NotePeerLeft, a.Peer)
-		if a.Peer == m.self && m.leaving {
-			m.left = true
-			m.saveLeft()
-		}
+		m.followLeave(a.Peer)
+	}
+}
+
+// followLeave notes that this peer has left, if it was to.
+func (m *Machine) followLeave(id peer.ID) {
+	if id == m.self && m.leaving {
+		m.left = true
+		m.saveLeaving()
 	}
 }
 

@@ -76,6 +76,9 @@ func (m *Machine) giveSpace(p *pool, in addr.Range, to peer.ID) wire.Answer {
 	if r.Empty() {
 		r = p.space.LargestFree(in, limit, true, m.now, m.cfg.Rest)
 	}
+	if r.Empty() && m.closing(p, in) {
+		return wire.Answer{Verdict: wire.RefusedNow} // a decision is under way
+	}
 	if r.Empty() {
 		m.begged[p.Key] = true
 		return wire.Answer{Verdict: wire.RefusedFull}

@@ -53,6 +53,9 @@ func (m *Machine) concluded(wasMember bool) {
 	case member && !wasMember && m.state.Slot > 1:
 		m.joinedAt = m.now
 		m.note(Note{Kind: NoteJoined})
+	case wasMember && !member && m.leaving:
+		m.left = true
+		m.saveLeaving()
 	case wasMember && !member:
 		m.note(Note{Kind: NoteEvicted})
 	}

@@ -73,6 +73,16 @@ type Config struct {
 	// EvictAfter is how long a peer may be silent before it is evicted; 0: it
 	// never is.
 	EvictAfter time.Duration
+	// Quarantine is how long the space of an evicted peer is kept back before
+	// it is given up by itself; 0: until somebody says that the host is gone.
+	Quarantine time.Duration
+	// Label is the name of the cluster. A database of another label is not
+	// used if it has pools.
+	Label string
+	// Place says where the database lies: what tells its file and machine from
+	// others. A database that says otherwise is a copy, or was put back, and
+	// is not used. Empty: nobody looks.
+	Place string
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -131,6 +141,8 @@ type Machine struct {
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
 	restoredHost    string                          // the host's boot on disk, before this start
+	restoredLabel   string                          // the name of the cluster on disk
+	restoredPlace   string                          // where the database says that it lies
 	savedNumber     uint64                          // the number on disk
 	proposals       []*proposal                     // own commands that are not settled
 	inbox           map[peer.ID][]chronicle.Command // commands to propose, by author
@@ -154,6 +166,7 @@ type Machine struct {
 	bootedAlone bool
 	suspect     string // why this peer stopped handing out for good
 	left        bool   // it was retired, as somebody wished
+	forced      bool   // it leaves although something is held here
 	leaving     bool
 	founding    bool
 	seats       []peer.ID // who takes part in a formation by number
@@ -173,6 +186,8 @@ type Machine struct {
 	questions    map[question]*asking
 	lastQuestion uint64
 	answers      map[asked]answered
+	inquiries    map[peer.ID]*inquiry
+	goneSince    map[peer.ID]time.Time      // when this peer first knew of an eviction
 	begged       map[chronicle.PoolKey]bool // pools of which somebody was refused space
 	tendedAt     time.Time
 	announcedAt  time.Time
@@ -302,6 +317,8 @@ func New(cfg Config) (*Machine, error) {
 		differs:   map[peer.ID]uint64{},
 		questions: map[question]*asking{},
 		answers:   map[asked]answered{},
+		inquiries: map[peer.ID]*inquiry{},
+		goneSince: map[peer.ID]time.Time{},
 		begged:    map[chronicle.PoolKey]bool{},
 	}
 	return m, nil
@@ -373,6 +390,8 @@ func (m *Machine) start() {
 	m.startedAt, m.joinedAt = m.now, m.now
 	m.seats = []peer.ID{m.self}
 	m.settleProposals()
+	m.saveLabel()
+	m.savePlace()
 	if m.state.Slot > 0 {
 		m.beginCheck()
 		if m.check == nil {
@@ -470,6 +489,12 @@ func (m *Machine) try(c *Call) bool {
 		r.Err = m.drainSelf(q)
 	case *LeaveRequest:
 		r.Err = m.leave(q)
+	case *EvictRequest:
+		r.Err = m.evict(q)
+	case *ForgetRequest:
+		r.Forgetting, r.Err = m.forget(q)
+	case *RecoverRequest:
+		r.Err = m.recover(q)
 	}
 	m.current = nil
 	if wait, ok := errors.AsType[*waitError](r.Err); ok {

@@ -107,8 +107,8 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	member := m.state.Member(m.self)
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
-		if q.Undo {
-			m.leaving = false
+		if q.Undo && m.leaving {
+			m.stay()
 		}
 		return nil
 	case !q.Undo && m.alone():
@@ -119,8 +119,8 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		phase = chronicle.Active
 	}
 	_, err := m.propose(chronicle.SetState{Peer: m.self, Phase: phase})
-	if err == nil && q.Undo {
-		m.leaving = false
+	if err == nil && q.Undo && m.leaving {
+		m.stay()
 	}
 	return err
 }
@@ -147,15 +147,27 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	if held > 0 && !q.Force {
 		return failf(ErrPoolInUse, "%s still holds %s: remove its containers first, ringlet ip ls shows them, or use --force, which keeps their addresses back for ever", m.cfg.Name, plural(int(held), "address", "addresses"))
 	}
-	m.leaving = true
-	if held > 0 {
-		m.left = true
-		m.saveLeft()
-		_, err := m.propose(chronicle.Evict{Peer: m.self})
+	if n := len(m.networks); n > 0 && !q.Force {
+		return failf(ErrPoolInUse, "%s still has %s that use ringlet: remove them first with docker network rm, or use --force, which keeps its space back for ever", m.cfg.Name, plural(n, "network", "networks"))
+	}
+	m.leaving, m.forced = true, held > 0 || len(m.networks) > 0
+	m.saveLeaving()
+	if !m.forced {
+		if err := m.drainSelf(&DrainRequest{}); err != nil {
+			return err
+		}
+		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns nothing: see ringlet status", m.cfg.Name))
+	}
+	out, err := m.propose(chronicle.Evict{Peer: m.self})
+	if err != nil || out[0].Refused == "" {
 		return err
 	}
-	if err := m.drainSelf(&DrainRequest{}); err != nil {
-		return err
-	}
-	return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns nothing: see ringlet status", m.cfg.Name))
+	m.stay()
+	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
+}
+
+// stay ends a wish to leave.
+func (m *Machine) stay() {
+	m.leaving, m.forced = false, false
+	m.saveLeaving()
 }

@@ -100,7 +100,7 @@ func (m *Machine) takePresence(ev *Presence) {
 		m.saveContact(ev.Peer, c)
 	}
 	if ev.Alive && m.state.Slot == 0 {
-		m.greetPeers()
+		m.greetPeer(ev.Peer)
 	}
 }
 

@@ -53,6 +53,10 @@ func (m *Machine) receive(msg *Message) {
 		m.takeAnswer(f.From, b)
 	case wire.Announce:
 		m.takeAnnounce(f.From, c, b)
+	case wire.Inquire:
+		m.send(f.From, wire.Report{ID: b.ID, Peer: b.Peer, Heard: m.live(b.Peer)})
+	case wire.Report:
+		m.takeReport(f.From, b)
 	case wire.Beat:
 	default:
 		m.takeVote(f.From, f.Body)

@@ -15,7 +15,9 @@ import (
 //
 //	bucket      key                     value
 //	identity    "host"                  the boot ID of the host when this peer last ran
-//	identity    "left"                  this peer was retired as somebody wished
+//	identity    "label"                 the name of the cluster in the settings
+//	identity    "left"                  this peer is to leave, or has left, as somebody wished
+//	identity    "place"                 what tells the database's file and machine from others
 //	identity    "number"                highest number of a command that has left
 //	chronicle   0x02                    acceptor of the next slot
 //	chronicle   0x03, number (8 bytes)  commands that may take space from this peer, not settled
@@ -24,8 +26,10 @@ const (
 	bucketPeer = "peer"
 
 	keyHost   = "host"
+	keyLabel  = "label"
 	keyLeft   = "left"
 	keyNumber = "number"
+	keyPlace  = "place"
 
 	keyAcceptor = "\x02"
 	keyAside    = "\x03"
@@ -154,8 +158,30 @@ func (m *Machine) saveHostBoot() {
 	m.put(bucketIdentity, keyHost, []byte(m.cfg.HostBoot))
 }
 
-// saveLeft writes down that this peer has left its cluster.
-func (m *Machine) saveLeft() { m.put(bucketIdentity, keyLeft, []byte{formatRecord}) }
+// saveLabel writes down the name of the cluster, if it has changed.
+func (m *Machine) saveLabel() {
+	if m.restoredLabel != m.cfg.Label {
+		m.restoredLabel = m.cfg.Label
+		m.put(bucketIdentity, keyLabel, []byte(m.cfg.Label))
+	}
+}
+
+// savePlace writes down where the database lies.
+func (m *Machine) savePlace() {
+	if m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
+		m.restoredPlace = m.cfg.Place
+		m.put(bucketIdentity, keyPlace, []byte(m.cfg.Place))
+	}
+}
+
+// saveLeaving writes down that this peer is to leave its cluster, or has.
+func (m *Machine) saveLeaving() {
+	if !m.leaving && !m.left {
+		m.put(bucketIdentity, keyLeft, nil)
+		return
+	}
+	m.put(bucketIdentity, keyLeft, codec.Bool(codec.Bool([]byte{formatRecord}, m.left), m.forced))
+}
 
 // dropSlot and dropSnapshot forget what was decided in a cluster that this
 // peer gives up.

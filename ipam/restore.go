@@ -56,6 +56,12 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	if m.state.Slot == 0 && len(m.networks) > 0 {
 		return nil, fmt.Errorf("%w: it has networks and no cluster", ErrForeign)
 	}
+	if m.restoredLabel != "" && m.restoredLabel != m.cfg.Label && len(m.state.Pools) > 0 {
+		return nil, fmt.Errorf("%w: it belongs to the cluster %q and has pools, and RINGLET_CLUSTER says %q: set RINGLET_CLUSTER=%s, or move the database away so that this host joins the other cluster as a new one", ErrForeign, m.restoredLabel, m.cfg.Label, m.restoredLabel)
+	}
+	if m.restoredPlace != "" && m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
+		return nil, fmt.Errorf("%w: it was written as another file or on another machine, so it is a copy, or an old one that was put back, and others may have its addresses by now: move it away, and this host begins as a new peer that takes in the addresses which its containers have", ErrForeign)
+	}
 	m.self, m.restored = l.identity.self, l.identity.boot
 	m.number = max(m.savedNumber, m.state.Number(m.self))
 	if err := l.finishVotes(); err != nil {
@@ -127,8 +133,17 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 		return err
 	case keyHost:
 		l.m.restoredHost = string(value)
+	case keyPlace:
+		l.m.restoredPlace = string(value)
+	case keyLabel:
+		l.m.restoredLabel = string(value)
 	case keyLeft:
-		l.m.left = true
+		r := codec.NewReader(value)
+		if r.Byte("format") != formatRecord {
+			r.Fail("format of a wish to leave")
+		}
+		l.m.leaving, l.m.left, l.m.forced = true, r.Bool("left"), r.Bool("forced")
+		return r.Done()
 	case keyNumber:
 		r := codec.NewReader(value)
 		if r.Byte("format") != formatRecord {

@@ -159,10 +159,14 @@ func errOutside(cidr netip.Prefix, a netip.Addr) error {
 }
 
 // errFull says that a part of a pool is full. The counts are of that part.
-func errFull(p *pool, want netip.Prefix, held, reserved, size uint64) error {
+func errFull(p *pool, want netip.Prefix, held, elsewhere, reserved, size uint64) error {
 	where := poolText(p.Pool)
 	if want != p.CIDR {
 		where = fmt.Sprintf("range %v of %s", want, where)
+	}
+	if elsewhere > 0 {
+		return failf(ErrNoAddress, "no free address in %s: of %d addresses %d are in use on this host, %d are other hosts', which have none to spare, and %d are reserved; remove a container, or make a larger network",
+			where, size, held, elsewhere, reserved)
 	}
 	return failf(ErrNoAddress, "no free address in %s: of %d addresses %d are in use and %d are reserved; remove a container, or make a larger network",
 		where, size, held, reserved)

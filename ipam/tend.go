@@ -31,12 +31,13 @@ func (m *Machine) tend() {
 	m.tendedAt = m.now
 	m.pruneQuestions()
 	m.pruneAnswers()
-	if m.alone() && !m.draining() {
+	if m.alone() && !m.draining() && !m.leaving {
 		return // all is its own, and nobody wants it
 	}
 	m.grow()
 	m.inherit()
 	m.evictSilent()
+	m.endQuarantine()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		m.closeBehind(p)
@@ -158,9 +159,20 @@ func (m *Machine) retirePool(p *pool) {
 	}
 }
 
-// depart retires a peer that drains in order to leave, and owns nothing.
+// depart takes a peer that is to leave out of the roster: by force at once,
+// else when it owns nothing.
 func (m *Machine) depart() {
-	if !m.leaving || !m.draining() {
+	switch {
+	case !m.leaving:
+		return
+	case m.alone():
+		m.stay() // there is nobody to leave
+		return
+	case m.forced:
+		m.background(chronicle.Evict{Peer: m.self})
+		return
+	case !m.draining():
+		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
 		return
 	}
 	for _, p := range m.pools {

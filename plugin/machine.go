@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
@@ -32,14 +33,44 @@ func machineID(name string) uint64 {
 	return max(h.Sum64(), 1)
 }
 
+// place returns what tells a database from its copies: the number of its file
+// and the machine. It is empty if the file cannot be looked at.
+func place(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	file, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(firmwareText())) // never fails
+	return fmt.Sprintf("inode %d, machine %016x", file.Ino, h.Sum64())
+}
+
 // machineText returns what the firmware, the system or, where neither can be
 // read from inside the plugin, the first network card says of the machine.
 func machineText() string {
+	if text := firmwareText(); text != "" {
+		return text
+	}
+	return cardText()
+}
+
+// firmwareText returns what the firmware or the system says of the machine,
+// nothing where neither can be read.
+func firmwareText() string {
 	for _, file := range []string{"/sys/class/dmi/id/product_uuid", "/etc/machine-id"} {
 		if b, err := os.ReadFile(file); err == nil && len(bytes.TrimSpace(b)) > 0 {
 			return string(bytes.TrimSpace(b))
 		}
 	}
+	return ""
+}
+
+// cardText returns the address of the first network card that is no engine's.
+func cardText() string {
 	cards, err := net.Interfaces()
 	if err != nil {
 		return ""

@@ -123,6 +123,31 @@ func (s *State) Overlapping(cidr netip.Prefix) *Pool {
 	return nil
 }
 
+// Refound returns the state in which one survivor founds a cluster anew from
+// what s holds, since a majority of the votes is lost for good (protocol, 4.5):
+// it is the roster, and all others are evicted at the next slot, their ranges
+// their own. The cluster has another ID, so that nobody who comes back can take
+// it for the old one. s is not changed.
+func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
+	t, err := DecodeState(s.Encode())
+	if err != nil {
+		return nil, err
+	}
+	t.Slot++
+	t.Cluster = cluster
+	for _, m := range t.Roster {
+		if m.ID != survivor.ID {
+			t.Former = append(t.Former, Gone{Member: m, Evicted: t.Slot})
+		}
+	}
+	t.Former = slices.DeleteFunc(t.Former, func(g Gone) bool { return g.ID == survivor.ID })
+	t.Roster = []Member{{survivor, Active}}
+	for _, p := range t.Pools {
+		p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, p.Ring.Size())
+	}
+	return t, nil
+}
+
 // ReservationAt returns the reservation that holds o, or nil.
 func (p *Pool) ReservationAt(o addr.Offset) *Reservation {
 	i, ok := p.reservationIndex(o)

@@ -129,5 +129,25 @@ func (n *Node) Leave(ctx context.Context, force bool) error {
 	return err
 }
 
+// Evict takes a lost peer, by name or ID, out of the roster.
+func (n *Node) Evict(ctx context.Context, peer string) error {
+	_, err := n.call(ctx, &ipam.EvictRequest{Peer: peer})
+	return err
+}
+
+// Forget gives up the space of an evicted peer whose host is gone for good,
+// and tells what that frees. With dryRun it only tells.
+func (n *Node) Forget(ctx context.Context, peer string, dryRun bool) (ipam.Forgetting, error) {
+	reply, err := n.call(ctx, &ipam.ForgetRequest{Peer: peer, DryRun: dryRun})
+	return reply.Forgetting, err
+}
+
+// Recover founds the cluster anew from what this peer knows, without the
+// others.
+func (n *Node) Recover(ctx context.Context) error {
+	_, err := n.call(ctx, &ipam.RecoverRequest{})
+	return err
+}
+
 // Refused returns how many frames could not be read, or were too many.
 func (n *Node) Refused() uint64 { return n.refused.Load() }

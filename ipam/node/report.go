@@ -34,6 +34,8 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteSuspended:   {slog.LevelError, "stopped handing out addresses"},
 	ipam.NoteBootedAlone: {slog.LevelWarn, "no majority of the peers answered since the host started, going on alone"},
 	ipam.NoteGaveWay:     {slog.LevelInfo, "own empty cluster dissolved, to join another"},
+	ipam.NoteForgotten:   {slog.LevelWarn, "space of a lost peer given up"},
+	ipam.NoteRecovered:   {slog.LevelWarn, "cluster founded anew without its lost majority"},
 	ipam.NoteGiven:       {slog.LevelDebug, "space given to another peer"},
 }
 

@@ -115,6 +115,18 @@ type (
 		Free    addr.Count // what is left free in the wanted range
 		Text    string     // why it was refused, for people: who holds the address
 	}
+	// Inquire asks whether its addressee has heard from a peer that somebody
+	// says is gone for good. It is answered by a Report with the same ID.
+	Inquire struct {
+		ID   uint64
+		Peer peer.ID
+	}
+	// Report answers an Inquire.
+	Report struct {
+		ID    uint64
+		Peer  peer.ID
+		Heard bool // it can be reached, or was a moment ago
+	}
 	// Announce tells how much the sender has to spare.
 	Announce struct{ Pools []Spare }
 )

@@ -28,6 +28,8 @@ const (
 	typeAsk      Type = 15
 	typeAnswer   Type = 16
 	typeAnnounce Type = 17
+	typeInquire  Type = 18
+	typeReport   Type = 19
 )
 
 // MaxValue is the longest value of a slot, in bytes.
@@ -60,6 +62,8 @@ var kinds = map[Type]struct {
 	typeAsk:      {small, readAsk},
 	typeAnswer:   {small, readAnswer},
 	typeAnnounce: {64 << 10, readAnnounce},
+	typeInquire:  {small, readInquire},
+	typeReport:   {small, readReport},
 }
 
 func isPeer(id peer.ID) bool { return id != ring.Free && id != ring.Reserved }
@@ -323,4 +327,24 @@ func readAnnounce(r *codec.Reader) Body {
 		v.Pools[i] = Spare{Pool: readPool(r), Free: addr.Count(r.Uint("free addresses"))}
 	}
 	return v
+}
+
+// Type implements [Body].
+func (Inquire) Type() Type { return typeInquire }
+
+func (v Inquire) append(b []byte) []byte { return append(codec.Uint(b, v.ID), v.Peer[:]...) }
+
+func readInquire(r *codec.Reader) Body {
+	return Inquire{ID: r.Uint("ID of a question"), Peer: r.ID("peer")}
+}
+
+// Type implements [Body].
+func (Report) Type() Type { return typeReport }
+
+func (v Report) append(b []byte) []byte {
+	return codec.Bool(append(codec.Uint(b, v.ID), v.Peer[:]...), v.Heard)
+}
+
+func readReport(r *codec.Reader) Body {
+	return Report{ID: r.Uint("ID of a question"), Peer: r.ID("peer"), Heard: r.Bool("heard")}
 }

@@ -39,6 +39,8 @@ var bodies = []wire.Body{
 	wire.Beat{},
 	wire.Ask{ID: 9, Want: wire.WantReserved, Pool: pool, Range: addr.Range{Start: 10, End: 20}, Kind: chronicle.KindGateway},
 	wire.Answer{ID: 9, Verdict: wire.RefusedHeld, Range: addr.One(11), Free: 12, Text: "web on host-b"},
+	wire.Inquire{ID: 14, Peer: peer.ID{15}},
+	wire.Report{ID: 16, Peer: peer.ID{17}, Heard: true},
 	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13}}},
 }
 
@@ -60,8 +62,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		seen[body.Type()] = true
 	}
-	if len(seen) != 17 {
-		t.Errorf("%d types were tried, there are 17", len(seen))
+	if len(seen) != 19 {
+		t.Errorf("%d types were tried, there are 19", len(seen))
 	}
 }
 

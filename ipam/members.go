@@ -1,0 +1,223 @@
+package ipam
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// evict takes a lost peer out of the roster, for an operator.
+func (m *Machine) evict(q *EvictRequest) error {
+	if err := m.ready(); err != nil {
+		return err
+	}
+	id, err := m.peerRef(q.Peer)
+	switch {
+	case err != nil:
+		return err
+	case m.state.Gone(id) != nil:
+		return nil // it is evicted
+	case id == m.self:
+		return failf(ErrBadRequest, "%s is this peer itself: use ringlet leave", m.cfg.Name)
+	case m.live(id):
+		return failf(ErrBadRequest, "%s can be reached: use ringlet leave on that host", m.nameOf(id))
+	}
+	_, err = m.propose(chronicle.Evict{Peer: id})
+	return err
+}
+
+// forget gives up the space of an evicted peer, for an operator, once all
+// voters that can be reached have said that they do not hear from it.
+func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
+	if err := m.ready(); err != nil {
+		return Forgetting{}, err
+	}
+	id, err := m.peerRef(q.Peer)
+	if err != nil {
+		return Forgetting{}, err
+	}
+	gone := m.state.Gone(id)
+	switch {
+	case gone == nil:
+		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: evict it first, with ringlet evict %s, if its host is gone for good", m.nameOf(id), q.Peer)
+	case gone.Forgotten:
+		return m.forgetting(gone), nil
+	}
+	if err := m.unheard(id); err != nil {
+		return Forgetting{}, err
+	}
+	out := m.forgetting(gone)
+	if q.DryRun {
+		return out, nil
+	}
+	_, err = m.propose(chronicle.Forget{Peer: id, Evicted: gone.Evicted})
+	return out, err
+}
+
+// forgetting says what forgetting a peer frees.
+func (m *Machine) forgetting(gone *chronicle.Gone) Forgetting {
+	f := Forgetting{Peer: m.nameOf(gone.ID), ID: gone.ID.String(), Evicted: gone.Evicted}
+	for _, p := range m.state.Pools {
+		for r := range p.Ring.OwnedBy(gone.ID) {
+			f.Ranges++
+			f.Addresses += uint64(r.Size())
+		}
+	}
+	return f
+}
+
+// inquiry is how far this peer has come with asking whether another is heard.
+type inquiry struct {
+	id      uint64
+	since   time.Time
+	askedAt time.Time
+	reports map[peer.ID]bool
+}
+
+// inquiryTime is for how long the reports on a peer are believed.
+const inquiryTime = 10 * time.Second
+
+// unheard reports that no voter hears from a peer, or why that is not known.
+func (m *Machine) unheard(id peer.ID) error {
+	if m.live(id) {
+		return m.errHeard(id, m.self)
+	}
+	q := m.inquiries[id]
+	if q == nil || m.now.Sub(q.since) >= inquiryTime || m.now.Before(q.since) {
+		m.lastQuestion++
+		q = &inquiry{id: m.lastQuestion, since: m.now, reports: map[peer.ID]bool{m.self: false}}
+		m.inquiries[id] = q
+	}
+	voters := m.liveVoters()
+	open := slices.DeleteFunc(slices.Clone(voters), func(v peer.ID) bool { _, told := q.reports[v]; return told })
+	for voter, heard := range q.reports {
+		if heard {
+			return m.errHeard(id, voter)
+		}
+	}
+	if len(open) == 0 && m.majority(voters) {
+		return nil
+	}
+	if m.now.Sub(q.askedAt) >= answerTime || m.now.Before(q.askedAt) {
+		q.askedAt = m.now
+		for _, voter := range open {
+			m.send(voter, wire.Inquire{ID: q.id, Peer: id})
+		}
+	}
+	return m.waitForMajority()
+}
+
+func (m *Machine) errHeard(id, by peer.ID) error {
+	return failf(ErrBadRequest, "%s is alive, %s hears from it: its containers may be using its addresses", m.nameOf(id), m.nameOf(by))
+}
+
+// takeReport takes in whether a voter hears from a peer.
+func (m *Machine) takeReport(from peer.ID, r wire.Report) {
+	if q := m.inquiries[r.Peer]; q != nil && q.id == r.ID {
+		q.reports[from] = r.Heard
+		m.changed = true
+	}
+}
+
+// peerRef returns the peer of the roster, or the evicted one, that somebody
+// means: by its ID, the beginning of it, or its name. The name must be that of
+// one peer only.
+func (m *Machine) peerRef(ref string) (peer.ID, error) {
+	type known struct {
+		id   peer.ID
+		name peer.Name
+	}
+	var all []known
+	for _, member := range m.state.Roster {
+		all = append(all, known{member.ID, member.Name})
+	}
+	for _, gone := range m.state.Former {
+		all = append(all, known{gone.ID, gone.Name})
+	}
+	var found []string
+	var id peer.ID
+	for _, k := range all {
+		if string(k.name) == ref || len(ref) >= 8 && strings.HasPrefix(k.id.String(), strings.ToLower(ref)) {
+			found = append(found, fmt.Sprintf("%s (%s)", k.id, k.name))
+			id = k.id
+		}
+	}
+	switch len(found) {
+	case 0:
+		return peer.None, failf(ErrPeerNotFound, "there is no peer %s: ringlet peers shows those that there are", ref)
+	case 1:
+		return id, nil
+	}
+	return peer.None, failf(ErrBadRequest, "%s can mean several peers, %s: name one by its ID", ref, strings.Join(found, ", "))
+}
+
+// recover founds the cluster anew from this peer's own state, for an operator
+// who states that a majority of its votes is gone for good (protocol, 4.5).
+func (m *Machine) recover(*RecoverRequest) error {
+	switch {
+	case m.broken != nil || m.suspect != "":
+		return m.usable()
+	case m.state.Slot == 0 || !m.member():
+		return failf(ErrBadRequest, "ringlet on %s is in no cluster that it could recover", m.cfg.Name)
+	case m.alone():
+		return nil
+	case !m.cutOff():
+		return failf(ErrBadRequest, "a majority of the cluster can be reached from %s: use ringlet evict for the hosts that are lost", m.cfg.Name)
+	}
+	for _, id := range m.others() {
+		if m.live(id) {
+			return failf(ErrBadRequest, "%s can be reached from %s: the hosts of a cluster are to be gone when it is recovered, so stop ringlet there first, and let it join again afterwards with its data removed", m.nameOf(id), m.cfg.Name)
+		}
+	}
+	var cluster [16]byte
+	for i := range cluster {
+		cluster[i] = byte(m.cfg.Rand.Uint32())
+	}
+	state, err := m.state.Refound(cluster, m.founder())
+	if err != nil {
+		return failf(ErrSuspended, "the state of %s cannot be used: %v", m.cfg.Name, err)
+	}
+	m.dropProposals()
+	m.check = nil
+	m.install(state)
+	m.note(Note{Kind: NoteRecovered})
+	return nil
+}
+
+// dropProposals forgets what was to be agreed with a cluster that is no more.
+// What was set aside for it is this peer's again: nobody can decide it now.
+func (m *Machine) dropProposals() {
+	proposals := m.proposals
+	m.proposals = nil
+	for _, p := range proposals {
+		if p.aside {
+			m.restoreAside(p)
+		}
+	}
+	clear(m.inbox)
+}
+
+// endQuarantine has a peer forgotten that was evicted long ago, if the
+// settings say so. It trades safety for space.
+func (m *Machine) endQuarantine() {
+	if m.cfg.Quarantine <= 0 || !m.isVoter(m.self) {
+		return
+	}
+	for _, gone := range m.state.Former {
+		since, known := m.goneSince[gone.ID]
+		switch {
+		case gone.Forgotten:
+			delete(m.goneSince, gone.ID)
+		case !known || m.live(gone.ID):
+			m.goneSince[gone.ID] = m.now
+		case m.now.Sub(since) >= m.cfg.Quarantine && m.unheard(gone.ID) == nil:
+			m.background(chronicle.Forget{Peer: gone.ID, Evicted: gone.Evicted})
+			return
+		}
+	}
+}
