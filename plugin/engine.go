@@ -103,7 +103,7 @@ func (s *status) Status(ctx context.Context) (ipam.Status, error) {
 	if p, wrong := engineProblem(s.watcher.State()); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	out.Problems = append(out.Problems, s.network.problems()...)
+	out.Problems = append(out.Problems, s.network.problems(out)...)
 	for _, f := range s.faults {
 		if p, wrong := f.problem(); wrong {
 			out.Problems = append(out.Problems, p)

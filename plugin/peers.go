@@ -104,9 +104,16 @@ func formation(cfg config.Config) ipam.Formation {
 }
 
 // problems returns what is wrong with the network between peers.
-func (p *peers) problems() []ipam.Problem {
+func (p *peers) problems(st ipam.Status) []ipam.Problem {
 	if p == nil {
-		return nil
+		if len(st.Peers) < 2 && st.State == ipam.Alone {
+			return nil
+		}
+		return []ipam.Problem{{
+			Code: "no-key", Level: string(ipam.Degraded),
+			Text: "this peer has others and talks to none, since it has no key",
+			Next: "set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to do without",
+		}}
 	}
 	var out []ipam.Problem
 	for _, problem := range p.Gossip.Status().Problems {
