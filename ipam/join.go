@@ -54,14 +54,28 @@ func (m *Machine) seated(seat peer.ID) peer.ID {
 	if m.seatOf(m.self) == seat {
 		return m.self
 	}
-	var best peer.ID
-	var heard time.Time
-	for _, id := range m.known() {
-		if c := m.contacts[id]; c != nil && c.forming && m.seatOf(id) == seat && (best == peer.None || c.heard.After(heard)) {
-			best, heard = id, c.heard
+	return m.founders()[seat]
+}
+
+// founders returns the other peers that would found a cluster with this one,
+// by seat: of those that came from one host the one heard of last.
+func (m *Machine) founders() map[peer.ID]peer.ID {
+	out := map[peer.ID]peer.ID{}
+	own := m.seatOf(m.self)
+	for id, c := range m.contacts {
+		if !c.forming {
+			continue
+		}
+		seat := m.seatOf(id)
+		if seat == peer.None || seat == own {
+			continue
+		}
+		other, taken := out[seat]
+		if o := m.contacts[other]; !taken || c.heard.After(o.heard) || c.heard.Equal(o.heard) && id.Compare(other) < 0 {
+			out[seat] = id
 		}
 	}
-	return best
+	return out
 }
 
 // meet notes that a peer would found a cluster with this one, or something
@@ -129,10 +143,9 @@ func (m *Machine) found() {
 		cluster[i] = byte(m.cfg.Rand.Uint32())
 	}
 	founders := []chronicle.Founder{m.founder()}
-	for _, id := range m.known() {
-		if c := m.contacts[id]; c.forming && m.seatOf(id) != peer.None && m.seated(m.seatOf(id)) == id {
-			founders = append(founders, chronicle.Founder{ID: id, Name: c.name, Boot: c.start.boot, Machine: c.machine})
-		}
+	for _, id := range m.founders() {
+		c := m.contacts[id]
+		founders = append(founders, chronicle.Founder{ID: id, Name: c.name, Boot: c.start.boot, Machine: c.machine})
 	}
 	slices.SortFunc(founders, func(a, b chronicle.Founder) int { return a.ID.Compare(b.ID) })
 	m.founding = true
@@ -144,11 +157,7 @@ func (m *Machine) found() {
 func (m *Machine) enoughFounders() bool {
 	size := m.cfg.Formation.Size
 	met, before := 1, 0
-	for _, id := range m.known() {
-		c := m.contacts[id]
-		if !c.forming || m.seatOf(id) == peer.None || m.seated(m.seatOf(id)) != id {
-			continue
-		}
+	for _, id := range m.founders() {
 		met++
 		if id.Compare(m.self) < 0 && m.live(id) {
 			before++

@@ -139,14 +139,7 @@ func (m *Machine) ownProblems() []Problem {
 // foundersMet returns how many of the hosts that found the cluster have been
 // met, this one among them.
 func (m *Machine) foundersMet() int {
-	seats := map[peer.ID]bool{m.seatOf(m.self): true}
-	for id, c := range m.contacts {
-		if c.forming {
-			seats[m.seatOf(id)] = true
-		}
-	}
-	delete(seats, peer.None)
-	return len(seats)
+	return len(m.founders()) + 1
 }
 
 // reached returns how many other peers have been heard of.

@@ -1,0 +1,166 @@
+package ipamtest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// create makes a network: a pool, then a gateway, then auxiliary addresses. If
+// one of them fails, all that it got is given back.
+func (e *engine) create() {
+	c := e.s.c
+	e.made++
+	n := &network{
+		name:   fmt.Sprintf("%s-net%d", e.s, e.made),
+		bridge: c.rnd.IntN(2) == 0,
+		request: ipam.PoolRequest{
+			Space: ipam.Local, Pool: one(c.rnd, c.w.Subnets...),
+			Gateway: one(c.rnd, ipam.GatewayHost, ipam.GatewayHost, ipam.GatewayFirst, ipam.GatewayLast, ipam.GatewayNone),
+		},
+	}
+	if c.w.Chooses && c.rnd.IntN(3) == 0 {
+		n.request.Pool = netip.Prefix{}
+	} else if pool := n.request.Pool; c.rnd.IntN(5) == 0 && pool.Bits()+1 < pool.Addr().BitLen() {
+		n.request.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
+	}
+	e.networks = append(e.networks, n)
+	life := e.life
+	q := n.request
+	e.s.call(&q, func(r ipam.Reply, ok bool) {
+		switch {
+		case e.life != life:
+		case !ok || r.Err != nil:
+			e.drop(n)
+		default:
+			n.Network = r.Pool.Network
+			n.request.Pool = n.Pool
+			if r.Pool.Gateway.IsValid() || n.request.Gateway != ipam.GatewayHost {
+				e.addAuxiliary(n)
+				return
+			}
+			e.addGateway(n)
+		}
+	})
+}
+
+// drop forgets a network.
+func (e *engine) drop(n *network) {
+	e.networks = slices.DeleteFunc(e.networks, func(m *network) bool { return m == n })
+}
+
+// addGateway asks for a gateway: the host's own, or one that was typed.
+func (e *engine) addGateway(n *network) {
+	c, life := e.s.c, e.life
+	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway}
+	if c.rnd.IntN(6) == 0 {
+		q.Address = c.wanted(n.Pool)
+	}
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		switch {
+		case e.life != life:
+		case !ok || r.Err != nil:
+			e.giveBack(n)
+		case q.Address.IsValid():
+			n.typed = q.Address
+			e.addAuxiliary(n)
+		default:
+			e.useGateway(n, r.Address.Address.Addr())
+			e.addAuxiliary(n)
+		}
+	})
+}
+
+// gatewayUse begins the name of a gateway as the user of an address.
+const gatewayUse = "gateway of "
+
+func (n *network) gatewayUser() string { return gatewayUse + n.Pool.String() }
+
+// useGateway notes that a network has its gateway. Those on one pool share
+// theirs. Only a bridge has it on an interface, where it can be seen after the
+// database was lost.
+func (e *engine) useGateway(n *network, a netip.Addr) {
+	n.gateway = a
+	if n.bridge {
+		e.s.c.oracle.uses(e.s, a, n.gatewayUser())
+	}
+}
+
+// leaveGateway notes that a network that goes does not use its gateway any
+// more.
+func (e *engine) leaveGateway(n *network) {
+	a := n.gateway
+	n.gateway = netip.Addr{}
+	if !a.IsValid() || !n.bridge || !e.s.c.oracle.isUsed(a) {
+		return
+	}
+	if !slices.ContainsFunc(e.networks, func(m *network) bool { return m.bridge && m.gateway == a }) {
+		e.s.c.oracle.leaves(e.s, a, n.gatewayUser())
+	}
+}
+
+// addAuxiliary asks for an auxiliary address, if the network has one.
+func (e *engine) addAuxiliary(n *network) {
+	c, life := e.s.c, e.life
+	if c.rnd.IntN(6) > 0 {
+		n.ready = true
+		return
+	}
+	a := c.wanted(n.Pool)
+	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		switch {
+		case e.life != life:
+		case !ok || r.Err != nil:
+			e.giveBack(n)
+		default:
+			n.aux = append(n.aux, a)
+			n.ready = true
+		}
+	})
+}
+
+// remove removes a network that no container is on.
+func (e *engine) remove(n *network) {
+	if n.ready && n.users == 0 {
+		e.giveBack(n)
+	}
+}
+
+// giveBack releases all that a network has.
+func (e *engine) giveBack(n *network) {
+	e.drop(n)
+	gateway := n.gateway
+	if !gateway.IsValid() {
+		gateway = n.typed
+	}
+	e.leaveGateway(n)
+	if gateway.IsValid() {
+		e.s.call(&ipam.AddressRelease{Network: n.Network, Address: gateway}, nil)
+	}
+	for _, a := range n.aux {
+		e.s.call(&ipam.AddressRelease{Network: n.Network, Address: a}, nil)
+	}
+	e.s.call(&ipam.PoolRelease{Network: n.Network}, nil)
+}
+
+// replay asks again for everything that the engine has, as it does when it
+// starts.
+func (e *engine) replay() {
+	e.s.call(&ipam.Greeting{}, nil)
+	for _, n := range e.networks {
+		if !n.ready {
+			continue
+		}
+		q := n.request
+		e.s.call(&q, nil)
+		if n.gateway.IsValid() {
+			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.gateway}, nil)
+		}
+		for _, a := range n.aux {
+			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}, nil)
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package ipamtest
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// engine is what dockerd does on one host: it makes networks and removes them,
+// starts containers and stops them, and asks the plugin for what they need. It
+// goes on with what it has while the plugin is away.
+type engine struct {
+	s          *site
+	life       uint64 // of the host
+	networks   []*network
+	containers []*container
+	clients    []*client
+	made       int    // networks
+	looking    uint64 // life of the process that makes an inventory
+}
+
+// network is a docker network.
+type network struct {
+	name    string
+	request ipam.PoolRequest
+	ipam.Network
+	bridge  bool       // the gateway is on an interface of the host
+	gateway netip.Addr // this host's own
+	typed   netip.Addr // --gateway
+	aux     []netip.Addr
+	ready   bool // it is made
+	users   int  // containers on it, or about to be
+}
+
+// container is one that is, or is not, running.
+type container struct {
+	name    string
+	mac     ipam.MAC
+	network *network
+	address netip.Addr // valid: it runs
+	busy    bool       // it starts or stops
+	shown   bool       // in inventories
+	runs    int
+}
+
+// client is a holder outside Docker.
+type client struct {
+	name    string
+	subnet  netip.Prefix
+	address netip.Addr
+	busy    bool
+}
+
+func (e *engine) init(s *site) {
+	e.s = s
+	for i := range s.c.w.Slots {
+		e.containers = append(e.containers, &container{name: fmt.Sprintf("%s%d", s, i)})
+	}
+	for i := range s.c.w.Clients {
+		e.clients = append(e.clients, &client{name: fmt.Sprintf("client%d", i)})
+	}
+}
+
+// boot begins the engine's work.
+func (e *engine) boot() {
+	e.life++
+	life := e.life
+	if len(e.networks) > 0 {
+		e.replay()
+	}
+	e.s.c.after(e.s.c.about(e.s.c.w.Pace), func() { e.act(life) })
+}
+
+// powerOff ends all containers without a word. Networks stay, and with them
+// the gateways.
+func (e *engine) powerOff() {
+	e.life++
+	for _, x := range e.containers {
+		if x.address.IsValid() {
+			e.ended(x)
+		}
+		if x.network != nil {
+			x.network.users--
+		}
+		*x = container{name: x.name, runs: x.runs}
+	}
+	for _, n := range slices.Clone(e.networks) {
+		if !n.ready {
+			e.drop(n)
+			e.leaveGateway(n)
+		}
+	}
+}
+
+// destroyed forgets everything: the host is no more.
+func (e *engine) destroyed() {
+	for _, n := range e.networks {
+		e.leaveGateway(n)
+	}
+	e.networks = nil
+	e.forgetClients()
+}
+
+// forgetClients ends the holders outside Docker, and gateways that are on no
+// interface: nobody but the plugin's database knows them.
+func (e *engine) forgetClients() {
+	for _, n := range e.networks {
+		if !n.bridge {
+			n.gateway = netip.Addr{}
+		}
+	}
+	for _, x := range e.clients {
+		if x.address.IsValid() {
+			e.s.c.oracle.leaves(e.s, x.address, x.name)
+			x.address = netip.Addr{}
+		}
+	}
+}
+
+// ended notes that a container does not use its address any more.
+func (e *engine) ended(x *container) {
+	e.s.c.oracle.leaves(e.s, x.address, x.name)
+	x.address, x.shown = netip.Addr{}, false
+}
+
+// act does one thing after the other.
+func (e *engine) act(life uint64) {
+	c := e.s.c
+	if e.life != life || c.calm || c.breach != nil {
+		return
+	}
+	c.after(c.about(c.w.Pace), func() { e.act(life) })
+	switch n := c.rnd.IntN(100); {
+	case n < 4 || len(e.networks) == 0:
+		if len(e.networks) < 4 {
+			e.create()
+		}
+	case n < 6:
+		e.remove(one(c.rnd, e.networks...))
+	case n < 8:
+		e.look(life)
+	case n < 20 && len(e.clients) > 0:
+		e.turnClient(one(c.rnd, e.clients...))
+	default:
+		x := one(c.rnd, e.containers...)
+		switch {
+		case x.busy:
+		case x.address.IsValid():
+			e.stop(x)
+		default:
+			e.run(x)
+		}
+	}
+}
+
+// run starts a container.
+func (e *engine) run(x *container) {
+	c := e.s.c
+	n := one(c.rnd, e.networks...)
+	if !n.ready {
+		return
+	}
+	x.busy, x.network = true, n
+	n.users++
+	x.mac = ipam.MAC{2, byte(e.s.index), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), 1}
+	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: x.mac}
+	if c.chance(1000) {
+		q.Name = "" // an engine before 29
+	}
+	if c.chance(c.w.Claims) {
+		q.Address = c.wanted(n.Pool)
+	}
+	e.obtain(x, q, 1+c.rnd.IntN(3))
+}
+
+// wanted draws the address of a claim.
+func (c *cluster) wanted(pool netip.Prefix) netip.Addr {
+	n := 1 << (pool.Addr().BitLen() - pool.Bits())
+	k := c.rnd.IntN(n)
+	if c.w.Popular {
+		k = (n/2 + c.rnd.IntN(3)) % n
+	}
+	return c.list[c.addrs[pool.Addr()]:][k]
+}
+
+// obtain asks for a container's address, and again if the plugin dies over it.
+func (e *engine) obtain(x *container, q *ipam.AddressRequest, tries int) {
+	c, life := e.s.c, e.life
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		switch {
+		case e.life != life:
+		case !ok && tries > 1:
+			c.after(c.about(time.Second), func() {
+				if e.life == life {
+					e.obtain(x, q, tries-1)
+				}
+			})
+		case !ok || r.Err != nil:
+			e.off(x)
+		case !c.calm && c.chance(c.w.Deaf):
+			if t := r.Address.Ticket; !t.IsZero() {
+				e.s.call(&ipam.Withdrawal{Ticket: t}, nil)
+			}
+			e.off(x)
+		default:
+			x.busy, x.address = false, r.Address.Address.Addr()
+			c.count["container"]++
+			c.oracle.uses(e.s, x.address, x.name)
+			x.runs++
+			run := x.runs
+			c.after(c.between(0, c.w.Lag), func() { x.shown = x.shown || x.runs == run && x.address.IsValid() })
+		}
+	})
+}
+
+// off notes that a container does not run.
+func (e *engine) off(x *container) {
+	x.busy = false
+	x.network.users--
+	x.network = nil
+}
+
+// stop stops a container. Its address is not used from here on; whether the
+// plugin hears of that is another matter.
+func (e *engine) stop(x *container) {
+	life, a := e.life, x.address
+	x.busy = true
+	e.ended(x)
+	e.s.call(&ipam.AddressRelease{Network: x.network.Network, Address: a}, func(ipam.Reply, bool) {
+		if e.life == life {
+			e.off(x)
+		}
+	})
+}
+
+// turnClient has a holder outside Docker take an address, or free it.
+func (e *engine) turnClient(x *client) {
+	c := e.s.c
+	if x.busy {
+		return
+	}
+	x.busy = true
+	if x.address.IsValid() {
+		c.oracle.leaves(e.s, x.address, x.name)
+		x.address = netip.Addr{}
+		e.s.call(&ipam.FreeRequest{Pool: x.subnet.String(), ID: x.name}, func(ipam.Reply, bool) { x.busy = false })
+		return
+	}
+	x.subnet = one(c.rnd, c.w.Subnets...)
+	q := &ipam.ClientRequest{Pool: x.subnet.String(), ID: x.name}
+	if c.chance(c.w.Claims) {
+		q.Address = c.wanted(x.subnet)
+	}
+	life := e.s.life
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		x.busy = false
+		if ok && r.Err == nil && e.s.life == life {
+			x.address = r.Address.Address.Addr()
+			c.count["client"]++
+			c.oracle.uses(e.s, x.address, x.name)
+		}
+	})
+}
+
+// look has the plugin's process compare what it holds with what there is. The
+// engine is asked after the inventory has begun, and the answer arrives later
+// still.
+func (e *engine) look(life uint64) {
+	c, s := e.s.c, e.s
+	if e.life != life || c.breach != nil || s.machine == nil || s.stopped > c.now || e.looking == s.life {
+		return
+	}
+	process := s.life
+	e.looking = process
+	going := func() bool { return e.life == life && s.life == process && c.breach == nil }
+	inv, hosts := &ipam.Inventory{Begun: s.clock()}, &ipam.HostAddresses{At: s.clock()}
+	c.after(c.between(0, 200*time.Millisecond), func() {
+		if !going() {
+			return
+		}
+		for _, n := range e.networks {
+			if n.ready {
+				inv.Networks = append(inv.Networks, e.listed(n))
+			}
+			if n.gateway.IsValid() && n.bridge {
+				hosts.Addresses = append(hosts.Addresses, netip.PrefixFrom(n.gateway, n.Pool.Bits()))
+			}
+		}
+		c.after(c.between(0, 200*time.Millisecond), func() {
+			if !going() {
+				return
+			}
+			s.call(hosts, nil)
+			s.call(inv, func(r ipam.Reply, ok bool) {
+				if e.looking == process {
+					e.looking = 0
+				}
+				if ok && r.Again > 0 {
+					c.after(r.Again+time.Second, func() { e.look(life) })
+				}
+			})
+		})
+	})
+}
+
+// listed is a network in an inventory.
+func (e *engine) listed(n *network) ipam.InventoryNetwork {
+	out := ipam.InventoryNetwork{ID: n.name, Name: n.name, Subnets: []netip.Prefix{n.Pool}, Auxiliary: slices.Clone(n.aux)}
+	if n.typed.IsValid() {
+		out.Gateways = append(out.Gateways, n.typed)
+	}
+	for _, x := range e.containers {
+		if x.network == n && x.address.IsValid() && x.shown {
+			out.Endpoints = append(out.Endpoints, ipam.InventoryEndpoint{Address: x.address, Container: "id-" + x.name, Name: x.name, MAC: x.mac})
+		}
+	}
+	return out
+}

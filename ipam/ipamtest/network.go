@@ -1,0 +1,128 @@
+package ipamtest
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// send puts a message on its way. Messages go to hosts: one that was meant for
+// a peer whose database is lost since comes to its successor.
+func (s *site) send(m ipam.Send) {
+	c := s.c
+	c.oracle.sent(s, m)
+	frame := append([]byte{}, m.Frame...)
+	if m.To != peer.None {
+		if to := c.addressee(s, m.To); to != nil {
+			c.carry(s, to, m.To, frame)
+		}
+		return
+	}
+	for i, b := range s.believed {
+		if i != s.index && b.id != peer.None {
+			c.carry(s, c.sites[i], b.id, frame)
+		}
+	}
+}
+
+// addressee returns the host that s knows the peer on, or nil.
+func (c *cluster) addressee(s *site, id peer.ID) *site {
+	for i, b := range s.believed {
+		if b.id == id {
+			return c.sites[i]
+		}
+	}
+	return nil
+}
+
+// carry takes a frame from host to host: late, twice or not at all.
+func (c *cluster) carry(from, to *site, id peer.ID, frame []byte) {
+	c.count["sent"]++
+	for {
+		if !c.chance(c.w.Loss) || c.calm {
+			c.after(c.delay(), func() { c.deliver(from, to, id, frame) })
+		}
+		if c.calm || !c.chance(c.w.Repeat) {
+			return
+		}
+	}
+}
+
+// delay draws how long a message takes.
+func (c *cluster) delay() time.Duration {
+	d := c.between(c.w.Latency/10, c.w.Latency)
+	if !c.calm && c.chance(c.w.Slow) {
+		d += c.about(time.Duration(1+c.rnd.IntN(100)) * 200 * time.Millisecond)
+	}
+	return d
+}
+
+func (c *cluster) deliver(from, to *site, id peer.ID, frame []byte) {
+	if c.cut[from.index][to.index] || to.machine == nil || id != to.id {
+		return
+	}
+	f, err := wire.Decode(frame)
+	if err != nil {
+		c.fail("wire", "%s sent what cannot be read: %v", from, err)
+		return
+	}
+	c.count["received"]++
+	to.awake(&ipam.Message{Frame: f, Seat: from.seat})
+}
+
+// probe is the membership layer's: each host looks after another one now and
+// then, tells its machine whom it believes to be alive, and brings home the
+// beat of whoever answered.
+func (s *site) probe(life uint64) {
+	c := s.c
+	if s.life != life {
+		return
+	}
+	c.after(c.between(c.w.Probe/2, c.w.Probe*3/2), func() { s.probe(life) })
+	if len(c.sites) == 1 || s.stopped > c.now {
+		return
+	}
+	i := c.rnd.IntN(len(c.sites) - 1)
+	if i >= s.index {
+		i++
+	}
+	// Whoever is not known yet is heard of soon.
+	for j, b := range s.believed {
+		if j != s.index && b.id == peer.None && c.sites[j].machine != nil && c.rnd.IntN(2) == 0 {
+			i = j
+		}
+	}
+	t := c.sites[i]
+	answers := t.machine != nil && t.stopped <= c.now && !c.cut[s.index][i] && !c.cut[i][s.index]
+	if !c.calm && c.chance(c.w.Suspect) {
+		answers = false
+	}
+	b := &s.believed[i]
+	if !answers {
+		if b.alive && (c.calm || c.rnd.IntN(3) == 0) {
+			b.alive = false
+			s.believe(t, b.id, false)
+		}
+		return
+	}
+	if b.id != t.id && b.id != peer.None {
+		if b.alive {
+			s.believe(t, b.id, false)
+		}
+		*b = belief{}
+	}
+	if !b.alive {
+		*b = belief{t.id, true}
+		s.believe(t, t.id, true)
+	}
+	if t.beat != nil && s.machine != nil {
+		frame := t.beat
+		c.after(c.delay(), func() { c.deliver(t, s, s.id, frame) })
+	}
+}
+
+func (s *site) believe(t *site, id peer.ID, alive bool) {
+	s.awake(&ipam.Presence{Peer: id, Alive: alive, Seat: t.seat, Name: t.cfg.Name, Addr: string(t.cfg.Name) + ":7950"})
+}

@@ -1,0 +1,195 @@
+package ipamtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// Options say which schedule is run.
+type Options struct {
+	Seed  uint64
+	Steps int // steps of bad weather, over all machines
+	// Weather changes what was drawn. May be nil.
+	Weather func(*Weather)
+	// Trace is told what happens. May be nil.
+	Trace func(line string)
+}
+
+// Result says what happened in a schedule.
+type Result struct {
+	Weather Weather
+	Steps   int           // of all machines, the settling included
+	Slots   uint64        // decided
+	Took    time.Duration // simulated
+	Hash    uint64        // of all that was sent: two runs of one seed have the same
+	Counts  map[string]int
+}
+
+// Breach is a broken invariant.
+type Breach struct {
+	Rule string // I1 to I8, or what else was expected
+	Text string
+}
+
+// Error returns rule and text.
+func (b *Breach) Error() string { return b.Rule + ": " + b.Text }
+
+// cluster is some hosts, a network between them, and what goes wrong.
+type cluster struct {
+	o       Options
+	w       Weather
+	rnd     *rand.Rand
+	now     time.Duration
+	tasks   queue
+	sites   []*site
+	cut     [][]bool // cut[i][j]: nothing gets from i to j
+	calm    bool     // the faults are over
+	steps   int
+	count   map[string]int
+	oracle  oracle
+	formed  bool // all founders know slot 1
+	addrs   map[netip.Addr]int
+	list    []netip.Addr
+	breach  *Breach
+	stopped bool
+}
+
+// Simulate runs one schedule: that many steps of bad weather, then good
+// weather until everything has settled. It returns the first [Breach]. The
+// same options make the same schedule.
+func Simulate(o Options) (Result, error) {
+	c := newCluster(o)
+	c.run()
+	r := Result{Weather: c.w, Steps: c.steps, Slots: c.oracle.state.Slot, Took: c.now, Counts: c.count}
+	r.Hash = c.oracle.hash
+	if c.breach != nil {
+		return r, c.breach
+	}
+	return r, nil
+}
+
+func (c *cluster) run() {
+	defer func() {
+		if v := recover(); v != nil {
+			c.fail("panic", "%v\n%s", v, debug.Stack())
+		}
+	}()
+	for c.steps < c.o.Steps && c.breach == nil {
+		c.next()
+	}
+	if c.breach == nil {
+		c.settle()
+	}
+}
+
+func newCluster(o Options) *cluster {
+	c := &cluster{
+		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
+		count: map[string]int{}, addrs: map[netip.Addr]int{},
+	}
+	c.w = drawWeather(c.rnd)
+	if o.Weather != nil {
+		o.Weather(&c.w)
+	}
+	// Wider ones first, so that the addresses of each stand side by side.
+	subnets := append([]netip.Prefix{universe}, c.w.Subnets...)
+	slices.SortStableFunc(subnets, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
+	for _, p := range subnets {
+		for a := p.Addr(); p.Contains(a); a = a.Next() {
+			if _, known := c.addrs[a]; !known {
+				c.addrs[a] = len(c.list)
+				c.list = append(c.list, a)
+			}
+		}
+	}
+	c.oracle.init(c)
+	c.tracef("weather %+v", c.w)
+	for i := range c.w.Hosts {
+		s := c.addSite()
+		switch c.w.Birth {
+		case Alone:
+			s.cfg.Join = i > 0
+		case ByList, ByNumber:
+			s.cfg.Formation.Size = c.w.Hosts - c.w.Observers
+			if c.w.Birth == ByList {
+				s.cfg.Formation.Size = c.w.Hosts
+				s.cfg.Formation.List, s.cfg.Formation.Seat = 77, i+1
+				s.seat = i + 1
+			}
+			s.cfg.Formation.Observer = i >= c.w.Hosts-c.w.Observers
+			s.cfg.Join = true
+		}
+		c.after(c.between(0, 5*time.Second), s.powerOn)
+	}
+	for range c.w.Later {
+		c.after(c.between(0, time.Minute), func() {
+			s := c.addSite()
+			s.cfg.Join = true
+			s.powerOn()
+		})
+	}
+	c.nemesis()
+	return c
+}
+
+// next lets the next thing happen.
+func (c *cluster) next() {
+	if len(c.tasks.tasks) == 0 {
+		c.fail("liveness", "nothing is left to happen")
+		return
+	}
+	t := c.tasks.pop()
+	c.now = t.at
+	t.run()
+}
+
+// after has something happen in a while.
+func (c *cluster) after(d time.Duration, run func()) { c.tasks.push(c.now+max(d, 0), run) }
+
+// chance is true n times of ten thousand.
+func (c *cluster) chance(n int) bool { return n > 0 && c.rnd.IntN(10_000) < n }
+
+// between draws a duration.
+func (c *cluster) between(from, to time.Duration) time.Duration {
+	if to <= from {
+		return from
+	}
+	return from + time.Duration(c.rnd.Int64N(int64(to-from)))
+}
+
+// about draws a duration with that mean: mostly shorter, sometimes much longer.
+func (c *cluster) about(mean time.Duration) time.Duration {
+	return time.Duration(c.rnd.ExpFloat64() * float64(mean))
+}
+
+func (c *cluster) fail(rule, format string, args ...any) {
+	if c.breach == nil {
+		c.breach = &Breach{Rule: rule, Text: fmt.Sprintf(format, args...)}
+		c.tracef("BREACH %v", c.breach)
+	}
+}
+
+func (c *cluster) tracef(format string, args ...any) {
+	if c.o.Trace != nil {
+		c.o.Trace(fmt.Sprintf("%12.6f ", c.now.Seconds()) + fmt.Sprintf(format, args...))
+	}
+}
+
+// tracing reports whether it is worth to make a line for the trace.
+func (c *cluster) tracing() bool { return c.o.Trace != nil }
+
+// siteOf returns the host on which the peer runs, or nil.
+func (c *cluster) siteOf(id peer.ID) *site {
+	for _, s := range c.sites {
+		if s.id == id && s.machine != nil {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package ipamtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// site is one host: its clock, its disk, the plugin's process and the engine
+// beside it.
+type site struct {
+	c     *cluster
+	index int
+	seat  int
+	cfg   ipam.Config
+	disk  Disk
+
+	powered   bool
+	dead      bool      // for good
+	settled   bool      // slot 1 is on its disk
+	leaving   bool      // it was told to leave
+	peers     []peer.ID // that were on it, the last one is
+	lostPeers []peer.ID // that were on it before it was destroyed
+	boots     int       // of the host
+	// skew and rate make the host's clock of the true time.
+	skew   time.Duration
+	rate   float64
+	skewed time.Duration // by which skew changes when the process starts
+
+	machine *ipam.Machine // nil while the process is down
+	id      peer.ID       // of the machine
+	life    uint64        // counts beginnings and ends of the process
+	stopped time.Duration // the process does nothing before (SIGSTOP)
+	alarm   time.Duration // when a tick is due that was ordered, 0: none
+	wakeAt  time.Duration
+	batch   batch
+	calls   []call
+	lastID  uint64
+	beat    []byte
+
+	// What the membership layer believes.
+	believed []belief
+
+	engine engine
+}
+
+// belief is what one host's membership layer thinks of another host.
+type belief struct {
+	id    peer.ID
+	alive bool
+}
+
+// call is a request that somebody on the host waits for.
+type call struct {
+	id   uint64
+	done func(r ipam.Reply, ok bool)
+}
+
+// batch is what steps want done that is not on disk yet.
+type batch struct {
+	save    []ipam.Record
+	send    []ipam.Send
+	reply   []ipam.Reply
+	beat    []byte
+	pending bool
+}
+
+func (c *cluster) addSite() *site {
+	s := &site{c: c, index: len(c.sites), cfg: c.w.Config, disk: Disk{}, rate: 1}
+	s.cfg.Name = peer.Name("host-" + string(rune('a'+s.index)))
+	s.cfg.Machine = uint64(s.index + 1)
+	s.skew = c.between(0, 2*time.Second)
+	if c.w.Drift > 0 {
+		s.rate += float64(c.rnd.IntN(2*c.w.Drift+1)-c.w.Drift) / 1000
+		s.skew += c.between(-time.Hour, time.Hour)
+	}
+	c.sites = append(c.sites, s)
+	for i := range c.cut {
+		c.cut[i] = append(c.cut[i], false)
+	}
+	c.cut = append(c.cut, make([]bool, len(c.sites)))
+	for _, t := range c.sites {
+		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
+	}
+	s.engine.init(s)
+	return s
+}
+
+func (s *site) String() string { return string(rune('a' + s.index)) }
+
+// clock tells the host's time.
+func (s *site) clock() time.Time {
+	return Start.Add(s.skew + time.Duration(float64(s.c.now)*s.rate))
+}
+
+// powerOn boots the host.
+func (s *site) powerOn() {
+	if s.powered || s.dead {
+		return
+	}
+	s.powered = true
+	s.boots++
+	s.cfg.HostBoot = fmt.Sprintf("%s-%d", s, s.boots)
+	s.c.tracef("%s boots", s)
+	s.start()
+	s.engine.boot()
+}
+
+// powerOff ends all that runs on the host, containers too.
+func (s *site) powerOff() {
+	if !s.powered {
+		return
+	}
+	s.c.tracef("%s loses its power", s)
+	s.kill()
+	s.powered = false
+	s.engine.powerOff()
+}
+
+// start begins the plugin's process.
+func (s *site) start() {
+	if !s.powered || s.machine != nil || s.c.breach != nil {
+		return
+	}
+	s.skew, s.skewed = s.skew+s.skewed, 0
+	cfg := s.cfg
+	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
+	m, err := ipam.Restore(cfg, s.disk.Load)
+	if err != nil {
+		s.c.fail("restore", "%s: %v", s, err)
+		return
+	}
+	s.machine = m
+	s.life++
+	s.stopped, s.alarm, s.wakeAt = 0, 0, 0
+	s.batch = batch{}
+	for i := range s.believed {
+		s.believed[i] = belief{}
+	}
+	s.c.count["start"]++
+	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
+	s.call(&ipam.Greeting{}, nil)
+	if s.machine == nil {
+		return
+	}
+	if s.id != m.Self() {
+		s.id = m.Self()
+		s.peers = append(s.peers, s.id)
+	}
+	s.c.oracle.started(s)
+	life := s.life
+	s.c.after(s.c.between(0, s.c.w.Probe), func() { s.probe(life) })
+	s.c.after(s.c.between(0, 2*time.Second), func() { s.engine.look(s.engine.life) })
+}
+
+// kill ends the plugin's process: what was not committed is lost, and nobody
+// is answered any more.
+func (s *site) kill() {
+	if s.machine == nil {
+		return
+	}
+	s.c.tracef("%s crashes at slot %d, with %d records not committed", s, s.machine.State().Slot, len(s.batch.save))
+	s.c.count["crash"]++
+	s.machine = nil
+	s.life++
+	s.batch = batch{}
+	s.beat = nil
+	calls := s.calls
+	s.calls = nil
+	s.c.oracle.ended(s)
+	for _, w := range calls {
+		if w.done != nil {
+			s.c.after(s.c.between(0, time.Millisecond), func() { w.done(ipam.Reply{}, false) })
+		}
+	}
+}
+
+// restartSoon starts the process again in a while.
+func (s *site) restartSoon() {
+	s.c.after(s.c.about(2*time.Second), s.start)
+}
+
+// call has a request served. done, which may be nil, is told the answer, or
+// that there is none.
+func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
+	if s.machine == nil {
+		if done != nil {
+			s.c.after(0, func() { done(ipam.Reply{}, false) })
+		}
+		return
+	}
+	s.lastID++
+	s.calls = append(s.calls, call{s.lastID, done})
+	s.awake(&ipam.Call{ID: s.lastID, Deadline: s.clock().Add(s.c.w.Deadline), Request: r})
+}
+
+// awake gives the machine an event, or waits with it while the process is
+// stopped.
+func (s *site) awake(ev ipam.Event) {
+	if s.machine == nil {
+		return
+	}
+	if wait := s.stopped - s.c.now; wait > 0 {
+		life := s.life
+		s.c.after(wait, func() {
+			if s.life == life {
+				s.awake(ev)
+			}
+		})
+		return
+	}
+	s.step(ev)
+}
+
+// step gives the machine an event and sees to what follows from it.
+func (s *site) step(ev ipam.Event) {
+	c := s.c
+	if c.breach != nil {
+		return
+	}
+	c.steps++
+	if countSteps {
+		if m, ok := ev.(*ipam.Message); ok {
+			c.count[fmt.Sprintf("step %T", m.Frame.Body)]++
+		} else if m, ok := ev.(*ipam.Call); ok {
+			c.count[fmt.Sprintf("step %T", m.Request)]++
+		} else {
+			c.count[fmt.Sprintf("step %T", ev)]++
+		}
+	}
+	if c.tracing() {
+		c.tracef("%s <- %s", s, eventText(ev))
+	}
+	fx := s.machine.Step(s.clock(), ev)
+	if c.tracing() {
+		for _, n := range fx.Note {
+			c.tracef("%s notes %+v", s, n)
+		}
+	}
+	s.order(fx.WakeAt)
+	if !c.calm && c.chance(c.w.CrashInStep) {
+		s.kill()
+		s.restartSoon()
+		return
+	}
+	if !s.batch.pending && !c.chance(c.w.Group) {
+		s.commit(fx.Save)
+		s.carryOut(fx.Send, fx.Reply, fx.Beat)
+		return
+	}
+	s.keep(fx)
+	if !s.batch.pending {
+		s.batch.pending = true
+		life := s.life
+		c.after(c.about(5*time.Millisecond), func() { s.flushLater(life) })
+	}
+}
+
+// keep adds the effects to the batch. What they hold is valid until the next
+// step only.
+func (s *site) keep(fx *ipam.Effects) {
+	b := &s.batch
+	for _, r := range fx.Save {
+		r.Key = slices.Clone(r.Key)
+		if r.Value != nil {
+			r.Value = append([]byte{}, r.Value...)
+		}
+		b.save = append(b.save, r)
+	}
+	for _, m := range fx.Send {
+		m.Frame = slices.Clone(m.Frame)
+		b.send = append(b.send, m)
+	}
+	b.reply = append(b.reply, fx.Reply...)
+	if fx.Beat != nil {
+		b.beat = slices.Clone(fx.Beat)
+	}
+}
+
+// flushLater flushes once the process is not stopped.
+func (s *site) flushLater(life uint64) {
+	switch wait := s.stopped - s.c.now; {
+	case s.life != life:
+	case wait > 0:
+		s.c.after(wait, func() { s.flushLater(life) })
+	default:
+		s.flush()
+	}
+}
+
+// flush commits what steps have left to be committed together.
+func (s *site) flush() {
+	b := s.batch
+	s.batch = batch{}
+	s.commit(b.save)
+	s.carryOut(b.send, b.reply, b.beat)
+}
+
+// commit makes records durable.
+func (s *site) commit(save []ipam.Record) {
+	s.disk.Commit(save)
+	s.c.oracle.committed(s, save)
+}
+
+// carryOut does what had to wait for the disk. The process may end at any
+// point of it.
+func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
+	crash := -1
+	if c := s.c; !c.calm && c.chance(c.w.CrashInCommit) {
+		crash = c.rnd.IntN(len(send) + len(reply) + 1)
+	}
+	if beat != nil {
+		s.beat = slices.Clone(beat)
+	}
+	for i, m := range send {
+		if i == crash {
+			s.kill()
+			s.restartSoon()
+			return
+		}
+		s.send(m)
+	}
+	for i, r := range reply {
+		if len(send)+i == crash {
+			s.kill()
+			s.restartSoon()
+			return
+		}
+		s.answer(r)
+	}
+}
+
+// answer brings a reply to whoever waits for it.
+func (s *site) answer(r ipam.Reply) {
+	i := slices.IndexFunc(s.calls, func(w call) bool { return w.id == r.Call })
+	if i < 0 {
+		s.c.fail("reply", "%s answers call %d, which nobody made or which was answered", s, r.Call)
+		return
+	}
+	done := s.calls[i].done
+	s.calls = slices.Delete(s.calls, i, i+1)
+	if s.c.tracing() {
+		s.c.tracef("%s -> %s", s, replyText(r))
+	}
+	if done != nil {
+		s.c.after(s.c.between(0, time.Millisecond), func() { done(r, true) })
+	}
+}
+
+// order sees to a tick at the given time of the host's clock.
+func (s *site) order(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	c := s.c
+	d := max(at.Sub(s.clock()), 0)
+	s.wakeAt = c.now + min(time.Duration(float64(d)/s.rate), 24*time.Hour) + time.Microsecond
+	if s.alarm == 0 || s.wakeAt < s.alarm {
+		s.setAlarm()
+	}
+}
+
+func (s *site) setAlarm() {
+	at, life := s.wakeAt, s.life
+	s.alarm = at
+	s.c.after(at-s.c.now, func() {
+		if s.life != life || s.alarm != at {
+			return
+		}
+		s.alarm = 0
+		if s.c.now < s.wakeAt {
+			s.setAlarm()
+			return
+		}
+		s.awake(ipam.Tick{})
+	})
+}
+
+// countSteps has steps counted by their event.
+const countSteps = false

@@ -1,0 +1,282 @@
+package ipam_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// lockstep is a cluster in which every frame takes a millisecond, and nothing
+// goes wrong but what a test does: with the same seed the same happens.
+type lockstep struct {
+	t     testing.TB
+	now   time.Time
+	peers []*lockstepPeer
+	byID  map[peer.ID]int
+	queue []flight
+
+	frames int // sent so far
+	// lose says whether to lose a frame, by its number.
+	lose func(n int) bool
+	// crash names the peer that crashes when that frame has arrived, or -1.
+	crash func(n int) int
+}
+
+type lockstepPeer struct {
+	cfg     ipam.Config
+	disk    ipamtest.Disk
+	machine *ipam.Machine
+	wake    time.Time
+	starts  uint64
+	replies map[uint64]ipam.Reply
+	calls   uint64
+}
+
+// flight is a frame on its way.
+type flight struct {
+	n, from, to int
+	at          time.Time
+	frame       *wire.Frame
+}
+
+// newLockstep returns n started peers that found a cluster by their list.
+func newLockstep(t testing.TB, n int) *lockstep {
+	c := &lockstep{t: t, now: ipamtest.Start, byID: map[peer.ID]int{}, lose: func(int) bool { return false }, crash: func(int) int { return -1 }}
+	for i := range n {
+		c.peers = append(c.peers, &lockstepPeer{
+			disk: ipamtest.Disk{}, replies: map[uint64]ipam.Reply{},
+			cfg: ipam.Config{
+				Name: peer.Name(fmt.Sprint("host-", i)), Join: true, HostBoot: "same",
+				Formation: ipam.Formation{Size: n, List: 1, Seat: i + 1},
+			},
+		})
+	}
+	for i := range c.peers {
+		c.start(i)
+	}
+	for i := range c.peers {
+		for j, other := range c.peers {
+			if i != j {
+				c.step(i, &ipam.Presence{Peer: other.machine.Self(), Alive: true, Seat: j + 1, Name: other.cfg.Name})
+			}
+		}
+	}
+	return c
+}
+
+// start makes a peer anew from its disk.
+func (c *lockstep) start(i int) {
+	p := c.peers[i]
+	p.starts++
+	p.cfg.Rand = rand.New(rand.NewPCG(uint64(i), p.starts))
+	m, err := ipam.Restore(p.cfg, p.disk.Load)
+	if err != nil {
+		c.t.Fatalf("%s: %v", p.cfg.Name, err)
+	}
+	p.machine = m
+	c.step(i, ipam.Tick{})
+	c.byID[m.Self()] = i
+	for j, other := range c.peers {
+		if j != i && other.machine != nil {
+			c.step(i, &ipam.Presence{Peer: other.machine.Self(), Alive: true, Seat: j + 1, Name: other.cfg.Name})
+		}
+	}
+}
+
+func (c *lockstep) step(i int, ev ipam.Event) {
+	p := c.peers[i]
+	fx := p.machine.Step(c.now, ev)
+	p.disk.Commit(fx.Save)
+	p.wake = fx.WakeAt
+	for _, r := range fx.Reply {
+		p.replies[r.Call] = r
+	}
+	for _, s := range fx.Send {
+		f, err := wire.Decode(s.Frame)
+		if err != nil {
+			c.t.Fatalf("%s sends what nobody can read: %v", p.cfg.Name, err)
+		}
+		for to := range c.peers {
+			if to == i || s.To != peer.None && c.byID[s.To] != to {
+				continue
+			}
+			c.frames++
+			if !c.lose(c.frames) {
+				c.queue = append(c.queue, flight{c.frames, i, to, c.now.Add(time.Millisecond), f})
+			}
+		}
+	}
+}
+
+// run lets time pass until done reports true, and fails the test if it never
+// does.
+func (c *lockstep) run(limit time.Duration, done func() bool) {
+	c.t.Helper()
+	for end := c.now.Add(limit); !done(); {
+		next := end
+		for _, p := range c.peers {
+			if !p.wake.IsZero() && p.wake.Before(next) {
+				next = p.wake
+			}
+		}
+		if len(c.queue) > 0 && c.queue[0].at.Before(next) {
+			next = c.queue[0].at
+		}
+		if c.now = later(c.now, next); !c.now.Before(end) {
+			c.t.Fatalf("not done after %v", limit)
+		}
+		for len(c.queue) > 0 && !c.queue[0].at.After(c.now) {
+			f := c.queue[0]
+			c.queue = c.queue[1:]
+			c.step(f.to, &ipam.Message{Frame: f.frame, Seat: f.from + 1})
+			if i := c.crash(f.n); i >= 0 {
+				c.start(i)
+			}
+		}
+		for i, p := range c.peers {
+			if !p.wake.IsZero() && !p.wake.After(c.now) {
+				p.wake = time.Time{}
+				c.step(i, ipam.Tick{})
+			}
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// call has a peer serve a request, and returns the number of the call.
+func (c *lockstep) call(i int, r ipam.Request) uint64 {
+	p := c.peers[i]
+	p.calls++
+	c.step(i, &ipam.Call{ID: p.calls, Deadline: c.now.Add(20 * time.Second), Request: r})
+	return p.calls
+}
+
+// agreed reports whether all peers are in one roster and know the same slot,
+// with the same state.
+func (c *lockstep) agreed() bool {
+	first := c.peers[0].machine.State()
+	if len(first.Roster) != len(c.peers) {
+		return false
+	}
+	for _, p := range c.peers {
+		if s := p.machine.State(); s.Slot != first.Slot || s.Digest() != first.Digest() {
+			return false
+		}
+	}
+	return true
+}
+
+// oneCluster fails the test unless all peers are in one cluster with one pool.
+func (c *lockstep) oneCluster() {
+	c.t.Helper()
+	for _, p := range c.peers {
+		if s := p.machine.State(); s.Cluster != c.peers[0].machine.State().Cluster {
+			c.t.Errorf("%s is in another cluster", p.cfg.Name)
+		}
+		for _, err := range p.machine.Check(c.now) {
+			c.t.Errorf("%s: %v", p.cfg.Name, err)
+		}
+	}
+}
+
+// found runs a cluster from nothing to a pool that two peers ask for at once.
+func (c *lockstep) found() {
+	c.t.Helper()
+	c.run(time.Minute, c.agreed)
+	cidr := netip.MustParsePrefix("10.50.0.0/24")
+	a := c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	b := c.call(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	c.run(time.Minute, func() bool {
+		for i, call := range map[int]uint64{1: a, 2: b} {
+			// A peer that crashed has forgotten the call.
+			if _, answered := c.peers[i].replies[call]; !answered && c.peers[i].starts == 1 {
+				return false
+			}
+		}
+		return c.agreed() && len(c.peers[0].machine.State().Pools) == 1
+	})
+	c.oneCluster()
+}
+
+// TestEachFrameLostOnce founds a cluster of five and makes a pool, once for
+// each frame that this takes, which is then lost: there is one decision for
+// each slot, and everybody learns it.
+func TestEachFrameLostOnce(t *testing.T) {
+	c := newLockstep(t, 5)
+	c.found()
+	for n := 1; n <= c.frames; n++ {
+		d := newLockstep(t, 5)
+		d.lose = func(i int) bool { return i == n }
+		d.found()
+		if t.Failed() {
+			t.Fatalf("with frame %d lost", n)
+		}
+	}
+	t.Logf("%d frames, each lost once", c.frames)
+}
+
+// TestEachPeerRestartedAtEachStep does the same with every peer crashing and
+// starting again after each frame that arrives.
+func TestEachPeerRestartedAtEachStep(t *testing.T) {
+	whole := newLockstep(t, 5)
+	whole.found()
+	stride := 1
+	if testing.Short() {
+		stride = 7
+	}
+	runs := 0
+	for n := 1; n <= whole.frames; n += stride {
+		for i := range 5 {
+			c := newLockstep(t, 5)
+			crashed := false
+			c.crash = func(at int) int {
+				if at < n || crashed {
+					return -1
+				}
+				crashed = true
+				return i
+			}
+			c.found()
+			runs++
+			if t.Failed() {
+				t.Fatalf("with host-%d crashing after frame %d", i, n)
+			}
+		}
+	}
+	t.Logf("%d frames, %d crashes", whole.frames, runs)
+}
+
+// TestHundredFoundOneCluster starts a hundred hosts with one list: there is one
+// cluster, after a number of frames and a time that stay in bounds.
+func TestHundredFoundOneCluster(t *testing.T) {
+	if n := 100; n > paxos.MaxFounders {
+		t.Fatal("too many")
+	}
+	c := newLockstep(t, 100)
+	c.run(time.Minute, c.agreed)
+	c.oneCluster()
+	took := c.now.Sub(ipamtest.Start)
+	t.Logf("100 peers: %d frames, %v", c.frames, took)
+	// A hello and its answer for each pair of hosts in each direction, as much
+	// again, and what a few ballots take.
+	if limit := 5 * 100 * 100; c.frames > limit {
+		t.Errorf("%d frames, more than %d", c.frames, limit)
+	}
+	if took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -1,0 +1,234 @@
+package ipam_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+var (
+	soakFlag   = flag.Duration("soak", 0, "run TestSimSoak for this long, with seeds that no run had before")
+	linesFlag  = flag.Int("lines", 60, "how many lines of a failing schedule's trace are shown")
+	reduceFlag = flag.Bool("reduce", false, "look for the shortest schedule that fails as the one of -seed does")
+)
+
+// schedule returns the options of a seed's schedule.
+func schedule(seed uint64) ipamtest.Options {
+	rnd := rand.New(rand.NewPCG(seed, 0x57e9))
+	return ipamtest.Options{Seed: seed, Steps: []int{500, 2000, 5000, 20_000}[rnd.IntN(4)]}
+}
+
+// tally is what many schedules come to.
+type tally struct {
+	mu        sync.Mutex
+	schedules int
+	steps     int
+	slots     uint64
+	took      time.Duration
+	counts    map[string]int
+}
+
+func (y *tally) add(r ipamtest.Result) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.schedules++
+	y.steps += r.Steps
+	y.slots += r.Slots
+	y.took += r.Took
+	for k, n := range r.Counts {
+		y.counts[k] += n
+	}
+}
+
+func (y *tally) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d schedules, %d steps, %d slots, %v simulated;", y.schedules, y.steps, y.slots, y.took.Round(time.Hour))
+	for _, k := range slices.Sorted(maps.Keys(y.counts)) {
+		fmt.Fprintf(&b, " %s %d", k, y.counts[k])
+	}
+	return b.String()
+}
+
+// simulate runs schedules from the seed on, on all cores, until more says no
+// or one fails.
+func simulate(t *testing.T, from uint64, more func(y *tally) bool) *tally {
+	t.Helper()
+	y := &tally{counts: map[string]int{}}
+	var next atomic.Uint64
+	var failed atomic.Bool
+	next.Store(from)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for !failed.Load() && more(y) {
+				seed := next.Add(1) - 1
+				r, err := ipamtest.Simulate(schedule(seed))
+				y.add(r)
+				if err != nil {
+					failed.Store(true)
+					t.Errorf("%s", explain(seed, r, err))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.Log(y)
+	return y
+}
+
+// explain says how a schedule failed, and how to see it again.
+func explain(seed uint64, r ipamtest.Result, err error) string {
+	var lines []string
+	o := schedule(seed)
+	o.Trace = func(line string) {
+		if lines = append(lines, line); len(lines) > 2**linesFlag+1000 {
+			lines = slices.Delete(lines, 0, len(lines)-*linesFlag)
+		}
+	}
+	_, _ = ipamtest.Simulate(o)
+	lines = lines[max(0, len(lines)-*linesFlag):]
+	return fmt.Sprintf("seed %d, after %d steps: %v\n%s\nto see it again: go test ./ipam -run 'TestSim$' -seed %d -lines 1000", seed, r.Steps, err, strings.Join(lines, "\n"), seed)
+}
+
+// TestSim runs clusters through bad weather, and checks after each step what
+// must never break, and at the end that everything has come right again. See
+// package ipamtest.
+func TestSim(t *testing.T) {
+	if *seedFlag != 0 {
+		if *reduceFlag {
+			reduce(t, *seedFlag)
+			return
+		}
+		r, err := ipamtest.Simulate(schedule(*seedFlag))
+		t.Logf("%+v", r)
+		if err != nil {
+			t.Error(explain(*seedFlag, r, err))
+		}
+		return
+	}
+	budget := 20_000_000
+	if testing.Short() {
+		budget /= 10
+	}
+	simulate(t, 1, func(y *tally) bool {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		return y.steps < budget
+	})
+}
+
+// TestSimSoak runs schedules that no run had before, for as long as -soak
+// says.
+func TestSimSoak(t *testing.T) {
+	if *soakFlag == 0 {
+		t.Skip("runs with -soak alone, a duration")
+	}
+	from := rand.Uint64()
+	t.Logf("seeds from %d", from)
+	end := time.Now().Add(*soakFlag)
+	simulate(t, from, func(*tally) bool { return time.Now().Before(end) })
+}
+
+// TestSimReplays asserts that a seed is all that a schedule depends on.
+func TestSimReplays(t *testing.T) {
+	for seed := range uint64(10) {
+		o := schedule(seed + 1)
+		o.Steps = 2000
+		first, err1 := ipamtest.Simulate(o)
+		again, err2 := ipamtest.Simulate(o)
+		if first.Steps != again.Steps || first.Hash != again.Hash || first.Took != again.Took || (err1 == nil) != (err2 == nil) {
+			t.Errorf("seed %d: %d steps, hash %x, took %v; and then %d, %x, %v", o.Seed, first.Steps, first.Hash, first.Took, again.Steps, again.Hash, again.Took)
+		}
+	}
+}
+
+// calmer are the ways to make weather milder, or a cluster smaller.
+var calmer = map[string]func(w *ipamtest.Weather){
+	"two hosts":            func(w *ipamtest.Weather) { w.Hosts = min(w.Hosts, 2) },
+	"three hosts":          func(w *ipamtest.Weather) { w.Hosts = min(w.Hosts, 3) },
+	"nobody later":         func(w *ipamtest.Weather) { w.Later = 0 },
+	"founded alone":        func(w *ipamtest.Weather) { w.Birth = ipamtest.Alone },
+	"no observers":         func(w *ipamtest.Weather) { w.Observers = 0 },
+	"one subnet":           func(w *ipamtest.Weather) { w.Subnets = w.Subnets[:1] },
+	"two subnets":          func(w *ipamtest.Weather) { w.Subnets = w.Subnets[:min(2, len(w.Subnets))] },
+	"named subnets":        func(w *ipamtest.Weather) { w.Chooses = false },
+	"few containers":       func(w *ipamtest.Weather) { w.Slots = min(w.Slots, 3) },
+	"no clients":           func(w *ipamtest.Weather) { w.Clients = 0 },
+	"no claims":            func(w *ipamtest.Weather) { w.Claims = 0 },
+	"no loss":              func(w *ipamtest.Weather) { w.Loss = 0 },
+	"no repeats":           func(w *ipamtest.Weather) { w.Repeat = 0 },
+	"nothing slow":         func(w *ipamtest.Weather) { w.Slow = 0 },
+	"no crash in a step":   func(w *ipamtest.Weather) { w.CrashInStep = 0 },
+	"no crash in a commit": func(w *ipamtest.Weather) { w.CrashInCommit = 0 },
+	"no groups":            func(w *ipamtest.Weather) { w.Group = 0 },
+	"no suspicion":         func(w *ipamtest.Weather) { w.Suspect = 0 },
+	"true clocks":          func(w *ipamtest.Weather) { w.Drift = 0 },
+	"no late answers":      func(w *ipamtest.Weather) { w.Deaf = 0 },
+	"shown at once":        func(w *ipamtest.Weather) { w.Lag = 0 },
+	"no evictions by time": func(w *ipamtest.Weather) { w.Config.EvictAfter = 0 },
+	"no rest":              func(w *ipamtest.Weather) { w.Config.Rest = -1 },
+	"slow acts":            func(w *ipamtest.Weather) { w.Pace = max(w.Pace, 3*time.Second) },
+}
+
+func init() {
+	for i, name := range ipamtest.FaultNames() {
+		calmer["no fault "+name] = func(w *ipamtest.Weather) { w.Nemesis[i] = 0 }
+	}
+}
+
+// reduce looks for milder weather in which a schedule breaks the same rule,
+// and for the shortest such schedule.
+func reduce(t *testing.T, seed uint64) {
+	o := schedule(seed)
+	r, err := ipamtest.Simulate(o)
+	breach, _ := errors.AsType[*ipamtest.Breach](err)
+	if breach == nil {
+		t.Fatalf("seed %d does not fail", seed)
+	}
+	w, steps := r.Weather, 2*r.Steps
+	find := func(w ipamtest.Weather, tries uint64) (best ipamtest.Options, found bool) {
+		for s := range tries {
+			o := ipamtest.Options{Seed: seed + s, Steps: steps, Weather: func(v *ipamtest.Weather) { *v = w }}
+			r, err := ipamtest.Simulate(o)
+			if b, _ := errors.AsType[*ipamtest.Breach](err); b != nil && b.Rule == breach.Rule && (!found || r.Steps < best.Steps) {
+				o.Steps, best, found = r.Steps, o, true
+				best.Steps = r.Steps
+				if tries < 100 {
+					return best, true
+				}
+			}
+		}
+		return best, found
+	}
+	for range 2 {
+		for _, name := range slices.Sorted(maps.Keys(calmer)) {
+			milder := w
+			calmer[name](&milder)
+			if fmt.Sprint(milder) == fmt.Sprint(w) {
+				continue
+			}
+			if _, found := find(milder, 20); found {
+				w = milder
+				t.Log(name)
+			}
+		}
+	}
+	best, found := find(w, 400)
+	if !found {
+		t.Fatal("nothing milder fails")
+	}
+	best.Trace = func(line string) { fmt.Println(line) }
+	r, err = ipamtest.Simulate(best)
+	t.Errorf("seed %d, %d steps: %v\n%+v", best.Seed, r.Steps, err, w)
+}
