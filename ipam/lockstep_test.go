@@ -26,6 +26,8 @@ type lockstep struct {
 	frames int // sent so far
 	// lose says whether to lose a frame, by its number.
 	lose func(n int) bool
+	// dead are peers that hear and are heard by nobody.
+	dead map[int]bool
 	// crash names the peer that crashes when that frame has arrived, or -1.
 	crash func(n int) int
 }
@@ -109,7 +111,7 @@ func (c *lockstep) step(i int, ev ipam.Event) {
 				continue
 			}
 			c.frames++
-			if !c.lose(c.frames) {
+			if !c.dead[i] && !c.dead[to] && !c.lose(c.frames) {
 				c.queue = append(c.queue, flight{c.frames, i, to, c.now.Add(time.Millisecond), f})
 			}
 		}
@@ -145,6 +147,18 @@ func (c *lockstep) run(limit time.Duration, done func() bool) {
 			if !p.wake.IsZero() && !p.wake.After(c.now) {
 				p.wake = time.Time{}
 				c.step(i, ipam.Tick{})
+			}
+		}
+	}
+}
+
+// heal lets everybody hear everybody again.
+func (c *lockstep) heal() {
+	c.dead = nil
+	for i := range c.peers {
+		for j, other := range c.peers {
+			if i != j {
+				c.step(i, &ipam.Presence{Peer: other.machine.Self(), Alive: true})
 			}
 		}
 	}

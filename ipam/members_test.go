@@ -1,0 +1,201 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// lab is a cluster of three with one pool, in which each peer holds addresses.
+func lab(t *testing.T) (*lockstep, netip.Prefix) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := netip.MustParsePrefix("10.50.0.0/24")
+	for i := range c.peers {
+		for range 5 {
+			if r := c.ask(i, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	return c, cidr
+}
+
+func local(cidr netip.Prefix) ipam.Network {
+	return ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
+}
+
+// ask has a peer serve a request, and returns its answer.
+func (c *lockstep) ask(i int, r ipam.Request) ipam.Reply {
+	c.t.Helper()
+	call := c.call(i, r)
+	c.run(time.Minute, func() bool { _, ok := c.peers[i].replies[call]; return ok })
+	return c.peers[i].replies[call]
+}
+
+// die takes peers off for good, and lets the others notice.
+func (c *lockstep) die(dead ...int) {
+	gone := map[int]bool{}
+	for _, i := range dead {
+		gone[i] = true
+	}
+	c.dead = gone
+	for i := range c.peers {
+		for _, j := range dead {
+			if !gone[i] {
+				c.step(i, &ipam.Presence{Peer: c.peers[j].machine.Self()})
+			}
+		}
+	}
+	start := c.now
+	c.run(time.Minute, func() bool { return c.now.Sub(start) > 15*time.Second })
+}
+
+func refused(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v, want an error with %q", err, text)
+	}
+}
+
+// TestForgetGivesSpaceBack loses a host for good: its space is kept back until
+// somebody says that it is gone, and every address of it can be had then.
+func TestForgetGivesSpaceBack(t *testing.T) {
+	c, cidr := lab(t)
+	refused(t, c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err, "can be reached")
+	refused(t, c.ask(0, &ipam.EvictRequest{Peer: "host-9"}).Err, "there is no peer host-9")
+	refused(t, c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err, "evict it first")
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	quarantined := func() uint64 { return c.peers[0].machine.Status(c.now).Pools[0].Quarantined }
+	before := quarantined()
+	if before < 5 {
+		t.Fatalf("%d addresses are kept back, the host held 5", before)
+	}
+	// Until then all else can be had, and none of these.
+	var err error
+	got := uint64(0)
+	for err == nil {
+		if err = c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}).Err; err == nil {
+			got++
+		}
+	}
+	if quarantined() != before {
+		t.Errorf("quarantined %d, before %d", quarantined(), before)
+	}
+	dry := c.ask(1, &ipam.ForgetRequest{Peer: "host-2", DryRun: true})
+	if dry.Err != nil || dry.Forgetting.Addresses != before || quarantined() != before {
+		t.Fatalf("a dry run says %+v, %v", dry.Forgetting, dry.Err)
+	}
+	id := c.peers[2].machine.Self().String()
+	if r := c.ask(1, &ipam.ForgetRequest{Peer: id[:12]}); r.Err != nil || r.Forgetting.Addresses != before {
+		t.Fatalf("%+v, %v", r.Forgetting, r.Err)
+	}
+	c.run(time.Minute, func() bool { return quarantined() == 0 })
+	for n := range before {
+		if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+			t.Fatalf("address %d of %d: %v", n, before, r.Err)
+		}
+	}
+	for _, i := range []int{0, 1} {
+		for _, err := range c.peers[i].machine.Check(c.now) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestForgetRefusedWhileHeard has a voter hear from the peer that somebody
+// else takes for gone.
+func TestForgetRefusedWhileHeard(t *testing.T) {
+	c, _ := lab(t)
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.step(1, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
+	refused(t, c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err, "host-1 hears from it")
+}
+
+// TestReturnAfterEviction evicts a host that was only cut off: it goes on with
+// what it has, is admitted again, and nothing has left it.
+func TestReturnAfterEviction(t *testing.T) {
+	c, cidr := lab(t)
+	held := c.peers[2].machine.Status(c.now).Pools[0].Held
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	// It has not heard of that, and hands out from its own.
+	if r := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	s := c.peers[2].machine.Status(c.now)
+	if s.Pools[0].Held != held+1 || s.Pools[0].Quarantined != 0 || len(s.Peers) != 3 {
+		t.Errorf("back with %d held of %d, %d quarantined, %d peers", s.Pools[0].Held, held+1, s.Pools[0].Quarantined, len(s.Peers))
+	}
+	c.oneCluster()
+}
+
+// TestRecover loses two of three for good: the survivor founds its cluster
+// anew and can do everything, and keeps back what the others may be using.
+func TestRecover(t *testing.T) {
+	c, cidr := lab(t)
+	refused(t, c.ask(0, &ipam.RecoverRequest{}).Err, "a majority")
+	was := c.peers[0].machine.State().Cluster
+	c.die(1, 2)
+	refused(t, c.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")}).Err, "cannot reach")
+	if err := c.ask(0, &ipam.RecoverRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if r := c.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	s := c.peers[0].machine.Status(c.now)
+	if c.peers[0].machine.State().Cluster == was || s.State != ipam.Alone || s.Pools[0].Quarantined < 10 {
+		t.Errorf("state %s, %d quarantined", s.State, s.Pools[0].Quarantined)
+	}
+	c.start(0)
+	if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+		t.Errorf("after a restart: %v", r.Err)
+	}
+	for _, err := range c.peers[0].machine.Check(c.now) {
+		t.Error(err)
+	}
+}
+
+// TestLeave drains a peer and lets it leave: its space is used by the others,
+// and it is in no roster.
+func TestLeave(t *testing.T) {
+	c, cidr := lab(t)
+	refused(t, c.ask(2, &ipam.LeaveRequest{}).Err, "still holds 5 addresses")
+	list, err := c.peers[2].machine.Addresses(c.now, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		if a.State == "held" {
+			c.ask(2, &ipam.AddressRelease{Network: local(cidr), Address: a.Address})
+		}
+	}
+	refused(t, c.ask(2, &ipam.LeaveRequest{}).Err, "network")
+	c.ask(2, &ipam.PoolRelease{Network: local(cidr)})
+	call := c.call(2, &ipam.LeaveRequest{})
+	c.run(20*time.Minute, func() bool { return len(c.peers[0].machine.State().Roster) == 2 })
+	if r, ok := c.peers[2].replies[call]; ok && r.Err != nil && ipam.Code(r.Err) != "not-ready" {
+		t.Errorf("leave was answered with %v", r.Err)
+	}
+	if s := c.peers[0].machine.Status(c.now).Pools[0]; s.Quarantined != 0 {
+		t.Errorf("%d addresses are kept back for a peer that has left", s.Quarantined)
+	}
+	if s := c.peers[2].machine.Status(c.now); s.State != ipam.Left {
+		t.Errorf("it takes itself for %s", s.State)
+	}
+	refused(t, c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}).Err, "has left")
+}
