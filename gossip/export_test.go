@@ -5,9 +5,9 @@ import (
 	"net/netip"
 )
 
-// SetHost gives a peer under test another host: its addresses, from which it
-// reaches everybody, and the names that it knows.
-func (cfg *Config) SetHost(addrs func() []netip.Addr, lookup func(context.Context, string) ([]netip.Addr, error)) {
+// SetHost gives a peer under test another host: its addresses, and the names
+// that it knows.
+func SetHost(cfg *Config, addrs func() []netip.Addr, lookup func(context.Context, string) ([]netip.Addr, error)) {
 	h := noHost()
 	if addrs != nil {
 		h.addrs = func() ([]hostAddr, error) {

@@ -82,7 +82,7 @@ func sourceOf(to netip.Addr) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // it was opened to look at its address
 	local, err := netip.ParseAddrPort(c.LocalAddr().String())
 	return local.Addr().Unmap(), err
 }
@@ -122,12 +122,13 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 	}
 	switch len(usable) {
 	case 0:
-		return netip.Addr{}, errors.New("this host has no address at which others could reach it: give it one, or set RINGLET_ADVERTISE")
+		return netip.Addr{}, troublef("give this host an address, or set RINGLET_ADVERTISE",
+			"this host has no address at which others could reach it")
 	case 1:
 		return usable[0], nil
 	}
-	return netip.Addr{}, fmt.Errorf("this host has no default route and several addresses (%s): set RINGLET_ADVERTISE to the one that others can reach",
-		join(usable))
+	return netip.Addr{}, troublef("set RINGLET_ADVERTISE to the address that others can reach",
+		"this host has no default route and several addresses: %s", join(usable))
 }
 
 // reachable returns the addresses that other hosts may be able to reach.

@@ -56,7 +56,7 @@ func TestChoose(t *testing.T) {
 		{name: "IPv6 only", bind: any6, addrs: []hostAddr{lo, link6, eth6}, want: "fd00::5"},
 		{name: "IPv6 by its route", bind: any6, addrs: []hostAddr{eth6, eth1}, routes: map[string]string{"2001:": "fd00::5"}, want: "fd00::5"},
 		{name: "IPv6 is not bound", bind: any4, addrs: []hostAddr{eth6, eth}, want: "10.0.0.5"},
-		{name: "several", bind: any4, addrs: []hostAddr{eth, eth1}, want: "several addresses (10.0.0.5, 192.168.7.5): set RINGLET_ADVERTISE"},
+		{name: "several", bind: any4, addrs: []hostAddr{eth, eth1}, want: "several addresses: 10.0.0.5, 192.168.7.5"},
 		{name: "none", bind: any4, addrs: []hostAddr{lo, docker, link6}, want: "no address at which others could reach it"},
 		{name: "unreadable", bind: any4, want: "cannot be read: no netlink"},
 	} {

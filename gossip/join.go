@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -16,7 +14,7 @@ import (
 const (
 	rejoinEvery  = 30 * time.Second // who is missing
 	aloneEvery   = 5 * time.Second  // anybody
-	unknownEvery = 2 * time.Second  // to be let in, while nobody has probed this peer
+	unknownEvery = 2 * time.Second  // to be let in, while others may have turned this peer down
 	unknownTime  = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
 	joinStagger  = 50 * time.Millisecond
 	maxJoins     = 32 // at a time
@@ -43,9 +41,13 @@ func (s *session) rejoin(ctx context.Context) {
 	}
 }
 
-// turnedDown reports whether this peer may be unknown to those that it knows.
+// turnedDown reports whether this peer may be unknown to those that it knows:
+// nobody has probed it, or somebody holds it to be elsewhere. It goes on saying
+// where it is, since they let it in only some seconds after they have given up
+// its former address.
 func (s *session) turnedDown() bool {
-	return !s.delegate.probed.Load() && time.Since(s.began) < unknownTime
+	return time.Since(s.began) < unknownTime &&
+		(!s.delegate.probed.Load() || s.g.watch.contested(time.Now()))
 }
 
 // look tries some of the addresses at which nobody is alive. Whoever is alone
@@ -123,26 +125,7 @@ func (s *session) join(addr netip.AddrPort) bool {
 	case d.connected:
 		s.g.watch.tried(addr, s.g.refusal(err))
 	case d.err != nil && !errors.Is(d.err, errHungUp):
-		s.g.watch.tried(addr, plain(d.err))
+		s.g.watch.tried(addr, unreachable(d.err))
 	}
 	return false
-}
-
-// plain says why a connection failed, for people. The operating system's text
-// says it among numbers.
-func plain(err error) error {
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return errors.New("the host is there, and nothing listens on the port")
-	case timedOut(err):
-		return errors.New("no answer: the host is down, or a firewall drops TCP to this port")
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return errors.New("there is no way to it: check the route and the address")
-	}
-	return err
-}
-
-func timedOut(err error) bool {
-	e, ok := errors.AsType[net.Error](err)
-	return ok && e.Timeout()
 }

@@ -3,7 +3,6 @@ package gossip
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -58,7 +57,7 @@ func (s *session) setKeys(want [][]byte) error {
 		return nil
 	}
 	if len(want) == 0 {
-		return errors.New("there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
+		return troublef("put the keys back", "there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
 	}
 	if err := s.keyring.AddKey(want[0]); err != nil {
 		return err

@@ -3,7 +3,6 @@ package gossip
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"log/slog"
@@ -90,40 +89,6 @@ func (l *lines) first(text string, now time.Time) bool {
 	return true
 }
 
-// cause is why another peer cannot be talked to.
-type cause string
-
-const (
-	causeLabel   cause = "foreign-label"
-	causeKey     cause = "foreign-key"
-	causePlain   cause = "unencrypted-peer"
-	causeNoKey   cause = "no-key"
-	causeUnclear cause = "foreign-peer"
-)
-
-// causes are what memberlist says of them, in its log and in the errors of
-// Join, of which there is only the text. A test holds them against the
-// memberlist that is built in.
-var causes = []struct {
-	text  string
-	cause cause
-}{
-	{"with unacceptable label", causeLabel},
-	{"encryption is configured but remote state is not encrypted", causePlain},
-	{"remote state is encrypted and encryption is not configured", causeNoKey},
-	{"o installed keys could decrypt the message", causeKey}, // it begins with a large N, or not
-	{"Decrypt packet failed", causeKey},
-}
-
-func causeOf(text string) (cause, bool) {
-	for _, c := range causes {
-		if strings.Contains(text, c.text) {
-			return c.cause, true
-		}
-	}
-	return "", false
-}
-
 var sourcePattern = regexp.MustCompile(`from=(\S+)`)
 
 // sourceIn returns from whom a line says that something came.
@@ -136,23 +101,4 @@ func sourceIn(text string) string {
 		return host // the port of a stream's other end is a passing one
 	}
 	return match[1]
-}
-
-// explain says what a cause means and what to do about it, of whoever is at
-// that address.
-func (g *Gossip) explain(c cause, who string) string {
-	switch c {
-	case causeLabel:
-		return fmt.Sprintf("%s speaks for another cluster than %q: set the same RINGLET_CLUSTER on both if they belong together, "+
-			"else take it out of RINGLET_JOIN", who, g.cfg.Label)
-	case causeKey:
-		return fmt.Sprintf("%s encrypts with a key that this peer does not have: give both the same keys "+
-			"(a peer that was off while they changed needs the new one by hand)", who)
-	case causePlain:
-		return who + " does not encrypt, which is refused here: give it the keys of the cluster in RINGLET_KEY_FILE"
-	case causeNoKey:
-		return who + " encrypts, and this peer has no key: give it the keys of the cluster in RINGLET_KEY_FILE"
-	default:
-		return who + " answers and hangs up: it belongs to another cluster (RINGLET_CLUSTER), or something else has the port"
-	}
 }

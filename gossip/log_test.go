@@ -31,7 +31,7 @@ func TestMemberlistLines(t *testing.T) {
 			{"[WARN] memberlist: Refuting a suspect message (from: A)", `level=INFO msg="memberlist noted something" text="Refuting`},
 			{"[WARN] memberlist: Refuting a suspect message (from: B)", ""},
 			{"[ERR] memberlist: Push/Pull with A failed: EOF", `level=WARN msg="memberlist noted something" text="Push/Pull with A`},
-			{"[ERR] memberlist: Decrypt packet failed: no key from=10.0.0.9:7950", `level=WARN msg="foreign peer refused" kind=foreign-key text="10.0.0.9 encrypts`},
+			{"[ERR] memberlist: Decrypt packet failed: no key from=10.0.0.9:7950", `level=WARN msg="foreign peer refused" kind=foreign-key err="10.0.0.9 encrypts`},
 			{"[ERR] memberlist: Decrypt packet failed: no key from=10.0.0.9:7950", ""},
 			{"[DEBUG] memberlist: failed to join 10.0.0.9: No installed keys could decrypt the message", ""},
 			{"no level at all", ""},

@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -14,7 +13,8 @@ func (g *Gossip) open(ctx context.Context) (*session, error) {
 	keys, err := g.readKeys()
 	g.watch.keys.set(err)
 	if err != nil {
-		return nil, fmt.Errorf("the keys of the cluster cannot be read, and without them nothing is sent: %w", err)
+		return nil, troublef("mend RINGLET_KEY_FILE, it is read again every few seconds",
+			"the keys of the cluster cannot be read, and without them nothing is sent: %w", err)
 	}
 	g.seats.resolve(ctx, g.cfg.host.lookup)
 	g.table.reseat()
@@ -24,7 +24,8 @@ func (g *Gossip) open(ctx context.Context) (*session, error) {
 	}
 	inner, port, err := g.listen()
 	if err != nil {
-		return nil, fmt.Errorf("%v cannot be opened for peers, free it or set RINGLET_BIND to another port: %w", g.cfg.Bind, err)
+		return nil, troublef("end the program that has the port, or set RINGLET_BIND to another one",
+			"%v cannot be opened for peers: %w", g.cfg.Bind, err)
 	}
 	s, err := g.create(inner, addr, port, keys)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,8 +16,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// real is a peer on the loopback interface.
-type real struct {
+// actual is a peer on the loopback interface.
+type actual struct {
 	*gossip.Gossip
 	id   peer.ID
 	stop func()
@@ -28,9 +29,9 @@ type real struct {
 // loopback has any free port: no test may count on a fixed one.
 func loopback() netip.AddrPort { return netip.MustParseAddrPort("127.0.0.1:0") }
 
-func startReal(t *testing.T, n int, change ...func(*gossip.Config)) *real {
+func startReal(t *testing.T, n int, change ...func(*gossip.Config)) *actual {
 	t.Helper()
-	r := &real{id: idOf(n)}
+	r := &actual{id: idOf(n)}
 	cfg := gossip.Config{
 		ID: r.id, Name: "real", Boot: 1, Nonce: uint64(n), Bind: loopback(), Label: "test",
 		Keys:    func() ([][]byte, error) { return [][]byte{key(1)}, nil },
@@ -56,7 +57,8 @@ func startReal(t *testing.T, n int, change ...func(*gossip.Config)) *real {
 	return r
 }
 
-func (r *real) deliver(t *testing.T) func([]byte, int) {
+func (r *actual) deliver(t *testing.T) func([]byte, int) {
+	t.Helper()
 	return func(frame []byte, _ int) {
 		f, err := wire.Decode(frame)
 		if err != nil {
@@ -69,19 +71,14 @@ func (r *real) deliver(t *testing.T) func([]byte, int) {
 	}
 }
 
-func (r *real) frame(body wire.Body) []byte {
+func (r *actual) frame(body wire.Body) []byte {
 	return wire.Encode(nil, &wire.Frame{Header: wire.Header{From: r.id, Boot: 1, Nonce: 1}, Body: body})
 }
 
-func (r *real) received(like func(*wire.Frame) bool) bool {
+func (r *actual) received(like func(*wire.Frame) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range r.frames {
-		if like(f) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.frames, like)
 }
 
 // soon waits until something holds, for longer than any machine needs.
@@ -95,7 +92,7 @@ func soon(t *testing.T, what string, holds func() bool) {
 }
 
 // opened returns where a peer listens, once it does.
-func (r *real) opened(t *testing.T) netip.AddrPort {
+func (r *actual) opened(t *testing.T) netip.AddrPort {
 	t.Helper()
 	soon(t, "open", func() bool { return r.Status().Self.IsValid() })
 	return r.Status().Self
@@ -114,7 +111,7 @@ func TestSockets(t *testing.T) {
 	t.Parallel()
 	a := startReal(t, 1)
 	first := a.opened(t)
-	peers := []*real{a, startReal(t, 2, joining(first)), startReal(t, 3, joining(first))}
+	peers := []*actual{a, startReal(t, 2, joining(first)), startReal(t, 3, joining(first))}
 	soon(t, "together", func() bool {
 		for _, p := range peers {
 			if p.Status().Alive != 2 {

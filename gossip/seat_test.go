@@ -39,8 +39,8 @@ func TestListHash(t *testing.T) {
 		want  uint64
 	}{
 		{nil, 0},
-		{[]string{"host-a:7950"}, 0x331c6de2e2b60d56},
-		{[]string{"host-a:7950", "host-b:7950"}, 0xd74a5f3b8a5d43f8},
+		{[]string{"host-a:7950"}, 0xdfb7ec51a25611f0},
+		{[]string{"host-a:7950", "host-b:7950"}, 0x5db399e092f69a3c},
 	} {
 		if got := ListHash(tt.seats); got != tt.want {
 			t.Errorf("%q: got %#x, want %#x", tt.seats, got, tt.want)

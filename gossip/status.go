@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -24,7 +23,8 @@ type Status struct {
 // Problem is something that an operator should know.
 type Problem struct {
 	Code string // stable, for scripts
-	Text string // a sentence: what is wrong, and what to do
+	Text string // a sentence: what is wrong
+	Next string // a sentence: what to do; empty if that is not known
 }
 
 // The codes of problems, beside those of foreign peers.
@@ -73,8 +73,9 @@ func (g *Gossip) Status() Status {
 		st.Self, st.Keys = s.self, len(s.keyring.GetKeys())
 		st.Problems = append(st.Problems, g.unreached(s)...)
 		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(company) > silence && now.Sub(ack) > silence {
-			st.Problems = append(st.Problems, Problem{codeNoUDP, fmt.Sprintf(
-				"no UDP comes through although %d peers answer over TCP: open UDP port %d between all peers", st.Alive, s.self.Port())})
+			st.Problems = append(st.Problems, problem(codeNoUDP, "", troublef(
+				fmt.Sprintf("open UDP port %d between all peers", s.self.Port()),
+				"no UDP comes through although peers answer over TCP: news is slow")))
 		}
 	}
 	st.Problems = append(g.watch.problems(now), st.Problems...)
@@ -95,18 +96,16 @@ func (g *Gossip) unreached(s *session) []Problem {
 	}
 	for _, seat := range g.seats.all() {
 		if seat.err != nil && len(seat.addrs) == 0 {
-			found = append(found, Problem{codeUnresolved, fmt.Sprintf(
-				"%s in RINGLET_JOIN stands for no address: %s", seat.host, oneLine(seat.err))})
+			found = append(found, problem(codeUnresolved, "", troublef("see whether the name is right, and known to the resolver of this host",
+				"%s in RINGLET_JOIN stands for no address: %w", seat.host, seat.err)))
 			continue
 		}
 		if slices.ContainsFunc(seat.addrs, func(a netip.AddrPort) bool { return alive[a] || s.isOwn(a) }) {
 			continue
 		}
-		if why := g.watch.failures(seat.addrs); why != "" {
-			found = append(found, Problem{codeUnreached, fmt.Sprintf("%s in RINGLET_JOIN cannot be reached: %s", seat.name, why)})
+		if err := g.watch.failure(seat.addrs); err != nil {
+			found = append(found, problem(codeUnreached, seat.name+" in RINGLET_JOIN cannot be reached: ", err))
 		}
 	}
 	return found
 }
-
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -84,7 +84,7 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 	}
 	if err := conn.SetDeadline(time.Now().Add(streamTime)); err != nil {
 		t.remove(s)
-		conn.Close()
+		drop(conn)
 		return nil, err
 	}
 	return t.opened(s, conn)
@@ -113,10 +113,10 @@ func (t *transport) opened(s *stream, conn net.Conn) (net.Conn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.hungUp {
-		conn.Close()
+		drop(conn)
 		return nil, errHungUp
 	}
-	s.Conn, s.end = conn, func() { conn.Close() }
+	s.Conn, s.end = conn, func() { drop(conn) }
 	return s, nil
 }
 
@@ -131,6 +131,9 @@ func (s *stream) Close() error {
 	s.of.remove(s)
 	return s.Conn.Close()
 }
+
+// drop closes a connection of which nothing more is wanted.
+func drop(conn net.Conn) { _ = conn.Close() }
 
 // hangUp ends all streams that this peer has opened, and opens no more.
 func (t *transport) hangUp() {
@@ -180,7 +183,7 @@ func discard(t memberlist.Transport) {
 			select {
 			case <-t.PacketCh():
 			case conn := <-t.StreamCh():
-				conn.Close()
+				drop(conn)
 			case <-ended:
 				return
 			}

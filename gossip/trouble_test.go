@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,27 +49,33 @@ func TestForeign(t *testing.T) {
 		joinFailure string // what the second says of the first
 	}{
 		"label": {
-			[2]string{"blue", "red"}, [2][][]byte{},
+			[2]string{"blue", "red"},
+			[2][][]byte{},
 			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
 		},
 		"label and key": {
-			[2]string{"blue", "red"}, [2][][]byte{{key(1)}, {key(1)}},
+			[2]string{"blue", "red"},
+			[2][][]byte{{key(1)}, {key(1)}},
 			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
 		},
 		"no label": {
-			[2]string{"blue", ""}, [2][][]byte{},
+			[2]string{"blue", ""},
+			[2][][]byte{},
 			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
 		},
 		"key": {
-			[2]string{"blue", "blue"}, [2][][]byte{{key(1), key(2)}, {key(3)}},
+			[2]string{"blue", "blue"},
+			[2][][]byte{{key(1), key(2)}, {key(3)}},
 			"foreign-key", "10.0.0.2 encrypts with a key that this peer does not have", "it encrypts with a key that this peer does not have",
 		},
 		"the second without a key": {
-			[2]string{"blue", "blue"}, [2][][]byte{{key(1)}, nil},
+			[2]string{"blue", "blue"},
+			[2][][]byte{{key(1)}, nil},
 			"unencrypted-peer", "10.0.0.2 does not encrypt", "it encrypts, and this peer has no key",
 		},
 		"the first without a key": {
-			[2]string{"blue", "blue"}, [2][][]byte{nil, {key(1)}},
+			[2]string{"blue", "blue"},
+			[2][][]byte{nil, {key(1)}},
 			"no-key", "10.0.0.2 encrypts, and this peer has no key", "it does not encrypt",
 		},
 	} {
@@ -324,21 +331,31 @@ func TestCopied(t *testing.T) {
 		// The original is not told: no two members of one name ever speak.
 		c.until(time.Minute, "told", func() bool {
 			return peers[0].problem("identity-conflict", "is at 10.0.0.3:7950 and says that it is at 10.0.0.4:7950") &&
-				twin.problem("identity-conflict", "another peer at 10.0.0.3:7950 says that it is this one")
+				twin.problem("identity-conflict", "somebody at 10.0.0.3:7950 is taken for this peer, which is at 10.0.0.4:7950")
 		})
 		twin.crash()
 		c.until(5*time.Minute, "over", func() bool { return len(peers[0].Status().Problems) == 0 })
 	})
 }
 
-// intruder is a memberlist of somebody else's, which sends what it likes.
-type intruder struct{ state []byte }
+// intruder is a memberlist of somebody else's, which sends what it likes. It
+// notices when it is probed, as members are.
+type intruder struct {
+	state  []byte
+	probed *atomic.Bool
+}
 
 func (intruder) NodeMeta(int) []byte               { return []byte("not a peer's") }
 func (intruder) NotifyMsg([]byte)                  {}
 func (intruder) GetBroadcasts(_, _ int) [][]byte   { return nil }
 func (i intruder) LocalState(bool) []byte          { return i.state }
 func (intruder) MergeRemoteState(_ []byte, _ bool) {}
+
+func (i intruder) AckPayload() []byte {
+	i.probed.Store(true)
+	return nil
+}
+func (intruder) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
 
 // TestIntruder lets in nobody that is no peer, and survives what it says.
 func TestIntruder(t *testing.T) {
@@ -350,7 +367,8 @@ func TestIntruder(t *testing.T) {
 		}
 		cfg := memberlist.DefaultLANConfig()
 		cfg.Name, cfg.Label, cfg.Transport, cfg.LogOutput = "host-66", "test", transport, t.Output()
-		cfg.Delegate = intruder{bytes.Repeat([]byte{1}, 5000)}
+		other := intruder{bytes.Repeat([]byte{1}, 5000), &atomic.Bool{}}
+		cfg.Delegate, cfg.Ping = other, other
 		list, err := memberlist.Create(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -377,6 +395,9 @@ func TestIntruder(t *testing.T) {
 			if got := p.Status(); got.Alive != 1 || got.Known != 1 {
 				t.Errorf("got %+v, want to know the other peer alone", got)
 			}
+		}
+		if other.probed.Load() {
+			t.Error("the intruder is a member")
 		}
 		if got := peers[0].Status().Counts.Undecodable; got < 4 { // three messages, and the state at least once
 			t.Errorf("%d undecodable frames, want 4 or more", got)

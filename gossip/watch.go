@@ -2,8 +2,6 @@ package gossip
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -85,7 +83,7 @@ func (f *fault) problem() (Problem, bool) {
 	if f.err == nil {
 		return Problem{}, false
 	}
-	return Problem{f.code, oneLine(f.err)}, true
+	return problem(f.code, "", f.err), true
 }
 
 // opened notes the session that is up; nil: none.
@@ -120,7 +118,7 @@ func (w *watch) sighted(c cause, who string, now time.Time) {
 	defer w.mu.Unlock()
 	s := sighting{c, who}
 	if last, ok := w.foreign[s]; !ok || now.Sub(last) > fresh {
-		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), slog.String("text", w.g.explain(c, who)))
+		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(w.g.explain(c, who)))
 	}
 	maps.DeleteFunc(w.foreign, func(_ sighting, last time.Time) bool { return now.Sub(last) > fresh })
 	if _, ok := w.foreign[s]; ok || len(w.foreign) < maxSightings {
@@ -138,22 +136,22 @@ func (w *watch) tried(addr netip.AddrPort, err error) {
 	}
 }
 
-// failures returns why none of these addresses could be joined at; empty if
-// one could, or was not tried.
-func (w *watch) failures(addrs []netip.AddrPort) string {
+// failure returns why none of these addresses could be joined at; nil if one
+// could, or was not tried.
+func (w *watch) failure(addrs []netip.AddrPort) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	why := ""
+	var first error
 	for _, a := range addrs {
 		err, was := w.tries[a]
 		if !was || err == nil {
-			return ""
+			return nil
 		}
-		if why == "" {
-			why = fmt.Sprintf("%v: %s", a, oneLine(err))
+		if first == nil {
+			first = err
 		}
 	}
-	return why
+	return first
 }
 
 // conflict notes that a peer which is known here also claims to be there.
@@ -170,6 +168,15 @@ func (w *watch) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) 
 	}
 }
 
+// contested reports whether somebody has lately held this peer to be at
+// another address.
+func (w *watch) contested(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.conflicts[w.g.cfg.ID]
+	return ok && now.Sub(c.last) < 5*unknownEvery
+}
+
 // problems are those that are not about the hosts of the list.
 func (w *watch) problems(now time.Time) []Problem {
 	var found []Problem
@@ -182,32 +189,22 @@ func (w *watch) problems(now time.Time) []Problem {
 	defer w.mu.Unlock()
 	for s, last := range w.foreign {
 		if now.Sub(last) <= fresh {
-			found = append(found, Problem{string(s.cause), w.g.explain(s.cause, s.who)})
+			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who)))
 		}
 	}
 	for id, c := range w.conflicts {
 		if now.Sub(c.last) <= fresh {
-			found = append(found, Problem{codeConflict, explainConflict(id, id == w.g.cfg.ID, c)})
+			found = append(found, problem(codeConflict, "", explainConflict(id, id == w.g.cfg.ID, c)))
 		}
 	}
 	slices.SortFunc(found, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text)) })
 	return found
 }
 
-func explainConflict(id peer.ID, own bool, c conflict) string {
+func explainConflict(id peer.ID, own bool, c conflict) error {
+	const copied = "if it goes on for minutes, one of the two hosts runs with a copied database: remove it there"
 	if own {
-		return fmt.Sprintf("another peer at %v says that it is this one: if it goes on for minutes, its database is a copy, "+
-			"which must be removed on one of the two hosts", c.there)
+		return troublef(copied, "somebody at %v is taken for this peer, which is at %v", c.there, c.here)
 	}
-	return fmt.Sprintf("peer %s is at %v and says that it is at %v: it has moved, or, if it goes on for minutes, "+
-		"one of the two has a copied database", id.Short(), c.here, c.there)
-}
-
-// refusal says why a host that accepted a connection could not be joined at.
-func (g *Gossip) refusal(err error) error {
-	c, ok := causeOf(err.Error())
-	if !ok {
-		c = causeUnclear
-	}
-	return errors.New(g.explain(c, "it"))
+	return troublef(copied, "peer %s is at %v and says that it is at %v, to where it may have moved", id.Short(), c.here, c.there)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
@@ -16,10 +15,7 @@ import (
 // peers is this peer's end of the network between peers, nil where there is
 // none: a peer that has neither a key nor leave to do without one listens to
 // nobody.
-type peers struct {
-	*gossip.Gossip
-	port uint16
-}
+type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
 func newPeers(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.Logger) (*peers, error) {
@@ -48,7 +44,7 @@ func newPeers(ctx context.Context, cfg config.Config, n *node.Node, logger *slog
 		return nil, err
 	}
 	n.Carry(g)
-	return &peers{g, cfg.Bind.Port()}, nil
+	return &peers{g}, nil
 }
 
 // present tells the node what the network believes of other peers.
@@ -118,8 +114,7 @@ func (p *peers) problems(st ipam.Status) []ipam.Problem {
 	var out []ipam.Problem
 	for _, problem := range p.Gossip.Status().Problems {
 		out = append(out, ipam.Problem{
-			Code: problem.Code, Level: string(ipam.Degraded), Text: problem.Text,
-			Next: "see whether the other host runs ringlet with the same RINGLET_KEY and RINGLET_CLUSTER, and whether TCP and UDP port " + strconv.Itoa(int(p.port)) + " are open between the hosts",
+			Code: problem.Code, Level: string(ipam.Degraded), Text: problem.Text, Next: problem.Next,
 		})
 	}
 	return out

@@ -58,5 +58,6 @@ var behind = []struct {
 var absent = []struct{ path, reason string }{
 	{"testing", "it registers flags and is only of use to tests"},
 	{ours + "ipam/ipamtest", "the simulated cluster is test equipment"},
+	{ours + "gossip/memnet", "the network in memory is test equipment"},
 	{ours + "internal/golden", "it imports testing"},
 }

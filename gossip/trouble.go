@@ -1,0 +1,111 @@
+package gossip
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// trouble is an error with what to do about it.
+type trouble struct {
+	err  error
+	next string // a sentence, empty if nothing is known to help
+}
+
+// Error implements error.
+func (t *trouble) Error() string { return t.err.Error() }
+
+// Unwrap returns the error without the advice.
+func (t *trouble) Unwrap() error { return t.err }
+
+func troublef(next, format string, args ...any) error {
+	return &trouble{fmt.Errorf(format, args...), next}
+}
+
+// problem turns an error into what Status tells.
+func problem(code, prefix string, err error) Problem {
+	p := Problem{Code: code, Text: prefix + strings.Join(strings.Fields(err.Error()), " ")}
+	if t, ok := errors.AsType[*trouble](err); ok {
+		p.Next = t.next
+	}
+	return p
+}
+
+// cause is why another peer cannot be talked to.
+type cause string
+
+const (
+	causeLabel   cause = "foreign-label"
+	causeKey     cause = "foreign-key"
+	causePlain   cause = "unencrypted-peer"
+	causeNoKey   cause = "no-key"
+	causeUnclear cause = "foreign-peer"
+)
+
+// causes are what memberlist says of them, in its log and in the errors of
+// Join, of which there is only the text. A test holds them against the
+// memberlist that is built in.
+var causes = []struct {
+	text  string
+	cause cause
+}{
+	{"with unacceptable label", causeLabel},
+	{"encryption is configured but remote state is not encrypted", causePlain},
+	{"remote state is encrypted and encryption is not configured", causeNoKey},
+	{"o installed keys could decrypt the message", causeKey}, // it begins with a large N, or not
+	{"Decrypt packet failed", causeKey},
+}
+
+func causeOf(text string) (cause, bool) {
+	for _, c := range causes {
+		if strings.Contains(text, c.text) {
+			return c.cause, true
+		}
+	}
+	return "", false
+}
+
+// explain says what a cause means, of whoever is meant, and what to do.
+func (g *Gossip) explain(c cause, who string) error {
+	const sameKeys = "give both peers the same keys in RINGLET_KEY_FILE; one that was off while the keys changed needs the new key by hand"
+	switch c {
+	case causeLabel:
+		return troublef("set the same RINGLET_CLUSTER on both hosts if they belong together, else take it out of RINGLET_JOIN",
+			"%s speaks for another cluster than %q", who, g.cfg.Label)
+	case causeKey:
+		return troublef(sameKeys, "%s encrypts with a key that this peer does not have", who)
+	case causePlain:
+		return troublef(sameKeys, "%s does not encrypt, which is refused here", who)
+	case causeNoKey:
+		return troublef(sameKeys, "%s encrypts, and this peer has no key", who)
+	default:
+		return troublef("see which program has the port there; if it is ringlet, set the same RINGLET_CLUSTER on both hosts",
+			"%s answers and hangs up: it belongs to another cluster, or is no peer", who)
+	}
+}
+
+// refusal says why a host that accepted a connection could not be joined at.
+func (g *Gossip) refusal(err error) error {
+	c, ok := causeOf(err.Error())
+	if !ok {
+		c = causeUnclear
+	}
+	return g.explain(c, "it")
+}
+
+// unreachable says why a connection failed. The operating system's text says
+// it among numbers.
+func unreachable(err error) error {
+	timeout, ok := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return troublef("start ringlet there, or correct the port", "the host is there, and nothing listens on the port")
+	case ok && timeout.Timeout():
+		return troublef("see whether the host is up, and open the port for TCP and UDP in its firewall", "it does not answer")
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return troublef("see whether the host is up and the address is right", "there is no way to it")
+	}
+	return troublef("see the firewalls and routes between the two hosts", "%w", err)
+}
