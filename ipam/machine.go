@@ -1,11 +1,7 @@
 package ipam
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
-	"iter"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,99 +10,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
-
-// Config is what a [Machine] is told once. The zero value of a field with a
-// default means the default.
-type Config struct {
-	Name    peer.Name  // what people call this peer; not empty
-	Machine uint64     // hash of the machine's ID; 0: none
-	Rand    *rand.Rand // makes IDs; must not be nil. Seeded in tests, from the system elsewhere
-
-	Rest time.Duration  // how long a freed address rests; default 5 minutes, negative for none
-	Deal chronicle.Deal // how much of a new pool is dealt out at once
-
-	// Chunk is how many addresses a peer opens at a time; 0: the pool's size
-	// over 8 times the peers, at least 8 and at most 1,024.
-	Chunk addr.Count
-
-	Universe []netip.Prefix // where subnets are chosen; default 10.32.0.0/12
-	// ChooseULA adds to the universe an IPv6 /48 that follows from the
-	// cluster's ID (RFC 4193).
-	ChooseULA bool
-	Bits4     int            // prefix length of a chosen IPv4 subnet; default 24
-	Bits6     int            // prefix length of a chosen IPv6 subnet; default 64
-	Avoid     []netip.Prefix // never chosen, nor anything that overlaps them
-
-	// Grace is how old a held address must be, and how long apart two
-	// inventories that lack it, before it is freed; default 20 seconds, so
-	// that all is settled within a minute.
-	Grace time.Duration
-
-	// Echo is how soon after a release another one of the same address is
-	// taken for its echo, and not for the release of whoever was granted the
-	// address in between; default 250 milliseconds. Swarm releases each
-	// address of a task twice, up to 170 ms apart.
-	Echo time.Duration
-
-	// AwaitInventory says that inventories will come, since there is an engine
-	// that can be asked. What only an inventory can tell is then waited for, up
-	// to a call's deadline: a new database chooses no address before the first
-	// complete one, and nobody takes over an address before one has told
-	// whether its holder lives.
-	AwaitInventory bool
-
-	// Join makes a peer without a cluster wait for one, and never found one
-	// alone.
-	Join bool
-	// Formation is how a peer without a cluster founds one with others.
-	Formation Formation
-	// HostBoot tells one start of the host from another (the kernel's boot
-	// ID). After a new one, BootWait is how long this peer waits for a majority
-	// before it hands anything out, default 20 seconds; it then goes on alone
-	// if BootAlone is set.
-	HostBoot  string
-	BootWait  time.Duration
-	BootAlone bool
-	// EvictAfter is how long a peer may be silent before it is evicted; 0: it
-	// never is.
-	EvictAfter time.Duration
-	// Quarantine is how long the space of an evicted peer is kept back before
-	// it is given up by itself; 0: until somebody says that the host is gone.
-	Quarantine time.Duration
-	// Label is the name of the cluster. A database of another label is not
-	// used if it has pools.
-	Label string
-	// Place says where the database lies: what tells its file and machine from
-	// others. A database that says otherwise is a copy, or was put back, and
-	// is not used. Empty: nobody looks.
-	Place string
-}
-
-func (c Config) withDefaults() (Config, error) {
-	if c.Name == "" || len(c.Name) > peer.MaxName {
-		return c, fmt.Errorf("the peer's name must have 1 to %d bytes, not %d", peer.MaxName, len(c.Name))
-	}
-	if c.Rand == nil {
-		return c, errors.New("no source of randomness")
-	}
-	if c.Rest == 0 {
-		c.Rest = 5 * time.Minute
-	}
-	c.Rest = max(c.Rest, 0)
-	c.Bits4 = cmp.Or(c.Bits4, 24)
-	c.Bits6 = cmp.Or(c.Bits6, 64)
-	c.Grace = cmp.Or(c.Grace, 20*time.Second)
-	c.Echo = cmp.Or(c.Echo, 250*time.Millisecond)
-	c.BootWait = cmp.Or(c.BootWait, 20*time.Second)
-	if len(c.Universe) == 0 {
-		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}
-	}
-	c.Universe, c.Avoid = slices.Clone(c.Universe), slices.Clone(c.Avoid)
-	return c, nil
-}
 
 // Machine is one peer's allocator. Use [New] or [Restore]. It is not safe for
 // concurrent use.
@@ -199,94 +104,6 @@ type Machine struct {
 	outgoing   []letter
 	fx         Effects
 	arena      []byte // backs the keys and values in fx.Save
-}
-
-// pool is a pool of the state with what this peer knows of it.
-type pool struct {
-	*chronicle.Pool
-	space *space.Space
-	mine  []addr.Range // as the ring has it
-	// gateway is this host's own gateway address, if it has one.
-	gateway    addr.Offset
-	hasGateway bool
-	// listed is how many networks on this pool the engine's last inventory
-	// shows, -1 before the first.
-	listed int
-	// lost is how many of them this peer may not have been asked for.
-	lost int
-	// missing holds when an inventory first lacked an address that a container
-	// holds, unnamed an auxiliary address that no network names, and offHost
-	// when the host first lacked an address that is held for an interface.
-	missing, unnamed, offHost absences
-	// seen holds the addresses that the last inventory has, and whose.
-	seen map[addr.Offset]string
-	// released holds when an address was last released, for as long as an
-	// echo may follow.
-	released map[addr.Offset]released
-
-	spareSince  time.Time  // since when it has more than it needs
-	unusedSince time.Time  // since when nothing here uses it
-	announced   addr.Count // free addresses that were announced last
-	toldOnce    bool       // any were
-}
-
-// released is when an address was released, and by which side.
-type released struct {
-	at   time.Time
-	from Space
-}
-
-// network is a network of this host.
-type network struct {
-	Network
-	count int // how many docker networks asked for just this
-	// replayed is how many of them the engine has asked for again since it
-	// started.
-	replayed int
-	// asked is when the engine last asked for its pool; zero if an earlier
-	// release has not written it.
-	asked time.Time
-	// again says that this was taken for a replay, and not counted.
-	again bool
-	// missing is when an inventory first lacked all networks on the pool.
-	missing time.Time
-	// fresh says that the engine is making the network, or was when it last
-	// asked for its pool, and did not ask again for one that it has.
-	fresh bool
-	// chosenAt is when it was last answered to a request that left the
-	// choice to us, and burst how often in quick succession.
-	chosenAt time.Time
-	burst    int
-}
-
-// held yields the held addresses of the pool, in order.
-func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
-
-// busy reports whether an address of the pool is held by anything but the
-// host's own interfaces.
-func (p *pool) busy() bool {
-	for _, rec := range p.held() {
-		if rec.Kind != space.Host {
-			return true
-		}
-	}
-	return false
-}
-
-// hasContainers reports whether an address of the pool is held by anything but
-// the host.
-func (p *pool) hasContainers() bool {
-	for _, rec := range p.held() {
-		if rec.Kind != space.Host && rec.Kind != space.Gateway {
-			return true
-		}
-	}
-	return false
-}
-
-// records yields the addresses of which there is a record, in order.
-func (p *pool) records() iter.Seq2[addr.Offset, space.Record] {
-	return p.space.Records(addr.Whole(p.CIDR))
 }
 
 type conflict struct {

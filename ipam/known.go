@@ -1,0 +1,98 @@
+package ipam
+
+import (
+	"iter"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// pool is a pool of the state with what this peer knows of it.
+type pool struct {
+	*chronicle.Pool
+	space *space.Space
+	mine  []addr.Range // as the ring has it
+	// gateway is this host's own gateway address, if it has one.
+	gateway    addr.Offset
+	hasGateway bool
+	// listed is how many networks on this pool the engine's last inventory
+	// shows, -1 before the first.
+	listed int
+	// lost is how many of them this peer may not have been asked for.
+	lost int
+	// missing holds when an inventory first lacked an address that a container
+	// holds, unnamed an auxiliary address that no network names, and offHost
+	// when the host first lacked an address that is held for an interface.
+	missing, unnamed, offHost absences
+	// seen holds the addresses that the last inventory has, and whose.
+	seen map[addr.Offset]string
+	// released holds when an address was last released, for as long as an
+	// echo may follow.
+	released map[addr.Offset]released
+
+	spareSince  time.Time  // since when it has more than it needs
+	unusedSince time.Time  // since when nothing here uses it
+	announced   addr.Count // free addresses that were announced last
+	toldOnce    bool       // any were
+}
+
+// released is when an address was released, and by which side.
+type released struct {
+	at   time.Time
+	from Space
+}
+
+// network is a network of this host.
+type network struct {
+	Network
+	count int // how many docker networks asked for just this
+	// replayed is how many of them the engine has asked for again since it
+	// started.
+	replayed int
+	// asked is when the engine last asked for its pool; zero if an earlier
+	// release has not written it.
+	asked time.Time
+	// again says that this was taken for a replay, and not counted.
+	again bool
+	// missing is when an inventory first lacked all networks on the pool.
+	missing time.Time
+	// fresh says that the engine is making the network, or was when it last
+	// asked for its pool, and did not ask again for one that it has.
+	fresh bool
+	// chosenAt is when it was last answered to a request that left the
+	// choice to us, and burst how often in quick succession.
+	chosenAt time.Time
+	burst    int
+}
+
+// held yields the held addresses of the pool, in order.
+func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
+
+// busy reports whether an address of the pool is held by anything but the
+// host's own interfaces.
+func (p *pool) busy() bool {
+	for _, rec := range p.held() {
+		if rec.Kind != space.Host {
+			return true
+		}
+	}
+	return false
+}
+
+// hasContainers reports whether an address of the pool is held by anything but
+// the host.
+func (p *pool) hasContainers() bool {
+	for _, rec := range p.held() {
+		if rec.Kind != space.Host && rec.Kind != space.Gateway {
+			return true
+		}
+	}
+	return false
+}
+
+// records yields the addresses of which there is a record, in order.
+func (p *pool) records() iter.Seq2[addr.Offset, space.Record] {
+	return p.space.Records(addr.Whole(p.CIDR))
+}
