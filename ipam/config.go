@@ -69,6 +69,8 @@ type Config struct {
 	// EvictAfter is how long a peer may be silent before it is evicted; 0: it
 	// never is.
 	EvictAfter time.Duration
+
+	faults faults // of tests
 	// Quarantine is how long the space of an evicted peer is kept back before
 	// it is given up by itself; 0: until somebody says that the host is gone.
 	Quarantine time.Duration

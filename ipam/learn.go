@@ -21,8 +21,8 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 	was := m.member()
 	m.saveSlot(m.state.Slot+1, value)
 	m.remember(value)
-	outcomes := m.state.Apply(batch)
-	if m.state.Slot%snapshotEvery == 0 {
+	outcomes := m.apply(batch)
+	if m.state.Slot%m.history(snapshotEvery) == 0 {
 		m.saveSnapshot()
 	}
 	for _, o := range outcomes {
@@ -77,7 +77,7 @@ func (m *Machine) remember(value []byte) {
 	}
 	m.values = append(m.values, value)
 	m.valueBytes += len(value)
-	for len(m.values) > keepValues || m.valueBytes > keepBytes && len(m.values) > 1 {
+	for len(m.values) > int(m.history(keepValues)) || m.valueBytes > keepBytes && len(m.values) > 1 {
 		m.valueBytes -= len(m.values[0])
 		m.values[0] = nil
 		m.values = m.values[1:]

@@ -217,7 +217,7 @@ func (m *Machine) start() {
 		return
 	}
 	if m.restored == 0 {
-		m.unlisted = true
+		m.unlisted = !m.lacks(ruleList)
 		m.saveUnlisted()
 	}
 	m.saveHostBoot()

@@ -109,9 +109,9 @@ func (m *Machine) addProposal(key string, actions []chronicle.Action) {
 	for i, a := range actions {
 		m.number++
 		p.commands[i] = chronicle.Command{Author: m.self, Number: m.number, Action: a}
-		if q, r := m.taken(a); q != nil {
+		if q, r := m.taken(a); q != nil && !m.lacks(ruleAside) {
 			q.space.SetAside(r)
-			p.aside = true
+			p.aside = !m.lacks(ruleAsideDisk)
 		}
 	}
 	if len(m.proposals) == 0 {
@@ -200,6 +200,9 @@ func (m *Machine) restoreAside(p *proposal) {
 // setAsideAgain sets aside what proposals that are not settled take: one that
 // is may have covered the same range.
 func (m *Machine) setAsideAgain() {
+	if m.lacks(ruleAside) {
+		return
+	}
 	for _, p := range m.proposals {
 		for _, c := range p.commands {
 			if q, r := m.taken(c.Action); q != nil {
@@ -279,6 +282,9 @@ func (m *Machine) takeSubmit(from peer.ID, q wire.Submit) {
 
 // pruneInbox drops the commands that the state has settled.
 func (m *Machine) pruneInbox() {
+	if m.lacks(ruleOnce) {
+		return
+	}
 	for author, batch := range m.inbox {
 		known := m.state.Number(author)
 		batch = slices.DeleteFunc(batch, func(c chronicle.Command) bool { return c.Number <= known })
@@ -294,6 +300,9 @@ func (m *Machine) pruneInbox() {
 // in order of author and number.
 func (m *Machine) gather() []chronicle.Command {
 	m.pruneInbox()
+	if m.lacks(ruleOnce) {
+		defer clear(m.inbox) // so that it ends at all
+	}
 	authors := make([]peer.ID, 0, len(m.inbox))
 	for author := range m.inbox {
 		authors = append(authors, author)

@@ -164,9 +164,9 @@ func (m *Machine) saveSlot(slot uint64, value []byte) {
 	m.save(bucketChronicle, from, split)
 	// One old slot goes with each new one, so that no write is large. The last
 	// snapshot is younger than what goes.
-	if slot > keepSlots+snapshotEvery {
+	if kept := m.history(keepSlots) + m.history(snapshotEvery); slot > kept {
 		from := len(m.arena)
-		m.arena = appendSlotKey(m.arena, slot-keepSlots-snapshotEvery)
+		m.arena = appendSlotKey(m.arena, slot-kept)
 		m.save(bucketChronicle, from, -1)
 	}
 }

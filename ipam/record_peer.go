@@ -80,7 +80,7 @@ func (m *Machine) dropAside(number uint64) {
 // saveAcceptor writes down what this peer has promised and accepted, before
 // the answer leaves.
 func (m *Machine) saveAcceptor() {
-	if !m.acceptorChanged {
+	if !m.acceptorChanged || m.lacks(rulePromise) {
 		return
 	}
 	m.acceptorChanged, m.acceptorOnDisk = false, true

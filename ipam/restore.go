@@ -217,7 +217,7 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 		return wrap(err, "slot")
 	}
 	l.m.remember(value)
-	l.m.state.Apply(batch)
+	l.m.apply(batch)
 	return nil
 }
 

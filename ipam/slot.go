@@ -32,6 +32,8 @@ const (
 // who found the cluster (protocol, 6).
 func (m *Machine) electorate() (paxos.Electorate, error) {
 	switch {
+	case m.state.Slot > 0 && m.lacks(ruleElectorate):
+		return paxos.NewElectorate(m.liveVoters())
 	case m.state.Slot > 0:
 		return paxos.NewElectorate(m.state.Voters())
 	case m.cfg.Formation.Size > 0:
@@ -86,7 +88,11 @@ func (m *Machine) begin() {
 			m.broken = fmt.Errorf("slot %d: %w", m.state.Slot+1, err)
 			return
 		}
-		proposer, err := paxos.NewProposer(m.self, m.boot, electorate)
+		boot := m.boot
+		if m.lacks(ruleBoot) {
+			boot = 1
+		}
+		proposer, err := paxos.NewProposer(m.self, boot, electorate)
 		if err != nil {
 			m.broken = fmt.Errorf("slot %d: %w", m.state.Slot+1, err)
 			return
@@ -181,7 +187,7 @@ func (m *Machine) mayVote(from peer.ID, slot uint64, f wire.Formation) bool {
 	case slot < next:
 		m.sendSlots(from, slot-1)
 		return false
-	case slot > next:
+	case slot > next && !m.lacks(rulePrefix):
 		m.pull(from)
 		return false
 	case m.booting() || m.suspect != "" || m.broken != nil:

@@ -112,7 +112,7 @@ func (m *Machine) goBlind() {
 // taken over space in which containers of this host may live. For this list it
 // waits however long the engine is silent.
 func (m *Machine) awaitListAnew() {
-	m.unlisted, m.inherited = true, true
+	m.unlisted, m.inherited = !m.lacks(ruleList), true
 	m.saveUnlisted()
 }
 

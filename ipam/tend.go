@@ -25,7 +25,14 @@ const (
 // gives back what it does not need, leaves, takes over from its former self,
 // and says what it has to spare.
 func (m *Machine) tend() {
-	if since := m.now.Sub(m.tendedAt); since >= 0 && since < tendEvery || m.ready() != nil {
+	if since := m.now.Sub(m.tendedAt); since >= 0 && since < tendEvery {
+		return
+	}
+	if m.left && m.member() && !m.booting() && m.usable() == nil {
+		m.tendedAt = m.now
+		m.departAgain()
+	}
+	if m.ready() != nil {
 		return
 	}
 	m.tendedAt = m.now
@@ -181,6 +188,22 @@ func (m *Machine) depart() {
 		}
 	}
 	m.background(chronicle.Retire{Peer: m.self})
+}
+
+// departAgain leaves once more: a request to be admitted that was late has
+// brought this peer back into the roster, and with it perhaps a share of a new
+// pool.
+func (m *Machine) departAgain() {
+	if m.alone() {
+		return
+	}
+	if !m.draining() {
+		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
+	}
+	for _, p := range m.sortedPools() {
+		m.closeAll(p)
+	}
+	m.depart()
 }
 
 // inherit takes over the space of a former self of this peer: one of the same

@@ -212,7 +212,10 @@ func (c *cluster) operate(f fault, s *site) {
 	case evicts:
 		r = &ipam.EvictRequest{Peer: target}
 	case forgets:
-		if target = c.lostPeer(); target == "" {
+		if target = c.lostPeer(); c.w.Rash {
+			target = c.oracle.anyMember(one(c.rnd, c.sites...))
+		}
+		if target == "" {
 			return
 		}
 		r = &ipam.ForgetRequest{Peer: target}

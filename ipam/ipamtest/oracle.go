@@ -128,7 +128,12 @@ func (o *oracle) decided(s *site, slot uint64, value []byte) {
 		return
 	}
 	o.values = append(o.values, value)
-	for _, out := range o.state.Apply(batch) {
+	apply := (*chronicle.State).Apply
+	if o.c.o.Apply != nil {
+		apply = o.c.o.Apply
+	}
+	for i, out := range apply(o.state, batch) {
+		out.Command = batch[i]
 		o.outcome(slot, out)
 	}
 	o.digests = append(o.digests, o.state.Digest())

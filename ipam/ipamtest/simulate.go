@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -17,6 +18,9 @@ type Options struct {
 	Steps int // steps of bad weather, over all machines
 	// Weather changes what was drawn. May be nil.
 	Weather func(*Weather)
+	// Apply, if not nil, is what the machines of the schedule have been told
+	// to do in place of [chronicle.State.Apply].
+	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
 	// Trace is told what happens. May be nil.
 	Trace func(line string)
 }

@@ -247,6 +247,15 @@ func (s *site) step(ev ipam.Event) {
 		s.restartSoon()
 		return
 	}
+	if c.w.Hasty {
+		save := fx.Save
+		life := s.life
+		s.carryOut(fx.Send, fx.Reply, fx.Beat)
+		if s.life == life {
+			s.commit(save)
+		}
+		return
+	}
 	if !s.batch.pending && !c.chance(c.w.Group) {
 		s.commit(fx.Save)
 		s.carryOut(fx.Send, fx.Reply, fx.Beat)

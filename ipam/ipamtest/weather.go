@@ -43,6 +43,10 @@ type Weather struct {
 	Lag      time.Duration // from a container's address to its appearance, at most
 	Config   ipam.Config   // of every peer
 	Deadline time.Duration // of calls
+
+	// What no carrier and no operator may do, for tests that show why.
+	Hasty bool // messages leave before the commit that they need
+	Rash  bool // operators forget peers whose hosts live
 }
 
 // Birth is how the first hosts become a cluster.

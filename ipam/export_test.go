@@ -1,0 +1,38 @@
+package ipam
+
+import "github.com/ringlet/ringlet/ipam/chronicle"
+
+// Rule is a rule of the protocol that [Without] can take away.
+type Rule = rule
+
+// The rules; see faults.go.
+const (
+	RulePromise    = rulePromise
+	RulePrefix     = rulePrefix
+	RuleElectorate = ruleElectorate
+	RuleBoot       = ruleBoot
+	RuleOnce       = ruleOnce
+	RuleAside      = ruleAside
+	RuleAsideDisk  = ruleAsideDisk
+	RuleList       = ruleList
+)
+
+// Without returns the settings of a peer that does without rules.
+func Without(cfg Config, r Rule) Config {
+	cfg.faults.without |= r
+	return cfg
+}
+
+// Applying returns the settings of a peer to which decided batches do
+// something else.
+func Applying(cfg Config, f func(*chronicle.State, []chronicle.Command) []chronicle.Outcome) Config {
+	cfg.faults.apply = f
+	return cfg
+}
+
+// Remembering returns the settings of a peer that keeps few slots, so that
+// those who lag get a snapshot.
+func Remembering(cfg Config, slots uint64) Config {
+	cfg.faults.history = slots
+	return cfg
+}

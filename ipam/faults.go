@@ -1,0 +1,49 @@
+package ipam
+
+import "github.com/ringlet/ringlet/ipam/chronicle"
+
+// faults are what tests of the simulator change: rules of the protocol that
+// are taken away, to see that their absence is noticed, and limits that no
+// schedule would reach. The zero value is the protocol.
+type faults struct {
+	without rule
+	// apply replaces [chronicle.State.Apply], to take away what all peers
+	// check alike.
+	apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
+	// history replaces how many slots pass between two snapshots, how many are
+	// kept behind one, and how many are kept in memory.
+	history uint64
+}
+
+// rule is a set of rules.
+type rule uint32
+
+// The rules that can be taken away, with what breaks then (protocol, 9).
+const (
+	rulePromise    rule = 1 << iota // a voter writes what it promises: else two values are decided
+	rulePrefix                      // a voter knows all slots before the one that it votes on: else the same
+	ruleElectorate                  // voters that cannot be reached count: else the same
+	ruleBoot                        // a ballot names the boot of its proposer: else the same
+	ruleOnce                        // what is settled is not proposed again: else, if numbers do not count, it has effect again
+	ruleAside                       // what is being given away is set aside: else it is handed out meanwhile
+	ruleAsideDisk                   // also over a crash: else it is handed out after one
+	ruleList                        // without its database a peer waits for the engine's list: else it hands out what containers have
+)
+
+func (m *Machine) lacks(r rule) bool { return m.cfg.faults.without&r != 0 }
+
+// apply applies a decided batch.
+func (m *Machine) apply(batch []chronicle.Command) []chronicle.Outcome {
+	if f := m.cfg.faults.apply; f != nil {
+		return f(m.state, batch)
+	}
+	return m.state.Apply(batch)
+}
+
+// history returns n, or what a test has put in its place.
+func (m *Machine) history(n uint64) uint64 {
+	if h := m.cfg.faults.history; h > 0 {
+		return h
+	}
+	return n
+}

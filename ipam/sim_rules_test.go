@@ -1,0 +1,237 @@
+package ipam_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+)
+
+// searched is how many schedules a control may take to find its breach.
+const searched = 2000
+
+// TestSimWithoutARule takes away one rule at a time and asserts that the
+// simulator notices. A rule that could be missing unnoticed would either not
+// be needed or not be tested.
+func TestSimWithoutARule(t *testing.T) {
+	type apply = func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
+	for _, tc := range []struct {
+		name    string
+		rule    ipam.Rule
+		apply   apply
+		weather func(*ipamtest.Weather)
+		finds   string
+	}{
+		{"a promise is not on disk", ipam.RulePromise, nil, restless, "I3"},
+		{"votes on slots ahead", ipam.RulePrefix, nil, lagging, "I3"},
+		{"a majority of those who can be reached", ipam.RuleElectorate, nil, divided, "I3"},
+		{"a number counts twice", ipam.RuleOnce, twice, restless, "I7"},
+		{"nothing is set aside", ipam.RuleAside, nil, busy, "I1"},
+		{"set aside in memory only", ipam.RuleAsideDisk, nil, restless, "I1"},
+		{"no list is waited for", ipam.RuleList, nil, wiped, "I1"},
+		{"an open needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Open); return ok }), claims, "I1"},
+		{"a reservation needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Reserve); return ok }), nil, "check"},
+		{"a pool is deleted with its ranges", 0, emptied, nil, "I1"},
+		{"an eviction frees the ranges", 0, freed(func(a chronicle.Action) peer.ID {
+			if e, ok := a.(chronicle.Evict); ok {
+				return e.Peer
+			}
+			return peer.None
+		}), divided, "I1"},
+		{"an inheritance frees the ranges", 0, freed(func(a chronicle.Action) peer.ID {
+			if e, ok := a.(chronicle.Inherit); ok {
+				return e.Former
+			}
+			return peer.None
+		}), func(w *ipamtest.Weather) { busy(w); wiped(w); w.Storm, w.Pace = 20*time.Second, 300*time.Millisecond }, "I1"},
+		{"a host is forgotten that lives", 0, nil, func(w *ipamtest.Weather) {
+			busy(w)
+			divided(w)
+			w.Rash = true
+			w.Storm = time.Second
+			w.Config.EvictAfter = 10 * time.Second
+		}, "I1"},
+		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) { restless(w); w.Hasty = true; w.CrashInCommit = 1000 }, "I3"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			other := map[string]int{}
+			steps := 0
+			for seed := range uint64(searched) {
+				r, err := ipamtest.Simulate(ipamtest.Options{Seed: seed, Steps: 3000, Apply: tc.apply, Weather: func(w *ipamtest.Weather) {
+					if w.Hosts < 2 {
+						w.Hosts = 3
+					}
+					if tc.weather != nil {
+						tc.weather(w)
+					}
+					w.Config = ipam.Applying(ipam.Without(w.Config, tc.rule), tc.apply)
+				}})
+				steps += r.Steps
+				b, _ := errors.AsType[*ipamtest.Breach](err)
+				if b == nil {
+					continue
+				}
+				if strings.HasPrefix(b.Rule, tc.finds) {
+					t.Logf("schedule %d, %d steps, %v: %v; %v", seed, steps, time.Since(began), err, other)
+					return
+				}
+				other[b.Rule]++
+			}
+			t.Errorf("no breach of %s in %d schedules; %v", tc.finds, searched, other)
+		})
+	}
+}
+
+// restless has processes end and begin again all the time.
+func restless(w *ipamtest.Weather) {
+	w.Hosts = max(w.Hosts, 3)
+	w.CrashInStep, w.CrashInCommit = 50, 100
+	w.Pace = min(w.Pace, 500*time.Millisecond)
+}
+
+// lagging has peers miss much of what is decided.
+func lagging(w *ipamtest.Weather) {
+	restless(w)
+	w.Hosts, w.Loss, w.Slow = 5, 3000, 2000
+	w.Pace = 100 * time.Millisecond
+}
+
+// divided has the network fall apart all the time.
+func divided(w *ipamtest.Weather) {
+	w.Hosts = max(w.Hosts, 3)
+	w.Storm = 2 * time.Second
+	w.Config.EvictAfter = 30 * time.Second
+	for i, name := range ipamtest.FaultNames() {
+		w.Nemesis[i] = 0
+		if slices.Contains([]string{"parts", "isolates", "oneWay", "heals", "evicts", "forgets"}, name) {
+			w.Nemesis[i] = 2
+		}
+	}
+}
+
+// busy has much space change hands.
+func busy(w *ipamtest.Weather) {
+	w.Pace = 100 * time.Millisecond
+	w.Slots = 30
+	w.Config.Chunk = 1
+}
+
+// wiped has databases get lost under containers.
+func wiped(w *ipamtest.Weather) {
+	w.Hosts = max(w.Hosts, 3)
+	w.Storm = 5 * time.Second
+	w.Pace = min(w.Pace, 500*time.Millisecond)
+	for i, name := range ipamtest.FaultNames() {
+		w.Nemesis[i] = 0
+		if name == "wipes" {
+			w.Nemesis[i] = 2
+		}
+	}
+}
+
+// claims has many hosts want the same addresses.
+func claims(w *ipamtest.Weather) {
+	w.Claims, w.Popular, w.Pace = 6000, true, 100*time.Millisecond
+	w.Config.Deal = chronicle.DealNone
+}
+
+// twice applies commands whose number was applied before.
+func twice(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	batch = slices.Clone(batch)
+	known := map[peer.ID]uint64{}
+	for i, c := range batch {
+		last := max(known[c.Author], s.Number(c.Author))
+		batch[i].Number = max(c.Number, last+1)
+		known[c.Author] = batch[i].Number
+	}
+	return s.Apply(batch)
+}
+
+// forced gives a refused command the effect that it asked for: its range
+// becomes the author's, or reserved.
+func forced(which func(chronicle.Action) bool) func(*chronicle.State, []chronicle.Command) []chronicle.Outcome {
+	return func(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+		out := s.Apply(batch)
+		for i := range out {
+			o := &out[i]
+			if o.Refused == "" || !which(o.Command.Action) || s.Member(o.Command.Author) == nil {
+				continue
+			}
+			switch a := o.Command.Action.(type) {
+			case chronicle.Open:
+				p := s.Pool(a.Pool)
+				if p == nil || a.Range.Size() != 1 || p.ReservationAt(a.Range.Start) != nil {
+					continue
+				}
+				p.Ring.Assign(a.Range, o.Command.Author, ring.Version(s.Slot))
+				o.Refused, o.Range = "", a.Range
+			case chronicle.Reserve:
+				p := s.Pool(a.Pool)
+				if p == nil || a.Range.Size() != 1 || p.ReservationAt(a.Range.Start) != nil {
+					continue
+				}
+				i := slices.IndexFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Range.Start > a.Range.Start })
+				if i < 0 {
+					i = len(p.Reserved)
+				}
+				p.Reserved = slices.Insert(p.Reserved, i, a.Reservation)
+				p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
+				o.Refused = ""
+			}
+		}
+		return out
+	}
+}
+
+// emptied takes a pool that is to be deleted from whoever owns a part of it.
+func emptied(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	for _, c := range batch {
+		if d, ok := c.Action.(chronicle.DeletePool); ok && c.Number > s.Number(c.Author) {
+			if p := s.Pool(d.Pool); p != nil {
+				for _, t := range slices.Clone(p.Ring.Tokens()) {
+					if t.Owner != ring.Reserved {
+						_, r := p.Ring.At(t.Start)
+						p.Ring.Assign(r, ring.Free, ring.Version(s.Slot+1))
+					}
+				}
+			}
+		}
+	}
+	return s.Apply(batch)
+}
+
+// freed frees the ranges of the evicted peer that a command is about, or that
+// it evicts.
+func freed(whose func(chronicle.Action) peer.ID) func(*chronicle.State, []chronicle.Command) []chronicle.Outcome {
+	return func(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+		var lost []peer.ID
+		for _, c := range batch {
+			if id := whose(c.Action); id != peer.None && c.Number > s.Number(c.Author) {
+				lost = append(lost, id)
+			}
+		}
+		free := func() {
+			for _, p := range s.Pools {
+				for _, t := range slices.Clone(p.Ring.Tokens()) {
+					if slices.Contains(lost, t.Owner) && s.Member(t.Owner) == nil {
+						_, r := p.Ring.At(t.Start)
+						p.Ring.Assign(r, ring.Free, ring.Version(s.Slot))
+					}
+				}
+			}
+		}
+		free()
+		out := s.Apply(batch)
+		free()
+		return out
+	}
+}
