@@ -15,11 +15,12 @@ import (
 const (
 	optionPool    = "pool"
 	optionGateway = "gateway"
+	optionProbe   = "probe"
 	optionSize    = "size"
 	optionSticky  = "sticky"
 )
 
-const knownOptions = "the options are pool=NAME, gateway=host|first|last|none|ADDRESS, size=BITS and sticky=name|mac|none"
+const knownOptions = "the options are pool=NAME, gateway=host|first|last|none|ADDRESS, probe=none|arp, size=BITS and sticky=name|mac|none"
 
 // The lengths of subnets that can be chosen. They do not meet, so the number
 // tells the family.
@@ -36,6 +37,7 @@ type options struct {
 	gateway     ipam.GatewayMode
 	gatewayAddr netip.Addr // with ipam.GatewayAddr only
 	sticky      ipam.Sticky
+	probe       ipam.Probe
 	bits        int  // length of the subnet to choose, 0 for none
 	unknown     bool // there was an option that ringlet does not have
 }
@@ -56,6 +58,10 @@ func parseOptions(pairs map[string]string, v6 bool) (o options, problems []strin
 			o.gateway, o.gatewayAddr, err = ipam.ParseGateway(val)
 			if o.gateway == ipam.GatewayAddr && o.gatewayAddr.Is6() != v6 {
 				o.gateway, o.gatewayAddr = ipam.GatewayHost, netip.Addr{}
+			}
+		case key == optionProbe:
+			if o.probe, err = ipam.ParseProbe(val); v6 {
+				o.probe = ipam.ProbeNone // IPv6 has no ARP
 			}
 		case key == optionSize:
 			o.bits, err = parseSize(val, v6)

@@ -41,7 +41,7 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 	}
 	o, more := parseOptions(q.Options, r.V6)
 	problems = append(problems, more...)
-	r.PoolName, r.Gateway, r.GatewayAddr, r.Sticky = o.pool, o.gateway, o.gatewayAddr, o.sticky
+	r.PoolName, r.Gateway, r.GatewayAddr, r.Sticky, r.Probe = o.pool, o.gateway, o.gatewayAddr, o.sticky, o.probe
 
 	switch {
 	case r.Pool.IsValid():

@@ -200,7 +200,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	}
 	m.stillMade(q.Network)
 	net := m.networks[q.Network.ID()]
-	if rec := p.space.Lookup(o); rec.State == space.Held {
+	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger {
 		// An address of a network that is being made is auxiliary, and not in
 		// use by a container. One that is replayed is.
 		if net != nil && net.fresh && rec.Kind != space.Unmarked && rec.Kind != space.Host {
@@ -220,6 +220,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	if err := m.obtain(p, o); err != nil {
 		return AddressGrant{}, err
 	}
+	m.dismissStranger(p, o) // it was this endpoint that answered
 	return m.take(p, o, space.Holder{Kind: space.Unmarked})
 }
 

@@ -64,7 +64,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 		a.peer = peer.None // it came, and was not enough
 	}
 	if a.peer != peer.None {
-		return wire.Answer{}, m.waitForPeers(p, []peer.ID{a.peer})
+		return wire.Answer{}, m.waitForPeers(p, q, []peer.ID{a.peer})
 	}
 	owners := m.ownersOf(p, in)
 	var candidates, away []peer.ID
@@ -87,10 +87,10 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	}
 	if len(candidates) > 0 {
 		m.question(q, a, m.pick(p, candidates))
-		return wire.Answer{}, m.waitForPeers(p, []peer.ID{a.peer})
+		return wire.Answer{}, m.waitForPeers(p, q, []peer.ID{a.peer})
 	}
 	if len(away) > 0 {
-		return wire.Answer{}, m.waitForPeers(p, away)
+		return wire.Answer{}, m.waitForPeers(p, q, away)
 	}
 	if want != wire.WantSpace {
 		delete(m.questions, q) // the next one may hear otherwise
@@ -226,6 +226,9 @@ func (m *Machine) spaceElsewhere(p *pool, n Network, want addr.Range) error {
 // holds it if it is refused.
 func (m *Machine) exactly(p *pool, o addr.Offset) error {
 	t, _ := p.Ring.At(o)
+	if m.isPredecessor(t.Owner) {
+		return m.waitForSuccession()
+	}
 	if m.state.Member(t.Owner) == nil {
 		return m.errQuarantined(p, o, t.Owner)
 	}

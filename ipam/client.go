@@ -75,7 +75,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 				return nil, failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, poolText(p.Pool))
 			case rec.Kind == space.Gateway:
 				return nil, failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it goes with the last of them", a, poolText(p.Pool))
-			case rec.Kind != space.Client && !m.gone(p, o):
+			case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
 				return nil, failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, poolText(p.Pool), m.holderText(rec.Holder, rec.Since))
 			}
 			free = append(free, holding{p, o})

@@ -88,6 +88,8 @@ const (
 	NoteForgotten   // the space of a peer was given up for it; Holder names it
 	NoteRecovered   // this peer founded its cluster anew, as somebody wished
 	NoteGiven       // space was given to another peer; Holder names it
+	NoteStranger    // something else on the network answers for an address; Holder says what
+	NoteStrangerEnd // such an address was freed, to be tried again
 )
 
 // Note is something worth a line in the log, or a count in the metrics.

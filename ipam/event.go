@@ -72,6 +72,13 @@ type (
 	}
 	// Withdrawal takes back a grant that could not be delivered.
 	Withdrawal struct{ Ticket Ticket }
+	// Stranger says that something else on the network answers for an address
+	// that was just granted. The address is kept back, unless its grant does
+	// not stand any more, or was confirmed since.
+	Stranger struct {
+		Ticket Ticket
+		MAC    MAC // what answered
+	}
 	// Greeting says that the engine, or this process, has started: what the
 	// engine asks for next may be a replay of what it has.
 	Greeting struct{}
@@ -121,6 +128,7 @@ func (*PoolRelease) request()    {}
 func (*AddressRequest) request() {}
 func (*AddressRelease) request() {}
 func (*Withdrawal) request()     {}
+func (*Stranger) request()       {}
 func (*Greeting) request()       {}
 func (*Inventory) request()      {}
 func (*ClientRequest) request()  {}

@@ -130,9 +130,10 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 // yields reports whether the holder of an address makes way for a reservation
 // of it, as soon as that is decided. The bridge of a network that this peer has
 // lost has its gateway on an interface; what was asked for without a word may
-// be auxiliary; and a gateway of this host alone may be shared from now on.
+// be auxiliary; a stranger may be the very router or device that it is kept
+// back for; and a gateway of this host alone may be shared from now on.
 func (p *pool) yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
-	return rec.Kind == space.Host || rec.Kind == space.Unmarked ||
+	return rec.Kind == space.Host || rec.Kind == space.Unmarked || rec.Kind == space.Stranger ||
 		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.hasGateway && p.gateway == o
 }
 
@@ -140,6 +141,9 @@ func (p *pool) yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool
 // while it is held (protocol, 3.7).
 func (m *Machine) reserveElsewhere(p *pool, o addr.Offset, kind chronicle.Kind) error {
 	t, _ := p.Ring.At(o)
+	if m.isPredecessor(t.Owner) {
+		return m.waitForSuccession()
+	}
 	if m.state.Member(t.Owner) == nil {
 		return m.errQuarantined(p, o, t.Owner)
 	}

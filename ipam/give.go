@@ -137,11 +137,12 @@ func (m *Machine) closeAll(p *pool) {
 	m.background(actions...)
 }
 
-// dropHost frees what this host holds in a pool for itself.
+// dropHost frees what this host holds in a pool for itself, and what it keeps
+// back from strangers.
 func (m *Machine) dropHost(p *pool) {
 	var own []addr.Offset
 	for o, rec := range p.held() {
-		if rec.Kind == space.Host || rec.Kind == space.Gateway {
+		if rec.Kind == space.Host || rec.Kind == space.Gateway || rec.Kind == space.Stranger {
 			own = append(own, o)
 		}
 	}

@@ -42,7 +42,8 @@ func (m *Machine) sightHost(p *pool) {
 		h := space.Holder{Kind: space.Host}
 		rec := p.space.Lookup(o)
 		switch {
-		case rec.State != space.Held:
+		case rec.State != space.Held || rec.Kind == space.Stranger:
+			m.dismissStranger(p, o)
 			if rec.Key == gatewayKey() {
 				h.Key = rec.Key // it may be asked for as the gateway again
 			}

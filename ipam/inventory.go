@@ -178,6 +178,10 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(begun) && !since.After(m.now) {
 		return // what is known is newer
 	}
+	if rec.Kind == space.Stranger && rec.MAC == h.MAC {
+		m.dismissStranger(p, o) // it was this endpoint that answered
+		rec = p.space.Lookup(o)
+	}
 	if rec.State == space.Held {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:

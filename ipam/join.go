@@ -223,7 +223,16 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 		m.sendSlots(f.From, f.Slot)
 		return
 	}
-	m.background(chronicle.Admit{Founder: chronicle.Founder{ID: f.From, Name: q.Name, Boot: f.Boot, Machine: q.Machine}})
+	// A former peer of the same machine is gone, and its vote with it: the two
+	// together must not cost the cluster its majority.
+	var actions []chronicle.Action
+	for _, member := range m.state.Roster {
+		if q.Machine != 0 && member.Machine == q.Machine && !m.live(member.ID) {
+			actions = append(actions, chronicle.Evict{Peer: member.ID})
+		}
+	}
+	admit := chronicle.Admit{Founder: chronicle.Founder{ID: f.From, Name: q.Name, Boot: f.Boot, Machine: q.Machine}}
+	m.background(append(actions, admit)...)
 }
 
 // stubborn is for how long a foreign cluster must have been met before it is

@@ -31,6 +31,9 @@ type pool struct {
 	// released holds when an address was last released, for as long as an
 	// echo may follow.
 	released map[addr.Offset]released
+	// strangers holds since when an address is kept back for something else
+	// on the network.
+	strangers map[addr.Offset]time.Time
 
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
@@ -71,10 +74,10 @@ type network struct {
 func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
 
 // busy reports whether an address of the pool is held by anything but the
-// host's own interfaces.
+// host's own interfaces and strangers.
 func (p *pool) busy() bool {
 	for _, rec := range p.held() {
-		if rec.Kind != space.Host {
+		if rec.Kind != space.Host && rec.Kind != space.Stranger {
 			return true
 		}
 	}
@@ -82,10 +85,10 @@ func (p *pool) busy() bool {
 }
 
 // hasContainers reports whether an address of the pool is held by anything but
-// the host.
+// the host and strangers.
 func (p *pool) hasContainers() bool {
 	for _, rec := range p.held() {
-		if rec.Kind != space.Host && rec.Kind != space.Gateway {
+		if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger {
 			return true
 		}
 	}

@@ -34,6 +34,7 @@ type Machine struct {
 	listed    []netip.Prefix             // subnets of the networks that the last inventory has
 	replaying bool                       // the engine may still be asking again for what it has
 	greeted   time.Time                  // when it started, or this process
+	strangers time.Time                  // when to look at the strangers again; zero: there are none
 	deleted   map[netip.Prefix]time.Time // pools that went since the last inventory
 	perPool   map[netip.Prefix]int       // networks of this host, by pool
 	inherited bool                       // while unlisted: space of a former self was taken over
@@ -151,6 +152,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if m.boot == 0 {
 		m.start()
 	}
+	m.freeStrangers()
 	switch ev := ev.(type) {
 	case Tick:
 		m.changed = true
@@ -234,6 +236,9 @@ func (m *Machine) retry() {
 
 // wake sets when the machine wants to be stepped again.
 func (m *Machine) wake() {
+	if !m.strangers.IsZero() {
+		m.wakeAt(m.strangers)
+	}
 	for _, c := range m.waiting {
 		m.wakeAt(c.Deadline)
 	}
@@ -279,6 +284,9 @@ func (m *Machine) try(c *Call) bool {
 	case *Withdrawal:
 		m.current = nil
 		m.withdraw(q)
+	case *Stranger:
+		m.current = nil
+		m.takeStranger(q)
 	case *Greeting:
 		m.greet()
 	case *Inventory:

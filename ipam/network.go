@@ -42,6 +42,16 @@ const (
 	StickyNone Sticky = 2 // nothing
 )
 
+// Probe says how the wire is asked, before an address is handed out, whether
+// something else uses it already.
+type Probe uint8
+
+// The ways to ask, values of the option probe.
+const (
+	ProbeNone Probe = 0 // nobody is asked
+	ProbeARP  Probe = 1 // by ARP probes (RFC 5227), for IPv4 alone
+)
+
 // Network is what one docker network asked for: the pool, the part of it to
 // take addresses from, and how. Two networks that ask for the same are the
 // same Network, and have the same [PoolID].
@@ -53,6 +63,7 @@ type Network struct {
 	GatewayAddr netip.Addr // valid only with GatewayAddr
 	Sticky      Sticky
 	PoolName    string // the option pool, or empty
+	Probe       Probe
 }
 
 // PoolID is what dockerd keeps for a network, for years, and sends with every
@@ -76,6 +87,9 @@ func (n Network) ID() PoolID {
 	}
 	if n.PoolName != "" {
 		option("pool", n.PoolName)
+	}
+	if n.Probe != ProbeNone {
+		option("probe", n.Probe.String())
 	}
 	if n.Range != n.Pool {
 		option("range", n.Range.String())
@@ -126,6 +140,8 @@ func ParsePoolID(id PoolID) (Network, error) {
 			n.Sticky, err = ParseSticky(val)
 		case "pool":
 			n.PoolName = val
+		case "probe":
+			n.Probe, err = ParseProbe(val)
 		default:
 			return bad("unknown option " + key)
 		}
@@ -227,6 +243,26 @@ var stickyModes = [...]string{StickyName: "name", StickyMAC: "mac", StickyNone: 
 func (s Sticky) String() string {
 	if int(s) < len(stickyModes) {
 		return stickyModes[s]
+	}
+	return "unknown"
+}
+
+// ParseProbe reads the value of the option probe.
+func ParseProbe(s string) (Probe, error) {
+	for p, text := range probeWays {
+		if s == text {
+			return Probe(p), nil
+		}
+	}
+	return 0, fmt.Errorf("probe must be none or arp, not %q", s)
+}
+
+var probeWays = [...]string{ProbeNone: "none", ProbeARP: "arp"}
+
+// String returns the way to ask as users write it.
+func (p Probe) String() string {
+	if int(p) < len(probeWays) {
+		return probeWays[p]
 	}
 	return "unknown"
 }

@@ -22,6 +22,10 @@ func TestPoolIDsAreFrozen(t *testing.T) {
 			"ringlet1/local/10.50.0.0/16;gateway=first;pool=lab;range=10.50.1.0/24;sticky=mac",
 		},
 		{
+			ipam.Network{Space: ipam.Local, Pool: prefix("10.50.0.0/16"), Range: prefix("10.50.1.0/24"), PoolName: "lab", Probe: ipam.ProbeARP},
+			"ringlet1/local/10.50.0.0/16;pool=lab;probe=arp;range=10.50.1.0/24",
+		},
+		{
 			ipam.Network{Space: ipam.Local, Pool: prefix("fd00::/64"), Range: prefix("fd00::/64"), Gateway: ipam.GatewayAddr, GatewayAddr: address("fd00::5"), Sticky: ipam.StickyNone},
 			"ringlet1/local/fd00::/64;gateway=fd00::5;sticky=none",
 		},
@@ -41,6 +45,7 @@ func TestPoolIDsOfOthers(t *testing.T) {
 		"ringlet1/local/10.0.0.0/8;range=11.0.0.0/24", "ringlet1/local/10.0.0.0/8;range=10.0.0.0/8", "ringlet1/local/10.0.0.0/8;",
 		"ringlet1/local/10.0.0.0/8;sticky=name", "ringlet1/local/10.0.0.0/8;sticky=mac;gateway=first", "ringlet1/local/10.0.0.0/8;gateway=11.0.0.1",
 		"ringlet1/local/10.0.0.0/8;pool=a;pool=b", "ringlet1/local/10.0.0.0/8;pool=a/b", "ringlet1/local/fd00::/48", "ringlet1/local/10.0.0.0/8;x=1",
+		"ringlet1/local/10.0.0.0/8;probe=none", "ringlet1/local/10.0.0.0/8;probe=icmp", "ringlet1/local/10.0.0.0/8;probe=arp;pool=a",
 	} {
 		if n, err := ipam.ParsePoolID(id); err == nil {
 			t.Errorf("%q is %+v", id, n)
@@ -59,6 +64,7 @@ func TestPoolIDsRoundTrip(t *testing.T) {
 			n.GatewayAddr = pool.Addr()
 		}
 		n.Sticky = rapid.SampledFrom([]ipam.Sticky{ipam.StickyName, ipam.StickyMAC, ipam.StickyNone}).Draw(t, "sticky")
+		n.Probe = rapid.SampledFrom([]ipam.Probe{ipam.ProbeNone, ipam.ProbeARP}).Draw(t, "probe")
 		n.PoolName = rapid.SampledFrom([]string{"", "lab", "a.b_c-9"}).Draw(t, "name")
 		if back, err := ipam.ParsePoolID(n.ID()); err != nil || back != n {
 			t.Fatalf("%+v has ID %s, which is %+v, %v", n, n.ID(), back, err)
@@ -68,6 +74,7 @@ func TestPoolIDsRoundTrip(t *testing.T) {
 
 func FuzzParsePoolID(f *testing.F) {
 	f.Add("ringlet1/local/10.50.0.0/16;gateway=first;pool=lab;range=10.50.1.0/24;sticky=mac")
+	f.Add("ringlet1/local/10.50.0.0/16;pool=lab;probe=arp")
 	f.Add("ringlet1/global/fd00::/64;gateway=fd00::5")
 	f.Fuzz(func(t *testing.T, id string) {
 		if n, err := ipam.ParsePoolID(ipam.PoolID(id)); err == nil && n.ID() != ipam.PoolID(id) {

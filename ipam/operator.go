@@ -139,7 +139,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	held := addr.Count(0)
 	for _, p := range m.pools {
 		for _, rec := range p.held() {
-			if rec.Kind != space.Host && rec.Kind != space.Gateway {
+			if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger {
 				held++
 			}
 		}

@@ -66,7 +66,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 func (q *PoolRequest) network(pool netip.Prefix) (Network, error) {
 	n := Network{
 		Space: q.Space, Pool: pool, Range: q.Range.Masked(),
-		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName,
+		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName, Probe: q.Probe,
 	}
 	if !q.Range.IsValid() {
 		n.Range = pool

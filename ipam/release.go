@@ -93,12 +93,13 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 	m.saveRecord(p, o, rec)
 }
 
-// forgetSight forgets what inventories, and the host's interfaces, said of the
-// holder of the address.
+// forgetSight forgets what inventories, the host's interfaces and the wire said
+// of the holder of the address.
 func (m *Machine) forgetSight(p *pool, o addr.Offset) {
 	delete(p.missing, o)
 	delete(p.offHost, o)
 	delete(p.seen, o)
+	delete(p.strangers, o)
 }
 
 // settleEmptied lets a pool go that was only kept for an address that was

@@ -221,6 +221,9 @@ func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 	}
 	for i, p := range m.sortedPools() {
 		s := pools[i]
+		if len(p.strangers) > 0 {
+			out = append(out, m.strangerProblem(p))
+		}
 		switch {
 		case !p.hasContainers():
 		case s.Free+s.Ready+s.Resting == 0:

@@ -44,6 +44,7 @@ type PoolRequest struct {
 	Sticky      Sticky
 	PoolName    string // join the pool of that name, or give the new pool that name
 	Bits        int    // prefix length of the subnet to choose; 0: the setting's
+	Probe       Probe
 }
 
 // PoolGrant answers a [PoolRequest].

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/codec"
@@ -244,6 +245,9 @@ func (l *loaded) visitHolding(key, value []byte) error {
 	}
 	if rec.Kind == space.Gateway && rec.State == space.Held {
 		l.last.gateway, l.last.hasGateway = o, true
+	}
+	if rec.Kind == space.Stranger && rec.State == space.Held {
+		l.m.watchStranger(l.last, o, time.Unix(0, rec.Since))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // The sentences that people read in their terminal stand in this file, so
@@ -38,6 +39,8 @@ func (m *Machine) holderText(h space.Holder, since int64) string {
 		return fmt.Sprintf("%s as its own gateway since %s", m.cfg.Name, at)
 	case h.Kind == space.Host:
 		return fmt.Sprintf("%s, which has it on an interface", m.cfg.Name)
+	case h.Kind == space.Stranger:
+		return fmt.Sprintf("something else on the network, with MAC %s, which answered %s at %s", MAC(h.MAC), m.cfg.Name, at)
 	case h.Kind == space.Client:
 		who = fmt.Sprintf("%q", h.Ref)
 	case h.Name != "" && short != "":
@@ -69,6 +72,8 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 		next = fmt.Sprintf("free it with ringlet free --for %s %v, or choose another address", h.Ref, a)
 	case space.Gateway, space.Host:
 		next = "choose another address"
+	case space.Stranger:
+		next = fmt.Sprintf("choose another address, or, once that device no longer has this one, free it with ringlet release %v", a)
 	case space.Container, space.Unmarked:
 	}
 	return failf(ErrAddressInUse, "address %v in %s is held by %s: %s", a, poolText(p.Pool), m.holderText(h, since), next)
@@ -97,12 +102,26 @@ func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
 // waitFor makes a call wait, and says what it is told if that was in vain.
 func waitFor(late error) error { return &waitError{late} }
 
-func (m *Machine) waitForPeers(p *pool, peers []peer.ID) error {
-	who := "peer"
+func (m *Machine) waitForPeers(p *pool, q question, peers []peer.ID) error {
+	who := "host"
 	if len(peers) > 1 {
-		who = "peers"
+		who = "hosts"
 	}
-	return waitFor(failf(ErrUnreachable, "pool %s has space left only with the %s %s, which did not answer in time: see ringlet status on this host, and whether the other host is up and reachable", poolText(p.Pool), who, m.names(peers)))
+	const next = "see ringlet status here, and whether the other host is up and reachable"
+	switch q.want {
+	case wire.WantVacant:
+		return waitFor(failf(ErrUnreachable, "pool %s may be in use on the %s %s, which did not answer in time: %s", poolText(p.Pool), who, m.names(peers), next))
+	case wire.WantExact, wire.WantReserved:
+		return waitFor(failf(ErrUnreachable, "address %v in %s is in the space of %s, which did not answer in time, so that nobody knows whether it is in use: %s, or choose another address", addr.Nth(p.CIDR, q.in.Start), poolText(p.Pool), m.names(peers), next))
+	case wire.WantSpace:
+	}
+	return waitFor(failf(ErrUnreachable, "pool %s has space left only with the %s %s, which did not answer in time: %s", poolText(p.Pool), who, m.names(peers), next))
+}
+
+// waitForSuccession makes a call wait until this peer has taken over the space
+// of its former self.
+func (m *Machine) waitForSuccession() error {
+	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and waits to take over the space of its former peer: try again in a moment, and see ringlet status", m.cfg.Name))
 }
 
 func (m *Machine) waitForMajority() error {

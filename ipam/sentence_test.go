@@ -73,6 +73,9 @@ func TestSentences(t *testing.T) {
 	said("docker run --ip 10.50.0.10, held by a client", claim(h, net, "10.50.0.10", "db"))
 	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{netip.PrefixFrom(address("10.50.0.11"), 28)}})
 	said("docker run --ip 10.50.0.11, an address of the host", claim(h, net, "10.50.0.11", "db"))
+	lan := h.Call(&ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, Address: address("10.50.0.12")}).Address
+	h.Call(&ipam.Stranger{Ticket: lan.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, 0x50}})
+	said("docker run --ip 10.50.0.12, for which something else on the LAN answers", claim(h, net, "10.50.0.12", "db"))
 	gw := h.Call(&ipam.AddressRequest{Network: net, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	said("docker run --ip "+gw.String()+", the host's gateway", claim(h, net, gw.String(), "db"))
 	said("docker run --ip 10.50.0.0", claim(h, net, "10.50.0.0", "db"))

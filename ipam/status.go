@@ -103,8 +103,8 @@ type AddressStatus struct {
 	Address   netip.Addr   `json:"address"`
 	Pool      netip.Prefix `json:"pool"`
 	Peer      string       `json:"peer"`  // name of the peer that holds it
-	State     string       `json:"state"` // held, gateway (this host's), host (an interface of it), resting, ready (free in this peer's ranges), free, reserved
-	Kind      string       `json:"kind"`  // container, gateway, client; or the kind of a reservation
+	State     string       `json:"state"` // held, gateway (this host's), host (an interface of it), stranger (something else on the network), resting, ready (free in this peer's ranges), free, reserved
+	Kind      string       `json:"kind"`  // container, gateway, client, stranger; or the kind of a reservation
 	Container string       `json:"container"`
 	Name      string       `json:"name"`
 	MAC       string       `json:"mac"`

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -233,23 +234,25 @@ func (m *Machine) isFormerSelf(id peer.ID, machine uint64) bool {
 	return machine == m.cfg.Machine && !m.live(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
 }
 
+// isPredecessor reports whether a peer was probably this one before it lost
+// its database: one of the same machine that cannot be reached, and was not
+// given up.
+func (m *Machine) isPredecessor(id peer.ID) bool {
+	if m.cfg.Machine == 0 || id == m.self || m.live(id) {
+		return false
+	}
+	if member := m.state.Member(id); member != nil {
+		return member.Machine == m.cfg.Machine
+	}
+	gone := m.state.Gone(id)
+	return gone != nil && !gone.Forgotten && gone.Machine == m.cfg.Machine
+}
+
 // settledIn reports whether there is no former self left that this peer has
 // yet to take over from.
 func (m *Machine) settledIn() bool {
-	if m.cfg.Machine == 0 || m.alone() {
-		return true
-	}
-	for _, member := range m.state.Roster {
-		if member.ID != m.self && member.Machine == m.cfg.Machine && !m.live(member.ID) {
-			return false
-		}
-	}
-	for _, gone := range m.state.Former {
-		if !gone.Forgotten && gone.Machine == m.cfg.Machine && !m.live(gone.ID) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.state.Roster, func(member chronicle.Member) bool { return m.isPredecessor(member.ID) }) &&
+		!slices.ContainsFunc(m.state.Former, func(gone chronicle.Gone) bool { return m.isPredecessor(gone.ID) })
 }
 
 // silentFor returns how long a peer has not been heard of, counted from this

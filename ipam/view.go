@@ -131,7 +131,7 @@ func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) Addres
 		Container: rec.Ref, Name: rec.Name, MAC: MAC(rec.MAC).String(), Since: time.Unix(0, rec.Since).UTC(),
 	}
 	switch rec.Kind {
-	case space.Gateway, space.Host:
+	case space.Gateway, space.Host, space.Stranger:
 		s.State = rec.Kind.String()
 	case space.Client:
 		s.Name, s.Container = rec.Ref, ""

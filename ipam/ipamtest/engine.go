@@ -205,6 +205,14 @@ func (e *engine) obtain(x *container, q *ipam.AddressRequest, tries int) {
 				e.s.call(&ipam.Withdrawal{Ticket: t}, nil)
 			}
 			e.off(x)
+		case !c.calm && !r.Address.Ticket.IsZero() && c.chance(c.w.Stranger):
+			c.count["stranger"]++
+			found := &ipam.Stranger{Ticket: r.Address.Ticket, MAC: ipam.MAC{0x0a, 1}}
+			e.s.call(found, func(ipam.Reply, bool) {
+				if e.life == life {
+					e.obtain(x, q, tries)
+				}
+			})
 		default:
 			x.busy, x.address = false, r.Address.Address.Addr()
 			c.count["container"]++

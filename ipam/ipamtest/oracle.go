@@ -271,7 +271,7 @@ func (o *oracle) holding(s *site, key []byte) {
 // holds reports whether the host's peer holds an address.
 func (s *site) holds(a netip.Addr) bool {
 	st, err := s.machine.Who(s.clock(), a)
-	return err == nil && (st.State == "held" || st.State == "gateway" || st.State == "host")
+	return err == nil && (st.State == "held" || st.State == "gateway" || st.State == "host" || st.State == "stranger")
 }
 
 // uses takes note that somebody on the host uses an address from now on.

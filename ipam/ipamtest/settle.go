@@ -52,6 +52,7 @@ func (c *cluster) settle() {
 			}
 		}
 	}
+	c.releaseStrangers()
 	c.pass(30 * time.Second)
 	c.noLeak()
 	if !c.wait(time.Minute, c.agreed) {
@@ -113,6 +114,22 @@ func (c *cluster) turnOff(s *site, x *client) {
 		x.address = netip.Addr{}
 	}
 	c.ask(s, &ipam.FreeRequest{ID: x.name})
+}
+
+// releaseStrangers has operators free what is kept back for strangers, which
+// would take an hour by itself.
+func (c *cluster) releaseStrangers() {
+	for _, s := range c.sites {
+		if s.machine == nil || c.w.Stranger == 0 {
+			continue
+		}
+		list, _ := s.machine.Addresses(s.clock(), "") // of all pools there are
+		for _, a := range list {
+			if a.State == "stranger" {
+				c.ask(s, &ipam.FreeRequest{Address: a.Address})
+			}
+		}
+	}
 }
 
 // agreed reports whether all peers stand at the last slot, in the roster, and

@@ -39,6 +39,7 @@ type Weather struct {
 	Suspect  int           // of probes, those that fail without reason
 	Drift    int           // of clocks, in thousandths
 	Deaf     int           // of answers to engines, those that come too late
+	Stranger int           // of grants to containers, those of which something else has the address; not drawn
 	Nemesis  [faults]int   // weights
 	Lag      time.Duration // from a container's address to its appearance, at most
 	Config   ipam.Config   // of every peer

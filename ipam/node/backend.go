@@ -41,6 +41,13 @@ func (n *Node) Withdraw(ctx context.Context, t ipam.Ticket) error {
 	return err
 }
 
+// Stranger says that something else on the network, with that MAC, answers for
+// an address that was just granted. It fails only if the node has.
+func (n *Node) Stranger(ctx context.Context, t ipam.Ticket, mac ipam.MAC) error {
+	_, err := n.call(ctx, &ipam.Stranger{Ticket: t, MAC: mac})
+	return err
+}
+
 // Greet says that the engine has started, or asked for capabilities.
 func (n *Node) Greet(ctx context.Context) error {
 	_, err := n.call(ctx, &ipam.Greeting{})

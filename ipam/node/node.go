@@ -144,11 +144,17 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
+// answerAhead is how long before its caller's deadline a request that waits is
+// answered, at most.
+const answerAhead = 500 * time.Millisecond
+
 // call has the machine serve a request.
 func (n *Node) call(ctx context.Context, r ipam.Request) (ipam.Reply, error) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(n.cfg.Timeout)
+	deadline := time.Now().Add(n.cfg.Timeout)
+	if end, ok := ctx.Deadline(); ok {
+		// The machine answers a little earlier, since it knows what it waited
+		// for, and its caller only that it has waited.
+		deadline = end.Add(-min(answerAhead, time.Until(end)/4))
 	}
 	j := &job{call: ipam.Call{Deadline: deadline, Request: r}, ctx: ctx, turn: make(chan bool, 1)}
 	if err := n.do(j); err != nil {

@@ -37,6 +37,8 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteForgotten:   {slog.LevelWarn, "space of a lost peer given up"},
 	ipam.NoteRecovered:   {slog.LevelWarn, "cluster founded anew without its lost majority"},
 	ipam.NoteGiven:       {slog.LevelDebug, "space given to another peer"},
+	ipam.NoteStranger:    {slog.LevelWarn, "something else on the network answers for a free address, which is kept back"},
+	ipam.NoteStrangerEnd: {slog.LevelInfo, "address freed for which something else answered a while ago"},
 }
 
 // report passes the notes of a commit to the log and the metrics.

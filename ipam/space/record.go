@@ -15,6 +15,7 @@ const (
 	Unmarked  Kind = 3 // the engine asked and did not say for what
 	Client    Kind = 4 // a client of the API, known by its own ID
 	Host      Kind = 5 // an interface of the host itself
+	Stranger  Kind = 6 // something else on the network, known by its MAC
 )
 
 // String returns the kind as status shows it.
@@ -30,6 +31,8 @@ func (k Kind) String() string {
 		return "client"
 	case Host:
 		return "host"
+	case Stranger:
+		return "stranger"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

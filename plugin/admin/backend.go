@@ -34,6 +34,12 @@ type Backend interface {
 	CreatePool(ctx context.Context, cidr netip.Prefix, name string) (pool ipam.PoolStatus, created bool, err error)
 	// RemovePool removes a pool that nothing holds an address of.
 	RemovePool(ctx context.Context, pool string) error
+	// Drain has the peer give its space back and take no more, or ends that. It
+	// returns when that is decided.
+	Drain(ctx context.Context, undo bool) error
+	// Leave has the peer leave its cluster, and returns when it has. If ctx ends
+	// before, the peer goes on leaving; asked again, Leave waits for the rest.
+	Leave(ctx context.Context, force bool) error
 	// Check tests the invariants and returns the broken ones, in words.
 	Check(ctx context.Context) ([]string, error)
 }

@@ -16,7 +16,11 @@ import (
 type memory struct {
 	hook func(ctx context.Context) error
 
+	// leaving is how many requests to leave come before the peer has left.
+	leaving int
+
 	mu    sync.Mutex
+	state ipam.State
 	pools []ipam.PoolStatus
 	held  []ipam.AddressStatus // deliberately not sorted
 	seen  []any                // what came in
@@ -25,7 +29,7 @@ type memory struct {
 var someTime = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 func newMemory() *memory {
-	return &memory{pools: []ipam.PoolStatus{
+	return &memory{leaving: 1, state: ipam.Ready, pools: []ipam.PoolStatus{
 		{Pool: netip.MustParsePrefix("fd00:50::/64"), Size: 1<<64 - 1, Free: 1<<64 - 1},
 		{Pool: netip.MustParsePrefix("10.50.0.0/29"), Name: "lab", Size: 8, Ready: 6, Mine: 6, Reserved: 2, Holders: []ipam.RangeStatus{
 			{Start: netip.MustParseAddr("10.50.0.0"), End: netip.MustParseAddr("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
@@ -138,7 +142,7 @@ func (m *memory) Status(ctx context.Context) (ipam.Status, error) {
 	defer end()
 	self := ipam.PeerStatus{ID: "aa01", Name: "host-a", State: "active", Boot: 3}
 	return ipam.Status{
-		Verdict: ipam.Fine, Cluster: "00112233445566778899aabbccddeeff", Slot: 7,
+		Verdict: ipam.Fine, State: m.state, Cluster: "00112233445566778899aabbccddeeff", Slot: 7,
 		Self: self, Peers: []ipam.PeerStatus{{ID: "bb02", Name: "host-b", State: "active", Boot: 1}, self},
 		Pools: slices.Clone(m.pools),
 	}, nil
@@ -201,6 +205,35 @@ func (m *memory) RemovePool(ctx context.Context, pool string) error {
 		return &ipam.Error{Kind: ipam.ErrPoolInUse, Text: "pool still holds addresses"}
 	}
 	m.pools = slices.DeleteFunc(m.pools, func(p ipam.PoolStatus) bool { return p.Pool == cidr })
+	return nil
+}
+
+func (m *memory) Drain(ctx context.Context, undo bool) error {
+	end, err := m.begin(ctx, ipam.DrainRequest{Undo: undo})
+	if err != nil {
+		return err
+	}
+	defer end()
+	if m.state = ipam.Leaving; undo {
+		m.state = ipam.Ready
+	}
+	return nil
+}
+
+func (m *memory) Leave(ctx context.Context, force bool) error {
+	end, err := m.begin(ctx, ipam.LeaveRequest{Force: force})
+	if err != nil {
+		return err
+	}
+	defer end()
+	if len(m.held) > 0 && !force {
+		return &ipam.Error{Kind: ipam.ErrPoolInUse, Text: "host-a still holds addresses"}
+	}
+	m.state = ipam.Leaving
+	if m.leaving--; m.leaving >= 0 {
+		return &ipam.Error{Kind: ipam.ErrNotReady, Text: "host-a is draining"}
+	}
+	m.state, m.pools, m.held = ipam.Left, nil, nil
 	return nil
 }
 

@@ -40,6 +40,28 @@ type MadePool struct {
 	Created bool `json:"created"` // false: there was such a pool before
 }
 
+// Drain is the body of a request that the peer give its space back.
+type Drain struct {
+	Undo bool `json:"undo,omitempty"` // true: no longer
+}
+
+// Leave is the body of a request that the peer leave its cluster.
+type Leave struct {
+	// Force has it leave although addresses are held; they are then kept back
+	// like those of a host that was lost.
+	Force bool `json:"force,omitempty"`
+}
+
+// Departure answers a [Drain] or a [Leave]: how far the peer is.
+type Departure struct {
+	State ipam.State `json:"state"` // of the peer, as in its status
+	Owned uint64     `json:"owned"` // addresses that are still in its ranges, in all pools
+	// Resting are those of them that were freed a moment ago: they go when they
+	// have rested.
+	Resting uint64 `json:"resting"`
+	Held    uint64 `json:"held"` // those of them in use on its host, gateways included: they stay until they are freed
+}
+
 // CheckResult answers a check of the invariants.
 type CheckResult struct {
 	Broken []string `json:"broken"` // in words; empty when all is fine

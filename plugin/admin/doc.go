@@ -28,6 +28,8 @@
 //	DELETE /v1/addresses/{ip}[?for=]
 //	GET    /v1/ring[?pool=]                      []ipam.RangeStatus
 //	POST   /v1/check                             CheckResult
+//	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
+//	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202
 //	GET    /metrics /livez /readyz
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its
@@ -35,8 +37,14 @@
 // refused: a misspelt filter must not widen what a request frees.
 //
 // Writes repeat safely: the same holder gets the same address again, a pool
-// that exists is left as it is, and freeing what is free frees nothing. So an answer that is lost on its way
+// that exists is left as it is, freeing what is free frees nothing, and a peer
+// that drains or leaves does so already. So an answer that is lost on its way
 // needs no undoing; the client asks again.
+//
+// A peer that gives its space back takes as long as what is held there. The
+// answer comes when that is decided, for leave after 2 seconds at most: 202 says
+// that the peer goes on by itself, whether or not anybody asks. Scripts ask
+// again until it is 200, or watch state in /v1/status.
 //
 // # Errors
 //

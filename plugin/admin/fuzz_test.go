@@ -75,12 +75,12 @@ func fuzzed(t *testing.T, r *http.Request) {
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"for":"a"}`, `{"for":"a","address":"10.50.0.5"}`, `{"cidr":"10.60.0.0/24","name":"x"}`, `{"cidr":"fd00::/64"}`,
-		`{"cidr":"::ffff:10.0.0.0/104"}`, `{"for":"a","address":"fe80::1%eth0"}`, `{"for":null}`, `[]`, `{`, ``, `{"for":"a"}x`, "\x00", `{"FOR":"\ud800"}`,
+		`{"cidr":"::ffff:10.0.0.0/104"}`, `{"for":"a","address":"fe80::1%eth0"}`, `{"for":null}`, `{"undo":true}`, `{"force":true}`, `[]`, `{`, ``, `{"for":"a"}x`, "\x00", `{"FOR":"\ud800"}`,
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, path := range []string{"/v1/pools", "/v1/pools/lab/addresses", "/v1/check"} {
+		for _, path := range []string{"/v1/pools", "/v1/pools/lab/addresses", "/v1/self/drain", "/v1/self/leave", "/v1/check"} {
 			fuzzed(t, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body)))
 		}
 	})

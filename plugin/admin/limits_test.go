@@ -63,7 +63,9 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{ipam.ErrAddressOutOfRange, 400},
 		{ipam.ErrAddressNotHeld, 404},
 		{ipam.ErrNoAddress, 409},
+		{ipam.ErrPeerNotFound, 404},
 		{ipam.ErrNotReady, 503},
+		{ipam.ErrUnreachable, 503},
 		{ipam.ErrSuspended, 503},
 		{ipam.ErrStopped, 503},
 	}
@@ -86,6 +88,8 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{"GET", "/v1/addresses/10.50.0.1", ""},
 		{"DELETE", "/v1/addresses/10.50.0.1", ""},
 		{"DELETE", "/v1/addresses?for=a", ""},
+		{"POST", "/v1/self/drain", `{}`},
+		{"POST", "/v1/self/leave", `{}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
@@ -236,6 +240,8 @@ func TestWhoMayWrite(t *testing.T) {
 		{"DELETE", "/v1/addresses/10.50.0.1", ""},
 		{"DELETE", "/v1/pools/lab", ""},
 		{"POST", "/v1/check", ""},
+		{"POST", "/v1/self/drain", `{}`},
+		{"POST", "/v1/self/leave", `{}`},
 	}
 	tests := []struct {
 		name     string

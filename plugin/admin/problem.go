@@ -58,12 +58,12 @@ func statusOf(code string) int {
 	switch code {
 	case ipam.ErrBadRequest.Error(), ipam.ErrAddressOutOfRange.Error():
 		return http.StatusBadRequest
-	case ipam.ErrPoolNotFound.Error(), ipam.ErrAddressNotHeld.Error():
+	case ipam.ErrPoolNotFound.Error(), ipam.ErrAddressNotHeld.Error(), ipam.ErrPeerNotFound.Error():
 		return http.StatusNotFound
 	case ipam.ErrPoolOverlap.Error(), ipam.ErrPoolInUse.Error(), ipam.ErrNoSubnet.Error(),
 		ipam.ErrAddressInUse.Error(), ipam.ErrAddressReserved.Error(), ipam.ErrNoAddress.Error():
 		return http.StatusConflict
-	case ipam.ErrNotReady.Error(), ipam.ErrSuspended.Error(), ipam.ErrStopped.Error():
+	case ipam.ErrNotReady.Error(), ipam.ErrUnreachable.Error(), ipam.ErrSuspended.Error(), ipam.ErrStopped.Error():
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

@@ -24,6 +24,8 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/ring", call: "ring", query: []string{"pool"}, handle: s.ring},
 		// Check walks through everything that the peer knows.
 		{method: post, path: "/v1/check", call: "check", write: true, handle: s.check},
+		{method: post, path: "/v1/self/drain", call: "drain", write: true, handle: s.drain},
+		{method: post, path: "/v1/self/leave", call: "leave", write: true, handle: s.leave},
 
 		{method: get, path: "/v1/pools", call: "pools", handle: s.pools},
 		{method: post, path: "/v1/pools", call: "pool-create", write: true, handle: s.createPool},

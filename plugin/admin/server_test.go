@@ -100,6 +100,8 @@ func TestConversation(t *testing.T) {
 		"DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses?for=camera", "DELETE " + lab + "/addresses?for=camera", "GET /v1/addresses",
 		"# pools",
 		`POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, `POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, "DELETE /v1/pools/office", "DELETE /v1/pools/10.60.0.0%2F24",
+		"# drain, and not",
+		`POST /v1/self/drain {}`, `POST /v1/self/drain {}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"undo":true}`,
 		"# what is refused",
 		"GET /", "GET /v1/nothing", "GET /v1/pools/10.50.0.0/29", "PUT /v1/status", "DELETE /v1/pools", "POST /livez",
 		"GET /v1/status?verbose=1", "GET /v1/addresses?fro=camera", "DELETE /v1/addresses?for=", "DELETE /v1/addresses?for=a&for=b", "DELETE /v1/addresses", "GET /v1/ring?pool=%zz",
@@ -107,7 +109,10 @@ func TestConversation(t *testing.T) {
 		"POST " + lab + "/addresses", "POST " + lab + "/addresses []", "POST " + lab + `/addresses {"for":3}`, "POST " + lab + `/addresses {"for":"a"`, "POST " + lab + `/addresses {"for":"a"} {}`,
 		"POST " + lab + `/addresses {"for":"a","addr":"10.50.0.5"}`, "POST " + lab + `/addresses {"for":""}`, "POST " + lab + `/addresses {"for":"a","address":"ten"}`,
 		"POST " + lab + `/addresses {"for":"` + strings.Repeat("x", 256) + `"}`,
+		"POST /v1/self/drain", `POST /v1/self/drain {"undo":"yes"}`, `POST /v1/self/leave {"forced":true}`, "GET /v1/self/leave", "POST /v1/self",
 		`POST /v1/pools {}`, `POST /v1/pools {"cidr":"10.50.0.1/24"}`, `POST /v1/pools {"cidr":"10.50.0.0"}`, `POST /v1/pools {"cidr":"10.0.0.0/8"}`,
+		"# leave: refused, under way, left, left before",
+		"POST " + lab + `/addresses {"for":"camera"}`, `POST /v1/self/leave {}`, `POST /v1/self/leave {"force":true}`, `POST /v1/self/leave {"force":true}`, `POST /v1/self/leave {}`,
 	}
 	var out bytes.Buffer
 	for _, line := range requests {

@@ -33,6 +33,8 @@ type Config struct {
 
 	columns int  // of the terminal that tests pretend to have; 0: look
 	colour  bool // that terminal shows colour
+
+	lookEvery time.Duration // in tests, which have no time; default [lookEvery]
 }
 
 func (c Config) withDefaults() Config {
@@ -89,7 +91,8 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		Example: `  ringlet status
   ringlet ip ls --pool 10.50.0.0/24
   ringlet alloc --pool lab --for printer-3
-  ringlet who 10.50.0.7 -o json`,
+  ringlet who 10.50.0.7 -o json
+  ringlet peers`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
@@ -120,9 +123,9 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 
 	root.AddCommand(
-		a.statusCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.lookupCommand(), a.ringCommand(), a.checkCommand(),
-		a.allocCommand(), a.freeCommand(), a.releaseCommand(),
-		a.versionCommand(), a.completionCommand(),
+		a.statusCommand(), a.peersCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.lookupCommand(), a.ringCommand(), a.checkCommand(),
+		a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.drainCommand(), a.leaveCommand(),
+		a.keygenCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	if cfg.Serve != nil {
 		root.AddCommand(a.serveCommand())

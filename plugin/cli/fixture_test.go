@@ -29,6 +29,11 @@ type fixture struct {
 	broken []string
 	err    error // of every call
 
+	// What becomes of the status after a drain or a leave: each look takes one.
+	then    []ipam.Status
+	departs bool
+	leaving error // of a leave
+
 	calls []string
 }
 
@@ -63,7 +68,25 @@ func (f *fixture) Free(_ context.Context, r ipam.FreeRequest) ([]ipam.AddressSta
 	return hits, f.call("free %q %q %v", r.Pool, r.ID, r.Address)
 }
 
-func (f *fixture) Status(context.Context) (ipam.Status, error) { return f.st, f.call("status") }
+func (f *fixture) Status(context.Context) (ipam.Status, error) {
+	if f.departs && len(f.then) > 0 {
+		f.st, f.then = f.then[0], f.then[1:]
+	}
+	return f.st, f.call("status")
+}
+
+func (f *fixture) Drain(_ context.Context, undo bool) error {
+	f.departs = true
+	return f.call("drain undo=%v", undo)
+}
+
+func (f *fixture) Leave(_ context.Context, force bool) error {
+	f.departs = true
+	if err := f.call("leave force=%v", force); err != nil {
+		return err
+	}
+	return f.leaving
+}
 
 func (f *fixture) Addresses(_ context.Context, pool string) ([]ipam.AddressStatus, error) {
 	return f.in(pool), f.call("addresses %q", pool)
@@ -93,12 +116,12 @@ func (f *fixture) Check(context.Context) ([]string, error) { return f.broken, f.
 
 // alone is one peer on one engine, with nothing wrong.
 func alone() *fixture {
-	self := ipam.PeerStatus{ID: "3f2a9c0d11e4", Name: "host-a", State: "active", Boot: 3}
+	self := ipam.PeerStatus{ID: "3f2a9c0d11e4", Name: "host-a", State: "active", Boot: 3, Voter: true, Reachable: true, Slot: 7}
 	web := strings.Repeat("0123456789abcdef", 4)
 	lab := prefix("10.50.0.0/24")
 	return &fixture{
 		st: ipam.Status{
-			Verdict: ipam.Fine, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
+			Verdict: ipam.Fine, State: ipam.Alone, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
 			Peers: []ipam.PeerStatus{self}, Voters: []string{self.ID},
 			Pools: []ipam.PoolStatus{{
 				Pool: lab, Name: "lab", Size: 256, Held: 6, Resting: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
@@ -145,14 +168,21 @@ func alone() *fixture {
 	}
 }
 
-// troubled is one peer of three, with all that can be seen in a pool.
+// troubled is one peer of several, with all that can be seen of peers and in a
+// pool.
 func troubled() *fixture {
 	f := alone()
-	f.st.Verdict = ipam.Degraded
+	f.st.Verdict, f.st.State = ipam.Degraded, ipam.CutOff
 	f.st.Peers = append(f.st.Peers,
-		ipam.PeerStatus{ID: "77aa00bb11cc", Name: "host-b.a-rather-long-domain.example.org", State: "draining", Boot: 1},
-		ipam.PeerStatus{ID: "88dd00ee11ff", Name: "host-c", State: "filling", Boot: 9},
+		ipam.PeerStatus{
+			ID: "77aa00bb11cc", Name: "host-b.a-rather-long-domain.example.org", State: "draining", Boot: 1, Voter: true,
+			Slot: 4, Address: "192.168.1.11:7950", Heard: now.Add(-40 * time.Second),
+		},
+		ipam.PeerStatus{ID: "88dd00ee11ff", Name: "host-c", State: "filling", Boot: 9, Reachable: true, Slot: 8, Address: "[fd00::12]:7950", Heard: now},
+		ipam.PeerStatus{ID: "99ff", Name: "host-d", State: "evicted", Boot: 2, Slot: 3, Heard: now.Add(-3 * time.Hour)},
+		ipam.PeerStatus{ID: "aa11", Name: "host-e", State: "active", Boot: 1, Voter: true},
 	)
+	f.st.Voters = append(f.st.Voters, "77aa00bb11cc", "aa11")
 	f.st.Pools = []ipam.PoolStatus{{
 		Pool: prefix("10.60.0.0/26"), Size: 64, Held: 20, Resting: 2, Ready: 26, Free: 8, Reserved: 2, Quarantined: 6, Mine: 10,
 		Holders: []ipam.RangeStatus{
@@ -160,7 +190,8 @@ func troubled() *fixture {
 			{Start: ip("10.60.0.1"), End: ip("10.60.0.20"), Owner: "3f2a9c0d11e4", Version: 3, Held: 10},
 			{Start: ip("10.60.0.21"), End: ip("10.60.0.40"), Owner: "77aa00bb11cc", Version: 5},
 			{Start: ip("10.60.0.41"), End: ip("10.60.0.48"), Owner: "88dd00ee11ff", Version: 2},
-			{Start: ip("10.60.0.49"), End: ip("10.60.0.54"), Owner: "99ff", Version: 2},
+			{Start: ip("10.60.0.49"), End: ip("10.60.0.52"), Owner: "99ff", Version: 2},
+			{Start: ip("10.60.0.53"), End: ip("10.60.0.54"), Owner: "55ee", Version: 2}, // of a peer that nobody knows
 			{Start: ip("10.60.0.55"), End: ip("10.60.0.62"), Owner: "free", Version: 1},
 			{Start: ip("10.60.0.63"), End: ip("10.60.0.63"), Owner: "reserved", Version: 1, Kind: "broadcast", Note: "for the fire alarm"},
 		},

@@ -16,6 +16,7 @@ func TestOutput(t *testing.T) {
 	commands := map[string][]string{
 		"status":      {"status"},
 		"status-all":  {"status", "--all"},
+		"peers":       {"peers"},
 		"pool-ls":     {"pool", "ls"},
 		"pool-show":   {"pool", "show", "10.60.0.0/26"},
 		"ip-ls":       {"ip", "ls"},
@@ -59,6 +60,10 @@ func TestJSONOutput(t *testing.T) {
 	socket := serve(t, alone())
 	for name, args := range map[string][]string{
 		"status":      {"status"},
+		"peers":       {"peers"},
+		"drain-undo":  {"drain", "--undo"},
+		"drain":       {"drain", "--no-wait"},
+		"leave":       {"leave", "--no-wait"},
 		"pool-ls":     {"pool", "ls"},
 		"pool-show":   {"pool", "show", "lab"},
 		"pool-create": {"pool", "create", "10.70.0.0/24", "--name", "x"},
@@ -88,6 +93,7 @@ func TestHelp(t *testing.T) {
 	var all strings.Builder
 	for _, args := range [][]string{
 		{"--help"}, {"status", "-h"}, {"help", "pool"}, {"pool", "create", "-h"}, {"ip", "ls", "-h"}, {"alloc", "-h"}, {"free", "-h"}, {"serve", "-h"}, {"ring", "-h"},
+		{"peers", "-h"}, {"drain", "-h"}, {"leave", "-h"}, {"keygen", "-h"},
 	} {
 		got := ringlet(t, cfg, args...)
 		if got.code != 0 || got.err != "" {

@@ -1,9 +1,6 @@
 package cli
 
-import (
-	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/addr"
-)
+import "github.com/ringlet/ringlet/ipam"
 
 // owners tells the owners of ranges apart.
 type owners struct {
@@ -25,6 +22,9 @@ func ownersOf(st ipam.Status) owners {
 		if p.ID == o.self {
 			name += " (this peer)"
 		}
+		if p.State == stateEvicted {
+			name += " (evicted)"
+		}
 		o.names[p.ID] = part{letter: letter, style: styles[i%len(styles)], text: name}
 	}
 	return o
@@ -42,15 +42,4 @@ func (o owners) part(r ipam.RangeStatus) part {
 		return p
 	}
 	return part{letter: letterQuarantined, style: red, text: "quarantined"} // of a peer that was forgotten
-}
-
-// rangeSize returns the number of addresses of a range, 0 if it is not of the
-// pool.
-func rangeSize(p ipam.PoolStatus, r ipam.RangeStatus) uint64 {
-	first, okFirst := addr.OffsetOf(p.Pool, r.Start)
-	last, okLast := addr.OffsetOf(p.Pool, r.End)
-	if !okFirst || !okLast || last < first {
-		return 0
-	}
-	return uint64(last-first) + 1
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
 )
 
 func (a *app) ringCommand() *cobra.Command {
@@ -77,7 +78,7 @@ func (v view) ring(p ipam.PoolStatus, o owners) {
 			totals[t.letter] = &t
 			order = append(order, &t)
 		}
-		totals[t.letter].n += rangeSize(p, r)
+		totals[t.letter].n += admin.RangeSize(p, r)
 	}
 	parts := make([]part, len(order))
 	for i, t := range order {
@@ -101,7 +102,7 @@ func (v view) ranges(p ipam.PoolStatus, o owners) {
 			held = amount(r.Held)
 		}
 		rows[i] = []string{
-			r.Start.String(), r.End.String(), amount(rangeSize(p, r)), o.part(r).text, held, strconv.FormatUint(r.Version, 10), note,
+			r.Start.String(), r.End.String(), amount(admin.RangeSize(p, r)), o.part(r).text, held, strconv.FormatUint(r.Version, 10), note,
 		}
 	}
 	v.table([]column{

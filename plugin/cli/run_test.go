@@ -25,9 +25,9 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		want []string // calls
 		out  string   // a part of what it prints
 	}{
-		{"status", []string{"status"}, "fine: 3 pools, 7 addresses held, 1 peer (alone)\n"},
+		{"status", []string{"status"}, "fine: ready, the only peer, 3 pools, 7 addresses held here\n"},
 		{"pool ls", []string{"status"}, "10.50.0.0/24"},
-		{"status", []string{"status"}, "\nand 1 idle pool, see --all\n"},
+		{"status", []string{"status"}, "\nand 1 pool not used here, see --all\n"},
 		{"status --all", []string{"status"}, "\npool 10.51.0.0/24 (spare): 256 addresses, 0 networks\n"},
 		{"pool create 10.50.0.0/24", []string{`create 10.50.0.0/24 ""`}, "pool 10.50.0.0/24 (lab) exists already, with 256 addresses\n"},
 		{"pool create fd00:50::/64", []string{`create fd00:50::/64 ""`}, "goes with its last network unless you give it a name with --name\n"},
@@ -52,6 +52,12 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"release 10.50.0.7", []string{`free "" "" 10.50.0.7`}, "freed 10.50.0.7, which a container with MAC 02:42:0a:32:00:07 had\n"},
 		{"release 10.50.0.99", []string{`free "" "" 10.50.0.99`}, "nothing to free: nobody holds 10.50.0.99 on this peer\n"},
 		{"release 10.50.0.4", []string{`free "" "" 10.50.0.4`}, `which evil\x1b[2J\nname had`},
+		{"peers", []string{"status"}, "host-a (this peer)  active"},
+		{"drain --no-wait", []string{"drain undo=false", "status"}, "draining: 9.22e+18 addresses are left, 7 in use"},
+		{"drain --undo", []string{"drain undo=true", "status"}, "this host takes space again\n"},
+		{"drain --undo --no-wait", []string{"drain undo=true", "status"}, "this host takes space again\n"},
+		{"leave --no-wait", []string{"leave force=false", "status"}, "leaving: "},
+		{"leave --force --no-wait", []string{"leave force=true", "status"}, "leaving: "},
 		{"check", []string{"check"}, "fine: no invariant is broken\n"},
 	}
 	f := alone()
@@ -130,6 +136,7 @@ func TestUsageErrors(t *testing.T) {
 		"stauts", "frobnicate", "pool lss", "pool frobnicate", "ip frobnicate", "ip who 10.0.0.1", "ip release 10.0.0.1", "pool status", "pool list", "pool remove lab", "pools", "allocate", "whois 10.0.0.1", "status now", "status --frob", "status -o yaml", "status -o", "pool create", "pool create a b", "pool create foo", "pool create 10.0.0.0", "pool create 10.0.0.1/24", "pool create 10.0.0.0/33",
 		"pool ls x", "pool show", "who", "who me", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten",
 		"alloc --pool lab --for x y", "lookup", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
+		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
 		"completion", "completion tcsh", "ring x", "serve x", "serve --data", "help frobnicate", "help pool x",
 	} {
 		got := ringlet(t, Config{FindPlugin: noPlugin, Serve: func(context.Context, ServeOptions) error { return errors.New("served") }}, strings.Fields(args)...)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,9 +19,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:     "status",
 		Short:   "Tell whether all is fine, and what to do if not",
 		GroupID: groupLook,
-		Long: `Tell in the first line whether all is fine, then the problems, each with its next
-step, then the peers, and the pools with a bar of who has what. Pools that have
-neither a network on this host nor an address in use are only counted.
+		Long: `Tell in the first line whether all is fine and how this peer stands among the
+others, then the problems, each with its next step, then the peers, and the pools
+with a bar of who has what. Pools that have neither a network nor an address in
+use on this host are only counted.
 
 Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing or does not answer.`,
 		Example: `  ringlet status
@@ -30,7 +30,7 @@ Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing or does not answer
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.status(ctx, c, all) }),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "show idle pools, too")
+	cmd.Flags().BoolVar(&all, "all", false, "show pools that are not used here, too")
 	return cmd
 }
 
@@ -67,19 +67,7 @@ func (v view) status(st ipam.Status, all bool) {
 			v.printf("\n")
 		}
 	}
-	voters := st.Voters
-	rows := make([][]string, len(st.Peers))
-	for i, p := range st.Peers {
-		var notes []string
-		if p.ID == st.Self.ID {
-			notes = append(notes, "this peer")
-		}
-		if slices.Contains(voters, p.ID) {
-			notes = append(notes, "voter")
-		}
-		rows[i] = []string{p.Name, p.State, strings.Join(notes, ", "), p.ID}
-	}
-	v.table([]column{{title: "PEER", cut: true}, {title: "STATE"}, {title: "ROLE", drop: 1}, {title: "ID", drop: 2}}, rows)
+	v.roster(st)
 	idle := 0
 	for _, p := range st.Pools {
 		networks := networksOn(st.Networks, p.Pool)
@@ -92,7 +80,7 @@ func (v view) status(st ipam.Status, all bool) {
 	}
 	if idle > 0 {
 		v.printf("\n")
-		v.printf("and %s, see --all\n", plural(idle, "idle pool", "idle pools"))
+		v.printf("and %s, see --all\n", plural(idle, "pool not used here", "pools not used here"))
 	}
 }
 
@@ -105,20 +93,66 @@ func isIdle(p ipam.PoolStatus, networks int) bool {
 func (v view) verdict(st ipam.Status) {
 	var held uint64
 	for _, p := range st.Pools {
-		held += p.Held
+		held += heldHere(p)
 	}
-	facts := []string{
-		plural(len(st.Pools), "pool", "pools"),
-		plural(held, "address held", "addresses held"),
-		plural(len(st.Peers), "peer", "peers"),
-	}
-	if len(st.Peers) == 1 {
-		facts[2] += " (alone)"
+	var facts []string
+	if words := standing(st.State); words != "" {
+		facts = append(facts, words)
 	}
 	if n := len(st.Problems); n > 0 {
-		facts = append([]string{plural(n, "problem", "problems")}, facts...)
+		facts = append(facts, plural(n, "problem", "problems"))
 	}
+	facts = append(facts, company(st)...)
+	facts = append(facts, plural(len(st.Pools), "pool", "pools"), plural(held, "address held here", "addresses held here"))
 	v.wrap(verdictStyle(st.Verdict), string(st.Verdict)+": ", strings.Join(facts, ", "))
+}
+
+// standing says in plain words where a peer stands among others.
+func standing(s ipam.State) string {
+	switch s {
+	case ipam.Alone, ipam.Ready:
+		return "ready"
+	case ipam.Forming:
+		return "waits for the hosts that found the cluster with it"
+	case ipam.Joining:
+		return "in no cluster yet"
+	case ipam.Checking:
+		return "just started, asks the others for news"
+	case ipam.CutOff:
+		return "cut off from a majority"
+	case ipam.Leaving:
+		return "gives its space back"
+	case ipam.Left:
+		return "has left its cluster"
+	case ipam.Suspended:
+		return "stopped handing out addresses"
+	}
+	return safe(string(s)) // of a newer plugin
+}
+
+// company counts the peers; none for one that is in no cluster.
+func company(st ipam.Status) []string {
+	roster, evicted := divide(st.Peers)
+	var facts []string
+	switch n := len(roster); {
+	case n == 1 && st.State == ipam.Alone:
+		facts = append(facts, "the only peer")
+	case n > 0:
+		facts = append(facts, plural(n, "peer", "peers"))
+	}
+	away := 0
+	for _, p := range roster {
+		if !p.Reachable && p.ID != st.Self.ID {
+			away++
+		}
+	}
+	if away > 0 {
+		facts[0] += fmt.Sprintf(" (%d unreachable)", away)
+	}
+	if len(evicted) > 0 {
+		facts = append(facts, fmt.Sprintf("%d evicted", len(evicted)))
+	}
+	return facts
 }
 
 func verdictStyle(verdict ipam.Verdict) style {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -74,6 +76,27 @@ func helpCommand() *cobra.Command {
 				return usagef(cmd.Root(), "there is no command %q to help with", strings.Join(args, " "))
 			}
 			return about.Help()
+		},
+	}
+}
+
+func (a *app) keygenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:        "keygen",
+		SuggestFor: []string{"key", "keys", "genkey"},
+		Short:      "Print a new key for a cluster",
+		Long: `Print a new random key of 32 bytes in base64, for RINGLET_KEY. All hosts of a
+cluster have the same one: make it once. It is kept nowhere.`,
+		Example: `  ringlet keygen
+  ringlet keygen -o json | jq -r .key`,
+		Args: exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			var random [32]byte
+			_, _ = rand.Read(random[:]) // never fails, see its documentation
+			key := struct {
+				Key string `json:"key"`
+			}{base64.StdEncoding.EncodeToString(random[:])}
+			return a.flushed(a.show(key, func() { a.view.printf("%s\n", key.Key) }))
 		},
 	}
 }

@@ -56,6 +56,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	logger   *slog.Logger
 	status   *statusCollector
+	gossip   *gossipCollector
 
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -78,6 +79,7 @@ func New(cfg Config) *Metrics {
 		registry: prometheus.NewPedanticRegistry(),
 		logger:   cfg.Logger,
 		status:   newStatusCollector(cfg.Timeout),
+		gossip:   newGossipCollector(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ringlet_requests_total",
 			Help: "Requests of engines and of the API that were answered, by call and result: ok, or the code of the error.",
@@ -115,7 +117,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, build, m.status,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, build, m.status, m.gossip,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

@@ -5,11 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +22,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 )
@@ -26,8 +31,11 @@ func status() ipam.Status {
 	self := ipam.PeerStatus{ID: "aa01", Name: "host-a", State: "active"}
 	addr := netip.MustParseAddr
 	return ipam.Status{
-		Verdict: ipam.Degraded, Slot: 42, Self: self,
-		Peers: []ipam.PeerStatus{self, {ID: "bb02", Name: "host-b", State: "draining"}},
+		Verdict: ipam.Degraded, State: ipam.CutOff, Slot: 42, Self: self,
+		Peers: []ipam.PeerStatus{
+			self, {ID: "bb02", Name: "host-b", State: "draining"}, {ID: "cc03", Name: "host-c", State: "evicted"},
+			{ID: "dd04", Name: "host-d", State: "active", Reachable: true}, {ID: "ee05", Name: "host-e", State: "filling"},
+		},
 		Pools: []ipam.PoolStatus{{
 			Pool: netip.MustParsePrefix("10.50.0.0/28"), Name: "lab",
 			Size: 16, Held: 3, Resting: 1, Ready: 4, Free: 5, Reserved: 2, Quarantined: 1, Mine: 4,
@@ -57,6 +65,11 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 	m := New(Config{Version: "v1.2.3", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	m.Watch(read)
 	m.WatchPending(func() int { return 2 })
+	m.WatchGossip(func() gossip.Status {
+		return gossip.Status{Alive: 3, Known: 5, Queued: 6, Counts: gossip.Counts{
+			Sent: 10, Failed: 11, Dropped: 12, Unknown: 13, Oversize: 14, Broadcast: 15, Hints: 16, Received: 17, Overrun: 18, Undecodable: 19,
+		}}
+	}, func() uint64 { return 20 })
 	return m, &log
 }
 
@@ -120,7 +133,7 @@ func TestStatusFails(t *testing.T) {
 	m, log := bench(func(context.Context) (ipam.Status, error) { return ipam.Status{}, errors.New("the store is closed") })
 	observe(m)
 	text := scrape(t, m)
-	for _, want := range []string{"ringlet_requests_total{", "ringlet_commands_pending 2", "ringlet_build_info{", "go_goroutines "} {
+	for _, want := range []string{"ringlet_requests_total{", "ringlet_commands_pending 2", "ringlet_gossip_broadcasts_total 15", "ringlet_build_info{", "go_goroutines "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the scrape lacks %q", want)
 		}
@@ -170,7 +183,7 @@ func TestBeforeThereIsAnythingToWatch(t *testing.T) {
 	m := New(Config{})
 	observe(m)
 	text := scrape(t, m)
-	for _, name := range []string{"ringlet_commands_pending", "ringlet_addresses", "ringlet_chronicle_slot"} {
+	for _, name := range []string{"ringlet_commands_pending", "ringlet_addresses", "ringlet_chronicle_slot", "ringlet_state", "ringlet_gossip"} {
 		if strings.Contains(text, name) {
 			t.Errorf("%s was made up", name)
 		}
@@ -204,5 +217,35 @@ func BenchmarkObserveRequest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.ObserveRequest("RequestAddress", "ok", time.Millisecond)
+	}
+}
+
+// Every state of a peer has its series: none is missing where the core has a
+// new one.
+func TestEveryStateIsShown(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/status.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, s := range standings() {
+		shown[strconv.Quote(string(s))] = true
+	}
+	n := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "State" {
+			n++
+			if lit, ok := spec.Values[0].(*ast.BasicLit); !ok || !shown[lit.Value] {
+				t.Errorf("state %s has no series", spec.Names[0].Name)
+			}
+		}
+		return true
+	})
+	if n != len(shown) {
+		t.Errorf("the core has %d states, and %d are shown", n, len(shown))
 	}
 }

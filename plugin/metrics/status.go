@@ -15,6 +15,16 @@ import (
 // endpoint that does not hold it.
 const codeConflict = "conflict"
 
+// stateEvicted is the state of a peer that is of the cluster no more.
+const stateEvicted = "evicted"
+
+// standings are all states of this peer.
+func standings() []ipam.State {
+	return []ipam.State{
+		ipam.Alone, ipam.Forming, ipam.Joining, ipam.Checking, ipam.Ready, ipam.CutOff, ipam.Leaving, ipam.Left, ipam.Suspended,
+	}
+}
+
 // statusCollector turns a peer's status into series, anew for each scrape, so
 // that those of a pool end with the pool.
 type statusCollector struct {
@@ -22,7 +32,7 @@ type statusCollector struct {
 	read    atomic.Pointer[func(ctx context.Context) (ipam.Status, error)]
 	pending atomic.Pointer[func() int]
 
-	addresses, size, ranges, peers, slot, commands, conflicts *prometheus.Desc
+	addresses, size, ranges, state, peers, unreachable, slot, commands, conflicts *prometheus.Desc
 }
 
 func newStatusCollector(timeout time.Duration) *statusCollector {
@@ -32,19 +42,21 @@ func newStatusCollector(timeout time.Duration) *statusCollector {
 	return &statusCollector{
 		timeout: timeout,
 
-		addresses: desc("ringlet_addresses", "Addresses of a pool by state: held, resting, ready, free, reserved, quarantined. They add up to its size.", "pool", "state"),
-		size:      desc("ringlet_pool_size", "Addresses of a pool.", "pool"),
-		ranges:    desc("ringlet_ranges", "Ranges that a pool is cut into, by whose they are: own, others, free, reserved.", "pool", "state"),
-		peers:     desc("ringlet_peers", "Peers of the cluster by state: filling, active, draining.", "state"),
-		slot:      desc("ringlet_chronicle_slot", "Last slot of the chronicle that this peer knows."),
-		commands:  desc("ringlet_commands_pending", "Commands that wait to be decided."),
-		conflicts: desc("ringlet_conflicts", "Addresses that an endpoint uses and another holder has."),
+		addresses:   desc("ringlet_addresses", "Addresses of a pool by state: held, resting, ready, free, reserved, quarantined. They add up to its size.", "pool", "state"),
+		size:        desc("ringlet_pool_size", "Addresses of a pool.", "pool"),
+		ranges:      desc("ringlet_ranges", "Ranges that a pool is cut into, by whose they are: own, others, free, reserved.", "pool", "state"),
+		state:       desc("ringlet_state", "How this peer stands among others: 1 for its state, 0 for all other states.", "state"),
+		peers:       desc("ringlet_peers", "Peers of the cluster by state: filling, active, draining; evicted are those that were of it.", "state"),
+		unreachable: desc("ringlet_peers_unreachable", "Peers of the cluster that this one cannot reach."),
+		slot:        desc("ringlet_chronicle_slot", "Last slot of the chronicle that this peer knows."),
+		commands:    desc("ringlet_commands_pending", "Commands that wait to be decided."),
+		conflicts:   desc("ringlet_conflicts", "Addresses that an endpoint uses and another holder has."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.peers, c.slot, c.commands, c.conflicts} {
+	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.slot, c.commands, c.conflicts} {
 		out <- d
 	}
 }
@@ -68,13 +80,14 @@ func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
 	}
 
 	out <- gauge(c.slot, float64(st.Slot))
-	states := map[string]int{"filling": 0, "active": 0, "draining": 0} // also without a peer: alerts compare with 0
-	for _, p := range st.Peers {
-		states[p.State]++
+	for _, s := range standings() {
+		n := 0.0
+		if s == st.State {
+			n = 1
+		}
+		out <- gauge(c.state, n, string(s))
 	}
-	for state, n := range states {
-		out <- gauge(c.peers, float64(n), state)
-	}
+	c.cluster(out, st)
 	conflicts := 0
 	for _, p := range st.Problems {
 		if p.Code == codeConflict {
@@ -85,6 +98,22 @@ func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range st.Pools {
 		c.pool(out, p, st.Self.ID)
 	}
+}
+
+// cluster tells of the peers of the cluster, and those that were evicted.
+func (c *statusCollector) cluster(out chan<- prometheus.Metric, st ipam.Status) {
+	states := map[string]int{"filling": 0, "active": 0, "draining": 0, stateEvicted: 0} // also without a peer: alerts compare with 0
+	unreachable := 0
+	for _, p := range st.Peers {
+		states[p.State]++
+		if !p.Reachable && p.State != stateEvicted && p.ID != st.Self.ID {
+			unreachable++
+		}
+	}
+	for state, n := range states {
+		out <- gauge(c.peers, float64(n), state)
+	}
+	out <- gauge(c.unreachable, float64(unreachable))
 }
 
 func (c *statusCollector) pool(out chan<- prometheus.Metric, p ipam.PoolStatus, self string) {

@@ -1,0 +1,113 @@
+package ipam
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Where a network wants it (see [Probe]), the wire is asked about an address
+// between its grant and the answer to whoever asked for it. What something else
+// answers for is held by a stranger from then on, so that the holder asks
+// again and gets another one. The core never waits for the wire: to it, an
+// address that is asked about is one that was granted.
+
+// strangerTime is how long an address is kept back for a stranger. Devices
+// come and go, and no address may be lost for ever: then it is free again,
+// rests, comes last in its turn, and is asked about anew.
+const strangerTime = time.Hour
+
+// takeStranger keeps an address back for whatever answers for it, if it still
+// is as it was granted. One that was confirmed since, or that the engine has
+// listed, is in use by a container.
+func (m *Machine) takeStranger(q *Stranger) {
+	p := m.pools[q.Ticket.Pool]
+	if p == nil {
+		return
+	}
+	o := q.Ticket.Offset
+	rec := p.space.Lookup(o)
+	if rec.State != space.Held || rec.Seq != q.Ticket.Serial || rec.Kind == space.Container && rec.Ref != "" {
+		return
+	}
+	if rec.Kind == space.Gateway {
+		p.hasGateway = false
+	}
+	m.forgetSight(p, o)
+	rec, _ = p.space.Renew(o, space.Holder{Kind: space.Stranger, MAC: q.MAC})
+	m.saveHolding(p, o, &rec)
+	m.watchStranger(p, o, time.Unix(0, rec.Since))
+	m.note(Note{Kind: NoteStranger, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+	m.settleEmptied(p)
+}
+
+// watchStranger remembers that an address is kept back for a stranger since
+// then.
+func (m *Machine) watchStranger(p *pool, o addr.Offset, since time.Time) {
+	if p.strangers == nil {
+		p.strangers = map[addr.Offset]time.Time{}
+	}
+	p.strangers[o] = since
+	if until := since.Add(strangerTime); m.strangers.IsZero() || until.Before(m.strangers) {
+		m.strangers = until
+	}
+}
+
+// freeStrangers frees the addresses that have been kept back for long enough.
+// One that seems to be kept back since far in the future has a time from a
+// clock that was ahead, and nobody knows since when.
+func (m *Machine) freeStrangers() {
+	if wait := m.strangers.Sub(m.now); m.strangers.IsZero() || wait > 0 && wait <= 2*strangerTime {
+		return
+	}
+	m.strangers = time.Time{}
+	for _, p := range m.sortedPools() {
+		for _, o := range slices.Sorted(maps.Keys(p.strangers)) {
+			since := p.strangers[o]
+			if age := m.now.Sub(since); age < strangerTime && age > -strangerTime {
+				m.watchStranger(p, o, since)
+				continue
+			}
+			rec := p.space.Lookup(o)
+			m.freeHolding(p, o)
+			m.note(Note{Kind: NoteStrangerEnd, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+			m.changed = true
+		}
+	}
+}
+
+// dismissStranger frees an address that is kept back for a stranger, since it
+// is known now who that was. Any other holder stays.
+func (m *Machine) dismissStranger(p *pool, o addr.Offset) {
+	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Stranger {
+		m.freeHolding(p, o)
+	}
+}
+
+// maxStrangersShown is how many addresses a problem names; ringlet ip ls has
+// all.
+const maxStrangersShown = 4
+
+// strangerProblem tells which addresses of a pool something else answers for.
+func (m *Machine) strangerProblem(p *pool) Problem {
+	var texts []string
+	for _, o := range slices.Sorted(maps.Keys(p.strangers)) {
+		if len(texts) == maxStrangersShown {
+			texts = append(texts, fmt.Sprintf("and %d more", len(p.strangers)-maxStrangersShown))
+			break
+		}
+		rec := p.space.Lookup(o)
+		texts = append(texts, fmt.Sprintf("%v (MAC %s, since %s)", addr.Nth(p.CIDR, o), MAC(rec.MAC), time.Unix(0, rec.Since).UTC().Format("2006-01-02 15:04 MST")))
+	}
+	verb := "are"
+	if len(p.strangers) == 1 {
+		verb = "is"
+	}
+	return problem(Degraded, "stranger", "keep those addresses out of the pool with --aux-address or an --ip-range that lacks them, or give the devices others and free these with ringlet release; each is tried again after an hour",
+		"%s of pool %s %s used by something else on the network: %s", plural(len(p.strangers), "address", "addresses"), poolText(p.Pool), verb, strings.Join(texts, ", "))
+}

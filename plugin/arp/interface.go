@@ -1,0 +1,160 @@
+package arp
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ErrNoInterface is returned for an address in no subnet of this host, if
+// there is no default route over an Ethernet interface either.
+var ErrNoInterface = errors.New("no interface of this host has an address in the network's subnet, and no default route goes over Ethernet")
+
+// link is an interface that has an address of its own.
+type link struct {
+	index  int
+	prefix netip.Prefix // its address, not masked
+}
+
+// choose returns the interface on which to ask for an address: the one whose
+// subnet has it, the smallest if there are several, else that of the default
+// route, 0 if there is none.
+func choose(a netip.Addr, links []link, route int) (index int) {
+	best := -1
+	for _, l := range links {
+		if l.prefix.Masked().Contains(a) && l.prefix.Bits() > best {
+			index, best = l.index, l.prefix.Bits()
+		}
+	}
+	if best < 0 {
+		return route
+	}
+	return index
+}
+
+// ethernet returns the interfaces on which ARP is spoken, by index.
+func ethernet(all []net.Interface) map[int]net.Interface {
+	out := map[int]net.Interface{}
+	for _, i := range all {
+		const wanted, unwanted = net.FlagUp | net.FlagBroadcast, net.FlagLoopback | net.FlagPointToPoint
+		if i.Flags&wanted == wanted && i.Flags&unwanted == 0 && len(i.HardwareAddr) == len(MAC{}) {
+			out[i.Index] = i
+		}
+	}
+	return out
+}
+
+// interfaceFor returns the interface on which to ask for an address, and the
+// MACs of all that this host has.
+func interfaceFor(a netip.Addr) (net.Interface, map[MAC]bool, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return net.Interface{}, nil, fmt.Errorf("list the interfaces: %w", err)
+	}
+	own := map[MAC]bool{}
+	for _, i := range all {
+		if len(i.HardwareAddr) == len(MAC{}) {
+			own[MAC(i.HardwareAddr)] = true
+		}
+	}
+	usable := ethernet(all)
+	links, err := addresses(usable)
+	if err != nil {
+		return net.Interface{}, nil, fmt.Errorf("list the addresses of the interfaces: %w", err)
+	}
+	route, err := defaultRoute(usable)
+	if err != nil {
+		return net.Interface{}, nil, fmt.Errorf("look for the default route: %w", err)
+	}
+	found, ok := usable[choose(a, links, route)]
+	if !ok {
+		return net.Interface{}, nil, ErrNoInterface
+	}
+	return found, own, nil
+}
+
+// addresses returns the IPv4 addresses of the interfaces. It asks the kernel
+// once for all of them: a host has an interface for each container, and
+// [net.Interface.Addrs] asks as often.
+func addresses(of map[int]net.Interface) ([]link, error) {
+	table, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_INET)
+	if err != nil {
+		return nil, os.NewSyscallError("netlinkrib", err)
+	}
+	messages, err := syscall.ParseNetlinkMessage(table)
+	if err != nil {
+		return nil, os.NewSyscallError("parsenetlinkmessage", err)
+	}
+	var out []link
+	for _, m := range messages {
+		if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < syscall.SizeofIfAddrmsg {
+			continue
+		}
+		// The message begins with family, length of the prefix, flags and
+		// scope, a byte each, and the index of the interface (rtnetlink(7)).
+		l := link{index: int(nativeUint32(m.Data[4:]))}
+		attributes, err := syscall.ParseNetlinkRouteAttr(&m)
+		if err != nil {
+			return nil, os.NewSyscallError("parsenetlinkrouteattr", err)
+		}
+		for _, attr := range attributes {
+			// IFA_ADDRESS is the other end where the link has two, and such a
+			// link speaks no ARP.
+			if attr.Attr.Type == syscall.IFA_LOCAL && len(attr.Value) == 4 {
+				l.prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte(attr.Value)), int(m.Data[1]))
+			}
+		}
+		if _, ok := of[l.index]; ok && l.prefix.IsValid() {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// defaultRoute returns the index of the interface of the default route, of
+// those given, 0 if there is none.
+func defaultRoute(of map[int]net.Interface) (int, error) {
+	// Of this thread, whose network namespace a test may have changed.
+	f, err := os.Open("/proc/thread-self/net/route")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	name, err := routeName(f)
+	for index, i := range of {
+		if i.Name == name {
+			return index, err
+		}
+	}
+	return 0, err
+}
+
+// routeName reads the kernel's table of routes, and returns the name of the
+// interface of the default route with the lowest metric, nothing if there is
+// none.
+func routeName(table io.Reader) (string, error) {
+	name, best := "", int64(-1)
+	for lines := bufio.NewScanner(table); ; {
+		if !lines.Scan() {
+			return name, lines.Err()
+		}
+		// Iface Destination Gateway Flags RefCnt Use Metric Mask ...
+		f := strings.Fields(lines.Text())
+		if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
+			continue
+		}
+		flags, err := strconv.ParseUint(f[3], 16, 16)
+		metric, err2 := strconv.ParseInt(f[6], 10, 64)
+		const up, reject = 0x1, 0x200 // RTF_UP, RTF_REJECT
+		if err == nil && err2 == nil && flags&up != 0 && flags&reject == 0 && (best < 0 || metric < best) {
+			name, best = f[0], metric
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ringlet/ringlet/gossip"
+)
+
+// network is where the series of the network between peers come from.
+type network struct {
+	status  func() gossip.Status
+	refused func() uint64
+}
+
+// WatchGossip names the functions that tell how the network between peers is,
+// and how many frames that it delivered were refused. They must be safe for
+// concurrent use and not block. Without them the series are missing.
+func (m *Metrics) WatchGossip(status func() gossip.Status, refused func() uint64) {
+	m.gossip.network.Store(&network{status, refused})
+}
+
+// gossipCollector turns the status of the network into series.
+type gossipCollector struct {
+	network atomic.Pointer[network]
+
+	peers, queued, sent, received, refused, broadcasts, broadcastsDropped *prometheus.Desc
+}
+
+func newGossipCollector() *gossipCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("ringlet_gossip_"+name, help, labels, nil)
+	}
+	return &gossipCollector{
+		peers:             desc("peers", "Other peers that the network knows, by state: alive, silent.", "state"),
+		queued:            desc("broadcasts_queued", "Broadcasts that are still being sent."),
+		sent:              desc("frames_sent_total", "Frames for one other peer, by result: ok, failed, dropped (waited too long, or too many did), unknown (no address), oversize.", "result"),
+		received:          desc("frames_received_total", "Frames that arrived, by result: ok, overrun (too many waited), undecodable.", "result"),
+		refused:           desc("frames_refused_total", "Frames that arrived well, and could not be read or were too many for this peer."),
+		broadcasts:        desc("broadcasts_total", "Frames taken as broadcasts."),
+		broadcastsDropped: desc("broadcasts_dropped_total", "Broadcasts that gave way to newer ones before they were sent often enough."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *gossipCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.peers, c.queued, c.sent, c.received, c.refused, c.broadcasts, c.broadcastsDropped} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *gossipCollector) Collect(out chan<- prometheus.Metric) {
+	n := c.network.Load()
+	if n == nil {
+		return
+	}
+	st := n.status()
+	out <- gauge(c.peers, float64(st.Alive), "alive")
+	out <- gauge(c.peers, float64(max(st.Known-st.Alive, 0)), "silent")
+	out <- gauge(c.queued, float64(st.Queued))
+	out <- counter(c.sent, st.Counts.Sent, "ok")
+	out <- counter(c.sent, st.Counts.Failed, "failed")
+	out <- counter(c.sent, st.Counts.Dropped, "dropped")
+	out <- counter(c.sent, st.Counts.Unknown, "unknown")
+	out <- counter(c.sent, st.Counts.Oversize, "oversize")
+	out <- counter(c.received, st.Counts.Received, "ok")
+	out <- counter(c.received, st.Counts.Overrun, "overrun")
+	out <- counter(c.received, st.Counts.Undecodable, "undecodable")
+	out <- counter(c.refused, n.refused())
+	out <- counter(c.broadcasts, st.Counts.Broadcast)
+	out <- counter(c.broadcastsDropped, st.Counts.Hints)
+}
+
+func counter(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
