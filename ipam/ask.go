@@ -135,8 +135,9 @@ func (m *Machine) pick(p *pool, candidates []peer.ID) peer.ID {
 	weights := make([]uint64, len(candidates))
 	var sum uint64
 	for i, id := range candidates {
-		w, told := m.contact(id).spare[p.Key]
-		if !told {
+		told, known := m.contact(id).spare[p.Key]
+		w := told.Free
+		if !known {
 			for r := range p.Ring.OwnedBy(id) {
 				w += r.Size() / 2
 			}
@@ -156,12 +157,11 @@ func (m *Machine) pick(p *pool, candidates []peer.ID) peer.ID {
 
 // takeAnswer takes in the answer to a question of this peer.
 func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
-	for q, a := range m.questions {
+	for _, a := range m.questions {
 		if a.id != answer.ID || a.peer != from {
 			continue
 		}
 		m.changed = true
-		m.contact(from).setSpare(q.pool, answer.Free)
 		switch answer.Verdict {
 		case wire.Granted:
 			a.granted = answer.Range
@@ -176,18 +176,18 @@ func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
 	}
 }
 
-func (c *contact) setSpare(k chronicle.PoolKey, n addr.Count) {
+func (c *contact) setSpare(s wire.Spare) {
 	if c.spare == nil {
-		c.spare = map[chronicle.PoolKey]addr.Count{}
+		c.spare = map[chronicle.PoolKey]wire.Spare{}
 	}
-	c.spare[k] = n
+	c.spare[s.Pool] = s
 }
 
 // takeAnnounce takes in what a peer has to spare. What it refused before it
 // may grant now.
 func (m *Machine) takeAnnounce(from peer.ID, c *contact, v wire.Announce) {
 	for _, s := range v.Pools {
-		c.setSpare(s.Pool, s.Free)
+		c.setSpare(s)
 		if s.Free == 0 {
 			continue
 		}

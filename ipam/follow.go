@@ -53,6 +53,9 @@ func (m *Machine) follow(o chronicle.Outcome) {
 			m.followRing(p)
 		}
 	case chronicle.Admit:
+		for _, p := range m.pools {
+			p.toldOnce = false // it has heard nothing yet
+		}
 		m.saveContact(a.ID, m.contact(a.ID))
 		m.notePeer(NotePeerJoined, a.ID)
 	case chronicle.Evict:

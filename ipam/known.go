@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // pool is a pool of the state with what this peer knows of it.
@@ -37,8 +38,8 @@ type pool struct {
 
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
-	announced   addr.Count // free addresses that were announced last
-	toldOnce    bool       // any were
+	announced   wire.Spare // what was announced last
+	toldOnce    bool       // anything was, since somebody joined
 }
 
 // released is when an address was released, and by which side.

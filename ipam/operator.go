@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -128,7 +129,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 // leave makes this peer leave its cluster. It is answered when it has left.
 func (m *Machine) leave(q *LeaveRequest) error {
 	if m.left {
-		return nil
+		return m.leftIsKnown()
 	}
 	if err := m.ready(); err != nil {
 		return err
@@ -159,8 +160,11 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns nothing: see ringlet status", m.cfg.Name))
 	}
 	out, err := m.propose(chronicle.Evict{Peer: m.self})
-	if err != nil || out[0].Refused == "" {
+	if err != nil {
 		return err
+	}
+	if out[0].Refused == "" {
+		return m.leftIsKnown()
 	}
 	m.stay()
 	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
@@ -170,4 +174,23 @@ func (m *Machine) leave(q *LeaveRequest) error {
 func (m *Machine) stay() {
 	m.leaving, m.forced = false, false
 	m.saveLeaving()
+}
+
+// leftIsKnown makes who asked this peer to leave wait until a majority of those
+// who stay knows that it has: if its host is taken away before, they count on a
+// vote that is no more.
+func (m *Machine) leftIsKnown() error {
+	if m.member() || m.state.Slot == 0 {
+		return nil
+	}
+	var know []peer.ID
+	for _, id := range m.state.Voters() {
+		if c := m.contacts[id]; c != nil && c.cluster == m.state.Cluster && c.slot >= m.state.Slot {
+			know = append(know, id)
+		}
+	}
+	if m.majority(know) {
+		return nil
+	}
+	return waitFor(failf(ErrNotReady, "%s has left, and the others do not all know yet: let it run a moment longer", m.cfg.Name))
 }

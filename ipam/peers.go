@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -26,8 +25,8 @@ type contact struct {
 	slot    uint64
 	digest  uint64
 	seat    int
-	forming bool // it would found a cluster with this peer
-	spare   map[chronicle.PoolKey]addr.Count
+	forming bool                             // it would found a cluster with this peer
+	spare   map[chronicle.PoolKey]wire.Spare // what it announced last
 }
 
 // start tells one start of a peer from all others.
@@ -79,7 +78,12 @@ func (m *Machine) nameOf(id peer.ID) string {
 // takePresence takes in what the carrier believes of a peer.
 func (m *Machine) takePresence(ev *Presence) {
 	if ev.Self {
-		m.cfg.Formation.Seat = ev.Seat
+		if m.cfg.Formation.Seat != ev.Seat && m.state.Slot == 0 {
+			m.cfg.Formation.Seat = ev.Seat
+			for _, id := range m.known() {
+				m.greetPeer(id) // who has heard from it was told of no seat
+			}
+		}
 		m.changed = true
 		return
 	}

@@ -16,7 +16,7 @@ import (
 func (m *Machine) Status(now time.Time) Status {
 	m.now = now
 	s := Status{
-		Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot,
+		Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Pending: len(m.unsettled()),
 		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},
 	}
 	s.Self = m.peerStatus(chronicle.Member{Founder: m.founder()}, string(s.State))
@@ -123,9 +123,10 @@ func (m *Machine) ownProblems() []Problem {
 			break
 		}
 		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer waits to be admitted to its cluster")
-	case CutOff:
-		add(Degraded, "cut-off", "start or reconnect those hosts; ringlet evict and recover are for hosts that are gone for good", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
 	default:
+	}
+	if m.member() && !m.left && !m.booting() && m.cutOff() {
+		add(Degraded, "cut-off", "start or reconnect those hosts; ringlet evict and recover are for hosts that are gone for good", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
 	}
 	if m.unlisted && m.sighted() {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")

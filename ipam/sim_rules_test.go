@@ -98,11 +98,12 @@ func restless(w *ipamtest.Weather) {
 	w.Pace = min(w.Pace, 500*time.Millisecond)
 }
 
-// lagging has peers miss much of what is decided.
+// lagging has peers miss much of what is decided, and those who know it fail.
 func lagging(w *ipamtest.Weather) {
-	restless(w)
-	w.Hosts, w.Loss, w.Slow = 5, 3000, 2000
-	w.Pace = 100 * time.Millisecond
+	divided(w)
+	w.Hosts, w.Later, w.Loss, w.Slow = 3, 0, 3000, 2000
+	w.CrashInStep, w.CrashInCommit = 50, 300
+	w.Pace, w.Storm, w.Config.EvictAfter = 100*time.Millisecond, time.Second, 0
 }
 
 // divided has the network fall apart all the time.

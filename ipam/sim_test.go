@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -26,7 +27,12 @@ var (
 // schedule returns the options of a seed's schedule.
 func schedule(seed uint64) ipamtest.Options {
 	rnd := rand.New(rand.NewPCG(seed, 0x57e9))
-	return ipamtest.Options{Seed: seed, Steps: []int{500, 2000, 5000, 20_000}[rnd.IntN(4)]}
+	o := ipamtest.Options{Seed: seed, Steps: []int{500, 2000, 5000, 20_000}[rnd.IntN(4)]}
+	if few := rnd.Uint64N(30); few > 0 && rnd.IntN(2) == 0 {
+		// Peers that lag get a snapshot.
+		o.Weather = func(w *ipamtest.Weather) { w.Config = ipam.Remembering(w.Config, few) }
+	}
+	return o
 }
 
 // tally is what many schedules come to.

@@ -22,6 +22,7 @@ type Status struct {
 	State    State        `json:"state"`
 	Cluster  string       `json:"cluster"` // cluster ID, 32 hexadecimal digits
 	Slot     uint64       `json:"slot"`    // last decided slot known here
+	Pending  int          `json:"pending"` // commands of this peer that are not decided yet
 	Self     PeerStatus   `json:"self"`
 	Peers    []PeerStatus `json:"peers"`
 	Voters   []string     `json:"voters"` // peer IDs, in order
@@ -66,11 +67,13 @@ type PeerStatus struct {
 type PoolStatus struct {
 	Pool        netip.Prefix `json:"pool"`
 	Name        string       `json:"name"`
-	Size        uint64       `json:"size"` // 2^64-1 for a /64
-	Held        uint64       `json:"held"`
-	Resting     uint64       `json:"resting"`
-	Ready       uint64       `json:"ready"` // free, in some peer's ranges
-	Free        uint64       `json:"free"`  // free, nobody's
+	Size        uint64       `json:"size"`         // 2^64-1 for a /64
+	Held        uint64       `json:"held"`         // of other peers as many as they announced
+	HeldHere    uint64       `json:"held_here"`    // those on this peer
+	Resting     uint64       `json:"resting"`      // likewise
+	RestingHere uint64       `json:"resting_here"` // those on this peer
+	Ready       uint64       `json:"ready"`        // free, in some peer's ranges
+	Free        uint64       `json:"free"`         // free, nobody's
 	Reserved    uint64       `json:"reserved"`
 	Quarantined uint64       `json:"quarantined"`
 	Mine        uint64       `json:"mine"`   // free or resting, in this peer's ranges

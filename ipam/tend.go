@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"math/bits"
 	"slices"
 	"time"
 
@@ -289,19 +288,19 @@ func (m *Machine) evictSilent() {
 }
 
 // announce tells the others how much this peer has to spare, when that has
-// changed by half, or when somebody was refused and there is something now.
+// changed a good deal, or when somebody was refused and there is something now.
 func (m *Machine) announce() {
 	due := m.now.Sub(m.announcedAt) >= announceEvery || m.now.Before(m.announcedAt)
 	var v wire.Announce
 	for _, p := range m.sortedPools() {
-		free := p.space.Owned() - p.space.Held()
-		asked := m.begged[p.Key] && free > 0
-		if !asked && (!due || bits.Len64(uint64(free)) == bits.Len64(uint64(p.announced)) && p.toldOnce) {
+		now := wire.Spare{Pool: p.Key, Free: p.space.Owned() - p.space.Held(), Resting: p.space.Resting(m.now, m.cfg.Rest)}
+		wanted := m.begged[p.Key] && now.Free > 0
+		if !wanted && (!due || p.toldOnce && !changedMuch(p.announced, now)) {
 			continue
 		}
 		delete(m.begged, p.Key)
-		p.announced, p.toldOnce = free, true
-		if v.Pools = append(v.Pools, wire.Spare{Pool: p.Key, Free: free}); len(v.Pools) == maxAnnounce {
+		p.announced, p.toldOnce = now, true
+		if v.Pools = append(v.Pools, now); len(v.Pools) == maxAnnounce {
 			break
 		}
 	}
@@ -311,6 +310,17 @@ func (m *Machine) announce() {
 	if len(v.Pools) > 0 {
 		m.send(peer.None, v)
 	}
+}
+
+// changedMuch reports whether others should hear of a change: always while
+// little is left, else when it is an eighth.
+func changedMuch(was, is wire.Spare) bool {
+	const little = 256
+	if min(was.Free, is.Free) < little {
+		return was != is
+	}
+	most, least := max(was.Free, is.Free), min(was.Free, is.Free)
+	return (most-least)*8 >= most
 }
 
 // maxAnnounce is how many pools fit into one broadcast.

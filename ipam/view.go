@@ -18,6 +18,7 @@ import (
 func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 	s := PoolStatus{Pool: p.CIDR, Name: p.Name, Size: uint64(p.Ring.Size()), Chosen: p.Origin == chronicle.FromChoice}
 	var mine addr.Count
+	others := map[peer.ID]addr.Count{}
 	for r, t := range p.Ring.All() {
 		n := uint64(r.Size())
 		switch {
@@ -30,7 +31,7 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 		case m.state.Member(t.Owner) == nil:
 			s.Quarantined += n
 		default:
-			s.Ready += n
+			others[t.Owner] += r.Size()
 		}
 		if !ranges {
 			continue
@@ -39,10 +40,23 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 			s.Holders = append(s.Holders, m.rangeStatus(p, part, t))
 		}
 	}
-	s.Held = uint64(p.space.Held())
-	s.Resting = uint64(p.space.Resting(now, m.cfg.Rest))
-	s.Mine = uint64(mine) - s.Held
-	s.Ready += s.Mine - s.Resting
+	s.HeldHere = uint64(p.space.Held())
+	s.Held = s.HeldHere
+	s.RestingHere = uint64(p.space.Resting(now, m.cfg.Rest))
+	s.Resting = s.RestingHere
+	s.Mine = uint64(mine) - s.HeldHere
+	s.Ready = s.Mine - s.RestingHere
+	for id, owned := range others {
+		free, resting := owned, addr.Count(0)
+		if c := m.contacts[id]; c != nil {
+			if told, ok := c.spare[p.Key]; ok {
+				free, resting = min(told.Free, owned), min(told.Resting, told.Free, owned)
+			}
+		}
+		s.Held += uint64(owned - free)
+		s.Resting += uint64(resting)
+		s.Ready += uint64(free - resting)
+	}
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 type engineCalls struct {
 	*node.Node
 	watcher *dockerd.Watcher
+	prober  *prober
 }
 
 // Greeted has the node expect a replay, and looks at what the engine has.
@@ -25,11 +26,12 @@ func (e engineCalls) Greeted(ctx context.Context) {
 	e.watcher.Recheck()
 }
 
-// RequestAddress grants an address. After a refusal it looks at what the
+// RequestAddress grants an address, and asks the LAN about it first where the
+// network wants that. After a refusal it looks at what the
 // engine has: of a start that fails for its second address the engine never
 // releases the first.
 func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
-	g, err := e.Node.RequestAddress(ctx, r)
+	g, err := e.prober.grant(ctx, r)
 	if err != nil {
 		e.watcher.Recheck()
 	}
@@ -90,6 +92,7 @@ type status struct {
 	*node.Node
 	watcher *dockerd.Watcher
 	network *peers
+	probes  *prober
 	faults  []*fault
 }
 
@@ -104,6 +107,7 @@ func (s *status) Status(ctx context.Context) (ipam.Status, error) {
 		out.Problems = append(out.Problems, p)
 	}
 	out.Problems = append(out.Problems, s.network.problems(out)...)
+	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
 	for _, f := range s.faults {
 		if p, wrong := f.problem(); wrong {
 			out.Problems = append(out.Problems, p)

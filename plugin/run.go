@@ -114,11 +114,12 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err := host.tell(ctx); err != nil {
 		return err
 	}
-	view := &status{Node: n, watcher: watcher, network: network, faults: []*fault{host.fault}}
+	probes := newProber(n, meter, logger)
+	view := &status{Node: n, watcher: watcher, network: network, probes: probes, faults: []*fault{host.fault}}
 	meter.Watch(view.Status)
 	watcher.WhenBlind(n.Blind)
 
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
 	if err != nil {
 		return err
 	}
@@ -138,6 +139,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
 	}
 	if network != nil {
+		meter.WatchGossip(network.Status, n.Refused)
 		parts = append(parts, func(ctx context.Context) error { return network.run(ctx, n) })
 	}
 	for _, s := range services {

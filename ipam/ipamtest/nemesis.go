@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -125,9 +126,8 @@ func (s *site) wipe() {
 		return
 	}
 	s.kill()
-	s.disk = Disk{}
+	s.lose()
 	s.settled, s.leaving = false, false
-	s.c.oracle.lost(s)
 	s.engine.forgetClients()
 	s.cfg.Join = true
 	s.restartSoon()
@@ -159,14 +159,79 @@ func (s *site) spared() bool {
 	if 2*unsettled >= c.w.Hosts {
 		return true
 	}
-	voters := c.oracle.state.Voters()
-	lost := 1
-	for _, id := range voters {
-		if t := c.bearer(id); t == nil || t == s {
-			lost++
+	return !c.goesOn(s, nil)
+}
+
+// goesOn reports whether those who have their databases will have a majority,
+// also when those have left who are about to, if that of one host were lost
+// and another one left.
+func (c *cluster) goesOn(lost, leaves *site) bool {
+	if !c.rosterGoesOn(c.oracle.state.Roster, lost, leaves) {
+		return false
+	}
+	for _, s := range c.sites {
+		// What only the one who is lost knows is lost with it.
+		if s != lost && s.machine != nil && s.settled && !c.rosterGoesOn(s.machine.State().Roster, lost, leaves) {
+			return false
 		}
 	}
-	return 2*lost >= len(voters)
+	return true
+}
+
+func (c *cluster) rosterGoesOn(roster []chronicle.Member, lost, leaves *site) bool {
+	for _, departed := range []bool{false, true} {
+		var voters []*site // nil: its database is lost
+		for _, m := range roster {
+			s := c.bearer(m.ID)
+			if departed && s != nil && (s.leaving || s == leaves) || len(voters) == chronicle.MaxVoters {
+				continue
+			}
+			if s == lost {
+				s = nil
+			}
+			voters = append(voters, s)
+		}
+		for range c.stillborn(lost) {
+			if len(voters) < chronicle.MaxVoters {
+				voters = append(voters, nil)
+			}
+		}
+		live, votes := 0, 0
+		for i, s := range voters {
+			n := 1
+			if i == 0 && len(voters)%2 == 0 {
+				n = 2
+			}
+			if votes += n; s != nil {
+				live += n
+			}
+		}
+		if 2*live <= votes {
+			return false
+		}
+	}
+	return true
+}
+
+// stillborn returns the peers whose databases were lost, or that of a host if
+// it were, before they were admitted, so that they may still be.
+func (c *cluster) stillborn(lost *site) (ids []peer.ID) {
+	if lost != nil && c.oracle.state.Member(lost.id) == nil {
+		ids = append(ids, lost.id)
+	}
+	for _, l := range c.losses {
+		if l.stillborn && c.now-l.at < 2*time.Minute && c.oracle.state.Member(l.id) == nil {
+			ids = append(ids, l.id)
+		}
+	}
+	return ids
+}
+
+// loss is the loss of a peer's database.
+type loss struct {
+	id        peer.ID
+	at        time.Duration
+	stillborn bool // it was not in the roster
 }
 
 // bearer returns the host that has the peer's database, or nil.
@@ -190,7 +255,13 @@ func (s *site) destroy() {
 	s.settled, s.leaving = false, false
 	s.lostPeers = append(s.lostPeers, s.peers...)
 	s.peers = nil
+	s.lose()
+}
+
+// lose loses the database.
+func (s *site) lose() {
 	s.disk = Disk{}
+	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)
 }
 
@@ -222,7 +293,11 @@ func (c *cluster) operate(f fault, s *site) {
 	case drains, undrains:
 		r = &ipam.DrainRequest{Undo: f == undrains}
 	case leaves:
+		if !c.goesOn(nil, s) {
+			return
+		}
 		s.leaving = true
+		c.count["told to leave"]++
 		r = &ipam.LeaveRequest{Force: c.rnd.IntN(2) == 0}
 	case pools:
 		subnet := one(c.rnd, c.w.Subnets...)

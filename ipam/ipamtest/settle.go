@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -30,6 +31,12 @@ func (c *cluster) settle() {
 		c.pass(s.stopped - c.now)
 	}
 	c.pass(time.Minute)
+	if (c.count["told to leave"] > 0 || c.posthumous()) && !c.goesOn(nil, nil) {
+		// Those who left were needed, or dead ones were admitted. It takes an
+		// operator to go on (recover).
+		c.count["majority lost"]++
+		return
+	}
 	for _, s := range c.sites {
 		if s.machine != nil {
 			c.ask(s, &ipam.DrainRequest{Undo: true})
@@ -37,7 +44,7 @@ func (c *cluster) settle() {
 	}
 	c.buryTheDead()
 	if !c.wait(10*time.Minute, c.agreed) {
-		c.fail("liveness", "after ten minutes of good weather the peers do not agree: %s", c.standing())
+		c.fail("liveness", "after ten minutes of good weather the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
 	}
 	for range 3 {
 		for _, s := range c.sites {
@@ -56,7 +63,7 @@ func (c *cluster) settle() {
 	c.pass(30 * time.Second)
 	c.noLeak()
 	if !c.wait(time.Minute, c.agreed) {
-		c.fail("liveness", "a minute after the last look the peers do not agree: %s", c.standing())
+		c.fail("liveness", "a minute after the last look the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
 	}
 	for _, s := range c.sites {
 		if s.machine != nil && c.breach == nil {
@@ -64,6 +71,12 @@ func (c *cluster) settle() {
 		}
 	}
 	c.takeAll()
+}
+
+// posthumous reports whether a peer is in the roster that was no more when it
+// was admitted.
+func (c *cluster) posthumous() bool {
+	return slices.ContainsFunc(c.losses, func(l loss) bool { return l.stillborn && c.oracle.state.Member(l.id) != nil })
 }
 
 // pass lets that much time pass.
@@ -136,6 +149,15 @@ func (c *cluster) releaseStrangers() {
 // nobody waits for anything.
 func (c *cluster) agreed() bool { return c.standing() == "" }
 
+// rosterText says who is in the roster, and where.
+func (c *cluster) rosterText() string {
+	var b strings.Builder
+	for _, m := range c.oracle.state.Roster {
+		fmt.Fprintf(&b, "%s on %v, %v; ", m.ID.Short(), c.siteOf(m.ID), m.Phase)
+	}
+	return b.String()
+}
+
 // standing says what keeps the peers from having agreed; empty if nothing does.
 func (c *cluster) standing() string {
 	for _, s := range c.sites {
@@ -183,8 +205,16 @@ func (c *cluster) owns(id peer.ID) bool {
 	return false
 }
 
-// buryTheDead has an operator evict and forget the peers of destroyed hosts.
+// buryTheDead has an operator evict and forget the peers of destroyed hosts,
+// and evict the former selves of those that have left: nobody else will.
 func (c *cluster) buryTheDead() {
+	for _, m := range slices.Clone(c.oracle.state.Roster) {
+		if s := c.hostOf(m.ID); s != nil && s.leaving && s.id != m.ID {
+			if at := c.anyPeer(); at != nil {
+				c.ask(at, &ipam.EvictRequest{Peer: m.ID.String()})
+			}
+		}
+	}
 	for _, s := range c.sites {
 		for _, id := range s.lostPeers {
 			for range 30 {

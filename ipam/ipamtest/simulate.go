@@ -60,6 +60,7 @@ type cluster struct {
 	formed  bool // all founders know slot 1
 	addrs   map[netip.Addr]int
 	list    []netip.Addr
+	losses  []loss
 	breach  *Breach
 	stopped bool
 }

@@ -116,7 +116,6 @@ func drawWeather(rnd *rand.Rand) Weather {
 	for i := range w.Nemesis {
 		w.Nemesis[i] = one(rnd, 0, 1, 1, 4)
 	}
-	w.Nemesis[leaves] = 0
 	if w.Lag > 0 {
 		w.Nemesis[clockJumps] = 0 // a start that is older than the grace by the clock is taken for a leak
 	}

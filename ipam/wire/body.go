@@ -162,8 +162,9 @@ const (
 
 // Spare is how much of a pool a peer has to spare.
 type Spare struct {
-	Pool chronicle.PoolKey
-	Free addr.Count
+	Pool    chronicle.PoolKey
+	Free    addr.Count // in its ranges, not held
+	Resting addr.Count // those of them that were freed a moment ago
 }
 
 // MaxSpare is the most pools in an [Announce].

@@ -313,18 +313,18 @@ func (Announce) Type() Type { return typeAnnounce }
 func (v Announce) append(b []byte) []byte {
 	b = codec.Uint(b, uint64(len(v.Pools)))
 	for _, s := range v.Pools {
-		b = codec.Uint(appendPool(b, s.Pool), uint64(s.Free))
+		b = codec.Uint(codec.Uint(appendPool(b, s.Pool), uint64(s.Free)), uint64(s.Resting))
 	}
 	return b
 }
 
 func readAnnounce(r *codec.Reader) Body {
-	v := Announce{Pools: make([]Spare, r.Count("number of pools", 3))}
+	v := Announce{Pools: make([]Spare, r.Count("number of pools", 4))}
 	if len(v.Pools) > MaxSpare {
 		r.Fail("number of pools")
 	}
 	for i := range v.Pools {
-		v.Pools[i] = Spare{Pool: readPool(r), Free: addr.Count(r.Uint("free addresses"))}
+		v.Pools[i] = Spare{Pool: readPool(r), Free: addr.Count(r.Uint("free addresses")), Resting: addr.Count(r.Uint("resting addresses"))}
 	}
 	return v
 }

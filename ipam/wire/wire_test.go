@@ -41,7 +41,7 @@ var bodies = []wire.Body{
 	wire.Answer{ID: 9, Verdict: wire.RefusedHeld, Range: addr.One(11), Free: 12, Text: "web on host-b"},
 	wire.Inquire{ID: 14, Peer: peer.ID{15}},
 	wire.Report{ID: 16, Peer: peer.ID{17}, Heard: true},
-	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13}}},
+	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13, Resting: 5}}},
 }
 
 // TestRoundTrip encodes each body and reads it back.

@@ -73,7 +73,7 @@ func departing(d Departure, done bool) answer {
 func DepartureOf(st ipam.Status) Departure {
 	d := Departure{State: st.State}
 	for _, p := range st.Pools {
-		d.Resting += p.Resting
+		d.Resting += p.RestingHere
 		for _, r := range p.Holders {
 			if r.Owner == st.Self.ID {
 				d.Owned += RangeSize(p, r)

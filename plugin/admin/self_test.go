@@ -91,7 +91,7 @@ func TestDepartureOf(t *testing.T) {
 	st := ipam.Status{
 		State: ipam.Leaving, Self: ipam.PeerStatus{ID: "aa"},
 		Pools: []ipam.PoolStatus{{
-			Pool: netip.MustParsePrefix("10.0.0.0/24"),
+			Pool: netip.MustParsePrefix("10.0.0.0/24"), Resting: 5, RestingHere: 2,
 			Holders: []ipam.RangeStatus{
 				{Start: a("10.0.0.1"), End: a("10.0.0.4"), Owner: "aa", Held: 2},
 				{Start: a("10.0.0.5"), End: a("10.0.0.9"), Owner: "bb", Held: 7},
@@ -103,7 +103,7 @@ func TestDepartureOf(t *testing.T) {
 			Holders: []ipam.RangeStatus{{Start: a("fd00::"), End: a("fd00::ff"), Owner: "aa"}, {Start: a("10.0.0.1"), End: a("10.0.0.4"), Owner: "aa"}},
 		}},
 	}
-	if diff := cmp.Diff(Departure{State: ipam.Leaving, Owned: 4 + 1 + 256, Held: 3}, DepartureOf(st)); diff != "" {
+	if diff := cmp.Diff(Departure{State: ipam.Leaving, Owned: 4 + 1 + 256, Held: 3, Resting: 2}, DepartureOf(st)); diff != "" {
 		t.Errorf("departure (-want +got):\n%s", diff)
 	}
 }

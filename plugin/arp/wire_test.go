@@ -64,7 +64,26 @@ func wire(t *testing.T) (here, there func(args ...string)) {
 	here("ip", "link", "set", "eth0", "up")
 	there("ip", "link", "set", "eth0", "address", net.HardwareAddr(theirs[:]).String())
 	there("ip", "link", "set", "eth0", "up")
+	for _, at := range [][]string{{"ip"}, {"nsenter", "--target", pid, "--net", "--", "ip"}} {
+		awaitUp(t, "eth0", at...)
+	}
 	return here, there
+}
+
+// awaitUp returns when an interface carries frames, which is a moment after it
+// was told to: until then they are dropped. The command is ip, where that is.
+func awaitUp(t *testing.T, name string, command ...string) {
+	t.Helper()
+	args := append(command[1:], "-oneline", "link", "show", name)
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		out, err := exec.Command(command[0], args...).CombinedOutput()
+		if err == nil && strings.Contains(string(out), "state UP") {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("%s does not come up: %v\n%s", name, err, out)
+		}
+	}
 }
 
 func probeIs(t *testing.T, a string, want MAC) {
@@ -118,6 +137,7 @@ func TestProbeHearsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	here("ip", "link", "set", "port1", "up")
+	awaitUp(t, "eth1", "ip")
 	ear, err := open(peer.Index)
 	if err != nil {
 		t.Fatal(err)

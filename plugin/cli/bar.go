@@ -34,12 +34,12 @@ const (
 
 // poolParts divides a pool by whose its addresses are.
 func poolParts(p ipam.PoolStatus) []part {
-	held := heldHere(p)
+	held := p.HeldHere
 	// All states together are the pool, so what is left is others'.
 	others := p.Size - min(p.Size, held+p.Mine+p.Free+p.Reserved+p.Quarantined)
 	ready := "ready here"
-	if p.Resting > 0 {
-		ready += fmt.Sprintf(" (%s resting)", amount(min(p.Resting, p.Mine)))
+	if p.RestingHere > 0 {
+		ready += fmt.Sprintf(" (%s resting)", amount(p.RestingHere))
 	}
 	return []part{
 		{letterHeld, green, held, "held here"},
@@ -49,18 +49,6 @@ func poolParts(p ipam.PoolStatus) []part {
 		{letterQuarantined, red, p.Quarantined, "quarantined"},
 		{letterFree, plain, p.Free, "free for all"},
 	}
-}
-
-// heldHere returns how many addresses of a pool this peer holds.
-func heldHere(p ipam.PoolStatus) uint64 {
-	if len(p.Holders) == 0 {
-		return p.Held
-	}
-	var held uint64
-	for _, r := range p.Holders {
-		held += r.Held
-	}
-	return held
 }
 
 // bar draws the parts in their proportions, and below it says what they are.

@@ -17,7 +17,7 @@ import (
 // at is the status of a peer that owns so many addresses of one pool.
 func at(state ipam.State, owned int, held uint64) ipam.Status {
 	st := ipam.Status{Verdict: ipam.Fine, State: state, Self: ipam.PeerStatus{ID: "aa"}}
-	pool := ipam.PoolStatus{Pool: prefix("10.50.0.0/24"), Size: 256, Held: held}
+	pool := ipam.PoolStatus{Pool: prefix("10.50.0.0/24"), Size: 256, Held: held, HeldHere: held}
 	if owned > 0 {
 		first := ip("10.50.0.1")
 		last := first
@@ -33,9 +33,17 @@ func at(state ipam.State, owned int, held uint64) ipam.Status {
 // without adds peers to the status, of whom two are missing.
 func without(st ipam.Status) ipam.Status {
 	st.Peers = []ipam.PeerStatus{
-		{ID: "aa", Name: "host-a"}, {ID: "bb", Name: "host-b", State: "active"}, {ID: "cc", Name: "host-c", State: "draining"},
-		{ID: "dd", Name: "host-d", State: "active", Reachable: true}, {ID: "ee", Name: "host-e", State: "evicted"},
+		{ID: "aa", Name: "host-a"},
+		{ID: "bb", Name: "host-b", State: "active"},
+		{ID: "cc", Name: "host-c", State: "draining"},
+		{ID: "dd", Name: "host-d", State: "active", Reachable: true},
+		{ID: "ee", Name: "host-e", State: "evicted"},
 	}
+	return st
+}
+
+func resting(st ipam.Status, n uint64) ipam.Status {
+	st.Pools[0].RestingHere = n
 	return st
 }
 
@@ -65,17 +73,27 @@ func TestDeparting(t *testing.T) {
 			"giving space back: 9 addresses are left, 2" + inUse + "giving space back: 1 address is left, 1" + inUse +
 				"giving space back: 1 address is left, none in use\n" + drained, "",
 		},
+		{
+			"what was freed rests first", "drain",
+			[]ipam.Status{resting(at(ipam.Leaving, 9, 0), 3), at(ipam.Leaving, 0, 0)},
+			nil, 0,
+			"giving space back: 9 addresses are left, none in use; 3 of them rest for a while (RINGLET_REST)\n" + drained, "",
+		},
 		{"not waited for", "drain --no-wait", []ipam.Status{at(ipam.Leaving, 9, 0)}, nil, 0, "draining: 9 addresses are left, none in use\n", ""},
 		{"undone meanwhile", "drain", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Ready, 9, 0)}, nil, 1, "giving space back: 9 addresses are left, none in use\n", stayed},
 		{"in JSON, the end alone", "drain -o json", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Leaving, 0, 0)}, nil, 0, "{\n  \"state\": \"leaving\",\n  \"owned\": 0,\n  \"resting\": 0,\n  \"held\": 0\n}\n", ""},
 		{"left at once", "leave", []ipam.Status{at(ipam.Left, 0, 0)}, nil, 0, left, ""},
 		{"left at once, with what it knew last", "leave --force", []ipam.Status{at(ipam.Left, 4, 4)}, nil, 0, left, ""},
 		{
-			"leaving takes a while", "leave", []ipam.Status{at(ipam.Leaving, 2, 0), at(ipam.Leaving, 0, 0), at(ipam.Left, 0, 0)}, underWay, 0,
+			"leaving takes a while", "leave",
+			[]ipam.Status{at(ipam.Leaving, 2, 0), at(ipam.Leaving, 0, 0), at(ipam.Left, 0, 0)},
+			underWay, 0,
 			"giving space back: 2 addresses are left, none in use\ngiving space back: nothing is left, the other hosts are to agree\n" + left, "",
 		},
 		{
-			"others are missing", "leave", []ipam.Status{at(ipam.Leaving, 2, 0), without(at(ipam.Leaving, 2, 0)), at(ipam.Left, 0, 0)}, underWay, 0,
+			"others are missing", "leave",
+			[]ipam.Status{at(ipam.Leaving, 2, 0), without(at(ipam.Leaving, 2, 0)), at(ipam.Left, 0, 0)},
+			underWay, 0,
 			"giving space back: 2 addresses are left, none in use\ngiving space back: 2 addresses are left, none in use; unreachable: host-b, host-c\n" + left, "",
 		},
 		{"leaving, not waited for", "leave --no-wait", []ipam.Status{at(ipam.Leaving, 2, 0)}, underWay, 0, "leaving: 2 addresses are left, none in use\n", ""},

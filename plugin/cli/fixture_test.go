@@ -124,7 +124,7 @@ func alone() *fixture {
 			Verdict: ipam.Fine, State: ipam.Alone, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
 			Peers: []ipam.PeerStatus{self}, Voters: []string{self.ID},
 			Pools: []ipam.PoolStatus{{
-				Pool: lab, Name: "lab", Size: 256, Held: 6, Resting: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
+				Pool: lab, Name: "lab", Size: 256, Held: 6, HeldHere: 6, Resting: 1, RestingHere: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("10.50.0.0"), End: ip("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 					{Start: ip("10.50.0.1"), End: ip("10.50.0.128"), Owner: self.ID, Version: 3, Held: 6},
@@ -140,7 +140,7 @@ func alone() *fixture {
 					{Start: ip("10.51.0.255"), End: ip("10.51.0.255"), Owner: "reserved", Version: 1, Kind: "broadcast"},
 				},
 			}, {
-				Pool: prefix("fd00:50::/64"), Size: 1<<64 - 1, Held: 1, Ready: 1<<63 - 1, Free: 1<<63 - 2, Reserved: 1, Mine: 1<<63 - 1, Chosen: true,
+				Pool: prefix("fd00:50::/64"), Size: 1<<64 - 1, Held: 1, HeldHere: 1, Ready: 1<<63 - 1, Free: 1<<63 - 2, Reserved: 1, Mine: 1<<63 - 1, Chosen: true,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("fd00:50::"), End: ip("fd00:50::"), Owner: "reserved", Version: 1, Kind: "router"},
 					{Start: ip("fd00:50::1"), End: ip("fd00:50::8000:0:0:0"), Owner: self.ID, Version: 2, Held: 1},
@@ -184,7 +184,7 @@ func troubled() *fixture {
 	)
 	f.st.Voters = append(f.st.Voters, "77aa00bb11cc", "aa11")
 	f.st.Pools = []ipam.PoolStatus{{
-		Pool: prefix("10.60.0.0/26"), Size: 64, Held: 20, Resting: 2, Ready: 26, Free: 8, Reserved: 2, Quarantined: 6, Mine: 10,
+		Pool: prefix("10.60.0.0/26"), Size: 64, Held: 20, HeldHere: 10, Resting: 2, RestingHere: 2, Ready: 26, Free: 8, Reserved: 2, Quarantined: 6, Mine: 10,
 		Holders: []ipam.RangeStatus{
 			{Start: ip("10.60.0.0"), End: ip("10.60.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 			{Start: ip("10.60.0.1"), End: ip("10.60.0.20"), Owner: "3f2a9c0d11e4", Version: 3, Held: 10},

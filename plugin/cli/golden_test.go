@@ -92,8 +92,19 @@ func TestHelp(t *testing.T) {
 	cfg := Config{Serve: func(context.Context, ServeOptions) error { return nil }}
 	var all strings.Builder
 	for _, args := range [][]string{
-		{"--help"}, {"status", "-h"}, {"help", "pool"}, {"pool", "create", "-h"}, {"ip", "ls", "-h"}, {"alloc", "-h"}, {"free", "-h"}, {"serve", "-h"}, {"ring", "-h"},
-		{"peers", "-h"}, {"drain", "-h"}, {"leave", "-h"}, {"keygen", "-h"},
+		{"--help"},
+		{"status", "-h"},
+		{"help", "pool"},
+		{"pool", "create", "-h"},
+		{"ip", "ls", "-h"},
+		{"alloc", "-h"},
+		{"free", "-h"},
+		{"serve", "-h"},
+		{"ring", "-h"},
+		{"peers", "-h"},
+		{"drain", "-h"},
+		{"leave", "-h"},
+		{"keygen", "-h"},
 	} {
 		got := ringlet(t, cfg, args...)
 		if got.code != 0 || got.err != "" {

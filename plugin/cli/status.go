@@ -93,7 +93,7 @@ func isIdle(p ipam.PoolStatus, networks int) bool {
 func (v view) verdict(st ipam.Status) {
 	var held uint64
 	for _, p := range st.Pools {
-		held += heldHere(p)
+		held += p.HeldHere
 	}
 	var facts []string
 	if words := standing(st.State); words != "" {

@@ -88,7 +88,7 @@ func TestDrawingNonsense(t *testing.T) {
 	for _, p := range []ipam.PoolStatus{
 		{},
 		{Pool: netip.MustParsePrefix("10.0.0.0/24")},
-		{Pool: netip.MustParsePrefix("10.0.0.0/24"), Size: math.MaxUint64, Held: math.MaxUint64, Mine: 3, Resting: 9},
+		{Pool: netip.MustParsePrefix("10.0.0.0/24"), Size: math.MaxUint64, Held: math.MaxUint64, HeldHere: math.MaxUint64, Mine: 3, Resting: 9, RestingHere: 3},
 		{Pool: netip.MustParsePrefix("10.0.0.0/30"), Size: 4, Holders: []ipam.RangeStatus{{}, {Start: a("10.0.0.3"), End: a("10.0.0.0")}, {Start: a("fd00::"), End: a("10.9.0.0"), Owner: "x"}}},
 	} {
 		f := alone()

@@ -64,6 +64,7 @@ type Metrics struct {
 	commitBatch    prometheus.Histogram
 	leaksFound     prometheus.Counter
 	leaksMended    prometheus.Counter
+	probes         *prometheus.CounterVec
 }
 
 // New returns metrics in which nothing has happened yet. The series of the
@@ -109,6 +110,13 @@ func New(cfg Config) *Metrics {
 			Name: "ringlet_leaks_mended_total",
 			Help: "Leaked addresses that were freed.",
 		}),
+		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ringlet_probes_total",
+			Help: "Addresses that the LAN was asked about before they were handed out, by result: quiet, answered, failed.",
+		}, []string{"result"}),
+	}
+	for _, result := range []string{ProbeQuiet, ProbeAnswered, ProbeFailed} {
+		m.probes.WithLabelValues(result) // also without a probe: alerts compare with 0
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "ringlet_build_info",
@@ -117,7 +125,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, build, m.status, m.gossip,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, build, m.status, m.gossip,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -155,6 +163,16 @@ func (m *Metrics) LeaksFound(n int) { m.leaksFound.Add(float64(n)) }
 // LeaksMended counts n such addresses that were freed. It panics if n is
 // negative.
 func (m *Metrics) LeaksMended(n int) { m.leaksMended.Add(float64(n)) }
+
+// The results of asking the LAN about an address.
+const (
+	ProbeQuiet    = "quiet"    // nothing answered
+	ProbeAnswered = "answered" // something has the address
+	ProbeFailed   = "failed"   // nobody could be asked, or there was no time to
+)
+
+// Probed counts an address that the LAN was asked about, by result.
+func (m *Metrics) Probed(result string) { m.probes.WithLabelValues(result).Inc() }
 
 // Handler answers a scrape. It limits itself: no more than 4 at a time.
 func (m *Metrics) Handler() http.Handler {

@@ -33,8 +33,11 @@ func status() ipam.Status {
 	return ipam.Status{
 		Verdict: ipam.Degraded, State: ipam.CutOff, Slot: 42, Self: self,
 		Peers: []ipam.PeerStatus{
-			self, {ID: "bb02", Name: "host-b", State: "draining"}, {ID: "cc03", Name: "host-c", State: "evicted"},
-			{ID: "dd04", Name: "host-d", State: "active", Reachable: true}, {ID: "ee05", Name: "host-e", State: "filling"},
+			self,
+			{ID: "bb02", Name: "host-b", State: "draining"},
+			{ID: "cc03", Name: "host-c", State: "evicted"},
+			{ID: "dd04", Name: "host-d", State: "active", Reachable: true},
+			{ID: "ee05", Name: "host-e", State: "filling"},
 		},
 		Pools: []ipam.PoolStatus{{
 			Pool: netip.MustParsePrefix("10.50.0.0/28"), Name: "lab",
@@ -102,6 +105,9 @@ func observe(m *Metrics) {
 	m.ObserveCommit(64, 3*time.Millisecond)
 	m.LeaksFound(2)
 	m.LeaksMended(1)
+	m.Probed(ProbeQuiet)
+	m.Probed(ProbeQuiet)
+	m.Probed(ProbeAnswered)
 }
 
 func TestSeries(t *testing.T) {

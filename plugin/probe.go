@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/arp"
+	"github.com/ringlet/ringlet/plugin/metrics"
+)
+
+const (
+	// maxStrangers is how many addresses are tried for one request. So many
+	// that something else has are no matter of luck.
+	maxStrangers = 32
+	// probeTime is what must be left of a request's time for another probe:
+	// its own, and what it takes to write down and deliver what follows.
+	probeTime = arp.Duration + time.Second
+)
+
+// prober has the wire asked about addresses that were granted, for networks
+// that want it (probe=arp). Safe for concurrent use.
+type prober struct {
+	node *node.Node
+	// ask is [arp.Probe].
+	ask   func(ctx context.Context, a netip.Addr) (arp.MAC, error)
+	count func(result string) // of a probe, as [metrics.Metrics.Probed] takes it
+	fault *fault
+}
+
+func newProber(n *node.Node, m *metrics.Metrics, logger *slog.Logger) *prober {
+	return &prober{node: n, ask: arp.Probe, count: m.Probed, fault: &fault{
+		logger: logger, code: "probe-failed",
+		text: func(err error) string {
+			return fmt.Sprintf("the LAN cannot be asked whether addresses are in use (probe=arp): %v; they are handed out all the same", err)
+		},
+		next: "give this host an address in the network's subnet, or a default route, and the plugin its capability CAP_NET_RAW; the next probe tries again",
+	}}
+}
+
+// grant grants an address that nothing else on the LAN answers for, as far as
+// that can be told in the time that the request has. One that something answers
+// for is kept back, and the request is served again: it gets another address,
+// or the reason why it cannot have the one that it names.
+func (p *prober) grant(ctx context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
+	var last arp.MAC
+	for range maxStrangers {
+		g, err := p.node.RequestAddress(ctx, r)
+		if err != nil || !wantsProbe(r, g) {
+			return g, err
+		}
+		if last = p.answers(ctx, g.Address.Addr()); last == (arp.MAC{}) {
+			return g, nil
+		}
+		// Also if the engine has gone: the address is not free.
+		if err := p.node.Stranger(context.WithoutCancel(ctx), g.Ticket, last); err != nil {
+			return ipam.AddressGrant{}, err
+		}
+	}
+	return ipam.AddressGrant{}, &ipam.Error{Kind: ipam.ErrNoAddress, Text: fmt.Sprintf(
+		"something else on the network has each of the %d addresses of %v that were tried, the last has MAC %v: see ringlet status, and keep them out of the pool with --ip-range or --aux-address, or make the network without probe=arp",
+		maxStrangers, r.Network.Pool, ipam.MAC(last))}
+}
+
+// wantsProbe reports whether the wire is to be asked about a grant. One that
+// was held before is in use; so is that of an endpoint which the engine
+// replays, and which would answer itself.
+func wantsProbe(r ipam.AddressRequest, g ipam.AddressGrant) bool {
+	return r.Network.Probe == ipam.ProbeARP && r.Purpose != ipam.ForUnmarked && !g.Ticket.IsZero() && g.Address.Addr().Is4()
+}
+
+// answers returns the MAC of what answers for an address, the zero MAC if
+// nothing does or nobody could be asked.
+func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < probeTime {
+		p.count(metrics.ProbeFailed)
+		return arp.MAC{}
+	}
+	mac, err := p.ask(ctx, a)
+	switch {
+	case err != nil:
+		p.count(metrics.ProbeFailed)
+	case mac == arp.MAC{}:
+		p.count(metrics.ProbeQuiet)
+	default:
+		p.count(metrics.ProbeAnswered)
+	}
+	if err == nil || ctx.Err() == nil { // that whoever asked has gone is no fault
+		p.fault.set(err)
+	}
+	return mac
+}
+
+// problems returns what an operator should know. It is no problem any more
+// that the LAN could not be asked when no network wants that.
+func (p *prober) problems(networks []ipam.NetStatus) []ipam.Problem {
+	if !slices.ContainsFunc(networks, func(n ipam.NetStatus) bool {
+		net, err := ipam.ParsePoolID(n.ID)
+		return err == nil && net.Probe == ipam.ProbeARP
+	}) {
+		p.fault.set(nil)
+	}
+	if problem, wrong := p.fault.problem(); wrong {
+		return []ipam.Problem{problem}
+	}
+	return nil
+}
