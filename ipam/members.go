@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -27,8 +28,28 @@ func (m *Machine) evict(q *EvictRequest) error {
 	case m.live(id):
 		return failf(ErrBadRequest, "%s can be reached: use ringlet leave on that host", m.nameOf(id))
 	}
+	if !m.keepsMajority(id) {
+		return failf(ErrBadRequest, "without %s the hosts that can be reached would not have a majority of the votes any more: evict %s first, or start one of them", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
+	}
 	_, err = m.propose(chronicle.Evict{Peer: id})
 	return err
+}
+
+// keepsMajority reports whether those who can be reached have a majority of the
+// votes that are left without a peer.
+func (m *Machine) keepsMajority(without peer.ID) bool {
+	var voters, live []peer.ID
+	for _, member := range m.state.Roster {
+		if member.ID == without || len(voters) == chronicle.MaxVoters {
+			continue
+		}
+		voters = append(voters, member.ID)
+		if m.live(member.ID) {
+			live = append(live, member.ID)
+		}
+	}
+	e, err := paxos.NewElectorate(voters)
+	return err == nil && e.Majority(live)
 }
 
 // forget gives up the space of an evicted peer, for an operator, once all

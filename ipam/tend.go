@@ -280,7 +280,7 @@ func (m *Machine) evictSilent() {
 		return
 	}
 	for _, member := range m.state.Roster {
-		if member.ID != m.self && !m.live(member.ID) && m.silentFor(member.ID) >= m.cfg.EvictAfter {
+		if member.ID != m.self && !m.live(member.ID) && m.silentFor(member.ID) >= m.cfg.EvictAfter && m.keepsMajority(member.ID) {
 			m.background(chronicle.Evict{Peer: member.ID})
 			return
 		}
