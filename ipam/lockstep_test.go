@@ -50,8 +50,9 @@ type flight struct {
 }
 
 // newLockstep returns n started peers that found a cluster by their list.
-func newLockstep(t testing.TB, n int) *lockstep {
-	c := &lockstep{t: t, now: ipamtest.Start, byID: map[peer.ID]int{}, lose: func(int) bool { return false }, crash: func(int) int { return -1 }}
+func newLockstep(tb testing.TB, n int) *lockstep {
+	tb.Helper()
+	c := &lockstep{t: tb, now: ipamtest.Start, byID: map[peer.ID]int{}, lose: func(int) bool { return false }, crash: func(int) int { return -1 }}
 	for i := range n {
 		c.peers = append(c.peers, &lockstepPeer{
 			disk: ipamtest.Disk{}, replies: map[uint64]ipam.Reply{},

@@ -11,6 +11,7 @@ import (
 
 // lab is a cluster of three with one pool, in which each peer holds addresses.
 func lab(t *testing.T) (*lockstep, netip.Prefix) {
+	t.Helper()
 	c := newLockstep(t, 3)
 	c.found()
 	cidr := netip.MustParsePrefix("10.50.0.0/24")

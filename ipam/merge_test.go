@@ -21,8 +21,9 @@ type teller struct {
 }
 
 // newTeller returns a founder that has decided some slots.
-func newTeller(t testing.TB) *teller {
-	h := ipamtest.NewHost(t, ipam.Config{Name: "host-a"})
+func newTeller(tb testing.TB) *teller {
+	tb.Helper()
+	h := ipamtest.NewHost(tb, ipam.Config{Name: "host-a"})
 	for _, cidr := range []string{"10.1.0.0/28", "10.2.0.0/24", "10.3.0.0/16", "fd00:1::/64"} {
 		p := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix(cidr), Gateway: ipam.GatewayLast})
 		for range 20 {
