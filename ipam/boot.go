@@ -50,9 +50,9 @@ func (m *Machine) greetPeers() {
 	}
 	m.helloAt = m.now
 	for _, id := range m.known() {
-		// Who has just been heard need not be asked again while a cluster is
-		// looked for, only for the answer to a boot check.
-		if c := m.contacts[id]; m.check == nil && c != nil && !c.heard.IsZero() && m.now.Sub(c.heard) < reachTime {
+		// Who has just said who it is need not be asked again while a cluster
+		// is looked for, only for the answer to a boot check.
+		if c := m.contacts[id]; m.check == nil && c != nil && !c.met.IsZero() && m.now.Sub(c.met) < reachTime {
 			continue
 		}
 		if m.check == nil || !slices.Contains(m.check.answered, id) {

@@ -21,6 +21,7 @@ type contact struct {
 	alive   bool      // as the carrier says
 	since   time.Time // when that began
 	heard   time.Time // the last frame; zero: none since this peer started
+	met     time.Time // the last Hello or Welcome, likewise
 	cluster [16]byte
 	slot    uint64
 	digest  uint64

@@ -28,11 +28,11 @@ func (m *Machine) receive(msg *Message) {
 	m.compare(f)
 	switch b := f.Body.(type) {
 	case wire.Hello:
-		c.name, c.machine = b.Name, b.Machine
+		c.name, c.machine, c.met = b.Name, b.Machine, m.now
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.welcome(f.From)
 	case wire.Welcome:
-		c.name, c.machine = b.Name, b.Machine
+		c.name, c.machine, c.met = b.Name, b.Machine, m.now
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.takeWelcome(f, b)
 	case wire.Copied:
