@@ -157,7 +157,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
 			// It is on an interface of this host, and so its own.
 		case rec.State == space.Held && (rec.Kind == space.Gateway || rec.Kind == space.Host) || m.onHost(a):
-		case rec.State == space.Held && rec.Kind != space.Unmarked:
+		case rec.State == space.Held && rec.Kind != space.Unmarked && rec.Kind != space.Stranger:
 			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
 		default:
 			_ = m.reserveShared(p, o, kind) // nothing is in its way

@@ -262,6 +262,11 @@ func TestStrangerIsKnownAfterAll(t *testing.T) {
 			e.MAC = device
 			h.Call(inventory(h, n, e))
 		}, "held"},
+		{"the router of a listed network", func(h *ipamtest.Host, n ipam.Network) {
+			inv := inventory(h, n)
+			inv.Networks[0].Gateways = []netip.Addr{address("10.50.0.1")}
+			h.Call(inv)
+		}, "reserved"},
 		{"an interface of the host", func(h *ipamtest.Host, _ ipam.Network) {
 			h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.1/29")}})
 		}, "host"},

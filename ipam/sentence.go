@@ -140,7 +140,7 @@ func (m *Machine) waitForMajority() error {
 
 func (m *Machine) waitForCluster() error {
 	switch {
-	case m.state.Slot == 0 && m.cfg.Formation.Size > 0 && !m.cfg.Formation.Observer:
+	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
 		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts of its cluster, of which it needs a majority of %d: start ringlet there, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size))
 	case m.state.Slot == 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))

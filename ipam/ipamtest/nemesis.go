@@ -263,6 +263,7 @@ func (s *site) lose() {
 	s.disk = Disk{}
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)
+	s.id = peer.None
 }
 
 // replace makes a destroyed host anew.

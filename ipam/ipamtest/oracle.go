@@ -158,8 +158,13 @@ func (o *oracle) outcome(slot uint64, out chronicle.Outcome) {
 		o.c.fail("I7", "command %d of %s has effect in slot %d and again in slot %d: %v", key.number, o.c.peerText(key.author), before, slot, out.Command.Action)
 	}
 	o.effects[key] = slot
-	if _, ok := out.Command.Action.(chronicle.CreatePool); ok {
+	switch a := out.Command.Action.(type) {
+	case chronicle.CreatePool:
 		o.subnets[out.Pool] = o.state.Pool(out.Pool).CIDR
+	case chronicle.Evict:
+		if s := o.c.bearer(a.Peer); s != nil && !s.leaving {
+			o.c.count["evicted alive"]++
+		}
 	}
 	if o.c.tracing() {
 		o.c.tracef("  %s %d %v %v", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Range)

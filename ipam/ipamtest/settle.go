@@ -31,9 +31,9 @@ func (c *cluster) settle() {
 		c.pass(s.stopped - c.now)
 	}
 	c.pass(time.Minute)
-	if (c.count["told to leave"] > 0 || c.posthumous()) && !c.goesOn(nil, nil) {
-		// Those who left were needed, or dead ones were admitted. It takes an
-		// operator to go on (recover).
+	if (c.count["told to leave"]+c.count["evicted alive"] > 0 || c.posthumous()) && !c.goesOn(nil, nil) {
+		// Those who left, or were evicted although they live, were needed, or
+		// dead ones were admitted. It takes an operator to go on (recover).
 		c.count["majority lost"]++
 		return
 	}

@@ -27,6 +27,7 @@ type Weather struct {
 
 	// Of a message.
 	Loss, Repeat, Slow int
+	Astray             bool // one for a peer comes to its successor on the host
 	Latency            time.Duration
 	// Of a step.
 	CrashInStep, CrashInCommit int
@@ -113,6 +114,7 @@ func drawWeather(rnd *rand.Rand) Weather {
 		AwaitInventory: true,
 		EvictAfter:     one(rnd, 0, 30*time.Second, 2*time.Minute, 15*time.Minute),
 	}
+	w.Astray = rnd.IntN(2) == 0
 	for i := range w.Nemesis {
 		w.Nemesis[i] = one(rnd, 0, 1, 1, 4)
 	}

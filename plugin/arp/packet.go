@@ -29,7 +29,7 @@ type packet struct {
 
 // head is how each packet begins: hardware Ethernet, protocol IPv4, and the
 // lengths of their addresses.
-var head = [6]byte{0, 1, 0x08, 0x00, 6, 4}
+var head = [...]byte{0, 1, 0x08, 0x00, 6, 4}
 
 // encode returns the packet as it goes out. Both addresses are IPv4.
 func (p packet) encode() []byte {

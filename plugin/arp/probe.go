@@ -35,7 +35,7 @@ func Probe(ctx context.Context, a netip.Addr) (MAC, error) {
 	if err != nil {
 		return MAC{}, err
 	}
-	defer s.close() // nothing is left in it
+	defer func() { _ = s.close() }() // nothing is left in it
 	question := probeFor(a, MAC(on.HardwareAddr))
 	for range probes {
 		if err := ctx.Err(); err != nil {

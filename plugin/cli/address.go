@@ -56,12 +56,13 @@ func fullsOf(list []ipam.AddressStatus) []addressJSON {
 
 // States of an address, see [ipam.AddressStatus].
 const (
-	stateHeld    = "held"
-	stateGateway = "gateway"
-	stateHost    = "host"
-	stateResting = "resting"
-	stateReady   = "ready"
-	stateFree    = "free"
+	stateHeld     = "held"
+	stateGateway  = "gateway"
+	stateHost     = "host"
+	stateStranger = "stranger"
+	stateResting  = "resting"
+	stateReady    = "ready"
+	stateFree     = "free"
 )
 
 // freed reports whether nobody has the address any more; who is named had it
@@ -99,6 +100,8 @@ func somebody(s ipam.AddressStatus) string {
 	switch name := holder(s); {
 	case name != "":
 		return name
+	case s.Kind == stateStranger:
+		return "something else on the network with MAC " + s.MAC
 	case s.MAC != "":
 		return "a container with MAC " + s.MAC
 	}

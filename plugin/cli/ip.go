@@ -215,7 +215,7 @@ func (a *app) releaseCommand() *cobra.Command {
 		Use:   "release IP",
 		Short: "Free an address, whoever has it",
 
-		ValidArgsFunction: a.completeFirst(addressWords(isHeld)),
+		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return isHeld(s) || s.State == stateStranger })),
 		GroupID:           groupChange,
 		Long: `Free an address whoever holds it on this peer, unless a container that lives has
 it. Freeing what is free is no error.`,
