@@ -185,10 +185,14 @@ func (w *watch) problems(now time.Time) []Problem {
 			found = append(found, p)
 		}
 	}
+	understood := make(map[string]bool) // hosts with a peer that can be understood now
+	for _, p := range w.g.table.living() {
+		understood[p.Addr.Addr().String()] = true
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s, last := range w.foreign {
-		if now.Sub(last) <= fresh {
+		if now.Sub(last) <= fresh && !understood[s.who] {
 			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who)))
 		}
 	}

@@ -23,6 +23,12 @@ for state in docker containerd; do
 	mount --bind "$dir/$state" "/var/lib/$state"
 done
 
+# The engine's identity is in /etc/docker; a host's own name is that of a loopback address, as Debian's installer has it.
+mkdir -p "$dir/etc-docker" /etc/docker
+mount --bind "$dir/etc-docker" /etc/docker
+[[ -e $dir/hosts ]] || printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$name" >"$dir/hosts"
+mount --bind "$dir/hosts" /etc/hosts
+
 # Control groups are the one thing that does not end with a namespace: containers have theirs below one named after DIR,
 # plugins each one named after their id. What was there when the power went off is noted for the end.
 plugins() { find "$dir/docker/plugins" -mindepth 1 -maxdepth 1 -type d -regextype posix-extended -regex '.*/[0-9a-f]{64}' -printf '%f\n' 2>/dev/null || true; }
@@ -42,5 +48,5 @@ wait || true
 for group in "${dir##*/}" $(sort -u "$dir/plugins"); do
 	find /sys/fs/cgroup -depth -mindepth 1 -type d -path "*/$group*" -exec rmdir {} + 2>/dev/null || true
 done
-umount -R /var/lib/docker /var/lib/containerd 2>/dev/null || true
+umount -R /etc/hosts /etc/docker /var/lib/docker /var/lib/containerd 2>/dev/null || true
 rm -rf "$dir"

@@ -34,14 +34,16 @@ func sameAddress(e *Engine, network, name string) netip.Addr {
 	return told
 }
 
-// refused checks that a command fails, and that what it says contains want.
-func refused(t *testing.T, err error, want string) {
+// refused checks that a command fails, and that what it says contains all of wants.
+func refused(t testing.TB, err error, wants ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("not refused, want an error with %q", want)
+		t.Fatalf("not refused, want an error with %q", wants)
 	}
-	if !strings.Contains(err.Error(), want) {
-		t.Errorf("got error %v, want one with %q", err, want)
+	for _, want := range wants {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
 	}
 }
 
