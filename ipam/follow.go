@@ -45,6 +45,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		case chronicle.Inherit:
 			if o.Command.Author == m.self {
 				m.awaitListAnew()
+				m.note(Note{Kind: NoteInherited, Holder: m.nameOf(a.Former)})
 			}
 		case chronicle.Forget:
 			m.notePeer(NoteForgotten, a.Peer)

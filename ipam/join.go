@@ -246,7 +246,7 @@ func (m *Machine) giveWay(f *wire.Frame) {
 	if !m.alone() || len(m.state.Pools) > 0 || len(m.proposals) > 0 || m.booting() || m.firstValue > 1 {
 		return
 	}
-	if bytes.Compare(f.Cluster[:], m.state.Cluster[:]) > 0 && m.now.Sub(m.foreign[f.Cluster]) < stubborn {
+	if bytes.Compare(f.Cluster[:], m.state.Cluster[:]) > 0 && m.now.Sub(m.foreign[f.Cluster].first) < stubborn {
 		return
 	}
 	m.note(Note{Kind: NoteGaveWay})

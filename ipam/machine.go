@@ -77,8 +77,8 @@ type Machine struct {
 	founding    bool
 	seats       []peer.ID // who takes part in a formation by number
 	misfits     map[peer.ID]wire.Formation
-	foreign     map[[16]byte]time.Time // other clusters, and when they were met
-	differs     map[peer.ID]uint64     // whose state differed, at which slot
+	foreign     map[[16]byte]meeting // other clusters
+	differs     map[peer.ID]uint64   // whose state differed, at which slot
 	startedAt   time.Time
 	joinedAt    time.Time
 	helloAt     time.Time
@@ -131,7 +131,7 @@ func New(cfg Config) (*Machine, error) {
 		asides:    map[uint64]bool{},
 		contacts:  map[peer.ID]*contact{},
 		misfits:   map[peer.ID]wire.Formation{},
-		foreign:   map[[16]byte]time.Time{},
+		foreign:   map[[16]byte]meeting{},
 		differs:   map[peer.ID]uint64{},
 		questions: map[question]*asking{},
 		answers:   map[asked]answered{},

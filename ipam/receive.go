@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -135,12 +136,22 @@ func (m *Machine) checkCluster(f *wire.Frame, c *contact) bool {
 		c.name = h.Name
 		m.welcome(f.From) // so that it knows as well
 	}
-	if _, met := m.foreign[f.Cluster]; !met {
-		m.foreign[f.Cluster] = m.now
+	met, known := m.foreign[f.Cluster]
+	if !known || m.now.Sub(met.last) > foreignTime {
+		met.first = m.now
 	}
+	met.last = m.now
+	m.foreign[f.Cluster] = met
 	m.giveWay(f)
 	return false
 }
+
+// foreignTime is for how long another cluster is remembered after its last
+// frame.
+const foreignTime = 5 * time.Minute
+
+// meeting is when this peer first and last met another cluster.
+type meeting struct{ first, last time.Time }
 
 // mayFollow reports whether this peer may learn slots from the sender of a
 // frame: those of its own cluster, or, if it has none and may not found one,

@@ -220,7 +220,6 @@ func (m *Machine) inherit() {
 	}
 	for _, gone := range m.state.Former {
 		if !gone.Forgotten && m.isFormerSelf(gone.ID, gone.Machine) {
-			m.note(Note{Kind: NoteInherited, Holder: string(gone.Name)})
 			m.background(chronicle.Inherit{Former: gone.ID})
 			return
 		}

@@ -145,14 +145,17 @@ func exists(path string) bool {
 	return path != "" && err == nil
 }
 
-// observeNote counts the notes that have a metric.
-func observeNote(m *metrics.Metrics) func(ipam.Note) {
+// observeNote counts the notes that have a metric, and looks at what the engine
+// has where a note asks for it.
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher) func(ipam.Note) {
 	return func(n ipam.Note) {
 		switch n.Kind {
 		case ipam.NoteLeakFound:
 			m.LeaksFound(1)
 		case ipam.NoteLeakMended:
 			m.LeaksMended(1)
+		case ipam.NoteInherited:
+			watcher.Recheck() // what lives in it is to be known before anything else is done
 		default: // the log has them
 		}
 	}

@@ -101,7 +101,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
 	n, err := node.New(node.Config{
 		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout,
-		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter),
+		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher),
 	})
 	if err != nil {
 		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)

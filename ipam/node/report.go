@@ -30,7 +30,7 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NotePeerJoined:  {slog.LevelInfo, "peer joined"},
 	ipam.NotePeerLeft:    {slog.LevelInfo, "peer left"},
 	ipam.NotePeerEvicted: {slog.LevelWarn, "peer evicted"},
-	ipam.NoteInherited:   {slog.LevelInfo, "taking over the space of this host's former peer"},
+	ipam.NoteInherited:   {slog.LevelInfo, "space of this host's former peer taken over"},
 	ipam.NoteSuspended:   {slog.LevelError, "stopped handing out addresses"},
 	ipam.NoteBootedAlone: {slog.LevelWarn, "no majority of the peers answered since the host started, going on alone"},
 	ipam.NoteGaveWay:     {slog.LevelInfo, "own empty cluster dissolved, to join another"},
