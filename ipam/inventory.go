@@ -48,7 +48,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
 	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
-	if m.unlisted && !m.incomplete && m.ready() == nil && m.settledIn() {
+	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
 		m.unlisted, m.inherited = false, false
 		m.saveUnlisted()
 	}

@@ -154,7 +154,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 
 // install makes a later state this peer's.
 func (m *Machine) install(state *chronicle.State) {
-	was := m.member()
+	was, old := m.member(), m.state
 	m.state = state
 	for _, p := range m.sortedPools() {
 		if state.Pool(p.Key) == nil {
@@ -167,9 +167,11 @@ func (m *Machine) install(state *chronicle.State) {
 		m.followRing(p)
 	}
 	for _, gone := range state.Former {
-		if gone.Forgotten && gone.Machine == m.cfg.Machine && gone.Machine != 0 {
-			m.awaitListAnew() // this peer may have inherited in one of the slots
+		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.cfg.Machine || before != nil && before.Forgotten {
+			continue
 		}
+		m.awaitListAnew() // this peer may have inherited in one of the slots
+		m.note(Note{Kind: NoteInherited, Holder: string(gone.Name)})
 	}
 	m.saveSnapshot()
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0
