@@ -28,7 +28,7 @@ type asking struct {
 	peer    peer.ID // who is being asked; peer.None: nobody
 	since   time.Time
 	granted addr.Range // what it said is on its way
-	refused map[peer.ID]wire.Answer
+	refused map[peer.ID]refusal
 	silent  map[peer.ID]time.Time // who did not answer, and when
 	used    time.Time             // when somebody last wanted to know
 }
@@ -45,6 +45,19 @@ const (
 	forgetAsking = 30 * time.Second
 )
 
+// refusal is an answer that says no, and when it came.
+type refusal struct {
+	wire.Answer
+	at time.Time
+}
+
+// stale reports whether a refusal is too old to end a call with: it came before
+// the call asked for the first time, and the peer may have something by now of
+// which its announcement is on the way, or was lost.
+func (m *Machine) stale(r refusal) bool {
+	return m.current != nil && r.at.Before(m.current.askedAt) && m.now.Sub(r.at) >= answerTime
+}
+
 // errRefused is returned when everybody who could do it has refused.
 var errRefused = errors.New("refused")
 
@@ -55,10 +68,13 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	q := question{want, p.Key, in, kind}
 	a := m.questions[q]
 	if a == nil {
-		a = &asking{refused: map[peer.ID]wire.Answer{}, silent: map[peer.ID]time.Time{}}
+		a = &asking{refused: map[peer.ID]refusal{}, silent: map[peer.ID]time.Time{}}
 		m.questions[q] = a
 	}
 	a.used = m.now
+	if c := m.current; c != nil && c.askedAt.IsZero() {
+		c.askedAt = m.now
+	}
 	m.giveUp(a)
 	if !a.granted.Empty() && want != wire.WantReserved && p.Ring.Owns(m.self, a.granted) {
 		a.peer = peer.None // it came, and was not enough
@@ -71,10 +87,10 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	var last wire.Answer
 	for _, id := range owners {
 		at, silent := a.silent[id]
-		answer, refused := a.refused[id]
+		no, refused := a.refused[id]
 		switch {
-		case refused:
-			last = answer
+		case refused && !m.stale(no):
+			last = no.Answer
 		case !m.live(id), silent && m.now.Sub(at) < askAgain:
 			away = append(away, id)
 		default:
@@ -115,6 +131,7 @@ func (m *Machine) question(q question, a *asking, to peer.ID) {
 	m.lastQuestion++
 	a.id, a.peer, a.since, a.granted = m.lastQuestion, to, m.now, addr.Range{}
 	delete(a.silent, to)
+	delete(a.refused, to)
 	m.send(to, wire.Ask{ID: a.id, Want: q.want, Pool: q.pool, Range: q.in, Kind: q.kind})
 }
 
@@ -167,7 +184,7 @@ func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
 			a.granted = answer.Range
 			return
 		case wire.RefusedHeld, wire.RefusedFull:
-			a.refused[from] = answer
+			a.refused[from] = refusal{answer, m.now}
 		default:
 			a.silent[from] = m.now // it, or this peer, sees an old ring
 		}

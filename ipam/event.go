@@ -27,6 +27,7 @@ type Call struct {
 	// outcomes holds what became of commands that this call waited for, by
 	// what was proposed, until it asks.
 	outcomes map[string][]chronicle.Outcome
+	askedAt  time.Time         // when it asked another peer first
 	subnet   netip.Prefix      // the subnet that was chosen for it
 	made     chronicle.PoolKey // the pool that was made for it
 }

@@ -84,7 +84,7 @@ type Machine struct {
 	helloAt     time.Time
 	askedToJoin time.Time
 	enoughSince time.Time
-	digestSlot  uint64
+	digestAt    place
 	digestValue uint64
 	shown       shown
 

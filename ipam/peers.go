@@ -117,13 +117,19 @@ func (m *Machine) header() wire.Header {
 	}
 }
 
+// place is where a chronicle stands.
+type place struct {
+	cluster [16]byte
+	slot    uint64
+}
+
 // digest returns the digest of the state, made once for each slot.
 func (m *Machine) digest() uint64 {
 	if m.state.Slot == 0 {
 		return 0
 	}
-	if m.digestSlot != m.state.Slot {
-		m.digestSlot, m.digestValue = m.state.Slot, m.state.Digest()
+	if now := (place{m.state.Cluster, m.state.Slot}); m.digestAt != now {
+		m.digestAt, m.digestValue = now, m.state.Digest()
 	}
 	return m.digestValue
 }
