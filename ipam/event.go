@@ -30,6 +30,7 @@ type Call struct {
 	askedAt  time.Time         // when it asked another peer first
 	subnet   netip.Prefix      // the subnet that was chosen for it
 	made     chronicle.PoolKey // the pool that was made for it
+	frees    Forgetting        // what the peer that it forgets had
 }
 
 // Message is a frame that came from another peer.

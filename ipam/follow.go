@@ -43,11 +43,13 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.Forget, chronicle.Inherit:
 		switch a := a.(type) {
 		case chronicle.Inherit:
+			m.forgotten = m.forgotten || a.Former == m.self
 			if o.Command.Author == m.self {
 				m.awaitListAnew()
 				m.note(Note{Kind: NoteInherited, Holder: m.nameOf(a.Former)})
 			}
 		case chronicle.Forget:
+			m.forgotten = m.forgotten || a.Peer == m.self
 			m.notePeer(NoteForgotten, a.Peer)
 		}
 		for _, p := range m.sortedPools() {
@@ -136,8 +138,19 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 		m.broken = fmt.Errorf("pool %v: %w", p.CIDR, err)
 		return
 	}
-	for o, rec := range p.space.HeldIn(r) {
-		m.conflict(p, o, rec.Holder, "its host was given up by ringlet forget, and somebody else may have it")
+	m.noteStrays(p)
+}
+
+// noteStrays notes what is held here in space that is this peer's no more, since
+// it was given up while it was away.
+func (m *Machine) noteStrays(p *pool) {
+	if p.space.Strays() == 0 {
+		return
+	}
+	for o, rec := range p.held() {
+		if !p.space.Mine(o) {
+			m.conflict(p, o, rec.Holder, "its host was given up by ringlet forget, and somebody else may have it")
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -164,7 +165,14 @@ func (m *Machine) closing(p *pool, r addr.Range) bool {
 
 // useText says what uses a pool on this host.
 func (m *Machine) useText(p *pool) string {
-	return plural(int(p.space.Held()), "address", "addresses") + " and " + plural(m.networksOf(p), "network", "networks") + " on " + string(m.cfg.Name)
+	var uses []string
+	if n := int(p.space.Held()); n > 0 {
+		uses = append(uses, plural(n, "address", "addresses"))
+	}
+	if n := m.networksOf(p); n > 0 {
+		uses = append(uses, plural(n, "network", "networks"))
+	}
+	return string(m.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"
 }
 
 // pruneAnswers forgets answers that nobody will ask for again.

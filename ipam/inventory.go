@@ -58,6 +58,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		asked[n.Pool] = append(asked[n.Pool], n)
 	}
 	for _, p := range m.sortedPools() {
+		m.noteStrays(p)
 		m.sightHost(p)
 		p.seen = s.seen[p]
 		p.listed = networks[p.CIDR]

@@ -173,6 +173,9 @@ func (m *Machine) install(state *chronicle.State) {
 		m.awaitListAnew() // this peer may have inherited in one of the slots
 		m.note(Note{Kind: NoteInherited, Holder: string(gone.Name)})
 	}
+	for _, p := range m.pools {
+		m.forgotten = m.forgotten || p.space.Strays() > 0
+	}
 	m.saveSnapshot()
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.concluded(was)

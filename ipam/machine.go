@@ -71,6 +71,7 @@ type Machine struct {
 	check       *bootCheck
 	bootedAlone bool
 	suspect     string // why this peer stopped handing out for good
+	forgotten   bool   // its space was given up while it was away
 	left        bool   // it was retired, as somebody wished
 	forced      bool   // it leaves although something is held here
 	leaving     bool

@@ -17,7 +17,7 @@ func (m *Machine) evict(q *EvictRequest) error {
 	if err := m.ready(); err != nil {
 		return err
 	}
-	id, err := m.peerRef(q.Peer)
+	id, err := m.peerRef(q.Peer, inRoster)
 	switch {
 	case err != nil:
 		return err
@@ -26,10 +26,10 @@ func (m *Machine) evict(q *EvictRequest) error {
 	case id == m.self:
 		return failf(ErrBadRequest, "%s is this peer itself: use ringlet leave", m.cfg.Name)
 	case m.live(id):
-		return failf(ErrBadRequest, "%s can be reached: use ringlet leave on that host", m.nameOf(id))
+		return failf(ErrBadRequest, "%s can be reached: use ringlet leave on that host; one that was lost just now is noticed after some seconds", m.nameOf(id))
 	}
 	if !m.keepsMajority(id) {
-		return failf(ErrBadRequest, "without %s the hosts that can be reached would not have a majority of the votes any more: evict %s first, or start one of them", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
+		return failf(ErrBadRequest, "%s cannot be evicted, since also without it the hosts that can be reached have no majority of the votes: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
 	}
 	_, err = m.propose(chronicle.Evict{Peer: id})
 	return err
@@ -58,7 +58,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	if err := m.ready(); err != nil {
 		return Forgetting{}, err
 	}
-	id, err := m.peerRef(q.Peer)
+	id, err := m.peerRef(q.Peer, evicted)
 	if err != nil {
 		return Forgetting{}, err
 	}
@@ -67,6 +67,9 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	case gone == nil:
 		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: evict it first, with ringlet evict %s, if its host is gone for good", m.nameOf(id), q.Peer)
 	case gone.Forgotten:
+		if c := m.current; c != nil && c.frees.ID == gone.ID.String() {
+			return c.frees, nil // this call had it forgotten
+		}
 		return m.forgetting(gone), nil
 	}
 	if err := m.unheard(id); err != nil {
@@ -75,6 +78,9 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	out := m.forgetting(gone)
 	if q.DryRun {
 		return out, nil
+	}
+	if c := m.current; c != nil {
+		c.frees = out
 	}
 	_, err = m.propose(chronicle.Forget{Peer: id, Evicted: gone.Evicted})
 	return out, err
@@ -105,7 +111,7 @@ const inquiryTime = 10 * time.Second
 
 // unheard reports that no voter hears from a peer, or why that is not known.
 func (m *Machine) unheard(id peer.ID) error {
-	if m.live(id) {
+	if m.present(id) {
 		return m.errHeard(id, m.self)
 	}
 	q := m.inquiries[id]
@@ -134,7 +140,7 @@ func (m *Machine) unheard(id peer.ID) error {
 }
 
 func (m *Machine) errHeard(id, by peer.ID) error {
-	return failf(ErrBadRequest, "%s is alive, %s hears from it: its containers may be using its addresses", m.nameOf(id), m.nameOf(by))
+	return failf(ErrBadRequest, "%s is alive, %s hears from it, and its containers may be using its addresses: it is admitted again by itself; use ringlet leave there if it is to go", m.nameOf(id), m.nameOf(by))
 }
 
 // takeReport takes in whether a voter hears from a peer.
@@ -145,36 +151,57 @@ func (m *Machine) takeReport(from peer.ID, r wire.Report) {
 	}
 }
 
+// membership is where a peer stands; it tells which one is meant where a name
+// fits several, as that of a host that was rebuilt.
+type membership uint8
+
+const (
+	inRoster membership = iota
+	evicted
+	forgotten
+)
+
 // peerRef returns the peer of the roster, or the evicted one, that somebody
-// means: by its ID, the beginning of it, or its name. The name must be that of
-// one peer only.
-func (m *Machine) peerRef(ref string) (peer.ID, error) {
-	type known struct {
-		id   peer.ID
-		name peer.Name
-	}
-	var all []known
-	for _, member := range m.state.Roster {
-		all = append(all, known{member.ID, member.Name})
-	}
-	for _, gone := range m.state.Former {
-		all = append(all, known{gone.ID, gone.Name})
-	}
-	var found []string
-	var id peer.ID
-	for _, k := range all {
-		if string(k.name) == ref || len(ref) >= 8 && strings.HasPrefix(k.id.String(), strings.ToLower(ref)) {
-			found = append(found, fmt.Sprintf("%s (%s)", k.id, k.name))
-			id = k.id
+// means: by its ID, the beginning of it, or its name. A name that fits several
+// means the only one of them that is as wanted, if there is one.
+func (m *Machine) peerRef(ref string, wanted membership) (peer.ID, error) {
+	found := map[membership][]peer.ID{}
+	var all []peer.ID
+	look := func(id peer.ID, name peer.Name, as membership) {
+		if string(name) == ref || len(ref) >= 8 && strings.HasPrefix(id.String(), strings.ToLower(ref)) {
+			found[as] = append(found[as], id)
+			all = append(all, id)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return peer.None, failf(ErrPeerNotFound, "there is no peer %s: ringlet peers shows those that there are", ref)
-	case 1:
-		return id, nil
+	for _, member := range m.state.Roster {
+		look(member.ID, member.Name, inRoster)
 	}
-	return peer.None, failf(ErrBadRequest, "%s can mean several peers, %s: name one by its ID", ref, strings.Join(found, ", "))
+	for _, gone := range m.state.Former {
+		as := evicted
+		if gone.Forgotten {
+			as = forgotten
+		}
+		look(gone.ID, gone.Name, as)
+	}
+	switch {
+	case len(all) == 0:
+		return peer.None, failf(ErrPeerNotFound, "there is no peer %s: name one as ringlet peers shows it, or by 8 digits or more of its ID", ref)
+	case len(all) == 1:
+		return all[0], nil
+	}
+	for _, as := range []membership{wanted, inRoster, evicted} {
+		if len(found[as]) == 1 {
+			return found[as][0], nil
+		}
+		if len(found[as]) > 1 {
+			break
+		}
+	}
+	texts := make([]string, len(all))
+	for i, id := range all {
+		texts[i] = fmt.Sprintf("%s (%s)", id, m.nameOf(id))
+	}
+	return peer.None, failf(ErrBadRequest, "%s can mean several peers, %s: name one by its ID", ref, strings.Join(texts, ", "))
 }
 
 // recover founds the cluster anew from this peer's own state, for an operator
@@ -184,15 +211,15 @@ func (m *Machine) recover(*RecoverRequest) error {
 	case m.broken != nil || m.suspect != "":
 		return m.usable()
 	case m.state.Slot == 0 || !m.member():
-		return failf(ErrBadRequest, "ringlet on %s is in no cluster that it could recover", m.cfg.Name)
+		return failf(ErrBadRequest, "ringlet on %s is in no cluster that it could recover: see ringlet status", m.cfg.Name)
 	case m.alone():
 		return nil
 	case !m.cutOff():
 		return failf(ErrBadRequest, "a majority of the cluster can be reached from %s: use ringlet evict for the hosts that are lost", m.cfg.Name)
 	}
 	for _, id := range m.others() {
-		if m.live(id) {
-			return failf(ErrBadRequest, "%s can be reached from %s: the hosts of a cluster are to be gone when it is recovered, so stop ringlet there first, and let it join again afterwards with its data removed", m.nameOf(id), m.cfg.Name)
+		if m.present(id) {
+			return failf(ErrBadRequest, "%s can be reached from %s, and a cluster is recovered by one host alone: stop ringlet there first, and let it join anew afterwards with its data removed", m.nameOf(id), m.cfg.Name)
 		}
 	}
 	var cluster [16]byte

@@ -95,7 +95,7 @@ func (m *Machine) vacated(p *pool) error {
 	}
 	answer, err := m.ask(p, wire.WantVacant, addr.Whole(p.CIDR), 0)
 	if errors.Is(err, errRefused) {
-		return failf(ErrPoolInUse, "pool %s is in use: %s", poolText(p.Pool), answer.Text)
+		return failf(ErrPoolInUse, "pool %s is in use on another host: %s, to be removed there first", poolText(p.Pool), answer.Text)
 	}
 	return err
 }
@@ -146,10 +146,10 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		}
 	}
 	if held > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still holds %s: remove its containers first, ringlet ip ls shows them, or use --force, which keeps their addresses back for ever", m.cfg.Name, plural(int(held), "address", "addresses"))
+		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, or use --force, and others get these only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
 	}
 	if n := len(m.networks); n > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still has %s that use ringlet: remove them first with docker network rm, or use --force, which keeps its space back for ever", m.cfg.Name, plural(n, "network", "networks"))
+		return failf(ErrPoolInUse, "%s still has %s with ringlet, to be removed first with docker network rm: or use --force, and others get its space only after ringlet forget", m.cfg.Name, plural(n, "network", "networks"))
 	}
 	m.leaving, m.forced = true, held > 0 || len(m.networks) > 0
 	m.saveLeaving()

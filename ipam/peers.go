@@ -50,8 +50,17 @@ func (m *Machine) contact(id peer.ID) *contact {
 // came, if the carrier has not said otherwise since.
 const reachTime = 5 * time.Second
 
-// live reports whether a peer can probably be reached.
+// live reports whether a peer of the cluster can probably be reached.
 func (m *Machine) live(id peer.ID) bool {
+	if c := m.contacts[id]; c != nil && m.state.Slot > 0 && c.cluster != ([16]byte{}) && c.cluster != m.state.Cluster {
+		return false // it lives, and counts in another one
+	}
+	return m.present(id)
+}
+
+// present reports whether a peer can probably be reached, whatever cluster it
+// is in.
+func (m *Machine) present(id peer.ID) bool {
 	if id == m.self {
 		return true
 	}

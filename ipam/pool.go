@@ -259,7 +259,7 @@ func (m *Machine) ready() error {
 	case m.broken != nil || m.suspect != "":
 		return m.usable()
 	case m.left:
-		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or install it anew", m.cfg.Name)
+		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or its data to join anew", m.cfg.Name)
 	case m.booting():
 		return m.waitForCheck()
 	case m.state.Slot == 0 || !m.member():
@@ -271,7 +271,7 @@ func (m *Machine) ready() error {
 // usable reports why nothing can be handed out for good, if so.
 func (m *Machine) usable() error {
 	if m.suspect != "" {
-		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses: %s: see ringlet status", m.cfg.Name, m.suspect)
+		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, since %s; see ringlet status", m.cfg.Name, m.suspect)
 	}
 	if m.broken == nil {
 		return nil

@@ -138,9 +138,15 @@ func (m *Machine) ownProblems() []Problem {
 }
 
 // foundersMet returns how many of the hosts that found the cluster have been
-// met, this one among them.
+// met and can be reached, this one among them.
 func (m *Machine) foundersMet() int {
-	return len(m.founders()) + 1
+	n := 1
+	for _, id := range m.founders() {
+		if m.live(id) {
+			n++
+		}
+	}
+	return n
 }
 
 // reached returns how many other peers have been heard of.

@@ -89,33 +89,31 @@ func (m *Machine) errUntold(p *pool, o addr.Offset, rec space.Record) error {
 // errHeldBy refuses an address that somebody on another host holds, whom that
 // host has named.
 func (m *Machine) errHeldBy(p *pool, o addr.Offset, holder string) error {
-	return failf(ErrAddressInUse, "address %v in %s is held by %s: stop that container first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), holder)
+	return failf(ErrAddressInUse, "address %v in %s is held by %s: stop or free that there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), holder)
 }
 
 // errQuarantined refuses an address that a lost host may be using.
 func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
-	name := m.nameOf(owner)
 	return failf(ErrAddressInUse, "address %v in %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good, or choose another address",
-		addr.Nth(p.CIDR, o), poolText(p.Pool), name, name)
+		addr.Nth(p.CIDR, o), poolText(p.Pool), m.nameOf(owner), m.nameOf(owner))
 }
 
 // waitFor makes a call wait, and says what it is told if that was in vain.
 func waitFor(late error) error { return &waitError{late} }
 
 func (m *Machine) waitForPeers(p *pool, q question, peers []peer.ID) error {
-	who := "host"
+	next := "see whether that host is up and can be reached, and ringlet status"
 	if len(peers) > 1 {
-		who = "hosts"
+		next = "see whether those hosts are up and can be reached, and ringlet status"
 	}
-	const next = "see ringlet status here, and whether the other host is up and reachable"
 	switch q.want {
 	case wire.WantVacant:
-		return waitFor(failf(ErrUnreachable, "pool %s may be in use on the %s %s, which did not answer in time: %s", poolText(p.Pool), who, m.names(peers), next))
+		return waitFor(failf(ErrUnreachable, "pool %s may be in use on %s, which did not answer in time: %s", poolText(p.Pool), m.names(peers), next))
 	case wire.WantExact, wire.WantReserved:
 		return waitFor(failf(ErrUnreachable, "address %v in %s is in the space of %s, which did not answer in time, so that nobody knows whether it is in use: %s, or choose another address", addr.Nth(p.CIDR, q.in.Start), poolText(p.Pool), m.names(peers), next))
 	case wire.WantSpace:
 	}
-	return waitFor(failf(ErrUnreachable, "pool %s has space left only with the %s %s, which did not answer in time: %s", poolText(p.Pool), who, m.names(peers), next))
+	return waitFor(failf(ErrUnreachable, "pool %s has space left only on %s, which did not answer in time: %s", poolText(p.Pool), m.names(peers), next))
 }
 
 // waitForSuccession makes a call wait until this peer has taken over the space
@@ -135,13 +133,13 @@ func (m *Machine) waitForMajority() error {
 	if len(away) == 0 {
 		return waitFor(failf(ErrNotReady, "ringlet on %s did not get the cluster's agreement in time: try again, and see ringlet status if it fails again", m.cfg.Name))
 	}
-	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; addresses of space that this host has already are handed out meanwhile", m.cfg.Name, m.names(away)))
+	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; meanwhile this host hands out the addresses in the space that it has", m.cfg.Name, m.names(away)))
 }
 
 func (m *Machine) waitForCluster() error {
 	switch {
 	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
-		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts of its cluster, of which it needs a majority of %d: start ringlet there, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size))
+		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster with it: a majority of %d is needed, and it reaches %d, itself among them; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
 	case m.state.Slot == 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))
 	}

@@ -13,26 +13,41 @@ import (
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
+// transcript is what people did, and what they were told.
+type transcript struct {
+	t *testing.T
+	b strings.Builder
+}
+
+// said notes an error, and fails the test if it is none to show to people.
+func (s *transcript) said(did string, err error) {
+	s.t.Helper()
+	if err == nil {
+		s.t.Errorf("%s: no error", did)
+		return
+	}
+	fmt.Fprintf(&s.b, "%s\n  %s: %s\n\n", did, ipam.Code(err), err)
+	s.look(did, err.Error())
+}
+
+// look fails the test for a text that people should not see.
+func (s *transcript) look(did, text string) {
+	s.t.Helper()
+	for _, bad := range []string{"%!", "<nil>", "ipam.", "github.com"} {
+		if strings.Contains(text, bad) {
+			s.t.Errorf("%s: %q has %q in it", did, text, bad)
+		}
+	}
+	if text == "" || strings.HasSuffix(text, ".") || text[0] >= 'A' && text[0] <= 'Z' {
+		s.t.Errorf("%s: %q is no lower-case sentence without full stop", did, text)
+	}
+}
+
 // Every sentence that people can read in their terminal, with what they did to
 // get it.
 func TestSentences(t *testing.T) {
-	var b strings.Builder
-	said := func(did string, err error) {
-		t.Helper()
-		if err == nil {
-			t.Errorf("%s: no error", did)
-			return
-		}
-		fmt.Fprintf(&b, "%s\n  %s: %s\n\n", did, ipam.Code(err), err)
-		for _, bad := range []string{"%!", "<nil>", "ipam.", "github.com"} {
-			if strings.Contains(err.Error(), bad) {
-				t.Errorf("%s: %q has %q in it", did, err, bad)
-			}
-		}
-		if text := err.Error(); strings.HasSuffix(text, ".") || text[0] >= 'A' && text[0] <= 'Z' {
-			t.Errorf("%s: %q is no lower-case sentence without full stop", did, text)
-		}
-	}
+	s := &transcript{t: t}
+	said := s.said
 	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
 	pool := func(q ipam.PoolRequest) error {
 		q.Space = cmp.Or(q.Space, ipam.Local)
@@ -121,5 +136,5 @@ func TestSentences(t *testing.T) {
 	r, _ = held.Tick()
 	said("docker run --ip 10.50.0.9, while the engine does not list what it has", r.Err)
 	said("docker network create --driver overlay", pool(ipam.PoolRequest{Space: ipam.Global, Pool: prefix("10.90.0.0/24")}))
-	golden.Check(t, "sentences.txt", []byte(b.String()))
+	golden.Check(t, "sentences.txt", []byte(s.b.String()))
 }

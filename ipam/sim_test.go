@@ -187,18 +187,17 @@ var calmer = map[string]func(w *ipamtest.Weather){
 	"slow acts":            func(w *ipamtest.Weather) { w.Pace = max(w.Pace, 3*time.Second) },
 }
 
-func init() {
-	for i, name := range ipamtest.FaultNames() {
-		calmer["no fault "+name] = func(w *ipamtest.Weather) { w.Nemesis[i] = 0 }
-	}
-}
-
 // reduce looks for milder weather in which a schedule breaks the same rule,
 // and for the shortest such schedule.
 func reduce(t *testing.T, seed uint64) {
+	t.Helper()
+	calmer := maps.Clone(calmer)
+	for i, name := range ipamtest.FaultNames() {
+		calmer["no fault "+name] = func(w *ipamtest.Weather) { w.Nemesis[i] = 0 }
+	}
 	o := schedule(seed)
 	r, err := ipamtest.Simulate(o)
-	breach, _ := errors.AsType[*ipamtest.Breach](err)
+	breach, _ := errors.AsType[*ipamtest.BreachError](err)
 	if breach == nil {
 		t.Fatalf("seed %d does not fail", seed)
 	}
@@ -207,7 +206,7 @@ func reduce(t *testing.T, seed uint64) {
 		for s := range tries {
 			o := ipamtest.Options{Seed: seed + s, Steps: steps, Weather: func(v *ipamtest.Weather) { *v = w }}
 			r, err := ipamtest.Simulate(o)
-			if b, _ := errors.AsType[*ipamtest.Breach](err); b != nil && b.Rule == breach.Rule && (!found || r.Steps < best.Steps) {
+			if b, _ := errors.AsType[*ipamtest.BreachError](err); b != nil && b.Rule == breach.Rule && (!found || r.Steps < best.Steps) {
 				o.Steps, best, found = r.Steps, o, true
 				best.Steps = r.Steps
 				if tries < 100 {

@@ -229,14 +229,14 @@ func (m *Machine) inherit() {
 // isFormerSelf reports whether a peer was of this machine and has not been
 // heard of for long enough.
 func (m *Machine) isFormerSelf(id peer.ID, machine uint64) bool {
-	return machine == m.cfg.Machine && !m.live(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
+	return machine == m.cfg.Machine && !m.present(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
 }
 
 // isPredecessor reports whether a peer was probably this one before it lost
 // its database: one of the same machine that cannot be reached, and was not
 // given up.
 func (m *Machine) isPredecessor(id peer.ID) bool {
-	if m.cfg.Machine == 0 || id == m.self || m.live(id) {
+	if m.cfg.Machine == 0 || id == m.self || m.present(id) {
 		return false
 	}
 	if member := m.state.Member(id); member != nil {

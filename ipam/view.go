@@ -41,10 +41,10 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 		}
 	}
 	s.HeldHere = uint64(p.space.Held())
-	s.Held = s.HeldHere
+	s.Held = s.HeldHere - uint64(p.space.Strays()) // those lie in others' ranges, and are counted there
 	s.RestingHere = uint64(p.space.Resting(now, m.cfg.Rest))
 	s.Resting = s.RestingHere
-	s.Mine = uint64(mine) - s.HeldHere
+	s.Mine = uint64(mine - min(mine, p.space.Held()-p.space.Strays()))
 	s.Ready = s.Mine - s.RestingHere
 	for id, owned := range others {
 		free, resting := owned, addr.Count(0)
@@ -133,6 +133,14 @@ func (m *Machine) Who(now time.Time, a netip.Addr) (AddressStatus, error) {
 		s := AddressStatus{Address: a, Pool: p.CIDR, State: "free"}
 		if p.space.Mine(o) {
 			s.Peer, s.State = string(m.cfg.Name), "ready"
+			return s, nil
+		}
+		switch t, _ := p.Ring.At(o); {
+		case t.Owner == ring.Free:
+		case m.state.Member(t.Owner) == nil:
+			s.Peer, s.State = m.nameOf(t.Owner), "quarantined"
+		default:
+			s.Peer, s.State = m.nameOf(t.Owner), "elsewhere" // that peer can tell
 		}
 		return s, nil
 	}
@@ -192,7 +200,8 @@ func (m *Machine) Check(now time.Time) []error {
 			bad("pool %v: the ring gives this peer %d addresses, its space has %d", p.CIDR, mine, p.space.Owned())
 		}
 		for o, rec := range p.records() {
-			if t, _ := p.Ring.At(o); t.Owner != m.self {
+			// What a peer holds that was forgotten is a conflict, and reported so.
+			if t, _ := p.Ring.At(o); t.Owner != m.self && (rec.State != space.Held || !m.forgotten) {
 				bad("I5: %v of pool %v is %v, and the ring does not give it to this peer", addr.Nth(p.CIDR, o), p.CIDR, rec.State)
 			}
 		}

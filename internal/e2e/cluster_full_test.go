@@ -105,7 +105,7 @@ func (c *Cluster) leftToOthers() {
 	c.t.Helper()
 	gone := c.Engines[1]
 	n := len(containers(gone))
-	for _, name := range strings.Fields(gone.Docker("ps", "--all", "--format", "{{.Names}}")) {
+	for name := range strings.FieldsSeq(gone.Docker("ps", "--all", "--format", "{{.Names}}")) {
 		gone.Docker("rm", "--force", name)
 	}
 	gone.Docker("network", "rm", "small")

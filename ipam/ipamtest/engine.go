@@ -133,6 +133,9 @@ func (e *engine) act(life uint64) {
 		return
 	}
 	c.after(c.about(c.w.Pace), func() { e.act(life) })
+	if !c.isUnited() {
+		return
+	}
 	switch n := c.rnd.IntN(100); {
 	case n < 4 || len(e.networks) == 0:
 		if len(e.networks) < 4 {
@@ -200,6 +203,9 @@ func (e *engine) obtain(x *container, q *ipam.AddressRequest, tries int) {
 			})
 		case !ok || r.Err != nil:
 			e.off(x)
+			if ok && c.rnd.IntN(8) == 0 {
+				e.look(life) // of a start that fails the engine may not release all
+			}
 		case !c.calm && c.chance(c.w.Deaf):
 			if t := r.Address.Ticket; !t.IsZero() {
 				e.s.call(&ipam.Withdrawal{Ticket: t}, nil)

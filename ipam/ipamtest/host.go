@@ -7,6 +7,14 @@
 // what was answered was committed. After each step it checks the invariants,
 // and that the machine which its disk would restore shows the same state.
 //
+// [Simulate] runs whole clusters: hosts with clocks that drift, disks that lose
+// what was not committed, engines with containers, and between them a network
+// that loses, delays, doubles and misdelivers. One seed makes one schedule. A
+// nemesis strikes (see [Weather]), an oracle that sees everything at once
+// compares after each commit, and when the faults are over everything has to
+// come right: all peers agree, nothing is held by nobody, and every address
+// that there is can be had. A [BreachError] names the invariant that broke.
+//
 // Nothing here is used in production.
 package ipamtest
 

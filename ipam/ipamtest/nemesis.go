@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -52,7 +51,7 @@ func (c *cluster) nemesis() {
 		for _, n := range c.w.Nemesis {
 			total += n
 		}
-		if total > 0 {
+		if total > 0 && c.isUnited() {
 			n := c.rnd.IntN(total)
 			for f, w := range c.w.Nemesis {
 				if n -= w; n < 0 {
@@ -122,7 +121,7 @@ func (c *cluster) heal() {
 // known that could bring two clusters about, which no protocol can help: an
 // acceptor would have forgotten what it accepted.
 func (s *site) wipe() {
-	if !s.c.founded() || !s.powered || s.spared() {
+	if !s.c.wasFounded() || !s.powered || s.spared() {
 		return
 	}
 	s.kill()
@@ -133,122 +132,14 @@ func (s *site) wipe() {
 	s.restartSoon()
 }
 
-// founded reports whether all hosts that are to found the cluster know slot 1.
-func (c *cluster) founded() bool {
-	for _, s := range c.sites[:c.w.Hosts] {
-		if !s.dead && s.founding() {
-			return false
-		}
-	}
-	return true
-}
-
-// founding reports whether the host may still take part in slot 1.
-func (s *site) founding() bool { return !s.settled }
-
-// spared reports whether the loss of one more database could lose a majority
-// for good, of the voters or of those who know slot 1.
-func (s *site) spared() bool {
-	c := s.c
-	unsettled := 1
-	for _, t := range c.sites[:c.w.Hosts] {
-		if !t.settled && t != s {
-			unsettled++
-		}
-	}
-	if 2*unsettled >= c.w.Hosts {
-		return true
-	}
-	return !c.goesOn(s, nil)
-}
-
-// goesOn reports whether those who have their databases will have a majority,
-// also when those have left who are about to, if that of one host were lost
-// and another one left.
-func (c *cluster) goesOn(lost, leaves *site) bool {
-	if !c.rosterGoesOn(c.oracle.state.Roster, lost, leaves) {
-		return false
-	}
-	for _, s := range c.sites {
-		// What only the one who is lost knows is lost with it.
-		if s != lost && s.machine != nil && s.settled && !c.rosterGoesOn(s.machine.State().Roster, lost, leaves) {
-			return false
-		}
-	}
-	return true
-}
-
-func (c *cluster) rosterGoesOn(roster []chronicle.Member, lost, leaves *site) bool {
-	for _, departed := range []bool{false, true} {
-		var voters []*site // nil: its database is lost
-		for _, m := range roster {
-			s := c.bearer(m.ID)
-			if departed && s != nil && (s.leaving || s == leaves) || len(voters) == chronicle.MaxVoters {
-				continue
-			}
-			if s == lost {
-				s = nil
-			}
-			voters = append(voters, s)
-		}
-		for range c.stillborn(lost) {
-			if len(voters) < chronicle.MaxVoters {
-				voters = append(voters, nil)
-			}
-		}
-		live, votes := 0, 0
-		for i, s := range voters {
-			n := 1
-			if i == 0 && len(voters)%2 == 0 {
-				n = 2
-			}
-			if votes += n; s != nil {
-				live += n
-			}
-		}
-		if 2*live <= votes {
-			return false
-		}
-	}
-	return true
-}
-
-// stillborn returns the peers whose databases were lost, or that of a host if
-// it were, before they were admitted, so that they may still be.
-func (c *cluster) stillborn(lost *site) (ids []peer.ID) {
-	if lost != nil && c.oracle.state.Member(lost.id) == nil {
-		ids = append(ids, lost.id)
-	}
-	for _, l := range c.losses {
-		if l.stillborn && c.now-l.at < 2*time.Minute && c.oracle.state.Member(l.id) == nil {
-			ids = append(ids, l.id)
-		}
-	}
-	return ids
-}
-
-// loss is the loss of a peer's database.
-type loss struct {
-	id        peer.ID
-	at        time.Duration
-	stillborn bool // it was not in the roster
-}
-
-// bearer returns the host that has the peer's database, or nil.
-func (c *cluster) bearer(id peer.ID) *site {
-	for _, s := range c.sites {
-		if s.id == id && !s.dead {
-			return s
-		}
-	}
-	return nil
-}
-
 // destroy ends a host for good.
 func (s *site) destroy() {
-	if !s.c.founded() || s.dead || s.spared() {
-		return
+	if s.c.wasFounded() && !s.dead && !s.spared() {
+		s.end()
 	}
+}
+
+func (s *site) end() {
 	s.powerOff()
 	s.dead = true
 	s.engine.destroyed()
@@ -306,6 +197,7 @@ func (c *cluster) operate(f fault, s *site) {
 		if c.rnd.IntN(2) == 0 {
 			r = &ipam.PoolCreation{CIDR: subnet}
 		}
+	default: // nothing an operator does
 	}
 	if r != nil {
 		s.call(r, nil)

@@ -1,7 +1,6 @@
 package ipamtest
 
 import (
-	"bytes"
 	"encoding/binary"
 	"hash/crc64"
 	"net/netip"
@@ -10,7 +9,6 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // oracle sees what no peer can: all machines, all disks and all containers at
@@ -20,12 +18,9 @@ import (
 // host's machine knows another slot; in between it only shrinks, so that
 // before a breach is reported the machine is asked once more.
 type oracle struct {
-	c       *cluster
-	state   *chronicle.State // after the last slot that any host has committed
-	values  [][]byte         // by slot
-	digests []uint64         // by slot, of the state there
-	subnets map[chronicle.PoolKey]netip.Prefix
-	effects map[effect]uint64 // the slot in which a command had effect
+	c         *cluster
+	histories map[[16]byte]*history // by cluster
+	state     *chronicle.State      // of the cluster that is, after the last slot that any host has committed
 
 	use     []user   // by address: who uses it, whatever any peer thinks
 	sites   []sights // by host
@@ -39,17 +34,14 @@ type user struct {
 	name string
 }
 
-type effect struct {
-	author peer.ID
-	number uint64
-}
-
 // sights is what the oracle remembers of a host.
 type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
-	slot  uint64 // for which ready is
-	life  uint64
+	// For which ready is.
+	cluster [16]byte
+	slot    uint64
+	life    uint64
 }
 
 var table = crc64.MakeTable(crc64.ECMA)
@@ -57,8 +49,7 @@ var table = crc64.MakeTable(crc64.ECMA)
 func (o *oracle) init(c *cluster) {
 	o.c = c
 	o.state = &chronicle.State{}
-	o.values, o.digests = make([][]byte, 1), make([]uint64, 1)
-	o.subnets, o.effects = map[chronicle.PoolKey]netip.Prefix{}, map[effect]uint64{}
+	o.histories = map[[16]byte]*history{}
 	o.use = make([]user, len(c.list))
 }
 
@@ -78,13 +69,14 @@ func (o *oracle) sent(s *site, m ipam.Send) {
 
 // committed compares a host with all others after a commit.
 func (o *oracle) committed(s *site, save []ipam.Record) {
+	h := o.history(s, save)
 	for _, r := range save {
-		if r.Bucket == "chronicle" && len(r.Key) == 9 && r.Key[0] == 1 && r.Value != nil {
-			o.decided(s, binary.BigEndian.Uint64(r.Key[1:]), r.Value)
+		if slot, ok := slotOf(r); ok && h != nil {
+			o.decided(s, h, slot, r.Value)
 		}
 	}
 	v := o.of(s)
-	if slot := s.machine.State().Slot; slot != v.slot || s.life != v.life {
+	if state := s.machine.State(); state.Slot != v.slot || state.Cluster != v.cluster || s.life != v.life {
 		o.learned(s, v)
 	}
 	for _, r := range save {
@@ -102,92 +94,6 @@ func (o *oracle) committed(s *site, save []ipam.Record) {
 func (o *oracle) check(s *site) {
 	for _, err := range s.machine.Check(s.clock()) {
 		o.c.fail("check", "%s: %v", s, err)
-	}
-}
-
-// decided compares the value of a slot with what others know (I3), and is the
-// first to apply one that nobody knew.
-func (o *oracle) decided(s *site, slot uint64, value []byte) {
-	switch last := o.state.Slot; {
-	case slot <= last:
-		if !bytes.Equal(o.values[slot], value) {
-			o.c.fail("I3", "slot %d was decided as %s, and %s knows %s", slot, batchText(o.values[slot]), s, batchText(value))
-		}
-		return
-	case slot > last+1:
-		o.c.fail("I3", "%s writes slot %d, and slot %d is the last one", s, slot, last)
-		return
-	}
-	value = bytes.Clone(value)
-	if o.c.tracing() {
-		o.c.tracef("%s is first to know slot %d: %s", s, slot, batchText(value))
-	}
-	batch, err := chronicle.DecodeBatch(value)
-	if err != nil {
-		o.c.fail("I3", "slot %d cannot be read: %v", slot, err)
-		return
-	}
-	o.values = append(o.values, value)
-	apply := (*chronicle.State).Apply
-	if o.c.o.Apply != nil {
-		apply = o.c.o.Apply
-	}
-	for i, out := range apply(o.state, batch) {
-		out.Command = batch[i]
-		o.outcome(slot, out)
-	}
-	o.digests = append(o.digests, o.state.Digest())
-	if err := o.state.Check(); err != nil {
-		o.c.fail("I2", "slot %d: %v", slot, err)
-	}
-}
-
-// outcome takes note of one command.
-func (o *oracle) outcome(slot uint64, out chronicle.Outcome) {
-	name := actionName(out.Command.Action)
-	if out.Refused != "" {
-		o.c.count[name+" refused"]++
-		if o.c.tracing() {
-			o.c.tracef("  %s %d %v: no effect, %s", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Refused)
-		}
-		return
-	}
-	o.c.count[name]++
-	key := effect{out.Command.Author, out.Command.Number}
-	if before, twice := o.effects[key]; twice {
-		o.c.fail("I7", "command %d of %s has effect in slot %d and again in slot %d: %v", key.number, o.c.peerText(key.author), before, slot, out.Command.Action)
-	}
-	o.effects[key] = slot
-	switch a := out.Command.Action.(type) {
-	case chronicle.CreatePool:
-		o.subnets[out.Pool] = o.state.Pool(out.Pool).CIDR
-	case chronicle.Evict:
-		if s := o.c.bearer(a.Peer); s != nil && !s.leaving {
-			o.c.count["evicted alive"]++
-		}
-	}
-	if o.c.tracing() {
-		o.c.tracef("  %s %d %v %v", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Range)
-	}
-}
-
-// learned compares the state of a host that knows another slot than before
-// with that of all others (I4), and what it may hand out (I1).
-func (o *oracle) learned(s *site, v *sights) {
-	state := s.machine.State()
-	if state.Slot > o.state.Slot {
-		o.c.fail("I3", "%s is at slot %d, and slot %d is the last one that was written", s, state.Slot, o.state.Slot)
-		return
-	}
-	if state.Slot > 0 && state.Digest() != o.digests[state.Slot] {
-		o.c.fail("I4", "%s is at slot %d with another state than was decided", s, state.Slot)
-		return
-	}
-	v.slot, v.life = state.Slot, s.life
-	s.settled = s.settled || state.Slot > 0
-	clear(v.ready)
-	for _, p := range state.Pools {
-		o.see(s, v, p.CIDR)
 	}
 }
 
@@ -243,7 +149,11 @@ func (o *oracle) mayHandOut(s *site, a netip.Addr) bool {
 // or deleted.
 func (o *oracle) holding(s *site, key []byte) {
 	k := chronicle.PoolKey{Slot: binary.BigEndian.Uint64(key), Place: binary.BigEndian.Uint32(key[8:])}
-	subnet, ok := o.subnets[k]
+	h := o.histories[s.machine.State().Cluster]
+	if h == nil {
+		return // it has just given up an empty cluster
+	}
+	subnet, ok := h.subnets[k]
 	if !ok {
 		o.c.fail("disk", "%s writes an address of pool %v, which there never was", s, k)
 		return

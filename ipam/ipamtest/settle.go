@@ -4,16 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/ring"
 )
 
 // settle ends all faults, lets time pass, and looks whether everything is as
@@ -31,11 +25,14 @@ func (c *cluster) settle() {
 		c.pass(s.stopped - c.now)
 	}
 	c.pass(time.Minute)
-	if (c.count["told to leave"]+c.count["evicted alive"] > 0 || c.posthumous()) && !c.goesOn(nil, nil) {
+	switch {
+	case c.w.Doom && len(c.sites) > 1 && c.wasFounded():
+		c.recover()
+	case (c.count["told to leave"]+c.count["evicted alive"] > 0 || c.posthumous()) && !c.goesOn(nil, nil):
 		// Those who left, or were evicted although they live, were needed, or
-		// dead ones were admitted. It takes an operator to go on (recover).
+		// dead ones were admitted.
 		c.count["majority lost"]++
-		return
+		c.recover()
 	}
 	for _, s := range c.sites {
 		if s.machine != nil {
@@ -71,12 +68,6 @@ func (c *cluster) settle() {
 		}
 	}
 	c.takeAll()
-}
-
-// posthumous reports whether a peer is in the roster that was no more when it
-// was admitted.
-func (c *cluster) posthumous() bool {
-	return slices.ContainsFunc(c.losses, func(l loss) bool { return l.stillborn && c.oracle.state.Member(l.id) != nil })
 }
 
 // pass lets that much time pass.
@@ -184,164 +175,4 @@ func (c *cluster) standing() string {
 		}
 	}
 	return ""
-}
-
-// hostOf returns the host that the peer was on, unless that was destroyed.
-func (c *cluster) hostOf(id peer.ID) *site {
-	for _, s := range c.sites {
-		if slices.Contains(s.peers, id) {
-			return s
-		}
-	}
-	return nil
-}
-
-func (c *cluster) owns(id peer.ID) bool {
-	for _, p := range c.oracle.state.Pools {
-		for range p.Ring.OwnedBy(id) {
-			return true
-		}
-	}
-	return false
-}
-
-// buryTheDead has an operator evict and forget the peers of destroyed hosts,
-// and evict the former selves of those that have left: nobody else will.
-func (c *cluster) buryTheDead() {
-	for _, m := range slices.Clone(c.oracle.state.Roster) {
-		if s := c.hostOf(m.ID); s != nil && s.leaving && s.id != m.ID {
-			if at := c.anyPeer(); at != nil {
-				c.ask(at, &ipam.EvictRequest{Peer: m.ID.String()})
-			}
-		}
-	}
-	for _, s := range c.sites {
-		for _, id := range s.lostPeers {
-			for range 30 {
-				at := c.anyPeer()
-				if at == nil || c.breach != nil {
-					break
-				}
-				if c.oracle.state.Member(id) != nil {
-					c.ask(at, &ipam.EvictRequest{Peer: id.String()})
-				}
-				g := c.oracle.state.Gone(id)
-				if c.oracle.state.Member(id) == nil && (g == nil || g.Forgotten) {
-					break
-				}
-				c.ask(at, &ipam.ForgetRequest{Peer: id.String()})
-				c.pass(10 * time.Second) // some may still believe it to live
-			}
-		}
-	}
-}
-
-// anyPeer returns a host with a peer that is in the roster, or nil.
-func (c *cluster) anyPeer() *site {
-	var live []*site
-	for _, s := range c.sites {
-		if s.machine != nil && s.machine.State().Member(s.id) != nil {
-			live = append(live, s)
-		}
-	}
-	if len(live) == 0 {
-		return nil
-	}
-	return one(c.rnd, live...)
-}
-
-// noLeak looks for addresses that are held and used by nobody.
-func (c *cluster) noLeak() {
-	for i := range c.oracle.sites {
-		s := c.sites[i]
-		for k, held := range c.oracle.sites[i].held {
-			if held && c.oracle.use[k].site != i+1 && s.machine != nil && c.breach == nil {
-				st, _ := s.machine.Who(s.clock(), c.list[k])
-				if st.Kind == "gateway" && slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.Pool == st.Pool }) {
-					continue // of a network that was not made; the next one on the pool gets it
-				}
-				c.fail("leak", "%v is held on %s and nobody uses it: %+v; its networks are %+v", c.list[k], s, st, s.machine.Status(s.clock()).Networks)
-			}
-		}
-	}
-}
-
-// takeAll takes everything that there is from one peer after the other.
-func (c *cluster) takeAll() {
-	sites := c.rnd.Perm(len(c.sites))
-	if c.rnd.IntN(4) > 0 {
-		sites = sites[:1]
-	}
-	for _, i := range sites {
-		s := c.sites[i]
-		if s.machine == nil || c.breach != nil || s.leaving || c.oracle.state.Member(s.id) == nil {
-			continue
-		}
-		for _, p := range slices.Clone(c.oracle.state.Pools) {
-			if c.oracle.state.PoolOf(p.CIDR) != nil {
-				c.takePool(s, p.CIDR)
-			}
-		}
-	}
-}
-
-// takePool takes all of a pool from one peer.
-func (c *cluster) takePool(s *site, subnet netip.Prefix) {
-	want := c.obtainable(subnet)
-	got := 0
-	const holder = "everything"
-	var err error
-	for tries := 0; c.breach == nil; {
-		r := c.ask(s, &ipam.ClientRequest{Pool: subnet.String(), ID: holder + strconv.Itoa(got)})
-		if err = r.Err; err != nil {
-			// Some of it may have been on its way from one peer to another.
-			if tries++; tries > 3 {
-				break
-			}
-			c.pass(12 * time.Second)
-			continue
-		}
-		c.oracle.uses(s, r.Address.Address.Addr(), holder+strconv.Itoa(got))
-		got++
-	}
-	if p := c.oracle.state.PoolOf(subnet); p == nil {
-		want = got // nobody used it, and it went
-	}
-	if c.breach == nil && got != want {
-		c.fail("I6", "%s obtains %d addresses of %v, and there are %d: %v", s, got, subnet, want, err)
-	}
-	for i := range c.list {
-		if u := c.oracle.use[i]; u.site == s.index+1 && len(u.name) > len(holder) && u.name[:len(holder)] == holder && c.breach == nil {
-			c.oracle.leaves(s, c.list[i], u.name)
-			c.ask(s, &ipam.FreeRequest{ID: u.name})
-		}
-	}
-}
-
-// obtainable counts the addresses of a pool that are neither held, reserved
-// nor quarantined.
-func (c *cluster) obtainable(subnet netip.Prefix) int {
-	p := c.oracle.state.PoolOf(subnet)
-	n := 0
-	for r, t := range p.Ring.All() {
-		for o := r.Start; o < r.End; o++ {
-			if t.Owner == ring.Reserved || t.Owner != ring.Free && c.oracle.state.Member(t.Owner) == nil {
-				continue
-			}
-			if !c.heldAt(p, o) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-func (c *cluster) heldAt(p *chronicle.Pool, o addr.Offset) bool {
-	i := c.addrs[p.CIDR.Addr()] + int(o)
-	for k := range c.oracle.sites {
-		if c.oracle.sites[k].held[i] {
-			return true
-		}
-	}
-	return false
 }

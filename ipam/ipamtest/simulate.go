@@ -35,38 +35,38 @@ type Result struct {
 	Counts  map[string]int
 }
 
-// Breach is a broken invariant.
-type Breach struct {
+// BreachError is a broken invariant.
+type BreachError struct {
 	Rule string // I1 to I8, or what else was expected
 	Text string
 }
 
 // Error returns rule and text.
-func (b *Breach) Error() string { return b.Rule + ": " + b.Text }
+func (b *BreachError) Error() string { return b.Rule + ": " + b.Text }
 
 // cluster is some hosts, a network between them, and what goes wrong.
 type cluster struct {
-	o       Options
-	w       Weather
-	rnd     *rand.Rand
-	now     time.Duration
-	tasks   queue
-	sites   []*site
-	cut     [][]bool // cut[i][j]: nothing gets from i to j
-	calm    bool     // the faults are over
-	steps   int
-	count   map[string]int
-	oracle  oracle
-	formed  bool // all founders know slot 1
-	addrs   map[netip.Addr]int
-	list    []netip.Addr
-	losses  []loss
-	breach  *Breach
-	stopped bool
+	o        Options
+	w        Weather
+	rnd      *rand.Rand
+	now      time.Duration
+	tasks    queue
+	sites    []*site
+	cut      [][]bool // cut[i][j]: nothing gets from i to j
+	calm     bool     // the faults are over
+	steps    int
+	count    map[string]int
+	oracle   oracle
+	addrs    map[netip.Addr]int
+	list     []netip.Addr
+	losses   []loss
+	united   bool  // there is one cluster
+	survivor *site // where an operator recovers the cluster
+	breach   *BreachError
 }
 
 // Simulate runs one schedule: that many steps of bad weather, then good
-// weather until everything has settled. It returns the first [Breach]. The
+// weather until everything has settled. It returns the first [BreachError]. The
 // same options make the same schedule.
 func Simulate(o Options) (Result, error) {
 	c := newCluster(o)
@@ -120,6 +120,7 @@ func newCluster(o Options) *cluster {
 		switch c.w.Birth {
 		case Alone:
 			s.cfg.Join = i > 0
+		case Apart:
 		case ByList, ByNumber:
 			s.cfg.Formation.Size = c.w.Hosts - c.w.Observers
 			if c.w.Birth == ByList {
@@ -133,14 +134,28 @@ func newCluster(o Options) *cluster {
 		c.after(c.between(0, 5*time.Second), s.powerOn)
 	}
 	for range c.w.Later {
-		c.after(c.between(0, time.Minute), func() {
-			s := c.addSite()
-			s.cfg.Join = true
-			s.powerOn()
-		})
+		c.after(c.between(0, time.Minute), c.addLater)
 	}
 	c.nemesis()
 	return c
+}
+
+// addLater adds a host that joins, once there is one cluster to join.
+func (c *cluster) addLater() {
+	if !c.isUnited() {
+		c.after(time.Second, c.addLater)
+		return
+	}
+	s := c.addSite()
+	s.cfg.Join = true
+	s.powerOn()
+}
+
+// isUnited reports whether there is one cluster. Until there is, networks
+// would be made in several that nobody can make one of.
+func (c *cluster) isUnited() bool {
+	c.united = c.united || c.w.Birth != Apart || c.founded()
+	return c.united
 }
 
 // next lets the next thing happen.
@@ -175,7 +190,7 @@ func (c *cluster) about(mean time.Duration) time.Duration {
 
 func (c *cluster) fail(rule, format string, args ...any) {
 	if c.breach == nil {
-		c.breach = &Breach{Rule: rule, Text: fmt.Sprintf(format, args...)}
+		c.breach = &BreachError{Rule: rule, Text: fmt.Sprintf(format, args...)}
 		c.tracef("BREACH %v", c.breach)
 	}
 }

@@ -3,7 +3,6 @@ package ipamtest
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -154,7 +153,15 @@ func (s *site) start() {
 	s.c.oracle.started(s)
 	life := s.life
 	s.c.after(s.c.between(0, s.c.w.Probe), func() { s.probe(life) })
-	s.c.after(s.c.between(0, 2*time.Second), func() { s.engine.look(s.engine.life) })
+	s.c.after(s.c.between(0, 2*time.Second), func() { s.watch(life) })
+}
+
+// watch has the process look at what the engine has, now and each minute.
+func (s *site) watch(life uint64) {
+	if s.life == life && s.c.breach == nil {
+		s.engine.look(s.engine.life)
+		s.c.after(time.Minute, func() { s.watch(life) })
+	}
 }
 
 // kill ends the plugin's process: what was not committed is lost, and nobody
@@ -214,179 +221,6 @@ func (s *site) awake(ev ipam.Event) {
 		return
 	}
 	s.step(ev)
-}
-
-// step gives the machine an event and sees to what follows from it.
-func (s *site) step(ev ipam.Event) {
-	c := s.c
-	if c.breach != nil {
-		return
-	}
-	c.steps++
-	if countSteps {
-		if m, ok := ev.(*ipam.Message); ok {
-			c.count[fmt.Sprintf("step %T", m.Frame.Body)]++
-		} else if m, ok := ev.(*ipam.Call); ok {
-			c.count[fmt.Sprintf("step %T", m.Request)]++
-		} else {
-			c.count[fmt.Sprintf("step %T", ev)]++
-		}
-	}
-	if c.tracing() {
-		c.tracef("%s <- %s", s, eventText(ev))
-	}
-	fx := s.machine.Step(s.clock(), ev)
-	if c.tracing() {
-		for _, n := range fx.Note {
-			c.tracef("%s notes %+v", s, n)
-		}
-	}
-	s.order(fx.WakeAt)
-	if !c.calm && c.chance(c.w.CrashInStep) {
-		s.kill()
-		s.restartSoon()
-		return
-	}
-	if c.w.Hasty {
-		save := fx.Save
-		life := s.life
-		s.carryOut(fx.Send, fx.Reply, fx.Beat)
-		if s.life == life {
-			s.commit(save)
-		}
-		return
-	}
-	if !s.batch.pending && !c.chance(c.w.Group) {
-		s.commit(fx.Save)
-		s.carryOut(fx.Send, fx.Reply, fx.Beat)
-		return
-	}
-	s.keep(fx)
-	if !s.batch.pending {
-		s.batch.pending = true
-		life := s.life
-		c.after(c.about(5*time.Millisecond), func() { s.flushLater(life) })
-	}
-}
-
-// keep adds the effects to the batch. What they hold is valid until the next
-// step only.
-func (s *site) keep(fx *ipam.Effects) {
-	b := &s.batch
-	for _, r := range fx.Save {
-		r.Key = slices.Clone(r.Key)
-		if r.Value != nil {
-			r.Value = append([]byte{}, r.Value...)
-		}
-		b.save = append(b.save, r)
-	}
-	for _, m := range fx.Send {
-		m.Frame = slices.Clone(m.Frame)
-		b.send = append(b.send, m)
-	}
-	b.reply = append(b.reply, fx.Reply...)
-	if fx.Beat != nil {
-		b.beat = slices.Clone(fx.Beat)
-	}
-}
-
-// flushLater flushes once the process is not stopped.
-func (s *site) flushLater(life uint64) {
-	switch wait := s.stopped - s.c.now; {
-	case s.life != life:
-	case wait > 0:
-		s.c.after(wait, func() { s.flushLater(life) })
-	default:
-		s.flush()
-	}
-}
-
-// flush commits what steps have left to be committed together.
-func (s *site) flush() {
-	b := s.batch
-	s.batch = batch{}
-	s.commit(b.save)
-	s.carryOut(b.send, b.reply, b.beat)
-}
-
-// commit makes records durable.
-func (s *site) commit(save []ipam.Record) {
-	s.disk.Commit(save)
-	s.c.oracle.committed(s, save)
-}
-
-// carryOut does what had to wait for the disk. The process may end at any
-// point of it.
-func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
-	crash := -1
-	if c := s.c; !c.calm && c.chance(c.w.CrashInCommit) {
-		crash = c.rnd.IntN(len(send) + len(reply) + 1)
-	}
-	if beat != nil {
-		s.beat = slices.Clone(beat)
-	}
-	for i, m := range send {
-		if i == crash {
-			s.kill()
-			s.restartSoon()
-			return
-		}
-		s.send(m)
-	}
-	for i, r := range reply {
-		if len(send)+i == crash {
-			s.kill()
-			s.restartSoon()
-			return
-		}
-		s.answer(r)
-	}
-}
-
-// answer brings a reply to whoever waits for it.
-func (s *site) answer(r ipam.Reply) {
-	i := slices.IndexFunc(s.calls, func(w call) bool { return w.id == r.Call })
-	if i < 0 {
-		s.c.fail("reply", "%s answers call %d, which nobody made or which was answered", s, r.Call)
-		return
-	}
-	done := s.calls[i].done
-	s.calls = slices.Delete(s.calls, i, i+1)
-	if s.c.tracing() {
-		s.c.tracef("%s -> %s", s, replyText(r))
-	}
-	if done != nil {
-		s.c.after(s.c.between(0, time.Millisecond), func() { done(r, true) })
-	}
-}
-
-// order sees to a tick at the given time of the host's clock.
-func (s *site) order(at time.Time) {
-	if at.IsZero() {
-		return
-	}
-	c := s.c
-	d := max(at.Sub(s.clock()), 0)
-	s.wakeAt = c.now + min(time.Duration(float64(d)/s.rate), 24*time.Hour) + time.Microsecond
-	if s.alarm == 0 || s.wakeAt < s.alarm {
-		s.setAlarm()
-	}
-}
-
-func (s *site) setAlarm() {
-	at, life := s.wakeAt, s.life
-	s.alarm = at
-	s.c.after(at-s.c.now, func() {
-		if s.life != life || s.alarm != at {
-			return
-		}
-		s.alarm = 0
-		if s.c.now < s.wakeAt {
-			s.setAlarm()
-			return
-		}
-		s.awake(ipam.Tick{})
-	})
 }
 
 // countSteps has steps counted by their event.

@@ -46,6 +46,9 @@ type Weather struct {
 	Config   ipam.Config   // of every peer
 	Deadline time.Duration // of calls
 
+	// Doom loses a majority in the end, so that the cluster is recovered.
+	Doom bool
+
 	// What no carrier and no operator may do, for tests that show why.
 	Hasty bool // messages leave before the commit that they need
 	Rash  bool // operators forget peers whose hosts live
@@ -59,6 +62,7 @@ const (
 	Alone    Birth = iota // one founds it, the others join
 	ByList                // all have the same list
 	ByNumber              // all have the number only
+	Apart                 // two found one each, and one of them gives way
 )
 
 // one returns one of its arguments.
@@ -67,7 +71,7 @@ func one[T any](rnd *rand.Rand, of ...T) T { return of[rnd.IntN(len(of))] }
 func drawWeather(rnd *rand.Rand) Weather {
 	w := Weather{
 		Hosts:    one(rnd, 1, 2, 2, 3, 3, 3, 3, 4, 5, 5, 5, 6, 7, 9),
-		Birth:    one(rnd, Alone, Alone, ByList, ByNumber),
+		Birth:    one(rnd, Alone, Alone, Alone, ByList, ByList, ByNumber, ByNumber, Apart),
 		Chooses:  rnd.IntN(3) == 0,
 		Slots:    one(rnd, 3, 6, 12, 30),
 		Clients:  one(rnd, 0, 2, 6),
@@ -94,7 +98,10 @@ func drawWeather(rnd *rand.Rand) Weather {
 	if w.Later > 2 {
 		w.Later = rnd.IntN(w.Later)
 	}
-	if w.Birth != Alone && w.Hosts > 2 && rnd.IntN(4) == 0 {
+	if w.Birth == Apart {
+		w.Hosts = 2
+	}
+	if (w.Birth == ByList || w.Birth == ByNumber) && w.Hosts > 2 && rnd.IntN(4) == 0 {
 		w.Observers = 1
 	}
 	all := []string{
@@ -114,6 +121,7 @@ func drawWeather(rnd *rand.Rand) Weather {
 		AwaitInventory: true,
 		EvictAfter:     one(rnd, 0, 30*time.Second, 2*time.Minute, 15*time.Minute),
 	}
+	w.Doom = rnd.IntN(10) == 0
 	w.Astray = rnd.IntN(2) == 0
 	for i := range w.Nemesis {
 		w.Nemesis[i] = one(rnd, 0, 1, 1, 4)

@@ -40,6 +40,15 @@ type Backend interface {
 	// Leave has the peer leave its cluster, and returns when it has. If ctx ends
 	// before, the peer goes on leaving; asked again, Leave waits for the rest.
 	Leave(ctx context.Context, force bool) error
+	// Evict takes a lost peer, by name or ID, out of the roster; one that is out
+	// of it is no error.
+	Evict(ctx context.Context, peer string) error
+	// Forget frees the space of an evicted peer whose host is gone for good,
+	// and tells how much that is. With dryRun it only tells.
+	Forget(ctx context.Context, peer string, dryRun bool) (ipam.Forgetting, error)
+	// Recover founds the cluster anew from what this peer knows, without the
+	// others.
+	Recover(ctx context.Context) error
 	// Check tests the invariants and returns the broken ones, in words.
 	Check(ctx context.Context) ([]string, error)
 }

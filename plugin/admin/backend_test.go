@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ type memory struct {
 
 	// leaving is how many requests to leave come before the peer has left.
 	leaving int
+	// hostB is the state of the other peer; "" once it is forgotten.
+	hostB string
 
 	mu    sync.Mutex
 	state ipam.State
@@ -29,7 +32,7 @@ type memory struct {
 var someTime = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 func newMemory() *memory {
-	return &memory{leaving: 1, state: ipam.Ready, pools: []ipam.PoolStatus{
+	return &memory{leaving: 1, state: ipam.Ready, hostB: "active", pools: []ipam.PoolStatus{
 		{Pool: netip.MustParsePrefix("fd00:50::/64"), Size: 1<<64 - 1, Free: 1<<64 - 1},
 		{Pool: netip.MustParsePrefix("10.50.0.0/29"), Name: "lab", Size: 8, Ready: 6, Mine: 6, Reserved: 2, Holders: []ipam.RangeStatus{
 			{Start: netip.MustParseAddr("10.50.0.0"), End: netip.MustParseAddr("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
@@ -141,11 +144,75 @@ func (m *memory) Status(ctx context.Context) (ipam.Status, error) {
 	}
 	defer end()
 	self := ipam.PeerStatus{ID: "aa01", Name: "host-a", State: "active", Boot: 3}
-	return ipam.Status{
+	st := ipam.Status{
 		Verdict: ipam.Fine, State: m.state, Cluster: "00112233445566778899aabbccddeeff", Slot: 7,
-		Self: self, Peers: []ipam.PeerStatus{{ID: "bb02", Name: "host-b", State: "active", Boot: 1}, self},
+		Self: self, Peers: []ipam.PeerStatus{self},
 		Pools: slices.Clone(m.pools),
-	}, nil
+	}
+	if m.hostB != "" {
+		st.Peers = []ipam.PeerStatus{{ID: hostB, Name: "host-b", State: m.hostB, Boot: 1}, self}
+	}
+	return st, nil
+}
+
+const hostB = "bb02bb02bb02bb02bb02bb02bb02bb02"
+
+// other checks that a peer that is named is the other one.
+func (m *memory) other(ref string) error {
+	if ref != "host-b" && (len(ref) < minID || !strings.HasPrefix(hostB, strings.ToLower(ref))) {
+		return &ipam.Error{Kind: ipam.ErrPeerNotFound, Text: "there is no peer " + ref}
+	}
+	return nil
+}
+
+func (m *memory) Evict(ctx context.Context, peer string) error {
+	end, err := m.begin(ctx, ipam.EvictRequest{Peer: peer})
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := m.other(peer); err != nil {
+		return err
+	}
+	if m.hostB == "active" {
+		m.hostB = stateEvicted
+	}
+	return nil
+}
+
+func (m *memory) Forget(ctx context.Context, peer string, dryRun bool) (ipam.Forgetting, error) {
+	end, err := m.begin(ctx, ipam.ForgetRequest{Peer: peer, DryRun: dryRun})
+	if err != nil {
+		return ipam.Forgetting{}, err
+	}
+	defer end()
+	if err := m.other(peer); err != nil {
+		return ipam.Forgetting{}, err
+	}
+	f := ipam.Forgetting{Peer: "host-b", ID: hostB, Evicted: 7}
+	switch m.hostB {
+	case "active":
+		return ipam.Forgetting{}, &ipam.Error{Kind: ipam.ErrBadRequest, Text: "host-b is in the cluster"}
+	case stateEvicted:
+		f.Ranges, f.Addresses = 1, 1
+	}
+	if !dryRun {
+		m.hostB = ""
+	}
+	return f, nil
+}
+
+func (m *memory) Recover(ctx context.Context) error {
+	end, err := m.begin(ctx, ipam.RecoverRequest{})
+	if err != nil {
+		return err
+	}
+	defer end()
+	if m.hostB != "" {
+		m.hostB = stateEvicted
+	}
+	m.state = ipam.Alone
+	return nil
 }
 
 func (m *memory) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error) {

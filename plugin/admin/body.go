@@ -62,6 +62,30 @@ type Departure struct {
 	Held    uint64 `json:"held"` // those of them in use on its host, gateways included: they stay until they are freed
 }
 
+// Eviction answers a request to evict a peer.
+type Eviction struct {
+	Peer string `json:"peer"` // its name
+	// ID is empty for a peer that was forgotten since, or the space of which
+	// its successor has taken over.
+	ID       string `json:"id"`
+	KeptBack uint64 `json:"kept_back"` // addresses that it may be using, in all pools: nobody else gets them
+}
+
+// Recover is the body of a request that the cluster be founded anew from this
+// peer alone.
+type Recover struct {
+	// TheOthersAreGone must be true. It states that no other host of the cluster
+	// still runs, or comes back with the data that it had.
+	TheOthersAreGone bool `json:"the_others_are_gone"`
+}
+
+// Recovery answers a [Recover].
+type Recovery struct {
+	Cluster  string   `json:"cluster"`   // its ID, which is new
+	Evicted  []string `json:"evicted"`   // the names of the peers that were evicted and not forgotten
+	KeptBack uint64   `json:"kept_back"` // addresses that they may be using, in all pools
+}
+
 // CheckResult answers a check of the invariants.
 type CheckResult struct {
 	Broken []string `json:"broken"` // in words; empty when all is fine

@@ -30,15 +30,20 @@
 //	POST   /v1/check                             CheckResult
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
 //	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202
+//	POST   /v1/peers/{peer}/evict                Eviction
+//	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees
+//	POST   /v1/recover                           Recover -> Recovery
 //	GET    /metrics /livez /readyz
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its
-// name. Lists are sorted and never null. An unknown field or parameter is
+// name. {peer} is a peer's ID, the beginning of it from 8 digits on, or its
+// name, if no other peer has that. Lists are sorted and never null. An unknown field or parameter is
 // refused: a misspelt filter must not widen what a request frees.
 //
 // Writes repeat safely: the same holder gets the same address again, a pool
-// that exists is left as it is, freeing what is free frees nothing, and a peer
-// that drains or leaves does so already. So an answer that is lost on its way
+// that exists is left as it is, freeing what is free frees nothing, a peer that
+// drains or leaves does so already, and one that is evicted or forgotten stays
+// so. So an answer that is lost on its way
 // needs no undoing; the client asks again.
 //
 // A peer that gives its space back takes as long as what is held there. The

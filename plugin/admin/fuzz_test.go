@@ -75,12 +75,12 @@ func fuzzed(t *testing.T, r *http.Request) {
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"for":"a"}`, `{"for":"a","address":"10.50.0.5"}`, `{"cidr":"10.60.0.0/24","name":"x"}`, `{"cidr":"fd00::/64"}`,
-		`{"cidr":"::ffff:10.0.0.0/104"}`, `{"for":"a","address":"fe80::1%eth0"}`, `{"for":null}`, `{"undo":true}`, `{"force":true}`, `[]`, `{`, ``, `{"for":"a"}x`, "\x00", `{"FOR":"\ud800"}`,
+		`{"cidr":"::ffff:10.0.0.0/104"}`, `{"for":"a","address":"fe80::1%eth0"}`, `{"for":null}`, `{"undo":true}`, `{"force":true}`, `{"the_others_are_gone":true}`, `[]`, `{`, ``, `{"for":"a"}x`, "\x00", `{"FOR":"\ud800"}`,
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, path := range []string{"/v1/pools", "/v1/pools/lab/addresses", "/v1/self/drain", "/v1/self/leave", "/v1/check"} {
+		for _, path := range []string{"/v1/pools", "/v1/pools/lab/addresses", "/v1/self/drain", "/v1/self/leave", "/v1/recover", "/v1/check"} {
 			fuzzed(t, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body)))
 		}
 	})
@@ -106,6 +106,7 @@ func FuzzPath(f *testing.F) {
 		for _, target := range []string{
 			"/v1/pools/" + p, "/v1/pools/" + p + "/addresses", "/v1/pools/" + p + "/addresses?for=" + q,
 			"/v1/pools/" + p + "/addresses/" + w, "/v1/pools/" + p + "/addresses/" + w + "?for=" + q,
+			"/v1/peers/" + w, "/v1/peers/" + p + "/evict", "/v1/peers/" + p + "?dry_run=" + q,
 			"/v1/addresses?for=" + q, "/v1/addresses/" + w, "/v1/ring?pool=" + url.QueryEscape(pool),
 			"/v1/addresses?" + strings.Map(printable, who), // whatever the parameters look like
 		} {

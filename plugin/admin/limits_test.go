@@ -90,6 +90,9 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{"DELETE", "/v1/addresses?for=a", ""},
 		{"POST", "/v1/self/drain", `{}`},
 		{"POST", "/v1/self/leave", `{}`},
+		{"POST", "/v1/peers/host-b/evict", ""},
+		{"DELETE", "/v1/peers/host-b", ""},
+		{"POST", "/v1/recover", `{"the_others_are_gone":true}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Error(), func(t *testing.T) {
@@ -242,6 +245,9 @@ func TestWhoMayWrite(t *testing.T) {
 		{"POST", "/v1/check", ""},
 		{"POST", "/v1/self/drain", `{}`},
 		{"POST", "/v1/self/leave", `{}`},
+		{"POST", "/v1/peers/host-b/evict", ""},
+		{"DELETE", "/v1/peers/host-b", ""},
+		{"POST", "/v1/recover", `{"the_others_are_gone":true}`},
 	}
 	tests := []struct {
 		name     string

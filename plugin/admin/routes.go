@@ -26,6 +26,9 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/check", call: "check", write: true, handle: s.check},
 		{method: post, path: "/v1/self/drain", call: "drain", write: true, handle: s.drain},
 		{method: post, path: "/v1/self/leave", call: "leave", write: true, handle: s.leave},
+		{method: post, path: "/v1/peers/{peer}/evict", call: "evict", write: true, handle: s.evict},
+		{method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true, handle: s.forget},
+		{method: post, path: "/v1/recover", call: "recover", write: true, handle: s.recover},
 
 		{method: get, path: "/v1/pools", call: "pools", handle: s.pools},
 		{method: post, path: "/v1/pools", call: "pool-create", write: true, handle: s.createPool},

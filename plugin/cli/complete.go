@@ -72,6 +72,39 @@ func poolWords(ctx context.Context, c *client) ([]cobra.Completion, error) {
 	return out, err
 }
 
+// peerWords are the peers that pass, by name where only one has it, else by
+// ID.
+func peerWords(pass func(p, self ipam.PeerStatus) bool) wordsFunc {
+	return func(ctx context.Context, c *client) ([]cobra.Completion, error) {
+		var st ipam.Status
+		err := c.get(ctx, path("status"), &st)
+		named := map[string]int{}
+		for _, p := range st.Peers {
+			named[p.Name]++
+		}
+		var out []cobra.Completion
+		for _, p := range st.Peers {
+			switch {
+			case !pass(p, st.Self):
+			case named[p.Name] > 1 || word(p.Name, "") == "":
+				out = append(out, word(p.ID, p.Name+", "+p.State))
+			default:
+				out = append(out, word(p.Name, p.State))
+			}
+		}
+		return out, err
+	}
+}
+
+// isLost passes the peers of the cluster that cannot be reached: no other can
+// be evicted.
+func isLost(p, self ipam.PeerStatus) bool {
+	return p.State != stateEvicted && p.ID != self.ID && !p.Reachable
+}
+
+// isEvicted passes the peers that can be forgotten.
+func isEvicted(p, _ ipam.PeerStatus) bool { return p.State == stateEvicted }
+
 // addressWords are the addresses that pass.
 func addressWords(pass func(ipam.AddressStatus) bool) wordsFunc {
 	return func(ctx context.Context, c *client) ([]cobra.Completion, error) {

@@ -34,6 +34,8 @@ type fixture struct {
 	departs bool
 	leaving error // of a leave
 
+	forgetting ipam.Forgetting // of any peer
+
 	calls []string
 }
 
@@ -86,6 +88,30 @@ func (f *fixture) Leave(_ context.Context, force bool) error {
 		return err
 	}
 	return f.leaving
+}
+
+func (f *fixture) Evict(_ context.Context, peer string) error {
+	for i, p := range f.st.Peers {
+		if p.Name == peer {
+			f.st.Peers[i].State = stateEvicted
+		}
+	}
+	return f.call("evict %s", peer)
+}
+
+func (f *fixture) Forget(_ context.Context, peer string, dryRun bool) (ipam.Forgetting, error) {
+	out := f.forgetting
+	out.Peer = peer
+	return out, f.call("forget %s dryRun=%v", peer, dryRun)
+}
+
+func (f *fixture) Recover(context.Context) error {
+	for i, p := range f.st.Peers {
+		if p.ID != f.st.Self.ID {
+			f.st.Peers[i].State = stateEvicted
+		}
+	}
+	return f.call("recover")
 }
 
 func (f *fixture) Addresses(_ context.Context, pool string) ([]ipam.AddressStatus, error) {

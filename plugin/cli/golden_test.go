@@ -64,6 +64,9 @@ func TestJSONOutput(t *testing.T) {
 		"drain-undo":  {"drain", "--undo"},
 		"drain":       {"drain", "--no-wait"},
 		"leave":       {"leave", "--no-wait"},
+		"evict":       {"evict", "host-b"},
+		"forget":      {"forget", "host-b", "--dry-run"},
+		"recover":     {"recover", "--i-know-the-others-are-gone"},
 		"pool-ls":     {"pool", "ls"},
 		"pool-show":   {"pool", "show", "lab"},
 		"pool-create": {"pool", "create", "10.70.0.0/24", "--name", "x"},
@@ -104,6 +107,9 @@ func TestHelp(t *testing.T) {
 		{"peers", "-h"},
 		{"drain", "-h"},
 		{"leave", "-h"},
+		{"evict", "-h"},
+		{"forget", "-h"},
+		{"recover", "-h"},
 		{"keygen", "-h"},
 	} {
 		got := ringlet(t, cfg, args...)

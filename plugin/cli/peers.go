@@ -111,12 +111,7 @@ func (v view) evicted(st ipam.Status, peers []ipam.PeerStatus) {
 	if len(peers) == 0 {
 		return
 	}
-	kept := map[string]uint64{}
-	for _, p := range st.Pools {
-		for _, r := range p.Holders {
-			kept[r.Owner] += admin.RangeSize(p, r)
-		}
-	}
+	kept := admin.KeptBack(st)
 	rows := make([][]string, len(peers))
 	for i, p := range peers {
 		rows[i] = []string{p.Name, amount(kept[p.ID]), yes(p.Reachable), v.ago(p.Heard), p.ID}

@@ -137,11 +137,6 @@ func (m *Metrics) Watch(status func(ctx context.Context) (ipam.Status, error)) {
 	m.status.read.Store(&status)
 }
 
-// WatchPending names the function that tells how many commands wait to be
-// decided. It must be safe for concurrent use and not block. Without it the
-// series is missing.
-func (m *Metrics) WatchPending(pending func() int) { m.status.pending.Store(&pending) }
-
 // ObserveRequest counts a request of an engine or of the API. call and result
 // are words from fixed lists, never what a client sent.
 func (m *Metrics) ObserveRequest(call, result string, took time.Duration) {

@@ -31,7 +31,7 @@ func status() ipam.Status {
 	self := ipam.PeerStatus{ID: "aa01", Name: "host-a", State: "active"}
 	addr := netip.MustParseAddr
 	return ipam.Status{
-		Verdict: ipam.Degraded, State: ipam.CutOff, Slot: 42, Self: self,
+		Verdict: ipam.Degraded, State: ipam.CutOff, Slot: 42, Pending: 2, Self: self,
 		Peers: []ipam.PeerStatus{
 			self,
 			{ID: "bb02", Name: "host-b", State: "draining"},
@@ -67,7 +67,6 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 	var log bytes.Buffer
 	m := New(Config{Version: "v1.2.3", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	m.Watch(read)
-	m.WatchPending(func() int { return 2 })
 	m.WatchGossip(func() gossip.Status {
 		return gossip.Status{Alive: 3, Known: 5, Queued: 6, Counts: gossip.Counts{
 			Sent: 10, Failed: 11, Dropped: 12, Unknown: 13, Oversize: 14, Broadcast: 15, Hints: 16, Received: 17, Overrun: 18, Undecodable: 19,
@@ -139,12 +138,12 @@ func TestStatusFails(t *testing.T) {
 	m, log := bench(func(context.Context) (ipam.Status, error) { return ipam.Status{}, errors.New("the store is closed") })
 	observe(m)
 	text := scrape(t, m)
-	for _, want := range []string{"ringlet_requests_total{", "ringlet_commands_pending 2", "ringlet_gossip_broadcasts_total 15", "ringlet_build_info{", "go_goroutines "} {
+	for _, want := range []string{"ringlet_requests_total{", "ringlet_gossip_broadcasts_total 15", "ringlet_build_info{", "go_goroutines "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the scrape lacks %q", want)
 		}
 	}
-	for _, not := range []string{"ringlet_addresses", "ringlet_chronicle_slot", "ringlet_conflicts"} {
+	for _, not := range []string{"ringlet_addresses", "ringlet_chronicle_slot", "ringlet_commands_pending", "ringlet_conflicts"} {
 		if strings.Contains(text, not) {
 			t.Errorf("the scrape has %q, which nobody knows", not)
 		}

@@ -30,7 +30,6 @@ func standings() []ipam.State {
 type statusCollector struct {
 	timeout time.Duration
 	read    atomic.Pointer[func(ctx context.Context) (ipam.Status, error)]
-	pending atomic.Pointer[func() int]
 
 	addresses, size, ranges, state, peers, unreachable, slot, commands, conflicts *prometheus.Desc
 }
@@ -49,7 +48,7 @@ func newStatusCollector(timeout time.Duration) *statusCollector {
 		peers:       desc("ringlet_peers", "Peers of the cluster by state: filling, active, draining; evicted are those that were of it.", "state"),
 		unreachable: desc("ringlet_peers_unreachable", "Peers of the cluster that this one cannot reach."),
 		slot:        desc("ringlet_chronicle_slot", "Last slot of the chronicle that this peer knows."),
-		commands:    desc("ringlet_commands_pending", "Commands that wait to be decided."),
+		commands:    desc("ringlet_commands_pending", "Commands of this peer that wait to be decided."),
 		conflicts:   desc("ringlet_conflicts", "Addresses that an endpoint uses and another holder has."),
 	}
 }
@@ -63,9 +62,6 @@ func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
-	if pending := c.pending.Load(); pending != nil {
-		out <- gauge(c.commands, float64((*pending)()))
-	}
 	read := c.read.Load()
 	if read == nil {
 		return
@@ -80,6 +76,7 @@ func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
 	}
 
 	out <- gauge(c.slot, float64(st.Slot))
+	out <- gauge(c.commands, float64(st.Pending))
 	for _, s := range standings() {
 		n := 0.0
 		if s == st.State {

@@ -1,0 +1,125 @@
+package ipamtest
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// founded reports whether all hosts that are to found the cluster know slot 1,
+// of the same cluster.
+func (c *cluster) founded() bool {
+	for _, s := range c.sites[:c.w.Hosts] {
+		if !s.dead && (!s.settled || c.w.Birth == Apart && (s.machine == nil || s.machine.State().Cluster != c.oracle.state.Cluster)) {
+			return false
+		}
+	}
+	return true
+}
+
+// wasFounded reports whether slot 1 needs no further acceptor.
+func (c *cluster) wasFounded() bool {
+	if c.w.Birth == Apart {
+		return c.united
+	}
+	return c.founded()
+}
+
+// spared reports whether the loss of one more database could lose a majority
+// for good, of the voters or of those who know slot 1.
+func (s *site) spared() bool {
+	c := s.c
+	unsettled := 1
+	for _, t := range c.sites[:c.w.Hosts] {
+		if !t.settled && t != s {
+			unsettled++
+		}
+	}
+	if 2*unsettled >= c.w.Hosts {
+		return true
+	}
+	return !c.goesOn(s, nil)
+}
+
+// goesOn reports whether those who have their databases will have a majority,
+// also when those have left who are about to, if that of one host were lost
+// and another one left.
+func (c *cluster) goesOn(lost, leaves *site) bool {
+	if !c.rosterGoesOn(c.oracle.state.Roster, lost, leaves) {
+		return false
+	}
+	for _, s := range c.sites {
+		// What only the one who is lost knows is lost with it.
+		if s != lost && s.machine != nil && s.settled && !c.rosterGoesOn(s.machine.State().Roster, lost, leaves) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cluster) rosterGoesOn(roster []chronicle.Member, lost, leaves *site) bool {
+	for _, departed := range []bool{false, true} {
+		var voters []*site // nil: its database is lost
+		for _, m := range roster {
+			s := c.bearer(m.ID)
+			if departed && s != nil && (s.leaving || s == leaves) || len(voters) == chronicle.MaxVoters {
+				continue
+			}
+			if s == lost {
+				s = nil
+			}
+			voters = append(voters, s)
+		}
+		for range c.stillborn(lost) {
+			if len(voters) < chronicle.MaxVoters {
+				voters = append(voters, nil)
+			}
+		}
+		live, votes := 0, 0
+		for i, s := range voters {
+			n := 1
+			if i == 0 && len(voters)%2 == 0 {
+				n = 2
+			}
+			if votes += n; s != nil {
+				live += n
+			}
+		}
+		if 2*live <= votes {
+			return false
+		}
+	}
+	return true
+}
+
+// stillborn returns the peers whose databases were lost, or that of a host if
+// it were, before they were admitted, so that they may still be.
+func (c *cluster) stillborn(lost *site) (ids []peer.ID) {
+	if lost != nil && c.oracle.state.Member(lost.id) == nil {
+		ids = append(ids, lost.id)
+	}
+	for _, l := range c.losses {
+		if l.stillborn && c.now-l.at < 2*time.Minute && c.oracle.state.Member(l.id) == nil {
+			ids = append(ids, l.id)
+		}
+	}
+	return ids
+}
+
+// loss is the loss of a peer's database.
+type loss struct {
+	id        peer.ID
+	at        time.Duration
+	stillborn bool // it was not in the roster
+}
+
+// bearer returns the host that has the peer's database, or nil.
+func (c *cluster) bearer(id peer.ID) *site {
+	for _, s := range c.sites {
+		if s.id == id && !s.dead {
+			return s
+		}
+	}
+	return nil
+}

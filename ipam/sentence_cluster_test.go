@@ -1,0 +1,328 @@
+package ipam_test
+
+import (
+	"maps"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Every sentence about other hosts that people can read in their terminal,
+// with what they did to get it.
+func TestClusterSentences(t *testing.T) {
+	s := &transcript{t: t}
+	for _, scene := range []func(*transcript){
+		sayAlone, sayFounding, sayJoining, sayTogether, sayFull, saySilent, sayLost, sayEvicted, sayReturned, sayMajorityLost, sayReinstalled, sayStarted, sayLeaving, saySuspended,
+	} {
+		scene(s)
+	}
+	golden.Check(t, "sentences-cluster.txt", []byte(s.b.String()))
+}
+
+// order returns the peers of a cluster in the order of its roster: the first
+// is the one with two votes where their number is even.
+func (c *lockstep) order() []int {
+	var out []int
+	for _, member := range c.peers[0].machine.State().Roster {
+		out = append(out, c.byID[member.ID])
+	}
+	return out
+}
+
+func (c *lockstep) name(i int) string { return string(c.peers[i].cfg.Name) }
+
+// silence takes peers off without anybody noticing that they are gone.
+func (c *lockstep) silence(dead ...int) {
+	c.dead = map[int]bool{}
+	for _, i := range dead {
+		c.dead[i] = true
+	}
+}
+
+// reinstall makes a peer anew without its disk.
+func (c *lockstep) reinstall(i int, change func(*ipam.Config)) {
+	change(&c.peers[i].cfg)
+	c.peers[i].disk, c.peers[i].machine = ipamtest.Disk{}, nil
+	c.start(i)
+	for j := range c.peers {
+		if j != i {
+			c.step(j, &ipam.Presence{Peer: c.peers[i].machine.Self(), Alive: !c.dead[j] && !c.dead[i], Name: c.peers[i].cfg.Name})
+		}
+	}
+}
+
+// wait lets time pass.
+func (c *lockstep) wait(d time.Duration) {
+	end := c.now.Add(d)
+	c.run(d+time.Minute, func() bool { return !c.now.Before(end) })
+}
+
+// full has a peer run containers until it is refused.
+func (c *lockstep) full(i int, cidr netip.Prefix) error {
+	for range 256 {
+		if r := c.ask(i, docker(cidr)); r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
+}
+
+// docker is what a docker run without a name asks for.
+func docker(cidr netip.Prefix) *ipam.AddressRequest {
+	return &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}
+}
+
+// ip is the docker run --ip of an address.
+func (c *lockstep) ip(i int, cidr netip.Prefix, a netip.Addr) error {
+	return c.ask(i, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Address: a}).Err
+}
+
+// stop removes the containers of a peer.
+func (c *lockstep) stop(i int, cidr netip.Prefix) {
+	c.t.Helper()
+	list, err := c.peers[i].machine.Addresses(c.now, "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, a := range list {
+		c.ask(i, &ipam.AddressRelease{Network: local(cidr), Address: a.Address})
+	}
+}
+
+// vacate removes the containers of a peer, and its network.
+func (c *lockstep) vacate(i int, cidr netip.Prefix) {
+	c.t.Helper()
+	c.stop(i, cidr)
+	c.ask(i, &ipam.PoolRelease{Network: local(cidr)})
+}
+
+// heldBy returns the lowest address that a peer holds.
+func (c *lockstep) heldBy(i int) netip.Addr {
+	c.t.Helper()
+	list, err := c.peers[i].machine.Addresses(c.now, "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, a := range list {
+		if a.State == "held" {
+			return a.Address
+		}
+	}
+	c.t.Fatalf("%s holds nothing", c.name(i))
+	return netip.Addr{}
+}
+
+func sayAlone(s *transcript) {
+	h := ipamtest.NewHost(s.t, ipam.Config{})
+	s.said("ringlet drain, alone", h.Call(&ipam.DrainRequest{}).Err)
+	s.said("ringlet leave, alone", h.Call(&ipam.LeaveRequest{}).Err)
+	s.said("ringlet evict host-z", h.Call(&ipam.EvictRequest{Peer: "host-z"}).Err)
+	s.said("ringlet evict host-a, on host-a", h.Call(&ipam.EvictRequest{Peer: "host-a"}).Err)
+	s.said("ringlet forget host-z", h.Call(&ipam.ForgetRequest{Peer: "host-z"}).Err)
+}
+
+func sayFounding(s *transcript) {
+	c := newLockstep(s.t, 3)
+	c.die(1, 2)
+	cidr := netip.MustParsePrefix("10.50.0.0/24")
+	s.said("docker network create, while the others that found the cluster are missing", c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err)
+	s.said("ringlet recover, in no cluster", c.ask(0, &ipam.RecoverRequest{}).Err)
+}
+
+func sayJoining(s *transcript) {
+	c := newLockstep(s.t, 2)
+	c.silence(0, 1)
+	c.reinstall(1, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	s.said("docker network create, while no host in RINGLET_JOIN answers", c.ask(1, &ipam.PoolRequest{Space: ipam.Local}).Err)
+}
+
+// sayTogether is what three hosts say that reach one another.
+func sayTogether(s *transcript) {
+	c, cidr := lab(s.t)
+	s.said("docker run --ip, held on another host", c.ip(0, cidr, c.heldBy(1)))
+	s.said("ringlet pool rm, in use on this host", c.ask(0, &ipam.PoolRemoval{Pool: cidr.String()}).Err)
+	c.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24"), Name: "lab"})
+	c.ask(1, &ipam.ClientRequest{Pool: "lab", ID: "vm"})
+	s.said("ringlet pool rm, in use on another host", c.ask(0, &ipam.PoolRemoval{Pool: "lab"}).Err)
+	s.said("ringlet evict host-1, which is well", c.ask(0, &ipam.EvictRequest{Peer: "host-1"}).Err)
+	s.said("ringlet forget host-1, which is well", c.ask(0, &ipam.ForgetRequest{Peer: "host-1"}).Err)
+	s.said("ringlet recover, with all others well", c.ask(0, &ipam.RecoverRequest{}).Err)
+	s.said("ringlet leave, with containers", c.ask(1, &ipam.LeaveRequest{}).Err)
+	c.ask(1, &ipam.FreeRequest{ID: "vm"})
+	c.stop(1, cidr)
+	s.said("ringlet leave, with networks", c.ask(1, &ipam.LeaveRequest{}).Err)
+}
+
+func sayFull(s *transcript) {
+	c := newLockstep(s.t, 3)
+	c.found()
+	cidr := netip.MustParsePrefix("10.60.0.0/28")
+	for i := range c.peers {
+		c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	}
+	c.ask(1, docker(cidr))
+	s.said("docker run, with nothing left on any host", c.full(0, cidr))
+}
+
+// saySilent is what is said while a host does not answer and nobody knows yet
+// that it is gone.
+func saySilent(s *transcript) {
+	c, cidr := lab(s.t)
+	held := c.heldBy(2)
+	c.silence(2)
+	s.said("docker run --ip, of a host that does not answer", c.ip(0, cidr, held))
+	c.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.61.0.0/24"), Name: "lab"})
+	s.said("ringlet pool rm, with a host that does not answer", c.ask(0, &ipam.PoolRemoval{Pool: "lab"}).Err)
+	d, _ := lab(s.t)
+	d.silence(1, 2)
+	s.said("ringlet pool create, while the others do not answer", d.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.62.0.0/24")}).Err)
+}
+
+// sayLost is what is said once hosts are known to be gone.
+func sayLost(s *transcript) {
+	c, cidr := lab(s.t)
+	held := c.heldBy(2)
+	c.die(2)
+	s.said("docker run --ip, of a host that is gone", c.ip(0, cidr, held))
+	c.full(1, cidr)
+	s.said("docker run, with space left only on a host that is gone", c.full(0, cidr))
+	d, _ := lab(s.t)
+	order := d.order()
+	d.die(order[1], order[2])
+	s.said("docker run, cut off, with the own space used up", d.full(order[0], cidr))
+}
+
+// sayEvicted is what is said of a host that was evicted.
+func sayEvicted(s *transcript) {
+	c, cidr := lab(s.t)
+	held := c.heldBy(2)
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		s.t.Fatal(err)
+	}
+	s.said("docker run --ip, of a host that was evicted", c.ip(0, cidr, held))
+	c.ask(1, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.63.0.0/24"), Name: "lab"})
+	c.step(1, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
+	s.said("ringlet forget host-2, from which host-1 hears", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
+	c.step(0, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
+	s.said("ringlet forget host-2, from which this one hears", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
+
+	d, cidr := lab(s.t)
+	d.die(2)
+	if err := d.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		s.t.Fatal(err)
+	}
+	d.vacate(0, cidr)
+	d.vacate(1, cidr)
+	s.said("ringlet pool rm, with space of a host that was evicted", d.ask(0, &ipam.PoolRemoval{Pool: cidr.String()}).Err)
+}
+
+// sayReturned is what is said where a host is back under its name with a new
+// database, and its former self is evicted.
+func sayReturned(s *transcript) {
+	c, cidr := lab(s.t)
+	held := c.heldBy(2)
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		s.t.Fatal(err)
+	}
+	c.dead = nil
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	c.run(time.Minute, c.agreed)
+	s.said("ringlet evict host-2, a name that another had before", c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err)
+	s.said("docker run --ip, of the former one", c.ip(0, cidr, held))
+}
+
+// sayMajorityLost is what is said without a majority.
+func sayMajorityLost(s *transcript) {
+	c := newLockstep(s.t, 5)
+	c.found()
+	order := c.order()
+	a, b := order[1], order[2]
+	c.die(order[0], order[3], order[4])
+	s.said("ringlet pool create, without a majority", c.ask(a, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")}).Err)
+	s.said("ringlet evict, with too many lost", c.ask(a, &ipam.EvictRequest{Peer: c.name(order[3])}).Err)
+	s.said("ringlet recover, with another host left", c.ask(a, &ipam.RecoverRequest{}).Err)
+
+	// The first, with two votes of three, is gone: one that was evicted learns
+	// of that from the other, and cannot be admitted.
+	d, _ := lab(s.t)
+	order = d.order()
+	a, b = order[1], order[2]
+	d.die(b)
+	if err := d.ask(a, &ipam.EvictRequest{Peer: d.name(b)}).Err; err != nil {
+		s.t.Fatal(err)
+	}
+	d.heal()
+	d.die(order[0])
+	s.said("ringlet pool create, evicted and not admitted again", d.ask(b, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")}).Err)
+}
+
+func sayReinstalled(s *transcript) {
+	c := newLockstep(s.t, 3)
+	for i, p := range c.peers {
+		p.cfg.Machine = uint64(i + 1)
+		c.start(i)
+	}
+	c.found()
+	cidr := netip.MustParsePrefix("10.50.0.0/24")
+	r := c.ask(2, docker(cidr))
+	if r.Err != nil {
+		s.t.Fatal(r.Err)
+	}
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	c.run(time.Minute, func() bool { return c.peers[2].machine.Status(c.now).State == ipam.Ready })
+	c.silence(0, 1) // before it could take over its space
+	s.said("docker run --ip, of a host that is installed anew and has not taken over its space yet", c.ip(2, cidr, r.Address.Address.Addr()))
+}
+
+// sayStarted is what is said by a host that was started and reaches nobody.
+func sayStarted(s *transcript) {
+	c, cidr := lab(s.t)
+	c.die(1, 2)
+	c.peers[0].cfg.HostBoot = "another"
+	c.start(0)
+	for _, i := range []int{1, 2} {
+		c.step(0, &ipam.Presence{Peer: c.peers[i].machine.Self()})
+	}
+	s.said("docker run, right after the host has started, with no other there", c.ask(0, docker(cidr)).Err)
+}
+
+func sayLeaving(s *transcript) {
+	c, cidr := lab(s.t)
+	c.ask(0, &ipam.PoolRelease{Network: local(cidr)})
+	c.vacate(1, cidr)
+	c.vacate(2, cidr)
+	s.said("ringlet leave, while addresses rest", c.ask(1, &ipam.LeaveRequest{}).Err)
+	c.run(20*time.Minute, func() bool { return len(c.peers[0].machine.State().Roster) == 2 })
+	c.run(time.Minute, func() bool { return c.peers[1].machine.Status(c.now).State == ipam.Left })
+	s.said("docker run, on a host that has left", c.ask(1, docker(cidr)).Err)
+
+	d, _ := lab(s.t)
+	order := d.order()
+	call := d.call(order[0], &ipam.LeaveRequest{Force: true})
+	d.run(time.Minute, func() bool { return d.peers[order[0]].machine.State().Member(d.peers[order[0]].machine.Self()) == nil })
+	if r, ok := d.peers[order[0]].replies[call]; ok {
+		s.t.Fatalf("leaving was answered with %v before the others could know", r.Err)
+	}
+	d.silence(order...)
+	s.said("ringlet leave --force, with nobody known to know", d.ask(order[0], &ipam.LeaveRequest{}).Err)
+}
+
+// saySuspended is what a copy of a database says.
+func saySuspended(s *transcript) {
+	c, cidr := lab(s.t)
+	old := maps.Clone(c.peers[2].disk)
+	c.start(2)
+	c.run(time.Minute, c.agreed)
+	c.wait(5 * time.Second)
+	c.peers[2].disk = old
+	c.start(2)
+	c.wait(5 * time.Second)
+	s.said("docker run, on a host whose old database was put back", c.ask(2, docker(cidr)).Err)
+	s.said("ringlet recover, on that host", c.ask(2, &ipam.RecoverRequest{}).Err)
+}
