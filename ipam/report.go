@@ -105,10 +105,10 @@ func (m *Machine) ownProblems() []Problem {
 		out = append(out, problem(level, code, next, text, args...))
 	}
 	if m.broken != nil {
-		add(Failed, "broken-invariant", "nothing is handed out any more; keep the database, and report what ringlet check says", "%v", m.broken)
+		add(Failed, "broken-invariant", "keep the database, and report what ringlet check says", "the records of this peer contradict each other, and nothing is handed out any more: %v", m.broken)
 	}
 	if m.suspect != "" {
-		add(Failed, "suspended", "nothing is handed out any more; find the other host, remove the wrong database, and start that plugin again", "%s", m.suspect)
+		add(Failed, "suspended", "on the host whose database is the copy, or the old one, remove the plugin's data and start the plugin again; where none is, keep both databases and report it", "nothing is handed out any more, since %s", m.suspect)
 	}
 	switch m.standing() {
 	case Left:
@@ -116,17 +116,21 @@ func (m *Machine) ownProblems() []Problem {
 	case Checking:
 		add(Degraded, "checking", "start or reconnect the other hosts if this lasts", "this peer has just started and asks the others whether its database is up to date; %s answered", plural(len(m.check.answered)-1, "peer has", "peers have"))
 	case Forming:
-		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and has met %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
+		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and reaches %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
 	case Joining:
 		if m.state.Slot == 0 {
 			add(Failed, "joining", "see that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all have the same list with themselves in it", "this peer has not found its cluster yet; %s answered", plural(m.reached(), "host has", "hosts have"))
 			break
 		}
-		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer waits to be admitted to its cluster")
+		waits := "waits to be admitted to its cluster"
+		if gone := m.state.Gone(m.self); gone != nil && !gone.Forgotten {
+			waits = "was evicted from its cluster and waits to be admitted again; what it has stays its own"
+		}
+		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer %s", waits)
 	default:
 	}
 	if m.member() && !m.left && !m.booting() && m.cutOff() {
-		add(Degraded, "cut-off", "start or reconnect those hosts; ringlet evict and recover are for hosts that are gone for good", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
+		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
 	}
 	if m.unlisted && m.sighted() {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
@@ -175,7 +179,7 @@ func (m *Machine) peerProblems() []Problem {
 		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s", m.names(away))
 	}
 	for _, gone := range m.state.Former {
-		if n := m.ownedBy(gone.ID); !gone.Forgotten && n > 0 {
+		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {
 			add("quarantine", fmt.Sprintf("bring that host back, or, if it is gone for good, ringlet forget %s", gone.Name), "%s was evicted, and %s that it may be using are kept back", gone.Name, plural(n, "address", "addresses"))
 		}
 	}

@@ -118,6 +118,8 @@ func TestSentences(t *testing.T) {
 	said("ringlet pool create 10.70.0.0/24 --name 10.70", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "10/70"}).Err)
 	said("ringlet pool rm 10.50.0.0/28", h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/28"}).Err)
 	said("ringlet pool rm lab", h.Call(&ipam.PoolRemoval{Pool: "lab"}).Err)
+	h.Call(&ipam.PoolCreation{CIDR: prefix("10.71.0.0/24")})
+	said("docker network create --subnet 10.71.0.0/16, with a pool in it that nobody uses", pool(ipam.PoolRequest{Pool: prefix("10.71.0.0/16")}))
 	_, err := h.Machine().Who(h.Now, address("10.99.0.1"))
 	said("ringlet who 10.99.0.1", err)
 

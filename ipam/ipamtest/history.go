@@ -55,7 +55,7 @@ func (o *oracle) history(s *site, save []ipam.Record) *history {
 	}
 	switch {
 	case founded:
-		if n := len(o.histories); n > 0 && (o.c.w.Birth != Apart || n == o.c.w.Hosts) {
+		if len(o.histories) > 0 && o.c.w.Birth != Apart {
 			o.c.fail("I3", "%s founds another cluster", s)
 		}
 	case s == o.c.survivor:
