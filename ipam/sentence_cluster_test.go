@@ -303,7 +303,7 @@ func sayMajorityLost(s *transcript) {
 	c := newLockstep(s.t, 5)
 	c.found()
 	order := c.order()
-	a, b := order[1], order[2]
+	a := order[1]
 	c.die(order[0], order[3], order[4])
 	s.said("ringlet pool create, without a majority", c.ask(a, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")}).Err)
 	s.said("ringlet evict, with too many lost", c.ask(a, &ipam.EvictRequest{Peer: c.name(order[3])}).Err)
@@ -313,7 +313,7 @@ func sayMajorityLost(s *transcript) {
 	// of that from the other, and cannot be admitted.
 	d, _ := lab(s.t)
 	order = d.order()
-	a, b = order[1], order[2]
+	a, b := order[1], order[2]
 	d.die(b)
 	if err := d.ask(a, &ipam.EvictRequest{Peer: d.name(b)}).Err; err != nil {
 		s.t.Fatal(err)
