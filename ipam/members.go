@@ -17,7 +17,7 @@ func (m *Machine) evict(q *EvictRequest) error {
 	if err := m.ready(); err != nil {
 		return err
 	}
-	id, err := m.peerRef(q.Peer, inRoster)
+	id, err := m.peerMeant(q.Peer, inRoster)
 	switch {
 	case err != nil:
 		return err
@@ -58,7 +58,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	if err := m.ready(); err != nil {
 		return Forgetting{}, err
 	}
-	id, err := m.peerRef(q.Peer, evicted)
+	id, err := m.peerMeant(q.Peer, evicted)
 	if err != nil {
 		return Forgetting{}, err
 	}
@@ -149,6 +149,20 @@ func (m *Machine) takeReport(from peer.ID, r wire.Report) {
 		q.reports[from] = r.Heard
 		m.changed = true
 	}
+}
+
+// peerMeant is peerRef for a call that may be served several times: it means
+// the same peer each time, also when that has been evicted meanwhile.
+func (m *Machine) peerMeant(ref string, wanted membership) (peer.ID, error) {
+	c := m.current
+	if c != nil && c.meant != peer.None {
+		return c.meant, nil
+	}
+	id, err := m.peerRef(ref, wanted)
+	if c != nil && err == nil {
+		c.meant = id
+	}
+	return id, err
 }
 
 // membership is where a peer stands; it tells which one is meant where a name

@@ -292,7 +292,7 @@ func sayReturned(s *transcript) {
 	s.said("ringlet evict host-2, a name that another had before", c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err)
 	s.said("docker run --ip, of the former one", c.ip(0, cidr, held))
 	c.die(2)
-	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+	if err := c.ask(0, &ipam.EvictRequest{Peer: c.peers[2].machine.Self().String()}).Err; err != nil {
 		s.t.Fatal(err)
 	}
 	s.said("ringlet forget host-2, a name that two had", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)

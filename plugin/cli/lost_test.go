@@ -19,27 +19,32 @@ func TestLost(t *testing.T) {
 		out        string
 	}{
 		{
-			"evicted, with addresses", "evict host-c", ipam.Forgetting{},
+			"evicted, with addresses", "evict host-c",
+			ipam.Forgetting{},
 			"evicted host-c: 8 addresses that it may be using are kept back until it returns, or ringlet forget\n  host-c says that it is gone for good\n",
 		},
 		{"evicted, with none", "evict host-e", ipam.Forgetting{}, "evicted host-e: nothing is kept back for it\n"},
 		{
-			"evicted before", "evict host-d", ipam.Forgetting{},
+			"evicted before", "evict host-d",
+			ipam.Forgetting{},
 			"evicted host-d: 4 addresses that it may be using are kept back until it returns, or ringlet forget\n  host-d says that it is gone for good\n",
 		},
 		{
-			"would be forgotten", "forget host-d --dry-run", ipam.Forgetting{ID: "99ff", Ranges: 1, Addresses: 4},
+			"would be forgotten", "forget host-d --dry-run",
+			ipam.Forgetting{ID: "99ff", Ranges: 1, Addresses: 4},
 			"would free: 4 addresses in 1 range of host-d (ID 99ff)\n" +
 				"only if it is gone for good: if host-d still runs cut off, or starts again with its data, its\n  containers use addresses that others get\n",
 		},
 		{
-			"forgotten", "forget host-d", ipam.Forgetting{ID: "99ff", Ranges: 2, Addresses: 1},
+			"forgotten", "forget host-d",
+			ipam.Forgetting{ID: "99ff", Ranges: 2, Addresses: 1},
 			"forgot host-d: 1 address in 2 ranges is free for the others\n" +
 				"it must not come back as it was: if host-d ever starts again, keep it off the network until its\n  containers are removed, and the plugin there with its data\n",
 		},
 		{"with a name that steers", "forget a\x1b[2Jb", ipam.Forgetting{}, "nothing to free: no address is kept back for a\\x1b[2Jb any more\n"},
 		{
-			"recovered", "recover --i-know-the-others-are-gone", ipam.Forgetting{},
+			"recovered", "recover --i-know-the-others-are-gone",
+			ipam.Forgetting{},
 			recovered + "evicted: host-b.a-rather-long-domain.example.org, host-c, host-d, host-e, for which 32 addresses are\n" +
 				"         kept back until ringlet forget gives them up\n" +
 				"next: on each of those hosts that is to come back, remove the plugin with its data before it starts,\n" +

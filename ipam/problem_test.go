@@ -1,0 +1,234 @@
+package ipam_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// Every problem that the status can have, with the state of its peer and the
+// next step.
+func TestProblems(t *testing.T) {
+	s := &transcript{t: t}
+	seen := map[string]bool{}
+	show := func(when string, st ipam.Status) {
+		fmt.Fprintf(&s.b, "%s: %s, %s\n", when, st.State, st.Verdict)
+		for _, p := range st.Problems {
+			fmt.Fprintf(&s.b, "  %s, %s: %s\n    next: %s\n", p.Level, p.Code, p.Text, p.Next)
+			s.look(when, p.Text)
+			s.look(when, p.Next)
+			seen[p.Code] = true
+		}
+		fmt.Fprintln(&s.b)
+		if len(st.Problems) == 0 {
+			t.Errorf("%s: there is no problem", when)
+		}
+	}
+	for _, scene := range []func(*testing.T, func(string, ipam.Status)){
+		showFormation, showMembers, showStarted, showMet, showStopped, showSpace, showEngine,
+	} {
+		scene(t, show)
+	}
+	golden.Check(t, "problems.txt", []byte(s.b.String()))
+
+	code := regexp.MustCompile(`(?:add|problem)\((?:Failed, |Degraded, )?"([a-z-]+)"`)
+	for _, file := range []string{"report.go", "probe.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range code.FindAllStringSubmatch(string(text), -1) {
+			if !seen[m[1]] {
+				t.Errorf("%s: the problem %s is not shown", file, m[1])
+			}
+		}
+	}
+	if len(seen) < 18 {
+		t.Errorf("only %d problems were shown", len(seen))
+	}
+}
+
+func (c *lockstep) status(i int) ipam.Status { return c.peers[i].machine.Status(c.now) }
+
+// say has a peer hear what another would send: the header is the other's but
+// for what change does.
+func (c *lockstep) say(to, from int, body wire.Body, change func(*wire.Header)) {
+	id, state := c.peers[from].machine.Identity(), c.peers[from].machine.State()
+	h := wire.Header{
+		Cluster: state.Cluster, From: id.ID, To: c.peers[to].machine.Self(), Boot: id.Boot, Nonce: id.Nonce,
+		Slot: state.Slot, Digest: state.Digest(),
+	}
+	change(&h)
+	c.step(to, &ipam.Message{Frame: &wire.Frame{Header: h, Body: body}, Seat: from + 1})
+}
+
+func showFormation(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c := newLockstep(t, 3)
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation.Size, cfg.Formation.List = 5, 2 })
+	c.silence(1)
+	c.queue = nil
+	for _, i := range []int{0, 2} {
+		c.step(i, &ipam.Presence{Peer: c.peers[1].machine.Self()})
+	}
+	c.wait(10 * time.Second)
+	show("three hosts found a cluster, one is missing and one has another list", c.status(0))
+
+	d := newLockstep(t, 2)
+	d.silence(0)
+	d.reinstall(1, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	show("no host in RINGLET_JOIN answers", d.status(1))
+}
+
+func showMembers(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c, _ := lab(t)
+	c.die(2)
+	show("one host of three is gone", c.status(0))
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	show("it was evicted", c.status(0))
+
+	d, _ := lab(t)
+	order := d.order()
+	a, b := order[1], order[2]
+	d.die(b)
+	if err := d.ask(a, &ipam.EvictRequest{Peer: d.name(b)}).Err; err != nil {
+		t.Fatal(err)
+	}
+	d.heal()
+	d.die(order[0])
+	d.ask(b, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")})
+	show("two of three are gone, or were evicted", d.status(a))
+	show("that one is back", d.status(b))
+
+	e, cidr := lab(t)
+	e.vacate(1, cidr)
+	e.call(1, &ipam.LeaveRequest{})
+	e.run(20*time.Minute, func() bool { return e.status(1).State == ipam.Left })
+	show("a host has left", e.status(1))
+}
+
+func showStarted(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c, _ := lab(t)
+	c.die(1, 2)
+	c.peers[0].cfg.HostBoot, c.peers[0].cfg.BootAlone = "another", true
+	c.start(0)
+	for _, i := range []int{1, 2} {
+		c.step(0, &ipam.Presence{Peer: c.peers[i].machine.Self()})
+	}
+	show("a host was started, and has asked nobody yet", c.status(0))
+	c.wait(time.Minute)
+	show("nobody has answered", c.status(0))
+}
+
+// showMet is what a peer makes of others that are not as they should be.
+func showMet(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c, _ := lab(t)
+	c.say(0, 1, wire.Beat{}, func(*wire.Header) {})
+	c.say(0, 2, wire.Beat{}, func(h *wire.Header) { h.Digest++ })
+	show("another host's state differs", c.status(0))
+	d, _ := lab(t)
+	d.say(0, 2, wire.Beat{}, func(h *wire.Header) { h.Cluster, h.From = [16]byte{0xab, 0xcd}, peer.ID{9} })
+	show("a host of another cluster is there", d.status(0))
+}
+
+// showStopped is what makes a peer hand out nothing.
+func showStopped(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c, _ := lab(t)
+	old := maps.Clone(c.peers[2].disk)
+	c.start(2)
+	c.wait(5 * time.Second)
+	c.peers[2].disk = old
+	c.start(2)
+	c.wait(5 * time.Second)
+	show("an old database was put back", c.status(2))
+	d, _ := lab(t)
+	d.say(0, 0, wire.Beat{}, func(h *wire.Header) { h.Boot++ })
+	show("another host has a copy of the database", d.status(0))
+	e, _ := lab(t)
+	for _, i := range []int{1, 2} {
+		e.say(0, i, wire.Beat{}, func(h *wire.Header) { h.Digest++ })
+	}
+	show("the own state differs from that of others", e.status(0))
+	f, _ := lab(t)
+	f.say(0, 1, wire.Decided{First: f.status(0).Slot + 1, Values: [][]byte{{0xff}}}, func(*wire.Header) {})
+	show("what was decided cannot be read", f.status(0))
+}
+
+func showSpace(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := netip.MustParsePrefix("10.60.0.0/28")
+	for i := range c.peers {
+		c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	}
+	for range 5 {
+		c.ask(1, docker(cidr))
+	}
+	for s := c.status(0); s.Pools[1].Mine > 0 || s.Pools[1].Free > 0; s = c.status(0) {
+		if err := c.ask(0, docker(cidr)).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	show("what is left of a pool is with others", c.status(0))
+
+	h := ipamtest.NewHost(t, ipam.Config{})
+	full := network(t, h, "10.61.0.0/30")
+	run(t, h, full, "a")
+	run(t, h, full, "b")
+	wide := network(t, h, "10.62.0.0/24")
+	for i := range 6 {
+		g := h.Call(&ipam.AddressRequest{Network: wide, Purpose: ipam.ForContainer}).Address
+		h.Call(&ipam.Stranger{Ticket: g.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, byte(i)}})
+	}
+	show("a pool is full, and in another there are strangers", h.Machine().Status(h.Now))
+}
+
+func showEngine(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	n := network(t, h, "10.50.0.0/24")
+	show("a new database waits for the engine's list", h.Machine().Status(h.Now))
+	h.Call(inventory(h, n))
+	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "printer-3", Address: address("10.50.0.9")})
+	h.Now = h.Now.Add(time.Minute)
+	h.Call(inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.9"), Container: "4f3a", Name: "web"}))
+	show("a container has what somebody else holds", h.Machine().Status(h.Now))
+}
+
+// Each state in which a peer can have a problem is shown with one.
+func TestEveryStateIsShown(t *testing.T) {
+	shown := slices.Collect(func(yield func(string) bool) {
+		text, err := os.ReadFile("testdata/problems.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\S.*: ([a-z-]+), [a-z]+$`).FindAllStringSubmatch(string(text), -1) {
+			if !yield(m[1]) {
+				return
+			}
+		}
+	})
+	for _, state := range []ipam.State{ipam.Alone, ipam.Forming, ipam.Joining, ipam.Checking, ipam.Ready, ipam.CutOff, ipam.Left, ipam.Suspended} {
+		if !slices.Contains(shown, string(state)) {
+			t.Errorf("no problem is shown in the state %s", state)
+		}
+	}
+}
