@@ -4,6 +4,7 @@
 #   PLUGIN       name of the plugin in the engine, with its tag; also the registry's name for make push
 #   DOCKER_HOST  the engine, as for the docker command
 #   FUZZTIME     how long make fuzz gives each target
+#   SOAK         how long make soak runs
 #   REPLACE=yes  lets make plugin, install and run remove an installed plugin of another build, with its data
 
 MAKEFLAGS += --warn-undefined-variables --no-print-directory
@@ -15,6 +16,7 @@ SHELL := /bin/bash
 
 PLUGIN ?= ringlet:latest
 FUZZTIME ?= 20s
+SOAK ?= 1h
 REPLACE ?= no
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export PLUGIN REPLACE FUZZTIME
@@ -90,6 +92,10 @@ bench: ## Benchmarks, ten runs, for benchstat
 .PHONY: fuzz
 fuzz: ## Each fuzz target for FUZZTIME
 	@scripts/test.sh fuzz
+
+.PHONY: soak
+soak: ## Clusters in simulated time, with new seeds, for SOAK
+	@$(GO) test ./ipam -run TestSimSoak -soak $(SOAK) -timeout 0
 
 .PHONY: cover
 cover: ## Coverage by package, and build/cover.html

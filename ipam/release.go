@@ -90,6 +90,7 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 		return
 	}
 	m.forgetSight(p, o)
+	delete(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
 	m.saveRecord(p, o, rec)
 }
 
