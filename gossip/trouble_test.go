@@ -201,7 +201,7 @@ func TestPortBusy(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, b := c.start(1), c.start(2)
-		c.until(time.Second, "told", func() bool { return b.problem("network-closed", "10.0.0.2:7950 cannot be opened for peers") })
+		c.until(10*time.Second, "told", func() bool { return b.problem("network-closed", "10.0.0.2:7950 cannot be opened for peers") })
 		b.Send(a.id, b.frame(wire.Beat{}))
 		b.Broadcast(b.frame(wire.Beat{}))
 		time.Sleep(time.Minute)
@@ -281,11 +281,11 @@ func TestSize(t *testing.T) {
 			s, ok := f.Body.(wire.Submit)
 			return ok && len(s.Batch) == len(batch)
 		}
-		c.until(2*time.Second, "the longest broadcast arrives", func() bool { return b.received(arrived) })
+		c.until(10*time.Second, "the longest broadcast arrives", func() bool { return b.received(arrived) })
 
 		state := bytes.Repeat([]byte("snapshot"), (wire.MaxFrame-200)/8)
 		a.Send(b.id, a.frame(wire.Snapshot{State: state}))
-		c.until(time.Second, "the longest frame arrives", func() bool {
+		c.until(10*time.Second, "the longest frame arrives", func() bool {
 			return b.received(func(f got) bool {
 				s, ok := f.Body.(wire.Snapshot)
 				return ok && bytes.Equal(s.State, state)

@@ -264,7 +264,7 @@ func TestSendToTheDead(t *testing.T) {
 		c.until(2*time.Minute, "given up", func() bool { return peers[0].Status().Alive == 1 })
 		c.heal()
 		peers[0].Send(peers[2].id, peers[0].frame(wire.Join{Name: "a"}))
-		c.until(time.Second, "arrived", func() bool {
+		c.until(10*time.Second, "arrived", func() bool {
 			return peers[2].received(func(f got) bool { return f.Body == wire.Join{Name: "a"} && f.From == peers[0].id })
 		})
 		peers[0].Send(idOf(1234), peers[0].frame(wire.Beat{}))
@@ -291,7 +291,7 @@ func TestSeats(t *testing.T) {
 				t.Errorf("peer %d has seat %d, want %d", i+1, got, want)
 			}
 			peers[i].Send(peers[1].id, peers[i].frame(wire.Join{Name: "seat"}))
-			c.until(time.Second, "arrived from the seat", func() bool {
+			c.until(10*time.Second, "arrived from the seat", func() bool {
 				return peers[1].received(func(f got) bool {
 					return f.From == peers[i].id && f.Body == wire.Join{Name: "seat"} && f.seat == want
 				})

@@ -213,7 +213,7 @@ func TestRefused(t *testing.T) {
 		{"RINGLET_KEY=x", nil, "key 1 is not base64"},
 		{"RINGLET_KEY=" + key1 + ",c2hvcnQ=", nil, "key 2 has 5 bytes and not 32"},
 		{"RINGLET_KEY=" + key1 + "," + key1, nil, "key 2 is there twice"},
-		{"RINGLET_KEY=$(openssl rand -base64 32)", nil, "not base64"},
+		{"RINGLET_KEY=$(ringlet keygen)", nil, "not base64"},
 		{"RINGLET_KEY_FILE=/keys/none", nil, "file does not exist"},
 		{"RINGLET_KEY_FILE=/keys/empty", nil, "no key in the file"},
 		{"RINGLET_KEY_FILE=/keys/bad", nil, "line 2 is not base64"},

@@ -77,7 +77,7 @@ func peers() []Setting {
 		Name: "RINGLET_JOIN", Auto: "none: this peer is the first of its cluster",
 		Range:   "a comma list of host[:port], names or addresses, the port that of RINGLET_BIND if left out",
 		Example: "host-a,192.168.1.11,[fd00::12]:7950",
-		Meaning: "peers to ask for admission to their cluster, a name may have several addresses",
+		Meaning: "hosts to find the cluster by, or to found it with: the same list on all, itself in it; empty on the first host",
 		Effect:  "none once the peer is a member: it remembers the others",
 		parse:   parseJoin,
 	}, {
@@ -96,8 +96,8 @@ func peers() []Setting {
 		parse:   parseCluster,
 	}, {
 		Name: "RINGLET_KEY", Auto: "none", Secret: true,
-		Range:   "a comma list of keys, each 32 bytes in base64, as `openssl rand -base64 32` prints",
-		Example: "$(openssl rand -base64 32)", // a real key would be copied, and then known to all
+		Range:   "a comma list of keys, each 32 bytes in base64, as `ringlet keygen` prints",
+		Example: "$(ringlet keygen)", // a real key would be copied, and then known to all
 		Meaning: "keys of the cluster, the first encrypts and all decrypt",
 		Effect:  "peers without a common key part: add the new key second everywhere, then put it first everywhere, then drop the old",
 		parse:   parseKeys,
