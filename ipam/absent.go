@@ -78,7 +78,7 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 // and reports whether there are some that must be looked for again. What an
 // engine replays to a new database is taken for auxiliary as well.
 func (m *Machine) sightReserved(p *pool, s *sight) (again bool) {
-	if len(m.state.Roster) > 1 || p.listed == 0 {
+	if !m.soleUser() || p.listed == 0 {
 		return false // others may name them; with its last network they all go
 	}
 	for _, r := range slices.Clone(p.Reserved) {

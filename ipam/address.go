@@ -19,7 +19,7 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	}
 	// The pool ID says all that is needed to make the pool again, should this
 	// peer have lost it.
-	p, err := m.joinPool(q.Network.Pool, poolSpec{})
+	p, err := m.joinPool(q.Network.Pool, poolSpec{reserved: &PoolRequest{Gateway: q.Network.Gateway, GatewayAddr: q.Network.GatewayAddr}})
 	if err != nil {
 		return AddressGrant{}, err
 	}

@@ -130,11 +130,11 @@ func (m *Machine) settle(p *pool) {
 	}
 	var actions []chronicle.Action
 	for _, r := range p.Reserved {
-		if len(m.state.Roster) == 1 && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary) {
+		if m.soleUser() && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary) {
 			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		}
 	}
-	if p.Origin == chronicle.FromChoice && m.idle(p) {
+	if p.Origin == chronicle.FromChoice && m.soleUser() && m.idle(p) {
 		actions = append(actions, m.deletion(p)...)
 	}
 	m.background(actions...)

@@ -200,7 +200,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		return
 	}
 	if r := p.ReservationAt(o); r != nil {
-		if r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 {
+		if r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser() {
 			m.conflict(p, o, h, "is reserved as "+r.Kind.String())
 			return
 		}

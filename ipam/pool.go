@@ -59,6 +59,9 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err := m.enter(n, p, chosen); err != nil {
 		return PoolGrant{}, err
 	}
+	if len(p.mine) == 0 {
+		m.openAhead(p) // who owns a part of a pool keeps it from being removed
+	}
 	return PoolGrant{Network: n, Gateway: gateway, Chosen: !q.Pool.IsValid()}, nil
 }
 

@@ -19,7 +19,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if !ok {
 		return
 	}
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && len(m.state.Roster) == 1 && m.networksOf(p) <= 1 {
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && m.soleUser() && m.networksOf(p) <= 1 {
 		// The engine lets go of an auxiliary address only with its network, or
 		// it never was one: an endpoint that was replayed to a new database.
 		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
