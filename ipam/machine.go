@@ -224,6 +224,9 @@ func (m *Machine) start() {
 		m.saveUnlisted()
 	}
 	m.saveHostBoot()
+	// One that was without a cluster before this start was looking for one, and
+	// must not found another beside it.
+	m.cfg.Join = m.cfg.Join || m.restored > 0
 	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
 		m.found()
 		m.note(Note{Kind: NoteFounded})

@@ -89,7 +89,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	defer adminSocket.Close()
 
-	store, err := openStore(ctx, opts, logger)
+	store, damaged, err := openStore(ctx, opts, logger)
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,11 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 	machine := machineConfig(cfg)
 	machine.AwaitInventory = exists(opts.DockerSocket)
+	if damaged && (len(cfg.Keys) > 0 || cfg.Insecure) && cfg.Bootstrap.N != 1 {
+		// It may have had a cluster, and must not found another beside it. The
+		// others remember where it was, and come.
+		machine.Join = true
+	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
 	n, err := node.New(node.Config{
@@ -191,13 +196,14 @@ func together(ctx context.Context, parts []func(context.Context) error) error {
 // databaseName is the file in the data directory.
 const databaseName = "ringlet.db"
 
-// openStore opens the database. One that is damaged is kept beside a new one.
-func openStore(ctx context.Context, opts cli.ServeOptions, logger *slog.Logger) (*persist.Store, error) {
+// openStore opens the database. One that is damaged is kept beside a new one,
+// and damaged says so.
+func openStore(ctx context.Context, opts cli.ServeOptions, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
 	store, damage, err := persist.OpenVerified(ctx, persist.Config{
 		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Logger: logger,
 	}, []string{"/proc/self/exe"})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if damage != nil {
 		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
@@ -206,7 +212,7 @@ func openStore(ctx context.Context, opts cli.ServeOptions, logger *slog.Logger) 
 		}
 		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))
 	}
-	return store, nil
+	return store, damage != nil, nil
 }
 
 // newWatcher returns what watches the engine, which does nothing without its
