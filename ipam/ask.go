@@ -82,7 +82,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	if a.peer != peer.None {
 		return wire.Answer{}, m.waitForPeers(p, q, []peer.ID{a.peer})
 	}
-	owners := m.ownersOf(p, in)
+	owners := m.concerned(p, want, in)
 	var candidates, away []peer.ID
 	var last wire.Answer
 	for _, id := range owners {
@@ -144,6 +144,15 @@ func (m *Machine) ownersOf(p *pool, in addr.Range) []peer.ID {
 		}
 	}
 	return out
+}
+
+// concerned returns the other peers of the roster that can do what is wanted in
+// a range: its owners, and of a pool that is to be left all who use it.
+func (m *Machine) concerned(p *pool, want wire.Want, in addr.Range) []peer.ID {
+	if want != wire.WantVacant {
+		return m.ownersOf(p, in)
+	}
+	return slices.DeleteFunc(p.parties(), func(id peer.ID) bool { return id == m.self || m.state.Member(id) == nil })
 }
 
 // pick chooses whom to ask: at random, weighted by what each said it has to

@@ -14,6 +14,9 @@ func (m *Machine) client(q *ClientRequest) (AddressGrant, error) {
 	if p == nil {
 		return AddressGrant{}, errNoPool(q.Pool)
 	}
+	if m.leaving {
+		return AddressGrant{}, m.errLeaving()
+	}
 	return m.requestAddress(&AddressRequest{
 		Network: Network{Space: Local, Pool: p.CIDR, Range: p.CIDR},
 		Address: q.Address, Purpose: ForClient, ID: q.ID,

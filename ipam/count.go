@@ -138,6 +138,7 @@ func (m *Machine) settle(p *pool) {
 		actions = append(actions, m.deletion(p)...)
 	}
 	m.background(actions...)
+	m.tellUse(p)
 	if m.pools[p.Key] == p {
 		m.sightHost(p) // what was let go may be on an interface of the host
 	}

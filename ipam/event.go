@@ -30,6 +30,7 @@ type Call struct {
 	askedAt  time.Time         // when it asked another peer first
 	subnet   netip.Prefix      // the subnet that was chosen for it
 	made     chronicle.PoolKey // the pool that was made for it
+	removed  bool              // a pool was removed for it
 	meant    peer.ID           // the peer that it named, whatever became of it since
 	frees    Forgetting        // what the peer that it forgets had
 }

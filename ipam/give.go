@@ -122,6 +122,7 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
 	}
 	m.closeAll(p)
+	m.tellUse(p)
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
 }
 

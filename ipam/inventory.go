@@ -30,6 +30,9 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.replaying = false // the engine answers only when it has replayed all
 	}
 	m.blind = false
+	if m.hesitates && !inv.Partial && m.state.Slot == 0 {
+		m.decideAlone(len(inv.Networks))
+	}
 	s := sight{begun: inv.Begun, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]bool{}}
 	if inv.Partial {
 		m.sightAll(inv, &s)

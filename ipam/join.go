@@ -110,7 +110,7 @@ func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
 	if cfg.Size == 0 {
 		return from == m.self // the first host
 	}
-	if cfg.Observer {
+	if cfg.Observer || m.seesCluster() {
 		return false
 	}
 	if f != m.formation() {
@@ -118,6 +118,20 @@ func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
 		return false
 	}
 	return m.seatOf(m.self) != peer.None && m.seatOf(from) != peer.None
+}
+
+// decideAlone ends the hesitation of a peer whose engine has so many networks of
+// this driver: with none it is new and founds a cluster, with some it was one of
+// a cluster before, or alone, and cannot tell.
+func (m *Machine) decideAlone(networks int) {
+	m.orphaned = networks
+	if networks > 0 || m.seesCluster() {
+		return
+	}
+	m.hesitates, m.cfg.Join = false, false
+	m.found()
+	m.note(Note{Kind: NoteFounded})
+	m.drain()
 }
 
 // foundAfter is how long a peer waits for the others once it could found a
@@ -163,7 +177,7 @@ func (m *Machine) enoughFounders() bool {
 			before++
 		}
 	}
-	if m.seatOf(m.self) == peer.None || 2*met <= size {
+	if m.seatOf(m.self) == peer.None || 2*met <= size || m.seesCluster() {
 		m.enoughSince = time.Time{}
 		return false
 	}
@@ -175,6 +189,18 @@ func (m *Machine) enoughFounders() bool {
 		wait += foundAfter
 	}
 	return m.now.Sub(m.enoughSince) >= wait
+}
+
+// seesCluster reports whether a peer that can be reached is in a cluster. Then
+// no other one is founded beside it: hosts that lost their databases join those
+// that did not.
+func (m *Machine) seesCluster() bool {
+	for id, c := range m.contacts {
+		if c.cluster != ([16]byte{}) && m.present(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // joinEvery is how often a peer that is in no roster asks to be admitted, or

@@ -38,6 +38,7 @@ type pool struct {
 
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
+	idleSince   time.Time  // since when it is told to have networks here, and has none
 	announced   wire.Spare // what was announced last
 	toldOnce    bool       // anything was, since somebody joined
 }

@@ -76,6 +76,8 @@ type Machine struct {
 	forced      bool   // it leaves although something is held here
 	leaving     bool
 	founding    bool
+	hesitates   bool      // it founds a cluster if the engine has no networks
+	orphaned    int       // networks that the engine has, and the new database does not know
 	seats       []peer.ID // who takes part in a formation by number
 	misfits     map[peer.ID]wire.Formation
 	foreign     map[[16]byte]meeting // other clusters
@@ -226,7 +228,8 @@ func (m *Machine) start() {
 	m.saveHostBoot()
 	// One that was without a cluster before this start was looking for one, and
 	// must not found another beside it.
-	m.cfg.Join = m.cfg.Join || m.restored > 0
+	m.hesitates = m.cfg.Hesitate && !m.cfg.Join && m.cfg.Formation.Size == 0
+	m.cfg.Join = m.cfg.Join || m.hesitates || m.restored > 0
 	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
 		m.found()
 		m.note(Note{Kind: NoteFounded})

@@ -232,7 +232,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 		return failf(ErrBadRequest, "a majority of the cluster can be reached from %s: use ringlet evict for the hosts that are lost", m.cfg.Name)
 	}
 	for _, id := range m.others() {
-		if m.present(id) {
+		if m.live(id) {
 			return failf(ErrBadRequest, "%s can be reached from %s, and a cluster is recovered by one host alone: stop ringlet there first, and let it join anew afterwards with its data removed", m.nameOf(id), m.cfg.Name)
 		}
 	}

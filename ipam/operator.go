@@ -49,7 +49,10 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 		return err
 	}
 	p := m.poolRef(q.Pool)
-	if p == nil {
+	switch c := m.current; {
+	case p == nil && c != nil && c.removed:
+		return nil // this call had it removed
+	case p == nil:
 		return errNoPool(q.Pool)
 	}
 	if held := p.space.Held(); p.busy() {
@@ -82,15 +85,15 @@ func (m *Machine) poolRef(ref string) *pool {
 	return nil
 }
 
-// vacated has a pool left by all other peers that own a part of it, which they
-// refuse as long as they use it.
+// vacated has a pool left by all other peers that own a part of it or have
+// networks on it, which they refuse as long as they use it.
 func (m *Machine) vacated(p *pool) error {
-	for _, t := range p.Ring.Tokens() {
-		if m.state.Gone(t.Owner) != nil {
-			return failf(ErrPoolInUse, "pool %s has space that may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good", poolText(p.Pool), m.nameOf(t.Owner), m.nameOf(t.Owner))
+	for _, id := range p.parties() {
+		if m.state.Gone(id) != nil {
+			return failf(ErrPoolInUse, "pool %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good", poolText(p.Pool), m.nameOf(id), m.nameOf(id))
 		}
 	}
-	if len(m.ownersOf(p, addr.Whole(p.CIDR))) == 0 {
+	if len(m.concerned(p, wire.WantVacant, addr.Whole(p.CIDR))) == 0 {
 		return nil
 	}
 	answer, err := m.ask(p, wire.WantVacant, addr.Whole(p.CIDR), 0)
@@ -148,10 +151,11 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	if held > 0 && !q.Force {
 		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, or use --force, and others get these only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
 	}
-	if n := len(m.networks); n > 0 && !q.Force {
+	n := m.networksHere()
+	if n > 0 && !q.Force {
 		return failf(ErrPoolInUse, "%s still has %s with ringlet, to be removed first with docker network rm: or use --force, and others get its space only after ringlet forget", m.cfg.Name, plural(n, "network", "networks"))
 	}
-	m.leaving, m.forced = true, held > 0 || len(m.networks) > 0
+	m.leaving, m.forced = true, held > 0 || n > 0
 	m.saveLeaving()
 	if !m.forced {
 		if err := m.drainSelf(&DrainRequest{}); err != nil {
@@ -168,6 +172,18 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	}
 	m.stay()
 	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
+}
+
+// networksHere returns how many networks of this host draw from any pool.
+func (m *Machine) networksHere() int {
+	n := 0
+	for _, net := range m.networks {
+		n += net.count
+	}
+	for _, p := range m.pools {
+		n += p.lost
+	}
+	return n
 }
 
 // stay ends a wish to leave.

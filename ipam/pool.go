@@ -30,6 +30,9 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		}
 		return PoolGrant{}, err
 	}
+	if m.leaving && !m.serves(q) {
+		return PoolGrant{}, m.errLeaving()
+	}
 	if q.Pool.IsValid() {
 		// Before a pool is made that the network could not use.
 		cidr, err := addr.Checked(q.Pool)
@@ -56,11 +59,15 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err != nil {
 		return PoolGrant{}, err
 	}
+	if err := m.keepUnderNetworks(p); err != nil {
+		return PoolGrant{}, err
+	}
 	if err := m.enter(n, p, chosen); err != nil {
 		return PoolGrant{}, err
 	}
+	m.tellUse(p)
 	if len(p.mine) == 0 {
-		m.openAhead(p) // who owns a part of a pool keeps it from being removed
+		m.openAhead(p)
 	}
 	return PoolGrant{Network: n, Gateway: gateway, Chosen: !q.Pool.IsValid()}, nil
 }
@@ -251,6 +258,9 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 	var actions []chronicle.Action
 	for _, r := range p.mine {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
+	}
+	if p.UsedBy(m.self) {
+		actions = append(actions, chronicle.Unuse{Pool: p.Key})
 	}
 	return append(actions, chronicle.DeletePool{Pool: p.Key})
 }

@@ -89,6 +89,11 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 	d.silence(0)
 	d.reinstall(1, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
 	show("no host in RINGLET_JOIN answers", d.status(1))
+
+	h := ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
+	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))
+	h.Call(lan(h.Now, "10.50.0.0/24"))
+	show("its engine has a network", h.Machine().Status(h.Now))
 }
 
 func showMembers(t *testing.T, show func(string, ipam.Status)) {

@@ -180,8 +180,13 @@ func (c *Call) hear(p *proposal) {
 	}
 	c.outcomes[p.key] = p.outcomes
 	for _, o := range p.outcomes {
-		if _, ok := o.Command.Action.(chronicle.CreatePool); ok && o.Refused == "" {
-			c.made = o.Pool
+		switch o.Command.Action.(type) {
+		case chronicle.CreatePool:
+			if o.Refused == "" {
+				c.made = o.Pool
+			}
+		case chronicle.DeletePool:
+			c.removed = c.removed || o.Refused == ""
 		}
 	}
 }

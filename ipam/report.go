@@ -118,6 +118,14 @@ func (m *Machine) ownProblems() []Problem {
 	case Forming:
 		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and reaches %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
 	case Joining:
+		if m.state.Slot == 0 && m.orphaned > 0 {
+			add(Failed, "database-lost", "set RINGLET_JOIN to another host of its cluster, also on the first host; if there is no other, set RINGLET_BOOTSTRAP=1", "the database of this peer is new, and its engine has %s of ringlet: other hosts may hold addresses of these, so nothing is handed out before this peer has found them; %s answered", plural(m.orphaned, "network", "networks"), plural(m.reached(), "host has", "hosts have"))
+			break
+		}
+		if m.state.Slot == 0 && m.hesitates {
+			add(Failed, "joining", "see whether the engine answers docker network ls, and the plugin's log; RINGLET_BOOTSTRAP=1 founds a cluster without it", "the database of this peer is new, and it waits for its engine to list the networks that it has, before it founds a cluster")
+			break
+		}
 		if m.state.Slot == 0 {
 			add(Failed, "joining", "see that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all have the same list with themselves in it", "this peer has not found its cluster yet; %s answered", plural(m.reached(), "host has", "hosts have"))
 			break
@@ -132,7 +140,7 @@ func (m *Machine) ownProblems() []Problem {
 	if m.member() && !m.left && !m.booting() && m.cutOff() {
 		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
 	}
-	if m.unlisted && m.sighted() {
+	if m.unlisted && m.sighted() && m.state.Slot > 0 {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
 	}
 	if m.bootedAlone {

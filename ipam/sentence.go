@@ -65,6 +65,10 @@ func shortRef(ref string) string {
 	return ref
 }
 
+func (m *Machine) errLeaving() error {
+	return failf(ErrNotReady, "ringlet on %s is leaving its cluster and begins nothing new: ringlet drain --undo makes it stay", m.cfg.Name)
+}
+
 func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) error {
 	next := "stop that container first, or choose another address"
 	switch h.Kind {
@@ -140,6 +144,8 @@ func (m *Machine) waitForCluster() error {
 	switch {
 	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
 		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster with it: a majority of %d is needed, and it reaches %d, itself among them; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
+	case m.state.Slot == 0 && m.orphaned > 0:
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, while its engine has %s of ringlet: other hosts may hold addresses of these, so set RINGLET_JOIN to another host of its cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, plural(m.orphaned, "network", "networks")))
 	case m.state.Slot == 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))
 	}

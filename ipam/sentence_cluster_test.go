@@ -24,7 +24,7 @@ import (
 func TestClusterSentences(t *testing.T) {
 	s := &transcript{t: t}
 	for _, scene := range []func(*transcript){
-		sayAlone, sayFounding, sayJoining, sayTogether, sayFull, saySilent, sayLost, sayEvicted, sayReturned, sayMajorityLost, sayReinstalled, sayStarted, sayLeaving, saySuspended,
+		sayAlone, sayFounding, sayJoining, sayTogether, sayFull, saySilent, sayLost, sayEvicted, sayReturned, sayMajorityLost, sayReinstalled, sayOrphaned, sayStarted, sayLeaving, saySuspended,
 	} {
 		scene(s)
 	}
@@ -341,6 +341,18 @@ func sayReinstalled(s *transcript) {
 	s.said("docker run --ip, of a host that is installed anew and has not taken over its space yet", c.ip(2, cidr, r.Address.Address.Addr()))
 }
 
+// sayOrphaned is what a first host says that lost its database.
+func sayOrphaned(s *transcript) {
+	h := ipamtest.NewHost(s.t, ipam.Config{Hesitate: true, AwaitInventory: true})
+	h.Call(lan(h.Now, "10.50.0.0/24"))
+	if _, answered := h.Try(docker(prefix("10.50.0.0/24"))); answered {
+		s.t.Fatal("it hands out at once")
+	}
+	h.Now = h.Now.Add(time.Minute)
+	r, _ := h.Tick()
+	s.said("docker run, on a first host whose database is new while its engine has networks", r.Err)
+}
+
 // sayStarted is what is said by a host that was started and reaches nobody.
 func sayStarted(s *transcript) {
 	c, cidr := lab(s.t)
@@ -359,6 +371,7 @@ func sayLeaving(s *transcript) {
 	c.vacate(1, cidr)
 	c.vacate(2, cidr)
 	s.said("ringlet leave, while addresses rest", c.ask(1, &ipam.LeaveRequest{}).Err)
+	s.said("docker network create, on a host that is leaving", c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err)
 	c.run(20*time.Minute, func() bool { return len(c.peers[0].machine.State().Roster) == 2 })
 	c.run(time.Minute, func() bool { return c.peers[1].machine.Status(c.now).State == ipam.Left })
 	s.said("docker run, on a host that has left", c.ask(1, docker(cidr)).Err)

@@ -197,11 +197,13 @@ func forced(which func(chronicle.Action) bool) func(*chronicle.State, []chronicl
 	}
 }
 
-// emptied takes a pool that is to be deleted from whoever owns a part of it.
+// emptied takes a pool that is to be deleted from whoever owns a part of it or
+// uses it.
 func emptied(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
 	for _, c := range batch {
 		if d, ok := c.Action.(chronicle.DeletePool); ok && c.Number > s.Number(c.Author) {
 			if p := s.Pool(d.Pool); p != nil {
+				p.Users = nil
 				for _, t := range slices.Clone(p.Ring.Tokens()) {
 					if t.Owner != ring.Reserved {
 						_, r := p.Ring.At(t.Start)

@@ -7,7 +7,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -48,6 +47,7 @@ func (m *Machine) tend() {
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		m.closeBehind(p)
+		m.tendUse(p)
 		m.retirePool(p)
 	}
 	m.depart()
@@ -156,10 +156,8 @@ func (m *Machine) retirePool(p *pool) {
 		m.closeAll(p)
 		return
 	}
-	for _, t := range p.Ring.Tokens() {
-		if t.Owner != ring.Free && t.Owner != ring.Reserved {
-			return
-		}
+	if len(p.parties()) > 0 {
+		return
 	}
 	if live := m.liveVoters(); len(live) > 0 && live[0] == m.self {
 		m.background(chronicle.DeletePool{Pool: p.Key})
@@ -183,7 +181,7 @@ func (m *Machine) depart() {
 		return
 	}
 	for _, p := range m.pools {
-		if len(p.mine) > 0 {
+		if len(p.mine) > 0 || p.UsedBy(m.self) {
 			return
 		}
 	}

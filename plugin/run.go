@@ -97,10 +97,11 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 	machine := machineConfig(cfg)
 	machine.AwaitInventory = exists(opts.DockerSocket)
-	if damaged && (len(cfg.Keys) > 0 || cfg.Insecure) && cfg.Bootstrap.N != 1 {
-		// It may have had a cluster, and must not found another beside it. The
-		// others remember where it was, and come.
-		machine.Join = true
+	if (len(cfg.Keys) > 0 || cfg.Insecure) && cfg.Bootstrap.N != 1 {
+		// A peer whose database was lost may have had a cluster, and must not
+		// found another beside it. The others remember where it was, and come.
+		machine.Join = machine.Join || damaged
+		machine.Hesitate = inPlugin && machine.AwaitInventory
 	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})

@@ -59,7 +59,7 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 	switch a := c.Action.(type) {
 	case CreatePool:
 		o.Pool = PoolKey{s.Slot, place}
-		o.Refused = s.createPool(a, o.Pool)
+		o.Refused = s.createPool(c.Author, a, o.Pool)
 	case DeletePool:
 		o.Refused = s.deletePool(a)
 	case Open:
@@ -78,6 +78,10 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 		o.Refused = s.unreserve(a)
 	case NamePool:
 		o.Refused = s.namePool(a)
+	case Use:
+		o.Refused = s.use(c.Author, a)
+	case Unuse:
+		o.Refused = s.unuse(c.Author, a)
 	default:
 		o.Refused = s.actOnPeer(c.Author, c.Action)
 	}
@@ -101,7 +105,7 @@ func (s *State) found(a Found) (refused string) {
 
 func isPeer(id peer.ID) bool { return id != ring.Free && id != ring.Reserved }
 
-func (s *State) createPool(a CreatePool, key PoolKey) (refused string) {
+func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused string) {
 	cidr, err := addr.Checked(a.CIDR)
 	if err != nil || cidr != a.CIDR {
 		return "not the subnet of a pool"
@@ -124,6 +128,9 @@ func (s *State) createPool(a CreatePool, key PoolKey) (refused string) {
 			p.Reserved = slices.Insert(p.Reserved, i, r)
 			p.Ring.Assign(r.Range, ring.Reserved, ring.Version(s.Slot))
 		}
+	}
+	if a.Origin != FromOperator && s.Member(author) != nil {
+		p.Users = []peer.ID{author}
 	}
 	s.Pools = append(s.Pools, p)
 	s.index(p)
@@ -180,8 +187,35 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 			return "a peer owns space in it"
 		}
 	}
+	if len(p.Users) > 0 {
+		return "a peer has networks on it"
+	}
 	s.Pools = slices.DeleteFunc(s.Pools, func(q *Pool) bool { return q == p })
 	delete(s.byCIDR, p.CIDR)
+	return ""
+}
+
+func (s *State) use(author peer.ID, a Use) (refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case s.Member(author) == nil:
+		return "its author is not in the roster"
+	}
+	p.addUser(author)
+	return ""
+}
+
+func (s *State) unuse(author peer.ID, a Unuse) (refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case !p.UsedBy(author):
+		return "its author does not use it"
+	}
+	p.dropUser(author)
 	return ""
 }
 

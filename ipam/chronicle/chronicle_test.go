@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -130,6 +131,8 @@ func TestPoolsDoNotOverlap(t *testing.T) {
 		w.ok(a, chronicle.Close{Pool: k, Range: r})
 		break
 	}
+	w.refused(b, chronicle.DeletePool{Pool: k}) // a made it for a network
+	w.ok(a, chronicle.Unuse{Pool: k})
 	w.ok(b, chronicle.DeletePool{Pool: k})
 	again := w.pool(a, "10.0.0.0/24", chronicle.DealNone)
 	if again == k {
@@ -251,8 +254,45 @@ func TestNames(t *testing.T) {
 	for _, name := range []string{"", "-x", "a b", "10.0.0.1", "fd00::1", "a/b", string(bytes.Repeat([]byte("x"), 64))} {
 		w.refused(a, chronicle.NamePool{Name: name, Pool: l})
 	}
+	w.ok(a, chronicle.Unuse{Pool: k})
 	w.ok(a, chronicle.DeletePool{Pool: k})
 	w.ok(a, chronicle.NamePool{Name: "lab", Pool: l})
+}
+
+// A pool stays while a peer has networks on it, also one that was evicted, until
+// that is given up or taken over.
+func TestUse(t *testing.T) {
+	w := found(t, a)
+	for _, id := range []peer.ID{b, c} {
+		w.ok(a, chronicle.Admit{Founder: chronicle.Founder{ID: id, Machine: 7}})
+	}
+	users := func(k chronicle.PoolKey, want ...peer.ID) {
+		t.Helper()
+		if p := w.s.Pool(k); !cmp.Equal(p.Users, want, cmpopts.EquateEmpty()) {
+			t.Errorf("users %v, want %v", p.Users, want)
+		}
+	}
+	k := w.ok(a, chronicle.CreatePool{CIDR: netip.MustParsePrefix("10.0.0.0/24"), Origin: chronicle.FromOperator, Deal: chronicle.DealNone}).Pool
+	users(k)
+	w.refused(peer.ID{9}, chronicle.Use{Pool: k}) // in no roster
+	w.refused(b, chronicle.Unuse{Pool: k})
+	w.ok(b, chronicle.Use{Pool: k})
+	w.ok(b, chronicle.Use{Pool: k})
+	w.ok(a, chronicle.Use{Pool: k})
+	users(k, a, b)
+	w.refused(b, chronicle.Retire{Peer: b})
+	w.ok(a, chronicle.Evict{Peer: b})
+	w.ok(a, chronicle.Unuse{Pool: k})
+	w.refused(a, chronicle.DeletePool{Pool: k})
+	w.ok(c, chronicle.Inherit{Former: b})
+	users(k, c)
+	w.ok(a, chronicle.Evict{Peer: c})
+	evicted := w.s.Slot
+	w.refused(a, chronicle.DeletePool{Pool: k})
+	w.ok(a, chronicle.Forget{Peer: c, Evicted: evicted})
+	users(k)
+	w.ok(a, chronicle.DeletePool{Pool: k})
+	w.refused(a, chronicle.Use{Pool: k})
 }
 
 // I7: a command has effect at most once, and a later number settles all
@@ -309,6 +349,8 @@ func actions() []chronicle.Action {
 		chronicle.Forget{Peer: c, Evicted: 77},
 		chronicle.Inherit{Former: a},
 		chronicle.NamePool{Name: "lab", Pool: k},
+		chronicle.Use{Pool: k},
+		chronicle.Unuse{Pool: k},
 	}
 }
 
@@ -344,7 +386,7 @@ func TestEncodingIsFrozen(t *testing.T) {
 	if got, want := fmt.Sprintf("%x", chronicle.EncodeBatch([]chronicle.Command{{Author: a, Number: 300, Action: actions()[6]}})), "010a000000000000000000000000000000ac020713ac0202038d03060b746865207072696e746572"; got != want {
 		t.Errorf("batch is %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprintf("%x", s.Digest()), "8400c739419fd683"; got != want {
+	if got, want := fmt.Sprintf("%x", s.Digest()), "c74469d01687d42"; got != want {
 		t.Errorf("digest is %s, want %s", got, want)
 	}
 }
@@ -402,7 +444,7 @@ func randomAction(rnd *rand.Rand, s *chronicle.State, pick func() peer.ID) chron
 		r = knownRange(rnd, p)
 	}
 	f := chronicle.Founder{ID: pick(), Machine: uint64(rnd.IntN(2))}
-	switch rnd.IntN(16) {
+	switch rnd.IntN(18) {
 	case 0:
 		return chronicle.CreatePool{CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(rnd.IntN(3)), 0, 0}), 26), Deal: chronicle.Deal(rnd.IntN(3)), Reserved: []chronicle.Reservation{{Range: addr.One(0), Kind: chronicle.KindNetwork}}}
 	case 1:
@@ -431,6 +473,10 @@ func randomAction(rnd *rand.Rand, s *chronicle.State, pick func() peer.ID) chron
 		return g
 	case 14:
 		return chronicle.Inherit{Former: pick()}
+	case 15:
+		return chronicle.Use{Pool: k}
+	case 16:
+		return chronicle.Unuse{Pool: k}
 	}
 	return chronicle.Retire{Peer: pick()}
 }

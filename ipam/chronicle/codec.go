@@ -136,6 +136,10 @@ func appendAction(b []byte, action Action) []byte {
 		b = append(b, a.Former[:]...)
 	case NamePool:
 		b = codec.Bytes(appendKey(b, a.Pool), a.Name)
+	case Use:
+		b = appendKey(b, a.Pool)
+	case Unuse:
+		b = appendKey(b, a.Pool)
 	case Unknown:
 		b = append(b, a.Body...)
 	}
@@ -196,12 +200,16 @@ func readAction(op byte, r *codec.Reader) Action {
 	case NamePool{}.opcode():
 		key := readKey(r)
 		return NamePool{Pool: key, Name: string(r.Bytes("name of a pool", MaxNote))}
+	case Use{}.opcode():
+		return Use{readKey(r)}
+	case Unuse{}.opcode():
+		return Unuse{readKey(r)}
 	}
 	return Unknown{op, slices.Clone(r.Fixed("body", r.Rest()))}
 }
 
 // stateFormat is the first byte of an encoded state.
-const stateFormat = 1
+const stateFormat = 2
 
 // Encode returns the state in its canonical form: equal states have equal
 // bytes.
@@ -234,8 +242,8 @@ func (s *State) Encode() []byte {
 	return b
 }
 
-// append appends the pool: key, subnet, name, its reservations, its owners,
-// and its tokens as distance from the token before, number of the owner in
+// append appends the pool: key, subnet, name, its reservations, its users, its
+// owners, and its tokens as distance from the token before, number of the owner in
 // the list, and version.
 func (p *Pool) append(b []byte) []byte {
 	b = codec.Prefix(appendKey(b, p.Key), p.CIDR)
@@ -243,6 +251,10 @@ func (p *Pool) append(b []byte) []byte {
 	b = codec.Uint(b, uint64(len(p.Reserved)))
 	for _, v := range p.Reserved {
 		b = appendReservation(b, v)
+	}
+	b = codec.Uint(b, uint64(len(p.Users)))
+	for _, id := range p.Users {
+		b = append(b, id[:]...)
 	}
 	tokens := p.Ring.Tokens()
 	owners := make([]peer.ID, 0, 8)
@@ -317,6 +329,12 @@ func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 	p.Reserved = make([]Reservation, r.Count("number of reservations", 4))
 	for i := range p.Reserved {
 		p.Reserved[i] = readReservation(r)
+	}
+	if n := r.Count("number of users", 16); n > 0 {
+		p.Users = make([]peer.ID, n)
+	}
+	for i := range p.Users {
+		p.Users[i] = r.ID("user")
 	}
 	owners := make([]peer.ID, r.Count("number of owners", 16))
 	for i := range owners {

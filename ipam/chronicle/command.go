@@ -141,14 +141,16 @@ type (
 		Cluster [16]byte // random
 		Peers   []Founder
 	}
-	// CreatePool makes a pool if it overlaps none. Its author deals it out.
+	// CreatePool makes a pool if it overlaps none. Its author deals it out, and
+	// uses it if it made it for a network.
 	CreatePool struct {
 		CIDR     netip.Prefix
 		Origin   Origin
 		Deal     Deal
 		Reserved []Reservation
 	}
-	// DeletePool removes a pool in which no range is any peer's.
+	// DeletePool removes a pool in which no range is any peer's, and on which
+	// no peer has networks.
 	DeletePool struct{ Pool PoolKey }
 	// Open takes the free aligned block of Size addresses in Range that ranks
 	// best for the author in the table, or one of the largest smaller size
@@ -192,8 +194,8 @@ type (
 	// Evict removes a peer that is not the last from the roster. Its ranges
 	// stay its own: quarantine.
 	Evict struct{ Peer peer.ID }
-	// Retire removes a peer that owns nothing, and is not the last, from the
-	// roster.
+	// Retire removes a peer that owns nothing, has no networks, and is not the
+	// last, from the roster.
 	Retire struct{ Peer peer.ID }
 	// Forget frees the ranges of a peer that was evicted at Evicted and not
 	// admitted since.
@@ -209,6 +211,12 @@ type (
 		Name string // 1..MaxNote bytes
 		Pool PoolKey
 	}
+	// Use says that the author, who is in the roster, has networks on a pool.
+	// Who owns nothing in a pool, because it is full or all of it is reserved,
+	// has nothing else that keeps it from being deleted under them.
+	Use struct{ Pool PoolKey }
+	// Unuse says that it has none there any more.
+	Unuse struct{ Pool PoolKey }
 )
 
 func (Found) opcode() byte      { return 1 }
@@ -226,6 +234,8 @@ func (Retire) opcode() byte     { return 12 }
 func (Forget) opcode() byte     { return 13 }
 func (Inherit) opcode() byte    { return 14 }
 func (NamePool) opcode() byte   { return 15 }
+func (Use) opcode() byte        { return 16 }
+func (Unuse) opcode() byte      { return 17 }
 
 func (a Found) String() string {
 	return fmt.Sprintf("found %x with %d peers", a.Cluster[:4], len(a.Peers))
@@ -247,5 +257,7 @@ func (a Retire) String() string    { return "retire " + a.Peer.Short() }
 func (a Forget) String() string {
 	return fmt.Sprintf("forget %v of slot %d", a.Peer.Short(), a.Evicted)
 }
+func (a Use) String() string      { return "use " + a.Pool.String() }
+func (a Unuse) String() string    { return "use no more " + a.Pool.String() }
 func (a Inherit) String() string  { return "inherit from " + a.Former.Short() }
 func (a NamePool) String() string { return fmt.Sprintf("name pool %v %q", a.Pool, a.Name) }

@@ -37,6 +37,9 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		if s.ownsSpace(a.Peer) {
 			return "it owns space"
 		}
+		if slices.ContainsFunc(s.Pools, func(p *Pool) bool { return p.UsedBy(a.Peer) }) {
+			return "it has networks"
+		}
 		s.dismiss(a.Peer)
 	case Forget:
 		g := s.Gone(a.Peer)
@@ -73,11 +76,18 @@ func (s *State) ownsSpace(id peer.ID) bool {
 	})
 }
 
-// handOver makes all ranges of one owner another's.
+// handOver makes all ranges of one owner another's, who uses what it used if
+// it is a peer.
 func (s *State) handOver(from, to peer.ID) {
 	for _, p := range s.Pools {
 		for _, r := range slices.Collect(p.Ring.OwnedBy(from)) {
 			p.Ring.Assign(r, to, ring.Version(s.Slot))
+		}
+		if p.UsedBy(from) {
+			p.dropUser(from)
+			if isPeer(to) {
+				p.addUser(to)
+			}
 		}
 	}
 }

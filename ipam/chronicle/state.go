@@ -49,6 +49,7 @@ type Pool struct {
 	Origin   Origin
 	Ring     *ring.Ring
 	Reserved []Reservation // in order of their ranges, which do not overlap
+	Users    []peer.ID     // who has networks on it, in order of their IDs
 	Table    table.Table
 }
 
@@ -148,6 +149,22 @@ func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
 	return t, nil
 }
 
+// UsedBy reports whether a peer has networks on the pool.
+func (p *Pool) UsedBy(id peer.ID) bool {
+	_, ok := slices.BinarySearchFunc(p.Users, id, peer.ID.Compare)
+	return ok
+}
+
+func (p *Pool) addUser(id peer.ID) {
+	if i, ok := slices.BinarySearchFunc(p.Users, id, peer.ID.Compare); !ok {
+		p.Users = slices.Insert(p.Users, i, id)
+	}
+}
+
+func (p *Pool) dropUser(id peer.ID) {
+	p.Users = slices.DeleteFunc(p.Users, func(u peer.ID) bool { return u == id })
+}
+
 // ReservationAt returns the reservation that holds o, or nil.
 func (p *Pool) ReservationAt(o addr.Offset) *Reservation {
 	i, ok := p.reservationIndex(o)
@@ -230,6 +247,11 @@ func (s *State) Check() error {
 				bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
 			}
 			reserved -= r.Range.Size()
+		}
+		for j, id := range p.Users {
+			if !seen[id] || j > 0 && p.Users[j-1].Compare(id) >= 0 {
+				bad("pool %v: user %v stands out of order, or never was a peer", p.CIDR, id)
+			}
 		}
 		if reserved != 0 {
 			bad("pool %v: reserved ranges and reservations differ by %d addresses", p.CIDR, reserved)

@@ -1,0 +1,100 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+)
+
+// A pool must not go while a host has networks on it: made again, it would
+// know nothing of the gateways and auxiliary addresses that those networks keep
+// back. Who owns a part of a pool keeps it from being deleted. Who owns none,
+// since others have it all or all of it is reserved, says with a command that
+// it uses the pool; so does everybody else in the background, since the last
+// range may be given away later.
+
+// keepUnderNetworks makes sure that a pool cannot be deleted from now on, since
+// a network is about to be made on it. The error makes the call wait.
+func (m *Machine) keepUnderNetworks(p *pool) error {
+	if m.kept(p) {
+		return nil
+	}
+	_, err := m.propose(chronicle.Use{Pool: p.Key})
+	if err == nil && !m.kept(p) {
+		return m.waitForMajority() // the pool is gone, and is made again
+	}
+	return err
+}
+
+// kept reports whether nobody can delete the pool before this peer agrees: the
+// state says that it uses the pool, or it owns space there, and no command of
+// its own that ends this is under way.
+func (m *Machine) kept(p *pool) bool {
+	if p.UsedBy(m.self) && m.toldUse(p) {
+		return true
+	}
+	return p.space.FreeIn(addr.Whole(p.CIDR)) > 0 // what is set aside is not free
+}
+
+// tellUse says in the state whether this host has networks on the pool.
+func (m *Machine) tellUse(p *pool) {
+	if m.pools[p.Key] != p {
+		return
+	}
+	switch uses, told := m.networksOf(p) > 0, m.toldUse(p); {
+	case uses && !told:
+		m.background(chronicle.Use{Pool: p.Key})
+	case !uses && told:
+		m.background(chronicle.Unuse{Pool: p.Key})
+	}
+}
+
+// tendUse tells what was not told yet. That networks are gone it tells after a
+// while: one may be about to be made.
+func (m *Machine) tendUse(p *pool) {
+	if m.networksOf(p) > 0 || !p.UsedBy(m.self) {
+		p.idleSince = time.Time{}
+		m.tellUse(p)
+		return
+	}
+	if p.idleSince.IsZero() {
+		p.idleSince = m.now
+	}
+	if m.now.Sub(p.idleSince) >= unusedAfter {
+		m.settle(p)
+	}
+}
+
+// toldUse reports whether the state says that this host has networks on the
+// pool, or will once what is under way is decided.
+func (m *Machine) toldUse(p *pool) bool {
+	told := p.UsedBy(m.self)
+	for _, q := range m.proposals {
+		for _, c := range q.commands {
+			switch a := c.Action.(type) {
+			case chronicle.Use:
+				told = told || a.Pool == p.Key
+			case chronicle.Unuse:
+				told = told && a.Pool != p.Key
+			}
+		}
+	}
+	return told
+}
+
+// parties returns the peers that own a part of the pool or have networks on it,
+// in order of their IDs.
+func (p *pool) parties() []peer.ID {
+	out := slices.Clone(p.Users)
+	for _, t := range p.Ring.Tokens() {
+		if t.Owner != ring.Free && t.Owner != ring.Reserved {
+			out = append(out, t.Owner)
+		}
+	}
+	slices.SortFunc(out, peer.ID.Compare)
+	return slices.Compact(out)
+}
