@@ -134,7 +134,8 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 		}
 	}
 	for _, l := range m.listed {
-		if l.Overlaps(c) && m.poolOf(l) == nil {
+		// One whose pool went since is a network that went.
+		if _, gone := m.deleted[l]; l.Overlaps(c) && m.poolOf(l) == nil && !gone {
 			return widest(l, c)
 		}
 	}

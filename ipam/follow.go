@@ -142,13 +142,16 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 }
 
 // noteStrays notes what is held here in space that is this peer's no more, since
-// it was given up while it was away.
+// it was given up while it was away. Of containers only those count that the
+// engine has been seen to have since.
 func (m *Machine) noteStrays(p *pool) {
 	if p.space.Strays() == 0 {
 		return
 	}
 	for o, rec := range p.held() {
-		if !p.space.Mine(o) {
+		_, lives := p.seen[o]
+		counts := rec.Kind == space.Container || rec.Kind == space.Unmarked
+		if !p.space.Mine(o) && (lives || !counts || !m.sighted()) {
 			m.conflict(p, o, rec.Holder, "its host was given up by ringlet forget, and somebody else may have it")
 		}
 	}

@@ -61,9 +61,9 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		asked[n.Pool] = append(asked[n.Pool], n)
 	}
 	for _, p := range m.sortedPools() {
-		m.noteStrays(p)
 		m.sightHost(p)
 		p.seen = s.seen[p]
+		m.noteStrays(p)
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first)
 		if m.sightGone(p, asked[p.CIDR], &s) {
@@ -92,6 +92,8 @@ func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err err
 // sightAll takes note of what an inventory has, and returns how many networks
 // are on each subnet.
 func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
+	m.listing = true
+	defer func() { m.listing = false }()
 	networks := map[netip.Prefix]int{}
 	for _, n := range inv.Networks {
 		for _, subnet := range n.Subnets {

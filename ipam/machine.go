@@ -102,6 +102,7 @@ type Machine struct {
 	announcedAt  time.Time
 
 	current    *Call       // the call that is being served, if it can wait
+	listing    bool        // an inventory is being taken in
 	incomplete bool        // the last inventory could not be taken in whole
 	changed    bool        // something happened that calls may wait for
 	local      []wire.Body // messages to itself

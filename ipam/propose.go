@@ -87,8 +87,13 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 		return nil
 	}
 	// In space that this peer knows to be its own, and of which it does not
-	// know yet what is in use there, containers may live: it gives up nothing.
+	// know yet what is in use there, containers may live: it gives up nothing
+	// but what the engine's list itself shows to be kept back, which is set
+	// aside before anything is handed out.
 	for _, a := range actions {
+		if _, reserves := a.(chronicle.Reserve); reserves && m.listing {
+			continue
+		}
 		if p, r := m.taken(a); p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
 			return m.awaitList()
 		}

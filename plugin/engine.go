@@ -18,6 +18,17 @@ type engineCalls struct {
 	*node.Node
 	watcher *dockerd.Watcher
 	prober  *prober
+	host    *host
+}
+
+// RequestPool grants a pool. Before it chooses a subnet it looks at what the
+// host has now: the bridge of a network that was removed a moment ago keeps
+// its subnet no longer.
+func (e engineCalls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
+	if !r.Pool.IsValid() {
+		_ = e.host.tell(ctx) // what was told before stands; the status says what is wrong
+	}
+	return e.Node.RequestPool(ctx, r)
 }
 
 // Greeted has the node expect a replay, and looks at what the engine has.

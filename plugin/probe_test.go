@@ -119,7 +119,7 @@ func startOnLAN(t *testing.T, timeout time.Duration, devices ...string) *onLAN {
 		defer e.mu.Unlock()
 		e.counts[result]++
 	}
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober}, Logger: logger, Timeout: timeout})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober, newHost(n, logger)}, Logger: logger, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}

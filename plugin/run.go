@@ -125,7 +125,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	meter.Watch(view.Status)
 	watcher.WhenBlind(n.Blind)
 
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
 	if err != nil {
 		return err
 	}
