@@ -3,6 +3,8 @@ package table_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -55,41 +57,67 @@ func TestRankingIsFrozen(t *testing.T) {
 	}
 }
 
+// primary returns the first in the row that holds o of the peers, and the
+// second, as comparing them two by two finds them.
+func primary(tab table.Table, o addr.Offset, ids []peer.ID) (first, second peer.ID) {
+	first, second = ids[0], peer.None
+	for _, p := range ids[1:] {
+		switch {
+		case tab.Before(o, p, first):
+			first, second = p, first
+		case second == peer.None || tab.Before(o, p, second):
+			second = p
+		}
+	}
+	return first, second
+}
+
+// TestEvenAndStable measures section 5 of the protocol for 10 to 250 peers: in
+// all rows of a pool each peer is primary of its part, and of those only the
+// rows of a peer that goes, or comes, change hands, spread over all the others.
 func TestEvenAndStable(t *testing.T) {
 	tab := table.New([16]byte{9}, 1, 0, 1<<24)
 	const step = 1 << 8 // a row of a /8
-	primary := func(ids []peer.ID, o addr.Offset) peer.ID {
-		best := ids[0]
-		for _, p := range ids[1:] {
-			if tab.Before(o, p, best) {
-				best = p
-			}
-		}
-		return best
+	sizes := []int{10, 25, 50, 100, 250}
+	if testing.Short() {
+		sizes = sizes[:3]
 	}
-	for _, n := range []int{10, 50} {
+	for _, n := range sizes {
 		ids := peers(n)
-		rows := map[peer.ID]int{}
-		moved := 0
+		goes := n / 2 // neither the first nor the last in any order
+		without := slices.Delete(slices.Clone(ids), goes, goes+1)
+		rows, heirs := map[peer.ID]int{}, map[peer.ID]int{}
 		for o := addr.Offset(0); o < 1<<24; o += step {
-			p := primary(ids, o)
+			p, second := primary(tab, o, ids)
 			rows[p]++
-			if q := primary(ids[:n-1], o); q != p {
-				if p != ids[n-1] {
-					t.Fatalf("n=%d: row at %d went from %v to %v, although neither left", n, o, p.Short(), q.Short())
-				}
-				moved++
+			heir := p
+			if p == ids[goes] {
+				heir = second
+				heirs[heir]++
+			}
+			// The rank is counted another way than by comparing two by two.
+			if rank := tab.Rank(o, heir, without); rank != 0 {
+				t.Fatalf("n=%d: with %v gone, the row at %d of %v is not %v's, whose rank there is %d", n, ids[goes].Short(), o, p.Short(), heir.Short(), rank)
 			}
 		}
-		if moved != rows[ids[n-1]] {
-			t.Errorf("n=%d: %d rows moved, the peer that left had %d", n, moved, rows[ids[n-1]])
+		mean, least, most := float64(table.MaxRows)/float64(n), table.MaxRows, 0
+		for _, p := range ids {
+			least, most = min(least, rows[p]), max(most, rows[p])
 		}
-		mean := float64(table.MaxRows) / float64(n)
-		for p, k := range rows {
-			if float64(k) < 0.85*mean || float64(k) > 1.15*mean {
-				t.Errorf("n=%d: peer %v has %d rows, the mean is %.0f", n, p.Short(), k, mean)
-			}
+		mostHeir := 0
+		for _, k := range heirs {
+			mostHeir = max(mostHeir, k)
 		}
+		// Rows fall to peers as by chance: five standard deviations.
+		bound := func(mean float64) float64 { return mean + 5*math.Sqrt(mean) }
+		if float64(most) > bound(mean) || float64(least) < 2*mean-bound(mean) {
+			t.Errorf("n=%d: a peer has %d to %d rows, the mean is %.0f", n, least, most, mean)
+		}
+		if gain := float64(rows[ids[goes]]) / float64(n-1); float64(mostHeir) > bound(gain) {
+			t.Errorf("n=%d: of the %d rows of who goes one peer gets %d, the mean is %.1f", n, rows[ids[goes]], mostHeir, gain)
+		}
+		t.Logf("%3d peers: %d to %d rows each, %.2f to %.2f of the mean; one goes: its %d rows change hands (%.2f of the mean, %.2f %% of all), the others keep theirs",
+			n, least, most, float64(least)/mean, float64(most)/mean, rows[ids[goes]], float64(rows[ids[goes]])/mean, 100*float64(rows[ids[goes]])/table.MaxRows)
 	}
 }
 
