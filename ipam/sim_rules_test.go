@@ -39,7 +39,7 @@ func TestSimWithoutARule(t *testing.T) {
 		{"no list is waited for", ipam.RuleList, nil, wiped, "I1", false},
 		{"an open needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Open); return ok }), claims, "I1", false},
 		{"a reservation needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Reserve); return ok }), nil, "check", false},
-		{"a pool is deleted with its ranges", 0, emptied, nil, "I1", false},
+		{"a pool is deleted with its ranges", 0, emptied, removed, "I1", false},
 		{"an eviction frees the ranges", 0, freed(func(a chronicle.Action) peer.ID {
 			if e, ok := a.(chronicle.Evict); ok {
 				return e.Peer
@@ -139,6 +139,19 @@ func wiped(w *ipamtest.Weather) {
 		w.Nemesis[i] = 0
 		if name == "wipes" {
 			w.Nemesis[i] = 2
+		}
+	}
+}
+
+// removed has pools be made and removed all the time, which messages that are
+// late let happen at once.
+func removed(w *ipamtest.Weather) {
+	w.Hosts, w.Slow, w.Loss = 3, 2000, 0
+	w.Pace, w.Storm, w.Latency = 100*time.Millisecond, 500*time.Millisecond, 50*time.Millisecond
+	for i, name := range ipamtest.FaultNames() {
+		w.Nemesis[i] = 0
+		if name == "pools" {
+			w.Nemesis[i] = 4
 		}
 	}
 }

@@ -19,6 +19,9 @@ func (c *cluster) noLeak() {
 		for k, held := range c.oracle.sites[i].held {
 			if held && c.oracle.use[k].site != i+1 && s.machine != nil && c.breach == nil {
 				st, _ := s.machine.Who(s.clock(), c.list[k])
+				if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.gateway == c.list[k] }) {
+					continue // a gateway that was all engines' for a while
+				}
 				if st.Kind == "gateway" && slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.Pool == st.Pool }) {
 					continue // of a network that was not made; the next one on the pool gets it
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // create makes a network: a pool, then a gateway, then auxiliary addresses. If
@@ -37,6 +38,9 @@ func (e *engine) create() {
 		default:
 			n.Network = r.Pool.Network
 			n.request.Pool = n.Pool
+			if n.typed = r.Pool.Gateway.Addr(); n.typed.IsValid() {
+				c.oracle.keeps(n.typed)
+			}
 			if r.Pool.Gateway.IsValid() || n.request.Gateway != ipam.GatewayHost {
 				e.addAuxiliary(n)
 				return
@@ -65,6 +69,7 @@ func (e *engine) addGateway(n *network) {
 			e.giveBack(n)
 		case q.Address.IsValid():
 			n.typed = q.Address
+			c.oracle.keeps(n.typed)
 			e.addAuxiliary(n)
 		default:
 			e.useGateway(n, r.Address.Address.Addr())
@@ -85,6 +90,27 @@ func (e *engine) useGateway(n *network, a netip.Addr) {
 	n.gateway = a
 	if n.bridge {
 		e.s.c.oracle.uses(e.s, a, n.gatewayUser())
+	}
+}
+
+// reserves reports whether an address is reserved as far as the host's peer
+// knows.
+func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
+	if s.machine == nil {
+		return false
+	}
+	p := s.machine.State().PoolOf(pool)
+	o, ok := addr.OffsetOf(pool, a)
+	return ok && p != nil && p.ReservationAt(o) != nil
+}
+
+// dropKept notes that a network that goes keeps nothing back any more.
+func (e *engine) dropKept(n *network) {
+	if n.typed.IsValid() {
+		e.s.c.oracle.drops(n.typed)
+	}
+	for _, a := range n.aux {
+		e.s.c.oracle.drops(a)
 	}
 }
 
@@ -116,7 +142,11 @@ func (e *engine) addAuxiliary(n *network) {
 		case !ok || r.Err != nil:
 			e.giveBack(n)
 		default:
-			n.aux = append(n.aux, a)
+			// One that is held may have been taken for the replay of an endpoint.
+			if e.s.reserves(n.Pool, a) {
+				n.aux = append(n.aux, a)
+				c.oracle.keeps(a)
+			}
 			n.ready = true
 		}
 	})
@@ -137,6 +167,7 @@ func (e *engine) giveBack(n *network) {
 		gateway = n.typed
 	}
 	e.leaveGateway(n)
+	e.dropKept(n)
 	if gateway.IsValid() {
 		e.s.call(&ipam.AddressRelease{Network: n.Network, Address: gateway}, nil)
 	}

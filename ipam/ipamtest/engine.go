@@ -29,7 +29,7 @@ type network struct {
 	ipam.Network
 	bridge  bool       // the gateway is on an interface of the host
 	gateway netip.Addr // this host's own
-	typed   netip.Addr // --gateway
+	typed   netip.Addr // --gateway, or the one that came with the pool
 	aux     []netip.Addr
 	ready   bool // it is made
 	users   int  // containers on it, or about to be
@@ -91,6 +91,7 @@ func (e *engine) powerOff() {
 		if !n.ready {
 			e.drop(n)
 			e.leaveGateway(n)
+			e.dropKept(n)
 		}
 	}
 }
@@ -99,6 +100,7 @@ func (e *engine) powerOff() {
 func (e *engine) destroyed() {
 	for _, n := range e.networks {
 		e.leaveGateway(n)
+		e.dropKept(n)
 	}
 	e.networks = nil
 	e.forgetClients()

@@ -84,10 +84,12 @@ func (s *site) probe(life uint64) {
 	if len(c.sites) == 1 || s.stopped > c.now {
 		return
 	}
-	i := c.rnd.IntN(len(c.sites) - 1)
-	if i >= s.index {
-		i++
+	// In turn, so that none is left out for long.
+	s.turn = (s.turn + 1) % len(c.sites)
+	if s.turn == s.index {
+		s.turn = (s.turn + 1) % len(c.sites)
 	}
+	i := s.turn
 	// Whoever is not known yet is heard of soon.
 	for j, b := range s.believed {
 		if j != s.index && b.id == peer.None && c.sites[j].machine != nil && c.rnd.IntN(2) == 0 {

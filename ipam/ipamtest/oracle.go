@@ -23,6 +23,7 @@ type oracle struct {
 	state     *chronicle.State      // of the cluster that is, after the last slot that any host has committed
 
 	use     []user   // by address: who uses it, whatever any peer thinks
+	kept    []int    // by address: networks that keep it back, as a shared gateway or for something else
 	sites   []sights // by host
 	commits int
 	hash    uint64
@@ -50,7 +51,7 @@ func (o *oracle) init(c *cluster) {
 	o.c = c
 	o.state = &chronicle.State{}
 	o.histories = map[[16]byte]*history{}
-	o.use = make([]user, len(c.list))
+	o.use, o.kept = make([]user, len(c.list)), make([]int, len(c.list))
 }
 
 // of returns what is remembered of a host.
@@ -202,15 +203,26 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if strings.HasPrefix(name, gatewayUse) && s.machine != nil && !o.of(s).held[i] && !o.mayHandOut(s, a) {
 		return // it is all engines' meanwhile
 	}
+	if o.c.w.Kept && o.kept[i] > 0 && !strings.HasPrefix(name, gatewayUse) {
+		o.c.fail("I1", "%v is given to %s on %s, while networks keep it back", a, name, s)
+	}
 	o.use[i] = user{s.index + 1, name}
 	if v := o.of(s); !v.held[i] && s.machine != nil {
 		o.c.fail("I1", "%v is given to %s on %s, and its peer does not hold it", a, name, s)
 	}
 }
 
+// keeps and drops take note that a network keeps an address back from now on,
+// and that it does no longer.
+func (o *oracle) keeps(a netip.Addr) { o.kept[o.c.addrs[a]]++ }
+func (o *oracle) drops(a netip.Addr) { o.kept[o.c.addrs[a]]-- }
+
 // leaves takes note that it uses it no longer.
 func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	i := o.c.addrs[a]
+	if u := o.use[i]; u.site != s.index+1 && !o.c.w.Kept && strings.HasPrefix(name, gatewayUse) {
+		return // it was all engines' meanwhile
+	}
 	if u := o.use[i]; u != (user{s.index + 1, name}) {
 		o.c.fail("test", "%s on %s leaves %v, which %s on site %d uses", name, s, a, u.name, u.site)
 	}

@@ -43,6 +43,7 @@ type site struct {
 
 	// What the membership layer believes.
 	believed []belief
+	turn     int // whom it probed last
 
 	engine engine
 }

@@ -49,6 +49,10 @@ type Weather struct {
 	// Doom loses a majority in the end, so that the cluster is recovered.
 	Doom bool
 
+	// Kept has it count as a breach that somebody is given what a network keeps
+	// back: a shared gateway, or an auxiliary address. Not drawn.
+	Kept bool
+
 	// What no carrier and no operator may do, for tests that show why.
 	Hasty bool // messages leave before the commit that they need
 	Rash  bool // operators forget peers whose hosts live
