@@ -24,12 +24,20 @@ type lockstep struct {
 	queue []flight
 
 	frames int // sent so far
-	// lose says whether to lose a frame, by its number.
-	lose func(n int) bool
+	// lose says whether to lose a frame.
+	lose func(f flight) bool
 	// dead are peers that hear and are heard by nobody.
 	dead map[int]bool
 	// crash names the peer that crashes when that frame has arrived, or -1.
 	crash func(n int) int
+	// states are the digests of the states that any peer was in.
+	states map[chapter]uint64
+}
+
+// chapter is a slot of a cluster.
+type chapter struct {
+	cluster [16]byte
+	slot    uint64
 }
 
 type lockstepPeer struct {
@@ -52,7 +60,14 @@ type flight struct {
 // newLockstep returns n started peers that found a cluster by their list.
 func newLockstep(tb testing.TB, n int) *lockstep {
 	tb.Helper()
-	c := &lockstep{t: tb, now: ipamtest.Start, byID: map[peer.ID]int{}, lose: func(int) bool { return false }, crash: func(int) int { return -1 }}
+	return newLockstepWith(tb, n, func(*lockstep) {})
+}
+
+// newLockstepWith is newLockstep with something arranged before the peers
+// start.
+func newLockstepWith(tb testing.TB, n int, arrange func(*lockstep)) *lockstep {
+	tb.Helper()
+	c := &lockstep{t: tb, now: ipamtest.Start, byID: map[peer.ID]int{}, lose: func(flight) bool { return false }, crash: func(int) int { return -1 }, states: map[chapter]uint64{}}
 	for i := range n {
 		c.peers = append(c.peers, &lockstepPeer{
 			disk: ipamtest.Disk{}, replies: map[uint64]ipam.Reply{},
@@ -62,6 +77,7 @@ func newLockstep(tb testing.TB, n int) *lockstep {
 			},
 		})
 	}
+	arrange(c)
 	for i := range c.peers {
 		c.start(i)
 	}
@@ -112,10 +128,25 @@ func (c *lockstep) step(i int, ev ipam.Event) {
 				continue
 			}
 			c.frames++
-			if !c.dead[i] && !c.dead[to] && !c.lose(c.frames) {
-				c.queue = append(c.queue, flight{c.frames, i, to, c.now.Add(time.Millisecond), f})
+			out := flight{c.frames, i, to, c.now.Add(time.Millisecond), f}
+			if !c.dead[i] && !c.dead[to] && !c.lose(out) {
+				c.queue = append(c.queue, out)
 			}
 		}
+	}
+	c.compare(i)
+}
+
+// compare fails the test if a slot has made another state on a peer than on
+// those that knew it before.
+func (c *lockstep) compare(i int) {
+	s := c.peers[i].machine.State()
+	at := chapter{s.Cluster, s.Slot}
+	known, ok := c.states[at]
+	if digest := s.Digest(); !ok {
+		c.states[at] = digest
+	} else if digest != known {
+		c.t.Fatalf("slot %d was decided twice: %s has made another state of it", s.Slot, c.peers[i].cfg.Name)
 	}
 }
 
@@ -235,7 +266,7 @@ func TestEachFrameLostOnce(t *testing.T) {
 	c.found()
 	for n := 1; n <= c.frames; n++ {
 		d := newLockstep(t, 5)
-		d.lose = func(i int) bool { return i == n }
+		d.lose = func(f flight) bool { return f.n == n }
 		d.found()
 		if t.Failed() {
 			t.Fatalf("with frame %d lost", n)
