@@ -24,7 +24,7 @@ func (e *engine) create() {
 	}
 	if c.w.Chooses && c.rnd.IntN(3) == 0 {
 		n.request.Pool = netip.Prefix{}
-	} else if pool := n.request.Pool; c.rnd.IntN(5) == 0 && pool.Bits()+1 < pool.Addr().BitLen() {
+	} else if pool := n.request.Pool; (c.w.Lockers > 0 || c.rnd.IntN(5) == 0) && pool.Bits()+1 < pool.Addr().BitLen() {
 		n.request.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
 	}
 	e.networks = append(e.networks, n)

@@ -120,6 +120,7 @@ func (e *engine) forgetClients() {
 			x.address = netip.Addr{}
 		}
 	}
+	e.s.bereave()
 }
 
 // ended notes that a container does not use its address any more.

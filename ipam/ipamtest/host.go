@@ -13,7 +13,9 @@
 // nemesis strikes (see [Weather]), an oracle that sees everything at once
 // compares after each commit, and when the faults are over everything has to
 // come right: all peers agree, nothing is held by nobody, and every address
-// that there is can be had. A [BreachError] names the invariant that broke.
+// that there is can be had. A [BreachError] names the invariant that broke. What
+// lockers were told (see [Operation]) can be compared with a lock for each address
+// by somebody who knows nothing of all this.
 //
 // Nothing here is used in production.
 package ipamtest

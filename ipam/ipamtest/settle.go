@@ -55,6 +55,9 @@ func (c *cluster) settle() {
 				c.turnOff(s, x)
 			}
 		}
+		if s.machine != nil {
+			s.unlockAll()
+		}
 	}
 	c.releaseStrangers()
 	c.pass(30 * time.Second)

@@ -45,7 +45,8 @@ type site struct {
 	believed []belief
 	turn     int // whom it probed last
 
-	engine engine
+	engine  engine
+	lockers []*locker
 }
 
 // belief is what one host's membership layer thinks of another host.
@@ -87,6 +88,7 @@ func (c *cluster) addSite() *site {
 		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
 	}
 	s.engine.init(s)
+	s.addLockers()
 	return s
 }
 

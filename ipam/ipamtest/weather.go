@@ -22,6 +22,7 @@ type Weather struct {
 	Chooses bool // some networks name no subnet
 	Slots   int  // containers that a host can have
 	Clients int  // holders outside Docker that a host can have
+	Lockers int  // holders on a host that want the same few addresses as those of all hosts, and tell what they are told; not drawn
 	Claims  int  // of requests, those for a certain address
 	Popular bool // claims are mostly for the same few addresses
 
