@@ -62,6 +62,11 @@ func (c *Cluster) Add() *Engine {
 	return e
 }
 
+// Others returns the engines but one, in order.
+func (c *Cluster) Others(e *Engine) []*Engine {
+	return slices.DeleteFunc(slices.Clone(c.Engines), func(other *Engine) bool { return other == e })
+}
+
 // knows adds another host to the host's /etc/hosts, and so to its plugins'.
 func (h *Host) knows(other *Engine, at netip.Addr) {
 	h.t.Helper()

@@ -9,7 +9,8 @@ import (
 
 // Hosts that are installed alike and started at once found a cluster together; then they lose their power together.
 func TestClusterFounded(t *testing.T) {
-	c := NewCluster(t, 3, "RINGLET_TIMEOUT=10s")
+	t.Parallel()
+	c := NewCluster(t, 3, "RINGLET_TIMEOUT=15s")
 	for _, e := range c.Engines {
 		e.CreatePlugin(Plugin, append(c.more, "RINGLET_KEY="+c.Key, "RINGLET_JOIN=host-a,host-b,host-c")...)
 		e.ImportDemo()

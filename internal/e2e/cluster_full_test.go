@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -15,6 +14,7 @@ const (
 // A small pool that three hosts share: it is used up to its last address, which any of them can have, whatever the
 // network between them did meanwhile.
 func TestClusterFull(t *testing.T) {
+	t.Parallel()
 	c := NewCluster(t, 3, "RINGLET_REST=10s")
 	c.Install()
 	for _, e := range c.Engines {
@@ -112,7 +112,7 @@ func (c *Cluster) leftToOthers() {
 	gone.Ringlet("drain")
 	gone.Ringlet("leave")
 	gone.Docker("plugin", "rm", "--force", Plugin)
-	rest := slices.DeleteFunc(slices.Clone(c.Engines), func(e *Engine) bool { return e == gone })
+	rest := c.Others(gone)
 	c.AwaitReady(rest...)
 	c.crowd(rest[:1], "small", "inherited", n)
 	if got := len(c.union("after one has left", rest...)); got != smallRoom {

@@ -63,10 +63,13 @@ func (c *Cluster) crowd(engines []*Engine, network, prefix string, each int) {
 }
 
 // disperse removes the containers prefix-0, prefix-1 ... of an engine.
-func disperse(e *Engine, prefix string) {
-	e.t.Helper()
-	names := strings.Fields(e.Docker("ps", "--all", "--format", "{{.Names}}", "--filter", "name="+prefix+"-"))
-	e.Docker(append([]string{"rm", "--force"}, names...)...)
+func disperse(e *Engine, prefix string) error {
+	names, err := e.TryDocker("ps", "--all", "--format", "{{.Names}}", "--filter", "name=^"+prefix+"-[0-9]+$")
+	if err != nil {
+		return err
+	}
+	_, err = e.TryDocker(append([]string{"rm", "--force"}, strings.Fields(names)...)...)
+	return err
 }
 
 // union checks that no two endpoints of all engines have one address, and that each peer holds what its own engine's
@@ -96,7 +99,8 @@ func (c *Cluster) union(when string, engines ...*Engine) []netip.Addr {
 
 // What hosts that share a subnet do and suffer, in the order of a cluster's life.
 func TestClusterLife(t *testing.T) {
-	c := NewCluster(t, 3, "RINGLET_REST=5s") // a host that leaves waits for what rests
+	t.Parallel()
+	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=15s") // a host that leaves waits for what rests
 	c.Install()
 	for _, e := range c.Engines {
 		e.lan("lan", lanSubnet, "--ipam-opt", "gateway=first", "--aux-address", "printer="+lanPrinter)
@@ -238,8 +242,12 @@ func (c *Cluster) manyAtOnce() {
 	if got := len(c.union("after many at once")) - before; got != 3*40 {
 		c.t.Errorf("%d more addresses are in use, want %d", got, 3*40)
 	}
+	var calls []func() error
 	for _, e := range c.Engines {
-		disperse(e, "many")
+		calls = append(calls, func() error { return disperse(e, "many") })
+	}
+	if err := errors.Join(atOnce(calls...)...); err != nil {
+		c.t.Error(err)
 	}
 	c.union("after many have gone")
 }
@@ -395,7 +403,7 @@ func (c *Cluster) left() {
 	if out, err := gone.TryDocker("network", "create", "--ipam-driver", Plugin, "--subnet", "10.50.0.0/16", "lan"); err == nil {
 		t.Errorf("a peer that has left serves a network: %s", out)
 	}
-	rest := slices.DeleteFunc(slices.Clone(c.Engines), func(e *Engine) bool { return e == gone })
+	rest := c.Others(gone)
 	c.AwaitReady(rest...)
 	gone.Docker("plugin", "rm", "--force", Plugin)
 	c.crowd(rest, "lan", "last", 5)
