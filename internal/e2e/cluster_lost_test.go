@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// Hosts that are lost: evicted and back, evicted and given up, a majority gone. What they had is nobody else's before
+// somebody says so, and everybody's after that.
+func TestClusterLost(t *testing.T) {
+	t.Parallel()
+	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=10s")
+	c.Install()
+	for _, e := range c.Engines {
+		e.lan("small", smallSubnet, "--ipam-opt", "gateway=first")
+	}
+	c.crowd(c.Engines, "small", "first", 4)
+	c.evictedAndBack()
+	c.goneForGood()
+	c.forgottenReturns()
+	c.recovered()
+}
+
+// lostAddress is the address of a container on the host that is lost.
+const lostAddress = "10.51.0.60"
+
+// wants starts a container that wants an address of the network small.
+func wants(e *Engine, name, address string) error {
+	_, err := e.TryDocker("run", "--detach", "--restart", "always", "--name", name, "--network", "small", "--ip", address, Demo)
+	return err
+}
+
+// evict evicts a host that cannot be reached, as an operator does, and returns when the others know.
+func (c *Cluster) evict(lost *Engine, by *Engine, rest ...*Engine) {
+	c.t.Helper()
+	c.Await("the host is unreachable", []*Engine{by}, func(all []PeerStatus) string {
+		for _, p := range all[0].Peers {
+			if p.Name == lost.Name && p.Reachable {
+				return p.Name + " is reachable"
+			}
+		}
+		return ""
+	})
+	by.Ringlet("evict", lost.Name)
+	c.awaitEvicted(append(rest, by), lost)
+}
+
+// awaitEvicted returns when peers know that others were evicted.
+func (c *Cluster) awaitEvicted(peers []*Engine, lost ...*Engine) {
+	c.t.Helper()
+	c.Await("the eviction is known", peers, func(all []PeerStatus) string {
+		for _, st := range all {
+			for _, p := range st.Peers {
+				if p.State != "evicted" && slices.ContainsFunc(lost, func(e *Engine) bool { return e.Name == p.Name }) {
+					return fmt.Sprintf("%s holds %s to be %s", st.Self.Name, p.Name, p.State)
+				}
+			}
+		}
+		return ""
+	})
+}
+
+func (c *Cluster) evictedAndBack() {
+	t := c.t
+	t.Helper()
+	a, b, lost := c.Engines[0], c.Engines[1], c.Engines[2]
+	if err := wants(lost, "fixed", lostAddress); err != nil {
+		t.Fatal(err)
+	}
+	_, err := a.TryRinglet("evict", lost.Name)
+	refused(t, err, lost.Name)
+	before, err := lost.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Cut(lost)
+	c.evict(lost, a, b)
+	c.crowd(c.Engines, "small", "evicted", 2)
+	refused(t, wants(a, "thief", lostAddress), lostAddress, lost.Name)
+	kept := endpoints(lost)
+	c.union("while a host is evicted")
+
+	c.Heal(lost)
+	c.AwaitReady(c.Engines...)
+	now, err := lost.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Self.ID != before.Self.ID {
+		t.Errorf("%s left as %s and came back as %s", lost.Name, before.Self.ID, now.Self.ID)
+	}
+	if got := endpoints(lost); !slices.Equal(got, kept) {
+		t.Errorf("containers of %s had %v and have %v", lost.Name, kept, got)
+	}
+	_, err = a.TryDocker("start", "thief")
+	refused(t, err, "held by container fixed", lost.Name)
+	c.union("after an evicted host came back")
+}
+
+// A host is lost and given up: all of its space is the others'.
+func (c *Cluster) goneForGood() {
+	t := c.t
+	t.Helper()
+	a, b, lost := c.Engines[0], c.Engines[1], c.Engines[2]
+	lost.PowerOff()
+	_, err := a.TryRinglet("forget", lost.Name)
+	refused(t, err, lost.Name)
+	c.evict(lost, a, b)
+	a.Ringlet("forget", lost.Name, "--dry-run")
+	refused(t, wants(b, "early", lostAddress), lostAddress, lost.Name)
+	a.Ringlet("forget", lost.Name)
+	c.AwaitReady(a, b)
+	a.Docker("start", "thief")
+	if got := sameAddress(a, "small", "thief"); got != netip.MustParseAddr(lostAddress) {
+		t.Errorf("got %v, want %v", got, lostAddress)
+	}
+	room := smallRoom - len(c.union("before all is used", a, b))
+	c.crowd([]*Engine{a, b}, "small", "heir", room/2)
+	if got, want := len(c.union("with all used", a, b)), smallRoom-room%2; got != want {
+		t.Errorf("%d addresses are in use, want %d", got, want)
+	}
+}
+
+// The host that was given up starts again after all. Its containers do not get what others have by now.
+func (c *Cluster) forgottenReturns() {
+	t := c.t
+	t.Helper()
+	back := c.Engines[2]
+	back.Up()
+	_, err := back.TryDocker("start", "fixed")
+	refused(t, err, "address "+lostAddress, "held by", "container thief", c.Engines[0].Name)
+	c.AwaitReady(c.Engines...)
+	c.union("after a host that was given up came back")
+	if err := disperse(c.Engines[0], "heir"); err != nil {
+		t.Fatal(err)
+	}
+	back.Docker("start", "first-0", "first-1")
+	c.union("with its containers started again")
+}
+
+// Two of three are gone for good with all they had. The third founds the cluster anew, and they join it as strangers.
+func (c *Cluster) recovered() {
+	t := c.t
+	t.Helper()
+	left := c.Engines[2]
+	for _, e := range c.Engines[:2] {
+		e.Docker("plugin", "rm", "--force", Plugin)
+	}
+	c.Await("the third is alone", []*Engine{left}, func(all []PeerStatus) string {
+		if all[0].State != "cut-off" {
+			return "it is " + all[0].State
+		}
+		return ""
+	})
+	before := endpoints(left)
+	left.Ringlet("recover", "--i-know-the-others-are-gone")
+	for _, e := range c.Engines[:2] {
+		e.InstallPlugin("RINGLET_KEY="+c.Key, "RINGLET_JOIN="+left.Name)
+	}
+	c.crowd(c.Engines, "small", "anew", 2)
+	c.AwaitReady(c.Engines...)
+	c.union("in the cluster that was founded anew")
+	for _, a := range before {
+		if !slices.Contains(endpoints(left), a) {
+			t.Errorf("%v is not in use any more", a)
+		}
+	}
+}
