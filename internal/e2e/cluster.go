@@ -53,12 +53,32 @@ func NewKey() string {
 func (c *Cluster) Add() *Engine {
 	c.t.Helper()
 	i := len(c.Engines)
-	e := Start(c.t, Config{Name: "host-" + string(rune('a'+i)), Switch: c.Switch, Address: netip.PrefixFrom(hostAt(i), 24)})
-	for j, other := range c.Engines {
+	e := c.start(i)
+	for _, other := range c.Engines {
 		other.knows(e, hostAt(i))
-		e.knows(other, hostAt(j))
 	}
 	c.Engines = append(c.Engines, e)
+	return e
+}
+
+// Replace ends an engine with all that it had and starts another one under its name and address, as a new machine.
+func (c *Cluster) Replace(e *Engine) *Engine {
+	c.t.Helper()
+	i := slices.Index(c.Engines, e)
+	e.Host.end()
+	c.Engines[i] = c.start(i)
+	return c.Engines[i]
+}
+
+// start starts the engine with that index, which knows the others.
+func (c *Cluster) start(i int) *Engine {
+	c.t.Helper()
+	e := Start(c.t, Config{Name: "host-" + string(rune('a'+i)), Switch: c.Switch, Address: netip.PrefixFrom(hostAt(i), 24)})
+	for j, other := range c.Engines {
+		if j != i {
+			e.knows(other, hostAt(j))
+		}
+	}
 	return e
 }
 
@@ -113,6 +133,16 @@ func (c *Cluster) Settings(e *Engine) []string {
 		settings = append(settings, "RINGLET_JOIN="+c.Engines[0].Name)
 	}
 	return settings
+}
+
+// SettingsAnew returns the plugin's settings on an engine that comes back without its data: it joins the others, also if it
+// was the first.
+func (c *Cluster) SettingsAnew(e *Engine) []string {
+	var others []string
+	for _, other := range c.Others(e) {
+		others = append(others, other.Name)
+	}
+	return append(slices.Clone(c.more), "RINGLET_KEY="+c.Key, "RINGLET_JOIN="+strings.Join(others, ","))
 }
 
 // Install installs the plugin on all engines, one after the other, with their [Cluster.Settings], and returns when all

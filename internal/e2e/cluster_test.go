@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,8 +20,16 @@ const (
 // lan makes a macvlan network, as people share one subnet between hosts.
 func (e *Engine) lan(name, subnet string, more ...string) {
 	e.t.Helper()
+	if err := e.tryLan(name, subnet, more...); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// tryLan is lan for networks that may be refused.
+func (e *Engine) tryLan(name, subnet string, more ...string) error {
 	args := []string{"network", "create", "--driver", "macvlan", "--opt", "parent=eth0", "--ipam-driver", Plugin, "--subnet", subnet}
-	e.Docker(append(append(args, more...), name)...)
+	_, err := e.TryDocker(append(append(args, more...), name)...)
+	return err
 }
 
 // claim starts a container that wants an address of the network lan, to see why it may not have it.
@@ -72,16 +81,11 @@ func disperse(e *Engine, prefix string) error {
 	return err
 }
 
-// union checks that no two endpoints of all engines have one address, and that each peer holds what its own engine's
-// endpoints have. It returns the addresses.
-func (c *Cluster) union(when string, engines ...*Engine) []netip.Addr {
+// unique checks that no two endpoints of engines have one address, and returns the addresses.
+func (c *Cluster) unique(when string, engines ...*Engine) []netip.Addr {
 	c.t.Helper()
-	if len(engines) == 0 {
-		engines = c.Engines
-	}
 	at := map[netip.Addr]string{}
 	for _, e := range engines {
-		same(e, when)
 		for _, a := range endpoints(e) {
 			if other, twice := at[a]; twice {
 				c.t.Errorf("%s: %v is in use on %s and on %s", when, a, other, e.Name)
@@ -89,12 +93,19 @@ func (c *Cluster) union(when string, engines ...*Engine) []netip.Addr {
 			at[a] = e.Name
 		}
 	}
-	var all []netip.Addr
-	for a := range at {
-		all = append(all, a)
+	return slices.SortedFunc(maps.Keys(at), netip.Addr.Compare)
+}
+
+// union is unique, after checking that each peer holds what its own engine's endpoints have. Without engines it means all.
+func (c *Cluster) union(when string, engines ...*Engine) []netip.Addr {
+	c.t.Helper()
+	if len(engines) == 0 {
+		engines = c.Engines
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	return all
+	for _, e := range engines {
+		same(e, when)
+	}
+	return c.unique(when, engines...)
 }
 
 // What hosts that share a subnet do and suffer, in the order of a cluster's life.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -183,6 +185,31 @@ func (e *Engine) PowerOff() {
 	}
 	e.thaw()
 	e.Host.end()
+}
+
+// Wipe is [Engine.PowerOff] and the loss of the engine's disk: what [Engine.Up] starts is the same machine, set up anew.
+func (e *Engine) Wipe() {
+	e.t.Helper()
+	e.PowerOff()
+	plugins, err := filepath.Glob(filepath.Join(e.dir, "docker", "plugins", strings.Repeat("[0-9a-f]", 64)))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	ended, err := os.OpenFile(filepath.Join(e.dir, "plugins"), os.O_APPEND|os.O_WRONLY, 0) // see init.sh
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer ended.Close()
+	for _, p := range plugins {
+		if _, err := fmt.Fprintln(ended, filepath.Base(p)); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	for _, state := range []string{"docker", "containerd", "etc-docker"} {
+		if err := os.RemoveAll(filepath.Join(e.dir, state)); err != nil {
+			e.t.Fatal(err)
+		}
+	}
 }
 
 // thaw lets paused containers take the SIGKILL that waits for them, as init.sh does at the end of the test.

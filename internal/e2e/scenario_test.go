@@ -20,21 +20,34 @@ type holding struct {
 	Address netip.Addr
 	Pool    netip.Prefix
 	State   string
+	Name    string
+}
+
+// isClient reports whether the address is one that the test took with ringlet alloc.
+func (h holding) isClient() bool { return strings.HasPrefix(h.Name, "vm-") }
+
+// tryHoldings returns the addresses that are held, as ringlet says.
+func tryHoldings(e *Engine) ([]holding, error) {
+	out, err := e.TryRinglet("ip", "ls", "-o", "json")
+	if err != nil {
+		return nil, err
+	}
+	var all []holding
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return nil, fmt.Errorf("ringlet ip ls on %s: %w\n%s", e.Name, err, out)
+	}
+	// A host's own gateway has a state of its own.
+	return slices.DeleteFunc(all, func(h holding) bool { return h.State != "held" }), nil
 }
 
 // holdings returns the addresses that containers hold, as ringlet says.
 func holdings(e *Engine) []holding {
 	e.t.Helper()
-	var all, held []holding
-	if err := json.Unmarshal([]byte(e.Ringlet("ip", "ls", "-o", "json")), &all); err != nil {
+	held, err := tryHoldings(e)
+	if err != nil {
 		e.t.Fatal(err)
 	}
-	for _, h := range all {
-		if h.State == "held" { // a host's own gateway has a state of its own
-			held = append(held, h)
-		}
-	}
-	return held
+	return slices.DeleteFunc(held, holding.isClient)
 }
 
 // endpoints returns the addresses that endpoints have on networks of the plugin, as the engine says.
