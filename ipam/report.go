@@ -16,7 +16,7 @@ import (
 func (m *Machine) Status(now time.Time) Status {
 	m.now = now
 	s := Status{
-		Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Pending: len(m.unsettled()),
+		AsOf: now.UTC(), Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Pending: len(m.unsettled()),
 		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},
 	}
 	s.Self = m.peerStatus(chronicle.Member{Founder: m.founder()}, string(s.State))

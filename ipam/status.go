@@ -18,6 +18,7 @@ const (
 // Status is what a peer knows of itself and its cluster, as the commands and
 // the API show it. It is a snapshot: nothing in it changes.
 type Status struct {
+	AsOf     time.Time    `json:"as_of,omitzero"` // when it was so, by this peer's clock
 	Verdict  Verdict      `json:"verdict"`
 	State    State        `json:"state"`
 	Cluster  string       `json:"cluster"` // cluster ID, 32 hexadecimal digits

@@ -110,7 +110,15 @@ type status struct {
 // Status adds how far this peer sees what its engine does, and what is wrong
 // with the process's other parts.
 func (s *status) Status(ctx context.Context) (ipam.Status, error) {
-	out, err := s.Node.Status(ctx)
+	return s.complete(s.Node.Status(ctx))
+}
+
+// Snapshot is the same of what was last known of the node, at once.
+func (s *status) Snapshot(ctx context.Context) (ipam.Status, error) {
+	return s.complete(s.Node.Snapshot(ctx))
+}
+
+func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}

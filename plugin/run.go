@@ -122,7 +122,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	probes := newProber(n, meter, logger)
 	view := &status{Node: n, watcher: watcher, network: network, probes: probes, faults: []*fault{host.fault}}
-	meter.Watch(view.Status)
+	meter.Watch(view.Snapshot)
 	watcher.WhenBlind(n.Blind)
 
 	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})

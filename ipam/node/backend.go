@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -104,10 +105,16 @@ func (n *Node) RemovePool(ctx context.Context, pool string) error {
 	return err
 }
 
-// Status returns what the peer knows of itself and its cluster.
+// Status returns what the peer knows of itself and its cluster, once all that
+// was asked of it before is done. See [Node.Snapshot].
 func (n *Node) Status(ctx context.Context) (ipam.Status, error) {
 	var s ipam.Status
-	if err := n.look(ctx, func(m *ipam.Machine) { s = m.Status(time.Now()) }); err != nil {
+	err := n.look(ctx, func(m *ipam.Machine) {
+		s = m.Status(time.Now())
+		s.Problems = slices.Clip(s.Problems) // many have it, and may add their own
+		n.snapshots.last.Store(&s)
+	})
+	if err != nil {
 		return ipam.Status{}, err
 	}
 	return s, nil

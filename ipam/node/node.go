@@ -70,6 +70,8 @@ type Node struct {
 	refused    atomic.Uint64 // frames that were not taken
 	complained atomic.Int64  // when the log was last told, in Unix nanoseconds
 
+	snapshots snapshots
+
 	mu      sync.Mutex
 	queue   []*job
 	leading bool // somebody is at work on the machine
@@ -120,6 +122,9 @@ func New(cfg Config) (*Node, error) {
 		waiting: map[uint64]*job{},
 	}
 	if _, err := n.call(context.Background(), &ipam.Greeting{}); err != nil {
+		return nil, err
+	}
+	if _, err := n.Status(context.Background()); err != nil { // there is a snapshot from now on
 		return nil, err
 	}
 	return n, nil

@@ -23,6 +23,7 @@ type disk struct {
 	records ipamtest.Disk
 	slow    time.Duration
 	fail    error
+	hung    chan struct{} // no commit ends before it is closed; nil: none hangs
 	commits int
 }
 
@@ -48,6 +49,9 @@ func (d *disk) Commit(fill func(put func(bucket string, key, value []byte) error
 		return nil
 	}
 	time.Sleep(d.slow)
+	if d.hung != nil {
+		<-d.hung
+	}
 	if d.fail != nil {
 		return d.fail
 	}

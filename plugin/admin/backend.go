@@ -22,8 +22,12 @@ type Backend interface {
 	Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error)
 	// Free frees and returns what it freed; nothing is no error.
 	Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error)
-	// Status returns a snapshot of the peer and its cluster.
+	// Status returns the status of the peer and its cluster, which shows what
+	// was done before.
 	Status(ctx context.Context) (ipam.Status, error)
+	// Snapshot returns the status within 100 ms, whatever the allocator does: if
+	// it is not to be had, the last one that was.
+	Snapshot(ctx context.Context) (ipam.Status, error)
 	// Addresses returns what is held, rests or is reserved in a pool, in all
 	// pools if it is empty.
 	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)

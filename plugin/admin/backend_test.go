@@ -137,6 +137,8 @@ func (m *memory) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressSt
 	return hits, err
 }
 
+func (m *memory) Snapshot(ctx context.Context) (ipam.Status, error) { return m.Status(ctx) }
+
 func (m *memory) Status(ctx context.Context) (ipam.Status, error) {
 	end, err := m.begin(ctx, "status")
 	if err != nil {

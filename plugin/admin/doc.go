@@ -62,5 +62,7 @@
 // the Backend at a time; others wait. Each has a deadline, reading the request
 // and writing the answer have theirs, and connections are counted: slow or
 // many clients hold up each other, not the allocator. /livez needs nothing but
-// the process.
+// the process; /v1/status and /readyz take no place and answer within 100 ms,
+// also while the allocator does not, from the last snapshot: as_of says from
+// when it is.
 package admin

@@ -178,19 +178,19 @@ func TestNoMoreThanTheLimitAtOnce(t *testing.T) {
 		s, _ := logged(t, Config{Backend: m})
 		answers := make(chan int, MaxRequests+2)
 		for range MaxRequests {
-			go func() { w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/status", nil); answers <- w.Code }()
+			go func() { w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/peers", nil); answers <- w.Code }()
 		}
 		synctest.Wait()
 		if len(inside) != MaxRequests {
 			t.Fatalf("%d requests are with the backend, want %d", len(inside), MaxRequests)
 		}
-		if w, p := ask(t.Context(), s.Handler(), "GET", "/v1/status", nil); w.Code != 503 || p.Code != CodeBusy || w.Header().Get("Retry-After") == "" {
+		if w, p := ask(t.Context(), s.Handler(), "GET", "/v1/peers", nil); w.Code != 503 || p.Code != CodeBusy || w.Header().Get("Retry-After") == "" {
 			t.Errorf("one more: got %d %s", w.Code, w.Body)
 		}
 		if w, _ := ask(t.Context(), s.Handler(), "GET", "/livez", nil); w.Code != 200 {
 			t.Errorf("livez: got %d", w.Code)
 		}
-		go func() { w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/status", nil); answers <- w.Code }()
+		go func() { w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/peers", nil); answers <- w.Code }()
 		synctest.Wait()
 		if len(inside) != MaxRequests {
 			t.Errorf("%d requests were let in, want %d", len(inside), MaxRequests)
@@ -219,7 +219,7 @@ func TestSlowClientsTakeNoPlace(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/status", nil); w.Code != 200 {
+		if w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/peers", nil); w.Code != 200 {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}
 		for _, p := range pipes {
@@ -331,7 +331,8 @@ type fixed struct {
 	status ipam.Status
 }
 
-func (f fixed) Status(context.Context) (ipam.Status, error) { return f.status, nil }
+func (f fixed) Status(context.Context) (ipam.Status, error)   { return f.status, nil }
+func (f fixed) Snapshot(context.Context) (ipam.Status, error) { return f.status, nil }
 
 func TestListsAreSortedCopies(t *testing.T) {
 	given := ipam.Status{
@@ -382,4 +383,30 @@ func TestObserve(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("observed (-want +got):\n%s", diff)
 	}
+}
+
+// What people ask when nothing answers needs none of the places that those
+// hold who wait.
+func TestStatusNeedsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := logged(t, Config{Backend: &stuck{memory: newMemory()}})
+		for range MaxRequests + 1 {
+			go ask(t.Context(), s.Handler(), "GET", "/v1/addresses", nil)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		for _, path := range []string{"/v1/status", "/readyz", "/livez"} {
+			if w, _ := ask(t.Context(), s.Handler(), "GET", path, nil); w.Code != 200 || time.Since(begun) > 0 {
+				t.Errorf("%s: %d %s, after %v", path, w.Code, w.Body, time.Since(begun))
+			}
+		}
+	})
+}
+
+// stuck is a Backend that has nothing but its last snapshot.
+type stuck struct{ *memory }
+
+func (*stuck) Addresses(ctx context.Context, _ string) ([]ipam.AddressStatus, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

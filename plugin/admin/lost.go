@@ -21,7 +21,7 @@ func (s *Server) evict(ctx context.Context, r *request) (answer, error) {
 	if err := s.cfg.Backend.Evict(ctx, ref); err != nil {
 		return answer{}, err
 	}
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Server) recover(ctx context.Context, r *request) (answer, error) {
 	if err := s.cfg.Backend.Recover(ctx); err != nil {
 		return answer{}, err
 	}
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	if err != nil {
 		return answer{}, err
 	}

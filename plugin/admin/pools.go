@@ -12,7 +12,7 @@ import (
 )
 
 func (s *Server) pools(ctx context.Context, _ *request) (answer, error) {
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -27,7 +27,7 @@ func (s *Server) pool(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Server) ring(ctx context.Context, r *request) (answer, error) {
 			return answer{}, err
 		}
 	}
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	if err != nil {
 		return answer{}, err
 	}

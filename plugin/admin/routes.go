@@ -13,13 +13,14 @@ type route struct {
 	call         string   // the name in metrics and logs
 	query        []string // the parameters that it knows
 	write        bool     // changes something, or costs the peer much
+	instant      bool     // asks the Backend for no more than a snapshot, and so needs no place
 	handle       handler
 }
 
 func (s *Server) routes() []route {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []route{
-		{method: get, path: "/v1/status", call: "status", handle: s.status},
+		{method: get, path: "/v1/status", call: "status", instant: true, handle: s.status},
 		{method: get, path: "/v1/peers", call: "peers", handle: s.peers},
 		{method: get, path: "/v1/ring", call: "ring", query: []string{"pool"}, handle: s.ring},
 		// Check walks through everything that the peer knows.
@@ -45,7 +46,7 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/addresses/{ip}", call: "who", handle: s.who},
 		{method: del, path: "/v1/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
 
-		{method: get, path: "/readyz", call: "readyz", handle: s.ready},
+		{method: get, path: "/readyz", call: "readyz", instant: true, handle: s.ready},
 	}
 }
 

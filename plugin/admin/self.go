@@ -24,7 +24,7 @@ func (s *Server) drain(ctx context.Context, r *request) (answer, error) {
 	if err := s.cfg.Backend.Drain(ctx, body.Undo); err != nil {
 		return answer{}, err
 	}
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -42,7 +42,7 @@ func (s *Server) leave(ctx context.Context, r *request) (answer, error) {
 	if err != nil && !errors.Is(err, ipam.ErrNotReady) && !errors.Is(err, context.DeadlineExceeded) {
 		return answer{}, err
 	}
-	st, failed := s.snapshot(ctx)
+	st, failed := s.fresh(ctx)
 	switch {
 	case failed != nil:
 		return answer{}, failed

@@ -10,13 +10,15 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
+// status answers at once, also when nothing else does: that is when people
+// ask for it.
 func (s *Server) status(ctx context.Context, _ *request) (answer, error) {
-	st, err := s.snapshot(ctx)
+	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
 	return answer{body: st}, err
 }
 
 func (s *Server) peers(ctx context.Context, _ *request) (answer, error) {
-	st, err := s.snapshot(ctx)
+	st, err := s.fresh(ctx)
 	return answer{body: st.Peers}, err
 }
 
@@ -25,10 +27,14 @@ func (s *Server) check(ctx context.Context, _ *request) (answer, error) {
 	return answer{body: CheckResult{Broken: append([]string{}, broken...)}}, err
 }
 
-// snapshot returns the Backend's status with its lists sorted and not null.
-// The lists are copies; the Holders of a pool are the Backend's.
-func (s *Server) snapshot(ctx context.Context) (ipam.Status, error) {
-	st, err := s.cfg.Backend.Status(ctx)
+// fresh returns the Backend's status as it is after all that was done.
+func (s *Server) fresh(ctx context.Context) (ipam.Status, error) {
+	return inOrder(s.cfg.Backend.Status(ctx))
+}
+
+// inOrder returns a status with its lists sorted and not null. The lists are
+// copies; the Holders of a pool are the Backend's.
+func inOrder(st ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return ipam.Status{}, err
 	}
@@ -67,7 +73,7 @@ func live(w http.ResponseWriter, _ *http.Request) {
 // ready tells whether this peer hands out addresses. That other peers are
 // missing, or somebody should look at something, does not matter to that.
 func (s *Server) ready(ctx context.Context, _ *request) (answer, error) {
-	st, err := s.snapshot(ctx)
+	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
 	if err != nil {
 		return answer{}, err
 	}

@@ -77,6 +77,8 @@ func (f *fixture) Status(context.Context) (ipam.Status, error) {
 	return f.st, f.call("status")
 }
 
+func (f *fixture) Snapshot(ctx context.Context) (ipam.Status, error) { return f.Status(ctx) }
+
 func (f *fixture) Drain(_ context.Context, undo bool) error {
 	f.departs = true
 	return f.call("drain undo=%v", undo)
