@@ -80,6 +80,7 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 func (m *Machine) granted(p *pool, g space.Grant) AddressGrant {
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
 	m.saveHolding(p, g.Offset, &g.Record)
+	m.noteUse(NoteGranted, p, g.Offset, g.Record)
 	if g.Pressed {
 		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: addr.Nth(p.CIDR, g.Offset)})
 	}
@@ -130,6 +131,7 @@ func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder
 	p.space.Free(o, m.now)
 	if g, outcome := p.space.Claim(o, h, m.now); outcome == space.Taken {
 		m.saveHolding(p, o, &g.Record)
+		m.noteUse(NoteGranted, p, o, g.Record)
 	}
 	m.alive(p, o, p.space.Lookup(o))
 	return standing(p, o)

@@ -90,12 +90,32 @@ const (
 	NoteGiven       // space was given to another peer; Holder names it
 	NoteStranger    // something else on the network answers for an address; Holder says what
 	NoteStrangerEnd // such an address was freed, to be tried again
+	NoteGranted     // an address was handed out, or again to the holder that starts anew; Use says to whom
+	NoteFreed       // an address was freed; Use says who had it
+	NoteDescribed   // more was learnt of an address's holder, as Use says now
+	NoteMoved       // a range changed hands, here or elsewhere: From, To
 )
 
-// Note is something worth a line in the log, or a count in the metrics.
+// Note is something worth a line in the log, a count in the metrics, or an
+// event for whoever watches.
 type Note struct {
 	Kind    NoteKind
 	Pool    netip.Prefix
 	Address netip.Addr
-	Holder  string // who is concerned, in words
+	Last    netip.Addr // of a range that begins at Address; invalid if that is all
+	Holder  string     // who is concerned, in words
+	Use     Use        // of NoteGranted, NoteFreed, NoteDescribed, NoteWithdrawn, NoteStranger
+	// From and To name the owners of a range before and after NoteMoved: peers,
+	// "free" or "reserved".
+	From, To string
+}
+
+// Use is what an address is, or was, used for. It is a value that costs nothing
+// to make, unlike a sentence.
+type Use struct {
+	Kind      string // container, gateway, unmarked, client, host, stranger
+	Container string // ID; of a client the name that it goes by
+	Name      string // of the container
+	MAC       MAC
+	Since     time.Time // it began
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -32,14 +33,19 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		}
 	case chronicle.Open:
 		m.followRing(m.pools[a.Pool])
+		m.noteMove(a.Pool, o.Range, ring.Free, o.Command.Author)
 	case chronicle.Close:
 		m.followRing(m.pools[a.Pool])
+		m.noteMove(a.Pool, a.Range, o.Command.Author, ring.Free)
 	case chronicle.Give:
 		m.followRing(m.pools[a.Pool])
+		m.noteMove(a.Pool, a.Range, o.Command.Author, a.To)
 	case chronicle.Reserve:
 		m.followRing(m.pools[a.Pool])
+		m.noteMove(a.Pool, a.Range, ring.Free, ring.Reserved)
 	case chronicle.Unreserve:
 		m.followRing(m.pools[a.Pool])
+		m.noteMove(a.Pool, a.Range, ring.Reserved, ring.Free)
 	case chronicle.Forget, chronicle.Inherit:
 		switch a := a.(type) {
 		case chronicle.Inherit:

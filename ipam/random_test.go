@@ -60,7 +60,9 @@ func TestRandomHistory(t *testing.T) {
 				m.h.Now = m.h.Now.Add(time.Duration(m.rnd.IntN(int(5 * time.Second))))
 			}
 			m.h.CheckDisk()
+			checkTrail(t, m.h)
 			m.settle()
+			checkTrail(t, m.h)
 		})
 	}
 }

@@ -78,17 +78,19 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	}
 	m.forgetSight(p, o)
 	m.saveRecord(p, o, rec)
-	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since)})
+	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(held)})
 	m.settleEmptied(p)
 }
 
 // freeHolding frees the held address at o; its record stays, so that its
 // holder finds it again.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
+	held := p.space.Lookup(o)
 	rec, changed := p.space.Free(o, m.now)
 	if !changed {
 		return
 	}
+	m.noteUse(NoteFreed, p, o, held)
 	m.forgetSight(p, o)
 	delete(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
 	m.saveRecord(p, o, rec)

@@ -69,8 +69,10 @@ type Host struct {
 	machine *ipam.Machine
 	calls   uint64
 	seed    uint64
-	// Notes are those of the last call.
+	// Notes are those of the last call, without those of the trail.
 	Notes []ipam.Note
+	// Trail has, of all calls, what became of addresses and ranges.
+	Trail []ipam.Note
 }
 
 // Start is when a host's clock begins.
@@ -134,7 +136,18 @@ func (h *Host) step(ev ipam.Event, call uint64) (ipam.Reply, bool) {
 	h.tb.Helper()
 	fx := h.machine.Step(h.Now, ev)
 	h.Disk.Commit(fx.Save)
-	h.Notes = slices.Clone(fx.Note)
+	h.Notes = h.Notes[:0]
+	for _, n := range fx.Note {
+		switch n.Kind {
+		case ipam.NoteGranted, ipam.NoteFreed, ipam.NoteDescribed, ipam.NoteMoved:
+			h.Trail = append(h.Trail, n)
+		case ipam.NoteWithdrawn, ipam.NoteStranger, ipam.NotePoolDeleted:
+			h.Trail = append(h.Trail, n)
+			h.Notes = append(h.Notes, n)
+		default:
+			h.Notes = append(h.Notes, n)
+		}
+	}
 	h.Check()
 	for _, r := range fx.Reply {
 		if r.Call == call {

@@ -81,6 +81,7 @@ type Node struct {
 	nextID  uint64
 	waiting map[uint64]*job
 	wakeAt  time.Time
+	notes   []ipam.Note // of the batch that is being served
 }
 
 // job is one caller's request, an event from elsewhere, or a look at the

@@ -39,6 +39,10 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteGiven:       {slog.LevelDebug, "space given to another peer"},
 	ipam.NoteStranger:    {slog.LevelWarn, "something else on the network answers for a free address, which is kept back"},
 	ipam.NoteStrangerEnd: {slog.LevelInfo, "address freed for which something else answered a while ago"},
+	ipam.NoteGranted:     {slog.LevelDebug, "address handed out"},
+	ipam.NoteFreed:       {slog.LevelDebug, "address freed"},
+	ipam.NoteDescribed:   {slog.LevelDebug, "more was learnt of who holds an address"},
+	ipam.NoteMoved:       {slog.LevelDebug, "range changed hands"},
 }
 
 // report passes the notes of a commit to the log and the metrics.
@@ -58,8 +62,20 @@ func (n *Node) report(notes []ipam.Note) {
 		if note.Address.IsValid() {
 			attrs = append(attrs, logattr.Addr(note.Address))
 		}
+		if note.Last.IsValid() {
+			attrs = append(attrs, slog.String("last", note.Last.String()))
+		}
 		if note.Holder != "" {
 			attrs = append(attrs, slog.String("holder", note.Holder))
+		}
+		if note.Use.Container != "" {
+			attrs = append(attrs, logattr.Container(note.Use.Container))
+		}
+		if note.Use.Name != "" {
+			attrs = append(attrs, logattr.Name(note.Use.Name))
+		}
+		if note.To != "" {
+			attrs = append(attrs, slog.String("from", note.From), slog.String("to", note.To))
 		}
 		n.cfg.Logger.LogAttrs(context.Background(), line.level, line.text, attrs...) //nolint:sloglint // constants, above
 	}

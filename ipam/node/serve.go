@@ -59,7 +59,7 @@ func (n *Node) serve(batch []*job) {
 	began := time.Now()
 	calls := 0
 	var replies []ipam.Reply
-	var notes []ipam.Note
+	n.notes = n.notes[:0]
 	var sends []ipam.Send
 	var beat []byte
 	var wakeAt time.Time
@@ -75,7 +75,7 @@ func (n *Node) serve(batch []*job) {
 			beat = fx.Beat
 		}
 		replies = append(replies, fx.Reply...)
-		notes = append(notes, fx.Note...)
+		n.notes = append(n.notes, fx.Note...)
 		wakeAt = fx.WakeAt
 		return nil
 	}
@@ -122,7 +122,7 @@ func (n *Node) serve(batch []*job) {
 	if n.cfg.ObserveCommit != nil && calls > 0 {
 		n.cfg.ObserveCommit(calls, time.Since(began))
 	}
-	n.report(notes)
+	n.report(n.notes)
 	n.exchange(sends, beat)
 	n.answer(batch, replies)
 	n.setAlarm(wakeAt)

@@ -1,0 +1,6 @@
+package node
+
+import "github.com/ringlet/ringlet/ipam"
+
+// LineOf returns the line that the log has for a kind of note.
+func LineOf(kind ipam.NoteKind) string { return lines[kind].text }

@@ -1,0 +1,46 @@
+package ipam
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// noteUse notes what became of an address that rec says somebody holds or held.
+func (m *Machine) noteUse(kind NoteKind, p *pool, o addr.Offset, rec space.Record) {
+	m.note(Note{Kind: kind, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Use: useOf(rec)})
+}
+
+// useOf tells what a record says of its holder.
+func useOf(rec space.Record) Use {
+	return Use{
+		Kind: rec.Kind.String(), Container: rec.Ref, Name: rec.Name, MAC: MAC(rec.MAC), Since: time.Unix(0, rec.Since).UTC(),
+	}
+}
+
+// noteMove notes a range that a command has moved from one owner to another.
+func (m *Machine) noteMove(key chronicle.PoolKey, r addr.Range, from, to peer.ID) {
+	p := m.pools[key]
+	if p == nil || r.Empty() {
+		return
+	}
+	m.note(Note{
+		Kind: NoteMoved, Pool: p.CIDR, Address: addr.Nth(p.CIDR, r.Start), Last: addr.Nth(p.CIDR, r.End-1),
+		From: m.ownerName(from), To: m.ownerName(to),
+	})
+}
+
+// ownerName names whose a range is.
+func (m *Machine) ownerName(id peer.ID) string {
+	switch id {
+	case ring.Free:
+		return "free"
+	case ring.Reserved:
+		return "reserved"
+	}
+	return m.nameOf(id)
+}

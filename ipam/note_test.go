@@ -1,0 +1,119 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// usesOf tells from a trail who uses which address at its end, as whoever
+// reads the events does.
+func usesOf(trail []ipam.Note) map[netip.Addr]ipam.Use {
+	uses := map[netip.Addr]ipam.Use{}
+	for _, n := range trail {
+		switch n.Kind {
+		case ipam.NoteGranted, ipam.NoteDescribed, ipam.NoteStranger:
+			uses[n.Address] = n.Use
+		case ipam.NoteFreed, ipam.NoteWithdrawn:
+			delete(uses, n.Address)
+		case ipam.NotePoolDeleted:
+			for a := range uses {
+				if n.Pool.Contains(a) {
+					delete(uses, a)
+				}
+			}
+		default:
+		}
+	}
+	return uses
+}
+
+// checkTrail fails the test unless the trail of a host tells just what it
+// holds.
+func checkTrail(t *testing.T, h *ipamtest.Host) {
+	t.Helper()
+	list, err := h.Machine().Addresses(h.Now, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[netip.Addr]ipam.Use{}
+	for _, s := range list {
+		if slices.Contains([]string{"held", "gateway", "host", "stranger"}, s.State) {
+			u := ipam.Use{Kind: s.Kind, Container: s.Container, Name: s.Name, Since: s.Since}
+			if s.Kind == "client" {
+				u.Name, u.Container = "", s.Name
+			}
+			want[s.Address] = u
+		}
+	}
+	got := usesOf(h.Trail)
+	for a, u := range got {
+		u.MAC = ipam.MAC{} // in other words in a status
+		got[a] = u
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("what is held (-) and what the trail tells (+):\n%s", diff)
+	}
+}
+
+// A container's address, from its beginning to its end, with what was learnt
+// of it meanwhile.
+func TestTrailOfAnAddress(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	mac := ipam.MAC{2, 0, 0, 0, 0, 7}
+	h.Trail = nil
+	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: mac})
+	a, began := r.Address.Address.Addr(), h.Now
+	h.Now = h.Now.Add(time.Second)
+	h.Call(&ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{{
+		Subnets:   []netip.Prefix{n.Pool},
+		Endpoints: []ipam.InventoryEndpoint{{Address: a, Container: "4f3a", Name: "web", MAC: mac}},
+	}}})
+	h.Now = h.Now.Add(time.Minute)
+	release(h, n, a)
+	use := ipam.Use{Kind: "container", Name: "web", MAC: mac, Since: began}
+	known := use
+	known.Container = "4f3a"
+	want := []ipam.Note{
+		{Kind: ipam.NoteGranted, Pool: n.Pool, Address: a, Use: use},
+		{Kind: ipam.NoteDescribed, Pool: n.Pool, Address: a, Use: known},
+		{Kind: ipam.NoteFreed, Pool: n.Pool, Address: a, Use: known},
+	}
+	if diff := cmp.Diff(want, h.Trail, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("trail (-want +got):\n%s", diff)
+	}
+}
+
+// Every range that changes hands is noted with both owners, by those that have
+// it and by those that only hear of it.
+func TestTrailOfARange(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{Chunk: 8})
+	n := network(t, h, "10.50.0.0/26")
+	h.Trail = nil
+	for range 40 { // more than was dealt out
+		if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	var moved []ipam.Note
+	for _, note := range h.Trail {
+		if note.Kind == ipam.NoteMoved {
+			moved = append(moved, note)
+		}
+	}
+	if len(moved) == 0 {
+		t.Fatal("nothing moved")
+	}
+	for _, note := range moved {
+		if note.From != "free" || note.To != "host-a" || !n.Pool.Contains(note.Address) || note.Last.Less(note.Address) || note.Pool != n.Pool {
+			t.Errorf("moved: %+v", note)
+		}
+	}
+}
