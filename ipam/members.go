@@ -32,7 +32,7 @@ func (m *Machine) evict(q *EvictRequest) error {
 		return failf(ErrBadRequest, "%s cannot be evicted, since also without it the hosts that can be reached have no majority of the votes: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
 	}
 	_, err = m.propose(chronicle.Evict{Peer: id})
-	return err
+	return m.staysWanted(err)
 }
 
 // keepsMajority reports whether those who can be reached have a majority of the
@@ -83,7 +83,29 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 		c.frees = out
 	}
 	_, err = m.propose(chronicle.Forget{Peer: id, Evicted: gone.Evicted})
-	return out, err
+	return out, m.staysWanted(err)
+}
+
+// reconsider wants no peer forgotten any more that this one hears from again.
+// What was sent may still be decided, as long as nobody has admitted that peer;
+// it is not sent again, and whoever was to propose it is told.
+func (m *Machine) reconsider() {
+	n := len(m.proposals)
+	m.proposals = slices.DeleteFunc(m.proposals, func(p *proposal) bool {
+		f, ok := p.commands[0].Action.(chronicle.Forget)
+		return ok && m.present(f.Peer)
+	})
+	if len(m.proposals) == n {
+		return
+	}
+	delete(m.inbox, m.self)
+	if m.attempt != nil {
+		m.begin() // with another value
+	}
+	m.submitted, m.changed = false, true
+	for _, id := range m.liveVoters() {
+		m.send(id, wire.Submit{Batch: chronicle.EncodeBatch(m.unsettled())})
+	}
 }
 
 // forgetting says what forgetting a peer frees.

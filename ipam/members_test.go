@@ -200,3 +200,27 @@ func TestLeave(t *testing.T) {
 	}
 	refused(t, c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}).Err, "has left")
 }
+
+// TestForgetIsReconsidered has the peer come back while the others could not
+// agree yet to forget it: by the time they can, nobody wants that any more.
+func TestForgetIsReconsidered(t *testing.T) {
+	c, _ := lab(t)
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	lost := c.peers[2].machine.Self()
+	if r := c.ask(0, &ipam.ForgetRequest{Peer: "host-2", DryRun: true}); r.Err != nil {
+		t.Fatal(r.Err) // from now on it is known that nobody hears from it
+	}
+	c.silence(1, 2)
+	c.call(0, &ipam.ForgetRequest{Peer: "host-2"})
+	c.wait(2 * time.Second)
+	c.step(0, &ipam.Presence{Peer: lost, Alive: true})
+	c.wait(2 * time.Second)
+	c.silence(2)
+	c.wait(10 * time.Second)
+	if g := c.peers[0].machine.State().Gone(lost); g == nil || g.Forgotten {
+		t.Errorf("it is %+v", g)
+	}
+}

@@ -138,6 +138,11 @@ func showStarted(t *testing.T, show func(string, ipam.Status)) {
 	show("a host was started, and has asked nobody yet", c.status(0))
 	c.wait(time.Minute)
 	show("nobody has answered", c.status(0))
+
+	d, _ := lab(t)
+	d.silence(1, 2)
+	d.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/24")})
+	show("packets are lost between hosts that believe each other to be there", d.status(0))
 }
 
 // showMet is what a peer makes of others that are not as they should be.

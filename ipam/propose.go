@@ -18,6 +18,7 @@ type proposal struct {
 	outcomes []chronicle.Outcome // those that have come
 	calls    []*Call             // that wait for it
 	aside    bool                // ranges are set aside for it on disk
+	since    time.Time           // when it was first proposed
 }
 
 func (p *proposal) last() uint64 { return p.commands[len(p.commands)-1].Number }
@@ -110,7 +111,7 @@ func proposalKey(actions []chronicle.Action) string {
 }
 
 func (m *Machine) addProposal(key string, actions []chronicle.Action) {
-	p := &proposal{key: key, commands: make([]chronicle.Command, len(actions))}
+	p := &proposal{key: key, commands: make([]chronicle.Command, len(actions)), since: m.now}
 	for i, a := range actions {
 		m.number++
 		p.commands[i] = chronicle.Command{Author: m.self, Number: m.number, Action: a}

@@ -140,6 +140,9 @@ func (m *Machine) ownProblems() []Problem {
 	if m.member() && !m.left && !m.booting() && m.cutOff() {
 		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
 	}
+	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && m.member() {
+		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))
+	}
 	if m.unlisted && m.sighted() && m.state.Slot > 0 {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
 	}
@@ -147,6 +150,22 @@ func (m *Machine) ownProblems() []Problem {
 		add(Degraded, "booted-alone", "start or reconnect the other hosts", "this host was started and no majority of its cluster has answered since: if it was given up by ringlet forget meanwhile, its addresses may be in use elsewhere")
 	}
 	return out
+}
+
+// longAgreement is how long a decision may take before that is a problem.
+const longAgreement = 5 * time.Second
+
+// oldestProposal returns how long the command has waited that this peer wants
+// decided next.
+func (m *Machine) oldestProposal() time.Duration {
+	if len(m.proposals) == 0 {
+		return 0
+	}
+	since := m.proposals[0].since
+	if since.Before(m.startedAt) {
+		since = m.startedAt // it was on disk
+	}
+	return m.now.Sub(since)
 }
 
 // foundersMet returns how many of the hosts that found the cluster have been

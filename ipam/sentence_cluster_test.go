@@ -246,6 +246,8 @@ func sayLost(s *transcript) {
 	s.said("docker run --ip, of a host that is gone", c.ip(0, cidr, held))
 	c.full(1, cidr)
 	s.said("docker run, with space left only on a host that is gone", c.full(0, cidr))
+	c.silence(1, 2)
+	s.said("ringlet evict, while nobody answers", c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err)
 	d, _ := lab(s.t)
 	order := d.order()
 	d.die(order[1], order[2])

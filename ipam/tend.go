@@ -42,6 +42,7 @@ func (m *Machine) tend() {
 	}
 	m.grow()
 	m.inherit()
+	m.reconsider()
 	m.evictSilent()
 	m.endQuarantine()
 	for _, p := range m.sortedPools() {
