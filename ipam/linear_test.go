@@ -141,7 +141,7 @@ func TestLinearizable(t *testing.T) {
 			}
 			total := 0
 			for _, kind := range []ipamtest.Operation{{}, {Answer: ipamtest.InUse}, {Answer: ipamtest.Unknown}, {Frees: true}, {Frees: true, Answer: ipamtest.Unknown}} {
-				if total += told[kind]; told[kind] == 0 {
+				if total += told[kind]; told[kind] == 0 && !testing.Short() {
 					t.Errorf("%+v never happened", kind)
 				}
 			}

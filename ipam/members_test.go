@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -223,4 +224,29 @@ func TestForgetIsReconsidered(t *testing.T) {
 	if g := c.peers[0].machine.State().Gone(lost); g == nil || g.Forgotten {
 		t.Errorf("it is %+v", g)
 	}
+}
+
+// TestCopyAndOriginalStop starts a copy of a database beside its original,
+// which goes on running. Others refuse the original, whose start is older, and
+// its answer proves to the copy that it lives: both stop.
+func TestCopyAndOriginalStop(t *testing.T) {
+	c, _ := lab(t)
+	original := c.peers[2]
+	twin := &lockstepPeer{cfg: original.cfg, disk: maps.Clone(original.disk), replies: map[uint64]ipam.Reply{}}
+	c.peers[2] = twin
+	c.start(2) // from now on frames for this ID reach the copy
+	c.run(time.Minute, c.agreed)
+	c.wait(5 * time.Second)
+	if s := c.status(2); s.State != ipam.Ready {
+		t.Fatalf("the copy is %s", s.State)
+	}
+	// The original sends something; the answer reaches it, and its answer the
+	// others.
+	c.peers[2] = original
+	c.step(2, &ipam.Presence{Peer: c.peers[0].machine.Self(), Alive: true})
+	c.call(2, &ipam.PoolCreation{CIDR: prefix("10.77.0.0/24")})
+	c.run(time.Minute, func() bool { return c.status(2).State == ipam.Suspended })
+	c.wait(time.Millisecond)
+	c.peers[2] = twin
+	c.run(time.Minute, func() bool { return c.status(2).State == ipam.Suspended })
 }

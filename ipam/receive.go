@@ -21,6 +21,10 @@ func (m *Machine) receive(msg *Message) {
 	}
 	c := m.contact(f.From)
 	c.seat = max(c.seat, msg.Seat)
+	if twin, ok := f.Body.(wire.Twin); ok {
+		m.takeTwin(f.From, c, twin)
+		return
+	}
 	if !m.checkStart(f, c) || !m.checkCluster(f, c) {
 		return
 	}
@@ -96,7 +100,20 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 	if refused := (start{q.Boot, q.Nonce}); refused != now || q.KnownBoot < now.boot || q.KnownBoot == now.boot && q.KnownNonce == now.nonce {
 		return // it is about an earlier start
 	}
+	m.send(from, wire.Twin{Boot: now.boot, Nonce: now.nonce, OtherBoot: q.KnownBoot, OtherNonce: q.KnownNonce})
 	m.suspend(fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d): this database is a copy of another host's, or an old one that was put back", m.nameOf(from), q.KnownBoot, m.boot))
+}
+
+// takeTwin learns that an earlier start of a peer still runs beside the latest:
+// of this very peer, which then stops too, since nobody can tell which of the
+// two is the copy, or of the one that answers, whose latest start is told.
+func (m *Machine) takeTwin(from peer.ID, c *contact, q wire.Twin) {
+	switch other := (start{q.OtherBoot, q.OtherNonce}); other {
+	case start{m.boot, m.nonce}:
+		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
+	case c.start:
+		m.send(from, q)
+	}
 }
 
 // meetDouble meets a peer with this peer's own ID: this database was copied.

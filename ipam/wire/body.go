@@ -48,6 +48,18 @@ type (
 		KnownNonce uint64
 	}
 
+	// Twin proves that two databases of one peer are in use at once. A start
+	// that is refused answers with it, and names what was held against it: only
+	// a process that runs now can know a nonce that was made since. It is passed
+	// on to the later start, which would else take the frames of the earlier
+	// for late ones.
+	Twin struct {
+		Boot       peer.Boot // of the start that was refused, and runs
+		Nonce      uint64
+		OtherBoot  peer.Boot // of the start that was held against it
+		OtherNonce uint64
+	}
+
 	// Prepare asks a voter of a slot for a promise.
 	Prepare struct {
 		Slot      uint64

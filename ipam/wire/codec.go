@@ -30,6 +30,7 @@ const (
 	typeAnnounce Type = 17
 	typeInquire  Type = 18
 	typeReport   Type = 19
+	typeTwin     Type = 20
 )
 
 // MaxValue is the longest value of a slot, in bytes.
@@ -64,6 +65,7 @@ var kinds = map[Type]struct {
 	typeAnnounce: {64 << 10, readAnnounce},
 	typeInquire:  {small, readInquire},
 	typeReport:   {small, readReport},
+	typeTwin:     {small, readTwin},
 }
 
 func isPeer(id peer.ID) bool { return id != ring.Free && id != ring.Reserved }
@@ -134,6 +136,21 @@ func readCopied(r *codec.Reader) Body {
 	return Copied{
 		Boot: peer.Boot(r.Uint("refused boot")), Nonce: r.Uint("refused nonce"),
 		KnownBoot: peer.Boot(r.Uint("known boot")), KnownNonce: r.Uint("known nonce"),
+	}
+}
+
+// Type implements [Body].
+func (Twin) Type() Type { return typeTwin }
+
+func (v Twin) append(b []byte) []byte {
+	b = codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
+	return codec.Uint(codec.Uint(b, uint64(v.OtherBoot)), v.OtherNonce)
+}
+
+func readTwin(r *codec.Reader) Body {
+	return Twin{
+		Boot: peer.Boot(r.Uint("refused boot")), Nonce: r.Uint("refused nonce"),
+		OtherBoot: peer.Boot(r.Uint("other boot")), OtherNonce: r.Uint("other nonce"),
 	}
 }
 

@@ -26,6 +26,7 @@ var bodies = []wire.Body{
 	wire.Hello{Name: "a", Machine: 1, Formation: form, Observer: true},
 	wire.Welcome{Name: "b", Machine: 2, Formation: form, Observer: true, Boot: 3, Nonce: 4},
 	wire.Copied{Boot: 1, Nonce: 2, KnownBoot: 3, KnownNonce: 4},
+	wire.Twin{Boot: 5, Nonce: 6, OtherBoot: 7, OtherNonce: 8},
 	wire.Prepare{Slot: 1, Formation: form, Ballot: ballot},
 	wire.Promise{Slot: 2, Promise: paxos.Promise{Ballot: ballot, Accepted: ballot, Value: []byte("v")}},
 	wire.Accept{Slot: 3, Formation: form, Accept: paxos.Accept{Ballot: ballot, Value: []byte("w")}},
@@ -62,8 +63,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		seen[body.Type()] = true
 	}
-	if len(seen) != 19 {
-		t.Errorf("%d types were tried, there are 19", len(seen))
+	if len(seen) != 20 {
+		t.Errorf("%d types were tried, there are 20", len(seen))
 	}
 }
 
