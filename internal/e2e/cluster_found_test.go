@@ -18,6 +18,7 @@ func TestClusterFounded(t *testing.T) {
 	c.enable(c.Engines...)
 	c.AwaitReady(c.Engines...)
 	c.allOff()
+	c.damaged(c.Engines[0], c.Engines[2])
 
 	// Anew, with a bare number: whoever knows of another finds the third, too.
 	for i, e := range c.Engines {
@@ -98,6 +99,27 @@ func (c *Cluster) allOff() {
 	if got := len(c.union("after the power came back")); got != 3*(5+3) {
 		t.Errorf("%d addresses are in use, want %d", got, 3*(5+3))
 	}
+}
+
+// damaged destroys the database of a host. It joins again, though it is one of those that found the cluster, and takes
+// nothing that another has.
+func (c *Cluster) damaged(e, other *Engine) {
+	t := c.t
+	t.Helper()
+	e.Docker("plugin", "disable", "--force", Plugin)
+	data := "/var/lib/docker/plugins/" + e.PluginID(Plugin) + "/propagated-mount"
+	e.Run("dd", "if=/dev/urandom", "of="+data+"/ringlet.db", "bs=4096", "count=3", "seek=1", "conv=notrunc")
+	e.Docker("plugin", "enable", Plugin)
+	theirs := other.Address("fixed", "lan").String()
+	errs := atOnce(func() error { return claim(e, theirs) }, func() error {
+		return errors.Join(crowd([]*Engine{e}, "lan", "damaged", 3)...)
+	})
+	holds(t, errs[0], theirs, "container fixed")
+	if errs[1] != nil {
+		t.Error(errs[1])
+	}
+	c.AwaitReady(c.Engines...)
+	c.union("after a database was lost")
 }
 
 // withMAC starts a container with a MAC of its own that starts with its host. Through the API: a newer command line
