@@ -164,10 +164,11 @@ func exists(path string) bool {
 	return path != "" && err == nil
 }
 
-// observeNote counts the notes that have a metric, and looks at what the engine
+// observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
-func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher) func(ipam.Note) {
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream) func(ipam.Note) {
 	return func(n ipam.Note) {
+		happened.note(n)
 		switch n.Kind {
 		case ipam.NoteLeakFound:
 			m.LeaksFound(1)

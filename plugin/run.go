@@ -105,13 +105,19 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
+	happened := &stream{}
 	n, err := node.New(node.Config{
 		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout,
-		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher),
+		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher, happened),
 	})
 	if err != nil {
 		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)
 	}
+	id, err := n.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	happened.begin(uint64(id.Boot))
 	network, err := newPeers(ctx, cfg, n, logger)
 	if err != nil {
 		return err
@@ -131,6 +137,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
 		Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest,
+		Events: happened.log,
 	})
 	if err != nil {
 		return err
@@ -143,6 +150,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		host.watch,
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
+		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)

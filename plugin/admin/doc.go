@@ -33,6 +33,7 @@
 //	POST   /v1/peers/{peer}/evict                Eviction
 //	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees
 //	POST   /v1/recover                           Recover -> Recovery
+//	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
 //	GET    /metrics /livez /readyz
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its
@@ -50,6 +51,16 @@
 // answer comes when that is decided, for leave after 2 seconds at most: 202 says
 // that the peer goes on by itself, whether or not anybody asks. Scripts ask
 // again until it is 200, or watch state in /v1/status.
+//
+// # Events
+//
+// /v1/events is a stream of server-sent events: what is kept of the past, then
+// what happens, each with its id and a JSON document as data. A client that
+// comes again with Last-Event-ID, or since=, goes on where it was; if what
+// followed is kept no more, an event named "gap" says so. follow=false ends the
+// stream with what there is; kind= takes a list with commas, pool= a CIDR. At
+// most 32 clients follow one Server; one that does not read for 10 seconds is
+// dropped, and no client holds up anything but itself.
 //
 // # Errors
 //

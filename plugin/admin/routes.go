@@ -65,6 +65,10 @@ func (s *Server) mux() http.Handler {
 	for _, r := range s.routes() {
 		add(r.method, r.path, s.serve(r))
 	}
+	if s.cfg.Events != nil {
+		r := s.eventsRoute()
+		add(r.method, r.path, s.serve(r))
+	}
 	// Neither needs a place: what asks whether the process lives must get an
 	// answer when all are taken, and metrics limits itself.
 	add(http.MethodGet, "/livez", http.HandlerFunc(live))

@@ -32,7 +32,12 @@ type answer struct {
 	status   int
 	body     any    // encoded as JSON, a string as text; nil for none
 	location string // of what was made
+	stream   stream // instead of a body: is called last
 }
+
+// stream writes an answer that has no end of its own, until its request or
+// the server ends.
+type stream func(w http.ResponseWriter, r *http.Request) error
 
 // handler answers a request. ctx has the request's deadline.
 type handler func(ctx context.Context, r *request) (answer, error)
@@ -71,12 +76,17 @@ func (s *Server) respond(call string, f func(w http.ResponseWriter, r *http.Requ
 			}
 			a = answer{status: p.Status, body: p}
 		}
-		if err := write(w, a); err != nil {
+		took := time.Since(begun) // to the answer, not of a stream
+		s.cfg.Observe(call, result, took)
+		if a.stream != nil {
+			err = a.stream(w, r)
+		} else {
+			err = write(w, a)
+		}
+		if err != nil {
 			s.cfg.Logger.LogAttrs(r.Context(), slog.LevelDebug, "admin answer could not be sent",
 				logattr.Request(id), logattr.Kind(call), logattr.Err(err))
 		}
-		took := time.Since(begun)
-		s.cfg.Observe(call, result, took)
 		s.cfg.Logger.LogAttrs(r.Context(), slog.LevelDebug, "admin request answered",
 			logattr.Request(id), logattr.Kind(call), slog.String("result", result), logattr.Took(took))
 	})

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
+
+	"github.com/ringlet/ringlet/plugin/events"
 )
 
 // Limits of a [Server].
@@ -21,6 +23,8 @@ const (
 	MaxBody = 64 << 10
 	// MaxRequests is how many requests may be with the Backend at a time.
 	MaxRequests = 64
+	// MaxStreams is how many may follow the events at a time.
+	MaxStreams = 32
 	// DefaultTimeout is how long the Backend has for a request.
 	DefaultTimeout = 20 * time.Second
 
@@ -51,6 +55,9 @@ type Config struct {
 	// Timeout is how long a request may be with the Backend, including its
 	// wait for one of the [MaxRequests] places; default [DefaultTimeout].
 	Timeout time.Duration
+
+	// Events are what /v1/events shows; nil: there is no such path.
+	Events *events.Log
 
 	// Observe, where there is one, is told of every request answered: its
 	// call, by a name from a fixed list, the code of the problem or "ok", and
@@ -87,6 +94,7 @@ type Server struct {
 	cfg     Config
 	handler http.Handler
 	places  chan struct{} // one for each request that is with the Backend
+	streams chan struct{} // one for each stream of events
 
 	boot     string // random, so that an ID does not come again after a restart
 	requests atomic.Uint64
@@ -101,9 +109,10 @@ func New(cfg Config) (*Server, error) {
 	var boot [3]byte
 	_, _ = rand.Read(boot[:]) // never fails, see its documentation
 	s := &Server{
-		cfg:    cfg.withDefaults(),
-		places: make(chan struct{}, MaxRequests),
-		boot:   hex.EncodeToString(boot[:]),
+		cfg:     cfg.withDefaults(),
+		places:  make(chan struct{}, MaxRequests),
+		streams: make(chan struct{}, MaxStreams),
+		boot:    hex.EncodeToString(boot[:]),
 	}
 	s.handler = s.mux()
 	return s, nil
@@ -117,8 +126,9 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // finish for up to 5 seconds, and returns nil; or the error that ended it
 // before. It closes l. It may be called for several listeners.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	// Requests outlive ctx by the grace period, so theirs is another.
-	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	// Requests outlive ctx by the grace period, so theirs is another; streams
+	// do not, and are told of its end.
+	base, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), endKey{}, ctx.Done()))
 	defer cancel()
 	srv := &http.Server{
 		Handler:           s.handler,

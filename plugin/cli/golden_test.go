@@ -104,6 +104,7 @@ func TestHelp(t *testing.T) {
 		{"free", "-h"},
 		{"serve", "-h"},
 		{"ring", "-h"},
+		{"events", "-h"},
 		{"peers", "-h"},
 		{"drain", "-h"},
 		{"leave", "-h"},

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+// eventsOptions are the flags of ringlet events.
+type eventsOptions struct {
+	follow            bool
+	kind, pool, since string
+}
+
+func (a *app) eventsCommand() *cobra.Command {
+	var o eventsOptions
+	cmd := &cobra.Command{
+		Use:     "events",
+		Short:   "Show what happened on this peer lately, or as it happens",
+		GroupID: groupLook,
+		Long: `Show what happened on this peer since it started, the last 4096 events: addresses
+handed out and freed, ranges that changed hands, hosts that came and went,
+problems that began and ended. Times are UTC. With -o json each event is one
+line; its id is what --since takes.`,
+		Example: `  ringlet events
+  ringlet events --follow --kind granted,freed --pool 10.50.0.0/24
+  ringlet events --follow -o json --since 17-42`,
+		Args: exactly(),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.events(ctx, c, o) }),
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what happens, until it is stopped")
+	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, with commas between them")
+	f.StringVar(&o.pool, "pool", "", "only events of the pool with this `CIDR`")
+	f.StringVar(&o.since, "since", "", "only what came after the event with this `ID`")
+	return cmd
+}
+
+func (a *app) events(ctx context.Context, c *client, o eventsOptions) error {
+	follow := "false"
+	if o.follow {
+		follow = "true"
+	}
+	from := query(path("events"), "follow", follow, "kind", o.kind, "pool", o.pool, "since", o.since)
+	err := c.stream(ctx, from, func(m message) error {
+		if err := a.event(m); err != nil {
+			return err
+		}
+		return a.out.Flush() // somebody may be watching
+	})
+	if o.follow && ctx.Err() != nil {
+		return nil //nolint:nilerr // that is how it ends
+	}
+	return err
+}
+
+// event prints one event, or that some are missing.
+func (a *app) event(m message) error {
+	if a.format == formatJSON {
+		_, err := a.out.WriteString(m.data + "\n")
+		return err
+	}
+	if m.name == "gap" {
+		var gap admin.Gap
+		if err := json.Unmarshal([]byte(m.data), &gap); err != nil {
+			return err
+		}
+		a.view.printf("%s\n", a.view.paint(bold, "… events between "+gap.After.String()+" and "+gap.Before.String()+" are not kept any more"))
+		return nil
+	}
+	var e events.Event
+	if err := json.Unmarshal([]byte(m.data), &e); err != nil {
+		return err
+	}
+	a.view.printf("%s  %-15s  %s\n", e.Time.UTC().Format("2006-01-02 15:04:05"), e.Kind, safe(e.Text))
+	return nil
+}
+
+// message is one server-sent event.
+type message struct{ name, data string }
+
+// stream calls f for each event that is sent, until the stream or ctx ends or
+// f fails.
+func (c *client) stream(ctx context.Context, path string, f func(message) error) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ringlet"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return c.failure(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body) // what there is
+		p := &admin.Problem{}
+		if json.Unmarshal(text, p) != nil || p.Code == "" {
+			return c.stranger(resp.Status)
+		}
+		return p
+	}
+	in := bufio.NewReader(resp.Body)
+	var m message
+	for {
+		line, err := in.ReadString('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return c.failure(err)
+		}
+		switch field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); field {
+		case "event":
+			m.name = value
+		case "data":
+			m.data = value
+		case "": // the event is complete
+			if m.data != "" {
+				if err := f(m); err != nil {
+					return err
+				}
+			}
+			m = message{}
+		}
+	}
+}

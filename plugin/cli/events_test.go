@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+// serveEvents is serve for a peer on which something happened.
+func serveEvents(t *testing.T, l *events.Log) string {
+	t.Helper()
+	s, err := admin.New(admin.Config{Backend: alone(), Events: l, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(t.TempDir(), "admin.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Serve(ctx, listener) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return socket
+}
+
+func happened() *events.Log {
+	l := events.New(17, 4)
+	use := ipam.Use{Kind: "container", Container: strings.Repeat("0123456789abcdef", 4), Name: "web", Since: now}
+	l.Note(now, ipam.Note{Kind: ipam.NotePoolCreated, Pool: prefix("10.50.0.0/24")})
+	l.Note(now, ipam.Note{Kind: ipam.NoteGranted, Pool: prefix("10.50.0.0/24"), Address: ip("10.50.0.2"), Use: use})
+	l.Note(now.Add(time.Second), ipam.Note{Kind: ipam.NoteGranted, Pool: prefix("10.50.0.0/24"), Address: ip("10.50.0.4"), Use: ipam.Use{Kind: "client", Container: "evil\x1b[2J\nname", Since: now}})
+	l.Note(now.Add(time.Minute), ipam.Note{Kind: ipam.NotePeerJoined, Holder: "host-b"})
+	l.Problems(now.Add(time.Hour), []ipam.Problem{{Code: "pool-full", Text: "pool 10.50.0.0/24 is full", Level: "degraded"}})
+	return l
+}
+
+func TestEvents(t *testing.T) {
+	socket := serveEvents(t, happened())
+	for file, args := range map[string][]string{
+		"events.txt":       nil,
+		"events-since.txt": {"--since", "16-3"},
+		"events-kind.txt":  {"--kind", "peer-joined,problem-began"},
+		"events.jsonl":     {"-o", "json"},
+	} {
+		got := ringlet(t, Config{}, append([]string{"events", "--socket", socket}, args...)...)
+		if got.code != 0 || got.err != "" {
+			t.Errorf("%s: code %d, said %s", file, got.code, got.err)
+		}
+		if strings.Contains(got.out, "\x1b") {
+			t.Errorf("%s has control characters", file)
+		}
+		golden.Check(t, file, []byte(got.out))
+	}
+	if got := ringlet(t, Config{}, "events", "--kind", "nonsense", "--socket", socket); got.code != 1 || !strings.Contains(got.err, "granted") {
+		t.Errorf("code %d, said %s", got.code, got.err)
+	}
+	if got := ringlet(t, Config{}, "events", "--socket", serve(t, alone())); got.code != 1 || !strings.Contains(got.err, "there is nothing at this path") {
+		t.Errorf("code %d, said %s", got.code, got.err)
+	}
+}
+
+// watched tells when a text has been written to it.
+type watched struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	want string
+	seen chan struct{}
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p)
+	if w.want != "" && strings.Contains(w.text.String(), w.want) {
+		w.want = ""
+		close(w.seen)
+	}
+	return len(p), nil
+}
+
+// What happens is shown as it happens, until the user has seen enough.
+func TestEventsFollow(t *testing.T) {
+	l := happened()
+	socket := serveEvents(t, l)
+	ctx, stop := context.WithCancel(t.Context())
+	out := &watched{want: "host-b: joined", seen: make(chan struct{})}
+	ended := make(chan int)
+	go func() {
+		ended <- Execute(ctx, Config{Out: out, Err: out, Getenv: func(string) string { return "" }}, []string{"ringlet", "events", "-f", "--socket", socket})
+	}()
+	<-out.seen
+	out.mu.Lock()
+	out.want, out.seen = "host-c: joined", make(chan struct{})
+	out.mu.Unlock()
+	l.Note(now, ipam.Note{Kind: ipam.NotePeerJoined, Holder: "host-c"})
+	<-out.seen
+	stop()
+	if code := <-ended; code != 0 {
+		t.Errorf("code %d: %s", code, out.text.String())
+	}
+}

@@ -1,0 +1,179 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// Event is one thing that happened, as the API shows it. Fields that do not
+// concern its kind are left out.
+type Event struct {
+	ID      ID           `json:"id"`
+	Time    time.Time    `json:"time"`
+	Kind    string       `json:"kind"` // one of [Kinds]
+	Text    string       `json:"text"` // for people; may change
+	Pool    netip.Prefix `json:"pool,omitzero"`
+	Address netip.Addr   `json:"address,omitzero"` // of a range the first one
+	Last    netip.Addr   `json:"last,omitzero"`    // of a range the last one
+	Holder  *Holder      `json:"holder,omitempty"` // who has the address, or had it
+	From    string       `json:"from,omitempty"`   // owner of the range before: a peer's name, free or reserved
+	To      string       `json:"to,omitempty"`     // owner since
+	Peer    string       `json:"peer,omitempty"`   // name of the other peer that is concerned
+	Problem *Problem     `json:"problem,omitempty"`
+}
+
+// Holder is who has an address.
+type Holder struct {
+	Kind      string    `json:"kind"`                // container, gateway, client, host, stranger, unmarked
+	Container string    `json:"container,omitempty"` // ID
+	Name      string    `json:"name,omitempty"`      // of the container, or the one that a client goes by
+	MAC       string    `json:"mac,omitempty"`
+	Since     time.Time `json:"since"`
+}
+
+// Problem is what began, changed or ended, as in the status.
+type Problem = ipam.Problem
+
+// word is a kind of event, and what it says to people beside the address and
+// the holder.
+type word struct{ kind, text string }
+
+// words has the kind of event for each kind of note. A note without one is told
+// by another: what is given moves, and what nobody has delivered is withdrawn.
+var words = map[ipam.NoteKind]word{
+	ipam.NoteGranted:     {"granted", "handed out to"},
+	ipam.NoteFreed:       {"freed", "freed, was held by"},
+	ipam.NoteWithdrawn:   {"withdrawn", "taken back, since the grant could not be delivered to"},
+	ipam.NoteDescribed:   {"described", "is held by"},
+	ipam.NoteStranger:    {"stranger", "kept back: something else on the network answers for it,"},
+	ipam.NoteMoved:       {"range-moved", ""},
+	ipam.NotePoolCreated: {"pool-created", "pool created"},
+	ipam.NotePoolDeleted: {"pool-removed", "pool removed"},
+	ipam.NoteLeakFound:   {"leak-found", "has no endpoint any more"},
+	ipam.NoteLeakMended:  {"leak-mended", "freed, since its container is gone"},
+	ipam.NoteAdopted:     {"adopted", "taken in, since a container has it"},
+	ipam.NoteConflict:    {"conflict", "conflict"},
+	ipam.NoteTakenOver:   {"taken-over", "taken over from a container that is gone"},
+	ipam.NotePressed:     {"pressed", "handed out before it had rested, for want of others"},
+	ipam.NoteEcho:        {"echo", "released twice; the second time was ignored"},
+	ipam.NoteStrangerEnd: {"stranger-gone", "no longer kept back for what answered for it a while ago"},
+	ipam.NoteNetworkGone: {"network-gone", "a network forgotten that the engine no longer has"},
+	ipam.NoteFounded:     {"founded", "this peer founded its cluster"},
+	ipam.NoteJoined:      {"joined", "this peer was admitted to the cluster"},
+	ipam.NoteEvicted:     {"evicted", "this peer was evicted, and asks to be admitted again"},
+	ipam.NoteSuspended:   {"suspended", "this peer stopped handing out addresses"},
+	ipam.NoteBootedAlone: {"booted-alone", "no majority of the peers answered since the host started"},
+	ipam.NoteGaveWay:     {"gave-way", "this peer's own empty cluster was dissolved, to join another"},
+	ipam.NoteRecovered:   {"recovered", "this peer founded its cluster anew, without the lost majority"},
+	ipam.NotePeerJoined:  {"peer-joined", "joined the cluster"},
+	ipam.NotePeerLeft:    {"peer-left", "left the cluster"},
+	ipam.NotePeerEvicted: {"peer-evicted", "was evicted; what it may be using is kept back"},
+	ipam.NoteForgotten:   {"peer-forgotten", "was forgotten; its space was given up"},
+	ipam.NoteInherited:   {"inherited", "this host's former peer; its space was taken over"},
+}
+
+// The kinds of events that are no notes.
+const (
+	ProblemBegan   = "problem-began"
+	ProblemChanged = "problem-changed"
+	ProblemEnded   = "problem-ended"
+)
+
+// Kinds returns all kinds of events, in no order.
+func Kinds() []string {
+	out := []string{ProblemBegan, ProblemChanged, ProblemEnded}
+	for _, w := range words {
+		out = append(out, w.kind)
+	}
+	return out
+}
+
+func kindOf(k ipam.NoteKind) string { return words[k].kind }
+
+// event turns an entry into what is shown of it.
+func (e *entry) event(id ID) Event {
+	n := e.note
+	out := Event{ID: id, Time: e.at.UTC(), Kind: e.kind, Pool: n.Pool, Address: n.Address, Last: n.Last, From: n.From, To: n.To, Problem: e.problem}
+	if n.Use != (ipam.Use{}) {
+		out.Holder = holderOf(n.Use)
+	}
+	switch n.Kind {
+	case ipam.NotePeerJoined, ipam.NotePeerLeft, ipam.NotePeerEvicted, ipam.NoteForgotten, ipam.NoteInherited:
+		out.Peer = n.Holder
+	default:
+	}
+	out.Text = e.sentence(out)
+	return out
+}
+
+// holderOf shows a use. A client goes by the name that it gave itself.
+func holderOf(u ipam.Use) *Holder {
+	h := &Holder{Kind: u.Kind, Container: u.Container, Name: u.Name, Since: u.Since}
+	if u.Kind == "client" {
+		h.Container, h.Name = "", u.Container
+	}
+	if !u.MAC.IsZero() {
+		h.MAC = u.MAC.String()
+	}
+	return h
+}
+
+// String names the holder for people.
+func (h *Holder) String() string {
+	switch short := h.Container[:min(len(h.Container), 12)]; {
+	case h.Kind == "gateway":
+		return "the engine, as gateway"
+	case h.Kind == "host":
+		return "the host itself"
+	case h.Kind == "client":
+		return fmt.Sprintf("%q", h.Name)
+	case h.Kind == "stranger":
+		return "with MAC " + h.MAC
+	case h.Name != "" && short != "":
+		return fmt.Sprintf("container %s (%s)", h.Name, short)
+	case h.Name != "" || short != "":
+		return "container " + cmp.Or(h.Name, short)
+	case h.MAC != "":
+		return "a container with MAC " + h.MAC
+	}
+	return "a container"
+}
+
+// sentence says what happened, for people.
+func (e *entry) sentence(v Event) string {
+	text := words[e.note.Kind].text
+	switch {
+	case e.problem != nil && e.kind == ProblemEnded:
+		return "no longer: " + e.problem.Text
+	case e.problem != nil:
+		return e.problem.Text
+	case e.note.Kind == ipam.NoteMoved:
+		return fmt.Sprintf("%s: %s -> %s", rangeText(v), v.From, v.To)
+	case e.note.Kind == ipam.NoteConflict:
+		return e.note.Holder
+	case v.Holder != nil:
+		return fmt.Sprintf("%v %s %s", v.Address, text, v.Holder)
+	case v.Peer != "":
+		return v.Peer + ": " + text
+	case v.Address.IsValid() && e.note.Holder != "":
+		return fmt.Sprintf("%v %s: %s", v.Address, text, e.note.Holder)
+	case v.Address.IsValid():
+		return fmt.Sprintf("%v %s", v.Address, text)
+	case v.Pool.IsValid():
+		return fmt.Sprintf("%s: %v", text, v.Pool)
+	case e.note.Holder != "":
+		return text + ": " + e.note.Holder
+	}
+	return text
+}
+
+func rangeText(v Event) string {
+	if v.Last == v.Address {
+		return v.Address.String()
+	}
+	return fmt.Sprintf("%v-%v", v.Address, v.Last)
+}
