@@ -633,7 +633,7 @@ func TestHostAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell("192.168.1.12")
-	if s := h.Machine().Status(h.Now); len(s.Problems) == 0 || s.Problems[0].Code != "conflict" {
+	if s := h.Machine().Status(h.Now); len(s.Problems) == 0 || s.Problems[0].Code != "conflict" || s.Problems[0].Address != address("192.168.1.12") {
 		t.Errorf("problems: %+v", s.Problems)
 	}
 	h.CheckDisk()

@@ -2,12 +2,14 @@ package ipam
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -249,14 +251,14 @@ func (m *Machine) ownedBy(id peer.ID) int {
 // poolProblems lists conflicts, and pools that are full or nearly so.
 func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 	var out []Problem
-	texts := make([]string, 0, len(m.conflicts))
-	for _, text := range m.conflicts {
-		texts = append(texts, text)
+	for k, text := range m.conflicts {
+		c := problem(Degraded, "conflict", "stop that container, or remove the other holder", "%s", text)
+		if p := m.pools[k.pool]; p != nil {
+			c.Address = addr.Nth(p.CIDR, k.at)
+		}
+		out = append(out, c)
 	}
-	slices.Sort(texts)
-	for _, text := range texts {
-		out = append(out, problem(Degraded, "conflict", "stop that container, or remove the other holder", "%s", text))
-	}
+	slices.SortFunc(out, func(a, b Problem) int { return cmp.Compare(a.Text, b.Text) })
 	for i, p := range m.sortedPools() {
 		s := pools[i]
 		if len(p.strangers) > 0 {

@@ -81,6 +81,19 @@ type PoolStatus struct {
 	Chosen      bool         `json:"chosen"` // the subnet was chosen by ringlet
 	// Holders lists the ranges of the pool in address order, merged by owner.
 	Holders []RangeStatus `json:"holders,omitempty"`
+	// Shares sums up the ranges of each peer that owns any, by ID.
+	Shares []ShareStatus `json:"shares,omitempty"`
+}
+
+// ShareStatus is what one peer has of a pool.
+type ShareStatus struct {
+	Owner   string `json:"owner"` // peer ID
+	Owned   uint64 `json:"owned"`
+	Held    uint64 `json:"held"`
+	Resting uint64 `json:"resting"`
+	// Told says that the peer has announced what it holds, or is this one; else
+	// Held is 0, and nobody here knows better.
+	Told bool `json:"told"`
 }
 
 // RangeStatus is one range of a pool's ring.
@@ -121,4 +134,6 @@ type Problem struct {
 	Text  string `json:"text"`  // what is wrong
 	Next  string `json:"next"`  // the command or step that mends it
 	Level string `json:"level"` // degraded or failed
+	// Address is the one that it is about, if it is about one.
+	Address netip.Addr `json:"address,omitzero"`
 }

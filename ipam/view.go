@@ -47,15 +47,13 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 	s.Mine = uint64(mine - min(mine, p.space.Held()-p.space.Strays()))
 	s.Ready = s.Mine - s.RestingHere
 	for id, owned := range others {
-		free, resting := owned, addr.Count(0)
-		if c := m.contacts[id]; c != nil {
-			if told, ok := c.spare[p.Key]; ok {
-				free, resting = min(told.Free, owned), min(told.Resting, told.Free, owned)
-			}
-		}
+		free, resting, _ := m.toldOf(p, id, owned)
 		s.Held += uint64(owned - free)
 		s.Resting += uint64(resting)
 		s.Ready += uint64(free - resting)
+	}
+	if ranges {
+		s.Shares = m.shares(p, now)
 	}
 	return s
 }

@@ -1,0 +1,46 @@
+package ipam_test
+
+import (
+	"testing"
+	"time"
+)
+
+// What each peer sees of the shares adds up to the pool, and agrees with what
+// the others hold once they have announced it.
+func TestSharesAddUp(t *testing.T) {
+	c, cidr := lab(t)
+	announced := func() bool {
+		for i := range c.peers {
+			for _, s := range c.peers[i].machine.Status(c.now).Pools[0].Shares {
+				if !s.Told {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	c.run(5*time.Minute, announced)
+	for i := range c.peers {
+		p := c.peers[i].machine.Status(c.now).Pools[0]
+		if p.Pool != cidr || len(p.Shares) != 3 {
+			t.Fatalf("peer %d sees %d shares of %v", i, len(p.Shares), p.Pool)
+		}
+		var owned, held, resting uint64
+		for n, s := range p.Shares {
+			owned, held, resting = owned+s.Owned, held+s.Held, resting+s.Resting
+			if s.Held != 5 || s.Owned < s.Held+s.Resting {
+				t.Errorf("peer %d sees %+v", i, s)
+			}
+			if n > 0 && p.Shares[n-1].Owner >= s.Owner {
+				t.Errorf("peer %d: out of order: %+v", i, p.Shares)
+			}
+		}
+		if owned+p.Free+p.Reserved+p.Quarantined != p.Size || held != p.Held || resting != p.Resting {
+			t.Errorf("peer %d: shares %+v do not add up to %+v", i, p.Shares, p)
+		}
+	}
+	c.die(2)
+	if p := c.peers[0].machine.Status(c.now).Pools[0]; len(p.Shares) != 3 {
+		t.Errorf("without a peer: %+v", p.Shares)
+	}
+}
