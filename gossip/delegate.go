@@ -37,12 +37,46 @@ func (d *delegate) NodeMeta(int) []byte { return d.g.meta }
 
 // NotifyMsg implements [memberlist.Delegate].
 func (d *delegate) NotifyMsg(b []byte) {
+	ok := false
 	switch {
-	case len(b) < senderAt+len(peer.ID{}) || len(b) > MaxFrame:
-		d.g.counts.undecodable.Add(1)
-	case !d.g.inbox.frames.put(bytes.Clone(b)):
-		d.g.counts.overrun.Add(1)
+	case len(b) == 0:
+	case b[0] == kindReceipt:
+		ok = d.receipt(b)
+	case b[0] == kindDatagram, b[0] == kindStream:
+		ok = d.parcel(bytes.Clone(b))
+	case len(b) >= minFrame && len(b) <= MaxBroadcast:
+		ok = true
+		d.g.arrived(bytes.Clone(b))
 	}
+	if !ok {
+		d.g.counts.undecodable.Add(1)
+	}
+}
+
+func (d *delegate) receipt(b []byte) bool {
+	from, ids, ok := readReceipt(b)
+	for _, id := range ids {
+		d.g.outbox.arrived(from, id, time.Now())
+	}
+	return ok
+}
+
+// parcel takes in a parcel. One that has come before wants a receipt all the
+// same, since the first was lost.
+func (d *delegate) parcel(b []byte) bool {
+	id, frames, ok := unpack(b)
+	if !ok {
+		return false
+	}
+	if b[0] == kindDatagram {
+		d.g.outbox.owe(sender(frames[0]), id)
+	}
+	if d.g.inbox.seen.add(id) {
+		d.g.arrived(frames...)
+	} else {
+		d.g.counts.doubled.Add(uint64(len(frames)))
+	}
+	return true
 }
 
 // GetBroadcasts implements [memberlist.Delegate].

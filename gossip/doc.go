@@ -9,16 +9,21 @@
 //
 // # Ways
 //
-//   - [Gossip.Send]: point to point, over a stream of its own. That a frame
-//     has left says nothing about its arrival: ask again until answered.
+//   - [Gossip.Send]: point to point. Frames that are sent together travel in
+//     one parcel: a datagram, sent again every few dozen milliseconds until a
+//     receipt comes, or, if it is long or none comes, a stream of its own.
+//     After a second it is given up, since whoever wants an answer has asked
+//     again by then. What is lost thus costs about as much time as the network
+//     takes anyhow, and what is old holds up nothing. Receipts are between the
+//     two carriers: a frame that was received may still be refused above.
 //   - [Gossip.Broadcast]: a hint of at most [MaxBroadcast] bytes, to some
 //     peers at a time. It reaches those that the receivers broadcast it to in
 //     turn, and misses some even on a network that loses nothing.
 //   - [Gossip.SetBeat]: one frame that says how far this peer is. It rides on
 //     the answer to every probe, is exchanged whenever two peers join or
-//     compare notes, and goes to one random peer every ten seconds over a
-//     stream, for networks where no UDP comes through. So whatever a beat can
-//     lead to reaches all peers, with or without broadcasts.
+//     compare notes, and is sent to one random peer every ten seconds, for
+//     networks where no UDP comes through. So whatever a beat can lead to
+//     reaches all peers, with or without broadcasts.
 //
 // # Guarantees
 //

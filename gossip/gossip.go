@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +54,7 @@ func New(cfg Config) (*Gossip, error) {
 	g.seats = &seats{list: parseSeats(cfg.Join)}
 	g.table = newTable(cfg.ID, g.seats.at, cfg.Remembered)
 	g.inbox = newInbox()
-	g.outbox = &outbox{g: g}
+	g.outbox = newOutbox(g)
 	g.broadcasts = newBroadcasts(g)
 	g.watch = newWatch(g)
 	return g, nil
@@ -122,19 +123,25 @@ func (g *Gossip) logPresence(p Presence) {
 	g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer is gone", attrs...)
 }
 
-// Send sends a frame to one peer, where it is or was last. It does not wait,
-// and nothing is known of the frame's arrival. A frame for a peer of which no
-// address is known is dropped and counted, as are those that wait too long or
-// are too many, and all while the sockets are not open. The frame must not be
-// changed after.
-func (g *Gossip) Send(to peer.ID, frame []byte) {
+// Send sends frames to one peer, where it is or was last. They arrive together
+// and in order, or, if they are many, in parts. It does not wait, and nothing is
+// known of their arrival: for a second they are sent again, and then given up.
+// Frames for a peer of which no address is known are dropped and counted, as
+// are those that wait too long or are too many, and all while the sockets are
+// not open. They must not be changed after.
+func (g *Gossip) Send(to peer.ID, frames ...[]byte) {
+	unfit := func(f []byte) bool { return len(f) < minFrame || len(f) > MaxFrame }
+	if slices.ContainsFunc(frames, unfit) {
+		total := len(frames)
+		frames = slices.DeleteFunc(slices.Clone(frames), unfit)
+		g.counts.oversize.Add(uint64(total - len(frames)))
+	}
 	switch _, known := g.table.addr(to); {
-	case len(frame) == 0 || len(frame) > MaxFrame:
-		g.counts.oversize.Add(1)
+	case len(frames) == 0:
 	case to == g.cfg.ID || !known:
-		g.counts.unknown.Add(1)
+		g.counts.unknown.Add(uint64(len(frames)))
 	default:
-		g.outbox.put(to, frame)
+		g.outbox.put(to, frames...)
 	}
 }
 
@@ -167,7 +174,10 @@ func (g *Gossip) Contacts() []Contact { return g.table.contacts(time.Now()) }
 
 // Forget stops trying to reach a peer that is not alive, as it left the
 // cluster for good.
-func (g *Gossip) Forget(id peer.ID) { g.table.forget(id) }
+func (g *Gossip) Forget(id peer.ID) {
+	g.table.forget(id)
+	g.outbox.forget(id)
+}
 
 // OwnSeat returns the seat of this peer (see [Seats]), 0 for none or as long
 // as it is not known.

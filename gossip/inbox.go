@@ -20,6 +20,7 @@ const (
 type inbox struct {
 	frames lane
 	beats  beats
+	seen   seen
 }
 
 // lane is a bounded queue: what is too much is dropped as it comes.
@@ -39,14 +40,18 @@ func newInbox() *inbox {
 }
 
 // put reports whether there was room.
-func (l *lane) put(frame []byte) bool {
+func (l *lane) put(frames ...[]byte) bool {
+	size := 0
+	for _, frame := range frames {
+		size += len(frame)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) >= maxInbox || l.bytes+len(frame) > maxInboxBytes {
+	if len(l.queue)+len(frames) > maxInbox || l.bytes+size > maxInboxBytes {
 		return false
 	}
-	l.queue = append(l.queue, frame)
-	l.bytes += len(frame)
+	l.queue = append(l.queue, frames...)
+	l.bytes += size
 	poke(l.wake)
 	return true
 }
@@ -93,6 +98,14 @@ func (b *beats) take() ([]byte, bool) {
 		return beat, true
 	}
 	return nil, false
+}
+
+// arrived has frames delivered, in order. There is room for all of them, or
+// for none.
+func (g *Gossip) arrived(frames ...[]byte) {
+	if !g.inbox.frames.put(frames...) {
+		g.counts.overrun.Add(uint64(len(frames)))
+	}
 }
 
 // deliver takes out and delivers, until ctx ends.

@@ -93,12 +93,13 @@ func nameEncoding() *base32.Encoding { return base32.StdEncoding.WithPadding(bas
 const (
 	frameVersion = 1
 	senderAt     = 1 + 1 + 16
+	minFrame     = senderAt + len(peer.ID{})
 )
 
 // sender returns who wrote a frame, or peer.None if that cannot be told.
 func sender(frame []byte) peer.ID {
-	if len(frame) < senderAt+len(peer.ID{}) || frame[0] != frameVersion {
+	if len(frame) < minFrame || frame[0] != frameVersion {
 		return peer.None
 	}
-	return peer.ID(frame[senderAt : senderAt+len(peer.ID{})])
+	return peer.ID(frame[senderAt:minFrame])
 }

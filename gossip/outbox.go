@@ -1,126 +1,157 @@
 package gossip
 
 import (
-	"net"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// Limits of what waits for one peer.
+// Limits of what is on its way to one peer.
 const (
-	maxOutbox      = 256      // frames
+	maxOutbox      = 256      // parcels
 	maxOutboxBytes = 32 << 20 // two of the longest
-	// maxWait is how long a frame may wait: who sent it has asked again since.
-	maxWait = 10 * time.Second
+	maxOwed        = maxOutbox
+	// maxStreams is how many streams are open at a time, and maxStreamBytes how
+	// much a further one may bring them to.
+	maxStreams     = 4
+	maxStreamBytes = 1 << 20
+	// maxLife is how long a parcel is tried: who sent it has asked again since.
+	maxLife = time.Second
 )
 
-// outbox is what waits to be sent, a queue for each peer. A queue that is not
-// empty has a goroutine that empties it, so a peer that does not read delays
-// nobody else.
+// outbox is what is on its way to other peers. Parcels go as datagrams, again
+// and again until a receipt comes, and over a stream if they are too long or
+// no receipt does. One goroutine sends datagrams; each stream has its own, so a
+// peer that does not read delays nobody else.
 type outbox struct {
-	g *Gossip
+	g    *Gossip
+	wake chan struct{} // has room for one
 
 	mu      sync.Mutex
 	session *session // nil: nothing can be sent
-	queues  map[peer.ID]*queue
+	lines   map[peer.ID]*line
+	reached map[peer.ID]*reach
+	owed    map[peer.ID][]uint64 // receipts
 }
 
-type queue struct {
-	frames []waiting
-	bytes  int
+// line is what is on its way to one peer.
+type line struct {
+	*reach
+	parcels     []*parcel // in the order in which they came
+	bytes       int       // of parcels and streams
+	open        int       // streams
+	streamBytes int
 }
 
-type waiting struct {
-	frame []byte
-	since time.Time
-}
+func newOutbox(g *Gossip) *outbox { return &outbox{g: g, wake: make(chan struct{}, 1)} }
 
 func (o *outbox) open(s *session) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.session = s
-	o.queues = make(map[peer.ID]*queue)
+	o.lines = make(map[peer.ID]*line)
+	o.reached = make(map[peer.ID]*reach)
+	o.owed = make(map[peer.ID][]uint64)
 }
 
-// close drops what waits. The goroutines end with what they are sending.
+// close drops what waits. Streams end with what they are sending.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.session = nil
-	for _, q := range o.queues {
-		o.g.counts.dropped.Add(uint64(len(q.frames)))
+	for _, l := range o.lines {
+		for _, p := range l.parcels {
+			o.give(l, p)
+		}
 	}
-	o.queues = nil
+	o.lines, o.reached, o.owed = nil, nil, nil
 }
 
-// put appends a frame to a peer's queue. If that is full its oldest frames go:
-// what is newer says more.
-func (o *outbox) put(to peer.ID, frame []byte) {
+// put begins to send frames to a peer. If too much is on its way there the
+// oldest goes: what is newer says more.
+func (o *outbox) put(to peer.ID, frames ...[]byte) {
+	parcels := pack(frames, time.Now()) // before the lock is held, since frames may be long
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.session
-	if s == nil {
-		o.g.counts.dropped.Add(1)
+	if o.session == nil {
+		o.g.counts.dropped.Add(uint64(len(frames)))
 		return
 	}
-	q := o.queues[to]
-	if q == nil {
-		q = &queue{}
-		o.queues[to] = q
-		s.senders.Go(func() { o.drain(s, to, q) })
+	l := o.line(to)
+	for _, p := range parcels {
+		l.parcels = append(l.parcels, p)
+		l.bytes += len(p.body)
 	}
-	q.frames = append(q.frames, waiting{frame, time.Now()})
-	q.bytes += len(frame)
-	for len(q.frames) > maxOutbox || q.bytes > maxOutboxBytes {
-		q.pop()
-		o.g.counts.dropped.Add(1)
+	for len(l.parcels) > maxOutbox || l.bytes > maxOutboxBytes && len(l.parcels) > 0 {
+		o.give(l, l.parcels[0])
+		l.parcels = slices.Delete(l.parcels, 0, 1)
 	}
+	poke(o.wake)
 }
 
-func (q *queue) pop() waiting {
-	w := q.frames[0]
-	q.frames = slices.Delete(q.frames, 0, 1)
-	q.bytes -= len(w.frame)
-	return w
+// line is called with the lock held.
+func (o *outbox) line(to peer.ID) *line {
+	l := o.lines[to]
+	if l == nil {
+		r := o.reached[to]
+		if r == nil {
+			r = &reach{}
+			o.reached[to] = r
+		}
+		l = &line{reach: r}
+		o.lines[to] = l
+	}
+	return l
 }
 
-// take returns what is to be sent next. The queue is gone if there is nothing.
-func (o *outbox) take(s *session, to peer.ID, q *queue) (waiting, bool) {
+// give gives a parcel up, which its line forgets. It returns true.
+func (o *outbox) give(l *line, p *parcel) bool {
+	p.done = true
+	l.bytes -= len(p.body)
+	switch {
+	case !p.sent:
+		o.g.counts.dropped.Add(p.frames)
+	case p.stream != streamed:
+		o.g.counts.unconfirmed.Add(p.frames)
+	}
+	return true
+}
+
+// owe has a receipt sent for a parcel that came from a peer.
+func (o *outbox) owe(to peer.ID, id uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.session != s {
-		return waiting{}, false
+	if o.session != nil && len(o.owed[to]) < maxOwed {
+		o.owed[to] = append(o.owed[to], id)
+		poke(o.wake)
 	}
-	if len(q.frames) == 0 {
-		delete(o.queues, to)
-		return waiting{}, false
-	}
-	return q.pop(), true
 }
 
-// drain sends what is in a queue, until it is empty.
-func (o *outbox) drain(s *session, to peer.ID, q *queue) {
-	for {
-		w, ok := o.take(s, to, q)
-		if !ok {
-			return
-		}
-		addr, known := o.g.table.addr(to)
-		if !known || time.Since(w.since) > maxWait {
-			o.g.counts.dropped.Add(1)
-			continue
-		}
-		// Only name and address are read, and memberlist may have forgotten the peer.
-		node := &memberlist.Node{Name: memberName(to), Addr: net.IP(addr.Addr().AsSlice()), Port: addr.Port()}
-		if err := s.list.SendReliable(node, w.frame); err != nil {
-			o.g.counts.failed.Add(1)
-			continue
-		}
-		o.g.counts.sent.Add(1)
+// arrived notes the receipt for a parcel.
+func (o *outbox) arrived(from peer.ID, id uint64, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := o.lines[from]
+	if l == nil {
+		return
 	}
+	if i := slices.IndexFunc(l.parcels, func(p *parcel) bool { return p.id == id }); i >= 0 {
+		p := l.parcels[i]
+		l.receipt(now.Sub(p.posted), p.datagrams == 1)
+		p.done = true
+		l.bytes -= len(p.body)
+		l.parcels = slices.Delete(l.parcels, i, i+1)
+		if slices.ContainsFunc(l.parcels, func(next *parcel) bool { return next.behind == p }) {
+			poke(o.wake)
+		}
+	}
+}
+
+// forget drops what is known of the way to a peer.
+func (o *outbox) forget(id peer.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.reached, id)
 }

@@ -77,33 +77,6 @@ func TestBeatsKeepTheLast(t *testing.T) {
 	}
 }
 
-// TestOutboxDropsTheOldest fills a queue that nobody empties.
-func TestOutboxDropsTheOldest(t *testing.T) {
-	g := &Gossip{}
-	s := &session{}
-	q := &queue{}
-	o := &outbox{g: g, session: s, queues: map[peer.ID]*queue{{1}: q}}
-	for i := range maxOutbox + 10 {
-		o.put(peer.ID{1}, []byte{byte(i), byte(i >> 8)})
-	}
-	if w, ok := o.take(s, peer.ID{1}, q); !ok || w.frame[0] != 10 {
-		t.Errorf("got %v, %v, want the eleventh", w.frame, ok)
-	}
-	for range maxOutboxBytes/MaxFrame + 1 {
-		o.put(peer.ID{1}, make([]byte, MaxFrame))
-	}
-	if q.bytes != maxOutboxBytes || len(q.frames) != maxOutboxBytes/MaxFrame {
-		t.Errorf("%d bytes wait in %d frames", q.bytes, len(q.frames))
-	}
-	o.close()
-	if got := g.counts.dropped.Load(); got != uint64(maxOutbox+10-1+maxOutboxBytes/MaxFrame+1) {
-		t.Errorf("%d frames were counted as dropped", got)
-	}
-	if _, ok := o.take(s, peer.ID{1}, q); ok {
-		t.Error("a closed outbox gives something")
-	}
-}
-
 // TestSetKeys changes keys while others decrypt, which memberlist's key ring
 // by itself does not stand: run with -race.
 func TestSetKeys(t *testing.T) {

@@ -102,6 +102,7 @@ func (s *session) run(ctx context.Context) {
 	s.g.watch.opened(s)
 	s.g.outbox.open(s)
 	var loops sync.WaitGroup
+	loops.Go(func() { s.post(ctx) })
 	loops.Go(func() { s.rejoin(ctx) })
 	loops.Go(func() { s.sendBeats(ctx) })
 	loops.Go(func() { s.rekey(ctx) })
@@ -136,8 +137,8 @@ func (s *session) close(loops *sync.WaitGroup) {
 	s.g.watch.opened(nil)
 }
 
-// sendBeats sends the beat over a stream to one peer at a time: where no UDP
-// comes through, probes carry none.
+// sendBeats sends the beat to one peer at a time: where no UDP comes through,
+// probes carry none.
 func (s *session) sendBeats(ctx context.Context) {
 	for sleep(ctx, vary(beatEvery, 0.2)) {
 		living, beat := s.g.table.living(), s.g.currentBeat()

@@ -42,17 +42,20 @@ type Counts struct {
 	Sent        uint64 // handed to the network, point to point
 	Failed      uint64 // could not be
 	Dropped     uint64 // waited too long, or too many waited, or the sockets were closed
+	Repeated    uint64 // handed to the network again, as no receipt came
+	Unconfirmed uint64 // given up without a receipt
 	Unknown     uint64 // for a peer without an address
-	Oversize    uint64 // too long, or empty
+	Oversize    uint64 // too long, or too short for a frame
 	Broadcast   uint64 // taken as broadcasts
 	Hints       uint64 // broadcasts dropped, as too many were queued
 	Received    uint64 // delivered
+	Doubled     uint64 // arrived again, and dropped
 	Overrun     uint64 // arrived and dropped, as too many waited to be delivered
 	Undecodable uint64 // arrived and dropped, as nobody can have meant them
 }
 
 type counters struct {
-	sent, failed, dropped, unknown, oversize, broadcast, hints, received, overrun, undecodable atomic.Uint64
+	sent, failed, dropped, repeated, unconfirmed, doubled, unknown, oversize, broadcast, hints, received, overrun, undecodable atomic.Uint64
 }
 
 // Status returns how the network is now.
@@ -63,6 +66,7 @@ func (g *Gossip) Status() Status {
 		Seat: g.OwnSeat(), Queued: g.broadcasts.queue.NumQueued(),
 		Counts: Counts{
 			Sent: c.sent.Load(), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Unknown: c.unknown.Load(),
+			Repeated: c.repeated.Load(), Unconfirmed: c.unconfirmed.Load(), Doubled: c.doubled.Load(),
 			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), Hints: c.hints.Load(),
 			Received: c.received.Load(), Overrun: c.overrun.Load(), Undecodable: c.undecodable.Load(),
 		},

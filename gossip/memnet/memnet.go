@@ -2,7 +2,8 @@
 // inside a testing/synctest bubble, which no socket does.
 //
 // Packets are lost when a link says so, when nobody is there, and when a
-// receiver does not keep up; streams are pipes. What a link does to them can
+// receiver does not keep up; streams are pipes, on which lost segments show as
+// the time that it takes to send them again. What a link does to them can
 // change at any time ([Net.SetLink]). memberlist's own transport for tests
 // would not do: it blocks the sender until a packet is read, and leaves dead
 // nodes reachable. All of it is safe for concurrent use.
@@ -31,8 +32,11 @@ const (
 // Link is what happens between two nodes, in one direction.
 type Link struct {
 	Loss   float64       // part of the packets that are lost, 0 to 1
-	Delay  time.Duration // of each packet
+	Delay  time.Duration // of each packet, and of each segment of a stream
 	NoDial bool          // connections from here time out, and those that are open stall
+	// StreamLoss is the part of a stream's segments that are lost, 0 to 1. They
+	// are sent again, which takes time.
+	StreamLoss float64
 }
 
 // Cut is a link on which nothing arrives.
@@ -190,22 +194,29 @@ func (t *Node) DialTimeout(addr string, timeout time.Duration) (net.Conn, error)
 	}
 	t.net.mu.Lock()
 	t.net.streams++
-	node, blocked := t.net.nodes[to], t.net.nodes[t.addr] != t || t.net.link(t.addr, to).NoDial || t.net.link(to, t.addr).NoDial
+	there, back := t.net.link(t.addr, to), t.net.link(to, t.addr)
+	node, blocked := t.net.nodes[to], t.net.nodes[t.addr] != t || there.NoDial || back.NoDial
 	t.net.mu.Unlock()
+	begun := time.Now()
 	switch {
 	case blocked:
 		return nil, t.wait(timeout)
 	case node == nil:
 		return nil, &net.OpError{Op: "dial", Net: "mem", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
-	here, there := net.Pipe()
-	near := &conn{Conn: here, net: t.net, local: t.addr, remote: to}
-	far := &conn{Conn: there, net: t.net, local: to, remote: t.addr}
+	if shaking := handshake(there, back); shaking >= timeout {
+		return nil, t.wait(timeout)
+	} else if shaking > 0 {
+		time.Sleep(shaking)
+	}
+	pipe, other := net.Pipe()
+	near := &conn{Conn: pipe, net: t.net, local: t.addr, remote: to}
+	far := &conn{Conn: other, net: t.net, local: to, remote: t.addr}
 	select {
 	case node.streams <- far:
 		return near, nil
 	default: // the kernel's queue of connections is full
-		return nil, t.wait(timeout)
+		return nil, t.wait(timeout - time.Since(begun))
 	}
 }
 
@@ -237,19 +248,22 @@ var errStalled = errors.New("nothing gets through")
 // Write implements [net.Conn].
 func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
-	cut := c.net.link(c.local, c.remote).NoDial
+	there, back := c.net.link(c.local, c.remote), c.net.link(c.remote, c.local)
 	c.net.mu.Unlock()
-	if !cut {
-		return c.Conn.Write(b)
-	}
 	c.mu.Lock()
 	until := c.deadline
 	c.mu.Unlock()
-	if until.IsZero() {
+	transit := transit(len(b), there, back)
+	switch {
+	case there.NoDial && until.IsZero():
 		return 0, fmt.Errorf("%w, and there is no deadline", errStalled)
+	case there.NoDial, !until.IsZero() && transit > 0 && transit >= time.Until(until):
+		time.Sleep(time.Until(until))
+		return 0, &net.OpError{Op: "write", Net: "mem", Err: os.ErrDeadlineExceeded}
+	case transit > 0:
+		time.Sleep(transit)
 	}
-	time.Sleep(time.Until(until))
-	return 0, &net.OpError{Op: "write", Net: "mem", Err: os.ErrDeadlineExceeded}
+	return c.Conn.Write(b)
 }
 
 // SetDeadline implements [net.Conn].

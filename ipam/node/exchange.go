@@ -14,8 +14,8 @@ import (
 // Carrier brings frames to other peers. None of its methods may block. What
 // it is given it may keep.
 type Carrier interface {
-	// Send brings a frame to one peer, if it can.
-	Send(to peer.ID, frame []byte)
+	// Send brings frames to one peer, together and in order if it can.
+	Send(to peer.ID, frames ...[]byte)
 	// Broadcast brings a hint to everybody, if it can.
 	Broadcast(frame []byte)
 	// SetBeat shows a frame to others from now on, whenever it can.
@@ -101,12 +101,22 @@ func (n *Node) exchange(sends []ipam.Send, beat []byte) {
 	if beat != nil {
 		c.SetBeat(beat)
 	}
+	var order []peer.ID
+	frames := make(map[peer.ID][][]byte)
 	for _, s := range sends {
 		if s.To == peer.None {
 			c.Broadcast(s.Frame)
 			continue
 		}
-		c.Send(s.To, s.Frame)
+		if frames[s.To] == nil {
+			order = append(order, s.To)
+		}
+		frames[s.To] = append(frames[s.To], s.Frame)
+	}
+	// What follows from a slot comes with it: who is asked about the next one
+	// before it has heard of this one cannot answer.
+	for _, to := range order {
+		c.Send(to, frames[to]...)
 	}
 }
 

@@ -25,7 +25,7 @@ func (m *Metrics) WatchGossip(status func() gossip.Status, refused func() uint64
 type gossipCollector struct {
 	network atomic.Pointer[network]
 
-	peers, queued, sent, received, refused, broadcasts, broadcastsDropped *prometheus.Desc
+	peers, queued, sent, repeated, unconfirmed, received, refused, broadcasts, broadcastsDropped *prometheus.Desc
 }
 
 func newGossipCollector() *gossipCollector {
@@ -35,8 +35,10 @@ func newGossipCollector() *gossipCollector {
 	return &gossipCollector{
 		peers:             desc("peers", "Other peers that the network knows, by state: alive, silent.", "state"),
 		queued:            desc("broadcasts_queued", "Broadcasts that are still being sent."),
-		sent:              desc("frames_sent_total", "Frames for one other peer, by result: ok, failed, dropped (waited too long, or too many did), unknown (no address), oversize.", "result"),
-		received:          desc("frames_received_total", "Frames that arrived, by result: ok, overrun (too many waited), undecodable.", "result"),
+		sent:              desc("frames_sent_total", "Frames for one other peer, by result: ok (handed to the network), failed, dropped (waited too long, or too many did), unknown (no address), oversize.", "result"),
+		repeated:          desc("frames_repeated_total", "Frames for one other peer that were sent again, as the network had lost them or their receipts."),
+		unconfirmed:       desc("frames_unconfirmed_total", "Frames for one other peer that were sent and for which no receipt came."),
+		received:          desc("frames_received_total", "Frames that arrived, by result: ok, doubled (came before), overrun (too many waited), undecodable.", "result"),
 		refused:           desc("frames_refused_total", "Frames that arrived well, and could not be read or were too many for this peer."),
 		broadcasts:        desc("broadcasts_total", "Frames taken as broadcasts."),
 		broadcastsDropped: desc("broadcasts_dropped_total", "Broadcasts that gave way to newer ones before they were sent often enough."),
@@ -45,7 +47,7 @@ func newGossipCollector() *gossipCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *gossipCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.peers, c.queued, c.sent, c.received, c.refused, c.broadcasts, c.broadcastsDropped} {
+	for _, d := range []*prometheus.Desc{c.peers, c.queued, c.sent, c.repeated, c.unconfirmed, c.received, c.refused, c.broadcasts, c.broadcastsDropped} {
 		out <- d
 	}
 }
@@ -65,7 +67,10 @@ func (c *gossipCollector) Collect(out chan<- prometheus.Metric) {
 	out <- counter(c.sent, st.Counts.Dropped, "dropped")
 	out <- counter(c.sent, st.Counts.Unknown, "unknown")
 	out <- counter(c.sent, st.Counts.Oversize, "oversize")
+	out <- counter(c.repeated, st.Counts.Repeated)
+	out <- counter(c.unconfirmed, st.Counts.Unconfirmed)
 	out <- counter(c.received, st.Counts.Received, "ok")
+	out <- counter(c.received, st.Counts.Doubled, "doubled")
 	out <- counter(c.received, st.Counts.Overrun, "overrun")
 	out <- counter(c.received, st.Counts.Undecodable, "undecodable")
 	out <- counter(c.refused, n.refused())

@@ -1,0 +1,238 @@
+package gossip
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// desk is an outbox with nobody to send what is due.
+type desk struct {
+	*outbox
+	t     *testing.T
+	begun time.Time
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{outbox: newOutbox(&Gossip{}), t: t, begun: time.Now()}
+	d.open(&session{})
+	return d
+}
+
+// sent returns what is due some time after the beginning, as sent.
+func (d *desk) sent(after time.Duration, ok bool) (datagrams, streams []mail) {
+	d.t.Helper()
+	due, _ := d.due(d.begun.Add(after))
+	for _, m := range due {
+		switch {
+		case m.stream:
+			streams = append(streams, m)
+		case m.parcel != nil:
+			d.datagramSent(m, ok)
+			datagrams = append(datagrams, m)
+		}
+	}
+	return datagrams, streams
+}
+
+// put is outbox.put at the beginning.
+func (d *desk) put(to byte, frames ...[]byte) {
+	d.outbox.put(peer.ID{to}, frames...)
+	for _, p := range d.lines[peer.ID{to}].parcels {
+		if p.datagrams == 0 {
+			p.born, p.again = d.begun, d.begun
+		}
+	}
+}
+
+const ms = time.Millisecond
+
+// TestRepeat sends a parcel for which no receipt comes.
+func TestRepeat(t *testing.T) {
+	d := newDesk(t)
+	d.put(1, frameOf(100, 1))
+	for _, step := range []struct {
+		after             time.Duration
+		datagrams, stream int
+	}{
+		{0, 1, 0},
+		{59 * ms, 0, 0},
+		{60 * ms, 1, 0},
+		{179 * ms, 0, 0},
+		{180 * ms, 1, 0},
+		{419 * ms, 0, 0},
+		{420 * ms, 1, 1},
+		{899 * ms, 0, 0},
+		{900 * ms, 1, 0},
+		{maxLife, 0, 0},
+	} {
+		datagrams, streams := d.sent(step.after, true)
+		if len(datagrams) != step.datagrams || len(streams) != step.stream {
+			t.Fatalf("after %v: %d datagrams and %d streams, want %d and %d", step.after, len(datagrams), len(streams), step.datagrams, step.stream)
+		}
+	}
+	if c := &d.g.counts; c.sent.Load() != 1 || c.repeated.Load() != 4 || c.unconfirmed.Load() != 1 || c.dropped.Load() != 0 {
+		t.Errorf("%d sent, %d repeated, %d unconfirmed", c.sent.Load(), c.repeated.Load(), c.unconfirmed.Load())
+	}
+}
+
+// TestConfirmed sends a parcel for which a receipt comes.
+func TestConfirmed(t *testing.T) {
+	d := newDesk(t)
+	d.put(1, frameOf(100, 1), frameOf(100, 2))
+	datagrams, _ := d.sent(0, true)
+	id := datagrams[0].parcel.id
+	d.arrived(peer.ID{2}, id, d.begun) // somebody else's
+	d.arrived(peer.ID{1}, id, d.begun.Add(10*ms))
+	d.arrived(peer.ID{1}, id, d.begun.Add(20*ms))
+	if datagrams, streams := d.sent(500*ms, true); len(datagrams)+len(streams) > 0 || len(d.lines) > 0 {
+		t.Errorf("%d datagrams and %d streams after the receipt", len(datagrams), len(streams))
+	}
+	if got := d.reached[peer.ID{1}].smooth; got != 10*ms {
+		t.Errorf("the receipt took %v, want 10ms", got)
+	}
+	if c := &d.g.counts; c.sent.Load() != 2 || c.unconfirmed.Load() != 0 {
+		t.Errorf("%d sent, %d unconfirmed", c.sent.Load(), c.unconfirmed.Load())
+	}
+}
+
+// TestDeaf sends to a peer that no datagram reaches.
+func TestDeaf(t *testing.T) {
+	d := newDesk(t)
+	for range deafAfter {
+		d.put(1, frameOf(100, 1))
+		for _, after := range []time.Duration{0, 60 * ms, 180 * ms} {
+			if _, streams := d.sent(after, true); len(streams) > 0 {
+				t.Fatalf("a stream was opened after %v", after)
+			}
+		}
+		d.sent(420*ms, true)
+		d.sent(maxLife, true)
+	}
+	d.put(1, frameOf(100, 1))
+	datagrams, streams := d.sent(0, true)
+	if len(datagrams) != 1 || len(streams) != 1 {
+		t.Fatalf("%d datagrams and %d streams at once, want one of each", len(datagrams), len(streams))
+	}
+	for after := range maxLife / (10 * ms) {
+		if again, _ := d.sent(after*10*ms, true); len(again) > 0 {
+			t.Fatal("a datagram was repeated to where none arrives")
+		}
+	}
+	d.arrived(peer.ID{1}, datagrams[0].parcel.id, d.begun.Add(900*ms))
+	d.put(1, frameOf(100, 2))
+	if _, streams := d.sent(0, true); len(streams) > 0 {
+		t.Error("a stream was opened to a peer whose receipt has come")
+	}
+}
+
+// TestNoDatagram has a network that takes none.
+func TestNoDatagram(t *testing.T) {
+	d := newDesk(t)
+	d.put(1, frameOf(100, 1))
+	d.sent(0, false)
+	_, streams := d.sent(ms, false)
+	if len(streams) != 1 {
+		t.Fatalf("%d streams, want one", len(streams))
+	}
+	d.streamSent(streams[0], true)
+	d.sent(maxLife, false)
+	if c := &d.g.counts; c.sent.Load() != 1 || c.dropped.Load()+c.unconfirmed.Load() != 0 {
+		t.Errorf("%d sent, %d dropped, %d unconfirmed", c.sent.Load(), c.dropped.Load(), c.unconfirmed.Load())
+	}
+}
+
+// TestStreams opens some at a time, for the newest first.
+func TestStreams(t *testing.T) {
+	d := newDesk(t)
+	const n = 10
+	for i := range n {
+		d.put(1, frameOf(5000, byte(i)))
+	}
+	d.put(1, make([]byte, maxStreamBytes))
+	_, streams := d.sent(0, true)
+	if len(streams) != 1 || len(streams[0].body) < maxStreamBytes {
+		t.Fatalf("%d streams, want one for the longest and newest", len(streams))
+	}
+	d.streamSent(streams[0], true)
+	_, streams = d.sent(ms, true)
+	if len(streams) != maxStreams || streams[0].body[parcelHeader+10] != n-1 {
+		t.Fatalf("%d streams, want %d, the newest first", len(streams), maxStreams)
+	}
+	for i, m := range streams {
+		d.streamSent(m, i < 3)
+	}
+	if _, streams = d.sent(2*ms, true); len(streams) != 1 {
+		t.Errorf("%d streams to where the last one failed, want one", len(streams))
+	}
+	d.sent(maxLife, true)
+	if c := &d.g.counts; c.sent.Load() != 4 || c.failed.Load() != 1 || c.dropped.Load() != n-5 {
+		t.Errorf("%d sent, %d failed, %d dropped", c.sent.Load(), c.failed.Load(), c.dropped.Load())
+	}
+	d.streamSent(streams[0], true)
+	if d.sent(maxLife, true); len(d.lines) > 0 {
+		t.Errorf("%d lines are left", len(d.lines))
+	}
+}
+
+// TestOutboxDropsTheOldest puts in more than there is room for.
+func TestOutboxDropsTheOldest(t *testing.T) {
+	d := newDesk(t)
+	for i := range maxOutbox + 10 {
+		d.put(1, frameOf(100, byte(i)))
+	}
+	l := d.lines[peer.ID{1}]
+	if got := l.parcels[0].body[parcelHeader+10]; len(l.parcels) != maxOutbox || got != 10 {
+		t.Errorf("%d wait, the first is number %d, want the eleventh", len(l.parcels), got)
+	}
+	for range maxOutboxBytes/MaxFrame + 1 {
+		d.put(1, make([]byte, MaxFrame))
+	}
+	if l.bytes > maxOutboxBytes || l.bytes != bytesOf(l) || len(l.parcels) != maxOutboxBytes/MaxFrame-1 {
+		t.Errorf("%d bytes wait in %d parcels", l.bytes, len(l.parcels))
+	}
+	_, streams := d.sent(0, true)
+	d.close()
+	if got := d.g.counts.dropped.Load(); len(streams) != 1 || got != uint64(maxOutbox+10+maxOutboxBytes/MaxFrame) {
+		t.Errorf("%d streams, and %d frames were counted as dropped", len(streams), got)
+	}
+	d.outbox.put(peer.ID{1}, frameOf(100, 1))
+	d.streamSent(streams[0], true)
+	if due, _ := d.due(d.begun); len(due) > 0 {
+		t.Error("a closed outbox gives something")
+	}
+}
+
+func bytesOf(l *line) (n int) {
+	for _, p := range l.parcels {
+		n += len(p.body)
+	}
+	return n
+}
+
+// TestReceipts owes more receipts than fit into one datagram.
+func TestReceipts(t *testing.T) {
+	d := newDesk(t)
+	var want, got []uint64
+	for id := range uint64(maxReceipts + 1) {
+		d.owe(peer.ID{1}, id)
+		want = append(want, id)
+	}
+	due, _ := d.due(d.begun)
+	for _, m := range due {
+		_, ids, ok := readReceipt(m.body)
+		if !ok || m.to != (peer.ID{1}) {
+			t.Errorf("to %v goes what is no receipt", m.to)
+		}
+		got = append(got, ids...)
+	}
+	if !slices.Equal(got, want) || len(due) != 2 {
+		t.Errorf("got %d receipts in %d datagrams", len(got), len(due))
+	}
+	if due, _ = d.due(d.begun); len(due) > 0 {
+		t.Error("a receipt is sent twice")
+	}
+}

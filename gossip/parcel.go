@@ -1,0 +1,200 @@
+package gossip
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// What goes from one peer to another is a parcel: frames that were sent
+// together, which arrive together and in order. It is
+//
+//	kind (1 byte), ID (8), then for each frame its length (a uvarint) and itself
+//
+// and a receipt is
+//
+//	kind (1), who got them (16), their IDs (8 each)
+//
+// IDs are random. Kinds are above all versions of a frame, which stand where
+// they do in a broadcast.
+const (
+	kindDatagram = 0xf0 // a parcel that wants a receipt
+	kindStream   = 0xf1 // a parcel that wants none
+	kindReceipt  = 0xf2
+)
+
+const (
+	parcelHeader = 1 + 8
+	// maxDatagram is the longest parcel that is sent as a datagram, in bytes:
+	// what packetSize leaves beside the longest label (18), encryption (29), a
+	// checksum (5) and memberlist's own type (1).
+	maxDatagram = packetSize - 18 - 29 - 5 - 1
+	// maxTogether is how long a parcel may become by frames that are put
+	// behind a long one, in bytes.
+	maxTogether = 1 << 20
+	// maxParcel is the longest parcel, of one frame.
+	maxParcel     = parcelHeader + binary.MaxVarintLen32 + MaxFrame
+	receiptHeader = 1 + len(peer.ID{})
+	// maxReceipts is how many parcels one receipt is for.
+	maxReceipts = (maxDatagram - receiptHeader) / 8
+)
+
+// parcel is some frames on their way to one peer.
+type parcel struct {
+	id     uint64
+	body   []byte
+	frames uint64    // how many
+	born   time.Time // when they were sent
+
+	behind    *parcel   // that was sent together with it, before it; nil: none
+	done      bool      // nothing need wait for it any more
+	datagrams int       // how often it was sent as a datagram
+	posted    time.Time // when that was, the last time
+	again     time.Time // when it is due, unless the parcel is long
+	stream    streamState
+	sent      bool // it was handed to the network, once or more often
+}
+
+// streamState is how far a parcel has come with going over a stream.
+type streamState byte
+
+const (
+	noStream streamState = iota // it need not
+	awaited                     // it shall
+	begun                       // it does, or did
+	streamed                    // it did
+)
+
+// pack puts frames that are sent together into as few parcels as keep them in
+// order: as datagrams if they fit, those behind a long one with it. A datagram
+// waits for the receipt of the one before: memberlist hands over first what came
+// last.
+func pack(frames [][]byte, now time.Time) []*parcel {
+	var parcels []*parcel
+	for _, frame := range frames {
+		var last *parcel
+		if len(parcels) > 0 {
+			last = parcels[len(parcels)-1]
+		}
+		size := len(frame) + uvarintLen(len(frame))
+		if last == nil || !last.fits(size) {
+			last = &parcel{id: rand.Uint64(), born: now, again: now, behind: last}
+			last.body = append(make([]byte, 0, parcelHeader+size), kindDatagram)
+			last.body = binary.BigEndian.AppendUint64(last.body, last.id)
+			parcels = append(parcels, last)
+		}
+		last.body = binary.AppendUvarint(last.body, uint64(len(frame)))
+		last.body = append(last.body, frame...)
+		last.frames++
+		if last.long() {
+			last.body[0], last.stream = kindStream, awaited
+		}
+	}
+	return parcels
+}
+
+// fits reports whether a frame of that size can go with those in the parcel.
+func (p *parcel) fits(size int) bool {
+	if p.long() {
+		return len(p.body)+size <= maxTogether
+	}
+	return len(p.body)+size <= maxDatagram
+}
+
+// long reports whether the parcel can only go over a stream.
+func (p *parcel) long() bool { return len(p.body) > maxDatagram }
+
+// waits reports whether the parcel has to wait for the one before.
+func (p *parcel) waits() bool {
+	if p.behind != nil && p.behind.done {
+		p.behind = nil
+	}
+	return p.behind != nil
+}
+
+// streamBody is what goes over a stream.
+func (p *parcel) streamBody() []byte {
+	if p.body[0] == kindStream {
+		return p.body
+	}
+	b := slices.Clone(p.body)
+	b[0] = kindStream
+	return b
+}
+
+func uvarintLen(n int) int { return len(binary.AppendUvarint(nil, uint64(n))) }
+
+// unpack takes hostile bytes. The frames share memory with b.
+func unpack(b []byte) (id uint64, frames [][]byte, ok bool) {
+	if len(b) < parcelHeader || len(b) > maxParcel {
+		return 0, nil, false
+	}
+	id = binary.BigEndian.Uint64(b[1:])
+	for rest := b[parcelHeader:]; len(rest) > 0; {
+		n, used := binary.Uvarint(rest)
+		if used <= 0 || n > uint64(len(rest)-used) || n < uint64(minFrame) {
+			return 0, nil, false
+		}
+		end := used + int(n)
+		frames = append(frames, rest[used:end:end])
+		rest = rest[end:]
+	}
+	return id, frames, len(frames) > 0
+}
+
+// receipt writes a receipt for at most [maxReceipts] parcels.
+func receipt(self peer.ID, ids []uint64) []byte {
+	b := append([]byte{kindReceipt}, self[:]...)
+	for _, id := range ids {
+		b = binary.BigEndian.AppendUint64(b, id)
+	}
+	return b
+}
+
+// readReceipt takes hostile bytes.
+func readReceipt(b []byte) (from peer.ID, ids []uint64, ok bool) {
+	if len(b) < receiptHeader || len(b) > maxDatagram || (len(b)-receiptHeader)%8 != 0 {
+		return peer.None, nil, false
+	}
+	for rest := b[receiptHeader:]; len(rest) > 0; rest = rest[8:] {
+		ids = append(ids, binary.BigEndian.Uint64(rest))
+	}
+	return peer.ID(b[1:receiptHeader]), ids, len(ids) > 0
+}
+
+// maxSeen is how many parcels are remembered as received: some seconds' worth
+// of a busy peer's, while a parcel is repeated for one.
+const maxSeen = 4096
+
+// seen tells parcels that have come already. Safe for concurrent use.
+type seen struct {
+	mu    sync.Mutex
+	ids   map[uint64]struct{}
+	order []uint64 // a ring
+	next  int
+}
+
+// add reports whether the parcel is new.
+func (s *seen) add(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, have := s.ids[id]; have {
+		return false
+	}
+	if s.ids == nil {
+		s.ids = make(map[uint64]struct{})
+	}
+	s.ids[id] = struct{}{}
+	if len(s.order) < maxSeen {
+		s.order = append(s.order, id)
+		return true
+	}
+	delete(s.ids, s.order[s.next])
+	s.order[s.next] = id
+	s.next = (s.next + 1) % maxSeen
+	return true
+}

@@ -1,0 +1,190 @@
+package gossip
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// A parcel goes over a stream as well once it was sent streamTries times as a
+// datagram, or is streamAfter old, and no receipt has come.
+const (
+	streamTries = 3
+	streamAfter = maxLife / 2
+)
+
+// mail is something to be sent now.
+type mail struct {
+	to     peer.ID
+	line   *line   // nil for a receipt
+	parcel *parcel // nil for a receipt
+	body   []byte
+	stream bool
+}
+
+// post sends what is due until ctx ends.
+func (s *session) post(ctx context.Context) {
+	timer := time.NewTimer(maxLife)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.g.outbox.wake:
+		case <-timer.C:
+		}
+		due, again := s.g.outbox.due(time.Now())
+		for _, m := range due {
+			if m.stream {
+				s.senders.Go(func() { s.sendStream(m) })
+			} else {
+				s.sendDatagram(m)
+			}
+		}
+		timer.Reset(time.Until(again))
+	}
+}
+
+// node is where a peer is. memberlist may have forgotten it.
+func (s *session) node(to peer.ID) (*memberlist.Node, bool) {
+	addr, known := s.g.table.addr(to)
+	return &memberlist.Node{
+		Name: memberName(to), Addr: net.IP(addr.Addr().AsSlice()), Port: addr.Port(),
+		PMax: memberlist.ProtocolVersionMax, // it reads checksums
+	}, known
+}
+
+func (s *session) sendDatagram(m mail) {
+	node, known := s.node(m.to)
+	ok := known && s.list.SendBestEffort(node, m.body) == nil
+	if m.parcel != nil {
+		s.g.outbox.datagramSent(m, ok)
+	}
+}
+
+func (s *session) sendStream(m mail) {
+	node, known := s.node(m.to)
+	ok := known && s.list.SendReliable(node, m.body) == nil
+	s.g.outbox.streamSent(m, ok)
+}
+
+// due returns what is to be sent now, and when to ask again.
+func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	again = now.Add(maxLife)
+	for to, ids := range o.owed {
+		for some := range slices.Chunk(ids, maxReceipts) {
+			due = append(due, mail{to: to, body: receipt(o.g.cfg.ID, some)})
+		}
+	}
+	clear(o.owed)
+	for to, l := range o.lines {
+		l.parcels = slices.DeleteFunc(l.parcels, func(p *parcel) bool { return now.Sub(p.born) >= maxLife && o.give(l, p) })
+		for _, p := range l.parcels {
+			if l.datagramDue(p, now) {
+				due = append(due, mail{to: to, line: l, parcel: p, body: p.body})
+				if p.datagrams > 1 {
+					o.g.counts.repeated.Add(p.frames)
+				}
+			}
+			if !p.long() && now.Before(p.again) && p.again.Before(again) {
+				again = p.again
+			}
+		}
+		for _, p := range slices.Backward(slices.Clone(l.parcels)) { // the newest says most
+			if p.stream == awaited && l.mayOpen(p) {
+				l.opens(p)
+				due = append(due, mail{to: to, line: l, parcel: p, body: p.streamBody(), stream: true})
+			}
+		}
+		if len(l.parcels) == 0 && l.open == 0 {
+			delete(o.lines, to)
+		}
+	}
+	return due, again
+}
+
+// datagramDue reports whether a parcel is to be sent as a datagram now, and
+// notes that it was. Where none arrives one of each parcel is enough, to see
+// whether that has changed.
+func (l *line) datagramDue(p *parcel, now time.Time) bool {
+	if p.long() || now.Before(p.again) || p.waits() {
+		return false
+	}
+	p.datagrams++
+	p.posted = now
+	p.again = now.Add(l.patience(p.datagrams))
+	late := p.datagrams > streamTries || now.Sub(p.born) >= streamAfter
+	if p.stream == noStream && (late || l.deaf >= deafAfter) {
+		p.stream = awaited
+		if late {
+			l.deaf++
+		}
+	}
+	return p.datagrams == 1 || l.deaf < deafAfter
+}
+
+// mayOpen reports whether a stream with that parcel may be opened now.
+func (l *line) mayOpen(p *parcel) bool {
+	return !p.waits() && (l.open == 0 || l.open < l.streams() && l.streamBytes+len(p.body) <= maxStreamBytes)
+}
+
+// opens takes the room. What only goes over a stream needs no more care.
+func (l *line) opens(p *parcel) {
+	p.stream, p.done = begun, true
+	l.open++
+	l.streamBytes += len(p.body)
+	if p.long() {
+		i := slices.Index(l.parcels, p)
+		l.parcels = slices.Delete(l.parcels, i, i+1)
+	}
+}
+
+// datagramSent notes whether the network took a datagram.
+func (o *outbox) datagramSent(m mail, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case ok:
+		o.note(m.parcel)
+	case m.parcel.stream == noStream:
+		m.parcel.stream = awaited
+		poke(o.wake)
+	}
+}
+
+// streamSent notes that a stream has ended, and whether the network took what
+// was sent over it.
+func (o *outbox) streamSent(m mail, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l, p := m.line, m.parcel
+	l.cold = !ok
+	l.open--
+	l.streamBytes -= len(p.body)
+	if p.long() {
+		l.bytes -= len(p.body)
+	}
+	switch {
+	case ok:
+		p.stream = streamed
+		o.note(p)
+	case p.long():
+		o.g.counts.failed.Add(p.frames)
+	}
+	poke(o.wake)
+}
+
+// note counts what was handed to the network, once.
+func (o *outbox) note(p *parcel) {
+	if !p.sent {
+		p.sent = true
+		o.g.counts.sent.Add(p.frames)
+	}
+}
