@@ -90,8 +90,8 @@ func (m *Machine) granted(p *pool, g space.Grant) AddressGrant {
 	return a
 }
 
-// allocate chooses an address: the former one of the holder, if that is free,
-// else one that was never used, else the one that has rested longest.
+// allocate chooses an address: the one that is kept for the holder, if there is
+// one, else the former one of the holder, if that is free, else one that was never used, else the one that has rested longest.
 func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, error) {
 	if err := m.awaitList(); err != nil {
 		return AddressGrant{}, err
@@ -99,6 +99,9 @@ func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, er
 	want := addr.RangeOf(p.CIDR, n.Range)
 	if o, rec, ok := m.retried(p, n, want, h); ok {
 		return m.renew(p, o, rec, h), nil
+	}
+	if o, ok := keptIn(p, h); ok {
+		return m.claim(p, n, addr.Nth(p.CIDR, o), h)
 	}
 	if o, ok := p.space.Former(h.Key); ok && want.Contains(o) {
 		return m.take(p, o, h)
@@ -156,8 +159,9 @@ func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
 	p.seen[o] = rec.Ref
 }
 
-// take hands out the free address at o.
+// take hands out the address at o, which is free or waits for the holder.
 func (m *Machine) take(p *pool, o addr.Offset, h space.Holder) (AddressGrant, error) {
+	p.wakeKept(o, m.now)
 	g, outcome := p.space.Claim(o, h, m.now)
 	if outcome != space.Taken {
 		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), poolText(p.Pool), outcome)
@@ -171,10 +175,11 @@ func (m *Machine) claim(p *pool, n Network, a netip.Addr, h space.Holder) (Addre
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, a)
 	}
-	if r := p.ReservationAt(o); r != nil {
-		return AddressGrant{}, errReserved(p, a, r)
+	r := p.ReservationAt(o)
+	if r != nil && !keptFor(r, h) {
+		return AddressGrant{}, errReserved(p, a, r, h)
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held {
+	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
 		switch may, err := m.mayTakeOver(p, n, o, rec, h); {
 		case err != nil:
 			return AddressGrant{}, err
@@ -186,7 +191,7 @@ func (m *Machine) claim(p *pool, n Network, a netip.Addr, h space.Holder) (Addre
 	if err := m.awaitList(); err != nil {
 		return AddressGrant{}, err
 	}
-	if err := m.obtain(p, o); err != nil {
+	if err := m.borrow(p, o, r); err != nil {
 		return AddressGrant{}, err
 	}
 	return m.take(p, o, h)
@@ -202,7 +207,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 	}
 	m.stillMade(q.Network)
 	net := m.networks[q.Network.ID()]
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger {
+	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 		// An address of a network that is being made is auxiliary, and not in
 		// use by a container. One that is replayed is.
 		if net != nil && net.fresh && rec.Kind != space.Unmarked && rec.Kind != space.Host {
@@ -211,15 +216,17 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 		m.alive(p, o, rec)
 		return m.confirm(p, o, rec.Holder), nil
 	}
-	if r := p.ReservationAt(o); r != nil || net == nil || net.fresh {
+	r := p.ReservationAt(o)
+	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || net == nil || net.fresh {
 		if err := m.reserveShared(p, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
 		}
 		return standing(p, o), nil
 	}
 	// The network is older than this request, so this is no part of its
-	// making: the engine has an endpoint there that this peer has lost.
-	if err := m.obtain(p, o); err != nil {
+	// making: the engine has an endpoint there that this peer has lost. Of one
+	// that is kept for a name nobody else can have had it.
+	if err := m.borrow(p, o, r); err != nil {
 		return AddressGrant{}, err
 	}
 	m.dismissStranger(p, o) // it was this endpoint that answered

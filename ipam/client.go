@@ -46,7 +46,7 @@ func (m *Machine) lookup(q *LookupRequest) ([]AddressStatus, error) {
 // isHolder reports whether the holder is known by that ID: a client's, a
 // container's in full or as docker ps shows it, or a container's name.
 func isHolder(h space.Holder, id string) bool {
-	if h.Kind == space.Gateway || h.Kind == space.Host {
+	if h.Kind == space.Gateway || h.Kind == space.Host || h.Kind == space.Kept {
 		return false
 	}
 	return h.Ref == id || h.Name == id || h.Kind != space.Client && len(id) == 12 && shortRef(h.Ref) == id
@@ -97,7 +97,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 func (m *Machine) candidates(p *pool, q *FreeRequest) func(func(addr.Offset, space.Record) bool) {
 	return func(yield func(addr.Offset, space.Record) bool) {
 		fits := func(rec space.Record) bool {
-			return rec.State == space.Held && (q.ID == "" || isHolder(rec.Holder, q.ID))
+			return rec.State == space.Held && rec.Kind != space.Kept && (q.ID == "" || isHolder(rec.Holder, q.ID))
 		}
 		if q.Address.IsValid() {
 			if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {

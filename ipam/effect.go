@@ -45,6 +45,7 @@ type Reply struct {
 	Status     PoolStatus
 	Created    bool // the pool of Status is new
 	Forgetting Forgetting
+	Reserving  Reserving
 	// Again, in the answer to an [Inventory], is when another would be
 	// useful; zero if not.
 	Again time.Duration

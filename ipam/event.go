@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -27,12 +28,14 @@ type Call struct {
 	// outcomes holds what became of commands that this call waited for, by
 	// what was proposed, until it asks.
 	outcomes map[string][]chronicle.Outcome
-	askedAt  time.Time         // when it asked another peer first
-	subnet   netip.Prefix      // the subnet that was chosen for it
-	made     chronicle.PoolKey // the pool that was made for it
-	removed  bool              // a pool was removed for it
-	meant    peer.ID           // the peer that it named, whatever became of it since
-	frees    Forgetting        // what the peer that it forgets had
+	askedAt  time.Time              // when it asked another peer first
+	subnet   netip.Prefix           // the subnet that was chosen for it
+	made     chronicle.PoolKey      // the pool that was made for it
+	removed  bool                   // a pool was removed for it
+	meant    peer.ID                // the peer that it named, whatever became of it since
+	frees    Forgetting             // what the peer that it forgets had
+	heldBy   map[addr.Offset]string // who holds what it would exclude, as other peers told
+	freed    uint64                 // how many reserved addresses it frees
 }
 
 // Message is a frame that came from another peer.
@@ -105,6 +108,23 @@ type (
 	}
 	// PoolRemoval removes a pool in which no address is held.
 	PoolRemoval struct{ Pool string }
+	// ReserveRequest keeps addresses back for an operator, in the whole cluster:
+	// First to Last of one pool, excluded, or one address kept for a name. What
+	// is held stays held, and is told. It is answered with a Reserving.
+	ReserveRequest struct {
+		Pool        string     // a CIDR or the name of a pool; empty: the pool that has First
+		First, Last netip.Addr // Last may be First
+		Kind        chronicle.Kind
+		Note        string // why it is excluded, or the name or MAC that it is kept for; at most chronicle.MaxNote bytes
+	}
+	// UnreserveRequest ends what ReserveRequest began, for all addresses from
+	// First to Last that are reserved as that kind. It is answered with a
+	// Reserving that says what was.
+	UnreserveRequest struct {
+		Pool        string
+		First, Last netip.Addr
+		Kind        chronicle.Kind
+	}
 	// DrainRequest makes this peer draining: it takes no more space and gives
 	// back what empties. Undo makes it active again.
 	DrainRequest struct{ Undo bool }
@@ -127,23 +147,25 @@ type (
 	RecoverRequest struct{}
 )
 
-func (*PoolRequest) request()    {}
-func (*PoolRelease) request()    {}
-func (*AddressRequest) request() {}
-func (*AddressRelease) request() {}
-func (*Withdrawal) request()     {}
-func (*Stranger) request()       {}
-func (*Greeting) request()       {}
-func (*Inventory) request()      {}
-func (*ClientRequest) request()  {}
-func (*LookupRequest) request()  {}
-func (*FreeRequest) request()    {}
-func (*HostAddresses) request()  {}
-func (*Blindness) request()      {}
-func (*PoolCreation) request()   {}
-func (*PoolRemoval) request()    {}
-func (*DrainRequest) request()   {}
-func (*LeaveRequest) request()   {}
-func (*EvictRequest) request()   {}
-func (*ForgetRequest) request()  {}
-func (*RecoverRequest) request() {}
+func (*PoolRequest) request()      {}
+func (*PoolRelease) request()      {}
+func (*AddressRequest) request()   {}
+func (*AddressRelease) request()   {}
+func (*Withdrawal) request()       {}
+func (*Stranger) request()         {}
+func (*Greeting) request()         {}
+func (*Inventory) request()        {}
+func (*ClientRequest) request()    {}
+func (*LookupRequest) request()    {}
+func (*FreeRequest) request()      {}
+func (*HostAddresses) request()    {}
+func (*Blindness) request()        {}
+func (*PoolCreation) request()     {}
+func (*PoolRemoval) request()      {}
+func (*ReserveRequest) request()   {}
+func (*UnreserveRequest) request() {}
+func (*DrainRequest) request()     {}
+func (*LeaveRequest) request()     {}
+func (*EvictRequest) request()     {}
+func (*ForgetRequest) request()    {}
+func (*RecoverRequest) request()   {}

@@ -42,10 +42,14 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.noteMove(a.Pool, a.Range, o.Command.Author, a.To)
 	case chronicle.Reserve:
 		m.followRing(m.pools[a.Pool])
-		m.noteMove(a.Pool, a.Range, ring.Free, ring.Reserved)
+		m.noteMoved(a.Pool, a.Range, ring.Free, ring.Reserved)
 	case chronicle.Unreserve:
 		m.followRing(m.pools[a.Pool])
-		m.noteMove(a.Pool, a.Range, ring.Reserved, ring.Free)
+		m.noteMoved(a.Pool, a.Range, ring.Reserved, ring.Free)
+		m.keepNoMore(m.pools[a.Pool], a.Range)
+	case chronicle.Borrow:
+		m.followRing(m.pools[a.Pool])
+		m.noteMove(a.Pool, addr.One(a.At), ring.Reserved, o.Command.Author)
 	case chronicle.Forget, chronicle.Inherit:
 		switch a := a.(type) {
 		case chronicle.Inherit:
@@ -163,11 +167,12 @@ func (m *Machine) noteStrays(p *pool) {
 	}
 }
 
-// yield frees what makes way for a reservation that was decided.
+// yield frees what makes way for a reservation that was decided, and what
+// waited for its name in a range that is another's now.
 func (m *Machine) yield(p *pool, r addr.Range) {
 	var free []addr.Offset
 	for o, rec := range p.space.HeldIn(r) {
-		if v := p.ReservationAt(o); v != nil && p.yields(o, rec, v.Kind) {
+		if v := p.ReservationAt(o); rec.Kind == space.Kept || v != nil && p.yields(o, rec, v.Kind) {
 			free = append(free, o)
 		}
 	}

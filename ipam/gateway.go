@@ -109,7 +109,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
 			return nil
 		}
-		return errReserved(p, a, r)
+		return errReserved(p, a, r, space.Holder{})
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && !p.yields(o, rec, kind) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
@@ -130,10 +130,14 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 // yields reports whether the holder of an address makes way for a reservation
 // of it, as soon as that is decided. The bridge of a network that this peer has
 // lost has its gateway on an interface; what was asked for without a word may
-// be auxiliary; a stranger may be the very router or device that it is kept
-// back for; and a gateway of this host alone may be shared from now on.
+// be auxiliary, though nothing that an operator excludes; a stranger may be the
+// very router or device that it is kept back for; and a gateway of this host
+// alone may be shared from now on.
 func (p *pool) yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
-	return rec.Kind == space.Host || rec.Kind == space.Unmarked || rec.Kind == space.Stranger ||
+	if kind == chronicle.KindKeptForName {
+		return false
+	}
+	return rec.Kind == space.Host || rec.Kind == space.Stranger || rec.Kind == space.Unmarked && kind != chronicle.KindExcluded ||
 		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.hasGateway && p.gateway == o
 }
 

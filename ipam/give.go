@@ -101,7 +101,7 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 	if q.Range.Size() != 1 || !p.space.Mine(o) {
 		return wire.Answer{Verdict: wire.RefusedNotMine}
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held {
+	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.holderText(rec.Holder, rec.Since)}
 	}
 	if !p.space.Usable(o) {
@@ -144,7 +144,7 @@ func (m *Machine) closeAll(p *pool) {
 func (m *Machine) dropHost(p *pool) {
 	var own []addr.Offset
 	for o, rec := range p.held() {
-		if rec.Kind == space.Host || rec.Kind == space.Gateway || rec.Kind == space.Stranger {
+		if rec.Kind == space.Host || rec.Kind == space.Gateway || rec.Kind == space.Stranger || rec.Kind == space.Kept {
 			own = append(own, o)
 		}
 	}

@@ -188,7 +188,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		m.dismissStranger(p, o) // it was this endpoint that answered
 		rec = p.space.Lookup(o)
 	}
-	if rec.State == space.Held {
+	if rec.State == space.Held && rec.Kind != space.Kept {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
 			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
@@ -205,7 +205,8 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		}
 		return
 	}
-	if r := p.ReservationAt(o); r != nil {
+	r := p.ReservationAt(o)
+	if r != nil && !keptFor(r, h) {
 		if r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser() {
 			m.conflict(p, o, h, "is reserved as "+r.Kind.String())
 			return
@@ -213,8 +214,9 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		// It was taken for an auxiliary address when the engine replayed it to
 		// a new database.
 		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		r = nil
 	}
-	if err := m.obtain(p, o); err != nil {
+	if err := m.borrow(p, o, r); err != nil {
 		m.sightUnsettled(p, o, h, err)
 		return
 	}

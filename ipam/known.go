@@ -76,10 +76,10 @@ type network struct {
 func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.HeldIn(addr.Whole(p.CIDR)) }
 
 // busy reports whether an address of the pool is held by anything but the
-// host's own interfaces and strangers.
+// host's own interfaces, strangers, and what waits for its name.
 func (p *pool) busy() bool {
 	for _, rec := range p.held() {
-		if rec.Kind != space.Host && rec.Kind != space.Stranger {
+		if rec.Kind != space.Host && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 			return true
 		}
 	}
@@ -87,10 +87,10 @@ func (p *pool) busy() bool {
 }
 
 // hasContainers reports whether an address of the pool is held by anything but
-// the host and strangers.
+// the host and strangers, or waits for its name.
 func (p *pool) hasContainers() bool {
 	for _, rec := range p.held() {
-		if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger {
+		if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -47,6 +48,7 @@ func (m *Machine) concluded(wasMember bool) {
 	m.attempt = nil
 	m.pulledAt = time.Time{}
 	m.settleProposals()
+	m.holdKept()
 	m.pruneInbox()
 	m.changed = true
 	switch member := m.member(); {
@@ -165,6 +167,7 @@ func (m *Machine) install(state *chronicle.State) {
 		p := m.poolFor(cp)
 		p.Pool = cp
 		m.followRing(p)
+		m.keepNoMore(p, addr.Whole(p.CIDR))
 	}
 	for _, gone := range state.Former {
 		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.cfg.Machine || before != nil && before.Forgotten {

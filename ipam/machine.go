@@ -213,6 +213,7 @@ func (m *Machine) start() {
 	m.startedAt, m.joinedAt = m.now, m.now
 	m.seats = []peer.ID{m.self}
 	m.settleProposals()
+	m.holdKept()
 	m.saveLabel()
 	m.savePlace()
 	if m.state.Slot > 0 {
@@ -318,6 +319,10 @@ func (m *Machine) try(c *Call) bool {
 		r.Status, r.Created, r.Err = m.createPool(q)
 	case *PoolRemoval:
 		r.Err = m.removePool(q)
+	case *ReserveRequest:
+		r.Reserving, r.Err = m.reserve(q)
+	case *UnreserveRequest:
+		r.Reserving, r.Err = m.unreserve(q)
 	case *DrainRequest:
 		r.Err = m.drainSelf(q)
 	case *LeaveRequest:

@@ -34,6 +34,14 @@ func (m *Machine) noteMove(key chronicle.PoolKey, r addr.Range, from, to peer.ID
 	})
 }
 
+// noteMoved is noteMove where what is kept for a name may have stayed with who
+// had it.
+func (m *Machine) noteMoved(key chronicle.PoolKey, r addr.Range, from, to peer.ID) {
+	if p := m.pools[key]; p != nil && p.Ring.Owns(to, r) {
+		m.noteMove(key, r, from, to)
+	}
+}
+
 // ownerName names whose a range is.
 func (m *Machine) ownerName(id peer.ID) string {
 	switch id {

@@ -143,7 +143,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	held := addr.Count(0)
 	for _, p := range m.pools {
 		for _, rec := range p.held() {
-			if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger {
+			if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 				held++
 			}
 		}

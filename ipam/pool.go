@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -242,12 +243,14 @@ func (m *Machine) idle(p *pool) bool {
 	if p.Origin == chronicle.FromOperator || p.Name != "" || m.networksOf(p) > 0 || p.busy() {
 		return false
 	}
-	for _, r := range p.Reserved {
-		if r.Kind == chronicle.KindExcluded || r.Kind == chronicle.KindKeptForName {
-			return false // an operator's work
-		}
-	}
-	return true
+	return !p.operated()
+}
+
+// operated reports whether an operator keeps something in the pool back.
+func (p *pool) operated() bool {
+	return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool {
+		return r.Kind == chronicle.KindExcluded || r.Kind == chronicle.KindKeptForName
+	})
 }
 
 // deletion returns the commands that remove an idle pool.

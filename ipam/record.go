@@ -127,7 +127,7 @@ func parseHolding(b []byte) (space.Record, error) {
 	var buf [128]byte
 	text := string(append(append(buf[:0], name...), ref...))
 	r.Name, r.Ref = text[:len(name)], text[len(name):]
-	if has > 7 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Stranger {
+	if has > 7 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Kept {
 		rd.Fail("state of an address")
 	}
 	return r, rd.Done()

@@ -78,22 +78,28 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	}
 	m.forgetSight(p, o)
 	m.saveRecord(p, o, rec)
+	m.holdKeptAt(p, o)
 	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(held)})
 	m.settleEmptied(p)
 }
 
 // freeHolding frees the held address at o; its record stays, so that its
-// holder finds it again.
+// holder finds it again. One that is kept for a name waits for that name.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 	held := p.space.Lookup(o)
 	rec, changed := p.space.Free(o, m.now)
 	if !changed {
 		return
 	}
-	m.noteUse(NoteFreed, p, o, held)
+	if held.Kind != space.Kept {
+		m.noteUse(NoteFreed, p, o, held)
+	}
 	m.forgetSight(p, o)
 	delete(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
 	m.saveRecord(p, o, rec)
+	if held.Kind != space.Kept {
+		m.holdKeptAt(p, o)
+	}
 }
 
 // forgetSight forgets what inventories, the host's interfaces and the wire said

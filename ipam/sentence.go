@@ -33,29 +33,47 @@ func poolText(p *chronicle.Pool) string {
 
 // holderText names a holder on this peer.
 func (m *Machine) holderText(h space.Holder, since int64) string {
-	at := time.Unix(0, since).UTC().Format("2006-01-02 15:04 MST")
-	var who string
+	at := dateText(since)
+	switch h.Kind {
+	case space.Gateway:
+		return fmt.Sprintf("%s as its own gateway since %s", m.cfg.Name, at)
+	case space.Host:
+		return fmt.Sprintf("%s, which has it on an interface", m.cfg.Name)
+	case space.Stranger:
+		return fmt.Sprintf("something else on the network, with MAC %s, which answered %s at %s", MAC(h.MAC), m.cfg.Name, at)
+	case space.Kept:
+		return fmt.Sprintf("nobody on %s since %s", m.cfg.Name, at)
+	case space.Container, space.Unmarked, space.Client:
+	}
+	return fmt.Sprintf("%s on %s since %s", whoText(h), m.cfg.Name, at)
+}
+
+// whoText names a holder wherever it is.
+func whoText(h space.Holder) string {
 	switch short := shortRef(h.Ref); {
 	case h.Kind == space.Gateway:
-		return fmt.Sprintf("%s as its own gateway since %s", m.cfg.Name, at)
+		return "a network, as its gateway"
 	case h.Kind == space.Host:
-		return fmt.Sprintf("%s, which has it on an interface", m.cfg.Name)
+		return "the host itself"
 	case h.Kind == space.Stranger:
-		return fmt.Sprintf("something else on the network, with MAC %s, which answered %s at %s", MAC(h.MAC), m.cfg.Name, at)
+		return "something else on the network, with MAC " + MAC(h.MAC).String()
 	case h.Kind == space.Client:
-		who = fmt.Sprintf("%q", h.Ref)
+		return fmt.Sprintf("%q", h.Ref)
 	case h.Name != "" && short != "":
-		who = fmt.Sprintf("container %s (%s)", h.Name, short)
+		return fmt.Sprintf("container %s (%s)", h.Name, short)
 	case h.Name != "":
-		who = "container " + h.Name
+		return "container " + h.Name
 	case short != "":
-		who = "container " + short
+		return "container " + short
 	case h.MAC != [6]byte{}:
-		who = "a container with MAC " + MAC(h.MAC).String()
-	default:
-		who = "a container"
+		return "a container with MAC " + MAC(h.MAC).String()
 	}
-	return fmt.Sprintf("%s on %s since %s", who, m.cfg.Name, at)
+	return "a container"
+}
+
+// dateText writes a time, in nanoseconds since 1970, for people.
+func dateText(nanos int64) string {
+	return time.Unix(0, nanos).UTC().Format("2006-01-02 15:04 MST")
 }
 
 // shortRef shortens a container's ID to what docker ps shows.
@@ -79,7 +97,7 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 		next = "choose another address"
 	case space.Stranger:
 		next = fmt.Sprintf("choose another address, or, once that device no longer has this one, free it with ringlet release %v", a)
-	case space.Container, space.Unmarked:
+	case space.Container, space.Unmarked, space.Kept:
 	}
 	return failf(ErrAddressInUse, "address %v in %s is held by %s: %s", a, poolText(p.Pool), m.holderText(h, since), next)
 }
@@ -177,19 +195,30 @@ func errSwarm() error {
 	return failf(ErrBadRequest, "ringlet does not serve networks of a whole swarm, such as overlay, yet: on each node make a network with --config-only, this IPAM driver and a --subnet, and from it, on a manager, one with --scope swarm --config-from, of the driver macvlan, ipvlan or bridge")
 }
 
-func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation) error {
-	var what string
+// errReserved refuses an address that is kept back to who wants it.
+func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder) error {
+	what, next := reservedText(r), "choose another address"
+	if r.Kind == chronicle.KindKeptForName && h.Kind == space.Container && h.Name == "" {
+		next = "this engine does not tell the names of containers, as engines from 29 on do; let it be kept for a MAC instead, or " + next
+	}
+	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), what, next)
+}
+
+// reservedText says what an address is kept back for: "is …".
+func reservedText(r *chronicle.Reservation) string {
 	switch r.Kind {
 	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
-		what = "is the pool's " + r.Kind.String()
+		return "is the pool's " + r.Kind.String()
 	case chronicle.KindExcluded:
-		what = "is excluded"
+		if r.Note != "" {
+			return "is excluded (" + r.Note + ")"
+		}
+		return "is excluded"
 	case chronicle.KindKeptForName:
-		what = "is kept for " + r.Note
+		return "is kept for " + r.Note
 	default:
-		what = "is reserved as " + r.Kind.String()
+		return "is reserved as " + r.Kind.String()
 	}
-	return failf(ErrAddressReserved, "address %v in %s %s: choose another address", a, poolText(p.Pool), what)
 }
 
 func errOutside(cidr netip.Prefix, a netip.Addr) error {

@@ -47,6 +47,7 @@ func (m *Machine) tend() {
 	m.endQuarantine()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
+		m.closeKept(p)
 		m.closeBehind(p)
 		m.tendUse(p)
 		m.retirePool(p)
@@ -143,7 +144,7 @@ const unusedAfter = time.Minute
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
 func (m *Machine) retirePool(p *pool) {
-	if p.Origin != chronicle.FromChoice || p.Name != "" || m.networksOf(p) > 0 || p.hasContainers() {
+	if p.Origin != chronicle.FromChoice || p.Name != "" || m.networksOf(p) > 0 || p.hasContainers() || p.operated() {
 		p.unusedSince = time.Time{}
 		return
 	}

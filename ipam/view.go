@@ -40,7 +40,9 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 			s.Holders = append(s.Holders, m.rangeStatus(p, part, t))
 		}
 	}
-	s.HeldHere = uint64(p.space.Held())
+	waiting := p.waitingKept()
+	s.Reserved += waiting
+	s.HeldHere = uint64(p.space.Held()) - waiting
 	s.Held = s.HeldHere - uint64(p.space.Strays()) // those lie in others' ranges, and are counted there
 	s.RestingHere = uint64(p.space.Resting(now, m.cfg.Rest))
 	s.Resting = s.RestingHere
@@ -99,10 +101,12 @@ func (m *Machine) Addresses(now time.Time, ref string) ([]AddressStatus, error) 
 	for _, p := range pools {
 		from := len(out)
 		for o, rec := range p.records() {
-			out = append(out, m.addressStatus(p, o, rec))
+			if rec.Kind != space.Kept {
+				out = append(out, m.addressStatus(p, o, rec))
+			}
 		}
 		for _, r := range p.Reserved {
-			if r.Range.Size() == 1 {
+			if rec := p.space.Lookup(r.Range.Start); r.Range.Size() == 1 && (rec.State != space.Held || rec.Kind == space.Kept) {
 				out = append(out, m.reservedStatus(p, r.Range.Start, &r))
 			}
 		}
@@ -122,7 +126,7 @@ func (m *Machine) Who(now time.Time, a netip.Addr) (AddressStatus, error) {
 		if !ok {
 			break
 		}
-		if rec := p.space.Lookup(o); rec.State != space.Unused {
+		if rec := p.space.Lookup(o); rec.State != space.Unused && rec.Kind != space.Kept {
 			return m.addressStatus(p, o, rec), nil
 		}
 		if r := p.ReservationAt(o); r != nil {
@@ -155,7 +159,7 @@ func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) Addres
 		s.State = rec.Kind.String()
 	case space.Client:
 		s.Name, s.Container = rec.Ref, ""
-	case space.Container, space.Unmarked:
+	case space.Container, space.Unmarked, space.Kept:
 	}
 	if rec.State == space.Freed {
 		if s.State = "ready"; !rec.Rested(m.now, m.cfg.Rest) {

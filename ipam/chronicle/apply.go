@@ -76,6 +76,8 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 		o.Refused = s.reserve(c.Author, a)
 	case Unreserve:
 		o.Refused = s.unreserve(a)
+	case Borrow:
+		o.Refused = s.borrow(c.Author, a)
 	case NamePool:
 		o.Refused = s.namePool(a)
 	case Use:
@@ -121,10 +123,10 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 	}
 	s.deal(p, a.Deal)
 	for _, r := range a.Reserved {
-		if r.Range.Empty() || r.Range.End > addr.Offset(size) {
+		if r.Range.Empty() || r.Range.End > addr.Offset(size) || r.Kind == KindKeptForName && r.Range.Size() != 1 {
 			continue
 		}
-		if i, taken := p.reservationIndex(r.Range.Start); !taken && (i == len(p.Reserved) || p.Reserved[i].Range.Start >= r.Range.End) {
+		if i, taken := p.reservationIn(r.Range); !taken {
 			p.Reserved = slices.Insert(p.Reserved, i, r)
 			p.Ring.Assign(r.Range, ring.Reserved, ring.Version(s.Slot))
 		}
@@ -228,39 +230,7 @@ func (s *State) move(author peer.ID, key PoolKey, r addr.Range, to peer.ID) (ref
 	case !isPeer(author) || !p.Ring.Owns(author, r):
 		return "it is not all its author's"
 	}
-	p.Ring.Assign(r, to, ring.Version(s.Slot))
-	return ""
-}
-
-func (s *State) reserve(author peer.ID, a Reserve) (refused string) {
-	p := s.Pool(a.Pool)
-	switch {
-	case p == nil:
-		return "there is no such pool"
-	case s.Member(author) == nil:
-		return "its author is not in the roster"
-	case a.Kind == 0 || a.Kind.Fixed():
-		return "nothing can be reserved as that"
-	case !p.Ring.Consists(a.Range, func(o peer.ID) bool { return o == author || o == ring.Free }):
-		return "it is neither free nor its author's"
-	}
-	i, _ := p.reservationIndex(a.Range.Start)
-	p.Reserved = slices.Insert(p.Reserved, i, a.Reservation)
-	p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
-	return ""
-}
-
-func (s *State) unreserve(a Unreserve) (refused string) {
-	p := s.Pool(a.Pool)
-	if p == nil {
-		return "there is no such pool"
-	}
-	i, ok := p.reservationIndex(a.Range.Start)
-	if !ok || p.Reserved[i].Range != a.Range || p.Reserved[i].Kind != a.Kind || a.Kind.Fixed() {
-		return "it is not reserved so"
-	}
-	p.Reserved = slices.Delete(p.Reserved, i, i+1)
-	p.Ring.Assign(a.Range, ring.Free, ring.Version(s.Slot))
+	s.assign(p, r, to)
 	return ""
 }
 

@@ -212,6 +212,56 @@ func TestReserve(t *testing.T) {
 	w.refused(b, chronicle.Open{Pool: k, Range: addr.One(1), Size: 1})
 }
 
+// What is kept for a name is lent to one peer at a time, and comes back
+// whatever becomes of that peer.
+func TestBorrow(t *testing.T) {
+	w := found(t, a, b)
+	w.ok(c, chronicle.Admit{Founder: chronicle.Founder{ID: c, Machine: 7}})
+	k := w.pool(a, "10.0.0.0/24", chronicle.DealHalf) // a, b and c have 32 each
+	keep := func(o addr.Offset) chronicle.Reserve {
+		return chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: "web"}}
+	}
+	wide := keep(200)
+	wide.Range.End++
+	w.refused(a, wide)
+	w.refused(a, chronicle.Borrow{Pool: k, At: 200})
+	w.ok(a, keep(200))
+	w.want(k, ring.Reserved, "[[200,201)]")
+	w.refused(a, chronicle.Open{Pool: k, Range: addr.One(200), Size: 1})
+	w.ok(b, chronicle.Borrow{Pool: k, At: 200})
+	w.want(k, b, "[[32,64) [200,201)]")
+	w.refused(a, chronicle.Borrow{Pool: k, At: 200})
+	w.refused(b, chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: span(200, 202), Kind: chronicle.KindExcluded}})
+	w.ok(b, chronicle.Close{Pool: k, Range: addr.One(200)})
+	w.want(k, ring.Reserved, "[[200,201)]")
+
+	// The author's own stays its own, and others cannot have it kept.
+	w.refused(b, keep(3))
+	w.ok(a, keep(3))
+	w.want(k, a, "[[0,32)]")
+	w.refused(a, keep(3))
+	w.ok(a, chronicle.Give{Pool: k, Range: addr.One(3), To: b})
+	w.ok(b, chronicle.Close{Pool: k, Range: addr.One(3)})
+	w.want(k, ring.Reserved, "[[3,4) [200,201)]")
+	w.ok(a, chronicle.Close{Pool: k, Range: span(0, 3)})
+
+	// A host that is given up.
+	w.ok(c, chronicle.Borrow{Pool: k, At: 200})
+	w.ok(a, chronicle.Evict{Peer: c})
+	evicted := w.s.Slot
+	w.refused(a, chronicle.Borrow{Pool: k, At: 200})
+	w.ok(a, chronicle.Forget{Peer: c, Evicted: evicted})
+	w.want(k, ring.Reserved, "[[3,4) [200,201)]")
+
+	// It is kept no more: what is lent is an ordinary address from then on.
+	w.ok(a, chronicle.Borrow{Pool: k, At: 200})
+	for _, o := range []addr.Offset{3, 200} {
+		w.ok(b, chronicle.Unreserve{Pool: k, Range: addr.One(o), Kind: chronicle.KindKeptForName})
+	}
+	w.want(k, ring.Reserved, "[]")
+	w.want(k, a, "[[4,32) [200,201)]")
+}
+
 func TestRoster(t *testing.T) {
 	w := found(t, a)
 	w.refused(a, chronicle.Evict{Peer: a})
@@ -351,6 +401,7 @@ func actions() []chronicle.Action {
 		chronicle.NamePool{Name: "lab", Pool: k},
 		chronicle.Use{Pool: k},
 		chronicle.Unuse{Pool: k},
+		chronicle.Borrow{Pool: k, At: 1 << 40},
 	}
 }
 
@@ -380,10 +431,13 @@ func TestBatchCodec(t *testing.T) {
 // The bytes of slots and snapshots lie on disks: they never change.
 func TestEncodingIsFrozen(t *testing.T) {
 	s := &chronicle.State{}
-	for i, action := range actions() {
+	for i, action := range actions()[:17] { // what is added later stands behind
 		s.Apply([]chronicle.Command{{Author: b, Number: uint64(i + 1), Action: action}})
 	}
 	if got, want := fmt.Sprintf("%x", chronicle.EncodeBatch([]chronicle.Command{{Author: a, Number: 300, Action: actions()[6]}})), "010a000000000000000000000000000000ac020713ac0202038d03060b746865207072696e746572"; got != want {
+		t.Errorf("batch is %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprintf("%x", chronicle.EncodeBatch([]chronicle.Command{{Author: a, Number: 300, Action: actions()[17]}})), "010a000000000000000000000000000000ac021209ac0202808080808020"; got != want {
 		t.Errorf("batch is %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprintf("%x", s.Digest()), "c74469d01687d42"; got != want {
@@ -444,7 +498,11 @@ func randomAction(rnd *rand.Rand, s *chronicle.State, pick func() peer.ID) chron
 		r = knownRange(rnd, p)
 	}
 	f := chronicle.Founder{ID: pick(), Machine: uint64(rnd.IntN(2))}
-	switch rnd.IntN(18) {
+	switch rnd.IntN(20) {
+	case 18:
+		return chronicle.Borrow{Pool: k, At: r.Start}
+	case 19:
+		return chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(start), Kind: chronicle.KindKeptForName, Note: "web"}}
 	case 0:
 		return chronicle.CreatePool{CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(rnd.IntN(3)), 0, 0}), 26), Deal: chronicle.Deal(rnd.IntN(3)), Reserved: []chronicle.Reservation{{Range: addr.One(0), Kind: chronicle.KindNetwork}}}
 	case 1:

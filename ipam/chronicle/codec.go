@@ -140,6 +140,8 @@ func appendAction(b []byte, action Action) []byte {
 		b = appendKey(b, a.Pool)
 	case Unuse:
 		b = appendKey(b, a.Pool)
+	case Borrow:
+		b = codec.Uint(appendKey(b, a.Pool), uint64(a.At))
 	case Unknown:
 		b = append(b, a.Body...)
 	}
@@ -204,6 +206,8 @@ func readAction(op byte, r *codec.Reader) Action {
 		return Use{readKey(r)}
 	case Unuse{}.opcode():
 		return Unuse{readKey(r)}
+	case Borrow{}.opcode():
+		return Borrow{readKey(r), addr.Offset(r.Uint("address"))}
 	}
 	return Unknown{op, slices.Clone(r.Fixed("body", r.Rest()))}
 }

@@ -74,7 +74,7 @@ const (
 	KindGateway     Kind = 4 // a gateway shared by all engines
 	KindAuxiliary   Kind = 5 // an auxiliary address of a network
 	KindExcluded    Kind = 6 // excluded by an operator
-	KindKeptForName Kind = 7 // kept for the name in the note
+	KindKeptForName Kind = 7 // kept for whom the note names; one address, see Borrow
 )
 
 var kinds = [...]string{
@@ -172,16 +172,25 @@ type (
 		Range addr.Range
 		To    peer.ID
 	}
-	// Reserve keeps back a range of which all is free or the author's.
+	// Reserve keeps back a range of which all is free or the author's. One
+	// address of the author's that is to be kept for a name stays its own.
 	Reserve struct {
 		Pool PoolKey
 		Reservation
 	}
 	// Unreserve frees a range that is reserved just so: same range, same kind.
+	// What somebody has borrowed of it stays theirs, as any other address.
 	Unreserve struct {
 		Pool  PoolKey
 		Range addr.Range
 		Kind  Kind
+	}
+	// Borrow makes an address that is kept for a name, and that nobody has
+	// borrowed, the author's: whom it is kept for is there. The reservation
+	// stays. Whatever would make the address free makes it reserved again.
+	Borrow struct {
+		Pool PoolKey
+		At   addr.Offset
 	}
 	// Admit appends a peer that is not in the roster, as filling. Ranges that
 	// are still its own are its own.
@@ -236,6 +245,7 @@ func (Inherit) opcode() byte    { return 14 }
 func (NamePool) opcode() byte   { return 15 }
 func (Use) opcode() byte        { return 16 }
 func (Unuse) opcode() byte      { return 17 }
+func (Borrow) opcode() byte     { return 18 }
 
 func (a Found) String() string {
 	return fmt.Sprintf("found %x with %d peers", a.Cluster[:4], len(a.Peers))
@@ -260,4 +270,5 @@ func (a Forget) String() string {
 func (a Use) String() string      { return "use " + a.Pool.String() }
 func (a Unuse) String() string    { return "use no more " + a.Pool.String() }
 func (a Inherit) String() string  { return "inherit from " + a.Former.Short() }
+func (a Borrow) String() string   { return fmt.Sprintf("borrow %d of %v", a.At, a.Pool) }
 func (a NamePool) String() string { return fmt.Sprintf("name pool %v %q", a.Pool, a.Name) }

@@ -81,7 +81,7 @@ func (s *State) ownsSpace(id peer.ID) bool {
 func (s *State) handOver(from, to peer.ID) {
 	for _, p := range s.Pools {
 		for _, r := range slices.Collect(p.Ring.OwnedBy(from)) {
-			p.Ring.Assign(r, to, ring.Version(s.Slot))
+			s.assign(p, r, to)
 		}
 		if p.UsedBy(from) {
 			p.dropUser(from)

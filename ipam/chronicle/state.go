@@ -240,11 +240,14 @@ func (s *State) Check() error {
 			}
 		}
 		for j, r := range p.Reserved {
-			if !p.Ring.Owns(ring.Reserved, r.Range) {
-				bad("pool %v: %v is reserved as %v, and not so in the ring", p.CIDR, r.Range, r.Kind)
-			}
 			if j > 0 && p.Reserved[j-1].Range.End > r.Range.Start {
 				bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
+			}
+			if p.lent(r) {
+				continue
+			}
+			if !p.Ring.Owns(ring.Reserved, r.Range) {
+				bad("pool %v: %v is reserved as %v, and not so in the ring", p.CIDR, r.Range, r.Kind)
 			}
 			reserved -= r.Range.Size()
 		}

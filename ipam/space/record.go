@@ -16,6 +16,7 @@ const (
 	Client    Kind = 4 // a client of the API, known by its own ID
 	Host      Kind = 5 // an interface of the host itself
 	Stranger  Kind = 6 // something else on the network, known by its MAC
+	Kept      Kind = 7 // nobody: it waits for whom it is kept for
 )
 
 // String returns the kind as status shows it.
@@ -33,6 +34,8 @@ func (k Kind) String() string {
 		return "host"
 	case Stranger:
 		return "stranger"
+	case Kept:
+		return "kept"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }

@@ -38,6 +38,13 @@ type Backend interface {
 	CreatePool(ctx context.Context, cidr netip.Prefix, name string) (pool ipam.PoolStatus, created bool, err error)
 	// RemovePool removes a pool that nothing holds an address of.
 	RemovePool(ctx context.Context, pool string) error
+	// Reserve keeps addresses back for an operator, and tells what was in the
+	// way.
+	Reserve(ctx context.Context, r ipam.ReserveRequest) (ipam.Reserving, error)
+	// Unreserve ends what Reserve began; what is not reserved is no error.
+	Unreserve(ctx context.Context, r ipam.UnreserveRequest) (ipam.Reserving, error)
+	// Reservations lists what is kept back in a pool, in all if it is empty.
+	Reservations(ctx context.Context, pool string) ([]ipam.ReservationStatus, error)
 	// Drain has the peer give its space back and take no more, or ends that. It
 	// returns when that is decided.
 	Drain(ctx context.Context, undo bool) error

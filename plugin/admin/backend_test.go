@@ -306,6 +306,45 @@ func (m *memory) Leave(ctx context.Context, force bool) error {
 	return nil
 }
 
+func (m *memory) Reserve(ctx context.Context, r ipam.ReserveRequest) (ipam.Reserving, error) {
+	end, err := m.begin(ctx, r)
+	if err != nil {
+		return ipam.Reserving{}, err
+	}
+	defer end()
+	return ipam.Reserving{
+		Pool: netip.MustParsePrefix("10.50.0.0/29"), First: r.First, Last: r.Last, Kind: r.Kind.String(), Note: r.Note, Addresses: 1,
+		Collisions: []ipam.Collision{{First: r.Last, Last: r.Last, Why: "is held by container web"}},
+	}, nil
+}
+
+func (m *memory) Unreserve(ctx context.Context, r ipam.UnreserveRequest) (ipam.Reserving, error) {
+	end, err := m.begin(ctx, r)
+	if err != nil {
+		return ipam.Reserving{}, err
+	}
+	defer end()
+	return ipam.Reserving{
+		Pool: netip.MustParsePrefix("10.50.0.0/29"), First: r.First, Last: r.Last, Kind: r.Kind.String(), Addresses: 1,
+		Collisions: []ipam.Collision{},
+	}, nil
+}
+
+func (m *memory) Reservations(ctx context.Context, pool string) ([]ipam.ReservationStatus, error) {
+	end, err := m.begin(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if pool == "none" {
+		return nil, nil
+	}
+	return []ipam.ReservationStatus{{
+		Pool: netip.MustParsePrefix("10.50.0.0/29"), PoolName: "lab", First: netip.MustParseAddr("10.50.0.3"), Last: netip.MustParseAddr("10.50.0.4"),
+		Addresses: 2, Kind: "excluded", Note: "printers",
+	}}, nil
+}
+
 func (m *memory) Check(ctx context.Context) ([]string, error) {
 	end, err := m.begin(ctx, "check")
 	if err != nil {

@@ -26,6 +26,9 @@
 //	DELETE /v1/addresses?for=
 //	GET    /v1/addresses/{ip}                    ipam.AddressStatus
 //	DELETE /v1/addresses/{ip}[?for=]
+//	GET    /v1/reservations[?pool=]              []ipam.ReservationStatus
+//	POST   /v1/reservations                      NewReservation -> ipam.Reserving
+//	DELETE /v1/reservations?addresses=&kind=[&pool=]  ipam.Reserving: what was freed; kind is excluded or kept
 //	GET    /v1/ring[?pool=]                      []ipam.RangeStatus
 //	POST   /v1/check                             CheckResult
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202

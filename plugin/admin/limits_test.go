@@ -236,6 +236,8 @@ func TestSlowClientsTakeNoPlace(t *testing.T) {
 
 func TestWhoMayWrite(t *testing.T) {
 	writes := []struct{ method, path, body string }{
+		{"POST", "/v1/reservations", `{"addresses":"10.50.0.1"}`},
+		{"DELETE", "/v1/reservations?addresses=10.50.0.1&kind=kept", ""},
 		{"POST", "/v1/pools", `{"cidr":"10.9.0.0/24"}`},
 		{"POST", "/v1/pools/lab/addresses", `{"for":"a"}`},
 		{"DELETE", "/v1/pools/lab/addresses?for=a", ""},

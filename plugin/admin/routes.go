@@ -46,6 +46,10 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/addresses/{ip}", call: "who", handle: s.who},
 		{method: del, path: "/v1/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
 
+		{method: get, path: "/v1/reservations", call: "reservations", query: []string{"pool"}, handle: s.reservations},
+		{method: post, path: "/v1/reservations", call: "reserve", write: true, handle: s.reserve},
+		{method: del, path: "/v1/reservations", call: "unreserve", query: []string{"addresses", "kind", "pool"}, write: true, handle: s.unreserve},
+
 		{method: get, path: "/readyz", call: "readyz", instant: true, handle: s.ready},
 	}
 }

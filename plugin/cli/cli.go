@@ -16,6 +16,7 @@ import (
 // Config is what the command line needs of its program.
 type Config struct {
 	Version string    // of the program
+	In      io.Reader // for what is read from -; default: standard input
 	Out     io.Writer // for what was asked for; default: standard output
 	Err     io.Writer // for what went wrong; default: standard error
 
@@ -38,6 +39,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.In == nil {
+		c.In = os.Stdin
+	}
 	if c.Out == nil {
 		c.Out = os.Stdout
 	}
@@ -124,7 +128,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 
 	root.AddCommand(
 		a.statusCommand(), a.peersCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.lookupCommand(), a.ringCommand(), a.eventsCommand(), a.checkCommand(),
-		a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.drainCommand(), a.leaveCommand(),
+		a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.reserveCommand(), a.excludeCommand(), a.drainCommand(), a.leaveCommand(),
 		a.evictCommand(), a.forgetCommand(), a.recoverCommand(),
 		a.keygenCommand(), a.versionCommand(), a.completionCommand(),
 	)

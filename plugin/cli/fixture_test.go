@@ -36,6 +36,8 @@ type fixture struct {
 
 	forgetting ipam.Forgetting // of any peer
 
+	reservations []ipam.ReservationStatus
+
 	calls []string
 }
 
@@ -140,6 +142,33 @@ func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) 
 
 func (f *fixture) RemovePool(_ context.Context, pool string) error { return f.call("remove %s", pool) }
 
+func (f *fixture) Reserve(_ context.Context, r ipam.ReserveRequest) (ipam.Reserving, error) {
+	did := ipam.Reserving{
+		Pool: prefix("10.50.0.0/24"), First: r.First, Last: r.Last, Kind: r.Kind.String(), Note: r.Note,
+		Addresses: 1, Collisions: []ipam.Collision{},
+	}
+	if r.First != r.Last {
+		did.Addresses = 7
+		did.Collisions = []ipam.Collision{
+			{First: ip("10.50.0.2"), Last: ip("10.50.0.2"), Why: "is held by container web (0123456789ab) on host-a since 2026-11-21 11:58 UTC"},
+			{First: ip("10.50.0.4"), Last: ip("10.50.0.6"), Why: "is held by \"evil\x1b[2J\nname\" on host-a since 2026-11-18 12:00 UTC"},
+		}
+	}
+	return did, f.call("reserve %q %v-%v %v %q", r.Pool, r.First, r.Last, r.Kind, r.Note)
+}
+
+func (f *fixture) Unreserve(_ context.Context, r ipam.UnreserveRequest) (ipam.Reserving, error) {
+	did := ipam.Reserving{Pool: prefix("10.50.0.0/24"), First: r.First, Last: r.Last, Kind: r.Kind.String(), Collisions: []ipam.Collision{}}
+	if r.First != r.Last {
+		did.Addresses = 10
+	}
+	return did, f.call("unreserve %q %v-%v %v", r.Pool, r.First, r.Last, r.Kind)
+}
+
+func (f *fixture) Reservations(_ context.Context, pool string) ([]ipam.ReservationStatus, error) {
+	return f.reservations, f.call("reservations %q", pool)
+}
+
 func (f *fixture) Check(context.Context) ([]string, error) { return f.broken, f.call("check") }
 
 // alone is one peer on one engine, with nothing wrong.
@@ -179,6 +208,13 @@ func alone() *fixture {
 				{ID: "ringlet1/local/10.50.0.0/24?pool=lab", Pool: lab, Range: lab, Count: 2},
 				{ID: "ringlet1/local/fd00:50::/64", Pool: prefix("fd00:50::/64"), Range: prefix("fd00:50::/64"), Count: 1},
 			},
+		},
+		reservations: []ipam.ReservationStatus{
+			{Pool: lab, PoolName: "lab", First: ip("10.50.0.0"), Last: ip("10.50.0.0"), Addresses: 1, Kind: "network address"},
+			{Pool: lab, PoolName: "lab", First: ip("10.50.0.10"), Last: ip("10.50.0.19"), Addresses: 10, Kind: "excluded", Note: "printers and the coffee machine\x1b"},
+			{Pool: lab, PoolName: "lab", First: ip("10.50.0.20"), Last: ip("10.50.0.20"), Addresses: 1, Kind: "kept for a name", Note: "db"},
+			{Pool: lab, PoolName: "lab", First: ip("10.50.0.21"), Last: ip("10.50.0.21"), Addresses: 1, Kind: "kept for a name", Note: "02:42:0a:32:00:15", Peer: "host-a"},
+			{Pool: prefix("fd00:50::/64"), First: ip("fd00:50::8000:0:0:0"), Last: ip("fd00:50::ffff:ffff:ffff:fffe"), Addresses: 1<<63 - 1, Kind: "excluded"},
 		},
 		list: []ipam.AddressStatus{
 			{Address: ip("10.50.0.0"), Pool: lab, State: "reserved", Kind: "network"},

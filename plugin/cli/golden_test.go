@@ -23,11 +23,14 @@ func TestOutput(t *testing.T) {
 		"ip-ls-freed": {"ip", "ls", "--freed"},
 		"who-freed":   {"who", "10.50.0.5"},
 		"ring":        {"ring"},
+		"exclude-ls":  {"exclude", "ls"},
+		"reserve-ls":  {"reserve", "ls"},
+		"reserve-all": {"reserve", "ls", "--all"},
 	}
 	for peer, f := range map[string]*fixture{"alone": alone(), "troubled": troubled(), "empty": {st: ipam.Status{Verdict: ipam.Fine}}} {
 		socket := serve(t, f)
 		for name, args := range commands {
-			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone"}[name]
+			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone", "exclude-ls": "alone", "reserve-ls": "alone", "reserve-all": "alone"}[name]
 			if only != "" && only != peer {
 				continue
 			}
@@ -80,6 +83,10 @@ func TestJSONOutput(t *testing.T) {
 		"alloc":       {"alloc", "--pool", "lab", "--for", "x"},
 		"free":        {"free", "--for", "printer-3"},
 		"check":       {"check"},
+		"exclude-ls":  {"exclude", "ls"},
+		"exclude-rm":  {"exclude", "rm", "10.50.0.10-10.50.0.19"},
+		"reserve-add": {"reserve", "add", "10.50.0.20", "--for", "db"},
+		"reserve-ls":  {"reserve", "ls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ringlet(t, Config{}, append(args, "-o", "json", "--socket", socket)...)
@@ -112,6 +119,11 @@ func TestHelp(t *testing.T) {
 		{"forget", "-h"},
 		{"recover", "-h"},
 		{"keygen", "-h"},
+		{"exclude", "-h"},
+		{"exclude", "add", "-h"},
+		{"exclude", "rm", "-h"},
+		{"reserve", "-h"},
+		{"reserve", "add", "-h"},
 	} {
 		got := ringlet(t, cfg, args...)
 		if got.code != 0 || got.err != "" {

@@ -1,0 +1,95 @@
+package chronicle
+
+import (
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+)
+
+func (s *State) reserve(author peer.ID, a Reserve) (refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case s.Member(author) == nil:
+		return "its author is not in the roster"
+	case a.Kind == 0 || a.Kind.Fixed():
+		return "nothing can be reserved as that"
+	case a.Kind == KindKeptForName && a.Range.Size() != 1:
+		return "one address at a time is kept for a name"
+	case !p.Ring.Consists(a.Range, func(o peer.ID) bool { return o == author || o == ring.Free }):
+		return "it is neither free nor its author's"
+	}
+	i, taken := p.reservationIn(a.Range)
+	if taken {
+		return "some of it is reserved"
+	}
+	p.Reserved = slices.Insert(p.Reserved, i, a.Reservation)
+	if a.Kind != KindKeptForName || !p.Ring.Owns(author, a.Range) {
+		p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
+	}
+	return ""
+}
+
+func (s *State) unreserve(a Unreserve) (refused string) {
+	p := s.Pool(a.Pool)
+	if p == nil {
+		return "there is no such pool"
+	}
+	i, ok := p.reservationIndex(a.Range.Start)
+	if !ok || p.Reserved[i].Range != a.Range || p.Reserved[i].Kind != a.Kind || a.Kind.Fixed() {
+		return "it is not reserved so"
+	}
+	p.Reserved = slices.Delete(p.Reserved, i, i+1)
+	if p.Ring.Owns(ring.Reserved, a.Range) {
+		p.Ring.Assign(a.Range, ring.Free, ring.Version(s.Slot))
+	}
+	return ""
+}
+
+func (s *State) borrow(author peer.ID, a Borrow) (refused string) {
+	p := s.Pool(a.Pool)
+	switch {
+	case p == nil:
+		return "there is no such pool"
+	case s.Member(author) == nil:
+		return "its author is not in the roster"
+	}
+	if r := p.ReservationAt(a.At); r == nil || r.Kind != KindKeptForName || !p.Ring.Owns(ring.Reserved, r.Range) {
+		return "it is not kept for a name, or somebody has borrowed it"
+	}
+	p.Ring.Assign(addr.One(a.At), author, ring.Version(s.Slot))
+	return ""
+}
+
+// assign makes a range somebody's. What is kept for a name in it is reserved
+// again where it would be free.
+func (s *State) assign(p *Pool, r addr.Range, to peer.ID) {
+	p.Ring.Assign(r, to, ring.Version(s.Slot))
+	if to != ring.Free {
+		return
+	}
+	i, _ := p.reservationIndex(r.Start)
+	for ; i < len(p.Reserved) && p.Reserved[i].Range.Start < r.End; i++ {
+		p.Ring.Assign(p.Reserved[i].Range, ring.Reserved, ring.Version(s.Slot))
+	}
+}
+
+// reservationIn returns the index at which a reservation of the range would
+// stand, and whether there is one already that overlaps it.
+func (p *Pool) reservationIn(r addr.Range) (int, bool) {
+	i, taken := p.reservationIndex(r.Start)
+	return i, taken || i < len(p.Reserved) && p.Reserved[i].Range.Start < r.End
+}
+
+// lent reports whether somebody has borrowed what a reservation keeps for a
+// name.
+func (p *Pool) lent(r Reservation) bool {
+	if r.Kind != KindKeptForName || r.Range.Size() != 1 {
+		return false
+	}
+	t, _ := p.Ring.At(r.Range.Start)
+	return isPeer(t.Owner)
+}

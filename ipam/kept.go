@@ -1,0 +1,131 @@
+package ipam
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// An address that is kept for a name belongs to nobody until a container of
+// that name starts somewhere. The peer there borrows it (chronicle.Borrow) and
+// hands it out. When the container goes, the address waits on that host for a
+// while, held by nobody, so that no other container gets it and that one comes
+// back to it without a decision; then it is given back.
+
+// keptFor reports whether an address is kept for the holder: by a container's
+// name or MAC, or by the name under which a client holds it.
+func keptFor(r *chronicle.Reservation, h space.Holder) bool {
+	switch {
+	case r.Kind != chronicle.KindKeptForName || r.Note == "":
+		return false
+	case h.Kind == space.Client:
+		return r.Note == h.Ref
+	}
+	return h.Kind == space.Container && (r.Note == h.Name || r.Note == MAC(h.MAC).String())
+}
+
+// keptIn returns the first address of the pool that is kept for the holder.
+func keptIn(p *pool, h space.Holder) (addr.Offset, bool) {
+	for i := range p.Reserved {
+		if r := &p.Reserved[i]; keptFor(r, h) {
+			return r.Range.Start, true
+		}
+	}
+	return 0, false
+}
+
+// borrow makes an address this peer's: as obtain, or, with the reservation that
+// keeps it for a name, from where that keeps it.
+func (m *Machine) borrow(p *pool, o addr.Offset, r *chronicle.Reservation) error {
+	if t, _ := p.Ring.At(o); r == nil || t.Owner != ring.Reserved {
+		return m.obtain(p, o)
+	}
+	out, err := m.propose(chronicle.Borrow{Pool: p.Key, At: o})
+	if err == nil && out[0].Refused != "" {
+		err = m.waitForMajority() // it has changed hands just now
+	}
+	return err
+}
+
+// holdKept holds what is kept for names in this peer's ranges and held by
+// nobody, so that it is not handed out to others.
+func (m *Machine) holdKept() {
+	for _, cp := range m.state.Pools {
+		for i := range cp.Reserved {
+			if r := &cp.Reserved[i]; r.Kind == chronicle.KindKeptForName {
+				m.holdKeptAt(m.pools[cp.Key], r.Range.Start)
+			}
+		}
+	}
+}
+
+// holdKeptAt is holdKept for one address, if it is kept for a name at all.
+func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
+	r := p.ReservationAt(o)
+	if r == nil || r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.self, r.Range) {
+		return
+	}
+	if g, outcome := p.space.Claim(o, space.Holder{Kind: space.Kept, Name: r.Note}, m.now); outcome == space.Taken {
+		m.saveHolding(p, o, &g.Record)
+	}
+}
+
+// wakeKept frees an address that waits for its name, just before it is taken.
+func (p *pool) wakeKept(o addr.Offset, now time.Time) {
+	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Kept {
+		p.space.Free(o, now)
+	}
+}
+
+// keepNoMore frees what waits in the range for a name that it is not kept for
+// any more.
+func (m *Machine) keepNoMore(p *pool, in addr.Range) {
+	if p == nil {
+		return
+	}
+	var free []addr.Offset
+	for o, rec := range p.space.HeldIn(in) {
+		if r := p.ReservationAt(o); rec.Kind == space.Kept && (r == nil || r.Kind != chronicle.KindKeptForName) {
+			free = append(free, o)
+		}
+	}
+	for _, o := range free {
+		m.freeHolding(p, o)
+	}
+}
+
+// closeKept gives back what has waited for its name long enough, as whoever
+// has the name next may be on another host. A peer that is cut off keeps it.
+func (m *Machine) closeKept(p *pool) {
+	if m.cutOff() {
+		return
+	}
+	var actions []chronicle.Action
+	for _, r := range p.Reserved {
+		o := r.Range.Start
+		rec := p.space.Lookup(o)
+		if r.Kind != chronicle.KindKeptForName || rec.State != space.Held || rec.Kind != space.Kept || !p.space.Usable(o) {
+			continue
+		}
+		if rec.Rested(m.now, m.cfg.Rest) || m.draining() {
+			actions = append(actions, chronicle.Close{Pool: p.Key, Range: r.Range})
+		}
+	}
+	m.background(actions...)
+}
+
+// waitingKept returns how many addresses here wait for their names.
+func (p *pool) waitingKept() (n uint64) {
+	for _, r := range p.Reserved {
+		if r.Kind != chronicle.KindKeptForName {
+			continue
+		}
+		if rec := p.space.Lookup(r.Range.Start); rec.State == space.Held && rec.Kind == space.Kept {
+			n++
+		}
+	}
+	return n
+}

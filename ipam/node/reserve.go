@@ -1,0 +1,29 @@
+package node
+
+import (
+	"context"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// Reserve keeps addresses back for an operator.
+func (n *Node) Reserve(ctx context.Context, r ipam.ReserveRequest) (ipam.Reserving, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Reserving, err
+}
+
+// Unreserve ends what Reserve began.
+func (n *Node) Unreserve(ctx context.Context, r ipam.UnreserveRequest) (ipam.Reserving, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Reserving, err
+}
+
+// Reservations lists what is kept back in a pool, in all if it is empty.
+func (n *Node) Reservations(ctx context.Context, pool string) ([]ipam.ReservationStatus, error) {
+	var out []ipam.ReservationStatus
+	var failed error
+	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Reservations(pool) }); err != nil {
+		return nil, err
+	}
+	return out, failed
+}

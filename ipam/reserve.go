@@ -1,0 +1,379 @@
+package ipam
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// Reserving says what a [ReserveRequest] or an [UnreserveRequest] did.
+type Reserving struct {
+	Pool  netip.Prefix `json:"pool"`
+	First netip.Addr   `json:"first"`
+	Last  netip.Addr   `json:"last"`
+	Kind  string       `json:"kind"`
+	Note  string       `json:"note"`
+	// Addresses are how many from First to Last are reserved now, whatever as;
+	// of an [UnreserveRequest] how many it freed.
+	Addresses uint64 `json:"addresses"`
+	// Collisions are what could not be reserved, in order of addresses.
+	Collisions []Collision `json:"collisions"`
+}
+
+// Collision is a stretch of addresses that could not be reserved.
+type Collision struct {
+	First netip.Addr `json:"first"`
+	Last  netip.Addr `json:"last"`
+	Why   string     `json:"why"` // who has it: "is held by …"
+}
+
+// maxActions is how many commands one slot takes of a reservation that is cut
+// into pieces by what is held in it.
+const maxActions = 500
+
+// reserve keeps addresses back for an operator.
+func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
+	if err := m.ready(); err != nil {
+		return Reserving{}, err
+	}
+	if err := checkReserve(q); err != nil {
+		return Reserving{}, err
+	}
+	p, in, err := m.stretch(q.Pool, q.First, q.Last)
+	if err != nil {
+		return Reserving{}, err
+	}
+	if err := m.awaitList(); err != nil {
+		return Reserving{}, err
+	}
+	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Note: q.Note, Collisions: []Collision{}}
+	if q.Kind == chronicle.KindKeptForName {
+		err = m.keep(p, in.Start, q.Note)
+	} else {
+		out.Collisions, err = m.exclude(p, in, q.Note)
+	}
+	for _, r := range p.Reserved {
+		out.Addresses += uint64(r.Range.Intersect(in).Size())
+	}
+	return out, err
+}
+
+func checkReserve(q *ReserveRequest) error {
+	switch {
+	case q.Kind != chronicle.KindExcluded && q.Kind != chronicle.KindKeptForName:
+		return failf(ErrBadRequest, "addresses can be excluded, or kept for a name, and not reserved as %v", q.Kind)
+	case len(q.Note) > chronicle.MaxNote:
+		return failf(ErrBadRequest, "a note or name has at most %d bytes, and not %d", chronicle.MaxNote, len(q.Note))
+	case q.Kind == chronicle.KindKeptForName && q.Note == "":
+		return failf(ErrBadRequest, "name the container, the MAC or the holder that %v is to be kept for", q.First)
+	case q.Kind == chronicle.KindKeptForName && q.First != q.Last:
+		return failf(ErrBadRequest, "one address at a time is kept for a name, and not %v-%v: exclude a range, or name one address of it", q.First, q.Last)
+	}
+	return nil
+}
+
+// stretch returns the pool, and the range in it, that an operator means.
+func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range, error) {
+	var p *pool
+	if ref != "" {
+		if p = m.poolRef(ref); p == nil {
+			return nil, addr.Range{}, errNoPool(ref)
+		}
+	} else if p = m.poolAt(first); p == nil {
+		return nil, addr.Range{}, failf(ErrPoolNotFound, "address %v lies in no pool: make the pool first with ringlet pool create or docker network create, ringlet pool ls shows those that there are", first)
+	}
+	start, ok := addr.OffsetOf(p.CIDR, first)
+	if !ok {
+		return nil, addr.Range{}, errOutside(p.CIDR, first)
+	}
+	end, ok := addr.OffsetOf(p.CIDR, last)
+	if !ok {
+		return nil, addr.Range{}, errOutside(p.CIDR, last)
+	}
+	if end < start {
+		return nil, addr.Range{}, failf(ErrBadRequest, "%v lies behind %v: write the range the other way round", first, last)
+	}
+	return p, addr.Range{Start: start, End: end + 1}, nil
+}
+
+// poolAt returns the pool whose subnet has the address, or nil.
+func (m *Machine) poolAt(a netip.Addr) *pool {
+	for _, p := range m.pools {
+		if p.CIDR.Contains(a.Unmap()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// keep keeps one address for a name. Whoever has the name may hold it.
+func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
+	a := addr.Nth(p.CIDR, o)
+	wanted := &chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: name}
+	if r := p.ReservationAt(o); r != nil {
+		if r.Kind == wanted.Kind && r.Note == name {
+			return nil
+		}
+		return failf(ErrAddressReserved, "address %v in %s %s: choose another address, or end that first", a, poolText(p.Pool), reservedText(r))
+	}
+	if rec := p.space.Lookup(o); rec.State == space.Held && !keptFor(wanted, rec.Holder) {
+		return m.errHeld(p, a, rec.Holder, rec.Since)
+	}
+	if t, _ := p.Ring.At(o); t.Owner != m.self && t.Owner != ring.Free {
+		return m.keepTheirs(p, o, t.Owner)
+	}
+	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: *wanted})
+	if err == nil && out[0].Refused != "" {
+		err = m.waitForMajority() // likewise
+	}
+	return err
+}
+
+// keepTheirs asks the owner of an address for it, so that it can be kept for a
+// name.
+func (m *Machine) keepTheirs(p *pool, o addr.Offset, owner peer.ID) error {
+	if m.isPredecessor(owner) {
+		return m.waitForSuccession()
+	}
+	if m.state.Member(owner) == nil {
+		return m.errQuarantined(p, o, owner)
+	}
+	answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
+	if errors.Is(err, errRefused) {
+		return failf(ErrAddressInUse, "address %v in %s is held by %s: if that is whom it is to be kept for, say so on that host; else stop or free that there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), answer.Text)
+	}
+	return err
+}
+
+// part is a piece of a range with one owner.
+type part struct {
+	addr.Range
+	owner peer.ID
+}
+
+// exclude reserves all of a range that nobody holds, and tells who holds the
+// rest. What is other peers' it has given to itself first.
+func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, error) {
+	for range 4 {
+		var actions []chronicle.Action
+		var late error
+		found := collisions{cidr: p.CIDR}
+		for _, part := range p.partsOf(in, m.self) {
+			switch part.owner {
+			case ring.Reserved:
+				found.reservations(p, part.Range)
+			case m.self:
+				actions = m.excludeMine(p, part.Range, note, actions, &found)
+			default:
+				late = errors.Join(late, m.excludeTheirs(p, part, &found))
+			}
+		}
+		if len(actions) == 0 {
+			return found.list, firstWait(late)
+		}
+		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
+			return nil, err
+		}
+	}
+	return nil, m.waitForMajority() // others take from the range at the same time
+}
+
+// firstWait returns the first of several errors that make a call wait, since
+// only that can be told.
+func firstWait(err error) error {
+	if wait, ok := errors.AsType[*waitError](err); ok {
+		return wait
+	}
+	return err
+}
+
+// partsOf returns the pieces of a range, by owner. What is free counts as self's.
+func (p *pool) partsOf(in addr.Range, self peer.ID) []part {
+	var out []part
+	for r, t := range p.Ring.Within(in) {
+		if t.Owner == ring.Free {
+			t.Owner = self
+		}
+		if n := len(out); n > 0 && out[n-1].owner == t.Owner {
+			out[n-1].End = r.End
+			continue
+		}
+		out = append(out, part{r, t.Owner})
+	}
+	return out
+}
+
+// excludeMine appends what reserves a piece that is free or this peer's, but
+// for what is held there.
+func (m *Machine) excludeMine(p *pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
+	from := in.Start
+	upTo := func(end addr.Offset) {
+		if r := (addr.Range{Start: from, End: end}); !r.Empty() {
+			actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: r, Kind: chronicle.KindExcluded, Note: note}})
+		}
+		from = end + 1
+	}
+	for o, rec := range p.space.HeldIn(in) {
+		if p.yields(o, rec, chronicle.KindExcluded) {
+			continue
+		}
+		upTo(o)
+		if r := p.ReservationAt(o); r != nil {
+			found.add(addr.One(o), reservedText(r))
+		} else {
+			found.add(addr.One(o), "is held by "+m.holderText(rec.Holder, rec.Since))
+		}
+	}
+	upTo(in.End)
+	return actions
+}
+
+// excludeTheirs gets what another peer can spare of a piece, and learns who
+// holds the rest. It returns what makes the call wait.
+func (m *Machine) excludeTheirs(p *pool, of part, found *collisions) error {
+	switch {
+	case m.isPredecessor(of.owner):
+		return m.waitForSuccession()
+	case m.state.Member(of.owner) == nil:
+		found.add(of.Range, fmt.Sprintf("may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %[1]s if it is gone for good", m.nameOf(of.owner)))
+		return nil
+	case !m.live(of.owner):
+		found.add(of.Range, fmt.Sprintf("is in the space of %s, which cannot be reached: start or reconnect that host, and exclude it again", m.nameOf(of.owner)))
+		return nil
+	}
+	if _, err := m.ask(p, wire.WantSpace, of.Range, 0); !errors.Is(err, errRefused) {
+		return err
+	}
+	for o := of.Start; o < of.End; o++ {
+		who, known := m.current.heldBy[o]
+		if !known {
+			answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
+			if !errors.Is(err, errRefused) {
+				return err
+			}
+			if who = answer.Text; m.current.heldBy == nil {
+				m.current.heldBy = map[addr.Offset]string{}
+			}
+			m.current.heldBy[o] = who
+		}
+		found.add(addr.One(o), "is held by "+who)
+	}
+	return nil
+}
+
+// collisions gathers what cannot be reserved, with neighbours of one reason in
+// one.
+type collisions struct {
+	cidr netip.Prefix
+	list []Collision
+}
+
+func (c *collisions) add(r addr.Range, why string) {
+	first, last := addr.Nth(c.cidr, r.Start), addr.Nth(c.cidr, r.End-1)
+	if n := len(c.list); n > 0 && c.list[n-1].Why == why && c.list[n-1].Last.Next() == first {
+		c.list[n-1].Last = last
+		return
+	}
+	c.list = append(c.list, Collision{first, last, why})
+}
+
+// reservations adds those of a reserved piece that may end while it is to be
+// excluded.
+func (c *collisions) reservations(p *pool, in addr.Range) {
+	for _, r := range p.Reserved {
+		if part := r.Range.Intersect(in); !part.Empty() && r.Kind != chronicle.KindExcluded && !r.Kind.Fixed() {
+			c.add(part, reservedText(&r))
+		}
+	}
+}
+
+// unreserve ends what an operator keeps back in a range.
+func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
+	if err := m.ready(); err != nil {
+		return Reserving{}, err
+	}
+	if q.Kind != chronicle.KindExcluded && q.Kind != chronicle.KindKeptForName {
+		return Reserving{}, failf(ErrBadRequest, "what is reserved as %v is not ended by hand", q.Kind)
+	}
+	p, in, err := m.stretch(q.Pool, q.First, q.Last)
+	if err != nil {
+		return Reserving{}, err
+	}
+	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Collisions: []Collision{}}
+	for range 4 {
+		actions, n := p.unreserving(in, q.Kind)
+		m.current.freed = max(m.current.freed, n) // what there was when it was served first
+		if len(actions) == 0 {
+			out.Addresses = m.current.freed
+			return out, nil
+		}
+		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
+			return Reserving{}, err
+		}
+	}
+	return Reserving{}, m.waitForMajority() // others do the same at the same time
+}
+
+// unreserving returns what ends the reservations of that kind in a range, and
+// keeps what they have outside of it, and how many addresses that frees. The
+// two stand side by side: what is cut off a reservation is never free between.
+func (p *pool) unreserving(in addr.Range, kind chronicle.Kind) (actions []chronicle.Action, n uint64) {
+	for _, r := range p.Reserved {
+		cut := r.Range.Intersect(in)
+		if r.Kind != kind || cut.Empty() {
+			continue
+		}
+		n += uint64(cut.Size())
+		actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
+		for _, rest := range []addr.Range{{Start: r.Range.Start, End: cut.Start}, {Start: cut.End, End: r.Range.End}} {
+			if !rest.Empty() {
+				actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: rest, Kind: r.Kind, Note: r.Note}})
+			}
+		}
+	}
+	return actions, n
+}
+
+// ReservationStatus is a stretch of addresses that is kept back.
+type ReservationStatus struct {
+	Pool      netip.Prefix `json:"pool"`
+	PoolName  string       `json:"pool_name"`
+	First     netip.Addr   `json:"first"`
+	Last      netip.Addr   `json:"last"`
+	Addresses uint64       `json:"addresses"`
+	Kind      string       `json:"kind"` // as [chronicle.Kind] names it
+	Note      string       `json:"note"` // why, or the name or MAC that it is kept for
+	// Peer is the peer on which what is kept for a name is in use, or was a
+	// moment ago; empty if it is nowhere.
+	Peer string `json:"peer"`
+}
+
+// Reservations lists what is kept back in a pool, or in all if ref is empty.
+func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
+	pools, err := m.poolsRef(ref)
+	if err != nil {
+		return nil, err
+	}
+	out := []ReservationStatus{}
+	for _, p := range pools {
+		for _, r := range p.Reserved {
+			s := ReservationStatus{
+				Pool: p.CIDR, PoolName: p.Name, First: addr.Nth(p.CIDR, r.Range.Start), Last: addr.Nth(p.CIDR, r.Range.End-1),
+				Addresses: uint64(r.Range.Size()), Kind: r.Kind.String(), Note: r.Note,
+			}
+			if t, _ := p.Ring.At(r.Range.Start); t.Owner != ring.Reserved && t.Owner != ring.Free {
+				s.Peer = m.nameOf(t.Owner)
+			}
+			out = append(out, s)
+		}
+	}
+	return slices.Clip(out), nil
+}

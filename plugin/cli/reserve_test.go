@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is kept back is told, with what is in the way.
+func TestReserve(t *testing.T) {
+	for _, tt := range []struct {
+		name, args, out string
+		code            int
+		asked           []string
+	}{
+		{
+			"excluded", "exclude add 10.50.0.9 --note printer", "10.50.0.9: excluded\n", 0,
+			[]string{`reserve "" 10.50.0.9-10.50.0.9 excluded "printer"`},
+		},
+		{
+			"some of it in use", "exclude add 10.50.0.1-10.50.0.9 --pool lab",
+			"10.50.0.1-10.50.0.9: 7 addresses excluded, and not these:\n" +
+				"  10.50.0.2 is held by container web (0123456789ab) on host-a since 2026-11-21\n  11:58 UTC\n" +
+				"  10.50.0.4-10.50.0.6 is held by \\\"evil\\x1b[2J\\nname\\\" on host-a since\n  2026-11-18 12:00 UTC\n", 3,
+			[]string{`reserve "lab" 10.50.0.1-10.50.0.9 excluded ""`},
+		},
+		{
+			"several", "exclude add 10.50.0.9 fd00:50::9", "10.50.0.9: excluded\nfd00:50::9: excluded\n", 0,
+			[]string{`reserve "" 10.50.0.9-10.50.0.9 excluded ""`, `reserve "" fd00:50::9-fd00:50::9 excluded ""`},
+		},
+		{
+			"kept", "reserve add 10.50.0.20 --for a\x1bb", "10.50.0.20: kept for a\\x1bb\n", 0,
+			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "a\x1bb"`},
+		},
+		{
+			"no more", "exclude rm 10.50.0.8/31 10.50.0.9", "10.50.0.8-10.50.0.9: 10 addresses are excluded no more\n10.50.0.9: nothing there was excluded\n", 0,
+			[]string{`unreserve "" 10.50.0.8-10.50.0.9 excluded`, `unreserve "" 10.50.0.9-10.50.0.9 excluded`},
+		},
+		{
+			"kept no more", "reserve rm 10.50.0.8-10.50.0.9 --pool lab", "10.50.0.8-10.50.0.9: 10 addresses are kept for a name no more\n", 0,
+			[]string{`unreserve "lab" 10.50.0.8-10.50.0.9 kept for a name`},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := alone()
+			got := ringlet(t, Config{columns: 80, Getenv: env("RINGLET_SOCKET", serve(t, f))}, strings.Fields(tt.args)...)
+			if diff := cmp.Diff(result{tt.out, "", tt.code}, got, cmp.AllowUnexported(result{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.asked, f.calls); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A list comes from a file or from standard input, and is looked through before
+// anything of it is done.
+func TestReserveFromFile(t *testing.T) {
+	list := "# the lab\n10.50.0.20 db\n\n10.50.0.21\t02:42:0a:32:00:15 # the camera\n"
+	file := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{"-", file} {
+		f := alone()
+		cfg := Config{In: strings.NewReader(list), Getenv: env("RINGLET_SOCKET", serve(t, f))}
+		got := ringlet(t, cfg, "reserve", "add", "-f", from)
+		if got.code != 0 || got.out != "10.50.0.20: kept for db\n10.50.0.21: kept for 02:42:0a:32:00:15\n" || len(f.calls) != 2 {
+			t.Errorf("%s: %+v, asked %q", from, got, f.calls)
+		}
+	}
+	f := alone()
+	cfg := Config{In: strings.NewReader("10.50.0.1/32 the router\n10.50.0.40-10.50.0.40\n"), Getenv: env("RINGLET_SOCKET", serve(t, f))}
+	ringlet(t, cfg, "exclude", "add", "10.50.0.9", "-f", "-", "--note", "others")
+	want := []string{
+		`reserve "" 10.50.0.9-10.50.0.9 excluded "others"`, `reserve "" 10.50.0.1-10.50.0.1 excluded "the router"`,
+		`reserve "" 10.50.0.40-10.50.0.40 excluded "others"`,
+	}
+	if diff := cmp.Diff(want, f.calls); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for args, wrong := range map[string]string{
+		"reserve add -f -":                      "10.50.0.20 db\n10.50.0.21\n",
+		"exclude add -f - ":                     "10.50.0.20\nprinters\n",
+		"exclude add -f -":                      "",
+		"exclude add":                           "",
+		"exclude rm":                            "",
+		"exclude add 10.50.0.1/24":              "",
+		"exclude add --note x printers":         "",
+		"reserve add 10.50.0.20":                "",
+		"reserve add --for db":                  "",
+		"reserve add 10.50.0.2 --for db -f -":   "10.50.0.20 db\n",
+		"reserve add 10.50.0.2 10.50.0.3 --for": "",
+	} {
+		f := alone()
+		cfg := Config{In: strings.NewReader(wrong), Getenv: env("RINGLET_SOCKET", serve(t, f))}
+		if got := ringlet(t, cfg, strings.Fields(args)...); got.code != exitUsage || len(f.calls) > 0 {
+			t.Errorf("%s: %+v, asked %q", args, got, f.calls)
+		}
+	}
+	if got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", "none")}, "exclude", "add", "-f", file+".none"); got.code != 1 || !strings.Contains(got.err, "no such file") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The tab key offers what is reserved.
+func TestReservationsAreOffered(t *testing.T) {
+	cfg := Config{Getenv: env("RINGLET_SOCKET", serve(t, alone()))}
+	for args, want := range map[string][]string{
+		"exclude rm": {"10.50.0.10-10.50.0.19\tprinters and the coffee machine\\x1b", "fd00:50:0:0:8000::-fd00:50::ffff:ffff:ffff:fffe"},
+		"reserve rm": {"10.50.0.20\tdb", "10.50.0.21\t02:42:0a:32:00:15"},
+	} {
+		got := ringlet(t, cfg, append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
+		lines := strings.Split(strings.TrimSpace(got.out), "\n")
+		if !slices.Equal(lines[:len(lines)-1], want) {
+			t.Errorf("%s: offered %q, want %q", args, lines, want)
+		}
+	}
+}
