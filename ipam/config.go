@@ -57,10 +57,10 @@ type Config struct {
 	// Join makes a peer without a cluster wait for one, and never found one
 	// alone.
 	Join bool
-	// Hesitate makes a peer without a cluster, and without Join, found one only
-	// when the engine's first complete inventory has no networks: else its
+	// Hesitate makes a peer without a cluster found one, alone or with others,
+	// only when the engine's first complete inventory has no networks: else its
 	// database was lost, other hosts may hold what this one would hand out, and
-	// it waits for them as with Join.
+	// it waits for them.
 	Hesitate bool
 	// Formation is how a peer without a cluster founds one with others.
 	Formation Formation

@@ -95,3 +95,31 @@ func TestListedGatewayIsNotHandedOut(t *testing.T) {
 		}
 	}
 }
+
+// Founders whose databases are gone, while their engines have networks, found
+// no cluster together, also where they do not see the one that there is.
+func TestReinstalledFoundersWait(t *testing.T) {
+	c, cidr := lab(t)
+	c.silence(2)
+	for _, i := range []int{0, 1} {
+		c.reinstall(i, func(cfg *ipam.Config) { cfg.Hesitate, cfg.AwaitInventory = true, true })
+	}
+	for _, i := range []int{0, 1} {
+		c.step(i, &ipam.Presence{Peer: c.peers[2].machine.Self()})
+		c.ask(i, lan(c.now, cidr.String()))
+	}
+	c.wait(20 * time.Second)
+	for _, i := range []int{0, 1} {
+		if slot := c.peers[i].machine.State().Slot; slot != 0 {
+			t.Errorf("host-%d stands at slot %d", i, slot)
+		}
+	}
+	// An operator decides for the one that is left.
+	c.heal()
+	c.wait(5 * time.Second)
+	for _, i := range []int{0, 1} {
+		if got, want := c.peers[i].machine.State().Cluster, c.peers[2].machine.State().Cluster; got != want {
+			t.Errorf("host-%d is in cluster %x, want %x", i, got, want)
+		}
+	}
+}

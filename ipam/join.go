@@ -110,7 +110,7 @@ func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
 	if cfg.Size == 0 {
 		return from == m.self // the first host
 	}
-	if cfg.Observer || m.seesCluster() {
+	if cfg.Observer || m.hesitates || m.seesCluster() {
 		return false
 	}
 	if f != m.formation() {
@@ -124,11 +124,18 @@ func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
 // this driver: with none it is new and founds a cluster, with some it was one of
 // a cluster before, or alone, and cannot tell.
 func (m *Machine) decideAlone(networks int) {
-	m.orphaned = networks
-	if networks > 0 || m.seesCluster() {
+	forms := m.cfg.Formation.Size > 0
+	if !m.given.Join || forms {
+		m.orphaned = networks
+	}
+	if m.orphaned > 0 || m.seesCluster() {
 		return
 	}
-	m.hesitates, m.cfg.Join = false, false
+	m.hesitates = false
+	if m.given.Join || forms {
+		return
+	}
+	m.cfg.Join = false
 	m.found()
 	m.note(Note{Kind: NoteFounded})
 	m.drain()
@@ -177,7 +184,7 @@ func (m *Machine) enoughFounders() bool {
 			before++
 		}
 	}
-	if m.seatOf(m.self) == peer.None || 2*met <= size || m.seesCluster() {
+	if m.seatOf(m.self) == peer.None || 2*met <= size || m.hesitates || m.seesCluster() {
 		m.enoughSince = time.Time{}
 		return false
 	}
@@ -267,8 +274,14 @@ const stubborn = 5 * time.Second
 
 // giveWay dissolves the cluster of this peer, if it is its only member and
 // has no pool, so that it can join one that it has met. Of two such clusters
-// the one with the higher ID does.
+// the one with the higher ID does. It also turns from a cluster that it was
+// about to join, and that is no more.
 func (m *Machine) giveWay(f *wire.Frame) {
+	if m.strayed() {
+		m.dissolve()
+		m.pull(f.From)
+		return
+	}
 	if !m.alone() || len(m.state.Pools) > 0 || len(m.proposals) > 0 || m.booting() || m.firstValue > 1 {
 		return
 	}
@@ -280,8 +293,20 @@ func (m *Machine) giveWay(f *wire.Frame) {
 	m.pull(f.From)
 }
 
-// dissolve forgets a cluster in which this peer was alone and had nothing.
+// strayed reports whether this peer knows a cluster that it was never in, and
+// in which nobody is left, as far as it hears.
+func (m *Machine) strayed() bool {
+	if m.state.Slot == 0 || m.member() || m.state.Gone(m.self) != nil || m.ownedBy(m.self) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(m.state.Roster, func(member chronicle.Member) bool { return m.live(member.ID) })
+}
+
+// dissolve forgets a cluster in which this peer had nothing.
 func (m *Machine) dissolve() {
+	for _, p := range m.sortedPools() {
+		m.dropPool(p)
+	}
 	for i := range m.values {
 		m.dropSlot(m.firstValue + uint64(i))
 	}

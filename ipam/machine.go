@@ -17,6 +17,7 @@ import (
 // concurrent use.
 type Machine struct {
 	cfg      Config
+	given    Config // as it was told, before this peer changed its mind
 	self     peer.ID
 	boot     peer.Boot
 	restored peer.Boot // the boot on disk, before this start
@@ -124,7 +125,7 @@ func New(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{
-		cfg: cfg, state: &chronicle.State{},
+		cfg: cfg, given: cfg, state: &chronicle.State{},
 		pools:     map[chronicle.PoolKey]*pool{},
 		networks:  map[PoolID]*network{},
 		chosen:    map[bool]netip.Addr{},
@@ -230,8 +231,8 @@ func (m *Machine) start() {
 	m.saveHostBoot()
 	// One that was without a cluster before this start was looking for one, and
 	// must not found another beside it.
-	m.hesitates = m.cfg.Hesitate && !m.cfg.Join && m.cfg.Formation.Size == 0
-	m.cfg.Join = m.cfg.Join || m.hesitates || m.restored > 0
+	m.hesitates = m.cfg.Hesitate
+	m.cfg.Join = m.cfg.Join || m.hesitates && m.cfg.Formation.Size == 0 || m.restored > 0
 	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
 		m.found()
 		m.note(Note{Kind: NoteFounded})

@@ -112,19 +112,17 @@ func (m *Machine) ownProblems() []Problem {
 	if m.suspect != "" {
 		add(Failed, "suspended", "on the host whose database is the copy, or the old one, remove the plugin's data and start the plugin again; where none is, keep both databases and report it", "nothing is handed out any more, since %s", m.suspect)
 	}
-	switch m.standing() {
-	case Left:
+	switch standing := m.standing(); {
+	case m.state.Slot == 0 && m.orphaned > 0:
+		add(Failed, "database-lost", "set RINGLET_JOIN to another host of its cluster, also on the first host; if there is none that still has its data, set RINGLET_BOOTSTRAP=1 on one, and let the others join it", "the database of this peer is new, and its engine has %s of ringlet: other hosts may hold addresses of these, so nothing is handed out before this peer has found them; %s answered", plural(m.orphaned, "network", "networks"), plural(m.reached(), "host has", "hosts have"))
+	case standing == Left:
 		add(Failed, "left", "remove the plugin, or its data to begin anew", "this peer has left its cluster and hands out nothing")
-	case Checking:
+	case standing == Checking:
 		add(Degraded, "checking", "start or reconnect the other hosts if this lasts", "this peer has just started and asks the others whether its database is up to date; %s answered", plural(len(m.check.answered)-1, "peer has", "peers have"))
-	case Forming:
+	case standing == Forming:
 		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and reaches %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
-	case Joining:
-		if m.state.Slot == 0 && m.orphaned > 0 {
-			add(Failed, "database-lost", "set RINGLET_JOIN to another host of its cluster, also on the first host; if there is no other, set RINGLET_BOOTSTRAP=1", "the database of this peer is new, and its engine has %s of ringlet: other hosts may hold addresses of these, so nothing is handed out before this peer has found them; %s answered", plural(m.orphaned, "network", "networks"), plural(m.reached(), "host has", "hosts have"))
-			break
-		}
-		if m.state.Slot == 0 && m.hesitates {
+	case standing == Joining:
+		if m.state.Slot == 0 && m.hesitates && !m.given.Join {
 			add(Failed, "joining", "see whether the engine answers docker network ls, and the plugin's log; RINGLET_BOOTSTRAP=1 founds a cluster without it", "the database of this peer is new, and it waits for its engine to list the networks that it has, before it founds a cluster")
 			break
 		}

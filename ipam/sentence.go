@@ -175,10 +175,10 @@ func (m *Machine) staysWanted(err error) error {
 
 func (m *Machine) waitForCluster() error {
 	switch {
-	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
-		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster with it: a majority of %d is needed, and it reaches %d, itself among them; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
 	case m.state.Slot == 0 && m.orphaned > 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, while its engine has %s of ringlet: other hosts may hold addresses of these, so set RINGLET_JOIN to another host of its cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, plural(m.orphaned, "network", "networks")))
+	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
+		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster with it: a majority of %d is needed, and it reaches %d, itself among them; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
 	case m.state.Slot == 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))
 	}

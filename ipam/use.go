@@ -34,7 +34,7 @@ func (m *Machine) keepUnderNetworks(p *pool) error {
 // state says that it uses the pool, or it owns space there, and no command of
 // its own that ends this is under way.
 func (m *Machine) kept(p *pool) bool {
-	if p.UsedBy(m.self) && m.toldUse(p) {
+	if p.UsedBy(m.self) && !m.parting(p) {
 		return true
 	}
 	return p.space.FreeIn(addr.Whole(p.CIDR)) > 0 // what is set aside is not free
@@ -84,6 +84,26 @@ func (m *Machine) toldUse(p *pool) bool {
 		}
 	}
 	return told
+}
+
+// parting reports whether a command of this peer is under way that ends what
+// keeps the pool, whatever was proposed after it.
+func (m *Machine) parting(p *pool) bool {
+	for _, q := range m.proposals {
+		for _, c := range q.commands {
+			switch a := c.Action.(type) {
+			case chronicle.Unuse:
+				if a.Pool == p.Key {
+					return true
+				}
+			case chronicle.DeletePool:
+				if a.Pool == p.Key {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // parties returns the peers that own a part of the pool or have networks on it,

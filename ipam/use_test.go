@@ -109,3 +109,26 @@ func TestLeavingBeginsNothing(t *testing.T) {
 	refused(t, c.ask(0, &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}).Err, "leaving its cluster")
 	c.run(10*time.Minute, func() bool { return c.peers[0].machine.Status(c.now).State == ipam.Left })
 }
+
+// TestNetworkWhileItsPoolGoes asks for a network on a pool that the same host is
+// having removed.
+func TestNetworkWhileItsPoolGoes(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/30")
+	n := c.network(0, cidr, "10.60.0.2")
+	c.ask(0, &ipam.PoolRelease{Network: n})
+	n = c.network(1, cidr)
+	c.call(1, &ipam.PoolRelease{Network: n})
+	removal := c.call(1, &ipam.PoolRemoval{Pool: cidr.String()})
+	again := c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst})
+	c.step(1, ipam.Tick{}) // it is tried again before anything is decided
+	for _, call := range []uint64{removal, again} {
+		c.run(time.Minute, func() bool { _, ok := c.peers[1].replies[call]; return ok })
+	}
+	c.wait(time.Second)
+	p := c.peers[1].machine.State().PoolOf(cidr)
+	if p == nil || p.ReservationAt(1) == nil || !p.UsedBy(c.peers[1].machine.Self()) {
+		t.Errorf("the network is on pool %+v", p)
+	}
+}
