@@ -89,7 +89,8 @@ for name in "$@"; do
 	unit) lane unit $GO test -v -count=1 -shuffle=on $(packages) ;;
 	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
-	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -timeout 25m ./internal/e2e/... ;;
+	# They mostly wait, so more of them run at a time than there are processors.
+	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -parallel 4 -timeout 25m ./internal/e2e/... ;;
 	fuzz) lane fuzz fuzz ;;
 	*) echo "test.sh: no lane $name" >&2 && exit 2 ;;
 	esac

@@ -3,7 +3,6 @@ package e2e
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -192,14 +191,8 @@ type Problem struct{ Code, Text, Next, Level string }
 // Status returns what the plugin on the engine tells of itself; an error where it does not answer.
 func (e *Engine) Status() (PeerStatus, error) {
 	var st PeerStatus
-	out, err := e.TryRinglet("status", "-o", "json")
-	if out == "" {
-		return st, err // the exit code alone tells how well it is
-	}
-	if err := json.Unmarshal([]byte(out), &st); err != nil {
-		return st, fmt.Errorf("ringlet status on %s: %w\n%s", e.Name, err, out)
-	}
-	return st, nil
+	err := e.askPlugin("/v1/status", &st)
+	return st, err
 }
 
 // passing are the problems of a cluster that is as it should be: a pool runs short or is used up, and somebody had

@@ -119,12 +119,12 @@ func useUp(e *Engine, pool string) error {
 
 // giveBack frees what clients have of a host.
 func giveBack(e *Engine) error {
-	held, err := tryHoldings(e)
+	all, err := holdings(e)
 	if err != nil {
 		return err
 	}
-	for _, h := range held {
-		if !h.isClient() {
+	for _, h := range all {
+		if h.Kind != "client" {
 			continue
 		}
 		if _, err := e.TryRinglet("free", "--for", h.Name); err != nil {
@@ -139,11 +139,11 @@ func (c *Cluster) held(when string) int {
 	c.t.Helper()
 	at := map[netip.Addr]string{}
 	for _, e := range c.Engines {
-		held, err := tryHoldings(e)
+		all, err := holdings(e)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		for _, h := range held {
+		for _, h := range all {
 			if other, twice := at[h.Address]; twice {
 				c.t.Errorf("%s: %v is held on %s and on %s", when, h.Address, other, e.Name)
 			}

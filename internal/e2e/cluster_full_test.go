@@ -105,9 +105,8 @@ func (c *Cluster) leftToOthers() {
 	c.t.Helper()
 	gone := c.Engines[1]
 	n := len(containers(gone))
-	for name := range strings.FieldsSeq(gone.Docker("ps", "--all", "--format", "{{.Names}}")) {
-		gone.Docker("rm", "--force", name)
-	}
+	all := strings.Fields(gone.Docker("ps", "--all", "--quiet"))
+	gone.Docker(append([]string{"rm", "--force"}, all...)...)
 	gone.Docker("network", "rm", "small")
 	gone.Ringlet("drain")
 	gone.Ringlet("leave")

@@ -248,10 +248,11 @@ func holds(t testing.TB, err error, address, who string) {
 
 func (c *Cluster) manyAtOnce() {
 	c.t.Helper()
+	const many = 25
 	before := len(c.union("before many at once"))
-	c.crowd(c.Engines, "lan", "many", 40)
-	if got := len(c.union("after many at once")) - before; got != 3*40 {
-		c.t.Errorf("%d more addresses are in use, want %d", got, 3*40)
+	c.crowd(c.Engines, "lan", "many", many)
+	if got := len(c.union("after many at once")) - before; got != 3*many {
+		c.t.Errorf("%d more addresses are in use, want %d", got, 3*many)
 	}
 	var calls []func() error
 	for _, e := range c.Engines {

@@ -40,6 +40,9 @@
 // belong to one. Methods without an error among their results end the test on failure, so they, like testing.TB's own
 // FailNow, belong to the test's goroutine; the Try forms may be called from any.
 //
+// Tests share nothing and mostly wait, so each calls t.Parallel first, and more of them run at a time than the machine has
+// processors.
+//
 // Nothing waits for a fixed time: the harness waits for log lines, for the end of processes, or looks again until a
 // limit of its own is reached ([Eventually]).
 package e2e

@@ -10,6 +10,7 @@ import (
 
 // The harness itself: an engine comes up, goes down in every way, and comes back with what it had.
 func TestEngineComesBack(t *testing.T) {
+	t.Parallel()
 	need(t, "pidof")
 	e := Start(t, Config{Name: "host-a"})
 	if got := e.Docker("info", "--format", "{{.Name}}"); got != "host-a" {
@@ -43,6 +44,7 @@ func TestEngineComesBack(t *testing.T) {
 
 // Hosts on a switch reach one another until one is unplugged; macvlan containers of two engines do too.
 func TestEngineSwitch(t *testing.T) {
+	t.Parallel()
 	sw := NewSwitch(t)
 	subnet := netip.MustParsePrefix("192.0.2.0/24")
 	a := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.PrefixFrom(netip.MustParseAddr("192.0.2.1"), subnet.Bits())})
@@ -71,6 +73,7 @@ func TestEngineSwitch(t *testing.T) {
 
 // A host ends with its test and leaves nothing: no process, no file, no control group.
 func TestEngineLeavesNothing(t *testing.T) {
+	t.Parallel()
 	need(t)
 	var dir, id string
 	t.Run("engine", func(t *testing.T) {

@@ -117,7 +117,7 @@ func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.C
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
 	cmd.Env = append(environ(), "DOCKER_CONFIG="+filepath.Join(h.dir, "client"))
 	cmd.Dir = "/"
-	cmd.WaitDelay = 2 * time.Second // what the command leaves running may hold its output open
+	cmd.WaitDelay = 20 * time.Second // what the command leaves running may hold its output open
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 // The power goes and comes back: what was answered is on the disk.
 func TestEnginePowerOff(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()
 	e.ImportDemo()
@@ -31,6 +33,7 @@ func TestEnginePowerOff(t *testing.T) {
 
 // The README's compose file, up and down and up again.
 func TestEngineCompose(t *testing.T) {
+	t.Parallel()
 	need(t, "docker-compose")
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()
@@ -69,6 +72,7 @@ func TestEngineCompose(t *testing.T) {
 
 // Without --subnet each network gets a subnet of its own, none that the host has a route or an address in.
 func TestEngineChosenSubnets(t *testing.T) {
+	t.Parallel()
 	sw := NewSwitch(t)
 	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("10.32.1.7/24")})
 	e.Run("ip", "route", "add", "10.32.2.0/24", "via", "10.32.1.1")
@@ -101,6 +105,7 @@ func TestEngineChosenSubnets(t *testing.T) {
 
 // An engine that restarts under its running containers lists them all the while: nothing of theirs is freed.
 func TestEngineLiveRestore(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a", LiveRestore: true})
 	e.InstallPlugin()
 	e.ImportDemo()
@@ -117,9 +122,8 @@ func TestEngineLiveRestore(t *testing.T) {
 		}); err == nil {
 			t.Errorf("an address of a running container was missed: %s", l.Msg)
 		}
-		held := holdings(e)
-		if len(held) != 2 || held[0].Address != a || held[1].Address != b {
-			t.Errorf("held %v, the containers have %v and %v", held, a, b)
+		if got := held(e); !slices.Equal(got, []netip.Addr{a, b}) {
+			t.Errorf("held %v, the containers have %v and %v", got, a, b)
 		}
 	}
 	e.Docker("unpause", "bb")
@@ -128,6 +132,7 @@ func TestEngineLiveRestore(t *testing.T) {
 
 // The mount has the socket of another engine: what that one lists, and does not list, means nothing here.
 func TestEngineSocketOfAnother(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	Start(t, Config{Name: "host-b", Daemon: map[string]any{"hosts": []string{"unix:///run/docker.sock", "unix://" + dir + "/docker.sock"}}})
 	e := Start(t, Config{Name: "host-a"})
@@ -139,8 +144,8 @@ func TestEngineSocketOfAnother(t *testing.T) {
 	if l, err := e.Log.Wait(t.Context(), 0, 45*time.Second, Contains("no endpoint")); err == nil {
 		t.Errorf("an address of a running container was missed: %s", l.Msg)
 	}
-	if held := holdings(e); len(held) != 1 || held[0].Address != a {
-		t.Errorf("held %v, the container has %v", held, a)
+	if got := held(e); !slices.Equal(got, []netip.Addr{a}) {
+		t.Errorf("held %v, the container has %v", got, a)
 	}
 	if out, err := e.TryRinglet("status"); ExitCode(err) != 3 || !strings.Contains(out, "another engine") {
 		t.Errorf("status does not say that the socket is another engine's: %v\n%s", err, out)

@@ -53,6 +53,7 @@ const plugin = "PLUGIN=" + Plugin
 
 // make run works, works again, also after a new build, and make uninstall removes all that it made.
 func TestEngineMakeRun(t *testing.T) {
+	t.Parallel()
 	m := newMaker(Start(t, Config{Name: "host-a"}))
 	empty := inventory(m.Engine)
 	for _, step := range []string{"run", "run", "rebuild", "run", "uninstall", "uninstall", "run", "uninstall"} {
@@ -85,6 +86,7 @@ func inventory(e *Engine) string {
 
 // make install leaves a plugin of another build, or of somebody else, as it is, and says what to do.
 func TestEngineMakeInstall(t *testing.T) {
+	t.Parallel()
 	m := newMaker(Start(t, Config{Name: "host-a"}))
 	m.run(plugin, "plugin.sh", "install")
 	m.run(plugin, "plugin.sh", "install")
@@ -117,6 +119,7 @@ func TestEngineMakeInstall(t *testing.T) {
 // make push works beside an installed plugin of the same build, more than once, and leaves nothing behind; what it
 // pushed can be installed.
 func TestEngineMakePush(t *testing.T) {
+	t.Parallel()
 	m := newMaker(Start(t, Config{Name: "host-a"}))
 	m.StartRegistry()
 	m.InstallPlugin()

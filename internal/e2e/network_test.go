@@ -8,6 +8,7 @@ import (
 
 // Several subnets on one network, one subnet on several networks, pools by name, and the options of a network.
 func TestEngineNetworks(t *testing.T) {
+	t.Parallel()
 	sw := NewSwitch(t)
 	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("192.168.77.1/24")})
 	e.InstallPlugin()

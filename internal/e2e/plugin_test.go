@@ -49,6 +49,7 @@ func refused(t testing.TB, err error, wants ...string) {
 
 // What an operator does with the plugin, in the order of its life.
 func TestEnginePluginLifecycle(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.CreatePlugin(Plugin)
 	e.ImportDemo()
@@ -89,6 +90,7 @@ func TestEnginePluginLifecycle(t *testing.T) {
 
 // A setting without a value in config.json is absent until it is set, and can be set.
 func TestEnginePluginSettings(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{})
 	e.CreatePlugin(Plugin)
 	var manifest struct {
@@ -133,6 +135,7 @@ func TestEnginePluginSettings(t *testing.T) {
 // The plugin reaches its engine through the mounted directory, also after the engine has made a new socket, and starts
 // when there is none.
 func TestEnginePluginFindsItsEngine(t *testing.T) {
+	t.Parallel()
 	need(t, "curl", "pidof")
 	e := Start(t, Config{Name: "host-a", LiveRestore: true})
 	e.InstallPlugin()
@@ -166,6 +169,7 @@ func TestEnginePluginFindsItsEngine(t *testing.T) {
 
 // Push to a registry, install from it under an alias, upgrade: settings, identity and data stay.
 func TestEnginePluginRegistry(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.StartRegistry()
 	e.ImportDemo()
@@ -239,6 +243,7 @@ func release(t *testing.T, tag string) string {
 
 // A plugin that crashes is started again by the engine, and serves as before.
 func TestEnginePluginCrash(t *testing.T) {
+	t.Parallel()
 	need(t, "pidof")
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()

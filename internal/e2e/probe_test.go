@@ -9,6 +9,7 @@ import (
 // Something that is no engine has addresses of the pool, on the switch that the engines share: none of them is handed
 // out, each is shown with its MAC, and what was released is asked about again.
 func TestClusterProbe(t *testing.T) {
+	t.Parallel()
 	c := NewCluster(t, 2)
 	c.Install()
 	for _, e := range c.Engines {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,62 +14,63 @@ import (
 // at the engine, 20 seconds apart, of which the first may have to wait for the container's grace.
 const mended = time.Minute
 
-// holding is one line of ringlet ip ls.
+// holding is one of the addresses that ringlet knows.
 type holding struct {
-	Address netip.Addr
-	Pool    netip.Prefix
-	State   string
-	Name    string
+	Address     netip.Addr
+	Pool        netip.Prefix
+	State, Kind string
+	Name        string
 }
 
-// isClient reports whether the address is one that the test took with ringlet alloc.
-func (h holding) isClient() bool { return strings.HasPrefix(h.Name, "vm-") }
-
-// tryHoldings returns the addresses that are held, as ringlet says.
-func tryHoldings(e *Engine) ([]holding, error) {
-	out, err := e.TryRinglet("ip", "ls", "-o", "json")
-	if err != nil {
-		return nil, err
-	}
+// holdings returns the addresses that are held on a peer, as it says: by containers, and by clients of ringlet alloc.
+func holdings(e *Engine) ([]holding, error) {
 	var all []holding
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		return nil, fmt.Errorf("ringlet ip ls on %s: %w\n%s", e.Name, err, out)
-	}
+	err := e.askPlugin("/v1/addresses", &all)
 	// A host's own gateway has a state of its own.
-	return slices.DeleteFunc(all, func(h holding) bool { return h.State != "held" }), nil
+	return slices.DeleteFunc(all, func(h holding) bool { return h.State != "held" }), err
 }
 
-// holdings returns the addresses that containers hold, as ringlet says.
-func holdings(e *Engine) []holding {
+// held returns the addresses that containers hold.
+func held(e *Engine) []netip.Addr {
 	e.t.Helper()
-	held, err := tryHoldings(e)
+	all, err := holdings(e)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return slices.DeleteFunc(held, holding.isClient)
+	var found []netip.Addr
+	for _, h := range all {
+		if h.Kind != "client" {
+			found = append(found, h.Address)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return found
 }
 
 // endpoints returns the addresses that endpoints have on networks of the plugin, as the engine says.
 func endpoints(e *Engine) []netip.Addr {
 	e.t.Helper()
+	type network struct {
+		ID         string
+		IPAM       struct{ Driver string }
+		Containers map[string]struct{ IPv4Address, IPv6Address string }
+	}
+	var networks []network
+	if err := e.askEngine("/networks", &networks); err != nil {
+		e.t.Fatal(err)
+	}
 	var found []netip.Addr
-	for name := range strings.FieldsSeq(e.Docker("network", "ls", "--quiet", "--no-trunc")) {
-		var networks []struct {
-			IPAM       struct{ Driver string }
-			Containers map[string]struct{ IPv4Address, IPv6Address string }
+	for _, n := range networks {
+		if n.IPAM.Driver != Plugin {
+			continue
 		}
-		if err := json.Unmarshal([]byte(e.Docker("network", "inspect", name)), &networks); err != nil {
+		if err := e.askEngine("/networks/"+n.ID, &n); err != nil { // the list has no endpoints
 			e.t.Fatal(err)
 		}
-		for _, n := range networks {
-			if n.IPAM.Driver != Plugin {
-				continue
-			}
-			for _, c := range n.Containers {
-				for _, text := range []string{c.IPv4Address, c.IPv6Address} {
-					if p, err := netip.ParsePrefix(text); err == nil {
-						found = append(found, p.Addr())
-					}
+		for _, c := range n.Containers {
+			for _, text := range []string{c.IPv4Address, c.IPv6Address} {
+				if p, err := netip.ParsePrefix(text); err == nil {
+					found = append(found, p.Addr())
 				}
 			}
 		}
@@ -82,16 +82,11 @@ func endpoints(e *Engine) []netip.Addr {
 // difference says in words where what is held and what exists differ, or nothing.
 func difference(e *Engine) string {
 	e.t.Helper()
-	var held []netip.Addr
-	for _, h := range holdings(e) {
-		held = append(held, h.Address)
-	}
-	slices.SortFunc(held, netip.Addr.Compare)
-	exist := endpoints(e)
-	if slices.Equal(held, exist) {
+	known, exist := held(e), endpoints(e)
+	if slices.Equal(known, exist) {
 		return ""
 	}
-	return fmt.Sprintf("held %v, endpoints %v", held, exist)
+	return fmt.Sprintf("held %v, endpoints %v", known, exist)
 }
 
 // same waits until the held addresses are those of the existing endpoints, and checks that the plugin's invariants hold.
@@ -116,6 +111,7 @@ func same(e *Engine, when string) {
 
 // Everything that containers do on every kind of network: at each stage what is held is what exists.
 func TestEngineContainerLife(t *testing.T) {
+	t.Parallel()
 	need(t, "curl")
 	sw := NewSwitch(t)
 	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("192.168.77.1/24")})
@@ -205,6 +201,7 @@ func TestEngineContainerLife(t *testing.T) {
 
 // Many at once, and the plugin killed in the middle of it.
 func TestEngineManyAtOnce(t *testing.T) {
+	t.Parallel()
 	need(t, "pkill")
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()
@@ -231,7 +228,7 @@ func TestEngineManyAtOnce(t *testing.T) {
 		t.Errorf("%d of %d containers did not start", failures, n)
 	}
 	same(e, "after 50 at once")
-	if got := len(holdings(e)); got != n {
+	if got := len(held(e)); got != n {
 		t.Errorf("%d addresses are held, want %d", got, n)
 	}
 
@@ -255,6 +252,7 @@ func TestEngineManyAtOnce(t *testing.T) {
 
 // What the errors say to the person at the terminal.
 func TestEngineErrors(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin("RINGLET_UNIVERSE=10.90.0.0/23")
 	e.ImportDemo()
@@ -285,6 +283,7 @@ func TestEngineErrors(t *testing.T) {
 
 // A network run full: the error names the pool and the counts, and one freed address works again.
 func TestEngineFull(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()
 	e.ImportDemo()
@@ -301,13 +300,13 @@ func TestEngineFull(t *testing.T) {
 		t.Errorf("got %v, the only free address is %v", got, gone)
 	}
 
-	// A /24 is filled through the command line, which asks the same allocator.
-	makeNetwork(e, "large", "10.78.0.0/24")
-	for i := range 253 {
-		e.Ringlet("alloc", "--pool", "10.78.0.0/24", "--for", fmt.Sprint("vm-", i))
+	// A larger one is filled through the command line, which asks the same allocator.
+	makeNetwork(e, "large", "10.78.0.0/26")
+	for i := range 61 {
+		e.Ringlet("alloc", "--pool", "10.78.0.0/26", "--for", fmt.Sprint("vm-", i))
 	}
 	_, err = e.TryDocker("run", "--detach", "--name", "big", "--network", "large", Demo)
-	refused(t, err, "no free address in 10.78.0.0/24: of 256 addresses 254 are in use")
+	refused(t, err, "no free address in 10.78.0.0/26: of 64 addresses 62 are in use")
 	e.Ringlet("free", "--for", "vm-9")
 	e.Docker("start", "big")
 	sameAddress(e, "large", "big")
@@ -315,6 +314,7 @@ func TestEngineFull(t *testing.T) {
 
 // Without the engine's socket the plugin works, and says what it lacks; the engine's replay tells it what it has.
 func TestEngineWithoutSocket(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.Run("mkdir", "-p", "/run/nothing")
 	e.CreatePlugin(Plugin, "docker.source=/run/nothing")
@@ -340,6 +340,7 @@ func TestEngineWithoutSocket(t *testing.T) {
 
 // A database that is damaged is kept, and what the engine has is taken in again.
 func TestEngineDamagedDatabase(t *testing.T) {
+	t.Parallel()
 	need(t, "dd")
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()
@@ -370,6 +371,7 @@ func TestEngineDamagedDatabase(t *testing.T) {
 // The database is lost while the engine is away. The engine starts its containers before it answers anybody, so nothing
 // waits for its list in vain.
 func TestEngineDamagedDatabaseAtStart(t *testing.T) {
+	t.Parallel()
 	need(t, "dd")
 	e := Start(t, Config{Name: "host-a"})
 	e.InstallPlugin()
@@ -394,6 +396,7 @@ func TestEngineDamagedDatabaseAtStart(t *testing.T) {
 
 // Settings that are wrong: the plugin does not start, and its log has every one of them, as errors.
 func TestEngineWrongSettings(t *testing.T) {
+	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
 	e.CreatePlugin(Plugin, "RINGLET_REST=soon", "RINGLET_UNIVERSE=10.0.0.1/8", "RINGLET_DEAL=most")
 	mark := e.Log.Mark()

@@ -10,6 +10,7 @@ import (
 // In a swarm: an overlay network is refused, and what the refusal advises works. The engine makes a swarm's network at
 // once and asks for its pool afterwards, so that the refusal is in its log and not in the answer.
 func TestEngineSwarm(t *testing.T) {
+	t.Parallel()
 	sw := NewSwitch(t)
 	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("192.168.77.1/24")})
 	e.InstallPlugin()
@@ -57,6 +58,7 @@ func TestEngineSwarm(t *testing.T) {
 // engine lists. Another network on the same subnet is refused by the network driver: the gateways stay those of the
 // networks that live, whatever is handed out until nothing is left.
 func TestEngineReinstalledBesideNetworks(t *testing.T) {
+	t.Parallel()
 	sw := NewSwitch(t)
 	e := Start(t, Config{Name: "host-a", Switch: sw})
 	e.InstallPlugin()
