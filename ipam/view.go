@@ -273,9 +273,20 @@ type Identity struct {
 func (m *Machine) Identity() Identity {
 	id := Identity{ID: m.self, Name: m.cfg.Name, Boot: m.boot, Nonce: m.nonce, Known: map[peer.ID]string{}}
 	for other, c := range m.contacts {
-		if c.addr != "" {
+		if c.addr != "" && !m.Gone(other) {
 			id.Known[other] = c.addr
 		}
 	}
 	return id
+}
+
+// Gone reports whether a peer is not of this one's cluster, as far as is known
+// here, and nobody expects it back: it left, or its space was given up. One that
+// was evicted may return.
+func (m *Machine) Gone(id peer.ID) bool {
+	if m.state.Slot == 0 || m.state.Member(id) != nil {
+		return false
+	}
+	former := m.state.Gone(id)
+	return former == nil || former.Forgotten
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/config"
 )
 
@@ -22,9 +23,18 @@ func newPeers(ctx context.Context, cfg config.Config, n *node.Node, logger *slog
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
 	}
-	id, err := n.Identity(ctx)
+	settings, err := network(ctx, cfg, n, logger)
 	if err != nil {
 		return nil, err
+	}
+	return connect(settings, n)
+}
+
+// network returns how the network is set up.
+func network(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.Logger) (gossip.Config, error) {
+	id, err := n.Identity(ctx)
+	if err != nil {
+		return gossip.Config{}, err
 	}
 	settings := gossip.Config{
 		ID: id.ID, Name: id.Name, Boot: id.Boot, Nonce: id.Nonce,
@@ -39,6 +49,11 @@ func newPeers(ctx context.Context, cfg config.Config, n *node.Node, logger *slog
 			settings.Remembered = append(settings.Remembered, gossip.Contact{ID: other, Addr: a})
 		}
 	}
+	return settings, nil
+}
+
+// connect has the node's frames carried.
+func connect(settings gossip.Config, n *node.Node) (*peers, error) {
 	g, err := gossip.New(settings)
 	if err != nil {
 		return nil, err
@@ -65,7 +80,38 @@ const seatInterval = 500 * time.Millisecond
 // run runs the network until ctx ends.
 func (p *peers) run(ctx context.Context, n *node.Node) error {
 	go p.tellSeat(ctx, n)
+	go p.forgetGone(ctx, n)
 	return p.Run(ctx)
+}
+
+// forgetInterval is how often it is seen to that nobody is looked for who has
+// left the cluster for good.
+const forgetInterval = time.Minute
+
+// forgetGone stops looking for peers that have left for good, or whose space
+// was given up. One that still answers stays known until it does not: hence
+// it is done again and again.
+func (p *peers) forgetGone(ctx context.Context, n *node.Node) {
+	ticker := time.NewTicker(forgetInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var known []peer.ID
+		for _, c := range p.Contacts() {
+			known = append(known, c.ID)
+		}
+		gone, err := n.Gone(ctx, known)
+		if err != nil {
+			continue // the node has stopped, or is busy
+		}
+		for _, id := range gone {
+			p.Forget(id)
+		}
+	}
 }
 
 // tellSeat tells the node which seat among the founders is its host's own.

@@ -127,6 +127,20 @@ func (n *Node) Identity(ctx context.Context) (ipam.Identity, error) {
 	return id, err
 }
 
+// Gone returns those of the peers that have left the cluster for good, see
+// [ipam.Machine.Gone].
+func (n *Node) Gone(ctx context.Context, peers []peer.ID) ([]peer.ID, error) {
+	var gone []peer.ID
+	err := n.look(ctx, func(m *ipam.Machine) {
+		for _, id := range peers {
+			if m.Gone(id) {
+				gone = append(gone, id)
+			}
+		}
+	})
+	return gone, err
+}
+
 // Drain begins or ends the draining of this peer.
 func (n *Node) Drain(ctx context.Context, undo bool) error {
 	_, err := n.call(ctx, &ipam.DrainRequest{Undo: undo})

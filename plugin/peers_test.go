@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringlet/ringlet/gossip"
+	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/config"
+)
+
+// cluster is some peers, each with its database, on a network in memory. It
+// lives in a bubble.
+type cluster struct {
+	t     *testing.T
+	net   *memnet.Net
+	hosts []*clusterHost
+}
+
+// clusterHost is one peer.
+type clusterHost struct {
+	*node.Node
+	network *peers
+	addr    netip.AddrPort
+	end     func()
+}
+
+// hostAddr is the address of the n-th host.
+func hostAddr(n int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), config.DefaultPort)
+}
+
+// newCluster starts hosts 1 to n, which found a cluster together.
+func newCluster(t *testing.T, n int) *cluster {
+	t.Helper()
+	c := &cluster{t: t, net: memnet.New()}
+	t.Cleanup(func() {
+		for _, h := range c.hosts {
+			h.end()
+		}
+		time.Sleep(2 * time.Minute) // memberlist's last goroutines end some time after its shutdown
+	})
+	var join []string
+	for i := range n {
+		join = append(join, hostAddr(i+1).String())
+	}
+	for i := range n {
+		c.start(i+1, join)
+	}
+	c.until(time.Minute, "founded", func() bool {
+		return !slices.ContainsFunc(c.hosts, func(h *clusterHost) bool { return c.status(h).State != ipam.Ready || len(c.status(h).Peers) != n })
+	})
+	return c
+}
+
+// start starts one host.
+func (c *cluster) start(n int, join []string) *clusterHost {
+	c.t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	store, err := persist.Open(persist.Config{
+		Path: filepath.Join(c.t.TempDir(), databaseName), Schema: ipam.SchemaVersion, Logger: logger,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cfg, err := config.Load([]string{
+		fmt.Sprintf("RINGLET_NAME=host-%d", n), "RINGLET_INSECURE=true", "RINGLET_BIND=" + hostAddr(n).String(),
+	}, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cfg.Join = join
+	h := &clusterHost{addr: hostAddr(n)}
+	if h.Node, err = node.New(node.Config{Machine: machineConfig(cfg), Store: store, Logger: logger, Timeout: cfg.Timeout}); err != nil {
+		c.t.Fatal(err)
+	}
+	settings, err := network(c.t.Context(), cfg, h.Node, logger)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	settings.Transport = c.net.Open
+	if h.network, err = connect(settings, h.Node); err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- together(ctx, []func(context.Context) error{h.Run, func(ctx context.Context) error { return h.network.run(ctx, h.Node) }})
+	}()
+	ended := false
+	h.end = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Error(err)
+		}
+		if err := store.Close(); err != nil {
+			c.t.Error(err)
+		}
+	}
+	c.hosts = append(c.hosts, h)
+	return h
+}
+
+func (c *cluster) status(h *clusterHost) ipam.Status {
+	c.t.Helper()
+	st, err := h.Status(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return st
+}
+
+// until lets virtual time pass until something holds.
+func (c *cluster) until(limit time.Duration, what string, holds func() bool) {
+	c.t.Helper()
+	for begun := time.Now(); !holds(); time.Sleep(100 * time.Millisecond) {
+		if time.Since(begun) > limit {
+			c.t.Fatalf("after %v: not %s", limit, what)
+		}
+	}
+}
+
+// looksFor reports whether a host would try to reach another one again.
+func (h *clusterHost) looksFor(other *clusterHost) bool {
+	return slices.ContainsFunc(h.network.Contacts(), func(c gossip.Contact) bool { return c.Addr == other.addr })
+}
+
+// Who has left for good, or was given up, is looked for no more; who was only
+// evicted is.
+func TestPeersThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 5)
+		left, lost, stays := c.hosts[3], c.hosts[4], c.hosts[:3]
+		if err := left.Leave(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if !stays[0].looksFor(left) {
+			t.Error("a peer that still answers was forgotten")
+		}
+		left.end()
+		lost.end()
+		time.Sleep(2 * time.Minute)
+		if err := stays[0].Evict(t.Context(), "host-5"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		for i, h := range stays {
+			if h.looksFor(left) {
+				t.Errorf("host %d looks for a peer that has left", i+1)
+			}
+			if !h.looksFor(lost) {
+				t.Errorf("host %d has forgotten a peer that may return", i+1)
+			}
+		}
+		if _, err := stays[0].Forget(t.Context(), "host-5", false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		for i, h := range stays {
+			if h.looksFor(lost) {
+				t.Errorf("host %d looks for a peer that was given up", i+1)
+			}
+			if id, err := h.Identity(t.Context()); err != nil || len(id.Known) != 2 {
+				t.Errorf("host %d would look for %d peers after its next start, want 2 (%v)", i+1, len(id.Known), err)
+			}
+		}
+	})
+}
