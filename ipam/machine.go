@@ -43,7 +43,8 @@ type Machine struct {
 	blind     bool                       // no inventory will come for now
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]string
-	broken    error // a broken invariant: nothing is handed out any more
+	refusals  []Refusal // the last ones, in order
+	broken    error     // a broken invariant: nothing is handed out any more
 
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
@@ -342,6 +343,7 @@ func (m *Machine) try(c *Call) bool {
 		}
 		r.Err = wait.late
 	}
+	m.noteRefusal(c.Request, r.Err)
 	m.fx.Reply = append(m.fx.Reply, r)
 	return true
 }

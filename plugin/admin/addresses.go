@@ -59,6 +59,15 @@ func (s *Server) who(ctx context.Context, r *request) (answer, error) {
 	return answer{body: status}, err
 }
 
+func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
+	a, err := parseAddr(r.http.PathValue("ip"))
+	if err != nil {
+		return answer{}, err
+	}
+	story, err := s.cfg.Backend.Explain(ctx, a)
+	return answer{body: story}, err
+}
+
 // free frees one address, or all of a holder, in one pool or all.
 func (s *Server) free(ctx context.Context, r *request) (answer, error) {
 	pool, err := poolNamed(r.http.PathValue("pool"))

@@ -33,6 +33,8 @@ type Backend interface {
 	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
 	// Who tells what one address is used for.
 	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
+	// Explain tells the whole story of one address.
+	Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error)
 	// CreatePool defines a pool, or names the one that there is, and reports
 	// whether it is new. The name may be empty.
 	CreatePool(ctx context.Context, cidr netip.Prefix, name string) (pool ipam.PoolStatus, created bool, err error)

@@ -240,6 +240,11 @@ func (m *memory) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, err
 	return hits[0], nil
 }
 
+func (m *memory) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
+	who, err := m.Who(ctx, a)
+	return ipam.Explanation{AddressStatus: who, Verdict: "is held by somebody", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
+}
+
 func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
 	end, err := m.begin(ctx, cidr)
 	if err != nil {

@@ -25,6 +25,7 @@
 //	GET    /v1/addresses[?for=]                  the same, over all pools
 //	DELETE /v1/addresses?for=
 //	GET    /v1/addresses/{ip}                    ipam.AddressStatus
+//	GET    /v1/addresses/{ip}/explain            ipam.Explanation
 //	DELETE /v1/addresses/{ip}[?for=]
 //	GET    /v1/reservations[?pool=]              []ipam.ReservationStatus
 //	POST   /v1/reservations                      NewReservation -> ipam.Reserving

@@ -44,6 +44,7 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/addresses", call: "addresses", query: []string{"for"}, handle: s.addresses},
 		{method: del, path: "/v1/addresses", call: "free", query: []string{"for"}, write: true, handle: s.free},
 		{method: get, path: "/v1/addresses/{ip}", call: "who", handle: s.who},
+		{method: get, path: "/v1/addresses/{ip}/explain", call: "explain", handle: s.explain},
 		{method: del, path: "/v1/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
 
 		{method: get, path: "/v1/reservations", call: "reservations", query: []string{"pool"}, handle: s.reservations},

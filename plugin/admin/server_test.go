@@ -97,7 +97,7 @@ func TestConversation(t *testing.T) {
 		"GET /v1/addresses/10.50.0.5", "GET /v1/addresses/fd00:50::1",
 		"# free, and free again",
 		"DELETE " + lab + "/addresses/10.50.0.5?for=printer-3", "DELETE " + lab + "/addresses/10.50.0.5?for=camera",
-		"DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses?for=camera", "DELETE " + lab + "/addresses?for=camera", "GET /v1/addresses",
+		"DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses?for=camera", "DELETE " + lab + "/addresses?for=camera", "GET /v1/addresses", "GET /v1/addresses/10.50.0.1/explain", "GET /v1/addresses/x/explain",
 		"# pools",
 		`POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, `POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, "DELETE /v1/pools/office", "DELETE /v1/pools/10.60.0.0%2F24",
 		"# drain, and not",

@@ -127,7 +127,8 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 
 	root.AddCommand(
-		a.statusCommand(), a.peersCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.lookupCommand(), a.ringCommand(), a.eventsCommand(), a.checkCommand(),
+		a.statusCommand(), a.peersCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.explainCommand(), a.lookupCommand(), a.ringCommand(), a.eventsCommand(),
+		a.checkCommand(),
 		a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.reserveCommand(), a.excludeCommand(), a.drainCommand(), a.leaveCommand(),
 		a.evictCommand(), a.forgetCommand(), a.recoverCommand(),
 		a.keygenCommand(), a.versionCommand(), a.completionCommand(),

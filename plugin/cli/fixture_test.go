@@ -37,6 +37,7 @@ type fixture struct {
 	forgetting ipam.Forgetting // of any peer
 
 	reservations []ipam.ReservationStatus
+	stories      []ipam.Explanation
 
 	calls []string
 }
@@ -131,6 +132,15 @@ func (f *fixture) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, erro
 	return ipam.AddressStatus{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool", a)}
 }
 
+func (f *fixture) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, error) {
+	for _, e := range f.stories {
+		if e.Address == a {
+			return e, f.call("explain %v", a)
+		}
+	}
+	return ipam.Explanation{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool", a)}
+}
+
 func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
 	for _, p := range f.st.Pools {
 		if p.Pool == cidr {
@@ -209,6 +219,7 @@ func alone() *fixture {
 				{ID: "ringlet1/local/fd00:50::/64", Pool: prefix("fd00:50::/64"), Range: prefix("fd00:50::/64"), Count: 1},
 			},
 		},
+		stories: stories(lab, web),
 		reservations: []ipam.ReservationStatus{
 			{Pool: lab, PoolName: "lab", First: ip("10.50.0.0"), Last: ip("10.50.0.0"), Addresses: 1, Kind: "network address"},
 			{Pool: lab, PoolName: "lab", First: ip("10.50.0.10"), Last: ip("10.50.0.19"), Addresses: 10, Kind: "excluded", Note: "printers and the coffee machine\x1b"},
@@ -236,6 +247,7 @@ func alone() *fixture {
 // pool.
 func troubled() *fixture {
 	f := alone()
+	f.stories = nil
 	f.st.Verdict, f.st.State = ipam.Degraded, ipam.CutOff
 	f.st.Peers = append(f.st.Peers,
 		ipam.PeerStatus{

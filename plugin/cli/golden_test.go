@@ -23,6 +23,10 @@ func TestOutput(t *testing.T) {
 		"ip-ls-freed": {"ip", "ls", "--freed"},
 		"who-freed":   {"who", "10.50.0.5"},
 		"ring":        {"ring"},
+		"explain-2":   {"explain", "10.50.0.2"},
+		"explain-5":   {"explain", "10.50.0.5"},
+		"explain-7":   {"explain", "10.50.0.7"},
+		"explain-200": {"explain", "10.50.0.200"},
 		"exclude-ls":  {"exclude", "ls"},
 		"reserve-ls":  {"reserve", "ls"},
 		"reserve-all": {"reserve", "ls", "--all"},
@@ -30,7 +34,7 @@ func TestOutput(t *testing.T) {
 	for peer, f := range map[string]*fixture{"alone": alone(), "troubled": troubled(), "empty": {st: ipam.Status{Verdict: ipam.Fine}}} {
 		socket := serve(t, f)
 		for name, args := range commands {
-			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone", "exclude-ls": "alone", "reserve-ls": "alone", "reserve-all": "alone"}[name]
+			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone", "explain-2": "alone", "explain-5": "alone", "explain-7": "alone", "explain-200": "alone", "exclude-ls": "alone", "reserve-ls": "alone", "reserve-all": "alone"}[name]
 			if only != "" && only != peer {
 				continue
 			}
@@ -83,6 +87,7 @@ func TestJSONOutput(t *testing.T) {
 		"alloc":       {"alloc", "--pool", "lab", "--for", "x"},
 		"free":        {"free", "--for", "printer-3"},
 		"check":       {"check"},
+		"explain":     {"explain", "10.50.0.2"},
 		"exclude-ls":  {"exclude", "ls"},
 		"exclude-rm":  {"exclude", "rm", "10.50.0.10-10.50.0.19"},
 		"reserve-add": {"reserve", "add", "10.50.0.20", "--for", "db"},
@@ -119,6 +124,7 @@ func TestHelp(t *testing.T) {
 		{"forget", "-h"},
 		{"recover", "-h"},
 		{"keygen", "-h"},
+		{"explain", "-h"},
 		{"exclude", "-h"},
 		{"exclude", "add", "-h"},
 		{"exclude", "rm", "-h"},

@@ -1,0 +1,201 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Explanation is all that this peer knows of one address.
+type Explanation struct {
+	AddressStatus
+	Verdict string `json:"verdict"` // what became of it: "is held by …"
+	Next    string `json:"next"`    // what to do about it; empty if there is nothing
+
+	PoolName string       `json:"pool_name"`
+	Origin   string       `json:"origin"`   // who wanted the pool: network, choice or operator
+	Networks []PoolID     `json:"networks"` // of this host, that draw from the pool
+	First    netip.Addr   `json:"first"`    // of the range that it lies in
+	Last     netip.Addr   `json:"last"`
+	Owner    string       `json:"owner"`     // name of the peer that owns that, or free, or reserved
+	OwnerID  string       `json:"owner_id"`  // empty if no peer does
+	OwnedHow string       `json:"owned_how"` // self, reachable, unreachable, evicted; empty if no peer does
+	Version  uint64       `json:"version"`   // the slot that made it so
+	Reserved *ReservedFor `json:"reserved,omitempty"`
+	Engine   *EngineSight `json:"engine,omitempty"`   // of what a container holds here
+	Conflict string       `json:"conflict,omitempty"` // who has it that should not
+	Rests    *time.Time   `json:"rests_until,omitempty"`
+	Retry    *time.Time   `json:"stranger_until,omitempty"` // when it is tried again although something answered
+	Refusals []Refusal    `json:"refusals"`                 // of this peer, the last one first
+}
+
+// ReservedFor says why an address is kept back.
+type ReservedFor struct {
+	Kind string `json:"kind"`
+	Note string `json:"note"`
+}
+
+// EngineSight is what the engine's lists say of an address that is held.
+type EngineSight struct {
+	// Listed says that the last list has it, for the container.
+	Listed    bool       `json:"listed"`
+	Container string     `json:"container"`
+	Looked    *time.Time `json:"looked"`  // begin of the last complete list; null before the first
+	Missing   *time.Time `json:"missing"` // begin of the first list that lacked it; null if none did
+}
+
+// Explain tells the whole story of an address.
+func (m *Machine) Explain(now time.Time, a netip.Addr) (Explanation, error) {
+	s, err := m.Who(now, a)
+	if err != nil {
+		return Explanation{}, err
+	}
+	p := m.poolOf(s.Pool)
+	o, ok := addr.OffsetOf(p.CIDR, a)
+	if !ok {
+		return Explanation{}, errOutside(p.CIDR, a)
+	}
+	r, t := p.rangeAt(o)
+	e := Explanation{
+		AddressStatus: s, PoolName: p.Name, Origin: originText(p.Origin), Networks: []PoolID{}, Refusals: []Refusal{},
+		First: addr.Nth(p.CIDR, r.Start), Last: addr.Nth(p.CIDR, r.End-1), Version: uint64(t.Version),
+		Conflict: m.conflicts[conflict{p.Key, o}],
+	}
+	for _, id := range m.sortedNetworks() {
+		if m.networks[id].Pool == p.CIDR {
+			e.Networks = append(e.Networks, id)
+		}
+	}
+	m.explainOwner(&e, t)
+	if v := p.ReservationAt(o); v != nil {
+		e.Reserved = &ReservedFor{v.Kind.String(), v.Note}
+	}
+	m.explainState(&e, p, o)
+	for _, refused := range slices.Backward(m.refusals) {
+		if refused.Address == a.Unmap() {
+			e.Refusals = append(e.Refusals, refused)
+		}
+	}
+	return e, nil
+}
+
+// rangeAt returns the range of the ring that has the address.
+func (p *pool) rangeAt(o addr.Offset) (addr.Range, ring.Token) {
+	t, r := p.Ring.At(o)
+	if v := p.ReservationAt(o); v != nil && t.Owner == ring.Reserved {
+		return v.Range, t
+	}
+	return r, t
+}
+
+func originText(o chronicle.Origin) string {
+	switch o {
+	case chronicle.FromChoice:
+		return "choice"
+	case chronicle.FromOperator:
+		return "operator"
+	case chronicle.FromNetwork:
+	}
+	return "network"
+}
+
+func (m *Machine) explainOwner(e *Explanation, t ring.Token) {
+	switch {
+	case t.Owner == ring.Free:
+		e.Owner = "free"
+		return
+	case t.Owner == ring.Reserved:
+		e.Owner = "reserved"
+		return
+	case t.Owner == m.self:
+		e.OwnedHow = "self"
+	case m.state.Member(t.Owner) == nil:
+		e.OwnedHow = "evicted"
+	case m.live(t.Owner):
+		e.OwnedHow = "reachable"
+	default:
+		e.OwnedHow = "unreachable"
+	}
+	e.Owner, e.OwnerID = m.nameOf(t.Owner), t.Owner.String()
+}
+
+// explainState says what became of the address, and what can be done.
+func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
+	rec := p.space.Lookup(o)
+	switch {
+	case rec.State == space.Held && rec.Kind != space.Kept:
+		e.Verdict = "is held by " + m.holderText(rec.Holder, rec.Since)
+		m.explainHolder(e, p, o, rec)
+	case p.ReservationAt(o) != nil:
+		v := p.ReservationAt(o)
+		e.Verdict, e.Next = reservedText(v), endText(v, e.Address)
+	case p.space.Mine(o) && !p.space.Usable(o):
+		e.Verdict, e.Next = "is this peer's, and a decision that may give it away is under way", "ask again in a moment; if it stays so, see ringlet status"
+	case rec.State == space.Freed:
+		e.Verdict = "is free; it was last held by " + whoText(rec.Holder) + ", until " + dateText(rec.Since)
+		if until := time.Unix(0, rec.Since).Add(m.cfg.Rest).UTC(); !rec.Rested(m.now, m.cfg.Rest) {
+			e.Verdict += ", and rests until " + dateText(until.UnixNano())
+			e.Rests = &until
+		}
+	case p.space.Mine(o):
+		e.Verdict = "is free, and was never handed out by " + string(m.cfg.Name) + ", as far as it remembers"
+	case e.OwnedHow == "":
+		e.Verdict = "is free, and in no host's space"
+	case e.OwnedHow == "evicted":
+		e.Verdict = "may be in use on " + e.Owner + ", which was lost and evicted"
+		e.Next = "bring that host back, or give up its space with ringlet forget " + e.Owner + " if it is gone for good"
+	case e.OwnedHow == "unreachable":
+		e.Verdict = "is in the space of " + e.Owner + ", which cannot be reached: nobody else knows whether it is in use"
+		e.Next = "start or reconnect that host"
+	default:
+		e.Verdict = "is in the space of " + e.Owner + ", which knows whether it is in use"
+		e.Next = fmt.Sprintf("ringlet explain %v on that host", e.Address)
+	}
+	if e.Conflict != "" {
+		e.Next = "stop that container, or remove the other holder"
+	}
+}
+
+// explainHolder says what is known of the holder beside who it is.
+func (m *Machine) explainHolder(e *Explanation, p *pool, o addr.Offset, rec space.Record) {
+	switch rec.Kind {
+	case space.Stranger:
+		until := p.strangers[o].Add(strangerTime).UTC()
+		e.Retry = &until
+		e.Next = fmt.Sprintf("ringlet exclude add %v, if the device stays; ringlet release %[1]v, once it no longer has the address", e.Address)
+	case space.Client:
+		e.Next = fmt.Sprintf("ringlet free --for %s %v, once it is not needed", rec.Ref, e.Address)
+	case space.Container, space.Unmarked:
+		sight := &EngineSight{}
+		sight.Container, sight.Listed = p.seen[o]
+		if !m.inventory.IsZero() {
+			sight.Looked = new(m.inventory.UTC())
+		}
+		if missing, gone := p.missing[o]; gone {
+			sight.Missing = new(missing.UTC())
+			e.Next = "nothing: it is freed when the engine's next list lacks it, too"
+		}
+		e.Engine = sight
+	case space.Gateway, space.Host, space.Kept:
+	}
+}
+
+// endText says how what an operator keeps back is ended.
+func endText(r *chronicle.Reservation, a netip.Addr) string {
+	switch r.Kind {
+	case chronicle.KindExcluded:
+		return fmt.Sprintf("ringlet exclude rm %v, if it is to be handed out", a)
+	case chronicle.KindKeptForName:
+		return fmt.Sprintf("ringlet reserve rm %v, if it is to be kept no more", a)
+	case chronicle.KindGateway, chronicle.KindAuxiliary:
+		return "nothing: it goes with the networks that name it"
+	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Every verdict on an address of a host that has all kinds, with what to do.
+func TestExplain(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h.Call(inventory(h, ipam.Network{Pool: prefix("10.50.0.0/27")}))
+	n := network(t, h, "10.50.0.0/27")
+	id := strings.Repeat("4f3a2b1c", 8)
+	web := run(t, h, n, "web")  // .1
+	gone := run(t, h, n, "job") // .2
+	old := run(t, h, n, "old")  // .3
+	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/27", ID: "printer", Address: address("10.50.0.4")})
+	lan := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Address: address("10.50.0.5")}).Address
+	h.Call(&ipam.Stranger{Ticket: lan.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, 0x50}})
+	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}) // .6
+	h.Call(exclude("10.50.0.7", "10.50.0.8"))
+	h.Call(keep("10.50.0.9", "db"))
+	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.10/27")}})
+	for range 2 {
+		if claim(h, n, "10.50.0.4", "web2") == nil || claim(h, n, "10.50.0.9", "web2") == nil {
+			t.Fatal("they were granted")
+		}
+		h.Now = h.Now.Add(time.Second)
+	}
+	if h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/27", ID: "tv", Address: address("10.50.0.4")}).Err == nil {
+		t.Fatal("it was granted")
+	}
+	h.Now = h.Now.Add(time.Minute)
+	release(h, n, old)
+	h.Call(inventory(h, n, ipam.InventoryEndpoint{Address: web, Container: id, Name: "web"}, ipam.InventoryEndpoint{Address: address("10.50.0.7"), Container: id, Name: "web"}))
+
+	var b strings.Builder
+	for _, a := range []netip.Addr{
+		web, gone, old, address("10.50.0.4"), address("10.50.0.5"), address("10.50.0.6"), address("10.50.0.7"), address("10.50.0.9"),
+		address("10.50.0.10"), address("10.50.0.12"), address("10.50.0.0"), address("10.50.0.30"),
+	} {
+		e, err := h.Machine().Explain(h.Now, a)
+		if err != nil {
+			t.Fatalf("%v: %v", a, err)
+		}
+		fmt.Fprintf(&b, "%v %s\n  next: %s\n  pool made by a %s, %d network; %v-%v of %s (%s)\n", a, e.Verdict, e.Next, e.Origin, len(e.Networks), e.First, e.Last, e.Owner, e.OwnedHow)
+		if e.Reserved != nil {
+			fmt.Fprintf(&b, "  reserved: %s %s\n", e.Reserved.Kind, e.Reserved.Note)
+		}
+		if e.Engine != nil {
+			fmt.Fprintf(&b, "  engine: listed %v for %q, looked %v, missing since %v\n", e.Engine.Listed, e.Engine.Container, e.Engine.Looked, e.Engine.Missing)
+		}
+		if e.Conflict != "" {
+			fmt.Fprintf(&b, "  conflict: %s\n", e.Conflict)
+		}
+		for _, r := range e.Refusals {
+			fmt.Fprintf(&b, "  refused %d times to %s, %s: %s\n", r.Times, r.To, r.Code, r.Why)
+		}
+	}
+	golden.Check(t, "explain.txt", []byte(b.String()))
+	_, err := h.Machine().Explain(h.Now, address("10.99.0.1"))
+	wantErr(t, err, ipam.ErrPoolNotFound, "lies in no pool")
+}
+
+// What is in another's space, and what a lost host has.
+func TestExplainElsewhere(t *testing.T) {
+	c, _ := lab(t)
+	verdicts := func() string {
+		var out []string
+		for _, a := range []string{"10.50.0.1", "10.50.0.32", "10.50.0.64"} {
+			e, err := c.peers[0].machine.Explain(c.now, address(a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, e.OwnedHow+": "+e.Verdict+"; "+e.Next)
+		}
+		return strings.Join(out, "\n")
+	}
+	for _, want := range []string{
+		"reachable: is in the space of host-2, which knows whether it is in use; ringlet explain 10.50.0.1 on that host",
+		"unreachable: is in the space of host-2, which cannot be reached: nobody else knows whether it is in use; start or reconnect that host",
+		"evicted: may be in use on host-2, which was lost and evicted; bring that host back, or give up its space with ringlet forget host-2 if it is gone for good",
+	} {
+		if got := verdicts(); !strings.Contains(got, want) || !strings.Contains(got, "self: is held by a container on host-0 since") {
+			t.Errorf("got\n%s\nwithout\n%s", got, want)
+		}
+		if strings.HasPrefix(want, "reachable") {
+			c.die(2)
+		} else if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil && strings.HasPrefix(want, "unreachable") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Only the last refusals are remembered, and the same one counts once more.
+func TestRefusalsAreBounded(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/16")
+	for i := range 600 {
+		if claim(h, n, "10.50.0.0", fmt.Sprint("c", i)) == nil {
+			t.Fatal("it was granted")
+		}
+	}
+	e, err := h.Machine().Explain(h.Now, address("10.50.0.0"))
+	if err != nil || len(e.Refusals) != 256 || e.Refusals[0].To != "container c599" {
+		t.Errorf("%d are remembered, %v", len(e.Refusals), err)
+	}
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:        "explain IP",
+		SuggestFor: []string{"why", "describe", "story", "show"},
+		Short:      "Tell the whole story of an address, and what to do",
+		GroupID:    groupLook,
+		Long: `Tell all that this host knows of an address: who holds it and since when, whose
+space it lies in, what it is kept back for, what the engine's last list said of it,
+who was refused it since the plugin started and why, and what to do about it.
+
+What lies in another host's space that host can tell: ask there.`,
+		Example: `  ringlet explain 10.50.0.7
+  ringlet explain 10.50.0.7 -o json | jq .refusals`,
+		Args:              exactly("IP"),
+		ValidArgsFunction: a.completeFirst(addressWords(func(ipam.AddressStatus) bool { return true })),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ip, err := parseIP(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return a.do(func(ctx context.Context, c *client, _ []string) error {
+				var e ipam.Explanation
+				if err := c.get(ctx, path("addresses", ip.String(), "explain"), &e); err != nil {
+					return err
+				}
+				return a.show(e, func() { a.view.explanation(e) })
+			})(cmd, args)
+		},
+	}
+}
+
+// explanation prints the story of an address: the verdict, what it rests on,
+// who was refused it, and what to do.
+func (v view) explanation(e ipam.Explanation) {
+	v.wrap(storyStyle(e), e.Address.String()+" ", safe(e.Verdict))
+	if e.Conflict != "" {
+		v.wrap(red, "conflict: ", safe(e.Conflict))
+	}
+	if e.Next != "" {
+		v.wrap(plain, "next: ", safe(e.Next))
+	}
+	v.printf("\n")
+	v.story("pool", cmp.Or(e.PoolName, e.Pool.String())+poolStory(e))
+	v.story("range", stretch(e.First.String(), e.Last.String())+", "+ownerStory(e))
+	if e.Reserved != nil {
+		v.story("reserved", strings.TrimSuffix(e.Reserved.Kind+": "+e.Reserved.Note, ": "))
+	}
+	v.story("holder", holderStory(e))
+	if e.Engine != nil {
+		v.story("engine", v.engineStory(*e.Engine))
+	}
+	if e.Rests != nil {
+		v.story("rests", "until "+timeText(*e.Rests)+", unless the pool has no other")
+	}
+	if e.Retry != nil {
+		v.story("retried", "at "+timeText(*e.Retry))
+	}
+	for _, r := range e.Refusals {
+		times := ""
+		if r.Times > 1 {
+			times = fmt.Sprintf(" (%d times since %s)", r.Times, timeText(r.First))
+		}
+		v.story("refused", "to "+r.To+", "+v.ago(r.Last)+times+": "+r.Why)
+	}
+}
+
+// storyWidth is that of the names in a story.
+const storyWidth = maxIndent
+
+// story prints one line of it, if there is something to tell.
+func (v view) story(name, text string) {
+	if text != "" {
+		v.wrap(bold, fmt.Sprintf("%-*s", storyWidth, name), safe(text))
+	}
+}
+
+// storyStyle is red for what somebody should mend.
+func storyStyle(e ipam.Explanation) style {
+	switch {
+	case e.Conflict != "", e.OwnedHow == "evicted", e.OwnedHow == "unreachable", e.State == stateStranger:
+		return red
+	case freed(e.AddressStatus):
+		return green
+	}
+	return bold
+}
+
+func poolStory(e ipam.Explanation) string {
+	var out string
+	if e.PoolName != "" {
+		out = " (" + e.Pool.String() + ")"
+	}
+	switch e.Origin {
+	case "choice":
+		out += ", chosen by ringlet for a network"
+	case "operator":
+		out += ", made by an operator"
+	default:
+		out += ", made for a network"
+	}
+	return out + ", with " + plural(len(e.Networks), "network", "networks") + " of this host on it"
+}
+
+func ownerStory(e ipam.Explanation) string {
+	since := fmt.Sprintf(" since slot %d", e.Version)
+	switch e.OwnedHow {
+	case "":
+		return e.Owner + since
+	case "self":
+		return "this host's (" + e.Owner + ")" + since
+	}
+	return e.Owner + "'s (" + e.OwnedHow + ")" + since
+}
+
+// holderStory says of a holder what the verdict has no room for.
+func holderStory(e ipam.Explanation) string {
+	var parts []string
+	for _, p := range []struct{ name, text string }{{"container ", e.Container}, {"MAC ", e.MAC}} {
+		if p.text != "" {
+			parts = append(parts, p.name+p.text)
+		}
+	}
+	if len(parts) > 0 && freed(e.AddressStatus) {
+		parts[0] = "last " + parts[0]
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (v view) engineStory(s ipam.EngineSight) string {
+	switch {
+	case s.Looked == nil:
+		return "has not listed yet what it has since the plugin started"
+	case s.Missing != nil:
+		return "lacks it in its lists since " + timeText(*s.Missing)
+	case s.Listed && s.Container != "":
+		return "had it in its last list, " + v.ago(*s.Looked) + ", for container " + shortID(s.Container)
+	case s.Listed:
+		return "had it in its last list, " + v.ago(*s.Looked)
+	}
+	return "has not been asked since; its last list is of " + timeText(*s.Looked)
+}
+
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
