@@ -119,6 +119,16 @@ func showMembers(t *testing.T, show func(string, ipam.Status)) {
 	show("two of three are gone, or were evicted", d.status(a))
 	show("that one is back", d.status(b))
 
+	two := newLockstep(t, 2)
+	two.run(time.Minute, func() bool { return two.agreed() && two.peers[0].machine.State().Slot > 0 })
+	first := two.order()[0]
+	two.die(1 - first)
+	show("the second of two hosts is gone", two.status(first))
+	two = newLockstep(t, 2)
+	two.run(time.Minute, func() bool { return two.agreed() && two.peers[0].machine.State().Slot > 0 })
+	two.die(first)
+	show("the first of two hosts is gone", two.status(1-first))
+
 	e, cidr := lab(t)
 	e.vacate(1, cidr)
 	e.call(1, &ipam.LeaveRequest{})

@@ -138,7 +138,11 @@ func (m *Machine) ownProblems() []Problem {
 	default:
 	}
 	if m.member() && !m.left && !m.booting() && m.cutOff() {
-		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "this peer reaches no majority of its cluster (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", m.names(m.away(m.state.Voters())))
+		why := "this peer reaches no majority of its cluster"
+		if len(m.state.Roster) == 2 {
+			why = "this peer does not reach the other one, which as the first of two has the deciding vote"
+		}
+		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "%s (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", why, m.names(m.away(m.state.Voters())))
 	}
 	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && m.member() {
 		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))
@@ -203,7 +207,11 @@ func (m *Machine) peerProblems() []Problem {
 		out = append(out, problem(Degraded, code, next, text, args...))
 	}
 	if away := m.away(m.others()); len(away) > 0 && m.member() && !m.cutOff() && !m.booting() {
-		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s", m.names(away))
+		goesOn := ""
+		if len(m.state.Roster) == 2 {
+			goesOn = "; of two hosts the first has the deciding vote, so that this one goes on with everything meanwhile"
+		}
+		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s%s", m.names(away), goesOn)
 	}
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {
