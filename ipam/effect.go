@@ -46,6 +46,7 @@ type Reply struct {
 	Created    bool // the pool of Status is new
 	Forgetting Forgetting
 	Reserving  Reserving
+	Collected  []Collected
 	// Again, in the answer to an [Inventory], is when another would be
 	// useful; zero if not.
 	Again time.Duration

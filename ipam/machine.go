@@ -325,6 +325,9 @@ func (m *Machine) try(c *Call) bool {
 		r.Reserving, r.Err = m.reserve(q)
 	case *UnreserveRequest:
 		r.Reserving, r.Err = m.unreserve(q)
+	case *CollectRequest:
+		m.current = nil
+		r.Collected, r.Err = m.collect(q)
 	case *DrainRequest:
 		r.Err = m.drainSelf(q)
 	case *LeaveRequest:

@@ -333,7 +333,7 @@ func (p *process) settle(b *book) {
 			p.t.Errorf("a container has %v, and it is not held", a)
 		}
 	}
-	if broken, err := p.node.Check(p.t.Context()); err != nil || len(broken) > 0 {
+	if broken, err := p.node.Check(p.t.Context()); err != nil || len(broken.Broken)+len(broken.Database) > 0 {
 		p.t.Errorf("check: %v, %v", broken, err)
 	}
 }

@@ -141,16 +141,25 @@ func (n *Node) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error
 	return out, failed
 }
 
-// Check returns the broken invariants in words, none if all is well.
-func (n *Node) Check(ctx context.Context) ([]string, error) {
-	broken := []string{}
+// Check holds what the peer knows against its invariants, its database and the
+// engine's last list. Nothing else is served meanwhile, so that the database is
+// as the peer left it.
+func (n *Node) Check(ctx context.Context) (ipam.Audit, error) {
+	var out ipam.Audit
 	err := n.look(ctx, func(m *ipam.Machine) {
-		for _, e := range m.Check(time.Now()) {
-			broken = append(broken, e.Error())
+		out = m.Audit(time.Now())
+		disk, err := ipam.Restore(n.cfg.Machine, n.cfg.Store.Load)
+		if err != nil {
+			out.Against([]string{"the database cannot be read back: " + err.Error()})
+			return
 		}
+		out.Against(m.Differences(disk))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return broken, nil
+	return out, err
+}
+
+// Collect frees what a report found to leak, as far as that is still so.
+func (n *Node) Collect(ctx context.Context, r ipam.CollectRequest) ([]ipam.Collected, error) {
+	reply, err := n.call(ctx, &r)
+	return reply.Collected, err
 }

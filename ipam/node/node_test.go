@@ -268,7 +268,7 @@ func TestRestartKeepsWhatIsHeld(t *testing.T) {
 	if s, err := n.Who(t.Context(), g.Address.Addr()); err != nil || s.Name != "web" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if broken, err := n.Check(t.Context()); err != nil || len(broken) > 0 {
+	if broken, err := n.Check(t.Context()); err != nil || broken.Verdict != ipam.Fine {
 		t.Errorf("%v, %v", broken, err)
 	}
 }

@@ -62,6 +62,9 @@ type Backend interface {
 	// Recover founds the cluster anew from what this peer knows, without the
 	// others.
 	Recover(ctx context.Context) error
-	// Check tests the invariants and returns the broken ones, in words.
-	Check(ctx context.Context) ([]string, error)
+	// Check holds what the peer knows against its invariants, its database and
+	// what its engine has.
+	Check(ctx context.Context) (ipam.Audit, error)
+	// Collect frees what a report found to leak, as far as that is still so.
+	Collect(ctx context.Context, r ipam.CollectRequest) ([]ipam.Collected, error)
 }

@@ -350,13 +350,26 @@ func (m *memory) Reservations(ctx context.Context, pool string) ([]ipam.Reservat
 	}}, nil
 }
 
-func (m *memory) Check(ctx context.Context) ([]string, error) {
+func (m *memory) Check(ctx context.Context) (ipam.Audit, error) {
 	end, err := m.begin(ctx, "check")
+	if err != nil {
+		return ipam.Audit{}, err
+	}
+	defer end()
+	return ipam.Audit{Verdict: ipam.Fine, At: someTime, Peer: "host-a", PeerID: "aa01", Slot: 7, Broken: []string{}, Database: []string{}, Findings: []ipam.Finding{}}, nil
+}
+
+func (m *memory) Collect(ctx context.Context, r ipam.CollectRequest) ([]ipam.Collected, error) {
+	end, err := m.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	return nil, nil
+	var out []ipam.Collected
+	for _, f := range r.Findings {
+		out = append(out, ipam.Collected{Address: f.Address, Pool: f.Pool, Outcome: ipam.CollectedFreed, Why: "two lists lack it"})
+	}
+	return out, nil
 }
 
 // fail returns a Backend whose every call fails.

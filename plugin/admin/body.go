@@ -86,9 +86,10 @@ type Recovery struct {
 	KeptBack uint64   `json:"kept_back"` // addresses that they may be using, in all pools
 }
 
-// CheckResult answers a check of the invariants.
-type CheckResult struct {
-	Broken []string `json:"broken"` // in words; empty when all is fine
+// Collection is the body of a request to free what leaks.
+type Collection struct {
+	Findings []ipam.Finding `json:"findings"` // of an [ipam.Audit]
+	DryRun   bool           `json:"dry_run,omitempty"`
 }
 
 // decode reads exactly one JSON object with no other fields than v's.

@@ -31,7 +31,8 @@
 //	POST   /v1/reservations                      NewReservation -> ipam.Reserving
 //	DELETE /v1/reservations?addresses=&kind=[&pool=]  ipam.Reserving: what was freed; kind is excluded or kept
 //	GET    /v1/ring[?pool=]                      []ipam.RangeStatus
-//	POST   /v1/check                             CheckResult
+//	POST   /v1/check                             ipam.Audit
+//	POST   /v1/gc                                Collection -> []ipam.Collected
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
 //	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202
 //	POST   /v1/peers/{peer}/evict                Eviction

@@ -236,6 +236,7 @@ func TestSlowClientsTakeNoPlace(t *testing.T) {
 
 func TestWhoMayWrite(t *testing.T) {
 	writes := []struct{ method, path, body string }{
+		{"POST", "/v1/gc", `{"findings":[]}`},
 		{"POST", "/v1/reservations", `{"addresses":"10.50.0.1"}`},
 		{"DELETE", "/v1/reservations?addresses=10.50.0.1&kind=kept", ""},
 		{"POST", "/v1/pools", `{"cidr":"10.9.0.0/24"}`},

@@ -25,6 +25,7 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/ring", call: "ring", query: []string{"pool"}, handle: s.ring},
 		// Check walks through everything that the peer knows.
 		{method: post, path: "/v1/check", call: "check", write: true, handle: s.check},
+		{method: post, path: "/v1/gc", call: "gc", write: true, handle: s.collect},
 		{method: post, path: "/v1/self/drain", call: "drain", write: true, handle: s.drain},
 		{method: post, path: "/v1/self/leave", call: "leave", write: true, handle: s.leave},
 		{method: post, path: "/v1/peers/{peer}/evict", call: "evict", write: true, handle: s.evict},

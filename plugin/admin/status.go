@@ -23,8 +23,18 @@ func (s *Server) peers(ctx context.Context, _ *request) (answer, error) {
 }
 
 func (s *Server) check(ctx context.Context, _ *request) (answer, error) {
-	broken, err := s.cfg.Backend.Check(ctx)
-	return answer{body: CheckResult{Broken: append([]string{}, broken...)}}, err
+	audit, err := s.cfg.Backend.Check(ctx)
+	return answer{body: audit}, err
+}
+
+// collect frees what a report found to leak.
+func (s *Server) collect(ctx context.Context, r *request) (answer, error) {
+	var body Collection
+	if err := decode(r.body, &body); err != nil {
+		return answer{}, err
+	}
+	done, err := s.cfg.Backend.Collect(ctx, ipam.CollectRequest{Findings: body.Findings, DryRun: body.DryRun})
+	return answer{body: append([]ipam.Collected{}, done...)}, err
 }
 
 // fresh returns the Backend's status as it is after all that was done.

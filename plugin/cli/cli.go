@@ -128,7 +128,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 
 	root.AddCommand(
 		a.statusCommand(), a.peersCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.explainCommand(), a.lookupCommand(), a.ringCommand(), a.eventsCommand(),
-		a.checkCommand(),
+		a.checkCommand(), a.gcCommand(),
 		a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.reserveCommand(), a.excludeCommand(), a.drainCommand(), a.leaveCommand(),
 		a.evictCommand(), a.forgetCommand(), a.recoverCommand(),
 		a.keygenCommand(), a.versionCommand(), a.completionCommand(),

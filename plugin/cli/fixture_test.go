@@ -38,6 +38,7 @@ type fixture struct {
 
 	reservations []ipam.ReservationStatus
 	stories      []ipam.Explanation
+	findings     []ipam.Finding
 
 	calls []string
 }
@@ -179,7 +180,34 @@ func (f *fixture) Reservations(_ context.Context, pool string) ([]ipam.Reservati
 	return f.reservations, f.call("reservations %q", pool)
 }
 
-func (f *fixture) Check(context.Context) ([]string, error) { return f.broken, f.call("check") }
+func (f *fixture) Check(context.Context) (ipam.Audit, error) {
+	a := ipam.Audit{
+		Verdict: ipam.Fine, At: now, Peer: "host-a", PeerID: "3f2a9c0d11e4", Slot: 7, Broken: append([]string{}, f.broken...), Database: []string{},
+		Looked: new(now.Add(-time.Second)), Listed: 3, Held: 3, Findings: append([]ipam.Finding{}, f.findings...),
+	}
+	switch {
+	case len(f.broken) > 0:
+		a.Verdict = ipam.Failed
+	case len(f.findings) > 0:
+		a.Verdict = ipam.Degraded
+	}
+	return a, f.call("check")
+}
+
+func (f *fixture) Collect(_ context.Context, r ipam.CollectRequest) ([]ipam.Collected, error) {
+	var out []ipam.Collected
+	for i, found := range r.Findings {
+		c := ipam.Collected{Address: found.Address, Pool: found.Pool, Outcome: ipam.CollectedFreed, Why: "the engine's lists lack it since 2026-11-21 11:58 UTC"}
+		switch {
+		case i == 1:
+			c.Outcome, c.Why = ipam.CollectedKept, "only lists of less than 20s lack it: ask again after that"
+		case i == 2:
+			c.Outcome, c.Why = ipam.CollectedFree, "nobody holds it any more"
+		}
+		out = append(out, c)
+	}
+	return out, f.call("collect %d dryRun=%v", len(r.Findings), r.DryRun)
+}
 
 // alone is one peer on one engine, with nothing wrong.
 func alone() *fixture {

@@ -125,6 +125,8 @@ func TestHelp(t *testing.T) {
 		{"recover", "-h"},
 		{"keygen", "-h"},
 		{"explain", "-h"},
+		{"check", "-h"},
+		{"gc", "-h"},
 		{"exclude", "-h"},
 		{"exclude", "add", "-h"},
 		{"exclude", "rm", "-h"},

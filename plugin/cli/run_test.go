@@ -64,7 +64,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"forget host-b --dry-run", []string{"forget host-b dryRun=true"}, "nothing to free: "},
 		{"forget host-b --dry-run=false", []string{"forget host-b dryRun=false"}, "nothing to free: "},
 		{"recover --i-know-the-others-are-gone", []string{"recover", "status"}, "recovered: this host is the only one of its cluster, which has the ID\n  00112233445566778899aabbccddeeff from now on\n"},
-		{"check", []string{"check"}, "fine: no invariant is broken\n"},
+		{"check", []string{"check"}, "fine: no invariant is broken, and the database is as it should be\n"},
 	}
 	f := alone()
 	socket := serve(t, f)

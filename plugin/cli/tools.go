@@ -1,55 +1,14 @@
 package cli
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/ringlet/ringlet/plugin/admin"
 )
-
-func (a *app) checkCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "check",
-		Short:   "Test that all the plugin knows fits together",
-		GroupID: groupLook,
-		Long: `Test the invariants: no address has two owners, every address is accounted for,
-and so on. Exit code 1 if one is broken; then keep the plugin's data and report
-what this command says.`,
-		Example: "  ringlet check",
-		Args:    exactly(),
-		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
-			var result admin.CheckResult
-			if err := c.call(ctx, http.MethodPost, path("check"), nil, &result); err != nil {
-				return err
-			}
-			if err := a.show(result, func() { a.view.check(result) }); err != nil {
-				return err
-			}
-			if len(result.Broken) > 0 {
-				return exitError(exitFailed)
-			}
-			return nil
-		}),
-	}
-}
-
-func (v view) check(result admin.CheckResult) {
-	if len(result.Broken) == 0 {
-		v.wrap(green, "fine: ", "no invariant is broken")
-		return
-	}
-	v.wrap(red, "failed: ", plural(len(result.Broken), "invariant is", "invariants are")+" broken")
-	for _, text := range result.Broken {
-		v.wrap(plain, "  ", safe(text))
-	}
-}
 
 // helpCommand is cobra's, but fails for what there is no help about.
 func helpCommand() *cobra.Command {

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:        "check",
+		SuggestFor: []string{"fsck", "verify", "audit"},
+		Short:      "Test that all the plugin knows fits together",
+		GroupID:    groupLook,
+		Long: `Test the invariants: no address has two owners, every address is accounted for,
+and so on; read the database back and compare it with what the plugin knows; and
+ask the engine for what it has, and compare that, too. With -o json this is the
+report that ringlet gc mends from.
+
+Exit code 1 if an invariant is broken or the database differs: then keep the
+plugin's data, and report what this command says. Exit code 3 if addresses are held
+for which the engine has no endpoint, or containers have what is not theirs.`,
+		Example: `  ringlet check
+  ringlet check -o json > report.json`,
+		Args: exactly(),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
+			var audit ipam.Audit
+			if err := c.call(ctx, http.MethodPost, path("check"), nil, &audit); err != nil {
+				return err
+			}
+			if err := a.show(audit, func() { a.view.check(audit) }); err != nil {
+				return err
+			}
+			switch audit.Verdict {
+			case ipam.Failed:
+				return exitError(exitFailed)
+			case ipam.Degraded:
+				return exitError(exitDegraded)
+			case ipam.Fine:
+			}
+			return nil
+		}),
+	}
+}
+
+func (v view) check(audit ipam.Audit) {
+	switch broken := len(audit.Broken) + len(audit.Database); {
+	case broken > 0:
+		v.wrap(red, "failed: ", "the records contradict one another: keep the plugin's data, and report this")
+	case len(audit.Findings) > 0:
+		v.wrap(yellow, "degraded: ", "no invariant is broken, and "+plural(len(audit.Findings), "address is", "addresses are")+" not as the engine has them")
+	default:
+		v.wrap(green, "fine: ", "no invariant is broken, and the database is as it should be")
+	}
+	for _, text := range audit.Broken {
+		v.wrap(plain, "  invariant: ", safe(text))
+	}
+	for _, text := range audit.Database {
+		v.wrap(plain, "  database: ", safe(text))
+	}
+	if audit.Looked == nil {
+		v.wrap(plain, "engine: ", "it has not listed what it has since the plugin started, so that nothing is known of leaks")
+		return
+	}
+	v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address", "addresses")+" "+v.ago(*audit.Looked)+", and containers hold "+fmt.Sprint(audit.Held)+" here")
+	for _, f := range audit.Findings {
+		v.wrap(yellow, "  "+f.Code+": ", safe(f.Text))
+		v.wrap(plain, "    next: ", safe(f.Next))
+	}
+}
+
+func (a *app) gcCommand() *cobra.Command {
+	var file string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:                   "gc --from FILE [--dry-run]",
+		DisableFlagsInUseLine: true,
+		SuggestFor:            []string{"clean", "cleanup", "collect", "repair", "prune", "mend"},
+		Short:                 "Free what a report of ringlet check found to leak",
+		GroupID:               groupChange,
+		Long: `Free the addresses that a report of ringlet check found to be held for containers
+that the engine does not have. The plugin frees them by itself within a minute or
+so; this is for those who want to see what goes, or do not want to wait.
+
+The report only says where to look. The engine is asked anew, and an address is
+freed only if the same container holds it still, and two lists of the engine that
+are 20 seconds apart both lack it. Nothing young is freed, and nothing that is not
+in the report. --dry-run only tells.
+
+Exit code 3 if something in the report is kept, which is told with the reason.`,
+		Example: `  ringlet check -o json > report.json
+  ringlet gc --from report.json --dry-run
+  ringlet gc --from report.json`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return usagef(cmd, "name the report that ringlet check -o json wrote with --from, or - for standard input")
+			}
+			report, err := a.readReport(file)
+			if err != nil {
+				return err
+			}
+			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.collect(ctx, c, report, dryRun) })(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&file, "from", "", "the report, a `file`, or - for standard input")
+	_ = cmd.RegisterFlagCompletionFunc("from", files) // the flag exists
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be freed")
+	return cmd
+}
+
+// readReport reads what ringlet check -o json wrote.
+func (a *app) readReport(file string) (ipam.Audit, error) {
+	in := a.cfg.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return ipam.Audit{}, fmt.Errorf("the report cannot be read: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	var report ipam.Audit
+	text, err := io.ReadAll(in)
+	if err == nil {
+		err = json.Unmarshal(text, &report)
+	}
+	switch {
+	case err != nil:
+		return ipam.Audit{}, fmt.Errorf("the report cannot be read: %w", err)
+	case report.PeerID == "":
+		return ipam.Audit{}, fmt.Errorf("%s is no report of ringlet check -o json", file)
+	}
+	return report, nil
+}
+
+// maxCollect is how many findings go into one request, whose body is limited.
+const maxCollect = 50
+
+func (a *app) collect(ctx context.Context, c *client, report ipam.Audit, dryRun bool) error {
+	var st ipam.Status
+	if err := c.get(ctx, path("status"), &st); err != nil {
+		return err
+	}
+	if st.Self.ID != report.PeerID {
+		return fmt.Errorf("the report is of %s (peer %s), and this is %s (peer %s): use it on the host that it is of", safe(report.Peer), safe(report.PeerID), safe(st.Self.Name), safe(st.Self.ID))
+	}
+	done := []ipam.Collected{}
+	for some := range slices.Chunk(report.Findings, maxCollect) {
+		var batch []ipam.Collected
+		if err := c.call(ctx, http.MethodPost, path("gc"), admin.Collection{Findings: some, DryRun: dryRun}, &batch); err != nil {
+			return err
+		}
+		done = append(done, batch...)
+	}
+	if err := a.show(done, func() { a.view.collected(done, dryRun) }); err != nil {
+		return err
+	}
+	for _, d := range done {
+		if d.Outcome == ipam.CollectedKept {
+			return exitError(exitDegraded)
+		}
+	}
+	return nil
+}
+
+func (v view) collected(done []ipam.Collected, dryRun bool) {
+	if len(done) == 0 {
+		v.printf("nothing to free: the report has no findings\n")
+		return
+	}
+	words := map[string]string{ipam.CollectedFreed: "freed ", ipam.CollectedFree: "free already ", ipam.CollectedKept: "kept "}
+	if dryRun {
+		words[ipam.CollectedFreed] = "would free "
+	}
+	for _, d := range done {
+		v.wrap(plain, words[d.Outcome]+d.Address.String()+": ", safe(d.Why))
+	}
+}
