@@ -254,11 +254,12 @@ func (m *Machine) ownedBy(id peer.ID) int {
 	return int(n)
 }
 
-// poolProblems lists conflicts, and pools that are full or nearly so.
+// poolProblems lists conflicts, which nothing else is as bad as, and pools that
+// are full or nearly so.
 func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 	var out []Problem
 	for k, text := range m.conflicts {
-		c := problem(Degraded, "conflict", "stop that container, or remove the other holder", "%s", text)
+		c := problem(Failed, "conflict", "stop that container, or remove the other holder", "%s", text)
 		if p := m.pools[k.pool]; p != nil {
 			c.Address = addr.Nth(p.CIDR, k.at)
 		}

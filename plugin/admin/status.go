@@ -87,14 +87,21 @@ func (s *Server) ready(ctx context.Context, _ *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if st.Verdict != ipam.Failed {
-		return answer{body: "ok\n"}, nil
-	}
+	// Two containers with one address are no reason to send nobody here: others
+	// get theirs.
 	var why []string
+	conflict := false
 	for _, p := range st.Problems {
-		if p.Level == string(ipam.Failed) {
+		switch {
+		case p.Level != string(ipam.Failed):
+		case p.Code == "conflict":
+			conflict = true
+		default:
 			why = append(why, p.Text)
 		}
+	}
+	if st.Verdict != ipam.Failed || conflict && len(why) == 0 {
+		return answer{body: "ok\n"}, nil
 	}
 	return answer{}, &ipam.Error{
 		Kind: ipam.ErrSuspended,

@@ -302,7 +302,7 @@ func troubled() *fixture {
 	}}
 	f.st.Networks = nil
 	f.st.Problems = []ipam.Problem{{
-		Code: "conflict", Level: "degraded",
+		Code: "conflict", Level: "failed",
 		Text: "container web (0123456789ab) uses 10.60.0.5, which is held by \"printer-3\" on host-a since 2026-11-21 09:00 UTC",
 		Next: "stop that container, or remove the other holder",
 	}, {
