@@ -3,6 +3,7 @@ package gossip
 import (
 	"context"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -50,26 +51,31 @@ func (s *session) post(ctx context.Context) {
 	}
 }
 
-// node is where a peer is. memberlist may have forgotten it.
-func (s *session) node(to peer.ID) (*memberlist.Node, bool) {
-	addr, known := s.g.table.addr(to)
+// nodeAt is a peer that is there. memberlist may have forgotten it.
+func nodeAt(id peer.ID, addr netip.AddrPort) *memberlist.Node {
 	return &memberlist.Node{
-		Name: memberName(to), Addr: net.IP(addr.Addr().AsSlice()), Port: addr.Port(),
+		Name: memberName(id), Addr: net.IP(addr.Addr().AsSlice()), Port: addr.Port(),
 		PMax: memberlist.ProtocolVersionMax, // it reads checksums
-	}, known
+	}
 }
 
+// sendDatagram sends to where a peer is, and to where it says that it is: it
+// may have moved there just now, and if there are two of it both must hear
+// that.
 func (s *session) sendDatagram(m mail) {
-	node, known := s.node(m.to)
-	ok := known && s.list.SendBestEffort(node, m.body) == nil
+	addr, known := s.g.table.addr(m.to)
+	ok := known && s.list.SendBestEffort(nodeAt(m.to, addr), m.body) == nil
+	if other, contested := s.g.watch.elsewhere(m.to, time.Now()); contested && other != addr {
+		_ = s.list.SendBestEffort(nodeAt(m.to, other), m.body)
+	}
 	if m.parcel != nil {
 		s.g.outbox.datagramSent(m, ok)
 	}
 }
 
 func (s *session) sendStream(m mail) {
-	node, known := s.node(m.to)
-	ok := known && s.list.SendReliable(node, m.body) == nil
+	addr, known := s.g.table.addr(m.to)
+	ok := known && s.list.SendReliable(nodeAt(m.to, addr), m.body) == nil
 	s.g.outbox.streamSent(m, ok)
 }
 

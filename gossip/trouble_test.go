@@ -359,11 +359,17 @@ func TestCopied(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		twin := c.start(4, func(cfg *gossip.Config) { cfg.ID, cfg.Nonce = peers[2].id, 77 })
-		// The original is not told: no two members of one name ever speak.
+		// The original is not told here: no two members of one name ever speak.
 		c.until(time.Minute, "told", func() bool {
 			return peers[0].problem("identity-conflict", "is at 10.0.0.3:7950 and says that it is at 10.0.0.4:7950") &&
 				twin.problem("identity-conflict", "somebody at 10.0.0.3:7950 is taken for this peer, which is at 10.0.0.4:7950")
 		})
+		// What is sent to one reaches both: the cores must find out that there are two.
+		told := func(n *node) bool {
+			return n.received(func(f got) bool { return f.Body == wire.Pull{After: 7} && f.From == peers[0].id })
+		}
+		peers[0].Send(twin.id, peers[0].frame(wire.Pull{After: 7}))
+		c.until(time.Second, "both hear", func() bool { return told(peers[2]) && told(twin) })
 		twin.crash()
 		c.until(5*time.Minute, "over", func() bool { return len(peers[0].Status().Problems) == 0 })
 	})

@@ -168,6 +168,15 @@ func (w *watch) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) 
 	}
 }
 
+// elsewhere returns where a peer has lately claimed to be, beside where it is
+// known to be.
+func (w *watch) elsewhere(id peer.ID, now time.Time) (netip.AddrPort, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c, ok := w.conflicts[id]
+	return c.there, ok && now.Sub(c.last) <= fresh
+}
+
 // contested reports whether somebody has lately held this peer to be at
 // another address.
 func (w *watch) contested(now time.Time) bool {
