@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A copy of a host's database is started beside its original. On another disk it is refused. On a disk that was copied with
+// the whole machine the two meet, and both stop: containers keep what they have, and status says what to do.
+func TestClusterCopied(t *testing.T) {
+	t.Parallel()
+	need(t, "pkill", "stat")
+	c := NewCluster(t, 4, "RINGLET_REST=5s", "RINGLET_TIMEOUT=5s")
+	a, b, original, twin := c.Engines[0], c.Engines[1], c.Engines[2], c.Engines[3]
+	for _, e := range c.Engines[:3] {
+		e.ImportDemo()
+		e.CreatePlugin(Plugin, c.Settings(e)...)
+		if e == original {
+			e.diskInMemory()
+		}
+		e.Docker("plugin", "enable", Plugin)
+	}
+	c.AwaitReady(a, b, original)
+	for _, e := range c.Engines[:3] {
+		e.lan("lan", "10.56.0.0/24", "--ipam-opt", "gateway=first")
+	}
+	c.crowd(c.Engines[:3], "lan", "first", 3)
+	c.union("before the copy", a, b, original)
+
+	twin.ImportDemo()
+	settings := append(c.Settings(original), "RINGLET_NAME="+original.Name)
+	twin.CreatePlugin(Plugin, settings...)
+	c.copyDatabase(original, twin, "")
+	mark := twin.Log.Mark()
+	if _, err := twin.TryDocker("plugin", "enable", Plugin); err == nil {
+		t.Error("a copied database was accepted")
+	}
+	if !slices.ContainsFunc(twin.Log.Since(mark), func(l Line) bool { return l.Level == "error" && strings.Contains(l.Msg, "it is a copy") }) {
+		t.Error("the log does not say that the database is a copy")
+	}
+	c.AwaitReady(a, b, original)
+
+	twin.Docker("plugin", "rm", "--force", Plugin)
+	twin.CreatePlugin(Plugin, settings...)
+	twin.diskInMemory()
+	c.copyDatabase(original, twin, original.Run("stat", "--format", "%i", original.database()))
+	twin.Docker("plugin", "enable", Plugin)
+	c.Await("both say that there is another", []*Engine{original, twin}, func(all []PeerStatus) string {
+		for _, st := range all {
+			if st.State != "suspended" || st.Verdict != "failed" {
+				return fmt.Sprintf("%s and %s: %v", all[0].State, all[1].State, st.Problems)
+			}
+		}
+		return ""
+	})
+	lives := endpoints(original)
+	for _, err := range crowd([]*Engine{original}, "lan", "copy", 2) {
+		refused(t, err, "has stopped handing out addresses", "copy")
+	}
+	refused(t, twin.tryLan("lan", "10.56.0.0/24", "--ipam-opt", "gateway=first"), "has stopped handing out addresses", "copy")
+	refused(t, useUp(twin, "10.56.0.0/24"), "has stopped handing out addresses", "copy")
+	if now := endpoints(original); !slices.Equal(now, lives) {
+		t.Errorf("containers of %s had %v and have %v", original.Name, lives, now)
+	}
+	c.crowd([]*Engine{a, b}, "lan", "meanwhile", 2)
+
+	twin.Docker("plugin", "rm", "--force", Plugin)
+	c.crowd([]*Engine{a, b}, "lan", "alone", 2)
+	c.unique("beside a copy", c.Engines...)
+}
+
+// database returns the path of the plugin's database on the host.
+func (e *Engine) database() string {
+	e.t.Helper()
+	return filepath.Join("/var/lib/docker/plugins", e.PluginID(Plugin), "propagated-mount", "ringlet.db")
+}
+
+// diskInMemory gives the plugin, which is not enabled yet, a disk of its own for its data: in memory, where files are
+// numbered from the first on, so that a copy of the whole disk can be made.
+func (e *Engine) diskInMemory() {
+	e.t.Helper()
+	data := filepath.Dir(e.database())
+	e.Run("mkdir", "-p", data)
+	e.Run("mount", "-t", "tmpfs", "tmpfs", data)
+}
+
+// copyDatabase copies the database of one host's plugin, which goes on, to another's, which is not enabled. Inode, if not
+// empty, is the number that the copy must have.
+func (c *Cluster) copyDatabase(from, to *Engine, inode string) {
+	c.t.Helper()
+	from.Run("pkill", "-STOP", "-x", "ringlet")
+	content, err := os.ReadFile(from.path(from.database()))
+	from.Run("pkill", "-CONT", "-x", "ringlet")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	source := filepath.Join(to.dir, "copy.db")
+	if err := os.WriteFile(source, content, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	to.Run("bash", "-euc", `
+		mkdir -p "${2%/*}"
+		cd "${2%/*}"
+		for i in {1..100}; do
+			touch copy-$i
+			[[ -n $3 && $(stat --format %i copy-$i) != "$3" ]] && continue
+			cp "$1" copy-$i
+			mv copy-$i "$2"
+			break
+		done
+		rm -f copy-*
+		[[ -s $2 ]]`, "copy", source, to.database(), inode)
+}
