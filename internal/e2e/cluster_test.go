@@ -271,7 +271,7 @@ func (c *Cluster) cutOff() {
 	a, b, cut := c.Engines[0], c.Engines[1], c.Engines[2]
 	theirs := b.Address("one-"+b.Name, "lan").String()
 	c.Cut(cut)
-	c.crowd(c.Engines, "lan", "cut", 5)
+	c.crowd(c.Engines, "lan", "cut", 3)
 	c.Await("the two know that the third is gone, and it that they are", c.Engines, func(all []PeerStatus) string {
 		for i, st := range all {
 			away := 0
@@ -289,7 +289,7 @@ func (c *Cluster) cutOff() {
 		}
 		return ""
 	})
-	c.crowd(c.Engines, "lan", "still", 5)
+	c.crowd(c.Engines, "lan", "still", 3)
 	errs := atOnce(
 		func() error { return claim(cut, theirs) },
 		func() error {
@@ -305,7 +305,7 @@ func (c *Cluster) cutOff() {
 	c.AwaitReady(c.Engines...)
 	makeNetwork(cut, "more", "10.60.0.0/24")
 	holds(t, claim(cut, theirs), theirs, b.Name)
-	c.crowd(c.Engines, "lan", "healed", 5)
+	c.crowd(c.Engines, "lan", "healed", 3)
 	c.union("after the cut was healed")
 }
 
@@ -317,7 +317,7 @@ func (c *Cluster) powerCut() {
 	b.Docker("run", "--detach", "--restart", "always", "--name", "fixed-always", "--network", "lan", "--ip", fixed["fixed-always"], Demo)
 	b.Docker("run", "--detach", "--name", "fixed", "--network", "lan", "--ip", fixed["fixed"], Demo)
 	b.PowerOff()
-	c.crowd([]*Engine{a, c.Engines[2]}, "lan", "off", 5)
+	c.crowd([]*Engine{a, c.Engines[2]}, "lan", "off", 3)
 	for _, err := range atOnce(
 		func() error { return claim(a, fixed["fixed"]) },
 		func() error { return claim(a, fixed["fixed-always"]) },
@@ -333,7 +333,7 @@ func (c *Cluster) powerCut() {
 		}
 	}
 	c.AwaitReady(c.Engines...)
-	c.crowd([]*Engine{b}, "lan", "on", 5)
+	c.crowd([]*Engine{b}, "lan", "on", 3)
 	c.union("after the power came back")
 }
 
@@ -343,11 +343,11 @@ func (c *Cluster) twoRestart() {
 	a, b, third := c.Engines[0], c.Engines[1], c.Engines[2]
 	a.PowerOff()
 	third.Stop()
-	c.crowd([]*Engine{b}, "lan", "alone", 5)
+	c.crowd([]*Engine{b}, "lan", "alone", 3)
 	third.Up()
 	a.Up()
 	c.AwaitReady(c.Engines...)
-	c.crowd(c.Engines, "lan", "again", 5)
+	c.crowd(c.Engines, "lan", "again", 3)
 	c.union("after two restarted at once")
 }
 
@@ -364,7 +364,7 @@ func (c *Cluster) reinstalled() {
 	}
 	b.Docker("plugin", "rm", "--force", Plugin)
 	b.InstallPlugin(c.Settings(b)...)
-	c.crowd(c.Engines, "lan", "anew", 10)
+	c.crowd(c.Engines, "lan", "anew", 5)
 	c.AwaitReady(c.Engines...)
 	c.union("after one was installed anew")
 	now, err := b.Status()
@@ -394,7 +394,7 @@ func (c *Cluster) fourth() {
 	d.InstallPlugin(c.Settings(d)...)
 	d.ImportDemo()
 	d.lan("lan", lanSubnet, "--ipam-opt", "gateway=first", "--aux-address", "printer="+lanPrinter)
-	c.crowd([]*Engine{d}, "lan", "later", 10)
+	c.crowd([]*Engine{d}, "lan", "later", 5)
 	c.AwaitReady(c.Engines...)
 	c.union("with a fourth host")
 	d.Docker("exec", "later-3", "/demo", "ping", c.Engines[0].Address("one-"+c.Engines[0].Name, "lan").String())
@@ -418,6 +418,6 @@ func (c *Cluster) left() {
 	rest := c.Others(gone)
 	c.AwaitReady(rest...)
 	gone.Docker("plugin", "rm", "--force", Plugin)
-	c.crowd(rest, "lan", "last", 5)
+	c.crowd(rest, "lan", "last", 3)
 	c.union("after one has left", rest...)
 }

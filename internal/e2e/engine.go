@@ -16,7 +16,9 @@ import (
 )
 
 const (
-	startLimit = 90 * time.Second // for dockerd to answer; each network of an absent plugin costs it 15 s
+	// startLimit is for dockerd to answer. Each network of an absent plugin costs it 15 s, each container that lost its
+	// power some commits, and the disk may be busy.
+	startLimit = 4 * time.Minute
 	stopLimit  = 60 * time.Second // for dockerd to end after SIGTERM; it gives containers and plugins 10 s
 )
 

@@ -52,6 +52,9 @@ func NewHost(t testing.TB, name string) *Host {
 	}
 	h := &Host{Name: name, t: t, dir: dir}
 	t.Cleanup(func() {
+		if _, err := os.Stat(dir); err == nil && h.cmd == nil && h.pid != 0 {
+			h.boot() // its power is off: it removes what was left then
+		}
 		h.end()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("host %s left files behind: %v", name, err)

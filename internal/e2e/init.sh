@@ -44,7 +44,10 @@ kill -KILL -1 2>/dev/null || true
 find /sys/fs/cgroup -path "*/${dir##*/}/*" -name freezer.state 2>/dev/null | while read -r state; do
 	echo THAWED 2>/dev/null >"$state" || true
 done
-wait || true
+for _ in {1..200}; do
+	kill -0 -1 2>/dev/null || break # a control group cannot be removed while somebody dies in it
+	sleep 0.05
+done
 for group in "${dir##*/}" $(sort -u "$dir/plugins"); do
 	find /sys/fs/cgroup -depth -mindepth 1 -type d -path "*/$group*" -exec rmdir {} + 2>/dev/null || true
 done
