@@ -128,7 +128,7 @@ func (cfg Config) validate() error {
 		errs = append(errs, errors.New("logger of the network is missing"))
 	}
 	for _, join := range cfg.Join {
-		if _, err := parseSeat(join); err != nil {
+		if _, err := parseSeat(join, DefaultPort); err != nil {
 			errs = append(errs, err)
 		}
 	}

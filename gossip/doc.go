@@ -27,7 +27,7 @@
 //
 // # Guarantees
 //
-//  1. No method blocks on the network, and none but Run blocks at all.
+//  1. No method blocks on the network, and none but Run and Meet blocks at all.
 //  2. Config.Deliver and Config.Presence are called only while Run runs, never
 //     with a lock held. If they are slow, frames are dropped and counted;
 //     probes and acknowledgements go on.

@@ -35,6 +35,7 @@ type Gossip struct {
 	counts     counters
 	watch      *watch
 	hurry      chan struct{} // has room for one: look for peers now
+	encounters chan encounter
 
 	ran atomic.Bool
 }
@@ -50,7 +51,7 @@ func New(cfg Config) (*Gossip, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, hurry: make(chan struct{}, 1)}
+	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, hurry: make(chan struct{}, 1), encounters: make(chan encounter)}
 	g.seats = &seats{list: parseSeats(cfg.Join)}
 	g.table = newTable(cfg.ID, g.seats.at, cfg.Remembered)
 	g.inbox = newInbox()

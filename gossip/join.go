@@ -103,7 +103,7 @@ func (s *session) joinSome(ctx context.Context, addrs []netip.AddrPort) {
 			return
 		}
 		joining.Go(func() {
-			if s.join(addr) {
+			if s.join(addr) == nil {
 				joined.Add(1)
 			}
 			<-room
@@ -113,19 +113,20 @@ func (s *session) joinSome(ctx context.Context, addrs []netip.AddrPort) {
 
 // join exchanges all that is known with whoever is at an address. That it has
 // worked does not mean that this peer was let in.
-func (s *session) join(addr netip.AddrPort) bool {
+func (s *session) join(addr netip.AddrPort) error {
 	d, err := s.transport.trial(addr.String(), func() error {
 		_, err := s.list.Join([]string{addr.String()})
 		return err
 	})
 	switch {
 	case err == nil:
-		s.g.watch.tried(addr, nil)
-		return true
 	case d.connected:
-		s.g.watch.tried(addr, s.g.refusal(err))
-	case d.err != nil && !errors.Is(d.err, errHungUp):
-		s.g.watch.tried(addr, unreachable(d.err))
+		err = s.g.refusal(err)
+	case d.err == nil || errors.Is(d.err, errHungUp):
+		return err // it was not tried
+	default:
+		err = unreachable(d.err)
 	}
-	return false
+	s.g.watch.tried(addr, err)
+	return err
 }

@@ -56,7 +56,7 @@ type seat struct {
 func parseSeats(join []string) []*seat {
 	var seats []*seat
 	for _, entry := range join {
-		s, err := parseSeat(entry)
+		s, err := parseSeat(entry, DefaultPort)
 		if err == nil && !slices.ContainsFunc(seats, func(have *seat) bool { return have.name == s.name }) {
 			seats = append(seats, s)
 		}
@@ -66,8 +66,9 @@ func parseSeats(join []string) []*seat {
 }
 
 // parseSeat reads host, host:port or an IPv6 address with or without brackets.
-func parseSeat(entry string) (*seat, error) {
-	host, port := entry, uint16(DefaultPort)
+// The port is that of an entry without one.
+func parseSeat(entry string, port uint16) (*seat, error) {
+	host := entry
 	if a, err := netip.ParseAddr(strings.Trim(entry, "[]")); err == nil {
 		host = a.String()
 	} else if strings.Contains(entry, ":") {

@@ -104,6 +104,7 @@ func (s *session) run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.post(ctx) })
 	loops.Go(func() { s.rejoin(ctx) })
+	loops.Go(func() { s.meet(ctx) })
 	loops.Go(func() { s.sendBeats(ctx) })
 	loops.Go(func() { s.rekey(ctx) })
 	loops.Go(func() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/metrics"
 )
@@ -136,6 +137,11 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		out.Verdict = ipam.Degraded
 	}
 	return out, nil
+}
+
+// Join meets another peer.
+func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) {
+	return s.network.Join(ctx, address)
 }
 
 // engineProblem returns what an operator should know of the connection to the

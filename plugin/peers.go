@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
 )
 
@@ -143,6 +145,26 @@ func formation(cfg config.Config) ipam.Formation {
 		return ipam.Formation{}
 	}
 	return f
+}
+
+// Join meets whoever is at an address.
+func (p *peers) Join(ctx context.Context, address string) ([]admin.Met, error) {
+	if p == nil {
+		return nil, &ipam.Error{Kind: ipam.ErrBadRequest, Text: "this peer has no key, and talks to no others: set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to do without, which takes a restart"}
+	}
+	present, err := p.Meet(ctx, address)
+	if err != nil {
+		kind := ipam.ErrUnreachable
+		if _, ok := errors.AsType[*gossip.AddressError](err); ok {
+			kind = ipam.ErrBadRequest
+		}
+		return nil, &ipam.Error{Kind: kind, Text: err.Error()}
+	}
+	met := make([]admin.Met, len(present))
+	for i, other := range present {
+		met[i] = admin.Met{ID: other.ID.String(), Name: string(other.Name), Address: other.Addr.String()}
+	}
+	return met, nil
 }
 
 // problems returns what is wrong with the network between peers.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +179,35 @@ func TestPeersThatAreGone(t *testing.T) {
 			if id, err := h.Identity(t.Context()); err != nil || len(id.Known) != 2 {
 				t.Errorf("host %d would look for %d peers after its next start, want 2 (%v)", i+1, len(id.Known), err)
 			}
+		}
+	})
+}
+
+// A host that looks for its cluster in vain is told where it is, and remembers.
+func TestJoinByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		late := c.start(4, []string{hostAddr(99).String()})
+		time.Sleep(time.Minute)
+		if st := c.status(late); st.State != ipam.Joining {
+			t.Fatalf("it is %s before it was told, want %s", st.State, ipam.Joining)
+		}
+		met, err := late.network.Join(t.Context(), "10.0.0.2")
+		if err != nil || len(met) != 1 || met[0].Name != "host-2" || met[0].Address != hostAddr(2).String() {
+			t.Errorf("got %v, %v, want host-2", met, err)
+		}
+		c.until(20*time.Second, "admitted", func() bool { return c.status(late).State == ipam.Ready })
+		if id, err := late.Identity(t.Context()); err != nil || len(id.Known) != 3 {
+			t.Errorf("it would look for %d hosts after its next start, want 3 (%v)", len(id.Known), err)
+		}
+		for where, want := range map[string]string{"10.0.0.4": "bad-request", "10.0.0.98": "unreachable"} {
+			if _, err := late.network.Join(t.Context(), where); ipam.Code(err) != want {
+				t.Errorf("%s: got %v, want code %s", where, err, want)
+			}
+		}
+		var none *peers
+		if _, err := none.Join(t.Context(), "10.0.0.2"); ipam.Code(err) != "bad-request" || !strings.Contains(err.Error(), "set RINGLET_KEY") {
+			t.Errorf("without a key: got %v", err)
 		}
 	})
 }

@@ -154,7 +154,7 @@ func TestAdminSocketThatIsLost(t *testing.T) {
 	store, n := open(t, t.TempDir())
 	defer store.Close()
 	var log lines
-	api, err := admin.New(admin.Config{Backend: n, Logger: log.logger()})
+	api, err := admin.New(admin.Config{Backend: &status{Node: n}, Logger: log.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,9 @@ type Backend interface {
 	// Leave has the peer leave its cluster, and returns when it has. If ctx ends
 	// before, the peer goes on leaving; asked again, Leave waits for the rest.
 	Leave(ctx context.Context, force bool) error
+	// Join meets whoever is at an address, host or host:port, looks for them from
+	// then on, and tells who they are.
+	Join(ctx context.Context, address string) ([]Met, error)
 	// Evict takes a lost peer, by name or ID, out of the roster; one that is out
 	// of it is no error.
 	Evict(ctx context.Context, peer string) error

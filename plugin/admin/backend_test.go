@@ -167,6 +167,18 @@ func (m *memory) other(ref string) error {
 	return nil
 }
 
+func (m *memory) Join(ctx context.Context, address string) ([]Met, error) {
+	unlock, err := m.begin(ctx, "join "+address)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if !strings.HasPrefix(address, "host-b") {
+		return nil, &ipam.Error{Kind: ipam.ErrUnreachable, Text: "nobody could be met at " + address}
+	}
+	return []Met{{ID: hostB, Name: "host-b", Address: "10.0.0.2:7950"}}, nil
+}
+
 func (m *memory) Evict(ctx context.Context, peer string) error {
 	end, err := m.begin(ctx, ipam.EvictRequest{Peer: peer})
 	if err != nil {

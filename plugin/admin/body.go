@@ -62,6 +62,24 @@ type Departure struct {
 	Held    uint64 `json:"held"` // those of them in use on its host, gateways included: they stay until they are freed
 }
 
+// Join is the body of a request that the peer meet another one.
+type Join struct {
+	Address string `json:"address"` // host, or host:port
+}
+
+// Joined answers a [Join].
+type Joined struct {
+	Address string `json:"address"` // as it was asked for
+	Met     []Met  `json:"met"`     // who is there, or everybody who can be reached if that is not known
+}
+
+// Met is a peer that was met. It need not be of the same cluster, yet.
+type Met struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"` // empty if it has told none
+	Address string `json:"address"`
+}
+
 // Eviction answers a request to evict a peer.
 type Eviction struct {
 	Peer string `json:"peer"` // its name

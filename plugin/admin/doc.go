@@ -35,6 +35,7 @@
 //	POST   /v1/gc                                Collection -> []ipam.Collected
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
 //	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202
+//	POST   /v1/peers                             Join -> Joined: meets another peer; 503 if nobody answers
 //	POST   /v1/peers/{peer}/evict                Eviction
 //	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees
 //	POST   /v1/recover                           Recover -> Recovery
@@ -48,8 +49,8 @@
 //
 // Writes repeat safely: the same holder gets the same address again, a pool
 // that exists is left as it is, freeing what is free frees nothing, a peer that
-// drains or leaves does so already, and one that is evicted or forgotten stays
-// so. So an answer that is lost on its way
+// drains or leaves does so already, one that was met is met again, and one that is
+// evicted or forgotten stays so. So an answer that is lost on its way
 // needs no undoing; the client asks again.
 //
 // A peer that gives its space back takes as long as what is held there. The

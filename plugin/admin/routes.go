@@ -28,6 +28,7 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/gc", call: "gc", write: true, handle: s.collect},
 		{method: post, path: "/v1/self/drain", call: "drain", write: true, handle: s.drain},
 		{method: post, path: "/v1/self/leave", call: "leave", write: true, handle: s.leave},
+		{method: post, path: "/v1/peers", call: "join", write: true, handle: s.join},
 		{method: post, path: "/v1/peers/{peer}/evict", call: "evict", write: true, handle: s.evict},
 		{method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true, handle: s.forget},
 		{method: post, path: "/v1/recover", call: "recover", write: true, handle: s.recover},

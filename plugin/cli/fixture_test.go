@@ -35,6 +35,7 @@ type fixture struct {
 	leaving error // of a leave
 
 	forgetting ipam.Forgetting // of any peer
+	met        []admin.Met     // instead of host-b
 
 	reservations []ipam.ReservationStatus
 	stories      []ipam.Explanation
@@ -94,6 +95,14 @@ func (f *fixture) Leave(_ context.Context, force bool) error {
 		return err
 	}
 	return f.leaving
+}
+
+func (f *fixture) Join(_ context.Context, address string) ([]admin.Met, error) {
+	met := []admin.Met{{ID: "bb02bb02bb02bb02bb02bb02bb02bb02", Name: "host-b", Address: "10.0.0.2:7950"}}
+	if f.met != nil {
+		met = f.met
+	}
+	return met, f.call("join %s", address)
 }
 
 func (f *fixture) Evict(_ context.Context, peer string) error {

@@ -58,6 +58,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"drain --undo --no-wait", []string{"drain undo=true", "status"}, "this host takes space again\n"},
 		{"leave --no-wait", []string{"leave force=false", "status"}, "leaving: "},
 		{"leave --force --no-wait", []string{"leave force=true", "status"}, "leaving: "},
+		{"join host-b:7950", []string{"join host-b:7950"}, "met: host-b at 10.0.0.2:7950\n"},
 		{"evict host-b", []string{"evict host-b", "status"}, "evicted host-b: nothing is kept back for it\n"},
 		{"evict a/../b%2Fc", []string{"evict a/../b%2Fc", "status"}, "evicted a/../b%2Fc: "},
 		{"forget host-b", []string{"forget host-b dryRun=false"}, "nothing to free: no address is kept back for host-b any more\n"},
@@ -143,7 +144,7 @@ func TestUsageErrors(t *testing.T) {
 		"pool ls x", "pool show", "who", "who me", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten",
 		"alloc --pool lab --for x y", "lookup", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
 		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
-		"evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "kick host-b",
+		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "kick host-b",
 		"completion", "completion tcsh", "ring x", "serve x", "serve --data", "help frobnicate", "help pool x",
 	} {
 		got := ringlet(t, Config{FindPlugin: noPlugin, Serve: func(context.Context, ServeOptions) error { return errors.New("served") }}, strings.Fields(args)...)
