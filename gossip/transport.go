@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type transport struct {
 	mu      sync.Mutex
 	hungUp  bool
 	streams map[*stream]struct{}
-	dials   map[string]*dial // what is of interest to trial
+	dials   map[string][]*dial // what is of interest to trial
 }
 
 // dial is what became of the attempts to reach an address.
@@ -48,7 +49,7 @@ type stream struct {
 func newTransport(inner memberlist.Transport, self netip.AddrPort, dialer bool) *transport {
 	return &transport{
 		Transport: inner, self: self, dialer: dialer,
-		streams: make(map[*stream]struct{}), dials: make(map[string]*dial),
+		streams: make(map[*stream]struct{}), dials: make(map[string][]*dial),
 	}
 }
 
@@ -151,12 +152,14 @@ func (t *transport) hangUp() {
 func (t *transport) trial(addr string, try func() error) (dial, error) {
 	d := &dial{}
 	t.mu.Lock()
-	t.dials[addr] = d
+	t.dials[addr] = append(t.dials[addr], d)
 	t.mu.Unlock()
 	err := try()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.dials[addr] == d {
+	if others := slices.DeleteFunc(t.dials[addr], func(other *dial) bool { return other == d }); len(others) > 0 {
+		t.dials[addr] = others
+	} else {
 		delete(t.dials, addr)
 	}
 	return *d, err
@@ -165,7 +168,7 @@ func (t *transport) trial(addr string, try func() error) (dial, error) {
 func (t *transport) noteDial(addr string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if d := t.dials[addr]; d != nil {
+	for _, d := range t.dials[addr] {
 		d.connected = d.connected || err == nil
 		if err != nil {
 			d.err = err
