@@ -13,10 +13,11 @@ const (
 	maxOutbox      = 256      // parcels
 	maxOutboxBytes = 32 << 20 // two of the longest
 	maxOwed        = maxOutbox
-	// maxStreams is how many streams are open at a time, and maxStreamBytes how
-	// much a further one may bring them to.
-	maxStreams     = 4
-	maxStreamBytes = 1 << 20
+	// maxStreams is how many streams are open at a time, beside one for a parcel
+	// of more than bulk bytes: on a slow line several of these would all end at
+	// their deadline.
+	maxStreams = 4
+	bulk       = 64 << 10
 	// maxLife is how long a parcel is tried: who sent it has asked again since.
 	maxLife = time.Second
 )
@@ -39,10 +40,10 @@ type outbox struct {
 // line is what is on its way to one peer.
 type line struct {
 	*reach
-	parcels     []*parcel // in the order in which they came
-	bytes       int       // of parcels and streams
-	open        int       // streams
-	streamBytes int
+	parcels []*parcel // in the order in which they came
+	bytes   int       // of parcels and streams
+	open    int       // streams
+	bulky   int       // those of them that are not counted in maxStreams
 }
 
 func newOutbox(g *Gossip) *outbox { return &outbox{g: g, wake: make(chan struct{}, 1)} }

@@ -152,16 +152,25 @@ func TestStreams(t *testing.T) {
 	for i := range n {
 		d.put(1, frameOf(5000, byte(i)))
 	}
-	d.put(1, make([]byte, maxStreamBytes))
+	d.put(1, make([]byte, bulk))
+	d.put(1, make([]byte, bulk+1))
 	_, streams := d.sent(0, true)
-	if len(streams) != 1 || len(streams[0].body) < maxStreamBytes {
-		t.Fatalf("%d streams, want one for the longest and newest", len(streams))
+	if len(streams) != 1+maxStreams || len(streams[0].body) <= bulk+parcelHeader+3 {
+		t.Fatalf("%d streams, want one for the longest and newest, and %d beside it", len(streams), maxStreams)
+	}
+	if streams[1].body[parcelHeader+10] != n-1 {
+		t.Errorf("the next one is not for the newest of the others")
+	}
+	if _, more := d.sent(ms, true); len(more) > 0 {
+		t.Fatalf("%d more streams, while all are open", len(more))
 	}
 	d.streamSent(streams[0], true)
-	_, streams = d.sent(ms, true)
-	if len(streams) != maxStreams || streams[0].body[parcelHeader+10] != n-1 {
-		t.Fatalf("%d streams, want %d, the newest first", len(streams), maxStreams)
+	streams = streams[1:]
+	_, more := d.sent(ms, true)
+	if len(more) != 1 || len(more[0].body) <= bulk {
+		t.Fatalf("%d streams, want one for the other long one", len(more))
 	}
+	d.streamSent(more[0], true)
 	for i, m := range streams {
 		d.streamSent(m, i < 3)
 	}
@@ -169,7 +178,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("%d streams to where the last one failed, want one", len(streams))
 	}
 	d.sent(maxLife, true)
-	if c := &d.g.counts; c.sent.Load() != 4 || c.failed.Load() != 1 || c.dropped.Load() != n-5 {
+	if c := &d.g.counts; c.sent.Load() != 5 || c.failed.Load() != 1 || c.dropped.Load() != n-5 {
 		t.Errorf("%d sent, %d failed, %d dropped", c.sent.Load(), c.failed.Load(), c.dropped.Load())
 	}
 	d.streamSent(streams[0], true)

@@ -138,17 +138,30 @@ func (l *line) datagramDue(p *parcel, now time.Time) bool {
 
 // mayOpen reports whether a stream with that parcel may be opened now.
 func (l *line) mayOpen(p *parcel) bool {
-	return !p.waits() && (l.open == 0 || l.open < l.streams() && l.streamBytes+len(p.body) <= maxStreamBytes)
+	switch {
+	case p.waits():
+		return false
+	case len(p.body) > bulk:
+		return l.bulky == 0
+	}
+	return l.open-l.bulky < l.streams()
 }
 
 // opens takes the room. What only goes over a stream needs no more care.
 func (l *line) opens(p *parcel) {
 	p.stream, p.done = begun, true
-	l.open++
-	l.streamBytes += len(p.body)
+	l.count(p, 1)
 	if p.long() {
 		i := slices.Index(l.parcels, p)
 		l.parcels = slices.Delete(l.parcels, i, i+1)
+	}
+}
+
+// count counts a stream with that parcel.
+func (l *line) count(p *parcel, n int) {
+	l.open += n
+	if len(p.body) > bulk {
+		l.bulky += n
 	}
 }
 
@@ -172,8 +185,7 @@ func (o *outbox) streamSent(m mail, ok bool) {
 	defer o.mu.Unlock()
 	l, p := m.line, m.parcel
 	l.cold = !ok
-	l.open--
-	l.streamBytes -= len(p.body)
+	l.count(p, -1)
 	if p.long() {
 		l.bytes -= len(p.body)
 	}
