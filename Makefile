@@ -5,6 +5,7 @@
 #   DOCKER_HOST  the engine, as for the docker command
 #   FUZZTIME     how long make fuzz gives each target
 #   SOAK         how long make soak runs
+#   BENCH        arguments of make bench; -help lists them
 #   REPLACE=yes  lets make plugin, install and run remove an installed plugin of another build, with its data
 
 MAKEFLAGS += --warn-undefined-variables --no-print-directory
@@ -17,6 +18,7 @@ SHELL := /bin/bash
 PLUGIN ?= ringlet:latest
 FUZZTIME ?= 20s
 SOAK ?= 1h
+BENCH ?=
 REPLACE ?= no
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 export PLUGIN REPLACE FUZZTIME
@@ -71,7 +73,7 @@ clean: ## Remove build/
 
 .PHONY: test
 test: build/plugin build/demo.tar ## Every test; the last line says what was skipped
-	@scripts/test.sh vet staticcheck unit race bench e2e
+	@scripts/test.sh vet staticcheck unit race bench peers e2e
 
 .PHONY: unit
 unit: ## The tests that need neither root nor an engine
@@ -86,7 +88,12 @@ e2e: build/plugin build/demo.tar ## The tests with real engines of their own (ro
 	@scripts/test.sh e2e
 
 .PHONY: bench
-bench: ## Benchmarks, ten runs, for benchstat
+bench: ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'
+	@mkdir -p build
+	@$(GO) -C bench run . -dir $(CURDIR)/build $(BENCH)
+
+.PHONY: microbench
+microbench: ## Go's own benchmarks, ten runs, for benchstat
 	@$(GO) test -run '^$$' -bench . -count 10 ./...
 
 .PHONY: fuzz
@@ -121,6 +128,7 @@ fmt: ## Format all Go files
 .PHONY: tidy-check
 tidy-check: ## Fail when go.mod is not tidy
 	@$(GO) mod tidy -diff
+	@$(GO) -C bench mod tidy -diff
 	@$(GO) mod verify
 
 .PHONY: help

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The lanes of the tests: test.sh LANE…, lanes being vet staticcheck unit race bench e2e fuzz. All of them run, also after
+# The lanes of the tests: test.sh LANE…, lanes being vet staticcheck unit race bench peers e2e fuzz. All of them run, also after
 # one has failed; the last line says how it went, and how many and which tests were skipped. Full output is in
 # build/test/LANE.log.
 set -uo pipefail
@@ -82,6 +82,9 @@ fuzz() {
 	return $status
 }
 
+# peers builds the module that compares ringlet with others, and has it measure each row once, as shortly as can be.
+peers() { $GO -C bench vet ./... && $GO -C bench run . -short -dir "$PWD/build"; }
+
 for name in "$@"; do
 	case $name in
 	vet) lane vet $GO vet ./... ;;
@@ -89,6 +92,7 @@ for name in "$@"; do
 	unit) lane unit $GO test -v -count=1 -shuffle=on $(packages) ;;
 	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
+	peers) lane peers peers ;;
 	# They mostly wait, so more of them run at a time than there are processors.
 	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -parallel 4 -timeout 25m ./internal/e2e/... ;;
 	fuzz) lane fuzz fuzz ;;

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/codec"
+)
+
+// amidst returns the core of one peer of a large cluster, restored from what it would have on its disk.
+func amidst(peers, tokens int) (*machine, error) {
+	d, err := newDivided(peers, tokens)
+	if err != nil {
+		return nil, err
+	}
+	self := peerID(peers - 1) // the last in the roster
+	identity := append([]byte{1}, self[:]...)
+	identity = codec.Bytes(codec.Uint(identity, 1), "host-a")
+	identity = codec.Uint(identity, 0)
+	load := func(visit func(bucket string, key, value []byte) error) error {
+		if err := visit("chronicle", []byte{0}, d.state.Encode()); err != nil {
+			return err
+		}
+		return visit("identity", []byte("self"), identity)
+	}
+	core, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), HostBoot: "new", BootAlone: true, Deal: chronicle.DealNone}, load)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: make([]string, manyNames)}
+	for i := range m.names {
+		m.names[i] = fmt.Sprintf("container-%d", i)
+	}
+	core.Step(m.now, ipam.Tick{})
+	m.now = m.now.Add(time.Minute) // nobody answered that this database is an old one
+	core.Step(m.now, ipam.Tick{})
+	m.request = ipam.AddressRequest{Network: network8, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
+	m.release = ipam.AddressRelease{Network: network8}
+	_, err = m.allocate(netip.Addr{})
+	return m, err
+}
+
+// measureGrowth measures an allocation and its release at ten times of what there is: P12.
+func measureGrowth(b *bench) error {
+	type place struct{ peers, tokens int }
+	places := map[string]place{
+		"10 peers, 1,000 tokens":       {10, 500},
+		"100 peers, 1,000 tokens":      {100, 500},
+		"100 peers, 10,000 tokens":     {100, 5_000},
+		"1,000 peers, 10,000 tokens":   {1_000, 5_000},
+		"100 peers, 1,000 tokens, two": {100, 500}, // beside itself: what the noise makes of nothing
+	}
+	var list []contender
+	for name, p := range places {
+		m, err := amidst(p.peers, p.tokens)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := m.pairs(2_000); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		list = append(list, computing(name, m.pairs))
+	}
+	got, err := interleave(b.rounds, b.slice/2, list)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct{ what, from, to string }{
+		{"ten times the peers, 100", "10 peers, 1,000 tokens", "100 peers, 1,000 tokens"},
+		{"ten times the tokens, 10,000", "100 peers, 1,000 tokens", "100 peers, 10,000 tokens"},
+		{"ten times the peers, 1,000", "100 peers, 10,000 tokens", "1,000 peers, 10,000 tokens"},
+		{"the same twice, to show the noise", "100 peers, 1,000 tokens", "100 peers, 1,000 tokens, two"},
+	} {
+		b.add(row{
+			goal: "P12", what: "allocate and free in the core: " + step.what, limit: 1.2,
+			got: got.times(step.to, step.from), note: duration(got.p50(step.to).median),
+		})
+	}
+	return nil
+}

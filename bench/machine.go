@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+)
+
+// machine is ringlet's core, driven as the node drives it, with one network.
+type machine struct {
+	core    *ipam.Machine
+	now     time.Time
+	names   []string
+	next    int
+	call    ipam.Call
+	request ipam.AddressRequest
+	release ipam.AddressRelease
+	saved   int // bytes that were to be saved; so that nobody optimizes them away
+}
+
+// manyNames is more than a pool remembers freed addresses, so that no name finds its former one.
+const manyNames = 150_000
+
+func newMachine(pool string) (*machine, error) {
+	core, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll})
+	if err != nil {
+		return nil, err
+	}
+	cidr := netip.MustParsePrefix(pool)
+	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: make([]string, manyNames)}
+	for i := range m.names {
+		m.names[i] = "container-" + strconv.Itoa(i)
+	}
+	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
+	m.request = ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
+	m.release = ipam.AddressRelease{Network: net}
+	_, err = m.step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	return m, err
+}
+
+func (m *machine) step(r ipam.Request) (ipam.Reply, error) {
+	m.now = m.now.Add(time.Millisecond)
+	m.call.Deadline, m.call.Request = m.now.Add(20*time.Second), r
+	fx := m.core.Step(m.now, &m.call)
+	for _, r := range fx.Save {
+		m.saved += len(r.Key) + len(r.Value)
+	}
+	if len(fx.Reply) != 1 {
+		return ipam.Reply{}, fmt.Errorf("%d answers", len(fx.Reply))
+	}
+	return fx.Reply[0], fx.Reply[0].Err
+}
+
+// allocate takes any address, or a certain one, for a container of a new name.
+func (m *machine) allocate(want netip.Addr) (netip.Addr, error) {
+	m.next = (m.next + 1) % len(m.names)
+	m.request.Name, m.request.Address = m.names[m.next], want
+	r, err := m.step(&m.request)
+	return r.Address.Address.Addr(), err
+}
+
+func (m *machine) free(a netip.Addr) error {
+	m.release.Address = a
+	_, err := m.step(&m.release)
+	return err
+}
+
+// pairs allocates and frees n times.
+func (m *machine) pairs(n int) error {
+	for range n {
+		a, err := m.allocate(netip.Addr{})
+		if err != nil {
+			return err
+		}
+		if err := m.free(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// bench is one run.
+type bench struct {
+	ctx    context.Context
+	dir    string // for databases and sockets; gone afterwards
+	peers  string // where Debian packages are unpacked, or empty
+	rounds int
+	slice  time.Duration
+	table
+}
+
+// part is what is measured together, and the goals that it has rows for.
+type part struct {
+	goals string
+	run   func(*bench) error
+}
+
+func main() {
+	do := run
+	if len(os.Args) == 3 && os.Args[1] == memoryServerArg {
+		do = func() error { return memoryServer(os.Args[2]) }
+	}
+	if err := do(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	b := &bench{}
+	only := flag.String("goals", "", "regular expression of the goals to measure; default all of them")
+	flag.StringVar(&b.peers, "peers", os.Getenv("RINGLET_BENCH_PEERS"), "directory in which the Debian packages of peers are unpacked")
+	flag.BoolVar(&b.short, "short", false, "one short round of each: shows that it runs, not how fast")
+	flag.IntVar(&b.rounds, "rounds", 11, "rounds of each part")
+	flag.DurationVar(&b.slice, "slice", 40*time.Millisecond, "how long each contender runs in a round; 10 times that where it waits for disks")
+	dir := flag.String("dir", "", "where databases are made, on the disk that is to be measured; default the current directory")
+	flag.Parse()
+	want, err := regexp.Compile("^(" + *only + ")$")
+	if err != nil {
+		return err
+	}
+	if b.short {
+		b.rounds, b.slice = 1, 2*time.Millisecond
+	}
+	if *dir == "" {
+		*dir = "."
+	}
+	where, err := filepath.Abs(*dir)
+	if err != nil {
+		return err
+	}
+	if b.dir, err = os.MkdirTemp(where, "bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b.ctx = ctx
+	return b.measure(func(goal string) bool { return *only == "" || want.MatchString(goal) })
+}
+
+// measure runs the parts of which a goal is wanted, and prints the table.
+func (b *bench) measure(wanted func(goal string) bool) error {
+	before, begun := listen(), time.Now()
+	for _, p := range parts {
+		if !slices.ContainsFunc(strings.Fields(p.goals), wanted) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s …\n", p.goals)
+		if err := p.run(b); err != nil {
+			b.failed = append(b.failed, fmt.Sprintf("%s: %v", p.goals, err))
+		}
+		if b.ctx.Err() != nil {
+			return context.Cause(b.ctx)
+		}
+	}
+	n, err := listen().since(before).measureSync(b.dir)
+	if err != nil {
+		return err
+	}
+	b.print(os.Stdout, n, time.Since(begun))
+	if len(b.failed) > 0 {
+		return fmt.Errorf("%d parts failed", len(b.failed))
+	}
+	return nil
+}
+
+// sub returns a new directory in that of the run.
+func (b *bench) sub(name string) (string, error) {
+	dir := filepath.Join(b.dir, name)
+	return dir, os.MkdirAll(dir, 0o700)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// measureSocket measures durable calls over the socket: P3, P4 and P6.
+func measureSocket(b *bench) error {
+	dir, err := b.sub("socket")
+	if err != nil {
+		return err
+	}
+	server, err := b.startRinglet(dir)
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	if err := b.measureOne(dir, server); err != nil {
+		return err
+	}
+	return b.measureMany(server)
+}
+
+// measureOne has one client at a time.
+func (b *bench) measureOne(dir string, server *process) error {
+	floor, err := openBolt(filepath.Join(dir, "floor.db"))
+	if err != nil {
+		return err
+	}
+	defer floor.db.Close()
+	e, err := newEngine(server.path, "one")
+	if err != nil {
+		return err
+	}
+	overwrite, closeFile, err := syncer(filepath.Join(dir, "overwritten"))
+	if err != nil {
+		return err
+	}
+	defer closeFile()
+	got, err := interleave(b.rounds, 10*b.slice, []contender{
+		oneClient("allocation", e.allocation),
+		oneClient("no-op", timed(e.noop)),
+		oneClient("bbolt", timed(func() error { return floor.commit(1) })),
+		oneClient("fdatasync", timed(overwrite)),
+	})
+	if err != nil {
+		return err
+	}
+	b.add(row{
+		goal: "P3", what: "one durable allocation over the socket, against a no-op call over it and a bbolt commit of one key", limit: 1.15,
+		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["bbolt"].p50) }),
+		note: fmt.Sprintf("%s against %s and %s", duration(got.p50("allocation").median), duration(got.p50("no-op").median),
+			duration(got.p50("bbolt").median)),
+	})
+	b.add(row{
+		goal: "P3", what: "the same, against a no-op call and an fdatasync of 4 KB", limit: 2.2,
+		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["fdatasync"].p50) }),
+	})
+	return nil
+}
+
+// measureMany has 64 clients at once.
+func (b *bench) measureMany(server *process) error {
+	dir, err := b.sub("memory")
+	if err != nil {
+		return err
+	}
+	fromMemory, err := b.startMemory(dir)
+	if err != nil {
+		return err
+	}
+	defer fromMemory.stop()
+	var list []contender
+	for name, socket := range map[string]string{"durable": server.path, "memory": fromMemory.path} {
+		e, err := engines(socket, name, many)
+		if err != nil {
+			return err
+		}
+		list = append(list, clients(name, many, func(i int) func() (time.Duration, error) { return timed(e[i].next) }))
+	}
+	noops, err := engines(server.path, "noop", many)
+	if err != nil {
+		return err
+	}
+	list = append(list, clients("no-op", many, func(i int) func() (time.Duration, error) { return timed(noops[i].noop) }))
+	etcd, err := b.etcd()
+	if err != nil {
+		return err
+	}
+	if etcd != nil {
+		defer etcd.stop()
+		list = append(list, clients("etcd", many, etcd.client))
+	}
+	got, err := interleave(b.rounds, 10*b.slice, list)
+	if err != nil {
+		return err
+	}
+	b.add(row{
+		goal: "P4", what: "64 clients, durable, over the socket: rate against the same server from memory", limit: 0.8, least: true,
+		got: got.rates("durable", "memory"), note: fmt.Sprintf("%s against %s calls a second", number(got.rate("durable")), number(got.rate("memory"))),
+	})
+	b.add(row{goal: "P4", what: "the same, against no-op calls", limit: 0.5, least: true, got: got.rates("durable", "no-op")})
+	if etcd != nil {
+		b.add(row{
+			goal: "P4", what: "the same, against etcd's create-if-absent", limit: 2, least: true,
+			got: got.rates("durable", "etcd"), note: "it does " + number(got.rate("etcd")) + " a second",
+		})
+	}
+	b.add(row{
+		goal: "P6", what: "64 clients: the slowest hundredth against the median", limit: 4,
+		got:  got.of(func(r map[string]sample) float64 { return r["durable"].p99 / r["durable"].p50 }),
+		note: fmt.Sprintf("no-op calls have %s", number(got.of(func(r map[string]sample) float64 { return r["no-op"].p99 / r["no-op"].p50 }).median)),
+	})
+	return nil
+}
