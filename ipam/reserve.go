@@ -21,8 +21,8 @@ type Reserving struct {
 	Last  netip.Addr   `json:"last"`
 	Kind  string       `json:"kind"`
 	Note  string       `json:"note"`
-	// Addresses are how many from First to Last are reserved now, whatever as;
-	// of an [UnreserveRequest] how many it freed.
+	// Addresses are how many from First to Last are reserved so now, or fixed,
+	// as network addresses are; of an [UnreserveRequest] how many it freed.
 	Addresses uint64 `json:"addresses"`
 	// Collisions are what could not be reserved, in order of addresses.
 	Collisions []Collision `json:"collisions"`
@@ -61,7 +61,9 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 		out.Collisions, err = m.exclude(p, in, q.Note)
 	}
 	for _, r := range p.Reserved {
-		out.Addresses += uint64(r.Range.Intersect(in).Size())
+		if r.Kind == q.Kind || r.Kind.Fixed() {
+			out.Addresses += uint64(r.Range.Intersect(in).Size())
+		}
 	}
 	return out, err
 }

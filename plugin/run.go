@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	crand "crypto/rand"
 
@@ -59,7 +60,7 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 		return errSettings
 	}
 	logger.Info("ringlet started", slog.String("version", version), logattr.Name(cfg.Name), slog.Any("settings", cfg))
-	err = serve(ctx, opts, cfg, logger)
+	err = serve(ctx, opts, cfg, logger, sink)
 	if err != nil {
 		logger.Error("ringlet stopped", logattr.Err(err))
 		return err
@@ -70,7 +71,8 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 
 // serve opens the sockets, then the database, and runs all parts until one
 // fails or ctx ends.
-func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger *slog.Logger) error {
+func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger *slog.Logger, sink *logging.Sink) error {
+	started := time.Now()
 	watcher, inPlugin, err := newWatcher(opts, logger)
 	if err != nil {
 		return err
@@ -136,8 +138,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
-		Backend: view, Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest,
-		Events: happened.log,
+		Backend: view, Process: &daemon{cfg, started, filepath.Join(opts.Data, databaseName), watcher, network, sink},
+		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log,
 	})
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/logging"
 )
 
 // lines is a log that tests read while it is written.
@@ -101,7 +102,7 @@ func TestHTTPOnABusyPort(t *testing.T) {
 	var log lines
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, opts, cfg, log.logger()) }()
+	go func() { ended <- serve(ctx, opts, cfg, log.logger(), &logging.Sink{}) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -69,7 +69,7 @@ func (s *Server) mux() http.Handler {
 			methods[path] = append(methods[path], http.MethodHead)
 		}
 	}
-	for _, r := range s.routes() {
+	for _, r := range append(s.routes(), s.processRoutes()...) {
 		add(r.method, r.path, s.serve(r))
 	}
 	if s.cfg.Events != nil {

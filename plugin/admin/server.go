@@ -43,6 +43,7 @@ const (
 type Config struct {
 	Backend Backend      // must not be nil
 	Logger  *slog.Logger // must not be nil
+	Process Process      // nil: nothing is told of the process around the peer
 	Metrics http.Handler // serves /metrics; nil: there is no such path
 
 	// ReadOnly refuses every request that could change something.

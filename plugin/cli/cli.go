@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
@@ -32,6 +33,9 @@ type Config struct {
 	// Now is the time that ages are counted to; default [time.Now].
 	Now func() time.Time
 
+	clock func() clockState                // default: what the kernel says
+	mtuOf func(a netip.Addr) (string, int) // default: of the interfaces of this host
+
 	columns int  // of the terminal that tests pretend to have; 0: look
 	colour  bool // that terminal shows colour
 
@@ -56,6 +60,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.clock == nil {
+		c.clock = readClock
+	}
+	if c.mtuOf == nil {
+		c.mtuOf = interfaceMTU
 	}
 	return c
 }
@@ -152,6 +162,10 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		a.keygenCommand(),
 		a.versionCommand(),
 		a.completionCommand(),
+		a.statusCommand(), a.peersCommand(), a.poolCommand(), a.ipCommand(), a.whoCommand(), a.explainCommand(), a.lookupCommand(), a.ringCommand(), a.checkCommand(), a.doctorCommand(), a.bundleCommand(),
+		a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.reserveCommand(), a.excludeCommand(), a.gcCommand(), a.drainCommand(), a.leaveCommand(),
+		a.evictCommand(), a.forgetCommand(), a.recoverCommand(),
+		a.keysCommand(), a.snapshotCommand(), a.keygenCommand(), a.versionCommand(), a.completionCommand(),
 	)
 	if cfg.Serve != nil {
 		root.AddCommand(a.serveCommand())

@@ -70,43 +70,53 @@ func (c *client) get(ctx context.Context, path string, answer any) error {
 // call sends a request, with body as JSON unless it is nil, and reads the
 // answer unless that is nil. What the API refuses is an *[admin.Problem].
 func (c *client) call(ctx context.Context, method, path string, body, answer any) error {
+	text, err := c.send(ctx, method, path, body)
+	if err != nil || answer == nil {
+		return err
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return c.stranger(err.Error())
+	}
+	return nil
+}
+
+// text returns what answers a request, whatever it is.
+func (c *client) text(ctx context.Context, method, path string) ([]byte, error) {
+	return c.send(ctx, method, path, nil)
+}
+
+func (c *client) send(ctx context.Context, method, path string, body any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var content io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
-			return fmt.Errorf("the request cannot be written: %w", err)
+			return nil, fmt.Errorf("the request cannot be written: %w", err)
 		}
 		content = bytes.NewReader(text)
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "http://ringlet"+path, content)
 	if err != nil {
-		return fmt.Errorf("the request cannot be written: %w", err)
+		return nil, fmt.Errorf("the request cannot be written: %w", err)
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return c.failure(err)
+		return nil, c.failure(err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return c.failure(err)
+		return nil, c.failure(err)
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		p := &admin.Problem{}
 		if json.Unmarshal(text, p) != nil || p.Code == "" {
-			return c.stranger(resp.Status)
+			return nil, c.stranger(resp.Status)
 		}
-		return p
+		return nil, p
 	}
-	if answer == nil {
-		return nil
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return c.stranger(err.Error())
-	}
-	return nil
+	return text, nil
 }
 
 // failure says why there is no answer, and what to do.

@@ -40,6 +40,9 @@ type fixture struct {
 	reservations []ipam.ReservationStatus
 	stories      []ipam.Explanation
 	findings     []ipam.Finding
+	about        admin.About
+	keys         admin.Keys
+	reserving    error // of a reservation
 
 	calls []string
 }
@@ -174,6 +177,9 @@ func (f *fixture) Reserve(_ context.Context, r ipam.ReserveRequest) (ipam.Reserv
 			{First: ip("10.50.0.4"), Last: ip("10.50.0.6"), Why: "is held by \"evil\x1b[2J\nname\" on host-a since 2026-11-18 12:00 UTC"},
 		}
 	}
+	if f.reserving != nil {
+		return ipam.Reserving{}, f.reserving
+	}
 	return did, f.call("reserve %q %v-%v %v %q", r.Pool, r.First, r.Last, r.Kind, r.Note)
 }
 
@@ -207,10 +213,10 @@ func (f *fixture) Collect(_ context.Context, r ipam.CollectRequest) ([]ipam.Coll
 	var out []ipam.Collected
 	for i, found := range r.Findings {
 		c := ipam.Collected{Address: found.Address, Pool: found.Pool, Outcome: ipam.CollectedFreed, Why: "the engine's lists lack it since 2026-11-21 11:58 UTC"}
-		switch {
-		case i == 1:
+		switch i {
+		case 1:
 			c.Outcome, c.Why = ipam.CollectedKept, "only lists of less than 20s lack it: ask again after that"
-		case i == 2:
+		case 2:
 			c.Outcome, c.Why = ipam.CollectedFree, "nobody holds it any more"
 		}
 		out = append(out, c)
@@ -256,7 +262,7 @@ func alone() *fixture {
 				{ID: "ringlet1/local/fd00:50::/64", Pool: prefix("fd00:50::/64"), Range: prefix("fd00:50::/64"), Count: 1},
 			},
 		},
-		stories: stories(lab, web),
+		stories: stories(lab, web), about: wellAbout(),
 		reservations: []ipam.ReservationStatus{
 			{Pool: lab, PoolName: "lab", First: ip("10.50.0.0"), Last: ip("10.50.0.0"), Addresses: 1, Kind: "network address"},
 			{Pool: lab, PoolName: "lab", First: ip("10.50.0.10"), Last: ip("10.50.0.19"), Addresses: 10, Kind: "excluded", Note: "printers and the coffee machine\x1b"},
@@ -325,7 +331,11 @@ func troubled() *fixture {
 // returns its path.
 func serve(t *testing.T, b admin.Backend) string {
 	t.Helper()
-	s, err := admin.New(admin.Config{Backend: b, Logger: slog.New(slog.DiscardHandler)})
+	cfg := admin.Config{Backend: b, Logger: slog.New(slog.DiscardHandler)}
+	if p, ok := b.(admin.Process); ok {
+		cfg.Process = p
+	}
+	s, err := admin.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

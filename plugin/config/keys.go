@@ -70,14 +70,25 @@ func (c Config) ReadKeys() ([][]byte, error) {
 	return again.Keys, err
 }
 
-// appendKey decodes a key. Its errors call it by its place, never by its text.
-func appendKey(keys *[][]byte, text, place string) error {
+// ParseKey reads one key. Its error goes behind the key's name, and does not
+// show it.
+func ParseKey(text string) ([]byte, error) {
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s is not base64", place)
+		return nil, errors.New("is not base64")
 	case len(key) != KeySize:
-		return fmt.Errorf("%s has %d bytes and not %d", place, len(key), KeySize)
+		return nil, fmt.Errorf("has %d bytes and not %d", len(key), KeySize)
+	}
+	return key, nil
+}
+
+// appendKey decodes a key. Its errors call it by its place, never by its text.
+func appendKey(keys *[][]byte, text, place string) error {
+	key, err := ParseKey(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %w", place, err)
 	case slices.ContainsFunc(*keys, func(k []byte) bool { return bytes.Equal(k, key) }):
 		return fmt.Errorf("%s is there twice", place)
 	}

@@ -40,7 +40,8 @@ type Sink struct {
 	abandoned atomic.Bool   // Run returned while a write was blocked
 	dropped   atomic.Uint64 // since New, for metrics
 
-	queue chan line
+	queue  chan line
+	recent recent
 
 	mu   sync.Mutex // never held while writing
 	lost uint64     // dropped since the last line that went into the queue
@@ -65,6 +66,7 @@ func (s *Sink) putErr(p []byte) (int, error) {
 
 // put queues a line or drops it, at once.
 func (s *Sink) put(l line) {
+	s.recent.add(l.text) // which nobody writes to
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l.lost = s.lost

@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+// diagnosis is one thing that was looked at.
+type diagnosis struct {
+	Check string `json:"check"` // ports, key, clock, engine, names, mtu, host-names, version, problems
+	Level string `json:"level"` // ok, warn, fail, skip
+	Text  string `json:"text"`
+	Next  string `json:"next"`
+}
+
+// Levels of a [diagnosis].
+const (
+	diagnosedOK   = "ok"
+	diagnosedWarn = "warn"
+	diagnosedFail = "fail"
+	diagnosedSkip = "skip"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:        "doctor",
+		SuggestFor: []string{"diagnose", "diag", "health", "preflight"},
+		Short:      "Look at what ringlet needs of this host and its network",
+		GroupID:    groupLook,
+		Long: `Look at what ringlet needs: whether the ports of the other hosts can be reached over
+TCP and answer over UDP, whether there is a key, whether the clock is set by
+somebody, how old the engine is and whether it sends the names of containers, the
+MTU towards the others, hosts that have the same name, and whether this program is
+the one that runs in the plugin. Each finding says what to do.
+
+Exit code 1 if something does not work, 3 if something is to be looked at.`,
+		Example: `  ringlet doctor
+  ringlet doctor -o json | jq '.[] | select(.level != "ok")'`,
+		Args: exactly(),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
+			var about admin.About
+			var st ipam.Status
+			if err := c.get(ctx, path("about"), &about); err != nil {
+				return err
+			}
+			if err := c.get(ctx, path("status"), &st); err != nil {
+				return err
+			}
+			found := a.diagnose(ctx, about, st)
+			if err := a.show(found, func() { a.view.diagnoses(found) }); err != nil {
+				return err
+			}
+			switch worst := worstOf(found); worst {
+			case diagnosedFail:
+				return exitError(exitFailed)
+			case diagnosedWarn:
+				return exitError(exitDegraded)
+			}
+			return nil
+		}),
+	}
+}
+
+func worstOf(found []diagnosis) string {
+	worst := diagnosedOK
+	for _, d := range found {
+		if d.Level == diagnosedFail || d.Level == diagnosedWarn && worst == diagnosedOK {
+			worst = d.Level
+		}
+	}
+	return worst
+}
+
+// diagnose looks at everything.
+func (a *app) diagnose(ctx context.Context, about admin.About, st ipam.Status) []diagnosis {
+	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
+	found = append(found, a.ports(ctx, st)...)
+	return append(found, udp(st), a.mtu(about), sameNames(st), problems(st))
+}
+
+// versions compares this program with the one that answers.
+func versions(mine string, about admin.About) diagnosis {
+	d := diagnosis{Check: "version", Level: diagnosedOK, Text: "the plugin and this program are ringlet " + about.Version}
+	if mine != about.Version {
+		d.Level, d.Text = diagnosedWarn, fmt.Sprintf("the plugin is ringlet %s, and this program %s", about.Version, mine)
+		d.Next = "install the program that came with the plugin"
+	}
+	return d
+}
+
+// Engines of note, by major version.
+const (
+	oldestEngine = 20 // tested
+	namesEngine  = 29 // the first one that sends the names of containers
+)
+
+// major returns the number before the first dot of a version, false if there is
+// none.
+func major(version string) (int, bool) {
+	text, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(text)
+	return n, err == nil
+}
+
+func engineAge(e admin.AboutEngine) diagnosis {
+	n, ok := major(e.Version)
+	switch {
+	case !e.Connected:
+		return diagnosis{
+			"engine", diagnosedWarn, "the plugin does not reach its engine's API: " + e.LastError,
+			"see that the engine runs and that the plugin's mount docker has its socket; without it leaks are found only when the engine restarts",
+		}
+	case ok && n < oldestEngine:
+		return diagnosis{"engine", diagnosedWarn, "engine " + e.Version + " is older than any that ringlet is tested with", "use one from 20.10 on"}
+	}
+	return diagnosis{"engine", diagnosedOK, "engine " + e.Version + " lists its endpoints to the plugin", ""}
+}
+
+func names(e admin.AboutEngine) diagnosis {
+	n, ok := major(e.Version)
+	switch {
+	case !ok:
+		return diagnosis{"names", diagnosedSkip, "the engine's version is not known", ""}
+	case n < namesEngine:
+		return diagnosis{
+			"names", diagnosedWarn, "engine " + e.Version + " does not send the names of containers: one keeps its address over a restart only with a fixed MAC or --ip",
+			"use engine 29 or later, or give containers a fixed MAC (mac_address: in compose)",
+		}
+	}
+	return diagnosis{"names", diagnosedOK, "the engine sends the names of containers, which keep their addresses by them", ""}
+}
+
+func keyed(about admin.About, st ipam.Status) diagnosis {
+	switch {
+	case about.Network.Keys > 0:
+		return diagnosis{"key", diagnosedOK, "everything between hosts is encrypted, with " + plural(about.Network.Keys, "key", "keys"), ""}
+	case !about.Network.Open && len(st.Peers) < 2:
+		return diagnosis{"key", diagnosedSkip, "this host is alone and has no key", ""}
+	case !about.Network.Open:
+		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "set RINGLET_KEY to the key of the cluster"}
+	}
+	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches port 7950 can take part", "make a key with ringlet keygen, and set RINGLET_KEY on every host"}
+}
+
+// clockState is what the kernel says of the clock of this host.
+type clockState struct {
+	known        bool
+	synchronised bool
+}
+
+// readClock asks the kernel whether somebody sets the clock.
+func readClock() clockState {
+	const unsynchronised = 5 // TIME_ERROR, adjtimex(2)
+	state, err := syscall.Adjtimex(&syscall.Timex{})
+	return clockState{known: err == nil, synchronised: state != unsynchronised}
+}
+
+func clock(c clockState) diagnosis {
+	switch {
+	case !c.known:
+		return diagnosis{"clock", diagnosedSkip, "the kernel does not say whether the clock is set by somebody", ""}
+	case !c.synchronised:
+		return diagnosis{
+			"clock", diagnosedWarn, "nobody sets this host's clock; no address is handed out twice by that, but times of holders and rests are off, and a jump may evict a host",
+			"run an NTP client, such as chrony or systemd-timesyncd",
+		}
+	}
+	return diagnosis{"clock", diagnosedOK, "the clock is synchronised", ""}
+}
+
+// dialTimeout is how long a port has to answer.
+const dialTimeout = 2 * time.Second
+
+// ports connects to each of the other hosts.
+func (a *app) ports(ctx context.Context, st ipam.Status) []diagnosis {
+	var found []diagnosis
+	for _, p := range st.Peers {
+		if p.ID == st.Self.ID || p.State == stateEvicted {
+			continue
+		}
+		d := diagnosis{Check: "ports", Level: diagnosedOK, Text: fmt.Sprintf("%s can be reached over TCP at %s", p.Name, p.Address)}
+		if p.Address == "" {
+			d.Level, d.Text, d.Next = diagnosedWarn, p.Name+" was never heard of since this host started", "see that ringlet runs there, and that it has this cluster's key"
+			found = append(found, d)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Address)
+		cancel()
+		switch {
+		case err == nil:
+			_ = conn.Close() // nothing was sent
+		case errors.Is(err, syscall.ECONNREFUSED):
+			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s is there, and nothing listens at %s", p.Name, p.Address), "start ringlet on that host"
+		default:
+			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", p.Name, p.Address), "see that the host is up, and open port 7950 for TCP and UDP in both firewalls"
+		}
+		found = append(found, d)
+	}
+	if len(found) == 0 {
+		found = append(found, diagnosis{"ports", diagnosedSkip, "there is no other host", ""})
+	}
+	return found
+}
+
+func udp(st ipam.Status) diagnosis {
+	if i := slices.IndexFunc(st.Problems, func(p ipam.Problem) bool { return p.Code == "udp-silent" }); i >= 0 {
+		return diagnosis{"ports", diagnosedFail, st.Problems[i].Text, st.Problems[i].Next}
+	}
+	if len(st.Peers) < 2 {
+		return diagnosis{"ports", diagnosedSkip, "UDP: there is no other host", ""}
+	}
+	return diagnosis{"ports", diagnosedOK, "UDP comes through, or was not silent long enough to tell", ""}
+}
+
+// leastMTU is what a packet between peers needs, with encryption and headers:
+// memberlist fills 1,400 bytes.
+const leastMTU = 1450
+
+// mtu looks at the interface on which others reach this host.
+func (a *app) mtu(about admin.About) diagnosis {
+	at, err := netip.ParseAddrPort(about.Network.Advertise)
+	if err != nil {
+		return diagnosis{"mtu", diagnosedSkip, "this host talks to no other", ""}
+	}
+	name, n := a.cfg.mtuOf(at.Addr())
+	switch {
+	case name == "":
+		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("no interface of this host has %v, at which others are told to reach it", at.Addr()), "set RINGLET_ADVERTISE to an address of this host, unless NAT forwards that one"}
+	case n < leastMTU:
+		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("interface %s has an MTU of %d, and packets between hosts have up to %d bytes: they are cut, or lost", name, n, leastMTU), "raise the MTU of that interface and of the way between the hosts"}
+	}
+	return diagnosis{"mtu", diagnosedOK, fmt.Sprintf("interface %s with %v has an MTU of %d", name, at.Addr(), n), ""}
+}
+
+// interfaceMTU returns the interface of this host that has the address, and its
+// MTU; no name if none has.
+func interfaceMTU(a netip.Addr) (string, int) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", 0
+	}
+	for _, i := range all {
+		addrs, _ := i.Addrs() // none on an interface that has just gone
+		for _, at := range addrs {
+			if p, err := netip.ParsePrefix(at.String()); err == nil && p.Addr().Unmap() == a.Unmap() {
+				return i.Name, i.MTU
+			}
+		}
+	}
+	return "", 0
+}
+
+func sameNames(st ipam.Status) diagnosis {
+	seen := map[string]int{}
+	for _, p := range st.Peers {
+		if p.State != stateEvicted {
+			seen[p.Name]++
+		}
+	}
+	var twice []string
+	for name, n := range seen {
+		if n > 1 {
+			twice = append(twice, name)
+		}
+	}
+	if slices.Sort(twice); len(twice) > 0 {
+		return diagnosis{"host-names", diagnosedWarn, "several hosts have the same name: " + strings.Join(twice, ", "), "give each a RINGLET_NAME of its own; commands need the ID meanwhile. One that was rebuilt: evict and forget the former one"}
+	}
+	return diagnosis{"host-names", diagnosedOK, "each host has a name of its own", ""}
+}
+
+func problems(st ipam.Status) diagnosis {
+	switch n := len(st.Problems); {
+	case st.Verdict == ipam.Failed:
+		return diagnosis{"problems", diagnosedFail, "this host hands out nothing", "see ringlet status"}
+	case n > 0:
+		return diagnosis{"problems", diagnosedWarn, "ringlet status tells of " + plural(n, "problem", "problems"), "see ringlet status"}
+	}
+	return diagnosis{"problems", diagnosedOK, "ringlet status is fine", ""}
+}
+
+func (v view) diagnoses(found []diagnosis) {
+	styles := map[string]style{diagnosedOK: green, diagnosedWarn: yellow, diagnosedFail: red, diagnosedSkip: grey}
+	for _, d := range found {
+		v.wrap(styles[d.Level], fmt.Sprintf("%-6s", d.Level), d.Check+": "+safe(d.Text))
+		if d.Next != "" {
+			v.wrap(plain, "    next: ", safe(d.Next))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+// Every finding, with what to do.
+func TestDoctor(t *testing.T) {
+	open, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close() // nothing listens there now
+	well := func() *fixture {
+		f := alone()
+		f.st.Peers = append(f.st.Peers, ipam.PeerStatus{ID: "77aa", Name: "host-b", State: "active", Reachable: true, Address: open.Addr().String()})
+		return f
+	}
+	var all strings.Builder
+	for _, tt := range []struct {
+		name  string
+		f     func(f *fixture, cfg *Config)
+		level string
+		code  int
+	}{
+		{"all is well", func(*fixture, *Config) {}, "", exitFine},
+		{"alone, without a key", func(f *fixture, _ *Config) {
+			f.st.Peers, f.about.Network = f.st.Peers[:1], admin.AboutNetwork{}
+		}, "skip   key", exitFine},
+		{"another program", func(f *fixture, _ *Config) { f.about.Version = "v1.1.0\x1b" }, "warn  version", exitDegraded},
+		{"an engine that sends no names", func(f *fixture, _ *Config) { f.about.Engine.Version = "28.5.2" }, "warn  names", exitDegraded},
+		{"an engine of old", func(f *fixture, _ *Config) { f.about.Engine.Version = "19.03.1" }, "warn  engine", exitDegraded},
+		{"no engine", func(f *fixture, _ *Config) {
+			f.about.Engine = admin.AboutEngine{LastError: "there is no docker socket"}
+		}, "warn  engine", exitDegraded},
+		{"no key among others", func(f *fixture, _ *Config) { f.about.Network = admin.AboutNetwork{} }, "fail  key", exitFailed},
+		{"in the clear", func(f *fixture, _ *Config) { f.about.Network.Keys = 0 }, "warn  key", exitDegraded},
+		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "warn  clock", exitDegraded},
+		{"no clock", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{} } }, "skip  clock", exitFine},
+		{"a small MTU", func(_ *fixture, c *Config) {
+			c.mtuOf = func(netip.Addr) (string, int) { return "wg0", 1420 }
+		}, "warn  mtu", exitDegraded},
+		{"NAT", func(_ *fixture, c *Config) { c.mtuOf = func(netip.Addr) (string, int) { return "", 0 } }, "warn  mtu", exitDegraded},
+		{"nobody listens", func(f *fixture, _ *Config) { f.st.Peers[1].Address = closed.Addr().String() }, "fail  ports", exitFailed},
+		{"never heard of", func(f *fixture, _ *Config) { f.st.Peers[1].Address = "" }, "warn  ports", exitDegraded},
+		{"an evicted host", func(f *fixture, _ *Config) { f.st.Peers[1].State, f.st.Peers[1].Address = stateEvicted, "" }, "skip  ports", exitFine},
+		{"UDP", func(f *fixture, _ *Config) {
+			f.st.Problems = []ipam.Problem{{Code: "udp-silent", Level: "degraded", Text: "no UDP comes through although peers answer over TCP: news is slow", Next: "open UDP port 7950 between all peers"}}
+		}, "fail  ports", exitFailed},
+		{"one name twice", func(f *fixture, _ *Config) { f.st.Peers[1].Name = "host-a" }, "warn  host-names", exitDegraded},
+		{"handing out nothing", func(f *fixture, _ *Config) { f.st.Verdict = ipam.Failed }, "fail  problems", exitFailed},
+	} {
+		f := well()
+		cfg := Config{
+			columns: 80, clock: func() clockState { return clockState{known: true, synchronised: true} },
+			mtuOf: func(netip.Addr) (string, int) { return "eth0", 1500 },
+		}
+		tt.f(f, &cfg)
+		cfg.Getenv = env("RINGLET_SOCKET", serve(t, f))
+		got := ringlet(t, cfg, "doctor")
+		if got.code != tt.code || got.err != "" {
+			t.Errorf("%s: code %d, said %s", tt.name, got.code, got.err)
+		}
+		fmt.Fprintf(&all, "# %s\n\n", tt.name)
+		for line := range strings.Lines(got.out) {
+			if tt.level == "" || !strings.HasPrefix(line, "ok ") {
+				line = strings.ReplaceAll(line, open.Addr().String(), "192.168.1.11:7950")
+				all.WriteString(strings.ReplaceAll(line, closed.Addr().String(), "192.168.1.12:7950"))
+			}
+		}
+		all.WriteString("\n")
+	}
+	golden.Check(t, "doctor.txt", []byte(all.String()))
+}
+
+// What the doctor asks of this host is there to be asked.
+func TestDoctorAsksTheHost(t *testing.T) {
+	if name, mtu := interfaceMTU(netip.MustParseAddr("127.0.0.1")); name == "" || mtu < 1280 {
+		t.Errorf("127.0.0.1 is on %q with an MTU of %d", name, mtu)
+	}
+	if name, _ := interfaceMTU(netip.MustParseAddr("192.0.2.1")); name != "" {
+		t.Errorf("an address for documentation is on %s", name)
+	}
+	if c := readClock(); !c.known {
+		t.Skip("this kernel does not tell how its clock stands")
+	}
+}

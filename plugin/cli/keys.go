@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+func (a *app) keysCommand() *cobra.Command {
+	keys := &cobra.Command{
+		Use:     "keys",
+		Short:   "List the keys of the cluster, and change them while it runs",
+		GroupID: groupChange,
+		Long: `List the keys of the cluster that this host has, and change them without a pause.
+Keys are shown by their fingerprint alone, the beginning of a hash. The first one
+encrypts, and all decrypt.
+
+They change while the plugin runs if they lie in a file (RINGLET_KEY_FILE), which is
+read again every 10 seconds. In RINGLET_KEY they change with disable, set and enable.`,
+		Args: noSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	keys.AddCommand(&cobra.Command{
+		Use:        "ls",
+		SuggestFor: []string{"list", "show"},
+		Short:      "List the keys of this host by their fingerprints",
+		Example:    "  ringlet keys ls\n  ringlet keys ls -o json | jq -r '.keys[].fingerprint'",
+		Args:       exactly(),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
+			var k admin.Keys
+			if err := c.get(ctx, path("keys"), &k); err != nil {
+				return err
+			}
+			return a.show(k, func() { a.view.keys(k) })
+		}),
+	}, a.rotateCommand())
+	return keys
+}
+
+func (v view) keys(k admin.Keys) {
+	if len(k.Keys) == 0 {
+		v.printf("no keys: this host talks to no other, or to all in the clear\n")
+		return
+	}
+	rows := make([][]string, len(k.Keys))
+	for i, key := range k.Keys {
+		use := "decrypts"
+		if key.Encrypts {
+			use = "encrypts and decrypts"
+		}
+		rows[i] = []string{key.Fingerprint, use}
+	}
+	v.table([]column{{title: "FINGERPRINT"}, {title: "USE"}}, rows)
+	if k.Source == "file" {
+		v.wrap(grey, "in ", safe(k.File)+" of the plugin, which can change while it runs")
+	} else {
+		v.wrap(grey, "in ", "RINGLET_KEY, which changes with docker plugin disable, set and enable")
+	}
+}
+
+func (a *app) rotateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                   "rotate [add|use|drop KEY]",
+		DisableFlagsInUseLine: true,
+		SuggestFor:            []string{"change", "replace", "roll"},
+		Short:                 "Replace the key of the cluster, in three steps on all hosts",
+		Long: `Replace the key of the cluster without a pause. Each step is done on all hosts
+before the next one; peers that have no key in common do not understand each other.
+
+  1. ringlet keys rotate add KEY    the new key decrypts, too
+  2. ringlet keys rotate use KEY    it encrypts from now on; the former one decrypts
+  3. ringlet keys rotate drop KEY   all others go
+
+KEY is what ringlet keygen printed once, the same on all hosts, or - to read it from
+standard input, so that it stands in no history. Wait 10 seconds after each step,
+and see with ringlet keys ls that all hosts have the same. A step that was done
+before changes nothing; one that comes too early is refused, as far as this host
+can tell. Without arguments it tells what is next here.`,
+		Example: `  ringlet keys rotate
+  ringlet keys rotate add - < new.key
+  ringlet keys rotate use - < new.key
+  ringlet keys rotate drop - < new.key`,
+		ValidArgs: []string{admin.KeyAdd, admin.KeyUse, admin.KeyDrop},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.do(a.nextKeyStep)(cmd, args)
+			}
+			if len(args) != 2 || args[0] != admin.KeyAdd && args[0] != admin.KeyUse && args[0] != admin.KeyDrop {
+				return usagef(cmd, "say add, use or drop, and the key, or - for standard input")
+			}
+			key := args[1]
+			if key == "-" {
+				line, _ := bufio.NewReader(a.cfg.In).ReadString('\n')
+				if key = strings.TrimSpace(line); key == "" {
+					return fmt.Errorf("there is no key on standard input")
+				}
+			}
+			return a.do(func(ctx context.Context, c *client, _ []string) error {
+				var k admin.Keys
+				if err := c.call(ctx, http.MethodPost, path("keys"), admin.KeyChange{Step: args[0], Key: key}, &k); err != nil {
+					return err
+				}
+				return a.show(k, func() { a.view.rotated(args[0], k) })
+			})(cmd, args)
+		},
+	}
+}
+
+// nextKeyStep tells how far this host is with a change of keys.
+func (a *app) nextKeyStep(ctx context.Context, c *client, _ []string) error {
+	var k admin.Keys
+	if err := c.get(ctx, path("keys"), &k); err != nil {
+		return err
+	}
+	return a.show(k, func() {
+		a.view.keys(k)
+		switch len(k.Keys) {
+		case 0:
+			a.view.wrap(plain, "next: ", "make a key with ringlet keygen, and set RINGLET_KEY on every host")
+		case 1:
+			a.view.wrap(plain, "next: ", "to replace it, make a key with ringlet keygen, and ringlet keys rotate add it on every host")
+		default:
+			a.view.wrap(plain, "next: ", "once all hosts have the same keys, ringlet keys rotate use the new one on every host; once all encrypt with it, ringlet keys rotate drop the others")
+		}
+	})
+}
+
+// rotated tells what follows a step.
+func (v view) rotated(step string, k admin.Keys) {
+	v.keys(k)
+	switch step {
+	case admin.KeyAdd:
+		v.wrap(plain, "next: ", "the same on every other host; then ringlet keys rotate use that key on every host")
+	case admin.KeyUse:
+		v.wrap(plain, "next: ", "the same on every other host; then ringlet keys rotate drop with that key on every host")
+	default:
+		v.wrap(plain, "next: ", "the same on every other host; a host that is off now needs the new key by hand")
+	}
+}

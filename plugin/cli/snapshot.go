@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/plugin/admin"
+)
+
+// snapshotFormat is the version of a snapshot's layout. Its fields are only
+// ever added to.
+const snapshotFormat = 1
+
+// snapshot is what people have decided, and what no engine could tell: pools,
+// what is kept back, and what is held outside Docker. It has neither the ID of
+// a peer nor what space it owns: a peer that came back with old ones would hand
+// out what others have by now.
+type snapshot struct {
+	Format       int                      `json:"format"`
+	At           time.Time                `json:"at"`
+	Version      string                   `json:"version"` // of the plugin
+	Cluster      string                   `json:"cluster"` // for people
+	Host         string                   `json:"host"`    // likewise; what is held is this host's alone
+	Pools        []snapshotPool           `json:"pools"`
+	Reservations []ipam.ReservationStatus `json:"reservations"`
+	Holders      []snapshotHolder         `json:"holders"`
+}
+
+type snapshotPool struct {
+	Pool   netip.Prefix `json:"pool"`
+	Name   string       `json:"name"`
+	Chosen bool         `json:"chosen"` // it goes with its last network, and is not restored
+}
+
+// snapshotHolder is an address that something outside Docker holds.
+type snapshotHolder struct {
+	Pool    netip.Prefix `json:"pool"`
+	Address netip.Addr   `json:"address"`
+	For     string       `json:"for"`
+}
+
+func (a *app) snapshotCommand() *cobra.Command {
+	snap := &cobra.Command{
+		Use:        "snapshot",
+		SuggestFor: []string{"backup", "dump", "export"},
+		Short:      "Save what people have decided, look at it, and put it back",
+		GroupID:    groupChange,
+		Long: `Save what people have decided, and what no engine could tell again: the pools with
+their names, what is excluded or kept for containers, and which addresses of this
+host things outside Docker hold. Of containers nothing is saved: after a loss the
+plugin takes in what the engine has.
+
+A snapshot is for the case that all databases are lost. As long as one host of the
+cluster is left it knows all this, and hosts that come back learn it from there.
+
+It is no copy of the database, and has not the ID of the peer: a database that was
+put back from a backup would hand out what others have by now, and is refused.`,
+		Args: noSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	var dryRun bool
+	restore := &cobra.Command{
+		Use:        "restore FILE",
+		SuggestFor: []string{"load", "import", "apply"},
+		Short:      "Make again what a snapshot has and this cluster lacks",
+		Long: `Make the pools of a snapshot again, with their names, and what is kept back; and on
+the host that it is of, hold what things outside Docker held. What is there stays as
+it is, so that it can be repeated. What cannot be is told, and the rest is done.`,
+		Example: "  ringlet snapshot restore ringlet.json --dry-run\n  ringlet snapshot restore ringlet.json",
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := readSnapshot(args[0])
+			if err != nil {
+				return err
+			}
+			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.restore(ctx, c, s, dryRun) })(cmd, args)
+		},
+	}
+	restore.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be made")
+	snap.AddCommand(&cobra.Command{
+		Use:     "save FILE",
+		Short:   "Save a snapshot",
+		Example: "  ringlet snapshot save ringlet.json",
+		Args:    exactly("FILE"),
+		RunE:    a.do(a.saveSnapshot),
+	}, &cobra.Command{
+		Use:        "inspect FILE",
+		SuggestFor: []string{"show", "ls", "cat"},
+		Short:      "Show what a snapshot has",
+		Example:    "  ringlet snapshot inspect ringlet.json",
+		Args:       exactly("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := readSnapshot(args[0])
+			if err != nil {
+				return err
+			}
+			return a.flushed(a.show(s, func() { a.view.snapshot(s) }))
+		},
+	}, restore)
+	for _, c := range snap.Commands() {
+		c.ValidArgsFunction = files
+	}
+	return snap
+}
+
+func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error {
+	var st ipam.Status
+	var held []ipam.AddressStatus
+	var kept []ipam.ReservationStatus
+	var about admin.About
+	for _, part := range []struct {
+		path string
+		into any
+	}{{path("status"), &st}, {path("addresses"), &held}, {path("reservations"), &kept}, {path("about"), &about}} {
+		if err := c.get(ctx, part.path, part.into); err != nil {
+			return err
+		}
+	}
+	s := snapshot{
+		Format: snapshotFormat, At: a.cfg.Now().UTC(), Version: about.Version, Cluster: st.Cluster, Host: st.Self.Name,
+		Pools: []snapshotPool{}, Reservations: []ipam.ReservationStatus{}, Holders: []snapshotHolder{},
+	}
+	for _, p := range st.Pools {
+		s.Pools = append(s.Pools, snapshotPool{p.Pool, p.Name, p.Chosen})
+	}
+	for _, r := range kept {
+		if r.Kind == chronicle.KindExcluded.String() || r.Kind == chronicle.KindKeptForName.String() {
+			r.Peer = "" // where it is now
+			s.Reservations = append(s.Reservations, r)
+		}
+	}
+	for _, h := range held {
+		if isClients(h) {
+			s.Holders = append(s.Holders, snapshotHolder{h.Pool, h.Address, h.Name})
+		}
+	}
+	if err := writeSnapshot(args[0], s); err != nil {
+		return err
+	}
+	return a.show(s, func() {
+		a.view.printf("saved %s\n", safe(args[0]))
+		a.view.snapshot(s)
+	})
+}
+
+// writeSnapshot replaces the file by a whole one, or leaves it as it is.
+func writeSnapshot(file string, s snapshot) error {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the snapshot cannot be written: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".ringlet-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("the snapshot cannot be written: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("the snapshot cannot be written: %w", err)
+	}
+	return nil
+}
+
+func readSnapshot(file string) (snapshot, error) {
+	var s snapshot
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("the snapshot cannot be read: %w", err)
+	case s.Format < 1 || s.Format > snapshotFormat:
+		return s, fmt.Errorf("%s is no snapshot that this release can read: it has format %d, and this release knows %d", file, s.Format, snapshotFormat)
+	}
+	return s, nil
+}
+
+func (v view) snapshot(s snapshot) {
+	v.facts("of", s.Host, "at", s.At.Format(time.RFC3339), "cluster", s.Cluster, "version", s.Version)
+	v.printf("\n")
+	for _, p := range s.Pools {
+		what := ""
+		if p.Chosen {
+			what = ", chosen for a network, and not restored"
+		}
+		v.wrap(plain, "pool ", safe(strings.TrimSpace(p.Pool.String()+" "+p.Name))+what)
+	}
+	for _, r := range s.Reservations {
+		v.wrap(plain, "reserved ", safe(stretch(r.First.String(), r.Last.String())+" "+r.Kind+" "+r.Note))
+	}
+	for _, h := range s.Holders {
+		v.wrap(plain, "held ", safe(h.Address.String()+" by "+h.For))
+	}
+}
+
+// restored is one thing that was made again, or not.
+type restored struct {
+	What  string `json:"what"`
+	Error string `json:"error"` // empty if it was made, or was there
+}
+
+// restore makes what a snapshot has, in an order in which each needs what comes
+// before.
+func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) error {
+	done := []restored{}
+	again := func(what, method, path string, body any) {
+		r := restored{What: what}
+		if !dryRun {
+			if err := c.call(ctx, method, path, body, nil); err != nil {
+				r.Error = err.Error()
+			}
+		}
+		done = append(done, r)
+	}
+	for _, p := range s.Pools {
+		if !p.Chosen || p.Name != "" {
+			again("pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name})
+		}
+	}
+	for _, r := range s.Reservations {
+		where := stretch(r.First.String(), r.Last.String())
+		body := admin.NewReservation{Addresses: where, Note: r.Note}
+		if r.Kind == chronicle.KindKeptForName.String() {
+			body.For, body.Note = r.Note, ""
+		}
+		again(where+" "+r.Kind+" "+r.Note, http.MethodPost, path("reservations"), body)
+	}
+	var st ipam.Status
+	if err := c.get(ctx, path("status"), &st); err != nil {
+		return err
+	}
+	for _, h := range s.Holders {
+		what := h.Address.String() + " held by " + h.For
+		if st.Self.Name != s.Host {
+			done = append(done, restored{what, "that is for " + s.Host + ", and this is " + st.Self.Name})
+			continue
+		}
+		again(what, http.MethodPost, addressesOf(h.Pool.String()), admin.NewAddress{For: h.For, Address: h.Address.String()})
+	}
+	if err := a.show(done, func() { a.view.restored(done, dryRun) }); err != nil {
+		return err
+	}
+	for _, r := range done {
+		if r.Error != "" {
+			return exitError(exitDegraded)
+		}
+	}
+	return nil
+}
+
+func (v view) restored(done []restored, dryRun bool) {
+	if len(done) == 0 {
+		v.printf("nothing to restore: the snapshot is empty\n")
+	}
+	for _, r := range done {
+		switch {
+		case r.Error != "":
+			v.wrap(red, "not made: ", safe(r.What)+": "+safe(r.Error))
+		case dryRun:
+			v.wrap(plain, "would make: ", safe(r.What))
+		default:
+			v.wrap(plain, "made: ", safe(r.What))
+		}
+	}
+}
