@@ -28,6 +28,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/metrics"
+	"github.com/ringlet/ringlet/plugin/page"
 )
 
 // errSettings is returned when the settings are wrong; each of them has been
@@ -140,6 +141,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
 		Backend: view, Process: &daemon{cfg, started, filepath.Join(opts.Data, databaseName), watcher, network, sink},
 		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log,
+		Page: page.Handler(), PagePaths: page.Paths(),
 	})
 	if err != nil {
 		return err

@@ -82,15 +82,29 @@ func (s *Server) mux() http.Handler {
 	if s.cfg.Metrics != nil {
 		add(http.MethodGet, "/metrics", s.cfg.Metrics)
 	}
+	known := strings.Join(slices.Sorted(maps.Keys(methods)), ", ") // the API's own, which people may want
+	if s.cfg.Page != nil {
+		for _, path := range s.cfg.PagePaths {
+			add(http.MethodGet, exact(path), s.cfg.Page)
+		}
+	}
 	for path, allowed := range methods {
 		slices.Sort(allowed)
 		mux.Handle(path, s.wrongMethod(strings.Join(allowed, ", ")))
 	}
 	mux.Handle("/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
-		"there is nothing at this path; there is %s", strings.Join(slices.Sorted(maps.Keys(methods)), ", "))))
+		"there is nothing at this path; there is %s", known)))
 	mux.Handle("/v1/pools/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
 		"there is nothing at this path; a pool's CIDR is one segment of it, with its slash escaped: 10.50.0.0%%2F24")))
 	return mux
+}
+
+// exact is the pattern of a path and of none below it.
+func exact(path string) string {
+	if strings.HasSuffix(path, "/") {
+		return path + "{$}"
+	}
+	return path
 }
 
 func (s *Server) wrongMethod(allowed string) http.Handler {

@@ -57,6 +57,10 @@ type Config struct {
 	// wait for one of the [MaxRequests] places; default [DefaultTimeout].
 	Timeout time.Duration
 
+	// Page serves the status page at PagePaths, one of which is /; nil: there is
+	// none.
+	Page      http.Handler
+	PagePaths []string
 	// Events are what /v1/events shows; nil: there is no such path.
 	Events *events.Log
 
