@@ -123,3 +123,40 @@ func TestReinstalledFoundersWait(t *testing.T) {
 		}
 	}
 }
+
+// A host that lost its database, and then all others, takes over what its
+// former self had although it is alone.
+func TestAloneInherits(t *testing.T) {
+	c := newLockstep(t, 3)
+	for i := range c.peers {
+		c.peers[i].cfg.Machine = uint64(i + 1)
+		c.reinstall(i, func(*ipam.Config) {})
+	}
+	c.found()
+	x := c.order()[2]
+	before := c.peers[x].machine.Self()
+	c.reinstall(x, func(*ipam.Config) {})
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: before})
+	}
+	m := c.peers[x].machine
+	c.run(time.Minute, func() bool { return m.State().Member(m.Self()) != nil })
+	var others []int
+	for i := range c.peers {
+		if i != x {
+			others = append(others, i)
+		}
+	}
+	c.silence(others...)
+	for _, i := range others {
+		c.step(x, &ipam.Presence{Peer: c.peers[i].machine.Self()})
+	}
+	c.wait(6 * time.Second)
+	if err := c.ask(x, &ipam.RecoverRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.run(time.Minute, func() bool {
+		g := m.State().Gone(before)
+		return g != nil && g.Forgotten
+	})
+}

@@ -38,7 +38,11 @@ func (m *Machine) tend() {
 	m.pruneQuestions()
 	m.pruneAnswers()
 	if m.alone() && !m.draining() && !m.leaving {
-		return // all is its own, and nobody wants it
+		// All is its own, and nobody wants it, but for what is kept back for
+		// those that were lost.
+		m.inherit()
+		m.endQuarantine()
+		return
 	}
 	m.grow()
 	m.inherit()
