@@ -44,6 +44,7 @@
 //	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees
 //	POST   /v1/recover                           Recover -> Recovery
 //	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
+//	GET    /sd/prometheus[?port=]                []Target: every peer of the cluster, for http_sd_configs of Prometheus
 //	GET    /metrics /livez /readyz
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its

@@ -76,6 +76,7 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{"GET", "/v1/ring", ""},
 		{"POST", "/v1/check", ""},
 		{"GET", "/readyz", ""},
+		{"GET", "/sd/prometheus?port=7951", ""},
 		{"GET", "/v1/pools", ""},
 		{"POST", "/v1/pools", `{"cidr":"10.9.0.0/24"}`},
 		{"GET", "/v1/pools/lab", ""},

@@ -53,6 +53,7 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/reservations", call: "reserve", write: true, handle: s.reserve},
 		{method: del, path: "/v1/reservations", call: "unreserve", query: []string{"addresses", "kind", "pool"}, write: true, handle: s.unreserve},
 
+		{method: get, path: "/sd/prometheus", call: "discover", query: []string{"port"}, instant: true, handle: s.discover},
 		{method: get, path: "/readyz", call: "readyz", instant: true, handle: s.ready},
 	}
 }
