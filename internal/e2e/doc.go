@@ -31,8 +31,9 @@
 //
 // [Engine.Kill] ends dockerd as a crash does: containerd, containers and plugins go on. [Engine.Stop] asks it to end,
 // [Engine.Up] starts it again, [Engine.Freeze] and [Engine.Thaw] stop and continue it. [Engine.PowerOff] ends
-// everything on the host at once, and the next Up finds only what was written to files. [Switch.Unplug] takes a host
-// off the network at once, without a change that the host can see.
+// everything on the host at once, and the next Up finds only what was written to files; after [Engine.Wipe] not even
+// that. [Switch.Unplug] takes a host off the network at once, without a change that the host can see. In a [Cluster]
+// these are Cut and Heal, and Replace puts another machine in the place of a host.
 //
 // # Concurrency
 //
