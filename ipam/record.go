@@ -102,9 +102,10 @@ func appendHolding(b []byte, r *space.Record) []byte {
 // maxText limits the names that are read back.
 const maxText = 4096
 
-func parseHolding(b []byte) (space.Record, error) {
+// parseHolding reads a record into r, and returns its name and reference, which
+// share the memory of b.
+func parseHolding(b []byte, r *space.Record) (name, ref []byte, err error) {
 	rd := codec.NewReader(b)
-	var r space.Record
 	if rd.Byte("format") != formatRecord {
 		rd.Fail("format of an address")
 	}
@@ -121,16 +122,11 @@ func parseHolding(b []byte) (space.Record, error) {
 	if has&4 != 0 {
 		r.Network = binary.BigEndian.Uint32(rd.Fixed("network", 4))
 	}
-	name := rd.Bytes("name", maxText)
-	ref := rd.Bytes("reference", maxText)
-	// One piece of memory for both: there may be a million of them.
-	var buf [128]byte
-	text := string(append(append(buf[:0], name...), ref...))
-	r.Name, r.Ref = text[:len(name)], text[len(name):]
+	name, ref = rd.Bytes("name", maxText), rd.Bytes("reference", maxText)
 	if has > 7 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Kept {
 		rd.Fail("state of an address")
 	}
-	return r, rd.Done()
+	return name, ref, rd.Done()
 }
 
 // saveHolding writes the record of an address, or deletes it if rec is nil.

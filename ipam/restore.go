@@ -238,11 +238,12 @@ func (l *loaded) visitHolding(key, value []byte) error {
 		}
 		l.last = l.m.poolFor(cp)
 	}
-	rec, err := parseHolding(value)
+	var rec space.Record
+	name, ref, err := parseHolding(value, &rec)
 	if err != nil {
 		return err
 	}
-	if err := l.last.space.Put(o, rec); err != nil {
+	if err := l.last.space.PutText(o, &rec, name, ref); err != nil {
 		return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, l.last.CIDR, err)
 	}
 	if rec.Kind == space.Gateway && rec.State == space.Held {

@@ -139,9 +139,9 @@ func (s *Space) checkQueues() error {
 func (s *Space) checkKeys() error {
 	found := 0
 	for b, i := range s.keys.heads {
-		for ; i != none; i = *s.slab.chain(i) {
-			if r := s.slab.rec(i); r.key == NoKey || s.keys.bucket(r.key) != b {
-				return fmt.Errorf("S5: record of %d with key %x is in bucket %d", s.offset(i), r.key, b)
+		for ; i != none; i = s.slab.link(i).next {
+			if k := s.slab.key(i); k == NoKey || s.keys.bucket(uint32(k)) != b {
+				return fmt.Errorf("S5: record of %d with key %x is in bucket %d", s.offset(i), k, b)
 			}
 			if found++; found > s.keys.count {
 				return fmt.Errorf("S5: more than %d records with keys", s.keys.count)
@@ -172,11 +172,11 @@ func (s *Space) checkSlab() error {
 	}
 	for p := range s.pages.in(s.pool()) {
 		for w := p.used; w != 0; w &= w - 1 {
-			r := s.slab.rec(p.rec[bits.TrailingZeros64(w)])
-			if r.queued {
+			i := p.rec[bits.TrailingZeros64(w)]
+			if s.slab.rec(i).queued {
 				queued++
 			}
-			if r.key != NoKey {
+			if s.slab.key(i) != NoKey {
 				keyed++
 			}
 		}

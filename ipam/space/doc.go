@@ -23,7 +23,9 @@
 // # Inside
 //
 //   - Records lie in a slab, in blocks, and name one another by 32-bit index.
-//     A slab of a million records grows by a block, never by a copy.
+//     A slab of a million records grows by a block, never by a copy. They have
+//     no pointers; who holds an address lies beside them, a container's ID in
+//     half of its length.
 //   - Pages of 64 addresses, made when first used, lead from an offset to its
 //     record; their bitmaps answer questions about ranges. An unused /8 or /64
 //     costs nothing, and a lone claim in the middle of it one page.
@@ -35,7 +37,8 @@
 //     ranges that Take was asked for, and each segment has its own queue, so
 //     that the oldest of a range is the oldest among a few heads.
 //   - Keys, the hashes of what addresses stick to, are indexed by linear
-//     hashing, chained through the slab.
+//     hashing, chained beside the records: a search reads those alone whose
+//     half key is the one that it wants.
 //
 // [Space.Check] states the invariants and verifies them. The tests compare a
 // Space with a slow, obvious twin after every step of random histories.

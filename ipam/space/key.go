@@ -35,8 +35,9 @@ func KeyOf(parts ...string) Key {
 	return Key(max(h, 1))
 }
 
-// keyLoad is the mean number of records in a bucket of the index.
-const keyLoad = 2
+// keyLoad is the mean number of records in a bucket of the index. Few of them
+// are looked at beyond their link.
+const keyLoad = 3
 
 // keys is the index of records by their key: a table of chains that grows by
 // one bucket at a time (linear hashing), so that no call ever pays for
@@ -47,31 +48,50 @@ type keys struct {
 	count int
 }
 
-// bucket returns the bucket of a key; there must be one. With 2^n to 2^(n+1)
-// buckets the low n+1 bits say which, or n bits where that one does not exist
-// yet.
-func (x *keys) bucket(k Key) int {
-	low := floorPow2(len(x.heads))
-	b := int(uint64(k) & uint64(2*low-1))
+// bucket returns the bucket of a key, by its low half; there must be one. With
+// 2^n to 2^(n+1) buckets the low n+1 bits say which, or n bits where that one
+// does not exist yet.
+func (x *keys) bucket(low uint32) int {
+	half := floorPow2(len(x.heads))
+	b := int(low) & (2*half - 1)
 	if b >= len(x.heads) {
-		b -= low
+		b -= half
 	}
 	return b
 }
 
 // add puts record i into the index. Its cost does not depend on what is there.
 func (x *keys) add(sl *slab, i uint32) {
-	k := sl.rec(i).key
-	if k == NoKey {
+	l := sl.link(i)
+	if l.low == 0 && sl.key(i) == NoKey {
 		return
 	}
 	x.count++
 	if x.count > keyLoad*len(x.heads) {
 		x.grow(sl)
 	}
-	b := x.bucket(k)
-	*sl.chain(i) = x.heads[b]
-	x.heads[b] = i
+	head := &x.heads[x.bucket(l.low)]
+	l.next, *head = *head, i
+}
+
+// build makes the index of all records of a slab that has no other but live
+// ones, at once: that costs less than to add them one by one, each where
+// chance has its key.
+func (x *keys) build(sl *slab) {
+	x.count = 0
+	for i := uint32(1); i <= sl.top; i++ {
+		if sl.key(i) != NoKey {
+			x.count++
+		}
+	}
+	x.heads = make([]uint32, (x.count+keyLoad-1)/keyLoad)
+	for i := uint32(1); i <= sl.top; i++ {
+		if sl.key(i) != NoKey {
+			l := sl.link(i)
+			head := &x.heads[x.bucket(l.low)]
+			l.next, *head = *head, i
+		}
+	}
 }
 
 // grow adds a bucket and moves into it what belongs there, all of which is in
@@ -85,10 +105,10 @@ func (x *keys) grow(sl *slab) {
 	from := &x.heads[added-floorPow2(added)]
 	for *from != none {
 		i := *from
-		if next := sl.chain(i); x.bucket(sl.rec(i).key) == added {
-			*from, *next, x.heads[added] = *next, x.heads[added], i
+		if l := sl.link(i); x.bucket(l.low) == added {
+			*from, l.next, x.heads[added] = l.next, x.heads[added], i
 		} else {
-			from = next
+			from = &l.next
 		}
 	}
 }
@@ -96,16 +116,16 @@ func (x *keys) grow(sl *slab) {
 // remove takes record i out of the index. It passes the records that share
 // its bucket, so it is slow only when many addresses have one key.
 func (x *keys) remove(sl *slab, i uint32) {
-	k := sl.rec(i).key
-	if k == NoKey {
+	l := sl.link(i)
+	if l.low == 0 && sl.key(i) == NoKey {
 		return
 	}
 	x.count--
-	at := &x.heads[x.bucket(k)]
+	at := &x.heads[x.bucket(l.low)]
 	for *at != i {
-		at = sl.chain(*at)
+		at = &sl.link(*at).next
 	}
-	*at = *sl.chain(i)
+	*at = l.next
 }
 
 // latest returns, of the records with the key that are wanted, the one with
@@ -115,10 +135,14 @@ func (x *keys) latest(sl *slab, k Key, wanted func(*record) bool) uint32 {
 		return none
 	}
 	best, seq := none, uint64(0)
-	for i := x.heads[x.bucket(k)]; i != none; i = *sl.chain(i) {
-		if r := sl.rec(i); r.key == k && r.seq >= seq && wanted(r) {
-			best, seq = i, r.seq
+	for i := x.heads[x.bucket(uint32(k))]; i != none; {
+		l := sl.link(i)
+		if l.low == uint32(k) {
+			if r := sl.rec(i); r.high == uint32(k>>32) && r.seq >= seq && wanted(r) {
+				best, seq = i, r.seq
+			}
 		}
+		i = l.next
 	}
 	return best
 }

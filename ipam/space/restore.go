@@ -3,6 +3,7 @@ package space
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 )
@@ -12,6 +13,29 @@ import (
 // record is neither Held nor Freed. Put is for a new space: until
 // [Space.Seal], only Put, Own and SetAside may be called.
 func (s *Space) Put(o addr.Offset, rec Record) error {
+	text, f := textOf(rec.Name, rec.Ref)
+	return s.put(o, &rec, text, f)
+}
+
+// PutText is Put where name and reference come as bytes, which may change
+// afterwards, and not with the record. The texts of many records share a piece
+// of memory, which lives as long as one of them.
+func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte) error {
+	var buf [256]byte
+	b, f := appendText(buf[:0], name, ref)
+	if s.texts.Cap()-s.texts.Len() < len(b) {
+		s.texts = strings.Builder{}
+		s.texts.Grow(max(textsLen, len(b)))
+	}
+	from := s.texts.Len()
+	s.texts.Write(b)
+	return s.put(o, rec, s.texts.String()[from:], f)
+}
+
+// textsLen is how many bytes of texts share a piece of memory.
+const textsLen = 8192
+
+func (s *Space) put(o addr.Offset, rec *Record, text string, f form) error {
 	switch {
 	case o >= s.end:
 		return fmt.Errorf("space: record of offset %d in a pool of %d", o, s.end)
@@ -21,10 +45,9 @@ func (s *Space) Put(o addr.Offset, rec Record) error {
 		return fmt.Errorf("space: two records of offset %d", o)
 	}
 	i := s.create(o)
+	s.slab.setHolder(i, &rec.Holder, text, f)
 	r := s.slab.rec(i)
-	r.setHolder(&rec.Holder)
 	r.seq, r.since = rec.Seq, rec.Since
-	s.keys.add(&s.slab, i)
 	s.seq = max(s.seq, rec.Seq)
 	if rec.State == Held {
 		s.page(r).held |= 1 << (o % pageLen)
@@ -38,10 +61,12 @@ func (s *Space) Put(o addr.Offset, rec Record) error {
 	return nil
 }
 
-// Seal ends the restoring: it queues the freed addresses in the order in
+// Seal ends the restoring: it indexes the keys, queues the freed addresses in the order in
 // which they were freed, and forgets those that are not mine. Held addresses
 // that are not mine stay, as strays.
 func (s *Space) Seal() {
+	s.keys.build(&s.slab)
+	s.texts = strings.Builder{}
 	var list []uint32
 	for p, w := range s.freedIn(s.pool()) {
 		for ; w != 0; w &= w - 1 {

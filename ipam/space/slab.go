@@ -6,57 +6,78 @@ import "math/bits"
 const none uint32 = 0
 
 // record is a [Record] as it lies in the slab, ordered so that it has no
-// padding: 80 bytes. Whether it is held stands in its page.
+// padding, 48 bytes, and without pointers, so that no garbage collection reads
+// it. Whether it is held stands in its page, half of its key in the index, and
+// who holds it beside it.
 type record struct {
-	name, ref  string
-	key        Key
 	since      int64
 	seq        uint64
 	prev, next uint32 // neighbours in its queue, if queued; next in the list of spare records
+	high       uint32 // half of its key
 	network    uint32
 	place      uint32 // page index << pageBits | slot: which address it is of
+	form       form
 	mac        [6]byte
 	kind       Kind
 	queued     bool // freed, usable, and in the queue of its segment
 }
 
-func (r *record) setHolder(h *Holder) {
-	r.name, r.ref, r.key = h.Name, h.Ref, h.Key
-	r.network, r.mac, r.kind = h.Network, h.MAC, h.Kind
+// link is the entry of a record in the index of keys: half of its key, and the
+// next record of its bucket. Walks over a bucket touch links alone, which lie
+// closer to one another than records.
+type link struct {
+	next uint32
+	low  uint32
 }
 
-// export writes the record as callers see it to rec.
-func (r *record) export(rec *Record, st State) {
-	rec.Name, rec.Ref, rec.Key = r.name, r.ref, r.key
-	rec.Network, rec.MAC, rec.Kind = r.network, r.mac, r.kind
-	rec.Since, rec.Seq, rec.State = r.since, r.seq, st
-}
-
-// blockLen is the number of records in a block. With the 8 bytes that the
-// allocator puts before it, a block of 128 nearly fills a size class (10,880
-// bytes); one of 64 would waste an eighth.
+// blockLen is the number of records in a block. Records, links and texts of a
+// block lie apart: each fills a size class of Go's allocator, or nearly so.
 const (
 	blockBits = 7
 	blockLen  = 1 << blockBits
 )
 
-// block is a piece of the slab. The chains of the key index stand beside the
-// records, for which 84 bytes would mean 88.
+// block is a piece of the slab.
 type block struct {
-	rec   [blockLen]record
-	chain [blockLen]uint32
+	rec  *[blockLen]record
+	link *[blockLen]link
+	text *[blockLen]string
 }
 
 // slab holds records by index, from 1 on. Blocks never move.
 type slab struct {
-	blocks []*block
+	blocks []block
 	spare  uint32 // first of the list of records given back
 	top    uint32 // highest index ever in use
 	live   int    // records in use
 }
 
-func (sl *slab) rec(i uint32) *record   { return &sl.blocks[i>>blockBits].rec[i%blockLen] }
-func (sl *slab) chain(i uint32) *uint32 { return &sl.blocks[i>>blockBits].chain[i%blockLen] }
+func (sl *slab) rec(i uint32) *record { return &sl.blocks[i>>blockBits].rec[i%blockLen] }
+func (sl *slab) link(i uint32) *link  { return &sl.blocks[i>>blockBits].link[i%blockLen] }
+func (sl *slab) text(i uint32) *string {
+	return &sl.blocks[i>>blockBits].text[i%blockLen]
+}
+
+// key returns the key of record i.
+func (sl *slab) key(i uint32) Key { return Key(sl.rec(i).high)<<32 | Key(sl.link(i).low) }
+
+// setHolder writes to record i who it is of, whose name and reference come in
+// the form of [textOf].
+func (sl *slab) setHolder(i uint32, h *Holder, text string, f form) {
+	r := sl.rec(i)
+	*sl.text(i), r.form = text, f
+	r.network, r.mac, r.kind = h.Network, h.MAC, h.Kind
+	r.high, sl.link(i).low = uint32(h.Key>>32), uint32(h.Key)
+}
+
+// export writes record i as callers see it to rec.
+func (sl *slab) export(i uint32, rec *Record, st State) {
+	r := sl.rec(i)
+	rec.Name, rec.Ref = r.form.split(*sl.text(i))
+	rec.Key = sl.key(i)
+	rec.Network, rec.MAC, rec.Kind = r.network, r.mac, r.kind
+	rec.Since, rec.Seq, rec.State = r.since, r.seq, st
+}
 
 // get returns the index of a zero record.
 func (sl *slab) get() uint32 {
@@ -68,7 +89,7 @@ func (sl *slab) get() uint32 {
 	}
 	sl.top++
 	if int(sl.top>>blockBits) == len(sl.blocks) {
-		sl.blocks = append(sl.blocks, new(block))
+		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]link), new([blockLen]string)})
 	}
 	return sl.top
 }
@@ -76,7 +97,7 @@ func (sl *slab) get() uint32 {
 // put gives record i back.
 func (sl *slab) put(i uint32) {
 	sl.live--
-	*sl.rec(i) = record{next: sl.spare}
+	*sl.rec(i), *sl.link(i), *sl.text(i) = record{next: sl.spare}, link{}, ""
 	sl.spare = i
 }
 

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -29,6 +30,7 @@ type Space struct {
 	slab     slab
 	segments []segment
 	keys     keys
+	texts    strings.Builder // of records that are put back
 
 	owned  addr.Count // size of mine
 	held   int        // records held
@@ -83,10 +85,20 @@ func (s *Space) Aside() iter.Seq[addr.Range] { return slices.Values(s.aside) }
 // Lookup returns the record of o, the zero Record if there is none.
 func (s *Space) Lookup(o addr.Offset) Record { return s.record(s.pages.find(o), o) }
 
+// Holds reports whether o is held, and by what kind of holder. It is
+// [Space.Lookup] for those who need not know more.
+func (s *Space) Holds(o addr.Offset) (Kind, bool) {
+	p := s.pages.find(o)
+	if p.state(o) != Held {
+		return 0, false
+	}
+	return s.slab.rec(p.rec[o%pageLen]).kind, true
+}
+
 // record returns the record of o, an address of page p, which may be nil.
 func (s *Space) record(p *page, o addr.Offset) (rec Record) {
 	if st := p.state(o); st != Unused {
-		s.slab.rec(p.rec[o%pageLen]).export(&rec, st)
+		s.slab.export(p.rec[o%pageLen], &rec, st)
 	}
 	return rec
 }
@@ -129,7 +141,7 @@ func (s *Space) Queue() iter.Seq2[addr.Offset, Record] {
 		slices.SortFunc(list, s.compareSeq)
 		for _, i := range list {
 			var rec Record
-			s.slab.rec(i).export(&rec, Freed)
+			s.slab.export(i, &rec, Freed)
 			if !yield(s.offset(i), rec) {
 				return
 			}

@@ -119,7 +119,7 @@ func (s *Space) Free(o addr.Offset, now time.Time) (rec Record, changed bool) {
 	if !s.aside.contains(o) {
 		s.enqueue(i, o)
 	}
-	r.export(&rec, Freed)
+	s.slab.export(i, &rec, Freed)
 	return rec, true
 }
 
@@ -208,10 +208,10 @@ func (s *Space) unused(want addr.Range) (addr.Offset, bool) {
 func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	if i == none {
 		i = s.create(o)
-		s.slab.rec(i).setHolder(h)
+		s.setHolder(i, h)
 		s.keys.add(&s.slab, i)
 	} else {
-		s.slab.rec(i).export(&g.Before, Freed)
+		s.slab.export(i, &g.Before, Freed)
 		s.dequeue(i)
 		s.describe(i, h)
 		s.freed--
@@ -222,7 +222,7 @@ func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	s.page(r).held |= 1 << (o % pageLen)
 	s.held++
 	g.Offset = o
-	r.export(&g.Record, Held)
+	s.slab.export(i, &g.Record, Held)
 }
 
 // release lets o, held on page p, be freed. It is in no queue yet.
@@ -245,12 +245,16 @@ func (s *Space) create(o addr.Offset) uint32 {
 
 // describe gives record i another holder.
 func (s *Space) describe(i uint32, h *Holder) {
-	r := s.slab.rec(i)
-	if r.key == h.Key {
-		r.setHolder(h)
+	if s.slab.key(i) == h.Key {
+		s.setHolder(i, h)
 		return
 	}
 	s.keys.remove(&s.slab, i)
-	r.setHolder(h)
+	s.setHolder(i, h)
 	s.keys.add(&s.slab, i)
+}
+
+func (s *Space) setHolder(i uint32, h *Holder) {
+	text, f := textOf(h.Name, h.Ref)
+	s.slab.setHolder(i, h, text, f)
 }

@@ -197,6 +197,9 @@ func (w *twin) compare(s *Space, now time.Time, rest time.Duration) error {
 		return err
 	}
 	for o := range w.each(w.window) {
+		if kind, held := s.Holds(o); held != (w.rec[o].State == Held) || held && kind != w.rec[o].Kind {
+			return fmt.Errorf("%d is held: %v, by kind %v, want %+v", o, held, kind, w.rec[o])
+		}
 		if got, want := s.Lookup(o), w.rec[o]; got != want {
 			return fmt.Errorf("record of %d is %v, want %v", o, got, want)
 		}

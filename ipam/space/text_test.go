@@ -1,0 +1,35 @@
+package space
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a holder is called comes back as it was, whatever it looks like; of a
+// name too long for any engine the beginning.
+func TestTextIsKept(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	long := strings.Repeat("x", maxName+1)
+	for _, name := range []string{"", "web", long[1:], long} {
+		for _, ref := range []string{"", "vm-7", id, strings.ToUpper(id), id[1:], id + "0", "x" + id[1:], strings.Repeat("y", idLen)} {
+			kept, f := textOf(name, ref)
+			want := name[:min(len(name), maxName)]
+			if gotName, gotRef := f.split(kept); gotName != want || gotRef != ref {
+				t.Errorf("%.20q and %q came back as %.20q and %q", name, ref, gotName, gotRef)
+			}
+		}
+	}
+}
+
+// A container with its ID takes half of the ID's length; one without takes
+// nothing of its own.
+func TestTextIsSmall(t *testing.T) {
+	if kept, _ := textOf("web", strings.Repeat("0123456789abcdef", 4)); len(kept) != 3+idLen {
+		t.Errorf("a name and an ID take %d bytes", len(kept))
+	}
+	for _, c := range [][2]string{{"web", ""}, {"", "vm-7"}} {
+		if got := testing.AllocsPerRun(100, func() { textOf(c[0], c[1]) }); got != 0 {
+			t.Errorf("%q: %v allocations, want 0", c, got)
+		}
+	}
+}
