@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 )
@@ -165,9 +167,13 @@ func TestDockerHelp(t *testing.T) {
 // Every command has an example, and every example is a command that exists.
 func TestExamples(t *testing.T) {
 	root := New(Config{Serve: func(context.Context, ServeOptions) error { return nil }})
-	n := 0
+	n, seen := 0, map[string]*cobra.Command{}
 	for _, group := range append(root.Commands(), root) {
 		for _, c := range append(group.Commands(), group) {
+			if other := seen[c.CommandPath()]; other != nil && other != c {
+				t.Errorf("%s is there twice", c.CommandPath())
+			}
+			seen[c.CommandPath()] = c
 			if c.Example == "" && !c.HasSubCommands() {
 				t.Errorf("%s has no example", c.CommandPath())
 			}
