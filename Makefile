@@ -42,6 +42,10 @@ uninstall: ## Remove what run and install made: containers, network, image, plug
 build: ## Build build/ringlet, the one static binary
 	@$(BUILD) -o build/ringlet ./plugin
 
+.PHONY: man
+man: ## Build build/man, a manual page for each command
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || date +%s) $(GO) run ./plugin/man build/man $(VERSION)
+
 # The plugin as `docker plugin create` takes it. Its description carries the build, so that an installed plugin can be
 # compared with this one.
 .PHONY: build/plugin
