@@ -11,18 +11,17 @@ import (
 
 // requestAddress answers libnetwork's RequestAddress.
 func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
-	if err := q.Network.check(); err != nil {
+	if err := m.checkNetwork(&q.Network); err != nil {
 		return AddressGrant{}, failf(ErrBadRequest, "%v", err)
 	}
 	if err := m.ready(); err != nil {
 		return m.standingFor(q, err)
 	}
-	// The pool ID says all that is needed to make the pool again, should this
-	// peer have lost it.
-	p, err := m.joinPool(q.Network.Pool, poolSpec{reserved: &PoolRequest{Gateway: q.Network.Gateway, GatewayAddr: q.Network.GatewayAddr}})
+	s, err := m.serving(&q.Network)
 	if err != nil {
 		return AddressGrant{}, err
 	}
+	p := s.pool
 	switch {
 	case q.Purpose == ForGateway:
 		return m.gateway(p, q)
@@ -34,7 +33,7 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	if q.Purpose == ForClient {
 		h.Kind = space.Client
 	} else {
-		h.Network = networkKey(q.Network.ID())
+		h.Network = s.key
 	}
 	h.Key = stickyKey(q.Network.Sticky, h)
 	if q.Address.IsValid() {

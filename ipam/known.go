@@ -31,7 +31,7 @@ type pool struct {
 	seen map[addr.Offset]string
 	// released holds when an address was last released, for as long as an
 	// echo may follow.
-	released map[addr.Offset]released
+	released releases
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time
@@ -41,12 +41,6 @@ type pool struct {
 	idleSince   time.Time  // since when it is told to have networks here, and has none
 	announced   wire.Spare // what was announced last
 	toldOnce    bool       // anything was, since somebody joined
-}
-
-// released is when an address was released, and by which side.
-type released struct {
-	at   time.Time
-	from Space
 }
 
 // network is a network of this host.

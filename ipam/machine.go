@@ -67,6 +67,10 @@ type Machine struct {
 	pulledAt        time.Time
 	asides          map[uint64]bool // proposals that take space, on disk, by last number
 
+	// What is looked up in every call.
+	served [maxServed]served
+	own    ownMember
+
 	// Who there is.
 	contacts    map[peer.ID]*contact
 	earlier     map[start]bool // this peer's own earlier starts
@@ -279,7 +283,10 @@ func (m *Machine) note(n Note) { m.fx.Note = append(m.fx.Note, n) }
 // try serves a call if that can be done now, and reports whether it was
 // answered.
 func (m *Machine) try(c *Call) bool {
-	r := Reply{Call: c.ID}
+	// It is filled in place, for it is large.
+	at := len(m.fx.Reply)
+	m.fx.Reply = append(m.fx.Reply, Reply{Call: c.ID})
+	r := &m.fx.Reply[at]
 	m.current = c
 	switch q := c.Request.(type) {
 	case *AddressRequest:
@@ -340,14 +347,17 @@ func (m *Machine) try(c *Call) bool {
 		r.Err = m.recover(q)
 	}
 	m.current = nil
+	if r.Err == nil {
+		return true
+	}
 	if wait, ok := errors.AsType[*waitError](r.Err); ok {
 		if m.now.Before(c.Deadline) {
+			m.fx.Reply = m.fx.Reply[:at]
 			return false
 		}
 		r.Err = wait.late
 	}
 	m.noteRefusal(c.Request, r.Err)
-	m.fx.Reply = append(m.fx.Reply, r)
 	return true
 }
 

@@ -194,11 +194,11 @@ type shown struct {
 }
 
 // member reports whether this peer is in the roster.
-func (m *Machine) member() bool { return m.state.Member(m.self) != nil }
+func (m *Machine) member() bool { return m.me() != nil }
 
 // draining reports whether this peer is to give up its space.
 func (m *Machine) draining() bool {
-	member := m.state.Member(m.self)
+	member := m.me()
 	return member != nil && member.Phase == chronicle.Draining
 }
 

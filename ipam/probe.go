@@ -62,7 +62,10 @@ func (m *Machine) watchStranger(p *pool, o addr.Offset, since time.Time) {
 // One that seems to be kept back since far in the future has a time from a
 // clock that was ahead, and nobody knows since when.
 func (m *Machine) freeStrangers() {
-	if wait := m.strangers.Sub(m.now); m.strangers.IsZero() || wait > 0 && wait <= 2*strangerTime {
+	if m.strangers.IsZero() {
+		return
+	}
+	if wait := m.strangers.Sub(m.now); wait > 0 && wait <= 2*strangerTime {
 		return
 	}
 	m.strangers = time.Time{}

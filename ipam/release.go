@@ -1,7 +1,7 @@
 package ipam
 
 import (
-	"maps"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -11,7 +11,7 @@ import (
 // releaseAddress answers libnetwork's ReleaseAddress. The gateway that this
 // host has, reservations, and what clients hold are not released so.
 func (m *Machine) releaseAddress(q *AddressRelease) {
-	p := m.poolOf(q.Network.Pool)
+	p := m.servedPool(&q.Network)
 	if p == nil {
 		return
 	}
@@ -25,12 +25,12 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		return
 	}
-	rec := p.space.Lookup(o)
-	if rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
+	if kind, held := p.space.Holds(o); !held || kind != space.Container && kind != space.Unmarked {
 		return
 	}
 	if m.isEcho(p, o, q.Network.Space) {
 		// If the new holder is gone indeed, an inventory will tell.
+		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
 		return
 	}
@@ -38,27 +38,55 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	m.settleEmptied(p)
 }
 
-// maxReleased is how many releases are remembered before those are dropped of
-// which no echo can follow any more.
-const maxReleased = 512
-
 // isEcho reports whether a release of the held address at o repeats one that
 // came before the address was granted to its present holder, and remembers
 // this one. The two come from the two sides of a swarm, the node and its
 // manager, and so from different address spaces.
 func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
-	last, known := p.released[o]
-	if since := m.now.Sub(last.at); known && last.from != from && since >= 0 && since < m.cfg.Echo {
-		return true
+	if last, known := p.released.last(o); known && last.from != from {
+		if since := m.now.Sub(last.at); since >= 0 && since < m.cfg.Echo {
+			return true
+		}
 	}
-	if p.released == nil {
-		p.released = map[addr.Offset]released{}
-	}
-	if len(p.released) >= maxReleased {
-		maps.DeleteFunc(p.released, func(_ addr.Offset, r released) bool { return m.now.Sub(r.at) >= m.cfg.Echo || r.at.After(m.now) })
-	}
-	p.released[o] = released{m.now, from}
+	p.released.remember(o, released{m.now, from}, m.cfg.Echo)
 	return false
+}
+
+// releases remembers the last release of each address for as long as an echo
+// may follow, and up to as long again. What it costs does not depend on how
+// many there are.
+type releases struct {
+	young, old map[addr.Offset]released
+	begun      time.Time // of young
+}
+
+// released is when an address was released, and by which side.
+type released struct {
+	at   time.Time
+	from Space
+}
+
+// last returns the last release of the address, if it is remembered.
+func (r *releases) last(o addr.Offset) (released, bool) {
+	if last, ok := r.young[o]; ok {
+		return last, true
+	}
+	last, ok := r.old[o]
+	return last, ok
+}
+
+// remember remembers a release, and forgets those of which no echo can follow
+// any more.
+func (r *releases) remember(o addr.Offset, last released, echo time.Duration) {
+	if age := last.at.Sub(r.begun); r.young == nil || age >= echo || age < 0 {
+		if r.young == nil {
+			r.young, r.old = map[addr.Offset]released{}, map[addr.Offset]released{}
+		}
+		r.young, r.old = r.old, r.young
+		clear(r.young)
+		r.begun = last.at
+	}
+	r.young[o] = last
 }
 
 // withdraw takes back a grant that was not delivered.

@@ -1,0 +1,86 @@
+package ipam
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// served is what follows from a network and from the pools that there are. An
+// engine names the whole network in each call, so it is worked out once.
+type served struct {
+	network Network
+	at      version
+	pool    *pool  // nil: nothing is kept here
+	key     uint32 // what records keep of the network
+}
+
+// version tells one content of the state from all others.
+type version struct {
+	state *chronicle.State
+	slot  uint64
+}
+
+func (m *Machine) version() version { return version{m.state, m.state.Slot} }
+
+// maxServed is how many networks are kept. Two that share a place take turns,
+// and cost time alone.
+const maxServed = 64
+
+// servedAt returns where a network on the pool is kept.
+func (m *Machine) servedAt(cidr netip.Prefix) *served {
+	const mix = 0x9e3779b97f4a7c15
+	b := cidr.Addr().As16()
+	n := binary.BigEndian.Uint64(b[:8])*mix + binary.BigEndian.Uint64(b[8:]) + uint64(cidr.Bits())
+	return &m.served[n*mix>>32%maxServed]
+}
+
+// serving returns the pool of a network that can be served, and makes the pool
+// if there is none: the pool ID says all that is needed, should this peer have
+// lost it.
+func (m *Machine) serving(n *Network) (*served, error) {
+	s := m.servedAt(n.Pool)
+	if s.pool != nil && s.at == m.version() && s.network == *n {
+		return s, nil
+	}
+	p, err := m.joinPool(n.Pool, poolSpec{reserved: &PoolRequest{Gateway: n.Gateway, GatewayAddr: n.GatewayAddr}})
+	if err != nil {
+		return nil, err
+	}
+	*s = served{network: *n, at: m.version(), pool: p, key: networkKey(n.ID())}
+	return s, nil
+}
+
+// servedPool returns the pool of a network, or nil if there is none.
+func (m *Machine) servedPool(n *Network) *pool {
+	if s := m.servedAt(n.Pool); s.pool != nil && s.at == m.version() && s.network.Pool == n.Pool {
+		return s.pool
+	}
+	return m.poolOf(n.Pool)
+}
+
+// checkNetwork reports whether a network is one that a pool can serve.
+func (m *Machine) checkNetwork(n *Network) error {
+	if s := m.servedAt(n.Pool); s.pool != nil && s.network == *n {
+		return nil // it was when it was kept
+	}
+	return n.check()
+}
+
+// ownMember is this peer's entry in the roster, as of a content of the state.
+type ownMember struct {
+	id     peer.ID
+	at     version
+	member *chronicle.Member // nil: it is in none
+}
+
+// me returns this peer's entry in the roster, or nil. It is looked for once in
+// each slot, for the roster may be long.
+func (m *Machine) me() *chronicle.Member {
+	if now := m.version(); m.own.at != now || m.own.id != m.self {
+		m.own = ownMember{m.self, now, m.state.Member(m.self)}
+	}
+	return m.own.member
+}
