@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ringlet/ringlet/plugin/cli"
+)
+
+// compose is what the examples say of networks.
+type compose struct {
+	Services map[string]struct {
+		Networks any `yaml:"networks"` // a list, or by name
+	} `yaml:"services"`
+	Networks map[string]struct {
+		Driver string `yaml:"driver"`
+		IPAM   struct {
+			Driver string `yaml:"driver"`
+			Config []struct {
+				Subnet  string            `yaml:"subnet"`
+				Range   string            `yaml:"ip_range"`
+				Gateway string            `yaml:"gateway"`
+				Aux     map[string]string `yaml:"aux_addresses"`
+			} `yaml:"config"`
+			Options map[string]string `yaml:"options"`
+		} `yaml:"ipam"`
+	} `yaml:"networks"`
+}
+
+// examples reads the compose files of the manual.
+func examples(t *testing.T) map[string]compose {
+	t.Helper()
+	files, err := filepath.Glob("../docs/examples/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	out := map[string]compose{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c compose
+		if err := yaml.Unmarshal(text, &c); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		out[file] = c
+	}
+	return out
+}
+
+// askingEngine asks the driver of a process as an engine does.
+type askingEngine struct {
+	t    *testing.T
+	http *http.Client
+}
+
+func (e askingEngine) ask(call string, request, answer any) error {
+	e.t.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	resp, err := e.http.Post("http://plugin/IpamDriver."+call, "application/json", bytes.NewReader(body))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var failed struct{ Err, Error string }
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil {
+		e.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = json.Unmarshal(text.Bytes(), &failed)
+		return fmt.Errorf("%s: %s", call, failed.Err)
+	}
+	return json.Unmarshal(text.Bytes(), answer)
+}
+
+type poolAnswer struct {
+	PoolID, Pool string
+	Data         map[string]string
+}
+
+type addressAnswer struct{ Address string }
+
+// Every network of every example is made, with its gateway, its auxiliary
+// addresses and a container for each service, by the plugin itself.
+func TestExamplesOfTheManual(t *testing.T) {
+	for file, c := range examples(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			p := start(t, t.TempDir())
+			defer p.stop()
+			h := client(p.socket)
+			defer h.CloseIdleConnections()
+			e := askingEngine{t, h}
+			given := map[string]string{}
+			for name, n := range c.Networks {
+				if n.IPAM.Driver != "ringlet:latest" || len(n.IPAM.Config) == 0 {
+					t.Errorf("network %s does not name ringlet, or no subnet", name)
+				}
+				for _, cfg := range n.IPAM.Config {
+					var pool poolAnswer
+					v6 := strings.Contains(cfg.Subnet, ":")
+					if err := e.ask("RequestPool", map[string]any{"AddressSpace": "local", "Pool": cfg.Subnet, "SubPool": cfg.Range, "Options": n.IPAM.Options, "V6": v6}, &pool); err != nil {
+						t.Fatal(err)
+					}
+					take := func(what, address string, options map[string]string) {
+						var got addressAnswer
+						if err := e.ask("RequestAddress", map[string]any{"PoolID": pool.PoolID, "Address": address, "Options": options}, &got); err != nil {
+							t.Fatalf("%s: %v", what, err)
+						}
+						if given[got.Address] != "" {
+							t.Errorf("%s and %s have %s", given[got.Address], what, got.Address)
+						}
+						given[got.Address] = what
+						if prefix, err := netip.ParsePrefix(got.Address); err != nil || address != "" && prefix.Addr().String() != address {
+							t.Errorf("%s asked for %q and got %s", what, address, got.Address)
+						}
+					}
+					if cfg.Gateway != "" || n.Driver == "bridge" && pool.Data["com.docker.network.gateway"] == "" {
+						take("the gateway", cfg.Gateway, map[string]string{"RequestAddressType": "com.docker.network.gateway"})
+					}
+					for aux, address := range cfg.Aux {
+						take("auxiliary "+aux, address, nil)
+					}
+					for service, s := range c.Services {
+						fixed := ""
+						if by, ok := s.Networks.(map[string]any); ok && !v6 {
+							if on, ok := by[name].(map[string]any); ok {
+								fixed, _ = on["ipv4_address"].(string)
+							}
+						}
+						take(service, fixed, map[string]string{"com.docker.network.endpoint.name": service})
+					}
+				}
+			}
+			if len(given) < 1 {
+				t.Error("nothing was given out")
+			}
+		})
+	}
+}
+
+// The examples are compose files for the real one, where there is one.
+func TestExamplesAreComposeFiles(t *testing.T) {
+	program, err := exec.LookPath("docker-compose")
+	if err != nil {
+		t.Skip("there is no docker-compose here")
+	}
+	for file := range examples(t) {
+		cmd := exec.CommandContext(t.Context(), program, "-f", file, "config", "-q")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
+}
+
+// manual returns the pages of the manual by their paths.
+func manual(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d pages, %v", len(files), err)
+	}
+	out := map[string]string{}
+	for _, file := range append(files, "../README.md", "../ARCHITECTURE.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[file] = string(text)
+	}
+	return out
+}
+
+// What the manual says that the terminal says, it does say.
+func TestErrorsOfTheManual(t *testing.T) {
+	var said strings.Builder
+	for _, file := range []string{"sentences.txt", "sentences-cluster.txt"} {
+		text, err := os.ReadFile(filepath.Join("../ipam/testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said.Write(text)
+	}
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
+	rows := row.FindAllStringSubmatch(manual(t)["../docs/troubleshooting.md"], -1)
+	if len(rows) < 15 {
+		t.Fatalf("only %d errors are in the manual", len(rows))
+	}
+	for _, r := range rows {
+		if !strings.Contains(said.String(), r[1]) {
+			t.Errorf("no sentence has %q", r[1])
+		}
+	}
+}
+
+// Links of the manual lead somewhere.
+func TestLinksOfTheManual(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	for page, text := range manual(t) {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), l[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}
+
+// Commands that the manual shows are there.
+func TestCommandsOfTheManual(t *testing.T) {
+	root := cli.New(cli.Config{})
+	command := regexp.MustCompile("(?m)(?:^|[`$;&] ?)ringlet ([a-z][a-z-]*(?: [a-z]+)?)")
+	n := 0
+	for page, text := range manual(t) {
+		for _, c := range command.FindAllStringSubmatch(text, -1) {
+			words := strings.Fields(c[1])
+			if words[0] == "serve" {
+				continue // of the program alone
+			}
+			if found, _, err := root.Find(words[:1]); err != nil || found == root {
+				t.Errorf("%s: there is no command ringlet %s", page, c[1])
+			}
+			n++
+		}
+	}
+	if n < 40 {
+		t.Errorf("only %d commands were looked at", n)
+	}
+}
