@@ -9,8 +9,14 @@ import (
 // around is a process for tests.
 type around struct{ changes []KeyChange }
 
-func (*around) About(context.Context) (About, error) { return About{Version: "v1"}, nil }
-func (*around) Log() []byte                          { return []byte("level=info msg=x\n") }
+func (*around) About(context.Context) (About, error) {
+	return About{
+		Version: "v1", Settings: map[string]string{"name": "host-a"},
+		Engine: AboutEngine{Names: []string{}}, Network: AboutNetwork{Problems: []string{}},
+	}, nil
+}
+
+func (*around) Log() []byte { return []byte("level=info msg=x\n") }
 func (*around) Keys(context.Context) (Keys, error) {
 	return Keys{Source: "file", Keys: []Key{{"0a1b2c3d", true}}}, nil
 }
@@ -22,6 +28,7 @@ func (a *around) ChangeKeys(_ context.Context, c KeyChange) (Keys, error) {
 
 // Keys and the log do not go over TCP, whoever asks; all else may be read there.
 func TestWhatStaysOnTheSocket(t *testing.T) {
+	doc := readDocument(t)
 	for _, tt := range []struct {
 		name        string
 		cfg         Config
@@ -43,9 +50,11 @@ func TestWhatStaysOnTheSocket(t *testing.T) {
 			{"GET", "/v1/log", "", tt.log},
 			{"POST", "/v1/keys", `{"step":"add","key":"x"}`, tt.change},
 		} {
-			if w, _ := ask(t.Context(), s.Handler(), r.method, r.path, strings.NewReader(r.body), "Authorization", "Bearer hush"); w.Code != r.want {
+			w, _ := ask(t.Context(), s.Handler(), r.method, r.path, strings.NewReader(r.body), "Authorization", "Bearer hush")
+			if w.Code != r.want {
 				t.Errorf("%s: %s %s: %d %s", tt.name, r.method, r.path, w.Code, w.Body)
 			}
+			doc.checkExchange(t, r.method, r.path, r.body, w.Code, w.Header(), w.Body.String())
 		}
 		if (len(p.changes) == 1) != (tt.change == 200) {
 			t.Errorf("%s: changed %v", tt.name, p.changes)

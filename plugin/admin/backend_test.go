@@ -254,7 +254,7 @@ func (m *memory) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, err
 
 func (m *memory) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
 	who, err := m.Who(ctx, a)
-	return ipam.Explanation{AddressStatus: who, Verdict: "is held by somebody", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
+	return ipam.Explanation{AddressStatus: who, Verdict: "is held by somebody", Origin: "operator", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
 }
 
 func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {

@@ -45,7 +45,7 @@
 //	POST   /v1/recover                           Recover -> Recovery
 //	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
 //	GET    /sd/prometheus[?port=]                []Target: every peer of the cluster, for http_sd_configs of Prometheus
-//	GET    /metrics /livez /readyz
+//	GET    /metrics /livez /readyz /openapi.json
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its
 // name. {peer} is a peer's ID, the beginning of it from 8 digits on, or its
@@ -72,6 +72,9 @@
 // stream with what there is; kind= takes a list with commas, pool= a CIDR. At
 // most 32 clients follow one Server; one that does not read for 10 seconds is
 // dropped, and no client holds up anything but itself.
+//
+// The same for programs is openapi.json beside this file, served at
+// /openapi.json, which says of each answer what is in it.
 //
 // # Errors
 //

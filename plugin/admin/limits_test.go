@@ -49,27 +49,29 @@ func logged(t *testing.T, cfg Config) (*Server, *bytes.Buffer) {
 	return s, &log
 }
 
+// everyError are the errors of package ipam, with the status that each has.
+var everyError = []struct {
+	err    error
+	status int
+}{
+	{ipam.ErrBadRequest, 400},
+	{ipam.ErrPoolNotFound, 404},
+	{ipam.ErrPoolOverlap, 409},
+	{ipam.ErrPoolInUse, 409},
+	{ipam.ErrNoSubnet, 409},
+	{ipam.ErrAddressInUse, 409},
+	{ipam.ErrAddressReserved, 409},
+	{ipam.ErrAddressOutOfRange, 400},
+	{ipam.ErrAddressNotHeld, 404},
+	{ipam.ErrNoAddress, 409},
+	{ipam.ErrPeerNotFound, 404},
+	{ipam.ErrNotReady, 503},
+	{ipam.ErrUnreachable, 503},
+	{ipam.ErrSuspended, 503},
+	{ipam.ErrStopped, 503},
+}
+
 func TestEveryErrorHasItsStatus(t *testing.T) {
-	tests := []struct {
-		err    error
-		status int
-	}{
-		{ipam.ErrBadRequest, 400},
-		{ipam.ErrPoolNotFound, 404},
-		{ipam.ErrPoolOverlap, 409},
-		{ipam.ErrPoolInUse, 409},
-		{ipam.ErrNoSubnet, 409},
-		{ipam.ErrAddressInUse, 409},
-		{ipam.ErrAddressReserved, 409},
-		{ipam.ErrAddressOutOfRange, 400},
-		{ipam.ErrAddressNotHeld, 404},
-		{ipam.ErrNoAddress, 409},
-		{ipam.ErrPeerNotFound, 404},
-		{ipam.ErrNotReady, 503},
-		{ipam.ErrUnreachable, 503},
-		{ipam.ErrSuspended, 503},
-		{ipam.ErrStopped, 503},
-	}
 	calls := []struct{ method, path, body string }{
 		{"GET", "/v1/status", ""},
 		{"GET", "/v1/peers", ""},
@@ -97,7 +99,7 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{"DELETE", "/v1/peers/host-b", ""},
 		{"POST", "/v1/recover", `{"the_others_are_gone":true}`},
 	}
-	for _, tt := range tests {
+	for _, tt := range everyError {
 		t.Run(tt.err.Error(), func(t *testing.T) {
 			text := "no, because: " + tt.err.Error()
 			s, log := logged(t, Config{Backend: fail(fmt.Errorf("layer: %w", &ipam.Error{Kind: tt.err, Text: text}))})

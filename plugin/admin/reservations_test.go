@@ -14,6 +14,7 @@ import (
 
 func TestReservations(t *testing.T) {
 	a := netip.MustParseAddr
+	doc := readDocument(t)
 	for _, tt := range []struct {
 		method, path, body string
 		asked              any
@@ -52,6 +53,7 @@ func TestReservations(t *testing.T) {
 			t.Errorf("%s %s: %d %s", tt.method, tt.path, w.Code, w.Body)
 			continue
 		}
+		doc.checkExchange(t, tt.method, tt.path, tt.body, w.Code, w.Header(), w.Body.String())
 		if diff := cmp.Diff(tt.asked, m.seen[0], cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", tt.method, tt.path, diff)
 		}

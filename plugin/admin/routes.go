@@ -77,9 +77,10 @@ func (s *Server) mux() http.Handler {
 		r := s.eventsRoute()
 		add(r.method, r.path, s.serve(r))
 	}
-	// Neither needs a place: what asks whether the process lives must get an
+	// None of them needs a place: what asks whether the process lives must get an
 	// answer when all are taken, and metrics limits itself.
 	add(http.MethodGet, "/livez", http.HandlerFunc(live))
+	add(http.MethodGet, "/openapi.json", http.HandlerFunc(openAPI))
 	if s.cfg.Metrics != nil {
 		add(http.MethodGet, "/metrics", s.cfg.Metrics)
 	}

@@ -79,11 +79,11 @@ var requestID = regexp.MustCompile(`[0-9a-f]{6}-[0-9a-f]+`)
 // backend, each with its answer.
 func TestConversation(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") })
-	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics})
+	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}})
 	const lab = "/v1/pools/10.50.0.0%2F29"
 	requests := []string{
 		"# health, and what there is",
-		"GET /livez", "GET /readyz", "GET /metrics", "GET /v1/status", "GET /v1/peers", "GET /v1/pools", "GET " + lab, "GET /v1/pools/lab",
+		"GET /livez", "GET /readyz", "GET /metrics", "GET /v1/status", "GET /v1/peers", "GET /sd/prometheus?port=7951", "GET /v1/pools", "GET " + lab, "GET /v1/pools/lab",
 		"GET /v1/ring", "GET /v1/ring?pool=lab", "GET /v1/ring?pool=10.50.0.0%2F29", "POST /v1/check",
 		"# allocate: new, again, another, claimed, claimed again",
 		"POST " + lab + `/addresses {"for":"printer-3"}`,
@@ -94,7 +94,7 @@ func TestConversation(t *testing.T) {
 		`POST /v1/pools/fd00:50::%2F64/addresses {"for":"camera"}`,
 		"# lists are sorted",
 		"GET /v1/addresses", "GET " + lab + "/addresses", "GET " + lab + "/addresses?for=camera", "GET /v1/addresses?for=camera", "GET /v1/addresses?for=nobody",
-		"GET /v1/addresses/10.50.0.5", "GET /v1/addresses/fd00:50::1",
+		"GET /v1/addresses/10.50.0.5", "GET /v1/addresses/10.50.0.5/explain", "GET /v1/addresses/fd00:50::1",
 		"# free, and free again",
 		"DELETE " + lab + "/addresses/10.50.0.5?for=printer-3", "DELETE " + lab + "/addresses/10.50.0.5?for=camera",
 		"DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses?for=camera", "DELETE " + lab + "/addresses?for=camera", "GET /v1/addresses", "GET /v1/addresses/10.50.0.1/explain", "GET /v1/addresses/x/explain",
@@ -103,6 +103,11 @@ func TestConversation(t *testing.T) {
 		`POST /v1/gc {"findings":[]}`, `POST /v1/gc {"dryrun":true}`, "POST /v1/gc",
 		"# pools",
 		`POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, `POST /v1/pools {"cidr":"10.60.0.0/24","name":"office"}`, "DELETE /v1/pools/office", "DELETE /v1/pools/10.60.0.0%2F24",
+		"# what is kept back",
+		`POST /v1/reservations {"addresses":"10.50.0.3-10.50.0.4","note":"printers"}`, "GET /v1/reservations", "GET /v1/reservations?pool=none",
+		"DELETE /v1/reservations?addresses=10.50.0.3&kind=excluded", "DELETE /v1/reservations?addresses=10.50.0.3",
+		"# the process",
+		"GET /v1/about", "GET /v1/log", "GET /v1/keys", `POST /v1/keys {"step":"add","key":"x"}`, `POST /v1/keys {"add":"x"}`,
 		"# drain, and not",
 		`POST /v1/self/drain {}`, `POST /v1/self/drain {}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"undo":true}`,
 		"# meet another peer, and again",
@@ -128,6 +133,7 @@ func TestConversation(t *testing.T) {
 		"POST " + lab + `/addresses {"for":"camera"}`, `POST /v1/self/leave {}`, `POST /v1/self/leave {"force":true}`, `POST /v1/self/leave {"force":true}`, `POST /v1/self/leave {}`,
 	}
 	var out bytes.Buffer
+	doc := readDocument(t)
 	for _, line := range requests {
 		if strings.HasPrefix(line, "#") {
 			fmt.Fprintf(&out, "%s\n\n", line)
@@ -136,6 +142,7 @@ func TestConversation(t *testing.T) {
 		method, rest, _ := strings.Cut(line, " ")
 		path, body, _ := strings.Cut(rest, " ")
 		status, header, text := do(t, c, method, path, body)
+		doc.checkExchange(t, method, path, body, status, header, text)
 		fmt.Fprintf(&out, "> %s\n< %d %s\n", line, status, header.Get("Content-Type"))
 		for _, h := range []string{"Location", "Allow"} {
 			if v := header.Get(h); v != "" {
@@ -144,6 +151,7 @@ func TestConversation(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "%s\n", requestID.ReplaceAllString(text, "REQUEST"))
 	}
+	doc.checkComplete(t, "events", "openapi") // which are asked for elsewhere
 	golden.Check(t, "conversation.txt", out.Bytes())
 }
 
