@@ -75,7 +75,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	if c := m.current; c != nil && c.askedAt.IsZero() {
 		c.askedAt = m.now
 	}
-	m.giveUp(a)
+	m.giveUp(q, a)
 	if !a.granted.Empty() && want != wire.WantReserved && p.Ring.Owns(m.self, a.granted) {
 		a.peer = peer.None // it came, and was not enough
 	}
@@ -115,13 +115,14 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 }
 
 // giveUp stops waiting for an answer that should have come.
-func (m *Machine) giveUp(a *asking) {
+func (m *Machine) giveUp(q question, a *asking) {
 	limit := answerTime
 	if !a.granted.Empty() {
 		limit = grantTime
 	}
 	if since := m.now.Sub(a.since); a.peer != peer.None && (since >= limit || since < 0) {
 		a.silent[a.peer] = m.now
+		m.noteAnswer(q.pool, a.peer, "silent")
 		a.peer = peer.None
 	}
 }
@@ -183,11 +184,12 @@ func (m *Machine) pick(p *pool, candidates []peer.ID) peer.ID {
 
 // takeAnswer takes in the answer to a question of this peer.
 func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
-	for _, a := range m.questions {
+	for q, a := range m.questions {
 		if a.id != answer.ID || a.peer != from {
 			continue
 		}
 		m.changed = true
+		m.noteAnswer(q.pool, from, verdictWord(answer.Verdict))
 		switch answer.Verdict {
 		case wire.Granted:
 			a.granted = answer.Range

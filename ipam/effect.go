@@ -96,6 +96,7 @@ const (
 	NoteFreed       // an address was freed; Use says who had it
 	NoteDescribed   // more was learnt of an address's holder, as Use says now
 	NoteMoved       // a range changed hands, here or elsewhere: From, To
+	NoteAnswered    // another peer, From, was asked for space; To is one of [Answers]
 )
 
 // Note is something worth a line in the log, a count in the metrics, or an

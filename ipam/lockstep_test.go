@@ -48,6 +48,7 @@ type lockstepPeer struct {
 	starts  uint64
 	replies map[uint64]ipam.Reply
 	calls   uint64
+	asked   []ipam.Note // what came of its questions
 }
 
 // flight is a frame on its way.
@@ -117,6 +118,11 @@ func (c *lockstep) step(i int, ev ipam.Event) {
 	p.wake = fx.WakeAt
 	for _, r := range fx.Reply {
 		p.replies[r.Call] = r
+	}
+	for _, n := range fx.Note {
+		if n.Kind == ipam.NoteAnswered {
+			p.asked = append(p.asked, n)
+		}
 	}
 	for _, s := range fx.Send {
 		f, err := wire.Decode(s.Frame)

@@ -8,6 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // noteUse notes what became of an address that rec says somebody holds or held.
@@ -51,4 +52,33 @@ func (m *Machine) ownerName(id peer.ID) string {
 		return "reserved"
 	}
 	return m.nameOf(id)
+}
+
+// Answers are the words for what comes of asking another peer for space:
+// granted; held, full, not-mine and busy are refusals, and silent is no answer.
+func Answers() []string { return []string{"granted", "held", "full", "not-mine", "busy", "silent"} }
+
+// noteAnswer notes what came of asking a peer.
+func (m *Machine) noteAnswer(p chronicle.PoolKey, from peer.ID, word string) {
+	n := Note{Kind: NoteAnswered, From: m.nameOf(from), To: word}
+	if pool := m.pools[p]; pool != nil {
+		n.Pool = pool.CIDR
+	}
+	m.note(n)
+}
+
+// verdictWord names a verdict as in [Answers].
+func verdictWord(v wire.Verdict) string {
+	switch v {
+	case wire.Granted:
+		return "granted"
+	case wire.RefusedHeld:
+		return "held"
+	case wire.RefusedFull:
+		return "full"
+	case wire.RefusedNotMine:
+		return "not-mine"
+	case wire.RefusedNow:
+	}
+	return "busy"
 }

@@ -117,3 +117,27 @@ func TestTrailOfARange(t *testing.T) {
 		}
 	}
 }
+
+// Every question to another peer ends in one of the words: who has some to
+// spare grants it, who has not does not, and who is gone is silent.
+func TestAnswersAreNoted(t *testing.T) {
+	c, cidr := lab(t)
+	held := 0
+	for range 300 { // more than there are
+		if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err == nil {
+			held++
+		} else {
+			break
+		}
+	}
+	words := map[string]int{}
+	for _, n := range c.peers[0].asked {
+		words[n.To]++
+		if !slices.Contains(ipam.Answers(), n.To) || n.From != "host-1" && n.From != "host-2" && n.From != "host-b" && n.From != "host-c" || n.Pool != cidr {
+			t.Errorf("%+v", n)
+		}
+	}
+	if words["granted"] == 0 || words["full"] == 0 || held < 200 {
+		t.Errorf("%d addresses, answers %v", held, words)
+	}
+}

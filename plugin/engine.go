@@ -180,6 +180,8 @@ func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream)
 			m.LeaksFound(1)
 		case ipam.NoteLeakMended:
 			m.LeaksMended(1)
+		case ipam.NoteAnswered:
+			m.Asked(n.To)
 		case ipam.NoteInherited:
 			watcher.Recheck() // what lives in it is to be known before anything else is done
 		default: // the log has them

@@ -43,6 +43,7 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteFreed:       {slog.LevelDebug, "address freed"},
 	ipam.NoteDescribed:   {slog.LevelDebug, "more was learnt of who holds an address"},
 	ipam.NoteMoved:       {slog.LevelDebug, "range changed hands"},
+	ipam.NoteAnswered:    {slog.LevelDebug, "peer was asked for space"},
 }
 
 // report passes the notes of a commit to the log and the metrics.

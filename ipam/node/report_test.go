@@ -44,7 +44,7 @@ func TestEveryNoteHasItsLine(t *testing.T) {
 	if strings.Contains(log.String(), `msg=""`) {
 		t.Errorf("a note has no line:\n%s", log.String())
 	}
-	for kind := ipam.NotePoolCreated; kind <= ipam.NoteMoved; kind++ {
+	for kind := ipam.NotePoolCreated; kind <= ipam.NoteAnswered; kind++ {
 		if node.LineOf(kind) == "" {
 			t.Errorf("note kind %d has no line", kind)
 		}

@@ -43,7 +43,7 @@ type Problem = ipam.Problem
 type word struct{ kind, text string }
 
 // words has the kind of event for each kind of note. A note without one is told
-// by another: what is given moves, and what nobody has delivered is withdrawn.
+// by another, as what is given moves; or is only counted, as questions to peers.
 var words = map[ipam.NoteKind]word{
 	ipam.NoteGranted:     {"granted", "handed out to"},
 	ipam.NoteFreed:       {"freed", "freed, was held by"},

@@ -275,8 +275,8 @@ func TestSentences(t *testing.T) {
 		}
 		seen[k] = true
 	}
-	for k := ipam.NotePoolCreated; k <= ipam.NoteMoved; k++ {
-		if kindOf(k) == "" && k != ipam.NoteGiven {
+	for k := ipam.NotePoolCreated; k <= ipam.NoteAnswered; k++ {
+		if kindOf(k) == "" && k != ipam.NoteGiven && k != ipam.NoteAnswered {
 			t.Errorf("note kind %d is no event", k)
 		}
 	}

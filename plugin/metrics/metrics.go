@@ -65,6 +65,7 @@ type Metrics struct {
 	leaksFound     prometheus.Counter
 	leaksMended    prometheus.Counter
 	probes         *prometheus.CounterVec
+	asks           *prometheus.CounterVec
 }
 
 // New returns metrics in which nothing has happened yet. The series of the
@@ -114,6 +115,13 @@ func New(cfg Config) *Metrics {
 			Name: "ringlet_probes_total",
 			Help: "Addresses that the LAN was asked about before they were handed out, by result: quiet, answered, failed.",
 		}, []string{"result"}),
+		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ringlet_asks_total",
+			Help: "Questions to other peers for space, by result: granted; held, full, not-mine, busy: refused; silent: no answer.",
+		}, []string{"result"}),
+	}
+	for _, result := range ipam.Answers() {
+		m.asks.WithLabelValues(result)
 	}
 	for _, result := range []string{ProbeQuiet, ProbeAnswered, ProbeFailed} {
 		m.probes.WithLabelValues(result) // also without a probe: alerts compare with 0
@@ -125,7 +133,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, build, m.status, m.gossip,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.asks, build, m.status, m.gossip,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -168,6 +176,9 @@ const (
 
 // Probed counts an address that the LAN was asked about, by result.
 func (m *Metrics) Probed(result string) { m.probes.WithLabelValues(result).Inc() }
+
+// Asked counts a question to another peer, by result, one of [ipam.Answers].
+func (m *Metrics) Asked(result string) { m.asks.WithLabelValues(result).Inc() }
 
 // Handler answers a scrape. It limits itself: no more than 4 at a time.
 func (m *Metrics) Handler() http.Handler {

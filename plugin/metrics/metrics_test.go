@@ -53,7 +53,7 @@ func status() ipam.Status {
 		}, {
 			Pool: netip.MustParsePrefix("fd00:50::/64"), Size: 1<<64 - 1, Free: 1<<64 - 1,
 		}},
-		Problems: []ipam.Problem{{Code: "conflict"}, {Code: "pool-full"}, {Code: "conflict"}},
+		Problems: []ipam.Problem{{Code: "conflict", Level: "degraded"}, {Code: "pool-full", Level: "degraded"}, {Code: "conflict", Level: "degraded"}},
 	}
 }
 
@@ -108,6 +108,8 @@ func observe(m *Metrics) {
 	m.Probed(ProbeQuiet)
 	m.Probed(ProbeQuiet)
 	m.Probed(ProbeAnswered)
+	m.Asked("granted")
+	m.Asked("silent")
 }
 
 func TestSeries(t *testing.T) {
@@ -169,6 +171,19 @@ func TestAStuckPeerDoesNotHoldTheScrape(t *testing.T) {
 		}
 		if !strings.Contains(log.String(), "deadline exceeded") {
 			t.Errorf("logged:\n%s", log)
+		}
+	})
+}
+
+// A status that was read a while ago says so.
+func TestAgeOfTheStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := status()
+		st.AsOf = time.Now()
+		m, _ := bench(func(context.Context) (ipam.Status, error) { return st, nil })
+		time.Sleep(90 * time.Second)
+		if text := scrape(t, m); !strings.Contains(text, "ringlet_status_age_seconds 90\n") {
+			t.Errorf("the scrape has %s", ours(text))
 		}
 	})
 }

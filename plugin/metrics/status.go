@@ -31,7 +31,7 @@ type statusCollector struct {
 	timeout time.Duration
 	read    atomic.Pointer[func(ctx context.Context) (ipam.Status, error)]
 
-	addresses, size, ranges, state, peers, unreachable, slot, commands, conflicts *prometheus.Desc
+	addresses, size, ranges, state, peers, unreachable, slot, commands, conflicts, problems, age *prometheus.Desc
 }
 
 func newStatusCollector(timeout time.Duration) *statusCollector {
@@ -50,12 +50,14 @@ func newStatusCollector(timeout time.Duration) *statusCollector {
 		slot:        desc("ringlet_chronicle_slot", "Last slot of the chronicle that this peer knows."),
 		commands:    desc("ringlet_commands_pending", "Commands of this peer that wait to be decided."),
 		conflicts:   desc("ringlet_conflicts", "Addresses that an endpoint uses and another holder has."),
+		problems:    desc("ringlet_problems", "Problems of the status by code and level: degraded, failed. Those that there are not have no series.", "code", "level"),
+		age:         desc("ringlet_status_age_seconds", "How old the status is that these series are from: more than a moment while the allocator does not answer."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.slot, c.commands, c.conflicts} {
+	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.slot, c.commands, c.conflicts, c.problems, c.age} {
 		out <- d
 	}
 }
@@ -85,15 +87,29 @@ func (c *statusCollector) Collect(out chan<- prometheus.Metric) {
 		out <- gauge(c.state, n, string(s))
 	}
 	c.cluster(out, st)
+	c.wrong(out, st)
+	if !st.AsOf.IsZero() {
+		out <- gauge(c.age, max(0, time.Since(st.AsOf).Seconds()))
+	}
+	for _, p := range st.Pools {
+		c.pool(out, p, st.Self.ID)
+	}
+}
+
+// wrong tells of the problems.
+func (c *statusCollector) wrong(out chan<- prometheus.Metric, st ipam.Status) {
+	type kind struct{ code, level string }
+	problems := map[kind]int{}
 	conflicts := 0
 	for _, p := range st.Problems {
+		problems[kind{p.Code, p.Level}]++
 		if p.Code == codeConflict {
 			conflicts++
 		}
 	}
 	out <- gauge(c.conflicts, float64(conflicts))
-	for _, p := range st.Pools {
-		c.pool(out, p, st.Self.ID)
+	for k, n := range problems {
+		out <- gauge(c.problems, float64(n), k.code, k.level)
 	}
 }
 
