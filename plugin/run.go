@@ -134,13 +134,19 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	meter.Watch(view.Snapshot)
 	watcher.WhenBlind(n.Blind)
 
+	record, err := newJournal(filepath.Join(opts.Data, journalName), cfg.Name, happened.log, n, logger)
+	if err != nil {
+		return err
+	}
+	view.faults = append(view.faults, record.fault)
+
 	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
 	if err != nil {
 		return err
 	}
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
 		Backend: view, Process: &daemon{cfg, started, filepath.Join(opts.Data, databaseName), watcher, network, sink},
-		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log,
+		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log, Journal: record,
 		Page: page.Handler(), PagePaths: page.Paths(),
 	})
 	if err != nil {
@@ -155,6 +161,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
+		record.Run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)
@@ -206,8 +213,11 @@ func together(ctx context.Context, parts []func(context.Context) error) error {
 	return first
 }
 
-// databaseName is the file in the data directory.
-const databaseName = "ringlet.db"
+// What is in the data directory.
+const (
+	databaseName = "ringlet.db"
+	journalName  = "journal" // a directory
+)
 
 // openStore opens the database. One that is damaged is kept beside a new one,
 // and damaged says so.

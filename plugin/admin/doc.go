@@ -45,6 +45,7 @@
 //	POST   /v1/recover                           Recover -> Recovery
 //	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
 //	GET    /sd/prometheus[?port=]                []Target: every peer of the cluster, for http_sd_configs of Prometheus
+//	GET    /v1/journal/{ip}[?at=]                journal.Past
 //	GET    /metrics /livez /readyz /openapi.json
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its

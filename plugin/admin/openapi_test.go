@@ -19,6 +19,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
+	"github.com/ringlet/ringlet/plugin/journal"
 )
 
 // openAPIDocument is the document as far as the tests read it.
@@ -341,7 +342,7 @@ func TestValidatorIsStrict(t *testing.T) {
 func everyRoute(t *testing.T) []route {
 	t.Helper()
 	s, _ := logged(t, Config{Backend: newMemory(), Process: &around{}, Events: events.New(1, 0)})
-	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute()})
+	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute(), s.journalRoute()})
 }
 
 // The document has the paths that are answered, with their methods, their
@@ -450,7 +451,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 		"NewReservation": NewReservation{}, "Reserving": ipam.Reserving{}, "Collision": ipam.Collision{}, "ReservationStatus": ipam.ReservationStatus{},
 		"Audit": ipam.Audit{}, "Finding": ipam.Finding{}, "Collection": Collection{}, "Collected": ipam.Collected{},
 		"Join": Join{}, "Joined": Joined{}, "Met": Met{}, "Keys": Keys{}, "Key": Key{}, "KeyChange": KeyChange{},
-		"About": About{}, "AboutEngine": AboutEngine{}, "AboutNetwork": AboutNetwork{}, "AboutDatabase": AboutDatabase{}, "Target": Target{},
+		"About": About{}, "AboutEngine": AboutEngine{}, "AboutNetwork": AboutNetwork{}, "AboutDatabase": AboutDatabase{}, "Target": Target{}, "Past": journal.Past{},
 	}
 	for name := range d.Components.Schemas {
 		if _, ok := all[name]; !ok {

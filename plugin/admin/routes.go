@@ -77,6 +77,10 @@ func (s *Server) mux() http.Handler {
 		r := s.eventsRoute()
 		add(r.method, r.path, s.serve(r))
 	}
+	if s.cfg.Journal != nil {
+		r := s.journalRoute()
+		add(r.method, r.path, s.serve(r))
+	}
 	// None of them needs a place: what asks whether the process lives must get an
 	// answer when all are taken, and metrics limits itself.
 	add(http.MethodGet, "/livez", http.HandlerFunc(live))

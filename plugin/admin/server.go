@@ -64,6 +64,9 @@ type Config struct {
 	// Events are what /v1/events shows; nil: there is no such path.
 	Events *events.Log
 
+	// Journal answers /v1/journal/…; nil: there is no such path.
+	Journal Journal
+
 	// Observe, where there is one, is told of every request answered: its
 	// call, by a name from a fixed list, the code of the problem or "ok", and
 	// how long it took. It must not block.

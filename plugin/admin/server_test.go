@@ -79,7 +79,7 @@ var requestID = regexp.MustCompile(`[0-9a-f]{6}-[0-9a-f]+`)
 // backend, each with its answer.
 func TestConversation(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") })
-	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}})
+	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}, Journal: past{}})
 	const lab = "/v1/pools/10.50.0.0%2F29"
 	requests := []string{
 		"# health, and what there is",
@@ -95,6 +95,8 @@ func TestConversation(t *testing.T) {
 		"# lists are sorted",
 		"GET /v1/addresses", "GET " + lab + "/addresses", "GET " + lab + "/addresses?for=camera", "GET /v1/addresses?for=camera", "GET /v1/addresses?for=nobody",
 		"GET /v1/addresses/10.50.0.5", "GET /v1/addresses/10.50.0.5/explain", "GET /v1/addresses/fd00:50::1",
+		"# the past",
+		"GET /v1/journal/10.50.0.5?at=2026-11-20T09:00:00Z", "GET /v1/journal/10.50.0.5?at=yesterday", "GET /v1/journal/ten",
 		"# free, and free again",
 		"DELETE " + lab + "/addresses/10.50.0.5?for=printer-3", "DELETE " + lab + "/addresses/10.50.0.5?for=camera",
 		"DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses/10.50.0.1", "DELETE /v1/addresses?for=camera", "DELETE " + lab + "/addresses?for=camera", "GET /v1/addresses", "GET /v1/addresses/10.50.0.1/explain", "GET /v1/addresses/x/explain",

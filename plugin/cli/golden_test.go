@@ -120,6 +120,7 @@ func TestHelp(t *testing.T) {
 		{"serve", "-h"},
 		{"ring", "-h"},
 		{"events", "-h"},
+		{"who", "-h"},
 		{"peers", "-h"},
 		{"drain", "-h"},
 		{"leave", "-h"},

@@ -60,29 +60,46 @@ to be given out again and remember who had them last.`,
 }
 
 func (a *app) whoCommand() *cobra.Command {
-	return &cobra.Command{
+	var at string
+	cmd := &cobra.Command{
 		Use:        "who IP",
 		SuggestFor: []string{"whois", "has"},
-		Short:      "Tell who has an address",
+		Short:      "Tell who has an address, or had it at a time",
 		GroupID:    groupLook,
-		Example:    "  ringlet who 10.50.0.7",
-		Args:       exactly("IP"),
+		Long: `Tell who has an address. With --at tell who had it at a time, as the journal of
+this peer knows: it is written from the first start on, and its last 64 MiB are
+kept.`,
+		Example: `  ringlet who 10.50.0.7
+  ringlet who 10.50.0.7 --at "2026-11-20 09:00"
+  ringlet who 10.50.0.7 --at 2h`,
+		Args: exactly("IP"),
 
 		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return s.State != stateReady })),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ip, err := parseIP(cmd, args[0])
-			if err != nil {
+	}
+	cmd.Flags().StringVar(&at, "at", "", "the `time`: \"2026-11-20 09:00\" in this host's zone, 09:00 for today, 2h for two\nhours ago")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ip, err := parseIP(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		var when time.Time
+		if cmd.Flags().Changed("at") {
+			if when, err = parseTime(cmd, at, a.cfg.Now()); err != nil {
 				return err
 			}
-			return a.do(func(ctx context.Context, c *client, _ []string) error {
-				var s ipam.AddressStatus
-				if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
-					return err
-				}
-				return a.show(fullOf(s), func() { a.view.address(s) })
-			})(cmd, args)
-		},
+		}
+		return a.do(func(ctx context.Context, c *client, _ []string) error {
+			if !when.IsZero() {
+				return a.past(ctx, c, ip, when)
+			}
+			var s ipam.AddressStatus
+			if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
+				return err
+			}
+			return a.show(fullOf(s), func() { a.view.address(s) })
+		})(cmd, args)
 	}
+	return cmd
 }
 
 // address prints all about one address.

@@ -45,14 +45,14 @@ type word struct{ kind, text string }
 // words has the kind of event for each kind of note. A note without one is told
 // by another, as what is given moves; or is only counted, as questions to peers.
 var words = map[ipam.NoteKind]word{
-	ipam.NoteGranted:     {"granted", "handed out to"},
-	ipam.NoteFreed:       {"freed", "freed, was held by"},
-	ipam.NoteWithdrawn:   {"withdrawn", "taken back, since the grant could not be delivered to"},
-	ipam.NoteDescribed:   {"described", "is held by"},
-	ipam.NoteStranger:    {"stranger", "kept back: something else on the network answers for it,"},
-	ipam.NoteMoved:       {"range-moved", ""},
+	ipam.NoteGranted:     {Granted, "handed out to"},
+	ipam.NoteFreed:       {Freed, "freed, was held by"},
+	ipam.NoteWithdrawn:   {Withdrawn, "taken back, since the grant could not be delivered to"},
+	ipam.NoteDescribed:   {Described, "is held by"},
+	ipam.NoteStranger:    {Stranger, "kept back: something else on the network answers for it,"},
+	ipam.NoteMoved:       {RangeMoved, ""},
 	ipam.NotePoolCreated: {"pool-created", "pool created"},
-	ipam.NotePoolDeleted: {"pool-removed", "pool removed"},
+	ipam.NotePoolDeleted: {PoolRemoved, "pool removed"},
 	ipam.NoteLeakFound:   {"leak-found", "has no endpoint any more"},
 	ipam.NoteLeakMended:  {"leak-mended", "freed, since its container is gone"},
 	ipam.NoteAdopted:     {"adopted", "taken in, since a container has it"},
@@ -75,6 +75,17 @@ var words = map[ipam.NoteKind]word{
 	ipam.NoteForgotten:   {"peer-forgotten", "was forgotten; its space was given up"},
 	ipam.NoteInherited:   {"inherited", "this host's former peer; its space was taken over"},
 }
+
+// The kinds of events from which it can be told who has what.
+const (
+	Granted     = "granted"
+	Freed       = "freed"
+	Withdrawn   = "withdrawn"
+	Described   = "described"
+	Stranger    = "stranger"
+	RangeMoved  = "range-moved"
+	PoolRemoved = "pool-removed"
+)
 
 // The kinds of events that are no notes.
 const (

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/events"
+	"github.com/ringlet/ringlet/plugin/journal"
+)
+
+// diary is a journal that begins at 9 o'clock, in which web has an address from
+// 10 to 11 o'clock, and db since.
+type diary struct{}
+
+func (diary) Who(a netip.Addr, at time.Time) (journal.Past, error) {
+	clock := func(h int) time.Time { return time.Date(2026, 11, 21, h, 0, 0, 0, time.UTC) }
+	p := journal.Past{Address: a, At: at, State: "free", Begins: clock(9)}
+	switch {
+	case at.Before(clock(9)):
+		p.State = "unknown"
+	case a == ip("10.50.0.200"):
+		p.Owner = "host-b"
+	case !at.Before(clock(12)):
+		p.State, p.Since, p.Holder = "held", clock(12), &events.Holder{Kind: "client", Name: "evil\x1b[2Jname", Since: clock(12)}
+	case !at.Before(clock(10)):
+		p.State, p.Since, p.Until, p.Holder = "held", clock(10), clock(11), &events.Holder{Kind: "container", Container: "0123456789abcdef", Name: "web", Since: clock(10)}
+		if !at.Before(clock(11)) {
+			p.State, p.Late = "free", true
+		}
+	}
+	return p, nil
+}
+
+func TestWhoAt(t *testing.T) {
+	s, err := admin.New(admin.Config{Backend: alone(), Journal: diary{}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Serve(ctx, l) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"10.50.0.7", "--at", "08:00"},
+		{"10.50.0.7", "--at", "2026-11-21 09:30"},
+		{"10.50.0.7", "--at", "2026-11-21T11:30:00+01:00"},
+		{"10.50.0.7", "--at", "30m"},
+		{"10.50.0.7", "--at", "0s"},
+		{"10.50.0.200", "--at", "2026-11-21 09:30:05"},
+		{"10.50.0.7", "--at", "0s", "-o", "json"},
+		{"10.50.0.7", "--at", "noon"},
+	} {
+		got := ringlet(t, Config{}, append([]string{"who", "--socket", socket}, args...)...)
+		if strings.Contains(got.out, "\x1b") {
+			t.Errorf("%q: control characters", args)
+		}
+		all.WriteString("$ ringlet who " + strings.Join(args, " ") + "\n" + got.out + got.err + "\n")
+	}
+	golden.Check(t, "who-at.txt", []byte(all.String()))
+}
+
+func TestParseTime(t *testing.T) {
+	berlin := time.FixedZone("CET", 3600)
+	at := time.Date(2026, 11, 21, 12, 30, 0, 0, berlin)
+	for text, want := range map[string]string{
+		"2026-11-20 09:00": "2026-11-20T09:00:00+01:00", "2026-11-20": "2026-11-20T00:00:00+01:00", "09:00": "2026-11-21T09:00:00+01:00",
+		"2h": "2026-11-21T10:30:00+01:00", "2026-11-20T09:00:00Z": "2026-11-20T09:00:00Z", "90m": "2026-11-21T11:00:00+01:00",
+	} {
+		if got, err := parseTime(nil, text, at); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%q: got %v, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "noon", "-2h", "25:00", "2026-13-01"} {
+		if _, err := parseTime(New(Config{}), text, at); err == nil || ExitCode(err) != 2 {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+// Package journal keeps what happened on this peer on disk: every grant and
+// release, every range that changed hands, peers and problems, so that it can
+// be told who had an address when. It is one more reader of package events, and
+// nothing waits for it.
+//
+// # Format
+//
+// A directory has the files journal.jsonl, which is written to, and
+// journal-TIME.jsonl, full ones by the time of their end. A line is an event as
+// /v1/events shows it, with "late": true if it was found out afterwards. Files
+// are only appended to; at 8 MiB the next one is begun, and of 8 the oldest
+// goes. A line that a crash has cut is passed over.
+//
+// # What it promises
+//
+// Lines are not synced one by one: that would cost the allocator its disk. What
+// a crash loses, or the journal is too slow for, is made up for when it goes
+// on: what it tells is compared with what is held, and the difference is
+// written down as late. So the present is always right, and of a time that was
+// lost only what did not last is missing.
+//
+// It knows what this peer saw. An address that was in another peer's range at
+// the time is in that peer's journal; whose range it was is known everywhere.
+package journal

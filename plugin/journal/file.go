@@ -1,0 +1,216 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+const (
+	current = "journal.jsonl"
+	prefix  = "journal-"
+	suffix  = ".jsonl"
+	// stamp is the time in the name of a full file: as text it sorts as a time.
+	stamp = "20060102T150405.000000000Z"
+)
+
+// record is a line.
+type record struct {
+	events.Event
+	Late bool `json:"late,omitempty"` // found out afterwards; it happened at Time or before
+}
+
+// files are those of a journal. They are safe for concurrent use.
+type files struct {
+	dir      string
+	maxBytes int64 // of one
+	maxFiles int   // full ones and the current one
+
+	mu   sync.Mutex
+	out  *os.File // nil: not open
+	size int64
+}
+
+// append writes records to the current file, and begins the next one when that
+// is full.
+func (f *files) append(records []record) error {
+	var text []byte
+	for i := range records {
+		line, err := json.Marshal(&records[i])
+		if err != nil {
+			return fmt.Errorf("an event cannot be written down: %w", err)
+		}
+		text = append(append(text, line...), '\n')
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.open(); err != nil {
+		return err
+	}
+	n, err := f.out.Write(text)
+	f.size += int64(n)
+	if err != nil {
+		f.close() // what is cut is found when it is opened again
+		return err
+	}
+	if f.size >= f.maxBytes {
+		return f.rotate()
+	}
+	return nil
+}
+
+// open opens the current file, and ends a line that a crash has cut. f.mu is
+// held.
+func (f *files) open() error {
+	if f.out != nil {
+		return nil
+	}
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(filepath.Join(f.dir, current), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := out.Stat()
+	if err != nil {
+		_ = out.Close()
+		return err
+	}
+	f.out, f.size = out, info.Size()
+	last := []byte{'\n'}
+	if f.size > 0 {
+		if _, err := out.ReadAt(last, f.size-1); err != nil {
+			f.close()
+			return err
+		}
+	}
+	if last[0] != '\n' {
+		n, err := out.Write([]byte{'\n'})
+		f.size += int64(n)
+		if err != nil {
+			f.close()
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *files) close() {
+	if f.out != nil {
+		_ = f.out.Close() // nothing is left to write
+		f.out = nil
+	}
+}
+
+// end closes the current file.
+func (f *files) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.close()
+}
+
+// rotate begins the next file and removes those that are too many. f.mu is
+// held.
+func (f *files) rotate() error {
+	f.close()
+	name := prefix + time.Now().UTC().Format(stamp) + suffix
+	if err := os.Rename(filepath.Join(f.dir, current), filepath.Join(f.dir, name)); err != nil {
+		return err
+	}
+	full, err := f.full()
+	if err != nil {
+		return err
+	}
+	for len(full) > max(f.maxFiles-1, 0) {
+		if err := os.Remove(filepath.Join(f.dir, full[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		full = full[1:]
+	}
+	return nil
+}
+
+// full lists the full files, the oldest first.
+func (f *files) full() ([]string, error) {
+	list, err := os.ReadDir(f.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var out []string
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix) {
+			out = append(out, e.Name())
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// read calls visit for each line in order that want, which sees its bytes,
+// lets through. Lines that cannot be read are passed over.
+func (f *files) read(want func(line []byte) bool, visit func(*record)) error {
+	in, err := f.openAll()
+	defer func() {
+		for _, file := range in {
+			_ = file.Close() // only read
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	for _, file := range in {
+		lines := bufio.NewReaderSize(file, 64<<10)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if errors.Is(err, io.EOF) {
+				break // what comes before it is cut, or is being written
+			}
+			if err != nil {
+				return err
+			}
+			if !want(line) {
+				continue
+			}
+			var r record
+			if json.Unmarshal(bytes.TrimSpace(line), &r) == nil && r.Kind != "" {
+				visit(&r)
+			}
+		}
+	}
+	return nil
+}
+
+// openAll opens all files to read, the oldest first. What happens to them
+// afterwards does not matter to who reads.
+func (f *files) openAll() (out []*os.File, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names, err := f.full()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range append(names, current) {
+		file, err := os.Open(filepath.Join(f.dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, file)
+	}
+	return out, nil
+}

@@ -1,0 +1,218 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+const (
+	// DefaultFileSize is how large a file becomes, in bytes: some 25,000 lines.
+	DefaultFileSize = 8 << 20
+	// DefaultFiles is how many files there are at most.
+	DefaultFiles = 8
+
+	// gather is how long events are waited for that go to the disk together.
+	gather = 200 * time.Millisecond
+	// retry is how long it takes until what failed is tried again.
+	retry = 5 * time.Second
+)
+
+// Config is what a [Journal] needs.
+type Config struct {
+	Dir string      // is made when it is needed
+	Log *events.Log // must not be nil
+	// Self is the name of this peer.
+	Self string
+	// Held lists what is held on this peer, like [ipam.Machine.Addresses].
+	Held func(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
+	// Report is told what keeps the journal from being written, nil when
+	// nothing does. It must not block.
+	Report func(error)
+
+	FileSize int64 // of each file, in bytes; default [DefaultFileSize]
+	Files    int   // how many are kept; default [DefaultFiles]
+}
+
+// Journal writes down the events of a log. Use [New]. It is safe for
+// concurrent use.
+type Journal struct {
+	cfg   Config
+	files files
+}
+
+// New returns a journal. It touches no file before it is run or asked.
+func New(cfg Config) (*Journal, error) {
+	if cfg.Dir == "" || cfg.Log == nil || cfg.Held == nil || cfg.Report == nil {
+		return nil, errors.New("the journal needs a directory, a log, what is held, and somebody to report to")
+	}
+	if cfg.FileSize <= 0 {
+		cfg.FileSize = DefaultFileSize
+	}
+	if cfg.Files <= 0 {
+		cfg.Files = DefaultFiles
+	}
+	return &Journal{cfg: cfg, files: files{dir: cfg.Dir, maxBytes: cfg.FileSize, maxFiles: cfg.Files}}, nil
+}
+
+// Run writes down events until ctx ends. What fails is reported and tried again.
+// Its error is always nil.
+func (j *Journal) Run(ctx context.Context) error {
+	defer j.files.end()
+	for ctx.Err() == nil {
+		err := j.write(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		j.cfg.Report(err)
+		pause(ctx, retry)
+	}
+	return nil
+}
+
+// write continues the journal until ctx ends or something fails.
+func (j *Journal) write(ctx context.Context) error {
+	known, last, err := j.replay()
+	if err != nil {
+		return err
+	}
+	reader := j.cfg.Log.Read(last)
+	behind := true // what it tells may differ from what is held
+	for {
+		list, err := reader.Kept()
+		switch _, gap := errors.AsType[*events.GapError](err); {
+		case gap:
+			behind = true
+			continue
+		case err != nil:
+			return err
+		case len(list) == 0 && behind:
+			if err := j.catchUp(ctx, known); err != nil {
+				return err
+			}
+			behind = false
+			j.cfg.Report(nil)
+			continue
+		case len(list) == 0:
+			if list, err = reader.Next(ctx); err != nil {
+				if _, gap := errors.AsType[*events.GapError](err); gap {
+					behind = true
+					continue
+				}
+				return err
+			}
+		}
+		records := make([]record, len(list))
+		for i := range list {
+			records[i].Event = list[i]
+			known.apply(&records[i])
+		}
+		if err := j.files.append(records); err != nil {
+			return err
+		}
+		pause(ctx, gather)
+	}
+}
+
+// catchUp writes down how what is held differs from what the journal tells.
+func (j *Journal) catchUp(ctx context.Context, known uses) error {
+	held, err := j.cfg.Held(ctx, "")
+	if err != nil {
+		return err
+	}
+	now, id := time.Now().UTC(), j.cfg.Log.Last()
+	var late []record
+	add := func(kind string, pool netip.Prefix, a netip.Addr, h events.Holder, text string) {
+		r := record{Late: true, Event: events.Event{
+			ID: id, Time: now, Kind: kind, Pool: pool, Address: a, Holder: &h, Text: fmt.Sprintf("%v %s %s", a, text, &h),
+		}}
+		late = append(late, r)
+		known.apply(&r)
+	}
+	is := map[netip.Addr]bool{}
+	for _, a := range held {
+		h, ok := holderOf(a)
+		if !ok {
+			continue
+		}
+		is[a.Address] = true
+		if was, ok := known[a.Address]; !ok || !same(was.holder, h) {
+			add(events.Granted, a.Pool, a.Address, h, "is held by")
+		}
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(known), netip.Addr.Compare) {
+		if u := known[a]; !is[a] {
+			add(events.Freed, u.pool, a, u.holder, "is free, was held by")
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	return j.files.append(late)
+}
+
+// holderOf returns who holds an address of a list; false if nobody does.
+func holderOf(a ipam.AddressStatus) (events.Holder, bool) {
+	h := events.Holder{Kind: a.Kind, Container: a.Container, Name: a.Name, MAC: a.MAC, Since: a.Since}
+	switch a.State {
+	case "held", "gateway", "host", "stranger":
+		return h, true
+	}
+	return h, false
+}
+
+// same reports whether two holders are one, as far as both are known.
+func same(a, b events.Holder) bool {
+	return a.Kind == b.Kind && a.Container == b.Container && a.Name == b.Name && a.Since.Equal(b.Since)
+}
+
+// replay reads what the journal tells, and which event it has last.
+func (j *Journal) replay() (uses, events.ID, error) {
+	known := uses{}
+	var last events.ID
+	err := j.files.read(func([]byte) bool { return true }, func(r *record) {
+		known.apply(r)
+		if r.ID.Compare(last) > 0 {
+			last = r.ID
+		}
+	})
+	return known, last, err
+}
+
+// use is an address in use.
+type use struct {
+	pool   netip.Prefix
+	holder events.Holder
+}
+
+// uses are the addresses in use, as a journal tells.
+type uses map[netip.Addr]use
+
+// apply takes in what a record says.
+func (u uses) apply(r *record) {
+	switch r.Kind {
+	case events.Granted, events.Described, events.Stranger:
+		if r.Holder != nil {
+			u[r.Address] = use{r.Pool, *r.Holder}
+		}
+	case events.Freed, events.Withdrawn:
+		delete(u, r.Address)
+	case events.PoolRemoved:
+		maps.DeleteFunc(u, func(_ netip.Addr, w use) bool { return w.pool == r.Pool })
+	}
+}
+
+// pause waits, no longer than ctx lives.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
