@@ -168,7 +168,7 @@ func TestLookUp(t *testing.T) {
 	}
 	held := s.held[0]
 	ask(held.Address.String(), "web-1")
-	for _, want := range []string{held.Address.String(), "in use", "02:42:0a:32:00:07", "host-a", "4f3a2b1c0d9e"} {
+	for _, want := range []string{held.Address.String(), "is held by container web-1 on host-a", "02:42:0a:32:00:07", "stop that container", "container other: it is held (3 times)", "4f3a2b1c0d9e"} {
 		if got := b.text("#detail"); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}

@@ -42,20 +42,33 @@ func (s *scene) Addresses(_ context.Context, pool string) ([]ipam.AddressStatus,
 	return slices.DeleteFunc(slices.Clone(s.held), func(a ipam.AddressStatus) bool { return pool != "" && a.Pool.String() != pool }), s.broken
 }
 
-func (s *scene) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+func (s *scene) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.held {
-		if h.Address == a {
-			return h, nil
-		}
-	}
 	for _, p := range s.status.Pools {
-		if p.Pool.Contains(a) {
-			return ipam.AddressStatus{Address: a, Pool: p.Pool, State: "free"}, nil
+		if !p.Pool.Contains(a) {
+			continue
 		}
+		e := ipam.Explanation{
+			AddressStatus: ipam.AddressStatus{Address: a, Pool: p.Pool, State: "free"}, Verdict: "is free, and nobody's", PoolName: p.Name,
+			First: p.Pool.Addr(), Last: p.Pool.Addr(), Owner: "free", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{},
+		}
+		for _, r := range p.Holders {
+			if r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0 {
+				e.First, e.Last = r.Start, r.End
+			}
+		}
+		for _, h := range s.held {
+			if h.Address == a {
+				e.AddressStatus, e.Owner, e.OwnedHow = h, h.Peer, "self"
+				e.Verdict = fmt.Sprintf("is held by container %s on %s since %s", h.Name, h.Peer, h.Since.UTC().Format("2006-01-02 15:04 MST"))
+				e.Next = "stop that container to free it"
+				e.Refusals = []ipam.Refusal{{Address: a, To: "container other", Why: "it is held", Times: 3, First: h.Since, Last: time.Now()}}
+			}
+		}
+		return e, nil
 	}
-	return ipam.AddressStatus{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool: ringlet pool ls shows the pools that there are", a)}
+	return ipam.Explanation{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool: ringlet pool ls shows the pools that there are", a)}
 }
 
 // change alters the scene and has the page told.

@@ -88,7 +88,7 @@ const complain = (text) => show([h("p", { class: "refused", role: "alert" }, tex
 async function look(address) {
   state.selected = "";
   try {
-    const a = await get("/v1/addresses/" + encodeURIComponent(address));
+    const a = await get("/v1/addresses/" + encodeURIComponent(address) + "/explain");
     state.address = a.address;
     if (a.pool && a.pool !== state.pool) wishPool(a.pool);
     show(addressDetail(a));

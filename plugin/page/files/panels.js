@@ -92,15 +92,24 @@ const MEANS = {
   resting: "free, freed a moment ago", ready: "free, in a peer's range", free: "free, nobody's", reserved: "kept back", quarantined: "kept back, since a lost peer may be using it", elsewhere: "in another peer's range, which can tell more",
 };
 
-// addressDetail tells what the API says of one address.
+const moment = (time) => (time && !time.startsWith("0001") ? new Date(time).toLocaleString() + " (" + ago(time) + ")" : "");
+
+// addressDetail tells the story of one address, as the API explains it.
 export function addressDetail(a) {
   const who = a.name || (a.container ? a.container.slice(0, 12) : "");
-  return [h("h3", {}, a.address), facts([
+  const out = [h("h3", {}, a.address), h("p", { class: "story" }, a.verdict), facts([
     ["State", a.state + (MEANS[a.state] ? ": " + MEANS[a.state] : "")],
     [a.state === "held" ? "Holder" : "Last holder", who && a.state !== "reserved" ? who : ""],
-    ["Reserved as", a.state === "reserved" ? a.kind + (a.name ? ": " + a.name : "") : ""],
-    ["Container", a.container ? a.container.slice(0, 12) : ""], ["MAC", a.mac], ["Peer", a.peer], ["Pool", a.pool],
-    ["Since", a.since && !a.since.startsWith("0001") ? new Date(a.since).toLocaleString() + " (" + ago(a.since) + ")" : ""]])];
+    ["Reserved as", a.reserved ? a.reserved.kind + (a.reserved.note ? ": " + a.reserved.note : "") : ""],
+    ["Container", a.container ? a.container.slice(0, 12) : ""], ["MAC", a.mac], ["Since", moment(a.since)],
+    ["Range", a.first ? a.first + " – " + a.last + ", " + a.owner + (a.owned_how && a.owned_how !== "self" ? " (" + a.owned_how + ")" : "") : ""],
+    ["Pool", a.pool + (a.pool_name ? " (" + a.pool_name + ")" : "")],
+    ["Conflict", a.conflict]])];
+  if (a.next) out.push(h("p", { class: "next" }, h("span", { "aria-hidden": "true" }, "→ "), a.next));
+  if (a.refusals?.length) {
+    out.push(h("h4", {}, "Lately refused"), h("ul", { class: "refusals" }, ...a.refusals.map((r) => h("li", {}, h("time", { datetime: r.last }, ago(r.last)), " ", r.to + ": " + r.why, r.times > 1 ? h("span", { class: "faint" }, " (" + r.times + " times)") : ""))));
+  }
+  return out;
 }
 
 const SHOWN = 100; // addresses of a range
