@@ -38,8 +38,10 @@ func amidst(peers, tokens int) (*machine, error) {
 	core.Step(m.now, ipam.Tick{})
 	m.now = m.now.Add(time.Minute) // nobody answered that this database is an old one
 	core.Step(m.now, ipam.Tick{})
-	m.request = ipam.AddressRequest{Network: network8, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
-	m.release = ipam.AddressRelease{Network: network8}
+	net := network8
+	net.Range = d.part(self)
+	m.request = ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
+	m.release = ipam.AddressRelease{Network: net}
 	_, err = m.allocate(netip.Addr{})
 	return m, err
 }

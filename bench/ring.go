@@ -69,6 +69,15 @@ func newDivided(peers, tokens int) (*divided, error) {
 	return d, nil
 }
 
+// part returns 1,024 addresses of a peer, as many whatever else it has: all use as much of the processor's cache.
+func (d *divided) part(id peer.ID) netip.Prefix {
+	p := d.state.Pool(d.pool)
+	for r := range p.Ring.OwnedBy(id) {
+		return netip.PrefixFrom(addr.Nth(p.CIDR, r.Start), 22)
+	}
+	return netip.Prefix{}
+}
+
 // giveAndBack has addresses change hands and come back, in n slots. The ring stays as it is.
 func (d *divided) giveAndBack(n int) error {
 	p := d.state.Pool(d.pool)
