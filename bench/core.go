@@ -120,17 +120,10 @@ func (f fill) contenders() ([]contender, *machine, error) {
 	return list, m, nil
 }
 
-// measureCore measures an allocation and its release in the core, in memory: P1 and P2.
-func measureCore(b *bench) error {
+// measurePair measures an allocation and its release in the core, in memory: P1.
+func measurePair(b *bench) error {
 	list, m, err := empty16.contenders()
 	if err != nil {
-		return err
-	}
-	base, err := newMachine(empty16.pool)
-	if err != nil {
-		return err
-	}
-	if err := base.pairs(70_000); err != nil {
 		return err
 	}
 	got, err := interleave(b.rounds, b.slice, list)
@@ -148,7 +141,16 @@ func measureCore(b *bench) error {
 	})
 	allocations := testing.AllocsPerRun(10_000, func() { err = m.pairs(1) })
 	b.add(row{goal: "P1", what: "allocations of a pair, counted", limit: 0, unit: " ", got: spread{allocations, allocations, allocations}})
+	return err
+}
+
+// measureFills measures the same in pools that are large, fragmented or nearly full: P2.
+func measureFills(b *bench) error {
+	base, err := newMachine(empty16.pool)
 	if err != nil {
+		return err
+	}
+	if err := base.pairs(70_000); err != nil {
 		return err
 	}
 	for _, f := range fills {

@@ -22,8 +22,7 @@
 //
 // # Peers
 //
-// The engine's built-in IPAM is imported as a library, and Weave's allocator, which needs modules of its own time, is
-// a program in the directory weave that is built and run beside this one. etcd and CNI's host-local are run if they
-// are installed, as the Debian packages etcd-server and containernetworking-plugins or unpacked in the directory
-// -peers; rows for which something is missing are left out, with a line that says so.
+// The engine's built-in IPAM is imported as a library. etcd is run if it is installed, as the Debian package
+// etcd-server or unpacked in the directory -peers; rows for which something is missing are left out, with a line that
+// says so.
 package main

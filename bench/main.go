@@ -89,6 +89,7 @@ func (b *bench) measure(wanted func(goal string) bool) error {
 			return context.Cause(b.ctx)
 		}
 	}
+	b.leaveOut("%s, of which there are no rows yet", noRows)
 	n, err := listen().since(before).measureSync(b.dir)
 	if err != nil {
 		return err
