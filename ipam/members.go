@@ -246,7 +246,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 	switch {
 	case m.broken != nil || m.suspect != "":
 		return m.usable()
-	case m.state.Slot == 0 || !m.member():
+	case m.state.Slot == 0 || !m.member() && !m.mayReturn():
 		return failf(ErrBadRequest, "ringlet on %s is in no cluster that it could recover: see ringlet status", m.cfg.Name)
 	case m.alone():
 		return nil
@@ -271,6 +271,13 @@ func (m *Machine) recover(*RecoverRequest) error {
 	m.install(state)
 	m.note(Note{Kind: NoteRecovered})
 	return nil
+}
+
+// mayReturn reports whether this peer was evicted, has what it had still, and
+// waits to be admitted again.
+func (m *Machine) mayReturn() bool {
+	gone := m.state.Gone(m.self)
+	return gone != nil && !gone.Forgotten
 }
 
 // dropProposals forgets what was to be agreed with a cluster that is no more.

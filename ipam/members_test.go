@@ -250,3 +250,26 @@ func TestCopyAndOriginalStop(t *testing.T) {
 	c.peers[2] = twin
 	c.run(time.Minute, func() bool { return c.status(2).State == ipam.Suspended })
 }
+
+// TestRecoverEvicted loses all that are in the roster, while one that they had
+// evicted lives: it goes on with what it has.
+func TestRecoverEvicted(t *testing.T) {
+	c, cidr := lab(t)
+	held := c.peers[2].machine.Status(c.now).Pools[0].HeldHere
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.dead = map[int]bool{}
+	c.run(time.Minute, func() bool { return c.peers[2].machine.State().Member(c.peers[2].machine.Self()) == nil })
+	c.die(0, 1)
+	if err := c.ask(2, &ipam.RecoverRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if r := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if s := c.peers[2].machine.Status(c.now); s.State != ipam.Alone || s.Pools[0].HeldHere != held+1 {
+		t.Errorf("it is %s and holds %d addresses, before %d", s.State, s.Pools[0].HeldHere, held)
+	}
+}
