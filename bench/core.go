@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -156,6 +157,9 @@ func measureFills(b *bench) error {
 	for _, f := range fills {
 		if b.short && f.window > 1<<16 {
 			continue
+		}
+		if b.ctx.Err() != nil {
+			return context.Cause(b.ctx)
 		}
 		if err := b.measureFill(f, base); err != nil {
 			return fmt.Errorf("%s: %w", f.text, err)
