@@ -105,8 +105,8 @@ fuzz: ## Each fuzz target for FUZZTIME
 	@scripts/test.sh fuzz
 
 .PHONY: soak
-soak: ## Clusters in simulated time, with new seeds, for SOAK
-	@$(GO) test ./ipam -run TestSimSoak -soak $(SOAK) -timeout 0
+soak: ## Clusters in simulated time, with new seeds, for SOAK, and a day of one
+	@$(GO) test ./ipam -run "TestSimSoak|TestSimDay" -soak $(SOAK) -timeout 0
 
 .PHONY: cover
 cover: ## Coverage by package, and build/cover.html

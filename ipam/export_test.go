@@ -15,6 +15,7 @@ const (
 	RuleAside      = ruleAside
 	RuleAsideDisk  = ruleAsideDisk
 	RuleList       = ruleList
+	RuleSight      = ruleSight
 )
 
 // Without returns the settings of a peer that does without rules.

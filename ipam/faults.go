@@ -27,6 +27,7 @@ const (
 	ruleOnce                        // what is settled is not proposed again: else, if numbers do not count, it has effect again
 	ruleAside                       // what is being given away is set aside: else it is handed out meanwhile
 	ruleAsideDisk                   // also over a crash: else it is handed out after one
+	ruleSight                       // who sees a cluster founds none: else there are two
 	ruleList                        // without its database a peer waits for the engine's list: else it hands out what containers have
 )
 

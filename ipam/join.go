@@ -202,6 +202,9 @@ func (m *Machine) enoughFounders() bool {
 // no other one is founded beside it: hosts that lost their databases join those
 // that did not.
 func (m *Machine) seesCluster() bool {
+	if m.lacks(ruleSight) {
+		return false
+	}
 	for id, c := range m.contacts {
 		if c.cluster != ([16]byte{}) && m.present(id) {
 			return true

@@ -88,7 +88,7 @@ func faithful(w *ipamtest.Weather) {
 	w.Config.EvictAfter = 0
 	for i, name := range ipamtest.FaultNames() {
 		switch name {
-		case "evicts", "wipes", "destroys", "replaces", "leaves":
+		case "evicts", "wipes", "destroys", "replaces", "leaves", "reinstalls", "refounds", "quits":
 			w.Nemesis[i] = 0
 		}
 	}

@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,32 @@ func TestSimWithoutARule(t *testing.T) {
 		{"no list is waited for", ipam.RuleList, nil, wiped, "I1", false},
 		{"an open needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Open); return ok }), claims, "I1", false},
 		{"a reservation needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Reserve); return ok }), nil, "check", false},
-		{"a pool is deleted with its ranges", 0, emptied, removed, "I1", false},
+		{"a pool is deleted with its ranges", 0, emptied, func(w *ipamtest.Weather) {
+			removed(w)
+			w.Subnets, w.Clients, w.Slots = []netip.Prefix{prefix("10.1.0.0/28")}, 6, 6
+		}, "I1", false},
+		{"a pool is deleted under networks", 0, unused(func(a chronicle.Action) (chronicle.PoolKey, peer.ID) {
+			if d, ok := a.(chronicle.DeletePool); ok {
+				return d.Pool, peer.None
+			}
+			return chronicle.PoolKey{}, peer.None
+		}), func(w *ipamtest.Weather) { removed(w); tiny(w) }, "I1", false},
+		{"a peer retires with its networks", 0, unused(func(a chronicle.Action) (chronicle.PoolKey, peer.ID) {
+			if r, ok := a.(chronicle.Retire); ok {
+				return chronicle.PoolKey{}, r.Peer
+			}
+			return chronicle.PoolKey{}, peer.None
+		}), func(w *ipamtest.Weather) { removed(w); tiny(w); strike(w, "quits", 4) }, "I1", false},
+		{"a new database founds a cluster under networks", 0, nil, func(w *ipamtest.Weather) {
+			reinstalled(w)
+			w.Config.Hesitate = false
+		}, "I3", false},
+		{"a cluster is founded beside one that is seen", ipam.RuleSight, nil, refounded, "I3", false},
+		{"an open takes what is excluded", 0, included, func(w *ipamtest.Weather) {
+			busy(w)
+			strike(w, "reserves", 20)
+			w.Storm = time.Second
+		}, "I1", false},
 		{"an eviction frees the ranges", 0, freed(func(a chronicle.Action) peer.ID {
 			if e, ok := a.(chronicle.Evict); ok {
 				return e.Peer
@@ -57,9 +83,18 @@ func TestSimWithoutARule(t *testing.T) {
 			divided(w)
 			w.Rash = true
 			w.Storm = time.Second
-			w.Config.EvictAfter = 10 * time.Second
+			w.Config.EvictAfter = 5 * time.Second
+			w.Probe = time.Second
+			strike(w, "parts", 0)
+			strike(w, "oneWay", 0)
+			strike(w, "heals", 1)
+			strike(w, "forgets", 6)
 		}, "I1", true},
-		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) { restless(w); w.Hasty = true; w.CrashInCommit = 1000 }, "I3", true},
+		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
+			restless(w)
+			busy(w)
+			w.Hosts, w.Later, w.Hasty, w.CrashInCommit = 3, 0, true, 1000
+		}, "I", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if testing.Short() && tc.slow {
@@ -69,14 +104,15 @@ func TestSimWithoutARule(t *testing.T) {
 			began := time.Now()
 			other := map[string]int{}
 			steps := 0
+			weather := func(w *ipamtest.Weather) {
+				w.Hosts = max(w.Hosts, 2)
+				if tc.weather != nil {
+					tc.weather(w)
+				}
+			}
 			for seed := range uint64(searched) {
 				r, err := ipamtest.Simulate(ipamtest.Options{Seed: seed, Steps: 3000, Apply: tc.apply, Weather: func(w *ipamtest.Weather) {
-					if w.Hosts < 2 {
-						w.Hosts = 3
-					}
-					if tc.weather != nil {
-						tc.weather(w)
-					}
+					weather(w)
 					w.Config = ipam.Applying(ipam.Without(w.Config, tc.rule), tc.apply)
 				}})
 				steps += r.Steps
@@ -86,12 +122,28 @@ func TestSimWithoutARule(t *testing.T) {
 				}
 				if strings.HasPrefix(b.Rule, tc.finds) {
 					t.Logf("schedule %d, %d steps, %v: %v; %v", seed, steps, time.Since(began), err, other)
+					withRules(t, seed, weather)
 					return
 				}
 				other[b.Rule]++
 			}
 			t.Errorf("no breach of %s in %d schedules; %v", tc.finds, searched, other)
 		})
+	}
+}
+
+// withRules asserts that the schedule, and some before it, break nothing with
+// all rules in place.
+func withRules(t *testing.T, seed uint64, weather func(*ipamtest.Weather)) {
+	t.Helper()
+	for s := seed; s+10 > seed && s <= seed; s-- {
+		_, err := ipamtest.Simulate(ipamtest.Options{Seed: s, Steps: 3000, Weather: func(w *ipamtest.Weather) {
+			weather(w)
+			w.Hasty, w.Rash, w.Config.Hesitate = false, false, true
+		}})
+		if err != nil {
+			t.Errorf("schedule %d, with all rules: %v", s, err)
+		}
 	}
 }
 
@@ -141,6 +193,32 @@ func wiped(w *ipamtest.Weather) {
 			w.Nemesis[i] = 2
 		}
 	}
+}
+
+// strike has a fault strike so often, in relation to others.
+func strike(w *ipamtest.Weather, fault string, weight int) {
+	w.Nemesis[slices.Index(ipamtest.FaultNames(), fault)] = weight
+}
+
+// tiny has pools of which all may be reserved.
+func tiny(w *ipamtest.Weather) {
+	w.Subnets = []netip.Prefix{prefix("10.6.0.0/30"), prefix("10.6.0.4/30"), prefix("10.2.0.0/29")}
+}
+
+// reinstalled has hosts lose their databases that are told of no other host.
+func reinstalled(w *ipamtest.Weather) {
+	wiped(w)
+	strike(w, "wipes", 0)
+	strike(w, "reinstalls", 2)
+	w.Birth, w.Pace = ipamtest.Alone, 200*time.Millisecond
+}
+
+// refounded has most of those who founded a cluster lose their databases.
+func refounded(w *ipamtest.Weather) {
+	wiped(w)
+	strike(w, "wipes", 0)
+	strike(w, "refounds", 2)
+	w.Birth, w.Hosts, w.Observers, w.Later, w.Storm = ipamtest.ByList, 3, 0, 4, 20*time.Second
 }
 
 // removed has pools be made and removed all the time, which messages that are
@@ -225,6 +303,42 @@ func emptied(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome 
 				}
 			}
 		}
+	}
+	return s.Apply(batch)
+}
+
+// unused takes note of nobody's networks on a pool that a command is about, or
+// of those of the peer that it is about on any pool.
+func unused(which func(chronicle.Action) (chronicle.PoolKey, peer.ID)) func(*chronicle.State, []chronicle.Command) []chronicle.Outcome {
+	return func(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+		for _, c := range batch {
+			key, id := which(c.Action)
+			for _, p := range s.Pools {
+				if p.Key == key && c.Number > s.Number(c.Author) {
+					p.Users = nil
+				}
+				p.Users = slices.DeleteFunc(p.Users, func(u peer.ID) bool { return u == id })
+			}
+		}
+		return s.Apply(batch)
+	}
+}
+
+// included frees what is excluded in the range of which somebody opens a part.
+func included(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	for _, c := range batch {
+		o, ok := c.Action.(chronicle.Open)
+		p := s.Pool(o.Pool)
+		if !ok || p == nil {
+			continue
+		}
+		p.Reserved = slices.DeleteFunc(p.Reserved, func(r chronicle.Reservation) bool {
+			goes := r.Kind == chronicle.KindExcluded && !r.Range.Intersect(o.Range).Empty()
+			if goes {
+				p.Ring.Assign(r.Range, ring.Free, ring.Version(s.Slot+1))
+			}
+			return goes
+		})
 	}
 	return s.Apply(batch)
 }

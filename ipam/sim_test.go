@@ -19,6 +19,7 @@ import (
 )
 
 var (
+	stepsFlag  = flag.Int("steps", 20_000_000, "how many steps TestSim takes, over all its schedules")
 	soakFlag   = flag.Duration("soak", 0, "run TestSimSoak for this long, with seeds that no run had before")
 	linesFlag  = flag.Int("lines", 60, "how many lines of a failing schedule's trace are shown")
 	reduceFlag = flag.Bool("reduce", false, "look for the shortest schedule that fails as the one of -seed does")
@@ -45,11 +46,18 @@ type tally struct {
 	counts    map[string]int
 }
 
-func (y *tally) add(r ipamtest.Result) {
+// sayEvery is how many steps lie between two lines of a long run that say how
+// far it is.
+const sayEvery = 10_000_000
+
+func (y *tally) add(t *testing.T, r ipamtest.Result) {
+	t.Helper()
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.schedules++
-	y.steps += r.Steps
+	if y.steps += r.Steps; y.steps/sayEvery > (y.steps-r.Steps)/sayEvery {
+		t.Logf("%d schedules, %d steps", y.schedules, y.steps)
+	}
 	y.slots += r.Slots
 	y.took += r.Took
 	for k, n := range r.Counts {
@@ -80,7 +88,7 @@ func simulate(t *testing.T, from uint64, more func(y *tally) bool) *tally {
 			for !failed.Load() && more(y) {
 				seed := next.Add(1) - 1
 				r, err := ipamtest.Simulate(schedule(seed))
-				y.add(r)
+				y.add(t, r)
 				if err != nil {
 					failed.Store(true)
 					t.Errorf("%s", explain(seed, r, err))
@@ -123,7 +131,7 @@ func TestSim(t *testing.T) {
 		}
 		return
 	}
-	budget := 20_000_000
+	budget := *stepsFlag
 	if testing.Short() {
 		budget /= 10
 	}

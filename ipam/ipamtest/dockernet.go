@@ -152,9 +152,10 @@ func (e *engine) addAuxiliary(n *network) {
 	})
 }
 
-// remove removes a network that no container is on.
+// remove removes a network that no container is on. The networks of a host that
+// was installed again are all that it knows of its cluster.
 func (e *engine) remove(n *network) {
-	if n.ready && n.users == 0 {
+	if n.ready && n.users == 0 && !e.s.orphaned() {
 		e.giveBack(n)
 	}
 }

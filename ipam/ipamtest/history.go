@@ -171,6 +171,6 @@ func (o *oracle) learned(s *site, v *sights) {
 	s.settled = s.settled || state.Slot > 0
 	clear(v.ready)
 	for _, p := range state.Pools {
-		o.see(s, v, p.CIDR)
+		o.see(s, v, p)
 	}
 }

@@ -30,12 +30,18 @@ const (
 	leaves                  // a peer leaves
 	pools                   // an operator makes or removes a pool
 	replays                 // an engine starts again under its containers
+	reinstalls              // a plugin is removed with its data and installed again, with RINGLET_JOIN empty
+	refounds                // a majority of those who founded the cluster by their list lose their databases at once
+	quits                   // a host is emptied, and leaves while new networks may be made
+	ghosts                  // messages of long ago arrive again
+	reserves                // an operator excludes addresses, keeps one for a container, or ends that
 	faults                  // how many there are
 )
 
 var faultNames = [faults]string{
 	"parts", "isolates", "oneWay", "heals", "crashes", "reboots", "freezes", "clockJumps", "wipes", "destroys",
 	"replaces", "evicts", "forgets", "drains", "undrains", "leaves", "pools", "replays",
+	"reinstalls", "refounds", "quits", "ghosts", "reserves",
 }
 
 // nemesis has a fault happen, again and again.
@@ -51,7 +57,7 @@ func (c *cluster) nemesis() {
 		for _, n := range c.w.Nemesis {
 			total += n
 		}
-		if total > 0 && c.isUnited() {
+		if total > 0 && c.isUnited() && !c.refounding() {
 			n := c.rnd.IntN(total)
 			for f, w := range c.w.Nemesis {
 				if n -= w; n < 0 {
@@ -106,6 +112,16 @@ func (c *cluster) happen(f fault, s *site) {
 		if s.powered {
 			s.engine.replay()
 		}
+	case reinstalls:
+		s.reinstall()
+	case refounds:
+		c.refoundByList()
+	case quits:
+		s.quit()
+	case reserves:
+		c.keepBack(s)
+	case ghosts:
+		c.haunt()
 	default:
 		c.operate(f, s)
 	}

@@ -37,9 +37,32 @@ func (c *cluster) addressee(s *site, id peer.ID) *site {
 	return nil
 }
 
+// letter is a message that was sent.
+type letter struct {
+	from, to *site
+	id       peer.ID
+	frame    []byte
+}
+
+// keptLetters is how many messages are kept to arrive again long after.
+const keptLetters = 200
+
+// haunt has some of the messages that are kept arrive once more.
+func (c *cluster) haunt() {
+	for range min(len(c.past), 20) {
+		l := one(c.rnd, c.past...)
+		c.after(c.delay(), func() { c.deliver(l.from, l.to, l.id, l.frame) })
+	}
+}
+
 // carry takes a frame from host to host: late, twice or not at all.
 func (c *cluster) carry(from, to *site, id peer.ID, frame []byte) {
 	c.count["sent"]++
+	if l := (letter{from, to, id, frame}); len(c.past) < keptLetters {
+		c.past = append(c.past, l)
+	} else if c.rnd.IntN(20) == 0 {
+		c.past[c.rnd.IntN(keptLetters)] = l
+	}
 	for {
 		if !c.chance(c.w.Loss) || c.calm {
 			c.after(c.delay(), func() { c.deliver(from, to, id, frame) })

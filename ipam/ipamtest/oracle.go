@@ -24,6 +24,8 @@ type oracle struct {
 
 	use     []user   // by address: who uses it, whatever any peer thinks
 	kept    []int    // by address: networks that keep it back, as a shared gateway or for something else
+	ordered []order  // by address: what operators were told
+	unsure  []bool   // by address: what operators cannot know
 	sites   []sights // by host
 	commits int
 	hash    uint64
@@ -43,6 +45,7 @@ type sights struct {
 	cluster [16]byte
 	slot    uint64
 	life    uint64
+	seen    int // how often pools were looked at
 }
 
 var table = crc64.MakeTable(crc64.ECMA)
@@ -52,6 +55,7 @@ func (o *oracle) init(c *cluster) {
 	o.state = &chronicle.State{}
 	o.histories = map[[16]byte]*history{}
 	o.use, o.kept = make([]user, len(c.list)), make([]int, len(c.list))
+	o.ordered, o.unsure = make([]order, len(c.list)), make([]bool, len(c.list))
 }
 
 // of returns what is remembered of a host.
@@ -98,19 +102,27 @@ func (o *oracle) check(s *site) {
 	}
 }
 
+// large is how many addresses a pool has of which a host's own ranges alone
+// are looked at most of the time.
+const large = 128
+
 // see computes what of a pool a host may hand out.
-func (o *oracle) see(s *site, v *sights, subnet netip.Prefix) {
-	first := o.c.addrs[subnet.Addr()]
-	for k, a := range o.c.list[first:] {
-		if !subnet.Contains(a) {
-			break
+func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
+	first := o.c.addrs[p.CIDR.Addr()]
+	look := func(r addr.Range) {
+		for i := first + int(r.Start); i < first+int(r.End); i++ {
+			if s.machine.MayHandOut(p.CIDR, o.c.list[i]) {
+				v.ready[i] = true
+				o.alone(s, i, "may hand out")
+			}
 		}
-		i := first + k
-		if !s.machine.MayHandOut(subnet, a) {
-			continue
-		}
-		v.ready[i] = true
-		o.alone(s, i, "may hand out")
+	}
+	if v.seen++; p.Ring.Size() <= large || v.seen%16 == 0 {
+		look(addr.Whole(p.CIDR))
+		return
+	}
+	for r := range p.Ring.OwnedBy(s.id) {
+		look(r)
 	}
 }
 
@@ -203,8 +215,11 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if strings.HasPrefix(name, gatewayUse) && s.machine != nil && !o.of(s).held[i] && !o.mayHandOut(s, a) {
 		return // it is all engines' meanwhile
 	}
-	if o.c.w.Kept && o.kept[i] > 0 && !strings.HasPrefix(name, gatewayUse) {
+	if o.kept[i] > 0 && !strings.HasPrefix(name, gatewayUse) {
 		o.c.fail("I1", "%v is given to %s on %s, while networks keep it back", a, name, s)
+	}
+	if !o.obeyed(a, name) {
+		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
 	o.use[i] = user{s.index + 1, name}
 	if v := o.of(s); !v.held[i] && s.machine != nil {
@@ -220,9 +235,6 @@ func (o *oracle) drops(a netip.Addr) { o.kept[o.c.addrs[a]]-- }
 // leaves takes note that it uses it no longer.
 func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	i := o.c.addrs[a]
-	if u := o.use[i]; u.site != s.index+1 && !o.c.w.Kept && strings.HasPrefix(name, gatewayUse) {
-		return // it was all engines' meanwhile
-	}
 	if u := o.use[i]; u != (user{s.index + 1, name}) {
 		o.c.fail("test", "%s on %s leaves %v, which %s on site %d uses", name, s, a, u.name, u.site)
 	}

@@ -34,6 +34,10 @@ func (c *cluster) settle() {
 		c.count["majority lost"]++
 		c.recover()
 	}
+	if c.anyPeer() == nil && c.count["told to leave"]+c.count["evicted alive"] > 0 {
+		c.count["nobody stayed"]++ // but some who are no more: there is nothing to recover
+		return
+	}
 	for _, s := range c.sites {
 		if s.machine != nil {
 			c.ask(s, &ipam.DrainRequest{Undo: true})
@@ -69,6 +73,9 @@ func (c *cluster) settle() {
 		if s.machine != nil && c.breach == nil {
 			c.oracle.check(s)
 		}
+	}
+	if c.breach == nil {
+		c.account()
 	}
 	c.takeAll()
 }

@@ -16,6 +16,10 @@ import (
 type Options struct {
 	Seed  uint64
 	Steps int // steps of bad weather, over all machines
+	// Time, if not 0, is how long the bad weather lasts in simulated time,
+	// however many steps that takes; hosts that come later do so during the
+	// first half of it.
+	Time time.Duration
 	// Weather changes what was drawn. May be nil.
 	Weather func(*Weather)
 	// Apply, if not nil, is what the machines of the schedule have been told
@@ -38,6 +42,8 @@ type Result struct {
 	Took    time.Duration // simulated
 	Hash    uint64        // of all that was sent: two runs of one seed have the same
 	Counts  map[string]int
+	// Accounts say what has become of each address in the end.
+	Accounts []Account
 }
 
 // BreachError is a broken invariant.
@@ -65,6 +71,9 @@ type cluster struct {
 	addrs    map[netip.Addr]int
 	list     []netip.Addr
 	losses   []loss
+	past     []letter // messages of long ago
+	accounts []Account
+	ordering bool  // an operator waits for an answer
 	united   bool  // there is one cluster
 	survivor *site // where an operator recovers the cluster
 	breach   *BreachError
@@ -77,7 +86,7 @@ func Simulate(o Options) (Result, error) {
 	c := newCluster(o)
 	c.run()
 	r := Result{Weather: c.w, Steps: c.steps, Slots: c.oracle.state.Slot, Took: c.now, Counts: c.count}
-	r.Hash = c.oracle.hash
+	r.Hash, r.Accounts = c.oracle.hash, c.accounts
 	if c.breach != nil {
 		return r, c.breach
 	}
@@ -90,7 +99,7 @@ func (c *cluster) run() {
 			c.fail("panic", "%v\n%s", v, debug.Stack())
 		}
 	}()
-	for c.steps < c.o.Steps && c.breach == nil {
+	for c.breach == nil && (c.o.Time > 0 && c.now < c.o.Time || c.o.Time == 0 && c.steps < c.o.Steps) {
 		c.next()
 	}
 	if c.breach == nil {
@@ -139,7 +148,7 @@ func newCluster(o Options) *cluster {
 		c.after(c.between(0, 5*time.Second), s.powerOn)
 	}
 	for range c.w.Later {
-		c.after(c.between(0, time.Minute), c.addLater)
+		c.after(c.between(0, max(time.Minute, o.Time/2)), c.addLater)
 	}
 	c.nemesis()
 	return c

@@ -22,6 +22,7 @@ type site struct {
 	dead      bool      // for good
 	settled   bool      // slot 1 is on its disk
 	leaving   bool      // it was told to leave
+	stranded  bool      // it was installed again without being told of others
 	peers     []peer.ID // that were on it, the last one is
 	lostPeers []peer.ID // that were on it before it was destroyed
 	boots     int       // of the host

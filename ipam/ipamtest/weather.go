@@ -50,10 +50,6 @@ type Weather struct {
 	// Doom loses a majority in the end, so that the cluster is recovered.
 	Doom bool
 
-	// Kept has it count as a breach that somebody is given what a network keeps
-	// back: a shared gateway, or an auxiliary address. Not drawn.
-	Kept bool
-
 	// What no carrier and no operator may do, for tests that show why.
 	Hasty bool // messages leave before the commit that they need
 	Rash  bool // operators forget peers whose hosts live
@@ -112,6 +108,10 @@ func drawWeather(rnd *rand.Rand) Weather {
 	all := []string{
 		"10.1.0.0/28", "10.2.0.0/29", "10.3.0.0/26", "10.1.0.0/27", "fd00:1::/125", "10.5.0.0/25", "10.6.0.0/30", "10.7.0.0/31", "10.1.0.16/28", "10.8.0.0/27",
 	}
+	if rnd.IntN(8) == 0 {
+		// Pools of which all may be reserved.
+		all = []string{"10.2.0.0/29", "fd00:1::/125", "10.6.0.0/30", "10.6.0.4/30", "10.7.0.0/31", "10.2.0.0/30"}
+	}
 	for _, i := range rnd.Perm(len(all))[:1+rnd.IntN(4)] {
 		w.Subnets = append(w.Subnets, netip.MustParsePrefix(all[i]))
 	}
@@ -124,6 +124,7 @@ func drawWeather(rnd *rand.Rand) Weather {
 		Grace:          20 * time.Second,
 		BootAlone:      true,
 		AwaitInventory: true,
+		Hesitate:       true,
 		EvictAfter:     one(rnd, 0, 30*time.Second, 2*time.Minute, 15*time.Minute),
 	}
 	w.Doom = rnd.IntN(10) == 0
@@ -131,6 +132,7 @@ func drawWeather(rnd *rand.Rand) Weather {
 	for i := range w.Nemesis {
 		w.Nemesis[i] = one(rnd, 0, 1, 1, 4)
 	}
+	w.Nemesis[reinstalls], w.Nemesis[refounds] = 0, 0 // in weather of their own
 	if w.Lag > 0 {
 		w.Nemesis[clockJumps] = 0 // a start that is older than the grace by the clock is taken for a leak
 	}
