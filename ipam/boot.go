@@ -99,6 +99,7 @@ func (m *Machine) welcome(to peer.ID) {
 // takeWelcome counts an answer to this peer's hello.
 func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 	m.takeCopied(f.From, wire.Copied{Boot: m.boot, Nonce: m.nonce, KnownBoot: w.Boot, KnownNonce: w.Nonce})
+	m.accepted = m.accepted || w.Boot == m.boot && w.Nonce == m.nonce
 	c := m.check
 	if c == nil || w.Boot != m.boot || w.Nonce != m.nonce {
 		if c == nil && m.bootedAlone && w.Boot == m.boot && w.Nonce == m.nonce && !m.cutOff() {

@@ -76,10 +76,12 @@ type Machine struct {
 	earlier     map[start]bool // this peer's own earlier starts
 	check       *bootCheck
 	bootedAlone bool
-	suspect     string // why this peer stopped handing out for good
-	forgotten   bool   // its space was given up while it was away
-	left        bool   // it was retired, as somebody wished
-	forced      bool   // it leaves although something is held here
+	suspect     string    // why this peer stopped handing out for good
+	accepted    bool      // others knew this very start as the latest
+	surpassed   peer.Boot // the boot of a copy that was started later; the next start is to be above it
+	forgotten   bool      // its space was given up while it was away
+	left        bool      // it was retired, as somebody wished
+	forced      bool      // it leaves although something is held here
 	leaving     bool
 	founding    bool
 	hesitates   bool      // it founds a cluster if the engine has no networks

@@ -249,6 +249,34 @@ func TestCopyAndOriginalStop(t *testing.T) {
 	c.wait(time.Millisecond)
 	c.peers[2] = twin
 	c.run(time.Minute, func() bool { return c.status(2).State == ipam.Suspended })
+	// The copy is removed, and the original started anew.
+	c.peers[2] = original
+	c.start(2)
+	c.run(time.Minute, func() bool { return c.status(2).State == ipam.Ready })
+	c.wait(5 * time.Second)
+	if s := c.status(2); s.State != ipam.Ready {
+		t.Errorf("the original is %s: %v", s.State, s.Problems)
+	}
+}
+
+// TestOldDatabaseStaysRefused starts a database that was put back once more: a
+// start does not make it any newer.
+func TestOldDatabaseStaysRefused(t *testing.T) {
+	c, _ := lab(t)
+	old := maps.Clone(c.peers[2].disk)
+	for range 3 {
+		c.start(2)
+		c.run(time.Minute, c.agreed)
+		c.wait(5 * time.Second)
+	}
+	c.peers[2].disk = old
+	for range 2 {
+		c.start(2)
+		c.wait(5 * time.Second)
+		if s := c.status(2); s.State != ipam.Suspended {
+			t.Errorf("it is %s", s.State)
+		}
+	}
 }
 
 // TestRecoverEvicted loses all that are in the roster, while one that they had

@@ -101,6 +101,12 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 		return // it is about an earlier start
 	}
 	m.send(from, wire.Twin{Boot: now.boot, Nonce: now.nonce, OtherBoot: q.KnownBoot, OtherNonce: q.KnownNonce})
+	if m.accepted && q.KnownBoot > m.surpassed {
+		// This database was the latest when it started, so it is no old one. Once
+		// the other is gone, one more start is enough.
+		m.surpassed = q.KnownBoot
+		m.saveIdentity()
+	}
 	m.suspend(fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d): this database is a copy of another host's, or an old one that was put back", m.nameOf(from), q.KnownBoot, m.boot))
 }
 

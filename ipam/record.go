@@ -229,7 +229,7 @@ func (m *Machine) saveIdentity() {
 	split := len(m.arena)
 	m.arena = append(m.arena, formatRecord)
 	m.arena = append(m.arena, m.self[:]...)
-	m.arena = codec.Uint(m.arena, uint64(m.boot))
+	m.arena = codec.Uint(m.arena, uint64(max(m.boot, m.surpassed)))
 	m.arena = codec.Bytes(m.arena, m.cfg.Name)
 	m.arena = codec.Uint(m.arena, m.cfg.Machine)
 	m.save(bucketIdentity, from, split)
