@@ -54,6 +54,12 @@ func (c *cluster) account() {
 				a.Quarantined += uint64(r.Size())
 			}
 		}
+		for _, v := range p.Reserved {
+			// Kept for a container that has had it: its peer's, and handed to nobody else.
+			if t, _ := p.Ring.At(v.Range.Start); t.Owner != ring.Reserved && c.oracle.state.Member(t.Owner) != nil && !c.heldAt(p, v.Range.Start) {
+				a.Reserved += uint64(v.Range.Size())
+			}
+		}
 		for _, s := range c.sites {
 			if s.machine == nil {
 				continue
@@ -143,7 +149,7 @@ func (c *cluster) obtainable(subnet netip.Prefix) int {
 			if t.Owner == ring.Reserved || t.Owner != ring.Free && c.oracle.state.Member(t.Owner) == nil {
 				continue
 			}
-			if !c.heldAt(p, o) {
+			if !c.heldAt(p, o) && p.ReservationAt(o) == nil {
 				n++
 			}
 		}
