@@ -89,7 +89,7 @@ for name in "$@"; do
 	case $name in
 	vet) lane vet $GO vet ./... ;;
 	staticcheck) lane staticcheck $GO tool -modfile=tools/go.mod staticcheck ./... ;;
-	unit) lane unit $GO test -v -count=1 -shuffle=on $(packages) ;;
+	unit) lane unit $GO test -v -count=1 -shuffle=on -timeout 20m $(packages) ;;
 	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
 	peers) lane peers peers ;;
