@@ -165,6 +165,13 @@ func showMet(t *testing.T, show func(string, ipam.Status)) {
 	d, _ := lab(t)
 	d.say(0, 2, wire.Beat{}, func(h *wire.Header) { h.Cluster, h.From = [16]byte{0xab, 0xcd}, peer.ID{9} })
 	show("a host of another cluster is there", d.status(0))
+
+	e, _ := lab(t)
+	e.say(0, 2, wire.Beat{}, func(h *wire.Header) { h.Cluster = [16]byte{0xab, 0xcd} })
+	e.say(0, 2, wire.Beat{}, func(*wire.Header) {})
+	if p := e.status(0).Problems; len(p) > 0 {
+		t.Errorf("a host of this cluster sent something late from the one before: %v", p)
+	}
 }
 
 // showStopped is what makes a peer hand out nothing.

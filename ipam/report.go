@@ -223,7 +223,7 @@ func (m *Machine) peerProblems() []Problem {
 		add("formation-mismatch", "give all hosts that found the cluster the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "%s would found a cluster of %d hosts, or with another list, and this peer one of %d", m.nameOf(id), f.Size, m.cfg.Formation.Size)
 	}
 	for _, cluster := range slices.SortedFunc(maps.Keys(m.foreign), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }) {
-		if cluster != m.state.Cluster && m.now.Sub(m.foreign[cluster].last) <= foreignTime {
+		if cluster != m.state.Cluster && m.now.Sub(m.foreign[cluster].last) <= foreignTime && m.hasForeign(cluster) {
 			add("foreign-cluster", "decide which one stays; on each host of the other, remove the plugin's data and set RINGLET_JOIN, or give it another RINGLET_CLUSTER", "peers of another cluster, %s, use the same key and label; this one is %s, and the two do not mix", hex.EncodeToString(cluster[:4]), hex.EncodeToString(m.state.Cluster[:4]))
 		}
 	}
@@ -231,6 +231,17 @@ func (m *Machine) peerProblems() []Problem {
 		add("differing-state", "keep both databases, and report it", "%s had another state than the majority at slot %d", m.nameOf(id), m.differs[id])
 	}
 	return out
+}
+
+// hasForeign reports whether a peer was last heard of in another cluster. One
+// that has joined this one since may have sent something late before.
+func (m *Machine) hasForeign(cluster [16]byte) bool {
+	for _, c := range m.contacts {
+		if c.cluster == cluster {
+			return true
+		}
+	}
+	return false
 }
 
 func sortedIDs[V any](of map[peer.ID]V) []peer.ID {
