@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -144,7 +143,7 @@ func (m *Machine) closeAll(p *pool) {
 func (m *Machine) dropHost(p *pool) {
 	var own []addr.Offset
 	for o, rec := range p.held() {
-		if rec.Kind == space.Host || rec.Kind == space.Gateway || rec.Kind == space.Stranger || rec.Kind == space.Kept {
+		if ofHost(rec.Kind) {
 			own = append(own, o)
 		}
 	}
@@ -156,12 +155,12 @@ func (m *Machine) dropHost(p *pool) {
 
 // closing reports whether a command that takes some of the range is under way.
 func (m *Machine) closing(p *pool, r addr.Range) bool {
-	return slices.ContainsFunc(m.proposals, func(q *proposal) bool {
-		return slices.ContainsFunc(q.commands, func(c chronicle.Command) bool {
-			pool, taken := m.taken(c.Action)
-			return pool == p && taken.Overlaps(r)
-		})
-	})
+	for a := range m.underWay() {
+		if pool, taken := m.taken(a); pool == p && taken.Overlaps(r) {
+			return true
+		}
+	}
+	return false
 }
 
 // useText says what uses a pool on this host.

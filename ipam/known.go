@@ -84,11 +84,17 @@ func (p *pool) busy() bool {
 // the host and strangers, or waits for its name.
 func (p *pool) hasContainers() bool {
 	for _, rec := range p.held() {
-		if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger && rec.Kind != space.Kept {
+		if !ofHost(rec.Kind) {
 			return true
 		}
 	}
 	return false
+}
+
+// ofHost reports whether what holds an address is the host itself, or something
+// that it keeps the address back for: nothing that was started on it.
+func ofHost(k space.Kind) bool {
+	return k == space.Host || k == space.Gateway || k == space.Stranger || k == space.Kept
 }
 
 // records yields the addresses of which there is a record, in order.

@@ -73,7 +73,6 @@ type Machine struct {
 
 	// Who there is.
 	contacts    map[peer.ID]*contact
-	earlier     map[start]bool // this peer's own earlier starts
 	check       *bootCheck
 	bootedAlone bool
 	suspect     string    // why this peer stopped handing out for good

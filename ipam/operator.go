@@ -7,7 +7,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -143,7 +142,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	held := addr.Count(0)
 	for _, p := range m.pools {
 		for _, rec := range p.held() {
-			if rec.Kind != space.Host && rec.Kind != space.Gateway && rec.Kind != space.Stranger && rec.Kind != space.Kept {
+			if !ofHost(rec.Kind) {
 				held++
 			}
 		}

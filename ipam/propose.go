@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -22,6 +23,20 @@ type proposal struct {
 }
 
 func (p *proposal) last() uint64 { return p.commands[len(p.commands)-1].Number }
+
+// underWay yields the actions of this peer's commands that are not settled, in
+// order.
+func (m *Machine) underWay() iter.Seq[chronicle.Action] {
+	return func(yield func(chronicle.Action) bool) {
+		for _, p := range m.proposals {
+			for _, c := range p.commands {
+				if !yield(c.Action) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // patience is how long a command may take before another peer is asked to
 // propose it.

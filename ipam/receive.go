@@ -124,14 +124,9 @@ func (m *Machine) takeTwin(from peer.ID, c *contact, q wire.Twin) {
 
 // meetDouble meets a peer with this peer's own ID: this database was copied.
 func (m *Machine) meetDouble(f *wire.Frame) {
-	switch {
-	case f.Boot == m.boot && f.Nonce == m.nonce, f.Boot < m.boot && m.earlier[start{f.Boot, f.Nonce}]:
-		return // its own, gone in circles
-	case f.Boot < m.boot:
-		// An earlier start's frame may be late. If it is a copy that lives, it
-		// hears of this one.
-		m.send(f.From, wire.Copied{Boot: f.Boot, Nonce: f.Nonce, KnownBoot: m.boot, KnownNonce: m.nonce})
-	default:
+	// Its own frames may go in circles, and those of an earlier start be late. A
+	// copy of an earlier start that lives is told by others, see Twin.
+	if f.Boot > m.boot || f.Boot == m.boot && f.Nonce != m.nonce {
 		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
 	}
 }

@@ -131,7 +131,7 @@ func (m *Machine) ownProblems() []Problem {
 			break
 		}
 		waits := "waits to be admitted to its cluster"
-		if gone := m.state.Gone(m.self); gone != nil && !gone.Forgotten {
+		if m.mayReturn() {
 			waits = "was evicted from its cluster and waits to be admitted again; what it has stays its own"
 		}
 		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer %s", waits)

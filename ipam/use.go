@@ -73,14 +73,12 @@ func (m *Machine) tendUse(p *pool) {
 // pool, or will once what is under way is decided.
 func (m *Machine) toldUse(p *pool) bool {
 	told := p.UsedBy(m.self)
-	for _, q := range m.proposals {
-		for _, c := range q.commands {
-			switch a := c.Action.(type) {
-			case chronicle.Use:
-				told = told || a.Pool == p.Key
-			case chronicle.Unuse:
-				told = told && a.Pool != p.Key
-			}
+	for a := range m.underWay() {
+		switch a := a.(type) {
+		case chronicle.Use:
+			told = told || a.Pool == p.Key
+		case chronicle.Unuse:
+			told = told && a.Pool != p.Key
 		}
 	}
 	return told
@@ -89,18 +87,10 @@ func (m *Machine) toldUse(p *pool) bool {
 // parting reports whether a command of this peer is under way that ends what
 // keeps the pool, whatever was proposed after it.
 func (m *Machine) parting(p *pool) bool {
-	for _, q := range m.proposals {
-		for _, c := range q.commands {
-			switch a := c.Action.(type) {
-			case chronicle.Unuse:
-				if a.Pool == p.Key {
-					return true
-				}
-			case chronicle.DeletePool:
-				if a.Pool == p.Key {
-					return true
-				}
-			}
+	for a := range m.underWay() {
+		// Of other types these compare as unequal, whatever they hold.
+		if a == chronicle.Action(chronicle.Unuse{Pool: p.Key}) || a == chronicle.Action(chronicle.DeletePool{Pool: p.Key}) {
+			return true
 		}
 	}
 	return false

@@ -197,16 +197,24 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 	return ""
 }
 
-func (s *State) use(author peer.ID, a Use) (refused string) {
-	p := s.Pool(a.Pool)
+// poolFor returns the pool that a command of a peer of the roster is about.
+func (s *State) poolFor(author peer.ID, key PoolKey) (p *Pool, refused string) {
+	p = s.Pool(key)
 	switch {
 	case p == nil:
-		return "there is no such pool"
+		return nil, "there is no such pool"
 	case s.Member(author) == nil:
-		return "its author is not in the roster"
+		return nil, "its author is not in the roster"
 	}
-	p.addUser(author)
-	return ""
+	return p, ""
+}
+
+func (s *State) use(author peer.ID, a Use) (refused string) {
+	p, refused := s.poolFor(author, a.Pool)
+	if refused == "" {
+		p.addUser(author)
+	}
+	return refused
 }
 
 func (s *State) unuse(author peer.ID, a Unuse) (refused string) {

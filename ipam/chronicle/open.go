@@ -9,12 +9,10 @@ import (
 )
 
 func (s *State) open(author peer.ID, a Open) (got addr.Range, refused string) {
-	p := s.Pool(a.Pool)
+	p, refused := s.poolFor(author, a.Pool)
 	switch {
-	case p == nil:
-		return addr.Range{}, "there is no such pool"
-	case s.Member(author) == nil:
-		return addr.Range{}, "its author is not in the roster"
+	case refused != "":
+		return addr.Range{}, refused
 	case a.Size == 0:
 		return addr.Range{}, "it asks for nothing"
 	}

@@ -9,12 +9,10 @@ import (
 )
 
 func (s *State) reserve(author peer.ID, a Reserve) (refused string) {
-	p := s.Pool(a.Pool)
+	p, refused := s.poolFor(author, a.Pool)
 	switch {
-	case p == nil:
-		return "there is no such pool"
-	case s.Member(author) == nil:
-		return "its author is not in the roster"
+	case refused != "":
+		return refused
 	case a.Kind == 0 || a.Kind.Fixed():
 		return "nothing can be reserved as that"
 	case a.Kind == KindKeptForName && a.Range.Size() != 1:
@@ -50,12 +48,9 @@ func (s *State) unreserve(a Unreserve) (refused string) {
 }
 
 func (s *State) borrow(author peer.ID, a Borrow) (refused string) {
-	p := s.Pool(a.Pool)
-	switch {
-	case p == nil:
-		return "there is no such pool"
-	case s.Member(author) == nil:
-		return "its author is not in the roster"
+	p, refused := s.poolFor(author, a.Pool)
+	if refused != "" {
+		return refused
 	}
 	if r := p.ReservationAt(a.At); r == nil || r.Kind != KindKeptForName || !p.Ring.Owns(ring.Reserved, r.Range) {
 		return "it is not kept for a name, or somebody has borrowed it"

@@ -3,9 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"log/slog"
-	"net"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,20 +17,7 @@ import (
 // serveEvents is serve for a peer on which something happened.
 func serveEvents(t *testing.T, l *events.Log) string {
 	t.Helper()
-	s, err := admin.New(admin.Config{Backend: alone(), Events: l, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(t.TempDir(), "admin.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.Serve(ctx, listener) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
-	return socket
+	return serveConfig(t, admin.Config{Backend: alone(), Events: l})
 }
 
 func happened() *events.Log {

@@ -331,10 +331,17 @@ func troubled() *fixture {
 // returns its path.
 func serve(t *testing.T, b admin.Backend) string {
 	t.Helper()
-	cfg := admin.Config{Backend: b, Logger: slog.New(slog.DiscardHandler)}
+	cfg := admin.Config{Backend: b}
 	if p, ok := b.(admin.Process); ok {
 		cfg.Process = p
 	}
+	return serveConfig(t, cfg)
+}
+
+// serveConfig is serve for an API with more than a backend.
+func serveConfig(t *testing.T, cfg admin.Config) string {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	s, err := admin.New(cfg)
 	if err != nil {
 		t.Fatal(err)

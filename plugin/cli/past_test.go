@@ -1,13 +1,8 @@
 package cli
 
 import (
-	"context"
-	"log/slog"
-	"net"
 	"net/netip"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,19 +36,7 @@ func (diary) Who(a netip.Addr, at time.Time) (journal.Past, error) {
 }
 
 func TestWhoAt(t *testing.T) {
-	s, err := admin.New(admin.Config{Backend: alone(), Journal: diary{}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(t.TempDir(), "admin.sock")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.Serve(ctx, l) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	socket := serveConfig(t, admin.Config{Backend: alone(), Journal: diary{}})
 	var all strings.Builder
 	for _, args := range [][]string{
 		{"10.50.0.7", "--at", "08:00"},
