@@ -101,6 +101,9 @@ func (n *Node) exchange(sends []ipam.Send, beat []byte) {
 	if beat != nil {
 		c.SetBeat(beat)
 	}
+	if len(sends) == 0 {
+		return
+	}
 	var order []peer.ID
 	frames := make(map[peer.ID][][]byte)
 	for _, s := range sends {

@@ -81,7 +81,10 @@ type Node struct {
 	nextID  uint64
 	waiting map[uint64]*job
 	wakeAt  time.Time
-	notes   []ipam.Note // of the batch that is being served
+	// Of the batch that is being served; kept, so that a steady load allocates none.
+	notes   []ipam.Note
+	sends   []ipam.Send
+	replied []*job
 }
 
 // job is one caller's request, an event from elsewhere, or a look at the
@@ -92,12 +95,14 @@ type job struct {
 	view  func(*ipam.Machine)
 	ctx   context.Context
 
-	// turn gets true when the caller is to lead, false when there is an answer.
+	// turn gets true when the caller is to lead, false when there is an answer,
+	// or none will come as the node has failed.
 	turn  chan bool
 	reply ipam.Reply
 
-	// Under Node.mu.
-	answered, abandoned bool
+	// answered is written under Node.mu, and by nobody after turn got false.
+	answered  bool
+	abandoned bool // under Node.mu
 }
 
 // New restores the machine from the store, and makes the first commit, in
@@ -220,11 +225,12 @@ func (n *Node) abandon(j *job) bool {
 	return true
 }
 
+// outcome returns why a job whose turn is over has no answer, or nil.
 func (n *Node) outcome(j *job) error {
+	if j.answered {
+		return nil // without the lock: all callers of a batch wake at once
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !j.answered {
-		return n.err
-	}
-	return nil
+	return n.err
 }

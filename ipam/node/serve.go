@@ -58,9 +58,7 @@ func (n *Node) successor() *job {
 func (n *Node) serve(batch []*job) {
 	began := time.Now()
 	calls := 0
-	var replies []ipam.Reply
-	n.notes = n.notes[:0]
-	var sends []ipam.Send
+	n.notes, n.sends, n.replied = n.notes[:0], n.sends[:0], n.replied[:0]
 	var beat []byte
 	var wakeAt time.Time
 	step := func(ev ipam.Event, put func(string, []byte, []byte) error) error {
@@ -70,11 +68,16 @@ func (n *Node) serve(batch []*job) {
 				return err
 			}
 		}
-		sends = append(sends, fx.Send...)
+		n.sends = append(n.sends, fx.Send...)
 		if fx.Beat != nil {
 			beat = fx.Beat
 		}
-		replies = append(replies, fx.Reply...)
+		for i := range fx.Reply {
+			j := n.waiting[fx.Reply[i].Call]
+			delete(n.waiting, fx.Reply[i].Call)
+			j.reply = fx.Reply[i]
+			n.replied = append(n.replied, j)
+		}
 		n.notes = append(n.notes, fx.Note...)
 		wakeAt = fx.WakeAt
 		return nil
@@ -123,8 +126,8 @@ func (n *Node) serve(batch []*job) {
 		n.cfg.ObserveCommit(calls, time.Since(began))
 	}
 	n.report(n.notes)
-	n.exchange(sends, beat)
-	n.answer(batch, replies)
+	n.exchange(n.sends, beat)
+	n.answer(batch, n.replied)
 	n.setAlarm(wakeAt)
 }
 
@@ -138,8 +141,9 @@ func grants(r ipam.Request) bool {
 	return false
 }
 
-// answer gives every job of the batch that is done its answer.
-func (n *Node) answer(batch []*job, replies []ipam.Reply) {
+// answer wakes everybody whose job is done: those that have a reply, and those
+// of the batch that need none.
+func (n *Node) answer(batch, replied []*job) {
 	for _, j := range batch {
 		if j.view != nil {
 			j.view(n.machine)
@@ -147,10 +151,7 @@ func (n *Node) answer(batch []*job, replies []ipam.Reply) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := range replies {
-		j := n.waiting[replies[i].Call]
-		delete(n.waiting, replies[i].Call)
-		j.reply = replies[i]
+	for _, j := range replied {
 		n.finish(j)
 	}
 	for _, j := range batch {
@@ -206,6 +207,9 @@ func (n *Node) fail(err error, batch []*job) {
 	close(n.failed)
 	for _, j := range batch {
 		delete(n.waiting, j.call.ID)
+		n.wakeFailed(j)
+	}
+	for _, j := range n.replied { // some waited since an earlier batch
 		n.wakeFailed(j)
 	}
 	n.failAll()
