@@ -210,7 +210,7 @@ func (e *engine) next() error {
 	if e.held != "" {
 		a := e.held
 		e.held = ""
-		return e.client.Call("IpamDriver.ReleaseAddress", remote.ReleaseAddressRequest{PoolID: poolID, Address: a}, nil)
+		return e.client.Call("IpamDriver.ReleaseAddress", remote.ReleaseAddressRequest{PoolID: poolID, Address: a}, &struct{}{})
 	}
 	var r remote.RequestAddressResponse
 	err := e.client.Call("IpamDriver.RequestAddress", e.request(), &r)
