@@ -170,6 +170,33 @@ func TestCommitFails(t *testing.T) {
 	})
 }
 
+// A call that waited, and is served by a commit that fails, is not left
+// waiting: its job is of an earlier batch.
+func TestCommitFailsOfWhatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{AwaitInventory: true})
+		ended := serve(t, n)
+		done := make(chan error, 1)
+		began := time.Now()
+		go func() {
+			_, err := n.RequestAddress(t.Context(), request("web"))
+			done <- err
+		}()
+		synctest.Wait()
+		d.mu.Lock()
+		d.fail = errors.New("no space left on device")
+		d.mu.Unlock()
+		if _, err := n.Inventory(t.Context(), ipam.Inventory{Begun: time.Now()}); !errors.Is(err, ipam.ErrStopped) {
+			t.Errorf("the inventory: %v", err)
+		}
+		if err := <-done; !errors.Is(err, ipam.ErrStopped) || time.Since(began) != 0 {
+			t.Errorf("the call that waited: %v after %v", err, time.Since(began))
+		}
+		<-ended
+	})
+}
+
 // A caller that gives up before its request is begun leaves nothing behind;
 // one that gives up while it is being served has the grant withdrawn.
 func TestCallerGivesUp(t *testing.T) {
