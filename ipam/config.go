@@ -75,6 +75,11 @@ type Config struct {
 	// never is.
 	EvictAfter time.Duration
 
+	// Spoken is the highest level that this peer speaks; default
+	// [chronicle.Spoken]. Another one makes it stand for an older or a later
+	// release, in tests.
+	Spoken chronicle.Level
+
 	faults faults // of tests
 	// Quarantine is how long the space of an evicted peer is kept back before
 	// it is given up by itself; 0: until somebody says that the host is gone.
@@ -99,6 +104,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Rest = 5 * time.Minute
 	}
 	c.Rest = max(c.Rest, 0)
+	c.Spoken = cmp.Or(c.Spoken, chronicle.Spoken)
 	c.Bits4 = cmp.Or(c.Bits4, 24)
 	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 20*time.Second)

@@ -252,12 +252,15 @@ func (m *Machine) seek() {
 
 // takeJoin has a peer admitted that asks for it.
 func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
-	if m.state.Slot == 0 || !m.member() || m.booting() {
+	if m.state.Slot == 0 || !m.member() || m.booting() || m.outdated() {
 		return
 	}
 	if m.state.Member(f.From) != nil {
 		m.sendSlots(f.From, f.Slot)
 		return
+	}
+	if !m.admissible(f.From, m.contact(f.From)) {
+		return // it asks again
 	}
 	// A former peer of the same machine is gone, and its vote with it: the two
 	// together must not cost the cluster its majority.
@@ -317,6 +320,7 @@ func (m *Machine) dissolve() {
 	m.state = &chronicle.State{}
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.acceptor, m.attempt = paxos.Acceptor{}, nil
+	m.levelHeard = 0
 	clear(m.inbox)
 	m.cfg.Join = true
 	m.changed = true

@@ -13,8 +13,18 @@ import (
 
 // learn takes in the decided value of the next slot: it is written down, then
 // applied, and the spaces of this peer follow the rings.
+//
+// A peer that does not speak the level of the slot leaves it, and all that
+// follow, for after its upgrade.
 func (m *Machine) learn(value []byte) []chronicle.Command {
+	if m.outdated() {
+		return nil
+	}
 	batch, err := chronicle.DecodeBatch(value)
+	if err == nil && !chronicle.Known(batch) {
+		m.levelHeard, m.changed = m.cfg.Spoken+1, true // at least; nobody has said yet
+		return nil
+	}
 	if err != nil {
 		m.broken = fmt.Errorf("slot %d was decided and cannot be read: %w", m.state.Slot+1, err)
 		batch = nil // equally on all peers
@@ -23,7 +33,9 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 	m.saveSlot(m.state.Slot+1, value)
 	m.remember(value)
 	outcomes := m.apply(batch)
-	if m.state.Slot%m.history(snapshotEvery) == 0 {
+	// A snapshot at a level that is not spoken would look like one of a later
+	// release, which knows slots behind it.
+	if m.state.Slot%m.history(snapshotEvery) == 0 && !m.outdated() {
 		m.saveSnapshot()
 	}
 	for _, o := range outcomes {
@@ -116,7 +128,7 @@ const pullAgain = 500 * time.Millisecond
 
 // pull asks a peer that knows later slots for them, one peer at a time.
 func (m *Machine) pull(from peer.ID) {
-	if since := m.now.Sub(m.pulledAt); from == m.self || since >= 0 && since < pullAgain {
+	if since := m.now.Sub(m.pulledAt); from == m.self || m.outdated() || since >= 0 && since < pullAgain {
 		return
 	}
 	m.pulledAt = m.now
@@ -131,7 +143,7 @@ func (m *Machine) takeDecided(d wire.Decided) {
 			continue
 		}
 		m.learn(value)
-		learned = true
+		learned = learned || m.state.Slot == d.First+uint64(i)
 	}
 	// A hint reaches everybody only if those who did not know pass it on.
 	if n := len(d.Values); learned && n == 1 && len(m.state.Roster) > 2*chronicle.MaxVoters {
@@ -145,7 +157,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 	if err != nil || state.Slot <= m.state.Slot || state.Cluster == ([16]byte{}) {
 		return
 	}
-	if m.state.Slot > 0 && state.Cluster != m.state.Cluster {
+	if m.state.Slot > 0 && state.Cluster != m.state.Cluster || state.Level > m.cfg.Spoken {
 		return
 	}
 	if state.Slot == h.Slot && state.Digest() != h.Digest {

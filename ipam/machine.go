@@ -89,6 +89,7 @@ type Machine struct {
 	misfits     map[peer.ID]wire.Formation
 	foreign     map[[16]byte]meeting // other clusters
 	differs     map[peer.ID]uint64   // whose state differed, at which slot
+	levelHeard  chronicle.Level      // the highest that the cluster uses, as others say
 	startedAt   time.Time
 	joinedAt    time.Time
 	helloAt     time.Time

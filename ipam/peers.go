@@ -25,6 +25,7 @@ type contact struct {
 	cluster [16]byte
 	slot    uint64
 	digest  uint64
+	levels  wire.Levels // zero: it has not said since this peer started
 	seat    int
 	forming bool                             // it would found a cluster with this peer
 	spare   map[chronicle.PoolKey]wire.Spare // what it announced last

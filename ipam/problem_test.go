@@ -36,7 +36,7 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	for _, scene := range []func(*testing.T, func(string, ipam.Status)){
-		showFormation, showMembers, showStarted, showMet, showStopped, showSpace, showEngine,
+		showFormation, showMembers, showStarted, showMet, showStopped, showReleases, showSpace, showEngine,
 	} {
 		scene(t, show)
 	}
@@ -94,6 +94,24 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))
 	h.Call(lan(h.Now, "10.50.0.0/24"))
 	show("its engine has a network", h.Machine().Status(h.Now))
+}
+
+func showReleases(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c, old, _, _ := behind(t)
+	show("its cluster was upgraded while it was away", c.status(old))
+	c.reinstall(old, func(cfg *ipam.Config) { cfg.Formation, cfg.Join = ipam.Formation{}, true })
+	c.heal()
+	c.wait(10 * time.Second)
+	show("a new host with an older release", c.status(old))
+
+	d, _ := lab(t)
+	for i := range d.peers {
+		d.upgrade(i, 2)
+	}
+	d.run(time.Minute, func() bool { return d.level() == 2 })
+	d.say(0, 1, wire.Hello{Name: "host-1", Levels: wire.Levels{Spoken: 1, Used: 2}}, func(*wire.Header) {})
+	show("a host has gone back to an older release", d.status(0))
 }
 
 func showMembers(t *testing.T, show func(string, ipam.Status)) {

@@ -97,6 +97,8 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	switch {
 	case m.broken != nil:
 		return m.usable()
+	case m.outdated():
+		return m.errOutdated()
 	case m.state.Slot == 0 && !m.founding || m.state.Slot > 0 && !m.member():
 		return m.waitForCluster()
 	case m.alone():
@@ -252,7 +254,7 @@ func (m *Machine) noteOutcome(o chronicle.Outcome) {
 // (protocol, 2.6). All that are not settled go together, in order: a later
 // number that is applied first would settle the earlier ones.
 func (m *Machine) route() {
-	if len(m.proposals) == 0 || m.booting() || m.suspect != "" {
+	if len(m.proposals) == 0 || m.booting() || m.suspect != "" || m.outdated() {
 		return
 	}
 	if late := m.now.Sub(m.submittedAt); late >= patience || late < 0 {
@@ -294,7 +296,7 @@ func (m *Machine) unsettled() []chronicle.Command {
 // takeSubmit takes in the commands of another peer, to propose them.
 func (m *Machine) takeSubmit(from peer.ID, q wire.Submit) {
 	batch, err := chronicle.DecodeBatch(q.Batch)
-	if err != nil || m.state.Slot == 0 || !m.member() {
+	if err != nil || m.state.Slot == 0 || !m.member() || !chronicle.Known(batch) {
 		return
 	}
 	for i, c := range batch {

@@ -34,10 +34,12 @@ func (m *Machine) receive(msg *Message) {
 	switch b := f.Body.(type) {
 	case wire.Hello:
 		c.name, c.machine, c.met = b.Name, b.Machine, m.now
+		m.takeLevels(f, c, b.Levels)
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.welcome(f.From)
 	case wire.Welcome:
 		c.name, c.machine, c.met = b.Name, b.Machine, m.now
+		m.takeLevels(f, c, b.Levels)
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.takeWelcome(f, b)
 	case wire.Copied:
@@ -82,7 +84,7 @@ func (m *Machine) checkStart(f *wire.Frame, c *contact) bool {
 		return true
 	case is.boot > c.start.boot:
 		c.start = is
-		c.spare = nil
+		c.spare, c.levels = nil, wire.Levels{} // it may be another release
 		if m.state.Member(f.From) != nil || m.state.Gone(f.From) != nil {
 			m.saveContact(f.From, c)
 		}

@@ -18,7 +18,7 @@ import (
 func (m *Machine) Status(now time.Time) Status {
 	m.now = now
 	s := Status{
-		AsOf: now.UTC(), Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Pending: len(m.unsettled()),
+		AsOf: now.UTC(), Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Level: uint64(m.levels().Used), Pending: len(m.unsettled()),
 		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},
 	}
 	s.Self = m.peerStatus(chronicle.Member{Founder: m.founder()}, string(s.State))
@@ -65,6 +65,8 @@ func (m *Machine) standing() State {
 		return Left
 	case m.booting():
 		return Checking
+	case m.outdated():
+		return Outdated
 	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
 		return Forming
 	case m.state.Slot == 0 || !m.member():
@@ -87,11 +89,12 @@ func (m *Machine) peerStatus(member chronicle.Member, state string) PeerStatus {
 	}
 	if member.ID == m.self {
 		p.Name, p.Boot, p.Slot = string(m.cfg.Name), uint64(m.boot), m.state.Slot
+		p.Speaks = uint64(m.cfg.Spoken)
 		return p
 	}
 	if c := m.contacts[member.ID]; c != nil {
 		p.Boot = max(p.Boot, uint64(c.start.boot))
-		p.Slot, p.Address, p.Heard = c.slot, c.addr, c.heard
+		p.Slot, p.Address, p.Heard, p.Speaks = c.slot, c.addr, c.heard, uint64(c.levels.Spoken)
 	}
 	return p
 }
@@ -117,6 +120,12 @@ func (m *Machine) ownProblems() []Problem {
 		add(Failed, "database-lost", "set RINGLET_JOIN to another host of its cluster, also on the first host; if there is none that still has its data, set RINGLET_BOOTSTRAP=1 on one, and let the others join it", "the database of this peer is new, and its engine has %s of ringlet: other hosts may hold addresses of these, so nothing is handed out before this peer has found them; %s answered", plural(m.orphaned, "network", "networks"), plural(m.reached(), "host has", "hosts have"))
 	case standing == Left:
 		add(Failed, "left", "remove the plugin, or its data to begin anew", "this peer has left its cluster and hands out nothing")
+	case standing == Outdated:
+		level, goesOn := Degraded, "addresses are handed out and freed in the space that it has, and nothing else is possible"
+		if !m.member() {
+			level, goesOn = Failed, "it cannot be admitted before it is upgraded"
+		}
+		add(level, "outdated", "upgrade ringlet on this host", "the cluster uses level %d of the protocol, and the release on this host speaks up to %d: %s", m.levels().Used, m.cfg.Spoken, goesOn)
 	case standing == Checking:
 		add(Degraded, "checking", "start or reconnect the other hosts if this lasts", "this peer has just started and asks the others whether its database is up to date; %s answered", plural(len(m.check.answered)-1, "peer has", "peers have"))
 	case standing == Forming:
@@ -137,14 +146,14 @@ func (m *Machine) ownProblems() []Problem {
 		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer %s", waits)
 	default:
 	}
-	if m.member() && !m.left && !m.booting() && m.cutOff() {
+	if m.member() && !m.left && !m.booting() && !m.outdated() && m.cutOff() {
 		why := "this peer reaches no majority of its cluster"
 		if len(m.state.Roster) == 2 {
 			why = "this peer does not reach the other one, which as the first of two has the deciding vote"
 		}
 		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "%s (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", why, m.names(m.away(m.state.Voters())))
 	}
-	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && m.member() {
+	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && !m.outdated() && m.member() {
 		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))
 	}
 	if m.unlisted && m.sighted() && m.state.Slot > 0 {
@@ -212,6 +221,9 @@ func (m *Machine) peerProblems() []Problem {
 			goesOn = "; of two hosts the first has the deciding vote, so that this one goes on with everything meanwhile"
 		}
 		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s%s", m.names(away), goesOn)
+	}
+	if older := m.older(); len(older) > 0 {
+		add("older-release", "upgrade ringlet on those hosts", "the cluster uses level %d of the protocol, which the release on these hosts does not speak: %s; they hand out addresses of the space that they have, and take part in nothing else", m.state.Level, m.names(older))
 	}
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {

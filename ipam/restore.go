@@ -193,6 +193,9 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 		if s, err = chronicle.DecodeState(value); err == nil {
 			l.m.state = s
 		}
+		if err == nil && l.m.outdated() {
+			return l.later()
+		}
 		return wrap(err, "snapshot")
 	}
 	if key == keyAcceptor {
@@ -219,9 +222,18 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 	if err != nil {
 		return wrap(err, "slot")
 	}
+	if l.m.outdated() || !chronicle.Known(batch) {
+		return l.later()
+	}
 	l.m.remember(value)
 	l.m.apply(batch)
 	return nil
+}
+
+// later refuses a database that a later release has written: this one would
+// have to leave out slots that the addresses in it follow from.
+func (l *loaded) later() error {
+	return fmt.Errorf("%w: a later release has used it, at a level of the protocol that this one does not speak (it speaks %d): install that release again, the database is as it was", ErrForeign, l.m.cfg.Spoken)
 }
 
 // visitHolding puts an address back. A pool and its addresses go in one write,

@@ -175,6 +175,8 @@ func (m *Machine) staysWanted(err error) error {
 
 func (m *Machine) waitForCluster() error {
 	switch {
+	case m.outdated():
+		return m.errOutdated()
 	case m.state.Slot == 0 && m.orphaned > 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, while its engine has %s of ringlet: other hosts may hold addresses of these, so set RINGLET_JOIN to another host of its cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, plural(m.orphaned, "network", "networks")))
 	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
@@ -183,6 +185,16 @@ func (m *Machine) waitForCluster() error {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))
 	}
 	return waitFor(failf(ErrNotReady, "ringlet on %s waits to be admitted to its cluster: see whether a majority of the other hosts runs, and ringlet status", m.cfg.Name))
+}
+
+// errOutdated says that this host's release is too old for what its cluster
+// has agreed to use.
+func (m *Machine) errOutdated() error {
+	next := "meanwhile this host hands out the addresses in the space that it has"
+	if !m.member() {
+		next = "it cannot be admitted before that"
+	}
+	return failf(ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol where this release speaks up to %d: upgrade ringlet on this host; %s", m.cfg.Name, m.levels().Used, m.cfg.Spoken, next)
 }
 
 func (m *Machine) waitForCheck() error {

@@ -24,7 +24,7 @@ import (
 func TestClusterSentences(t *testing.T) {
 	s := &transcript{t: t}
 	for _, scene := range []func(*transcript){
-		sayAlone, sayFounding, sayJoining, sayTogether, sayFull, saySilent, sayLost, sayEvicted, sayReturned, sayMajorityLost, sayReinstalled, sayOrphaned, sayStarted, sayLeaving, saySuspended,
+		sayAlone, sayFounding, sayJoining, sayTogether, sayFull, saySilent, sayLost, sayEvicted, sayReturned, sayMajorityLost, sayReinstalled, sayOrphaned, sayStarted, sayLeaving, saySuspended, sayOutdated,
 	} {
 		scene(s)
 	}
@@ -170,6 +170,13 @@ func (c *lockstep) heldBy(i int) netip.Addr {
 	}
 	c.t.Fatalf("%s holds nothing", c.name(i))
 	return netip.Addr{}
+}
+
+// sayOutdated is what a host says whose cluster was upgraded without it.
+func sayOutdated(s *transcript) {
+	c, old, _, cidr := behind(s.t)
+	s.said("docker network create, with an older release than the cluster uses", c.ask(old, &ipam.PoolRequest{Space: ipam.Local}).Err)
+	s.said("docker run, in a pool of which that host has no space left", c.full(old, cidr))
 }
 
 func sayAlone(s *transcript) {

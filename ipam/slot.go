@@ -54,7 +54,7 @@ func (m *Machine) voter(id peer.ID) peer.ID {
 // run goes on with the slot that this peer proposes, or begins with it if
 // there is something to propose.
 func (m *Machine) run() {
-	if m.booting() || m.suspect != "" || m.broken != nil || m.state.Slot > 0 && !m.member() {
+	if m.booting() || m.suspect != "" || m.broken != nil || m.outdated() || m.state.Slot > 0 && !m.member() {
 		return
 	}
 	a := m.attempt
@@ -190,7 +190,7 @@ func (m *Machine) mayVote(from peer.ID, slot uint64, f wire.Formation) bool {
 	case slot > next && !m.lacks(rulePrefix):
 		m.pull(from)
 		return false
-	case m.booting() || m.suspect != "" || m.broken != nil:
+	case m.booting() || m.suspect != "" || m.broken != nil || m.outdated():
 		return false
 	case slot == 1:
 		return m.mayFound(from, f)

@@ -23,6 +23,7 @@ type Status struct {
 	State    State        `json:"state"`
 	Cluster  string       `json:"cluster"` // cluster ID, 32 hexadecimal digits
 	Slot     uint64       `json:"slot"`    // last decided slot known here
+	Level    uint64       `json:"level"`   // of the protocol, that the cluster uses; 0: none yet
 	Pending  int          `json:"pending"` // commands of this peer that are not decided yet
 	Self     PeerStatus   `json:"self"`
 	Peers    []PeerStatus `json:"peers"`
@@ -45,6 +46,7 @@ const (
 	CutOff    State = "cut-off"   // reaches no majority: goes on with the space that it has
 	Leaving   State = "leaving"   // gives its space back
 	Left      State = "left"      // has left its cluster, for good
+	Outdated  State = "outdated"  // speaks less than its cluster uses: goes on with the space that it has
 	Suspended State = "suspended" // hands out nothing until somebody has seen to it
 )
 
@@ -59,6 +61,7 @@ type PeerStatus struct {
 	// that it is known to know.
 	Reachable bool      `json:"reachable"`
 	Slot      uint64    `json:"slot"`
+	Speaks    uint64    `json:"speaks"`         // the highest level of the protocol; 0: it has not said yet
 	Address   string    `json:"address"`        // where it is, or was last; empty if not known
 	Heard     time.Time `json:"heard,omitzero"` // when it was last heard of, since this peer started
 }

@@ -37,6 +37,7 @@ func (m *Machine) tend() {
 	m.tendedAt = m.now
 	m.pruneQuestions()
 	m.pruneAnswers()
+	m.raise()
 	if m.alone() && !m.draining() && !m.leaving {
 		// All is its own, and nobody wants it, but for what is kept back for
 		// those that were lost.

@@ -84,6 +84,8 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 		o.Refused = s.use(c.Author, a)
 	case Unuse:
 		o.Refused = s.unuse(c.Author, a)
+	case Raise:
+		o.Refused = s.raise(a)
 	default:
 		o.Refused = s.actOnPeer(c.Author, c.Action)
 	}
@@ -96,7 +98,7 @@ func (s *State) found(a Found) (refused string) {
 	if a.Cluster == ([16]byte{}) || len(a.Peers) == 0 {
 		return "a cluster needs an ID and a peer"
 	}
-	s.Cluster = a.Cluster
+	s.Cluster, s.Level = a.Cluster, 1
 	for _, f := range a.Peers {
 		if s.Member(f.ID) == nil && isPeer(f.ID) {
 			s.Roster = append(s.Roster, Member{f, Active})

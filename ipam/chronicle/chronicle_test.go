@@ -402,6 +402,7 @@ func actions() []chronicle.Action {
 		chronicle.Use{Pool: k},
 		chronicle.Unuse{Pool: k},
 		chronicle.Borrow{Pool: k, At: 1 << 40},
+		chronicle.Raise{Level: 1 << 20},
 	}
 }
 
@@ -440,7 +441,7 @@ func TestEncodingIsFrozen(t *testing.T) {
 	if got, want := fmt.Sprintf("%x", chronicle.EncodeBatch([]chronicle.Command{{Author: a, Number: 300, Action: actions()[17]}})), "010a000000000000000000000000000000ac021209ac0202808080808020"; got != want {
 		t.Errorf("batch is %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprintf("%x", s.Digest()), "c74469d01687d42"; got != want {
+	if got, want := fmt.Sprintf("%x", s.Digest()), "a525ff6888dae3bf"; got != want {
 		t.Errorf("digest is %s, want %s", got, want)
 	}
 }
@@ -498,7 +499,9 @@ func randomAction(rnd *rand.Rand, s *chronicle.State, pick func() peer.ID) chron
 		r = knownRange(rnd, p)
 	}
 	f := chronicle.Founder{ID: pick(), Machine: uint64(rnd.IntN(2))}
-	switch rnd.IntN(20) {
+	switch rnd.IntN(21) {
+	case 20:
+		return chronicle.Raise{Level: chronicle.Level(rnd.IntN(3))}
 	case 18:
 		return chronicle.Borrow{Pool: k, At: r.Start}
 	case 19:

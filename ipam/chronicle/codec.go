@@ -95,6 +95,14 @@ func readFounder(r *codec.Reader) Founder {
 	}
 }
 
+func readLevel(r *codec.Reader) Level {
+	level := r.Uint("level")
+	if uint64(Level(level)) != level {
+		r.Fail("level")
+	}
+	return Level(level)
+}
+
 // appendAction appends what follows an opcode.
 func appendAction(b []byte, action Action) []byte {
 	switch a := action.(type) {
@@ -142,14 +150,17 @@ func appendAction(b []byte, action Action) []byte {
 		b = appendKey(b, a.Pool)
 	case Borrow:
 		b = codec.Uint(appendKey(b, a.Pool), uint64(a.At))
+	case Raise:
+		b = codec.Uint(b, uint64(a.Level))
 	case Unknown:
 		b = append(b, a.Body...)
 	}
 	return b
 }
 
-// Unknown is an action of a later release. It has no effect here; a cluster
-// sends it only once all its peers know it.
+// Unknown is an action of a later level, which this release does not speak. It
+// is kept so that it can be passed on; who finds one in a slot cannot apply it,
+// see [Known].
 type Unknown struct {
 	Op   byte
 	Body []byte
@@ -208,12 +219,14 @@ func readAction(op byte, r *codec.Reader) Action {
 		return Unuse{readKey(r)}
 	case Borrow{}.opcode():
 		return Borrow{readKey(r), addr.Offset(r.Uint("address"))}
+	case Raise{}.opcode():
+		return Raise{readLevel(r)}
 	}
 	return Unknown{op, slices.Clone(r.Fixed("body", r.Rest()))}
 }
 
 // stateFormat is the first byte of an encoded state.
-const stateFormat = 2
+const stateFormat = 3
 
 // Encode returns the state in its canonical form: equal states have equal
 // bytes.
@@ -221,6 +234,7 @@ func (s *State) Encode() []byte {
 	b := []byte{stateFormat}
 	b = codec.Uint(b, s.Slot)
 	b = append(b, s.Cluster[:]...)
+	b = codec.Uint(b, uint64(s.Level))
 	b = codec.Uint(b, uint64(len(s.Roster)))
 	for _, m := range s.Roster {
 		b = append(appendFounder(b, m.Founder), byte(m.Phase))
@@ -290,7 +304,7 @@ func DecodeState(b []byte) (*State, error) {
 	if f := r.Byte("format"); f != stateFormat && r.Err() == nil {
 		return nil, fmt.Errorf("state of format %d, this release knows %d", f, stateFormat)
 	}
-	s := &State{Slot: r.Uint("slot"), Cluster: r.ID("cluster ID")}
+	s := &State{Slot: r.Uint("slot"), Cluster: r.ID("cluster ID"), Level: readLevel(r)}
 	s.Roster = make([]Member, r.Count("number of peers", 20))
 	for i := range s.Roster {
 		s.Roster[i] = Member{readFounder(r), Phase(r.Byte("phase"))}

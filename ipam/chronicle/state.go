@@ -20,6 +20,7 @@ const MaxVoters = 7
 type State struct {
 	Slot    uint64
 	Cluster [16]byte // zero before slot 1
+	Level   Level    // that slots are at; 0 before slot 1
 	Roster  []Member // in order of admission
 	Former  []Gone   // evicted peers, in order of eviction
 	Pools   []*Pool  // in order of creation

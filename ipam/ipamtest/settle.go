@@ -24,6 +24,7 @@ func (c *cluster) settle() {
 	for _, s := range c.sites {
 		c.pass(s.stopped - c.now)
 	}
+	c.upgradeAll()
 	c.pass(time.Minute)
 	switch {
 	case c.w.Doom && len(c.sites) > 1 && c.wasFounded():

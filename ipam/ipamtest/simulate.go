@@ -60,6 +60,7 @@ type cluster struct {
 	o        Options
 	w        Weather
 	rnd      *rand.Rand
+	releases releases
 	now      time.Duration
 	tasks    queue
 	sites    []*site
@@ -110,7 +111,7 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		count: map[string]int{}, addrs: map[netip.Addr]int{},
+		releases: drawReleases(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
 	}
 	c.w = drawWeather(c.rnd)
 	if o.Weather != nil {

@@ -130,6 +130,7 @@ func (s *site) start() {
 		return
 	}
 	s.skew, s.skewed = s.skew+s.skewed, 0
+	s.c.release(s)
 	cfg := s.cfg
 	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
 	m, err := ipam.Restore(cfg, s.disk.Load)

@@ -83,6 +83,19 @@ func readFormation(r *codec.Reader) Formation {
 	return f
 }
 
+func appendLevels(b []byte, l Levels) []byte {
+	return codec.Uint(codec.Uint(b, uint64(l.Spoken)), uint64(l.Used))
+}
+
+func readLevels(r *codec.Reader) Levels {
+	spoken, used := r.Uint("spoken level"), r.Uint("used level")
+	l := Levels{chronicle.Level(spoken), chronicle.Level(used)}
+	if uint64(l.Spoken) != spoken || uint64(l.Used) != used || l.Spoken == 0 {
+		r.Fail("level")
+	}
+	return l
+}
+
 func readName(r *codec.Reader) peer.Name { return peer.Name(r.Bytes("name", peer.MaxName)) }
 
 func appendBallot(b []byte, v paxos.Ballot) []byte {
@@ -101,11 +114,14 @@ func (Hello) Type() Type { return typeHello }
 
 func (v Hello) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	return codec.Bool(appendFormation(b, v.Formation), v.Observer)
+	return appendLevels(codec.Bool(appendFormation(b, v.Formation), v.Observer), v.Levels)
 }
 
 func readHello(r *codec.Reader) Body {
-	return Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer")}
+	return Hello{
+		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
+		Levels: readLevels(r),
+	}
 }
 
 // Type implements [Body].
@@ -113,14 +129,14 @@ func (Welcome) Type() Type { return typeWelcome }
 
 func (v Welcome) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	b = codec.Bool(appendFormation(b, v.Formation), v.Observer)
+	b = appendLevels(codec.Bool(appendFormation(b, v.Formation), v.Observer), v.Levels)
 	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
 }
 
 func readWelcome(r *codec.Reader) Body {
 	return Welcome{
 		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
-		Boot: peer.Boot(r.Uint("known boot")), Nonce: r.Uint("known nonce"),
+		Levels: readLevels(r), Boot: peer.Boot(r.Uint("known boot")), Nonce: r.Uint("known nonce"),
 	}
 }
 

@@ -15,4 +15,9 @@
 // reads it. A frame of a later version, or of a type that this release does
 // not know, is an error of its own ([ErrUnknown]): it is counted and dropped,
 // and nothing else happens. What changes its meaning gets a new type.
+//
+// Which types and commands a cluster uses is agreed: its level (see
+// [chronicle.Level]). Hello and Welcome say which levels their sender speaks;
+// they are never changed, so that releases that have nothing else in common can
+// tell each other which of them has to be upgraded.
 package wire

@@ -124,6 +124,8 @@ func standing(s ipam.State) string {
 		return "gives its space back"
 	case ipam.Left:
 		return "has left its cluster"
+	case ipam.Outdated:
+		return "older than its cluster"
 	case ipam.Suspended:
 		return "stopped handing out addresses"
 	}

@@ -21,7 +21,7 @@ const stateEvicted = "evicted"
 // standings are all states of this peer.
 func standings() []ipam.State {
 	return []ipam.State{
-		ipam.Alone, ipam.Forming, ipam.Joining, ipam.Checking, ipam.Ready, ipam.CutOff, ipam.Leaving, ipam.Left, ipam.Suspended,
+		ipam.Alone, ipam.Forming, ipam.Joining, ipam.Checking, ipam.Ready, ipam.CutOff, ipam.Leaving, ipam.Left, ipam.Outdated, ipam.Suspended,
 	}
 }
 

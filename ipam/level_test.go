@@ -1,0 +1,204 @@
+package ipam_test
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// upgrade starts a peer anew from its disk with a release that speaks a level.
+func (c *lockstep) upgrade(i int, spoken chronicle.Level) {
+	c.peers[i].cfg.Spoken = spoken
+	c.start(i)
+}
+
+// level returns the level of the peers that live, 0 if they are not at one.
+func (c *lockstep) level() chronicle.Level {
+	living := c.living()
+	level := c.peers[living[0]].machine.State().Level
+	for _, i := range living {
+		if c.peers[i].machine.State().Level != level {
+			return 0
+		}
+	}
+	return level
+}
+
+// works fails the test unless the peer can have something decided, and can hand
+// out an address.
+func (c *lockstep) works(i int, cidr netip.Prefix) {
+	c.t.Helper()
+	if r := c.ask(i, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		c.t.Fatalf("%s: %v", c.name(i), r.Err)
+	}
+	if r := c.ask(i, &ipam.ClientRequest{Pool: cidr.String(), ID: "someone on " + c.name(i)}); r.Err != nil {
+		c.t.Fatalf("%s: %v", c.name(i), r.Err)
+	}
+}
+
+// holds returns how many addresses a peer holds in a pool.
+func (c *lockstep) holds(i int, cidr netip.Prefix) uint64 {
+	for _, p := range c.status(i).Pools {
+		if p.Pool == cidr {
+			return p.HeldHere
+		}
+	}
+	return 0
+}
+
+// Hosts that are upgraded one after the other work together all the while, at
+// the level of the oldest, and go on to the next when the last has it. Every
+// address stays.
+func TestUpgradeOneAfterTheOther(t *testing.T) {
+	c, cidr := lab(t)
+	for n, i := range c.order() { // the voter that would raise the level is the first
+		c.upgrade(i, 2)
+		c.wait(10 * time.Second)
+		want := chronicle.Level(1)
+		if n == len(c.peers)-1 {
+			want = 2
+		}
+		if got := c.level(); got != want {
+			t.Errorf("%d hosts upgraded: the level is %d, want %d", n+1, got, want)
+		}
+		for j := range c.peers {
+			c.works(j, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 60, byte(3*n + j), 0}), 24))
+			if n := c.holds(j, cidr); n != 5 {
+				t.Errorf("%s holds %d addresses, want 5", c.name(j), n)
+			}
+		}
+	}
+	for i := range c.peers {
+		if s := c.status(i); s.Verdict != ipam.Fine || s.Level != 2 || s.Self.Speaks != 2 {
+			t.Errorf("%s: %s, level %d, speaks %d: %+v", c.name(i), s.Verdict, s.Level, s.Self.Speaks, s.Problems)
+		}
+	}
+	c.oneCluster()
+}
+
+// behind returns a cluster at level 2 with a host that was evicted before and
+// has come back with a release that speaks level 1.
+func behind(t *testing.T) (c *lockstep, old int, others []int, cidr netip.Prefix) {
+	t.Helper()
+	c, cidr = lab(t)
+	old = c.order()[2]
+	c.die(old)
+	others = c.living()
+	if r := c.ask(others[0], &ipam.EvictRequest{Peer: c.name(old)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for _, i := range others {
+		c.upgrade(i, 2)
+		c.step(i, &ipam.Presence{Peer: c.peers[old].machine.Self()})
+	}
+	c.run(time.Minute, func() bool { return c.level() == 2 })
+	c.works(others[0], netip.MustParsePrefix("10.61.0.0/24"))
+	c.heal()
+	c.start(old)
+	c.wait(10 * time.Second)
+	return c, old, others, cidr
+}
+
+// A host with an older release than its cluster uses hands out what it has,
+// loses nothing, and says what to do; once it is upgraded it goes on.
+func TestHostIsOlderThanItsCluster(t *testing.T) {
+	c, old, others, cidr := behind(t)
+	slot := c.peers[old].machine.State().Slot
+	s := c.status(old)
+	if s.State != ipam.Outdated || s.Level != 2 || s.Self.Speaks != 1 {
+		t.Errorf("it is %s at level %d and speaks %d: %+v", s.State, s.Level, s.Self.Speaks, s.Problems)
+	}
+	if r := c.ask(old, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+		t.Errorf("an address of its own space: %v", r.Err)
+	}
+	if n := c.holds(old, cidr); n != 6 {
+		t.Errorf("it holds %d addresses, want 6", n)
+	}
+	r := c.ask(old, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.62.0.0/24")})
+	if !errors.Is(r.Err, ipam.ErrNotReady) || !strings.Contains(r.Err.Error(), "upgrade ringlet on this host") {
+		t.Errorf("a pool that has to be agreed: %v", r.Err)
+	}
+	if c.peers[old].machine.State().Slot != slot {
+		t.Error("it learns slots of a level that it does not speak")
+	}
+	for _, i := range others {
+		if c.peers[i].machine.State().Member(c.peers[old].machine.Self()) != nil {
+			t.Errorf("%s has admitted a host that cannot follow", c.name(i))
+		}
+	}
+	c.upgrade(old, 2)
+	c.run(time.Minute, c.agreed)
+	c.works(old, netip.MustParsePrefix("10.62.0.0/24"))
+	if n := c.holds(old, cidr); n != 6 {
+		t.Errorf("after its upgrade it holds %d addresses, want 6", n)
+	}
+	c.oneCluster()
+}
+
+// A new host with an older release than the cluster uses is not admitted, and
+// both it and the others say so.
+func TestNewHostIsOlder(t *testing.T) {
+	c, old, others, cidr := behind(t)
+	c.reinstall(old, func(cfg *ipam.Config) { cfg.Formation, cfg.Join = ipam.Formation{}, true })
+	c.heal()
+	c.wait(10 * time.Second)
+	if s := c.status(old); s.State != ipam.Outdated || s.Verdict != ipam.Failed {
+		t.Errorf("it is %s, %s: %+v", s.State, s.Verdict, s.Problems)
+	}
+	for _, i := range others {
+		c.say(i, old, wire.Join{Name: "host-old"}, func(h *wire.Header) { h.Cluster, h.Slot, h.Digest = c.peers[i].machine.State().Cluster, 0, 0 })
+	}
+	c.wait(10 * time.Second)
+	if n := len(c.peers[others[0]].machine.State().Roster); n != 2 {
+		t.Errorf("the roster has %d peers, want 2", n)
+	}
+	r := c.ask(old, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer})
+	if !errors.Is(r.Err, ipam.ErrNotReady) || !strings.Contains(r.Err.Error(), "it cannot be admitted before that") {
+		t.Errorf("an address: %v", r.Err)
+	}
+}
+
+// A database that a later release has used is refused by this one, and is as it
+// was: the later release opens it again.
+func TestDowngrade(t *testing.T) {
+	c, _ := lab(t)
+	for i := range c.peers {
+		c.upgrade(i, 2)
+	}
+	c.run(time.Minute, func() bool { return c.level() == 2 })
+	c.works(0, netip.MustParsePrefix("10.62.0.0/24"))
+	c.wait(10 * time.Second)
+	p := c.peers[1]
+	p.cfg.Spoken = 1
+	if _, err := ipam.Restore(p.cfg, p.disk.Load); !errors.Is(err, ipam.ErrForeign) || !strings.Contains(err.Error(), "install that release again") {
+		t.Errorf("the older release: %v", err)
+	}
+	c.upgrade(1, 2)
+	c.works(1, netip.MustParsePrefix("10.63.0.0/24"))
+	c.oneCluster()
+}
+
+// A slot with a command that this release does not know is not applied, nor any
+// behind it: others would have another state.
+func TestSlotOfALaterRelease(t *testing.T) {
+	c, cidr := lab(t)
+	state := c.peers[0].machine.State()
+	later := chronicle.EncodeBatch([]chronicle.Command{{Author: c.peers[1].machine.Self(), Number: 1000, Action: chronicle.Unknown{Op: 200, Body: []byte{1, 2}}}})
+	slot, digest := state.Slot, state.Digest()
+	c.say(0, 1, wire.Decided{First: slot + 1, Values: [][]byte{later, chronicle.EncodeBatch(nil)}}, func(h *wire.Header) { h.Slot += 2; h.Digest++ })
+	if now := c.peers[0].machine.State(); now.Slot != slot || now.Digest() != digest {
+		t.Errorf("slot %d was followed by slot %d", slot, now.Slot)
+	}
+	if s := c.status(0); s.State != ipam.Outdated {
+		t.Errorf("it is %s: %+v", s.State, s.Problems)
+	}
+	if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+		t.Errorf("an address of its own space: %v", r.Err)
+	}
+}
