@@ -32,12 +32,7 @@ var update = flag.Bool("update", false, "rewrite the golden files under testdata
 // missing or cannot be read or written.
 func Check(t testing.TB, file string, got []byte) {
 	t.Helper()
-	local, err := filepath.Localize(file)
-	if err != nil {
-		t.Fatalf("golden file %q is not a path inside testdata: %v", file, err)
-	}
-	path := filepath.Join("testdata", local)
-
+	path := local(t, file)
 	want, err := os.ReadFile(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
@@ -57,6 +52,36 @@ func Check(t testing.TB, file string, got []byte) {
 		t.Errorf("%s differs (-file +got); if the change is meant, run this package's tests with -update and read the diff:\n%s",
 			path, diff(want, got))
 	}
+}
+
+// Kept returns the content of testdata/file, which no run rewrites: bytes as a
+// release wrote them, to be read for ever. Where the file does not exist -update
+// writes what produce returns; without -update that stops the test.
+func Kept(t testing.TB, file string, produce func() []byte) []byte {
+	t.Helper()
+	path := local(t, file)
+	content, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		return content
+	case !errors.Is(err, fs.ErrNotExist):
+		t.Fatalf("golden file cannot be read: %v", err)
+	case !*update:
+		t.Fatalf("golden file %s does not exist; run this package's tests with -update to write it, once and for all", path)
+	}
+	content = produce()
+	write(t, path, content)
+	return content
+}
+
+// local returns the path of a file inside testdata.
+func local(t testing.TB, file string) string {
+	t.Helper()
+	path, err := filepath.Localize(file)
+	if err != nil {
+		t.Fatalf("golden file %q is not a path inside testdata: %v", file, err)
+	}
+	return filepath.Join("testdata", path)
 }
 
 func write(t testing.TB, path string, got []byte) {

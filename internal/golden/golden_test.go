@@ -109,3 +109,28 @@ func TestUpdate(t *testing.T) {
 		}
 	}
 }
+
+// What is kept is written once, with -update, and never again.
+func TestKept(t *testing.T) {
+	t.Chdir(t.TempDir())
+	kept := func(content string) (string, *recorder) {
+		r := &recorder{TB: t}
+		var got []byte
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			got = Kept(r, "v1/a.bin", func() []byte { return []byte(content) })
+		}()
+		<-done
+		return string(got), r
+	}
+	if _, r := kept("first"); len(r.fatals) != 1 || !strings.Contains(r.fatals[0], "-update") {
+		t.Errorf("a missing file: got %q, want it to stop the test with a word about -update", r.fatals)
+	}
+	setUpdate(t, true)
+	for _, content := range []string{"first", "second"} {
+		if got, r := kept(content); got != "first" || len(r.fatals) > 0 {
+			t.Errorf("with %q produced: got %q, %q, want what was written first", content, got, r.fatals)
+		}
+	}
+}
