@@ -61,8 +61,9 @@ func TestMigrations(t *testing.T) {
 	cfg = testConfig(path)
 	cfg.Schema = 2
 	_, err := Open(cfg)
-	if !errors.Is(err, ErrNewerSchema) || !strings.Contains(err.Error(), "schema 3") || !strings.Contains(err.Error(), "up to 2") {
-		t.Errorf("got %v, want ErrNewerSchema with both numbers", err)
+	if want := "database was written by a newer version: it has schema 3 and this version knows up to 2: run the newer version again"; !errors.Is(err, ErrNewerSchema) ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 	_, damage, err := OpenVerified(testContext(t), cfg, []string{testProgram(t)})
 	if !errors.Is(err, ErrNewerSchema) || damage != nil {

@@ -26,14 +26,17 @@ type cluster struct {
 	t     *testing.T
 	net   *memnet.Net
 	hosts []*clusterHost
+	// change, if not nil, changes what the settings say of a host.
+	change func(host int, cfg *ipam.Config)
 }
 
 // clusterHost is one peer.
 type clusterHost struct {
 	*node.Node
-	network *peers
-	addr    netip.AddrPort
-	end     func()
+	network  *peers
+	addr     netip.AddrPort
+	database string // path
+	end      func()
 }
 
 // hostAddr is the address of the n-th host.
@@ -44,8 +47,13 @@ func hostAddr(n int) netip.AddrPort {
 // newCluster starts hosts 1 to n, which found a cluster together.
 func newCluster(t *testing.T, n int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, net: memnet.New()}
-	t.Cleanup(func() {
+	return found(&cluster{t: t, net: memnet.New()}, n)
+}
+
+// found starts hosts 1 to n of a cluster that has none.
+func found(c *cluster, n int) *cluster {
+	c.t.Helper()
+	c.t.Cleanup(func() {
 		for _, h := range c.hosts {
 			h.end()
 		}
@@ -68,8 +76,9 @@ func newCluster(t *testing.T, n int) *cluster {
 func (c *cluster) start(n int, join []string) *clusterHost {
 	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
+	h := &clusterHost{addr: hostAddr(n), database: filepath.Join(c.t.TempDir(), databaseName)}
 	store, err := persist.Open(persist.Config{
-		Path: filepath.Join(c.t.TempDir(), databaseName), Schema: ipam.SchemaVersion, Logger: logger,
+		Path: h.database, Schema: ipam.SchemaVersion, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -81,8 +90,11 @@ func (c *cluster) start(n int, join []string) *clusterHost {
 		c.t.Fatal(err)
 	}
 	cfg.Join = join
-	h := &clusterHost{addr: hostAddr(n)}
-	if h.Node, err = node.New(node.Config{Machine: machineConfig(cfg), Store: store, Logger: logger, Timeout: cfg.Timeout}); err != nil {
+	machine := machineConfig(cfg)
+	if c.change != nil {
+		c.change(n, &machine)
+	}
+	if h.Node, err = node.New(node.Config{Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout}); err != nil {
 		c.t.Fatal(err)
 	}
 	settings, err := network(c.t.Context(), cfg, h.Node, logger)
