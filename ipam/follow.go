@@ -21,6 +21,8 @@ const (
 // follow makes the pools of this peer follow one command that had effect.
 func (m *Machine) follow(o chronicle.Outcome) {
 	switch a := o.Command.Action.(type) {
+	case chronicle.Found:
+		m.saveContacts()
 	case chronicle.CreatePool:
 		if cp := m.state.Pool(o.Pool); cp != nil {
 			m.addPool(cp)

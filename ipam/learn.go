@@ -192,6 +192,7 @@ func (m *Machine) install(state *chronicle.State) {
 		m.forgotten = m.forgotten || p.space.Strays() > 0
 	}
 	m.saveSnapshot()
+	m.saveContacts()
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.concluded(was)
 }

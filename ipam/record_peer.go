@@ -127,6 +127,14 @@ func (m *Machine) saveContact(id peer.ID, c *contact) {
 	m.put(bucketPeer, string(id[:]), b)
 }
 
+// saveContacts does so for all peers of a cluster that has become this peer's:
+// they were met before they were known to be of it.
+func (m *Machine) saveContacts() {
+	for _, id := range m.others() {
+		m.saveContact(id, m.contact(id))
+	}
+}
+
 // maxAddr is the longest address of a peer that is read back.
 const maxAddr = 255
 

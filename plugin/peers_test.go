@@ -195,6 +195,33 @@ func TestPeersThatAreGone(t *testing.T) {
 	})
 }
 
+// A host has on its disk where all others are, those that it founded the
+// cluster with and those that were there before it: after the next start it
+// finds them, whatever became of those that its settings name.
+func TestAddressesOfPeersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 3)
+		late := c.start(4, []string{hostAddr(1).String()})
+		c.until(time.Minute, "admitted", func() bool { return c.status(late).State == ipam.Ready })
+		time.Sleep(time.Minute)
+		for i, h := range c.hosts {
+			h.end()
+			store := openRelease(t, h.database)
+			cfg := releaseConfig()
+			m, err := ipam.Restore(cfg, store.Load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if known := m.Identity().Known; len(known) != 3 {
+				t.Errorf("host %d would look for %v after its next start, want the 3 others", i+1, known)
+			}
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // A host that looks for its cluster in vain is told where it is, and remembers.
 func TestJoinByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
