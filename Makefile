@@ -2,6 +2,8 @@
 #
 # Settings, on the command line or in the environment:
 #   PLUGIN       name of the plugin in the engine, with its tag; also the registry's name for make push
+#   ARCH         architecture to build for, amd64 or arm64; one that is not this machine's goes to build/ARCH
+#   OUT          folder for what is built, build
 #   DOCKER_HOST  the engine, as for the docker command
 #   FUZZTIME     how long make fuzz gives each target
 #   SOAK         how long make soak runs
@@ -21,10 +23,15 @@ SOAK ?= 1h
 BENCH ?=
 REPLACE ?= no
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-export PLUGIN REPLACE FUZZTIME
-
 GO ?= go
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+ARCHS := amd64 arm64
+HOST_ARCH := $(shell $(GO) env GOHOSTARCH)
+ARCH ?= $(HOST_ARCH)
+OUT ?= build
+BUILD := $(if $(filter $(HOST_ARCH),$(ARCH)),$(OUT),$(OUT)/$(ARCH))
+export PLUGIN REPLACE FUZZTIME BUILD
+
+COMPILE := CGO_ENABLED=0 GOARCH=$(ARCH) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
 ##@ Try it
 
@@ -40,7 +47,7 @@ uninstall: ## Remove what run and install made: containers, network, image, plug
 
 .PHONY: build
 build: ## Build build/ringlet, the one static binary
-	@$(BUILD) -o build/ringlet ./plugin
+	@$(COMPILE) -o $(BUILD)/ringlet ./plugin
 
 .PHONY: man
 man: ## Build build/man, a manual page for each command
@@ -60,14 +67,26 @@ plugin: build/plugin ## Create the plugin in the engine, not enabled
 install: build/plugin ## Create the plugin in the engine and enable it
 	@scripts/plugin.sh install
 
-.PHONY: push
-push: build/plugin ## Push the plugin to a registry: make push PLUGIN=host/ringlet:1.0-amd64
+# A tag of a plugin is of one architecture. TAG itself is the one of this machine; a tag that names one is that one alone.
+TAG := $(PLUGIN)$(if $(findstring :,$(notdir $(PLUGIN))),,:latest)
+NAMED := $(filter $(ARCHS),$(lastword $(subst -, ,$(TAG))))
+
+.PHONY: push push-one
+push: ## Push to a registry: make push PLUGIN=host/ringlet:1.0, for amd64 and arm64, as 1.0-amd64 and 1.0-arm64
+ifneq ($(NAMED),)
+	@$(MAKE) push-one PLUGIN=$(TAG) ARCH=$(NAMED)
+else
+	@for arch in $(ARCHS); do $(MAKE) push-one PLUGIN=$(TAG)-$$arch ARCH=$$arch; done
+	@$(MAKE) push-one PLUGIN=$(TAG) ARCH=$(HOST_ARCH)
+endif
+
+push-one: build/plugin
 	@scripts/plugin.sh push
 
 .PHONY: build/demo.tar
 build/demo.tar: # The demo image: one static binary.
-	@$(BUILD) -o build/demo ./internal/demo
-	@tar --sort=name --owner=0 --group=0 --mtime=@0 -C build -cf $@ demo
+	@$(COMPILE) -o $(BUILD)/demo ./internal/demo
+	@tar --sort=name --owner=0 --group=0 --mtime=@0 -C $(BUILD) -cf $(BUILD)/demo.tar demo
 
 .PHONY: clean
 clean: ## Remove build/

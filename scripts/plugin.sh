@@ -104,7 +104,20 @@ remove() {
 	echo "removed $PLUGIN and its data"
 }
 
+# architecture prints what a program was built for, as the engine calls it.
+architecture() {
+	case $(od -An -tu2 -j18 -N2 "$1" | tr -d ' ') in # e_machine of its ELF header
+	62) echo amd64 ;;
+	183) echo arm64 ;;
+	*) echo unknown ;;
+	esac
+}
+
 install() {
+	local is runs
+	need_engine
+	is=$(architecture "$BUILD/plugin/rootfs/ringlet") runs=$(docker version --format '{{.Server.Arch}}')
+	[[ $is == "$runs" ]] || fail "$BUILD/plugin is for $is, and the engine runs on $runs" "make install ARCH=$runs"
 	create
 	if ! enabled; then
 		docker plugin enable "$PLUGIN" >/dev/null || fail "$PLUGIN did not start" \
@@ -115,7 +128,7 @@ install() {
 
 # push makes the plugin under the name of the registry, pushes it, and removes it again from the engine.
 push() {
-	[[ $PLUGIN == */* ]] || fail "PLUGIN names no registry: $PLUGIN" "make push PLUGIN=host/ringlet:1.0-amd64"
+	[[ $PLUGIN == */* ]] || fail "PLUGIN names no registry: $PLUGIN" "make push PLUGIN=host/ringlet:1.0"
 	need_engine
 	local was
 	was=$(state)

@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"debug/elf"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,25 +121,89 @@ func TestEngineMakeInstall(t *testing.T) {
 	}
 }
 
-// make push works beside an installed plugin of the same build, more than once, and leaves nothing behind; what it
-// pushed can be installed.
+// The plugin is built for each architecture, statically. make push pushes one tag for each, and the one without a name for
+// this machine's, beside an installed plugin and more than once, and leaves nothing behind; what it pushed can be installed
+// where it runs.
 func TestEngineMakePush(t *testing.T) {
 	t.Parallel()
+	out := t.TempDir()
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		build := exec.CommandContext(t.Context(), "make", "--directory", root(t), "build/plugin", "OUT="+out, "ARCH="+arch)
+		if text, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("make build/plugin ARCH=%s: %v\n%s", arch, err, text)
+		}
+		dir := out
+		if arch != runtime.GOARCH {
+			dir = filepath.Join(out, arch)
+		}
+		isStatic(t, filepath.Join(dir, "plugin", "rootfs", "ringlet"), machine)
+	}
+
 	m := newMaker(Start(t, Config{Name: "host-a"}))
 	m.StartRegistry()
 	m.InstallPlugin()
 	before := inventory(m.Engine)
-	name := RegistryAddress + "/ringlet:1.0-amd64"
-	m.run("PLUGIN="+name, "plugin.sh", "push")
-	m.run("PLUGIN="+name, "plugin.sh", "push")
+	name := RegistryAddress + "/ringlet:1.0"
+	push := append(goEnviron(t), "make", "--directory", root(t), "push", "OUT="+out)
+	for _, tag := range []string{name, name, name + "-arm64"} {
+		m.Run("env", append(push, "PLUGIN="+tag)...)
+	}
+	var has struct{ Tags []string }
+	if err := json.Unmarshal([]byte(m.Run("curl", "--silent", "--fail", "http://"+RegistryAddress+"/v2/ringlet/tags/list")), &has); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(has.Tags)
+	if want := []string{"1.0", "1.0-amd64", "1.0-arm64"}; !slices.Equal(has.Tags, want) {
+		t.Errorf("the registry has %v, want %v", has.Tags, want)
+	}
 	if got := inventory(m.Engine); got != before {
 		t.Errorf("make push left in the engine: %s, before: %s", got, before)
 	}
 	m.Docker("plugin", "disable", Plugin)
 	m.Docker("plugin", "rm", Plugin)
-	m.Docker("plugin", "install", "--alias", Plugin, "--grant-all-permissions", name)
-	makeNetwork(m.Engine, "net", "10.77.0.0/24")
+	for _, tag := range []string{name, name + "-" + runtime.GOARCH} {
+		m.Docker("plugin", "install", "--alias", Plugin, "--grant-all-permissions", tag)
+		makeNetwork(m.Engine, "net", "10.77.0.0/24")
+		m.Docker("network", "rm", "net")
+		m.Docker("plugin", "rm", "--force", Plugin)
+	}
 
 	_, err := m.try(plugin, "plugin.sh", "push")
 	refused(t, err, "names no registry")
+	other := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	m.build = filepath.Join(out, other)
+	_, err = m.try(plugin, "plugin.sh", "install")
+	refused(t, err, "is for "+other+", and the engine runs on "+runtime.GOARCH)
+}
+
+// isStatic checks what a program was built for, and that it needs no other file to run.
+func isStatic(t *testing.T, program string, machine elf.Machine) {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Machine != machine || f.Type != elf.ET_EXEC {
+		t.Errorf("%s is a %v for %v, want a program for %v", program, f.Type, f.Machine, machine)
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("%s is linked dynamically", program)
+		}
+	}
+}
+
+// goEnviron is what a host, which has nothing of the user's, needs to build with the Go of the test.
+func goEnviron(t *testing.T) []string {
+	t.Helper()
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"} {
+		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		env = append(env, name+"="+strings.TrimSpace(string(value)))
+	}
+	return env
 }
