@@ -9,24 +9,33 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// requestAddress answers libnetwork's RequestAddress.
-func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
-	if err := m.checkNetwork(&q.Network); err != nil {
-		return AddressGrant{}, failf(ErrBadRequest, "%v", err)
+// requestAddress answers libnetwork's RequestAddress. As all that leads to a
+// grant it fills in the answer in place, and takes what is large by reference:
+// copies would cost more than the choice of an address.
+func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error) {
+	s := m.servedBefore(&q.Network)
+	if s == nil {
+		if err := q.Network.check(); err != nil {
+			return failf(ErrBadRequest, "%v", err)
+		}
 	}
 	if err := m.ready(); err != nil {
-		return m.standingFor(q, err)
+		*a, err = m.standingFor(q, err)
+		return err
 	}
-	s, err := m.serving(&q.Network)
-	if err != nil {
-		return AddressGrant{}, err
+	if s == nil || s.at != m.version() {
+		if s, err = m.serve(&q.Network); err != nil {
+			return err
+		}
 	}
 	p := s.pool
 	switch {
 	case q.Purpose == ForGateway:
-		return m.gateway(p, q)
+		*a, err = m.gateway(p, q)
+		return err
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
-		return m.unmarked(p, q)
+		*a, err = m.unmarked(p, q)
+		return err
 	}
 	m.replaying = false // the engine replays everything before it starts a container
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
@@ -35,11 +44,11 @@ func (m *Machine) requestAddress(q *AddressRequest) (AddressGrant, error) {
 	} else {
 		h.Network = s.key
 	}
-	h.Key = stickyKey(q.Network.Sticky, h)
+	h.Key = stickyKey(q.Network.Sticky, &h)
 	if q.Address.IsValid() {
-		return m.claim(p, q.Network, q.Address, h)
+		return m.claim(p, &q.Network, q.Address, &h, a)
 	}
-	return m.allocate(p, q.Network, h)
+	return m.allocate(p, &q.Network, s.want, &h, a)
 }
 
 // known returns a name as it is kept: one that is longer than any engine
@@ -53,7 +62,7 @@ func known(name string) string {
 
 // stickyKey returns what brings a holder back to its former address, or
 // nothing.
-func stickyKey(s Sticky, h space.Holder) space.Key {
+func stickyKey(s Sticky, h *space.Holder) space.Key {
 	switch {
 	case h.Kind == space.Client:
 		return space.KeyOf("client", h.Ref)
@@ -76,45 +85,49 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 }
 
 // granted writes down an address that was handed out, and answers with it.
-func (m *Machine) granted(p *pool, g space.Grant) AddressGrant {
+func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
 	m.saveHolding(p, g.Offset, &g.Record)
-	m.noteUse(NoteGranted, p, g.Offset, g.Record)
+	m.noteUse(NoteGranted, p, g.Offset, &g.Record)
 	if g.Pressed {
 		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: addr.Nth(p.CIDR, g.Offset)})
 	}
 	m.openAhead(p)
-	a := standing(p, g.Offset)
-	a.Ticket = Ticket{Pool: p.Key, Offset: g.Offset, Serial: g.Record.Seq, before: g.Before}
-	return a
+	a.Address = netip.PrefixFrom(addr.Nth(p.CIDR, g.Offset), p.CIDR.Bits())
+	t := &a.Ticket
+	t.Pool, t.Offset, t.Serial, t.before = p.Key, g.Offset, g.Record.Seq, g.Before
 }
 
-// allocate chooses an address: the one that is kept for the holder, if there is
-// one, else the former one of the holder, if that is free, else one that was never used, else the one that has rested longest.
-func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, error) {
+// allocate chooses an address in want, the network's part of the pool: the one
+// that is kept for the holder, if there is one, else the former one of the
+// holder, if that is free, else one that was never used, else the one that has
+// rested longest.
+func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
 	if err := m.awaitList(); err != nil {
-		return AddressGrant{}, err
+		return err
 	}
-	want := addr.RangeOf(p.CIDR, n.Range)
-	if o, rec, ok := m.retried(p, n, want, h); ok {
-		return m.renew(p, o, rec, h), nil
+	if o, ok := m.retried(p, n, want, h); ok {
+		*a = m.renew(p, o, h)
+		return nil
 	}
 	if o, ok := keptIn(p, h); ok {
-		return m.claim(p, n, addr.Nth(p.CIDR, o), h)
+		return m.claim(p, n, addr.Nth(p.CIDR, o), h, a)
 	}
 	if o, ok := p.space.Former(h.Key); ok && want.Contains(o) {
-		return m.take(p, o, h)
+		return m.take(p, o, h, a)
 	}
 	for {
-		if g, ok := p.space.Take(want, h, m.now, m.cfg.Rest); ok {
-			return m.granted(p, g), nil
+		var g space.Grant
+		if p.space.Take(want, h, m.now, m.cfg.Rest, &g) {
+			m.granted(p, &g, a)
+			return nil
 		}
 		opened, err := m.open(p, want, m.chunk(p))
 		if err == nil && !opened {
-			err = m.spaceElsewhere(p, n, want)
+			err = m.spaceElsewhere(p, *n, want)
 		}
 		if err != nil {
-			return AddressGrant{}, err
+			return err
 		}
 	}
 }
@@ -122,18 +135,20 @@ func (m *Machine) allocate(p *pool, n Network, h space.Holder) (AddressGrant, er
 // renew leaves an address to the holder that has it, or to the one that comes
 // after it. A container starts again, so that from now on it is as young as
 // any: no inventory lists it yet.
-func (m *Machine) renew(p *pool, o addr.Offset, rec space.Record, h space.Holder) AddressGrant {
+func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	if h.Kind != space.Container {
-		return m.confirm(p, o, h)
+		return m.confirm(p, o, *h)
 	}
 	if m.gone(p, o) {
+		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)
 	p.space.Free(o, m.now)
-	if g, outcome := p.space.Claim(o, h, m.now); outcome == space.Taken {
+	var g space.Grant
+	if p.space.Claim(o, h, m.now, &g) == space.Taken {
 		m.saveHolding(p, o, &g.Record)
-		m.noteUse(NoteGranted, p, o, g.Record)
+		m.noteUse(NoteGranted, p, o, &g.Record)
 	}
 	m.alive(p, o, p.space.Lookup(o))
 	return standing(p, o)
@@ -159,47 +174,49 @@ func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
 }
 
 // take hands out the address at o, which is free or waits for the holder.
-func (m *Machine) take(p *pool, o addr.Offset, h space.Holder) (AddressGrant, error) {
+func (m *Machine) take(p *pool, o addr.Offset, h *space.Holder, a *AddressGrant) error {
 	p.wakeKept(o, m.now)
-	g, outcome := p.space.Claim(o, h, m.now)
-	if outcome != space.Taken {
-		return AddressGrant{}, failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), poolText(p.Pool), outcome)
+	var g space.Grant
+	if outcome := p.space.Claim(o, h, m.now, &g); outcome != space.Taken {
+		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), poolText(p.Pool), outcome)
 	}
-	return m.granted(p, g), nil
+	m.granted(p, &g, a)
+	return nil
 }
 
 // claim hands out one certain address (docker run --ip).
-func (m *Machine) claim(p *pool, n Network, a netip.Addr, h space.Holder) (AddressGrant, error) {
-	o, ok := addr.OffsetOf(p.CIDR, a)
+func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a *AddressGrant) error {
+	o, ok := addr.OffsetOf(p.CIDR, want)
 	if !ok {
-		return AddressGrant{}, errOutside(p.CIDR, a)
+		return errOutside(p.CIDR, want)
 	}
 	r := p.ReservationAt(o)
 	if r != nil && !keptFor(r, h) {
-		return AddressGrant{}, errReserved(p, a, r, h)
+		return errReserved(p, want, r, *h)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
-		switch may, err := m.mayTakeOver(p, n, o, rec, h); {
+		switch may, err := m.mayTakeOver(p, n, o, &rec, h); {
 		case err != nil:
-			return AddressGrant{}, err
+			return err
 		case !may:
-			return AddressGrant{}, m.errHeld(p, a, rec.Holder, rec.Since)
+			return m.errHeld(p, want, rec.Holder, rec.Since)
 		}
-		return m.renew(p, o, rec, h), nil
+		*a = m.renew(p, o, h)
+		return nil
 	}
 	if err := m.awaitList(); err != nil {
-		return AddressGrant{}, err
+		return err
 	}
 	if err := m.borrow(p, o, r); err != nil {
-		return AddressGrant{}, err
+		return err
 	}
-	return m.take(p, o, h)
+	return m.take(p, o, h, a)
 }
 
 // unmarked answers a request for a certain address that comes without
 // options: an auxiliary address of a network that is being made, or, when the
 // engine has started, an endpoint that it has.
-func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
+func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err error) {
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, q.Address)
@@ -229,7 +246,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (AddressGrant, error) {
 		return AddressGrant{}, err
 	}
 	m.dismissStranger(p, o) // it was this endpoint that answered
-	return m.take(p, o, space.Holder{Kind: space.Unmarked})
+	return a, m.take(p, o, &space.Holder{Kind: space.Unmarked}, &a)
 }
 
 // open takes free space of the pool within want, up to size addresses, and

@@ -6,21 +6,21 @@ import (
 )
 
 // client allocates or claims for a holder outside Docker.
-func (m *Machine) client(q *ClientRequest) (AddressGrant, error) {
+func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if len(q.ID) == 0 || len(q.ID) > MaxHolder {
-		return AddressGrant{}, failf(ErrBadRequest, "name the holder of the address with 1 to %d bytes, not %d", MaxHolder, len(q.ID))
+		return failf(ErrBadRequest, "name the holder of the address with 1 to %d bytes, not %d", MaxHolder, len(q.ID))
 	}
 	p := m.poolRef(q.Pool)
 	if p == nil {
-		return AddressGrant{}, errNoPool(q.Pool)
+		return errNoPool(q.Pool)
 	}
 	if m.leaving {
-		return AddressGrant{}, m.errLeaving()
+		return m.errLeaving()
 	}
 	return m.requestAddress(&AddressRequest{
 		Network: Network{Space: Local, Pool: p.CIDR, Range: p.CIDR},
 		Address: q.Address, Purpose: ForClient, ID: q.ID,
-	})
+	}, a)
 }
 
 // lookup returns the addresses that somebody holds on this peer.

@@ -12,7 +12,7 @@ import (
 )
 
 // gateway answers a request for a network's gateway.
-func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
+func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error) {
 	m.stillMade(q.Network)
 	if q.Address.IsValid() {
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
@@ -39,7 +39,8 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (AddressGrant, error) {
 	if p.hasGateway {
 		return m.confirm(p, p.gateway, gatewayHolder()), nil
 	}
-	g, err := m.allocate(p, q.Network, gatewayHolder())
+	h := gatewayHolder()
+	err = m.allocate(p, &q.Network, addr.RangeOf(p.CIDR, q.Network.Range), &h, &g)
 	if err == nil {
 		p.gateway, p.hasGateway = g.Ticket.Offset, true
 	}

@@ -48,7 +48,7 @@ func (m *Machine) sightHost(p *pool) {
 				h.Key = rec.Key // it may be asked for as the gateway again
 			}
 			if m.obtain(p, o) == nil {
-				_, _ = m.take(p, o, h) // what is mine and not held can be taken
+				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}
 		case rec.Kind == space.Host:
 			delete(p.offHost, o)

@@ -200,13 +200,13 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 			if rec.Holder != h {
 				rec, _ = p.space.Describe(o, h)
 				m.saveHolding(p, o, &rec)
-				m.noteUse(NoteDescribed, p, o, rec)
+				m.noteUse(NoteDescribed, p, o, &rec)
 			}
 		}
 		return
 	}
 	r := p.ReservationAt(o)
-	if r != nil && !keptFor(r, h) {
+	if r != nil && !keptFor(r, &h) {
 		if r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser() {
 			m.conflict(p, o, h, "is reserved as "+r.Kind.String())
 			return
@@ -220,7 +220,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 		m.sightUnsettled(p, o, h, err)
 		return
 	}
-	if _, err := m.take(p, o, h); err != nil {
+	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
 		m.conflict(p, o, h, "cannot be taken in: "+err.Error())
 		return
 	}

@@ -17,7 +17,7 @@ import (
 
 // keptFor reports whether an address is kept for the holder: by a container's
 // name or MAC, or by the name under which a client holds it.
-func keptFor(r *chronicle.Reservation, h space.Holder) bool {
+func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	switch {
 	case r.Kind != chronicle.KindKeptForName || r.Note == "":
 		return false
@@ -28,7 +28,7 @@ func keptFor(r *chronicle.Reservation, h space.Holder) bool {
 }
 
 // keptIn returns the first address of the pool that is kept for the holder.
-func keptIn(p *pool, h space.Holder) (addr.Offset, bool) {
+func keptIn(p *pool, h *space.Holder) (addr.Offset, bool) {
 	for i := range p.Reserved {
 		if r := &p.Reserved[i]; keptFor(r, h) {
 			return r.Range.Start, true
@@ -68,7 +68,8 @@ func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
 	if r == nil || r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.self, r.Range) {
 		return
 	}
-	if g, outcome := p.space.Claim(o, space.Holder{Kind: space.Kept, Name: r.Note}, m.now); outcome == space.Taken {
+	var g space.Grant
+	if p.space.Claim(o, &space.Holder{Kind: space.Kept, Name: r.Note}, m.now, &g) == space.Taken {
 		m.saveHolding(p, o, &g.Record)
 	}
 }

@@ -280,19 +280,28 @@ func (m *Machine) wakeAt(t time.Time) {
 	}
 }
 
-func (m *Machine) note(n Note) { m.fx.Note = append(m.fx.Note, n) }
+func (m *Machine) note(n Note) { *grow(&m.fx.Note) = n }
+
+// grow appends a zero element to a list, to be filled in place, as what is
+// large should be.
+func grow[T any](list *[]T) *T {
+	n := len(*list)
+	*list = slices.Grow(*list, 1)[:n+1]
+	last := &(*list)[n]
+	*last = *new(T)
+	return last
+}
 
 // try serves a call if that can be done now, and reports whether it was
 // answered.
 func (m *Machine) try(c *Call) bool {
-	// It is filled in place, for it is large.
 	at := len(m.fx.Reply)
-	m.fx.Reply = append(m.fx.Reply, Reply{Call: c.ID})
-	r := &m.fx.Reply[at]
+	r := grow(&m.fx.Reply)
+	r.Call = c.ID
 	m.current = c
 	switch q := c.Request.(type) {
 	case *AddressRequest:
-		r.Address, r.Err = m.requestAddress(q)
+		r.Err = m.requestAddress(q, &r.Address)
 	case *AddressRelease:
 		m.current = nil
 		m.releaseAddress(q)
@@ -320,7 +329,7 @@ func (m *Machine) try(c *Call) bool {
 		m.current = nil
 		m.takeHost(q)
 	case *ClientRequest:
-		r.Address, r.Err = m.client(q)
+		r.Err = m.client(q, &r.Address)
 	case *LookupRequest:
 		r.Addresses, r.Err = m.lookup(q)
 	case *FreeRequest:

@@ -12,15 +12,22 @@ import (
 )
 
 // noteUse notes what became of an address that rec says somebody holds or held.
-func (m *Machine) noteUse(kind NoteKind, p *pool, o addr.Offset, rec space.Record) {
-	m.note(Note{Kind: kind, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Use: useOf(rec)})
+func (m *Machine) noteUse(kind NoteKind, p *pool, o addr.Offset, rec *space.Record) {
+	n := grow(&m.fx.Note)
+	n.Kind, n.Pool, n.Address = kind, p.CIDR, addr.Nth(p.CIDR, o)
+	n.Use.tell(rec)
 }
 
-// useOf tells what a record says of its holder.
-func useOf(rec space.Record) Use {
-	return Use{
-		Kind: rec.Kind.String(), Container: rec.Ref, Name: rec.Name, MAC: MAC(rec.MAC), Since: time.Unix(0, rec.Since).UTC(),
-	}
+// tell sets what a record says of its holder.
+func (u *Use) tell(rec *space.Record) {
+	u.Kind, u.Container, u.Name, u.MAC = rec.Kind.String(), rec.Ref, rec.Name, rec.MAC
+	u.Since = time.Unix(0, rec.Since).UTC()
+}
+
+// useOf is what a record says of its holder.
+func useOf(rec *space.Record) (u Use) {
+	u.tell(rec)
+	return u
 }
 
 // noteMove notes a range that a command has moved from one owner to another.

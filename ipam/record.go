@@ -142,12 +142,12 @@ func (m *Machine) saveHolding(p *pool, o addr.Offset, rec *space.Record) {
 }
 
 // saveRecord writes what is known of an address, or forgets it if nothing is.
-func (m *Machine) saveRecord(p *pool, o addr.Offset, rec space.Record) {
+func (m *Machine) saveRecord(p *pool, o addr.Offset, rec *space.Record) {
 	if rec.State == space.Unused {
 		m.saveHolding(p, o, nil)
 		return
 	}
-	m.saveHolding(p, o, &rec)
+	m.saveHolding(p, o, rec)
 }
 
 // saveSlot writes the value of a slot, and drops one that nobody needs any

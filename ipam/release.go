@@ -105,9 +105,9 @@ func (m *Machine) withdraw(q *Withdrawal) {
 		p.hasGateway = false
 	}
 	m.forgetSight(p, o)
-	m.saveRecord(p, o, rec)
+	m.saveRecord(p, o, &rec)
 	m.holdKeptAt(p, o)
-	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(held)})
+	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(&held)})
 	m.settleEmptied(p)
 }
 
@@ -120,11 +120,11 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 		return
 	}
 	if held.Kind != space.Kept {
-		m.noteUse(NoteFreed, p, o, held)
+		m.noteUse(NoteFreed, p, o, &held)
 	}
 	m.forgetSight(p, o)
 	delete(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
-	m.saveRecord(p, o, rec)
+	m.saveRecord(p, o, &rec)
 	if held.Kind != space.Kept {
 		m.holdKeptAt(p, o)
 	}

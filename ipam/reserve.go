@@ -126,7 +126,7 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 		}
 		return failf(ErrAddressReserved, "address %v in %s %s: choose another address, or end that first", a, poolText(p.Pool), reservedText(r))
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held && !keptFor(wanted, rec.Holder) {
+	if rec := p.space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
 	if t, _ := p.Ring.At(o); t.Owner != m.self && t.Owner != ring.Free {

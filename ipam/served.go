@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -13,8 +14,9 @@ import (
 type served struct {
 	network Network
 	at      version
-	pool    *pool  // nil: nothing is kept here
-	key     uint32 // what records keep of the network
+	pool    *pool      // nil: nothing is kept here
+	want    addr.Range // the part of the pool that it takes addresses from
+	key     uint32     // what records keep of the network
 }
 
 // version tells one content of the state from all others.
@@ -37,19 +39,25 @@ func (m *Machine) servedAt(cidr netip.Prefix) *served {
 	return &m.served[n*mix>>32%maxServed]
 }
 
-// serving returns the pool of a network that can be served, and makes the pool
-// if there is none: the pool ID says all that is needed, should this peer have
-// lost it.
-func (m *Machine) serving(n *Network) (*served, error) {
-	s := m.servedAt(n.Pool)
-	if s.pool != nil && s.at == m.version() && s.network == *n {
-		return s, nil
+// servedBefore returns what is kept of just that network, which so is one that a pool
+// can serve, or nil. It may be of an older content of the state.
+func (m *Machine) servedBefore(n *Network) *served {
+	if s := m.servedAt(n.Pool); s.pool != nil && s.network == *n {
+		return s
 	}
+	return nil
+}
+
+// serve finds the pool of a network that can be served, and makes the pool if
+// there is none: the pool ID says all that is needed, should this peer have
+// lost it. What follows from the network is kept.
+func (m *Machine) serve(n *Network) (*served, error) {
 	p, err := m.joinPool(n.Pool, poolSpec{reserved: &PoolRequest{Gateway: n.Gateway, GatewayAddr: n.GatewayAddr}})
 	if err != nil {
 		return nil, err
 	}
-	*s = served{network: *n, at: m.version(), pool: p, key: networkKey(n.ID())}
+	s := m.servedAt(n.Pool)
+	*s = served{network: *n, at: m.version(), pool: p, want: addr.RangeOf(p.CIDR, n.Range), key: networkKey(n.ID())}
 	return s, nil
 }
 
@@ -59,14 +67,6 @@ func (m *Machine) servedPool(n *Network) *pool {
 		return s.pool
 	}
 	return m.poolOf(n.Pool)
-}
-
-// checkNetwork reports whether a network is one that a pool can serve.
-func (m *Machine) checkNetwork(n *Network) error {
-	if s := m.servedAt(n.Pool); s.pool != nil && s.network == *n {
-		return nil // it was when it was kept
-	}
-	return n.check()
 }
 
 // ownMember is this peer's entry in the roster, as of a content of the state.

@@ -19,27 +19,27 @@ import (
 // container, which asks again; and a container that has gone without a
 // release, as far as the engine's inventory tells, left its address to the one
 // that comes back under its key.
-func (m *Machine) retried(p *pool, n Network, want addr.Range, h space.Holder) (addr.Offset, space.Record, bool) {
+func (m *Machine) retried(p *pool, n *Network, want addr.Range, h *space.Holder) (addr.Offset, bool) {
 	o, ok := p.space.HeldBy(h.Key)
 	if !ok || !want.Contains(o) || !p.space.Usable(o) {
-		return 0, space.Record{}, false
+		return 0, false
 	}
 	rec := p.space.Lookup(o)
 	if rec.Kind != h.Kind {
-		return 0, space.Record{}, false
+		return 0, false
 	}
 	same := rec.Kind == space.Client || m.gone(p, o)
 	if !same && h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC {
 		// Where an inventory is yet to tell, another address is as good.
-		same = m.endpointMayBe(p, n, o, rec) && m.told(rec)
+		same = m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
 	}
-	return o, rec, same
+	return o, same
 }
 
 // mayTakeOver reports whether a claim of a held address comes from the holder
 // itself, or from one that comes after a holder that is gone although no
 // release came. The error makes the claim wait until an inventory can tell.
-func (m *Machine) mayTakeOver(p *pool, n Network, o addr.Offset, rec space.Record, h space.Holder) (bool, error) {
+func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Record, h *space.Holder) (bool, error) {
 	switch {
 	case rec.Kind != h.Kind && rec.Kind != space.Unmarked:
 		return false, nil
@@ -53,7 +53,7 @@ func (m *Machine) mayTakeOver(p *pool, n Network, o addr.Offset, rec space.Recor
 		return false, nil
 	}
 	if !m.told(rec) {
-		return false, m.errUntold(p, o, rec)
+		return false, m.errUntold(p, o, *rec)
 	}
 	// An inventory after the grace tells whether the holder of a MAC is gone.
 	return named || !m.sighted(), nil
@@ -63,7 +63,7 @@ func (m *Machine) mayTakeOver(p *pool, n Network, o addr.Offset, rec space.Recor
 // holder. A MAC is the container's own only if it was set by hand, and then
 // two containers may have been given the same. One that was never listed, and
 // that asks again later, is back.
-func (m *Machine) hasReturned(rec space.Record, h space.Holder) bool {
+func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
 	age := m.now.UnixNano() - rec.Since
 	return h.MAC != [6]byte{} && rec.MAC == h.MAC && (age >= int64(m.cfg.Grace) || age < 0)
 }
@@ -72,7 +72,7 @@ func (m *Machine) hasReturned(rec space.Record, h space.Holder) bool {
 // the one that holds the address: that one is not listed as alive, and on the
 // same network. A container on two networks of a pool has two endpoints under
 // one name, and with one MAC if it was fixed.
-func (m *Machine) endpointMayBe(p *pool, n Network, o addr.Offset, rec space.Record) bool {
+func (m *Machine) endpointMayBe(p *pool, n *Network, o addr.Offset, rec *space.Record) bool {
 	if _, lives := p.seen[o]; lives || p.lost > 0 {
 		return false
 	}
@@ -90,7 +90,7 @@ func networkKey(id PoolID) uint32 { return uint32(max(space.KeyOf("network", str
 
 // told reports whether an inventory, where one will come, was taken since the
 // address was granted, so that its holder would be known to live.
-func (m *Machine) told(rec space.Record) bool {
+func (m *Machine) told(rec *space.Record) bool {
 	return !m.sighted() || m.inventory.After(time.Unix(0, rec.Since))
 }
 

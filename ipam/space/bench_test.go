@@ -111,7 +111,7 @@ func filled(size addr.Count, window, held int) *Space {
 	now := time.Unix(1, 0)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for n, o := range rng.Perm(window)[:held] {
-		s.Claim(addr.Offset(o), others(n), now)
+		s.claim(addr.Offset(o), others(n), now)
 	}
 	return s
 }
@@ -146,7 +146,8 @@ func BenchmarkPair(b *testing.B) {
 					now = now.Add(time.Millisecond)
 					n++
 					h.Key = Key(uint64(n) * 0x9e3779b97f4a7c15)
-					g, _ := s.Take(pool, h, now, time.Minute)
+					var g Grant
+					s.Take(pool, &h, now, time.Minute, &g)
 					s.Free(g.Offset, now)
 				}
 			}
@@ -189,14 +190,14 @@ func BenchmarkClaimFree(b *testing.B) {
 			now := time.Unix(1, 0)
 			for i := range offsets {
 				offsets[i] = addr.Offset(rng.Uint64N(uint64(size)))
-				s.Claim(offsets[i], others(i), now)
+				s.claim(offsets[i], others(i), now)
 				s.Free(offsets[i], now)
 			}
 			runtime.GC()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Claim(offsets[i], holder, now)
+				s.claim(offsets[i], holder, now)
 				s.Free(offsets[i], now)
 				i = (i + 1) % len(offsets)
 			}

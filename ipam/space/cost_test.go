@@ -27,7 +27,7 @@ func TestNoAllocs(t *testing.T) {
 		s.Own(addr.Range{End: 200})
 		now := time.Unix(1, 0)
 		for range 200 {
-			s.Take(s.pool(), started(0), now, time.Minute)
+			s.take(s.pool(), started(0), now, time.Minute)
 		}
 		for o := range addr.Offset(100) {
 			s.Free(2*o, now)
@@ -36,14 +36,14 @@ func TestNoAllocs(t *testing.T) {
 		for name, call := range map[string]func(){
 			"take and free": func() {
 				n++
-				g, ok := s.Take(s.pool(), started(n), now, time.Minute)
+				g, ok := s.take(s.pool(), started(n), now, time.Minute)
 				if !ok {
 					t.Fatal("nothing to take")
 				}
 				s.Free(g.Offset, now)
 			},
 			"take and free in a range": func() {
-				g, ok := s.Take(addr.Range{Start: 64, End: 128}, started(0), now, time.Minute)
+				g, ok := s.take(addr.Range{Start: 64, End: 128}, started(0), now, time.Minute)
 				if !ok {
 					t.Fatal("nothing to take")
 				}
@@ -54,7 +54,7 @@ func TestNoAllocs(t *testing.T) {
 				if !ok {
 					t.Fatal("key not found")
 				}
-				s.Claim(o, started(0), now)
+				s.claim(o, started(0), now)
 				s.HeldBy(started(0).Key)
 				s.Free(o, now)
 			},
@@ -97,7 +97,7 @@ func TestMemory(t *testing.T) {
 			h := others(i)
 			h.Name, h.Ref = fmt.Sprintf("container-%06d", i), fmt.Sprintf("%064x", i)
 			text = int64(len(h.Name) + len(h.Ref))
-			if _, out := s.Claim(c.next(i), h, now); out != Taken {
+			if _, out := s.claim(c.next(i), h, now); out != Taken {
 				t.Fatal(out)
 			}
 		}

@@ -16,15 +16,17 @@ func Example() {
 
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	web := space.Holder{Kind: space.Container, Name: "web-1", Key: space.KeyOf("n", "web-1")}
-	g, _ := s.Take(addr.Whole(pool), web, now, time.Minute)
+	var g, other space.Grant
+	s.Take(addr.Whole(pool), &web, now, time.Minute, &g)
 	fmt.Println(web.Name, "takes", addr.Nth(pool, g.Offset))
 
 	s.Free(g.Offset, now)
-	other, _ := s.Take(addr.Whole(pool), space.Holder{Name: "db-1"}, now, time.Minute)
+	s.Take(addr.Whole(pool), &space.Holder{Name: "db-1"}, now, time.Minute, &other)
 	fmt.Println("db-1 takes", addr.Nth(pool, other.Offset), "while the first one rests")
 
 	if o, ok := s.Former(web.Key); ok {
-		_, outcome := s.Claim(o, web, now)
+		var again space.Grant
+		outcome := s.Claim(o, &web, now, &again)
 		fmt.Println(web.Name, "comes back:", addr.Nth(pool, o), outcome)
 	}
 	fmt.Println(s.Held(), "held,", s.Unused(), "of", s.Owned(), "never used")

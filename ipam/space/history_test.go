@@ -106,14 +106,14 @@ func (h *history) step() error {
 	case 0, 1, 2, 3, 4:
 		r, who := h.want(), h.holder()
 		h.last = fmt.Sprintf("take in %v", r)
-		g, ok := h.s.Take(r, who, h.now, h.rest)
+		g, ok := h.s.take(r, who, h.now, h.rest)
 		wg, wok := h.w.take(r, who, h.now, h.rest)
 		got, want = []any{g, ok}, []any{wg, wok}
 		h.granted(g, ok)
 	case 5, 6:
 		o, who := h.offset(), h.holder()
 		h.last = fmt.Sprintf("claim %d", o)
-		g, out := h.s.Claim(o, who, h.now)
+		g, out := h.s.claim(o, who, h.now)
 		wg, wout := h.w.claim(o, who, h.now)
 		got, want = []any{g, out}, []any{wg, wout}
 		h.granted(g, out == Taken)
@@ -311,7 +311,7 @@ func TestHistoriesManySegments(t *testing.T) {
 		for i := range 1000 {
 			who := Holder{Name: fmt.Sprint(i)}
 			o := h.offset()
-			h.s.Claim(o, who, h.now)
+			h.s.claim(o, who, h.now)
 			h.w.claim(o, who, h.now)
 			o = h.offset()
 			h.s.Free(o, h.now)
@@ -330,7 +330,7 @@ func TestHistoriesManySegments(t *testing.T) {
 				r.End = r.Start + 1 + addr.Offset(rng.IntN(20))
 			}
 			who := h.holder()
-			g, ok := h.s.Take(r, who, h.now, h.rest)
+			g, ok := h.s.take(r, who, h.now, h.rest)
 			wg, wok := h.w.take(r, who, h.now, h.rest)
 			if g != wg || ok != wok {
 				t.Fatalf("seed %d: take in %v: %v %v, want %v %v", n, r, g, ok, wg, wok)
@@ -392,7 +392,7 @@ func TestHistoriesExhaustive(t *testing.T) {
 		for _, r := range ranges {
 			calls = append(calls,
 				func(s *Space, w *twin, now time.Time) bool {
-					g, ok := s.Take(r, who, now, rest)
+					g, ok := s.take(r, who, now, rest)
 					wg, wok := w.take(r, who, now, rest)
 					return g == wg && ok == wok
 				},
@@ -406,7 +406,7 @@ func TestHistoriesExhaustive(t *testing.T) {
 		for o := range size {
 			calls = append(calls,
 				func(s *Space, w *twin, now time.Time) bool {
-					g, out := s.Claim(o, who, now)
+					g, out := s.claim(o, who, now)
 					wg, wout := w.claim(o, who, now)
 					return g == wg && out == wout
 				},
@@ -425,7 +425,7 @@ func TestHistoriesExhaustive(t *testing.T) {
 			if n >= total { // starts with all of it mine, and one address freed
 				s.Own(whole)
 				w.own(whole)
-				s.Claim(size-1, who, time.Unix(1, 0))
+				s.claim(size-1, who, time.Unix(1, 0))
 				w.claim(size-1, who, time.Unix(1, 0))
 				s.Free(size-1, time.Unix(2, 0))
 				w.free(size-1, time.Unix(2, 0))

@@ -26,7 +26,7 @@ func owning(size addr.Count) *Space {
 // mustTake takes an address in want and fails the test unless it is o.
 func mustTake(t *testing.T, s *Space, want addr.Range, now time.Time, o addr.Offset) Grant {
 	t.Helper()
-	g, ok := s.Take(want, Holder{}, now, time.Minute)
+	g, ok := s.take(want, Holder{}, now, time.Minute)
 	if !ok || g.Offset != o {
 		t.Fatalf("took %d, %v, want %d", g.Offset, ok, o)
 	}
@@ -51,7 +51,7 @@ func TestLeastRecentlyFreed(t *testing.T) {
 			for o := want.Start; o < want.End; o++ {
 				before[o] = s.Lookup(o)
 			}
-			g, ok := s.Take(want, Holder{}, at(int64(i)), time.Minute)
+			g, ok := s.take(want, Holder{}, at(int64(i)), time.Minute)
 			for o, r := range before {
 				switch {
 				case r.State == Held:
@@ -101,7 +101,7 @@ func TestPressed(t *testing.T) {
 	if g := mustTake(t, s, s.pool(), at(121), 0); g.Pressed {
 		t.Error("an address that rested 60 s of 60 is pressed")
 	}
-	if g, ok := s.Take(s.pool(), Holder{}, at(200), time.Minute); ok {
+	if g, ok := s.take(s.pool(), Holder{}, at(200), time.Minute); ok {
 		t.Errorf("took %d of a full pool", g.Offset)
 	}
 }
@@ -114,14 +114,14 @@ func TestEnds(t *testing.T) {
 		if s.Unused() != size || s.Owned() != size || s.FreeIn(s.pool()) != size {
 			t.Errorf("size %d: %d unused of %d", size, s.Unused(), s.Owned())
 		}
-		if _, ok := s.Take(addr.Range{Start: end, End: math.MaxUint64}, Holder{}, at(0), 0); ok {
+		if _, ok := s.take(addr.Range{Start: end, End: math.MaxUint64}, Holder{}, at(0), 0); ok {
 			t.Errorf("size %d: took something behind the end", size)
 		}
-		if _, out := s.Claim(end, Holder{}, at(0)); out != NotMine {
+		if _, out := s.claim(end, Holder{}, at(0)); out != NotMine {
 			t.Errorf("size %d: claim behind the end: %v", size, out)
 		}
 		mustTake(t, s, last, at(0), end-1)
-		if _, ok := s.Take(last, Holder{}, at(0), 0); ok {
+		if _, ok := s.take(last, Holder{}, at(0), 0); ok {
 			t.Errorf("size %d: took the last address twice", size)
 		}
 		if free := s.FreeIn(last); free != 0 {
@@ -148,10 +148,10 @@ func TestEnds(t *testing.T) {
 
 func TestNothingMine(t *testing.T) {
 	s := New(256)
-	if _, ok := s.Take(s.pool(), Holder{}, at(0), 0); ok {
+	if _, ok := s.take(s.pool(), Holder{}, at(0), 0); ok {
 		t.Error("took what is not mine")
 	}
-	if _, out := s.Claim(1, Holder{}, at(0)); out != NotMine {
+	if _, out := s.claim(1, Holder{}, at(0)); out != NotMine {
 		t.Errorf("claim: %v", out)
 	}
 	if r := s.LargestFree(s.pool(), 256, true, at(0), 0); !r.Empty() {
@@ -181,7 +181,7 @@ func TestSetAsideKeepsTheOrder(t *testing.T) {
 	}
 	aside := addr.Range{Start: 2, End: 4}
 	s.SetAside(aside)
-	if _, out := s.Claim(2, Holder{}, at(2)); out != SetAside {
+	if _, out := s.claim(2, Holder{}, at(2)); out != SetAside {
 		t.Errorf("claim of what is set aside: %v", out)
 	}
 	mustTake(t, s, s.pool(), at(2), 0)
@@ -194,19 +194,19 @@ func TestSetAsideKeepsTheOrder(t *testing.T) {
 func TestWithdraw(t *testing.T) {
 	s := owning(2)
 	first := Holder{Name: "first", Key: KeyOf("n", "first")}
-	g, _ := s.Take(s.pool(), first, at(0), 0)
+	g, _ := s.take(s.pool(), first, at(0), 0)
 	if r, changed := s.Withdraw(g); !changed || r != (Record{}) || s.Unused() != 2 {
 		t.Errorf("withdrawn, never used: %+v, %v, %d unused", r, changed, s.Unused())
 	}
 	if _, changed := s.Withdraw(g); changed {
 		t.Error("withdrawn twice")
 	}
-	g, _ = s.Take(s.pool(), first, at(1), 0)
+	g, _ = s.take(s.pool(), first, at(1), 0)
 	freed, _ := s.Free(g.Offset, at(2))
 	if r, changed := s.Withdraw(g); changed || r != freed {
 		t.Errorf("withdrawn after it was freed: %+v, %v", r, changed)
 	}
-	h, _ := s.Claim(g.Offset, Holder{Name: "second"}, at(3))
+	h, _ := s.claim(g.Offset, Holder{Name: "second"}, at(3))
 	s.Describe(g.Offset, Holder{Name: "better known"})
 	if r, changed := s.Withdraw(h); !changed || r != freed {
 		t.Errorf("withdrawn: %+v, %v, want %+v", r, changed, freed)
@@ -266,7 +266,7 @@ func TestPutRefuses(t *testing.T) {
 func TestSegmentsSplitOnce(t *testing.T) {
 	s := owning(100)
 	for range 100 {
-		s.Take(s.pool(), Holder{}, at(0), 0)
+		s.take(s.pool(), Holder{}, at(0), 0)
 	}
 	rng := rand.New(rand.NewPCG(3, 3))
 	order := rng.Perm(100)
@@ -310,7 +310,7 @@ func TestKeysGrow(t *testing.T) {
 	const n = 5000
 	s := owning(n)
 	for i := range n {
-		s.Take(s.pool(), others(i/2), at(0), 0) // each key twice
+		s.take(s.pool(), others(i/2), at(0), 0) // each key twice
 	}
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestGivenBackIsForgotten(t *testing.T) {
 	for i := range addr.Offset(10_000) {
 		r := addr.Range{Start: i * 1024, End: i*1024 + 8}
 		s.Own(r)
-		s.Take(s.pool(), others(int(i)), at(int64(i)), time.Minute)
+		s.take(s.pool(), others(int(i)), at(int64(i)), time.Minute)
 		s.Free(r.Start, at(int64(i)))
 		if err := s.Disown(r); err != nil {
 			t.Fatal(err)

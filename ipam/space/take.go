@@ -16,39 +16,40 @@ type Grant struct {
 }
 
 // Take hands out an address in want to h, and reports false if every usable
-// address there is held. It prefers, in this order,
+// address there is held. It fills in the grant, which is to be zero: copies of
+// it would cost more than all the rest. It prefers, in this order,
 //
 //   - if more than 65,536 freed addresses are remembered, the least recently
 //     freed one in want, provided it has rested for all of rest: so a pool
 //     that is never full does not remember ever more;
 //   - the lowest one that was never used;
 //   - the least recently freed one, even if it rests still.
-func (s *Space) Take(want addr.Range, h Holder, now time.Time, rest time.Duration) (g Grant, ok bool) {
+func (s *Space) Take(want addr.Range, h *Holder, now time.Time, rest time.Duration, g *Grant) bool {
 	want = want.Intersect(s.pool())
 	if want.Empty() {
-		return g, false
+		return false
 	}
 	nanos := now.UnixNano()
 	if s.freed <= s.remember {
 		if o, ok := s.unused(want); ok {
-			s.hold(&g, o, none, &h, nanos)
-			return g, true
+			s.hold(g, o, none, h, nanos)
+			return true
 		}
 	}
 	i := s.oldest(want)
 	ripe := i != none && rested(s.slab.rec(i).since, nanos, rest)
 	if !ripe && s.freed > s.remember {
 		if o, ok := s.unused(want); ok {
-			s.hold(&g, o, none, &h, nanos)
-			return g, true
+			s.hold(g, o, none, h, nanos)
+			return true
 		}
 	}
 	if i == none {
-		return g, false
+		return false
 	}
 	g.Pressed = !ripe
-	s.hold(&g, s.offset(i), i, &h, nanos)
-	return g, true
+	s.hold(g, s.offset(i), i, h, nanos)
+	return true
 }
 
 // Outcome is the answer to a [Space.Claim].
@@ -78,23 +79,23 @@ func (c Outcome) String() string {
 }
 
 // Claim hands out just the address o to h. A resting address can be claimed:
-// whoever names an address wants that one. The Grant is zero unless the
-// outcome is Taken.
-func (s *Space) Claim(o addr.Offset, h Holder, now time.Time) (g Grant, out Outcome) {
+// whoever names an address wants that one. It fills in the grant, which is to
+// be zero, if the outcome is Taken.
+func (s *Space) Claim(o addr.Offset, h *Holder, now time.Time, g *Grant) Outcome {
 	p := s.pages.find(o)
 	i := none
 	switch st := p.state(o); {
 	case st == Held:
-		return g, InUse
+		return InUse
 	case !s.mine.contains(o):
-		return g, NotMine
+		return NotMine
 	case s.aside.contains(o):
-		return g, SetAside
+		return SetAside
 	case st == Freed:
 		i = p.rec[o%pageLen]
 	}
-	s.hold(&g, o, i, &h, now.UnixNano())
-	return g, Taken
+	s.hold(g, o, i, h, now.UnixNano())
+	return Taken
 }
 
 // Free ends the holding of o, which goes to the end of the queue. It returns
@@ -203,8 +204,8 @@ func (s *Space) unused(want addr.Range) (addr.Offset, bool) {
 	return 0, false
 }
 
-// hold hands out o, usable and not held, whose record is i, or none. It fills
-// the grant in place: copies of it would cost more than all the rest.
+// hold hands out o, usable and not held, whose record is i, or none, and fills
+// in the grant.
 func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	if i == none {
 		i = s.create(o)
