@@ -17,7 +17,8 @@ import (
 //   - S3 An address is freed only if it is mine, and queued just if it is
 //     freed and usable.
 //   - S4 Each queue is linked both ways, in order of Seq, inside its segment.
-//   - S5 Each record with a key is in the chain of its bucket, once.
+//   - S5 Each record with a key is in its bucket, once, under its tag; what is
+//     behind a bucket is full.
 //   - S6 The counts are right: held, freed, strays, owned, records in use; no
 //     Seq is above the highest one given.
 func (s *Space) Check() error {
@@ -137,16 +138,43 @@ func (s *Space) checkQueues() error {
 }
 
 func (s *Space) checkKeys() error {
-	found := 0
-	for b, i := range s.keys.heads {
-		for ; i != none; i = s.slab.link(i).next {
-			if k := s.slab.key(i); k == NoKey || s.keys.bucket(uint32(k)) != b {
-				return fmt.Errorf("S5: record of %d with key %x is in bucket %d", s.offset(i), k, b)
+	x := &s.keys
+	found, spilled := 0, 0
+	for at := range x.buckets {
+		for b := x.at(at); ; b = &x.spilled[b.more] {
+			n := b.len()
+			for slot, i := range b.rec {
+				if slot >= n {
+					if i != none || b.tag[slot] != 0 {
+						return fmt.Errorf("S5: bucket %d has a gap", at)
+					}
+					continue
+				}
+				if k := s.slab.key(i); k == NoKey || x.bucket(uint32(k)) != at || tagOf(uint32(k)) != b.tag[slot] {
+					return fmt.Errorf("S5: record of %d with key %x is in bucket %d with tag %x", s.offset(i), k, at, b.tag[slot])
+				}
 			}
-			if found++; found > s.keys.count {
-				return fmt.Errorf("S5: more than %d records with keys", s.keys.count)
+			if found += n; found > x.count {
+				return fmt.Errorf("S5: more than %d records with keys", x.count)
+			}
+			if b != x.at(at) {
+				spilled++
+			}
+			if (b != x.at(at) && n != bucketLen) || (n == 0 && b.more != 0) || spilled >= max(len(x.spilled), 1) {
+				return fmt.Errorf("S5: bucket %d has spilled too early, or is in a circle", at)
+			}
+			if b.more == 0 {
+				break
 			}
 		}
+	}
+	for n := x.spare; n != 0; n = x.spilled[n].more {
+		if spilled++; spilled >= len(x.spilled) {
+			return fmt.Errorf("S5: the list of spare buckets has no end")
+		}
+	}
+	if spilled != max(len(x.spilled), 1)-1 {
+		return fmt.Errorf("S5: %d spilled or spare buckets of %d", spilled, len(x.spilled)-1)
 	}
 	if found != s.keys.count {
 		return fmt.Errorf("S5: %d records with keys, counted %d", found, s.keys.count)

@@ -37,8 +37,8 @@
 //     ranges that Take was asked for, and each segment has its own queue, so
 //     that the oldest of a range is the oldest among a few heads.
 //   - Keys, the hashes of what addresses stick to, are indexed by linear
-//     hashing, chained beside the records: a search reads those alone whose
-//     half key is the one that it wants.
+//     hashing, in buckets of one line of the processor's cache: a search reads
+//     that line, and only those records whose keys have the tag that it wants.
 //
 // [Space.Check] states the invariants and verifies them. The tests compare a
 // Space with a slow, obvious twin after every step of random histories.

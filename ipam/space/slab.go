@@ -7,8 +7,8 @@ const none uint32 = 0
 
 // record is a [Record] as it lies in the slab, ordered so that it has no
 // padding, 48 bytes, and without pointers, so that no garbage collection reads
-// it. Whether it is held stands in its page, half of its key in the index, and
-// who holds it beside it.
+// it. Whether it is held stands in its page; half of its key and who holds it
+// beside it.
 type record struct {
 	since      int64
 	seq        uint64
@@ -22,15 +22,7 @@ type record struct {
 	queued     bool // freed, usable, and in the queue of its segment
 }
 
-// link is the entry of a record in the index of keys: half of its key, and the
-// next record of its bucket. Walks over a bucket touch links alone, which lie
-// closer to one another than records.
-type link struct {
-	next uint32
-	low  uint32
-}
-
-// blockLen is the number of records in a block. Records, links and texts of a
+// blockLen is the number of records in a block. Records, halves of keys and texts of a
 // block lie apart: each fills a size class of Go's allocator, or nearly so.
 const (
 	blockBits = 7
@@ -40,7 +32,7 @@ const (
 // block is a piece of the slab.
 type block struct {
 	rec  *[blockLen]record
-	link *[blockLen]link
+	low  *[blockLen]uint32 // the other halves of their keys
 	text *[blockLen]string
 }
 
@@ -53,13 +45,13 @@ type slab struct {
 }
 
 func (sl *slab) rec(i uint32) *record { return &sl.blocks[i>>blockBits].rec[i%blockLen] }
-func (sl *slab) link(i uint32) *link  { return &sl.blocks[i>>blockBits].link[i%blockLen] }
+func (sl *slab) low(i uint32) *uint32 { return &sl.blocks[i>>blockBits].low[i%blockLen] }
 func (sl *slab) text(i uint32) *string {
 	return &sl.blocks[i>>blockBits].text[i%blockLen]
 }
 
 // key returns the key of record i.
-func (sl *slab) key(i uint32) Key { return Key(sl.rec(i).high)<<32 | Key(sl.link(i).low) }
+func (sl *slab) key(i uint32) Key { return Key(sl.rec(i).high)<<32 | Key(*sl.low(i)) }
 
 // setHolder writes to record i who it is of, whose name and reference come in
 // the form of [textOf].
@@ -67,7 +59,7 @@ func (sl *slab) setHolder(i uint32, h *Holder, text string, f form) {
 	r := sl.rec(i)
 	*sl.text(i), r.form = text, f
 	r.network, r.mac, r.kind = h.Network, h.MAC, h.Kind
-	r.high, sl.link(i).low = uint32(h.Key>>32), uint32(h.Key)
+	r.high, *sl.low(i) = uint32(h.Key>>32), uint32(h.Key)
 }
 
 // export writes record i as callers see it to rec.
@@ -89,7 +81,7 @@ func (sl *slab) get() uint32 {
 	}
 	sl.top++
 	if int(sl.top>>blockBits) == len(sl.blocks) {
-		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]link), new([blockLen]string)})
+		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]uint32), new([blockLen]string)})
 	}
 	return sl.top
 }
@@ -97,7 +89,7 @@ func (sl *slab) get() uint32 {
 // put gives record i back.
 func (sl *slab) put(i uint32) {
 	sl.live--
-	*sl.rec(i), *sl.link(i), *sl.text(i) = record{next: sl.spare}, link{}, ""
+	*sl.rec(i), *sl.low(i), *sl.text(i) = record{next: sl.spare}, 0, ""
 	sl.spare = i
 }
 

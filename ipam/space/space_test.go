@@ -340,7 +340,7 @@ func TestGivenBackIsForgotten(t *testing.T) {
 	}
 	for name, n := range map[string]int{
 		"pages": len(s.pages.all), "page bases": len(s.pages.order), "blocks": len(s.slab.blocks),
-		"ranges": len(s.mine) + len(s.aside) + len(s.fresh), "buckets": len(s.keys.heads), "segments": len(s.segments),
+		"ranges": len(s.mine) + len(s.aside) + len(s.fresh), "buckets": s.keys.buckets, "segments": len(s.segments),
 	} {
 		if n > 2*pageLen {
 			t.Errorf("%d %s are left of nothing", n, name)

@@ -1,0 +1,205 @@
+package space
+
+import "slices"
+
+// bucketLen is the number of records in a bucket, which is as long as a line of
+// the processor's cache: to look for a key that nobody has touches that line
+// alone, however large the index is.
+const bucketLen = 12
+
+// bucket holds records whose keys share some bits, from the front on.
+type bucket struct {
+	rec  [bucketLen]uint32
+	tag  [bucketLen]uint8 // some more bits of their keys; 0 where there is no record
+	more uint32           // a bucket of keys.spilled that is full, or 0
+}
+
+// len returns the number of records in the bucket, those behind it apart.
+func (b *bucket) len() int {
+	n := 0
+	for n < bucketLen && b.rec[n] != none {
+		n++
+	}
+	return n
+}
+
+// tagOf returns the tag of a key, by its low half: of its bits those that tell
+// buckets apart last.
+func tagOf(low uint32) uint8 { return uint8(low >> 24) }
+
+const (
+	// keyLoad is the mean number of records in a bucket. Those that are not
+	// divided yet have up to one and a half times as many, and few are full.
+	keyLoad = 7
+	// stripLen is the number of buckets in a strip.
+	stripBits = 5
+	stripLen  = 1 << stripBits
+)
+
+// keys is the index of records by their key: a table of buckets that grows by
+// one at a time (linear hashing), so that no call ever pays for rehashing it
+// all. Strips of it never move. Records without a key are not in it.
+type keys struct {
+	strips  []*[stripLen]bucket
+	buckets int
+	count   int
+	spilled []bucket // what did not fit into its bucket; the first is not used
+	spare   uint32   // first of the list of spilled buckets given back
+}
+
+func (x *keys) at(n int) *bucket { return &x.strips[n>>stripBits][n%stripLen] }
+
+// bucket returns the number of the bucket of a key, by its low half; there must
+// be one. With 2^n to 2^(n+1) buckets the low n+1 bits say which, or n bits
+// where that one does not exist yet.
+func (x *keys) bucket(low uint32) int {
+	half := floorPow2(x.buckets)
+	b := int(low) & (2*half - 1)
+	if b >= x.buckets {
+		b -= half
+	}
+	return b
+}
+
+// add puts record i into the index. Its cost does not depend on what is there.
+func (x *keys) add(sl *slab, i uint32) {
+	if sl.key(i) == NoKey {
+		return
+	}
+	x.count++
+	if x.count > keyLoad*x.buckets {
+		x.grow(sl)
+	}
+	x.put(i, *sl.low(i))
+}
+
+// put puts record i, whose key has that low half, into its bucket. One that is
+// full makes room by moving all that it has into a spilled one.
+func (x *keys) put(i, low uint32) {
+	b := x.at(x.bucket(low))
+	n := b.len()
+	if n == bucketLen {
+		more := x.spill()
+		x.spilled[more] = *b
+		*b, n = bucket{more: more}, 0
+	}
+	b.rec[n], b.tag[n] = i, tagOf(low)
+}
+
+// build makes the index of all records of a slab that has no other but live
+// ones, at once: that costs less than to add them one by one, each where
+// chance has its key.
+func (x *keys) build(sl *slab) {
+	*x = keys{}
+	for i := uint32(1); i <= sl.top; i++ {
+		if sl.key(i) != NoKey {
+			x.count++
+		}
+	}
+	for x.count > keyLoad*x.buckets {
+		x.extend()
+	}
+	for i := uint32(1); i <= sl.top; i++ {
+		if sl.key(i) != NoKey {
+			x.put(i, *sl.low(i))
+		}
+	}
+}
+
+// extend adds an empty bucket.
+func (x *keys) extend() {
+	if x.buckets%stripLen == 0 {
+		x.strips = append(x.strips, new([stripLen]bucket))
+	}
+	x.buckets++
+}
+
+// grow adds a bucket and moves into it what belongs there, all of which is in
+// one other bucket.
+func (x *keys) grow(sl *slab) {
+	added := x.buckets
+	x.extend()
+	if added == 0 {
+		return
+	}
+	from := x.at(added - floorPow2(added))
+	old := *from
+	*from = bucket{}
+	for {
+		for _, i := range old.rec[:old.len()] {
+			x.put(i, *sl.low(i))
+		}
+		more := old.more
+		if more == 0 {
+			return
+		}
+		old = x.spilled[more]
+		x.unspill(more)
+	}
+}
+
+// remove takes record i out of the index. It passes the records that share
+// its bucket, so it is slow only when many addresses have one key.
+func (x *keys) remove(sl *slab, i uint32) {
+	if sl.key(i) == NoKey {
+		return
+	}
+	x.count--
+	first := x.at(x.bucket(*sl.low(i)))
+	b := first
+	n := slices.Index(b.rec[:], i)
+	for n < 0 {
+		b = &x.spilled[b.more]
+		n = slices.Index(b.rec[:], i)
+	}
+	last := first.len() - 1 // fills the gap
+	b.rec[n], b.tag[n] = first.rec[last], first.tag[last]
+	first.rec[last], first.tag[last] = none, 0
+	if more := first.more; last == 0 && more != 0 {
+		*first = x.spilled[more]
+		x.unspill(more)
+	}
+}
+
+// spill returns the number of a spilled bucket that is not in use.
+func (x *keys) spill() uint32 {
+	if n := x.spare; n != 0 {
+		x.spare = x.spilled[n].more
+		return n
+	}
+	if len(x.spilled) == 0 {
+		x.spilled = make([]bucket, 1)
+	}
+	x.spilled = append(x.spilled, bucket{})
+	return uint32(len(x.spilled) - 1)
+}
+
+// unspill gives a spilled bucket back.
+func (x *keys) unspill(n uint32) {
+	x.spilled[n] = bucket{more: x.spare}
+	x.spare = n
+}
+
+// latest returns, of the records with the key that are wanted, the one with
+// the highest Seq, or none.
+func (x *keys) latest(sl *slab, k Key, wanted func(*record) bool) uint32 {
+	if k == NoKey || x.buckets == 0 {
+		return none
+	}
+	best, seq := none, uint64(0)
+	tag := tagOf(uint32(k))
+	for b := x.at(x.bucket(uint32(k))); ; b = &x.spilled[b.more] {
+		for n, t := range b.tag {
+			i := b.rec[n]
+			if t != tag || i == none || sl.key(i) != k {
+				continue
+			}
+			if r := sl.rec(i); r.seq >= seq && wanted(r) {
+				best, seq = i, r.seq
+			}
+		}
+		if b.more == 0 {
+			return best
+		}
+	}
+}
