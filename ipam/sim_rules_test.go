@@ -292,7 +292,7 @@ func emptied(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome 
 		if d, ok := c.Action.(chronicle.DeletePool); ok && c.Number > s.Number(c.Author) {
 			if p := s.Pool(d.Pool); p != nil {
 				p.Users = nil
-				for _, t := range slices.Clone(p.Ring.Tokens()) {
+				for _, t := range slices.Collect(p.Ring.Tokens()) {
 					if t.Owner != ring.Reserved {
 						_, r := p.Ring.At(t.Start)
 						p.Ring.Assign(r, ring.Free, ring.Version(s.Slot+1))
@@ -352,7 +352,7 @@ func freed(whose func(chronicle.Action) peer.ID) func(*chronicle.State, []chroni
 		}
 		free := func() {
 			for _, p := range s.Pools {
-				for _, t := range slices.Clone(p.Ring.Tokens()) {
+				for _, t := range slices.Collect(p.Ring.Tokens()) {
 					if slices.Contains(lost, t.Owner) && s.Member(t.Owner) == nil {
 						_, r := p.Ring.At(t.Start)
 						p.Ring.Assign(r, ring.Free, ring.Version(s.Slot))

@@ -100,7 +100,7 @@ func (m *Machine) parting(p *pool) bool {
 // in order of their IDs.
 func (p *pool) parties() []peer.ID {
 	out := slices.Clone(p.Users)
-	for _, t := range p.Ring.Tokens() {
+	for t := range p.Ring.Tokens() {
 		if t.Owner != ring.Free && t.Owner != ring.Reserved {
 			out = append(out, t.Owner)
 		}

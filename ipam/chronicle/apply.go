@@ -186,7 +186,7 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 	if p == nil {
 		return "there is no such pool"
 	}
-	for _, t := range p.Ring.Tokens() {
+	for t := range p.Ring.Tokens() {
 		if isPeer(t.Owner) {
 			return "a peer owns space in it"
 		}

@@ -274,10 +274,9 @@ func (p *Pool) append(b []byte) []byte {
 	for _, id := range p.Users {
 		b = append(b, id[:]...)
 	}
-	tokens := p.Ring.Tokens()
 	owners := make([]peer.ID, 0, 8)
 	index := map[peer.ID]uint64{}
-	for _, t := range tokens {
+	for t := range p.Ring.Tokens() {
 		if _, ok := index[t.Owner]; !ok {
 			index[t.Owner] = uint64(len(owners))
 			owners = append(owners, t.Owner)
@@ -287,9 +286,9 @@ func (p *Pool) append(b []byte) []byte {
 	for _, id := range owners {
 		b = append(b, id[:]...)
 	}
-	b = codec.Uint(b, uint64(len(tokens)))
+	b = codec.Uint(b, uint64(p.Ring.Len()))
 	var at addr.Offset
-	for _, t := range tokens {
+	for t := range p.Ring.Tokens() {
 		b = codec.Uint(b, uint64(t.Start-at))
 		b = codec.Uint(b, index[t.Owner])
 		b = codec.Uint(b, uint64(t.Version))

@@ -72,7 +72,12 @@ func (s *State) dismiss(id peer.ID) {
 
 func (s *State) ownsSpace(id peer.ID) bool {
 	return slices.ContainsFunc(s.Pools, func(p *Pool) bool {
-		return slices.ContainsFunc(p.Ring.Tokens(), func(t ring.Token) bool { return t.Owner == id })
+		for t := range p.Ring.Tokens() {
+			if t.Owner == id {
+				return true
+			}
+		}
+		return false
 	})
 }
 

@@ -4,7 +4,9 @@
 // start to the next token's; the first stands at offset 0, and the last
 // token's range ends with the pool. So a ring covers its pool exactly, by
 // construction (invariant I2). Neighbouring ranges of one owner are one
-// token: a ring never grows beyond what is really divided.
+// token: a ring never grows beyond what is really divided. The list is one of
+// pieces, so that neither a look-up nor a change costs much more in a ring of
+// ten thousand tokens than in one of a thousand.
 //
 // A ring is a function of the decided slots and nothing else. Of two copies
 // the one at the higher slot is the newer whole, and merging is taking it;
@@ -15,6 +17,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -45,63 +48,68 @@ type Token struct {
 // Ring is the division of one pool. Use [New] or [FromTokens].
 type Ring struct {
 	end    addr.Offset
-	tokens []Token
+	tokens list
 }
 
 // New returns a ring of size addresses, at least one, that nobody owns.
 func New(size addr.Count, v Version) *Ring {
-	return &Ring{end: addr.Offset(size), tokens: []Token{{Version: v, Owner: Free}}}
+	return &Ring{end: addr.Offset(size), tokens: listOf([]Token{{Version: v, Owner: Free}})}
 }
 
-// FromTokens returns the ring made of the tokens, which it keeps. They come
-// from outside: it is an error if they are no ring of that size.
+// FromTokens returns the ring made of the tokens. They come from outside: it is
+// an error if they are no ring of that size.
 func FromTokens(size addr.Count, tokens []Token) (*Ring, error) {
-	r := &Ring{end: addr.Offset(size), tokens: tokens}
-	return r, r.Check()
+	end := addr.Offset(size)
+	if err := check(end, slices.Values(tokens)); err != nil {
+		return nil, err
+	}
+	return &Ring{end: end, tokens: listOf(tokens)}, nil
 }
 
 // Check reports what makes r no ring: no token at the start, tokens out of
-// order, beyond the end, or neighbours with one owner.
+// order, beyond the end, or neighbours with one owner; or a list that is none.
 func (r *Ring) Check() error {
-	if len(r.tokens) == 0 || r.tokens[0].Start != 0 {
-		return fmt.Errorf("ring: no token at the pool's first address")
+	if err := r.tokens.check(); err != nil {
+		return err
 	}
-	for i, t := range r.tokens {
+	return check(r.end, r.Tokens())
+}
+
+func check(end addr.Offset, tokens iter.Seq[Token]) error {
+	i := 0
+	var last Token
+	for t := range tokens {
 		switch {
-		case t.Start >= r.end:
-			return fmt.Errorf("ring: token %d stands at %d, beyond the pool's end %d", i, t.Start, r.end)
-		case i > 0 && t.Start <= r.tokens[i-1].Start:
-			return fmt.Errorf("ring: token %d at %d does not follow token %d at %d", i, t.Start, i-1, r.tokens[i-1].Start)
-		case i > 0 && t.Owner == r.tokens[i-1].Owner:
+		case i == 0 && t.Start != 0:
+			return errNoFirst
+		case t.Start >= end:
+			return fmt.Errorf("ring: token %d stands at %d, beyond the pool's end %d", i, t.Start, end)
+		case i > 0 && t.Start <= last.Start:
+			return fmt.Errorf("ring: token %d at %d does not follow token %d at %d", i, t.Start, i-1, last.Start)
+		case i > 0 && t.Owner == last.Owner:
 			return fmt.Errorf("ring: tokens %d and %d have one owner", i-1, i)
 		}
+		i++
+		last = t
+	}
+	if i == 0 {
+		return errNoFirst
 	}
 	return nil
 }
+
+var errNoFirst = errors.New("ring: no token at the pool's first address")
 
 // Size returns the number of addresses in the ring.
 func (r *Ring) Size() addr.Count { return addr.Count(r.end) }
 
 // Len returns the number of tokens.
-func (r *Ring) Len() int { return len(r.tokens) }
+func (r *Ring) Len() int { return r.tokens.len() }
 
-// index returns the index of the token whose range holds o.
-func (r *Ring) index(o addr.Offset) int {
-	lo, hi := 0, len(r.tokens) // tokens before lo start at or before o, from hi on after it
-	for lo < hi {
-		if mid := (lo + hi) / 2; r.tokens[mid].Start <= o {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo - 1
-}
-
-// endOf returns the end of token i's range.
-func (r *Ring) endOf(i int) addr.Offset {
-	if i+1 < len(r.tokens) {
-		return r.tokens[i+1].Start
+// endOf returns the end of the range of the token at p.
+func (r *Ring) endOf(p place) addr.Offset {
+	if p = r.tokens.next(p); r.tokens.has(p) {
+		return r.tokens.at(p).Start
 	}
 	return r.end
 }
@@ -109,8 +117,9 @@ func (r *Ring) endOf(i int) addr.Offset {
 // At returns the token whose range holds o, and that range. o must lie in the
 // ring.
 func (r *Ring) At(o addr.Offset) (Token, addr.Range) {
-	i := r.index(o)
-	return r.tokens[i], addr.Range{Start: r.tokens[i].Start, End: r.endOf(i)}
+	p := r.tokens.find(o, r.end)
+	t := r.tokens.at(p)
+	return *t, addr.Range{Start: t.Start, End: r.endOf(p)}
 }
 
 // Within yields the parts of the ring that overlap want, in order, each
@@ -121,9 +130,10 @@ func (r *Ring) Within(want addr.Range) iter.Seq2[addr.Range, Token] {
 		if want.Empty() {
 			return
 		}
-		for i := r.index(want.Start); i < len(r.tokens) && r.tokens[i].Start < want.End; i++ {
-			part := addr.Range{Start: r.tokens[i].Start, End: r.endOf(i)}.Intersect(want)
-			if !yield(part, r.tokens[i]) {
+		for p := r.tokens.find(want.Start, r.end); r.tokens.has(p) && r.tokens.at(p).Start < want.End; p = r.tokens.next(p) {
+			t := *r.tokens.at(p)
+			part := addr.Range{Start: t.Start, End: r.endOf(p)}.Intersect(want)
+			if !yield(part, t) {
 				return
 			}
 		}
@@ -174,36 +184,35 @@ func (r *Ring) Assign(want addr.Range, owner peer.ID, v Version) {
 	if want.End > r.end {
 		panic(fmt.Sprintf("ring: %v assigned in a ring of %d", want, r.end))
 	}
-	first, last := r.index(want.Start), r.index(want.End-1)
-	lo, hi := first, last+1 // tokens[lo:hi] are replaced
+	first, last := r.tokens.find(want.Start, r.end), r.tokens.find(want.End-1, r.end)
+	lo, hi := first, r.tokens.next(last) // those from lo to before hi are replaced
 	var put [3]Token
 	n := 0
 	start := want.Start
-	switch left := r.tokens[first]; {
+	switch left := *r.tokens.at(first); {
 	case left.Owner == owner:
 		start = left.Start
 	case left.Start < want.Start:
 		put[n] = left
 		n++
-	case lo > 0 && r.tokens[lo-1].Owner == owner:
-		lo--
-		start = r.tokens[lo].Start
+	case left.Start > 0:
+		if before := r.tokens.prev(lo); r.tokens.at(before).Owner == owner {
+			lo = before
+			start = r.tokens.at(lo).Start
+		}
 	}
 	put[n] = Token{Start: start, Version: v, Owner: owner}
 	n++
-	switch right := r.tokens[last]; {
+	switch right := *r.tokens.at(last); {
 	case right.Owner == owner: // all of it is taken in
 	case want.End < r.endOf(last):
 		put[n] = Token{Start: want.End, Version: right.Version, Owner: right.Owner}
 		n++
-	case hi < len(r.tokens) && r.tokens[hi].Owner == owner:
-		hi++
+	case r.tokens.has(hi) && r.tokens.at(hi).Owner == owner:
+		hi = r.tokens.next(hi)
 	}
-	r.tokens = slices.Replace(r.tokens, lo, hi, put[:n]...)
+	r.tokens.replace(lo, hi, put[:n])
 }
 
-// Clone returns a copy that shares nothing with r.
-func (r *Ring) Clone() *Ring { return &Ring{end: r.end, tokens: slices.Clone(r.tokens)} }
-
-// Tokens returns the tokens in order. They belong to the ring and change with it.
-func (r *Ring) Tokens() []Token { return r.tokens }
+// Tokens yields the tokens in order. The ring must not be changed meanwhile.
+func (r *Ring) Tokens() iter.Seq[Token] { return r.tokens.all() }
