@@ -24,7 +24,7 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	case h.Kind == space.Client:
 		return r.Note == h.Ref
 	}
-	return h.Kind == space.Container && (r.Note == h.Name || r.Note == MAC(h.MAC).String())
+	return h.Kind == space.Container && (r.Note == h.Name || len(r.Note) == macLen && r.Note == MAC(h.MAC).String())
 }
 
 // keptIn returns the first address of the pool that is kept for the holder.

@@ -43,12 +43,13 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 // this one. The two come from the two sides of a swarm, the node and its
 // manager, and so from different address spaces.
 func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
-	if last, known := p.released.last(o); known && last.from != from {
-		if since := m.now.Sub(last.at); since >= 0 && since < m.cfg.Echo {
+	this := released{m.now.UnixNano(), from == Global}
+	if last, known := p.released.last(o); known && last.global != this.global {
+		if since := this.at - last.at; since >= 0 && since < int64(m.cfg.Echo) {
 			return true
 		}
 	}
-	p.released.remember(o, released{m.now, from}, m.cfg.Echo)
+	p.released.remember(o, this, m.cfg.Echo)
 	return false
 }
 
@@ -57,13 +58,14 @@ func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
 // many there are.
 type releases struct {
 	young, old map[addr.Offset]released
-	begun      time.Time // of young
+	begun      int64 // of young
 }
 
-// released is when an address was released, and by which side.
+// released is when an address was released, in nanoseconds since 1970, and by
+// which side.
 type released struct {
-	at   time.Time
-	from Space
+	at     int64
+	global bool
 }
 
 // last returns the last release of the address, if it is remembered.
@@ -78,7 +80,7 @@ func (r *releases) last(o addr.Offset) (released, bool) {
 // remember remembers a release, and forgets those of which no echo can follow
 // any more.
 func (r *releases) remember(o addr.Offset, last released, echo time.Duration) {
-	if age := last.at.Sub(r.begun); r.young == nil || age >= echo || age < 0 {
+	if age := last.at - r.begun; r.young == nil || age >= int64(echo) || age < 0 {
 		if r.young == nil {
 			r.young, r.old = map[addr.Offset]released{}, map[addr.Offset]released{}
 		}

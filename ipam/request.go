@@ -12,6 +12,9 @@ import (
 // MAC is an Ethernet address; the zero MAC is none.
 type MAC [6]byte
 
+// macLen is the length of a MAC as text.
+const macLen = len("00:00:00:00:00:00")
+
 // IsZero reports whether there is no MAC.
 func (m MAC) IsZero() bool { return m == MAC{} }
 
@@ -21,7 +24,7 @@ func (m MAC) String() string {
 		return ""
 	}
 	const digits = "0123456789abcdef"
-	b := make([]byte, 0, 17)
+	b := make([]byte, 0, macLen)
 	for i, x := range m {
 		if i > 0 {
 			b = append(b, ':')

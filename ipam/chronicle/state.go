@@ -178,15 +178,15 @@ func (p *Pool) ReservationAt(o addr.Offset) *Reservation {
 // reservationIndex returns the index of the reservation that holds o, or the
 // index at which one would stand.
 func (p *Pool) reservationIndex(o addr.Offset) (int, bool) {
-	return slices.BinarySearchFunc(p.Reserved, o, func(r Reservation, o addr.Offset) int {
-		switch {
-		case r.Range.Contains(o):
-			return 0
-		case r.Range.End <= o:
-			return -1
+	lo, hi := 0, len(p.Reserved) // those before lo end at or before o, from hi on behind it
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); p.Reserved[mid].Range.End <= o {
+			lo = mid + 1
+		} else {
+			hi = mid
 		}
-		return 1
-	})
+	}
+	return lo, lo < len(p.Reserved) && p.Reserved[lo].Range.Start <= o
 }
 
 // Check reports whatever contradicts what a state must be: rings that are no

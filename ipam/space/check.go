@@ -3,6 +3,7 @@ package space
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 )
@@ -141,15 +142,12 @@ func (s *Space) checkKeys() error {
 	x := &s.keys
 	found, spilled := 0, 0
 	for at := range x.buckets {
-		for b := x.at(at); ; b = &x.spilled[b.more] {
+		for b := x.at(at); ; b = &x.spilled[b.more()] {
 			n := b.len()
-			for slot, i := range b.rec {
-				if slot >= n {
-					if i != none || b.tag[slot] != 0 {
-						return fmt.Errorf("S5: bucket %d has a gap", at)
-					}
-					continue
-				}
+			if n > bucketLen || slices.Contains(b.rec[:n], none) {
+				return fmt.Errorf("S5: bucket %d has a gap, or too many records", at)
+			}
+			for slot, i := range b.rec[:n] {
 				if k := s.slab.key(i); k == NoKey || x.bucket(uint32(k)) != at || tagOf(uint32(k)) != b.tag[slot] {
 					return fmt.Errorf("S5: record of %d with key %x is in bucket %d with tag %x", s.offset(i), k, at, b.tag[slot])
 				}
@@ -160,15 +158,15 @@ func (s *Space) checkKeys() error {
 			if b != x.at(at) {
 				spilled++
 			}
-			if (b != x.at(at) && n != bucketLen) || (n == 0 && b.more != 0) || spilled >= max(len(x.spilled), 1) {
+			if (b != x.at(at) && n != bucketLen) || (n == 0 && b.more() != 0) || spilled >= max(len(x.spilled), 1) {
 				return fmt.Errorf("S5: bucket %d has spilled too early, or is in a circle", at)
 			}
-			if b.more == 0 {
+			if b.more() == 0 {
 				break
 			}
 		}
 	}
-	for n := x.spare; n != 0; n = x.spilled[n].more {
+	for n := x.spare; n != 0; n = x.spilled[n].more() {
 		if spilled++; spilled >= len(x.spilled) {
 			return fmt.Errorf("S5: the list of spare buckets has no end")
 		}

@@ -10,17 +10,25 @@ const bucketLen = 12
 // bucket holds records whose keys share some bits, from the front on.
 type bucket struct {
 	rec  [bucketLen]uint32
-	tag  [bucketLen]uint8 // some more bits of their keys; 0 where there is no record
-	more uint32           // a bucket of keys.spilled that is full, or 0
+	tag  [bucketLen]uint8 // some more bits of their keys
+	rest uint32           // more()<<lenBits | len()
 }
 
+// lenBits is the number of bits that the length of a bucket takes.
+const lenBits = 4
+
 // len returns the number of records in the bucket, those behind it apart.
-func (b *bucket) len() int {
-	n := 0
-	for n < bucketLen && b.rec[n] != none {
-		n++
-	}
-	return n
+func (b *bucket) len() int { return int(b.rest % (1 << lenBits)) }
+
+// more returns the number of a bucket of keys.spilled that goes on where this
+// one ends, and is full; or 0.
+func (b *bucket) more() uint32 { return b.rest >> lenBits }
+
+// push adds a record to a bucket that is not full.
+func (b *bucket) push(i uint32, tag uint8) {
+	n := b.len()
+	b.rec[n], b.tag[n] = i, tag
+	b.rest++
 }
 
 // tagOf returns the tag of a key, by its low half: of its bits those that tell
@@ -77,13 +85,12 @@ func (x *keys) add(sl *slab, i uint32) {
 // full makes room by moving all that it has into a spilled one.
 func (x *keys) put(i, low uint32) {
 	b := x.at(x.bucket(low))
-	n := b.len()
-	if n == bucketLen {
+	if b.len() == bucketLen {
 		more := x.spill()
 		x.spilled[more] = *b
-		*b, n = bucket{more: more}, 0
+		*b = bucket{rest: more << lenBits}
 	}
-	b.rec[n], b.tag[n] = i, tagOf(low)
+	b.push(i, tagOf(low))
 }
 
 // build makes the index of all records of a slab that has no other but live
@@ -129,7 +136,7 @@ func (x *keys) grow(sl *slab) {
 		for _, i := range old.rec[:old.len()] {
 			x.put(i, *sl.low(i))
 		}
-		more := old.more
+		more := old.more()
 		if more == 0 {
 			return
 		}
@@ -147,15 +154,15 @@ func (x *keys) remove(sl *slab, i uint32) {
 	x.count--
 	first := x.at(x.bucket(*sl.low(i)))
 	b := first
-	n := slices.Index(b.rec[:], i)
+	n := slices.Index(b.rec[:b.len()], i)
 	for n < 0 {
-		b = &x.spilled[b.more]
+		b = &x.spilled[b.more()]
 		n = slices.Index(b.rec[:], i)
 	}
-	last := first.len() - 1 // fills the gap
+	first.rest--
+	last := first.len() // fills the gap
 	b.rec[n], b.tag[n] = first.rec[last], first.tag[last]
-	first.rec[last], first.tag[last] = none, 0
-	if more := first.more; last == 0 && more != 0 {
+	if more := first.more(); last == 0 && more != 0 {
 		*first = x.spilled[more]
 		x.unspill(more)
 	}
@@ -164,7 +171,7 @@ func (x *keys) remove(sl *slab, i uint32) {
 // spill returns the number of a spilled bucket that is not in use.
 func (x *keys) spill() uint32 {
 	if n := x.spare; n != 0 {
-		x.spare = x.spilled[n].more
+		x.spare = x.spilled[n].more()
 		return n
 	}
 	if len(x.spilled) == 0 {
@@ -176,7 +183,7 @@ func (x *keys) spill() uint32 {
 
 // unspill gives a spilled bucket back.
 func (x *keys) unspill(n uint32) {
-	x.spilled[n] = bucket{more: x.spare}
+	x.spilled[n] = bucket{rest: x.spare << lenBits}
 	x.spare = n
 }
 
@@ -188,17 +195,17 @@ func (x *keys) latest(sl *slab, k Key, wanted func(*record) bool) uint32 {
 	}
 	best, seq := none, uint64(0)
 	tag := tagOf(uint32(k))
-	for b := x.at(x.bucket(uint32(k))); ; b = &x.spilled[b.more] {
-		for n, t := range b.tag {
-			i := b.rec[n]
-			if t != tag || i == none || sl.key(i) != k {
+	for b := x.at(x.bucket(uint32(k))); ; b = &x.spilled[b.more()] {
+		for n, t := range b.tag[:b.len()] {
+			if t != tag {
 				continue
 			}
-			if r := sl.rec(i); r.seq >= seq && wanted(r) {
+			i := b.rec[n]
+			if r := sl.rec(i); sl.key(i) == k && r.seq >= seq && wanted(r) {
 				best, seq = i, r.seq
 			}
 		}
-		if b.more == 0 {
+		if b.more() == 0 {
 			return best
 		}
 	}
