@@ -111,8 +111,7 @@ e2e: build/plugin build/demo.tar ## The tests with real engines of their own (ro
 	@scripts/test.sh e2e
 
 .PHONY: bench
-bench: ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'
-	@mkdir -p build
+bench: build/plugin build/demo.tar ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'
 	@$(GO) -C bench run . -dir $(CURDIR)/build $(BENCH)
 
 .PHONY: microbench

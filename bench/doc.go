@@ -22,7 +22,9 @@
 //
 // # Peers
 //
-// The engine's built-in IPAM is imported as a library. etcd is run if it is installed, as the Debian package
-// etcd-server or unpacked in the directory -peers; rows for which something is missing are left out, with a line that
-// says so.
+// The engine's built-in IPAM is imported as a library, and is compared with in an engine of the equipment of
+// internal/e2e, where there is root and an engine's programs. etcd and CNI's host-local are run if they are installed,
+// as the Debian packages etcd-server and containernetworking-plugins, or unpacked in the directory -peers. With -weave
+// the allocator of Weave Net is built from bench/weave, a module that nothing else needs, and run beside ringlet. Rows
+// for which something is missing are left out, with a line that says so.
 package main

@@ -82,5 +82,94 @@ func measureGrowth(b *bench) error {
 			got: got.times(step.to, step.from), note: duration(got.p50(step.to).median),
 		})
 	}
+	if err := b.measurePools(); err != nil {
+		return err
+	}
+	return b.measureMoreHeld()
+}
+
+// crossing allocates and frees n times, each time in another one of so many pools of 256 addresses.
+func crossing(pools int) (func(n int) error, error) {
+	base := netip.MustParseAddr("10.64.0.0")
+	of := func(i int) netip.Prefix { return netip.PrefixFrom(nth(base, 256*i), 24) }
+	m, err := newMachine(of(0).String())
+	if err != nil {
+		return nil, err
+	}
+	for i := 1; i < pools; i++ {
+		if _, err := m.step(&ipam.PoolRequest{Space: ipam.Local, Pool: of(i)}); err != nil {
+			return nil, err
+		}
+	}
+	next := 0
+	return func(n int) error {
+		for range n {
+			next = (next + 1) % pools
+			net := ipam.Network{Space: ipam.Local, Pool: of(next), Range: of(next)}
+			m.request.Network, m.release.Network = net, net
+			if err := m.pairs(1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// measurePools measures the same at ten times the pools.
+func (b *bench) measurePools() error {
+	var list []contender
+	for name, pools := range map[string]int{"10": 10, "100": 100, "1,000": 1_000} {
+		pairs, err := crossing(pools)
+		if err != nil {
+			return fmt.Errorf("%s pools: %w", name, err)
+		}
+		if err := pairs(manyNames); err != nil {
+			return fmt.Errorf("%s pools: %w", name, err)
+		}
+		list = append(list, computing(name, pairs))
+	}
+	got, err := interleave(b.rounds, b.slice/2, list)
+	if err != nil {
+		return err
+	}
+	for _, step := range []struct{ from, to string }{{"10", "100"}, {"100", "1,000"}} {
+		b.add(row{
+			goal: "P12", what: "allocate and free in the core, in one pool after the other: ten times the pools, " + step.to, limit: 1.2,
+			got: got.times(step.to, step.from), note: duration(got.p50(step.to).median),
+		})
+	}
+	return nil
+}
+
+// measureMoreHeld measures the same at ten times the held addresses in one pool.
+func (b *bench) measureMoreHeld() error {
+	few := 100_000
+	if b.short {
+		few = 1_000
+	}
+	var list []contender
+	for name, held := range map[string]int{"few": few, "many": 10 * few} {
+		m, err := newMachine(network8.Pool.String())
+		if err != nil {
+			return err
+		}
+		// As full in both.
+		f := fill{pool: network8.Pool.String(), window: 16 * held, held: held}
+		if err := f.occupy(m); err != nil {
+			return err
+		}
+		if err := m.pairs(70_000); err != nil {
+			return err
+		}
+		list = append(list, computing(name, m.pairs))
+	}
+	got, err := interleave(b.rounds, b.slice/2, list)
+	if err != nil {
+		return err
+	}
+	b.add(row{
+		goal: "P12", what: fmt.Sprintf("allocate and free in the core: ten times held, %d", 10*few), limit: 1.2,
+		got: got.times("many", "few"), note: duration(got.p50("many").median),
+	})
 	return nil
 }

@@ -19,6 +19,7 @@ type bench struct {
 	ctx    context.Context
 	dir    string // for databases and sockets; gone afterwards
 	peers  string // where Debian packages are unpacked, or empty
+	weave  bool   // build Weave's allocator, too
 	rounds int
 	slice  time.Duration
 	table
@@ -26,7 +27,7 @@ type bench struct {
 
 // part is what is measured together, and the goals that it has rows for.
 type part struct {
-	goals string
+	goals string // and the names of peers
 	run   func(*bench) error
 }
 
@@ -45,6 +46,7 @@ func run() error {
 	b := &bench{}
 	only := flag.String("goals", "", "regular expression of the goals to measure; default all of them")
 	flag.StringVar(&b.peers, "peers", os.Getenv("RINGLET_BENCH_PEERS"), "directory in which the Debian packages of peers are unpacked")
+	flag.BoolVar(&b.weave, "weave", false, "compare with Weave's allocator, too, of which the modules are fetched")
 	flag.BoolVar(&b.short, "short", false, "one short round of each: shows that it runs, not how fast")
 	flag.IntVar(&b.rounds, "rounds", 11, "rounds of each part")
 	flag.DurationVar(&b.slice, "slice", 40*time.Millisecond, "how long each contender runs in a round; 10 times that where it waits for disks")
@@ -89,7 +91,6 @@ func (b *bench) measure(wanted func(goal string) bool) error {
 			break // what there is, is shown
 		}
 	}
-	b.leaveOut("%s, of which there are no rows yet", noRows)
 	n, err := listen().since(before).measureSync(b.dir)
 	if err != nil {
 		return err

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -21,6 +24,9 @@ const label = "ringlet"
 
 // silent is a log that nobody reads.
 var silent = slog.New(slog.DiscardHandler)
+
+// unread is the same, for those who know no other kind of log.
+var unread = log.New(io.Discard, "", 0)
 
 func newNode(store node.Store) (*node.Node, error) {
 	return node.New(node.Config{
@@ -60,6 +66,9 @@ func (c *caller) next() error {
 	c.held = g.Address.Addr()
 	return err
 }
+
+// pair allocates and frees.
+func (c *caller) pair() error { return errors.Join(c.next(), c.next()) }
 
 func (c *caller) timed() func() (time.Duration, error) { return timed(c.next) }
 

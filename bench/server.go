@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
 	"net/netip"
 	"os"
@@ -30,15 +30,15 @@ type process struct {
 	path string // of its socket
 }
 
-// start runs a program and returns when ready does not fail any more.
-func (b *bench) start(dir string, ready func() error, name string, args ...string) (*process, error) {
+// start runs a program, with settings in its environment, and returns when ready does not fail any more.
+func (b *bench) start(dir string, ready func() error, name string, args []string, settings ...string) (*process, error) {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), "RINGLET_NAME=host-a")
+	cmd.Env = append(os.Environ(), settings...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -92,20 +92,24 @@ func (b *bench) binary(name, dir, pkg string) (string, error) {
 }
 
 // startRinglet runs ringlet's own process, without an engine, on the database in dir.
-func (b *bench) startRinglet(dir string) (*process, error) {
+func (b *bench) startRinglet(dir string, settings ...string) (*process, error) {
 	bin, err := b.binary("ringlet", "..", "./plugin")
 	if err != nil {
 		return nil, err
 	}
 	socket := filepath.Join(dir, "ringlet.sock")
-	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, bin, "serve", "--data", dir, "--socket", socket,
-		"--admin-socket", filepath.Join(dir, "admin.sock"), "--docker-socket", "")
+	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, bin, []string{
+		"serve", "--data", dir, "--socket", socket, "--admin-socket", filepath.Join(dir, adminSocket), "--docker-socket", "",
+	}, append([]string{"RINGLET_NAME=host-a"}, settings...)...)
 	if err != nil {
 		return nil, err
 	}
 	p.path = socket
 	return p, nil
 }
+
+// adminSocket is where ringlet serves its API and metrics, in the directory of its database.
+const adminSocket = "admin.sock"
 
 // startMemory runs the same driver and node with a store that keeps nothing.
 func (b *bench) startMemory(dir string) (*process, error) {
@@ -114,7 +118,7 @@ func (b *bench) startMemory(dir string) (*process, error) {
 		return nil, err
 	}
 	socket := filepath.Join(dir, "memory.sock")
-	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, self, memoryServerArg, socket)
+	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, self, []string{memoryServerArg, socket})
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +164,13 @@ func (calls) Recheck()                      {}
 
 // activate asks a plugin what it is, and waits for the answer if there is a socket.
 func activate(ctx context.Context, socket string) error {
-	var d net.Dialer
-	c := http.Client{Timeout: startLimit, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", socket) },
-	}}
+	c := unixDialer(socket).client()
+	defer c.CloseIdleConnections()
+	return noop(ctx, c)
+}
+
+// noop asks a plugin for something that it knows by heart.
+func noop(ctx context.Context, c *http.Client) error {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://plugin/IpamDriver.GetDefaultAddressSpaces", http.NoBody)
 	if err != nil {
 		return err
@@ -177,12 +183,14 @@ func activate(ctx context.Context, socket string) error {
 	if r.StatusCode != http.StatusOK {
 		return fmt.Errorf("the plugin answers %s", r.Status)
 	}
-	return nil
+	_, err = io.Copy(io.Discard, r.Body) // so that the connection is kept
+	return err
 }
 
 // engine is a client as dockerd is one, with its own connection.
 type engine struct {
 	client *plugins.Client
+	pool   string // its ID
 	name   string
 	n      int
 	held   string
@@ -190,16 +198,16 @@ type engine struct {
 
 func newEngine(socket, name string) (*engine, error) {
 	c, err := plugins.NewClient("unix://"+socket, nil)
-	return &engine{client: c, name: name}, err
+	return &engine{client: c, pool: poolID, name: name}, err
 }
 
-// poolID is the pool ID that ringlet gave the engine for the network.
+// poolID is the pool ID that ringlet gave the engine for the network, unless it is another one.
 const poolID = "ringlet1/local/10.50.0.0/16"
 
 // request asks for an address as an engine of today does.
 func (e *engine) request() remote.RequestAddressRequest {
 	e.n++
-	return remote.RequestAddressRequest{PoolID: poolID, Options: map[string]string{
+	return remote.RequestAddressRequest{PoolID: e.pool, Options: map[string]string{
 		"com.docker.network.endpoint.name":       fmt.Sprintf("%s-%d", e.name, e.n),
 		"com.docker.network.endpoint.macaddress": "02:42:0a:01:02:03",
 	}}
@@ -210,7 +218,7 @@ func (e *engine) next() error {
 	if e.held != "" {
 		a := e.held
 		e.held = ""
-		return e.client.Call("IpamDriver.ReleaseAddress", remote.ReleaseAddressRequest{PoolID: poolID, Address: a}, &struct{}{})
+		return e.client.Call("IpamDriver.ReleaseAddress", remote.ReleaseAddressRequest{PoolID: e.pool, Address: a}, &struct{}{})
 	}
 	var r remote.RequestAddressResponse
 	err := e.client.Call("IpamDriver.RequestAddress", e.request(), &r)

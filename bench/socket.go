@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// measureSocket measures durable calls over the socket: P3, P4 and P6.
+// measureSocket measures durable calls over the socket: P3, P4 and P6, with the syncs that they take.
 func measureSocket(b *bench) error {
 	dir, err := b.sub("socket")
 	if err != nil {
@@ -21,6 +21,32 @@ func measureSocket(b *bench) error {
 		return err
 	}
 	return b.measureMany(server)
+}
+
+// measureHeld has one client at a time at two servers of which one holds ten times as much: P12.
+func measureHeld(b *bench) error {
+	few := 100_000
+	if b.short {
+		few = 1_000
+	}
+	var list []contender
+	for name, held := range map[string]int{"few": few, "many": 10 * few} {
+		e, server, err := b.startHeld("held-"+name, held)
+		if err != nil {
+			return err
+		}
+		defer server.stop()
+		list = append(list, oneClient(name, e.allocation))
+	}
+	got, err := interleave(b.rounds, 10*b.slice, list)
+	if err != nil {
+		return err
+	}
+	b.add(row{
+		goal: "P12", what: fmt.Sprintf("one durable allocation over the socket: ten times held, %d", 10*few), limit: 1.2, got: got.times("many", "few"),
+		note: fmt.Sprintf("%s against %s", duration(got.p50("many").median), duration(got.p50("few").median)),
+	})
+	return nil
 }
 
 // measureOne has one client at a time.
@@ -39,6 +65,10 @@ func (b *bench) measureOne(dir string, server *process) error {
 		return err
 	}
 	defer closeFile()
+	count, err := b.countSyncs(server)
+	if err != nil {
+		return err
+	}
 	got, err := interleave(b.rounds, 10*b.slice, []contender{
 		oneClient("allocation", e.allocation),
 		oneClient("no-op", timed(e.noop)),
@@ -58,7 +88,7 @@ func (b *bench) measureOne(dir string, server *process) error {
 		goal: "P3", what: "the same, against a no-op call and an fdatasync of 4 KB", limit: 2.2,
 		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["fdatasync"].p50) }),
 	})
-	return nil
+	return count("1 client: syncs for each durable call", 2)
 }
 
 // measureMany has 64 clients at once.
@@ -93,6 +123,10 @@ func (b *bench) measureMany(server *process) error {
 		defer etcd.stop()
 		list = append(list, clients("etcd", many, etcd.client))
 	}
+	count, err := b.countSyncs(server)
+	if err != nil {
+		return err
+	}
 	got, err := interleave(b.rounds, 10*b.slice, list)
 	if err != nil {
 		return err
@@ -113,5 +147,53 @@ func (b *bench) measureMany(server *process) error {
 		got:  got.of(func(r map[string]sample) float64 { return r["durable"].p99 / r["durable"].p50 }),
 		note: fmt.Sprintf("no-op calls have %s", number(got.of(func(r map[string]sample) float64 { return r["no-op"].p99 / r["no-op"].p50 }).median)),
 	})
-	return nil
+	return count("64 clients: syncs for each durable call", 0.15)
+}
+
+// syncsEach is how many syncs a transaction of bbolt has: one of the pages, one of the page that says where they are.
+const syncsEach = 2
+
+// countSyncs begins to count how many calls a server makes durable together. What it returns adds the row: G7.
+func (b *bench) countSyncs(server *process) (func(what string, limit float64) error, error) {
+	admin := unixDialer(filepath.Join(filepath.Dir(server.path), adminSocket))
+	before, err := scrape(b.ctx, admin)
+	if err != nil {
+		return nil, err
+	}
+	return func(what string, limit float64) error {
+		after, err := scrape(b.ctx, admin)
+		if err != nil {
+			return err
+		}
+		since := func(name string) float64 { return after[name] - before[name] }
+		transactions, calls := since("ringlet_commit_batch_size_count"), since("ringlet_commit_batch_size_sum")
+		each := syncsEach * transactions / calls
+		b.add(row{
+			goal: "G7", what: what + ", counted", limit: limit, unit: " ", got: spread{each, each, each},
+			note: fmt.Sprintf("%.0f transactions for %.0f calls", transactions, calls),
+		})
+		return nil
+	}, nil
+}
+
+// startHeld runs ringlet on a new database in which so many addresses are held, and returns a client of that pool.
+func (b *bench) startHeld(name string, held int) (*engine, *process, error) {
+	dir, err := b.sub(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := makeHeld(dir, held); err != nil {
+		return nil, nil, err
+	}
+	server, err := b.startRinglet(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := newEngine(server.path, name)
+	if err != nil {
+		server.stop()
+		return nil, nil, err
+	}
+	e.pool = "ringlet1/local/" + network8.Pool.String()
+	return e, server, nil
 }

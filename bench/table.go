@@ -3,19 +3,24 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 )
 
+// noGoal is the limit of a row that only compares.
+var noGoal = math.Inf(1)
+
 // row is a goal and what was measured of it.
 type row struct {
-	goal  string // P1 to P13, as docs/performance.md lists them
-	what  string
-	limit float64 // what got may be at most, or at least
-	least bool
-	got   spread
-	unit  string // x: a ratio
-	note  string // the figures behind it
+	goal   string // P1 to P13, as docs/performance.md lists them
+	what   string
+	limit  float64 // what got may be at most, or at least
+	least  bool
+	within bool // the limit is to lie between the quartiles, or above them: no difference can be seen
+	got    spread
+	unit   string // x: a ratio
+	note   string // the figures behind it
 }
 
 // verdict says whether the goal is met.
@@ -26,7 +31,9 @@ func (r row) verdict() string {
 	}
 	v := "**missed**"
 	switch {
-	case good:
+	case r.limit == noGoal:
+		v = "compares"
+	case good, r.within && near <= r.limit:
 		v = "met"
 	case !r.least && near <= r.limit, r.least && near >= r.limit:
 		v = "missed within the noise"
@@ -43,8 +50,14 @@ func (r row) noisy() bool {
 }
 
 func (r row) want() string {
+	if r.limit == noGoal {
+		return "-"
+	}
 	if r.least {
 		return "≥ " + number(r.limit) + r.unit
+	}
+	if r.within {
+		return "= " + number(r.limit) + r.unit + ", within the quartiles"
 	}
 	return "≤ " + number(r.limit) + r.unit
 }

@@ -15,17 +15,21 @@ import (
 // What tests ask again and again while they wait, they ask the APIs themselves: a command inside a host costs a hundred
 // times as much, and the machine has other things to do then.
 
-// ask calls an HTTP API on a unix socket of the host and decodes its answer.
-func (h *Host) ask(socket, method, route string, answer any) error {
+// Dial connects to a unix socket of the host.
+func (h *Host) Dial(ctx context.Context, socket string) (net.Conn, error) {
 	// The path of a plugin's socket, seen from outside, is longer than an address may be. Its directory has no such limit.
 	dir, err := os.Open(h.path(path.Dir(socket)))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dir.Close()
-	address := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), path.Base(socket))
+	return new(net.Dialer).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), path.Base(socket)))
+}
+
+// ask calls an HTTP API on a unix socket of the host and decodes its answer.
+func (h *Host) ask(socket, method, route string, answer any) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", address)
+		return h.Dial(ctx, socket)
 	}}
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit) // not the test's, as in Try
 	defer cancel()

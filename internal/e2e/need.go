@@ -34,12 +34,13 @@ func Built(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(root(t), "build", name)
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v; run make e2e, which builds it first", err)
+		t.Fatalf("%v; run make e2e or make bench, which build it first", err)
 	}
 	return path
 }
 
-// root returns the folder of the module. Tests run in the folder of their package.
+// root returns the folder of ringlet's module, in which the plugin's manifest lies too. Tests run in the folder of their
+// package, make bench in that of a module of its own.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -47,11 +48,11 @@ func root(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(at, "config.json")); err == nil {
 			return at
 		}
 		if at == filepath.Dir(at) {
-			t.Fatalf("no go.mod above %s", dir)
+			t.Fatalf("no config.json above %s", dir)
 		}
 	}
 }

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// crowd is how many peers P13 has: one process of ringlet, and the others together in this one, each with its own core
+// and its own network, and a database that keeps nothing.
+const crowd = 100
+
+// measureIdle measures a peer with which nobody does anything, in a large cluster: P13.
+func measureIdle(b *bench) error {
+	// In a cluster of this size each peer compares all that it knows with another one every 90 s.
+	peers, settle, windows, window := crowd, time.Minute, 9, 10*time.Second
+	if b.short {
+		peers, settle, windows, window = 4, 0, 1, time.Second
+	}
+	c, err := b.newCluster()
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for range peers - 1 {
+		if err := c.add(&memory{}); err != nil {
+			return err
+		}
+	}
+	dir, err := b.sub("idle")
+	if err != nil {
+		return err
+	}
+	self := c.at(peers - 1).String()
+	server, err := b.startRinglet(dir, "RINGLET_KEY="+base64.StdEncoding.EncodeToString(c.key), "RINGLET_BIND="+self,
+		"RINGLET_ADVERTISE="+self, "RINGLET_JOIN="+strings.Join(c.seeds(peers-1), ","))
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	if err := c.await(peers); err != nil {
+		return err
+	}
+	if err := b.wait(settle); err != nil { // what the start brought has settled
+		return err
+	}
+	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
+	var share []float64
+	var took float64
+	for range windows {
+		used, begun := server.used(), time.Now()
+		if err := b.wait(window); err != nil {
+			return err
+		}
+		passed := time.Since(begun).Seconds()
+		share = append(share, 100*(server.used()-used).Seconds()/passed)
+		took += passed
+	}
+	took *= float64(len(c.members))
+	inStreams := float64(c.traffic.streams.Load()-streams) / took
+	sent := float64(c.traffic.packets.Load()-packets)/took + inStreams
+	resident, anonymous := server.memory()
+	what := fmt.Sprintf("an idle peer of %d: ", peers)
+	b.add(row{goal: "P13", what: what + "share of a processor that its process takes", limit: 0.1, unit: " %", got: spreadOf(share)})
+	b.add(row{
+		goal: "P13", what: what + "bytes a second that a peer sends, the mean of those in this process", limit: 300, unit: " B", got: spread{sent, sent, sent},
+		note: fmt.Sprintf("what packets and streams carry, encrypted, without their headers; %s B of it in streams", number(inStreams)),
+	})
+	b.add(row{
+		goal: "P13", what: what + "resident memory of its process", limit: 40, unit: " MB", got: spread{resident, resident, resident},
+		note: fmt.Sprintf("%s MB of it are its own, the rest is of files", number(anonymous)),
+	})
+	return nil
+}
+
+// wait waits, unless the run ends.
+func (b *bench) wait(d time.Duration) error {
+	select {
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// used returns the processor time that a process has used so far: that of all its threads, of which a Go program ends
+// none.
+func (p *process) used() (total time.Duration) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid)) // the pattern is right
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		var ran time.Duration
+		_, _ = fmt.Fscan(bytes.NewReader(text), &ran)
+		total += ran
+	}
+	return total
+}
+
+// memory returns the resident memory of a process in MB, and how much of it is no file's.
+func (p *process) memory() (resident, anonymous float64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)) // it runs
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		_, _ = fmt.Sscanf(lines.Text(), "VmRSS: %f", &resident)
+		_, _ = fmt.Sscanf(lines.Text(), "RssAnon: %f", &anonymous)
+	}
+	return resident * 1024 / 1e6, anonymous * 1024 / 1e6
+}
