@@ -58,6 +58,9 @@ type Config struct {
 	Deliver func(frame []byte, seat int)
 	// Presence is told the state of each peer that appears, changes or disappears, one after the other. May be nil.
 	Presence func(Presence)
+	// Summary is told what another peer has last set with [Gossip.SetSummary],
+	// one after the other and often. It must not block for long. May be nil.
+	Summary func(from peer.ID, summary uint64)
 	// Logger takes what an operator should know. Required; slog.DiscardHandler for none.
 	Logger *slog.Logger
 
@@ -97,6 +100,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Presence == nil {
 		cfg.Presence = func(Presence) {}
+	}
+	if cfg.Summary == nil {
+		cfg.Summary = func(peer.ID, uint64) {}
 	}
 	cfg.Bind = unmap(cfg.Bind)
 	cfg.Advertise = unmap(cfg.Advertise)

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
-
-	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // delegate is what memberlist calls. It copies, notes and returns: some of the
@@ -85,7 +83,7 @@ func (d *delegate) GetBroadcasts(overhead, limit int) [][]byte {
 }
 
 // LocalState implements [memberlist.Delegate].
-func (d *delegate) LocalState(bool) []byte { return d.g.currentBeat() }
+func (d *delegate) LocalState(bool) []byte { return d.g.pulse() }
 
 // MergeRemoteState implements [memberlist.Delegate].
 func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
@@ -93,7 +91,7 @@ func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
 // AckPayload implements [memberlist.PingDelegate].
 func (d *delegate) AckPayload() []byte {
 	d.probed.Store(true)
-	return d.g.currentBeat()
+	return d.g.pulse()
 }
 
 // NotifyPingComplete implements [memberlist.PingDelegate]. It is called for
@@ -103,13 +101,16 @@ func (d *delegate) NotifyPingComplete(_ *memberlist.Node, _ time.Duration, paylo
 	d.heard(payload)
 }
 
-// heard takes a beat. A peer that has none yet sends nothing.
+// heard takes a pulse. A peer that has no beat yet sends nothing.
 func (d *delegate) heard(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	p, ok := readPulse(b)
 	switch {
-	case len(b) == 0:
-	case len(b) > maxBeatBytes || sender(b) == peer.None:
+	case !ok:
 		d.g.counts.undecodable.Add(1)
-	case !d.g.inbox.beats.put(bytes.Clone(b)):
+	case !d.g.inbox.beats.put(pulse{bytes.Clone(p.beat), p.summary}):
 		d.g.counts.overrun.Add(1)
 	}
 }

@@ -24,6 +24,9 @@
 //     compare notes, and is sent to one random peer every ten seconds, for
 //     networks where no UDP comes through. So whatever a beat can lead to
 //     reaches all peers, with or without broadcasts.
+//   - [Gossip.SetSummary]: 8 bytes beside the beat, on what carries it other
+//     than on its own. Whoever compares them sees within seconds that two
+//     peers differ.
 //
 // # Guarantees
 //

@@ -32,6 +32,7 @@ type Gossip struct {
 	outbox     *outbox
 	broadcasts *broadcasts
 	beat       atomic.Pointer[[]byte]
+	summary    atomic.Uint64
 	counts     counters
 	watch      *watch
 	hurry      chan struct{} // has room for one: look for peers now
@@ -73,7 +74,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer stop()
 	var workers sync.WaitGroup
 	workers.Go(func() { g.deliver(work, g.inbox.frames.wake, g.inbox.frames.take) })
-	workers.Go(func() { g.deliver(work, g.inbox.beats.wake, g.inbox.beats.take) })
+	workers.Go(func() { g.deliver(work, g.inbox.beats.wake, g.takeBeat) })
 	workers.Go(func() { g.tell(work) })
 
 	retry := minRetry
@@ -167,6 +168,23 @@ func (g *Gossip) currentBeat() []byte {
 		return *beat
 	}
 	return nil
+}
+
+// SetSummary sets a number that goes with the beat wherever that rides on
+// something else, from now on: 8 bytes, of which this package knows nothing
+// more. A peer without a beat shows none.
+func (g *Gossip) SetSummary(summary uint64) { g.summary.Store(summary) }
+
+// Queued returns how many broadcasts are still being sent.
+func (g *Gossip) Queued() int { return g.broadcasts.queue.NumQueued() }
+
+// Living returns the peers that answer, in no order.
+func (g *Gossip) Living() []peer.ID {
+	var ids []peer.ID
+	for _, p := range g.table.living() {
+		ids = append(ids, p.ID)
+	}
+	return ids
 }
 
 // Contacts returns where each peer was last seen, in order of their IDs, to be

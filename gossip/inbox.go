@@ -35,7 +35,7 @@ type lane struct {
 func newInbox() *inbox {
 	return &inbox{
 		frames: lane{wake: make(chan struct{}, 1)},
-		beats:  beats{wake: make(chan struct{}, 1), latest: make(map[peer.ID][]byte)},
+		beats:  beats{wake: make(chan struct{}, 1), latest: make(map[peer.ID]pulse)},
 	}
 }
 
@@ -70,34 +70,43 @@ func (l *lane) take() ([]byte, bool) {
 	return frame, true
 }
 
-// beats keeps the last beat of each sender: the ones before say nothing more.
+// beats keeps the last pulse of each sender: the ones before say nothing more.
 type beats struct {
 	wake chan struct{} // has room for one
 
 	mu     sync.Mutex
-	latest map[peer.ID][]byte
+	latest map[peer.ID]pulse
 }
 
-func (b *beats) put(beat []byte) bool {
-	from := sender(beat)
+func (b *beats) put(p pulse) bool {
+	from := sender(p.beat)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, have := b.latest[from]; !have && len(b.latest) >= maxBeats {
 		return false
 	}
-	b.latest[from] = beat
+	b.latest[from] = p
 	poke(b.wake)
 	return true
 }
 
-func (b *beats) take() ([]byte, bool) {
+func (b *beats) take() (pulse, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for from, beat := range b.latest {
+	for from, p := range b.latest {
 		delete(b.latest, from)
-		return beat, true
+		return p, true
 	}
-	return nil, false
+	return pulse{}, false
+}
+
+// takeBeat takes one beat out, and tells the summary that came with it.
+func (g *Gossip) takeBeat() ([]byte, bool) {
+	p, ok := g.inbox.beats.take()
+	if ok {
+		g.cfg.Summary(sender(p.beat), p.summary)
+	}
+	return p.beat, ok
 }
 
 // arrived has frames delivered, in order. There is room for all of them, or

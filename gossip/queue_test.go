@@ -48,10 +48,10 @@ func TestLane(t *testing.T) {
 }
 
 // beatOf returns what looks like a beat of a peer.
-func beatOf(n int, text string) []byte {
+func beatOf(n int, text string) pulse {
 	b := make([]byte, senderAt+16)
 	b[0], b[senderAt], b[senderAt+1], b[senderAt+2] = frameVersion, 1, byte(n>>8), byte(n)
-	return append(b, text...)
+	return pulse{beat: append(b, text...)}
 }
 
 func TestBeatsKeepTheLast(t *testing.T) {
@@ -68,8 +68,8 @@ func TestBeatsKeepTheLast(t *testing.T) {
 		}
 	}
 	for range maxBeats {
-		if got, ok := b.take(); !ok || !bytes.HasSuffix(got, []byte("new")) {
-			t.Fatalf("got %q, %v, want the newer beat", got, ok)
+		if got, ok := b.take(); !ok || !bytes.HasSuffix(got.beat, []byte("new")) {
+			t.Fatalf("got %q, %v, want the newer beat", got.beat, ok)
 		}
 	}
 	if _, ok := b.take(); ok {

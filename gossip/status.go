@@ -63,7 +63,7 @@ func (g *Gossip) Status() Status {
 	now := time.Now()
 	c := &g.counts
 	st := Status{
-		Seat: g.OwnSeat(), Queued: g.broadcasts.queue.NumQueued(),
+		Seat: g.OwnSeat(), Queued: g.Queued(),
 		Counts: Counts{
 			Sent: c.sent.Load(), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Unknown: c.unknown.Load(),
 			Repeated: c.repeated.Load(), Unconfirmed: c.unconfirmed.Load(), Doubled: c.doubled.Load(),

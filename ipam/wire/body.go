@@ -150,6 +150,9 @@ type (
 	}
 	// Announce tells how much the sender has to spare.
 	Announce struct{ Pools []Spare }
+	// Directory is about what peers tell of themselves, which is nothing to the
+	// allocator: it never gets one.
+	Directory struct{ Message []byte }
 )
 
 // Want is what an [Ask] asks for.

@@ -31,10 +31,16 @@ const (
 	typeInquire  Type = 18
 	typeReport   Type = 19
 	typeTwin     Type = 20
+	// TypeDirectory is that of a [Directory]: who takes frames apart from those
+	// of the allocator goes by it.
+	TypeDirectory Type = 21
 )
 
 // MaxValue is the longest value of a slot, in bytes.
 const MaxValue = 1 << 20
+
+// MaxDirectory is the longest message of a [Directory], in bytes.
+const MaxDirectory = 256 << 10
 
 const (
 	small = 4096          // limit of a body without a value
@@ -66,6 +72,8 @@ var kinds = map[Type]struct {
 	typeInquire:  {small, readInquire},
 	typeReport:   {small, readReport},
 	typeTwin:     {small, readTwin},
+
+	TypeDirectory: {MaxDirectory, readDirectory},
 }
 
 func isPeer(id peer.ID) bool { return id != ring.Free && id != ring.Reserved }
@@ -381,3 +389,10 @@ func (v Report) append(b []byte) []byte {
 func readReport(r *codec.Reader) Body {
 	return Report{ID: r.Uint("ID of a question"), Peer: r.ID("peer"), Heard: r.Bool("heard")}
 }
+
+// Type implements [Body].
+func (Directory) Type() Type { return TypeDirectory }
+
+func (v Directory) append(b []byte) []byte { return append(b, v.Message...) }
+
+func readDirectory(r *codec.Reader) Body { return Directory{Message: r.Fixed("message", r.Rest())} }

@@ -66,6 +66,15 @@ func Encode(b []byte, f *Frame) []byte {
 	return f.Body.append(b)
 }
 
+// TypeOf returns the type of a frame without reading the rest of it; 0 if it
+// has none that this release could read.
+func TypeOf(b []byte) Type {
+	if len(b) < 2 || b[0] != Version {
+		return 0
+	}
+	return Type(b[1])
+}
+
 // Decode reads one frame, which is all of b. What it returns may share memory
 // with b.
 func Decode(b []byte) (*Frame, error) {

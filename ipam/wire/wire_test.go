@@ -43,6 +43,7 @@ var bodies = []wire.Body{
 	wire.Inquire{ID: 14, Peer: peer.ID{15}},
 	wire.Report{ID: 16, Peer: peer.ID{17}, Heard: true},
 	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13, Resting: 5}}},
+	wire.Directory{Message: []byte("of the directory")},
 }
 
 // TestRoundTrip encodes each body and reads it back.
@@ -50,7 +51,11 @@ func TestRoundTrip(t *testing.T) {
 	seen := map[wire.Type]bool{}
 	for _, body := range bodies {
 		want := &wire.Frame{Header: header, Body: body}
-		got, err := wire.Decode(wire.Encode(nil, want))
+		b := wire.Encode(nil, want)
+		if got := wire.TypeOf(b); got != body.Type() {
+			t.Errorf("%T: its frame is taken for one of type %d", body, got)
+		}
+		got, err := wire.Decode(b)
 		if err != nil {
 			t.Errorf("%T: %v", body, err)
 			continue
@@ -63,8 +68,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		seen[body.Type()] = true
 	}
-	if len(seen) != 20 {
-		t.Errorf("%d types were tried, there are 20", len(seen))
+	if len(seen) != 21 {
+		t.Errorf("%d types were tried, there are 21", len(seen))
 	}
 }
 
