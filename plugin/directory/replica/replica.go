@@ -1,0 +1,312 @@
+package replica
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+const (
+	// Lease is how long a section counts after its peer has renewed it.
+	Lease = 15 * time.Minute
+	// keep is how long a section is kept out of sight after that.
+	keep = time.Hour
+	// MaxOrigins is how many peers a replica has sections of.
+	MaxOrigins = 4096
+	// Buckets is into how many parts the peers are divided for comparing.
+	Buckets = 32
+)
+
+// Replica is one peer's copy of the directory. Use [New].
+type Replica struct {
+	own      *section
+	agreed   *section // what needs no replication, see SetAgreed
+	sections map[peer.ID]*section
+	sums     [Buckets]uint64 // of the live sections
+	leases   [Buckets]uint64 // the same, with their renewals
+	events   []Event
+}
+
+// Record is one key as one peer has set it.
+type Record struct {
+	Key    string
+	Value  []byte
+	Origin peer.ID   // peer.None: agreed
+	Heard  time.Time // when the lease was last renewed, as far as is known; zero: it needs none
+}
+
+// Event is that a key was set, or removed by that peer or with it: then its
+// Value is nil.
+type Event struct {
+	Key    string
+	Value  []byte
+	Origin peer.ID
+}
+
+// New returns the replica of a peer that has just started.
+func New(self peer.ID, boot peer.Boot) *Replica {
+	r := &Replica{own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true}}
+	r.clear()
+	return r
+}
+
+// clear makes the own section the only one.
+func (r *Replica) clear() {
+	r.sections = map[peer.ID]*section{r.own.origin: r.own, peer.None: r.agreed}
+	r.sums, r.leases = [Buckets]uint64{}, [Buckets]uint64{}
+	r.toggle(r.own)
+}
+
+// Forget drops what other peers have said: this one belongs to another
+// cluster now.
+func (r *Replica) Forget() {
+	for _, s := range r.others() {
+		r.show(s, nil, s.records)
+	}
+	r.clear()
+}
+
+// others returns the sections of other peers that count, in order.
+func (r *Replica) others() []*section {
+	var out []*section
+	for id, s := range r.sections {
+		if id != peer.None && s != r.own && s.live {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b *section) int { return a.origin.Compare(b.origin) })
+	return out
+}
+
+// toggle puts a section into the sums, or takes it out.
+func (r *Replica) toggle(s *section) {
+	if s.live && s.origin != peer.None {
+		b := bucket(s.origin)
+		r.sums[b] ^= s.hash(false)
+		r.leases[b] ^= s.hash(true)
+	}
+}
+
+// bucket is the bucket of a peer. Its ID is random.
+func bucket(id peer.ID) int { return int(id[len(id)-1]) % Buckets }
+
+// Summary is a hash of all that the replica has: that of two is the same if
+// they have the same, and hardly ever else.
+func (r *Replica) Summary() uint64 {
+	var sum uint64
+	for _, n := range r.sums {
+		sum ^= n
+	}
+	return sum
+}
+
+// Set sets a key of this peer's, and reports whether that changes anything. A
+// key or value that is too long or empty is refused.
+func (r *Replica) Set(key string, value []byte) bool { return r.set(r.own, key, value) }
+
+// SetAgreed sets a key that each peer knows by itself, and which is therefore
+// sent to nobody.
+func (r *Replica) SetAgreed(key string, value []byte) bool { return r.set(r.agreed, key, value) }
+
+func (r *Replica) set(s *section, key string, value []byte) bool {
+	rec, there := s.records[key]
+	if there && bytes.Equal(rec.value, value) || !there && len(s.records) >= MaxRecords ||
+		key == "" || len(key) > MaxKey || len(value) == 0 || len(value) > MaxValue {
+		return false
+	}
+	r.write(s, key, value)
+	return true
+}
+
+// Remove removes a key of this peer's, and reports whether it was there.
+func (r *Replica) Remove(key string) bool { return r.remove(r.own, key) }
+
+// RemoveAgreed undoes [Replica.SetAgreed].
+func (r *Replica) RemoveAgreed(key string) bool { return r.remove(r.agreed, key) }
+
+func (r *Replica) remove(s *section, key string) bool {
+	_, there := s.records[key]
+	if there {
+		r.write(s, key, nil)
+	}
+	return there
+}
+
+func (r *Replica) write(s *section, key string, value []byte) {
+	r.toggle(s)
+	s.put(s.seq+1, key, value)
+	r.toggle(s)
+	r.events = append(r.events, Event{key, value, s.origin})
+}
+
+// Renew renews the lease of this peer's section.
+func (r *Replica) Renew(now time.Time) {
+	r.toggle(r.own)
+	r.own.renewal++
+	r.own.expires = now.Add(Lease)
+	r.toggle(r.own)
+}
+
+// Seq is the number of this peer's last change.
+func (r *Replica) Seq() uint64 { return r.own.seq }
+
+// Since returns this peer's changes behind a number, or only its lease if
+// there are none; false if they take more than so many bytes.
+func (r *Replica) Since(seq uint64, room int, now time.Time) (Pages, bool) {
+	p := r.own.part(Position{Origin: r.own.origin, Boot: r.own.boot, Seq: seq}, room, now)
+	m := Pages{Parts: []Part{p}}
+	return m, !p.Whole && p.To == p.Head && len(Encode(m)) <= room
+}
+
+// Own returns the keys of this peer's section below a prefix, in order.
+func (r *Replica) Own(prefix string) []string { return keysBelow(r.own, prefix) }
+
+// Agreed returns the keys that were set with [Replica.SetAgreed].
+func (r *Replica) Agreed(prefix string) []string { return keysBelow(r.agreed, prefix) }
+
+func keysBelow(s *section, prefix string) []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for key := range s.records {
+			if strings.HasPrefix(key, prefix) && !yield(key) {
+				return
+			}
+		}
+	})
+}
+
+// Tick ends the leases that have run out, and returns when to call it again at
+// the latest; zero if there is nothing to wait for.
+func (r *Replica) Tick(now time.Time) (next time.Time) {
+	for id, s := range r.sections {
+		if id == peer.None || s == r.own {
+			continue
+		}
+		if s.live && !now.Before(s.expires) {
+			r.toggle(s)
+			s.live = false
+			r.show(s, nil, s.records)
+		}
+		end := s.expires
+		if s.boot == 0 {
+			end = s.asked // nothing of it has come
+		}
+		if !s.live {
+			end = end.Add(keep)
+		}
+		if !s.live && !now.Before(end) {
+			delete(r.sections, id)
+			continue
+		}
+		if next.IsZero() || end.Before(next) {
+			next = end
+		}
+	}
+	return next
+}
+
+// Get returns a key, from each peer that has set it.
+func (r *Replica) Get(key string, now time.Time) []Record {
+	var out []Record
+	for _, s := range r.sections {
+		if rec, there := s.records[key]; there && s.counts(r, now) {
+			out = append(out, s.record(key, rec))
+		}
+	}
+	sortRecords(out)
+	return out
+}
+
+// List returns the keys with a prefix that come after one, in order, from each
+// peer that has set them: so many keys at most, and reports whether there are
+// more.
+func (r *Replica) List(prefix, after string, limit int, now time.Time) (out []Record, more bool) {
+	for _, s := range r.sections {
+		if !s.counts(r, now) {
+			continue
+		}
+		for key, rec := range s.records {
+			if strings.HasPrefix(key, prefix) && key > after {
+				out = append(out, s.record(key, rec))
+			}
+		}
+	}
+	sortRecords(out)
+	keys := 0
+	for i := range out {
+		if i == 0 || out[i].Key != out[i-1].Key {
+			if keys++; keys > limit {
+				return out[:i], true
+			}
+		}
+	}
+	return out, false
+}
+
+// counts reports whether a section is to be seen.
+func (s *section) counts(r *Replica, now time.Time) bool {
+	return s == r.own || s.origin == peer.None || s.live && now.Before(s.expires)
+}
+
+func (s *section) record(key string, rec record) Record {
+	out := Record{Key: key, Value: rec.value, Origin: s.origin}
+	if s.origin != peer.None && !s.expires.IsZero() {
+		out.Heard = s.expires.Add(-Lease)
+	}
+	return out
+}
+
+func sortRecords(list []Record) {
+	slices.SortFunc(list, func(a, b Record) int { return cmp.Or(strings.Compare(a.Key, b.Key), a.Origin.Compare(b.Origin)) })
+}
+
+// show notes how what is seen of a section changes.
+func (r *Replica) show(s *section, now, before map[string]record) {
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		if _, there := now[key]; !there {
+			r.events = append(r.events, Event{key, nil, s.origin})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if was, there := before[key]; !there || !bytes.Equal(was.value, now[key].value) {
+			r.events = append(r.events, Event{key, now[key].value, s.origin})
+		}
+	}
+}
+
+// Events returns what has changed since it was last called, in order.
+func (r *Replica) Events() []Event {
+	out := r.events
+	r.events = nil
+	return out
+}
+
+// Size says how much a replica holds.
+type Size struct {
+	Peers   int // whose sections count, this one's included
+	Records int
+	Bytes   int // of keys and values
+}
+
+// Size returns how much the replica holds of what counts. It walks through all
+// of it.
+func (r *Replica) Size() Size {
+	size := Size{}
+	for id, s := range r.sections {
+		if !s.live {
+			continue
+		}
+		if id != peer.None {
+			size.Peers++
+		}
+		size.Records += len(s.records)
+		for key, rec := range s.records {
+			size.Bytes += len(key) + len(rec.value)
+		}
+	}
+	return size
+}
