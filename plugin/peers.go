@@ -13,6 +13,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/directory"
 )
 
 // peers is this peer's end of the network between peers, nil where there is
@@ -21,19 +22,19 @@ import (
 type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
-func newPeers(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.Logger) (*peers, error) {
+func newPeers(ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, logger *slog.Logger) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
 	}
-	settings, err := network(ctx, cfg, n, logger)
+	settings, err := network(ctx, cfg, n, d, logger)
 	if err != nil {
 		return nil, err
 	}
-	return connect(settings, n)
+	return connect(settings, n, d)
 }
 
 // network returns how the network is set up.
-func network(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.Logger) (gossip.Config, error) {
+func network(ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, logger *slog.Logger) (gossip.Config, error) {
 	id, err := n.Identity(ctx)
 	if err != nil {
 		return gossip.Config{}, err
@@ -41,7 +42,7 @@ func network(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.
 	settings := gossip.Config{
 		ID: id.ID, Name: id.Name, Boot: id.Boot, Nonce: id.Nonce,
 		Bind: cfg.Bind, Advertise: cfg.Advertise, Join: cfg.Join, Label: cfg.Cluster,
-		Deliver: n.Deliver, Presence: present(n), Logger: logger,
+		Deliver: split(n, d), Summary: d.Heard, Presence: present(n), Logger: logger,
 	}
 	if len(cfg.Keys) > 0 {
 		settings.Keys = cfg.ReadKeys
@@ -54,13 +55,14 @@ func network(ctx context.Context, cfg config.Config, n *node.Node, logger *slog.
 	return settings, nil
 }
 
-// connect has the node's frames carried.
-func connect(settings gossip.Config, n *node.Node) (*peers, error) {
+// connect has the frames of the node and the directory carried.
+func connect(settings gossip.Config, n *node.Node, d *directory.Directory) (*peers, error) {
 	g, err := gossip.New(settings)
 	if err != nil {
 		return nil, err
 	}
 	n.Carry(g)
+	d.Carry(g)
 	return &peers{g}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/directory"
 )
 
 // cluster is some peers, each with its database, on a network in memory. It
@@ -33,10 +34,11 @@ type cluster struct {
 // clusterHost is one peer.
 type clusterHost struct {
 	*node.Node
-	network  *peers
-	addr     netip.AddrPort
-	database string // path
-	end      func()
+	network *peers
+	shared  *directory.Directory
+	addr    netip.AddrPort
+	dir     string // of its database
+	end     func()
 }
 
 // hostAddr is the address of the n-th host.
@@ -72,13 +74,18 @@ func found(c *cluster, n int) *cluster {
 	return c
 }
 
-// start starts one host.
+// start starts one host with a new database.
 func (c *cluster) start(n int, join []string) *clusterHost {
 	c.t.Helper()
+	return c.startIn(c.t.TempDir(), n, join)
+}
+
+// startIn starts one host with the database in dir.
+func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
+	c.t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	h := &clusterHost{addr: hostAddr(n), database: filepath.Join(c.t.TempDir(), databaseName)}
 	store, err := persist.Open(persist.Config{
-		Path: h.database, Schema: ipam.SchemaVersion, Logger: logger,
+		Path: filepath.Join(dir, databaseName), Schema: ipam.SchemaVersion, Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -94,21 +101,36 @@ func (c *cluster) start(n int, join []string) *clusterHost {
 	if c.change != nil {
 		c.change(n, &machine)
 	}
-	if h.Node, err = node.New(node.Config{Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout}); err != nil {
+	h := &clusterHost{addr: hostAddr(n), dir: dir}
+	happened := &stream{}
+	if h.Node, err = node.New(node.Config{
+		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout, ObserveNote: happened.note,
+	}); err != nil {
 		c.t.Fatal(err)
 	}
-	settings, err := network(c.t.Context(), cfg, h.Node, logger)
+	id, err := h.Identity(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	happened.begin(uint64(id.Boot))
+	if h.shared, err = directory.New(directory.Config{
+		Self: id, Cluster: cfg.Cluster, Source: h.Node, Log: happened.log, Logger: logger,
+		About: func() directory.Node { return directory.Node{Version: "test", Address: hostAddr(n).String()} },
+	}); err != nil {
+		c.t.Fatal(err)
+	}
+	settings, err := network(c.t.Context(), cfg, h.Node, h.shared, logger)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	settings.Transport = c.net.Open
-	if h.network, err = connect(settings, h.Node); err != nil {
+	if h.network, err = connect(settings, h.Node, h.shared); err != nil {
 		c.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- together(ctx, []func(context.Context) error{h.Run, func(ctx context.Context) error { return h.network.run(ctx, h.Node) }})
+		done <- together(ctx, []func(context.Context) error{h.Run, h.shared.Run, func(ctx context.Context) error { return h.network.run(ctx, h.Node) }})
 	}()
 	ended := false
 	h.end = func() {
@@ -206,7 +228,7 @@ func TestAddressesOfPeersAreKept(t *testing.T) {
 		time.Sleep(time.Minute)
 		for i, h := range c.hosts {
 			h.end()
-			store := openRelease(t, h.database)
+			store := openRelease(t, filepath.Join(h.dir, databaseName))
 			cfg := releaseConfig()
 			m, err := ipam.Restore(cfg, store.Load)
 			if err != nil {

@@ -116,7 +116,7 @@ func writeRelease(t *testing.T) (database []byte) {
 		}
 		c.hosts[0].end()
 		var err error
-		if database, err = os.ReadFile(c.hosts[0].database); err != nil {
+		if database, err = os.ReadFile(filepath.Join(c.hosts[0].dir, databaseName)); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -25,6 +25,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/metrics"
@@ -121,7 +122,15 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	happened.begin(uint64(id.Boot))
-	network, err := newPeers(ctx, cfg, n, logger)
+	var network *peers
+	shared, err := directory.New(directory.Config{
+		Self: id, Cluster: cfg.Cluster, Source: n, Log: happened.log, Logger: logger,
+		About: func() directory.Node { return about(cfg, watcher, func() *peers { return network }) },
+	})
+	if err != nil {
+		return err
+	}
+	network, err = newPeers(ctx, cfg, n, shared, logger)
 	if err != nil {
 		return err
 	}
@@ -162,6 +171,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 		record.Run,
+		shared.Run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)

@@ -1,0 +1,290 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+const (
+	// exchangeEvery is how often this peer begins an exchange at most. Not
+	// "once it is quiet": a busy cluster never is.
+	exchangeEvery = time.Second
+	// leasesEvery is how often it compares leases with any peer, and all else
+	// where no summaries arrive.
+	leasesEvery = 30 * time.Second
+	// maxQueued is how many frames may wait to be taken in.
+	maxQueued = 256
+	// keptEvents is how many changes of keys are kept for those who watch.
+	keptEvents = 4096
+)
+
+// Carrier brings frames to other peers. None of its methods may block.
+type Carrier interface {
+	// Send brings frames to one peer.
+	Send(to peer.ID, frames ...[]byte)
+	// Broadcast brings a hint to everybody, if it can.
+	Broadcast(frame []byte)
+	// Queued returns how many broadcasts are on their way.
+	Queued() int
+	// SetSummary shows a number to others, whenever it can.
+	SetSummary(summary uint64)
+	// Living returns the peers that answer.
+	Living() []peer.ID
+}
+
+// Source is what this peer knows of itself.
+type Source interface {
+	Snapshot(ctx context.Context) (ipam.Status, error)
+	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
+	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
+}
+
+// Config is what a [Directory] needs.
+type Config struct {
+	Self    ipam.Identity
+	Cluster string // the cluster's label
+	Source  Source // must not be nil
+	// Log says what happens on this peer. Must not be nil.
+	Log *events.Log
+	// About tells of the process what the source does not know: Version, Address,
+	// Health and Engine. It must not block.
+	About  func() Node
+	Logger *slog.Logger // must not be nil
+}
+
+// Directory is this peer's end of the cluster's directory. Use [New].
+type Directory struct {
+	cfg     Config
+	carrier atomic.Pointer[carried]
+	summary atomic.Uint64
+	frames  chan []byte
+	differs chan peer.ID // has room for one: compare with it
+	counts  counters
+	watched *events.Ring[replica.Event]
+
+	mu      sync.Mutex
+	replica *replica.Replica
+	cluster [16]byte // zero: none yet, and nothing is said to anybody
+	boots   map[peer.ID]peer.Boot
+	told    uint64 // up to which own change was broadcast, or has to be found
+}
+
+// carried is the carrier in use; the type makes it fit an atomic value.
+type carried struct{ Carrier }
+
+// New returns the directory of a peer that has just started. It does nothing
+// before it is run.
+func New(cfg Config) (*Directory, error) {
+	if cfg.Source == nil || cfg.Log == nil || cfg.About == nil || cfg.Logger == nil || cfg.Self.ID == peer.None || cfg.Cluster == "" {
+		return nil, errors.New("the directory needs a peer, the cluster's label, a source, its events and a logger")
+	}
+	d := &Directory{
+		cfg: cfg, frames: make(chan []byte, maxQueued), differs: make(chan peer.ID, 1), boots: map[peer.ID]peer.Boot{},
+		replica: replica.New(cfg.Self.ID, cfg.Self.Boot), watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), keptEvents),
+	}
+	d.replica.Renew(time.Now())
+	d.summary.Store(d.replica.Summary())
+	return d, nil
+}
+
+// Carry has what the directory says brought by c from now on.
+func (d *Directory) Carry(c Carrier) {
+	d.carrier.Store(&carried{c})
+	c.SetSummary(d.summary.Load())
+}
+
+// Deliver takes a frame of type [wire.TypeDirectory] that came from another
+// peer's host. It does not block.
+func (d *Directory) Deliver(frame []byte) {
+	select {
+	case d.frames <- frame:
+	default:
+		d.counts.dropped.Add(1)
+	}
+}
+
+// Heard takes the summary that another peer shows. It does not block.
+func (d *Directory) Heard(from peer.ID, summary uint64) {
+	if summary == d.summary.Load() {
+		return
+	}
+	select {
+	case d.differs <- from:
+	default: // it will be heard again
+	}
+}
+
+// Run publishes and exchanges until ctx ends. Its error is always nil.
+func (d *Directory) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	work.Go(func() { d.publish(ctx) })
+	work.Go(func() { d.exchange(ctx) })
+	work.Wait()
+	return nil
+}
+
+// exchange takes in what others say, compares with them, and ends leases.
+func (d *Directory) exchange(ctx context.Context) {
+	leases := time.NewTimer(leasesEvery)
+	defer leases.Stop()
+	expiry := time.NewTimer(leasesEvery)
+	defer expiry.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case frame := <-d.frames:
+			d.take(frame)
+		case other := <-d.differs:
+			if now := time.Now(); now.Sub(last) >= exchangeEvery {
+				last = now
+				d.compare(other, false)
+			}
+			continue
+		case <-leases.C:
+			leases.Reset(leasesEvery - leasesEvery/5 + rand.N(2*leasesEvery/5)) //nolint:gosec // it only spreads
+			if c := d.carrier.Load(); c != nil {
+				if living := c.Living(); len(living) > 0 {
+					d.compare(living[rand.IntN(len(living))], true) //nolint:gosec // any will do
+				}
+			}
+			continue
+		case <-expiry.C:
+		}
+		d.mu.Lock()
+		next := d.replica.Tick(time.Now())
+		d.settle()
+		d.mu.Unlock()
+		if wait := time.Until(next); !next.IsZero() {
+			expiry.Reset(max(wait, 0))
+		} else {
+			expiry.Reset(leasesEvery)
+		}
+	}
+}
+
+// compare begins an exchange with another peer.
+func (d *Directory) compare(other peer.ID, leases bool) {
+	d.mu.Lock()
+	m, cluster := d.replica.Hashes(leases), d.cluster
+	d.mu.Unlock()
+	d.counts.exchanges.Add(1)
+	d.send(cluster, other, m)
+}
+
+// take takes in a frame of another peer, and answers it.
+func (d *Directory) take(frame []byte) {
+	f, err := wire.Decode(frame)
+	if err != nil {
+		d.counts.refused.Add(1)
+		return
+	}
+	body, ok := f.Body.(wire.Directory)
+	if !ok || f.From == d.cfg.Self.ID || f.To != d.cfg.Self.ID && f.To != peer.None {
+		return // its own, going in circles, or for a peer that was here before
+	}
+	m, err := replica.Decode(body.Message)
+	if err != nil {
+		d.counts.refused.Add(1)
+		return
+	}
+	d.mu.Lock()
+	if !d.may(f) {
+		d.mu.Unlock()
+		d.counts.refused.Add(1)
+		return
+	}
+	answers, news := d.replica.Take(m, time.Now())
+	cluster := d.cluster
+	d.settle()
+	d.mu.Unlock()
+	d.counts.received.Add(uint64(len(frame)))
+	d.send(cluster, f.From, answers...)
+	if c := d.carrier.Load(); c != nil && news && f.To == peer.None && c.Queued() < busy {
+		c.Broadcast(frame) // whoever gets a broadcast passes it on once
+	}
+}
+
+// may judges the origin of a frame: its author is of this peer's cluster, and
+// this is no earlier start of it than was heard of. d.mu is held.
+func (d *Directory) may(f *wire.Frame) bool {
+	if f.Cluster != d.cluster || d.cluster == ([16]byte{}) || f.Boot < d.boots[f.From] {
+		return false
+	}
+	if _, known := d.boots[f.From]; !known && len(d.boots) >= replica.MaxOrigins {
+		return false
+	}
+	d.boots[f.From] = f.Boot
+	return true
+}
+
+// settle shows what has changed, to other peers and to those who watch. d.mu is
+// held.
+func (d *Directory) settle() {
+	for _, e := range d.replica.Events() {
+		d.watched.Put(e)
+	}
+	sum := d.replica.Summary()
+	if d.summary.Swap(sum) == sum {
+		return
+	}
+	if c := d.carrier.Load(); c != nil {
+		c.SetSummary(sum)
+	}
+}
+
+// send says something to one peer.
+func (d *Directory) send(cluster [16]byte, to peer.ID, messages ...replica.Message) {
+	c := d.carrier.Load()
+	if c == nil || cluster == ([16]byte{}) {
+		return
+	}
+	for _, m := range messages {
+		frame := d.frame(cluster, to, m)
+		d.counts.sent.Add(uint64(len(frame)))
+		c.Send(to, frame)
+	}
+}
+
+func (d *Directory) frame(cluster [16]byte, to peer.ID, m replica.Message) []byte {
+	self := d.cfg.Self
+	return wire.Encode(nil, &wire.Frame{
+		Header: wire.Header{Cluster: cluster, From: self.ID, To: to, Boot: self.Boot, Nonce: self.Nonce},
+		Body:   wire.Directory{Message: replica.Encode(m)},
+	})
+}
+
+// counters count what was exchanged since the start.
+type counters struct{ exchanges, sent, received, refused, dropped atomic.Uint64 }
+
+// Stats is how the directory does on this peer.
+type Stats struct {
+	replica.Size
+	Exchanges uint64 // begun here
+	Sent      uint64 // bytes, point to point
+	Received  uint64 // bytes that were taken in
+	Refused   uint64 // frames that could not be read, or of whom nothing is taken
+	Dropped   uint64 // frames that were too many
+}
+
+// Stats returns how the directory does. It walks through all of it.
+func (d *Directory) Stats() Stats {
+	d.mu.Lock()
+	size := d.replica.Size()
+	d.mu.Unlock()
+	c := &d.counts
+	return Stats{size, c.exchanges.Load(), c.sent.Load(), c.received.Load(), c.refused.Load(), c.dropped.Load()}
+}

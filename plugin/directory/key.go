@@ -1,0 +1,82 @@
+package directory
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Heart is the key that shows that changes arrive: it is renewed every minute.
+const Heart = "ringlet/.heartbeat"
+
+// NodeKeys is the prefix of the keys of a cluster's peers.
+func NodeKeys(cluster string) string { return "ringlet/state/nodes/v1/" + cluster + "/" }
+
+// AddressKeys is the prefix of the keys of a cluster's addresses.
+func AddressKeys(cluster string) string { return "ringlet/state/ip/v1/" + cluster + "/" }
+
+// PoolKeys is the prefix of the keys of a cluster's pools.
+func PoolKeys(cluster string) string { return "ringlet/state/pools/v1/" + cluster + "/" }
+
+// Node is what a peer says of itself.
+type Node struct {
+	Name    string     `json:"name"`
+	ID      string     `json:"id"`
+	Version string     `json:"version"`          // of ringlet
+	Address string     `json:"address"`          // where other peers reach it
+	Health  string     `json:"health,omitempty"` // where its API is served, if others can reach it
+	Engine  string     `json:"engine,omitempty"` // version of its engine
+	State   string     `json:"state"`
+	Boot    uint64     `json:"boot"`
+	Pools   []NodePool `json:"pools"`
+}
+
+// NodePool is what a peer has of a pool.
+type NodePool struct {
+	Pool   netip.Prefix `json:"pool"`
+	Ranges []string     `json:"ranges"`         // first-last, the first of them
+	More   int          `json:"more,omitempty"` // how many others there are
+}
+
+// Address is an address in use.
+type Address struct {
+	Pool      netip.Prefix `json:"pool"`
+	Node      string       `json:"node"`
+	State     string       `json:"state"` // held, gateway, host or stranger
+	Kind      string       `json:"kind"`  // container, client, gateway, …
+	Container string       `json:"container,omitempty"`
+	Name      string       `json:"name,omitempty"`
+	MAC       string       `json:"mac,omitempty"`
+	Since     time.Time    `json:"since"`
+}
+
+// Pool is a pool as it was agreed.
+type Pool struct {
+	Pool         netip.Prefix      `json:"pool"`
+	Name         string            `json:"name,omitempty"`
+	Chosen       bool              `json:"chosen"` // ringlet chose the subnet
+	Size         uint64            `json:"size"`
+	Shares       map[string]uint64 `json:"shares"` // addresses in each peer's ranges, by the peer's name
+	Reservations []Reservation     `json:"reservations"`
+	More         int               `json:"more,omitempty"` // how many other reservations there are
+}
+
+// Reservation is a stretch of a pool that is kept back.
+type Reservation struct {
+	First netip.Addr `json:"first"`
+	Last  netip.Addr `json:"last"`
+	Kind  string     `json:"kind"`
+	Note  string     `json:"note,omitempty"`
+}
+
+// PoolName says which pool has a name.
+type PoolName struct {
+	Pool netip.Prefix `json:"pool"`
+}
+
+// Heartbeat is when the directory was last known to be written, by the clock of
+// the peer that did.
+type Heartbeat struct {
+	Time time.Time `json:"time"`
+	Slot uint64    `json:"slot"`
+	Node string    `json:"node"`
+}

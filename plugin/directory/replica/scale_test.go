@@ -1,0 +1,93 @@
+package replica
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// Many peers, and many addresses: what one changes, all know a few seconds later
+// without a single broadcast, each comparing with one other peer a second at
+// most. The messages and bytes are counted, and printed.
+func TestScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("holds two million records at a time")
+	}
+	t.Run("300 peers", func(t *testing.T) { scale(t, 300, 20) })
+	t.Run("100000 records", func(t *testing.T) { scale(t, 20, 5000) })
+}
+
+func scale(t *testing.T, peers, records int) {
+	t.Helper()
+	now := someTime
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rs []*Replica
+	for i := range peers {
+		r := started(i, 1, now)
+		for j := range records {
+			r.Set(fmt.Sprintf("ringlet/state/ip/v1/ringlet/10.%d.%d.%d", i%256, j>>8, j&255), fmt.Appendf(nil,
+				`{"pool":"10.0.0.0/8","node":"host-%d","state":"held","kind":"container","container":"%064x","name":"web-%d","mac":"02:42:0a:00:00:01","since":"2026-11-21T09:00:00Z"}`, i, j, j))
+		}
+		rs = append(rs, r)
+	}
+	alike := func() bool {
+		for _, r := range rs {
+			if r.Summary() != rs[0].Summary() {
+				return false
+			}
+		}
+		return true
+	}
+	// settle lets a second pass at a time until all agree: in each, every peer
+	// hears of one other, as from the answer to its probe.
+	settle := func(limit int) (seconds, messages, size int) {
+		for ; !alike(); seconds++ {
+			if seconds == limit {
+				t.Fatalf("they do not agree after %d seconds", limit)
+			}
+			now = now.Add(time.Second)
+			for _, r := range rs {
+				if other := rs[rng.IntN(peers)]; other.Summary() != r.Summary() {
+					m, s := talk(t, r, other, false, now)
+					messages, size = messages+m, size+s
+				}
+			}
+		}
+		return seconds, messages, size
+	}
+	print := func(what string, seconds, messages, size int) {
+		fmt.Fprintf(t.Output(), "%s: %d seconds, for each peer %d messages and %d bytes\n", what, seconds, messages/peers, size/peers)
+	}
+	seconds, messages, size := settle(30)
+	print("all from nothing", seconds, messages, size)
+	total := 0
+	for _, r := range rs {
+		for key, rec := range r.own.records {
+			total += len(key) + len(rec.value)
+		}
+	}
+	if size/peers > 2*total {
+		t.Errorf("each peer moved %d bytes to get %d", size/peers, total)
+	}
+
+	rs[7].Set("ringlet/state/ip/v1/ringlet/10.99.0.1", []byte(`{"name":"new"}`))
+	seconds, messages, size = settle(15)
+	print("one change", seconds, messages, size)
+	if size/peers > 8<<10 {
+		t.Errorf("one change cost each peer %d bytes", size/peers)
+	}
+	for _, r := range rs {
+		for j := range 10 {
+			r.Remove(fmt.Sprintf("ringlet/state/ip/v1/ringlet/10.%d.0.%d", bucket(r.own.origin), j))
+			r.Set(fmt.Sprintf("ringlet/state/new/%d", j), []byte(`{"name":"new"}`))
+		}
+	}
+	seconds, messages, size = settle(15)
+	print("ten changes of each", seconds, messages, size)
+	for _, r := range rs {
+		if got := r.Size(); got.Peers != peers || got.Records < peers*records {
+			t.Fatalf("a replica has %+v", got)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package directory
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// Limits of what one value tells; it says how much more there is.
+const (
+	maxRanges       = 64
+	maxReservations = 128
+	maxNote         = 64 // bytes
+)
+
+// self says of this peer what its status says, and to which cluster it belongs.
+func (p *publisher) self(st *ipam.Status, now time.Time) {
+	var cluster [16]byte
+	if b, err := hex.DecodeString(st.Cluster); err == nil && len(b) == len(cluster) && st.State != ipam.Left {
+		cluster = [16]byte(b)
+	}
+	n := p.cfg.About()
+	n.Name, n.ID, n.Boot, n.State = string(p.cfg.Self.Name), p.cfg.Self.ID.String(), uint64(p.cfg.Self.Boot), string(st.State)
+	n.Pools = []NodePool{}
+	for i := range st.Pools {
+		if own, any := ranges(&st.Pools[i], n.ID); any {
+			n.Pools = append(n.Pools, own)
+		}
+	}
+	key := NodeKeys(p.cfg.Cluster) + n.Name
+	keys, values := []string{key}, [][]byte{encode(n)}
+	if st.State == ipam.Left {
+		values[0] = nil
+	}
+	if minute := now.Truncate(time.Minute); !p.beats(st) {
+		keys, values = append(keys, Heart), append(values, nil)
+	} else if !minute.Equal(p.beat) {
+		p.beat = minute
+		keys, values = append(keys, Heart), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
+	}
+	p.mu.Lock()
+	if p.cluster != cluster && p.cluster != ([16]byte{}) {
+		p.replica.Forget()
+		clear(p.boots)
+	}
+	p.cluster = cluster
+	p.mu.Unlock()
+	p.write(keys, values)
+}
+
+// beats reports whether the heartbeat is this peer's to renew: the first of the
+// voters that can be reached does.
+func (p *publisher) beats(st *ipam.Status) bool {
+	if st.State == ipam.Left {
+		return false
+	}
+	for _, id := range st.Voters {
+		i := slices.IndexFunc(st.Peers, func(q ipam.PeerStatus) bool { return q.ID == id })
+		if id == st.Self.ID || i >= 0 && st.Peers[i].Reachable {
+			return id == st.Self.ID
+		}
+	}
+	return false
+}
+
+// ranges returns which ranges of a pool are a peer's.
+func ranges(pool *ipam.PoolStatus, id string) (out NodePool, any bool) {
+	out.Pool = pool.Pool
+	for _, r := range pool.Holders {
+		switch {
+		case r.Owner != id:
+		case len(out.Ranges) == maxRanges:
+			out.More++
+		default:
+			out.Ranges = append(out.Ranges, fmt.Sprintf("%v-%v", r.Start, r.End))
+		}
+	}
+	return out, len(out.Ranges) > 0
+}
+
+// pools shows the pools, which are agreed.
+func (p *publisher) pools(st *ipam.Status) {
+	names := map[string]string{}
+	for _, q := range st.Peers {
+		names[q.ID] = q.Name
+	}
+	prefix := PoolKeys(p.cfg.Cluster)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	there := map[string]bool{}
+	set := func(key string, v any) {
+		there[key] = true
+		p.replica.SetAgreed(key, encode(v))
+	}
+	for i := range st.Pools {
+		pool := poolOf(&st.Pools[i], names)
+		set(prefix+pool.Pool.String(), pool)
+		if pool.Name != "" {
+			set(prefix+"names/"+pool.Name, PoolName{pool.Pool})
+		}
+	}
+	for _, key := range p.replica.Agreed(prefix) {
+		if !there[key] {
+			p.replica.RemoveAgreed(key)
+		}
+	}
+	p.settle()
+}
+
+func poolOf(st *ipam.PoolStatus, names map[string]string) Pool {
+	out := Pool{Pool: st.Pool, Name: st.Name, Chosen: st.Chosen, Size: st.Size, Shares: map[string]uint64{}, Reservations: []Reservation{}}
+	for _, s := range st.Shares {
+		name := names[s.Owner]
+		if name == "" {
+			name = s.Owner
+		}
+		out.Shares[name] += s.Owned
+	}
+	for _, r := range st.Holders {
+		switch {
+		case r.Owner != "reserved":
+		case len(out.Reservations) == maxReservations:
+			out.More++
+		default:
+			out.Reservations = append(out.Reservations, Reservation{First: r.Start, Last: r.End, Kind: r.Kind, Note: r.Note[:min(len(r.Note), maxNote)]})
+		}
+	}
+	return out
+}

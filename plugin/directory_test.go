@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
+)
+
+// keys is what a host shows below a prefix: values by key.
+func (h *clusterHost) keys(prefix string) map[string]string {
+	out := map[string]string{}
+	list, _ := h.shared.List(prefix, "", 1<<20)
+	for _, item := range list {
+		out[item.Key] += string(item.Value)
+	}
+	return out
+}
+
+// alike reports whether these hosts show the same, so many addresses among it.
+func alike(addresses int, hosts ...*clusterHost) bool {
+	want := hosts[0].keys("ringlet/")
+	for _, h := range hosts {
+		if len(h.keys(directory.AddressKeys("ringlet"))) != addresses || !cmp.Equal(want, h.keys("ringlet/")) {
+			return false
+		}
+	}
+	return true
+}
+
+// hold has a host hold an address of the pool.
+func (c *cluster) hold(h *clusterHost, holder string) netip.Addr {
+	c.t.Helper()
+	g, err := h.Client(c.t.Context(), ipam.ClientRequest{Pool: "lab", ID: holder})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return g.Address.Addr()
+}
+
+// newPool makes a cluster of n hosts with a pool.
+func newPool(t *testing.T, n int) *cluster {
+	t.Helper()
+	c := newCluster(t, n)
+	if _, _, err := c.hosts[0].CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/16"), "lab"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// What one host does is seen on all, within seconds, also while packets are
+// lost: addresses that are taken and freed, pools, the hosts themselves.
+func TestDirectory(t *testing.T) {
+	for _, loss := range []float64{0, 0.2} {
+		t.Run(fmt.Sprint(loss), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newPool(t, 5)
+				c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link {
+					return memnet.Link{Loss: loss, StreamLoss: loss, Delay: time.Millisecond}
+				})
+				c.until(2*time.Minute, "alike at first", func() bool { return alike(0, c.hosts...) })
+				var held []netip.Addr
+				for i := range 40 {
+					held = append(held, c.hold(c.hosts[i%5], fmt.Sprint("device-", i)))
+				}
+				c.until(10*time.Second, "told of what was taken", func() bool { return alike(40, c.hosts...) })
+				for i, a := range held {
+					for _, h := range c.hosts {
+						got := h.shared.Holdings(a)
+						if len(got) != 1 || got[0].Name != fmt.Sprint("device-", i) || got[0].Node != fmt.Sprint("host-", i%5+1) || got[0].Kind != "client" {
+							t.Fatalf("%v is told to be %+v", a, got)
+						}
+					}
+				}
+				for i, a := range held[:30] {
+					if _, err := c.hosts[i%5].Free(t.Context(), ipam.FreeRequest{Address: a}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.until(10*time.Second, "told of what was freed", func() bool { return alike(10, c.hosts...) })
+
+				all := c.hosts[4].keys("ringlet/")
+				for key, want := range map[string]string{
+					"ringlet/state/nodes/v1/ringlet/host-1":            `"address":"10.0.0.1:7950"`,
+					"ringlet/state/nodes/v1/ringlet/host-5":            `"pool":"10.50.0.0/16","ranges":["10.50.`,
+					"ringlet/state/pools/v1/ringlet/10.50.0.0/16":      `"host-3":`,
+					"ringlet/state/pools/v1/ringlet/names/lab":         `{"pool":"10.50.0.0/16"}`,
+					"ringlet/.heartbeat":                               `"node":"host-`,
+					"ringlet/state/ip/v1/ringlet/" + held[39].String(): `"pool":"10.50.0.0/16","node":"host-5","state":"held"`,
+				} {
+					if !strings.Contains(all[key], want) {
+						t.Errorf("%s is %s, want %s in it", key, all[key], want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A host that is gone for good goes from every copy when its lease ends, one
+// that was only cut off comes back by itself, and what it freed meanwhile does
+// not.
+func TestDirectoryOfLostHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPool(t, 5)
+		var held []netip.Addr
+		for i := range 50 {
+			held = append(held, c.hold(c.hosts[i%5], fmt.Sprint("device-", i)))
+		}
+		c.until(time.Minute, "alike", func() bool { return alike(50, c.hosts...) })
+		apart, dead := c.hosts[3], c.hosts[4]
+		c.net.SetLink(func(from, to netip.AddrPort) memnet.Link {
+			if from == apart.addr || to == apart.addr {
+				return memnet.Cut()
+			}
+			return memnet.Link{}
+		})
+		c.net.Crash(dead.addr)
+		dead.end()
+		cut := time.Now()
+		if _, err := apart.Free(t.Context(), ipam.FreeRequest{Address: held[3]}); err != nil {
+			t.Fatal(err)
+		}
+		rest := c.hosts[:3]
+		time.Sleep(9 * time.Minute)
+		if !alike(50, rest...) {
+			t.Fatalf("%v after the cut there are %d addresses", time.Since(cut), len(rest[0].keys(directory.AddressKeys("ringlet"))))
+		}
+		c.until(replica.Lease, "without those that are gone", func() bool { return alike(30, rest...) })
+		if over := time.Since(cut); over > replica.Lease+time.Second {
+			t.Errorf("the last lease ended %v after the cut", over)
+		}
+		if got := len(apart.keys(directory.AddressKeys("ringlet"))); got != 9 {
+			t.Errorf("the host that is cut off shows %d addresses, want its own 9", got)
+		}
+		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{} })
+		c.until(2*time.Minute, "with the one that was cut off", func() bool { return alike(39, append(rest, apart)...) })
+	})
+}
+
+// A host that starts anew shows what it has now, and nothing of what it had
+// said before.
+func TestDirectoryAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPool(t, 3)
+		var held []netip.Addr
+		for i := range 30 {
+			held = append(held, c.hold(c.hosts[i%3], fmt.Sprint("device-", i)))
+		}
+		c.until(time.Minute, "alike", func() bool { return alike(30, c.hosts...) })
+		before := c.hosts[2]
+		before.end()
+		join := []string{hostAddr(1).String(), hostAddr(2).String(), hostAddr(3).String()}
+		after := c.startIn(before.dir, 3, join)
+		now := []*clusterHost{c.hosts[0], c.hosts[1], after}
+		c.until(time.Minute, "ready again", func() bool { return c.status(after).State == ipam.Ready })
+		if _, err := after.Free(t.Context(), ipam.FreeRequest{Address: held[2]}); err != nil {
+			t.Fatal(err)
+		}
+		c.until(time.Minute, "alike again", func() bool { return alike(29, now...) })
+		if node := c.hosts[0].keys(directory.NodeKeys("ringlet") + "host-3"); !strings.Contains(fmt.Sprint(node), `"boot":2`) {
+			t.Errorf("it is told to be %v", node)
+		}
+	})
+}
+
+// Nothing that arrives for the directory reaches the node, and nothing that is
+// no frame of this cluster the directory.
+func TestDirectoryTakesOnlyItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPool(t, 3)
+		c.until(time.Minute, "alike", func() bool { return alike(0, c.hosts...) })
+		sent := c.hosts[0].shared.Stats().Sent + c.hosts[1].shared.Stats().Sent
+		if sent == 0 {
+			t.Error("the hosts have said nothing to each other")
+		}
+		for i, h := range c.hosts {
+			if n := h.Refused(); n > 0 {
+				t.Errorf("the node of host %d refused %d frames", i+1, n)
+			}
+			if st := h.shared.Stats(); st.Dropped > 0 || st.Peers != 3 {
+				t.Errorf("host %d: %+v", i+1, st)
+			}
+		}
+	})
+}
