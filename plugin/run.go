@@ -155,7 +155,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
 		Backend: view, Process: &daemon{cfg, started, filepath.Join(opts.Data, databaseName), watcher, network, sink},
-		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log, Journal: record,
+		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log, Journal: record, Directory: shared,
 		Page: page.Handler(), PagePaths: page.Paths(),
 	})
 	if err != nil {

@@ -44,10 +44,22 @@ func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if id := r.query.Get("for"); id != "" {
-		return addressList(s.cfg.Backend.Lookup(ctx, ipam.LookupRequest{Pool: pool, ID: id}))
+	all, err := flag(r, "all")
+	if err != nil {
+		return answer{}, err
 	}
-	return addressList(s.cfg.Backend.Addresses(ctx, pool))
+	var list []ipam.AddressStatus
+	id := r.query.Get("for")
+	if id != "" {
+		list, err = s.cfg.Backend.Lookup(ctx, ipam.LookupRequest{Pool: pool, ID: id})
+	} else {
+		list, err = s.cfg.Backend.Addresses(ctx, pool)
+	}
+	if err != nil || !all {
+		return addressList(list, err)
+	}
+	others, err := s.elsewhere(ctx, pool, id)
+	return answer{body: append(usesOf(list), others...).sorted()}, err
 }
 
 func (s *Server) who(ctx context.Context, r *request) (answer, error) {
@@ -56,7 +68,7 @@ func (s *Server) who(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	status, err := s.cfg.Backend.Who(ctx, a)
-	return answer{body: status}, err
+	return answer{body: s.told(status)}, err
 }
 
 func (s *Server) explain(ctx context.Context, r *request) (answer, error) {

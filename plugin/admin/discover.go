@@ -9,7 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// Target is one peer for the HTTP service discovery of Prometheus, which asks
+// Target is one peer, or one container, for the HTTP service discovery of Prometheus, which asks
 // for a list of them.
 type Target struct {
 	Targets []string          `json:"targets"` // one: host:port
@@ -21,6 +21,10 @@ type Target struct {
 // is that of the request, or the one to which it came: RINGLET_HTTP, which is
 // alike on all hosts then.
 func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
+	containers, err := flag(r, "containers")
+	if err != nil {
+		return answer{}, err
+	}
 	host, port, err := net.SplitHostPort(r.http.Host)
 	if err != nil {
 		host = r.http.Host
@@ -28,8 +32,16 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 	if asked := r.query.Get("port"); asked != "" {
 		port = asked
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+	if containers {
+		port = r.query.Get("port") // nobody's but theirs
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); (err != nil || n == 0) && containers {
+		return answer{}, badRequest("name the port of the containers' metrics, a number from 1 to 65535: /sd/prometheus?containers=true&port=9100")
+	} else if err != nil || n == 0 {
 		return answer{}, badRequest("name the port of RINGLET_HTTP on all hosts, a number from 1 to 65535: /sd/prometheus?port=7951")
+	}
+	if containers {
+		return answer{body: s.containers(port)}, nil
 	}
 	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
 	if err != nil {
@@ -65,4 +77,26 @@ func target(p ipam.PeerStatus, at, port string) (Target, bool) {
 			"__meta_ringlet_reachable": strconv.FormatBool(p.Reachable),
 		},
 	}, true
+}
+
+// containers lists the addresses that containers have in the whole cluster, as
+// the directory knows. A container is listed once for each of its addresses.
+func (s *Server) containers(port string) []Target {
+	targets := []Target{}
+	if s.cfg.Directory == nil {
+		return targets
+	}
+	for _, h := range s.cfg.Directory.Holdings(netip.Addr{}) {
+		if h.State != "held" || h.Kind != "container" {
+			continue
+		}
+		targets = append(targets, Target{
+			Targets: []string{net.JoinHostPort(h.IP.String(), port)},
+			Labels: map[string]string{
+				"__meta_ringlet_container_id": h.Container, "__meta_ringlet_container_name": h.Name, "__meta_ringlet_container_mac": h.MAC,
+				"__meta_ringlet_pool": h.Pool.String(), "__meta_ringlet_name": h.Node, "__meta_ringlet_id": h.Owner,
+			},
+		})
+	}
+	return targets
 }

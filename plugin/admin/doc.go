@@ -18,13 +18,13 @@
 //	POST   /v1/pools                             NewPool -> 201 MadePool, 200 if there was such a pool before
 //	GET    /v1/pools/{cidr}                      ipam.PoolStatus
 //	DELETE /v1/pools/{cidr}                      204
-//	GET    /v1/pools/{cidr}/addresses[?for=]     []ipam.AddressStatus: all, or what somebody holds
+//	GET    /v1/pools/{cidr}/addresses[?for=&all=]  []Use: all, or what somebody holds; with all=true also on other peers
 //	POST   /v1/pools/{cidr}/addresses            NewAddress -> 201 Grant, 200 if it was held before
 //	DELETE /v1/pools/{cidr}/addresses?for=       []ipam.AddressStatus: what was freed
 //	DELETE /v1/pools/{cidr}/addresses/{ip}[?for=]
-//	GET    /v1/addresses[?for=]                  the same, over all pools
+//	GET    /v1/addresses[?for=&all=]             the same, over all pools
 //	DELETE /v1/addresses?for=
-//	GET    /v1/addresses/{ip}                    ipam.AddressStatus
+//	GET    /v1/addresses/{ip}                    Use
 //	GET    /v1/addresses/{ip}/explain            ipam.Explanation
 //	DELETE /v1/addresses/{ip}[?for=]
 //	GET    /v1/reservations[?pool=]              []ipam.ReservationStatus
@@ -44,7 +44,10 @@
 //	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees
 //	POST   /v1/recover                           Recover -> Recovery
 //	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
+//	GET    /v1/kv/{key}[?recursive=&after=&limit=]  []directory.Item: a key, or those that begin like it
+//	GET    /v1/kv/{key}?watch=true[&since=]      directory.Change, one after the other (text/event-stream)
 //	GET    /sd/prometheus[?port=]                []Target: every peer of the cluster, for http_sd_configs of Prometheus
+//	GET    /sd/prometheus?containers=true&port=  []Target: every container of the cluster
 //	GET    /v1/journal/{ip}[?at=]                journal.Past
 //	GET    /metrics /livez /readyz /openapi.json
 //
@@ -73,6 +76,16 @@
 // stream with what there is; kind= takes a list with commas, pool= a CIDR. At
 // most 32 clients follow one Server; one that does not read for 10 seconds is
 // dropped, and no client holds up anything but itself.
+//
+// # Keys
+//
+// /v1/kv/ shows what the peers of the cluster say of themselves (package
+// directory). The key is all that is left of the path. A list has 1000 keys at
+// most, 5000 with limit=; the next ones come with after= the last of them, until
+// there are none. A stream first says "reset", then puts all that there is, then
+// "synced", then what becomes of it. A client that comes again goes on where it
+// was if the last 4096 changes reach back so far, and else is told to begin
+// anew, by "reset".
 //
 // The same for programs is openapi.json beside this file, served at
 // /openapi.json, which says of each answer what is in it.

@@ -2,30 +2,14 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ringlet/ringlet/plugin/events"
 )
-
-const (
-	// heartbeat is how long a stream says nothing at most: less than what
-	// proxies take for dead.
-	heartbeat = 15 * time.Second
-	// reconnect is how long a client whose stream broke waits before it comes
-	// again.
-	reconnect = 2 * time.Second
-)
-
-// endKey names, in the context of a request, the channel that is closed when
-// the server ends.
-type endKey struct{}
 
 // Gap is the data of the event "gap": a client's stream does not go on where
 // it was, since what followed is kept no more.
@@ -59,16 +43,7 @@ func (s *Server) events(_ context.Context, r *request) (answer, error) {
 	if r.http.Method == http.MethodHead {
 		want.follow = false
 	}
-	select {
-	case s.streams <- struct{}{}:
-	default:
-		return answer{}, problem(http.StatusServiceUnavailable, CodeBusy, "%d clients follow the events already: try again later", MaxStreams)
-	}
-	return answer{stream: func(w http.ResponseWriter, r *http.Request) error {
-		defer func() { <-s.streams }()
-		e := &eventStream{w: w, out: http.NewResponseController(w), reader: s.cfg.Events.Read(want.after), want: want, at: want.after}
-		return e.run(r.Context())
-	}}, nil
+	return s.follow(&eventFeed{reader: s.cfg.Events.Read(want.after), want: want, at: want.after})
 }
 
 // wantedBy reads what a client asks for. Last-Event-ID, which browsers send
@@ -111,52 +86,18 @@ func (w wanted) fits(e *events.Event) bool {
 	return (len(w.kinds) == 0 || slices.Contains(w.kinds, e.Kind)) && (!w.pool.IsValid() || w.pool == e.Pool)
 }
 
-// eventStream is one client that is sent events.
-type eventStream struct {
-	w      http.ResponseWriter
-	out    *http.ResponseController
+// errNoMore is returned when a client that does not follow has everything.
+var errNoMore = errors.New("no more events")
+
+// eventFeed is what one client is sent of the events.
+type eventFeed struct {
 	reader *events.Reader
 	want   wanted
 	at     events.ID // up to which the client has what it wants
 }
 
-// run sends events until the client or the server ends, or does not read. An
-// error is one of the connection.
-func (s *eventStream) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if end, ok := ctx.Value(endKey{}).(<-chan struct{}); ok {
-		go func() {
-			select {
-			case <-end:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
-	s.w.Header().Set("Content-Type", "text/event-stream")
-	// The server's deadline for reading a request would end the stream.
-	_ = s.out.SetReadDeadline(time.Time{}) // a recorder in a test has none
-	if err := s.send(fmt.Appendf(nil, "retry: %d\n\n", reconnect.Milliseconds())); err != nil {
-		return err
-	}
-	for ctx.Err() == nil {
-		text, err := s.next(ctx)
-		if err != nil {
-			return nil // the client's end, the server's, or that of what there is
-		}
-		if err := s.send(text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// errNoMore is returned when a client that does not follow has everything.
-var errNoMore = errors.New("no more events")
-
-// next returns what to send next, which may be empty.
-func (s *eventStream) next(ctx context.Context) ([]byte, error) {
+// next implements [feed].
+func (s *eventFeed) next(ctx context.Context) ([]byte, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, heartbeat, nil)
 	defer cancel()
 	var list []events.Event
@@ -171,7 +112,7 @@ func (s *eventStream) next(ctx context.Context) ([]byte, error) {
 		return message("gap", s.at, Gap{After: gap.After, Before: gap.Before}), nil
 	}
 	if err != nil && ctx.Err() == nil {
-		return fmt.Appendf(nil, "id: %v\n\n", s.at), nil // nothing happened: a sign of life, which moves no client
+		return alive(s.at), nil
 	}
 	if err != nil {
 		return nil, err
@@ -183,26 +124,4 @@ func (s *eventStream) next(ctx context.Context) ([]byte, error) {
 		}
 	}
 	return text, nil
-}
-
-// message is an event on the wire.
-func message(name string, id events.ID, data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // only a new type of event can do that, and the tests send each
-	}
-	out := fmt.Appendf(nil, "id: %v\n", id)
-	if name != "" {
-		out = fmt.Appendf(out, "event: %s\n", name)
-	}
-	return fmt.Appendf(out, "data: %s\n\n", text)
-}
-
-// send writes to the client, who has as long for it as for any answer.
-func (s *eventStream) send(text []byte) error {
-	_ = s.out.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if _, err := s.w.Write(text); err != nil {
-		return err
-	}
-	return s.out.Flush()
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/journal"
 )
@@ -134,7 +135,7 @@ func readDocument(t *testing.T) *openAPIDocument {
 // find returns the operation of a request, nil if there is none.
 func (d *openAPIDocument) find(method, path string) *operation {
 	for template, methods := range d.Paths {
-		pattern := strings.NewReplacer(`\{pool\}`, `[^/]+`, `\{ip\}`, `[^/]+`, `\{peer\}`, `[^/]+`).Replace(regexp.QuoteMeta(template))
+		pattern := strings.NewReplacer(`\{pool\}`, `[^/]+`, `\{ip\}`, `[^/]+`, `\{peer\}`, `[^/]+`, `\{key\}`, `.*`).Replace(regexp.QuoteMeta(template))
 		if op, ok := methods[strings.ToLower(method)]; ok && regexp.MustCompile("^"+pattern+"$").MatchString(path) {
 			return &op
 		}
@@ -341,8 +342,8 @@ func TestValidatorIsStrict(t *testing.T) {
 // everyRoute returns the routes of a server that has all that it can have.
 func everyRoute(t *testing.T) []route {
 	t.Helper()
-	s, _ := logged(t, Config{Backend: newMemory(), Process: &around{}, Events: events.New(1, 0)})
-	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute(), s.journalRoute()})
+	s, _ := logged(t, Config{Backend: newMemory(), Process: &around{}, Events: events.New(1, 0), Directory: newShelf()})
+	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute(), s.journalRoute(), s.kvRoute()})
 }
 
 // The document has the paths that are answered, with their methods, their
@@ -406,7 +407,7 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 // one that needs none is not.
 func TestDocumentHasWhatIsRequired(t *testing.T) {
 	d := readDocument(t)
-	fill := strings.NewReplacer("{pool}", "lab", "{ip}", "10.50.0.1", "{peer}", hostB)
+	fill := strings.NewReplacer("{pool}", "lab", "{ip}", "10.50.0.1", "{peer}", hostB, "{key}", "ringlet")
 	values := url.Values{"addresses": {"10.50.0.3"}, "kind": {"kept"}, "for": {"camera"}}
 	for _, r := range everyRoute(t) {
 		if len(r.query) == 0 || r.call == "events" { // which has no end
@@ -452,6 +453,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 		"Audit": ipam.Audit{}, "Finding": ipam.Finding{}, "Collection": Collection{}, "Collected": ipam.Collected{},
 		"Join": Join{}, "Joined": Joined{}, "Met": Met{}, "Keys": Keys{}, "Key": Key{}, "KeyChange": KeyChange{},
 		"About": About{}, "AboutEngine": AboutEngine{}, "AboutNetwork": AboutNetwork{}, "AboutDatabase": AboutDatabase{}, "Target": Target{}, "Past": journal.Past{},
+		"Use": Use{}, "Item": directory.Item{}, "Change": directory.Change{},
 	}
 	for name := range d.Components.Schemas {
 		if _, ok := all[name]; !ok {
@@ -529,6 +531,9 @@ func typeOf(t reflect.Type, names map[reflect.Type]string) string {
 			return "string"
 		}
 	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return "object"
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return "string"
@@ -550,7 +555,7 @@ func typeOf(t reflect.Type, names map[reflect.Type]string) string {
 // Each code that an answer may have is in the document, and no other.
 func TestDocumentHasTheCodes(t *testing.T) {
 	want := []string{
-		CodeNotFound, CodeMethod, CodeTooLarge, CodeReadOnly, CodeUnauthorized, CodeBusy, CodeTimeout, CodeInternal,
+		CodeNotFound, CodeMethod, CodeTooLarge, CodeReadOnly, CodeUnauthorized, CodeBusy, CodeTimeout, CodeInternal, CodeNoKey,
 	}
 	for _, e := range everyError {
 		want = append(want, e.err.Error())

@@ -20,6 +20,7 @@ const (
 	CodeBusy         = "busy"               // too many requests wait already
 	CodeTimeout      = "timeout"            // the deadline passed
 	CodeInternal     = "internal"           // see the log
+	CodeNoKey        = "no-such-key"        // the directory does not have it
 )
 
 // Problem is the body of every answer that is an error (RFC 9457). Code is

@@ -10,6 +10,7 @@ import (
 // route is one row of the API.
 type route struct {
 	method, path string
+	tail         bool     // the last parameter of the path stands for all that is left of it
 	call         string   // the name in metrics and logs
 	query        []string // the parameters that it knows
 	write        bool     // changes something, or costs the peer much
@@ -38,12 +39,12 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/pools/{pool}", call: "pool", handle: s.pool},
 		{method: del, path: "/v1/pools/{pool}", call: "pool-remove", write: true, handle: s.removePool},
 
-		{method: get, path: "/v1/pools/{pool}/addresses", call: "addresses", query: []string{"for"}, handle: s.addresses},
+		{method: get, path: "/v1/pools/{pool}/addresses", call: "addresses", query: []string{"for", "all"}, handle: s.addresses},
 		{method: post, path: "/v1/pools/{pool}/addresses", call: "alloc", write: true, handle: s.allocate},
 		{method: del, path: "/v1/pools/{pool}/addresses", call: "free", query: []string{"for"}, write: true, handle: s.free},
 		{method: del, path: "/v1/pools/{pool}/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
 
-		{method: get, path: "/v1/addresses", call: "addresses", query: []string{"for"}, handle: s.addresses},
+		{method: get, path: "/v1/addresses", call: "addresses", query: []string{"for", "all"}, handle: s.addresses},
 		{method: del, path: "/v1/addresses", call: "free", query: []string{"for"}, write: true, handle: s.free},
 		{method: get, path: "/v1/addresses/{ip}", call: "who", handle: s.who},
 		{method: get, path: "/v1/addresses/{ip}/explain", call: "explain", handle: s.explain},
@@ -53,7 +54,7 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/reservations", call: "reserve", write: true, handle: s.reserve},
 		{method: del, path: "/v1/reservations", call: "unreserve", query: []string{"addresses", "kind", "pool"}, write: true, handle: s.unreserve},
 
-		{method: get, path: "/sd/prometheus", call: "discover", query: []string{"port"}, instant: true, handle: s.discover},
+		{method: get, path: "/sd/prometheus", call: "discover", query: []string{"port", "containers"}, instant: true, handle: s.discover},
 		{method: get, path: "/readyz", call: "readyz", instant: true, handle: s.ready},
 	}
 }
@@ -81,6 +82,10 @@ func (s *Server) mux() http.Handler {
 		r := s.journalRoute()
 		add(r.method, r.path, s.serve(r))
 	}
+	if s.cfg.Directory != nil {
+		r := s.kvRoute()
+		add(r.method, pattern(r), s.serve(r))
+	}
 	// None of them needs a place: what asks whether the process lives must get an
 	// answer when all are taken, and metrics limits itself.
 	add(http.MethodGet, "/livez", http.HandlerFunc(live))
@@ -103,6 +108,14 @@ func (s *Server) mux() http.Handler {
 	mux.Handle("/v1/pools/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
 		"there is nothing at this path; a pool's CIDR is one segment of it, with its slash escaped: 10.50.0.0%%2F24")))
 	return mux
+}
+
+// pattern is that of a route's path.
+func pattern(r route) string {
+	if r.tail {
+		return strings.TrimSuffix(r.path, "}") + "...}"
+	}
+	return r.path
 }
 
 // exact is the pattern of a path and of none below it.

@@ -67,6 +67,10 @@ type Config struct {
 	// Journal answers /v1/journal/…; nil: there is no such path.
 	Journal Journal
 
+	// Directory answers /v1/kv/…, and what is asked of other peers' addresses;
+	// nil: there is no such path, and nothing is known of those.
+	Directory Directory
+
 	// Observe, where there is one, is told of every request answered: its
 	// call, by a name from a fixed list, the code of the problem or "ok", and
 	// how long it took. It must not block.

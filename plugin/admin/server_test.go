@@ -79,7 +79,7 @@ var requestID = regexp.MustCompile(`[0-9a-f]{6}-[0-9a-f]+`)
 // backend, each with its answer.
 func TestConversation(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") })
-	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}, Journal: past{}})
+	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}, Journal: past{}, Directory: newShelf()})
 	const lab = "/v1/pools/10.50.0.0%2F29"
 	requests := []string{
 		"# health, and what there is",
@@ -95,6 +95,10 @@ func TestConversation(t *testing.T) {
 		"# lists are sorted",
 		"GET /v1/addresses", "GET " + lab + "/addresses", "GET " + lab + "/addresses?for=camera", "GET /v1/addresses?for=camera", "GET /v1/addresses?for=nobody",
 		"GET /v1/addresses/10.50.0.5", "GET /v1/addresses/10.50.0.5/explain", "GET /v1/addresses/fd00:50::1",
+		"# what the peers say of themselves",
+		"GET /v1/kv/ringlet/state/pools/v1/ringlet/names/lab", "GET /v1/kv/ringlet/state/ip/?recursive=true&limit=2", "GET /v1/kv/ringlet/state/ip/?recursive=true&limit=2&after=ringlet/state/ip/v1/ringlet/10.50.0.4",
+		"GET /v1/kv/nothing", "GET /v1/kv/nothing?recursive=true", "GET /v1/kv/?recursive=yes", "GET /v1/kv/?recursive=true&limit=0", "GET /v1/kv/?watch=true&since=now", "DELETE /v1/kv/ringlet/.heartbeat",
+		"GET /v1/addresses?all=true", "GET /v1/addresses?all=true&for=db", "GET " + lab + "/addresses?all=true&for=db", "GET /v1/addresses?all=maybe", "GET /v1/addresses/10.50.0.6", "GET /sd/prometheus?containers=true&port=9100", "GET /sd/prometheus?containers=true",
 		"# the past",
 		"GET /v1/journal/10.50.0.5?at=2026-11-20T09:00:00Z", "GET /v1/journal/10.50.0.5?at=yesterday", "GET /v1/journal/ten",
 		"# free, and free again",

@@ -22,7 +22,8 @@ type addressRow struct {
 // addressJSON is an address in the JSON of other commands.
 type addressJSON struct {
 	addressRow
-	Kind string `json:"kind"`
+	Kind string     `json:"kind"`
+	Told *time.Time `json:"told,omitempty"` // when another peer last stood by it; nil: known here
 }
 
 func rowOf(s ipam.AddressStatus) addressRow {
@@ -44,7 +45,7 @@ func rowsOf(list []ipam.AddressStatus) []addressRow {
 	return rows
 }
 
-func fullOf(s ipam.AddressStatus) addressJSON { return addressJSON{rowOf(s), s.Kind} }
+func fullOf(s ipam.AddressStatus) addressJSON { return addressJSON{addressRow: rowOf(s), Kind: s.Kind} }
 
 func fullsOf(list []ipam.AddressStatus) []addressJSON {
 	out := make([]addressJSON, len(list))

@@ -23,22 +23,29 @@ func (a *app) ipCommand() *cobra.Command {
 		RunE:       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var pool string
-	var withFreed bool
+	var withFreed, all bool
 	ls := &cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list", "show"},
-		Short:      "List the addresses of this peer that are in use or kept back",
+		Short:      "List the addresses that are in use or kept back, of this peer or of all",
 		Long: `List the addresses of this peer that nobody else can get now: held by containers
 and others, gateways and other addresses of this host, reserved ones, and those
 that were freed a moment ago and rest. With --freed, also those that are ready
-to be given out again and remember who had them last.`,
+to be given out again and remember who had them last. With --all, also those that
+other peers hold, as they say: seconds late at most, and for 15 minutes after a
+peer was last heard of.`,
 		Example: `  ringlet ip ls
   ringlet ip ls --pool lab -o json | jq -r '.[] | select(.state == "held") | .address'
-  ringlet ip ls --freed`,
+  ringlet ip ls --freed
+  ringlet ip ls --all`,
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
 			var list []ipam.AddressStatus
-			if err := c.get(ctx, addressesOf(pool), &list); err != nil {
+			everywhere := ""
+			if all {
+				everywhere = "true"
+			}
+			if err := c.get(ctx, query(addressesOf(pool), "all", everywhere), &list); err != nil {
 				return err
 			}
 			if !withFreed {
@@ -55,6 +62,7 @@ to be given out again and remember who had them last.`,
 	}
 	a.poolFlag(ls, &pool, "only this `pool`, by CIDR or name")
 	ls.Flags().BoolVar(&withFreed, "freed", false, "also list what was freed and is ready to be given out again")
+	ls.Flags().BoolVar(&all, "all", false, "also list what other peers hold")
 	ip.AddCommand(ls)
 	return ip
 }
@@ -66,7 +74,8 @@ func (a *app) whoCommand() *cobra.Command {
 		SuggestFor: []string{"whois", "has"},
 		Short:      "Tell who has an address, or had it at a time",
 		GroupID:    groupLook,
-		Long: `Tell who has an address. With --at tell who had it at a time, as the journal of
+		Long: `Tell who has an address, also on another peer as far as that one has told, and
+when it did. With --at tell who had it at a time, as the journal of
 this peer knows: it is written from the first start on, and its last 64 MiB are
 kept.`,
 		Example: `  ringlet who 10.50.0.7
@@ -92,18 +101,27 @@ kept.`,
 			if !when.IsZero() {
 				return a.past(ctx, c, ip, when)
 			}
-			var s ipam.AddressStatus
+			var s admin.Use
 			if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
 				return err
 			}
-			return a.show(fullOf(s), func() { a.view.address(s) })
+			full := fullOf(s.AddressStatus)
+			if !s.Told.IsZero() {
+				full.Told = new(s.Told.UTC())
+			}
+			return a.show(full, func() { a.view.address(s) })
 		})(cmd, args)
 	}
 	return cmd
 }
 
 // address prints all about one address.
-func (v view) address(s ipam.AddressStatus) {
+func (v view) address(u admin.Use) {
+	s := u.AddressStatus
+	told := ""
+	if !u.Told.IsZero() {
+		told = s.Peer + ", which was there " + v.ago(u.Told)
+	}
 	since := ""
 	if !s.Since.IsZero() {
 		since = v.ago(s.Since) + " (" + s.Since.UTC().Format(time.RFC3339) + ")"
@@ -113,7 +131,7 @@ func (v view) address(s ipam.AddressStatus) {
 		last = "last "
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
-		last+"name", s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer)
+		last+"name", s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "told by", told)
 }
 
 func (a *app) lookupCommand() *cobra.Command {

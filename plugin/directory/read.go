@@ -69,8 +69,9 @@ func (d *Directory) Cluster() string { return d.cfg.Cluster }
 // Holding is what some peer says of an address.
 type Holding struct {
 	Address
-	IP   netip.Addr
-	Told time.Time // when that peer was last known to hold to it
+	IP    netip.Addr
+	Owner string    // ID of the peer that says so
+	Told  time.Time // when that peer was last known to hold to it
 }
 
 // Holdings returns who has an address, or all if it is the zero one.
@@ -84,7 +85,7 @@ func (d *Directory) Holdings(a netip.Addr) []Holding {
 	}
 	var out []Holding
 	for _, item := range list {
-		h := Holding{Told: item.Told}
+		h := Holding{Owner: item.Owner, Told: item.Told}
 		var err error
 		if h.IP, err = netip.ParseAddr(item.Key[len(prefix):]); err != nil {
 			continue

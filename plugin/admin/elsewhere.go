@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/directory"
+)
+
+// Use is what an address is used for, on this peer or as another one says.
+type Use struct {
+	ipam.AddressStatus
+	// Told is when the peer that has it was last known to hold to that; zero if
+	// this peer knows it itself.
+	Told time.Time `json:"told,omitzero"`
+}
+
+type uses []Use
+
+func usesOf(list []ipam.AddressStatus) uses {
+	out := uses{}
+	for _, s := range list {
+		out = append(out, Use{AddressStatus: s})
+	}
+	return out
+}
+
+func (u uses) sorted() uses {
+	slices.SortStableFunc(u, func(a, b Use) int { return a.Address.Compare(b.Address) })
+	return u
+}
+
+// stateElsewhere is the state of an address that is in another peer's range.
+const stateElsewhere = "elsewhere"
+
+// told adds what another peer says of an address that is none of this one's.
+func (s *Server) told(st ipam.AddressStatus) Use {
+	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" {
+		return Use{AddressStatus: st}
+	}
+	for _, h := range s.cfg.Directory.Holdings(st.Address) {
+		return useOf(h)
+	}
+	return Use{AddressStatus: st}
+}
+
+// useOf shows what another peer says.
+func useOf(h directory.Holding) Use {
+	return Use{Told: h.Told, AddressStatus: ipam.AddressStatus{
+		Address: h.IP, Pool: h.Pool, Peer: h.Node, State: h.State, Kind: h.Kind,
+		Container: h.Container, Name: h.Name, MAC: h.MAC, Since: h.Since,
+	}}
+}
+
+// elsewhere returns what other peers have in a pool, in all if it is empty, of
+// one holder if it is named.
+func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, error) {
+	if s.cfg.Directory == nil {
+		return nil, nil
+	}
+	st, err := s.cfg.Backend.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var cidr netip.Prefix
+	for _, p := range st.Pools {
+		if pool != "" && (p.Name == pool || p.Pool.String() == pool) {
+			cidr = p.Pool
+		}
+	}
+	var out uses
+	for _, h := range s.cfg.Directory.Holdings(netip.Addr{}) {
+		switch {
+		case h.Owner == st.Self.ID: // told better by this peer
+		case pool != "" && h.Pool != cidr:
+		case holder != "" && h.Name != holder && h.Container != holder:
+		default:
+			out = append(out, useOf(h))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,169 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+// Directory is what the peers of the cluster say of themselves. It is safe for
+// concurrent use.
+type Directory interface {
+	// Get returns a key, from each peer that has set it.
+	Get(key string) []directory.Item
+	// List returns the keys with a prefix that come after one, in order, so many
+	// at most, and reports whether there are more.
+	List(prefix, after string, limit int) (list []directory.Item, more bool)
+	// Holdings returns who has an address, or all if it is the zero one.
+	Holdings(a netip.Addr) []directory.Holding
+	// Watch returns the changes after one, Last the ID of the last.
+	Watch(after events.ID) *directory.Changes
+	Last() events.ID
+}
+
+// Limits of one answer of /v1/kv, in keys.
+const (
+	defaultKeys = 1000
+	maxKeys     = 5000
+)
+
+func (s *Server) kvRoute() route {
+	return route{
+		method: http.MethodGet, path: "/v1/kv/{key}", tail: true, call: "kv",
+		query: []string{"recursive", "watch", "after", "limit", "since"}, handle: s.kv,
+	}
+}
+
+// kv answers with one key, with those that begin like it, or with what becomes
+// of these.
+func (s *Server) kv(_ context.Context, r *request) (answer, error) {
+	key := r.http.PathValue("key")
+	recursive, err := flag(r, "recursive")
+	if err != nil {
+		return answer{}, err
+	}
+	watch, err := flag(r, "watch")
+	if err != nil {
+		return answer{}, err
+	}
+	limit := defaultKeys
+	if text := r.query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxKeys {
+			return answer{}, badRequest("limit is a number of keys from 1 to %d, not %q", maxKeys, text)
+		}
+	}
+	switch {
+	case watch && r.http.Method != http.MethodHead:
+		since, err := lastSeen(r)
+		if err != nil {
+			return answer{}, err
+		}
+		return s.follow(newKeyFeed(s.cfg.Directory, key, since))
+	case recursive:
+		list, _ := s.cfg.Directory.List(key, r.query.Get("after"), limit)
+		return answer{body: list}, nil
+	}
+	list := s.cfg.Directory.Get(key)
+	if len(list) == 0 {
+		return answer{}, problem(http.StatusNotFound, CodeNoKey,
+			"the directory has no key %q now: with ?recursive=true a path lists the keys that begin with it", key)
+	}
+	return answer{body: list}, nil
+}
+
+// flag reads a parameter that is true or false, or left out.
+func flag(r *request, name string) (bool, error) {
+	switch v := r.query.Get(name); v {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, badRequest("%s is true or false, not %q", name, v)
+	}
+}
+
+// keyFeed is what one client is sent of the keys with a prefix: all that there
+// are after "reset", each as "put", until "synced"; then each "put" and
+// "delete" as it comes. A client that comes again goes on where it was, if what
+// followed is kept; else it begins anew.
+type keyFeed struct {
+	dir    Directory
+	prefix string
+
+	reader  *directory.Changes // nil: listing
+	at      events.ID          // up to which the client has everything
+	after   string             // the last key that was listed
+	resetIt bool               // the client is to forget what it has
+}
+
+func newKeyFeed(dir Directory, prefix string, since events.ID) *keyFeed {
+	f := &keyFeed{dir: dir, prefix: prefix, at: since}
+	if since.IsZero() {
+		f.begin()
+	} else {
+		f.reader = dir.Watch(since)
+	}
+	return f
+}
+
+// begin begins anew. What changes while it is listed comes again after that.
+func (f *keyFeed) begin() { f.reader, f.at, f.after, f.resetIt = nil, f.dir.Last(), "", true }
+
+// next implements [feed].
+func (f *keyFeed) next(ctx context.Context) ([]byte, error) {
+	if f.reader == nil {
+		return f.list(), nil
+	}
+	wait, cancel := context.WithTimeoutCause(ctx, heartbeat, nil)
+	defer cancel()
+	list, first, err := f.reader.Next(wait)
+	if _, gap := errors.AsType[*events.GapError](err); gap {
+		f.begin()
+		return nil, nil
+	}
+	if err != nil && ctx.Err() == nil {
+		return alive(f.at), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for i, e := range list {
+		f.at = events.ID{Boot: first.Boot, Number: first.Number + uint64(i)}
+		if !strings.HasPrefix(e.Key, f.prefix) {
+			continue
+		}
+		name := "put"
+		if e.Value == nil {
+			name = "delete"
+		}
+		out = append(out, message(name, f.at, directory.ChangeOf(e))...)
+	}
+	return out, nil
+}
+
+// list returns the next keys that there are. They have no IDs: a client that
+// breaks off between them has to begin anew.
+func (f *keyFeed) list() []byte {
+	var out []byte
+	if f.resetIt {
+		out, f.resetIt = message("reset", events.ID{}, struct{}{}), false
+	}
+	list, more := f.dir.List(f.prefix, f.after, defaultKeys)
+	for _, item := range list {
+		out = append(out, message("put", events.ID{}, directory.Change{Key: item.Key, Value: item.Value, Owner: item.Owner})...)
+		f.after = item.Key
+	}
+	if !more {
+		f.reader = f.dir.Watch(f.at)
+		out = append(out, message("synced", f.at, struct{}{})...)
+	}
+	return out
+}

@@ -1,0 +1,237 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
+	"github.com/ringlet/ringlet/plugin/events"
+)
+
+// shelf is a directory with fixed keys, and changes of them as a test wants.
+type shelf struct {
+	items   []directory.Item // in order
+	changes *events.Ring[replica.Event]
+}
+
+const agreedPool = `{"pool":"10.50.0.0/29"}`
+
+// newShelf has two addresses of host-b in it, one of host-a, and what is agreed.
+func newShelf() *shelf {
+	held := func(node, name string) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"pool":"10.50.0.0/29","node":%q,"state":"held","kind":"container","container":"4f3a2b1c0d9e8f7a","name":%q,"mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z"}`, node, name))
+	}
+	return &shelf{changes: events.NewRing[replica.Event](3, 4), items: []directory.Item{
+		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.2", Value: held("host-a", "web"), Owner: "aa01", Told: someTime},
+		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.4", Value: held("host-b", "db"), Owner: hostB, Told: someTime},
+		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.6", Value: held("host-b", "cache"), Owner: hostB, Told: someTime},
+		{Key: "ringlet/state/pools/v1/ringlet/names/lab", Value: json.RawMessage(agreedPool), Owner: directory.Agreed},
+	}}
+}
+
+func (s *shelf) Get(key string) []directory.Item {
+	return slices.DeleteFunc(slices.Clone(s.items), func(i directory.Item) bool { return i.Key != key })
+}
+
+func (s *shelf) List(prefix, after string, limit int) ([]directory.Item, bool) {
+	list := slices.DeleteFunc(slices.Clone(s.items), func(i directory.Item) bool { return !strings.HasPrefix(i.Key, prefix) || i.Key <= after })
+	return append([]directory.Item{}, list[:min(len(list), limit)]...), len(list) > limit
+}
+
+func (s *shelf) Holdings(a netip.Addr) (out []directory.Holding) {
+	for _, i := range s.items {
+		at, err := netip.ParseAddr(i.Key[strings.LastIndex(i.Key, "/")+1:])
+		if err == nil && (!a.IsValid() || at == a) {
+			h := directory.Holding{IP: at, Owner: i.Owner, Told: i.Told}
+			_ = json.Unmarshal(i.Value, &h.Address)
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (s *shelf) Watch(after events.ID) *directory.Changes { return s.changes.Read(after) }
+func (s *shelf) Last() events.ID                          { return s.changes.Last() }
+
+// change sets a key, or removes it.
+func (s *shelf) change(key, value string) {
+	e := replica.Event{Key: key, Origin: peer.ID{0xbb}}
+	if value != "" {
+		e.Value = []byte(value)
+	}
+	s.changes.Put(e)
+}
+
+// follow begins a stream, and returns what reads the next so many of its
+// messages.
+func follow(t *testing.T, s *Server, path string, header ...string) func(n int) []string {
+	t.Helper()
+	srv := httptest.NewServer(s.Handler())
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := srv.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		resp.Body.Close()
+		srv.Close()
+	})
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%s: %s", path, resp.Status)
+	}
+	in := bufio.NewReader(resp.Body)
+	return func(n int) (out []string) {
+		t.Helper()
+		for text := ""; len(out) < n; {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatalf("after %q: %v", out, err)
+			}
+			if line = strings.TrimSpace(line); line != "" {
+				text += line + "; "
+				continue
+			}
+			if !strings.HasPrefix(text, "retry: ") {
+				out = append(out, text)
+			}
+			text = ""
+		}
+		return out
+	}
+}
+
+// Who watches gets what there is, then what becomes of it; who comes again goes
+// on, and begins anew where that cannot be.
+func TestWatchKeys(t *testing.T) {
+	dir := newShelf()
+	s, _ := logged(t, Config{Backend: newMemory(), Directory: dir})
+	dir.change("ringlet/state/ip/v1/ringlet/10.50.0.1", "1")
+	next := follow(t, s, "/v1/kv/ringlet/state/pools/?watch=true")
+	put := `event: put; data: {"key":"ringlet/state/pools/v1/ringlet/names/lab","value":{"pool":"10.50.0.0/29"},"owner":"agreed"}; `
+	synced := func(id string) string { return "id: " + id + "; event: synced; data: {}; " }
+	if diff := cmp.Diff([]string{"event: reset; data: {}; ", put, synced("3-1")}, next(3)); diff != "" {
+		t.Fatalf("(-want +got)\n%s", diff)
+	}
+	dir.change("ringlet/state/ip/v1/ringlet/10.50.0.1", "")
+	dir.change("ringlet/state/pools/v1/ringlet/names/new", `{"pool":"10.51.0.0/24"}`)
+	dir.change("ringlet/state/pools/v1/ringlet/names/lab", "")
+	owner := peer.ID{0xbb}.String()
+	last := []string{
+		`id: 3-3; event: put; data: {"key":"ringlet/state/pools/v1/ringlet/names/new","value":{"pool":"10.51.0.0/24"},"owner":"` + owner + `"}; `,
+		`id: 3-4; event: delete; data: {"key":"ringlet/state/pools/v1/ringlet/names/lab","owner":"` + owner + `"}; `,
+	}
+	if diff := cmp.Diff(last, next(2)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(last, follow(t, s, "/v1/kv/ringlet/state/pools/?watch=true", "Last-Event-ID", "3-2")(2)); diff != "" {
+		t.Errorf("who comes again (-want +got)\n%s", diff)
+	}
+	for _, tooOld := range []string{"2-7", "3-9"} {
+		got := follow(t, s, "/v1/kv/ringlet/state/pools/?watch=true&since="+tooOld)(3)
+		if diff := cmp.Diff([]string{"event: reset; data: {}; ", put, synced("3-4")}, got); diff != "" {
+			t.Errorf("who was at %s (-want +got)\n%s", tooOld, diff)
+		}
+	}
+}
+
+// A list comes in pages, which are the list.
+func TestKeysInPages(t *testing.T) {
+	s, _ := logged(t, Config{Backend: newMemory(), Directory: newShelf()})
+	var got []string
+	for after := ""; ; {
+		query := "?recursive=true&limit=3"
+		if after != "" {
+			query += "&after=" + after
+		}
+		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/kv/ringlet/"+query, nil)
+		var list []directory.Item
+		if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%d %v", w.Code, err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		for _, item := range list {
+			got = append(got, item.Key)
+		}
+		after = got[len(got)-1]
+	}
+	var want []string
+	for _, item := range newShelf().items {
+		want = append(want, item.Key)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Containers of all peers are targets for Prometheus, at a port that is theirs.
+func TestContainersAsTargets(t *testing.T) {
+	s, err := New(Config{Backend: newMemory(), Directory: newShelf(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _ := ask(t.Context(), s.Handler(), "GET", "/sd/prometheus?containers=true&port=9100", nil)
+	var got []Target
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got) != 3 {
+		t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+	}
+	want := Target{[]string{"10.50.0.4:9100"}, map[string]string{
+		"__meta_ringlet_container_id": "4f3a2b1c0d9e8f7a", "__meta_ringlet_container_name": "db", "__meta_ringlet_container_mac": "02:00:00:00:00:07",
+		"__meta_ringlet_pool": "10.50.0.0/29", "__meta_ringlet_name": "host-b", "__meta_ringlet_id": hostB,
+	}}
+	if diff := cmp.Diff(want, got[1]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if w, _ := ask(t.Context(), s.Handler(), "GET", "/sd/prometheus?containers=true", nil); w.Code != http.StatusBadRequest {
+		t.Errorf("without a port: %d", w.Code)
+	}
+	golden.Check(t, "targets.json", w.Body.Bytes())
+}
+
+// abroad has an address in another peer's range.
+type abroad struct{ Backend }
+
+func (abroad) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), Peer: "host-b", State: "elsewhere"}, nil
+}
+
+// Who has an address of another peer is what that one says, with when it did;
+// of one that it does not speak of nothing is invented.
+func TestWhoElsewhere(t *testing.T) {
+	d := readDocument(t)
+	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: newShelf()})
+	for ip, want := range map[string]string{
+		"10.50.0.6": `"name":"cache","mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z","told":"2026-11-21T09:00:00Z"`,
+		"10.50.0.5": `"peer":"host-b","state":"elsewhere","kind":"","container":"","name":"","mac":"","since":"0001-01-01T00:00:00Z"}`,
+	} {
+		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip, nil)
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: got %s, want %s in it", ip, w.Body, want)
+		}
+		d.checkExchange(t, "GET", "/v1/addresses/"+ip, "", w.Code, w.Header(), w.Body.String())
+	}
+}

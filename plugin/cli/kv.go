@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringlet/ringlet/plugin/directory"
+)
+
+func (a *app) kvCommand() *cobra.Command {
+	kv := &cobra.Command{
+		Use:     "kv",
+		Short:   "Read the cluster's directory: what every peer says of itself",
+		GroupID: groupLook,
+		Long: `Read the cluster's directory, in which every peer shows which addresses it holds,
+for whom, and how to reach it. It is what this peer was told, a few seconds late
+at most; a peer that is gone goes from it after 15 minutes. Its keys begin with
+
+  ringlet/state/nodes/v1/CLUSTER/NODE
+  ringlet/state/ip/v1/CLUSTER/IP
+  ringlet/state/pools/v1/CLUSTER/CIDR, and …/names/NAME
+  ringlet/.heartbeat                     renewed each minute
+
+where CLUSTER is RINGLET_CLUSTER, "ringlet" unless it was set.`,
+		Args: noSuchCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	recursive := false
+	get := &cobra.Command{
+		Use:        "get [--recursive] KEY",
+		SuggestFor: []string{"ls", "list", "show"},
+
+		DisableFlagsInUseLine: true,
+
+		Short: "Show a key, or all that begin like it",
+		Example: `  ringlet kv get ringlet/state/ip/v1/ringlet/10.50.0.7
+  ringlet kv get --recursive ringlet/state/
+  ringlet kv get --recursive ringlet/state/nodes/ -o json | jq -r '.[].value.name'`,
+		Args:              exactly("KEY"),
+		ValidArgsFunction: a.completeFirst(keyWords),
+		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
+			if recursive {
+				return a.keys(ctx, c, args[0])
+			}
+			var list []directory.Item
+			if err := c.get(ctx, keyPath(args[0]), &list); err != nil {
+				return err
+			}
+			return a.show(list, func() {
+				for _, item := range list {
+					a.view.value(item.Value)
+				}
+			})
+		}),
+	}
+	get.Flags().BoolVarP(&recursive, "recursive", "r", false, "all keys that begin with KEY")
+	watch := &cobra.Command{
+		Use:   "watch PREFIX",
+		Short: "Show the keys that begin with a prefix, and what becomes of them",
+		Long: `Show the keys that begin with a prefix, and then each that is set or removed,
+until it is stopped. With -o json each is one line, with the event: put, delete,
+synced after what was there at the beginning, and reset before all of it is said
+again.`,
+		Example: `  ringlet kv watch ringlet/state/ip/
+  ringlet kv watch ringlet/state/nodes/ -o json`,
+		Args:              exactly("PREFIX"),
+		ValidArgsFunction: a.completeFirst(keyWords),
+		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
+			begun := false
+			err := c.stream(ctx, query(keyPath(args[0]), "watch", "true"), func(m message) error {
+				if err := a.keyEvent(m, begun); err != nil {
+					return err
+				}
+				begun = true
+				return a.out.Flush() // somebody is watching
+			})
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // that is how it ends
+			}
+			return err
+		}),
+	}
+	kv.AddCommand(get, watch)
+	return kv
+}
+
+// keyPath is the path of a key, whose slashes are the path's.
+func keyPath(key string) string {
+	return path(append([]string{"kv"}, strings.Split(strings.TrimPrefix(key, "/"), "/")...)...)
+}
+
+// keyPage is how many keys are asked for at a time.
+const keyPage = "5000"
+
+// keys shows the keys that begin with a prefix.
+func (a *app) keys(ctx context.Context, c *client, prefix string) error {
+	all := []directory.Item{}
+	for after := ""; ; {
+		var page []directory.Item
+		if err := c.get(ctx, query(keyPath(prefix), "recursive", "true", "limit", keyPage, "after", after), &page); err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			break
+		}
+		all = append(all, page...)
+		after = page[len(page)-1].Key
+	}
+	return a.show(all, func() {
+		if len(all) == 0 {
+			a.view.printf("no key begins with %s\n", safe(prefix))
+			return
+		}
+		rows := make([][]string, len(all))
+		for i, item := range all {
+			rows[i] = []string{item.Key, compact(item.Value), a.view.ago(item.Told)}
+		}
+		a.view.table([]column{{title: "KEY"}, {title: "VALUE", cut: true}, {title: "TOLD", drop: 1}}, rows)
+	})
+}
+
+// compact writes a value in one line.
+func compact(value json.RawMessage) string {
+	var out bytes.Buffer
+	if json.Compact(&out, value) != nil {
+		return string(value)
+	}
+	return out.String()
+}
+
+// value prints a value over several lines. What others chose in it is escaped,
+// as JSON is.
+func (v view) value(value json.RawMessage) {
+	var out bytes.Buffer
+	if json.Indent(&out, value, "", "  ") != nil {
+		out.Write(value)
+	}
+	for line := range strings.Lines(out.String()) {
+		v.printf("%s\n", safe(strings.TrimSuffix(line, "\n")))
+	}
+}
+
+// keyEvent prints one event of keys. Again says that others came before it.
+func (a *app) keyEvent(m message, again bool) error {
+	var change directory.Change
+	if err := json.Unmarshal([]byte(m.data), &change); err != nil {
+		return err
+	}
+	if a.format == formatJSON {
+		e := json.NewEncoder(a.out)
+		e.SetEscapeHTML(false)
+		return e.Encode(keyLine{m.name, change.Key, change.Value, change.Owner})
+	}
+	switch m.name {
+	case "put", "delete":
+		a.view.printf("%s\n", strings.TrimSpace(m.name+" "+safe(change.Key)+" "+safe(compact(change.Value))))
+	case "reset":
+		if again {
+			a.view.printf("%s\n", a.view.paint(bold, "… some changes are not kept any more: all keys again"))
+		}
+	}
+	return nil
+}
+
+// keyLine is an event of keys in JSON.
+type keyLine struct {
+	Event string          `json:"event"`
+	Key   string          `json:"key,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+	Owner string          `json:"owner,omitempty"`
+}
+
+// keyWords are some keys, as far as one page goes.
+func keyWords(ctx context.Context, c *client) ([]cobra.Completion, error) {
+	var list []directory.Item
+	err := c.get(ctx, query(keyPath(""), "recursive", "true"), &list)
+	var out []cobra.Completion
+	for _, item := range list {
+		out = append(out, word(item.Key, ""))
+	}
+	return out, err
+}
