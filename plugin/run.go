@@ -141,6 +141,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	probes := newProber(n, meter, logger)
 	view := &status{Node: n, watcher: watcher, network: network, probes: probes, faults: []*fault{host.fault}}
 	meter.Watch(view.Snapshot)
+	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)
 
 	record, err := newJournal(filepath.Join(opts.Data, journalName), cfg.Name, happened.log, n, logger)

@@ -78,7 +78,8 @@ type Directory struct {
 	replica *replica.Replica
 	cluster [16]byte // zero: none yet, and nothing is said to anybody
 	boots   map[peer.ID]peer.Boot
-	told    uint64 // up to which own change was broadcast, or has to be found
+	beat    time.Time // when a heartbeat was last seen
+	told    uint64    // up to which own change was broadcast, or has to be found
 }
 
 // carried is the carrier in use; the type makes it fit an atomic value.
@@ -236,6 +237,9 @@ func (d *Directory) may(f *wire.Frame) bool {
 func (d *Directory) settle() {
 	for _, e := range d.replica.Events() {
 		d.watched.Put(e)
+		if e.Key == Heart && e.Value != nil {
+			d.beat = time.Now()
+		}
 	}
 	sum := d.replica.Summary()
 	if d.summary.Swap(sum) == sum {
@@ -273,18 +277,22 @@ type counters struct{ exchanges, sent, received, refused, dropped atomic.Uint64 
 // Stats is how the directory does on this peer.
 type Stats struct {
 	replica.Size
-	Exchanges uint64 // begun here
-	Sent      uint64 // bytes, point to point
-	Received  uint64 // bytes that were taken in
-	Refused   uint64 // frames that could not be read, or of whom nothing is taken
-	Dropped   uint64 // frames that were too many
+	Exchanges uint64        // begun here
+	Sent      uint64        // bytes, point to point
+	Received  uint64        // bytes that were taken in
+	Refused   uint64        // frames that could not be read, or of whom nothing is taken
+	Dropped   uint64        // frames that were too many
+	Beat      time.Duration // since a heartbeat was last seen; 0: none was
 }
 
-// Stats returns how the directory does. It walks through all of it.
+// Stats returns how the directory does.
 func (d *Directory) Stats() Stats {
 	d.mu.Lock()
-	size := d.replica.Size()
+	size, beat := d.replica.Size(), time.Duration(0)
+	if !d.beat.IsZero() {
+		beat = max(time.Since(d.beat), 1)
+	}
 	d.mu.Unlock()
 	c := &d.counts
-	return Stats{size, c.exchanges.Load(), c.sent.Load(), c.received.Load(), c.refused.Load(), c.dropped.Load()}
+	return Stats{size, c.exchanges.Load(), c.sent.Load(), c.received.Load(), c.refused.Load(), c.dropped.Load(), beat}
 }

@@ -53,10 +53,11 @@ type Config struct {
 
 // Metrics has all of the program's series in a registry of its own.
 type Metrics struct {
-	registry *prometheus.Registry
-	logger   *slog.Logger
-	status   *statusCollector
-	gossip   *gossipCollector
+	registry  *prometheus.Registry
+	logger    *slog.Logger
+	status    *statusCollector
+	gossip    *gossipCollector
+	directory *directoryCollector
 
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -78,10 +79,11 @@ func New(cfg Config) *Metrics {
 		cfg.Timeout = DefaultTimeout
 	}
 	m := &Metrics{
-		registry: prometheus.NewPedanticRegistry(),
-		logger:   cfg.Logger,
-		status:   newStatusCollector(cfg.Timeout),
-		gossip:   newGossipCollector(),
+		registry:  prometheus.NewPedanticRegistry(),
+		logger:    cfg.Logger,
+		status:    newStatusCollector(cfg.Timeout),
+		gossip:    newGossipCollector(),
+		directory: newDirectoryCollector(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ringlet_requests_total",
 			Help: "Requests of engines and of the API that were answered, by call and result: ok, or the code of the error.",
@@ -133,7 +135,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.asks, build, m.status, m.gossip,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.asks, build, m.status, m.gossip, m.directory,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

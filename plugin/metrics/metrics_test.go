@@ -25,6 +25,8 @@ import (
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
 )
 
 func status() ipam.Status {
@@ -73,6 +75,9 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 			Repeated: 21, Unconfirmed: 22, Doubled: 23,
 		}}
 	}, func() uint64 { return 20 })
+	m.WatchDirectory(func() directory.Stats {
+		return directory.Stats{Size: replica.Size{Peers: 4, Records: 24}, Exchanges: 25, Sent: 26, Received: 27, Refused: 28, Dropped: 29, Beat: 30 * time.Second}
+	})
 	return m, &log
 }
 

@@ -289,11 +289,9 @@ func (r *Replica) Events() []Event {
 type Size struct {
 	Peers   int // whose sections count, this one's included
 	Records int
-	Bytes   int // of keys and values
 }
 
-// Size returns how much the replica holds of what counts. It walks through all
-// of it.
+// Size returns how much the replica holds of what counts.
 func (r *Replica) Size() Size {
 	size := Size{}
 	for id, s := range r.sections {
@@ -304,9 +302,6 @@ func (r *Replica) Size() Size {
 			size.Peers++
 		}
 		size.Records += len(s.records)
-		for key, rec := range s.records {
-			size.Bytes += len(key) + len(rec.value)
-		}
 	}
 	return size
 }

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+)
+
+// directoryLimit is how long it may take until what happens on one host is seen on the others, on a machine that has
+// other things to do. It is a matter of a second or two.
+const directoryLimit = 30 * time.Second
+
+// A directoryItem is a key of the directory, as tests read it.
+type directoryItem struct {
+	Key   string
+	Value json.RawMessage
+	Owner string
+}
+
+// directory returns what the plugin on the engine shows below a prefix: key, owner and value, one after the other.
+func (e *Engine) directory(prefix string) ([]string, error) {
+	var items []directoryItem
+	err := e.askPlugin("/v1/kv/"+prefix+"?recursive=true&limit=5000", &items)
+	var out []string
+	for _, i := range items {
+		out = append(out, fmt.Sprintf("%s of %s: %s", i.Key, i.Owner, i.Value))
+	}
+	return out, err
+}
+
+// shown returns the address that the directory on the engine has for a container of another, with the holder as
+// ringlet who tells; nothing if it has none.
+func (e *Engine) shown(address string) string {
+	var who struct{ Name, Peer, State string }
+	if e.askPlugin("/v1/addresses/"+url.PathEscape(address), &who) != nil || who.State != "held" {
+		return ""
+	}
+	return who.Name + " on " + who.Peer
+}
+
+// Three hosts show the same directory; what starts and stops on one is seen on the others within seconds.
+func TestClusterDirectory(t *testing.T) {
+	t.Parallel()
+	c := NewCluster(t, 3)
+	c.Install()
+	for _, e := range c.Engines {
+		e.lan("lan", lanSubnet, "--gateway", lanGateway)
+	}
+	alike := func(what string, addresses int) []string {
+		t.Helper()
+		var first []string
+		Eventually(t, directoryLimit, what, func() bool {
+			for i, e := range c.Engines {
+				held, err := e.directory("ringlet/state/ip/v1/ringlet/")
+				all, err2 := e.directory("ringlet/state/")
+				if err != nil || err2 != nil || len(held) != addresses {
+					return false
+				}
+				if i == 0 {
+					first = all
+				}
+				if !slices.Equal(first, all) {
+					return false
+				}
+			}
+			return true
+		})
+		return first
+	}
+	alike("the directory without containers is the same on all hosts", 0)
+	for i, e := range c.Engines {
+		for j := range 3 {
+			e.Docker("run", "--detach", "--name", fmt.Sprintf("web-%d-%d", i, j), "--network", "lan", Demo)
+		}
+	}
+	for _, line := range alike("nine containers are the same on all hosts", 9) {
+		fmt.Fprintln(t.Output(), line)
+	}
+	a, b, last := c.Engines[0], c.Engines[1], c.Engines[2]
+
+	address := b.Address("web-1-2", "lan").String()
+	// Engines before 29 tell a container's name a moment after its start.
+	Eventually(t, directoryLimit, "the others know whose the address is", func() bool {
+		return a.shown(address) == "web-1-2 on host-b" && last.shown(address) == "web-1-2 on host-b"
+	})
+	fmt.Fprintln(t.Output(), a.Ringlet("who", address))
+	fmt.Fprintln(t.Output(), a.Ringlet("kv", "get", "ringlet/state/nodes/v1/ringlet/host-c"))
+	begun := time.Now()
+	b.Docker("run", "--detach", "--name", "late", "--network", "lan", Demo)
+	started := time.Now()
+	late := b.Address("late", "lan").String()
+	Eventually(t, directoryLimit, "a container that has just started is seen on the others", func() bool {
+		return a.shown(late) == "late on host-b" && last.shown(late) == "late on host-b"
+	})
+	fmt.Fprintf(t.Output(), "a start that took %v was seen on the others %v later\n", started.Sub(begun).Round(time.Millisecond), time.Since(started).Round(time.Millisecond))
+	b.Docker("rm", "--force", "late", "web-1-2")
+	stopped := time.Now()
+	alike("what has ended is gone on all hosts", 8)
+	fmt.Fprintf(t.Output(), "two ends were seen on all %v later\n", time.Since(stopped).Round(time.Millisecond))
+
+	// A host that is cut off is told of what it missed when it is back.
+	c.Cut(last)
+	a.Docker("run", "--detach", "--name", "missed", "--network", "lan", Demo)
+	b.Docker("rm", "--force", "web-1-1")
+	missed := a.Address("missed", "lan").String()
+	Eventually(t, directoryLimit, "the other host is told", func() bool { return b.shown(missed) == "missed on host-a" })
+	if got := last.shown(missed); got != "" {
+		t.Errorf("the host that is cut off knows of %q", got)
+	}
+	c.Heal(last)
+	c.AwaitReady(c.Engines...)
+	alike("the host that was cut off has what it missed", 8)
+}
