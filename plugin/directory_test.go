@@ -193,3 +193,46 @@ func TestDirectoryTakesOnlyItsOwn(t *testing.T) {
 		}
 	})
 }
+
+// What the events say is what a comparison of everything finds: where nothing
+// happens a renewal changes no key, and costs next to nothing.
+func TestDirectoryAtRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPool(t, 3)
+		for i := range 1200 { // more than are compared at a time
+			c.hold(c.hosts[i%2], fmt.Sprint("device-", i))
+		}
+		network := ipam.Network{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/16"), Range: netip.MustParsePrefix("10.50.0.0/16")}
+		if _, err := c.hosts[2].RequestAddress(t.Context(), ipam.AddressRequest{
+			Network: network, Purpose: ipam.ForContainer, Name: "web", ID: strings.Repeat("4f", 32), MAC: ipam.MAC{2, 0, 0, 0, 0, 7},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		c.until(time.Minute, "alike", func() bool { return alike(1201, c.hosts...) })
+		time.Sleep(10 * time.Second)
+		last, before := c.hosts[0].shared.Last(), c.hosts[0].shared.Stats()
+		time.Sleep(20 * time.Minute) // four renewals of each
+		if !alike(1201, c.hosts...) {
+			t.Error("the hosts do not show the same any more")
+		}
+		changes := c.hosts[0].shared.Watch(last)
+		list, _, err := changes.Kept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			if e.Key != directory.Heart {
+				t.Errorf("%s became %s", e.Key, e.Value)
+			}
+		}
+		if len(list) < 19 || len(list) > 21 {
+			t.Errorf("%d heartbeats in 20 minutes", len(list))
+		}
+		after := c.hosts[0].shared.Stats()
+		sent := after.Sent - before.Sent
+		fmt.Fprintf(t.Output(), "in 20 minutes at rest a host sends %d bytes to others, besides broadcasts\n", sent)
+		if sent > 100<<10 {
+			t.Errorf("a host at rest has sent %d bytes", sent)
+		}
+	})
+}

@@ -15,15 +15,15 @@ var core = map[string]struct {
 	imports []string
 	reason  string
 }{
-	"ipam/addr":      {nil, "the arithmetic of addresses knows nothing above it"},
-	"ipam/peer":      {nil, "names of peers know nothing above them"},
-	"ipam/codec":     {nil, "the binary forms know nothing of what is written in them"},
-	"ipam/space":     {[]string{"ipam/addr"}, "what this peer holds; who owns what is the ring's"},
-	"ipam/ring":      {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "who owns what; what is held is the space's"},
-	"ipam/table":     {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed facts, without how they were agreed"},
-	"ipam/paxos":     {[]string{"ipam/peer"}, "agreement on bytes, whatever they mean"},
-	"ipam/chronicle": {[]string{"ipam/ring", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed commands, applied in order"},
-	"ipam/wire":      {[]string{"ipam/chronicle", "ipam/paxos", "ipam/ring", "ipam/addr", "ipam/peer", "ipam/codec"}, "what peers say, without what follows from it"},
+	"ipam/addr":                {nil, "the arithmetic of addresses knows nothing above it"},
+	"ipam/peer":                {nil, "names of peers know nothing above them"},
+	"ipam/codec":               {nil, "the binary forms know nothing of what is written in them"},
+	"ipam/space":               {[]string{"ipam/addr"}, "what this peer holds; who owns what is the ring's"},
+	"ipam/ring":                {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "who owns what; what is held is the space's"},
+	"ipam/table":               {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed facts, without how they were agreed"},
+	"ipam/paxos":               {[]string{"ipam/peer"}, "agreement on bytes, whatever they mean"},
+	"ipam/chronicle":           {[]string{"ipam/ring", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed commands, applied in order"},
+	"ipam/wire":                {[]string{"ipam/chronicle", "ipam/paxos", "ipam/ring", "ipam/addr", "ipam/peer", "ipam/codec"}, "what peers say, without what follows from it"},
 	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec"}, "what every peer says, without what it means or how it travels"},
 	"ipam": {
 		[]string{"ipam/ring", "ipam/space", "ipam/paxos", "ipam/chronicle", "ipam/table", "ipam/wire", "ipam/addr", "ipam/peer", "ipam/codec"},

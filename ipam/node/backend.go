@@ -131,6 +131,14 @@ func (n *Node) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus
 	return out, failed
 }
 
+// HeldAfter lists addresses of a pool that are held on this peer, some at a
+// time, see [ipam.Machine.HeldAfter].
+func (n *Node) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error) {
+	var out []ipam.AddressStatus
+	err := n.look(ctx, func(m *ipam.Machine) { out = m.HeldAfter(time.Now(), pool, after, limit) })
+	return out, err
+}
+
 // Who tells what the peer knows of an address.
 func (n *Node) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {
 	var out ipam.AddressStatus

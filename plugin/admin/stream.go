@@ -92,7 +92,7 @@ func (s *eventStream) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		text, err := s.feed.next(ctx)
 		if err != nil {
-			return nil //nolint:nilerr // the client's end, the server's, or that of what there is
+			return nil // the client's end, the server's, or that of what there is
 		}
 		if err := s.send(text); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,16 @@ func (l library) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, err
 		return ipam.AddressStatus{Address: a, Pool: prefix("10.50.0.0/24"), Peer: "host-b", State: "elsewhere"}, nil
 	}
 	return s, err
+}
+
+// HeldAfter lists what is in use on this host.
+func (l library) HeldAfter(_ context.Context, pool netip.Prefix, after netip.Addr, limit int) (out []ipam.AddressStatus, _ error) {
+	for _, s := range l.list {
+		if slices.Contains([]string{stateHeld, stateGateway, stateHost}, s.State) && s.Pool == pool && (!after.IsValid() || after.Less(s.Address)) && len(out) < limit {
+			out = append(out, s)
+		}
+	}
+	return out, nil
 }
 
 // told is a directory whose other peer holds an address.

@@ -46,9 +46,11 @@ type Carrier interface {
 
 // Source is what this peer knows of itself.
 type Source interface {
+	// Snapshot returns the status of the peer and its cluster.
 	Snapshot(ctx context.Context) (ipam.Status, error)
-	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
-	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
+	// HeldAfter lists addresses of a pool that are held on this peer and come
+	// after one, some at a time.
+	HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error)
 }
 
 // Config is what a [Directory] needs.

@@ -22,8 +22,12 @@ const (
 	lookEvery = time.Minute
 	// gather is how long changes are waited for that go together.
 	gather = 200 * time.Millisecond
-	// maxSingle is how many changed addresses are looked up one by one.
-	maxSingle = 1024
+	// compareEvery is how long passes at least until everything is compared
+	// again, since events were missed.
+	compareEvery = 10 * time.Second
+	// heldAtOnce is how many addresses are asked for at a time, so that nobody
+	// waits for more than a fraction of a millisecond.
+	heldAtOnce = 500
 	// busy is from how many queued broadcasts on no more are added: what is
 	// missing is found by comparing.
 	busy = 64
@@ -35,7 +39,7 @@ const (
 
 // publish says what this peer has to say, until ctx ends.
 func (d *Directory) publish(ctx context.Context) {
-	p := &publisher{Directory: d, reader: d.cfg.Log.Read(d.cfg.Log.Last()), all: true}
+	p := &publisher{Directory: d, reader: d.cfg.Log.Read(d.cfg.Log.Last()), all: true, now: map[netip.Addr]*events.Event{}}
 	for ctx.Err() == nil {
 		p.work(ctx)
 		p.wait(ctx)
@@ -45,20 +49,24 @@ func (d *Directory) publish(ctx context.Context) {
 // publisher is the one goroutine that writes this peer's section.
 type publisher struct {
 	*Directory
-	reader  *events.Reader
-	all     bool // compare everything
-	look    bool // at the peer's own record and the pools
-	changed map[netip.Addr]bool
+	reader *events.Reader
+	all    bool                         // compare everything
+	look   bool                         // at the peer's own record and the pools
+	now    map[netip.Addr]*events.Event // what became of an address last; it tells all that is said of it
 
-	renewed time.Time
-	looked  time.Time
-	beat    time.Time // the heartbeat's last minute
+	renewed  time.Time
+	compared time.Time
+	looked   time.Time
+	beat     time.Time // the heartbeat's last minute
 }
 
 // wait waits until something is to be done, and a little longer.
 func (p *publisher) wait(ctx context.Context) {
 	due := p.looked.Add(lookEvery)
 	if at := p.renewed.Add(renewEvery); at.Before(due) {
+		due = at
+	}
+	if at := p.compared.Add(compareEvery); p.all && at.Before(due) {
 		due = at
 	}
 	until, cancel := context.WithDeadline(ctx, due)
@@ -87,17 +95,13 @@ func (p *publisher) note(list []events.Event, err error) {
 		p.all = true
 	}
 	for i := range list {
-		switch e := &list[i]; {
-		case e.Address.IsValid() && !e.Last.IsValid() && e.Kind != events.RangeMoved:
-			if p.changed == nil {
-				p.changed = map[netip.Addr]bool{}
-			}
-			p.changed[e.Address] = true
+		switch e := &list[i]; e.Kind {
+		case events.Granted, events.Described, events.Stranger, events.Freed, events.Withdrawn:
+			p.now[e.Address] = e
+		case events.PoolRemoved:
+			p.all = true // what was held in it is told by nothing else
 		default:
 			p.look = true
-		}
-		if list[i].Kind == events.PoolRemoved {
-			p.all = true // what was held in it is told by nothing else
 		}
 	}
 }
@@ -106,32 +110,27 @@ func (p *publisher) note(list []events.Event, err error) {
 func (p *publisher) work(ctx context.Context) {
 	now := time.Now()
 	renew := now.Sub(p.renewed) >= renewEvery
-	p.all = p.all || renew || len(p.changed) > maxSingle
-	if p.all || p.look || now.Sub(p.looked) >= lookEvery {
+	all := renew || p.all && now.Sub(p.compared) >= compareEvery
+	if all || p.look || now.Sub(p.looked) >= lookEvery {
 		p.looked = now
 		st, err := p.cfg.Source.Snapshot(ctx)
+		if err == nil {
+			p.self(&st, now)
+			p.pools(&st)
+			p.look = false
+			if all {
+				err = p.compareAll(ctx, &st)
+			}
+		}
 		if err != nil {
 			p.complain(err)
 			return
 		}
-		p.self(&st, now)
-		p.pools(&st)
-		if p.all {
-			if err := p.compareAll(ctx, &st); err != nil {
-				p.complain(err)
-				return
-			}
-			p.changed = nil
-		}
-		p.all, p.look = false, false
 	}
-	for a := range p.changed {
-		if err := p.compareOne(ctx, a); err != nil {
-			p.complain(err)
-			return
-		}
-		delete(p.changed, a)
+	if all {
+		p.all, p.compared = false, now
 	}
+	p.changed()
 	if renew {
 		p.renewed = now
 		p.mu.Lock()
@@ -188,15 +187,31 @@ func encode(v any) []byte {
 	return b
 }
 
-// compareOne says of one address what is so now.
-func (p *publisher) compareOne(ctx context.Context, a netip.Addr) error {
-	st, err := p.cfg.Source.Who(ctx, a)
-	if err != nil && !errors.Is(err, ipam.ErrPoolNotFound) {
-		return err
+// changed says what the events say.
+func (p *publisher) changed() {
+	var keys []string
+	var values [][]byte
+	for a, e := range p.now {
+		value := []byte(nil)
+		if h := e.Holder; h != nil && e.Kind != events.Freed && e.Kind != events.Withdrawn {
+			value = encode(Address{
+				Pool: e.Pool, Node: string(p.cfg.Self.Name), State: stateOf(h.Kind), Kind: h.Kind, Container: h.Container, Name: h.Name, MAC: h.MAC, Since: h.Since,
+			})
+		}
+		keys, values = append(keys, AddressKeys(p.cfg.Cluster)+a.String()), append(values, value)
 	}
-	key, value := p.address(a, &st)
-	p.write([]string{key}, [][]byte{value})
-	return nil
+	clear(p.now)
+	p.write(keys, values)
+}
+
+// stateOf is the state of an address that such a holder has, as in
+// [ipam.AddressStatus].
+func stateOf(kind string) string {
+	switch kind {
+	case "gateway", "host", "stranger":
+		return kind
+	}
+	return "held"
 }
 
 // compareAll says of every address what is so now.
@@ -204,22 +219,24 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 	var keys []string
 	var values [][]byte
 	there := map[string]bool{}
-	for _, pool := range st.Pools { // one by one: who needs the node meanwhile gets it
+	for _, pool := range st.Pools {
 		if st.State == ipam.Left {
 			break
 		}
-		list, err := p.cfg.Source.Addresses(ctx, pool.Pool.String())
-		if errors.Is(err, ipam.ErrPoolNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for i := range list {
-			if key, value := p.address(list[i].Address, &list[i]); value != nil {
+		for after := (netip.Addr{}); ; {
+			list, err := p.cfg.Source.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				key, value := p.address(&list[i])
 				there[key] = true
 				keys, values = append(keys, key), append(values, value)
 			}
+			if len(list) < heldAtOnce {
+				break
+			}
+			after = list[len(list)-1].Address
 		}
 	}
 	p.mu.Lock()
@@ -234,14 +251,9 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 	return nil
 }
 
-// address returns what to say of an address: nothing unless it is in use here.
-func (p *publisher) address(a netip.Addr, st *ipam.AddressStatus) (key string, value []byte) {
-	key = AddressKeys(p.cfg.Cluster) + a.String()
-	switch st.State {
-	case "held", "gateway", "host", "stranger":
-		return key, encode(Address{
-			Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
-		})
-	}
-	return key, nil
+// address returns what to say of an address that is in use here.
+func (p *publisher) address(st *ipam.AddressStatus) (key string, value []byte) {
+	return AddressKeys(p.cfg.Cluster) + st.Address.String(), encode(Address{
+		Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
+	})
 }

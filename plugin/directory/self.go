@@ -26,7 +26,7 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 	n.Name, n.ID, n.Boot, n.State = string(p.cfg.Self.Name), p.cfg.Self.ID.String(), uint64(p.cfg.Self.Boot), string(st.State)
 	n.Pools = []NodePool{}
 	for i := range st.Pools {
-		if own, any := ranges(&st.Pools[i], n.ID); any {
+		if own, some := ranges(&st.Pools[i], n.ID); some {
 			n.Pools = append(n.Pools, own)
 		}
 	}
@@ -67,7 +67,7 @@ func (p *publisher) beats(st *ipam.Status) bool {
 }
 
 // ranges returns which ranges of a pool are a peer's.
-func ranges(pool *ipam.PoolStatus, id string) (out NodePool, any bool) {
+func ranges(pool *ipam.PoolStatus, id string) (out NodePool, some bool) {
 	out.Pool = pool.Pool
 	for _, r := range pool.Holders {
 		switch {

@@ -56,11 +56,11 @@ func scale(t *testing.T, peers, records int) {
 		}
 		return seconds, messages, size
 	}
-	print := func(what string, seconds, messages, size int) {
+	say := func(what string, seconds, messages, size int) {
 		fmt.Fprintf(t.Output(), "%s: %d seconds, for each peer %d messages and %d bytes\n", what, seconds, messages/peers, size/peers)
 	}
 	seconds, messages, size := settle(30)
-	print("all from nothing", seconds, messages, size)
+	say("all from nothing", seconds, messages, size)
 	total := 0
 	for _, r := range rs {
 		for key, rec := range r.own.records {
@@ -73,7 +73,7 @@ func scale(t *testing.T, peers, records int) {
 
 	rs[7].Set("ringlet/state/ip/v1/ringlet/10.99.0.1", []byte(`{"name":"new"}`))
 	seconds, messages, size = settle(15)
-	print("one change", seconds, messages, size)
+	say("one change", seconds, messages, size)
 	if size/peers > 8<<10 {
 		t.Errorf("one change cost each peer %d bytes", size/peers)
 	}
@@ -84,7 +84,7 @@ func scale(t *testing.T, peers, records int) {
 		}
 	}
 	seconds, messages, size = settle(15)
-	print("ten changes of each", seconds, messages, size)
+	say("ten changes of each", seconds, messages, size)
 	for _, r := range rs {
 		if got := r.Size(); got.Peers != peers || got.Records < peers*records {
 			t.Fatalf("a replica has %+v", got)
