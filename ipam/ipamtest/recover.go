@@ -11,11 +11,18 @@ import (
 // recover loses all hosts but one, and has an operator recover the cluster
 // there. Then the others are made anew.
 func (c *cluster) recover() {
-	var rest []*site
+	var rest, leaving []*site
 	for _, s := range c.sites {
-		if s.machine != nil && s.machine.State().Member(s.id) != nil && !s.leaving {
+		switch {
+		case s.machine == nil || s.machine.State().Member(s.id) == nil:
+		case s.leaving:
+			leaving = append(leaving, s)
+		default:
 			rest = append(rest, s)
 		}
+	}
+	if len(rest) == 0 {
+		rest = leaving // who is the last one stays
 	}
 	if len(rest) == 0 {
 		return

@@ -29,10 +29,7 @@ func (c *cluster) settle() {
 	switch {
 	case c.w.Doom && len(c.sites) > 1 && c.wasFounded():
 		c.recover()
-	case (c.count["told to leave"]+c.count["evicted alive"] > 0 || c.posthumous()) && !c.goesOn(nil, nil):
-		// Those who left, or were evicted although they live, were needed, or
-		// dead ones were admitted.
-		c.count["majority lost"]++
+	case c.majorityLost():
 		c.recover()
 	}
 	if c.anyPeer() == nil && c.count["told to leave"]+c.count["evicted alive"] > 0 {
@@ -45,7 +42,13 @@ func (c *cluster) settle() {
 		}
 	}
 	c.buryTheDead()
-	if !c.wait(10*time.Minute, c.agreed) {
+	agreed := c.wait(10*time.Minute, c.agreed)
+	if !agreed && c.majorityLost() { // only now: a dead one was admitted late
+		c.recover()
+		c.buryTheDead()
+		agreed = c.wait(10*time.Minute, c.agreed)
+	}
+	if !agreed {
 		c.fail("liveness", "after ten minutes of good weather the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
 	}
 	for range 3 {
@@ -79,6 +82,17 @@ func (c *cluster) settle() {
 		c.account()
 	}
 	c.takeAll()
+}
+
+// majorityLost reports whether a majority is lost for good, as it may be where
+// those who left, or were evicted although they live, were needed, or dead ones
+// were admitted.
+func (c *cluster) majorityLost() bool {
+	if c.count["told to leave"]+c.count["evicted alive"] == 0 && !c.posthumous() || c.goesOn(nil, nil) {
+		return false
+	}
+	c.count["majority lost"]++
+	return true
 }
 
 // pass lets that much time pass.
