@@ -52,6 +52,7 @@ func checkTrail(t *testing.T, h *ipamtest.Host) {
 			want[s.Address] = u
 		}
 	}
+	checkPages(t, h, list)
 	got := usesOf(h.Trail)
 	for a, u := range got {
 		u.MAC = ipam.MAC{} // in other words in a status
@@ -59,6 +60,29 @@ func checkTrail(t *testing.T, h *ipamtest.Host) {
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Errorf("what is held (-) and what the trail tells (+):\n%s", diff)
+	}
+}
+
+// checkPages fails the test unless what is held comes in pages as it does at once.
+func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
+	t.Helper()
+	pools := map[netip.Prefix][]ipam.AddressStatus{}
+	for _, s := range list {
+		if slices.Contains([]string{"held", "gateway", "host", "stranger"}, s.State) {
+			pools[s.Pool] = append(pools[s.Pool], s)
+		}
+	}
+	for pool, want := range pools {
+		var got []ipam.AddressStatus
+		for after := (netip.Addr{}); ; after = got[len(got)-1].Address {
+			page := h.Machine().HeldAfter(h.Now, pool, after, 2)
+			if got = append(got, page...); len(page) < 2 {
+				break
+			}
+		}
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+			t.Errorf("what is held in %v at once (-) and in pages (+):\n%s", pool, diff)
+		}
 	}
 }
 

@@ -147,6 +147,25 @@ func TestDirectoryOfLostHosts(t *testing.T) {
 	})
 }
 
+// A host that leaves for good takes back what it said.
+func TestDirectoryOfLeavers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPool(t, 4)
+		c.hold(c.hosts[0], "printer")
+		c.until(time.Minute, "alike", func() bool { return alike(1, c.hosts...) })
+		leaver, rest := c.hosts[3], c.hosts[:3]
+		if len(rest[0].keys(directory.NodeKeys("ringlet"))) != 4 {
+			t.Fatal("not all hosts are known")
+		}
+		if err := leaver.Leave(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		c.until(2*time.Minute, "told", func() bool {
+			return alike(1, rest...) && len(rest[0].keys(directory.NodeKeys("ringlet"))) == 3
+		})
+	})
+}
+
 // A host that starts anew shows what it has now, and nothing of what it had
 // said before.
 func TestDirectoryAfterRestart(t *testing.T) {

@@ -118,7 +118,7 @@ func (p *publisher) work(ctx context.Context) {
 			p.self(&st, now)
 			p.pools(&st)
 			p.look = false
-			if all {
+			if all && st.State != ipam.Left {
 				err = p.compareAll(ctx, &st)
 			}
 		}
@@ -220,9 +220,6 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 	var values [][]byte
 	there := map[string]bool{}
 	for _, pool := range st.Pools {
-		if st.State == ipam.Left {
-			break
-		}
 		for after := (netip.Addr{}); ; {
 			list, err := p.cfg.Source.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
 			if err != nil {

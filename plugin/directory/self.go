@@ -18,10 +18,11 @@ const (
 
 // self says of this peer what its status says, and to which cluster it belongs.
 func (p *publisher) self(st *ipam.Status, now time.Time) {
-	var cluster [16]byte
-	if b, err := hex.DecodeString(st.Cluster); err == nil && len(b) == len(cluster) && st.State != ipam.Left {
-		cluster = [16]byte(b)
+	if st.State == ipam.Left {
+		p.gone()
+		return
 	}
+	p.belong(st.Cluster)
 	n := p.cfg.About()
 	n.Name, n.ID, n.Boot, n.State = string(p.cfg.Self.Name), p.cfg.Self.ID.String(), uint64(p.cfg.Self.Boot), string(st.State)
 	n.Pools = []NodePool{}
@@ -30,33 +31,44 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 			n.Pools = append(n.Pools, own)
 		}
 	}
-	key := NodeKeys(p.cfg.Cluster) + n.Name
-	keys, values := []string{key}, [][]byte{encode(n)}
-	if st.State == ipam.Left {
-		values[0] = nil
-	}
-	if minute := now.Truncate(time.Minute); !p.beats(st) {
+	keys, values := []string{NodeKeys(p.cfg.Cluster) + n.Name}, [][]byte{encode(n)}
+	if minute := now.Truncate(time.Minute); !beats(st) {
 		keys, values = append(keys, Heart), append(values, nil)
 	} else if !minute.Equal(p.beat) {
 		p.beat = minute
 		keys, values = append(keys, Heart), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
 	}
-	p.mu.Lock()
-	if p.cluster != cluster && p.cluster != ([16]byte{}) {
-		p.replica.Forget()
-		clear(p.boots)
-	}
-	p.cluster = cluster
-	p.mu.Unlock()
 	p.write(keys, values)
 }
 
-// beats reports whether the heartbeat is this peer's to renew: the first of the
-// voters that can be reached does.
-func (p *publisher) beats(st *ipam.Status) bool {
-	if st.State == ipam.Left {
-		return false
+// gone takes back all that this peer has said: it has left its cluster.
+func (p *publisher) gone() {
+	p.mu.Lock()
+	keys := p.replica.Own("")
+	p.mu.Unlock()
+	p.write(keys, make([][]byte, len(keys)))
+}
+
+// belong notes which cluster this peer belongs to, by its ID in hexadecimal
+// digits. What others of another one said is forgotten.
+func (p *publisher) belong(id string) {
+	var cluster [16]byte
+	if b, err := hex.DecodeString(id); err == nil && len(b) == len(cluster) {
+		cluster = [16]byte(b)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cluster != cluster && p.cluster != ([16]byte{}) {
+		p.replica.Forget()
+		clear(p.boots)
+		p.settle()
+	}
+	p.cluster = cluster
+}
+
+// beats reports whether the heartbeat is that peer's to renew: the first of the
+// voters that can be reached does.
+func beats(st *ipam.Status) bool {
 	for _, id := range st.Voters {
 		i := slices.IndexFunc(st.Peers, func(q ipam.PeerStatus) bool { return q.ID == id })
 		if id == st.Self.ID || i >= 0 && st.Peers[i].Reachable {
