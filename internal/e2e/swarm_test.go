@@ -2,20 +2,72 @@ package e2e
 
 import (
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-// In a swarm: an overlay network is refused, and what the refusal advises works. The engine makes a swarm's network at
-// once and asks for its pool afterwards, so that the refusal is in its log and not in the answer.
-func TestEngineSwarm(t *testing.T) {
+// In a swarm: an overlay network is refused, and what the refusal advises works, as the manual has it: the same
+// configuration on each node, and tasks on all of them with addresses that differ.
+func TestClusterSwarm(t *testing.T) {
 	t.Parallel()
-	sw := NewSwitch(t)
-	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("192.168.77.1/24")})
-	e.InstallPlugin()
-	e.ImportDemo()
-	e.Docker("swarm", "init", "--advertise-addr", "192.168.77.1")
+	c := NewCluster(t, 2)
+	c.Install()
+	manager, worker := c.Engines[0], c.Engines[1]
+	manager.Docker("swarm", "init", "--advertise-addr", hostAt(0).String())
+	worker.Docker("swarm", "join", "--token", manager.Docker("swarm", "join-token", "--quiet", "worker"), hostAt(0).String()+":2377")
+	c.overlayRefused(manager)
+
+	example := filepath.Join(root(t), "docs", "examples", "swarm")
+	for _, e := range c.Engines {
+		e.Run(filepath.Join(example, "node.sh"))
+		e.Docker("tag", Demo, "nginx")
+	}
+	manager.Run(filepath.Join(example, "manager.sh"))
+	running := func(e *Engine) []string {
+		return strings.Fields(e.Docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=example_web"))
+	}
+	Eventually(t, time.Minute, "two tasks run on each node", func() bool {
+		return len(running(manager)) == 2 && len(running(worker)) == 2
+	})
+	for _, e := range c.Engines {
+		for _, task := range running(e) {
+			if a := sameAddress(e, "lan", task); !netip.MustParsePrefix("192.168.1.0/24").Contains(a) {
+				t.Errorf("a task on %s has %v", e.Name, a)
+			}
+		}
+	}
+	all := c.union("with tasks on both nodes")
+	if len(all) != 4 {
+		t.Errorf("%d addresses are in use, want those of 4 tasks: %v", len(all), all)
+	}
+	for _, a := range all {
+		manager.Docker("exec", running(manager)[0], "/demo", "ping", a.String())
+	}
+
+	// Each node's engine makes its part of a network when the first task comes, also of one that is the node's alone.
+	manager.Docker("network", "create", "--config-only", "--ipam-driver", Plugin, "--subnet", "10.89.0.0/24", "inside-config")
+	manager.Docker("network", "create", "--driver", "bridge", "--scope", "swarm", "--config-from", "inside-config", "inside")
+	manager.Docker("service", "create", "--detach", "--no-resolve-image", "--constraint", "node.role==manager", "--replicas", "2",
+		"--name", "inside", "--network", "inside", Demo)
+	Eventually(t, time.Minute, "two tasks run on a bridge", func() bool {
+		return len(strings.Fields(manager.Docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=inside"))) == 2
+	})
+	manager.Docker("service", "scale", "--detach", "example_web=2")
+	Eventually(t, time.Minute, "two tasks have ended", func() bool { return len(running(manager))+len(running(worker)) == 2 })
+	c.union("after tasks have ended")
+	manager.Docker("service", "rm", "inside")
+	manager.Docker("stack", "rm", "example")
+	Eventually(t, time.Minute, "all tasks have ended", func() bool { return len(endpoints(manager))+len(endpoints(worker)) == 0 })
+	c.union("after the stack was removed")
+}
+
+// overlayRefused checks that an overlay network gets no pool. The engine makes a swarm's network at once and asks for its
+// pool afterwards, so that the refusal is in its log and not in the answer.
+func (c *Cluster) overlayRefused(e *Engine) {
+	t := c.t
+	t.Helper()
 	mark := e.Log.Mark()
 	if _, err := e.TryDocker("network", "create", "--driver", "overlay", "--ipam-driver", Plugin, "--subnet", "10.88.0.0/24", "over"); err == nil {
 		_, err = e.Log.Wait(t.Context(), mark, 30*time.Second, func(l Line) bool {
@@ -31,27 +83,6 @@ func TestEngineSwarm(t *testing.T) {
 	if out := e.Ringlet("pool", "ls", "-o", "json"); out != "[]" {
 		t.Errorf("a refused network left a pool: %s", out)
 	}
-
-	serve := func(name, driver string, config ...string) {
-		t.Helper()
-		create := append([]string{"network", "create", "--config-only", "--ipam-driver", Plugin}, config...)
-		e.Docker(append(create, name+"-config")...)
-		e.Docker("network", "create", "--driver", driver, "--scope", "swarm", "--config-from", name+"-config", name)
-		e.Docker("service", "create", "--detach", "--no-resolve-image", "--replicas", "2", "--name", name, "--network", name, Demo)
-		running := func() []string {
-			return strings.Fields(e.Docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name="+name))
-		}
-		Eventually(t, time.Minute, "two tasks run on "+driver, func() bool { return len(running()) == 2 })
-		for _, task := range running() {
-			sameAddress(e, name, task)
-		}
-	}
-	serve("lan", "macvlan", "--opt", "parent=eth0", "--subnet", "192.168.77.0/24", "--gateway", "192.168.77.254", "--ip-range", "192.168.77.128/25")
-	serve("inside", "bridge", "--subnet", "10.89.0.0/24")
-	same(e, "with tasks of two services")
-	e.Docker("service", "scale", "--detach", "lan=1")
-	e.Docker("service", "rm", "inside")
-	same(e, "after tasks have ended")
 }
 
 // The plugin is removed and installed anew while networks live, of which its new database knows nothing but what the

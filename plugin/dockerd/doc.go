@@ -19,12 +19,13 @@
 //
 // # What it asks
 //
-// GET /networks, then GET /networks/{id} for each network of ours, and the
-// list once more for what was created meanwhile. It never asks for a single
-// container: that call blocks while the container's own request to us is
-// pending. Nothing here may be called from a request handler, and a look has a
-// deadline on every call, since during the engine's start the API accepts
-// connections and answers none of them.
+// GET /networks, then GET /networks/{id} for each network of ours, or that was
+// made from a config-only one and so may be ours in a swarm, and the list once
+// more for what was created meanwhile. It never asks for a single container:
+// that call blocks while the container's own request to us is pending. Nothing
+// here may be called from a request handler, and a look has a deadline on every
+// call, since during the engine's start the API accepts connections and answers
+// none of them.
 //
 // # What a consumer may conclude
 //

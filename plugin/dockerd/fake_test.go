@@ -175,6 +175,9 @@ func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.mu.Unlock()
 		for i := range all {
 			all[i].Containers = nil // as the real list
+			if all[i].Scope == "swarm" {
+				all[i].IPAM = network.IPAM{} // as the list of a manager, of what nodes make from a configuration
+			}
 		}
 		f.reply(w, http.StatusOK, all)
 	case isNetwork:

@@ -108,6 +108,8 @@ func (s *session) inspect(ctx context.Context, id string, inv *Inventory) error 
 		return err
 	case answer.ID != id:
 		return fmt.Errorf("the docker engine answered %s with network %.64q: not believed", what, answer.ID)
+	case answer.ConfigFrom.Network != "" && !s.ours(answer):
+		return nil
 	}
 	n, err := parseNetwork(answer)
 	inv.Networks = append(inv.Networks, n)

@@ -195,7 +195,7 @@ func (s *session) sooner(due time.Time) time.Time {
 	return due
 }
 
-// list returns the networks that are ours and may hold an address.
+// list returns the networks that are ours, or may be, and may hold an address.
 func (s *session) list(ctx context.Context) ([]network.Summary, error) {
 	all, err := call(ctx, s.cfg.Timeout, "/networks", func(ctx context.Context) ([]network.Summary, error) {
 		return s.cli.NetworkList(ctx, network.ListOptions{})
@@ -208,7 +208,10 @@ func (s *session) list(ctx context.Context) ([]network.Summary, error) {
 	if len(all) == 0 {
 		return nil, errors.New("the docker engine listed no network, not even its own: not believed, it will be asked again")
 	}
-	return slices.DeleteFunc(all, func(n network.Summary) bool {
-		return n.ConfigOnly || !slices.Contains(s.names, n.IPAM.Driver)
-	}), nil
+	return slices.DeleteFunc(all, func(n network.Summary) bool { return n.ConfigOnly || !s.ours(n) && n.ConfigFrom.Network == "" }), nil
 }
+
+// ours reports whether a network has our IPAM driver. Of one that is made from
+// a config-only network the list of a swarm's manager does not tell, as it has
+// the swarm's view of it; the network itself does, on a node that has a part.
+func (s *session) ours(n network.Inspect) bool { return slices.Contains(s.names, n.IPAM.Driver) }

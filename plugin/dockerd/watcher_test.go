@@ -147,6 +147,30 @@ func TestLook(t *testing.T) {
 	})
 }
 
+// The list of a swarm's manager does not tell the IPAM driver of a network that
+// each node makes from its configuration. What tasks have there is in use all
+// the same.
+func TestLookOnASwarmManager(t *testing.T) {
+	inBubble(t, Config{}, func(b *bench) {
+		for id, driver := range map[string]string{"ours": "ringlet", "foreign": "default", "without tasks here": ""} {
+			b.networks[id] = network.Inspect{
+				ID: id, Name: id, Scope: "swarm", ConfigFrom: network.ConfigReference{Network: "config"},
+				IPAM: network.IPAM{Driver: driver}, Containers: oneContainer,
+			}
+		}
+		b.networks["overlay"] = network.Inspect{ID: "overlay", Scope: "swarm", IPAM: network.IPAM{Driver: "default"}}
+		b.startPipes()
+		looks := b.after(time.Second)
+		b.want(looks, 1)
+		if got := looks[0].Networks; len(got) != 1 || got[0].ID != "ours" || len(got[0].Endpoints) != 1 {
+			t.Errorf("got networks %+v, want ours alone, with its endpoint", got)
+		}
+		if n := b.count("/networks/overlay"); n > 0 {
+			t.Errorf("a network that cannot be ours was asked about %d times", n)
+		}
+	})
+}
+
 func TestLooksEveryInterval(t *testing.T) {
 	inBubble(t, Config{Interval: time.Minute}, func(b *bench) {
 		b.startPipes()
