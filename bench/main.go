@@ -33,8 +33,13 @@ type part struct {
 
 func main() {
 	do := run
-	if len(os.Args) == 3 && os.Args[1] == memoryServerArg {
-		do = func() error { return memoryServer(os.Args[2]) }
+	if len(os.Args) == 3 {
+		switch os.Args[1] {
+		case memoryServerArg:
+			do = func() error { return memoryServer(os.Args[2]) }
+		case bareServerArg:
+			do = func() error { return bareServer(os.Args[2]) }
+		}
 	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -112,19 +112,7 @@ func (b *bench) startRinglet(dir string, settings ...string) (*process, error) {
 const adminSocket = "admin.sock"
 
 // startMemory runs the same driver and node with a store that keeps nothing.
-func (b *bench) startMemory(dir string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	socket := filepath.Join(dir, "memory.sock")
-	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, self, []string{memoryServerArg, socket})
-	if err != nil {
-		return nil, err
-	}
-	p.path = socket
-	return p, nil
-}
+func (b *bench) startMemory(dir string) (*process, error) { return b.startSelf(dir, memoryServerArg) }
 
 // memoryServerArg makes this program the server of startMemory.
 const memoryServerArg = "serve-from-memory"

@@ -60,6 +60,19 @@ func (b *bench) measureOne(dir string, server *process) error {
 	if err != nil {
 		return err
 	}
+	bareDir, err := b.sub("bare")
+	if err != nil {
+		return err
+	}
+	bare, err := b.startBare(bareDir)
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+	atBare, err := newEngine(bare.path, "one")
+	if err != nil {
+		return err
+	}
 	overwrite, closeFile, err := syncer(filepath.Join(dir, "overwritten"))
 	if err != nil {
 		return err
@@ -71,6 +84,7 @@ func (b *bench) measureOne(dir string, server *process) error {
 	}
 	got, err := interleave(b.rounds, 10*b.slice, []contender{
 		oneClient("allocation", e.allocation),
+		oneClient("bare", atBare.allocation),
 		oneClient("no-op", timed(e.noop)),
 		oneClient("bbolt", timed(func() error { return floor.commit(1) })),
 		oneClient("fdatasync", timed(overwrite)),
@@ -87,6 +101,10 @@ func (b *bench) measureOne(dir string, server *process) error {
 	b.add(row{
 		goal: "P3", what: "the same, against a no-op call and an fdatasync of 4 KB", limit: 2.2,
 		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["fdatasync"].p50) }),
+	})
+	b.add(row{
+		goal: "P3", what: "the same, against the same call of a server that does nothing for it but such a commit", limit: 1.15,
+		got: got.times("allocation", "bare"), note: "that takes " + duration(got.p50("bare").median),
 	})
 	return count("1 client: syncs for each durable call", 2)
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+
+	remote "github.com/docker/go-plugins-helpers/ipam"
+)
+
+// bareServerArg makes this program the server of startBare.
+const bareServerArg = "serve-bare"
+
+// startBare runs a server that answers the engine's calls and does nothing for them but a bbolt commit of one key: what
+// a durable call over a socket takes on this machine, whoever makes it. That is more than a call and a commit apart,
+// since the processor goes to sleep while the disk works.
+func (b *bench) startBare(dir string) (*process, error) { return b.startSelf(dir, bareServerArg) }
+
+// bareServer serves in a directory until it is told to end.
+func bareServer(socket string) error {
+	floor, err := openBolt(filepath.Join(filepath.Dir(socket), "bare.db"))
+	if err != nil {
+		return err
+	}
+	defer floor.db.Close()
+	mux := http.NewServeMux()
+	handle := func(call string, durable bool, answer func() any) {
+		mux.HandleFunc("POST /"+call, func(w http.ResponseWriter, r *http.Request) {
+			var asked remote.RequestAddressRequest
+			_ = json.NewDecoder(r.Body).Decode(&asked) // some calls have no body
+			if durable {
+				if err := floor.one(); err != nil {
+					http.Error(w, err.Error(), http.StatusInternalServerError)
+					return
+				}
+			}
+			w.Header().Set("Content-Type", "application/vnd.docker.plugins.v1.2+json")
+			_ = json.NewEncoder(w).Encode(answer()) // the client notices
+		})
+	}
+	var n atomic.Uint32
+	handle("IpamDriver.GetDefaultAddressSpaces", false, func() any { return remote.AddressSpacesResponse{LocalDefaultAddressSpace: "local"} })
+	handle("IpamDriver.ReleaseAddress", true, func() any { return struct{}{} })
+	handle("IpamDriver.RequestAddress", true, func() any {
+		i := n.Add(1)
+		return remote.RequestAddressResponse{Address: net.IPv4(10, 50, byte(i>>8), byte(i)).String() + "/16"}
+	})
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	server := &http.Server{Handler: mux} //nolint:gosec // it serves this program alone
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.Serve(l); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// startSelf runs this program as another one, which serves a socket.
+func (b *bench) startSelf(dir, as string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(dir, as+".sock")
+	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, self, []string{as, socket})
+	if err != nil {
+		return nil, err
+	}
+	p.path = socket
+	return p, nil
+}
