@@ -83,8 +83,8 @@ func (g *Ring[T]) Read(after ID) *RingReader[T] {
 	return r
 }
 
-// maxBatch is how much Next returns at most.
-const maxBatch = 256
+// MaxBatch is how much a reader returns at a time, at most.
+const MaxBatch = 256
 
 // Next returns what came since, at least one, with the ID of the first, and
 // waits for it if need be. The error is a [*GapError], after which it can be
@@ -124,7 +124,7 @@ func (r *RingReader[T]) take(toWait bool) (list []T, first ID, wait chan struct{
 		return nil, ID{}, nil, gap
 	}
 	first = ID{g.boot, r.next}
-	for ; r.next <= g.last && len(list) < maxBatch; r.next++ {
+	for ; r.next <= g.last && len(list) < MaxBatch; r.next++ {
 		list = append(list, g.ring[(r.next-1)%uint64(g.size)])
 	}
 	if toWait && len(list) == 0 {

@@ -117,7 +117,9 @@ func (j *Journal) write(ctx context.Context) error {
 		if err := j.files.append(records); err != nil {
 			return err
 		}
-		pause(ctx, gather)
+		if len(list) < events.MaxBatch { // else there is more, and the log does not wait
+			pause(ctx, gather)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -28,6 +29,7 @@ type bench struct {
 	cfg Config
 
 	boot uint64
+	kept int // events that the log keeps; 0: 64
 	log  *events.Log
 	j    *Journal
 	stop func()
@@ -46,7 +48,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) start() {
 	b.t.Helper()
 	b.boot++
-	b.log = events.New(b.boot, 64)
+	b.log = events.New(b.boot, cmp.Or(b.kept, 64))
 	cfg := b.cfg
 	cfg.Dir, cfg.Log, cfg.Self = b.dir, b.log, "host-a"
 	cfg.Held = func(context.Context, string) ([]ipam.AddressStatus, error) {
@@ -244,6 +246,35 @@ func TestTooSlow(t *testing.T) {
 
 // There are never more files than there may be, nor larger ones than by one
 // batch, and the newest are kept.
+// A journal keeps up with more events in a moment than go to the disk together:
+// none is missed, so that nothing has to be found out by comparing.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.kept = 4 * events.MaxBatch
+		b.start()
+		for round := range 3 {
+			for i := range 3 * events.MaxBatch / 2 {
+				b.grant(addr(7), fmt.Sprint("c", round, "-", i), false)
+				b.free(addr(7), false)
+			}
+			b.settle()
+		}
+		n := 0
+		if err := b.j.files.read(func([]byte) bool { return true }, func(r *record) {
+			if n++; r.Late {
+				t.Errorf("%v was found out late", r)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if want := 3 * 3 * events.MaxBatch; n != want {
+			t.Errorf("%d records, want %d", n, want)
+		}
+		b.stop()
+	})
+}
+
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
