@@ -49,9 +49,12 @@ func Prefix(b []byte, p netip.Prefix) []byte {
 	return append(append(b, 6, byte(p.Bits())), a[:]...)
 }
 
-// Reader reads what the functions of this package wrote.
+// Reader reads what the functions of this package wrote. It goes on by counting:
+// a slice that gets shorter would be a pointer to write at each step, of which
+// the garbage collector wants to know.
 type Reader struct {
 	b   []byte
+	at  int // b[at:] is left
 	err error
 }
 
@@ -62,7 +65,7 @@ func NewReader(b []byte) *Reader { return &Reader{b: b} }
 func (r *Reader) Err() error { return r.err }
 
 // Rest returns how many bytes are left.
-func (r *Reader) Rest() int { return len(r.b) }
+func (r *Reader) Rest() int { return len(r.b) - r.at }
 
 // Fail notes an error, unless there was one before. What names the thing that
 // was being read.
@@ -70,25 +73,25 @@ func (r *Reader) Fail(what string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s", ErrCorrupt, what)
 	}
-	r.b = nil
+	r.b, r.at = nil, 0
 }
 
 // Done returns the first error; bytes that were not read are one.
 func (r *Reader) Done() error {
-	if r.err == nil && len(r.b) > 0 {
-		r.Fail(fmt.Sprintf("%d bytes too many", len(r.b)))
+	if r.err == nil && r.Rest() > 0 {
+		r.Fail(fmt.Sprintf("%d bytes too many", r.Rest()))
 	}
 	return r.err
 }
 
 // Uint reads a varint in its shortest form.
 func (r *Reader) Uint(what string) uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 || size > 1 && r.b[size-1] == 0 {
+	n, size := binary.Uvarint(r.b[r.at:])
+	if size <= 0 || size > 1 && r.b[r.at+size-1] == 0 {
 		r.Fail(what)
 		return 0
 	}
-	r.b = r.b[size:]
+	r.at += size
 	return n
 }
 
@@ -96,7 +99,7 @@ func (r *Reader) Uint(what string) uint64 {
 // cannot be more than the input has room for.
 func (r *Reader) Count(what string, size int) int {
 	n := r.Uint(what)
-	if n > uint64(len(r.b)/size) {
+	if n > uint64(r.Rest()/size) {
 		r.Fail(what)
 		return 0
 	}
@@ -105,17 +108,24 @@ func (r *Reader) Count(what string, size int) int {
 
 // Fixed reads n bytes.
 func (r *Reader) Fixed(what string, n int) []byte {
-	if len(r.b) < n {
+	if r.Rest() < n {
 		r.Fail(what)
 		return make([]byte, n)
 	}
-	p := r.b[:n:n]
-	r.b = r.b[n:]
-	return p
+	from := r.at
+	r.at += n
+	return r.b[from:r.at:r.at]
 }
 
 // Byte reads one byte.
-func (r *Reader) Byte(what string) byte { return r.Fixed(what, 1)[0] }
+func (r *Reader) Byte(what string) byte {
+	if r.Rest() == 0 {
+		r.Fail(what)
+		return 0
+	}
+	r.at++
+	return r.b[r.at-1]
+}
 
 // Bool reads one byte, 0 or 1.
 func (r *Reader) Bool(what string) bool {
@@ -129,7 +139,7 @@ func (r *Reader) Bool(what string) bool {
 // Bytes reads bytes with their length before them, at most limit.
 func (r *Reader) Bytes(what string, limit int) []byte {
 	n := r.Uint(what)
-	if n > uint64(limit) || n > uint64(len(r.b)) {
+	if n > uint64(limit) || n > uint64(r.Rest()) {
 		r.Fail(what)
 		return nil
 	}

@@ -1,6 +1,9 @@
 package space
 
-import "encoding/hex"
+import (
+	"encoding/binary"
+	"encoding/hex"
+)
 
 // form says how a holder's name and reference lie in one string, for there may
 // be a million of them: the length of the name, which comes first, and whether
@@ -55,22 +58,38 @@ func (f form) split(text string) (name, ref string) {
 }
 
 // packID appends the bytes of a container's full ID, as the engine writes it,
-// or reports that the reference is none.
+// or reports that the reference is none. It takes eight digits at a time: a
+// start reads an ID for each address that is held.
 func packID[T string | []byte](b []byte, ref T) ([]byte, bool) {
 	if len(ref) != 2*idLen {
 		return nil, false
 	}
-	var wrong byte
-	for i := 0; i < 2*idLen; i += 2 {
-		high, low := digit(ref[i]), digit(ref[i+1])
-		wrong |= digits[high] ^ ref[i] | digits[low] ^ ref[i+1]
-		b = append(b, high<<4|low)
+	var wrong uint64
+	for i := 0; i < 2*idLen; i += 8 {
+		text := uint64(ref[i]) | uint64(ref[i+1])<<8 | uint64(ref[i+2])<<16 | uint64(ref[i+3])<<24 |
+			uint64(ref[i+4])<<32 | uint64(ref[i+5])<<40 | uint64(ref[i+6])<<48 | uint64(ref[i+7])<<56
+		values := valuesOf(text)
+		wrong |= digitsOf(values) ^ text
+		// Two digits to a byte, and the bytes together.
+		pairs := (values<<4 | values>>8) & 0x00ff00ff00ff00ff
+		pairs = (pairs | pairs>>8) & 0x0000ffff0000ffff
+		b = binary.LittleEndian.AppendUint32(b, uint32(pairs|pairs>>16))
 	}
 	return b, wrong == 0
 }
 
-const digits = "0123456789abcdef"
+// each has 1 in each of eight bytes.
+const each = 0x0101010101010101
 
-// digit returns the value of a hexadecimal digit, and for other bytes any from
-// 0 to 15. It has no branches, which digits at random would mislead.
-func digit(c byte) byte { return (c&15 + 9*(c>>6)) & 15 }
+// valuesOf returns the values of eight hexadecimal digits, and for other bytes
+// any from 0 to 15.
+func valuesOf(text uint64) uint64 {
+	letters := text >> 6 & each // 1 for a letter
+	return (text&(15*each) + 9*letters) & (15 * each)
+}
+
+// digitsOf returns the digits of eight values from 0 to 15.
+func digitsOf(values uint64) uint64 {
+	letters := (values + 6*each) >> 4 & each // 1 for 10 and above
+	return values + '0'*each + ('a'-'0'-10)*letters
+}

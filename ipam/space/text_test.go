@@ -1,6 +1,8 @@
 package space
 
 import (
+	"bytes"
+	"encoding/hex"
 	"strings"
 	"testing"
 )
@@ -18,6 +20,27 @@ func TestTextIsKept(t *testing.T) {
 				t.Errorf("%.20q and %q came back as %.20q and %q", name, ref, gotName, gotRef)
 			}
 		}
+	}
+}
+
+// TestIDs packs every byte at every place of an ID: only lower-case hexadecimal
+// digits make one, and they come back.
+func TestIDs(t *testing.T) {
+	id := []byte(strings.Repeat("0123456789abcdef", 4))
+	for at := range id {
+		was := id[at]
+		for c := range 256 {
+			id[at] = byte(c)
+			packed, ok := packID(nil, id)
+			want, err := hex.DecodeString(string(id))
+			if isID := err == nil && (c < 'A' || c > 'F'); ok != isID {
+				t.Fatalf("byte %#x at %d: packed %v, want %v", c, at, ok, isID)
+			}
+			if ok && !bytes.Equal(packed, want) {
+				t.Fatalf("byte %#x at %d: packed as %x, want %x", c, at, packed, want)
+			}
+		}
+		id[at] = was
 	}
 }
 
