@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/netip"
 
@@ -20,6 +21,18 @@ func split(n *node.Node, d *directory.Directory) func(frame []byte, seat int) {
 			return
 		}
 		n.Deliver(frame, seat)
+	}
+}
+
+// servicesOf tells of which services containers of the engine are.
+func servicesOf(watcher *dockerd.Watcher) func(ctx context.Context, ids []string) (map[string][2]string, error) {
+	return func(ctx context.Context, ids []string) (map[string][2]string, error) {
+		found, err := watcher.Services(ctx, ids)
+		out := map[string][2]string{}
+		for id, s := range found {
+			out[id] = [2]string{s.Namespace, s.Name}
+		}
+		return out, err
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,6 +55,9 @@ func newPool(t *testing.T, n int) *cluster {
 	if _, _, err := c.hosts[0].CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/16"), "lab"); err != nil {
 		t.Fatal(err)
 	}
+	c.until(10*time.Second, "told of the pool", func() bool {
+		return !slices.ContainsFunc(c.hosts, func(h *clusterHost) bool { return len(c.status(h).Pools) == 0 })
+	})
 	return c
 }
 

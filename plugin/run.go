@@ -125,7 +125,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	var network *peers
 	shared, err := directory.New(directory.Config{
 		Self: id, Cluster: cfg.Cluster, Source: n, Log: happened.log, Logger: logger,
-		About: func() directory.Node { return about(cfg, watcher, func() *peers { return network }) },
+		About:    func() directory.Node { return about(cfg, watcher, func() *peers { return network }) },
+		Services: servicesOf(watcher),
 	})
 	if err != nil {
 		return err

@@ -73,7 +73,8 @@ func TestClusterDirectory(t *testing.T) {
 	alike("the directory without containers is the same on all hosts", 0)
 	for i, e := range c.Engines {
 		for j := range 3 {
-			e.Docker("run", "--detach", "--name", fmt.Sprintf("web-%d-%d", i, j), "--network", "lan", Demo)
+			e.Docker("run", "--detach", "--name", fmt.Sprintf("web-%d-%d", i, j), "--network", "lan",
+				"--label", "com.docker.compose.project=shop", "--label", "com.docker.compose.service=web", Demo)
 		}
 	}
 	for _, line := range alike("nine containers are the same on all hosts", 9) {
@@ -86,6 +87,26 @@ func TestClusterDirectory(t *testing.T) {
 	Eventually(t, directoryLimit, "the others know whose the address is", func() bool {
 		return a.shown(address) == "web-1-2 on host-b" && last.shown(address) == "web-1-2 on host-b"
 	})
+	Eventually(t, directoryLimit, "each host tells of its three endpoints of the service", func() bool {
+		for _, e := range c.Engines {
+			var parts []struct {
+				Value struct {
+					Node      string
+					Endpoints []struct{ Address, Container string }
+				}
+			}
+			if e.askPlugin("/v1/kv/ringlet/state/services/v1/ringlet/shop/web", &parts) != nil || len(parts) != 3 {
+				return false
+			}
+			for _, p := range parts {
+				if len(p.Value.Endpoints) != 3 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	fmt.Fprintln(t.Output(), last.Ringlet("kv", "get", "ringlet/state/services/v1/ringlet/shop/web"))
 	fmt.Fprintln(t.Output(), a.Ringlet("who", address))
 	fmt.Fprintln(t.Output(), a.Ringlet("kv", "get", "ringlet/state/nodes/v1/ringlet/host-c"))
 	begun := time.Now()

@@ -22,6 +22,7 @@ at most; a peer that is gone goes from it after 15 minutes. Its keys begin with
 
   ringlet/state/nodes/v1/CLUSTER/NODE
   ringlet/state/ip/v1/CLUSTER/IP
+  ringlet/state/services/v1/CLUSTER/PROJECT/SERVICE
   ringlet/state/pools/v1/CLUSTER/CIDR, and …/names/NAME
   ringlet/.heartbeat                     renewed each minute
 

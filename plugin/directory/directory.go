@@ -62,8 +62,11 @@ type Config struct {
 	Log *events.Log
 	// About tells of the process what the source does not know: Version, Address,
 	// Health and Engine. It must not block.
-	About  func() Node
-	Logger *slog.Logger // must not be nil
+	About func() Node
+	// Services tells of which service each of some containers is one, as namespace
+	// and name; what is of none, or not there, is left out. Nil: nobody can tell.
+	Services func(ctx context.Context, containers []string) (map[string][2]string, error)
+	Logger   *slog.Logger // must not be nil
 }
 
 // Directory is this peer's end of the cluster's directory. Use [New].

@@ -15,6 +15,7 @@
 //
 //	ringlet/state/nodes/v1/<cluster>/<node>         Node, of the peer
 //	ringlet/state/ip/v1/<cluster>/<ip>              Address, of the peer that holds it
+//	ringlet/state/services/v1/<cluster>/<namespace>/<service>  Service, of each peer with a container of it
 //	ringlet/state/pools/v1/<cluster>/<cidr>         Pool, agreed
 //	ringlet/state/pools/v1/<cluster>/names/<name>   PoolName, agreed
 //	ringlet/.heartbeat                              Heartbeat, of the first live voter, each minute

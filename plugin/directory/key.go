@@ -17,6 +17,9 @@ func AddressKeys(cluster string) string { return "ringlet/state/ip/v1/" + cluste
 // PoolKeys is the prefix of the keys of a cluster's pools.
 func PoolKeys(cluster string) string { return "ringlet/state/pools/v1/" + cluster + "/" }
 
+// ServiceKeys is the prefix of the keys of a cluster's services.
+func ServiceKeys(cluster string) string { return "ringlet/state/services/v1/" + cluster + "/" }
+
 // Node is what a peer says of itself.
 type Node struct {
 	Name    string     `json:"name"`
@@ -47,6 +50,22 @@ type Address struct {
 	Name      string       `json:"name,omitempty"`
 	MAC       string       `json:"mac,omitempty"`
 	Since     time.Time    `json:"since"`
+}
+
+// Service is what one peer has of a service. Each peer sets its own part of the
+// key.
+type Service struct {
+	Node      string     `json:"node"`
+	Endpoints []Endpoint `json:"endpoints"`      // in order of their addresses
+	More      int        `json:"more,omitempty"` // how many others there are
+}
+
+// Endpoint is one address of a service.
+type Endpoint struct {
+	Address   netip.Addr   `json:"address"`
+	Pool      netip.Prefix `json:"pool"`
+	Container string       `json:"container"`
+	Name      string       `json:"name,omitempty"`
 }
 
 // Pool is a pool as it was agreed.

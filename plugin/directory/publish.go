@@ -39,7 +39,7 @@ const (
 
 // publish says what this peer has to say, until ctx ends.
 func (d *Directory) publish(ctx context.Context) {
-	p := &publisher{Directory: d, reader: d.cfg.Log.Read(d.cfg.Log.Last()), all: true, now: map[netip.Addr]*events.Event{}}
+	p := &publisher{Directory: d, reader: d.cfg.Log.Read(d.cfg.Log.Last()), all: true, now: map[netip.Addr]*events.Event{}, services: newServices(d.cfg)}
 	for ctx.Err() == nil {
 		p.work(ctx)
 		p.wait(ctx)
@@ -54,6 +54,8 @@ type publisher struct {
 	look   bool                         // at the peer's own record and the pools
 	now    map[netip.Addr]*events.Event // what became of an address last; it tells all that is said of it
 
+	services *services
+
 	renewed  time.Time
 	compared time.Time
 	looked   time.Time
@@ -67,6 +69,9 @@ func (p *publisher) wait(ctx context.Context) {
 		due = at
 	}
 	if at := p.compared.Add(compareEvery); p.all && at.Before(due) {
+		due = at
+	}
+	if at := p.services.due(); !at.IsZero() && at.Before(due) {
 		due = at
 	}
 	until, cancel := context.WithDeadline(ctx, due)
@@ -131,6 +136,8 @@ func (p *publisher) work(ctx context.Context) {
 		p.all, p.compared = false, now
 	}
 	p.changed()
+	p.services.resolve(ctx)
+	p.write(p.services.flush())
 	if renew {
 		p.renewed = now
 		p.mu.Lock()
@@ -192,13 +199,12 @@ func (p *publisher) changed() {
 	var keys []string
 	var values [][]byte
 	for a, e := range p.now {
-		value := []byte(nil)
+		use := Address{Pool: e.Pool, Node: string(p.cfg.Self.Name)}
 		if h := e.Holder; h != nil && e.Kind != events.Freed && e.Kind != events.Withdrawn {
-			value = encode(Address{
-				Pool: e.Pool, Node: string(p.cfg.Self.Name), State: stateOf(h.Kind), Kind: h.Kind, Container: h.Container, Name: h.Name, MAC: h.MAC, Since: h.Since,
-			})
+			use.State, use.Kind, use.Container, use.Name, use.MAC, use.Since = stateOf(h.Kind), h.Kind, h.Container, h.Name, h.MAC, h.Since
 		}
-		keys, values = append(keys, AddressKeys(p.cfg.Cluster)+a.String()), append(values, value)
+		key, value := p.address(a, use)
+		keys, values = append(keys, key), append(values, value)
 	}
 	clear(p.now)
 	p.write(keys, values)
@@ -226,7 +232,10 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 				return err
 			}
 			for i := range list {
-				key, value := p.address(&list[i])
+				st := &list[i]
+				key, value := p.address(st.Address, Address{
+					Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
+				})
 				there[key] = true
 				keys, values = append(keys, key), append(values, value)
 			}
@@ -242,15 +251,25 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 	for _, key := range had {
 		if !there[key] {
 			keys, values = append(keys, key), append(values, nil)
+			if a, err := netip.ParseAddr(key[len(AddressKeys(p.cfg.Cluster)):]); err == nil {
+				p.services.set(a, Endpoint{})
+			}
 		}
 	}
 	p.write(keys, values)
 	return nil
 }
 
-// address returns what to say of an address that is in use here.
-func (p *publisher) address(st *ipam.AddressStatus) (key string, value []byte) {
-	return AddressKeys(p.cfg.Cluster) + st.Address.String(), encode(Address{
-		Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
-	})
+// address returns what to say of an address, which nobody uses if it has no
+// state.
+func (p *publisher) address(a netip.Addr, use Address) (key string, value []byte) {
+	end := Endpoint{}
+	if use.State != "" {
+		value = encode(use)
+	}
+	if use.Kind == "container" && use.Container != "" {
+		end = Endpoint{Address: a, Pool: use.Pool, Container: use.Container, Name: use.Name}
+	}
+	p.services.set(a, end)
+	return AddressKeys(p.cfg.Cluster) + a.String(), value
 }

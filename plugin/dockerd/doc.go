@@ -22,10 +22,12 @@
 // GET /networks, then GET /networks/{id} for each network of ours, or that was
 // made from a config-only one and so may be ours in a swarm, and the list once
 // more for what was created meanwhile. It never asks for a single container:
-// that call blocks while the container's own request to us is pending. Nothing
-// here may be called from a request handler, and a look has a deadline on every
-// call, since during the engine's start the API accepts connections and answers
-// none of them.
+// that call blocks while the container's own request to us is pending.
+// [Watcher.Services] reads the entries of some in the engine's list, which
+// blocks for nobody; the Watcher itself does not need it. Nothing here may be
+// called from a request handler, and a look has a deadline on every call, since
+// during the engine's start the API accepts connections and answers none of
+// them.
 //
 // # What a consumer may conclude
 //
@@ -38,7 +40,8 @@
 //
 // [New] does no I/O and starts nothing. [Watcher.Run] is called once; it calls
 // deliver from its own goroutine, one call at a time. [Watcher.Recheck] and
-// [Watcher.State] may be called from anywhere at any time and never block.
+// [Watcher.State] may be called from anywhere at any time and never block;
+// [Watcher.Services] from anywhere but a request handler.
 //
 // Besides that the package answers two questions about managed plugins: which
 // one am I ([PluginID]), and, for the command line, where is the one that runs

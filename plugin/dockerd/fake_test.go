@@ -15,7 +15,9 @@ import (
 	"testing"
 
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 )
@@ -30,6 +32,7 @@ type fakeEngine struct {
 	info      system.Info
 	networks  map[string]network.Inspect
 	plugins   []*types.Plugin
+	labels    map[string]map[string]string                      // of containers, by ID
 	fault     func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	asked     map[string]int
 	listeners map[chan string]bool
@@ -199,6 +202,18 @@ func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		f.reply(w, http.StatusNotFound, types.ErrorResponse{Message: "plugin not found"})
+	case path == "/containers/json": // its entry in a list holds up nobody
+		which, err := filters.FromJSON(r.URL.Query().Get("filters"))
+		if err != nil {
+			f.t.Error(err)
+		}
+		list := []container.Summary{}
+		for _, id := range which.Get("id") {
+			if labels, ok := f.labels[id]; ok {
+				list = append(list, container.Summary{ID: id, Labels: labels})
+			}
+		}
+		f.reply(w, http.StatusOK, list)
 	case path == "/events":
 		if r.URL.Query().Get("since") == "" {
 			f.t.Error("the event stream was not opened as of the past: a change may fall into the gap")

@@ -58,6 +58,8 @@ func (w *Watcher) session(ctx context.Context, deliver Deliver) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
+	w.cli.Store(cli)
+	defer w.cli.Store(nil)
 
 	ctx, cancel := context.WithCancel(ctx)
 	var listener sync.WaitGroup

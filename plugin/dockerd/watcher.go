@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/docker/docker/client"
+
 	"github.com/ringlet/ringlet/internal/logattr"
 )
 
@@ -25,6 +27,7 @@ type Watcher struct {
 	recheck chan struct{} // of size one: a look is wanted
 	blind   func(ctx context.Context) error
 	state   atomic.Pointer[State]
+	cli     atomic.Pointer[client.Client] // of the session; nil: there is none
 }
 
 // New returns a watcher that has not done anything yet. It fails if the config
