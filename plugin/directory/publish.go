@@ -11,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
 	"github.com/ringlet/ringlet/plugin/events"
 )
 
@@ -20,6 +21,8 @@ const (
 	// lookEvery is how often the peer's own record and the pools are looked at
 	// when no event asks for it; it is the heartbeat's interval, too.
 	lookEvery = time.Minute
+	// lookAgain is how long passes at least until an event has them looked at.
+	lookAgain = 2 * time.Second
 	// gather is how long changes are waited for that go together.
 	gather = 200 * time.Millisecond
 	// compareEvery is how long passes at least until everything is compared
@@ -65,6 +68,9 @@ type publisher struct {
 // wait waits until something is to be done, and a little longer.
 func (p *publisher) wait(ctx context.Context) {
 	due := p.looked.Add(lookEvery)
+	if p.look {
+		due = p.looked.Add(lookAgain)
+	}
 	if at := p.renewed.Add(renewEvery); at.Before(due) {
 		due = at
 	}
@@ -116,7 +122,8 @@ func (p *publisher) work(ctx context.Context) {
 	now := time.Now()
 	renew := now.Sub(p.renewed) >= renewEvery
 	all := renew || p.all && now.Sub(p.compared) >= compareEvery
-	if all || p.look || now.Sub(p.looked) >= lookEvery {
+	since := now.Sub(p.looked)
+	if all || p.look && since >= lookAgain || since >= lookEvery {
 		p.looked = now
 		st, err := p.cfg.Source.Snapshot(ctx)
 		if err == nil {
@@ -192,6 +199,16 @@ func encode(v any) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// fitting returns the first value that is no longer than one may be, with so
+// many things in it, or half of them, and so on.
+func fitting(most int, with func(n int) any) []byte {
+	for n := most; ; n /= 2 {
+		if b := encode(with(n)); len(b) <= replica.MaxValue || n == 0 {
+			return b
+		}
+	}
 }
 
 // changed says what the events say.

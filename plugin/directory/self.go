@@ -11,9 +11,8 @@ import (
 
 // Limits of what one value tells; it says how much more there is.
 const (
-	maxRanges       = 64
+	maxRanges       = 64 // of one pool
 	maxReservations = 128
-	maxNote         = 64 // bytes
 )
 
 // self says of this peer what its status says, and to which cluster it belongs.
@@ -31,7 +30,15 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 			n.Pools = append(n.Pools, own)
 		}
 	}
-	keys, values := []string{NodeKeys(p.cfg.Cluster) + n.Name}, [][]byte{encode(n)}
+	value := fitting(maxRanges, func(most int) any {
+		for i := range n.Pools {
+			r := n.Pools[i].Ranges
+			n.Pools[i].Ranges = r[:min(most, len(r))]
+			n.Pools[i].More += len(r) - len(n.Pools[i].Ranges)
+		}
+		return n
+	})
+	keys, values := []string{NodeKeys(p.cfg.Cluster) + n.Name}, [][]byte{value}
 	if minute := now.Truncate(time.Minute); !beats(st) {
 		keys, values = append(keys, Heart), append(values, nil)
 	} else if !minute.Equal(p.beat) {
@@ -82,11 +89,7 @@ func beats(st *ipam.Status) bool {
 func ranges(pool *ipam.PoolStatus, id string) (out NodePool, some bool) {
 	out.Pool = pool.Pool
 	for _, r := range pool.Holders {
-		switch {
-		case r.Owner != id:
-		case len(out.Ranges) == maxRanges:
-			out.More++
-		default:
+		if r.Owner == id {
 			out.Ranges = append(out.Ranges, fmt.Sprintf("%v-%v", r.Start, r.End))
 		}
 	}
@@ -137,7 +140,7 @@ func poolOf(st *ipam.PoolStatus, names map[string]string) Pool {
 		case len(out.Reservations) == maxReservations:
 			out.More++
 		default:
-			out.Reservations = append(out.Reservations, Reservation{First: r.Start, Last: r.End, Kind: r.Kind, Note: r.Note[:min(len(r.Note), maxNote)]})
+			out.Reservations = append(out.Reservations, Reservation{First: r.Start, Last: r.End, Kind: r.Kind, Note: r.Note})
 		}
 	}
 	return out

@@ -11,10 +11,10 @@ const (
 	// askAgain is how long passes until the engine is asked again that did not
 	// answer.
 	askAgain = 10 * time.Second
+	// answerTime is how long it has for its answer. Nothing is said meanwhile.
+	answerTime = 2 * time.Second
 	// maxAsked is how many containers it is asked about at a time.
 	maxAsked = 100
-	// maxEndpoints is how many addresses one value tells.
-	maxEndpoints = 128
 )
 
 // services are the services of this peer's containers, as far as the engine has
@@ -93,7 +93,9 @@ func (s *services) resolve(ctx context.Context) {
 				break
 			}
 		}
-		found, err := s.ask(ctx, ids)
+		bounded, cancel := context.WithTimeout(ctx, answerTime)
+		found, err := s.ask(bounded, ids)
+		cancel()
 		if err != nil {
 			s.asked = time.Now()
 			return
@@ -134,8 +136,9 @@ func (s *services) value(key string) []byte {
 		return nil
 	}
 	slices.SortFunc(out.Endpoints, func(a, b Endpoint) int { return a.Address.Compare(b.Address) })
-	if n := len(out.Endpoints); n > maxEndpoints {
-		out.Endpoints, out.More = out.Endpoints[:maxEndpoints], n-maxEndpoints
-	}
-	return encode(out)
+	all := len(out.Endpoints)
+	return fitting(all, func(n int) any {
+		out.Endpoints, out.More = out.Endpoints[:n], all-n
+		return out
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
 )
 
 // What is said of services follows the addresses and what the engine tells of
@@ -104,4 +105,21 @@ func TestServices(t *testing.T) {
 			t.Errorf("something is left: %+v", s)
 		}
 	})
+}
+
+// A value that would be too long says less, and how much less.
+func TestFitting(t *testing.T) {
+	for _, n := range []int{0, 1, 100, 5000} {
+		var v Service
+		b := fitting(n, func(most int) any {
+			v.Endpoints, v.More = make([]Endpoint, most), n-most
+			return v
+		})
+		if len(b) > replica.MaxValue || len(v.Endpoints)+v.More != n {
+			t.Errorf("of %d there are %d and %d more, in %d bytes", n, len(v.Endpoints), v.More, len(b))
+		}
+		if n <= 100 && v.More > 0 {
+			t.Errorf("of %d only %d are told", n, len(v.Endpoints))
+		}
+	}
 }

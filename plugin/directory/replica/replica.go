@@ -2,7 +2,6 @@ package replica
 
 import (
 	"bytes"
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -107,16 +106,20 @@ func (r *Replica) Summary() uint64 {
 
 // Set sets a key of this peer's, and reports whether that changes anything. A
 // key or value that is too long or empty is refused.
-func (r *Replica) Set(key string, value []byte) bool { return r.set(r.own, key, value) }
+func (r *Replica) Set(key string, value []byte) bool {
+	_, there := r.own.records[key]
+	if !there && len(r.own.records) >= MaxRecords || key == "" || len(key) > MaxKey || len(value) == 0 || len(value) > MaxValue {
+		return false
+	}
+	return r.set(r.own, key, value)
+}
 
 // SetAgreed sets a key that each peer knows by itself, and which is therefore
-// sent to nobody.
+// sent to nobody, so that it has no limits.
 func (r *Replica) SetAgreed(key string, value []byte) bool { return r.set(r.agreed, key, value) }
 
 func (r *Replica) set(s *section, key string, value []byte) bool {
-	rec, there := s.records[key]
-	if there && bytes.Equal(rec.value, value) || !there && len(s.records) >= MaxRecords ||
-		key == "" || len(key) > MaxKey || len(value) == 0 || len(value) > MaxValue {
+	if rec, there := s.records[key]; there && bytes.Equal(rec.value, value) {
 		return false
 	}
 	r.write(s, key, value)
@@ -209,61 +212,6 @@ func (r *Replica) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Get returns a key, from each peer that has set it.
-func (r *Replica) Get(key string, now time.Time) []Record {
-	var out []Record
-	for _, s := range r.sections {
-		if rec, there := s.records[key]; there && s.counts(r, now) {
-			out = append(out, s.record(key, rec))
-		}
-	}
-	sortRecords(out)
-	return out
-}
-
-// List returns the keys with a prefix that come after one, in order, from each
-// peer that has set them: so many keys at most, and reports whether there are
-// more.
-func (r *Replica) List(prefix, after string, limit int, now time.Time) (out []Record, more bool) {
-	for _, s := range r.sections {
-		if !s.counts(r, now) {
-			continue
-		}
-		for key, rec := range s.records {
-			if strings.HasPrefix(key, prefix) && key > after {
-				out = append(out, s.record(key, rec))
-			}
-		}
-	}
-	sortRecords(out)
-	keys := 0
-	for i := range out {
-		if i == 0 || out[i].Key != out[i-1].Key {
-			if keys++; keys > limit {
-				return out[:i], true
-			}
-		}
-	}
-	return out, false
-}
-
-// counts reports whether a section is to be seen.
-func (s *section) counts(r *Replica, now time.Time) bool {
-	return s == r.own || s.origin == peer.None || s.live && now.Before(s.expires)
-}
-
-func (s *section) record(key string, rec record) Record {
-	out := Record{Key: key, Value: rec.value, Origin: s.origin}
-	if s.origin != peer.None && !s.expires.IsZero() {
-		out.Heard = s.expires.Add(-Lease)
-	}
-	return out
-}
-
-func sortRecords(list []Record) {
-	slices.SortFunc(list, func(a, b Record) int { return cmp.Or(strings.Compare(a.Key, b.Key), a.Origin.Compare(b.Origin)) })
-}
-
 // show notes how what is seen of a section changes.
 func (r *Replica) show(s *section, now, before map[string]record) {
 	for _, key := range slices.Sorted(maps.Keys(before)) {
@@ -283,25 +231,4 @@ func (r *Replica) Events() []Event {
 	out := r.events
 	r.events = nil
 	return out
-}
-
-// Size says how much a replica holds.
-type Size struct {
-	Peers   int // whose sections count, this one's included
-	Records int
-}
-
-// Size returns how much the replica holds of what counts.
-func (r *Replica) Size() Size {
-	size := Size{}
-	for id, s := range r.sections {
-		if !s.live {
-			continue
-		}
-		if id != peer.None {
-			size.Peers++
-		}
-		size.Records += len(s.records)
-	}
-	return size
 }

@@ -14,7 +14,7 @@ func TestScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("holds two million records at a time")
 	}
-	t.Run("300 peers", func(t *testing.T) { scale(t, 300, 20) })
+	t.Run("200 peers", func(t *testing.T) { scale(t, 200, 20) })
 	t.Run("100000 records", func(t *testing.T) { scale(t, 20, 5000) })
 }
 
