@@ -151,6 +151,25 @@ func TestDirectoryOfLostHosts(t *testing.T) {
 	})
 }
 
+// Where no UDP comes through nobody hears of summaries or broadcasts, and peers
+// compare all the same.
+func TestDirectoryWithoutUDP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newPool(t, 3)
+		c.until(time.Minute, "alike at first", func() bool { return alike(0, c.hosts...) })
+		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: 1} })
+		time.Sleep(time.Minute)
+		for i := range 3 {
+			c.hold(c.hosts[i], fmt.Sprint("device-", i))
+		}
+		c.until(time.Minute, "told of what was taken", func() bool { return alike(3, c.hosts...) })
+		time.Sleep(2 * replica.Lease)
+		if !alike(3, c.hosts...) || c.hosts[0].shared.Stats().Peers != 3 {
+			t.Errorf("the leases do not last: %+v", c.hosts[0].shared.Stats())
+		}
+	})
+}
+
 // A host that leaves for good takes back what it said.
 func TestDirectoryOfLeavers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -23,7 +23,10 @@ const (
 	exchangeEvery = time.Second
 	// leasesEvery is how often it compares leases with any peer, and all else
 	// where no summaries arrive.
-	leasesEvery = 30 * time.Second
+	leasesEvery = 10 * time.Second
+	// tickEvery is how often it is looked for leases that have ended, where none
+	// is known to.
+	tickEvery = 30 * time.Second
 	// maxQueued is how many frames may wait to be taken in.
 	maxQueued = 256
 	// keptEvents is how many changes of keys are kept for those who watch.
@@ -145,7 +148,7 @@ func (d *Directory) Run(ctx context.Context) error {
 func (d *Directory) exchange(ctx context.Context) {
 	leases := time.NewTimer(leasesEvery)
 	defer leases.Stop()
-	expiry := time.NewTimer(leasesEvery)
+	expiry := time.NewTimer(tickEvery)
 	defer expiry.Stop()
 	var last time.Time
 	for {
@@ -177,7 +180,7 @@ func (d *Directory) exchange(ctx context.Context) {
 		if wait := time.Until(next); !next.IsZero() {
 			expiry.Reset(max(wait, 0))
 		} else {
-			expiry.Reset(leasesEvery)
+			expiry.Reset(tickEvery)
 		}
 	}
 }
