@@ -51,6 +51,43 @@ func TestReinstalledFirstHostWaits(t *testing.T) {
 	}
 }
 
+// All hosts have lost their databases, and none founds a cluster, also not at
+// its next start. It is enough to tell one that it is to: the others join it.
+func TestAllAreReinstalled(t *testing.T) {
+	c, cidr := lab(t)
+	for i := range c.peers {
+		c.reinstall(i, func(cfg *ipam.Config) {
+			cfg.Formation, cfg.Join, cfg.Hesitate, cfg.AwaitInventory = ipam.Formation{}, true, true, true
+		})
+		c.ask(i, lan(c.now, cidr.String()))
+	}
+	c.start(0)
+	c.ask(0, lan(c.now, cidr.String()))
+	c.wait(time.Minute)
+	for i := range c.peers {
+		if slot := c.peers[i].machine.State().Slot; slot != 0 {
+			t.Fatalf("peer %d stands at slot %d, and nobody has said where the cluster begins", i, slot)
+		}
+	}
+	c.peers[0].cfg.Join, c.peers[0].cfg.Hesitate, c.peers[0].cfg.FoundAlone = false, false, true
+	c.start(0)
+	c.run(time.Minute, c.agreed)
+	for range 2 { // the first list has a network whose pool is not there yet
+		for i := range c.peers {
+			c.ask(i, lan(c.now, cidr.String()))
+		}
+		c.wait(time.Second)
+	}
+	if n := len(c.peers[0].machine.State().Roster); n != len(c.peers) {
+		t.Errorf("%d peers are in the cluster, want all %d", n, len(c.peers))
+	}
+	for i := range c.peers {
+		if err := c.ask(i, docker(cidr)).Err; err != nil {
+			t.Errorf("peer %d: %v", i, err)
+		}
+	}
+}
+
 // A host that took over the space of its former self hands out nothing that
 // the engine's list shows to be kept back: what has to be decided about that is
 // set aside before the list counts as taken in.

@@ -237,9 +237,9 @@ func (m *Machine) start() {
 	}
 	m.saveHostBoot()
 	// One that was without a cluster before this start was looking for one, and
-	// must not found another beside it.
+	// must not found another beside it, unless somebody has said that it is to.
 	m.hesitates = m.cfg.Hesitate
-	m.cfg.Join = m.cfg.Join || m.hesitates && m.cfg.Formation.Size == 0 || m.restored > 0
+	m.cfg.Join = m.cfg.Join || m.hesitates && m.cfg.Formation.Size == 0 || m.restored > 0 && !m.cfg.FoundAlone
 	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
 		m.found()
 		m.note(Note{Kind: NoteFounded})

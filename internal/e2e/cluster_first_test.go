@@ -9,10 +9,11 @@ import (
 )
 
 // The first host of a cluster was installed with RINGLET_JOIN empty. Its plugin is removed under running containers and
-// installed again: with the others in RINGLET_JOIN it is one of them again, without it hands out nothing that they have.
+// installed again: with the others in RINGLET_JOIN it is one of them again, without it hands out nothing that they have. Then
+// an operator uses what he has, up to the loss of all databases.
 func TestClusterFirst(t *testing.T) {
 	t.Parallel()
-	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_EVICT_AFTER=20s")
+	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_EVICT_AFTER=20s", "RINGLET_TOKEN="+verbsToken)
 	c.Install()
 	for i, e := range c.Engines {
 		e.lan("small", smallSubnet, "--ipam-opt", "gateway=first")
@@ -24,6 +25,8 @@ func TestClusterFirst(t *testing.T) {
 	c.union("before")
 	c.firstJoinsOthers()
 	c.firstForgetsOthers()
+	c.verbs()
+	c.allLost()
 }
 
 func (c *Cluster) firstJoinsOthers() {
