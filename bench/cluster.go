@@ -212,6 +212,14 @@ func (c *cluster) addDurable(dir string) error {
 	return c.add(store)
 }
 
+// commits returns how many transactions all peers have made so far.
+func (c *cluster) commits() (n uint64) {
+	for _, m := range c.members {
+		n += m.store.commits.Load()
+	}
+	return n
+}
+
 // joinLimit is how long peers may take to become one cluster. Each is admitted in a slot of its own, and finds it within
 // seconds.
 const joinLimit = 3 * time.Minute

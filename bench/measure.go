@@ -16,6 +16,7 @@ type sample struct {
 	p50, p99 float64 // of one operation; p50 is the mean where a slice is timed as a whole
 	rate     float64 // operations a second
 	batch    float64 // how many of them went together, where that is counted
+	busy     float64 // processor time of this process for each, likewise
 }
 
 // contender is something that is measured. run takes about as long as it is told.

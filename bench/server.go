@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +32,8 @@ type process struct {
 	path string // of its socket
 }
 
-// start runs a program, with settings in its environment, and returns when ready does not fail any more.
+// start runs a program, with these settings and no others in its environment, and returns when ready does not fail any
+// more.
 func (b *bench) start(dir string, ready func() error, name string, args []string, settings ...string) (*process, error) {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -38,7 +41,7 @@ func (b *bench) start(dir string, ready func() error, name string, args []string
 	}
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(os.Environ(), settings...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "RINGLET_") }), settings...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
