@@ -38,8 +38,10 @@
 //     left out.
 //  4. Two halves of a cluster that took each other for dead find each other
 //     again within a minute of being able to: memberlist would not try.
-//  5. With keys set, nothing unencrypted is accepted or sent.
-//  6. All queues are bounded, in frames and in bytes.
+//  5. A peer of whose arrival another has not been told becomes known to it
+//     within seconds once it speaks, so that it gets answers.
+//  6. With keys set, nothing unencrypted is accepted or sent.
+//  7. All queues are bounded, in frames and in bytes.
 //
 // A Gossip is safe for concurrent use. Frames that are handed to it, or by it,
 // belong to the receiver.

@@ -36,6 +36,7 @@ type Gossip struct {
 	counts     counters
 	watch      *watch
 	hurry      chan struct{} // has room for one: look for peers now
+	missed     atomic.Bool   // somebody speaks of whom this peer has not been told
 	encounters chan encounter
 
 	ran atomic.Bool

@@ -131,7 +131,13 @@ func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() 
 				break
 			}
 			g.counts.received.Add(1)
-			g.cfg.Deliver(frame, g.table.seat(sender(frame)))
+			from := sender(frame)
+			seat, known := g.table.seat(from)
+			if !known && from != g.cfg.ID {
+				g.missed.Store(true)
+				poke(g.hurry)
+			}
+			g.cfg.Deliver(frame, seat)
 		}
 	}
 }

@@ -16,6 +16,7 @@ const (
 	aloneEvery   = 5 * time.Second  // anybody
 	unknownEvery = 2 * time.Second  // to be let in, while others may have turned this peer down
 	unknownTime  = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
+	missedEvery  = 5 * time.Second  // at most: about peers that others know
 	joinStagger  = 50 * time.Millisecond
 	maxJoins     = 32 // at a time
 	enoughJoins  = 3
@@ -28,6 +29,8 @@ func (s *session) rejoin(ctx context.Context) {
 		s.look(ctx)
 		every := rejoinEvery
 		switch {
+		case s.g.missed.Load():
+			every = missedEvery
 		case s.g.table.numAlive() == 0, s.g.seats.unresolved():
 			every = aloneEvery
 		case s.turnedDown():
@@ -67,6 +70,11 @@ func (s *session) look(ctx context.Context) {
 	case len(living) == 0:
 		s.joinSome(ctx, missing)
 	case s.turnedDown():
+		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
+	case time.Since(s.asked) >= missedEvery && s.g.missed.Swap(false):
+		// The word that somebody has come misses a peer now and then. Some of the
+		// others know, and the next exchange by chance is minutes away.
+		s.asked = time.Now()
 		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
 	case len(missing) > 0 && rand.IntN(len(living)) < len(missing):
 		s.joinSome(ctx, missing[:1])

@@ -18,9 +18,16 @@ const (
 	// packetSize fits, with a checksum and headers, the smallest MTU of IPv6
 	// and that of tunnels (WireGuard: 1,420).
 	packetSize = 1200
-	// suspicion is how patient peers are, in probes times the logarithm of
-	// their number. Nothing depends on quick detection, and busy hosts flap.
-	suspicion = 6
+	// probeEvery is how often a peer looks whether another one, each in turn, is
+	// alive, and suspicion how patient it is then, in probes times the logarithm
+	// of their number. Nothing depends on quick detection, busy hosts flap, and
+	// probes are most of what an idle peer says.
+	probeEvery = 1500 * time.Millisecond
+	suspicion  = 4
+	// exchangeEvery is how often it compares all that it knows of peers with one
+	// of them, more seldom among more than 32: that is long, and seldom finds
+	// anything. Who hears of somebody unknown does so at once.
+	exchangeEvery = 2 * time.Minute
 	// reclaim is how long a dead peer's name stays bound to its former address.
 	reclaim = 5 * time.Second
 	// handoff is how many packets wait for memberlist's own handling.
@@ -44,6 +51,7 @@ type session struct {
 	self      netip.AddrPort
 	isOwn     func(netip.AddrPort) bool
 	began     time.Time
+	asked     time.Time // when peers were last asked about somebody unknown
 	senders   sync.WaitGroup
 }
 
@@ -83,7 +91,8 @@ func (s *session) config() *memberlist.Config {
 	c.TCPTimeout = streamTime
 	c.EnableCompression = false // allocates 64 KiB for each packet
 	c.UDPBufferSize = packetSize
-	c.SuspicionMult = suspicion
+	c.ProbeInterval, c.SuspicionMult = probeEvery, suspicion
+	c.PushPullInterval = exchangeEvery
 	c.DeadNodeReclaimTime = reclaim
 	c.HandoffQueueDepth = handoff
 	c.GossipVerifyIncoming, c.GossipVerifyOutgoing = true, true

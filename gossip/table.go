@@ -184,14 +184,14 @@ func (t *table) addr(id peer.ID) (netip.AddrPort, bool) {
 	return m.Addr, true
 }
 
-// seat returns the seat of a peer, 0 if it is not known.
-func (t *table) seat(id peer.ID) int {
+// seat returns the seat of a peer, and whether it is known at all.
+func (t *table) seat(id peer.ID) (seat int, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m := t.known[id]; m != nil {
-		return m.Seat
+		return m.Seat, true
 	}
-	return 0
+	return 0, false
 }
 
 // living returns who is alive, in no order.
