@@ -84,9 +84,9 @@ func (s *Space) checkRecords() error {
 				return fmt.Errorf("S6: record of %d has Seq %d, the highest given is %d", o, r.seq, s.seq)
 			case !isHeld && !mine:
 				return fmt.Errorf("S3: %d is freed and not mine", o)
-			case r.queued != (!isHeld && s.Usable(o)):
-				return fmt.Errorf("S3: %d held %v, usable %v, queued %v", o, isHeld, s.Usable(o), r.queued)
-			case !r.queued && (r.prev != none || r.next != none):
+			case r.queued() != (!isHeld && s.Usable(o)):
+				return fmt.Errorf("S3: %d held %v, usable %v, queued %v", o, isHeld, s.Usable(o), r.queued())
+			case !r.queued() && (r.prev != none || r.next != none):
 				return fmt.Errorf("S4: %d is not queued and has neighbours", o)
 			}
 			found++
@@ -124,7 +124,7 @@ func (s *Space) checkQueues() error {
 			switch {
 			case !s.extent(n).Contains(s.offset(i)):
 				return fmt.Errorf("S4: %d is in the queue of segment %v", s.offset(i), s.extent(n))
-			case !r.queued || r.prev != prev:
+			case !r.queued() || r.prev != prev:
 				return fmt.Errorf("S4: the queue is broken at %d", s.offset(i))
 			case prev != none && s.compareSeq(prev, i) >= 0:
 				return fmt.Errorf("S4: %d is behind %d in the queue", s.offset(i), s.offset(prev))
@@ -148,7 +148,7 @@ func (s *Space) checkKeys() error {
 				return fmt.Errorf("S5: bucket %d has a gap, or too many records", at)
 			}
 			for slot, i := range b.rec[:n] {
-				if k := s.slab.key(i); k == NoKey || x.bucket(uint32(k)) != at || tagOf(uint32(k)) != b.tag[slot] {
+				if k := s.slab.rec(i).key; k == NoKey || x.bucket(k) != at || tagOf(k) != b.tag[slot] {
 					return fmt.Errorf("S5: record of %d with key %x is in bucket %d with tag %x", s.offset(i), k, at, b.tag[slot])
 				}
 			}
@@ -199,10 +199,10 @@ func (s *Space) checkSlab() error {
 	for p := range s.pages.in(s.pool()) {
 		for w := p.used; w != 0; w &= w - 1 {
 			i := p.rec[bits.TrailingZeros64(w)]
-			if s.slab.rec(i).queued {
+			if s.slab.rec(i).queued() {
 				queued++
 			}
-			if s.slab.key(i) != NoKey {
+			if s.slab.rec(i).key != NoKey {
 				keyed++
 			}
 		}

@@ -31,9 +31,8 @@ func (b *bucket) push(i uint32, tag uint8) {
 	b.rest++
 }
 
-// tagOf returns the tag of a key, by its low half: of its bits those that tell
-// buckets apart last.
-func tagOf(low uint32) uint8 { return uint8(low >> 24) }
+// tagOf returns the tag of a key: of its bits those that tell no buckets apart.
+func tagOf(k Key) uint8 { return uint8(k >> 56) }
 
 const (
 	// keyLoad is the mean number of records in a bucket. Those that are not
@@ -57,12 +56,11 @@ type keys struct {
 
 func (x *keys) at(n int) *bucket { return &x.strips[n>>stripBits][n%stripLen] }
 
-// bucket returns the number of the bucket of a key, by its low half; there must
-// be one. With 2^n to 2^(n+1) buckets the low n+1 bits say which, or n bits
+// bucket returns the number of the bucket of a key; there must be one. With 2^n to 2^(n+1) buckets the low n+1 bits say which, or n bits
 // where that one does not exist yet.
-func (x *keys) bucket(low uint32) int {
+func (x *keys) bucket(k Key) int {
 	half := floorPow2(x.buckets)
-	b := int(low) & (2*half - 1)
+	b := int(k) & (2*half - 1)
 	if b >= x.buckets {
 		b -= half
 	}
@@ -71,26 +69,27 @@ func (x *keys) bucket(low uint32) int {
 
 // add puts record i into the index. Its cost does not depend on what is there.
 func (x *keys) add(sl *slab, i uint32) {
-	if sl.key(i) == NoKey {
+	k := sl.rec(i).key
+	if k == NoKey {
 		return
 	}
 	x.count++
 	if x.count > keyLoad*x.buckets {
 		x.grow(sl)
 	}
-	x.put(i, *sl.low(i))
+	x.put(i, k)
 }
 
-// put puts record i, whose key has that low half, into its bucket. One that is
-// full makes room by moving all that it has into a spilled one.
-func (x *keys) put(i, low uint32) {
-	b := x.at(x.bucket(low))
+// put puts record i with its key into its bucket. One that is full makes room by
+// moving all that it has into a spilled one.
+func (x *keys) put(i uint32, k Key) {
+	b := x.at(x.bucket(k))
 	if b.len() == bucketLen {
 		more := x.spill()
 		x.spilled[more] = *b
 		*b = bucket{rest: more << lenBits}
 	}
-	b.push(i, tagOf(low))
+	b.push(i, tagOf(k))
 }
 
 // build makes the index of all records of a slab that has no other but live
@@ -99,7 +98,7 @@ func (x *keys) put(i, low uint32) {
 func (x *keys) build(sl *slab) {
 	*x = keys{}
 	for i := uint32(1); i <= sl.top; i++ {
-		if sl.key(i) != NoKey {
+		if sl.rec(i).key != NoKey {
 			x.count++
 		}
 	}
@@ -107,8 +106,8 @@ func (x *keys) build(sl *slab) {
 		x.extend()
 	}
 	for i := uint32(1); i <= sl.top; i++ {
-		if sl.key(i) != NoKey {
-			x.put(i, *sl.low(i))
+		if k := sl.rec(i).key; k != NoKey {
+			x.put(i, k)
 		}
 	}
 }
@@ -134,7 +133,7 @@ func (x *keys) grow(sl *slab) {
 	*from = bucket{}
 	for {
 		for _, i := range old.rec[:old.len()] {
-			x.put(i, *sl.low(i))
+			x.put(i, sl.rec(i).key)
 		}
 		more := old.more()
 		if more == 0 {
@@ -148,11 +147,12 @@ func (x *keys) grow(sl *slab) {
 // remove takes record i out of the index. It passes the records that share
 // its bucket, so it is slow only when many addresses have one key.
 func (x *keys) remove(sl *slab, i uint32) {
-	if sl.key(i) == NoKey {
+	k := sl.rec(i).key
+	if k == NoKey {
 		return
 	}
 	x.count--
-	first := x.at(x.bucket(*sl.low(i)))
+	first := x.at(x.bucket(k))
 	b := first
 	n := slices.Index(b.rec[:b.len()], i)
 	for n < 0 {
@@ -194,14 +194,14 @@ func (x *keys) latest(sl *slab, k Key, wanted func(*record) bool) uint32 {
 		return none
 	}
 	best, seq := none, uint64(0)
-	tag := tagOf(uint32(k))
-	for b := x.at(x.bucket(uint32(k))); ; b = &x.spilled[b.more()] {
+	tag := tagOf(k)
+	for b := x.at(x.bucket(k)); ; b = &x.spilled[b.more()] {
 		for n, t := range b.tag[:b.len()] {
 			if t != tag {
 				continue
 			}
 			i := b.rec[n]
-			if r := sl.rec(i); sl.key(i) == k && r.seq >= seq && wanted(r) {
+			if r := sl.rec(i); r.key == k && r.seq >= seq && wanted(r) {
 				best, seq = i, r.seq
 			}
 		}

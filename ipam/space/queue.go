@@ -93,7 +93,7 @@ func (s *Space) oldest(want addr.Range) uint32 {
 // all if at is none.
 func (s *Space) insertAfter(q *segment, at, i uint32) {
 	r := s.slab.rec(i)
-	r.queued = true
+	r.form |= isQueued
 	r.prev = at
 	if at == none {
 		r.next = q.head
@@ -119,7 +119,7 @@ func (s *Space) enqueue(i uint32, o addr.Offset) {
 // dequeue takes record i out of its queue, if it is in one.
 func (s *Space) dequeue(i uint32) {
 	r := s.slab.rec(i)
-	if !r.queued {
+	if !r.queued() {
 		return
 	}
 	if r.prev == none || r.next == none { // an end, so the segment knows it
@@ -137,7 +137,8 @@ func (s *Space) dequeue(i uint32) {
 	if r.next != none {
 		s.slab.rec(r.next).prev = r.prev
 	}
-	r.prev, r.next, r.queued = none, none, false
+	r.prev, r.next = none, none
+	r.form &^= isQueued
 }
 
 // requeue puts records that were freed at some time in the past into their

@@ -75,7 +75,7 @@ func (s *Space) Seal() {
 			case !s.mine.contains(o):
 				s.strays--
 				s.erase(i)
-			case !s.aside.contains(o) && !s.slab.rec(i).queued:
+			case !s.aside.contains(o) && !s.slab.rec(i).queued():
 				list = append(list, i)
 			}
 		}

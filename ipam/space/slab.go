@@ -7,22 +7,23 @@ const none uint32 = 0
 
 // record is a [Record] as it lies in the slab, ordered so that it has no
 // padding, 48 bytes, and without pointers, so that no garbage collection reads
-// it. Whether it is held stands in its page; half of its key and who holds it
-// beside it.
+// it. Whether it is held stands in its page, and who holds it beside it.
 type record struct {
 	since      int64
 	seq        uint64
+	key        Key
 	prev, next uint32 // neighbours in its queue, if queued; next in the list of spare records
-	high       uint32 // half of its key
 	network    uint32
 	place      uint32 // page index << pageBits | slot: which address it is of
-	form       form
 	mac        [6]byte
-	kind       Kind
-	queued     bool // freed, usable, and in the queue of its segment
+	form       form
 }
 
-// blockLen is the number of records in a block. Records, halves of keys and texts of a
+// queued reports whether the record is freed, usable, and in the queue of its
+// segment.
+func (r *record) queued() bool { return r.form&isQueued != 0 }
+
+// blockLen is the number of records in a block. Records and texts of a
 // block lie apart: each fills a size class of Go's allocator, or nearly so.
 const (
 	blockBits = 7
@@ -32,7 +33,6 @@ const (
 // block is a piece of the slab.
 type block struct {
 	rec  *[blockLen]record
-	low  *[blockLen]uint32 // the other halves of their keys
 	text *[blockLen]string
 }
 
@@ -45,29 +45,23 @@ type slab struct {
 }
 
 func (sl *slab) rec(i uint32) *record { return &sl.blocks[i>>blockBits].rec[i%blockLen] }
-func (sl *slab) low(i uint32) *uint32 { return &sl.blocks[i>>blockBits].low[i%blockLen] }
 func (sl *slab) text(i uint32) *string {
 	return &sl.blocks[i>>blockBits].text[i%blockLen]
 }
-
-// key returns the key of record i.
-func (sl *slab) key(i uint32) Key { return Key(sl.rec(i).high)<<32 | Key(*sl.low(i)) }
 
 // setHolder writes to record i who it is of, whose name and reference come in
 // the form of [textOf].
 func (sl *slab) setHolder(i uint32, h *Holder, text string, f form) {
 	r := sl.rec(i)
-	*sl.text(i), r.form = text, f
-	r.network, r.mac, r.kind = h.Network, h.MAC, h.Kind
-	r.high, *sl.low(i) = uint32(h.Key>>32), uint32(h.Key)
+	*sl.text(i), r.form = text, r.form&isQueued|f|formOf(h.Kind)
+	r.key, r.network, r.mac = h.Key, h.Network, h.MAC
 }
 
 // export writes record i as callers see it to rec.
 func (sl *slab) export(i uint32, rec *Record, st State) {
 	r := sl.rec(i)
 	rec.Name, rec.Ref = r.form.split(*sl.text(i))
-	rec.Key = sl.key(i)
-	rec.Network, rec.MAC, rec.Kind = r.network, r.mac, r.kind
+	rec.Key, rec.Network, rec.MAC, rec.Kind = r.key, r.network, r.mac, r.form.kind()
 	rec.Since, rec.Seq, rec.State = r.since, r.seq, st
 }
 
@@ -81,7 +75,7 @@ func (sl *slab) get() uint32 {
 	}
 	sl.top++
 	if int(sl.top>>blockBits) == len(sl.blocks) {
-		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]uint32), new([blockLen]string)})
+		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]string)})
 	}
 	return sl.top
 }
@@ -89,7 +83,7 @@ func (sl *slab) get() uint32 {
 // put gives record i back.
 func (sl *slab) put(i uint32) {
 	sl.live--
-	*sl.rec(i), *sl.low(i), *sl.text(i) = record{next: sl.spare}, 0, ""
+	*sl.rec(i), *sl.text(i) = record{next: sl.spare}, ""
 	sl.spare = i
 }
 

@@ -92,7 +92,7 @@ func (s *Space) Holds(o addr.Offset) (Kind, bool) {
 	if p.state(o) != Held {
 		return 0, false
 	}
-	return s.slab.rec(p.rec[o%pageLen]).kind, true
+	return s.slab.rec(p.rec[o%pageLen]).form.kind(), true
 }
 
 // record returns the record of o, an address of page p, which may be nil.
@@ -152,7 +152,7 @@ func (s *Space) Queue() iter.Seq2[addr.Offset, Record] {
 // Former returns the address, usable and not held, that was freed most
 // recently of those whose last holder had the key.
 func (s *Space) Former(k Key) (addr.Offset, bool) {
-	i := s.keys.latest(&s.slab, k, func(r *record) bool { return r.queued })
+	i := s.keys.latest(&s.slab, k, (*record).queued)
 	return s.offset(i), i != none
 }
 

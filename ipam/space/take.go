@@ -246,7 +246,7 @@ func (s *Space) create(o addr.Offset) uint32 {
 
 // describe gives record i another holder.
 func (s *Space) describe(i uint32, h *Holder) {
-	if s.slab.key(i) == h.Key {
+	if s.slab.rec(i).key == h.Key {
 		s.setHolder(i, h)
 		return
 	}

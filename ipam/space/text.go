@@ -8,14 +8,24 @@ import (
 // form says how a holder's name and reference lie in one string, for there may
 // be a million of them: the length of the name, which comes first, and whether
 // the reference, behind it, is a container's ID. Such an ID, 64 hexadecimal
-// digits, takes half of its length.
+// digits, takes half of its length. In a record the bits that are left say
+// whether it is queued, and of what kind its holder is.
 type form uint16
 
-// isPacked is the bit for a container's ID. The others are the name's length.
-const isPacked form = 1 << 15
+// maxName is the longest name that a record has room for, in bytes, and the
+// bits of a form that are its length.
+const maxName = 1<<8 - 1
 
-// maxName is the longest name that a record has room for, in bytes.
-const maxName = int(isPacked) - 1
+const (
+	isPacked  form = 1 << 8
+	isQueued  form = 1 << 9
+	kindShift      = 12
+)
+
+// formOf returns the bits of a kind, which is less than 16.
+func formOf(k Kind) form { return form(k) << kindShift }
+
+func (f form) kind() Kind { return Kind(f >> kindShift) }
 
 // idLen is the length of a container's ID in bytes, half of its digits.
 const idLen = 32
@@ -49,7 +59,7 @@ func appendText[T string | []byte](b []byte, name, ref T) ([]byte, form) {
 
 // split returns the name and the reference.
 func (f form) split(text string) (name, ref string) {
-	n := int(f &^ isPacked)
+	n := int(f & maxName)
 	name, ref = text[:n], text[n:]
 	if f&isPacked != 0 {
 		ref = hex.EncodeToString([]byte(ref))
