@@ -164,10 +164,10 @@ func (d *Directory) exchange(ctx context.Context) {
 			}
 			continue
 		case <-leases.C:
-			leases.Reset(leasesEvery - leasesEvery/5 + rand.N(2*leasesEvery/5)) //nolint:gosec // it only spreads
+			leases.Reset(leasesEvery - leasesEvery/5 + rand.N(2*leasesEvery/5))
 			if c := d.carrier.Load(); c != nil {
 				if living := c.Living(); len(living) > 0 {
-					d.compare(living[rand.IntN(len(living))], true) //nolint:gosec // any will do
+					d.compare(living[rand.IntN(len(living))], true)
 				}
 			}
 			continue

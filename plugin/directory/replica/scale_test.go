@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -89,5 +90,35 @@ func scale(t *testing.T, peers, records int) {
 		if got := r.Size(); got.Peers != peers || got.Records < peers*records {
 			t.Fatalf("a replica has %+v", got)
 		}
+	}
+}
+
+// A copy of 100,000 addresses takes less than 64 MB. What it takes is printed.
+func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory, which the race detector multiplies")
+	}
+	const records = 100_000
+	now := someTime
+	a, b := started(1, 1, now), started(2, 1, now)
+	for j := range records {
+		a.Set(fmt.Sprintf("ringlet/state/ip/v1/ringlet/10.%d.%d.%d", j>>16, j>>8&255, j&255), fmt.Appendf(nil,
+			`{"pool":"10.0.0.0/8","node":"host-7","state":"held","kind":"container","container":"%064x","name":"web-%d","mac":"02:42:0a:00:00:01","since":"2026-11-21T09:00:00.123456789Z"}`, j, j))
+	}
+	a.Events()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	talk(t, a, b, false, now)
+	b.Events()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	took := after.HeapAlloc - before.HeapAlloc
+	fmt.Fprintf(t.Output(), "%d addresses take %.1f MB\n", records, float64(took)/1e6)
+	if took > 64e6 {
+		t.Errorf("%d addresses take %d bytes", records, took)
+	}
+	if a.Summary() != b.Summary() || b.Size().Records != records {
+		t.Errorf("the copy has %+v", b.Size())
 	}
 }
