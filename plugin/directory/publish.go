@@ -31,6 +31,8 @@ const (
 	// heldAtOnce is how many addresses are asked for at a time, so that nobody
 	// waits for more than a fraction of a millisecond.
 	heldAtOnce = 500
+	// maxBatches is how many batches of events are gathered.
+	maxBatches = 64
 	// busy is from how many queued broadcasts on no more are added: what is
 	// missing is found by comparing.
 	busy = 64
@@ -91,7 +93,7 @@ func (p *publisher) wait(ctx context.Context) {
 		return
 	case <-time.After(gather):
 	}
-	for {
+	for range maxBatches { // what comes faster than this is said in the next round
 		list, err := p.reader.Kept()
 		p.note(list, err)
 		if err == nil && len(list) == 0 {
