@@ -54,6 +54,9 @@ func (p *daemon) net() admin.AboutNetwork {
 	}
 	st := p.network.Status()
 	out.Open, out.Alive, out.Known, out.Keys = true, st.Alive, st.Known, st.Keys
+	if out.Keys == 0 { // the network is not open yet
+		out.Keys = len(p.cfg.Keys)
+	}
 	if st.Self.IsValid() {
 		out.Advertise = st.Self.String()
 	}

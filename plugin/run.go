@@ -79,8 +79,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return err
 	}
-	if !inPlugin && (opts.Data == cli.DefaultData || opts.Socket == cli.DefaultSocket) {
-		return errors.New("this is not inside a managed plugin: name the directory of the database with --data and the engine's socket with --socket, see ringlet serve --help")
+	if !inPlugin && opts.Data == cli.DefaultData {
+		return errors.New("this is not inside a managed plugin: name the directory of the database with --data, see ringlet serve --help")
 	}
 	socket, err := driver.Listen(opts.Socket)
 	if err != nil {

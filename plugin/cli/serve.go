@@ -34,11 +34,11 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the plugin's own process",
 		Long: `Run the plugin's own process until it is told to end. In a managed plugin the
-engine does that; outside one, give it a directory and sockets. Its settings are
-environment variables, RINGLET_NAME and so on.`,
-		Example: `  ringlet serve
-  ringlet serve --data /var/lib/ringlet --admin-socket /run/ringlet-admin.sock \
-    --docker-socket /var/run/docker.sock`,
+engine does that. Outside one, give it a directory, and sockets; the IPAM driver is
+then called as the engine's socket is, without .sock. Its settings are environment
+variables, RINGLET_NAME and so on.`,
+		Example: `  ringlet serve --data /var/lib/ringlet --socket /run/docker/plugins/ringlet.sock \
+    --admin-socket /run/ringlet-admin.sock --docker-socket /run/docker.sock`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(opts.DriverNames) == 0 {

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Outside Docker, as the systemd unit of the manual starts it: the process serves the engine, also after it was started
+// again under running containers, and everybody has what he had.
+func TestEngineOutsideDocker(t *testing.T) {
+	t.Parallel()
+	e := Start(t, Config{Name: "host-a"})
+	e.ImportDemo()
+	args := unitCommand(t)
+	data := filepath.Join(e.Dir(), "data") // the machine's own directories are not the host's
+	for i, arg := range args {
+		if arg == "/var/lib/ringlet" {
+			args[i] = data
+		}
+	}
+	log := newLog()
+	serve := func() *process {
+		t.Helper()
+		mark := log.Mark()
+		p, err := e.spawn(log, Built(t, "ringlet"), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Wait(t.Context(), mark, time.Minute, Contains("docker engine connected")); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	admin := func(command ...string) string {
+		t.Helper()
+		return e.Ringlet(append(command, "--socket", "/run/ringlet-admin.sock")...)
+	}
+	p := serve()
+	e.Docker("network", "create", "--ipam-driver", "ringlet", "--subnet", "10.77.0.0/24", "net")
+	before := map[string]string{}
+	for _, name := range []string{"one", "two"} {
+		before[name] = runDemo(e, "net", name).String()
+	}
+	if err := p.signal("TERM"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.wait(stopLimit); err != nil {
+		t.Fatal(err)
+	}
+	serve()
+	for name, address := range before {
+		if got := sameAddress(e, "net", name).String(); got != address {
+			t.Errorf("%s had %s and has %s", name, address, got)
+		}
+		Eventually(t, mended, "the holder is known", func() bool { return strings.Contains(admin("who", address), name) })
+	}
+	if three := runDemo(e, "net", "three").String(); three == before["one"] || three == before["two"] {
+		t.Errorf("%s is in use and was handed out", three)
+	}
+	admin("check")
+	e.Docker("rm", "--force", "one")
+	Eventually(t, mended, "the address is freed", func() bool { return strings.Contains(admin("who", before["one"]), "resting") })
+}
+
+// unitCommand returns the arguments of ringlet in the systemd unit of the manual.
+func unitCommand(t *testing.T) []string {
+	t.Helper()
+	unit, err := os.ReadFile(filepath.Join(root(t), "docs", "examples", "ringlet.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(unit)) {
+		if command, ok := strings.CutPrefix(line, "ExecStart="); ok {
+			if words := strings.Fields(command); words[0] == "/usr/local/bin/ringlet" && words[1] == "serve" {
+				return words[1:]
+			}
+		}
+	}
+	t.Fatal("the unit starts no ringlet serve")
+	return nil
+}
