@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -81,7 +82,12 @@ func (a *app) event(m message) error {
 	if err := json.Unmarshal([]byte(m.data), &e); err != nil {
 		return err
 	}
-	a.view.printf("%s  %-15s  %s\n", e.Time.UTC().Format("2006-01-02 15:04:05"), e.Kind, safe(e.Text))
+	head := fmt.Sprintf("%s  %-15s  ", e.Time.UTC().Format("2006-01-02 15:04:05"), e.Kind)
+	if a.view.columns == 0 { // in a pipe each is one line
+		a.view.printf("%s%s\n", head, safe(e.Text))
+		return nil
+	}
+	a.view.wrap(plain, head, safe(e.Text))
 	return nil
 }
 

@@ -40,28 +40,36 @@ func TestOutput(t *testing.T) {
 			if only != "" && only != peer {
 				continue
 			}
-			for _, columns := range []int{0, 40, 80, 200} {
-				file := fmt.Sprintf("%s-%s-%d.txt", name, peer, columns)
-				if columns == 0 {
-					file = fmt.Sprintf("%s-%s-pipe.txt", name, peer)
-				}
-				t.Run(file, func(t *testing.T) {
-					got := ringlet(t, Config{columns: columns}, append(args, "--socket", socket)...)
-					if got.err != "" {
-						t.Fatalf("said %s", got.err)
-					}
-					golden.Check(t, file, []byte(got.out))
-					for line := range strings.Lines(got.out) {
-						if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns >= 80 && n > columns {
-							t.Errorf("a line has %d columns: %s", n, line)
-						}
-						if strings.ContainsAny(line, "\x1b\r\t") {
-							t.Errorf("a line has control characters: %q", line)
-						}
-					}
-				})
-			}
+			atWidths(t, name+"-"+peer, Config{}, append(args, "--socket", socket)...)
 		}
+	}
+}
+
+// atWidths holds what a command prints at three widths and in a pipe against a
+// file for each.
+func atWidths(t *testing.T, name string, cfg Config, args ...string) {
+	t.Helper()
+	for _, columns := range []int{0, 40, 80, 200} {
+		file := fmt.Sprintf("%s-%d.txt", name, columns)
+		if columns == 0 {
+			file = name + "-pipe.txt"
+		}
+		t.Run(file, func(t *testing.T) {
+			cfg.columns = columns
+			got := ringlet(t, cfg, args...)
+			if got.err != "" {
+				t.Fatalf("said %s", got.err)
+			}
+			golden.Check(t, file, []byte(got.out))
+			for line := range strings.Lines(got.out) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns >= 80 && n > columns {
+					t.Errorf("a line has %d columns: %s", n, line)
+				}
+				if strings.ContainsAny(line, "\x1b\r\t") {
+					t.Errorf("a line has control characters: %q", line)
+				}
+			}
+		})
 	}
 }
 

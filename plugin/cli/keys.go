@@ -45,7 +45,7 @@ read again every 10 seconds. In RINGLET_KEY they change with disable, set and en
 
 func (v view) keys(k admin.Keys) {
 	if len(k.Keys) == 0 {
-		v.printf("no keys: this host talks to no other, or to all in the clear\n")
+		v.wrap(plain, "no keys: ", "this host talks to no other, or to all in the clear")
 		return
 	}
 	rows := make([][]string, len(k.Keys))
