@@ -324,7 +324,9 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 		case ring.Reserved:
 			reserved += uint64(r.Size())
 		case m.self:
-			held += uint64(r.Size() - p.space.FreeIn(r))
+			here := p.space.CountHeld(r)
+			held += uint64(here)
+			elsewhere += uint64(r.Size() - here - p.space.FreeIn(r)) // on its way to others
 		case ring.Free:
 		default:
 			elsewhere += uint64(r.Size())

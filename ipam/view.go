@@ -84,7 +84,7 @@ func (m *Machine) rangeStatus(p *pool, r addr.Range, t ring.Token) RangeStatus {
 		v := p.ReservationAt(r.Start)
 		s.Owner, s.Kind, s.Note = "reserved", v.Kind.String(), v.Note
 	case m.self:
-		s.Held = uint64(r.Size() - p.space.FreeIn(r))
+		s.Held = uint64(p.space.CountHeld(r))
 	}
 	return s
 }

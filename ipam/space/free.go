@@ -21,6 +21,15 @@ func (s *Space) FreeIn(r addr.Range) addr.Count {
 	return n
 }
 
+// CountHeld returns the number of held addresses in r.
+func (s *Space) CountHeld(r addr.Range) addr.Count {
+	var n addr.Count
+	for p := range s.pages.in(r) {
+		n += addr.Count(bits.OnesCount64(p.held & p.mask(r)))
+	}
+	return n
+}
+
 // LargestFree returns the largest aligned block in want that could be given
 // away: all of it usable, nothing in it held, nor resting unless resting is
 // set, and of at most limit addresses. If several are as large it is the

@@ -214,9 +214,15 @@ func (h *history) vacancies() (got, want any) {
 			}
 		}
 	}
+	var held addr.Count
+	for o, rec := range h.w.rec {
+		if rec.State == Held && r.Contains(o) {
+			held++
+		}
+	}
 	idle := slices.Collect(h.s.Idle(h.now, h.rest))
-	return []any{h.s.FreeIn(r), h.s.LargestFree(r, limit, resting, h.now, h.rest), idle},
-		[]any{free, best, h.w.vacant(h.window, true, h.now, h.rest)}
+	return []any{h.s.FreeIn(r), h.s.CountHeld(r), h.s.LargestFree(r, limit, resting, h.now, h.rest), idle},
+		[]any{free, held, best, h.w.vacant(h.window, true, h.now, h.rest)}
 }
 
 // restart makes the space anew from what a disk would hold.
