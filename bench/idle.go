@@ -27,14 +27,9 @@ func measureIdle(b *bench) error {
 		return err
 	}
 	defer c.stop()
-	for i := range peers - 1 {
+	for range peers - 1 {
 		if err := c.add(&memory{}); err != nil {
 			return err
-		}
-		if i%10 == 9 { // a hundred at once would mostly be in each other's way
-			if err := c.await(len(c.members)); err != nil {
-				return err
-			}
 		}
 	}
 	dir, err := b.sub("idle")
@@ -54,7 +49,7 @@ func measureIdle(b *bench) error {
 	if err := b.wait(settle); err != nil { // what the start brought has settled
 		return err
 	}
-	packets, streams, written := c.traffic.packets.Load(), c.traffic.streams.Load(), c.commits()
+	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
 	var share []float64
 	var took float64
 	for range windows {
@@ -68,12 +63,10 @@ func measureIdle(b *bench) error {
 	}
 	took *= float64(len(c.members))
 	inStreams := float64(c.traffic.streams.Load()-streams) / took
-	writes := 60 * float64(c.commits()-written) / took
 	sent := float64(c.traffic.packets.Load()-packets)/took + inStreams
 	resident, anonymous := server.memory()
 	what := fmt.Sprintf("an idle peer of %d: ", peers)
 	b.add(row{goal: "P13", what: what + "share of a processor that its process takes", limit: 0.1, unit: " %", got: spreadOf(share)})
-	b.add(row{goal: "P13", what: what + "transactions a minute that a peer makes, the mean of those in this process, counted", limit: noGoal, unit: " ", got: spread{writes, writes, writes}})
 	b.add(row{
 		goal: "P13", what: what + "bytes a second that a peer sends, the mean of those in this process", limit: 300, unit: " B", got: spread{sent, sent, sent},
 		note: fmt.Sprintf("what packets and streams carry, encrypted, without their headers; %s B of it in streams", number(inStreams)),
