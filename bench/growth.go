@@ -31,10 +31,7 @@ func amidst(peers, tokens int) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: make([]string, manyNames)}
-	for i := range m.names {
-		m.names[i] = fmt.Sprintf("container-%d", i)
-	}
+	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: containers()}
 	core.Step(m.now, ipam.Tick{})
 	m.now = m.now.Add(time.Minute) // nobody answered that this database is an old one
 	core.Step(m.now, ipam.Tick{})
@@ -123,7 +120,7 @@ func (b *bench) measurePools() error {
 		if err != nil {
 			return fmt.Errorf("%s pools: %w", name, err)
 		}
-		if err := pairs(manyNames); err != nil {
+		if err := pairs(remembered); err != nil {
 			return fmt.Errorf("%s pools: %w", name, err)
 		}
 		list = append(list, computing(name, pairs))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -23,8 +24,18 @@ type machine struct {
 	saved   int // bytes that were to be saved; so that nobody optimizes them away
 }
 
-// manyNames is more than a pool remembers freed addresses, so that no name finds its former one.
-const manyNames = 150_000
+// containers are more names than a pool remembers freed addresses, and than any row holds, so that none finds its former
+// address, or has one. Nobody changes them.
+var containers = sync.OnceValue(func() []string {
+	names := make([]string, 1_500_000)
+	for i := range names {
+		names[i] = "container-" + strconv.Itoa(i)
+	}
+	return names
+})
+
+// remembered is more than a pool remembers freed addresses.
+const remembered = 150_000
 
 func newMachine(pool string) (*machine, error) {
 	core, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll})
@@ -32,10 +43,7 @@ func newMachine(pool string) (*machine, error) {
 		return nil, err
 	}
 	cidr := netip.MustParsePrefix(pool)
-	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: make([]string, manyNames)}
-	for i := range m.names {
-		m.names[i] = "container-" + strconv.Itoa(i)
-	}
+	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: containers()}
 	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
 	m.request = ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
 	m.release = ipam.AddressRelease{Network: net}
@@ -43,7 +51,7 @@ func newMachine(pool string) (*machine, error) {
 	return m, err
 }
 
-func (m *machine) step(r ipam.Request) (ipam.Reply, error) {
+func (m *machine) step(r ipam.Request) (*ipam.Reply, error) {
 	m.now = m.now.Add(time.Millisecond)
 	m.call.Deadline, m.call.Request = m.now.Add(20*time.Second), r
 	fx := m.core.Step(m.now, &m.call)
@@ -51,9 +59,9 @@ func (m *machine) step(r ipam.Request) (ipam.Reply, error) {
 		m.saved += len(r.Key) + len(r.Value)
 	}
 	if len(fx.Reply) != 1 {
-		return ipam.Reply{}, fmt.Errorf("%d answers", len(fx.Reply))
+		return nil, fmt.Errorf("%d answers", len(fx.Reply))
 	}
-	return fx.Reply[0], fx.Reply[0].Err
+	return &fx.Reply[0], fx.Reply[0].Err
 }
 
 // allocate takes any address, or a certain one, for a container of a new name.
@@ -61,7 +69,10 @@ func (m *machine) allocate(want netip.Addr) (netip.Addr, error) {
 	m.next = (m.next + 1) % len(m.names)
 	m.request.Name, m.request.Address = m.names[m.next], want
 	r, err := m.step(&m.request)
-	return r.Address.Address.Addr(), err
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return r.Address.Address.Addr(), nil
 }
 
 func (m *machine) free(a netip.Addr) error {

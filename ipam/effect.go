@@ -35,17 +35,18 @@ type Record struct {
 }
 
 // Reply answers the [Call] with the ID Call. Which field is set follows from
-// the request; none is if Err is.
+// the request; none is if Err is. What only operators ask for is behind
+// pointers, since replies to engines are copied.
 type Reply struct {
 	Call       uint64
 	Err        error
 	Pool       PoolGrant
 	Address    AddressGrant
 	Addresses  []AddressStatus
-	Status     PoolStatus
+	Status     *PoolStatus
 	Created    bool // the pool of Status is new
-	Forgetting Forgetting
-	Reserving  Reserving
+	Forgetting *Forgetting
+	Reserving  *Reserving
 	Collected  []Collected
 	// Again, in the answer to an [Inventory], is when another would be
 	// useful; zero if not.

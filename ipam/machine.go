@@ -336,13 +336,16 @@ func (m *Machine) try(c *Call) bool {
 		m.current = nil
 		r.Addresses, r.Err = m.free(q)
 	case *PoolCreation:
-		r.Status, r.Created, r.Err = m.createPool(q)
+		r.Status = new(PoolStatus)
+		*r.Status, r.Created, r.Err = m.createPool(q)
 	case *PoolRemoval:
 		r.Err = m.removePool(q)
 	case *ReserveRequest:
-		r.Reserving, r.Err = m.reserve(q)
+		r.Reserving = new(Reserving)
+		*r.Reserving, r.Err = m.reserve(q)
 	case *UnreserveRequest:
-		r.Reserving, r.Err = m.unreserve(q)
+		r.Reserving = new(Reserving)
+		*r.Reserving, r.Err = m.unreserve(q)
 	case *CollectRequest:
 		m.current = nil
 		r.Collected, r.Err = m.collect(q)
@@ -353,7 +356,8 @@ func (m *Machine) try(c *Call) bool {
 	case *EvictRequest:
 		r.Err = m.evict(q)
 	case *ForgetRequest:
-		r.Forgetting, r.Err = m.forget(q)
+		r.Forgetting = new(Forgetting)
+		*r.Forgetting, r.Err = m.forget(q)
 	case *RecoverRequest:
 		r.Err = m.recover(q)
 	}

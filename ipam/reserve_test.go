@@ -41,7 +41,7 @@ func reservations(t testing.TB, m *ipam.Machine) string {
 	return strings.Join(out, ", ")
 }
 
-func collisionsOf(r ipam.Reserving) string {
+func collisionsOf(r *ipam.Reserving) string {
 	var out []string
 	for _, c := range r.Collisions {
 		out = append(out, fmt.Sprintf("%v-%v %s", c.First, c.Last, c.Why))

@@ -96,7 +96,7 @@ func (n *Node) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStat
 // exists.
 func (n *Node) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
 	reply, err := n.call(ctx, &ipam.PoolCreation{CIDR: cidr, Name: name})
-	return reply.Status, reply.Created, err
+	return valueOf(reply.Status), reply.Created, err
 }
 
 // RemovePool removes a pool, by subnet or name, in which no address is held.

@@ -166,7 +166,7 @@ func (n *Node) Evict(ctx context.Context, peer string) error {
 // and tells what that frees. With dryRun it only tells.
 func (n *Node) Forget(ctx context.Context, peer string, dryRun bool) (ipam.Forgetting, error) {
 	reply, err := n.call(ctx, &ipam.ForgetRequest{Peer: peer, DryRun: dryRun})
-	return reply.Forgetting, err
+	return valueOf(reply.Forgetting), err
 }
 
 // Recover founds the cluster anew from what this peer knows, without the

@@ -174,6 +174,15 @@ func (n *Node) call(ctx context.Context, r ipam.Request) (ipam.Reply, error) {
 	return j.reply, j.reply.Err
 }
 
+// valueOf returns what a field of a reply points at, the zero value if there is
+// none.
+func valueOf[T any](field *T) (v T) {
+	if field != nil {
+		v = *field
+	}
+	return v
+}
+
 // look runs f with the machine, between steps.
 func (n *Node) look(ctx context.Context, f func(*ipam.Machine)) error {
 	return n.do(&job{view: f, ctx: ctx, turn: make(chan bool, 1)})

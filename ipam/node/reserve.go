@@ -9,13 +9,13 @@ import (
 // Reserve keeps addresses back for an operator.
 func (n *Node) Reserve(ctx context.Context, r ipam.ReserveRequest) (ipam.Reserving, error) {
 	reply, err := n.call(ctx, &r)
-	return reply.Reserving, err
+	return valueOf(reply.Reserving), err
 }
 
 // Unreserve ends what Reserve began.
 func (n *Node) Unreserve(ctx context.Context, r ipam.UnreserveRequest) (ipam.Reserving, error) {
 	reply, err := n.call(ctx, &r)
-	return reply.Reserving, err
+	return valueOf(reply.Reserving), err
 }
 
 // Reservations lists what is kept back in a pool, in all if it is empty.
