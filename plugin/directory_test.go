@@ -55,8 +55,10 @@ func newPool(t *testing.T, n int) *cluster {
 	if _, _, err := c.hosts[0].CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/16"), "lab"); err != nil {
 		t.Fatal(err)
 	}
-	c.until(10*time.Second, "told of the pool", func() bool {
-		return !slices.ContainsFunc(c.hosts, func(h *clusterHost) bool { return len(c.status(h).Pools) == 0 })
+	c.until(10*time.Second, "told of the pool, and of its name", func() bool {
+		return !slices.ContainsFunc(c.hosts, func(h *clusterHost) bool {
+			return !slices.ContainsFunc(c.status(h).Pools, func(p ipam.PoolStatus) bool { return p.Name == "lab" })
+		})
 	})
 	return c
 }
