@@ -49,7 +49,7 @@ func newDivided(peers, tokens int) (*divided, error) {
 		return nil, err
 	}
 	for i := 1; i < peers; i++ {
-		if _, err := d.decide(first.ID, chronicle.Admit{Founder: chronicle.Founder{ID: peerID(i), Name: peer.Name(fmt.Sprintf("host-%d", i))}}); err != nil {
+		if _, err := d.decide(first.ID, chronicle.Admit{Founder: chronicle.Founder{ID: peerID(i), Name: peer.Name(fmt.Sprintf("host-%d", i))}, Speaks: chronicle.Spoken}); err != nil {
 			return nil, err
 		}
 	}

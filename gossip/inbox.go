@@ -133,8 +133,7 @@ func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() 
 			g.counts.received.Add(1)
 			from := sender(frame)
 			seat, known := g.table.seat(from)
-			if !known && from != g.cfg.ID {
-				g.missed.Store(true)
+			if !known && from != g.cfg.ID && !g.missed.Swap(true) {
 				poke(g.hurry)
 			}
 			g.cfg.Deliver(frame, seat)

@@ -29,12 +29,12 @@ func (s *session) rejoin(ctx context.Context) {
 		s.look(ctx)
 		every := rejoinEvery
 		switch {
-		case s.g.missed.Load():
-			every = missedEvery
 		case s.g.table.numAlive() == 0, s.g.seats.unresolved():
 			every = aloneEvery
 		case s.turnedDown():
 			every = unknownEvery
+		case s.g.missed.Load():
+			every = missedEvery
 		}
 		if !sleep(ctx, vary(every, 0.5), s.g.hurry) {
 			return

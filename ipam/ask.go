@@ -65,9 +65,6 @@ var errRefused = errors.New("refused")
 // is hope, and errRefused, with the last answer, when all have refused. When
 // what was asked for is there the caller finds it before it asks.
 func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kind) (wire.Answer, error) {
-	if m.outdated() {
-		return wire.Answer{}, m.errOutdated() // what was given could not be learned
-	}
 	q := question{want, p.Key, in, kind}
 	a := m.questions[q]
 	if a == nil {

@@ -48,7 +48,7 @@ func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
 
 // consider decides on a question, and begins what it grants.
 func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
-	if m.ready() != nil || m.outdated() || m.awaitList() != nil || m.state.Member(from) == nil {
+	if m.ready() != nil || m.awaitList() != nil || m.state.Member(from) == nil {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools[q.Pool]

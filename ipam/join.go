@@ -259,8 +259,12 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 		m.sendSlots(f.From, f.Slot)
 		return
 	}
-	if !m.admissible(f.From, m.contact(f.From)) {
-		return // it asks again
+	speaks := m.contact(f.From).spoken
+	if speaks == 0 {
+		m.greetPeer(f.From) // its answer says, and it asks again
+	}
+	if speaks == 0 || speaks < m.state.Level {
+		return
 	}
 	// A former peer of the same machine is gone, and its vote with it: the two
 	// together must not cost the cluster its majority.
@@ -270,7 +274,7 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 			actions = append(actions, chronicle.Evict{Peer: member.ID})
 		}
 	}
-	admit := chronicle.Admit{Founder: chronicle.Founder{ID: f.From, Name: q.Name, Boot: f.Boot, Machine: q.Machine}}
+	admit := chronicle.Admit{Founder: chronicle.Founder{ID: f.From, Name: q.Name, Boot: f.Boot, Machine: q.Machine}, Speaks: speaks}
 	m.background(append(actions, admit)...)
 }
 
@@ -320,7 +324,7 @@ func (m *Machine) dissolve() {
 	m.state = &chronicle.State{}
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.acceptor, m.attempt = paxos.Acceptor{}, nil
-	m.levelHeard = 0
+	m.later = 0
 	clear(m.inbox)
 	m.cfg.Join = true
 	m.changed = true

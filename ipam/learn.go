@@ -22,7 +22,7 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 	}
 	batch, err := chronicle.DecodeBatch(value)
 	if err == nil && !chronicle.Known(batch) {
-		m.levelHeard, m.changed = m.cfg.Spoken+1, true // at least; nobody has said yet
+		m.meetLater(m.cfg.Spoken + 1) // at least
 		return nil
 	}
 	if err != nil {
@@ -153,11 +153,17 @@ func (m *Machine) takeDecided(d wire.Decided) {
 
 // takeSnapshot replaces the state by one at a later slot.
 func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
+	if slot, cluster, level, err := chronicle.Preamble(s.State); err == nil && level > m.cfg.Spoken {
+		if slot > m.state.Slot && (cluster == m.state.Cluster || m.state.Slot == 0) {
+			m.meetLater(level)
+		}
+		return
+	}
 	state, err := chronicle.DecodeState(s.State)
 	if err != nil || state.Slot <= m.state.Slot || state.Cluster == ([16]byte{}) {
 		return
 	}
-	if m.state.Slot > 0 && state.Cluster != m.state.Cluster || state.Level > m.cfg.Spoken {
+	if m.state.Slot > 0 && state.Cluster != m.state.Cluster {
 		return
 	}
 	if state.Slot == h.Slot && state.Digest() != h.Digest {

@@ -3,33 +3,28 @@ package ipam
 import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // Hosts are upgraded one after the other, so a cluster runs two releases for a
 // while. It uses a level that all of them speak, and the next one when the last
 // host has been upgraded (see [chronicle.Level]). One that comes with an older
-// release after that cannot follow the chronicle. It is in the same case as a
-// peer that is cut off: what it owns stays its own, whatever else is decided,
-// since only its own commands take space from it.
+// release after that cannot follow the chronicle, and so cannot know what is
+// still its own: it keeps what its containers have, takes back what they
+// release, and hands out nothing until it is upgraded.
 
-// levels says what this peer speaks, and what its cluster uses.
-func (m *Machine) levels() wire.Levels {
-	return wire.Levels{Spoken: m.cfg.Spoken, Used: max(m.state.Level, m.levelHeard)}
-}
+// level returns the level that the cluster uses, as far as this peer knows.
+func (m *Machine) level() chronicle.Level { return max(m.state.Level, m.later) }
 
 // outdated reports whether the cluster uses a level that this peer does not
-// speak. It then neither learns, votes nor proposes; it goes on with its space.
-func (m *Machine) outdated() bool { return m.levels().Used > m.cfg.Spoken }
+// speak. It then neither learns, votes, proposes nor hands out.
+func (m *Machine) outdated() bool { return m.level() > m.cfg.Spoken }
 
-// takeLevels takes in what another peer speaks, and what its cluster uses, which
-// is this peer's, or the one that it would join.
-func (m *Machine) takeLevels(f *wire.Frame, c *contact, l wire.Levels) {
-	c.levels = l
-	if l.Used > m.levelHeard && (f.Cluster == m.state.Cluster || m.mayFollow(f)) {
-		m.levelHeard = l.Used
-		m.changed = true
-	}
+// meetLater notes that there are slots of a level that this peer does not
+// speak. Only a slot or a state of its own cluster, or of the one that it is
+// about to join, shows that, and no hearsay.
+func (m *Machine) meetLater(level chronicle.Level) {
+	m.later = max(m.later, level)
+	m.changed = true
 }
 
 // raise has the cluster use the highest level that all of the roster speak. The
@@ -44,7 +39,7 @@ func (m *Machine) raise() {
 	}
 	level := m.cfg.Spoken
 	for _, id := range m.others() {
-		spoken := m.contact(id).levels.Spoken
+		spoken := m.contact(id).spoken
 		if spoken == 0 && m.live(id) {
 			m.greetPeer(id) // its answer says
 		}
@@ -55,23 +50,8 @@ func (m *Machine) raise() {
 	}
 }
 
-// admissible reports whether a peer that asks to be admitted is known to speak
-// what the cluster uses. One of which that is not known is asked.
-func (m *Machine) admissible(id peer.ID, c *contact) bool {
-	if c.levels.Spoken == 0 {
-		m.greetPeer(id)
-	}
-	return c.levels.Spoken >= m.state.Level
-}
-
-// older returns the peers of the roster that are known not to speak what the
-// cluster uses.
-func (m *Machine) older() []peer.ID {
-	var out []peer.ID
-	for _, id := range m.others() {
-		if c := m.contacts[id]; c != nil && c.levels.Spoken > 0 && c.levels.Spoken < m.state.Level {
-			out = append(out, id)
-		}
-	}
-	return out
+// older reports whether a peer is known not to speak what the cluster uses.
+func (m *Machine) older(id peer.ID) bool {
+	c := m.contacts[id]
+	return c != nil && c.spoken > 0 && c.spoken < m.state.Level
 }

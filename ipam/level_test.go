@@ -105,25 +105,35 @@ func behind(t *testing.T) (c *lockstep, old int, others []int, cidr netip.Prefix
 	return c, old, others, cidr
 }
 
-// A host with an older release than its cluster uses hands out what it has,
-// loses nothing, and says what to do; once it is upgraded it goes on.
+// A host with an older release than its cluster uses hands out nothing, since it
+// cannot know what is still its own, loses nothing, takes back what is released,
+// and says what to do; once it is upgraded it goes on.
 func TestHostIsOlderThanItsCluster(t *testing.T) {
 	c, old, others, cidr := behind(t)
-	slot := c.peers[old].machine.State().Slot
 	s := c.status(old)
-	if s.State != ipam.Outdated || s.Level != 2 || s.Self.Speaks != 1 {
-		t.Errorf("it is %s at level %d and speaks %d: %+v", s.State, s.Level, s.Self.Speaks, s.Problems)
+	if s.State != ipam.Outdated || s.Verdict != ipam.Failed || s.Level != 2 || s.Self.Speaks != 1 {
+		t.Errorf("it is %s, %s at level %d and speaks %d: %+v", s.State, s.Verdict, s.Level, s.Self.Speaks, s.Problems)
 	}
-	if r := c.ask(old, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
-		t.Errorf("an address of its own space: %v", r.Err)
+	for what, r := range map[string]ipam.Request{
+		"an address": &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}, "a pool": &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.62.0.0/24")},
+		"recovery": &ipam.RecoverRequest{},
+	} {
+		if err := c.ask(old, r).Err; !errors.Is(err, ipam.ErrNotReady) || !strings.Contains(err.Error(), "upgrade ringlet on this host") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	if n := c.holds(old, cidr); n != 6 {
-		t.Errorf("it holds %d addresses, want 6", n)
+	if r := c.ask(old, &ipam.AddressRelease{Network: local(cidr), Address: c.heldBy(old)}); r.Err != nil {
+		t.Errorf("a release: %v", r.Err)
 	}
-	r := c.ask(old, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.62.0.0/24")})
-	if !errors.Is(r.Err, ipam.ErrNotReady) || !strings.Contains(r.Err.Error(), "upgrade ringlet on this host") {
-		t.Errorf("a pool that has to be agreed: %v", r.Err)
+	if n := c.holds(old, cidr); n != 4 {
+		t.Errorf("it holds %d addresses, want 4", n)
 	}
+	if level := c.peers[old].machine.State().Level; level != 2 {
+		t.Errorf("it stands at level %d, want the slot of the raise", level)
+	}
+	slot := c.peers[old].machine.State().Slot
+	c.works(others[0], netip.MustParsePrefix("10.63.0.0/24"))
+	c.wait(10 * time.Second)
 	if c.peers[old].machine.State().Slot != slot {
 		t.Error("it learns slots of a level that it does not speak")
 	}
@@ -132,13 +142,86 @@ func TestHostIsOlderThanItsCluster(t *testing.T) {
 			t.Errorf("%s has admitted a host that cannot follow", c.name(i))
 		}
 	}
+	c.start(old) // it may start again as often as it likes
+	c.wait(10 * time.Second)
+	if s := c.status(old); s.State != ipam.Outdated {
+		t.Errorf("started again it is %s", s.State)
+	}
 	c.upgrade(old, 2)
 	c.run(time.Minute, c.agreed)
 	c.works(old, netip.MustParsePrefix("10.62.0.0/24"))
-	if n := c.holds(old, cidr); n != 6 {
-		t.Errorf("after its upgrade it holds %d addresses, want 6", n)
+	if n := c.holds(old, cidr); n != 4 {
+		t.Errorf("after its upgrade it holds %d addresses, want 4", n)
 	}
 	c.oneCluster()
+}
+
+// A host that was given up while it was off, and comes back with an older
+// release than the cluster uses by then, hands out nothing of what others have.
+func TestForgottenHostIsOlder(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		c, cidr := lab(t)
+		old := c.order()[2]
+		c.die(old)
+		others := c.living()
+		ask := func(r ipam.Request) {
+			t.Helper()
+			if err := c.ask(others[0], r).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask(&ipam.EvictRequest{Peer: c.name(old)})
+		if early {
+			ask(&ipam.ForgetRequest{Peer: c.name(old)})
+		}
+		for _, i := range others {
+			c.upgrade(i, 2)
+			c.step(i, &ipam.Presence{Peer: c.peers[old].machine.Self()})
+		}
+		c.run(time.Minute, func() bool { return c.level() == 2 })
+		if !early {
+			ask(&ipam.ForgetRequest{Peer: c.name(old)})
+		}
+		for i := range 20 {
+			ask(&ipam.PoolCreation{CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 70, byte(i), 0}), 24)})
+		}
+		c.full(others[0], cidr)
+		c.heal()
+		c.peers[old].cfg.HostBoot = "another"
+		c.start(old)
+		for range 30 {
+			if r := c.ask(old, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err == nil {
+				t.Fatalf("forgotten before the level rose: %v; it hands out %v", early, r.Address.Address)
+			}
+			c.wait(time.Second)
+		}
+		if s := c.status(old); s.State != ipam.Outdated {
+			t.Errorf("it is %s: %+v", s.State, s.Problems)
+		}
+	}
+}
+
+// A peer that would join takes no cluster's level for that of another, and what
+// others only say of levels keeps nobody from anything.
+func TestLevelIsNoHearsay(t *testing.T) {
+	c, cidr := lab(t)
+	c.say(0, 1, wire.Hello{Name: "host-1", Spoken: 9}, func(*wire.Header) {})
+	c.say(0, 1, wire.Snapshot{State: foreignState(9)}, func(h *wire.Header) { h.Slot += 100; h.Digest++ })
+	if s := c.status(0); s.State != ipam.Ready {
+		t.Errorf("it is %s: %+v", s.State, s.Problems)
+	}
+	if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
+		t.Error(r.Err)
+	}
+}
+
+// foreignState is a state of another cluster at that level, of a format that
+// nobody knows.
+func foreignState(level chronicle.Level) []byte {
+	s := &chronicle.State{Slot: 1000, Cluster: [16]byte{7}, Level: level}
+	b := s.Encode()
+	b[0] = 200
+	return b
 }
 
 // A new host with an older release than the cluster uses is not admitted, and
@@ -159,7 +242,7 @@ func TestNewHostIsOlder(t *testing.T) {
 		t.Errorf("the roster has %d peers, want 2", n)
 	}
 	r := c.ask(old, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer})
-	if !errors.Is(r.Err, ipam.ErrNotReady) || !strings.Contains(r.Err.Error(), "it cannot be admitted before that") {
+	if !errors.Is(r.Err, ipam.ErrNotReady) || !strings.Contains(r.Err.Error(), "upgrade ringlet on this host") {
 		t.Errorf("an address: %v", r.Err)
 	}
 }
@@ -198,7 +281,7 @@ func TestSlotOfALaterRelease(t *testing.T) {
 	if s := c.status(0); s.State != ipam.Outdated {
 		t.Errorf("it is %s: %+v", s.State, s.Problems)
 	}
-	if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err != nil {
-		t.Errorf("an address of its own space: %v", r.Err)
+	if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); !errors.Is(r.Err, ipam.ErrNotReady) {
+		t.Errorf("an address: %v", r.Err)
 	}
 }

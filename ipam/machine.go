@@ -89,7 +89,7 @@ type Machine struct {
 	misfits     map[peer.ID]wire.Formation
 	foreign     map[[16]byte]meeting // other clusters
 	differs     map[peer.ID]uint64   // whose state differed, at which slot
-	levelHeard  chronicle.Level      // the highest that the cluster uses, as others say
+	later       chronicle.Level      // of slots that are there and are not spoken here; 0: none that is known
 	startedAt   time.Time
 	joinedAt    time.Time
 	helloAt     time.Time

@@ -246,6 +246,8 @@ func (m *Machine) recover(*RecoverRequest) error {
 	switch {
 	case m.broken != nil || m.suspect != "":
 		return m.usable()
+	case m.outdated():
+		return m.errOutdated()
 	case m.state.Slot == 0 || !m.member() && !m.mayReturn():
 		return failf(ErrBadRequest, "ringlet on %s is in no cluster that it could recover: see ringlet status", m.cfg.Name)
 	case m.alone():

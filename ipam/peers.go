@@ -25,7 +25,7 @@ type contact struct {
 	cluster [16]byte
 	slot    uint64
 	digest  uint64
-	levels  wire.Levels // zero: it has not said since this peer started
+	spoken  chronicle.Level // the highest level; 0: it has not said since either of us started
 	seat    int
 	forming bool                             // it would found a cluster with this peer
 	spare   map[chronicle.PoolKey]wire.Spare // what it announced last
@@ -223,9 +223,10 @@ func (m *Machine) others() []peer.ID {
 	return out
 }
 
-// liveVoters returns the voters that can probably be reached, in order.
+// liveVoters returns the voters that can probably be reached and understand
+// what is to be decided, in order.
 func (m *Machine) liveVoters() []peer.ID {
-	return slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return !m.live(id) })
+	return slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return !m.live(id) || m.older(id) })
 }
 
 // majority reports whether the peers have a majority of the present votes.

@@ -278,6 +278,8 @@ func (m *Machine) ready() error {
 		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or its data to join anew", m.cfg.Name)
 	case m.booting():
 		return m.waitForCheck()
+	case m.outdated():
+		return m.errOutdated()
 	case m.state.Slot == 0 || !m.member():
 		return m.waitForCluster()
 	}

@@ -110,7 +110,7 @@ func showReleases(t *testing.T, show func(string, ipam.Status)) {
 		d.upgrade(i, 2)
 	}
 	d.run(time.Minute, func() bool { return d.level() == 2 })
-	d.say(0, 1, wire.Hello{Name: "host-1", Levels: wire.Levels{Spoken: 1, Used: 2}}, func(*wire.Header) {})
+	d.say(0, 1, wire.Hello{Name: "host-1", Spoken: 1}, func(*wire.Header) {})
 	show("a host has gone back to an older release", d.status(0))
 }
 

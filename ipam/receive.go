@@ -34,12 +34,12 @@ func (m *Machine) receive(msg *Message) {
 	switch b := f.Body.(type) {
 	case wire.Hello:
 		c.name, c.machine, c.met = b.Name, b.Machine, m.now
-		m.takeLevels(f, c, b.Levels)
+		c.spoken = b.Spoken
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.welcome(f.From)
 	case wire.Welcome:
 		c.name, c.machine, c.met = b.Name, b.Machine, m.now
-		m.takeLevels(f, c, b.Levels)
+		c.spoken = b.Spoken
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.takeWelcome(f, b)
 	case wire.Copied:
@@ -84,7 +84,7 @@ func (m *Machine) checkStart(f *wire.Frame, c *contact) bool {
 		return true
 	case is.boot > c.start.boot:
 		c.start = is
-		c.spare, c.levels = nil, wire.Levels{} // it may be another release
+		c.spare, c.spoken = nil, 0 // it may be another release
 		if m.state.Member(f.From) != nil || m.state.Gone(f.From) != nil {
 			m.saveContact(f.From, c)
 		}
@@ -186,6 +186,9 @@ func (m *Machine) mayFollow(f *wire.Frame) bool {
 func (m *Machine) compare(f *wire.Frame) {
 	if f.Slot != m.state.Slot || f.Slot == 0 || f.Cluster != m.state.Cluster || f.Digest == m.digest() {
 		return
+	}
+	if m.outdated() || m.older(f.From) {
+		return // the two write the same state in different ways
 	}
 	with := []peer.ID{m.self}
 	for _, id := range m.state.Voters() {

@@ -18,7 +18,7 @@ import (
 func (m *Machine) Status(now time.Time) Status {
 	m.now = now
 	s := Status{
-		AsOf: now.UTC(), Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Level: uint64(m.levels().Used), Pending: len(m.unsettled()),
+		AsOf: now.UTC(), Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Level: uint64(m.level()), Pending: len(m.unsettled()),
 		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},
 	}
 	s.Self = m.peerStatus(chronicle.Member{Founder: m.founder()}, string(s.State))
@@ -94,7 +94,7 @@ func (m *Machine) peerStatus(member chronicle.Member, state string) PeerStatus {
 	}
 	if c := m.contacts[member.ID]; c != nil {
 		p.Boot = max(p.Boot, uint64(c.start.boot))
-		p.Slot, p.Address, p.Heard, p.Speaks = c.slot, c.addr, c.heard, uint64(c.levels.Spoken)
+		p.Slot, p.Address, p.Heard, p.Speaks = c.slot, c.addr, c.heard, uint64(c.spoken)
 	}
 	return p
 }
@@ -121,11 +121,7 @@ func (m *Machine) ownProblems() []Problem {
 	case standing == Left:
 		add(Failed, "left", "remove the plugin, or its data to begin anew", "this peer has left its cluster and hands out nothing")
 	case standing == Outdated:
-		level, goesOn := Degraded, "addresses are handed out and freed in the space that it has, and nothing else is possible"
-		if !m.member() {
-			level, goesOn = Failed, "it cannot be admitted before it is upgraded"
-		}
-		add(level, "outdated", "upgrade ringlet on this host", "the cluster uses level %d of the protocol, and the release on this host speaks up to %d: %s", m.levels().Used, m.cfg.Spoken, goesOn)
+		add(Failed, "outdated", "upgrade ringlet on this host", "the cluster uses level %d of the protocol, and the release on this host speaks up to %d: its containers keep what they have, and nothing is handed out", m.level(), m.cfg.Spoken)
 	case standing == Checking:
 		add(Degraded, "checking", "start or reconnect the other hosts if this lasts", "this peer has just started and asks the others whether its database is up to date; %s answered", plural(len(m.check.answered)-1, "peer has", "peers have"))
 	case standing == Forming:
@@ -222,8 +218,8 @@ func (m *Machine) peerProblems() []Problem {
 		}
 		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s%s", m.names(away), goesOn)
 	}
-	if older := m.older(); len(older) > 0 {
-		add("older-release", "upgrade ringlet on those hosts", "the cluster uses level %d of the protocol, which the release on these hosts does not speak: %s; they hand out addresses of the space that they have, and take part in nothing else", m.state.Level, m.names(older))
+	if older := slices.DeleteFunc(m.others(), func(id peer.ID) bool { return !m.older(id) }); len(older) > 0 {
+		add("older-release", "upgrade ringlet on those hosts", "the cluster uses level %d of the protocol, which the release on these hosts does not speak: %s; their containers keep what they have, and they hand out nothing", m.state.Level, m.names(older))
 	}
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {

@@ -190,11 +190,7 @@ func (m *Machine) waitForCluster() error {
 // errOutdated says that this host's release is too old for what its cluster
 // has agreed to use.
 func (m *Machine) errOutdated() error {
-	next := "meanwhile this host hands out the addresses in the space that it has"
-	if !m.member() {
-		next = "it cannot be admitted before that"
-	}
-	return failf(ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol where this release speaks up to %d: upgrade ringlet on this host; %s", m.cfg.Name, m.levels().Used, m.cfg.Spoken, next)
+	return failf(ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol where this release speaks up to %d, and hands out nothing new: upgrade ringlet on this host; until then its containers keep what they have", m.cfg.Name, m.level(), m.cfg.Spoken)
 }
 
 func (m *Machine) waitForCheck() error {

@@ -175,8 +175,7 @@ func (c *lockstep) heldBy(i int) netip.Addr {
 // sayOutdated is what a host says whose cluster was upgraded without it.
 func sayOutdated(s *transcript) {
 	c, old, _, cidr := behind(s.t)
-	s.said("docker network create, with an older release than the cluster uses", c.ask(old, &ipam.PoolRequest{Space: ipam.Local}).Err)
-	s.said("docker run, in a pool of which that host has no space left", c.full(old, cidr))
+	s.said("docker run, with an older release than the cluster uses", c.ask(old, docker(cidr)).Err)
 }
 
 func sayAlone(s *transcript) {

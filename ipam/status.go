@@ -46,7 +46,7 @@ const (
 	CutOff    State = "cut-off"   // reaches no majority: goes on with the space that it has
 	Leaving   State = "leaving"   // gives its space back
 	Left      State = "left"      // has left its cluster, for good
-	Outdated  State = "outdated"  // speaks less than its cluster uses: goes on with the space that it has
+	Outdated  State = "outdated"  // speaks less than its cluster uses: keeps what is held, hands out nothing
 	Suspended State = "suspended" // hands out nothing until somebody has seen to it
 )
 

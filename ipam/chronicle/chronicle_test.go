@@ -216,7 +216,7 @@ func TestReserve(t *testing.T) {
 // whatever becomes of that peer.
 func TestBorrow(t *testing.T) {
 	w := found(t, a, b)
-	w.ok(c, chronicle.Admit{Founder: chronicle.Founder{ID: c, Machine: 7}})
+	w.ok(c, chronicle.Admit{Founder: chronicle.Founder{ID: c, Machine: 7}, Speaks: 1})
 	k := w.pool(a, "10.0.0.0/24", chronicle.DealHalf) // a, b and c have 32 each
 	keep := func(o addr.Offset) chronicle.Reserve {
 		return chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: "web"}}
@@ -266,9 +266,10 @@ func TestRoster(t *testing.T) {
 	w := found(t, a)
 	w.refused(a, chronicle.Evict{Peer: a})
 	w.refused(a, chronicle.Retire{Peer: a})
-	w.ok(b, chronicle.Admit{Founder: chronicle.Founder{ID: b, Machine: 7}})
-	w.refused(b, chronicle.Admit{Founder: chronicle.Founder{ID: b}})
-	w.refused(b, chronicle.Admit{Founder: chronicle.Founder{ID: ring.Reserved}})
+	w.ok(b, chronicle.Admit{Founder: chronicle.Founder{ID: b, Machine: 7}, Speaks: 1})
+	w.refused(b, chronicle.Admit{Founder: chronicle.Founder{ID: b}, Speaks: 1})
+	w.refused(b, chronicle.Admit{Founder: chronicle.Founder{ID: peer.ID{9}}}) // it speaks nothing
+	w.refused(b, chronicle.Admit{Founder: chronicle.Founder{ID: ring.Reserved}, Speaks: 1})
 	k := w.pool(a, "10.0.0.0/24", chronicle.DealAll)
 	w.refused(a, chronicle.Retire{Peer: b})
 	w.refused(a, chronicle.Forget{Peer: b, Evicted: w.s.Slot})
@@ -278,11 +279,11 @@ func TestRoster(t *testing.T) {
 	w.refused(b, chronicle.Open{Pool: k, Range: span(0, 256), Size: 8})
 	w.refused(a, chronicle.Forget{Peer: b, Evicted: evicted + 1})
 	w.ok(b, chronicle.Close{Pool: k, Range: span(248, 256)}) // its own it may give back
-	w.ok(b, chronicle.Admit{Founder: chronicle.Founder{ID: b, Machine: 7}})
+	w.ok(b, chronicle.Admit{Founder: chronicle.Founder{ID: b, Machine: 7}, Speaks: 1})
 	w.refused(a, chronicle.Forget{Peer: b, Evicted: evicted})
 	w.want(k, b, "[[128,248)]")
 	w.ok(a, chronicle.Evict{Peer: b})
-	w.ok(c, chronicle.Admit{Founder: chronicle.Founder{ID: c, Machine: 7}})
+	w.ok(c, chronicle.Admit{Founder: chronicle.Founder{ID: c, Machine: 7}, Speaks: 1})
 	w.refused(a, chronicle.Inherit{Former: b}) // another machine
 	w.ok(c, chronicle.Inherit{Former: b})
 	w.want(k, c, "[[128,248)]")
@@ -314,7 +315,7 @@ func TestNames(t *testing.T) {
 func TestUse(t *testing.T) {
 	w := found(t, a)
 	for _, id := range []peer.ID{b, c} {
-		w.ok(a, chronicle.Admit{Founder: chronicle.Founder{ID: id, Machine: 7}})
+		w.ok(a, chronicle.Admit{Founder: chronicle.Founder{ID: id, Machine: 7}, Speaks: 1})
 	}
 	users := func(k chronicle.PoolKey, want ...peer.ID) {
 		t.Helper()
@@ -392,7 +393,7 @@ func actions() []chronicle.Action {
 		chronicle.Give{Pool: k, Range: span(1, 2), To: c},
 		chronicle.Reserve{Pool: k, Reservation: res},
 		chronicle.Unreserve{Pool: k, Range: span(1, 2), Kind: chronicle.KindGateway},
-		chronicle.Admit{Founder: f},
+		chronicle.Admit{Founder: f, Speaks: 3},
 		chronicle.SetState{Peer: a, Phase: chronicle.Draining},
 		chronicle.Evict{Peer: a},
 		chronicle.Retire{Peer: b},
@@ -521,7 +522,7 @@ func randomAction(rnd *rand.Rand, s *chronicle.State, pick func() peer.ID) chron
 	case 9:
 		return chronicle.Unreserve{Pool: k, Range: r, Kind: chronicle.Kind(rnd.IntN(8))}
 	case 10:
-		return chronicle.Admit{Founder: f}
+		return chronicle.Admit{Founder: f, Speaks: chronicle.Level(1 + rnd.IntN(2))}
 	case 11:
 		return chronicle.SetState{Peer: pick(), Phase: chronicle.Phase(rnd.IntN(5))}
 	case 12:

@@ -131,7 +131,7 @@ func appendAction(b []byte, action Action) []byte {
 	case Unreserve:
 		b = append(appendRange(appendKey(b, a.Pool), a.Range), byte(a.Kind))
 	case Admit:
-		b = appendFounder(b, a.Founder)
+		b = codec.Uint(appendFounder(b, a.Founder), uint64(a.Speaks))
 	case SetState:
 		b = append(append(b, a.Peer[:]...), byte(a.Phase))
 	case Evict:
@@ -199,7 +199,7 @@ func readAction(op byte, r *codec.Reader) Action {
 	case Unreserve{}.opcode():
 		return Unreserve{readKey(r), readRange(r), Kind(r.Byte("kind of a reservation"))}
 	case Admit{}.opcode():
-		return Admit{readFounder(r)}
+		return Admit{readFounder(r), readLevel(r)}
 	case SetState{}.opcode():
 		return SetState{r.ID("peer"), Phase(r.Byte("phase"))}
 	case Evict{}.opcode():
@@ -229,7 +229,8 @@ func readAction(op byte, r *codec.Reader) Action {
 const stateFormat = 3
 
 // Encode returns the state in its canonical form: equal states have equal
-// bytes.
+// bytes. Of all formats format, slot, cluster and level come first, see
+// [Preamble].
 func (s *State) Encode() []byte {
 	b := []byte{stateFormat}
 	b = codec.Uint(b, s.Slot)
@@ -295,6 +296,15 @@ func (p *Pool) append(b []byte) []byte {
 		at = t.Start
 	}
 	return b
+}
+
+// Preamble reads what every encoded state begins with, whatever its format: its
+// slot, its cluster, and its level, which tells whether the rest can be read.
+func Preamble(b []byte) (slot uint64, cluster [16]byte, level Level, err error) {
+	r := codec.NewReader(b)
+	r.Byte("format")
+	slot, cluster, level = r.Uint("slot"), r.ID("cluster ID"), readLevel(r)
+	return slot, cluster, level, r.Err()
 }
 
 // DecodeState reads what [State.Encode] wrote, and checks it.

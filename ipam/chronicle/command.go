@@ -192,9 +192,12 @@ type (
 		Pool PoolKey
 		At   addr.Offset
 	}
-	// Admit appends a peer that is not in the roster, as filling. Ranges that
-	// are still its own are its own.
-	Admit struct{ Founder }
+	// Admit appends a peer that is not in the roster, as filling, if it speaks
+	// the level of the state. Ranges that are still its own are its own.
+	Admit struct {
+		Founder
+		Speaks Level
+	}
 	// SetState sets the phase of a peer in the roster.
 	SetState struct {
 		Peer  peer.ID

@@ -15,6 +15,9 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		if !isPeer(a.ID) || s.Member(a.ID) != nil {
 			return "it is in the roster"
 		}
+		if a.Speaks < s.Level {
+			return fmt.Sprintf("it speaks level %d, and the level is %d", a.Speaks, s.Level)
+		}
 		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
 		s.Roster = append(s.Roster, Member{a.Founder, Filling})
 	case SetState:

@@ -18,13 +18,6 @@ type Formation struct {
 	List uint64 // hash of the list of hosts, 0 if there is only a number
 }
 
-// Levels says which levels a peer speaks and uses, so that it is known when
-// all speak a higher one, and told who does not.
-type Levels struct {
-	Spoken chronicle.Level // the highest; all from 1 to it are
-	Used   chronicle.Level // that of the state it knows; 0 if it knows none
-}
-
 // The bodies.
 type (
 	// Hello says that its sender is here: at its start to all it knows, and
@@ -33,8 +26,8 @@ type (
 		Name      peer.Name
 		Machine   uint64 // as in chronicle.Founder
 		Formation Formation
-		Observer  bool // takes part in no formation
-		Levels    Levels
+		Observer  bool            // takes part in no formation
+		Spoken    chronicle.Level // the highest; all from 1 to it are
 	}
 	// Welcome answers a Hello, from the disk of its sender.
 	Welcome struct {
@@ -42,7 +35,7 @@ type (
 		Machine   uint64
 		Formation Formation
 		Observer  bool
-		Levels    Levels
+		Spoken    chronicle.Level
 		// Boot and Nonce are the highest that the sender knows of the peer
 		// that it answers; Boot 0: none.
 		Boot  peer.Boot

@@ -91,17 +91,13 @@ func readFormation(r *codec.Reader) Formation {
 	return f
 }
 
-func appendLevels(b []byte, l Levels) []byte {
-	return codec.Uint(codec.Uint(b, uint64(l.Spoken)), uint64(l.Used))
-}
-
-func readLevels(r *codec.Reader) Levels {
-	spoken, used := r.Uint("spoken level"), r.Uint("used level")
-	l := Levels{chronicle.Level(spoken), chronicle.Level(used)}
-	if uint64(l.Spoken) != spoken || uint64(l.Used) != used || l.Spoken == 0 {
+func readLevel(r *codec.Reader) chronicle.Level {
+	v := r.Uint("level")
+	level := chronicle.Level(v)
+	if uint64(level) != v || level == 0 {
 		r.Fail("level")
 	}
-	return l
+	return level
 }
 
 func readName(r *codec.Reader) peer.Name { return peer.Name(r.Bytes("name", peer.MaxName)) }
@@ -122,13 +118,13 @@ func (Hello) Type() Type { return typeHello }
 
 func (v Hello) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	return appendLevels(codec.Bool(appendFormation(b, v.Formation), v.Observer), v.Levels)
+	return codec.Uint(codec.Bool(appendFormation(b, v.Formation), v.Observer), uint64(v.Spoken))
 }
 
 func readHello(r *codec.Reader) Body {
 	return Hello{
 		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
-		Levels: readLevels(r),
+		Spoken: readLevel(r),
 	}
 }
 
@@ -137,14 +133,14 @@ func (Welcome) Type() Type { return typeWelcome }
 
 func (v Welcome) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	b = appendLevels(codec.Bool(appendFormation(b, v.Formation), v.Observer), v.Levels)
+	b = codec.Uint(codec.Bool(appendFormation(b, v.Formation), v.Observer), uint64(v.Spoken))
 	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
 }
 
 func readWelcome(r *codec.Reader) Body {
 	return Welcome{
 		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
-		Levels: readLevels(r), Boot: peer.Boot(r.Uint("known boot")), Nonce: r.Uint("known nonce"),
+		Spoken: readLevel(r), Boot: peer.Boot(r.Uint("known boot")), Nonce: r.Uint("known nonce"),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -234,10 +235,22 @@ func (d *Directory) may(f *wire.Frame) bool {
 		return false
 	}
 	if _, known := d.boots[f.From]; !known && len(d.boots) >= replica.MaxOrigins {
-		return false
+		d.forgetBoots()
 	}
 	d.boots[f.From] = f.Boot
 	return true
+}
+
+// forgetBoots forgets the boots of peers that are there no more: hosts come and
+// go as long as this one runs. d.mu is held.
+func (d *Directory) forgetBoots() {
+	there := map[peer.ID]bool{}
+	if c := d.carrier.Load(); c != nil {
+		for _, id := range c.Living() {
+			there[id] = true
+		}
+	}
+	maps.DeleteFunc(d.boots, func(id peer.ID, _ peer.Boot) bool { return !there[id] })
 }
 
 // settle shows what has changed, to other peers and to those who watch. d.mu is

@@ -127,6 +127,9 @@ func (p *publisher) work(ctx context.Context) {
 	since := now.Sub(p.looked)
 	if all || p.look && since >= lookAgain || since >= lookEvery {
 		p.looked = now
+		if all {
+			clear(p.now) // what is listed now is newer
+		}
 		st, err := p.cfg.Source.Snapshot(ctx)
 		if err == nil {
 			p.self(&st, now)
@@ -134,6 +137,9 @@ func (p *publisher) work(ctx context.Context) {
 			p.look = false
 			if all && st.State != ipam.Left {
 				err = p.compareAll(ctx, &st)
+			}
+			if err == nil && st.State != ipam.Left {
+				p.belong(st.Cluster) // only now: others would take a part for all that there is
 			}
 		}
 		if err != nil {

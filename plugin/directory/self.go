@@ -15,13 +15,12 @@ const (
 	maxReservations = 128
 )
 
-// self says of this peer what its status says, and to which cluster it belongs.
+// self says of this peer what its status says.
 func (p *publisher) self(st *ipam.Status, now time.Time) {
 	if st.State == ipam.Left {
 		p.gone()
 		return
 	}
-	p.belong(st.Cluster)
 	n := p.cfg.About()
 	n.Name, n.ID, n.Boot, n.State = string(p.cfg.Self.Name), p.cfg.Self.ID.String(), uint64(p.cfg.Self.Boot), string(st.State)
 	n.Pools = []NodePool{}
