@@ -338,14 +338,17 @@ func (m *Machine) try(c *Call) bool {
 	case *PoolCreation:
 		r.Status = new(PoolStatus)
 		*r.Status, r.Created, r.Err = m.createPool(q)
+		r.Err = m.staysWanted(r.Err, "ringlet pool ls")
 	case *PoolRemoval:
-		r.Err = m.removePool(q)
+		r.Err = m.staysWanted(m.removePool(q), "ringlet pool ls")
 	case *ReserveRequest:
 		r.Reserving = new(Reserving)
 		*r.Reserving, r.Err = m.reserve(q)
+		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *UnreserveRequest:
 		r.Reserving = new(Reserving)
 		*r.Reserving, r.Err = m.unreserve(q)
+		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *CollectRequest:
 		m.current = nil
 		r.Collected, r.Err = m.collect(q)

@@ -32,7 +32,7 @@ func (m *Machine) evict(q *EvictRequest) error {
 		return failf(ErrBadRequest, "%s cannot be evicted, since also without it the hosts that can be reached have no majority of the votes: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
 	}
 	_, err = m.propose(chronicle.Evict{Peer: id})
-	return m.staysWanted(err)
+	return m.staysWanted(err, "ringlet peers")
 }
 
 // keepsMajority reports whether those who can be reached have a majority of the
@@ -83,7 +83,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 		c.frees = out
 	}
 	_, err = m.propose(chronicle.Forget{Peer: id, Evicted: gone.Evicted})
-	return out, m.staysWanted(err)
+	return out, m.staysWanted(err, "ringlet peers")
 }
 
 // reconsider wants no peer forgotten any more that this one hears from again.

@@ -81,6 +81,12 @@ func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, err
 	return nil, m.waitForMajority()
 }
 
+// waitsForDecision reports whether the call that is being served waits for a
+// command of its own.
+func (m *Machine) waitsForDecision() bool {
+	return m.current != nil && slices.ContainsFunc(m.proposals, func(p *proposal) bool { return slices.Contains(p.calls, m.current) })
+}
+
 // background is propose where nobody waits.
 func (m *Machine) background(actions ...chronicle.Action) {
 	if len(actions) == 0 {

@@ -147,7 +147,11 @@ func (m *Machine) ownProblems() []Problem {
 		if len(m.state.Roster) == 2 {
 			why = "this peer does not reach the other one, which as the first of two has the deciding vote"
 		}
-		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "%s (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible", why, m.names(m.away(m.state.Voters())))
+		waiting := ""
+		if n := len(m.unsettled()); n > 0 {
+			waiting = "; " + plural(n, "decision that was asked for here waits", "decisions that were asked for here wait") + " until then"
+		}
+		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "%s (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible%s", why, m.names(m.away(m.state.Voters())), waiting)
 	}
 	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && !m.outdated() && m.member() {
 		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))

@@ -159,18 +159,18 @@ func (m *Machine) waitForMajority() error {
 	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; meanwhile this host hands out the addresses in the space that it has", m.cfg.Name, m.names(away)))
 }
 
-// staysWanted says of what an operator waited for in vain that it is not
-// withdrawn by that.
-func (m *Machine) staysWanted(err error) error {
+// staysWanted says of a decision that an operator waited for in vain that it is
+// not withdrawn by that, and which command shows it then.
+func (m *Machine) staysWanted(err error, shows string) error {
 	wait, ok := errors.AsType[*waitError](err)
-	if !ok {
+	if !ok || !m.waitsForDecision() {
 		return err
 	}
 	late, ok := errors.AsType[*Error](wait.late)
 	if !ok {
 		return err
 	}
-	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; what you asked for is done as soon as they agree, and ringlet peers shows it then"})
+	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; what you asked for is done as soon as they agree, and " + shows + " shows it then"})
 }
 
 func (m *Machine) waitForCluster() error {

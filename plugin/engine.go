@@ -123,6 +123,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
+	out = s.network.locate(out)
 	if p, wrong := engineProblem(s.watcher.State()); wrong {
 		out.Problems = append(out.Problems, p)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
@@ -188,4 +189,24 @@ func (p *peers) problems(st ipam.Status) []ipam.Problem {
 		})
 	}
 	return out
+}
+
+// locate adds to a status where this peer is itself, which its node does not
+// know. The status is not changed.
+func (p *peers) locate(st ipam.Status) ipam.Status {
+	if p == nil {
+		return st
+	}
+	self := p.Status().Self
+	if !self.IsValid() {
+		return st
+	}
+	st.Self.Address = self.String()
+	st.Peers = slices.Clone(st.Peers)
+	for i := range st.Peers {
+		if st.Peers[i].ID == st.Self.ID {
+			st.Peers[i].Address = st.Self.Address
+		}
+	}
+	return st
 }

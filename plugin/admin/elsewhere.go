@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -53,6 +54,16 @@ func useOf(h directory.Holding) Use {
 		Address: h.IP, Pool: h.Pool, Peer: h.Node, State: h.State, Kind: h.Kind,
 		Container: h.Container, Name: h.Name, MAC: h.MAC, Since: h.Since,
 	}}
+}
+
+// holderOf names whoever has an address, as well as another peer could.
+func holderOf(u Use) string {
+	for _, name := range []string{u.Name, u.Container, u.MAC} {
+		if name != "" {
+			return fmt.Sprintf("%s %q", u.Kind, name)
+		}
+	}
+	return "a " + u.Kind
 }
 
 // elsewhere returns what other peers have in a pool, in all if it is empty, of

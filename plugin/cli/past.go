@@ -41,6 +41,9 @@ func (v view) past(p journal.Past) {
 		state = "unknown: the journal of this peer is empty"
 	case p.State == "unknown":
 		state = "unknown: the journal of this peer begins at " + p.Begins.UTC().Format(clock)
+	case p.State == "elsewhere":
+		who = "before that"
+		state = "not known here"
 	case p.State == "free":
 		who = "before that"
 		if p.Holder == nil {

@@ -159,9 +159,9 @@ func TestWho(t *testing.T) {
 		b.want(addr(1), web, "held web")
 		b.want(addr(1), freed.Add(-time.Nanosecond), "held web")
 		b.want(addr(1), freed, "free web")
-		b.want(addr(1), db.Add(-time.Nanosecond), "free web")
+		b.want(addr(1), db.Add(-time.Nanosecond), "elsewhere web")
 		b.want(addr(1), db.Add(time.Hour), "held db")
-		b.want(addr(2), db, "free")
+		b.want(addr(2), db, "elsewhere")
 		p, err := b.j.Who(addr(1), freed.Add(-time.Second))
 		if err != nil || p.Holder.Container != "4f3a" || !p.Since.Equal(web) || !p.Until.Equal(freed) || !p.Begins.Equal(web) || p.Owner != "" {
 			t.Errorf("got %+v, %v", p, err)

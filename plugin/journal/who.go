@@ -13,7 +13,7 @@ import (
 type Past struct {
 	Address netip.Addr     `json:"address"`
 	At      time.Time      `json:"at"`
-	State   string         `json:"state"`            // held, free, or unknown: the journal does not reach back so far
+	State   string         `json:"state"`            // held, free, elsewhere: in another peer's range, or unknown: the journal does not reach back so far
 	Holder  *events.Holder `json:"holder,omitempty"` // who held it, or before that, if it was free
 	Since   time.Time      `json:"since,omitzero"`   // the holder had it
 	Until   time.Time      `json:"until,omitzero"`   // the holder had it; missing: it still has
@@ -60,6 +60,9 @@ func (j *Journal) Who(a netip.Addr, at time.Time) (Past, error) {
 		if s.until.IsZero() || s.until.After(at) {
 			p.State = "held"
 		}
+	}
+	if p.State == "free" && p.Owner != "" && p.Owner != "free" && p.Owner != "reserved" {
+		p.State = "elsewhere" // nobody knows here
 	}
 	if p.State != "held" && (p.Begins.IsZero() || at.Before(p.Begins)) {
 		p.State = "unknown"
