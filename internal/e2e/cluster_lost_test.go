@@ -108,7 +108,10 @@ func (c *Cluster) goneForGood() {
 	_, err := a.TryRinglet("forget", lost.Name)
 	refused(t, err, lost.Name)
 	c.evict(lost, a, b)
-	a.Ringlet("forget", lost.Name, "--dry-run")
+	Eventually(t, mended, "all voters miss the host that was lost", func() bool {
+		_, err := a.TryRinglet("forget", lost.Name, "--dry-run")
+		return err == nil
+	})
 	refused(t, wants(b, "early", lostAddress), lostAddress, lost.Name)
 	a.Ringlet("forget", lost.Name)
 	c.AwaitReady(a, b)

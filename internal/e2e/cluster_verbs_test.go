@@ -132,7 +132,7 @@ func (c *Cluster) watches() {
 	address := runDemo(e, "verbs", "passer-by").String()
 	event("granted", address)
 	same(e, "so that the holder's name is known")
-	then := e.Run("date", "--utc", "+%Y-%m-%dT%H:%M:%SZ")
+	then := e.Run("date", "--utc", "+%Y-%m-%dT%H:%M:%S.%NZ")
 	e.Docker("rm", "--force", "passer-by")
 	event("freed", address)
 	tell(e, 0, []string{"who", address, "--at", then}, address, "passer-by")
