@@ -26,6 +26,9 @@ func (h *Host) Dial(ctx context.Context, socket string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), path.Base(socket)))
 }
 
+// errNotFound is returned when an API knows nothing of what was asked for.
+var errNotFound = errors.New("not found")
+
 // ask calls an HTTP API on a unix socket of the host and decodes its answer.
 func (h *Host) ask(socket, method, route string, answer any) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -45,6 +48,9 @@ func (h *Host) ask(socket, method, route string, answer any) error {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
+	}
+	if response.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%s %s on %s: %w: %s", method, route, h.Name, errNotFound, body)
 	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s %s on %s: %s: %s", method, route, h.Name, response.Status, body)
