@@ -132,11 +132,8 @@ func measureStart(b *bench) error {
 	}
 	got, err := interleave(b.rounds, 0, []contender{
 		working("start", func() error {
-			store, err := openStore(dir)
+			_, store, err := openNode(dir)
 			if err != nil {
-				return err
-			}
-			if _, err = newNode(store); err != nil {
 				return err
 			}
 			return store.Close()
@@ -229,15 +226,11 @@ func (b *bench) measureMemory(dir string, held int) error {
 // heapOf returns the heap that a peer with the database in dir takes.
 func heapOf(dir string) (float64, error) {
 	before := heapInUse()
-	store, err := openStore(dir)
+	n, store, err := openNode(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer store.Close()
-	n, err := newNode(store)
-	if err != nil {
-		return 0, err
-	}
 	after := heapInUse()
 	runtime.KeepAlive(n)
 	return after - before, nil

@@ -40,6 +40,19 @@ func openStore(dir string) (*persist.Store, error) {
 	return persist.Open(persist.Config{Path: filepath.Join(dir, "ringlet.db"), Schema: ipam.SchemaVersion, Logger: silent})
 }
 
+// openNode opens a node on the database in dir.
+func openNode(dir string) (*node.Node, *persist.Store, error) {
+	store, err := openStore(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := newNode(store)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	return n, store, nil
+}
+
 // caller is somebody who allocates and frees in turn.
 type caller struct {
 	node *node.Node
@@ -92,15 +105,11 @@ func measureNode(b *bench) error {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(dir)
+	n, store, err := openNode(dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	n, err := newNode(store)
-	if err != nil {
-		return err
-	}
 	floor, err := openBolt(filepath.Join(dir, "floor.db"))
 	if err != nil {
 		return err

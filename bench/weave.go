@@ -82,15 +82,11 @@ func measureWeave(b *bench) error {
 	if err := makeHeld(dir, held); err != nil {
 		return err
 	}
-	store, err := openStore(dir)
+	n, store, err := openNode(dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	n, err := newNode(store)
-	if err != nil {
-		return err
-	}
 	durable := &caller{node: n, net: network8, name: "durable"}
 	list := []contender{oneClient("ringlet durable", timed(durable.pair))}
 	for _, f := range []fill{empty16, fills[0]} {

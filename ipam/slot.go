@@ -51,10 +51,16 @@ func (m *Machine) voter(id peer.ID) peer.ID {
 	return m.seatOf(id)
 }
 
+// takesPart reports whether this peer may vote on slots and propose them, where
+// it is of the roster: what it knows is current, whole and understood.
+func (m *Machine) takesPart() bool {
+	return !m.booting() && m.suspect == "" && m.broken == nil && !m.outdated()
+}
+
 // run goes on with the slot that this peer proposes, or begins with it if
 // there is something to propose.
 func (m *Machine) run() {
-	if m.booting() || m.suspect != "" || m.broken != nil || m.outdated() || m.state.Slot > 0 && !m.member() {
+	if !m.takesPart() || m.state.Slot > 0 && !m.member() {
 		return
 	}
 	a := m.attempt
@@ -190,7 +196,7 @@ func (m *Machine) mayVote(from peer.ID, slot uint64, f wire.Formation) bool {
 	case slot > next && !m.lacks(rulePrefix):
 		m.pull(from)
 		return false
-	case m.booting() || m.suspect != "" || m.broken != nil || m.outdated():
+	case !m.takesPart():
 		return false
 	case slot == 1:
 		return m.mayFound(from, f)

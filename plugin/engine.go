@@ -123,11 +123,10 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
-	out = s.network.locate(out)
 	if p, wrong := engineProblem(s.watcher.State()); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	out.Problems = append(out.Problems, s.network.problems(out)...)
+	out = s.network.complete(out)
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
 	for _, f := range s.faults {
 		if p, wrong := f.problem(); wrong {

@@ -170,39 +170,31 @@ func (p *peers) Join(ctx context.Context, address string) ([]admin.Met, error) {
 	return met, nil
 }
 
-// problems returns what is wrong with the network between peers.
-func (p *peers) problems(st ipam.Status) []ipam.Problem {
+// complete adds to a status what is wrong with the network between peers, and
+// where this one is itself, which its node does not know.
+func (p *peers) complete(st ipam.Status) ipam.Status {
 	if p == nil {
 		if len(st.Peers) < 2 && st.State == ipam.Alone {
-			return nil
+			return st
 		}
-		return []ipam.Problem{{
+		st.Problems = append(st.Problems, ipam.Problem{
 			Code: "no-key", Level: string(ipam.Degraded),
 			Text: "this peer has others and talks to none, since it has no key",
 			Next: "set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to do without",
-		}}
+		})
+		return st
 	}
-	var out []ipam.Problem
-	for _, problem := range p.Gossip.Status().Problems {
-		out = append(out, ipam.Problem{
+	now := p.Status()
+	for _, problem := range now.Problems {
+		st.Problems = append(st.Problems, ipam.Problem{
 			Code: problem.Code, Level: string(ipam.Degraded), Text: problem.Text, Next: problem.Next,
 		})
 	}
-	return out
-}
-
-// locate adds to a status where this peer is itself, which its node does not
-// know. The status is not changed.
-func (p *peers) locate(st ipam.Status) ipam.Status {
-	if p == nil {
+	if !now.Self.IsValid() {
 		return st
 	}
-	self := p.Status().Self
-	if !self.IsValid() {
-		return st
-	}
-	st.Self.Address = self.String()
-	st.Peers = slices.Clone(st.Peers)
+	st.Self.Address = now.Self.String()
+	st.Peers = slices.Clone(st.Peers) // others read the same snapshot
 	for i := range st.Peers {
 		if st.Peers[i].ID == st.Self.ID {
 			st.Peers[i].Address = st.Self.Address

@@ -53,12 +53,7 @@ func appendKey(b []byte, k PoolKey) []byte {
 }
 
 func readKey(r *codec.Reader) PoolKey {
-	k := PoolKey{Slot: r.Uint("pool's slot")}
-	place := r.Uint("pool's place")
-	if k.Place = uint32(place); uint64(k.Place) != place {
-		r.Fail("pool's place")
-	}
-	return k
+	return PoolKey{Slot: r.Uint("pool's slot"), Place: r.Uint32("pool's place")}
 }
 
 func appendRange(b []byte, r addr.Range) []byte {
@@ -95,13 +90,7 @@ func readFounder(r *codec.Reader) Founder {
 	}
 }
 
-func readLevel(r *codec.Reader) Level {
-	level := r.Uint("level")
-	if uint64(Level(level)) != level {
-		r.Fail("level")
-	}
-	return Level(level)
-}
+func readLevel(r *codec.Reader) Level { return Level(r.Uint32("level")) }
 
 // appendAction appends what follows an opcode.
 func appendAction(b []byte, action Action) []byte {

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 )
 
@@ -93,6 +94,15 @@ func (r *Reader) Uint(what string) uint64 {
 	}
 	r.at += size
 	return n
+}
+
+// Uint32 reads a varint that fits 32 bits.
+func (r *Reader) Uint32(what string) uint32 {
+	n := r.Uint(what)
+	if n > math.MaxUint32 {
+		r.Fail(what)
+	}
+	return uint32(n)
 }
 
 // Count reads a number of items that take at least size bytes each, and so

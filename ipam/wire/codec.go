@@ -83,18 +83,12 @@ func appendFormation(b []byte, f Formation) []byte {
 }
 
 func readFormation(r *codec.Reader) Formation {
-	size := r.Uint("size of a formation")
-	f := Formation{Size: uint32(size), List: r.Uint("list of a formation")}
-	if uint64(f.Size) != size {
-		r.Fail("size of a formation")
-	}
-	return f
+	return Formation{Size: r.Uint32("size of a formation"), List: r.Uint("list of a formation")}
 }
 
 func readLevel(r *codec.Reader) chronicle.Level {
-	v := r.Uint("level")
-	level := chronicle.Level(v)
-	if uint64(level) != v || level == 0 {
+	level := chronicle.Level(r.Uint32("level"))
+	if level == 0 {
 		r.Fail("level")
 	}
 	return level
@@ -293,12 +287,7 @@ func appendPool(b []byte, k chronicle.PoolKey) []byte {
 }
 
 func readPool(r *codec.Reader) chronicle.PoolKey {
-	k := chronicle.PoolKey{Slot: r.Uint("pool's slot")}
-	place := r.Uint("pool's place")
-	if k.Place = uint32(place); uint64(k.Place) != place {
-		r.Fail("pool's place")
-	}
-	return k
+	return chronicle.PoolKey{Slot: r.Uint("pool's slot"), Place: r.Uint32("pool's place")}
 }
 
 func appendRange(b []byte, v addr.Range) []byte {

@@ -78,10 +78,13 @@ func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	story, err := s.cfg.Backend.Explain(ctx, a)
-	if use := s.told(story.AddressStatus); err == nil && !use.Told.IsZero() {
+	if err != nil {
+		return answer{}, err
+	}
+	if use := s.told(story.AddressStatus); !use.Told.IsZero() {
 		story.Verdict += fmt.Sprintf("; it last said that the address is held by %s, and was there %s", holderOf(use), use.Told.UTC().Format("2006-01-02 15:04 MST"))
 	}
-	return answer{body: story}, err
+	return answer{body: story}, nil
 }
 
 // free frees one address, or all of a holder, in one pool or all.

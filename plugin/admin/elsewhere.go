@@ -42,8 +42,8 @@ func (s *Server) told(st ipam.AddressStatus) Use {
 	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" {
 		return Use{AddressStatus: st}
 	}
-	for _, h := range s.cfg.Directory.Holdings(st.Address) {
-		return useOf(h)
+	if held := s.cfg.Directory.Holdings(st.Address); len(held) > 0 {
+		return useOf(held[0])
 	}
 	return Use{AddressStatus: st}
 }

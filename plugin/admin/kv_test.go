@@ -219,6 +219,27 @@ func (abroad) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
 	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), Peer: "host-b", State: "elsewhere"}, nil
 }
 
+func (b abroad) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
+	st, err := b.Who(ctx, a)
+	return ipam.Explanation{AddressStatus: st, Verdict: "is in the space of host-b", Origin: "operator", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
+}
+
+// The story of an address of another peer has what that one says of it.
+func TestExplainElsewhere(t *testing.T) {
+	d := readDocument(t)
+	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: newShelf()})
+	for ip, want := range map[string]string{
+		"10.50.0.6": `"verdict":"is in the space of host-b; it last said that the address is held by container \"cache\", and was there 2026-11-21 09:00 UTC"`,
+		"10.50.0.5": `"verdict":"is in the space of host-b"`,
+	} {
+		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip+"/explain", nil)
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: got %s, want %s in it", ip, w.Body, want)
+		}
+		d.checkExchange(t, "GET", "/v1/addresses/"+ip+"/explain", "", w.Code, w.Header(), w.Body.String())
+	}
+}
+
 // Who has an address of another peer is what that one says, with when it did;
 // of one that it does not speak of nothing is invented.
 func TestWhoElsewhere(t *testing.T) {
