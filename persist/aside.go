@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -89,7 +91,7 @@ func leftAside(path string) (*Damage, error) {
 	}
 	prefix := filepath.Base(path) + asideInfix
 	for _, e := range slices.Backward(entries) { // in order of name, and so of time
-		if name := e.Name(); len(name) > len(prefix) && name[:len(prefix)] == prefix {
+		if name := e.Name(); strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, walSuffix) {
 			return &Damage{
 				Kept:  filepath.Join(filepath.Dir(path), name),
 				Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged),
@@ -99,8 +101,9 @@ func leftAside(path string) (*Damage, error) {
 	return nil, nil
 }
 
-// SetAside renames a database to its path with ".damaged-" and the time in UTC appended, and returns that name. It never
-// overwrites a file, and the rename is on disk when it returns. Errors: [ErrLocked], or what the system said.
+// SetAside renames a database to its path with ".damaged-" and the time in UTC appended, and returns that name; a log
+// that it has goes with it. It never overwrites a file, and the rename is on disk when it returns. Errors:
+// [ErrLocked], or what the system said.
 func SetAside(path string) (kept string, err error) {
 	return setAside(path, defaultLockTimeout)
 }
@@ -124,25 +127,83 @@ func setAside(path string, timeout time.Duration) (kept string, err error) {
 	} else if !same {
 		return "", fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
 	}
-	kept, err = reserve(path + asideInfix + time.Now().UTC().Format("20060102T150405Z"))
+	kept, err = reserve(asideName(path), "")
 	if err != nil {
 		return "", err
 	}
+	// The log goes first: a database without its log is found to be damaged again, a log without its database means
+	// nothing.
+	hadLog := true
+	if err := os.Rename(walPath(path), walPath(kept)); errors.Is(err, fs.ErrNotExist) {
+		hadLog = false
+	} else if err != nil {
+		return "", errors.Join(err, os.Remove(kept))
+	}
 	if err := os.Rename(path, kept); err != nil {
+		if hadLog {
+			err = errors.Join(err, os.Rename(walPath(kept), walPath(path)))
+		}
 		return "", errors.Join(err, os.Remove(kept))
 	}
 	return kept, syncDir(filepath.Dir(path))
 }
 
-// reserve creates an empty file of that name, or of the first free one with a number behind it, to rename onto.
-func reserve(name string) (string, error) {
+// asideName returns the name under which a database is set aside now.
+func asideName(path string) string {
+	return path + asideInfix + time.Now().UTC().Format("20060102T150405Z")
+}
+
+// clearWAL sees to it that a database that needs no log has none. The one with that id was its own, and goes; any other
+// may be needed elsewhere, and is set aside.
+func clearWAL(path string, id walID) error {
+	f, err := os.Open(walPath(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, walHeader)
+	if n, err := f.ReadAt(head, 0); n == len(head) && walID(head[len(walMagic):]) == id {
+		return os.Remove(walPath(path))
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return keepWAL(path)
+}
+
+// keepWAL sets the log of another database, or of one that is gone, aside.
+func keepWAL(path string) error {
+	if found, err := exists(walPath(path)); err != nil || !found {
+		return err
+	}
+	kept, err := reserve(asideName(path), walSuffix)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(walPath(path), kept); err != nil {
+		return errors.Join(err, os.Remove(kept))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// reserve creates an empty file of that name and suffix, or of the first free name with a number behind it, to rename
+// onto. A name is free if no log has it either.
+func reserve(name, suffix string) (string, error) {
 	for n, free := 2, name; ; n++ {
-		f, err := os.OpenFile(free, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
-		if err == nil {
-			return free, f.Close()
-		}
-		if !errors.Is(err, fs.ErrExist) {
+		taken, err := exists(walPath(free))
+		if err != nil {
 			return "", err
+		}
+		if !taken {
+			f, err := os.OpenFile(free+suffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+			if err == nil {
+				return free + suffix, f.Close()
+			}
+			if !errors.Is(err, fs.ErrExist) {
+				return "", err
+			}
 		}
 		free = fmt.Sprintf("%s-%d", name, n)
 	}

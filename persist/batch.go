@@ -3,7 +3,6 @@ package persist
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -13,9 +12,6 @@ import (
 // of 64 consecutive keys), and pages that are filled from the left would stay half empty with bbolt's 50 %.
 const fillPercent = 0.9
 
-// errBatchOver is returned when put is kept and called after fill has returned.
-var errBatchOver = errors.New("put was called after its commit had ended")
-
 // batch is one write transaction. It begins with its first put, so that an empty one costs nothing.
 type batch struct {
 	db    *bbolt.DB
@@ -24,7 +20,6 @@ type batch struct {
 	tx      *bbolt.Tx
 	buckets []*openBucket // of this transaction; few, so a search in line beats a map
 	arena   []byte        // holds stored values until the transaction ends, as bbolt does not copy them
-	over    bool
 }
 
 type openBucket struct {
@@ -45,9 +40,6 @@ func (ob *openBucket) get(key []byte) []byte {
 }
 
 func (t *batch) begin() error {
-	if t.over {
-		return errBatchOver
-	}
 	if t.tx != nil {
 		return nil
 	}
@@ -139,9 +131,24 @@ func (t *batch) putMeta(name string, value []byte) error {
 	return err
 }
 
+// putFormat stores the version of the layout.
+func (t *batch) putFormat(format uint64) error {
+	return t.putMeta(formatKey, binary.BigEndian.AppendUint64(nil, format))
+}
+
+// putWAL stores that the database needs the log with that id, from the record after the one with the number applied on.
+func (t *batch) putWAL(id walID, applied uint64) error {
+	if err := t.putFormat(formatLogged); err != nil {
+		return err
+	}
+	return t.putMeta(walKey, binary.BigEndian.AppendUint64(id[:], applied))
+}
+
+// putNoWAL stores that the database needs no log. Which one it had stays, to know it by if it is not gone.
+func (t *batch) putNoWAL() error { return t.putFormat(formatWhole) }
+
 // commit makes the batch durable. Without a put it does nothing. After an error the outcome is unknown.
 func (t *batch) commit() error {
-	t.over = true
 	if t.tx == nil {
 		return nil
 	}
@@ -159,7 +166,6 @@ func (t *batch) commit() error {
 
 // rollback ends a batch that was not committed. It may follow a failed commit.
 func (t *batch) rollback() {
-	t.over = true
 	if t.tx != nil {
 		_ = t.tx.Rollback() // fails only when the failed commit has rolled back already
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // CheckFile reads a whole database and checks everything that can be checked: that each byte can be read, bbolt's
-// structure, each record, and the guard. It changes nothing. It waits up to 5 s for a process that has the
-// database open.
+// structure, each record, the guard, and the log of one that was not closed. It changes nothing. It waits up to 5 s
+// for a process that has the database open.
 //
 // A damaged file may end the process instead of giving an error: use [Verify] unless the process is there to be lost.
 // Errors: [ErrDamaged], [ErrLocked], [ErrNewerSchema] for a newer layout, or what the system said.
@@ -51,7 +51,11 @@ func checkFile(path string, timeout time.Duration) (err error) {
 		if err != nil {
 			return err
 		}
-		return visitRecords(tx, h.guard, func(string, []byte, []byte) error { return nil })
+		if err := visitRecords(tx, h.guard, func(string, []byte, []byte) error { return nil }); err != nil || !h.logged {
+			return err
+		}
+		_, _, err = readWAL(path, h)
+		return err
 	})
 }
 

@@ -35,11 +35,18 @@ type Config struct {
 	opened func(*bbolt.DB)
 	// noSync, for tests, leaves out every sync, to show that tests notice.
 	noSync bool
+	// awaitWAL, for tests, has the first commit wait for the log.
+	awaitWAL bool
+	// segment, for tests, is the size of a segment of the log, in bytes, if it is not 0; negative for no log.
+	segment int64
 }
 
 func (cfg Config) withDefaults() Config {
 	if cfg.LockTimeout == 0 {
 		cfg.LockTimeout = defaultLockTimeout
+	}
+	if cfg.segment == 0 {
+		cfg.segment = segmentSize
 	}
 	return cfg
 }

@@ -1,4 +1,4 @@
-// Package persist keeps keyed bytes in one bbolt file and says honestly what became of them.
+// Package persist keeps keyed bytes in a bbolt file and says honestly what became of them.
 // It takes batches of records and makes each batch durable as a whole; it gives all of them back at start.
 //
 // It knows buckets, keys and values, and what a disk can do to them. It refuses to know what a record means,
@@ -6,8 +6,9 @@
 //
 // # Guarantees
 //
-//  1. A batch is one transaction: after a crash all of it is there, or nothing of it.
-//  2. When [Store.Commit] returns nil the batch is on disk (two fdatasync, none of them optional).
+//  1. A batch is one record of the log, or one transaction: after a crash all of it is there, or nothing of it.
+//  2. When [Store.Commit] returns nil the batch is on disk (one fdatasync in the log, two in bbolt, none
+//     of them optional).
 //  3. After any failed Commit the [Store] refuses everything with [ErrFailed]. The outcome of a failed write
 //     or sync is unknown and a second fdatasync may report success for pages that the kernel has dropped, so
 //     there is no retry: close, open again, and read what the disk holds.
@@ -26,11 +27,29 @@
 // The bucket "meta" is ours. It is small enough for bbolt to keep it inside the root page, which each
 // commit rewrites anyway, so what it holds costs no page:
 //
-//	format  8 B  version of this layout, now 1
+//	format  8 B  version of this layout: 1, or 2 while there is a log
 //	schema  8 B  version of what the caller keeps in the records
 //	guard  24 B  transaction id | number of records | sum of a hash of each record
+//	wal    24 B  once there was one: id of the log | number of its last batch that bbolt holds
 //
-// All integers are big-endian, and these three values carry the same checksum.
+// All integers are big-endian, and these values carry the same checksum.
+//
+// # Log
+//
+// A transaction of bbolt writes some six pages and syncs twice; that is most of what a caller waits for. So a batch goes
+// to a write-ahead log beside the file, with one write and one sync, and the log has two segments: when one is full,
+// what it says is brought to bbolt in one transaction, of each key the last value, while the other is written. A
+// batch that is longer than a segment goes to bbolt itself, after all that is in the log. So do the first batches of
+// a process, until the log has been made, and all of them where none can be made.
+//
+// [Store.Close] brings the rest to bbolt and removes the log: a closed database is one file, in format 1. After a
+// crash the next [Open] does so. Until then file and log belong together, and one is damaged without the other.
+//
+// In the log, too, a checksum finds what has changed, and the numbers of the batches what is missing. What is not whole
+// behind the last batch that is counts as a write that a power cut tore, and that nobody was answered for; unless one
+// bit makes it whole, and its end agrees: then that bit has changed. What remains is more than one changed bit, if no
+// later batch is whole. Each batch has sectors of its own, so a disk that tears a sector of 512 bytes harms no
+// earlier batch; one with longer sectors has to leave alone what a write does not change in them.
 //
 // # Damage
 //

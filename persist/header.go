@@ -11,14 +11,19 @@ import (
 // metaBucket is the one bucket that belongs to this package.
 const metaBucket = "meta"
 
-// format is the version of the layout drawn in doc.go.
-const format = 1
+// Versions of the layout drawn in doc.go. A database that is open has a log, without which it is not whole; closed, it is
+// one file again, as it was before there were logs.
+const (
+	formatWhole  = 1
+	formatLogged = 2
+)
 
 // Keys of metaBucket.
 const (
 	formatKey = "format"
 	schemaKey = "schema"
 	guardKey  = "guard"
+	walKey    = "wal"
 )
 
 // guard is the summary of all records that the transaction left behind.
@@ -40,6 +45,10 @@ func (g guard) appendTo(dst []byte) []byte {
 type header struct {
 	schema uint64
 	guard  guard
+
+	logged  bool   // what follows the guard's transaction is in a log
+	wal     walID  // that log, or the last one that there was
+	applied uint64 // the last of its records that the database holds
 }
 
 // errNoHeader is returned when the database has no metaBucket.
@@ -68,11 +77,18 @@ func readHeader(tx *bbolt.Tx) (header, error) {
 	if err != nil {
 		return header{}, err
 	}
-	if f := binary.BigEndian.Uint64(v); f != format {
-		return header{}, fmt.Errorf("%w: its format is %d and this version reads %d: run the newer version again",
-			ErrNewerSchema, f, format)
-	}
 	var h header
+	f := binary.BigEndian.Uint64(v)
+	if f != formatWhole && f != formatLogged {
+		return header{}, fmt.Errorf("%w: its format is %d and this version reads up to %d: run the newer version again",
+			ErrNewerSchema, f, formatLogged)
+	}
+	if h.logged = f == formatLogged; h.logged || b.Get([]byte(walKey)) != nil {
+		if v, err = get(walKey, walIDSize+8); err != nil {
+			return header{}, err
+		}
+		h.wal, h.applied = walID(v), binary.BigEndian.Uint64(v[walIDSize:])
+	}
 	if v, err = get(schemaKey, 8); err != nil {
 		return header{}, err
 	}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A process that commits is killed at a random point, again and again. This shows that bbolt's order of
-// writes and our acknowledgement agree; it cannot see a missing sync, as the kernel keeps what was written.
+// A process that commits is killed at a random point, again and again. This shows that the order of writes, bbolt's and
+// the log's, and our acknowledgement agree; it cannot see a missing sync, as the kernel keeps what was written.
 func TestKill(t *testing.T) {
 	const kills = 30
 	rnd := testRand(t)
@@ -21,7 +21,7 @@ func TestKill(t *testing.T) {
 	h := newHistory()
 	var acked uint64
 	for range kills {
-		cmd, out := startPart(t, partWrite, path, "sync")
+		cmd, out := startPart(t, partWrite, path, modeSync)
 		acked = readAcks(t, out, acked, rnd.IntN(60))
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -82,33 +82,65 @@ func strace(t *testing.T, options []string, part ...string) (stdout, trace strin
 	return out.String(), errOut.String()
 }
 
-// Every commit is: write pages, sync, write a meta page, sync. The tests of the write log build on that.
+// Every transaction of the database is: write pages, sync, write a meta page, sync. The tests of bbolt's writes build on
+// that.
 func TestSyncOrder(t *testing.T) {
 	const steps = 20
-	path := madeDatabase(t, 0)
-	out, trace := strace(t, []string{"-e", "trace=pwrite64,fdatasync"}, partFail, path, fmt.Sprint(steps))
+	calls := tracedCalls(t, madeDatabase(t, 0), modeNoLog, steps)
+	if want := fmt.Sprintf("^(p+dmd){%d}$", steps); !regexp.MustCompile(want).MatchString(calls) {
+		t.Errorf("got calls %s, want %s", calls, want)
+	}
+}
+
+// The log is made, and comes into use with a transaction. From then on every commit is: write a record, sync. A segment
+// that is full is brought to the database beside that, and the rest at the end.
+func TestLogSyncOrder(t *testing.T) {
+	const steps = 40
+	all := tracedCalls(t, madeDatabase(t, 0), modeSync, steps)
+	rest, begins := strings.CutPrefix(all, regexp.MustCompile("^w+sp+dmd").FindString(all))
+	if !begins || !strings.HasSuffix(rest, "dmd") {
+		t.Errorf("got calls %s, want the log made, and the database in use, first, and a transaction at the end", all)
+	}
+	database := regexp.MustCompile("[ws]").ReplaceAllString(rest, "")
+	if !regexp.MustCompile("^(p+dmd){2,}$").MatchString(database) {
+		t.Errorf("got calls of the database %s, want whole transactions", database)
+	}
+	log := regexp.MustCompile("[pmd]").ReplaceAllString(rest, "")
+	direct := strings.Count(database, "m") // turns, the end, and batches without room in the log
+	if !regexp.MustCompile("^(ws)+$").MatchString(log) || len(log)/2 > steps-1 || len(log)/2 < steps-1-direct {
+		t.Errorf("got calls of the log %s, want a write and a sync for each of %d batches", log, steps-1)
+	}
+}
+
+// tracedCalls has a process commit steps and returns a letter for each call in order: p(ages), m(eta) and d(one, their
+// sync) of the database, w(rite) and s(ync) of the log.
+func tracedCalls(t *testing.T, path, mode string, steps int) string {
+	t.Helper()
+	out, trace := strace(t, []string{"-y", "-e", "trace=pwrite64,fdatasync,fsync"}, partFail, path, mode, fmt.Sprint(steps))
 	if want := fmt.Sprintf("passed %d\n", steps); out != want {
 		t.Fatalf("got %q, want %q", out, want)
 	}
-	// One letter per call: p(ages), m(eta), s(ync).
 	var calls strings.Builder
-	call := regexp.MustCompile(`^(?:pwrite64\(.*, (\d+)|fdatasync\(\d+)\)\s+= \d+$`)
+	call := regexp.MustCompile(`^(pwrite64|fdatasync|fsync)\(\d+<([^>]*)>(?:, .*, (\d+))?\)\s+= \d+$`)
 	for line := range wholeCalls(trace) {
 		m := call.FindStringSubmatch(line)
 		switch {
 		case m == nil:
 			t.Fatalf("strace said %q", line)
-		case m[1] == "":
+		case m[2] == walPath(path) && m[3] == "":
 			calls.WriteByte('s')
-		case m[1] == "0" || m[1] == fmt.Sprint(os.Getpagesize()):
+		case m[2] == walPath(path):
+			calls.WriteByte('w')
+		case m[1] == "fsync": // of a name, or of a file that has grown
+		case m[3] == "":
+			calls.WriteByte('d')
+		case m[3] == "0" || m[3] == fmt.Sprint(os.Getpagesize()):
 			calls.WriteByte('m')
 		default:
 			calls.WriteByte('p')
 		}
 	}
-	if want := fmt.Sprintf("^(p+sms){%d}$", steps); !regexp.MustCompile(want).MatchString(calls.String()) {
-		t.Errorf("got calls %s, want %s", calls.String(), want)
-	}
+	return calls.String()
 }
 
 // wholeCalls yields the calls in strace's output in the order of their ends. It joins the two lines of a call during
@@ -138,27 +170,37 @@ func wholeCalls(trace string) iter.Seq[string] {
 	}
 }
 
-// Each sync of a commit fails in turn, and each write for want of space.
+// Each sync fails in turn, and each write for want of space: of commits, of the log that is brought to the database, and
+// of the end. Only while the log is made that does no harm, and at the end, when it is still there.
 func TestEachSystemCallFails(t *testing.T) {
-	const first, steps = 10, 3
+	const first, steps = 10, 8
 	h := newHistory()
 	for _, inject := range []struct{ call, errno, says string }{
 		{"fdatasync", "EIO", "input/output error"},
+		{"fsync", "EIO", "input/output error"},
 		{"pwrite64", "ENOSPC", "no space left on device"},
 	} {
 		t.Run(inject.call, func(t *testing.T) {
+			failed := 0
 			for n := 1; ; n++ {
 				path := madeDatabase(t, first)
 				rule := fmt.Sprintf("inject=%s:error=%s:when=%d", inject.call, inject.errno, n)
-				out, _ := strace(t, []string{"-e", "trace=" + inject.call, "-e", rule}, partFail, path, fmt.Sprint(steps))
-				if strings.HasPrefix(out, "passed") {
-					if n == 1 {
-						t.Error("nothing failed")
-					}
-					t.Logf("%d calls", n-1)
-					return
-				}
+				out, trace := strace(t, []string{"-e", "trace=" + inject.call, "-e", rule}, partFail, path, modeSync, fmt.Sprint(steps))
 				var done uint64
+				if strings.HasPrefix(out, "passed") {
+					if !strings.Contains(trace, "INJECTED") {
+						if n == 1 || failed == 0 && inject.call != "fsync" {
+							t.Error("nothing failed")
+						}
+						t.Logf("%d calls, %d of them with an error of a commit", n-1, failed)
+						return
+					}
+					if err := h.checkDatabase(path, first+steps, first+steps); err != nil {
+						t.Errorf("call %d: %v", n, err)
+					}
+					continue
+				}
+				failed++
 				var commit, load bool
 				if _, err := fmt.Sscanf(out, "failed %d %t %t", &done, &commit, &load); err != nil {
 					t.Fatalf("call %d: the program said %q: %v", n, out, err)

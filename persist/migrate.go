@@ -93,9 +93,8 @@ func (tx *Tx) open(bucket string) (*openBucket, error) {
 
 // initialize writes the header of a database that has none.
 func (s *Store) initialize(schema uint64) error {
-	t := batch{db: s.db}
-	return s.run(&t, func() error {
-		if err := t.putMeta(formatKey, binary.BigEndian.AppendUint64(nil, format)); err != nil {
+	return s.transact(nil, func(t *batch) error {
+		if err := t.putFormat(formatWhole); err != nil {
 			return err
 		}
 		return t.putMeta(schemaKey, binary.BigEndian.AppendUint64(nil, schema))
@@ -104,15 +103,14 @@ func (s *Store) initialize(schema uint64) error {
 
 // migrate brings the records from schema from to the current one, in one transaction.
 func (s *Store) migrate(from uint64, cfg Config) error {
-	t := batch{db: s.db, guard: s.guard}
-	err := s.run(&t, func() error {
+	err := s.transact(nil, func(t *batch) error {
 		for n := from; n < cfg.Schema; n++ {
 			step := cfg.Migrations[n]
 			if step == nil {
 				return fmt.Errorf("%w: it has schema %d, this version writes %d and knows no way from %d: "+
 					"start a version in between first", ErrNoMigration, from, cfg.Schema, n)
 			}
-			if err := step(&Tx{t: &t}); err != nil {
+			if err := step(&Tx{t: t}); err != nil {
 				return fmt.Errorf("migrate from schema %d to %d: %w", n, n+1, err)
 			}
 		}
@@ -121,6 +119,6 @@ func (s *Store) migrate(from uint64, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	s.log.Info("database migrated", slog.Uint64("from", from), slog.Uint64("to", cfg.Schema))
+	s.cfg.Logger.Info("database migrated", slog.Uint64("from", from), slog.Uint64("to", cfg.Schema))
 	return nil
 }

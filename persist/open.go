@@ -47,7 +47,7 @@ func openExisting(cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: cfg.Path, log: cfg.Logger, db: db}
+	s := &Store{path: cfg.Path, cfg: cfg, db: db, noWAL: cfg.segment < 0}
 	opened := false
 	defer func() { // also when a migration panics
 		if !opened {
@@ -75,12 +75,33 @@ func (s *Store) prepare(cfg Config) error {
 		return err
 	}
 	s.guard = h.guard
-	switch {
-	case h.schema > cfg.Schema:
+	if h.schema > cfg.Schema {
 		return fmt.Errorf("%w: it has schema %d and this version knows up to %d: run the newer version again",
 			ErrNewerSchema, h.schema, cfg.Schema)
-	case h.schema < cfg.Schema:
+	}
+	if err := s.replay(h); err != nil {
+		return err
+	}
+	if h.schema < cfg.Schema {
 		return s.migrate(h.schema, cfg)
+	}
+	return nil
+}
+
+// replay brings what a process that did not close the database left in its log to the database, which is whole then.
+func (s *Store) replay(h header) error {
+	if h.logged {
+		list, batches, err := readWAL(s.path, h)
+		if err != nil {
+			return err
+		}
+		if err := s.transact(list, (*batch).putNoWAL); err != nil {
+			return fmt.Errorf("bring the log to the database: %w", err)
+		}
+		s.cfg.Logger.Info("database was not closed; what its log had is taken in", slog.Int("batches", batches))
+	}
+	if err := clearWAL(s.path, h.wal); err != nil {
+		s.noLog(err)
 	}
 	return nil
 }
@@ -94,7 +115,8 @@ func openBolt(path string, timeout time.Duration, noSync bool) (*bbolt.DB, error
 		NoSync:     noSync,
 		NoGrowSync: noSync,
 		// The list of free pages can be had by reading the tree. Not writing it saves a page per commit
-		// and leaves nothing to go wrong in it.
+		// and leaves nothing to go wrong in it. It must stay so: of a file without it bbolt makes one with it by a
+		// transaction of its own, when it opens it, which has no guard.
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 		NoStatistics:   true,
@@ -167,6 +189,9 @@ func create(cfg Config) error {
 	if _, err := os.Lstat(cfg.Path); !errors.Is(err, fs.ErrNotExist) {
 		return err // somebody was faster
 	}
+	if err := keepWAL(cfg.Path); err != nil {
+		return err
+	}
 	temp := cfg.Path + newSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -198,7 +223,7 @@ func build(path string, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	s := &Store{path: path, log: cfg.Logger, db: db}
+	s := &Store{path: path, cfg: cfg, db: db}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return s.initialize(cfg.Schema)
 }

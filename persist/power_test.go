@@ -10,11 +10,11 @@ import (
 
 // cutPower lets a process commit on a powerFS, pulls the plug after a few commits, and checks what is left in a child.
 // It returns nil if nothing acknowledged is lost and nothing is torn, and the last acknowledged step.
-func cutPower(t *testing.T, rnd *rand.Rand, h *history, sync string) (acked uint64, err error) {
+func cutPower(t *testing.T, rnd *rand.Rand, h *history, mode string) (acked uint64, err error) {
 	t.Helper()
 	dir, name := t.TempDir(), "ring.db"
 	root, unmount := mountPowerFS(t, dir, -1)
-	cmd, out := startPart(t, partWrite, filepath.Join(dir, name), sync)
+	cmd, out := startPart(t, partWrite, filepath.Join(dir, name), mode)
 	acked = readAcks(t, out, 0, rnd.IntN(40))
 	left := root.pull(rnd)
 	for out.Scan() { // acknowledged before the cut, or the writer lies
@@ -23,9 +23,7 @@ func cutPower(t *testing.T, rnd *rand.Rand, h *history, sync string) (acked uint
 	cmd.Wait()
 	unmount()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, left[name], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeAll(t, filepath.Dir(path), left)
 	if err := Verify(testContext(t), path, []string{testProgram(t)}); err != nil {
 		if !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
@@ -33,6 +31,15 @@ func cutPower(t *testing.T, rnd *rand.Rand, h *history, sync string) (acked uint
 		return acked, err
 	}
 	return acked, h.checkDatabase(path, acked, acked+1)
+}
+
+func writeAll(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestPowerCut(t *testing.T) {
@@ -44,7 +51,7 @@ func TestPowerCut(t *testing.T) {
 	h := newHistory()
 	commits := uint64(0)
 	for range cuts {
-		acked, err := cutPower(t, rnd, h, "sync")
+		acked, err := cutPower(t, rnd, h, modeSync)
 		if err != nil {
 			t.Fatalf("power cut after step %d: %v", acked, err)
 		}
@@ -61,7 +68,7 @@ func TestPowerCutControl(t *testing.T) {
 	h := newHistory()
 	lost := 0
 	for range cuts {
-		if _, err := cutPower(t, rnd, h, "nosync"); err != nil {
+		if _, err := cutPower(t, rnd, h, modeNoSync); err != nil {
 			lost++
 		}
 	}
@@ -83,11 +90,7 @@ func TestPowerCutDuringCreation(t *testing.T) {
 		cmd.Wait()
 		unmount()
 		dir := t.TempDir()
-		for name, image := range left {
-			if err := os.WriteFile(filepath.Join(dir, name), image, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeAll(t, dir, left)
 		path := filepath.Join(dir, "ring.db")
 		if found, err := exists(path); err != nil || (created && !found) {
 			t.Fatalf("cut after %d operations: no database (%v)", limit, err)

@@ -3,7 +3,6 @@ package persist
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"go.etcd.io/bbolt"
@@ -12,28 +11,43 @@ import (
 // Store is an open database. Make one with [Open] or [OpenVerified]; it is safe for concurrent use.
 type Store struct {
 	path string
-	log  *slog.Logger
+	cfg  Config
 
-	mu     sync.RWMutex // held for reading by Load
-	db     *bbolt.DB    // nil after Close
-	guard  guard        // of the last commit
-	failed error        // of the first failed commit
-	arena  []byte       // kept from commit to commit, so that a steady load allocates none
+	mu     sync.Mutex
+	db     *bbolt.DB // nil after Close
+	failed error     // of the first failed commit
+	batch  []byte    // kept from commit to commit, so that a steady load allocates none
+
+	wal        *wal       // nil until there is one
+	making     chan made  // answers once; nil if no log is being made
+	noWAL      bool       // none can be made
+	checkpoint chan error // answers once; nil if none runs
+
+	// What follows belongs to the checkpoint while one runs, and so does db.
+	guard   guard  // of the last transaction
+	applied uint64 // the last record of the log that the database holds
+	arena   []byte // these are as batch
+	full    []byte
+	list    []entry
 }
 
-// maxArena bounds the memory that a store keeps between commits, in bytes: one huge batch must not pin its size.
-const maxArena = 1 << 20
+// maxKept bounds the memory that a store keeps between commits, in bytes: one huge batch must not pin its size.
+const maxKept = 1 << 20
 
 // Load calls visit for every record, in order of bucket and key, within one read transaction. The slices are
 // valid only during the call and must not be written. An error of visit ends the walk and is returned as it is.
 //
 // Damage may be noticed as late as at the end, so what visit took in counts only when Load returns nil. Errors:
-// [ErrDamaged], [ErrFailed], [ErrClosed].
+// [ErrDamaged], [ErrFailed], [ErrClosed], and those of [Store.Commit] if what is in the log has to be brought over
+// first.
 func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
+	}
+	if err := s.run(s.empty); err != nil {
+		return fmt.Errorf("load database %s: %w", s.path, err)
 	}
 	return s.db.View(func(tx *bbolt.Tx) error {
 		h, err := readHeader(tx)
@@ -46,45 +60,65 @@ func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
 
 // Commit makes durable what fill puts, all of it or nothing, and returns nil only when it is on disk. A put with a nil
 // value deletes the record, an empty value is stored; a later put of the same key wins; bucket "meta" is reserved.
-// Keys have 1 to 32,768 bytes. put must not be kept, and takes copies: the slices may be reused when Commit returned.
-// If fill puts nothing there is no transaction at all.
+// Keys have 1 to 32,768 bytes. put must not be kept, and takes copies: the slices may be reused when put returned.
+// If fill puts nothing, nothing is written.
 //
 // After any error, also one of fill, and after a panic in fill, which is passed on, the outcome counts as unknown
-// and the store refuses everything with [ErrFailed]: close it and open it again. Errors: whatever the system
-// said about the write, [ErrFailed], [ErrClosed].
+// and the store refuses everything with [ErrFailed]: close it and open it again. An error may also be of batches that
+// were committed before and are brought from the log to the database, which takes nothing back: they are in the log.
+// Errors: whatever the system said about the write, [ErrFailed], [ErrClosed].
 func (s *Store) Commit(fill func(put func(bucket string, key, value []byte) error) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
-	t := batch{db: s.db, guard: s.guard, arena: s.arena[:0]}
-	if err := s.run(&t, func() error { return fill(t.put) }); err != nil {
+	e := entries{encoded: s.batch[:0]}
+	err := s.run(func() error {
+		err := fill(e.put)
+		e.over = true
+		if s.batch = e.encoded; cap(s.batch) > maxKept {
+			s.batch = nil
+		}
+		if err != nil || len(e.encoded) == 0 {
+			return err
+		}
+		return s.write(e.encoded)
+	})
+	if err != nil {
 		return fmt.Errorf("commit to database %s: %w", s.path, err)
 	}
 	return nil
 }
 
-// run fills and commits t. Whatever way it ends, short of success, the store has failed. mu is held.
-func (s *Store) run(t *batch, fill func() error) (err error) {
+// write makes a batch durable: in the log if it has room there, else in the database.
+func (s *Store) write(batch []byte) error {
+	if err := s.endCheckpoint(false); err != nil {
+		return err
+	}
+	if s.wal == nil || s.wal.tooLong(batch) {
+		return s.direct(batch)
+	}
+	if !s.wal.fits(batch) {
+		if err := s.turn(); err != nil {
+			return err
+		}
+	}
+	return s.wal.append(batch)
+}
+
+// run does one piece of work. Whatever way it ends, short of success, the store has failed. mu is held.
+func (s *Store) run(work func() error) (err error) {
 	done := false
 	defer func() {
 		if !done {
-			t.rollback()
 			s.failed = cmp.Or(err, errPanicked)
 		}
 	}()
-	if err := fill(); err != nil {
-		return err
-	}
-	if err := t.commit(); err != nil {
+	if err = work(); err != nil {
 		return err
 	}
 	done = true
-	s.guard = t.guard
-	if s.arena = t.arena; cap(s.arena) > maxArena {
-		s.arena = nil
-	}
 	return nil
 }
 
@@ -99,18 +133,48 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// Close waits for a running Load or Commit and releases the file. Closing twice is no error. What was committed is
-// durable already, so an error says only that resources of the process may have leaked.
+// Close waits for a running Load or Commit, brings what is in the log to the database, so that one file holds all of
+// it, and releases the file. Closing twice is no error. What was committed is durable already, so an error says only
+// that the next start finds it in the log, unless that is damaged, or that resources of the process may have leaked.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {
 		return nil
 	}
-	err := s.db.Close()
-	s.db, s.arena = nil, nil
+	err := s.end()
+	if closing := s.db.Close(); err == nil {
+		err = closing
+	}
+	s.db, s.batch, s.arena = nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("close database %s: %w", s.path, err)
 	}
 	return nil
 }
+
+// end ends what runs in the background and, unless the store has failed, the log.
+func (s *Store) end() error {
+	err := s.endCheckpoint(true)
+	if s.making != nil {
+		if m := <-s.making; m.wal != nil {
+			_ = m.wal.remove() // nobody was told of it
+		}
+		s.making = nil
+	}
+	if s.wal == nil {
+		return nil
+	}
+	if err != nil || s.failed != nil {
+		_ = s.wal.f.Close()
+		return err
+	}
+	if err := s.endWAL(); err != nil {
+		_ = s.wal.f.Close()
+		return err
+	}
+	return s.wal.remove()
+}
+
+// walPath is where the log of a database is.
+func walPath(database string) string { return database + walSuffix }

@@ -50,7 +50,7 @@ func recordWorkload(t *testing.T, steps uint64) (base []byte, txs []transaction)
 		t.Fatal(err)
 	}
 	var log []pageWrite
-	cfg := testConfig(path)
+	cfg := modeConfig(path, modeNoLog)
 	cfg.opened = func(db *bbolt.DB) {
 		hookWriteAt(db, func(write writeAt) writeAt {
 			return func(b []byte, off int64) (int, error) {
@@ -191,7 +191,7 @@ func TestEachWriteFails(t *testing.T) {
 	for fail := 0; ; fail++ {
 		path := madeDatabase(t, first)
 		writes := 0
-		cfg := testConfig(path)
+		cfg := modeConfig(path, modeNoLog)
 		cfg.opened = func(db *bbolt.DB) {
 			hookWriteAt(db, func(write writeAt) writeAt {
 				return func(b []byte, off int64) (int, error) {

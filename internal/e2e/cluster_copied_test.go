@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,18 +89,21 @@ func (e *Engine) diskInMemory() {
 	e.Run("mount", "-t", "tmpfs", "tmpfs", data)
 }
 
-// copyDatabase copies the database of one host's plugin, which goes on, to another's, which is not enabled. Inode, if not
-// empty, is the number that the copy must have.
+// copyDatabase copies the database of one host's plugin, which goes on, and its log to another's, which is not enabled.
+// Inode, if not empty, is the number that the copy of the database must have.
 func (c *Cluster) copyDatabase(from, to *Engine, inode string) {
 	c.t.Helper()
+	const log = ".wal"
 	from.Run("pkill", "-STOP", "-x", "ringlet")
 	content, err := os.ReadFile(from.path(from.database()))
+	written, noLog := os.ReadFile(from.path(from.database() + log))
 	from.Run("pkill", "-CONT", "-x", "ringlet")
-	if err != nil {
+	if err := errors.Join(err, noLog); err != nil {
 		c.t.Fatal(err)
 	}
 	source := filepath.Join(to.dir, "copy.db")
-	if err := os.WriteFile(source, content, 0o600); err != nil {
+	err = os.WriteFile(source, content, 0o600)
+	if err := errors.Join(err, os.WriteFile(source+log, written, 0o600)); err != nil {
 		c.t.Fatal(err)
 	}
 	to.Run("bash", "-euc", `
@@ -113,5 +117,6 @@ func (c *Cluster) copyDatabase(from, to *Engine, inode string) {
 			break
 		done
 		rm -f copy-*
-		[[ -s $2 ]]`, "copy", source, to.database(), inode)
+		[[ -s $2 ]]
+		cp "$1.wal" "$2.wal"`, "copy", source, to.database(), inode)
 }
