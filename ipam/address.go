@@ -77,7 +77,9 @@ func stickyKey(s Sticky, h *space.Holder) space.Key {
 	return space.NoKey
 }
 
-func nameKey(name string) space.Key { return space.KeyOf("name", name) }
+func nameKey(name string) space.Key { return nameSeed.KeyOf(name) }
+
+var nameSeed = space.SeedOf("name") //nolint:gochecknoglobals // a constant that Go cannot compute
 
 // standing answers with an address that was held before.
 func standing(p *pool, o addr.Offset) AddressGrant {
@@ -86,14 +88,15 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 
 // granted writes down an address that was handed out, and answers with it.
 func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
+	at := addr.Nth(p.CIDR, g.Offset)
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
 	m.saveHolding(p, g.Offset, &g.Record)
-	m.noteUse(NoteGranted, p, g.Offset, &g.Record)
+	m.noteUse(NoteGranted, p, at, &g.Record)
 	if g.Pressed {
-		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: addr.Nth(p.CIDR, g.Offset)})
+		m.noteAt(NotePressed, p, at)
 	}
 	m.openAhead(p)
-	a.Address = netip.PrefixFrom(addr.Nth(p.CIDR, g.Offset), p.CIDR.Bits())
+	a.Address = netip.PrefixFrom(at, p.CIDR.Bits())
 	t := &a.Ticket
 	t.Pool, t.Offset, t.Serial, t.before = p.Key, g.Offset, g.Record.Seq, g.Before
 }
@@ -106,15 +109,16 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 	if err := m.awaitList(); err != nil {
 		return err
 	}
-	if o, ok := m.retried(p, n, want, h); ok {
-		*a = m.renew(p, o, h)
+	trace := p.space.Find(h.Key)
+	if trace.IsHeld && m.retried(p, n, want, trace.Held, h) {
+		*a = m.renew(p, trace.Held, h)
 		return nil
 	}
 	if o, ok := keptIn(p, h); ok {
 		return m.claim(p, n, addr.Nth(p.CIDR, o), h, a)
 	}
-	if o, ok := p.space.Former(h.Key); ok && want.Contains(o) {
-		return m.take(p, o, h, a)
+	if trace.IsFormer && want.Contains(trace.Former) {
+		return m.take(p, trace.Former, h, a)
 	}
 	for {
 		var g space.Grant
@@ -136,7 +140,7 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 // after it. A container starts again, so that from now on it is as young as
 // any: no inventory lists it yet.
 func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
-	if h.Kind != space.Container {
+	if h.Kind != space.Container || !p.space.Usable(o) { // what is another's by now could not be taken again
 		return m.confirm(p, o, *h)
 	}
 	if m.gone(p, o) {
@@ -144,11 +148,11 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)
-	p.space.Free(o, m.now)
+	p.space.Free(o, m.now, &space.Freeing{})
 	var g space.Grant
 	if p.space.Claim(o, h, m.now, &g) == space.Taken {
 		m.saveHolding(p, o, &g.Record)
-		m.noteUse(NoteGranted, p, o, &g.Record)
+		m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
 	}
 	m.alive(p, o, p.space.Lookup(o))
 	return standing(p, o)
@@ -200,6 +204,8 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 			return err
 		case !may:
 			return m.errHeld(p, want, rec.Holder, rec.Since)
+		case p.space.Mine(o) && !p.space.Usable(o):
+			return m.waitForMajority() // about what it is set aside for
 		}
 		*a = m.renew(p, o, h)
 		return nil
@@ -268,7 +274,7 @@ func (m *Machine) open(p *pool, want addr.Range, size addr.Count) (bool, error) 
 // the owner is asked for it.
 func (m *Machine) obtain(p *pool, o addr.Offset) error {
 	if p.space.Mine(o) {
-		if !p.space.Usable(o) && p.space.Lookup(o).State != space.Held {
+		if kind, held := p.space.Holds(o); !p.space.Usable(o) && (!held || kind == space.Kept) {
 			return m.waitForMajority() // about what it is set aside for
 		}
 		return nil

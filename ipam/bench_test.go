@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // pairs returns what allocates and frees an address for a container of another
@@ -61,6 +63,47 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+// TestManyPools holds a host with many networks to what one with few pays: what
+// follows from a network is not worked out in each call. Some share a place.
+func TestManyPools(t *testing.T) {
+	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, call := time.Unix(1_700_000_000, 0), &ipam.Call{}
+	step := func(r ipam.Request) *ipam.Reply {
+		now = now.Add(time.Millisecond)
+		call.Deadline, call.Request = now.Add(time.Second), r
+		fx := m.Step(now, call)
+		if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
+			t.Fatalf("%+v", fx.Reply)
+		}
+		return &fx.Reply[0]
+	}
+	nets := make([]ipam.Network, 1000)
+	for i := range nets {
+		cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
+		nets[i] = step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
+	}
+	request := &ipam.AddressRequest{Purpose: ipam.ForContainer, Name: "web"}
+	release := &ipam.AddressRelease{}
+	round := func() {
+		for i := range nets {
+			request.Network, release.Network = nets[i], nets[i]
+			a := step(request).Address.Address.Addr()
+			if !nets[i].Pool.Contains(a) {
+				t.Fatalf("%v has %v", nets[i].Pool, a)
+			}
+			release.Address = a
+			step(release)
+		}
+	}
+	round()
+	if got := testing.AllocsPerRun(3, round) / float64(len(nets)); got > 2 {
+		t.Errorf("an allocation and its release allocate %v times in the mean", got)
+	}
+}
+
 // BenchmarkPair asks what an allocation and its release cost in the core,
 // records to be written included. Accepted (P1): 3 times a two-level bitmap
 // with a lock and a pool by ID, which bench compares it with.
@@ -73,5 +116,29 @@ func BenchmarkPair(b *testing.B) {
 				pair()
 			}
 		})
+	}
+}
+
+// BenchmarkHostAddresses asks what it costs to tell a peer with 100,000 held
+// which addresses its host has, as it is told at a start and every 20 seconds.
+func BenchmarkHostAddresses(b *testing.B) {
+	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cidr := netip.MustParsePrefix("10.0.0.0/8")
+	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
+	now := time.Unix(1_700_000_000, 0)
+	step := func(r ipam.Request) {
+		if fx := m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: r}); len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
+			b.Fatalf("%+v", fx.Reply)
+		}
+	}
+	for i := range 100_000 {
+		step(&ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, Name: "container-" + strconv.Itoa(i), ID: fmt.Sprintf("%064x", i)})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		step(&ipam.HostAddresses{At: now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.200/8")}})
 	}
 }

@@ -17,7 +17,7 @@
 //
 // # Order
 //
-// [Effects] are a contract: first Save, durable and in one transaction, then
+// [Effects] are a contract: first Save, durable and in one commit, then
 // everything else. No address, promise or answer leaves the peer before it is
 // on disk. If Save fails the machine is ahead of the disk and must be thrown
 // away.

@@ -11,6 +11,8 @@ const (
 	RulePrefix     = rulePrefix
 	RuleElectorate = ruleElectorate
 	RuleBoot       = ruleBoot
+	RuleOwner      = ruleOwner
+	RuleUnused     = ruleUnused
 	RuleOnce       = ruleOnce
 	RuleAside      = ruleAside
 	RuleAsideDisk  = ruleAsideDisk
@@ -28,6 +30,12 @@ func Without(cfg Config, r Rule) Config {
 // something else.
 func Applying(cfg Config, f func(*chronicle.State, []chronicle.Command) []chronicle.Outcome) Config {
 	cfg.faults.apply = f
+	return cfg
+}
+
+// Restless returns the settings of a peer that never takes itself to be at rest.
+func Restless(cfg Config) Config {
+	cfg.faults.restless = true
 	return cfg
 }
 

@@ -13,6 +13,9 @@ type faults struct {
 	// history replaces how many slots pass between two snapshots, how many are
 	// kept behind one, and how many are kept in memory.
 	history uint64
+	// restless has each step ask all that goOn asks, to see that nothing of it
+	// is missed at rest.
+	restless bool
 }
 
 // rule is a set of rules.
@@ -24,6 +27,8 @@ const (
 	rulePrefix                      // a voter knows all slots before the one that it votes on: else the same
 	ruleElectorate                  // voters that cannot be reached count: else the same
 	ruleBoot                        // a ballot names the boot of its proposer: else the same
+	ruleOwner                       // the lowest ballot, which nobody is asked to promise, is the first voter's: else the same
+	ruleUnused                      // who has promised or accepted anything does not use that ballot: else the same
 	ruleOnce                        // what is settled is not proposed again: else, if numbers do not count, it has effect again
 	ruleAside                       // what is being given away is set aside: else it is handed out meanwhile
 	ruleAsideDisk                   // also over a crash: else it is handed out after one

@@ -15,8 +15,8 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	m.host = slices.Clone(q.Addresses)
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
-		for o, rec := range p.held() {
-			if rec.Kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
+		for o := range p.space.HeldOf(space.Host) {
+			if m.onHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew.

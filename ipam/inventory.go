@@ -200,7 +200,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 			if rec.Holder != h {
 				rec, _ = p.space.Describe(o, h)
 				m.saveHolding(p, o, &rec)
-				m.noteUse(NoteDescribed, p, o, &rec)
+				m.noteUse(NoteDescribed, p, addr.Nth(p.CIDR, o), &rec)
 			}
 		}
 		return

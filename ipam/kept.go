@@ -30,7 +30,7 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 // keptIn returns the first address of the pool that is kept for the holder.
 func keptIn(p *pool, h *space.Holder) (addr.Offset, bool) {
 	for i := range p.Reserved {
-		if r := &p.Reserved[i]; keptFor(r, h) {
+		if r := &p.Reserved[i]; r.Kind == chronicle.KindKeptForName && keptFor(r, h) {
 			return r.Range.Start, true
 		}
 	}
@@ -76,8 +76,8 @@ func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
 
 // wakeKept frees an address that waits for its name, just before it is taken.
 func (p *pool) wakeKept(o addr.Offset, now time.Time) {
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Kept {
-		p.space.Free(o, now)
+	if kind, held := p.space.Holds(o); held && kind == space.Kept && p.space.Usable(o) {
+		p.space.Free(o, now, &space.Freeing{})
 	}
 }
 

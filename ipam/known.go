@@ -30,8 +30,8 @@ type pool struct {
 	// seen holds the addresses that the last inventory has, and whose.
 	seen map[addr.Offset]string
 	// released holds when an address was last released, for as long as an
-	// echo may follow.
-	released releases
+	// echo may follow: of a release by the one side comes one by the other.
+	released struct{ local, global releases }
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time

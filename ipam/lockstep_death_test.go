@@ -1,12 +1,14 @@
 package ipam_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // dieAfter has whoever sends that frame die right after it: the frame arrives,
@@ -133,11 +135,13 @@ func TestMessagesYearsLater(t *testing.T) {
 	const years = 3 * 365 * 24 * time.Hour
 	c := newLockstep(t, 3)
 	var said []flight
+	deaf := false // to what others want proposed
 	c.lose = func(f flight) bool {
 		if f.from == 2 {
 			said = append(said, f)
 		}
-		return false
+		_, submits := f.frame.Body.(wire.Submit)
+		return deaf && submits && f.to == 2
 	}
 	c.found()
 	cidr := netip.MustParsePrefix("10.50.0.0/24")
@@ -154,6 +158,22 @@ func TestMessagesYearsLater(t *testing.T) {
 			if err := take(i); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+	// It is the first voter, and proposes. What it does not hear of, another
+	// proposes, and it votes.
+	deaf = true
+	if err := c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.60.0.0/24")}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.run(time.Minute, c.agreed)
+	kinds := map[string]int{}
+	for _, f := range said {
+		kinds[fmt.Sprintf("%T", f.frame.Body)]++
+	}
+	for _, body := range []wire.Body{wire.Accept{}, wire.Decided{}, wire.Promise{}, wire.Accepted{}} {
+		if kinds[fmt.Sprintf("%T", body)] == 0 {
+			t.Errorf("the lost peer has sent no %T: %v", body, kinds)
 		}
 	}
 	c.die(2)

@@ -68,7 +68,7 @@ type Machine struct {
 	asides          map[uint64]bool // proposals that take space, on disk, by last number
 
 	// What is looked up in every call.
-	served [maxServed]served
+	served []served // a power of two, see makeRoom
 	own    ownMember
 
 	// Who there is.
@@ -106,7 +106,7 @@ type Machine struct {
 	inquiries    map[peer.ID]*inquiry
 	goneSince    map[peer.ID]time.Time      // when this peer first knew of an eviction
 	begged       map[chronicle.PoolKey]bool // pools of which somebody was refused space
-	tendedAt     time.Time
+	tendedAt     int64                      // in nanoseconds since 1970
 	announcedAt  time.Time
 
 	current    *Call       // the call that is being served, if it can wait
@@ -150,6 +150,7 @@ func New(cfg Config) (*Machine, error) {
 		inquiries: map[peer.ID]*inquiry{},
 		goneSince: map[peer.ID]time.Time{},
 		begged:    map[chronicle.PoolKey]bool{},
+		served:    make([]served, leastServed),
 	}
 	return m, nil
 }
@@ -158,7 +159,10 @@ func New(cfg Config) (*Machine, error) {
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.now = now
-	m.fx.Save, m.fx.Send, m.fx.Reply, m.fx.Note = m.fx.Save[:0], m.fx.Send[:0], m.fx.Reply[:0], m.fx.Note[:0]
+	m.fx.Save = m.fx.Save[:0]
+	m.fx.Send = m.fx.Send[:0]
+	m.fx.Reply = m.fx.Reply[:0]
+	m.fx.Note = m.fx.Note[:0]
 	m.fx.WakeAt, m.fx.Beat = time.Time{}, nil
 	m.arena = m.arena[:0]
 	if m.boot == 0 {
@@ -177,9 +181,22 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	case *Presence:
 		m.takePresence(ev)
 	}
-	m.goOn()
-	m.finish()
+	if !m.atRest() {
+		m.goOn()
+		m.finish()
+	}
+	m.beat()
+	m.wake()
 	return &m.fx
+}
+
+// atRest reports whether nothing has become possible or due, and nothing is to be
+// written down or sent, so that neither goOn nor finish would do anything: most
+// steps leave a machine so.
+func (m *Machine) atRest() bool {
+	return !m.changed && len(m.local) == 0 && len(m.outgoing) == 0 && len(m.proposals) == 0 && len(m.inbox) == 0 &&
+		m.attempt == nil && m.check == nil && !m.acceptorChanged && m.state.Slot > 0 && m.member() && m.tended() &&
+		!m.cfg.faults.restless
 }
 
 // goOn does what has become possible or due.
@@ -204,14 +221,11 @@ func (m *Machine) goOn() {
 	}
 }
 
-// finish writes down what the step changed, turns letters into frames, and
-// says when to be woken.
+// finish writes down what the step changed, and turns letters into frames.
 func (m *Machine) finish() {
 	m.saveProposals()
 	m.saveAcceptor()
 	m.post()
-	m.beat()
-	m.wake()
 }
 
 // start gives a machine that has just been made or restored its boot, and
@@ -380,10 +394,15 @@ func (m *Machine) try(c *Call) bool {
 }
 
 // waitError makes a call wait for a later step. late is the call's answer when
-// its deadline has passed.
+// its deadline has passed, and may be nil before.
 type waitError struct{ late error }
 
-func (e *waitError) Error() string { return e.late.Error() }
+func (e *waitError) Error() string {
+	if e.late == nil {
+		return "the call waits"
+	}
+	return e.late.Error()
+}
 
 // waits reports whether an error makes a call wait.
 func waits(err error) bool {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -12,10 +13,16 @@ import (
 )
 
 // noteUse notes what became of an address that rec says somebody holds or held.
-func (m *Machine) noteUse(kind NoteKind, p *pool, o addr.Offset, rec *space.Record) {
+func (m *Machine) noteUse(kind NoteKind, p *pool, a netip.Addr, rec *space.Record) {
+	m.noteAt(kind, p, a).Use.tell(rec)
+}
+
+// noteAt notes something of an address, and returns the note so that more can be
+// said, before anything else is noted.
+func (m *Machine) noteAt(kind NoteKind, p *pool, a netip.Addr) *Note {
 	n := grow(&m.fx.Note)
-	n.Kind, n.Pool, n.Address = kind, p.CIDR, addr.Nth(p.CIDR, o)
-	n.Use.tell(rec)
+	n.Kind, n.Pool, n.Address = kind, p.CIDR, a
+	return n
 }
 
 // tell sets what a record says of its holder.

@@ -275,21 +275,23 @@ func (m *Machine) route() {
 	if live := m.liveVoters(); m.submitTries < min(len(live), 2) {
 		to = live[m.submitTries]
 	}
-	batch := m.unsettled()
 	if to == m.self {
-		m.inbox[m.self] = batch
+		m.inbox[m.self] = m.appendUnsettled(m.inbox[m.self][:0])
 		m.run()
 		return
 	}
-	m.send(to, wire.Submit{Batch: chronicle.EncodeBatch(batch)})
+	m.send(to, wire.Submit{Batch: chronicle.EncodeBatch(m.unsettled())})
 }
 
 // maxSubmit is how many commands are submitted at once.
 const maxSubmit = 1000
 
 // unsettled returns the commands of this peer that are not settled, in order.
-func (m *Machine) unsettled() []chronicle.Command {
-	var batch []chronicle.Command
+func (m *Machine) unsettled() []chronicle.Command { return m.appendUnsettled(nil) }
+
+// appendUnsettled is unsettled in the memory of an empty batch: with many that
+// wait this peer's own is made anew for each that comes.
+func (m *Machine) appendUnsettled(batch []chronicle.Command) []chronicle.Command {
 	for _, p := range m.proposals {
 		if len(batch) > 0 && len(batch)+len(p.commands) > maxSubmit {
 			break

@@ -131,13 +131,13 @@ func parseHolding(b []byte, r *space.Record) (name, ref []byte, err error) {
 
 // saveHolding writes the record of an address, or deletes it if rec is nil.
 func (m *Machine) saveHolding(p *pool, o addr.Offset, rec *space.Record) {
-	from := len(m.arena)
-	m.arena = appendHoldingKey(m.arena, p.Key, o)
-	split := -1
+	from, split := len(m.arena), -1
+	b := appendHoldingKey(m.arena, p.Key, o)
 	if rec != nil {
-		split = len(m.arena)
-		m.arena = appendHolding(m.arena, rec)
+		split = len(b)
+		b = appendHolding(b, rec)
 	}
+	m.arena = b
 	m.save(bucketHolding, from, split)
 }
 

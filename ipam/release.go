@@ -43,33 +43,30 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 // this one. The two come from the two sides of a swarm, the node and its
 // manager, and so from different address spaces.
 func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
-	this := released{m.now.UnixNano(), from == Global}
-	if last, known := p.released.last(o); known && last.global != this.global {
-		if since := this.at - last.at; since >= 0 && since < int64(m.cfg.Echo) {
+	now := m.now.UnixNano()
+	own, other := &p.released.local, &p.released.global
+	if from == Global {
+		own, other = other, own
+	}
+	if last, known := other.last(o); known {
+		if since := now - last; since >= 0 && since < int64(m.cfg.Echo) {
 			return true
 		}
 	}
-	p.released.remember(o, this, m.cfg.Echo)
+	own.remember(o, now, m.cfg.Echo)
 	return false
 }
 
-// releases remembers the last release of each address for as long as an echo
-// may follow, and up to as long again. What it costs does not depend on how
-// many there are.
+// releases remembers when each address was last released by one side, for as
+// long as an echo may follow, and up to as long again. What it costs does not
+// depend on how many there are. Times are nanoseconds since 1970.
 type releases struct {
-	young, old map[addr.Offset]released
+	young, old map[addr.Offset]int64
 	begun      int64 // of young
 }
 
-// released is when an address was released, in nanoseconds since 1970, and by
-// which side.
-type released struct {
-	at     int64
-	global bool
-}
-
-// last returns the last release of the address, if it is remembered.
-func (r *releases) last(o addr.Offset) (released, bool) {
+// last returns when the address was last released, if that is remembered.
+func (r *releases) last(o addr.Offset) (int64, bool) {
 	if last, ok := r.young[o]; ok {
 		return last, true
 	}
@@ -79,16 +76,16 @@ func (r *releases) last(o addr.Offset) (released, bool) {
 
 // remember remembers a release, and forgets those of which no echo can follow
 // any more.
-func (r *releases) remember(o addr.Offset, last released, echo time.Duration) {
-	if age := last.at - r.begun; r.young == nil || age >= int64(echo) || age < 0 {
+func (r *releases) remember(o addr.Offset, now int64, echo time.Duration) {
+	if age := now - r.begun; r.young == nil || age >= int64(echo) || age < 0 {
 		if r.young == nil {
-			r.young, r.old = map[addr.Offset]released{}, map[addr.Offset]released{}
+			r.young, r.old = map[addr.Offset]int64{}, map[addr.Offset]int64{}
 		}
 		r.young, r.old = r.old, r.young
 		clear(r.young)
-		r.begun = last.at
+		r.begun = now
 	}
-	r.young[o] = last
+	r.young[o] = now
 }
 
 // withdraw takes back a grant that was not delivered.
@@ -116,18 +113,18 @@ func (m *Machine) withdraw(q *Withdrawal) {
 // freeHolding frees the held address at o; its record stays, so that its
 // holder finds it again. One that is kept for a name waits for that name.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
-	held := p.space.Lookup(o)
-	rec, changed := p.space.Free(o, m.now)
-	if !changed {
+	var f space.Freeing
+	if !p.space.Free(o, m.now, &f) {
 		return
 	}
-	if held.Kind != space.Kept {
-		m.noteUse(NoteFreed, p, o, &held)
+	kept := f.Before.Kind == space.Kept
+	if !kept {
+		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Before)
 	}
 	m.forgetSight(p, o)
-	delete(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
-	m.saveRecord(p, o, &rec)
-	if held.Kind != space.Kept {
+	forget(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
+	m.saveRecord(p, o, &f.Record)
+	if !kept {
 		m.holdKeptAt(p, o)
 	}
 }
@@ -135,10 +132,18 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 // forgetSight forgets what inventories, the host's interfaces and the wire said
 // of the holder of the address.
 func (m *Machine) forgetSight(p *pool, o addr.Offset) {
-	delete(p.missing, o)
-	delete(p.offHost, o)
-	delete(p.seen, o)
-	delete(p.strangers, o)
+	forget(p.missing, o)
+	forget(p.offHost, o)
+	forget(p.seen, o)
+	forget(p.strangers, o)
+}
+
+// forget is delete for a map that is empty most of the time, of which delete would
+// learn in a call.
+func forget[M ~map[K]V, K comparable, V any](m M, k K) {
+	if len(m) > 0 {
+		delete(m, k)
+	}
 }
 
 // settleEmptied lets a pool go that was only kept for an address that was

@@ -105,7 +105,7 @@ type Ticket struct {
 	Offset addr.Offset
 	Serial uint64 // rises with every grant in the pool; 0 for no grant
 
-	before space.Record // what the address goes back to
+	before space.Past // what the address goes back to
 }
 
 // IsZero reports whether there is nothing to withdraw.

@@ -124,6 +124,10 @@ func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
 // waitFor makes a call wait, and says what it is told if that was in vain.
 func waitFor(late error) error { return &waitError{late} }
 
+// inTime reports whether the call that is being served may wait on, so that
+// nobody is told why it waits: many do, and each is tried again in each slot.
+func (m *Machine) inTime() bool { return m.current != nil && m.now.Before(m.current.Deadline) }
+
 func (m *Machine) waitForPeers(p *pool, q question, peers []peer.ID) error {
 	next := "see whether that host is up and can be reached, and ringlet status"
 	if len(peers) > 1 {
@@ -146,6 +150,9 @@ func (m *Machine) waitForSuccession() error {
 }
 
 func (m *Machine) waitForMajority() error {
+	if m.inTime() {
+		return &waitError{}
+	}
 	live := m.liveVoters()
 	var away []peer.ID
 	for _, id := range m.state.Voters() {
@@ -163,7 +170,7 @@ func (m *Machine) waitForMajority() error {
 // not withdrawn by that, and which command shows it then.
 func (m *Machine) staysWanted(err error, shows string) error {
 	wait, ok := errors.AsType[*waitError](err)
-	if !ok || !m.waitsForDecision() {
+	if !ok || m.inTime() || !m.waitsForDecision() {
 		return err
 	}
 	late, ok := errors.AsType[*Error](wait.late)

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -27,16 +28,33 @@ type version struct {
 
 func (m *Machine) version() version { return version{m.state, m.state.Slot} }
 
-// maxServed is how many networks are kept. Two that share a place take turns,
-// and cost time alone.
-const maxServed = 64
+// leastServed and mostServed bound the places in which networks are kept. Two that
+// share a place take turns, and cost time alone.
+const (
+	leastServed = 1 << 6
+	mostServed  = 1 << 13
+)
 
-// servedAt returns where a network on the pool is kept.
+// servedAt returns where a network on the pool is kept. Pools follow one another at
+// even distances, of which all bits are to tell.
 func (m *Machine) servedAt(cidr netip.Prefix) *served {
 	const mix = 0x9e3779b97f4a7c15
 	b := cidr.Addr().As16()
 	n := binary.BigEndian.Uint64(b[:8])*mix + binary.BigEndian.Uint64(b[8:]) + uint64(cidr.Bits())
-	return &m.served[n*mix>>32%maxServed]
+	n = (n ^ n>>32) * mix
+	return &m.served[n>>(bits.LeadingZeros64(uint64(len(m.served)))+1)]
+}
+
+// makeRoom sees to it that there are two places for each pool, as far as may be.
+// What is kept is dropped with the places, and worked out anew.
+func (m *Machine) makeRoom() {
+	n := len(m.served)
+	for n < min(2*len(m.pools), mostServed) {
+		n *= 2
+	}
+	if n > len(m.served) {
+		m.served = make([]served, n)
+	}
 }
 
 // servedBefore returns what is kept of just that network, which so is one that a pool
@@ -56,6 +74,7 @@ func (m *Machine) serve(n *Network) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.makeRoom()
 	s := m.servedAt(n.Pool)
 	*s = served{network: *n, at: m.version(), pool: p, want: addr.RangeOf(p.CIDR, n.Range), key: networkKey(n.ID())}
 	return s, nil

@@ -34,6 +34,8 @@ func TestSimWithoutARule(t *testing.T) {
 		{"a promise is not on disk", ipam.RulePromise, nil, restless, "I3", false},
 		{"votes on slots ahead", ipam.RulePrefix, nil, lagging, "I3", true},
 		{"a majority of those who can be reached", ipam.RuleElectorate, nil, divided, "I3", false},
+		{"anybody uses the lowest ballot", ipam.RuleOwner, nil, divided, "I3", false},
+		{"the lowest ballot is used in spite of a promise", ipam.RuleUnused, nil, restless, "I3", false},
 		{"a number counts twice", ipam.RuleOnce, twice, restless, "I7", false},
 		{"nothing is set aside", ipam.RuleAside, nil, busy, "I1", false},
 		{"set aside in memory only", ipam.RuleAsideDisk, nil, restless, "I1", false},

@@ -46,6 +46,33 @@ type tally struct {
 	counts    map[string]int
 }
 
+// TestSimAtRest runs schedules twice, the second time with peers that ask in each
+// step all that may be due: nothing is missed by those that rest.
+func TestSimAtRest(t *testing.T) {
+	for seed := range uint64(40) {
+		o := schedule(seed)
+		want, err := ipamtest.Simulate(o)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		change := o.Weather
+		o.Weather = func(w *ipamtest.Weather) {
+			if change != nil {
+				change(w)
+			}
+			w.Config = ipam.Restless(w.Config)
+		}
+		got, err := ipamtest.Simulate(o)
+		if err != nil {
+			t.Fatalf("seed %d, restless: %v", seed, err)
+		}
+		if got.Hash != want.Hash || got.Steps != want.Steps || got.Slots != want.Slots || got.Took != want.Took {
+			t.Errorf("seed %d: restless peers sent something else: %d steps and %d slots in %v, not %d and %d in %v",
+				seed, got.Steps, got.Slots, got.Took, want.Steps, want.Slots, want.Took)
+		}
+	}
+}
+
 // sayEvery is how many steps lie between two lines of a long run that say how
 // far it is.
 const sayEvery = 10_000_000

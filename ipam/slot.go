@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -105,14 +106,56 @@ func (m *Machine) begin() {
 		}
 		m.attempt = &attempt{proposer: proposer}
 	}
-	a := m.attempt
 	value := chronicle.EncodeBatch(batch)
-	prepare, err := a.proposer.Start(value, m.acceptor.Promised.Round)
+	if m.beginUnprepared(batch, value) {
+		return
+	}
+	prepare, err := m.attempt.proposer.Start(value, m.acceptor.Promised.Round)
 	if err != nil {
 		m.broken = fmt.Errorf("slot %d: %w", m.state.Slot+1, err)
 		return
 	}
 	m.askVoters(wire.Prepare{Slot: m.state.Slot + 1, Formation: m.formation(), Ballot: prepare.Ballot})
+}
+
+// beginUnprepared has the voters accept a value without their promises, if the
+// lowest ballot of the next slot is this peer's to use. Its own acceptance is
+// on disk with this step, and so before the question leaves.
+func (m *Machine) beginUnprepared(batch []chronicle.Command, value []byte) bool {
+	// What this peer may want no more when it hears from others is not to bind
+	// its vote while none of them can be asked: see reconsider.
+	if m.cutOff() || slices.ContainsFunc(batch, revocable) {
+		return false
+	}
+	if m.lacks(ruleUnused) && m.owner() == m.self {
+		m.acceptor = paxos.Acceptor{}
+	}
+	accept, ok := m.attempt.proposer.StartUnprepared(m.owner(), value, &m.acceptor)
+	if !ok {
+		return false
+	}
+	m.acceptorChanged = true
+	m.askVoters(wire.Accept{Slot: m.state.Slot + 1, Formation: m.formation(), Accept: accept})
+	return true
+}
+
+// revocable reports whether a command is one that reconsider takes back.
+func revocable(c chronicle.Command) bool {
+	_, ok := c.Action.(chronicle.Forget)
+	return ok
+}
+
+// owner returns whose the lowest ballot of the next slot is: the first voter's,
+// as all know it who know the slots before. Slot 1 has none, as those who found
+// a cluster know of no order among them.
+func (m *Machine) owner() peer.ID {
+	switch {
+	case m.state.Slot == 0:
+		return peer.None
+	case m.lacks(ruleOwner):
+		return m.self
+	}
+	return m.state.Roster[0].ID
 }
 
 // askVoters puts a question to every voter of the next slot.

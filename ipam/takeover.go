@@ -14,26 +14,24 @@ import (
 // another. Only the engine's inventory can tell, and where one will come it
 // decides.
 
-// retried returns the address that the holder has already: a client is who it
-// says; a container with the name, the MAC and the network of another is that
-// container, which asks again; and a container that has gone without a
-// release, as far as the engine's inventory tells, left its address to the one
-// that comes back under its key.
-func (m *Machine) retried(p *pool, n *Network, want addr.Range, h *space.Holder) (addr.Offset, bool) {
-	o, ok := p.space.HeldBy(h.Key)
-	if !ok || !want.Contains(o) || !p.space.Usable(o) {
-		return 0, false
+// retried reports whether the holder has the address at o already, which is held
+// under its key: a client is who it says; a container with the name, the MAC and
+// the network of another is that container, which asks again; and a container
+// that has gone without a release, as far as the engine's inventory tells, left
+// its address to the one that comes back under its key.
+func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) bool {
+	if !want.Contains(o) || !p.space.Usable(o) {
+		return false
 	}
 	rec := p.space.Lookup(o)
-	if rec.Kind != h.Kind {
-		return 0, false
+	switch {
+	case rec.Kind != h.Kind:
+		return false
+	case rec.Kind == space.Client || m.gone(p, o):
+		return true
 	}
-	same := rec.Kind == space.Client || m.gone(p, o)
-	if !same && h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC {
-		// Where an inventory is yet to tell, another address is as good.
-		same = m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
-	}
-	return o, same
+	// Where an inventory is yet to tell, another address is as good.
+	return h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
 }
 
 // mayTakeOver reports whether a claim of a held address comes from the holder

@@ -20,21 +20,27 @@ const (
 	lostAfter = 10 * time.Second
 )
 
+// tended reports whether it is not time yet to tend again.
+func (m *Machine) tended() bool {
+	since := m.now.UnixNano() - m.tendedAt
+	return since >= 0 && since < int64(tendEvery)
+}
+
 // tend does in the background what keeps this peer ready: it becomes active,
 // gives back what it does not need, leaves, takes over from its former self,
 // and says what it has to spare.
 func (m *Machine) tend() {
-	if since := m.now.Sub(m.tendedAt); since >= 0 && since < tendEvery {
+	if m.tended() {
 		return
 	}
 	if m.left && m.member() && !m.booting() && m.usable() == nil {
-		m.tendedAt = m.now
+		m.tendedAt = m.now.UnixNano()
 		m.departAgain()
 	}
 	if m.ready() != nil {
 		return
 	}
-	m.tendedAt = m.now
+	m.tendedAt = m.now.UnixNano()
 	m.pruneQuestions()
 	m.pruneAnswers()
 	m.raise()

@@ -245,7 +245,9 @@ func (m *Machine) Self() peer.ID { return m.self }
 func (m *Machine) State() *chronicle.State { return m.state }
 
 // MayHandOut reports whether this peer would hand out an address, as far as it
-// knows, or has handed it out: what no two peers may at the same time.
+// knows, or has handed it out: what no two peers may at the same time. What
+// waits here for its name is held by nobody, and is not handed out once it is
+// being given away.
 func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 	p := m.poolOf(cidr)
 	if p == nil {
@@ -255,7 +257,8 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 	if !ok {
 		return false
 	}
-	return p.space.Lookup(o).State == space.Held || m.ready() == nil && p.space.Usable(o)
+	kind, held := p.space.Holds(o)
+	return held && kind != space.Kept || m.ready() == nil && p.space.Usable(o)
 }
 
 // Identity is what tells one start of a peer from all others.

@@ -15,6 +15,7 @@
 package addr
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -67,47 +68,40 @@ func Checked(p netip.Prefix) (netip.Prefix, error) {
 func Nth(pool netip.Prefix, o Offset) netip.Addr {
 	base := pool.Addr()
 	if base.Is4() {
-		b := base.As4()
-		n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-		n += uint32(o)
-		return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], bits4(base)+uint32(o))
+		return netip.AddrFrom4(b)
 	}
 	b := base.As16()
-	var low uint64
-	for _, x := range b[8:] {
-		low = low<<8 | uint64(x)
-	}
-	low += uint64(o)
-	for i := 15; i >= 8; i-- {
-		b[i] = byte(low)
-		low >>= 8
-	}
+	binary.BigEndian.PutUint64(b[8:], binary.BigEndian.Uint64(b[8:])+uint64(o))
 	return netip.AddrFrom16(b)
 }
 
 // OffsetOf returns the position of a in the pool. It is false if the pool
 // does not contain a, or if a is the last address of a /64.
 func OffsetOf(pool netip.Prefix, a netip.Addr) (Offset, bool) {
-	a = a.Unmap()
+	base := pool.Addr()
+	if a = a.Unmap(); a.Is4() && base.Is4() {
+		o := Offset(bits4(a) - bits4(base)) // of an address before the pool it is far beyond its end
+		return o, Count(o) < Size(pool)
+	}
 	if !pool.Contains(a) {
 		return 0, false
 	}
-	o := Offset(low64(a) - low64(pool.Addr()))
+	o := Offset(low64(a) - low64(base))
 	return o, Count(o) < Size(pool)
 }
 
-// low64 returns the low 64 bits of an address; all 32 of an IPv4 address.
+// bits4 returns the bits of an IPv4 address.
+func bits4(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// low64 returns the low 64 bits of an IPv6 address.
 func low64(a netip.Addr) uint64 {
-	if a.Is4() {
-		b := a.As4()
-		return uint64(b[0])<<24 | uint64(b[1])<<16 | uint64(b[2])<<8 | uint64(b[3])
-	}
 	b := a.As16()
-	var n uint64
-	for _, x := range b[8:] {
-		n = n<<8 | uint64(x)
-	}
-	return n
+	return binary.BigEndian.Uint64(b[8:])
 }
 
 // Range is the half-open interval [Start, End) of a pool's offsets. It is

@@ -10,11 +10,12 @@ import (
 // Ballot is one attempt of one peer to have a value decided. Ballots are
 // ordered by round, then boot, then peer, and no two attempts share one: the
 // peer tells attempts of different peers apart, the boot those before and
-// after a restart that forgot the round. The zero Ballot is none and is below
-// every other.
+// after a restart that forgot the round. Round 0 is of one peer alone, which
+// makes one attempt at it and forgets it over no restart. The zero Ballot is
+// none and is below every other.
 type Ballot struct {
-	Round uint64    // 1 and up; above any that the proposer has seen in the slot
-	Boot  peer.Boot // the proposer's, 1 and up
+	Round uint64    // above any that the proposer has seen in the slot; 0: see [Proposer.StartUnprepared]
+	Boot  peer.Boot // the proposer's, 1 and up; 0 at round 0
 	Peer  peer.ID   // the proposer
 }
 

@@ -30,8 +30,14 @@ type rules struct {
 	heard func(p *Proposer, a Answer) Answer
 	// accept replaces the acceptor's second answer.
 	accept func(a *Acceptor, b Ballot, v []byte) (Answer, bool)
-	// write replaces what a write leaves on the disk.
-	write func(disk *Acceptor, memory Acceptor)
+	// write replaces what a write leaves on a node's disk.
+	write func(node int, disk *Acceptor, memory Acceptor)
+	// owner replaces whom a node believes to own round 0.
+	owner func(node int) peer.ID
+	// again uses round 0 whatever the own acceptor says.
+	again bool
+	// early sends what is to be accepted at round 0 before the write.
+	early bool
 	// repeatEarly sends the answer to a call that changed nothing at once,
 	// although what it repeats may not be on disk.
 	repeatEarly bool
@@ -53,8 +59,9 @@ type packet struct {
 	message  any
 }
 
-// heldAnswer waits for the write of what it promises.
-type heldAnswer struct {
+// heldPacket waits for the write of what it promises: an answer, or an Accept
+// at round 0.
+type heldPacket struct {
 	packet packet
 	value  []byte // of an Accepted
 }
@@ -70,7 +77,7 @@ type node struct {
 
 	up       bool
 	memory   Acceptor
-	held     []heldAnswer
+	held     []heldPacket
 	proposer *Proposer
 	own      []byte
 }
@@ -84,11 +91,14 @@ type cluster struct {
 	wire   []packet
 	side   []int       // nodes on different sides of a partition do not hear each other
 	reach  func() uint // whom, by bit, the next broadcast reaches
+	owner  int         // whose round 0 is
+	direct func() bool // whether the next start tries round 0
 	trace  func(format string, args ...any)
 
-	proposed int    // values 0 to proposed-1 were proposed
-	decided  []byte // nil while none is
-	early    bool   // decided before the faults ended
+	proposed   int    // values 0 to proposed-1 were proposed
+	decided    []byte // nil while none is
+	early      bool   // decided before the faults ended
+	unprepared int    // how often round 0 was used
 	// accepted has who, by bit, accepted which ballot, on disk and told so:
 	// the omniscient view that no peer has.
 	accepted map[Ballot]acceptance
@@ -161,6 +171,9 @@ func (c *cluster) start(i int, again, forgetful bool) {
 		n.own = binary.BigEndian.AppendUint16(nil, uint16(c.proposed))
 		c.proposed++
 	}
+	if c.direct() && c.startUnprepared(i) {
+		return
+	}
 	// The acceptor's promise is a hint for progress. Safety must not need it.
 	above := n.memory.Promised.Round
 	if forgetful {
@@ -173,6 +186,43 @@ func (c *cluster) start(i int, again, forgetful bool) {
 	}
 	c.tracef("peer %d starts %v for value %x", i+1, m.Ballot, n.own)
 	c.broadcast(i, m)
+}
+
+// startUnprepared has a node use round 0, if it is its.
+func (c *cluster) startUnprepared(i int) bool {
+	n := &c.nodes[i]
+	owner, voter := c.nodes[c.owner].id, &n.memory
+	if c.rules.owner != nil {
+		owner = c.rules.owner(i)
+	}
+	if c.rules.again {
+		voter = &Acceptor{}
+	}
+	m, ok := n.proposer.StartUnprepared(owner, n.own, voter)
+	if !ok {
+		return false
+	}
+	c.tracef("peer %d pushes %x at %v", i+1, m.Value, m.Ballot)
+	c.unprepared++
+	answer, changed := n.memory.Accept(m.Ballot, m.Value)
+	c.answer(packet{from: i, to: i}, answer, changed, m.Value)
+	reach := c.reach()
+	for to := range c.nodes {
+		if reach>>to&1 == 1 {
+			c.sendWritten(i, to, m)
+		}
+	}
+	return true
+}
+
+// sendWritten sends once all that a node has said is on its disk.
+func (c *cluster) sendWritten(from, to int, message any) {
+	n := &c.nodes[from]
+	if len(n.held) == 0 || c.rules.early {
+		c.send(from, to, message)
+		return
+	}
+	n.held = append(n.held, heldPacket{packet: packet{from, to, n.boot, message}})
 }
 
 // broadcast sends to all, also to those that are no voters: they answer, and
@@ -214,7 +264,7 @@ func (c *cluster) resend(i int) {
 		if n.proposer.Phase() == Preparing {
 			c.send(i, to, Prepare{n.proposer.Ballot()})
 		} else {
-			c.send(i, to, Accept{n.proposer.Ballot(), n.proposer.Value()})
+			c.sendWritten(i, to, Accept{n.proposer.Ballot(), n.proposer.Value()})
 		}
 	}
 }
@@ -267,7 +317,7 @@ func (c *cluster) answer(question packet, a Answer, changed bool, value []byte) 
 		c.wire = append(c.wire, reply)
 		return
 	}
-	n.held = append(n.held, heldAnswer{reply, value})
+	n.held = append(n.held, heldPacket{reply, value})
 }
 
 // sync writes a node's acceptor to its disk and lets the answers go that
@@ -281,7 +331,7 @@ func (c *cluster) sync(i int) {
 		c.breach(errState, "peer %d takes its promise back from %v to %v", i+1, n.disk.Promised, n.memory.Promised)
 	}
 	if c.rules.write != nil {
-		c.rules.write(&n.disk, n.memory)
+		c.rules.write(i, &n.disk, n.memory)
 	} else {
 		n.disk = n.memory
 	}
@@ -365,7 +415,7 @@ func (c *cluster) tell(i int, value []byte) {
 // crash takes from a node what was not on its disk.
 func (c *cluster) crash(i int) {
 	n := &c.nodes[i]
-	c.tracef("peer %d crashes, with %d answers unwritten", i+1, len(n.held))
+	c.tracef("peer %d crashes, with %d messages that waited for a write", i+1, len(n.held))
 	n.up = false
 	n.proposer, n.own = nil, nil
 	n.held = n.held[:0]

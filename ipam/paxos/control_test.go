@@ -22,10 +22,10 @@ func TestWithoutARuleTwoValuesAreDecided(t *testing.T) {
 		rules   rules
 		weather func(*weather)
 	}{
-		{"a promise is not on disk", three, rules{write: func(disk *Acceptor, memory Acceptor) {
+		{"a promise is not on disk", three, rules{write: func(_ int, disk *Acceptor, memory Acceptor) {
 			*disk = Acceptor{Promised: memory.Accepted, Accepted: memory.Accepted, Value: memory.Value}
 		}}, nil},
-		{"an acceptance is not on disk", three, rules{write: func(disk *Acceptor, memory Acceptor) {
+		{"an acceptance is not on disk", three, rules{write: func(_ int, disk *Acceptor, memory Acceptor) {
 			*disk = Acceptor{Promised: memory.Promised}
 		}}, nil},
 		{"a repeated answer does not wait for the write", three, rules{repeatEarly: true}, unwritten},
@@ -47,6 +47,20 @@ func TestWithoutARuleTwoValuesAreDecided(t *testing.T) {
 			sender:     incarnation,
 			electorate: incarnations,
 		}, restarts},
+
+		{"anybody uses round 0", three, rules{owner: func(node int) peer.ID { return id(byte(node + 1)) }}, rivals},
+		{"round 0 is used again", three, rules{again: true}, restarts},
+		{"the owner forgets that it used round 0", three, rules{write: func(node int, disk *Acceptor, memory Acceptor) {
+			*disk = memory
+			if disk.Accepted != (Ballot{Peer: id(byte(node + 1))}) {
+				return
+			}
+			disk.Accepted, disk.Value = Ballot{}, nil
+			if disk.Promised.Round == 0 {
+				disk.Promised = Ballot{}
+			}
+		}}, restarts},
+		{"an accept at round 0 leaves before the write", three, rules{early: true}, unwritten},
 
 		{"proposes its own although there is one", three, rules{heard: deaf}, nil},
 		{"proposes the accepted value heard first", three, rules{heard: firstHeard}, nil},
@@ -121,18 +135,21 @@ func TestWithoutTheDoubleVoteOnlyProgressSuffers(t *testing.T) {
 // explored to their end, which need no luck: no order of events is too rare.
 func TestWithoutARuleASmallWorldBreaks(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		rules rules
+		name   string
+		direct int
+		rules  rules
 	}{
-		{"a majority of three is one", rules{electorate: smaller}},
-		{"accepts below its promise", rules{accept: acceptBelow}},
-		{"accepting does not promise", rules{accept: acceptWithoutPromise}},
-		{"proposes its own although there is one", rules{heard: deaf}},
-		{"proposes the accepted value heard first", rules{heard: firstHeard}},
+		{"a majority of three is one", 0, rules{electorate: smaller}},
+		{"accepts below its promise", 0, rules{accept: acceptBelow}},
+		{"accepting does not promise", 0, rules{accept: acceptWithoutPromise}},
+		{"proposes its own although there is one", 0, rules{heard: deaf}},
+		{"proposes its own although there is one of round 0", 1, rules{heard: deaf}},
+		{"proposes the accepted value heard first", 0, rules{heard: firstHeard}},
+		{"two peers use round 0", 2, rules{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			m := model{voters: 3, rules: tc.rules}
+			m := model{voters: 3, direct: tc.direct, rules: tc.rules}
 			err := m.explore(t, 3)
 			if !errors.Is(err, errTwoValues) {
 				t.Errorf("got error %v after %d worlds, want %v", err, len(m.seen), errTwoValues)

@@ -23,10 +23,24 @@
 // would have refused b. So v is named, nothing above b is, and v is proposed
 // again. By induction so it is at every ballot above b.
 //
+// # The ballot that needs no promises
+//
+// Promises are asked for to learn what was accepted at lower ballots, and to
+// end those. Below round 0 there is none, so an Accept at round 0 may leave at
+// once ([Proposer.StartUnprepared]), which saves a round of messages and of
+// writes. What is left to see to is that round 0 stands for one value: it is
+// one peer's alone, its owner's, and the owner uses it once. Its own acceptor
+// remembers that it did: it accepts the value first, on disk before the Accept
+// leaves, and the ballot is begun only while that acceptor has promised and
+// accepted nothing. Everybody else begins at round 1 with Prepare, and so does
+// the owner from then on; they find a value of round 0 in the promises as they
+// find any other, and the induction above begins there.
+//
 // # The caller's duties
 //
-//  1. For one slot all peers use the same electorate. It follows from the slot
-//     before, so who does not know that one takes no part.
+//  1. For one slot all peers use the same electorate, and name the same owner
+//     of round 0, if any. Both follow from the slot before, so who does not
+//     know that one takes no part.
 //  2. What an acceptor's call changed is on disk before the answer leaves. A
 //     call that changed nothing may repeat a promise of an earlier call, so its
 //     answer waits until what the earlier one changed is on disk. Only a
@@ -36,7 +50,8 @@
 //     thus put promise, acceptance and decision into a single write.
 //  4. The boot given to a proposer was raised on disk before anything was sent,
 //     and there is one proposer per slot and boot. Then no ballot is ever used
-//     for two values, although a proposer keeps nothing on disk.
+//     for two values, although a proposer keeps nothing on disk. An Accept at
+//     round 0 leaves only with the write of the sender's own acceptance.
 //  5. The sender of an answer is who the transport says it is. Acceptors are
 //     counted by that ID, which outlives restarts and dies with its disk.
 //  6. Acceptor state is dropped once the decision is on disk. From then on the

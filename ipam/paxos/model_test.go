@@ -18,6 +18,7 @@ import (
 // restarts, since an acceptor whose disk is its memory does not notice any.
 type model struct {
 	voters  int
+	direct  int // how many of the ballots are at round 0, each of the voter of its number
 	rules   rules
 	seen    map[uint64]bool
 	decided bool // somewhere a value is
@@ -40,11 +41,22 @@ func (m *model) explore(t *testing.T, ballots int) error {
 		e = m.rules.electorate(0, e)
 	}
 	for i := range ballots {
-		p, err := NewProposer(id(self), 1, e)
+		proposer := id(self)
+		if i < m.direct {
+			proposer = id(byte(i + 1))
+		}
+		p, err := NewProposer(proposer, 1, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Start([]byte{byte(i + 1)}, uint64(i)); err != nil {
+		value := []byte{byte(i + 1)}
+		if i < m.direct {
+			// That it begins before all others leaves out nothing: until it does,
+			// nothing of its own acceptor is asked for either.
+			if _, ok := p.StartUnprepared(proposer, value, &w.acceptors[i]); !ok {
+				t.Fatal("round 0 cannot be used")
+			}
+		} else if _, err := p.Start(value, uint64(i-m.direct)); err != nil {
 			t.Fatal(err)
 		}
 		w.proposers = append(w.proposers, *p)
@@ -172,15 +184,24 @@ func (w world) key() uint64 {
 }
 
 func TestOneValueIsDecidedInEverySmallWorld(t *testing.T) {
-	for _, tc := range []struct{ voters, ballots int }{
-		{1, 3}, {2, 3}, {3, 2}, {3, 3}, {4, 2},
+	for _, tc := range []struct{ voters, ballots, direct int }{
+		{1, 3, 0},
+		{2, 3, 0},
+		{3, 2, 0},
+		{3, 3, 0},
+		{4, 2, 0},
+		{1, 3, 1},
+		{2, 3, 1},
+		{3, 2, 1},
+		{3, 3, 1},
+		{4, 2, 1},
 	} {
-		t.Run(fmt.Sprintf("voters=%d/ballots=%d", tc.voters, tc.ballots), func(t *testing.T) {
+		t.Run(fmt.Sprintf("voters=%d/ballots=%d/direct=%d", tc.voters, tc.ballots, tc.direct), func(t *testing.T) {
 			if testing.Short() && tc.voters > 3 {
 				t.Skip("takes a second, and ten with the race detector")
 			}
 			t.Parallel()
-			m := model{voters: tc.voters}
+			m := model{voters: tc.voters, direct: tc.direct}
 			if err := m.explore(t, tc.ballots); err != nil {
 				t.Error(err)
 			}

@@ -23,7 +23,7 @@ type Phase uint8
 // The phases. A ballot that is lost leads on by the next [Proposer.Start], or
 // to Decided after all, if a majority had accepted it all the same.
 const (
-	Idle      Phase = iota // never started
+	Idle      Phase = iota // never started, by Start or StartUnprepared
 	Preparing              // waits for promises
 	Accepting              // waits for acceptances
 	Decided                // a majority accepted; final
@@ -50,8 +50,8 @@ func (p Phase) String() string {
 
 // Proposer is one peer's attempt, ballot after ballot, to have a value decided
 // in one slot. The peer need not be a voter. Nothing of it is kept on disk: a
-// restart begins anew, with a higher boot. Use [NewProposer]. It is not safe
-// for concurrent use.
+// restart begins anew, with a higher boot; that round 0 was used, the acceptor
+// of the same peer knows. Use [NewProposer]. It is not safe for concurrent use.
 //
 // Answers that are late, repeated, to another ballot than the current, or from
 // a peer that is no voter, are ignored.
@@ -93,7 +93,7 @@ func NewProposer(self peer.ID, boot peer.Boot, electorate Electorate) (*Proposer
 // send to every voter. The round is the next above any seen: above, which is
 // what the caller knows from elsewhere, such as the promise of its own
 // acceptor (0 if nothing); those that refusals named; and the proposer's
-// former ones. Answers to a former ballot are ignored from here on.
+// former ones. It is never 0. Answers to a former ballot are ignored from here on.
 //
 // It fails with [ErrDecided] or [ErrNoRound] and then changes nothing. The
 // value is kept, not copied.
@@ -111,6 +111,33 @@ func (p *Proposer) Start(own []byte, above uint64) (Prepare, error) {
 	p.value, p.adopted = own, Ballot{}
 	p.promised, p.accepted = nil, nil
 	return Prepare{Ballot: p.ballot}, nil
+}
+
+// StartUnprepared begins the lowest ballot that there is, at round 0, for the
+// proposer's own value, and returns what to send to every voter. Nothing can
+// have been accepted below it, so nobody is asked to promise it. owner is whose
+// round 0 of this slot is: all who take part name the same peer, or
+// [peer.None] where there is none. voter is the proposer's own acceptor, which
+// accepts the value here and now.
+//
+// The caller writes voter to disk BEFORE the [Accept] leaves: that is what
+// keeps a restart from using the ballot for another value. Whoever has sent
+// it proposes in this slot by [Proposer.Start] from then on.
+//
+// It returns false, and changes nothing, if the ballot is not this peer's, if
+// voter has promised or accepted anything, in this boot or an earlier one, or
+// if the proposer was started before. The value is kept, not copied.
+func (p *Proposer) StartUnprepared(owner peer.ID, own []byte, voter *Acceptor) (Accept, bool) {
+	if p.self != owner || p.phase != Idle || !voter.Promised.IsZero() {
+		return Accept{}, false
+	}
+	// Without the boot, a database that was put back does not make a second
+	// ballot of it: who has accepted the first value refuses another.
+	p.ballot = Ballot{Peer: p.self}
+	p.phase = Accepting
+	p.value = own
+	voter.Accept(p.ballot, own)
+	return Accept{Ballot: p.ballot, Value: own}, true
 }
 
 // OnPromise counts a promise. With that which makes a majority, once per
@@ -136,8 +163,9 @@ func (p *Proposer) OnPromise(from peer.ID, m Promise) (Accept, bool) {
 // returns true: [Proposer.Value] is decided. Acceptances count for a ballot
 // that is lost, too: a majority decides, whatever others have promised since.
 func (p *Proposer) OnAccepted(from peer.ID, m Accepted) bool {
-	// Nothing was sent to be accepted before a majority had promised.
-	asked := p.phase == Accepting || p.phase == Lost && p.electorate.Majority(p.promised)
+	// Nothing was sent to be accepted before a majority had promised, except at
+	// round 0, which nobody promises.
+	asked := p.phase == Accepting || p.phase == Lost && (p.ballot.Round == 0 || p.electorate.Majority(p.promised))
 	if !asked || m.Ballot != p.ballot || !p.count(&p.accepted, from) {
 		return false
 	}

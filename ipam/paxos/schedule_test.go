@@ -25,6 +25,7 @@ type weather struct {
 	fresh                            int // that a retry brings a new value
 	forget                           int // that a start does not know its own acceptor's promise
 	silent                           int // that a decider dies before it tells
+	direct                           int // that a start tries round 0
 	proposers                        int // how many peers propose, at least 1
 }
 
@@ -44,6 +45,7 @@ func drawWeather(src source, nodes int) weather {
 		fresh:     one(0, 50, 100),
 		forget:    one(0, 10, 80),
 		silent:    one(0, 50, 100, 100),
+		direct:    one(0, 50, 100),
 		proposers: 1 + src.IntN(min(3, nodes)),
 	}
 }
@@ -66,7 +68,11 @@ func schedule(c *cluster, src source, steps int) error {
 		}
 		return some
 	}
+	c.direct = func() bool { return src.IntN(100) < w.direct }
 	first := src.IntN(len(c.nodes))
+	if src.IntN(3) > 0 {
+		c.owner = first
+	}
 	c.start(first, false, true)
 	for range steps {
 		c.step(src, w, first)
@@ -94,6 +100,9 @@ func (c *cluster) step(src source, w weather, first int) {
 	switch {
 	case chance(w.start):
 		c.start(proposer, src.IntN(100) >= w.fresh, src.IntN(100) < w.forget)
+		if src.IntN(100) >= w.slow {
+			c.sync(proposer)
+		}
 	case chance(w.crash):
 		if c.nodes[victim].up {
 			c.crash(victim)
@@ -153,6 +162,7 @@ func (c *cluster) carry(src source, w weather) {
 // is asserted with each.
 func (c *cluster) settle(src source) {
 	c.reach = func() uint { return everybody }
+	c.direct = func() bool { return true }
 	clear(c.side)
 	for range 3 {
 		all := uint(1)<<c.voters - 1
@@ -190,6 +200,7 @@ func (c *cluster) lead(src source, leader int) {
 			return
 		}
 		c.start(leader, false, true)
+		c.sync(leader)
 		c.drain(src)
 	}
 	if !known() {

@@ -148,7 +148,7 @@ func BenchmarkPair(b *testing.B) {
 					h.Key = Key(uint64(n) * 0x9e3779b97f4a7c15)
 					var g Grant
 					s.Take(pool, &h, now, time.Minute, &g)
-					s.Free(g.Offset, now)
+					s.free(g.Offset, now)
 				}
 			}
 			m := newBitmap(f.window)
@@ -191,14 +191,14 @@ func BenchmarkClaimFree(b *testing.B) {
 			for i := range offsets {
 				offsets[i] = addr.Offset(rng.Uint64N(uint64(size)))
 				s.claim(offsets[i], others(i), now)
-				s.Free(offsets[i], now)
+				s.free(offsets[i], now)
 			}
 			runtime.GC()
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
 				s.claim(offsets[i], holder, now)
-				s.Free(offsets[i], now)
+				s.free(offsets[i], now)
 				i = (i + 1) % len(offsets)
 			}
 		})
@@ -222,7 +222,7 @@ func BenchmarkRestart(b *testing.B) {
 	old := filled(1<<20, 1<<20, 100_000)
 	for o := range old.HeldIn(old.pool()) {
 		if o%2 == 0 {
-			old.Free(o, time.Unix(2, 0))
+			old.free(o, time.Unix(2, 0))
 		}
 	}
 	type entry struct {

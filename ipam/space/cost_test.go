@@ -30,7 +30,7 @@ func TestNoAllocs(t *testing.T) {
 			s.take(s.pool(), started(0), now, time.Minute)
 		}
 		for o := range addr.Offset(100) {
-			s.Free(2*o, now)
+			s.free(2*o, now)
 		}
 		n := 0
 		for name, call := range map[string]func(){
@@ -40,23 +40,23 @@ func TestNoAllocs(t *testing.T) {
 				if !ok {
 					t.Fatal("nothing to take")
 				}
-				s.Free(g.Offset, now)
+				s.free(g.Offset, now)
 			},
 			"take and free in a range": func() {
 				g, ok := s.take(addr.Range{Start: 64, End: 128}, started(0), now, time.Minute)
 				if !ok {
 					t.Fatal("nothing to take")
 				}
-				s.Free(g.Offset, now)
+				s.free(g.Offset, now)
 			},
 			"find, claim and free": func() {
-				o, ok := s.Former(started(0).Key)
+				o, ok := s.former(started(0).Key)
 				if !ok {
 					t.Fatal("key not found")
 				}
 				s.claim(o, started(0), now)
 				s.HeldBy(started(0).Key)
-				s.Free(o, now)
+				s.free(o, now)
 			},
 		} {
 			if got := testing.AllocsPerRun(1000, call); got != 0 {

@@ -20,14 +20,14 @@ func Example() {
 	s.Take(addr.Whole(pool), &web, now, time.Minute, &g)
 	fmt.Println(web.Name, "takes", addr.Nth(pool, g.Offset))
 
-	s.Free(g.Offset, now)
+	s.Free(g.Offset, now, &space.Freeing{})
 	s.Take(addr.Whole(pool), &space.Holder{Name: "db-1"}, now, time.Minute, &other)
 	fmt.Println("db-1 takes", addr.Nth(pool, other.Offset), "while the first one rests")
 
-	if o, ok := s.Former(web.Key); ok {
+	if t := s.Find(web.Key); t.IsFormer {
 		var again space.Grant
-		outcome := s.Claim(o, &web, now, &again)
-		fmt.Println(web.Name, "comes back:", addr.Nth(pool, o), outcome)
+		outcome := s.Claim(t.Former, &web, now, &again)
+		fmt.Println(web.Name, "comes back:", addr.Nth(pool, t.Former), outcome)
 	}
 	fmt.Println(s.Held(), "held,", s.Unused(), "of", s.Owned(), "never used")
 	// Output:

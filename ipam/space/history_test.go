@@ -108,19 +108,19 @@ func (h *history) step() error {
 		h.last = fmt.Sprintf("take in %v", r)
 		g, ok := h.s.take(r, who, h.now, h.rest)
 		wg, wok := h.w.take(r, who, h.now, h.rest)
-		got, want = []any{g, ok}, []any{wg, wok}
+		got, want = []any{g.plain(), ok}, []any{wg, wok}
 		h.granted(g, ok)
 	case 5, 6:
 		o, who := h.offset(), h.holder()
 		h.last = fmt.Sprintf("claim %d", o)
 		g, out := h.s.claim(o, who, h.now)
 		wg, wout := h.w.claim(o, who, h.now)
-		got, want = []any{g, out}, []any{wg, wout}
+		got, want = []any{g.plain(), out}, []any{wg, wout}
 		h.granted(g, out == Taken)
 	case 7, 8, 9, 10, 11:
 		o := h.offset()
 		h.last = fmt.Sprintf("free %d", o)
-		r, ok := h.s.Free(o, h.now)
+		r, ok := h.s.free(o, h.now)
 		wr, wok := h.w.free(o, h.now)
 		got, want = []any{r, ok}, []any{wr, wok}
 	case 12:
@@ -130,7 +130,7 @@ func (h *history) step() error {
 		g := h.grants[h.dice(len(h.grants))]
 		h.last = fmt.Sprintf("withdraw %d, Seq %d", g.Offset, g.Record.Seq)
 		r, ok := h.s.Withdraw(g)
-		wr, wok := h.w.withdraw(g)
+		wr, wok := h.w.withdraw(g.plain())
 		got, want = []any{r, ok}, []any{wr, wok}
 	case 13:
 		o, who := h.offset(), h.holder()
@@ -172,7 +172,7 @@ func (h *history) step() error {
 	case 18:
 		k := h.key()
 		h.last = fmt.Sprintf("former and holder of key %x", uint64(k))
-		o, ok := h.s.Former(k)
+		o, ok := h.s.former(k)
 		p, held := h.s.HeldBy(k)
 		wo, wok := h.w.byKey(k, Freed)
 		wp, wheld := h.w.byKey(k, Held)
@@ -320,7 +320,7 @@ func TestHistoriesManySegments(t *testing.T) {
 			h.s.claim(o, who, h.now)
 			h.w.claim(o, who, h.now)
 			o = h.offset()
-			h.s.Free(o, h.now)
+			h.s.free(o, h.now)
 			h.w.free(o, h.now)
 		}
 		for o := addr.Offset(2); o < 700; o += 2 {
@@ -338,7 +338,7 @@ func TestHistoriesManySegments(t *testing.T) {
 			who := h.holder()
 			g, ok := h.s.take(r, who, h.now, h.rest)
 			wg, wok := h.w.take(r, who, h.now, h.rest)
-			if g != wg || ok != wok {
+			if g.plain() != wg || ok != wok {
 				t.Fatalf("seed %d: take in %v: %v %v, want %v %v", n, r, g, ok, wg, wok)
 			}
 			if err := h.step(); err != nil {
@@ -400,7 +400,7 @@ func TestHistoriesExhaustive(t *testing.T) {
 				func(s *Space, w *twin, now time.Time) bool {
 					g, ok := s.take(r, who, now, rest)
 					wg, wok := w.take(r, who, now, rest)
-					return g == wg && ok == wok
+					return g.plain() == wg && ok == wok
 				},
 				func(s *Space, w *twin, _ time.Time) bool { s.Own(r); w.own(r); return true },
 				func(s *Space, w *twin, _ time.Time) bool {
@@ -414,10 +414,10 @@ func TestHistoriesExhaustive(t *testing.T) {
 				func(s *Space, w *twin, now time.Time) bool {
 					g, out := s.claim(o, who, now)
 					wg, wout := w.claim(o, who, now)
-					return g == wg && out == wout
+					return g.plain() == wg && out == wout
 				},
 				func(s *Space, w *twin, now time.Time) bool {
-					r, ok := s.Free(o, now)
+					r, ok := s.free(o, now)
 					wr, wok := w.free(o, now)
 					return r == wr && ok == wok
 				})
@@ -433,7 +433,7 @@ func TestHistoriesExhaustive(t *testing.T) {
 				w.own(whole)
 				s.claim(size-1, who, time.Unix(1, 0))
 				w.claim(size-1, who, time.Unix(1, 0))
-				s.Free(size-1, time.Unix(2, 0))
+				s.free(size-1, time.Unix(2, 0))
 				w.free(size-1, time.Unix(2, 0))
 			}
 			for i, left := 0, n%total; i < depth; i, left = i+1, left/len(calls) {

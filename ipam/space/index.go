@@ -1,6 +1,9 @@
 package space
 
-import "slices"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // bucketLen is the number of records in a bucket, which is as long as a line of
 // the processor's cache: to look for a key that nobody has touches that line
@@ -31,6 +34,38 @@ func (b *bucket) push(i uint32, tag uint8) {
 	b.rest++
 }
 
+// places are places in a bucket, a bit for each.
+type places uint64
+
+// tagged returns the places at which the tag may be. It looks at all of them at
+// once: how many there are is chance, and a loop over them would end where the
+// processor does not expect it. Who looks there sees that some have another tag,
+// or are behind the end.
+func (b *bucket) tagged(tag uint8) places {
+	const high = each << 7
+	first := binary.LittleEndian.Uint64(b.tag[:]) ^ each*uint64(tag) // 0 where the tag is
+	others := uint64(binary.LittleEndian.Uint32(b.tag[8:])) ^ each*uint64(tag)
+	first = (first - each) &^ first & high
+	others = (others - each) &^ others & (high >> 32)
+	return places(first>>7 | others>>6)
+}
+
+// next returns the first of the places, of which there must be one.
+func (p places) next() int {
+	n := bits.TrailingZeros64(uint64(p))
+	return n/8 + n%8*8
+}
+
+// find returns the place of a record with the tag, or -1.
+func (b *bucket) find(i uint32, tag uint8) int {
+	for p := b.tagged(tag); p != 0; p &= p - 1 {
+		if n := p.next(); n < b.len() && b.rec[n] == i {
+			return n
+		}
+	}
+	return -1
+}
+
 // tagOf returns the tag of a key: of its bits those that tell no buckets apart.
 func tagOf(k Key) uint8 { return uint8(k >> 56) }
 
@@ -56,8 +91,9 @@ type keys struct {
 
 func (x *keys) at(n int) *bucket { return &x.strips[n>>stripBits][n%stripLen] }
 
-// bucket returns the number of the bucket of a key; there must be one. With 2^n to 2^(n+1) buckets the low n+1 bits say which, or n bits
-// where that one does not exist yet.
+// bucket returns the number of the bucket of a key; there must be one. With 2^n to
+// 2^(n+1) buckets the low n+1 bits say which, or n bits where that one does not
+// exist yet.
 func (x *keys) bucket(k Key) int {
 	half := floorPow2(x.buckets)
 	b := int(k) & (2*half - 1)
@@ -67,9 +103,9 @@ func (x *keys) bucket(k Key) int {
 	return b
 }
 
-// add puts record i into the index. Its cost does not depend on what is there.
-func (x *keys) add(sl *slab, i uint32) {
-	k := sl.rec(i).key
+// add puts record i with its key into the index. Its cost does not depend on what
+// is there.
+func (x *keys) add(sl *slab, i uint32, k Key) {
 	if k == NoKey {
 		return
 	}
@@ -144,20 +180,20 @@ func (x *keys) grow(sl *slab) {
 	}
 }
 
-// remove takes record i out of the index. It passes the records that share
-// its bucket, so it is slow only when many addresses have one key.
-func (x *keys) remove(sl *slab, i uint32) {
-	k := sl.rec(i).key
+// remove takes record i with its key out of the index. It passes the records that
+// share its bucket, so it is slow only when many addresses have one key.
+func (x *keys) remove(i uint32, k Key) {
 	if k == NoKey {
 		return
 	}
 	x.count--
 	first := x.at(x.bucket(k))
+	tag := tagOf(k)
 	b := first
-	n := slices.Index(b.rec[:b.len()], i)
+	n := b.find(i, tag)
 	for n < 0 {
 		b = &x.spilled[b.more()]
-		n = slices.Index(b.rec[:], i)
+		n = b.find(i, tag)
 	}
 	first.rest--
 	last := first.len() // fills the gap
@@ -187,26 +223,39 @@ func (x *keys) unspill(n uint32) {
 	x.spare = n
 }
 
-// latest returns, of the records with the key that are wanted, the one with
-// the highest Seq, or none.
-func (x *keys) latest(sl *slab, k Key, wanted func(*record) bool) uint32 {
+// latest returns, of the records with the key, those with the highest Seq: of
+// those that are held, and of those that are queued; or none.
+func (s *Space) latest(k Key) (held, queued uint32) {
+	x := &s.keys
 	if k == NoKey || x.buckets == 0 {
-		return none
+		return none, none
 	}
-	best, seq := none, uint64(0)
 	tag := tagOf(k)
 	for b := x.at(x.bucket(k)); ; b = &x.spilled[b.more()] {
-		for n, t := range b.tag[:b.len()] {
-			if t != tag {
+		for p := b.tagged(tag); p != 0; p &= p - 1 {
+			n := p.next()
+			if n >= b.len() {
 				continue
 			}
 			i := b.rec[n]
-			if r := sl.rec(i); r.key == k && r.seq >= seq && wanted(r) {
-				best, seq = i, r.seq
+			switch r := s.slab.rec(i); {
+			case r.key != k:
+			case r.queued():
+				queued = s.later(queued, i)
+			case s.page(r).held>>(r.place%pageLen)&1 != 0:
+				held = s.later(held, i)
 			}
 		}
 		if b.more() == 0 {
-			return best
+			return held, queued
 		}
 	}
+}
+
+// later returns the record with the higher Seq; the first may be none.
+func (s *Space) later(a, b uint32) uint32 {
+	if a != none && s.slab.rec(a).seq > s.slab.rec(b).seq {
+		return a
+	}
+	return b
 }

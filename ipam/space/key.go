@@ -18,15 +18,36 @@ const NoKey Key = 0
 // Keys are written to disk, so the function is frozen by a test: FNV-1a over
 // the parts, each ended by a byte that no UTF-8 text contains, then the
 // finalizer of MurmurHash3, because the index uses the low bits.
-func KeyOf(parts ...string) Key {
-	const prime = 1<<40 + 0x1b3
-	h := uint64(0xcbf29ce484222325)
+func KeyOf(parts ...string) Key { return SeedOf(parts...).key() }
+
+// Seed is a key in the making: what the first parts come to, which many keys have
+// in common.
+type Seed uint64
+
+// SeedOf returns the seed of the parts.
+func SeedOf(parts ...string) Seed {
+	s := Seed(0xcbf29ce484222325)
 	for _, part := range parts {
-		for i := range len(part) {
-			h = (h ^ uint64(part[i])) * prime
-		}
-		h = (h ^ 0xff) * prime
+		s = s.with(part)
 	}
+	return s
+}
+
+// KeyOf returns what the function KeyOf does of the parts of the seed and this one.
+func (s Seed) KeyOf(part string) Key { return s.with(part).key() }
+
+// with returns the seed of one part more.
+func (s Seed) with(part string) Seed {
+	const prime = 1<<40 + 0x1b3
+	for i := range len(part) {
+		s = (s ^ Seed(part[i])) * prime
+	}
+	return (s ^ 0xff) * prime
+}
+
+// key ends a key.
+func (s Seed) key() Key {
+	h := uint64(s)
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 33

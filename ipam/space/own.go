@@ -112,7 +112,7 @@ func (s *Space) erase(i uint32) {
 		s.freed--
 	}
 	s.dequeue(i)
-	s.keys.remove(&s.slab, i)
+	s.keys.remove(i, r.key)
 	s.slab.put(i)
 	p.rec[bits.TrailingZeros64(bit)] = none
 	p.used &^= bit

@@ -64,7 +64,7 @@ type pages struct {
 	// for walks over wide ranges. It ascends if sorted is set.
 	order  []addr.Offset
 	sorted bool
-	last   *page // found last, for use comes in runs; nil if there is none
+	last   *page // used last, for use comes in runs; nil if there is none
 }
 
 func baseOf(o addr.Offset) addr.Offset { return o &^ (pageLen - 1) }

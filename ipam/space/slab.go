@@ -58,11 +58,24 @@ func (sl *slab) setHolder(i uint32, h *Holder, text string, f form) {
 }
 
 // export writes record i as callers see it to rec.
-func (sl *slab) export(i uint32, rec *Record, st State) {
-	r := sl.rec(i)
-	rec.Name, rec.Ref = r.form.split(*sl.text(i))
+func (sl *slab) export(i uint32, rec *Record, st State) { sl.rec(i).export(*sl.text(i), rec, st) }
+
+func (r *record) export(text string, rec *Record, st State) {
+	rec.Name, rec.Ref = r.form.split(text)
 	rec.Key, rec.Network, rec.MAC, rec.Kind = r.key, r.network, r.mac, r.form.kind()
 	rec.Since, rec.Seq, rec.State = r.since, r.seq, st
+}
+
+// past returns record i of a freed address, which is in no queue, as it can be
+// brought back.
+func (sl *slab) past(i uint32) Past { return Past{*sl.rec(i), *sl.text(i), true} }
+
+// bringBack writes to record i what was known of its address before.
+func (sl *slab) bringBack(i uint32, b *Past) {
+	r := sl.rec(i)
+	place := r.place
+	*r, *sl.text(i) = b.rec, b.text
+	r.place = place
 }
 
 // get returns the index of a zero record.

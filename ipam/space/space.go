@@ -115,6 +115,22 @@ func (s *Space) HeldIn(r addr.Range) iter.Seq2[addr.Offset, Record] {
 	return s.where(r, func(p *page) uint64 { return p.held })
 }
 
+// HeldOf yields the held addresses of a kind, in order. It does not read who
+// holds them, nor anything of the others, so it takes little also where very
+// much is held. What it has yielded may be freed meanwhile.
+func (s *Space) HeldOf(k Kind) iter.Seq[addr.Offset] {
+	return func(yield func(addr.Offset) bool) {
+		for p := range s.pages.in(s.pool()) {
+			for w := p.held; w != 0; w &= w - 1 {
+				n := bits.TrailingZeros64(w)
+				if s.slab.rec(p.rec[n]).form.kind() == k && !yield(p.base+addr.Offset(n)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (s *Space) where(r addr.Range, which func(*page) uint64) iter.Seq2[addr.Offset, Record] {
 	return func(yield func(addr.Offset, Record) bool) {
 		for p := range s.pages.in(r) {
@@ -149,20 +165,27 @@ func (s *Space) Queue() iter.Seq2[addr.Offset, Record] {
 	}
 }
 
-// Former returns the address, usable and not held, that was freed most
-// recently of those whose last holder had the key.
-func (s *Space) Former(k Key) (addr.Offset, bool) {
-	i := s.keys.latest(&s.slab, k, (*record).queued)
-	return s.offset(i), i != none
+// Trace is what a key leads to. Of several addresses it is the one whose state
+// began last.
+type Trace struct {
+	Held     addr.Offset // an address that a holder with the key has
+	Former   addr.Offset // one that the last holder with the key had: usable, and not held
+	IsHeld   bool        // there is the one
+	IsFormer bool        // there is the other
+}
+
+// Find returns what the key leads to: where its holder is, and where it comes back
+// to.
+func (s *Space) Find(k Key) Trace {
+	held, queued := s.latest(k)
+	return Trace{s.offset(held), s.offset(queued), held != none, queued != none}
 }
 
 // HeldBy returns an address whose holder has the key; if there are several,
 // the one taken most recently.
 func (s *Space) HeldBy(k Key) (addr.Offset, bool) {
-	i := s.keys.latest(&s.slab, k, func(r *record) bool {
-		return s.page(r).held>>(r.place%pageLen)&1 != 0
-	})
-	return s.offset(i), i != none
+	t := s.Find(k)
+	return t.Held, t.IsHeld
 }
 
 // Resting returns the number of addresses that were freed less than rest ago.

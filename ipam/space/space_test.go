@@ -44,7 +44,7 @@ func TestLeastRecentlyFreed(t *testing.T) {
 			start := rapid.IntRange(0, size-1).Draw(t, "start")
 			want := addr.Range{Start: addr.Offset(start), End: addr.Offset(rapid.IntRange(start+1, size).Draw(t, "end"))}
 			if rapid.Bool().Draw(t, "free") {
-				s.Free(want.Start, at(int64(i)))
+				s.free(want.Start, at(int64(i)))
 				continue
 			}
 			before := map[addr.Offset]Record{}
@@ -77,12 +77,12 @@ func TestRemembersNoMoreThanNeeded(t *testing.T) {
 		mustTake(t, s, s.pool(), at(0), o)
 	}
 	for o := range addr.Offset(5) {
-		s.Free(4-o, at(10+int64(o)))
+		s.free(4-o, at(10+int64(o)))
 	}
-	if g := mustTake(t, s, s.pool(), at(69), 5); g.Pressed || g.Before.State != Unused {
+	if g := mustTake(t, s, s.pool(), at(69), 5); g.Pressed || g.Before.freed {
 		t.Errorf("nothing had rested, and the grant is %+v", g)
 	}
-	if g := mustTake(t, s, s.pool(), at(70), 4); g.Pressed || g.Before.Seq != 6 {
+	if g := mustTake(t, s, s.pool(), at(70), 4); g.Pressed || g.Before.rec.seq != 6 {
 		t.Errorf("4 had rested just now, and the grant is %+v", g)
 	}
 	mustTake(t, s, s.pool(), at(71), 3)
@@ -93,11 +93,11 @@ func TestPressed(t *testing.T) {
 	s := owning(2)
 	mustTake(t, s, s.pool(), at(0), 0)
 	mustTake(t, s, s.pool(), at(0), 1)
-	s.Free(1, at(1))
+	s.free(1, at(1))
 	if g := mustTake(t, s, s.pool(), at(60), 1); !g.Pressed {
 		t.Error("an address that rested 59 s of 60 is not pressed")
 	}
-	s.Free(0, at(61))
+	s.free(0, at(61))
 	if g := mustTake(t, s, s.pool(), at(121), 0); g.Pressed {
 		t.Error("an address that rested 60 s of 60 is pressed")
 	}
@@ -132,7 +132,7 @@ func TestEnds(t *testing.T) {
 				t.Errorf("size %d: %v is idle", size, r)
 			}
 		}
-		s.Free(end-1, at(1))
+		s.free(end-1, at(1))
 		if r := s.LargestFree(last, math.MaxUint64, false, at(1), time.Minute); !r.Empty() {
 			t.Errorf("size %d: %v could be given, which rests", size, r)
 		}
@@ -157,7 +157,7 @@ func TestNothingMine(t *testing.T) {
 	if r := s.LargestFree(s.pool(), 256, true, at(0), 0); !r.Empty() {
 		t.Errorf("%v could be given", r)
 	}
-	if _, changed := s.Free(1, at(0)); changed {
+	if _, changed := s.free(1, at(0)); changed {
 		t.Error("freed what was never held")
 	}
 }
@@ -177,7 +177,7 @@ func TestSetAsideKeepsTheOrder(t *testing.T) {
 		mustTake(t, s, s.pool(), at(0), o)
 	}
 	for _, o := range []addr.Offset{2, 0, 3, 1} {
-		s.Free(o, at(1))
+		s.free(o, at(1))
 	}
 	aside := addr.Range{Start: 2, End: 4}
 	s.SetAside(aside)
@@ -202,7 +202,7 @@ func TestWithdraw(t *testing.T) {
 		t.Error("withdrawn twice")
 	}
 	g, _ = s.take(s.pool(), first, at(1), 0)
-	freed, _ := s.Free(g.Offset, at(2))
+	freed, _ := s.free(g.Offset, at(2))
 	if r, changed := s.Withdraw(g); changed || r != freed {
 		t.Errorf("withdrawn after it was freed: %+v, %v", r, changed)
 	}
@@ -211,7 +211,7 @@ func TestWithdraw(t *testing.T) {
 	if r, changed := s.Withdraw(h); !changed || r != freed {
 		t.Errorf("withdrawn: %+v, %v, want %+v", r, changed, freed)
 	}
-	if o, ok := s.Former(first.Key); !ok || o != g.Offset {
+	if o, ok := s.former(first.Key); !ok || o != g.Offset {
 		t.Error("the former holder is forgotten")
 	}
 }
@@ -221,7 +221,7 @@ func TestStrays(t *testing.T) {
 	for o := range addr.Offset(3) {
 		mustTake(t, s, s.pool(), at(0), o)
 	}
-	s.Free(0, at(1))
+	s.free(0, at(1))
 	err := s.Disown(s.pool())
 	lost, ok := errors.AsType[*HeldError](err)
 	if !ok || lost.First != 1 || lost.Count != 2 || !strings.Contains(err.Error(), "2 held") {
@@ -230,7 +230,7 @@ func TestStrays(t *testing.T) {
 	if s.Strays() != 2 || s.Held() != 2 || s.Freed() != 0 || s.Owned() != 0 || s.Unused() != 0 {
 		t.Errorf("%d strays, %d held, %d freed, %d owned, %d unused", s.Strays(), s.Held(), s.Freed(), s.Owned(), s.Unused())
 	}
-	if r, changed := s.Free(1, at(2)); !changed || r.State != Unused {
+	if r, changed := s.free(1, at(2)); !changed || r.State != Unused {
 		t.Errorf("freed a stray: %+v, %v", r, changed)
 	}
 	s.Own(s.pool())
@@ -271,7 +271,7 @@ func TestSegmentsSplitOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	order := rng.Perm(100)
 	for i, o := range order {
-		s.Free(addr.Offset(o), at(int64(i)))
+		s.free(addr.Offset(o), at(int64(i)))
 	}
 	part := addr.Range{Start: 20, End: 40}
 	for _, o := range order {
@@ -299,6 +299,9 @@ func TestKeysAreFrozen(t *testing.T) {
 		if got := KeyOf(parts...); got != want {
 			t.Errorf("key of %q is %#x, want %#x", parts, uint64(got), uint64(want))
 		}
+	}
+	if SeedOf("n").KeyOf("web-1") != KeyOf("n", "web-1") {
+		t.Error("a key that is made of a seed is another one")
 	}
 	if KeyOf("ab", "c") == KeyOf("a", "bc") || KeyOf("a") == KeyOf("a", "") {
 		t.Error("parts run together")
@@ -330,7 +333,7 @@ func TestGivenBackIsForgotten(t *testing.T) {
 		r := addr.Range{Start: i * 1024, End: i*1024 + 8}
 		s.Own(r)
 		s.take(s.pool(), others(int(i)), at(int64(i)), time.Minute)
-		s.Free(r.Start, at(int64(i)))
+		s.free(r.Start, at(int64(i)))
 		if err := s.Disown(r); err != nil {
 			t.Fatal(err)
 		}

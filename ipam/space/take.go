@@ -11,8 +11,23 @@ import (
 type Grant struct {
 	Offset  addr.Offset
 	Record  Record // as it is now, Held
-	Before  Record // as it was: Freed, or the zero Record
+	Before  Past   // as it was
 	Pressed bool   // taken although it had not rested, for want of another
+}
+
+// Past is what was known of an address before it was handed out: of one that was
+// freed before, or the zero Past. [Space.Withdraw] brings it back; to say it as a
+// Record would cost a copy of its strings that hardly anybody asks for.
+type Past struct {
+	rec   record // in no queue
+	text  string
+	freed bool
+}
+
+// Freeing is the end of a holding.
+type Freeing struct {
+	Before Record // as it was, Held
+	Record Record // as it is now: Freed, or the zero Record of a stray, which is forgotten
 }
 
 // Take hands out an address in want to h, and reports false if every usable
@@ -98,20 +113,21 @@ func (s *Space) Claim(o addr.Offset, h *Holder, now time.Time, g *Grant) Outcome
 	return Taken
 }
 
-// Free ends the holding of o, which goes to the end of the queue. It returns
-// the record as it is now, and whether anything changed: freeing what is not
-// held is no error and has no effect. A stray, held but not mine, is
-// forgotten: its record is Unused then.
-func (s *Space) Free(o addr.Offset, now time.Time) (rec Record, changed bool) {
+// Free ends the holding of o, which goes to the end of the queue, and reports
+// whether anything changed: freeing what is not held is no error and has no
+// effect. A stray, held but not mine, is forgotten. It fills in what was freed,
+// which is to be zero, if there is anything.
+func (s *Space) Free(o addr.Offset, now time.Time, f *Freeing) bool {
 	p := s.pages.find(o)
 	if p.state(o) != Held {
-		return s.record(p, o), false
+		return false
 	}
 	i := p.rec[o%pageLen]
+	s.slab.export(i, &f.Before, Held)
 	if !s.mine.contains(o) {
 		s.strays--
 		s.erase(i)
-		return rec, true
+		return true
 	}
 	r := s.slab.rec(i)
 	s.seq++
@@ -120,8 +136,9 @@ func (s *Space) Free(o addr.Offset, now time.Time) (rec Record, changed bool) {
 	if !s.aside.contains(o) {
 		s.enqueue(i, o)
 	}
-	s.slab.export(i, &rec, Freed)
-	return rec, true
+	f.Record = f.Before
+	f.Record.State, f.Record.Seq, f.Record.Since = Freed, r.seq, r.since
+	return true
 }
 
 // Withdraw takes back a grant that never reached whom it was for, and leaves
@@ -137,10 +154,10 @@ func (s *Space) Withdraw(g Grant) (rec Record, changed bool) {
 	}
 	i := p.rec[o%pageLen]
 	switch mine := s.mine.contains(o); {
-	case mine && g.Before.State == Freed:
-		s.describe(i, &g.Before.Holder)
-		r := s.slab.rec(i)
-		r.seq, r.since = g.Before.Seq, g.Before.Since
+	case mine && g.Before.freed:
+		s.keys.remove(i, s.slab.rec(i).key)
+		s.slab.bringBack(i, &g.Before)
+		s.keys.add(&s.slab, i, g.Before.rec.key)
 		s.release(p, o)
 		if !s.aside.contains(o) {
 			s.requeue([]uint32{i})
@@ -210,20 +227,23 @@ func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	if i == none {
 		i = s.create(o)
 		s.setHolder(i, h)
-		s.keys.add(&s.slab, i)
+		s.keys.add(&s.slab, i, h.Key)
 	} else {
-		s.slab.export(i, &g.Before, Freed)
 		s.dequeue(i)
+		g.Before = s.slab.past(i)
 		s.describe(i, h)
 		s.freed--
 	}
 	r := s.slab.rec(i)
 	s.seq++
 	r.seq, r.since = s.seq, now
-	s.page(r).held |= 1 << (o % pageLen)
+	p := s.page(r)
+	p.held |= 1 << (o % pageLen)
+	s.pages.last = p
 	s.held++
 	g.Offset = o
-	s.slab.export(i, &g.Record, Held)
+	g.Record = Record{Holder: *h, Since: now, Seq: s.seq, State: Held}
+	g.Record.Name = h.Name[:min(len(h.Name), maxName)]
 }
 
 // release lets o, held on page p, be freed. It is in no queue yet.
@@ -246,13 +266,14 @@ func (s *Space) create(o addr.Offset) uint32 {
 
 // describe gives record i another holder.
 func (s *Space) describe(i uint32, h *Holder) {
-	if s.slab.rec(i).key == h.Key {
+	k := s.slab.rec(i).key
+	if k == h.Key {
 		s.setHolder(i, h)
 		return
 	}
-	s.keys.remove(&s.slab, i)
+	s.keys.remove(i, k)
 	s.setHolder(i, h)
-	s.keys.add(&s.slab, i)
+	s.keys.add(&s.slab, i, h.Key)
 }
 
 func (s *Space) setHolder(i uint32, h *Holder) {

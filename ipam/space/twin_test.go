@@ -87,14 +87,14 @@ func (w *twin) count(is func(addr.Offset) bool) (n addr.Count) {
 	return n
 }
 
-func (w *twin) hold(o addr.Offset, h Holder, now time.Time) Grant {
+func (w *twin) hold(o addr.Offset, h Holder, now time.Time) granting {
 	w.seq++
-	g := Grant{Offset: o, Before: w.rec[o], Record: Record{Holder: h, Since: now.UnixNano(), Seq: w.seq, State: Held}}
+	g := granting{Offset: o, Before: w.rec[o], Record: Record{Holder: h, Since: now.UnixNano(), Seq: w.seq, State: Held}}
 	w.rec[o] = g.Record
 	return g
 }
 
-func (w *twin) take(want addr.Range, h Holder, now time.Time, rest time.Duration) (Grant, bool) {
+func (w *twin) take(want addr.Range, h Holder, now time.Time, rest time.Duration) (granting, bool) {
 	usable := slices.DeleteFunc(w.queue(want), func(o addr.Offset) bool { return !w.usable(o) })
 	if len(w.queue(w.window)) > w.remember && len(usable) > 0 && w.rec[usable[0]].Rested(now, rest) {
 		return w.hold(usable[0], h, now), true
@@ -105,7 +105,7 @@ func (w *twin) take(want addr.Range, h Holder, now time.Time, rest time.Duration
 		}
 	}
 	if len(usable) == 0 {
-		return Grant{}, false
+		return granting{}, false
 	}
 	pressed := !w.rec[usable[0]].Rested(now, rest)
 	g := w.hold(usable[0], h, now)
@@ -113,14 +113,14 @@ func (w *twin) take(want addr.Range, h Holder, now time.Time, rest time.Duration
 	return g, true
 }
 
-func (w *twin) claim(o addr.Offset, h Holder, now time.Time) (Grant, Outcome) {
+func (w *twin) claim(o addr.Offset, h Holder, now time.Time) (granting, Outcome) {
 	switch {
 	case w.rec[o].State == Held:
-		return Grant{}, InUse
+		return granting{}, InUse
 	case !w.mine[o]:
-		return Grant{}, NotMine
+		return granting{}, NotMine
 	case w.aside[o]:
-		return Grant{}, SetAside
+		return granting{}, SetAside
 	}
 	return w.hold(o, h, now), Taken
 }
@@ -140,7 +140,7 @@ func (w *twin) free(o addr.Offset, now time.Time) (Record, bool) {
 	return r, true
 }
 
-func (w *twin) withdraw(g Grant) (Record, bool) {
+func (w *twin) withdraw(g granting) (Record, bool) {
 	if r := w.rec[g.Offset]; r.State != Held || r.Seq != g.Record.Seq {
 		return r, false
 	}
@@ -209,6 +209,17 @@ func (w *twin) compare(s *Space, now time.Time, rest time.Duration) error {
 	}
 	if got := maps.Collect(s.Records(s.pool())); !maps.Equal(got, w.rec) {
 		return fmt.Errorf("all records are %v, want %v", got, w.rec)
+	}
+	for kind := Container; kind <= Kept; kind++ {
+		var want []addr.Offset
+		for _, o := range slices.Sorted(maps.Keys(w.rec)) {
+			if w.rec[o].State == Held && w.rec[o].Kind == kind {
+				want = append(want, o)
+			}
+		}
+		if got := slices.Collect(s.HeldOf(kind)); !slices.Equal(got, want) {
+			return fmt.Errorf("held by kind %v: %v, want %v", kind, got, want)
+		}
 	}
 	var queue []addr.Offset
 	for o := range s.Queue() {
