@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -87,7 +88,7 @@ func (c *cluster) start(n int, change ...func(*gossip.Config)) *node {
 	p.cfg = gossip.Config{
 		ID: idOf(n), Name: peer.Name(fmt.Sprintf("host-%d", n)), Boot: 1, Nonce: uint64(n),
 		Bind: at(n), Advertise: at(n), Join: []string{at(1).String()}, Label: "test",
-		Deliver: p.deliver, Presence: p.note, Logger: slog.New(slog.DiscardHandler), Transport: c.net.Open,
+		Deliver: each(p.deliver), Presence: p.note, Logger: slog.New(slog.DiscardHandler), Transport: c.net.Open,
 	}
 	for _, f := range change {
 		f(&p.cfg)
@@ -149,6 +150,15 @@ func (n *node) set(slot uint64) {
 	n.SetBeat(n.frame(wire.Beat{}))
 	if n.hints {
 		n.Broadcast(n.frame(wire.Pull{After: slot}))
+	}
+}
+
+// each delivers one frame after the other.
+func each(deliver func(frame []byte, seat int)) func(iter.Seq2[[]byte, int]) {
+	return func(arrived iter.Seq2[[]byte, int]) {
+		for frame, seat := range arrived {
+			deliver(frame, seat)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -53,11 +54,14 @@ type Config struct {
 	// Remembered are peers that were seen in former runs. They are tried as long as they are not alive.
 	Remembered []Contact
 
-	// Deliver takes each frame that arrives, and the sender's seat (see [Seats]), 0 for none. It must not block for
-	// long. It is called from several goroutines. Required.
-	Deliver func(frame []byte, seat int)
+	// Deliver takes the frames that have arrived, in order, each with its sender's seat (see [Seats]), 0 for none:
+	// one or more, to the last. It must not block for long. It is called from several goroutines. Required.
+	Deliver func(arrived iter.Seq2[[]byte, int])
 	// Presence is told the state of each peer that appears, changes or disappears, one after the other. May be nil.
 	Presence func(Presence)
+	// Seated is told this peer's own seat (see [Seats]) whenever that changes, one
+	// after the other. It is none, 0, until it is told. May be nil.
+	Seated func(seat int)
 	// Summary is told what another peer has last set with [Gossip.SetSummary],
 	// one after the other and often. It must not block for long. May be nil.
 	Summary func(from peer.ID, summary uint64)
@@ -100,6 +104,9 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.Presence == nil {
 		cfg.Presence = func(Presence) {}
+	}
+	if cfg.Seated == nil {
+		cfg.Seated = func(int) {}
 	}
 	if cfg.Summary == nil {
 		cfg.Summary = func(peer.ID, uint64) {}

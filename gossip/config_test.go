@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"iter"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -12,7 +13,7 @@ import (
 func goodConfig() Config {
 	return Config{
 		ID: peer.ID{1}, Name: "a", Boot: 1, Bind: netip.MustParseAddrPort("0.0.0.0:7950"),
-		Deliver: func([]byte, int) {}, Logger: slog.New(slog.DiscardHandler),
+		Deliver: func(iter.Seq2[[]byte, int]) {}, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -117,6 +117,9 @@ func (g *Gossip) arrived(frames ...[]byte) {
 	}
 }
 
+// maxAtOnce is how many frames are delivered together at most.
+const maxAtOnce = 256
+
 // deliver takes out and delivers, until ctx ends.
 func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() ([]byte, bool)) {
 	for {
@@ -130,15 +133,25 @@ func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() 
 			if !ok {
 				break
 			}
-			g.counts.received.Add(1)
-			from := sender(frame)
-			seat, known := g.table.seat(from)
-			if !known && from != g.cfg.ID && !g.missed.Swap(true) {
-				poke(g.hurry)
-			}
-			g.cfg.Deliver(frame, seat)
+			g.cfg.Deliver(func(yield func([]byte, int) bool) {
+				for n := 1; ok && yield(frame, g.seatOfSender(frame)) && n < maxAtOnce; n++ {
+					frame, ok = take()
+				}
+			})
 		}
 	}
+}
+
+// seatOfSender counts a frame that is delivered, and has peers asked about its
+// sender if that is unknown.
+func (g *Gossip) seatOfSender(frame []byte) int {
+	g.counts.received.Add(1)
+	from := sender(frame)
+	seat, known := g.table.seat(from)
+	if !known && from != g.cfg.ID && !g.missed.Swap(true) {
+		poke(g.hurry)
+	}
+	return seat
 }
 
 // poke wakes who waits, once for any number of pokes.

@@ -17,6 +17,7 @@ const (
 	unknownEvery = 2 * time.Second  // to be let in, while others may have turned this peer down
 	unknownTime  = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
 	missedEvery  = 5 * time.Second  // at most: about peers that others know
+	settleTime   = 10 * time.Second // from a peer's start to its second look at who is there
 	joinStagger  = 50 * time.Millisecond
 	maxJoins     = 32 // at a time
 	enoughJoins  = 3
@@ -33,6 +34,8 @@ func (s *session) rejoin(ctx context.Context) {
 			every = aloneEvery
 		case s.turnedDown():
 			every = unknownEvery
+		case !s.settled:
+			every = settleTime
 		case s.g.missed.Load():
 			every = missedEvery
 		}
@@ -76,6 +79,11 @@ func (s *session) look(ctx context.Context) {
 		// others know, and the next exchange by chance is minutes away.
 		s.asked = time.Now()
 		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
+	case !s.settled && time.Since(s.began) >= settleTime/2:
+		// Of many that start at once, some miss one another: each tells what it
+		// knows of the others for a moment only.
+		s.settled = true
+		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
 	case len(missing) > 0 && rand.IntN(len(living)) < len(missing):
 		s.joinSome(ctx, missing[:1])
 	}
@@ -88,7 +96,9 @@ func (s *session) noteSeat() {
 	if seat == 0 {
 		seat = s.g.seats.find(s.isOwn)
 	}
-	s.g.watch.seat.Store(int64(seat))
+	if s.g.watch.seat.Swap(int64(seat)) != int64(seat) {
+		s.g.cfg.Seated(seat)
+	}
 }
 
 // joinSome joins at these addresses in turn, several at a time, until enough

@@ -42,13 +42,11 @@ func (g *Gossip) listen() (memberlist.Transport, uint16, error) {
 		t, err := g.cfg.Transport(bind)
 		return t, bind.Port(), err
 	}
-	t, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
-		BindAddrs: []string{bind.Addr().String()}, BindPort: int(bind.Port()), Logger: g.memberlistLogger(),
-	})
+	t, err := Listen(bind, g.log)
 	if err != nil {
 		return nil, 0, err
 	}
-	return t, uint16(t.GetAutoBindPort()), nil
+	return t, t.Port(), nil
 }
 
 // isOwn returns what tells this peer's addresses from those of others. It may

@@ -30,7 +30,7 @@ type mail struct {
 
 // post sends what is due until ctx ends.
 func (s *session) post(ctx context.Context) {
-	timer := time.NewTimer(maxLife)
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
@@ -47,7 +47,11 @@ func (s *session) post(ctx context.Context) {
 				s.sendDatagram(m)
 			}
 		}
-		timer.Reset(time.Until(again))
+		if again.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(again))
+		}
 	}
 }
 
@@ -79,11 +83,11 @@ func (s *session) sendStream(m mail) {
 	s.g.outbox.streamSent(m, ok)
 }
 
-// due returns what is to be sent now, and when to ask again.
+// due returns what is to be sent now, and when to ask again; zero if nothing
+// waits.
 func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	again = now.Add(maxLife)
 	for to, ids := range o.owed {
 		for some := range slices.Chunk(ids, maxReceipts) {
 			due = append(due, mail{to: to, body: receipt(o.g.cfg.ID, some)})
@@ -98,6 +102,9 @@ func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 				if p.datagrams > 1 {
 					o.g.counts.repeated.Add(p.frames)
 				}
+			}
+			if end := p.born.Add(maxLife); again.IsZero() || end.Before(again) {
+				again = end
 			}
 			if !p.long() && now.Before(p.again) && p.again.Before(again) {
 				again = p.again

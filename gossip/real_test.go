@@ -35,7 +35,7 @@ func startReal(t *testing.T, n int, change ...func(*gossip.Config)) *actual {
 	cfg := gossip.Config{
 		ID: r.id, Name: "real", Boot: 1, Nonce: uint64(n), Bind: loopback(), Label: "test",
 		Keys:    func() ([][]byte, error) { return [][]byte{key(1)}, nil },
-		Deliver: r.deliver(t), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Deliver: each(r.deliver(t)), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	for _, f := range change {
 		f(&cfg)

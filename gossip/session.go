@@ -52,6 +52,7 @@ type session struct {
 	isOwn     func(netip.AddrPort) bool
 	began     time.Time
 	asked     time.Time // when peers were last asked about somebody unknown
+	settled   bool      // it has looked a second time at who is there
 	senders   sync.WaitGroup
 }
 

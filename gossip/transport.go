@@ -176,7 +176,7 @@ func (t *transport) noteDial(addr string, err error) {
 	}
 }
 
-// discard ends a transport of which no memberlist was made: it hands over what
+// discard ends a transport of which no memberlist was made. It may hand over what
 // arrives before it ends, so somebody has to take it.
 func discard(t memberlist.Transport) {
 	ended := make(chan struct{})

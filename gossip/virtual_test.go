@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -277,13 +278,25 @@ func TestSendToTheDead(t *testing.T) {
 // TestSeats gives the hosts that found a cluster together their seats.
 func TestSeats(t *testing.T) {
 	bubble(t, func(c *cluster) {
+		var mu sync.Mutex
+		told := map[peer.ID][]int{}
 		peers := c.startAll(4, func(cfg *gossip.Config) {
 			cfg.Join = []string{at(3).String(), at(2).Addr().String(), at(1).String(), at(3).Addr().String()}
+			cfg.Seated = func(seat int) {
+				mu.Lock()
+				defer mu.Unlock()
+				told[cfg.ID] = append(told[cfg.ID], seat)
+			}
 		})
 		for i, want := range []int{1, 2, 3, 0} {
 			if got := peers[i].OwnSeat(); got != want {
 				t.Errorf("peer %d has seat %d by itself, want %d", i+1, got, want)
 			}
+			mu.Lock()
+			if got := told[peers[i].id]; want == 0 && len(got) > 0 || want > 0 && !slices.Equal(got, []int{want}) {
+				t.Errorf("peer %d was told the seats %d, want %d once, or nothing for none", i+1, got, want)
+			}
+			mu.Unlock()
 			if i == 1 {
 				continue
 			}

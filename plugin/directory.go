@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"net"
 	"net/netip"
 
@@ -14,13 +15,17 @@ import (
 
 // split brings what arrives to the directory if it is the directory's, and all
 // else to the node: none of the two waits for the other.
-func split(n *node.Node, d *directory.Directory) func(frame []byte, seat int) {
-	return func(frame []byte, seat int) {
-		if wire.TypeOf(frame) == wire.TypeDirectory {
-			d.Deliver(frame)
-			return
-		}
-		n.Deliver(frame, seat)
+func split(n *node.Node, d *directory.Directory) func(arrived iter.Seq2[[]byte, int]) {
+	return func(arrived iter.Seq2[[]byte, int]) {
+		n.Deliver(func(yield func([]byte, int) bool) {
+			for frame, seat := range arrived {
+				if wire.TypeOf(frame) == wire.TypeDirectory {
+					d.Deliver(frame)
+				} else if !yield(frame, seat) {
+					return
+				}
+			}
+		})
 	}
 }
 

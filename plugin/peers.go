@@ -23,11 +23,11 @@ import (
 type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
-func newPeers(ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, logger *slog.Logger) (*peers, error) {
+func newPeers(ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, logger *slog.Logger) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
 	}
-	settings, err := network(ctx, cfg, n, d, logger)
+	settings, err := network(ctx, cfg, n, d, happened, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,9 @@ func newPeers(ctx context.Context, cfg config.Config, n *node.Node, d *directory
 }
 
 // network returns how the network is set up.
-func network(ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, logger *slog.Logger) (gossip.Config, error) {
+func network(
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, logger *slog.Logger,
+) (gossip.Config, error) {
 	id, err := n.Identity(ctx)
 	if err != nil {
 		return gossip.Config{}, err
@@ -43,7 +45,7 @@ func network(ctx context.Context, cfg config.Config, n *node.Node, d *directory.
 	settings := gossip.Config{
 		ID: id.ID, Name: id.Name, Boot: id.Boot, Nonce: id.Nonce,
 		Bind: cfg.Bind, Advertise: cfg.Advertise, Join: cfg.Join, Label: cfg.Cluster,
-		Deliver: split(n, d), Summary: d.Heard, Presence: present(n), Logger: logger,
+		Deliver: split(n, d), Summary: d.Heard, Presence: present(n, happened), Seated: n.PresentSelf, Logger: logger,
 	}
 	if len(cfg.Keys) > 0 {
 		settings.Keys = cfg.ReadKeys
@@ -67,24 +69,21 @@ func connect(settings gossip.Config, n *node.Node, d *directory.Directory) (*pee
 	return &peers{g}, nil
 }
 
-// present tells the node what the network believes of other peers.
-func present(n *node.Node) func(gossip.Presence) {
+// present tells the node what the network believes of other peers, which may be
+// a problem from then on.
+func present(n *node.Node, happened *stream) func(gossip.Presence) {
 	return func(p gossip.Presence) {
 		ev := ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.Seat}
 		if p.Addr.IsValid() {
 			ev.Addr = p.Addr.String()
 		}
 		n.Present(ev)
+		happened.stirred()
 	}
 }
 
-// seatInterval is how often the seat of this host is looked at: it is known
-// once the names in RINGLET_JOIN are.
-const seatInterval = 500 * time.Millisecond
-
 // run runs the network until ctx ends.
 func (p *peers) run(ctx context.Context, n *node.Node) error {
-	go p.tellSeat(ctx, n)
 	go p.forgetGone(ctx, n)
 	return p.Run(ctx)
 }
@@ -115,23 +114,6 @@ func (p *peers) forgetGone(ctx context.Context, n *node.Node) {
 		}
 		for _, id := range gone {
 			p.Forget(id)
-		}
-	}
-}
-
-// tellSeat tells the node which seat among the founders is its host's own.
-func (p *peers) tellSeat(ctx context.Context, n *node.Node) {
-	ticker := time.NewTicker(seatInterval)
-	defer ticker.Stop()
-	for told := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if seat := p.OwnSeat(); seat != told {
-			told = seat
-			n.PresentSelf(seat)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
 		c.change(n, &machine)
 	}
 	h := &clusterHost{addr: hostAddr(n), dir: dir}
-	happened := &stream{}
+	happened := newStream()
 	if h.Node, err = node.New(node.Config{
 		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout, ObserveNote: happened.note,
 	}); err != nil {
@@ -119,7 +119,7 @@ func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
 	}); err != nil {
 		c.t.Fatal(err)
 	}
-	settings, err := network(c.t.Context(), cfg, h.Node, h.shared, logger)
+	settings, err := network(c.t.Context(), cfg, h.Node, h.shared, happened, logger)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/journal"
@@ -26,9 +30,38 @@ func newJournal(dir, self string, log *events.Log, n *node.Node, logger *slog.Lo
 		},
 		next: "see to the disk with the plugin's data; it is tried again every few seconds",
 	}
-	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: n.Addresses, Report: f.set})
+	held := func(ctx context.Context) ([]ipam.AddressStatus, error) { return heldHere(ctx, n) }
+	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Report: f.set})
 	if err != nil {
 		return nil, err
 	}
 	return &record{j, f}, nil
+}
+
+// heldAtOnce is how many addresses a list of all that is held takes at a time:
+// so many keep nobody waiting for more than a fraction of a millisecond.
+const heldAtOnce = 500
+
+// heldHere lists what is held on this peer, for which it waits as long as the
+// machine takes: from an older status what is new would seem to be gone.
+func heldHere(ctx context.Context, n *node.Node) ([]ipam.AddressStatus, error) {
+	st, err := n.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []ipam.AddressStatus
+	for _, pool := range st.Pools {
+		for after := (netip.Addr{}); ; {
+			some, err := n.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+			if len(some) < heldAtOnce {
+				break
+			}
+			after = some[len(some)-1].Address
+		}
+	}
+	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -109,7 +110,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
-	happened := &stream{}
+	happened := newStream()
 	n, err := node.New(node.Config{
 		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout,
 		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher, happened),
@@ -131,7 +132,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return err
 	}
-	network, err = newPeers(ctx, cfg, n, shared, logger)
+	network, err = newPeers(ctx, cfg, n, shared, happened, logger)
 	if err != nil {
 		return err
 	}
@@ -174,6 +175,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 		record.Run,
 		shared.Run,
+		(&collector{set: debug.SetGCPercent}).run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)

@@ -10,8 +10,10 @@ import (
 )
 
 // stream makes events of what the node notes and of the problems of the status.
+// Use newStream.
 type stream struct {
-	log *events.Log // nil until begin; then it does not change
+	log  *events.Log   // nil until begin; then it does not change
+	stir chan struct{} // has room for one: something has happened
 
 	mu    sync.Mutex
 	early []earlyNote // of the node's first commit, before its boot was known
@@ -22,8 +24,20 @@ type earlyNote struct {
 	note ipam.Note
 }
 
+func newStream() *stream { return &stream{stir: make(chan struct{}, 1)} }
+
+// stirred has the problems looked at soon, since something has happened that may
+// bring or end one. It does not block.
+func (s *stream) stirred() {
+	select {
+	case s.stir <- struct{}{}:
+	default:
+	}
+}
+
 // note takes what the node noted. It does not block.
 func (s *stream) note(n ipam.Note) {
+	s.stirred()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.log == nil {
@@ -44,22 +58,37 @@ func (s *stream) begin(boot uint64) {
 	s.early = nil
 }
 
-// watchInterval is how often the problems of the status are looked at.
-const watchInterval = 2 * time.Second
+// The problems of the status are looked at every watchInterval while they change
+// or something happens, and every calmInterval otherwise: a look reads all that
+// there is to say of the cluster, in a large one for nothing nearly always.
+const (
+	watchInterval = 2 * time.Second
+	calmInterval  = 10 * time.Second
+)
 
 // watch makes events of problems that begin or end, until ctx ends. Its error
 // is always nil.
 func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.Status, error)) error {
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
 	for {
+		calm := false
 		if st, err := status(ctx); err == nil {
-			s.log.Problems(time.Now(), st.Problems)
+			calm = !s.log.Problems(time.Now(), st.Problems)
 		}
-		select {
-		case <-ctx.Done():
+		if !rest(ctx, watchInterval, nil) || calm && !rest(ctx, calmInterval-watchInterval, s.stir) {
 			return nil
-		case <-ticker.C:
 		}
 	}
+}
+
+// rest waits, or until it is woken, and reports whether ctx still lives.
+func rest(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-timer.C:
+	}
+	return true
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -38,23 +39,30 @@ func (n *Node) Carry(c Carrier) {
 // are dropped.
 const maxQueued = 4096
 
-// Deliver takes in a frame that came from another peer's host; seat is as in
-// [ipam.Message]. A frame that cannot be read is counted, and logged now and
-// then; it harms nothing.
-func (n *Node) Deliver(frame []byte, seat int) {
-	f, err := wire.Decode(frame)
-	if err != nil {
-		if n.refused.Add(1); n.mayComplain() {
-			n.cfg.Logger.Warn("frame refused", logattr.Err(err), slog.Uint64("refused", n.refused.Load()))
+// Deliver takes in frames that came from other peers' hosts, each with a seat
+// as in [ipam.Message]. They share a commit: a decision and the question about
+// the next slot, which come together, cost one. A frame that cannot be read is
+// counted, and logged now and then; it harms nothing.
+func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
+	var events []ipam.Event
+	for frame, seat := range arrived {
+		f, err := wire.Decode(frame)
+		if err != nil {
+			if n.refused.Add(1); n.mayComplain() {
+				n.cfg.Logger.Warn("frame refused", logattr.Err(err), slog.Uint64("refused", n.refused.Load()))
+			}
+			continue
 		}
-		return
+		if n.queued.Load() >= maxQueued {
+			n.refused.Add(1)
+			continue
+		}
+		n.queued.Add(1)
+		events = append(events, &ipam.Message{Frame: f, Seat: seat})
 	}
-	if n.queued.Load() >= maxQueued {
-		n.refused.Add(1)
-		return
+	if len(events) > 0 {
+		n.post(events...)
 	}
-	n.queued.Add(1)
-	n.post(&ipam.Message{Frame: f, Seat: seat})
 }
 
 // complainEvery is how often a line about refused frames is logged at most.
@@ -72,15 +80,16 @@ func (n *Node) Present(p ipam.Presence) { n.post(&p) }
 // PresentSelf says which seat among the founders of a cluster is this host's.
 func (n *Node) PresentSelf(seat int) { n.post(&ipam.Presence{Self: true, Seat: seat}) }
 
-// post has the machine take an event for whose outcome nobody waits.
-func (n *Node) post(ev ipam.Event) {
-	j := &job{event: ev, ctx: context.Background(), turn: make(chan bool, 1), abandoned: true}
+// post has the machine take events for whose outcome nobody waits.
+func (n *Node) post(events ...ipam.Event) {
 	n.mu.Lock()
 	if n.err != nil {
 		n.mu.Unlock()
 		return
 	}
-	n.queue = append(n.queue, j)
+	for _, ev := range events {
+		n.queue = append(n.queue, &job{event: ev, ctx: context.Background(), abandoned: true})
+	}
 	lead := !n.leading
 	n.leading = true
 	n.mu.Unlock()

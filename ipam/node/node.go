@@ -71,6 +71,7 @@ type Node struct {
 	complained atomic.Int64  // when the log was last told, in Unix nanoseconds
 
 	snapshots snapshots
+	replies   sync.Pool // of *ipam.Reply, all zero
 
 	mu      sync.Mutex
 	queue   []*job
@@ -97,8 +98,11 @@ type job struct {
 
 	// turn gets true when the caller is to lead, false when there is an answer,
 	// or none will come as the node has failed.
-	turn  chan bool
-	reply ipam.Reply
+	turn chan bool
+	// reply is from Node.replies, nil until there is one; err is why a request was
+	// not begun.
+	reply *ipam.Reply
+	err   error
 
 	// answered is written under Node.mu, and by nobody after turn got false.
 	answered  bool
@@ -171,7 +175,23 @@ func (n *Node) call(ctx context.Context, r ipam.Request) (ipam.Reply, error) {
 	if err := n.do(j); err != nil {
 		return ipam.Reply{}, err
 	}
-	return j.reply, j.reply.Err
+	if j.reply == nil {
+		return ipam.Reply{}, j.err
+	}
+	reply := *j.reply
+	*j.reply = ipam.Reply{}
+	n.replies.Put(j.reply) // nobody else has it: who served the call is done with it
+	return reply, reply.Err
+}
+
+// replyTo gives a job its reply. Replies are large for what is in most of them,
+// so that they are used again.
+func (n *Node) replyTo(j *job, reply *ipam.Reply) {
+	var ok bool
+	if j.reply, ok = n.replies.Get().(*ipam.Reply); !ok {
+		j.reply = new(ipam.Reply)
+	}
+	*j.reply = *reply
 }
 
 // valueOf returns what a field of a reply points at, the zero value if there is

@@ -75,7 +75,7 @@ func (n *Node) serve(batch []*job) {
 		for i := range fx.Reply {
 			j := n.waiting[fx.Reply[i].Call]
 			delete(n.waiting, fx.Reply[i].Call)
-			j.reply = fx.Reply[i]
+			n.replyTo(j, &fx.Reply[i])
 			n.replied = append(n.replied, j)
 		}
 		n.notes = append(n.notes, fx.Note...)
@@ -171,10 +171,13 @@ func (n *Node) finish(j *job) {
 	j.answered = true
 	if !j.abandoned {
 		if j.call.Request != nil && j.call.ID == 0 {
-			j.reply.Err = context.Cause(j.ctx)
+			j.err = context.Cause(j.ctx)
 		}
 		j.turn <- false
 		return
+	}
+	if j.reply == nil {
+		return // it was not begun, or needs none
 	}
 	if t := j.reply.Address.Ticket; !t.IsZero() {
 		n.undo(&ipam.Withdrawal{Ticket: t})

@@ -125,9 +125,10 @@ func (d *Directory) Deliver(frame []byte) {
 	}
 }
 
-// Heard takes the summary that another peer shows. It does not block.
+// Heard takes the summary that another peer shows, 0 if it shows none: then it
+// keeps no directory, and would not answer. It does not block.
 func (d *Directory) Heard(from peer.ID, summary uint64) {
-	if summary == d.summary.Load() {
+	if summary == 0 || summary == d.summary.Load() {
 		return
 	}
 	select {

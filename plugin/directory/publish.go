@@ -44,7 +44,7 @@ const (
 
 // publish says what this peer has to say, until ctx ends.
 func (d *Directory) publish(ctx context.Context) {
-	p := &publisher{Directory: d, reader: d.cfg.Log.Read(d.cfg.Log.Last()), all: true, now: map[netip.Addr]*events.Event{}, services: newServices(d.cfg)}
+	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true, now: map[netip.Addr]Address{}, services: newServices(d.cfg)}
 	for ctx.Err() == nil {
 		p.work(ctx)
 		p.wait(ctx)
@@ -55,9 +55,9 @@ func (d *Directory) publish(ctx context.Context) {
 type publisher struct {
 	*Directory
 	reader *events.Reader
-	all    bool                         // compare everything
-	look   bool                         // at the peer's own record and the pools
-	now    map[netip.Addr]*events.Event // what became of an address last; it tells all that is said of it
+	all    bool                   // compare everything
+	look   bool                   // at the peer's own record and the pools
+	now    map[netip.Addr]Address // what became of an address last; without a state: nobody uses it
 
 	services *services
 
@@ -88,10 +88,8 @@ func (p *publisher) wait(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	select {
-	case <-ctx.Done():
+	if p.reader.Gather(ctx, gather); ctx.Err() != nil {
 		return
-	case <-time.After(gather):
 	}
 	for range maxBatches { // what comes faster than this is said in the next round
 		list, err := p.reader.Kept()
@@ -110,7 +108,7 @@ func (p *publisher) note(list []events.Event, err error) {
 	for i := range list {
 		switch e := &list[i]; e.Kind {
 		case events.Granted, events.Described, events.Stranger, events.Freed, events.Withdrawn:
-			p.now[e.Address] = e
+			p.now[e.Address] = p.useOf(e)
 		case events.PoolRemoved:
 			p.all = true // what was held in it is told by nothing else
 		default:
@@ -223,16 +221,21 @@ func fitting(most int, with func(n int) any) []byte {
 func (p *publisher) changed() {
 	var keys []string
 	var values [][]byte
-	for a, e := range p.now {
-		use := Address{Pool: e.Pool, Node: string(p.cfg.Self.Name)}
-		if h := e.Holder; h != nil && e.Kind != events.Freed && e.Kind != events.Withdrawn {
-			use.State, use.Kind, use.Container, use.Name, use.MAC, use.Since = stateOf(h.Kind), h.Kind, h.Container, h.Name, h.MAC, h.Since
-		}
+	for a, use := range p.now {
 		key, value := p.address(a, use)
 		keys, values = append(keys, key), append(values, value)
 	}
 	clear(p.now)
 	p.write(keys, values)
+}
+
+// useOf returns what an event says of its address.
+func (p *publisher) useOf(e *events.Event) Address {
+	use := Address{Pool: e.Pool, Node: string(p.cfg.Self.Name)}
+	if h := e.Holder; h != nil && e.Kind != events.Freed && e.Kind != events.Withdrawn {
+		use.State, use.Kind, use.Container, use.Name, use.MAC, use.Since = stateOf(h.Kind), h.Kind, h.Container, h.Name, h.MAC, h.Since
+	}
+	return use
 }
 
 // stateOf is the state of an address that such a holder has, as in
@@ -252,6 +255,9 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 	there := map[string]bool{}
 	for _, pool := range st.Pools {
 		for after := (netip.Addr{}); ; {
+			if err := ctx.Err(); err != nil {
+				return err // with very much held this takes a second, for which the end does not wait
+			}
 			list, err := p.cfg.Source.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
 			if err != nil {
 				return err

@@ -22,6 +22,10 @@
 //     start. So a reader may go on where it was, after its own restart or the
 //     peer's.
 //
+// What a reader returns is valid until it is asked again, since it makes the next
+// ones in the same place. Sentences are made when an event is read, and not at all
+// for who needs none ([Log.ReadSilent]).
+//
 // Only what is durable is put in: the node notes what it has committed. The
 // buffer itself is lost with the process.
 //

@@ -1,8 +1,6 @@
 package events
 
 import (
-	"cmp"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -104,87 +102,3 @@ func Kinds() []string {
 }
 
 func kindOf(k ipam.NoteKind) string { return words[k].kind }
-
-// event turns an entry into what is shown of it.
-func (e *entry) event(id ID) Event {
-	n := e.note
-	out := Event{ID: id, Time: e.at.UTC(), Kind: e.kind, Pool: n.Pool, Address: n.Address, Last: n.Last, From: n.From, To: n.To, Problem: e.problem}
-	if n.Use != (ipam.Use{}) {
-		out.Holder = holderOf(n.Use)
-	}
-	switch n.Kind {
-	case ipam.NotePeerJoined, ipam.NotePeerLeft, ipam.NotePeerEvicted, ipam.NoteForgotten, ipam.NoteInherited:
-		out.Peer = n.Holder
-	default:
-	}
-	out.Text = e.sentence(out)
-	return out
-}
-
-// holderOf shows a use. A client goes by the name that it gave itself.
-func holderOf(u ipam.Use) *Holder {
-	h := &Holder{Kind: u.Kind, Container: u.Container, Name: u.Name, Since: u.Since}
-	if u.Kind == "client" {
-		h.Container, h.Name = "", u.Container
-	}
-	if !u.MAC.IsZero() {
-		h.MAC = u.MAC.String()
-	}
-	return h
-}
-
-// String names the holder for people.
-func (h *Holder) String() string {
-	switch short := h.Container[:min(len(h.Container), 12)]; {
-	case h.Kind == "gateway":
-		return "the engine, as gateway"
-	case h.Kind == "host":
-		return "the host itself"
-	case h.Kind == "client":
-		return fmt.Sprintf("%q", h.Name)
-	case h.Kind == "stranger":
-		return "with MAC " + h.MAC
-	case h.Name != "" && short != "":
-		return fmt.Sprintf("container %s (%s)", h.Name, short)
-	case h.Name != "" || short != "":
-		return "container " + cmp.Or(h.Name, short)
-	case h.MAC != "":
-		return "a container with MAC " + h.MAC
-	}
-	return "a container"
-}
-
-// sentence says what happened, for people.
-func (e *entry) sentence(v Event) string {
-	text := words[e.note.Kind].text
-	switch {
-	case e.problem != nil && e.kind == ProblemEnded:
-		return "no longer: " + e.problem.Text
-	case e.problem != nil:
-		return e.problem.Text
-	case e.note.Kind == ipam.NoteMoved:
-		return fmt.Sprintf("%s: %s -> %s", rangeText(v), v.From, v.To)
-	case e.note.Kind == ipam.NoteConflict:
-		return e.note.Holder
-	case v.Holder != nil:
-		return fmt.Sprintf("%v %s %s", v.Address, text, v.Holder)
-	case v.Peer != "":
-		return v.Peer + ": " + text
-	case v.Address.IsValid() && e.note.Holder != "":
-		return fmt.Sprintf("%v %s: %s", v.Address, text, e.note.Holder)
-	case v.Address.IsValid():
-		return fmt.Sprintf("%v %s", v.Address, text)
-	case v.Pool.IsValid():
-		return fmt.Sprintf("%s: %v", text, v.Pool)
-	case e.note.Holder != "":
-		return text + ": " + e.note.Holder
-	}
-	return text
-}
-
-func rangeText(v Event) string {
-	if v.Last == v.Address {
-		return v.Address.String()
-	}
-	return fmt.Sprintf("%v-%v", v.Address, v.Last)
-}

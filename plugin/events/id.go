@@ -25,7 +25,11 @@ func ParseID(s string) (ID, error) {
 }
 
 // String returns boot and number, as in 17-42.
-func (i ID) String() string { return fmt.Sprintf("%d-%d", i.Boot, i.Number) }
+func (i ID) String() string { return string(i.appendTo(nil)) }
+
+func (i ID) appendTo(b []byte) []byte {
+	return strconv.AppendUint(append(strconv.AppendUint(b, i.Boot, 10), '-'), i.Number, 10)
+}
 
 // IsZero reports whether i comes before all events.
 func (i ID) IsZero() bool { return i == ID{} }
@@ -36,7 +40,7 @@ func (i ID) Compare(j ID) int {
 }
 
 // MarshalText implements [encoding.TextMarshaler].
-func (i ID) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
+func (i ID) MarshalText() ([]byte, error) { return i.appendTo(nil), nil }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (i *ID) UnmarshalText(text []byte) (err error) {

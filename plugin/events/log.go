@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -48,25 +49,64 @@ func (l *Log) put(e entry) { l.ring.Put(e) }
 func (l *Log) Last() ID { return l.ring.Last() }
 
 // Reader reads events in order. It is not safe for concurrent use.
-type Reader struct{ ring *RingReader[entry] }
+//
+// The events that it returns, and their holders, are valid until it is asked
+// again: it makes them where it made the last ones. Their strings stay.
+type Reader struct {
+	ring   *RingReader[entry]
+	silent bool
+
+	list    []Event
+	holders []Holder
+	text    []byte
+	ends    []int // of each string in text
+}
 
 // Read returns a reader of what came after an event, as [Ring.Read].
-func (l *Log) Read(after ID) *Reader { return &Reader{l.ring.Read(after)} }
+func (l *Log) Read(after ID) *Reader { return &Reader{ring: l.ring.Read(after)} }
+
+// ReadSilent is Read for who tells nobody: the events lack their text.
+func (l *Log) ReadSilent(after ID) *Reader { return &Reader{ring: l.ring.Read(after), silent: true} }
 
 // Next returns the events that came since, at least one, and waits for it if
 // need be. The error is a [*GapError], after which it can be called again, or ctx's.
-func (r *Reader) Next(ctx context.Context) ([]Event, error) {
-	return eventsOf(r.ring.Next(ctx))
-}
+func (r *Reader) Next(ctx context.Context) ([]Event, error) { return r.show(r.ring.Next(ctx)) }
 
 // Kept returns events that are there already, none when all were read. The
 // error is a [*GapError].
-func (r *Reader) Kept() ([]Event, error) { return eventsOf(r.ring.Kept()) }
+func (r *Reader) Kept() ([]Event, error) { return r.show(r.ring.Kept()) }
 
-func eventsOf(entries []entry, first ID, err error) ([]Event, error) {
-	var list []Event
-	for i, e := range entries {
-		list = append(list, e.event(ID{first.Boot, first.Number + uint64(i)}))
+// Gather waits for more that is read together, as [RingReader.Gather].
+func (r *Reader) Gather(ctx context.Context, d time.Duration) { r.ring.Gather(ctx, d) }
+
+// show makes events of entries. The strings that it makes for them share one
+// piece of memory of each kind: one by one they would be most of what an event
+// costs.
+func (r *Reader) show(entries []entry, first ID, err error) ([]Event, error) {
+	r.list = slices.Grow(r.list[:0], len(entries))[:len(entries)]
+	r.holders = slices.Grow(r.holders[:0], len(entries))[:len(entries)]
+	for i := range entries {
+		entries[i].show(&r.list[i], &r.holders[i], ID{first.Boot, first.Number + uint64(i)})
 	}
-	return list, err
+	r.strings(entries, func(b []byte, i int) []byte { return append(b, entries[i].note.Use.MAC.String()...) },
+		func(i int, mac string) { r.holders[i].MAC = mac })
+	if !r.silent {
+		r.strings(entries, func(b []byte, i int) []byte { return entries[i].sentence(b, &r.list[i]) },
+			func(i int, text string) { r.list[i].Text = text })
+	}
+	return r.list, err
+}
+
+// strings makes a string for each entry, all of them in one piece of memory.
+func (r *Reader) strings(entries []entry, write func(b []byte, i int) []byte, set func(i int, s string)) {
+	r.text, r.ends = r.text[:0], r.ends[:0]
+	for i := range entries {
+		r.text = write(r.text, i)
+		r.ends = append(r.ends, len(r.text))
+	}
+	all, from := string(r.text), 0
+	for i, end := range r.ends {
+		set(i, all[from:end])
+		from = end
+	}
 }

@@ -214,7 +214,9 @@ func TestProblems(t *testing.T) {
 		}},
 		{[]ipam.Problem{p("not-answering", "silent for 1h0m0s; shown is 2026-11-21 09:12:00 UTC")}, nil},
 	} {
-		l.Problems(someTime, step.now)
+		if changed := l.Problems(someTime, step.now); changed != (len(step.want) > 0) {
+			t.Errorf("%+v: changed is %v, want %v", step.now, changed, len(step.want) > 0)
+		}
 		var got []string
 		list, err := r.Kept()
 		if err != nil {

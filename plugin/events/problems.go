@@ -17,9 +17,9 @@ type problems struct {
 }
 
 // Problems compares what is wrong at a time with what was wrong before, and
-// puts in what began, changed or ended. Numbers in a text may change without
-// being an event: they do so all the time.
-func (l *Log) Problems(at time.Time, now []ipam.Problem) {
+// puts in what began, changed or ended, and reports whether anything did. Numbers
+// in a text may change without being an event: they do so all the time.
+func (l *Log) Problems(at time.Time, now []ipam.Problem) (changed bool) {
 	l.problems.mu.Lock()
 	defer l.problems.mu.Unlock()
 	was, is := l.problems.known, map[string]ipam.Problem{}
@@ -28,6 +28,7 @@ func (l *Log) Problems(at time.Time, now []ipam.Problem) {
 	}
 	l.problems.known = is
 	began, ended := lacking(is, was), lacking(was, is)
+	changed = len(began)+len(ended) > 0
 	for _, p := range began {
 		kind := ProblemBegan
 		if i := slices.IndexFunc(ended, func(q ipam.Problem) bool { return q.Code == p.Code }); i >= 0 {
@@ -39,6 +40,7 @@ func (l *Log) Problems(at time.Time, now []ipam.Problem) {
 	for _, p := range ended {
 		l.put(entry{at: at, kind: ProblemEnded, problem: &p})
 	}
+	return changed
 }
 
 // lacking returns those of a that b lacks, in a fixed order.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Ring keeps the last things of a kind that were put in, in order and numbered.
@@ -16,6 +17,8 @@ type Ring[T any] struct {
 	ring    []T           // what has number n is at (n-1) % size
 	last    uint64        // number of the newest; 0: there is none
 	changed chan struct{} // closed with the next one; nil: nobody waits
+	urgent  chan struct{} // closed with the one that has number hurry; nil: nobody waits
+	hurry   uint64
 }
 
 // NewRing returns a ring of a peer's start. boot is the peer's, which no earlier
@@ -35,6 +38,10 @@ func (g *Ring[T]) Put(v T) {
 	if g.changed != nil {
 		close(g.changed)
 		g.changed = nil
+	}
+	if g.urgent != nil && g.last >= g.hurry {
+		close(g.urgent)
+		g.urgent = nil
 	}
 }
 
@@ -59,11 +66,13 @@ func (g *GapError) Error() string {
 	return fmt.Sprintf("events after %v are not kept any more; those from %v on are", g.After, g.Before)
 }
 
-// RingReader reads in order. It is not safe for concurrent use.
+// RingReader reads in order. It is not safe for concurrent use. What it returns
+// is valid until it is asked again.
 type RingReader[T any] struct {
 	from *Ring[T]
 	next uint64
 	gap  *GapError
+	list []T // what it returned last
 }
 
 // Read returns a reader of what came after an ID; the zero ID: of all that is
@@ -124,9 +133,11 @@ func (r *RingReader[T]) take(toWait bool) (list []T, first ID, wait chan struct{
 		return nil, ID{}, nil, gap
 	}
 	first = ID{g.boot, r.next}
+	list = r.list[:0]
 	for ; r.next <= g.last && len(list) < MaxBatch; r.next++ {
 		list = append(list, g.ring[(r.next-1)%uint64(g.size)])
 	}
+	r.list = list
 	if toWait && len(list) == 0 {
 		if g.changed == nil {
 			g.changed = make(chan struct{})
@@ -134,4 +145,42 @@ func (r *RingReader[T]) take(toWait bool) (list []T, first ID, wait chan struct{
 		wait = g.changed
 	}
 	return list, first, wait, nil
+}
+
+// Gather waits so that what comes is read together: for some time, but no
+// longer than until half of what is kept has come, or ctx ends. Who reads and
+// gathers in turn misses nothing that it is quick enough for.
+func (r *RingReader[T]) Gather(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		hurry := r.hurry()
+		if hurry == nil {
+			return
+		}
+		select {
+		case <-hurry: // maybe for another reader, which is further behind
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hurry returns what is closed when half of what is kept has come; nil if it
+// has.
+func (r *RingReader[T]) hurry() chan struct{} {
+	g := r.from
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := r.next + uint64(max(g.size/2, 1)) - 1
+	if g.last >= at {
+		return nil
+	}
+	if g.urgent == nil {
+		g.urgent, g.hurry = make(chan struct{}), at
+	}
+	g.hurry = min(g.hurry, at)
+	return g.urgent
 }

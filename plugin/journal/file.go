@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,21 @@ type record struct {
 	Late bool `json:"late,omitempty"` // found out afterwards; it happened at Time or before
 }
 
-// files are those of a journal. They are safe for concurrent use.
+// appendLine appends the record as a line: the JSON of the event, and what a
+// record has beside it.
+func (r *record) appendLine(b []byte) ([]byte, error) {
+	b, err := r.AppendJSON(b)
+	if err != nil {
+		return b, err
+	}
+	if r.Late {
+		b = append(b[:len(b)-1], `,"late":true}`...)
+	}
+	return append(b, '\n'), nil
+}
+
+// files are those of a journal. They are safe for concurrent use, by one who
+// writes.
 type files struct {
 	dir      string
 	maxBytes int64 // of one
@@ -41,19 +56,38 @@ type files struct {
 	mu   sync.Mutex
 	out  *os.File // nil: not open
 	size int64
+	text []byte // what was written last, kept for its memory
 }
 
+// writeAtOnce is how many bytes of lines are written at a time, or a few more.
+const writeAtOnce = 64 << 10
+
 // append writes records to the current file, and begins the next one when that
-// is full.
-func (f *files) append(records []record) error {
-	var text []byte
+// is full then: what is written together stays together. It stops early, with
+// the error of ctx and whole lines, when that ends. Not safe for concurrent use.
+func (f *files) append(ctx context.Context, records []record) error {
+	f.text = f.text[:0]
 	for i := range records {
-		line, err := json.Marshal(&records[i])
-		if err != nil {
+		if err := ctx.Err(); len(f.text) == 0 && err != nil {
+			return err
+		}
+		var err error
+		if f.text, err = records[i].appendLine(f.text); err != nil {
 			return fmt.Errorf("an event cannot be written down: %w", err)
 		}
-		text = append(append(text, line...), '\n')
+		if last := i == len(records)-1; last || len(f.text) >= writeAtOnce {
+			if err := f.write(f.text, last); err != nil {
+				return err
+			}
+			f.text = f.text[:0]
+		}
 	}
+	return nil
+}
+
+// write writes lines, and begins the next file after the last of them if this
+// one is full.
+func (f *files) write(text []byte, last bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.open(); err != nil {
@@ -65,7 +99,7 @@ func (f *files) append(records []record) error {
 		f.close() // what is cut is found when it is opened again
 		return err
 	}
-	if f.size >= f.maxBytes {
+	if last && f.size >= f.maxBytes {
 		return f.rotate()
 	}
 	return nil

@@ -1,12 +1,14 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -31,8 +33,9 @@ type Config struct {
 	Log *events.Log // must not be nil
 	// Self is the name of this peer.
 	Self string
-	// Held lists what is held on this peer, like [ipam.Machine.Addresses].
-	Held func(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
+	// Held lists what is held on this peer. What changes meanwhile may be in it
+	// or not: events tell of it.
+	Held func(ctx context.Context) ([]ipam.AddressStatus, error)
 	// Report is told what keeps the journal from being written, nil when
 	// nothing does. It must not block.
 	Report func(error)
@@ -79,12 +82,13 @@ func (j *Journal) Run(ctx context.Context) error {
 
 // write continues the journal until ctx ends or something fails.
 func (j *Journal) write(ctx context.Context) error {
-	known, last, err := j.replay()
+	known, last, err := j.replay(ctx)
 	if err != nil {
 		return err
 	}
 	reader := j.cfg.Log.Read(last)
 	behind := true // what it tells may differ from what is held
+	var records []record
 	for {
 		list, err := reader.Kept()
 		switch _, gap := errors.AsType[*events.GapError](err); {
@@ -109,23 +113,23 @@ func (j *Journal) write(ctx context.Context) error {
 				return err
 			}
 		}
-		records := make([]record, len(list))
+		records = slices.Grow(records[:0], len(list))[:len(list)]
 		for i := range list {
-			records[i].Event = list[i]
+			records[i] = record{Event: list[i]}
 			known.apply(&records[i])
 		}
-		if err := j.files.append(records); err != nil {
+		if err := j.files.append(context.WithoutCancel(ctx), records); err != nil {
 			return err
 		}
 		if len(list) < events.MaxBatch { // else there is more, and the log does not wait
-			pause(ctx, gather)
+			reader.Gather(ctx, gather)
 		}
 	}
 }
 
 // catchUp writes down how what is held differs from what the journal tells.
 func (j *Journal) catchUp(ctx context.Context, known uses) error {
-	held, err := j.cfg.Held(ctx, "")
+	held, err := j.cfg.Held(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,8 +142,11 @@ func (j *Journal) catchUp(ctx context.Context, known uses) error {
 		late = append(late, r)
 		known.apply(&r)
 	}
-	is := map[netip.Addr]bool{}
+	is := make(map[netip.Addr]bool, len(held))
 	for _, a := range held {
+		if err := ctx.Err(); err != nil {
+			return err // with very much held this takes a second, for which the end does not wait
+		}
 		h, ok := holderOf(a)
 		if !ok {
 			continue
@@ -157,7 +164,7 @@ func (j *Journal) catchUp(ctx context.Context, known uses) error {
 	if len(late) == 0 {
 		return nil
 	}
-	return j.files.append(late)
+	return j.files.append(ctx, late)
 }
 
 // holderOf returns who holds an address of a list; false if nobody does.
@@ -175,17 +182,18 @@ func same(a, b events.Holder) bool {
 	return a.Kind == b.Kind && a.Container == b.Container && a.Name == b.Name && a.Since.Equal(b.Since)
 }
 
-// replay reads what the journal tells, and which event it has last.
-func (j *Journal) replay() (uses, events.ID, error) {
+// replay reads what the journal tells, and which event it has last, unless ctx
+// ends.
+func (j *Journal) replay(ctx context.Context) (uses, events.ID, error) {
 	known := uses{}
 	var last events.ID
-	err := j.files.read(func([]byte) bool { return true }, func(r *record) {
+	err := j.files.read(func([]byte) bool { return ctx.Err() == nil }, func(r *record) {
 		known.apply(r)
 		if r.ID.Compare(last) > 0 {
 			last = r.ID
 		}
 	})
-	return known, last, err
+	return known, last, cmp.Or(err, ctx.Err())
 }
 
 // use is an address in use.
@@ -202,7 +210,9 @@ func (u uses) apply(r *record) {
 	switch r.Kind {
 	case events.Granted, events.Described, events.Stranger:
 		if r.Holder != nil {
-			u[r.Address] = use{r.Pool, *r.Holder}
+			h := *r.Holder
+			h.MAC = strings.Clone(h.MAC) // it is a part of a longer text, which need not stay for it
+			u[r.Address] = use{r.Pool, h}
 		}
 	case events.Freed, events.Withdrawn:
 		delete(u, r.Address)

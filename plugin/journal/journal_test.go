@@ -51,7 +51,7 @@ func (b *bench) start() {
 	b.log = events.New(b.boot, cmp.Or(b.kept, 64))
 	cfg := b.cfg
 	cfg.Dir, cfg.Log, cfg.Self = b.dir, b.log, "host-a"
-	cfg.Held = func(context.Context, string) ([]ipam.AddressStatus, error) {
+	cfg.Held = func(context.Context) ([]ipam.AddressStatus, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		var out []ipam.AddressStatus

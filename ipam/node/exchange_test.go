@@ -1,0 +1,53 @@
+package node_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// TestFramesShareACommit delivers frames that arrived together, of which one
+// cannot be read: what the others lead to is written at once.
+func TestFramesShareACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		self, err := n.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := func(from byte, body wire.Body) []byte {
+			return wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{from}, To: self.ID, Boot: 1, Nonce: 1}, Body: body})
+		}
+		frames := [][]byte{
+			frame(1, wire.Hello{Name: "host-b", Spoken: 1}), frame(1, wire.Join{Name: "host-b"}),
+			{0xff},
+			frame(2, wire.Hello{Name: "host-c", Spoken: 1}), frame(2, wire.Join{Name: "host-c"}),
+		}
+		before := d.commits
+		n.Deliver(func(yield func([]byte, int) bool) {
+			for _, f := range frames {
+				if !yield(f, 0) {
+					t.Error("not all were taken")
+					return
+				}
+			}
+		})
+		s, err := n.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Peers) != 3 {
+			t.Errorf("%d peers are in the cluster, want 3: %+v", len(s.Peers), s.Peers)
+		}
+		if got := d.commits - before; got != 1 {
+			t.Errorf("%d frames at once took %d commits", len(frames), got)
+		}
+		if n.Refused() != 1 {
+			t.Errorf("%d frames were refused, want 1", n.Refused())
+		}
+	})
+}

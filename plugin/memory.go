@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	// usualPercent is Go's own: a collection when the heap has doubled.
+	usualPercent = 100
+	// roomUnderLoad is how much is allocated between two collections when they
+	// come quickly, in bytes, if the heap is smaller than that.
+	roomUnderLoad = 32 << 20
+	// smallestHeap is what Go collects nothing below of, in bytes, at the usual
+	// percentage; at others it is so much more or less.
+	smallestHeap = 4 << 20
+	// quickly is how soon after the last one a collection shows a load, and still
+	// how soon that it goes on, as with more room they come later.
+	quickly = time.Second
+	still   = 5 * time.Second
+	// over is how long there is no collection until the load is taken to be over:
+	// with more room they come less quickly.
+	over = 10 * time.Second
+)
+
+// collector gives the garbage collection more room while there is a load, which
+// would otherwise collect a small heap dozens of times a second. It costs
+// [roomUnderLoad] at most, and nothing at rest: a collection that comes late, or
+// none for a while, goes back to what is usual.
+type collector struct {
+	set  func(percent int) int // [runtime/debug.SetGCPercent]
+	seen func(percent int)     // for tests; nil: nobody
+}
+
+// run looks at each collection until ctx ends. What an operator has set in GOGC
+// or GOMEMLIMIT stands. Its error is always nil.
+func (c *collector) run(ctx context.Context) error {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		<-ctx.Done()
+		return nil
+	}
+	defer c.set(usualPercent)
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	collected := make(chan struct{}, 1)
+	rest := time.NewTimer(over)
+	defer rest.Stop()
+	var last time.Time
+	afterCollection(collected)
+	for percent := usualPercent; ; {
+		want := usualPercent
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-rest.C:
+		case <-collected:
+			afterCollection(collected)
+			rest.Reset(over)
+			now := time.Now()
+			metrics.Read(live)
+			soon := quickly
+			if percent > usualPercent {
+				soon = still
+			}
+			if now.Sub(last) < soon {
+				want = percentFor(live[0].Value.Uint64())
+			}
+			last = now
+		}
+		if want != percent { // it stops the world for a moment
+			c.set(want)
+			percent = want
+		}
+		if c.seen != nil {
+			c.seen(percent)
+		}
+	}
+}
+
+// afterCollection has a channel told of the next collection: it finds something
+// that nobody has any more.
+func afterCollection(collected chan struct{}) {
+	runtime.AddCleanup(new([16]byte), func(collected chan struct{}) {
+		select {
+		case collected <- struct{}{}:
+		default: // it is told already
+		}
+	}, collected)
+}
+
+// percentFor returns by how much a heap of which so much is in use may grow under
+// load, in percent.
+func percentFor(live uint64) int {
+	if live >= roomUnderLoad {
+		return usualPercent
+	}
+	const step = 50 // so that it is not set anew all the time
+	percent := 100 * roomUnderLoad / max(live, smallestHeap)
+	return max(usualPercent, int(percent/step*step)) //nolint:gosec // 800 at most
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// TestHeldHere lists more than is asked for at a time, as the list of the whole
+// has it.
+func TestHeldHere(t *testing.T) {
+	store, n := open(t, t.TempDir())
+	defer store.Close()
+	for _, cidr := range []string{"10.50.0.0/16", "fd00:50::/64", "10.60.0.0/24"} {
+		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix(cidr), ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2*heldAtOnce + 7 {
+		pool := []string{"10.50.0.0/16", "fd00:50::/64"}[i%2]
+		if _, err := n.Client(t.Context(), ipam.ClientRequest{Pool: pool, ID: fmt.Sprint("device-", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := n.Addresses(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = slices.DeleteFunc(want, func(a ipam.AddressStatus) bool { return a.State != "held" })
+	got, err := heldHere(t.Context(), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2*heldAtOnce+7 {
+		t.Errorf("%d are held, want %d", len(got), 2*heldAtOnce+7)
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
