@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	remote "github.com/docker/go-plugins-helpers/ipam"
 
@@ -78,12 +79,24 @@ func decode(body []byte, q any) error {
 	return nil
 }
 
+// granted is an address that was granted, which is answered as the type of
+// go-plugins-helpers with empty data.
+type granted struct{ address netip.Prefix }
+
 // encode writes an answer, which is one of the types above and those of
 // go-plugins-helpers, as one line.
-func encode(answer any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+func encode(b *bytes.Buffer, answer any) error {
+	switch a := answer.(type) {
+	case done:
+		b.WriteString("{}\n")
+		return nil
+	case granted:
+		b.WriteString(`{"Address":"`)
+		b.Write(a.address.AppendTo(b.AvailableBuffer()))
+		b.WriteString(`","Data":{}}` + "\n")
+		return nil
+	}
+	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false) // pool IDs stay legible in traces
-	err := e.Encode(answer)
-	return b.Bytes(), err
+	return e.Encode(answer)
 }

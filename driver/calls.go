@@ -129,11 +129,11 @@ func (d *Driver) releasePool(ctx context.Context, c *call, body []byte) (any, er
 }
 
 func (d *Driver) requestAddress(ctx context.Context, c *call, body []byte) (any, error) {
-	var q remote.RequestAddressRequest
-	if err := decode(body, &q); err != nil {
+	q, err := readAddress(body, true)
+	if err != nil {
 		return nil, err
 	}
-	r, err := addressRequest(&q)
+	r, err := d.addressRequest(&q)
 	if err != nil {
 		return nil, err
 	}
@@ -153,20 +153,20 @@ func (d *Driver) requestAddress(ctx context.Context, c *call, body []byte) (any,
 	case r.Address.IsValid() && a.Addr() != r.Address:
 		return nil, fmt.Errorf("asked for %v in %v, granted %v", r.Address, pool, a)
 	}
-	return &remote.RequestAddressResponse{Address: grant.Address.String(), Data: map[string]string{}}, nil
+	return granted{grant.Address}, nil
 }
 
 func (d *Driver) releaseAddress(ctx context.Context, c *call, body []byte) (any, error) {
-	var q remote.ReleaseAddressRequest
-	if err := decode(body, &q); err != nil {
+	q, err := readAddress(body, false)
+	if err != nil {
 		return nil, err
 	}
-	n, err := network(q.PoolID)
+	n, err := d.known.network(q.poolID)
 	if err != nil {
 		return done{}, err
 	}
 	c.pool = n.Pool
-	if c.addr, err = address(q.Address); err != nil {
+	if c.addr, err = address(string(q.address)); err != nil {
 		return done{}, err
 	}
 	return done{}, guard(func() error { return d.cfg.Backend.ReleaseAddress(ctx, n, c.addr) })

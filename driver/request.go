@@ -95,33 +95,31 @@ func within(inner, outer netip.Prefix) bool {
 }
 
 // addressRequest reads a request for an address.
-func addressRequest(q *remote.RequestAddressRequest) (ipam.AddressRequest, error) {
-	n, err := network(q.PoolID)
+func (d *Driver) addressRequest(q *addressQuery) (ipam.AddressRequest, error) {
+	n, err := d.known.network(q.poolID)
 	if err != nil {
 		return ipam.AddressRequest{}, err
 	}
 	r := ipam.AddressRequest{Network: n}
-	if q.Address != "" {
-		if r.Address, err = address(q.Address); err != nil {
+	if len(q.address) > 0 {
+		if r.Address, err = address(string(q.address)); err != nil {
 			return ipam.AddressRequest{}, err
 		}
 	}
-	name, hasName := q.Options[optionEndpoint]
-	mac, hasMAC := q.Options[optionMAC]
 	switch {
-	case q.Options[optionType] == typeGateway:
+	case string(q.kind) == typeGateway:
 		r.Purpose = ipam.ForGateway
 		return r, nil
-	case r.Address.IsValid() && !hasName && !hasMAC:
+	case r.Address.IsValid() && q.name == nil && q.mac == nil:
 		r.Purpose = ipam.ForUnmarked
 		return r, nil
 	}
 	r.Purpose = ipam.ForContainer
-	r.Name = holderName(name)
-	if mac != "" {
-		hw, err := net.ParseMAC(mac)
+	r.Name = holderName(string(q.name))
+	if len(q.mac) > 0 {
+		hw, err := net.ParseMAC(string(q.mac))
 		if err != nil || len(hw) != len(r.MAC) {
-			return ipam.AddressRequest{}, badRequest(fmt.Sprintf("the endpoint's MAC address %s cannot be read: write it as 02:42:0a:01:00:09", quote(mac)))
+			return ipam.AddressRequest{}, badRequest(fmt.Sprintf("the endpoint's MAC address %s cannot be read: write it as 02:42:0a:01:00:09", quote(string(q.mac))))
 		}
 		r.MAC = ipam.MAC(hw)
 	}

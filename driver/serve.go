@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -16,7 +15,6 @@ import (
 	"github.com/docker/go-plugins-helpers/sdk"
 
 	"github.com/ringlet/ringlet/internal/logattr"
-	"github.com/ringlet/ringlet/ipam"
 )
 
 // undoTime bounds taking back what could not be delivered. It is not part of
@@ -43,11 +41,13 @@ func (c *call) ID() string { return fmt.Sprintf("%08x", c.number) }
 
 // serve takes a request from its body to its answer, and to what follows if
 // the answer was not what it should have been.
-func (d *Driver) serve(w http.ResponseWriter, r *http.Request, method string, h handler) {
-	c := &call{number: d.lastID.Add(1), method: method, begun: time.Now()}
-	d.calls[method].Add(1)
+func (d *Driver) serve(w http.ResponseWriter, r *http.Request, to *route, o *ongoing) {
+	c := &call{number: d.lastID.Add(1), method: to.method, begun: time.Now()}
+	to.calls.Add(1)
+	text := d.buffer()
+	defer d.keep(text)
 
-	answer, err := d.answer(w, r, c, h)
+	answer, err := d.answer(w, r, c, to.handle, text, o)
 	v := judge(c, err, d.cfg.Timeout)
 	switch {
 	case answer == nil:
@@ -56,7 +56,7 @@ func (d *Driver) serve(w http.ResponseWriter, r *http.Request, method string, h 
 	case err != nil:
 		v.lost = true // a release that failed, and is answered as if it had not
 	}
-	if undelivered := deliver(w, r, answer); undelivered != nil {
+	if undelivered := d.deliver(w, r, answer, text); undelivered != nil {
 		err = errors.Join(undelivered, err)
 		v = judge(c, err, d.cfg.Timeout)
 		v.lost = !d.takeBack(r.Context(), c) || v.lost
@@ -70,7 +70,7 @@ func (d *Driver) serve(w http.ResponseWriter, r *http.Request, method string, h 
 			d.cfg.Backend.Recheck()
 		}
 		if d.cfg.Observe != nil {
-			d.cfg.Observe(method, v.result, took)
+			d.cfg.Observe(c.method, v.result, took)
 		}
 		return nil
 	}); broken != nil {
@@ -81,11 +81,26 @@ func (d *Driver) serve(w http.ResponseWriter, r *http.Request, method string, h 
 	d.log(r.Context(), c, v, err, took)
 }
 
-// answer reads the request and has its handler answer it.
-func (d *Driver) answer(w http.ResponseWriter, r *http.Request, c *call, h handler) (answer any, err error) {
+// buffer returns memory for the texts of a call. It is empty.
+func (d *Driver) buffer() *bytes.Buffer {
+	b, _ := d.buffers.Get().(*bytes.Buffer) // there is nothing else in it
+	b.Reset()
+	return b
+}
+
+// keep has memory used again, unless it is more than calls need but for rare ones.
+func (d *Driver) keep(b *bytes.Buffer) {
+	if b.Cap() <= 4<<10 {
+		d.buffers.Put(b)
+	}
+}
+
+// answer reads the request, with text as memory, and has its handler answer it.
+// Nothing of the answer may point into text.
+func (d *Driver) answer(w http.ResponseWriter, r *http.Request, c *call, h handler, text *bytes.Buffer, o *ongoing) (answer any, err error) {
 	// The body is read to its end: only then net/http watches the connection,
 	// and ends the request's context when the engine has gone.
-	body, err := d.read(w, r)
+	body, err := d.read(w, r, text)
 	switch {
 	case err != nil:
 		return nil, err
@@ -94,41 +109,52 @@ func (d *Driver) answer(w http.ResponseWriter, r *http.Request, c *call, h handl
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.cfg.Timeout)
 	defer cancel()
+	o.begin(c, cancel)
+	defer o.done(c)
 	err = guard(func() (err error) {
 		answer, err = h(ctx, c, body)
 		return err
 	})
-	if errors.Is(err, context.Canceled) && stopping(ctx) {
+	if errors.Is(err, context.Canceled) && o.ended.Load() && !gone(r.Context()) {
 		err = errStopping
 	}
 	return answer, err
 }
 
 // read returns the body without the space around it.
-func (d *Driver) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, d.cfg.MaxBody))
+func (d *Driver) read(w http.ResponseWriter, r *http.Request, text *bytes.Buffer) ([]byte, error) {
+	body := r.Body
+	if r.ContentLength < 0 || r.ContentLength > d.cfg.MaxBody { // else it cannot be longer
+		body = http.MaxBytesReader(w, body, d.cfg.MaxBody)
+	}
+	_, err := text.ReadFrom(body)
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
 		return nil, errBody(fmt.Sprintf("it is longer than %d bytes", d.cfg.MaxBody))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errCutOff, err)
 	}
-	return bytes.TrimSpace(body), nil
+	return bytes.TrimSpace(text.Bytes()), nil
 }
 
-// deliver writes the answer, and returns an error that wraps errGone if
-// nobody can have got it.
-func deliver(w http.ResponseWriter, r *http.Request, answer any) error {
+// contentType is a header of all answers. It is only read.
+var contentType = []string{sdk.DefaultContentTypeV1_1}
+
+// deliver writes the answer, with text as memory, and returns an error that
+// wraps errGone if nobody can have got it.
+func (d *Driver) deliver(w http.ResponseWriter, r *http.Request, answer any, text *bytes.Buffer) error {
 	if gone(r.Context()) {
 		return fmt.Errorf("%w: %w", errGone, context.Cause(r.Context()))
 	}
-	text, err := encode(answer)
-	if err != nil {
+	text.Reset()
+	if err := encode(text, answer); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", sdk.DefaultContentTypeV1_1)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	if _, err = w.Write(text); err == nil {
+	h := w.Header()
+	h["Content-Type"] = contentType
+	h["Content-Length"] = []string{strconv.Itoa(text.Len())}
+	_, err := w.Write(text.Bytes())
+	if err == nil {
 		// What is only buffered fails after the handler has returned, unseen.
 		err = http.NewResponseController(w).Flush()
 	}
@@ -139,10 +165,7 @@ func deliver(w http.ResponseWriter, r *http.Request, answer any) error {
 }
 
 // gone reports whether the engine has closed the request's connection.
-func gone(ctx context.Context) bool { return ctx.Err() != nil && !stopping(ctx) }
-
-// stopping reports whether the context was ended by [Driver.Serve].
-func stopping(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ipam.ErrStopped) }
+func gone(ctx context.Context) bool { return ctx.Err() != nil }
 
 // takeBack undoes what a call was granted, and reports whether nothing is left
 // of it.

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,10 +75,12 @@ func (c Config) withDefaults() (Config, error) {
 
 // Driver answers engines. Make it with [New]; it is safe for concurrent use.
 type Driver struct {
-	cfg    Config
-	mux    *http.ServeMux
-	lastID atomic.Uint32 // begins at random, so that the IDs of two runs differ
-	calls  map[string]*atomic.Uint64
+	cfg     Config
+	routes  map[string]*route // by path
+	lastID  atomic.Uint32     // begins at random, so that the IDs of two runs differ
+	alone   ongoing           // what [Driver.Handler] answers
+	buffers sync.Pool         // of *bytes.Buffer, for bodies and answers
+	known   networks
 
 	noBodies, withdrawn, panics atomic.Uint64
 }
@@ -88,16 +92,31 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Driver{cfg: cfg, mux: http.NewServeMux(), calls: map[string]*atomic.Uint64{}}
+	d := &Driver{cfg: cfg, routes: map[string]*route{}, buffers: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails, see its documentation
 	d.lastID.Store(binary.BigEndian.Uint32(seed[:]))
 	for method, h := range d.handlers() {
-		d.calls[method] = new(atomic.Uint64)
-		d.mux.HandleFunc("POST /IpamDriver."+method, func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, method, h) })
+		d.routes["/IpamDriver."+method] = &route{method: method, handle: h}
 	}
-	d.mux.HandleFunc("/", d.unknown)
 	return d, nil
+}
+
+// route is one of the calls.
+type route struct {
+	method string
+	handle handler
+	calls  atomic.Uint64
+}
+
+// dispatch has a request served. A table is enough for that: there are a few
+// paths without parts.
+func (d *Driver) dispatch(w http.ResponseWriter, r *http.Request, o *ongoing) {
+	if to, ok := d.routes[r.URL.Path]; ok && r.Method == http.MethodPost {
+		d.serve(w, r, to, o)
+		return
+	}
+	d.unknown(w, r)
 }
 
 // unknown answers a call that newer engines may have. They take the status for
@@ -109,26 +128,26 @@ func (d *Driver) unknown(w http.ResponseWriter, r *http.Request) {
 
 // Handler returns the calls alone, without the activation that [Driver.Serve]
 // adds.
-func (d *Driver) Handler() http.Handler { return d.mux }
+func (d *Driver) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.dispatch(w, r, &d.alone) })
+}
 
 // Serve answers on l until ctx ends, or returns the error that ended it
 // before. Requests that are being answered when ctx ends may finish; those
 // that still wait after [Config].Grace are answered with an error. It closes l,
 // and may be called for several listeners.
 func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
-	// Requests outlive ctx by the grace, so what ends them is another context.
-	stop, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(errStopping)
+	var calls ongoing // they outlive ctx by the grace, so something else ends them
+	defer calls.end()
 	var server atomic.Pointer[http.Server]
 	plugin := sdk.NewHandler(manifest)
 	plugin.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
-			server.Store(srv)
+		if server.Load() == nil {
+			if srv, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
+				server.Store(srv)
+			}
 		}
-		ctx, cancel := context.WithCancelCause(r.Context())
-		defer cancel(nil)
-		defer context.AfterFunc(stop, func() { cancel(context.Cause(stop)) })()
-		d.mux.ServeHTTP(w, r.WithContext(ctx))
+		d.dispatch(w, r, &calls)
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- plugin.Serve(l) }()
@@ -141,7 +160,7 @@ func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	if srv := server.Load(); srv != nil {
-		d.shutdown(ctx, srv, end)
+		d.shutdown(ctx, srv, &calls)
 	} else {
 		_ = l.Close() // no request has come yet
 	}
@@ -153,14 +172,14 @@ func (d *Driver) Serve(ctx context.Context, l net.Listener) error {
 
 // shutdown lets requests finish, then has those that wait answered, and at
 // last closes what is still open.
-func (d *Driver) shutdown(ctx context.Context, srv *http.Server, end context.CancelCauseFunc) {
+func (d *Driver) shutdown(ctx context.Context, srv *http.Server, calls *ongoing) {
 	ctx = context.WithoutCancel(ctx)
 	grace, cancel := context.WithTimeout(ctx, d.cfg.Grace)
 	defer cancel()
 	if srv.Shutdown(grace) == nil {
 		return
 	}
-	end(errStopping)
+	calls.end()
 	last, cancel := context.WithTimeout(ctx, lastWords)
 	defer cancel()
 	if srv.Shutdown(last) != nil {

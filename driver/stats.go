@@ -13,11 +13,11 @@ type Stats struct {
 // Stats returns the counts up to now.
 func (d *Driver) Stats() Stats {
 	s := Stats{
-		Calls:       make(map[string]uint64, len(d.calls)),
+		Calls:       make(map[string]uint64, len(d.routes)),
 		EmptyBodies: d.noBodies.Load(), Withdrawn: d.withdrawn.Load(), Panics: d.panics.Load(),
 	}
-	for method, n := range d.calls {
-		s.Calls[method] = n.Load()
+	for _, to := range d.routes {
+		s.Calls[to.method] = to.calls.Load()
 	}
 	return s
 }
