@@ -185,9 +185,7 @@ func (c *cluster) add(store node.Store) error {
 			m.Present(ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.Seat, Addr: p.Addr.String()})
 		},
 		Transport: func(bind netip.AddrPort) (memberlist.Transport, error) {
-			t, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{
-				BindAddrs: []string{bind.Addr().String()}, BindPort: int(bind.Port()), Logger: unread,
-			})
+			t, err := gossip.Listen(bind, silent)
 			return meter{t, &c.traffic}, err
 		},
 	})

@@ -99,6 +99,7 @@ func (f fill) contenders() ([]contender, *machine, error) {
 	if err := f.occupy(m); err != nil {
 		return nil, nil, err
 	}
+	m.stay()
 	if err := m.pairs(70_000); err != nil {
 		return nil, nil, err
 	}

@@ -155,6 +155,7 @@ func (b *bench) measureMoreHeld() error {
 		if err := f.occupy(m); err != nil {
 			return err
 		}
+		m.stay()
 		if err := m.pairs(70_000); err != nil {
 			return err
 		}

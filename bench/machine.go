@@ -16,7 +16,8 @@ import (
 type machine struct {
 	core    *ipam.Machine
 	now     time.Time
-	names   []string
+	names   []string // those of first and after are nobody's that stays
+	first   int
 	next    int
 	call    ipam.Call
 	request ipam.AddressRequest
@@ -66,7 +67,9 @@ func (m *machine) step(r ipam.Request) (*ipam.Reply, error) {
 
 // allocate takes any address, or a certain one, for a container of a new name.
 func (m *machine) allocate(want netip.Addr) (netip.Addr, error) {
-	m.next = (m.next + 1) % len(m.names)
+	if m.next++; m.next >= len(m.names) {
+		m.next = m.first
+	}
 	m.request.Name, m.request.Address = m.names[m.next], want
 	r, err := m.step(&m.request)
 	if err != nil {
@@ -74,6 +77,9 @@ func (m *machine) allocate(want netip.Addr) (netip.Addr, error) {
 	}
 	return r.Address.Address.Addr(), nil
 }
+
+// stay has those who hold an address now keep their names to themselves: more than are remembered are left.
+func (m *machine) stay() { m.first = m.next + 1 }
 
 func (m *machine) free(a netip.Addr) error {
 	m.release.Address = a

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -24,9 +22,6 @@ const label = "ringlet"
 
 // silent is a log that nobody reads.
 var silent = slog.New(slog.DiscardHandler)
-
-// unread is the same, for those who know no other kind of log.
-var unread = log.New(io.Discard, "", 0)
 
 func newNode(store node.Store) (*node.Node, error) {
 	return node.New(node.Config{

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -78,10 +83,6 @@ func (b *bench) measureOne(dir string, server *process) error {
 		return err
 	}
 	defer closeFile()
-	count, err := b.countSyncs(server)
-	if err != nil {
-		return err
-	}
 	got, err := interleave(b.rounds, 10*b.slice, []contender{
 		oneClient("allocation", e.allocation),
 		oneClient("bare", atBare.allocation),
@@ -106,7 +107,7 @@ func (b *bench) measureOne(dir string, server *process) error {
 		goal: "P3", what: "the same, against the same call of a server that does nothing for it but such a commit", limit: 1.15,
 		got: got.times("allocation", "bare"), note: "that takes " + duration(got.p50("bare").median),
 	})
-	return count("1 client: syncs for each durable call", 2)
+	return b.countSyncs(server, "1 client: syncs for each durable call", 2, oneClient("allocation", e.allocation))
 }
 
 // measureMany has 64 clients at once.
@@ -120,14 +121,19 @@ func (b *bench) measureMany(server *process) error {
 		return err
 	}
 	defer fromMemory.stop()
-	var list []contender
-	for name, socket := range map[string]string{"durable": server.path, "memory": fromMemory.path} {
+	callers := func(name, socket string) (contender, error) {
 		e, err := engines(socket, name, many)
-		if err != nil {
-			return err
-		}
-		list = append(list, clients(name, many, func(i int) func() (time.Duration, error) { return timed(e[i].next) }))
+		return clients(name, many, func(i int) func() (time.Duration, error) { return timed(e[i].next) }), err
 	}
+	durable, err := callers("durable", server.path)
+	if err != nil {
+		return err
+	}
+	memory, err := callers("memory", fromMemory.path)
+	if err != nil {
+		return err
+	}
+	list := []contender{durable, memory}
 	noops, err := engines(server.path, "noop", many)
 	if err != nil {
 		return err
@@ -140,10 +146,6 @@ func (b *bench) measureMany(server *process) error {
 	if etcd != nil {
 		defer etcd.stop()
 		list = append(list, clients("etcd", many, etcd.client))
-	}
-	count, err := b.countSyncs(server)
-	if err != nil {
-		return err
 	}
 	got, err := interleave(b.rounds, 10*b.slice, list)
 	if err != nil {
@@ -165,33 +167,101 @@ func (b *bench) measureMany(server *process) error {
 		got:  got.of(func(r map[string]sample) float64 { return r["durable"].p99 / r["durable"].p50 }),
 		note: fmt.Sprintf("no-op calls have %s", number(got.of(func(r map[string]sample) float64 { return r["no-op"].p99 / r["no-op"].p50 }).median)),
 	})
-	return count("64 clients: syncs for each durable call", 0.15)
+	return b.countSyncs(server, "64 clients: syncs for each durable call", 0.15, durable)
 }
 
-// syncsEach is how many syncs a transaction of bbolt has: one of the pages, one of the page that says where they are.
-const syncsEach = 2
-
-// countSyncs begins to count how many calls a server makes durable together. What it returns adds the row: G7.
-func (b *bench) countSyncs(server *process) (func(what string, limit float64) error, error) {
+// countSyncs counts the syncs of a server, its log's and its database's, while clients call it: G7.
+func (b *bench) countSyncs(server *process, what string, limit float64, callers contender) error {
+	strace := b.find("strace", "usr/bin")
+	if strace == "" {
+		b.leaveOut("G7: strace, which is not installed")
+		return nil
+	}
 	admin := unixDialer(filepath.Join(filepath.Dir(server.path), adminSocket))
 	before, err := scrape(b.ctx, admin)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func(what string, limit float64) error {
-		after, err := scrape(b.ctx, admin)
-		if err != nil {
-			return err
-		}
-		since := func(name string) float64 { return after[name] - before[name] }
-		transactions, calls := since("ringlet_commit_batch_size_count"), since("ringlet_commit_batch_size_sum")
-		each := syncsEach * transactions / calls
-		b.add(row{
-			goal: "G7", what: what + ", counted", limit: limit, unit: " ", got: spread{each, each, each},
-			note: fmt.Sprintf("%.0f transactions for %.0f calls", transactions, calls),
-		})
+	syncs, err := b.traceSyncs(strace, server.cmd.Process.Pid, func() error {
+		_, err := callers.run(20 * b.slice)
+		return err
+	})
+	if errors.Is(err, errUntraced) {
+		b.leaveOut("G7: strace, which is not permitted here")
 		return nil
-	}, nil
+	}
+	if err != nil {
+		return err
+	}
+	after, err := scrape(b.ctx, admin)
+	if err != nil {
+		return err
+	}
+	const count, sum = "ringlet_commit_batch_size_count", "ringlet_commit_batch_size_sum"
+	calls := after[sum] - before[sum]
+	each := syncs / calls
+	b.add(row{
+		goal: "G7", what: what + ", counted", limit: limit, unit: " ", got: spread{each, each, each},
+		note: fmt.Sprintf("%.0f syncs in %.0f commits for %.0f calls", syncs, after[count]-before[count], calls),
+	})
+	return nil
+}
+
+// errUntraced is returned where a process may not be looked at.
+var errUntraced = errors.New("strace ended before it began")
+
+// traceSyncs returns how many syncs a process makes while work is done. Errors: [errUntraced], and those of work.
+func (b *bench) traceSyncs(strace string, pid int, work func() error) (float64, error) {
+	summary := filepath.Join(b.dir, "syncs")
+	//nolint:gosec // the path was looked for, the rest is ours
+	cmd := exec.CommandContext(b.ctx, strace, "-f", "-qq", "-c", "-e", "trace=fdatasync,fsync", "-o", summary, "-p", strconv.Itoa(pid))
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	traced := func() error {
+		if len(ended) > 0 {
+			return nil // it may not look at the process
+		}
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+		for _, thread := range threads {
+			status, gone := os.ReadFile(thread)
+			if gone == nil && strings.Contains(string(status), "TracerPid:\t0\n") {
+				err = errors.New("strace does not look at all threads yet")
+			}
+		}
+		return err
+	}
+	err := poll(b.ctx, traced)
+	if err == nil && len(ended) > 0 {
+		return 0, errUntraced
+	}
+	if err == nil {
+		err = work()
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	<-ended // by the signal
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(summary)
+	if err != nil {
+		return 0, err
+	}
+	syncs := 0.0
+	for line := range strings.Lines(string(text)) {
+		field := strings.Fields(line) // % time, seconds, µs a call, calls, perhaps errors, the call's name
+		if n := len(field); n < 5 || field[n-1] != "fdatasync" && field[n-1] != "fsync" {
+			continue
+		}
+		calls, err := strconv.ParseFloat(field[3], 64)
+		if err != nil {
+			return 0, fmt.Errorf("strace said %q: %w", line, err)
+		}
+		syncs += calls
+	}
+	return syncs, nil
 }
 
 // startHeld runs ringlet on a new database in which so many addresses are held, and returns a client of that pool.
