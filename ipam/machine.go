@@ -68,7 +68,7 @@ type Machine struct {
 	asides          map[uint64]bool // proposals that take space, on disk, by last number
 
 	// What is looked up in every call.
-	served []served // a power of two, see makeRoom
+	served []served // see servedPlaces
 	own    ownMember
 
 	// Who there is.
@@ -150,7 +150,7 @@ func New(cfg Config) (*Machine, error) {
 		inquiries: map[peer.ID]*inquiry{},
 		goneSince: map[peer.ID]time.Time{},
 		begged:    map[chronicle.PoolKey]bool{},
-		served:    make([]served, leastServed),
+		served:    makeServed(leastServed),
 	}
 	return m, nil
 }
