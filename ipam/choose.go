@@ -180,5 +180,5 @@ func (m *Machine) chunk(p *pool) addr.Count {
 	if m.cfg.Chunk > 0 {
 		return m.cfg.Chunk
 	}
-	return min(max(p.Ring.Size()/addr.Count(8*max(len(m.state.Roster), 1)), 8), 1024)
+	return min(max(p.space.Size()/addr.Count(8*max(len(m.state.Roster), 1)), 8), 1024)
 }

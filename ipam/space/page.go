@@ -57,14 +57,14 @@ func (p *page) mask(r addr.Range) uint64 {
 
 // pages is the set of all pages.
 type pages struct {
-	dir   map[addr.Offset]uint32 // by base
 	all   []*page                // by index; nil where there is none
+	last  *page                  // used last, for use comes in runs; nil if there is none
+	dir   map[addr.Offset]uint32 // by base
 	spare []uint32               // indexes without a page
 	// order holds the bases of all pages, perhaps also of some that are gone,
 	// for walks over wide ranges. It ascends if sorted is set.
 	order  []addr.Offset
 	sorted bool
-	last   *page // used last, for use comes in runs; nil if there is none
 }
 
 func baseOf(o addr.Offset) addr.Offset { return o &^ (pageLen - 1) }

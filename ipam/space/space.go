@@ -17,25 +17,25 @@ const rememberMax = 65_536
 
 // Space is what one peer may use, holds and has rested of one pool. It is made
 // by [New], must not be copied, and is not safe for concurrent use.
-type Space struct {
+type Space struct { // what each call reads comes first, in few lines of the cache
 	end      addr.Offset // size of the pool
 	remember int         // rememberMax, but in tests
 	seq      uint64      // highest Seq given or seen
-
-	mine  set
-	aside set
-	fresh set // in mine and not in aside; holds all of that which is never used
-
-	pages    pages
-	slab     slab
-	segments []segment
-	keys     keys
-	texts    strings.Builder // of records that are put back
 
 	owned  addr.Count // size of mine
 	held   int        // records held
 	freed  int        // records freed
 	strays int        // records outside of mine
+
+	mine     set
+	aside    set
+	fresh    set // in mine and not in aside; holds all of that which is never used
+	segments []segment
+
+	slab  slab
+	keys  keys
+	pages pages
+	texts strings.Builder // of records that are put back
 }
 
 // New returns the space of a pool with size addresses, of which nothing is
