@@ -3,6 +3,7 @@ package persist
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -162,6 +163,135 @@ func TestMetaPageFlips(t *testing.T) {
 	if err := checkMetaPages(bytes.NewReader(image), int64(len(image))); !errors.Is(err, ErrDamaged) {
 		t.Errorf("no page: got %v, want ErrDamaged", err)
 	}
+}
+
+// Of a meta page that a power cut tore, the list of free pages is one before, one after, or bytes of both.
+func TestTornListOfMetaPage(t *testing.T) {
+	image := readFile(t, madeDatabase(t, 40))
+	pages, err := readMetaPages(bytes.NewReader(image), int64(len(image)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, torn := pages[0], 1
+	if pages[1].txid() > good.txid() {
+		good, torn = pages[1], 0
+	}
+	at := torn*os.Getpagesize() + metaStart
+	put := binary.NativeEndian.PutUint64
+	put(image[at+offTxid:], good.txid()+1)
+	put(image[at+offRoot:], 7)
+	for list, whole := range map[uint64]bool{
+		5: true, noFreeList: true, ^uint64(0xff) | 5: true, 0xff00 | 5: true, 0xff << 32: true,
+		0x0100 | 5: false, 1 << 63: false, 0xfe0000: false,
+	} {
+		put(image[at+offFreeList:], list)
+		err := checkMetaPages(bytes.NewReader(image), int64(len(image)))
+		if whole && err != nil || !whole && !errors.Is(err, ErrDamaged) {
+			t.Errorf("list %#x: got %v, want damage: %t", list, err, !whole)
+		}
+	}
+}
+
+// Every bit of the list of free pages, in process: bbolt would hand out pages that are in use, or behind the end.
+func TestFreeListFlips(t *testing.T) {
+	path := madeDatabase(t, 40)
+	image := readFile(t, path)
+	at, ids := freeList(t, image)
+	if len(ids) < 5 {
+		t.Fatalf("the list has %d pages, too few to prove anything", len(ids))
+	}
+	t.Logf("%d free pages of %d", len(ids), len(image)/os.Getpagesize())
+	for bit := range (pageHeader + 8*len(ids)) * 8 {
+		image[at+bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(path, image, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckFile(path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("bit %d of byte %d: got %v, want ErrDamaged", bit%8, bit/8, err)
+		}
+		image[at+bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+// A list of free pages that does not fit its file is found before bbolt reads it.
+func TestFreeList(t *testing.T) {
+	image := readFile(t, madeDatabase(t, 40))
+	at, ids := freeList(t, image)
+	page := uint64(os.Getpagesize())
+	list, pages := uint64(at)/page, uint64(len(image))/page
+	put := binary.NativeEndian.PutUint64
+	for name, tt := range map[string]struct {
+		list   uint64
+		change func(head, ids []byte)
+	}{
+		"behind the end":           {list: pages},
+		"of another page":          {list: list + 1},
+		"longer than its page":     {list, func(head, _ []byte) { binary.NativeEndian.PutUint16(head[10:], uint16(page/8-1)) }},
+		"longer than memory":       {list, func(head, ids []byte) { binary.NativeEndian.PutUint16(head[10:], manyFree); put(ids, 1<<61) }},
+		"that ends behind the end": {list, func(head, _ []byte) { binary.NativeEndian.PutUint32(head[12:], uint32(pages-list)) }},
+		"with a meta page":         {list, func(_, ids []byte) { put(ids, 1) }},
+		"with a page twice":        {list, func(_, ids []byte) { copy(ids[8:], ids[:8]) }},
+		"with the end page":        {list, func(_, b []byte) { put(b[8*len(ids)-8:], pages) }},
+		"with itself":              {list, func(_, b []byte) { put(b, list); clear(b[8:]) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bytes.Clone(image)
+			if tt.change != nil {
+				tt.change(b[at:], b[at+pageHeader:])
+			}
+			if err := checkFreeList(bytes.NewReader(b), tt.list, page, pages); !errors.Is(err, ErrDamaged) {
+				t.Errorf("got %v, want ErrDamaged", err)
+			}
+		})
+	}
+	if err := checkFreeList(bytes.NewReader(image), list, page, pages); err != nil {
+		t.Errorf("the list itself: %v", err)
+	}
+}
+
+// A list of 65,535 pages or more says their number elsewhere, as bbolt writes it.
+func TestLongFreeList(t *testing.T) {
+	const list, page, free = 2, 4096, manyFree
+	const more = (pageHeader + 8 + 8*free) / page
+	image := make([]byte, (list+1+more)*page)
+	head := image[list*page:]
+	binary.NativeEndian.PutUint64(head, list)
+	binary.NativeEndian.PutUint16(head[8:], freeListKind)
+	binary.NativeEndian.PutUint16(head[10:], manyFree)
+	binary.NativeEndian.PutUint32(head[12:], more)
+	binary.NativeEndian.PutUint64(head[pageHeader:], free)
+	for i := range free {
+		binary.NativeEndian.PutUint64(head[pageHeader+8+8*i:], uint64(list+1+more+i))
+	}
+	const pages = list + 1 + more + free
+	if err := checkFreeList(bytes.NewReader(image), list, page, pages); err != nil {
+		t.Error(err)
+	}
+	if err := checkFreeList(bytes.NewReader(image), list, page, pages-1); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the last page is behind the end: got %v, want ErrDamaged", err)
+	}
+}
+
+// freeList returns where the list of free pages lies in a file, 0 if there is none, and what is in it.
+func freeList(t *testing.T, image []byte) (at int, ids []uint64) {
+	t.Helper()
+	pages, err := readMetaPages(bytes.NewReader(image), int64(len(image)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := pages[0]
+	if pages[1].txid() > last.txid() {
+		last = pages[1]
+	}
+	list := last.u64(offFreeList)
+	if list == noFreeList {
+		return 0, nil
+	}
+	at = int(list) * os.Getpagesize()
+	for i := range int(binary.NativeEndian.Uint16(image[at+10:])) {
+		ids = append(ids, binary.NativeEndian.Uint64(image[at+pageHeader+8*i:]))
+	}
+	return at, ids
 }
 
 // What a record check cannot see, the guard sees: records that are missing or of another time.

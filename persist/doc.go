@@ -57,7 +57,11 @@
 // value, the guard finds records that are missing, doubled or of another time. What remains is the loss of
 // a whole transaction: if the newer of the two meta pages is invalid, bbolt quietly takes the older one. That
 // is right after a torn write and wrong after bit rot; the test in metapage.go tells these apart, except when
-// two or more bits changed within 24 particular bytes of the last transaction.
+// two or more bits changed within 32 particular bytes of the last transaction.
+//
+// Each transaction writes the list of free pages, so that a start need not read the whole tree to find out what is
+// free. A wrong list would have bbolt overwrite what is in use; that each page is in use or in the list, and none is
+// both, is checked like all else.
 //
 // A damaged file can kill the process that reads it, with a fault in mapped memory that recover does not catch.
 // Therefore [OpenVerified] lets a child process read the whole file first ([Verify], [ChildMain]); it moves a

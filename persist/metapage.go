@@ -15,16 +15,20 @@ import (
 //
 //	magic 4 | version 4 | page size 4 | flags 4 | root page 8 | sequence 8 | free list 8 | end page 8 | txid 8 | checksum 8
 //
-// The checksum is FNV-1a over what is before it. The file has "end page" pages.
+// The checksum is FNV-1a over what is before it. The file has "end page" pages. The list of free pages is in the page
+// "free list" and those that follow it, in ascending order, with their number first if that is 65,535 or more:
+//
+//	page 8 | kind 2 | number of free pages 2 | number of following pages 4 | number of each free page 8
 const (
 	metaStart   = 16
 	metaSize    = 64
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
 
-	// A new file has transactions 0 and 1, with a free list in page 2. Later ones have none, which is all ones.
-	lastInitTxid = 1
-	initFreeList = 2
+	pageHeader   = 16
+	freeListKind = 0x10
+	manyFree     = 0xffff
+	noFreeList   = ^uint64(0) // of a file that an earlier version of this package wrote
 
 	offPageSize = 8
 	offRoot     = 16
@@ -66,10 +70,10 @@ func checkMetaPages(f io.ReaderAt, size int64) error {
 				ErrDamaged, page[0].txid(), page[1].txid())
 		}
 	case ok0:
-		err = checkTorn(page[1], page[0])
+		err = checkTorn(page[1], page[0], size)
 	case ok1:
 		last = &page[1]
-		err = checkTorn(page[0], page[1])
+		err = checkTorn(page[0], page[1], size)
 	default:
 		return fmt.Errorf("%w: it has no valid meta page, so it is no database or its beginning is lost", ErrDamaged)
 	}
@@ -80,6 +84,52 @@ func checkMetaPages(f io.ReaderAt, size int64) error {
 	if hi, need := bits.Mul64(pages, pageSize); hi != 0 || need > uint64(size) {
 		return fmt.Errorf("%w: it was cut short: it has %d bytes and needs %d pages of %d bytes",
 			ErrDamaged, size, pages, pageSize)
+	}
+	if list := last.u64(offFreeList); list != noFreeList {
+		return checkFreeList(f, list, pageSize, pages)
+	}
+	return nil
+}
+
+// checkFreeList finds in the list of free pages, which begins at that page, what bbolt believes without a look: free
+// pages that are none of the file's, and an end that is not where the list ends. What else may be wrong with it, that a
+// page is in it and in use, or neither, bbolt's own check finds.
+func checkFreeList(f io.ReaderAt, list, pageSize, pages uint64) error {
+	wrong := func(what string) error {
+		return fmt.Errorf("%w: its list of free pages in page %d %s", ErrDamaged, list, what)
+	}
+	if list >= pages {
+		return wrong("lies behind the end of the file")
+	}
+	head := make([]byte, pageHeader+8)
+	if _, err := f.ReadAt(head, int64(list*pageSize)); err != nil {
+		return err
+	}
+	count, more := uint64(binary.NativeEndian.Uint16(head[10:])), uint64(binary.NativeEndian.Uint32(head[12:]))
+	if binary.NativeEndian.Uint64(head) != list || binary.NativeEndian.Uint16(head[8:]) != freeListKind {
+		return wrong("does not begin as one")
+	}
+	if more >= pages-list {
+		return wrong(fmt.Sprintf("goes on for %d pages, behind the end of the file", more))
+	}
+	from := uint64(pageHeader)
+	if count == manyFree {
+		count, from = binary.NativeEndian.Uint64(head[pageHeader:]), pageHeader+8
+	}
+	if room := ((more+1)*pageSize - from) / 8; count > room {
+		return wrong(fmt.Sprintf("has room for %d and should have %d", room, count))
+	}
+	ids := make([]byte, count*8)
+	if _, err := f.ReadAt(ids, int64(list*pageSize+from)); err != nil {
+		return err
+	}
+	last := uint64(1) // the meta pages are never free
+	for ; len(ids) > 0; ids = ids[8:] {
+		id := binary.NativeEndian.Uint64(ids)
+		if id <= last || id >= pages || id >= list && id <= list+more {
+			return wrong(fmt.Sprintf("has page %d behind page %d", id, last))
+		}
+		last = id
 	}
 	return nil
 }
@@ -115,7 +165,7 @@ func readMetaPage(f io.ReaderAt, at int64) (m metaPage, err error) {
 // checkTorn decides whether the invalid page broken is what a power cut left of a write: bytes of the meta page of
 // the transaction after good, then bytes of the one before good. Then good is the last commit. Everything else is
 // damage, as broken may have been the last commit. Disks write sectors whole, so even the torn page is rare.
-func checkTorn(broken, good metaPage) error {
+func checkTorn(broken, good metaPage, size int64) error {
 	lost := fmt.Errorf("%w: the meta page beside transaction %d is broken, which may have been the last commit",
 		ErrDamaged, good.txid())
 	var older, newer [8]byte
@@ -126,15 +176,15 @@ func checkTorn(broken, good metaPage) error {
 			return lost
 		}
 	}
-	// These never change, but for the free list, which only a new file has.
+	// These never change.
 	if !slices.Equal(broken[:offRoot], good[:offRoot]) ||
 		!slices.Equal(broken[offSequence:offFreeList], good[offSequence:offFreeList]) {
 		return lost
 	}
-	var initList [8]byte
-	binary.NativeEndian.PutUint64(initList[:], initFreeList)
-	for i := range 8 {
-		if b := broken[offFreeList+i]; b != 0xff && (b != initList[i] || good.txid() > lastInitTxid+1) {
+	// The free list is a page of the file, or there is none, or some bytes are of one and some of the other.
+	list, pages := broken.u64(offFreeList), uint64(size)/uint64(good.u32(offPageSize))
+	for shift := (bits.Len64(pages) + 7) / 8 * 8; shift < 64; shift += 8 {
+		if b := byte(list >> shift); b != 0 && b != 0xff {
 			return lost
 		}
 	}

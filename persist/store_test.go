@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
@@ -78,6 +79,37 @@ func TestEmptyCommitWritesNothing(t *testing.T) {
 	}
 	if err := commitStep(s, 1); err != nil || writes == 0 {
 		t.Errorf("a real commit: %v, %d writes; the counter does not count", err, writes)
+	}
+}
+
+// A start need not read the whole tree for what is free: each transaction leaves a list. Of a file without one, as earlier
+// versions left it, the first transaction makes one; to open it writes nothing, as that would be a transaction of bbolt's
+// own.
+func TestFreeListIsKept(t *testing.T) {
+	path := madeDatabase(t, 0)
+	h := newHistory()
+	for n, earlier := range []bool{false, true, false} {
+		before := readFile(t, path)
+		cfg := hastyConfig(path)
+		if earlier {
+			cfg.opened = func(db *bbolt.DB) { db.NoFreelistSync = true }
+		}
+		s := mustOpen(t, cfg)
+		if _, err := loadContent(s); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(readFile(t, path), before) {
+			t.Error("to open the file has changed it")
+		}
+		if err := errors.Join(commitStep(s, uint64(n+1)), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := freeList(t, readFile(t, path)); at == 0 != earlier {
+			t.Errorf("transaction %d left a list in page %d, as an earlier version: %t", n+1, at/os.Getpagesize(), earlier)
+		}
+		if err := h.checkDatabase(path, uint64(n+1), uint64(n+1)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
