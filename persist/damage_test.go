@@ -219,20 +219,23 @@ func TestFreeList(t *testing.T) {
 	at, ids := freeList(t, image)
 	page := uint64(os.Getpagesize())
 	list, pages := uint64(at)/page, uint64(len(image))/page
-	put := binary.NativeEndian.PutUint64
+	put16, put := binary.NativeEndian.PutUint16, binary.NativeEndian.PutUint64
 	for name, tt := range map[string]struct {
 		list   uint64
 		change func(head, ids []byte)
 	}{
-		"behind the end":           {list: pages},
-		"of another page":          {list: list + 1},
-		"longer than its page":     {list, func(head, _ []byte) { binary.NativeEndian.PutUint16(head[10:], uint16(page/8-1)) }},
-		"longer than memory":       {list, func(head, ids []byte) { binary.NativeEndian.PutUint16(head[10:], manyFree); put(ids, 1<<61) }},
-		"that ends behind the end": {list, func(head, _ []byte) { binary.NativeEndian.PutUint32(head[12:], uint32(pages-list)) }},
-		"with a meta page":         {list, func(_, ids []byte) { put(ids, 1) }},
-		"with a page twice":        {list, func(_, ids []byte) { copy(ids[8:], ids[:8]) }},
-		"with the end page":        {list, func(_, b []byte) { put(b[8*len(ids)-8:], pages) }},
-		"with itself":              {list, func(_, b []byte) { put(b, list); clear(b[8:]) }},
+		"behind the end":       {list: pages},
+		"of another page":      {list: list + 1},
+		"longer than its page": {list, func(head, _ []byte) { put16(head[10:], uint16(page/8-1)) }},
+		"longer than memory":   {list, func(head, ids []byte) { put16(head[10:], manyFree); put(ids, 1<<61) }},
+		"that ends behind the end": {list, func(head, _ []byte) {
+			put16(head[10:], 0)
+			binary.NativeEndian.PutUint32(head[12:], uint32(pages-list))
+		}},
+		"with a meta page":  {list, func(_, ids []byte) { put(ids, 1) }},
+		"with a page twice": {list, func(_, ids []byte) { copy(ids[8:], ids[:8]) }},
+		"with the end page": {list, func(_, b []byte) { put(b[8*len(ids)-8:], pages) }},
+		"with itself":       {list, func(head, ids []byte) { put16(head[10:], 1); put(ids, list) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bytes.Clone(image)
