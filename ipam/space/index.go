@@ -141,10 +141,30 @@ func (x *keys) build(sl *slab) {
 	for x.count > keyLoad*x.buckets {
 		x.extend()
 	}
+	// Buckets are only written to, and what is in them is counted where that is near: to read each would be to wait
+	// for it.
+	lens := make([]uint8, x.buckets)
+	var late []uint32 // those whose bucket is full
 	for i := uint32(1); i <= sl.top; i++ {
-		if k := sl.rec(i).key; k != NoKey {
-			x.put(i, k)
+		k := sl.rec(i).key
+		if k == NoKey {
+			continue
 		}
+		n := x.bucket(k)
+		at := lens[n]
+		if at >= bucketLen {
+			late = append(late, i)
+			continue
+		}
+		b := x.at(n)
+		b.rec[at], b.tag[at] = i, tagOf(k)
+		lens[n]++
+	}
+	for n, l := range lens {
+		x.at(n).rest = uint32(l)
+	}
+	for _, i := range late {
+		x.put(i, sl.rec(i).key)
 	}
 }
 
