@@ -71,7 +71,9 @@ func parseHoldingKey(b []byte) (k chronicle.PoolKey, o addr.Offset, err error) {
 	return k, addr.Offset(binary.BigEndian.Uint64(b[12:])), nil
 }
 
-// appendHolding appends what is known of an address.
+// appendHolding appends what is known of an address. Of a container's ID, 64
+// digits, it writes the bytes that they stand for, as there may be one for each
+// address.
 func appendHolding(b []byte, r *space.Record) []byte {
 	var has byte
 	if r.Key != space.NoKey {
@@ -83,6 +85,7 @@ func appendHolding(b []byte, r *space.Record) []byte {
 	if r.Network != 0 {
 		has |= 4
 	}
+	at := len(b) + 3
 	b = append(b, formatRecord, byte(r.State), byte(r.Kind), has)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Since))
 	b = codec.Uint(b, r.Seq)
@@ -96,6 +99,10 @@ func appendHolding(b []byte, r *space.Record) []byte {
 		b = binary.BigEndian.AppendUint32(b, r.Network)
 	}
 	b = codec.Bytes(b, r.Name)
+	if id, ok := space.AppendID(b, r.Ref); ok {
+		id[at] |= 8
+		return id
+	}
 	return codec.Bytes(b, r.Ref)
 }
 
@@ -103,15 +110,17 @@ func appendHolding(b []byte, r *space.Record) []byte {
 const maxText = 4096
 
 // parseHolding reads a record into r, and returns its name and reference, which
-// share the memory of b.
-func parseHolding(b []byte, r *space.Record) (name, ref []byte, err error) {
+// share the memory of b. A reference that is packed is one of [space.AppendID].
+func parseHolding(b []byte, r *space.Record) (name, ref []byte, packed bool, err error) {
+	// A start reads one for each address that is held, so what lies side by side is read at once.
 	rd := codec.NewReader(b)
-	if rd.Byte("format") != formatRecord {
+	head := rd.Fixed("state of an address", 4+8)
+	if head[0] != formatRecord {
 		rd.Fail("format of an address")
 	}
-	r.State, r.Kind = space.State(rd.Byte("state")), space.Kind(rd.Byte("kind"))
-	has := rd.Byte("flags")
-	r.Since = int64(binary.BigEndian.Uint64(rd.Fixed("time", 8)))
+	has := head[3]
+	r.State, r.Kind = space.State(head[1]), space.Kind(head[2])
+	r.Since = int64(binary.BigEndian.Uint64(head[4:]))
 	r.Seq = rd.Uint("sequence number")
 	if has&1 != 0 {
 		r.Key = space.Key(binary.BigEndian.Uint64(rd.Fixed("key", 8)))
@@ -122,11 +131,16 @@ func parseHolding(b []byte, r *space.Record) (name, ref []byte, err error) {
 	if has&4 != 0 {
 		r.Network = binary.BigEndian.Uint32(rd.Fixed("network", 4))
 	}
-	name, ref = rd.Bytes("name", maxText), rd.Bytes("reference", maxText)
-	if has > 7 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Kept {
+	name = rd.Bytes("name", maxText)
+	if packed = has&8 != 0; packed {
+		ref = rd.Fixed("ID", space.IDLen)
+	} else {
+		ref = rd.Bytes("reference", maxText)
+	}
+	if has > 15 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Kept {
 		rd.Fail("state of an address")
 	}
-	return name, ref, rd.Done()
+	return name, ref, packed, rd.Done()
 }
 
 // saveHolding writes the record of an address, or deletes it if rec is nil.

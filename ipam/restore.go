@@ -251,11 +251,11 @@ func (l *loaded) visitHolding(key, value []byte) error {
 		l.last = l.m.poolFor(cp)
 	}
 	var rec space.Record
-	name, ref, err := parseHolding(value, &rec)
+	name, ref, packed, err := parseHolding(value, &rec)
 	if err != nil {
 		return err
 	}
-	if err := l.last.space.PutText(o, &rec, name, ref); err != nil {
+	if err := l.last.space.PutText(o, &rec, name, ref, packed); err != nil {
 		return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, l.last.CIDR, err)
 	}
 	if rec.Kind == space.Gateway && rec.State == space.Held {

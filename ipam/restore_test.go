@@ -1,9 +1,12 @@
 package ipam_test
 
 import (
+	"bytes"
+	"encoding/hex"
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +25,7 @@ func aDisk(t testing.TB) ipamtest.Disk {
 	n := network(t, h, "10.50.0.0/24")
 	a := run(t, h, n, "web")
 	run(t, h, n, "db")
+	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "app", ID: strings.Repeat("0123456789abcdef", 4)})
 	release(h, n, a)
 	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "vm-1"})
 	h.Call(&ipam.PoolCreation{CIDR: prefix("fd00::/64"), Name: "six"})
@@ -65,6 +69,60 @@ func TestRestoreRefusesForeign(t *testing.T) {
 	}
 	if _, err := restore(ipamtest.Disk{"tables\x00\x00x": []byte("y")}); !errors.Is(err, ipam.ErrForeign) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What a holder is called comes back from the disk as it was; a container's ID
+// takes half of its length there. Earlier versions wrote it as it is.
+func TestRestoreOfIDs(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	packed, err := hex.DecodeString(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{id, strings.ToUpper(id), id[1:], id + "0", "vm-1", string(packed), ""} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/24")
+		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 0x42, 10}, ID: ref})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		want, err := h.Machine().Who(ipamtest.Start, r.Address.Address.Addr())
+		if err != nil || want.Container != ref {
+			t.Fatalf("%q: held by %+v, %v", ref, want, err)
+		}
+		comesBack := func(d ipamtest.Disk) {
+			t.Helper()
+			m, err := restore(d)
+			if err != nil {
+				t.Fatalf("%q: %v", ref, err)
+			}
+			if got, err := m.Who(ipamtest.Start, want.Address); err != nil || got != want {
+				t.Errorf("came back as %+v, %v, want %+v", got, err, want)
+			}
+		}
+		comesBack(h.Disk)
+		if ref != id {
+			continue
+		}
+		const flags, isPacked = 3, 8
+		for k, v := range h.Disk {
+			if !strings.HasPrefix(k, "holding") {
+				continue
+			}
+			before, found := bytes.CutSuffix(v, packed)
+			if !found || bytes.Contains(v, []byte(id)) || v[flags]&isPacked == 0 {
+				t.Fatalf("the record is %x, want the ID packed at its end", v)
+			}
+			earlier := append(append(slices.Clone(before), byte(len(id))), id...)
+			earlier[flags] &^= isPacked
+			h.Disk[k] = earlier
+			comesBack(h.Disk)
+			h.Disk[k] = v[:len(v)-1]
+			if _, err := restore(h.Disk); err == nil {
+				t.Error("a record with half an ID was accepted")
+			}
+		}
 	}
 }
 

@@ -87,6 +87,10 @@ func (r *Reader) Done() error {
 
 // Uint reads a varint in its shortest form.
 func (r *Reader) Uint(what string) uint64 {
+	if r.at < len(r.b) && r.b[r.at] < 1<<7 { // most are, as lengths
+		r.at++
+		return uint64(r.b[r.at-1])
+	}
 	n, size := binary.Uvarint(r.b[r.at:])
 	if size <= 0 || size > 1 && r.b[r.at+size-1] == 0 {
 		r.Fail(what)

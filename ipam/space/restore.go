@@ -18,17 +18,25 @@ func (s *Space) Put(o addr.Offset, rec Record) error {
 }
 
 // PutText is Put where name and reference come as bytes, which may change
-// afterwards, and not with the record. The texts of many records share a piece
-// of memory, which lives as long as one of them.
-func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte) error {
-	var buf [256]byte
-	b, f := appendText(buf[:0], name, ref)
-	if s.texts.Cap()-s.texts.Len() < len(b) {
+// afterwards, and not with the record; packed says that the reference comes as
+// [AppendID] makes it. The texts of many records share a piece of memory, which
+// lives as long as one of them.
+func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed bool) error {
+	name = name[:min(len(name), maxName)]
+	f := form(len(name))
+	var buf [IDLen]byte
+	if packed {
+		f |= isPacked
+	} else if id, ok := AppendID(buf[:0], ref); ok { // an earlier version wrote it as text
+		ref, f = id, f|isPacked
+	}
+	if n := len(name) + len(ref); s.texts.Cap()-s.texts.Len() < n {
 		s.texts = strings.Builder{}
-		s.texts.Grow(max(textsLen, len(b)))
+		s.texts.Grow(max(textsLen, n))
 	}
 	from := s.texts.Len()
-	s.texts.Write(b)
+	s.texts.Write(name)
+	s.texts.Write(ref)
 	return s.put(o, rec, s.texts.String()[from:], f)
 }
 

@@ -27,8 +27,8 @@ func formOf(k Kind) form { return form(k) << kindShift }
 
 func (f form) kind() Kind { return Kind(f >> kindShift) }
 
-// idLen is the length of a container's ID in bytes, half of its digits.
-const idLen = 32
+// IDLen is the length of a container's ID in bytes, half of its digits.
+const IDLen = 32
 
 // textOf returns name and reference as they are kept, and in which form. It
 // takes memory only where there are both, or an ID. A longer name than
@@ -38,7 +38,7 @@ func textOf(name, ref string) (string, form) {
 	case ref == "":
 		name = name[:min(len(name), maxName)]
 		return name, form(len(name))
-	case name == "" && len(ref) != 2*idLen:
+	case name == "" && len(ref) != 2*IDLen:
 		return ref, 0
 	}
 	var buf [256]byte
@@ -51,7 +51,7 @@ func appendText[T string | []byte](b []byte, name, ref T) ([]byte, form) {
 	name = name[:min(len(name), maxName)]
 	f := form(len(name))
 	b = append(b, name...)
-	if id, ok := packID(b, ref); ok {
+	if id, ok := AppendID(b, ref); ok {
 		return id, f | isPacked
 	}
 	return append(b, ref...), f
@@ -67,15 +67,15 @@ func (f form) split(text string) (name, ref string) {
 	return name, ref
 }
 
-// packID appends the bytes of a container's full ID, as the engine writes it,
-// or reports that the reference is none. It takes eight digits at a time: a
-// start reads an ID for each address that is held.
-func packID[T string | []byte](b []byte, ref T) ([]byte, bool) {
-	if len(ref) != 2*idLen {
+// AppendID appends the [IDLen] bytes of a container's full ID, as the engine
+// writes it, or reports that the reference is none. It takes eight digits at a
+// time.
+func AppendID[T string | []byte](b []byte, ref T) ([]byte, bool) {
+	if len(ref) != 2*IDLen {
 		return nil, false
 	}
 	var wrong uint64
-	for i := 0; i < 2*idLen; i += 8 {
+	for i := 0; i < 2*IDLen; i += 8 {
 		text := uint64(ref[i]) | uint64(ref[i+1])<<8 | uint64(ref[i+2])<<16 | uint64(ref[i+3])<<24 |
 			uint64(ref[i+4])<<32 | uint64(ref[i+5])<<40 | uint64(ref[i+6])<<48 | uint64(ref[i+7])<<56
 		values := valuesOf(text)

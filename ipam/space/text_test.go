@@ -13,7 +13,7 @@ func TestTextIsKept(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
 	long := strings.Repeat("x", maxName+1)
 	for _, name := range []string{"", "web", long[1:], long} {
-		for _, ref := range []string{"", "vm-7", id, strings.ToUpper(id), id[1:], id + "0", "x" + id[1:], strings.Repeat("y", idLen)} {
+		for _, ref := range []string{"", "vm-7", id, strings.ToUpper(id), id[1:], id + "0", "x" + id[1:], strings.Repeat("y", IDLen)} {
 			kept, f := textOf(name, ref)
 			want := name[:min(len(name), maxName)]
 			if gotName, gotRef := f.split(kept); gotName != want || gotRef != ref {
@@ -31,7 +31,7 @@ func TestIDs(t *testing.T) {
 		was := id[at]
 		for c := range 256 {
 			id[at] = byte(c)
-			packed, ok := packID(nil, id)
+			packed, ok := AppendID(nil, id)
 			want, err := hex.DecodeString(string(id))
 			if isID := err == nil && (c < 'A' || c > 'F'); ok != isID {
 				t.Fatalf("byte %#x at %d: packed %v, want %v", c, at, ok, isID)
@@ -47,7 +47,7 @@ func TestIDs(t *testing.T) {
 // A container with its ID takes half of the ID's length; one without takes
 // nothing of its own.
 func TestTextIsSmall(t *testing.T) {
-	if kept, _ := textOf("web", strings.Repeat("0123456789abcdef", 4)); len(kept) != 3+idLen {
+	if kept, _ := textOf("web", strings.Repeat("0123456789abcdef", 4)); len(kept) != 3+IDLen {
 		t.Errorf("a name and an ID take %d bytes", len(kept))
 	}
 	for _, c := range [][2]string{{"web", ""}, {"", "vm-7"}} {
