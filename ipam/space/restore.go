@@ -24,11 +24,8 @@ func (s *Space) Put(o addr.Offset, rec Record) error {
 func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed bool) error {
 	name = name[:min(len(name), maxName)]
 	f := form(len(name))
-	var buf [IDLen]byte
 	if packed {
 		f |= isPacked
-	} else if id, ok := AppendID(buf[:0], ref); ok { // an earlier version wrote it as text
-		ref, f = id, f|isPacked
 	}
 	if n := len(name) + len(ref); s.texts.Cap()-s.texts.Len() < n {
 		s.texts = strings.Builder{}
