@@ -212,10 +212,11 @@ func testRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// testContext ends early enough for the test to say what hung.
+// testContext ends early enough for the test to say what hung. A child that dies of its memory takes a while, with the race
+// detector on a busy machine.
 func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
