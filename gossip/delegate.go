@@ -42,6 +42,9 @@ func (d *delegate) NotifyMsg(b []byte) {
 		ok = d.receipt(b)
 	case b[0] == kindDatagram, b[0] == kindStream:
 		ok = d.parcel(bytes.Clone(b))
+	case b[0] == kindPiece:
+		ok = d.piece(b)
+	case b[0] > kindPiece: // a later release may have more kinds
 	case len(b) >= minFrame && len(b) <= MaxBroadcast:
 		ok = true
 		d.g.arrived(bytes.Clone(b))
@@ -67,14 +70,43 @@ func (d *delegate) parcel(b []byte) bool {
 		return false
 	}
 	if b[0] == kindDatagram {
-		d.g.outbox.owe(sender(frames[0]), id)
+		d.g.outbox.owe(sender(frames[0]), id, 1)
 	}
+	d.frames(id, frames)
+	return true
+}
+
+// frames takes in what was in a parcel, once.
+func (d *delegate) frames(id uint64, frames [][]byte) {
 	if d.g.inbox.seen.add(id) {
 		d.g.arrived(frames...)
 	} else {
 		d.g.counts.doubled.Add(uint64(len(frames)))
 	}
-	return true
+}
+
+// piece takes in a piece of a parcel. One that comes after the parcel, which
+// may also have come over a stream, wants a receipt for all of it.
+func (d *delegate) piece(b []byte) bool {
+	p, ok := readPiece(b)
+	if !ok {
+		return false
+	}
+	if d.g.inbox.seen.has(p.parcel) {
+		d.g.outbox.owe(p.from, p.parcel, p.of)
+		return true
+	}
+	whole, ok := d.g.inbox.partials.add(p, time.Now())
+	if ok && whole == nil {
+		d.g.outbox.oweLater(p.from, p.parcel+uint64(p.number), time.Now())
+		return true
+	}
+	frames, ok := unpackFrames(whole)
+	if ok {
+		d.g.outbox.owe(p.from, p.parcel, p.of)
+		d.frames(p.parcel, frames)
+	}
+	return ok
 }
 
 // GetBroadcasts implements [memberlist.Delegate].

@@ -11,7 +11,8 @@
 //
 //   - [Gossip.Send]: point to point. Frames that are sent together travel in
 //     one parcel: a datagram, sent again every few dozen milliseconds until a
-//     receipt comes, or, if it is long or none comes, a stream of its own.
+//     receipt comes, or a few of them, each for itself; or, if it is longer,
+//     much is under way, or no receipt comes, a stream of its own.
 //     After a second it is given up, since whoever wants an answer has asked
 //     again by then. What is lost thus costs about as much time as the network
 //     takes anyhow, and what is old holds up nothing. Receipts are between the

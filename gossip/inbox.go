@@ -18,9 +18,10 @@ const (
 // inbox is what has arrived. memberlist's callbacks put in, which never
 // blocks; two goroutines take out, so that beats pass where frames wait.
 type inbox struct {
-	frames lane
-	beats  beats
-	seen   seen
+	frames   lane
+	beats    beats
+	partials partials
+	seen     seen
 }
 
 // lane is a bounded queue: what is too much is dropped as it comes.

@@ -70,6 +70,48 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// TestLongLoss sends frames that are longer than a packet while packets are
+// lost. Each arrives, and once. How long it takes is printed.
+func TestLongLoss(t *testing.T) {
+	for _, loss := range []float64{0, 0.05, 0.1} {
+		for _, size := range []int{2_000, 8_000, 16_000} {
+			t.Run(fmt.Sprint(loss, "/", size), func(t *testing.T) {
+				bubble(t, func(c *cluster) {
+					peers := c.startAll(2)
+					c.lossy(loss)
+					const n = 50
+					var took []time.Duration
+					packets, streams := c.net.Sent()
+					for i := range n {
+						begun := time.Now()
+						peers[0].Send(peers[1].id, peers[0].frame(wire.Snapshot{State: make([]byte, size)}), peers[0].numbered(i))
+						for len(peers[1].numbers()) == i && time.Since(begun) < 10*time.Second {
+							time.Sleep(time.Millisecond)
+						}
+						took = append(took, time.Since(begun))
+						time.Sleep(2 * time.Second) // for what comes twice
+					}
+					if got := peers[1].numbers(); len(got) != n || !slices.IsSorted(got) {
+						t.Errorf("got %v", got)
+					}
+					sent, opened := c.net.Sent()
+					counts := peers[0].Status().Counts
+					switch pieces := size/1100 + 1; {
+					case loss > 0 && counts.Repeated == 0:
+						t.Error("nothing was sent again, although packets were lost")
+					case loss == 0 && (counts.Repeated > 0 || opened-streams > 10): // some to compare notes
+						t.Errorf("%d were sent again and %d streams opened, although nothing was lost", counts.Repeated, opened-streams)
+					case loss == 0 && sent-packets > n*(pieces+1)+250: // probes, too
+						t.Errorf("%d packets for %d parcels, want %d and a receipt for each", sent-packets, n, pieces)
+					}
+					slices.Sort(took)
+					fmt.Fprintf(t.Output(), "%.0f %% lost, %d bytes: %v (median), %v (ninth of ten), %v (worst of %d), %d streams\n", 100*loss, size, took[n/2], took[9*n/10], took[n-1], n, opened-streams)
+				})
+			})
+		}
+	}
+}
+
 // TestTogether sends frames together, of which one may be too long to go as a
 // datagram with the others, or at all. They arrive in order.
 func TestTogether(t *testing.T) {

@@ -20,6 +20,14 @@ const (
 	bulk       = 64 << 10
 	// maxLife is how long a parcel is tried: who sent it has asked again since.
 	maxLife = time.Second
+	// maxFlying is how many pieces are under way at a time. Parcels with which
+	// they would be more go over streams, which slow down where the network does
+	// not keep up: the kernel of the other host keeps some 200 packets, of all
+	// peers together.
+	maxFlying = 32
+	// pieceWait is how long the receipt for a piece waits for that of the whole
+	// parcel, which stands for it.
+	pieceWait = 5 * time.Millisecond
 )
 
 // outbox is what is on its way to other peers. Parcels go as datagrams, again
@@ -34,7 +42,13 @@ type outbox struct {
 	session *session // nil: nothing can be sent
 	lines   map[peer.ID]*line
 	reached map[peer.ID]*reach
-	owed    map[peer.ID][]uint64 // receipts
+	owed    map[peer.ID]*owed
+}
+
+// owed are receipts that are owed to one peer.
+type owed struct {
+	ids []uint64
+	due time.Time
 }
 
 // line is what is on its way to one peer.
@@ -54,7 +68,7 @@ func (o *outbox) open(s *session) {
 	o.session = s
 	o.lines = make(map[peer.ID]*line)
 	o.reached = make(map[peer.ID]*reach)
-	o.owed = make(map[peer.ID][]uint64)
+	o.owed = make(map[peer.ID]*owed)
 }
 
 // close drops what waits. Streams end with what they are sending.
@@ -120,17 +134,45 @@ func (o *outbox) give(l *line, p *parcel) bool {
 	return true
 }
 
-// owe has a receipt sent for a parcel that came from a peer.
-func (o *outbox) owe(to peer.ID, id uint64) {
+// owe has a receipt sent for a parcel that came from a peer, in so many
+// pieces.
+func (o *outbox) owe(to peer.ID, id uint64, pieces int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.session != nil && len(o.owed[to]) < maxOwed {
-		o.owed[to] = append(o.owed[to], id)
+	if w := o.owes(to); w != nil {
+		w.ids = slices.DeleteFunc(w.ids, func(other uint64) bool { return other-id <= uint64(pieces) })
+		w.ids, w.due = append(w.ids, id), time.Time{}
 		poke(o.wake)
 	}
 }
 
-// arrived notes the receipt for a parcel.
+// oweLater is owe, for a piece.
+func (o *outbox) oweLater(to peer.ID, id uint64, now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.owes(to); w != nil {
+		if w.ids = append(w.ids, id); len(w.ids) == 1 {
+			w.due = now.Add(pieceWait)
+			poke(o.wake)
+		}
+	}
+}
+
+// owes returns what is owed to a peer, if there is room for more. It is called
+// with the lock held.
+func (o *outbox) owes(to peer.ID) *owed {
+	w := o.owed[to]
+	switch {
+	case o.session == nil || w != nil && len(w.ids) >= maxOwed:
+		return nil
+	case w == nil:
+		w = &owed{}
+		o.owed[to] = w
+	}
+	return w
+}
+
+// arrived notes the receipt for a parcel, or for a piece of one.
 func (o *outbox) arrived(from peer.ID, id uint64, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -138,15 +180,27 @@ func (o *outbox) arrived(from peer.ID, id uint64, now time.Time) {
 	if l == nil {
 		return
 	}
-	if i := slices.IndexFunc(l.parcels, func(p *parcel) bool { return p.id == id }); i >= 0 {
-		p := l.parcels[i]
-		l.receipt(now.Sub(p.posted), p.datagrams == 1)
-		p.done = true
-		l.bytes -= len(p.body)
-		l.parcels = slices.Delete(l.parcels, i, i+1)
-		if slices.ContainsFunc(l.parcels, func(next *parcel) bool { return next.behind == p }) {
+	i := slices.IndexFunc(l.parcels, func(p *parcel) bool { return p.confirmedBy(id) })
+	if i < 0 {
+		return
+	}
+	p := l.parcels[i]
+	if n := id - p.id; n > 0 {
+		one := &p.posts[n-1]
+		l.receipt(now.Sub(one.last), one.times == 1)
+		one.there = true
+		if p.stream == noStream && !slices.ContainsFunc(p.posts, func(one post) bool { return !one.there }) {
+			p.stream = awaited // the receiver had all pieces, but not together
 			poke(o.wake)
 		}
+		return
+	}
+	l.receipt(now.Sub(p.posts[0].last), !slices.ContainsFunc(p.posts, func(one post) bool { return one.times != 1 }))
+	p.done = true
+	l.bytes -= len(p.body)
+	l.parcels = slices.Delete(l.parcels, i, i+1)
+	if slices.ContainsFunc(l.parcels, func(next *parcel) bool { return next.behind == p }) {
+		poke(o.wake)
 	}
 }
 

@@ -42,8 +42,9 @@ func (d *desk) sent(after time.Duration, ok bool) (datagrams, streams []mail) {
 func (d *desk) put(to byte, frames ...[]byte) {
 	d.outbox.put(peer.ID{to}, frames...)
 	for _, p := range d.lines[peer.ID{to}].parcels {
-		if p.datagrams == 0 {
-			p.born, p.again = d.begun, d.begun
+		if !p.begun() {
+			p.born = d.begun
+			p.divide()
 		}
 	}
 }
@@ -150,7 +151,7 @@ func TestStreams(t *testing.T) {
 	d := newDesk(t)
 	const n = 10
 	for i := range n {
-		d.put(1, frameOf(5000, byte(i)))
+		d.put(1, frameOf(maxPieced, byte(i)))
 	}
 	d.put(1, make([]byte, bulk))
 	d.put(1, make([]byte, bulk+1))
@@ -184,6 +185,118 @@ func TestStreams(t *testing.T) {
 	d.streamSent(streams[0], true)
 	if d.sent(maxLife, true); len(d.lines) > 0 {
 		t.Errorf("%d lines are left", len(d.lines))
+	}
+}
+
+// numbersOf are the numbers of the pieces that are sent.
+func numbersOf(t *testing.T, mails []mail) (numbers []int) {
+	t.Helper()
+	for _, m := range mails {
+		p, ok := readPiece(m.body)
+		if !ok || p.parcel != m.parcel.id || p.of != len(m.parcel.posts) {
+			t.Fatalf("%d bytes are sent that are no piece of their parcel", len(m.body))
+		}
+		numbers = append(numbers, p.number)
+	}
+	return numbers
+}
+
+// TestPieces sends a parcel in pieces, of which some have a receipt.
+func TestPieces(t *testing.T) {
+	d := newDesk(t)
+	d.put(1, frameOf(5000, 1))
+	var id uint64
+	for _, step := range []struct {
+		after    time.Duration
+		receipts []uint64 // before, less the ID of the parcel
+		want     []int
+	}{
+		{0, nil, []int{1, 2, 3, 4, 5}},
+		{10 * ms, []uint64{2, 5}, nil},
+		{59 * ms, []uint64{6, 7, 1 << 40}, nil}, // no pieces
+		{60 * ms, nil, []int{1, 3, 4}},
+		{139 * ms, []uint64{1, 4, 4}, nil}, // a receipt has come within 10 ms
+		{140 * ms, nil, []int{3}},
+		{299 * ms, nil, nil},
+		{maxLife - 1, []uint64{0}, nil},
+	} {
+		for _, n := range step.receipts {
+			d.arrived(peer.ID{1}, id+n, d.begun.Add(step.after))
+		}
+		datagrams, streams := d.sent(step.after, true)
+		if got := numbersOf(t, datagrams); !slices.Equal(got, step.want) || len(streams) > 0 {
+			t.Fatalf("after %v: pieces %d, and %d streams, want %d", step.after, got, len(streams), step.want)
+		}
+		if len(datagrams) > 0 {
+			id = datagrams[0].parcel.id
+		}
+	}
+	if c := &d.g.counts; len(d.lines) > 0 || c.sent.Load() != 1 || c.repeated.Load() != 2 || c.unconfirmed.Load() != 0 {
+		t.Errorf("%d sent, %d repeated, %d unconfirmed, %d lines are left", c.sent.Load(), c.repeated.Load(), c.unconfirmed.Load(), len(d.lines))
+	}
+}
+
+// TestPiecesForgotten has each piece arrive, but not the parcel: the receiver
+// had no room to keep them.
+func TestPiecesForgotten(t *testing.T) {
+	d := newDesk(t)
+	d.put(1, frameOf(2000, 1))
+	datagrams, _ := d.sent(0, true)
+	for n := range datagrams {
+		if _, streams := d.sent(ms, true); len(streams) > 0 {
+			t.Fatal("a stream was opened while a piece is missing")
+		}
+		d.arrived(peer.ID{1}, datagrams[0].parcel.id+uint64(n+1), d.begun.Add(ms))
+	}
+	if datagrams, streams := d.sent(2*ms, true); len(datagrams) > 0 || len(streams) != 1 {
+		t.Errorf("%d datagrams and %d streams, want one stream", len(datagrams), len(streams))
+	}
+}
+
+// TestPiecesDeaf sends a parcel in pieces to a peer that no datagram reaches.
+func TestPiecesDeaf(t *testing.T) {
+	d := newDesk(t)
+	d.put(1, frameOf(5000, 1))
+	d.lines[peer.ID{1}].deaf = deafAfter
+	datagrams, streams := d.sent(0, true)
+	if got := numbersOf(t, datagrams); !slices.Equal(got, []int{1}) || len(streams) != 1 {
+		t.Fatalf("pieces %d and %d streams, want the first and one stream", got, len(streams))
+	}
+	if datagrams, _ := d.sent(300*ms, true); len(datagrams) > 0 {
+		t.Error("a piece was repeated to where none arrives")
+	}
+	d.arrived(peer.ID{1}, datagrams[0].parcel.id+1, d.begun.Add(300*ms))
+	if d.lines[peer.ID{1}].deaf > 0 {
+		t.Error("the receipt for a piece does not count as one")
+	}
+}
+
+// TestManyPieces sends more than may be under way in pieces.
+func TestManyPieces(t *testing.T) {
+	d := newDesk(t)
+	const fit = maxFlying / maxPieces
+	for range fit + 1 {
+		d.put(1, frameOf(maxPieced-parcelHeader-3, 1))
+	}
+	d.put(1, frameOf(100, 1))
+	datagrams, streams := d.sent(0, true)
+	if len(datagrams) != maxFlying+1 || len(streams) != 1 {
+		t.Fatalf("%d datagrams and %d streams, want %d and one", len(datagrams), len(streams), maxFlying+1)
+	}
+	d.arrived(peer.ID{1}, streams[0].parcel.id, d.begun) // nobody can mean that
+	d.arrived(peer.ID{1}, datagrams[0].parcel.id, d.begun)
+	d.put(1, frameOf(maxPieced-parcelHeader-3, 1))
+	d.put(1, frameOf(maxPieced, 1))
+	datagrams, streams = d.sent(ms, true)
+	d.arrived(peer.ID{1}, d.lines[peer.ID{1}].parcels[0].id, d.begun)
+	if len(datagrams) != maxPieces || len(streams) != 1 {
+		t.Errorf("%d datagrams and %d streams, want %d, as there is room again, and one", len(datagrams), len(streams), maxPieces)
+	}
+	d.put(1, frameOf(maxPieced, 1))
+	l := d.lines[peer.ID{1}]
+	d.arrived(peer.ID{1}, l.parcels[len(l.parcels)-1].id, d.begun) // of a parcel that waits for a stream: nobody can mean that
+	if _, streams = d.sent(2*ms, true); len(streams) != 1 {
+		t.Errorf("%d streams, want one", len(streams))
 	}
 }
 
@@ -227,7 +340,7 @@ func TestReceipts(t *testing.T) {
 	d := newDesk(t)
 	var want, got []uint64
 	for id := range uint64(maxReceipts + 1) {
-		d.owe(peer.ID{1}, id)
+		d.owe(peer.ID{1}, id, 1)
 		want = append(want, id)
 	}
 	due, _ := d.due(d.begun)
@@ -244,4 +357,41 @@ func TestReceipts(t *testing.T) {
 	if due, _ = d.due(d.begun); len(due) > 0 {
 		t.Error("a receipt is sent twice")
 	}
+}
+
+// TestReceiptsOfPieces owes receipts for pieces, which wait for that of their
+// parcel.
+func TestReceiptsOfPieces(t *testing.T) {
+	d := newDesk(t)
+	step := func(after time.Duration, want ...uint64) {
+		t.Helper()
+		due, again := d.due(d.begun.Add(after))
+		var got []uint64
+		for _, m := range due {
+			_, ids, _ := readReceipt(m.body)
+			got = append(got, ids...)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("after %v: got receipts %d, want %d", after, got, want)
+		}
+		if waits := len(d.owed) > 0; waits == again.IsZero() {
+			t.Errorf("after %v: receipts wait: %v, and the next look is at %v", after, waits, again)
+		}
+	}
+	d.oweLater(peer.ID{1}, 101, d.begun)
+	step(0)
+	d.oweLater(peer.ID{1}, 103, d.begun.Add(ms))
+	d.oweLater(peer.ID{1}, 202, d.begun.Add(ms))
+	step(pieceWait - 1)
+	step(pieceWait, 101, 103, 202)
+	d.oweLater(peer.ID{1}, 301, d.begun.Add(10*ms))
+	d.oweLater(peer.ID{1}, 401, d.begun.Add(10*ms))
+	d.oweLater(peer.ID{1}, 303, d.begun.Add(10*ms))
+	d.owe(peer.ID{1}, 300, 3)
+	d.owe(peer.ID{1}, 300, 3)
+	step(11*ms, 401, 300)
+	d.oweLater(peer.ID{1}, 501, d.begun.Add(12*ms))
+	d.owe(peer.ID{2}, 500, 2) // to somebody else
+	step(12*ms, 500)
+	step(20*ms, 501)
 }

@@ -20,11 +20,13 @@ import (
 //	kind (1), who got them (16), their IDs (8 each)
 //
 // IDs are random. Kinds are above all versions of a frame, which stand where
-// they do in a broadcast.
+// they do in a broadcast. A parcel that is a few datagrams long goes in pieces
+// (see [piece]).
 const (
 	kindDatagram = 0xf0 // a parcel that wants a receipt
 	kindStream   = 0xf1 // a parcel that wants none
 	kindReceipt  = 0xf2
+	kindPiece    = 0xf3
 )
 
 const (
@@ -50,13 +52,20 @@ type parcel struct {
 	frames uint64    // how many
 	born   time.Time // when they were sent
 
-	behind    *parcel   // that was sent together with it, before it; nil: none
-	done      bool      // nothing need wait for it any more
-	datagrams int       // how often it was sent as a datagram
-	posted    time.Time // when that was, the last time
-	again     time.Time // when it is due, unless the parcel is long
-	stream    streamState
-	sent      bool // it was handed to the network, once or more often
+	behind *parcel // that was sent together with it, before it; nil: none
+	done   bool    // nothing need wait for it any more
+	posts  []post  // of its datagrams, one for each piece; none if the parcel is long
+	one    [1]post // what posts is of most
+	stream streamState
+	sent   bool // it was handed to the network, once or more often
+}
+
+// post is how far a datagram has come.
+type post struct {
+	times int       // how often it was sent
+	last  time.Time // when that was
+	again time.Time // when it is due
+	there bool      // its receipt has come, if it is one of several
 }
 
 // streamState is how far a parcel has come with going over a stream.
@@ -70,7 +79,7 @@ const (
 )
 
 // pack puts frames that are sent together into as few parcels as keep them in
-// order: as datagrams if they fit, those behind a long one with it. A datagram
+// order: as datagrams if they fit, those behind a long one with it. A parcel
 // waits for the receipt of the one before: memberlist hands over first what came
 // last.
 func pack(frames [][]byte, now time.Time) []*parcel {
@@ -82,7 +91,7 @@ func pack(frames [][]byte, now time.Time) []*parcel {
 		}
 		size := len(frame) + uvarintLen(len(frame))
 		if last == nil || !last.fits(size) {
-			last = &parcel{id: rand.Uint64(), born: now, again: now, behind: last}
+			last = &parcel{id: rand.Uint64(), born: now, behind: last}
 			last.body = append(make([]byte, 0, parcelHeader+size), kindDatagram)
 			last.body = binary.BigEndian.AppendUint64(last.body, last.id)
 			parcels = append(parcels, last)
@@ -90,23 +99,52 @@ func pack(frames [][]byte, now time.Time) []*parcel {
 		last.body = binary.AppendUvarint(last.body, uint64(len(frame)))
 		last.body = append(last.body, frame...)
 		last.frames++
-		if last.long() {
-			last.body[0], last.stream = kindStream, awaited
-		}
+	}
+	for _, p := range parcels {
+		p.divide()
 	}
 	return parcels
 }
 
 // fits reports whether a frame of that size can go with those in the parcel.
 func (p *parcel) fits(size int) bool {
-	if p.long() {
+	if len(p.body) > maxPieced {
 		return len(p.body)+size <= maxTogether
 	}
-	return len(p.body)+size <= maxDatagram
+	return len(p.body)+size <= maxPieced
 }
 
-// long reports whether the parcel can only go over a stream.
-func (p *parcel) long() bool { return len(p.body) > maxDatagram }
+// divide settles what the parcel goes as.
+func (p *parcel) divide() {
+	switch {
+	case len(p.body) <= maxDatagram:
+		p.posts = p.one[:]
+	case len(p.body) <= maxPieced:
+		p.posts = make([]post, (len(p.body)-parcelHeader+pieceSize-1)/pieceSize)
+	default:
+		p.lengthen()
+	}
+	for i := range p.posts {
+		p.posts[i].again = p.born
+	}
+}
+
+// lengthen has the parcel go over a stream alone.
+func (p *parcel) lengthen() { p.posts, p.body[0], p.stream = nil, kindStream, awaited }
+
+// long reports whether the parcel only goes over a stream.
+func (p *parcel) long() bool { return len(p.posts) == 0 }
+
+// inPieces reports whether the parcel goes as several datagrams.
+func (p *parcel) inPieces() bool { return len(p.posts) > 1 }
+
+// begun reports whether the parcel was sent as datagrams.
+func (p *parcel) begun() bool { return !p.long() && p.posts[0].times > 0 }
+
+// confirmedBy reports whether a receipt is for the parcel, or for a piece of it.
+func (p *parcel) confirmedBy(id uint64) bool {
+	return p.begun() && (id == p.id || p.inPieces() && id-p.id <= uint64(len(p.posts)))
+}
 
 // waits reports whether the parcel has to wait for the one before.
 func (p *parcel) waits() bool {
@@ -133,17 +171,22 @@ func unpack(b []byte) (id uint64, frames [][]byte, ok bool) {
 	if len(b) < parcelHeader || len(b) > maxParcel {
 		return 0, nil, false
 	}
-	id = binary.BigEndian.Uint64(b[1:])
-	for rest := b[parcelHeader:]; len(rest) > 0; {
+	frames, ok = unpackFrames(b[parcelHeader:])
+	return binary.BigEndian.Uint64(b[1:]), frames, ok
+}
+
+// unpackFrames takes what is behind the header of a parcel.
+func unpackFrames(rest []byte) (frames [][]byte, ok bool) {
+	for len(rest) > 0 {
 		n, used := binary.Uvarint(rest)
 		if used <= 0 || n > uint64(len(rest)-used) || n < uint64(minFrame) {
-			return 0, nil, false
+			return nil, false
 		}
 		end := used + int(n)
 		frames = append(frames, rest[used:end:end])
 		rest = rest[end:]
 	}
-	return id, frames, len(frames) > 0
+	return frames, len(frames) > 0
 }
 
 // receipt writes a receipt for at most [maxReceipts] parcels.
@@ -176,6 +219,14 @@ type seen struct {
 	ids   map[uint64]struct{}
 	order []uint64 // a ring
 	next  int
+}
+
+// has reports whether the parcel has come.
+func (s *seen) has(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, have := s.ids[id]
+	return have
 }
 
 // add reports whether the parcel is new.

@@ -23,17 +23,22 @@ func TestPack(t *testing.T) {
 		name   string
 		frames []int // lengths
 		want   []int // frames in each parcel
-		kinds  []byte
+		posts  []int // datagrams of each parcel, 0 for a stream
 	}{
-		{"one", []int{100}, []int{1}, []byte{kindDatagram}},
-		{"three that fit together", []int{100, 200, 300}, []int{3}, []byte{kindDatagram}},
-		{"the longest datagram", []int{maxDatagram - header - 2}, []int{1}, []byte{kindDatagram}},
-		{"a byte more", []int{maxDatagram - header - 1}, []int{1}, []byte{kindStream}},
-		{"the longest broadcast", []int{MaxBroadcast}, []int{1}, []byte{kindDatagram}},
-		{"two that do not fit together", []int{700, 700}, []int{1, 1}, []byte{kindDatagram, kindDatagram}},
-		{"short ones behind a long one", []int{100, 5000, 100, 100}, []int{1, 3}, []byte{kindDatagram, kindStream}},
-		{"as much as goes together", []int{maxTogether - 100, 50, 50}, []int{2, 1}, []byte{kindStream, kindDatagram}},
-		{"the longest", []int{MaxFrame, MaxFrame}, []int{1, 1}, []byte{kindStream, kindStream}},
+		{"one", []int{100}, []int{1}, []int{1}},
+		{"three that fit together", []int{100, 200, 300}, []int{3}, []int{1}},
+		{"the longest datagram", []int{maxDatagram - header - 2}, []int{1}, []int{1}},
+		{"a byte more", []int{maxDatagram - header - 1}, []int{1}, []int{2}},
+		{"the longest broadcast", []int{MaxBroadcast}, []int{1}, []int{1}},
+		{"two in two pieces", []int{700, 700}, []int{2}, []int{2}},
+		{"two pieces that are full", []int{2*pieceSize - 2}, []int{1}, []int{2}},
+		{"a byte in the third", []int{2*pieceSize - 1}, []int{1}, []int{3}},
+		{"short ones beside a longer one", []int{100, 5000, 100, 100}, []int{4}, []int{5}},
+		{"the longest in pieces", []int{maxPieced - header - 3}, []int{1}, []int{maxPieces}},
+		{"a byte more than that", []int{maxPieced - header - 2}, []int{1}, []int{0}},
+		{"short ones beside a long one", []int{100, maxPieced, 100, 100}, []int{1, 3}, []int{1, 0}},
+		{"as much as goes together", []int{maxTogether - 100, 50, 50}, []int{2, 1}, []int{0, 1}},
+		{"the longest", []int{MaxFrame, MaxFrame}, []int{1, 1}, []int{0, 0}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var frames [][]byte
@@ -50,8 +55,13 @@ func TestPack(t *testing.T) {
 				if !ok || id != p.id || len(in) != tt.want[i] || p.frames != uint64(len(in)) {
 					t.Errorf("parcel %d: got ID %x, %d frames, %v, want ID %x, %d frames", i, id, len(in), ok, p.id, tt.want[i])
 				}
-				if p.body[0] != tt.kinds[i] || p.long() != (tt.kinds[i] == kindStream) || p.streamBody()[0] != kindStream {
-					t.Errorf("parcel %d: got kind %x, long %v", i, p.body[0], p.long())
+				if len(p.posts) != tt.posts[i] || (p.body[0] == kindStream) != p.long() || p.streamBody()[0] != kindStream {
+					t.Errorf("parcel %d: got kind %x, %d datagrams", i, p.body[0], len(p.posts))
+				}
+				for n := range p.posts {
+					if p.inPieces() && len(p.piece(peer.ID{1}, n+1)) > maxDatagram {
+						t.Errorf("parcel %d: piece %d is too long", i, n+1)
+					}
 				}
 				got = append(got, in...)
 			}

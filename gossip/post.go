@@ -88,26 +88,30 @@ func (s *session) sendStream(m mail) {
 func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for to, ids := range o.owed {
-		for some := range slices.Chunk(ids, maxReceipts) {
-			due = append(due, mail{to: to, body: receipt(o.g.cfg.ID, some)})
+	soon := func(at time.Time) {
+		if again.IsZero() || at.Before(again) {
+			again = at
 		}
 	}
-	clear(o.owed)
+	for to, w := range o.owed {
+		if now.Before(w.due) {
+			soon(w.due)
+			continue
+		}
+		for some := range slices.Chunk(w.ids, maxReceipts) {
+			due = append(due, mail{to: to, body: receipt(o.g.cfg.ID, some)})
+		}
+		delete(o.owed, to)
+	}
 	for to, l := range o.lines {
 		l.parcels = slices.DeleteFunc(l.parcels, func(p *parcel) bool { return now.Sub(p.born) >= maxLife && o.give(l, p) })
 		for _, p := range l.parcels {
-			if l.datagramDue(p, now) {
-				due = append(due, mail{to: to, line: l, parcel: p, body: p.body})
-				if p.datagrams > 1 {
-					o.g.counts.repeated.Add(p.frames)
+			due = o.datagramsDue(due, to, l, p, now)
+			soon(p.born.Add(maxLife))
+			for i := range p.posts {
+				if one := &p.posts[i]; !one.there && now.Before(one.again) {
+					soon(one.again)
 				}
-			}
-			if end := p.born.Add(maxLife); again.IsZero() || end.Before(again) {
-				again = end
-			}
-			if !p.long() && now.Before(p.again) && p.again.Before(again) {
-				again = p.again
 			}
 		}
 		for _, p := range slices.Backward(slices.Clone(l.parcels)) { // the newest says most
@@ -123,24 +127,61 @@ func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 	return due, again
 }
 
-// datagramDue reports whether a parcel is to be sent as a datagram now, and
-// notes that it was. Where none arrives one of each parcel is enough, to see
-// whether that has changed.
-func (l *line) datagramDue(p *parcel, now time.Time) bool {
-	if p.long() || now.Before(p.again) || p.waits() {
+// datagramsDue adds the datagrams of a parcel that are to be sent now.
+func (o *outbox) datagramsDue(due []mail, to peer.ID, l *line, p *parcel, now time.Time) []mail {
+	if p.waits() {
+		return due
+	}
+	if p.inPieces() && !p.begun() && l.flying()+len(p.posts) > maxFlying {
+		p.lengthen()
+	}
+	repeated := false
+	for i := range p.posts {
+		if !l.datagramDue(p, i, now) {
+			continue
+		}
+		body := p.body
+		if p.inPieces() {
+			body = p.piece(o.g.cfg.ID, i+1)
+		}
+		due = append(due, mail{to: to, line: l, parcel: p, body: body})
+		repeated = repeated || p.posts[i].times > 1
+	}
+	if repeated {
+		o.g.counts.repeated.Add(p.frames)
+	}
+	return due
+}
+
+// flying is how many pieces are under way.
+func (l *line) flying() (n int) {
+	for _, p := range l.parcels {
+		if p.inPieces() && p.begun() {
+			n += len(p.posts)
+		}
+	}
+	return n
+}
+
+// datagramDue reports whether one of the datagrams of a parcel is to be sent
+// now, and notes that it was. Where none arrives one of each parcel is enough,
+// to see whether that has changed.
+func (l *line) datagramDue(p *parcel, i int, now time.Time) bool {
+	one := &p.posts[i]
+	if one.there || now.Before(one.again) {
 		return false
 	}
-	p.datagrams++
-	p.posted = now
-	p.again = now.Add(l.patience(p.datagrams))
-	late := p.datagrams > streamTries || now.Sub(p.born) >= streamAfter
+	one.times++
+	one.last = now
+	one.again = now.Add(l.patience(one.times))
+	late := one.times > streamTries || now.Sub(p.born) >= streamAfter
 	if p.stream == noStream && (late || l.deaf >= deafAfter) {
 		p.stream = awaited
 		if late {
 			l.deaf++
 		}
 	}
-	return p.datagrams == 1 || l.deaf < deafAfter
+	return l.deaf < deafAfter || one.times == 1 && i == 0
 }
 
 // mayOpen reports whether a stream with that parcel may be opened now.

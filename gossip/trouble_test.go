@@ -251,7 +251,7 @@ func TestStalledReceiver(t *testing.T) {
 	bubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		c.net.SetLink(func(_, to netip.AddrPort) memnet.Link { return memnet.Link{NoDial: to == at(2)} })
-		long := wire.Submit{Batch: make([]byte, 5000)}
+		long := wire.Submit{Batch: make([]byte, 50_000)}
 		for range 1000 {
 			peers[0].Send(peers[1].id, peers[0].frame(long))
 		}
