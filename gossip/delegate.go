@@ -38,13 +38,14 @@ func (d *delegate) NotifyMsg(b []byte) {
 	ok := false
 	switch {
 	case len(b) == 0:
-	case b[0] == kindReceipt:
-		ok = d.receipt(b)
-	case b[0] == kindDatagram, b[0] == kindStream:
-		ok = d.parcel(bytes.Clone(b))
-	case b[0] == kindPiece:
-		ok = d.piece(b)
-	case b[0] > kindPiece: // a later release may have more kinds
+	case b[0] == kindTogether:
+		var all [][]byte
+		all, ok = apart(b)
+		for _, one := range all {
+			ok = d.datagram(one) && ok
+		}
+	case b[0] >= kindDatagram: // a later release may have more kinds
+		ok = d.datagram(b)
 	case len(b) >= minFrame && len(b) <= MaxBroadcast:
 		ok = true
 		d.g.arrived(bytes.Clone(b))
@@ -52,6 +53,19 @@ func (d *delegate) NotifyMsg(b []byte) {
 	if !ok {
 		d.g.counts.undecodable.Add(1)
 	}
+}
+
+// datagram takes in what is no broadcast, or comes over a stream.
+func (d *delegate) datagram(b []byte) bool {
+	switch b[0] {
+	case kindReceipt:
+		return d.receipt(b)
+	case kindDatagram, kindStream:
+		return d.parcel(bytes.Clone(b))
+	case kindPiece:
+		return d.piece(b)
+	}
+	return false
 }
 
 func (d *delegate) receipt(b []byte) bool {
@@ -70,7 +84,7 @@ func (d *delegate) parcel(b []byte) bool {
 		return false
 	}
 	if b[0] == kindDatagram {
-		d.g.outbox.owe(sender(frames[0]), id, 1)
+		d.g.outbox.owe(sender(frames[0]), id, 1, time.Now())
 	}
 	d.frames(id, frames)
 	return true
@@ -92,18 +106,19 @@ func (d *delegate) piece(b []byte) bool {
 	if !ok {
 		return false
 	}
+	now := time.Now()
 	if d.g.inbox.seen.has(p.parcel) {
-		d.g.outbox.owe(p.from, p.parcel, p.of)
+		d.g.outbox.owe(p.from, p.parcel, p.of, now)
 		return true
 	}
-	whole, ok := d.g.inbox.partials.add(p, time.Now())
+	whole, ok := d.g.inbox.partials.add(p, now)
 	if ok && whole == nil {
-		d.g.outbox.oweLater(p.from, p.parcel+uint64(p.number), time.Now())
+		d.g.outbox.owe(p.from, p.parcel+uint64(p.number), 0, now)
 		return true
 	}
 	frames, ok := unpackFrames(whole)
 	if ok {
-		d.g.outbox.owe(p.from, p.parcel, p.of)
+		d.g.outbox.owe(p.from, p.parcel, p.of, now)
 		d.frames(p.parcel, frames)
 	}
 	return ok

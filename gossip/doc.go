@@ -15,7 +15,8 @@
 //     much is under way, or no receipt comes, a stream of its own.
 //     After a second it is given up, since whoever wants an answer has asked
 //     again by then. What is lost thus costs about as much time as the network
-//     takes anyhow, and what is old holds up nothing. Receipts are between the
+//     takes anyhow, and what is old holds up nothing. A receipt waits for a few
+//     milliseconds for an answer that it can travel with. Receipts are between the
 //     two carriers: a frame that was received may still be refused above.
 //   - [Gossip.Broadcast]: a hint of at most [MaxBroadcast] bytes, to some
 //     peers at a time. It reaches those that the receivers broadcast it to in

@@ -25,9 +25,10 @@ const (
 	// not keep up: the kernel of the other host keeps some 200 packets, of all
 	// peers together.
 	maxFlying = 32
-	// pieceWait is how long the receipt for a piece waits for that of the whole
-	// parcel, which stands for it.
-	pieceWait = 5 * time.Millisecond
+	// receiptWait is how long a receipt waits for a datagram to that peer that it
+	// can travel with, an answer as a rule, and that for a piece for that of the
+	// whole parcel, which stands for it. It is far below minPatience.
+	receiptWait = 10 * time.Millisecond
 )
 
 // outbox is what is on its way to other peers. Parcels go as datagrams, again
@@ -134,42 +135,24 @@ func (o *outbox) give(l *line, p *parcel) bool {
 	return true
 }
 
-// owe has a receipt sent for a parcel that came from a peer, in so many
-// pieces.
-func (o *outbox) owe(to peer.ID, id uint64, pieces int) {
+// owe has a receipt sent for a parcel in so many pieces that came from a peer,
+// or for a piece, soon.
+func (o *outbox) owe(to peer.ID, id uint64, pieces int, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if w := o.owes(to); w != nil {
-		w.ids = slices.DeleteFunc(w.ids, func(other uint64) bool { return other-id <= uint64(pieces) })
-		w.ids, w.due = append(w.ids, id), time.Time{}
+	if o.session == nil {
+		return
+	}
+	w := o.owed[to]
+	if w == nil {
+		w = &owed{due: now.Add(receiptWait)}
+		o.owed[to] = w
 		poke(o.wake)
 	}
-}
-
-// oweLater is owe, for a piece.
-func (o *outbox) oweLater(to peer.ID, id uint64, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.owes(to); w != nil {
-		if w.ids = append(w.ids, id); len(w.ids) == 1 {
-			w.due = now.Add(pieceWait)
-			poke(o.wake)
-		}
+	w.ids = slices.DeleteFunc(w.ids, func(other uint64) bool { return other-id <= uint64(pieces) })
+	if len(w.ids) < maxOwed {
+		w.ids = append(w.ids, id)
 	}
-}
-
-// owes returns what is owed to a peer, if there is room for more. It is called
-// with the lock held.
-func (o *outbox) owes(to peer.ID) *owed {
-	w := o.owed[to]
-	switch {
-	case o.session == nil || w != nil && len(w.ids) >= maxOwed:
-		return nil
-	case w == nil:
-		w = &owed{}
-		o.owed[to] = w
-	}
-	return w
 }
 
 // arrived notes the receipt for a parcel, or for a piece of one.

@@ -205,6 +205,11 @@ func numbersOf(t *testing.T, mails []mail) (numbers []int) {
 func TestPieces(t *testing.T) {
 	d := newDesk(t)
 	d.put(1, frameOf(5000, 1))
+	if _, again := d.due(d.begun); !again.Equal(d.begun.Add(firstPatience)) {
+		t.Errorf("the next look is after %v", again.Sub(d.begun))
+	}
+	d = newDesk(t)
+	d.put(1, frameOf(5000, 1))
 	var id uint64
 	for _, step := range []struct {
 		after    time.Duration
@@ -335,63 +340,118 @@ func bytesOf(l *line) (n int) {
 	return n
 }
 
-// TestReceipts owes more receipts than fit into one datagram.
-func TestReceipts(t *testing.T) {
-	d := newDesk(t)
-	var want, got []uint64
-	for id := range uint64(maxReceipts + 1) {
-		d.owe(peer.ID{1}, id, 1)
-		want = append(want, id)
-	}
-	due, _ := d.due(d.begun)
+// receiptsIn are the IDs in all receipts among what is sent.
+func receiptsIn(t *testing.T, due []mail) (got []uint64) {
+	t.Helper()
 	for _, m := range due {
-		_, ids, ok := readReceipt(m.body)
-		if !ok || m.to != (peer.ID{1}) {
+		all := [][]byte{m.body}
+		if m.body[0] == kindTogether {
+			var ok bool
+			if all, ok = apart(m.body); !ok || len(all) != 2 || m.parcel == nil {
+				t.Fatalf("%d bytes are sent that cannot be taken apart", len(m.body))
+			}
+		}
+		if all[0][0] != kindReceipt {
+			continue
+		}
+		from, ids, ok := readReceipt(all[0])
+		if !ok || from != (peer.ID{9}) {
 			t.Errorf("to %v goes what is no receipt", m.to)
 		}
 		got = append(got, ids...)
 	}
-	if !slices.Equal(got, want) || len(due) != 2 {
+	return got
+}
+
+// TestReceipts owes more receipts than fit into one datagram.
+func TestReceipts(t *testing.T) {
+	d := newDesk(t)
+	d.g.cfg.ID = peer.ID{9}
+	var want []uint64
+	for i := range uint64(maxReceipts + 1) {
+		d.owe(peer.ID{1}, 100*i, 1, d.begun)
+		want = append(want, 100*i)
+	}
+	due, again := d.due(d.begun.Add(receiptWait - 1))
+	if len(due) > 0 || !again.Equal(d.begun.Add(receiptWait)) {
+		t.Errorf("%d datagrams at once, and the next look is at %v", len(due), again)
+	}
+	due, _ = d.due(d.begun.Add(receiptWait))
+	if got := receiptsIn(t, due); !slices.Equal(got, want) || len(due) != 2 || due[0].to != (peer.ID{1}) {
 		t.Errorf("got %d receipts in %d datagrams", len(got), len(due))
 	}
-	if due, _ = d.due(d.begun); len(due) > 0 {
+	if due, _ = d.due(d.begun.Add(time.Hour)); len(due) > 0 {
 		t.Error("a receipt is sent twice")
+	}
+	for i := range uint64(2 * maxOwed) {
+		d.owe(peer.ID{1}, 100*i, 1, d.begun)
+	}
+	if due, _ = d.due(d.begun.Add(time.Hour)); len(receiptsIn(t, due)) != maxOwed {
+		t.Errorf("%d receipts are owed at a time, want %d", len(receiptsIn(t, due)), maxOwed)
 	}
 }
 
-// TestReceiptsOfPieces owes receipts for pieces, which wait for that of their
-// parcel.
+// TestReceiptsOfPieces owes receipts for pieces, for which that of their parcel
+// stands.
 func TestReceiptsOfPieces(t *testing.T) {
 	d := newDesk(t)
-	step := func(after time.Duration, want ...uint64) {
-		t.Helper()
-		due, again := d.due(d.begun.Add(after))
-		var got []uint64
-		for _, m := range due {
-			_, ids, _ := readReceipt(m.body)
-			got = append(got, ids...)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("after %v: got receipts %d, want %d", after, got, want)
-		}
-		if waits := len(d.owed) > 0; waits == again.IsZero() {
-			t.Errorf("after %v: receipts wait: %v, and the next look is at %v", after, waits, again)
-		}
+	d.g.cfg.ID = peer.ID{9}
+	for _, id := range []uint64{301, 401, 303} {
+		d.owe(peer.ID{1}, id, 0, d.begun)
 	}
-	d.oweLater(peer.ID{1}, 101, d.begun)
-	step(0)
-	d.oweLater(peer.ID{1}, 103, d.begun.Add(ms))
-	d.oweLater(peer.ID{1}, 202, d.begun.Add(ms))
-	step(pieceWait - 1)
-	step(pieceWait, 101, 103, 202)
-	d.oweLater(peer.ID{1}, 301, d.begun.Add(10*ms))
-	d.oweLater(peer.ID{1}, 401, d.begun.Add(10*ms))
-	d.oweLater(peer.ID{1}, 303, d.begun.Add(10*ms))
-	d.owe(peer.ID{1}, 300, 3)
-	d.owe(peer.ID{1}, 300, 3)
-	step(11*ms, 401, 300)
-	d.oweLater(peer.ID{1}, 501, d.begun.Add(12*ms))
-	d.owe(peer.ID{2}, 500, 2) // to somebody else
-	step(12*ms, 500)
-	step(20*ms, 501)
+	d.owe(peer.ID{1}, 300, 3, d.begun)
+	d.owe(peer.ID{1}, 300, 3, d.begun)
+	d.owe(peer.ID{1}, 401, 0, d.begun)
+	d.owe(peer.ID{2}, 400, 3, d.begun.Add(ms)) // to somebody else
+	due, again := d.due(d.begun.Add(receiptWait))
+	if got, want := receiptsIn(t, due), []uint64{300, 401}; !slices.Equal(got, want) || !again.Equal(d.begun.Add(receiptWait+ms)) {
+		t.Errorf("got receipts %d, want %d", got, want)
+	}
+}
+
+// TestReceiptsTravel owes receipts to a peer to which datagrams go.
+func TestReceiptsTravel(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		frames [][]byte
+		owed   uint64
+		mails  int
+		travel int
+	}{
+		{"one with an answer", [][]byte{frameOf(100, 1)}, 1, 1, 1},
+		{"as many as there is room for", [][]byte{frameOf(1000, 1)}, 100, 1, (maxDatagram - togetherHeader - receiptHeader - parcelHeader - 2 - 1000) / 8},
+		{"no room", [][]byte{frameOf(maxDatagram-parcelHeader-2, 1)}, 1, 1, 0},
+		{"a byte too little room", [][]byte{frameOf(maxDatagram-togetherHeader-receiptHeader-parcelHeader-2-7, 1)}, 1, 1, 0},
+		{"with the last of some pieces", [][]byte{frameOf(2*pieceSize+100, 1)}, 10, 3, 10},
+		{"to a peer to which a stream goes", [][]byte{frameOf(maxPieced, 1)}, 1, 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDesk(t)
+			d.g.cfg.ID = peer.ID{9}
+			for i := range tt.owed {
+				d.owe(peer.ID{1}, 100*i, 1, d.begun)
+			}
+			d.owe(peer.ID{2}, 7, 1, d.begun)
+			d.put(1, tt.frames...)
+			due, _ := d.due(d.begun)
+			got := receiptsIn(t, due)
+			if len(due) != tt.mails || len(got) != tt.travel || slices.Contains(got, 7) {
+				t.Fatalf("%d receipts travel with %d mails, want %d with %d", len(got), len(due), tt.travel, tt.mails)
+			}
+			r := newReceiver(t)
+			for _, m := range due {
+				if !m.stream && len(m.body) > maxDatagram {
+					t.Errorf("a datagram of %d bytes is sent", len(m.body))
+				}
+				r.NotifyMsg(m.body)
+			}
+			if f, ok := r.g.inbox.frames.take(); !ok || !slices.Equal(f, tt.frames[0]) || r.g.counts.undecodable.Load() > 0 {
+				t.Error("the frame does not arrive with them")
+			}
+			later, _ := d.due(d.begun.Add(receiptWait))
+			if got = append(got, receiptsIn(t, later)...); uint64(len(got)) != tt.owed+1 {
+				t.Errorf("%d receipts are sent in all, want %d", len(got), tt.owed+1)
+			}
+		})
+	}
 }

@@ -21,12 +21,15 @@ import (
 //
 // IDs are random. Kinds are above all versions of a frame, which stand where
 // they do in a broadcast. A parcel that is a few datagrams long goes in pieces
-// (see [piece]).
+// (see [piece]). A receipt travels with a datagram that goes the same way, as
+//
+//	kind (1 byte), then for each of both its length (a uvarint) and itself
 const (
 	kindDatagram = 0xf0 // a parcel that wants a receipt
 	kindStream   = 0xf1 // a parcel that wants none
 	kindReceipt  = 0xf2
 	kindPiece    = 0xf3
+	kindTogether = 0xf4
 )
 
 const (
@@ -207,6 +210,36 @@ func readReceipt(b []byte) (from peer.ID, ids []uint64, ok bool) {
 		ids = append(ids, binary.BigEndian.Uint64(rest))
 	}
 	return peer.ID(b[1:receiptHeader]), ids, len(ids) > 0
+}
+
+// togetherHeader is what it takes to put two together, in bytes, at most.
+const togetherHeader = 1 + 2 + 2
+
+// together puts datagrams into one that are not too long for that.
+func together(all ...[]byte) []byte {
+	b := []byte{kindTogether}
+	for _, one := range all {
+		b = binary.AppendUvarint(b, uint64(len(one)))
+		b = append(b, one...)
+	}
+	return b
+}
+
+// apart takes hostile bytes. The datagrams share memory with b, none is empty.
+func apart(b []byte) (all [][]byte, ok bool) {
+	if len(b) > maxDatagram {
+		return nil, false
+	}
+	for rest := b[1:]; len(rest) > 0; {
+		n, used := binary.Uvarint(rest)
+		if used <= 0 || n > uint64(len(rest)-used) || n == 0 {
+			return nil, false
+		}
+		end := used + int(n)
+		all = append(all, rest[used:end:end])
+		rest = rest[end:]
+	}
+	return all, len(all) > 0
 }
 
 // maxSeen is how many parcels are remembered as received: some seconds' worth

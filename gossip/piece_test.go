@@ -27,6 +27,35 @@ func piecesOf(t testing.TB, from peer.ID, size int, mark byte) (pieces []piece, 
 	return pieces, parcels[0].body[parcelHeader:]
 }
 
+// TestReadPiece reads what nobody sends.
+func TestReadPiece(t *testing.T) {
+	for _, tt := range []struct {
+		number, of byte
+		size       int
+		want       bool
+	}{
+		{1, 2, 1, true},
+		{maxPieces, maxPieces, pieceSize, true},
+		{1, 2, 0, false},
+		{1, 2, pieceSize + 1, false},
+		{0, 2, 1, false},
+		{3, 2, 1, false},
+		{1, 1, 1, false},
+		{1, 0, 1, false},
+		{1, maxPieces + 1, 1, false},
+		{255, 255, 1, false},
+	} {
+		b := make([]byte, pieceHeader+tt.size)
+		b[0], b[pieceHeader-2], b[pieceHeader-1] = kindPiece, tt.number, tt.of
+		if _, ok := readPiece(b); ok != tt.want {
+			t.Errorf("number %d of %d with %d bytes: taken %v", tt.number, tt.of, tt.size, ok)
+		}
+	}
+	if _, ok := readPiece([]byte{kindPiece}); ok {
+		t.Error("one byte was taken for a piece")
+	}
+}
+
 // TestPartials puts parcels together whose pieces come in any order, twice,
 // and between those of others, some of which contradict them.
 func TestPartials(t *testing.T) {
@@ -140,7 +169,7 @@ func TestPieceAfterAll(t *testing.T) {
 	if _, ok := d.g.inbox.frames.take(); ok {
 		t.Error("it has arrived twice")
 	}
-	due, _ := d.g.outbox.due(time.Now())
+	due, _ := d.g.outbox.due(time.Now().Add(receiptWait))
 	if len(due) != 1 || due[0].to != from || !bytes.Equal(due[0].body, receipt(d.g.cfg.ID, []uint64{p.id})) {
 		t.Errorf("%d receipts, want one for all of it", len(due))
 	}
@@ -149,13 +178,16 @@ func TestPieceAfterAll(t *testing.T) {
 // TestLaterKind brings what only a later release can read.
 func TestLaterKind(t *testing.T) {
 	d := newReceiver(t)
-	for kind := kindPiece + 1; kind <= 0xff; kind++ {
+	for kind := kindTogether + 1; kind <= 0xff; kind++ {
 		b := bytes.Repeat([]byte{7}, 200)
 		b[0] = byte(kind)
 		d.NotifyMsg(b)
 	}
-	if _, ok := d.g.inbox.frames.take(); ok || d.g.counts.undecodable.Load() != 0xff-kindPiece {
-		t.Errorf("%d of %d were taken for what they are", d.g.counts.undecodable.Load(), 0xff-kindPiece)
+	d.NotifyMsg(together(bytes.Repeat([]byte{0xff}, 200), frameOf(200, 1)))
+	d.NotifyMsg(together(together(pack([][]byte{frameOf(40, 1)}, time.Time{})[0].body)))
+	d.g.counts.undecodable.Add(^uint64(1))
+	if _, ok := d.g.inbox.frames.take(); ok || d.g.counts.undecodable.Load() != 0xff-kindTogether {
+		t.Errorf("%d of %d were taken for what they are", d.g.counts.undecodable.Load(), 0xff-kindTogether)
 	}
 }
 
@@ -168,22 +200,28 @@ func newReceiver(t testing.TB) *delegate {
 	return &delegate{g: g}
 }
 
-// FuzzPieces brings any bytes as pieces, with those of a parcel around them. The
-// parcel arrives, unless they are pieces of it themselves.
-func FuzzPieces(f *testing.F) {
-	honest := &parcel{id: 1 << 40}
+// FuzzDatagrams brings any bytes, with the pieces of a parcel around them. The
+// parcel arrives once, unless they say something of it, too.
+func FuzzDatagrams(f *testing.F) {
+	honest := &parcel{id: 0x5eed5eed5eed5eed, frames: 1}
 	frame := frameOf(3000, 1)
 	honest.body = binary.BigEndian.AppendUint64([]byte{kindDatagram}, honest.id)
 	honest.body = append(binary.AppendUvarint(honest.body, uint64(len(frame))), frame...)
-	honest.frames = 1
 	honest.divide()
 	from := peer.ID{5}
+	short := pack([][]byte{frameOf(40, 1)}, time.Time{})[0].body
 	f.Add(honest.piece(from, 2), uint8(0))
 	f.Add(honest.piece(peer.ID{6}, 2), uint8(1))
 	f.Add(append(honest.piece(from, 1)[:pieceHeader-1], 16, 1), uint8(1))
 	f.Add(append(honest.piece(from, 3)[:pieceHeader-2], 0, 3, 1), uint8(3))
 	f.Add(append(honest.piece(from, 3)[:pieceHeader-2], 17, 17, 1), uint8(2))
 	f.Add([]byte{kindPiece}, uint8(2))
+	f.Add(short, uint8(2))
+	f.Add(together(receipt(peer.ID{6}, []uint64{1, 2}), short), uint8(1))
+	f.Add(together(short, short, honest.piece(from, 1)), uint8(1))
+	f.Add(together(together(short)), uint8(1))
+	f.Add([]byte{kindTogether, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, uint8(1))
+	f.Add([]byte{kindTogether, 0}, uint8(1))
 	f.Fuzz(func(t *testing.T, b []byte, at uint8) {
 		d := newReceiver(t)
 		for n := range len(honest.posts) + 1 {
@@ -196,23 +234,19 @@ func FuzzPieces(f *testing.F) {
 				d.NotifyMsg(honest.piece(from, n+1))
 			}
 		}
-		mine := false
-		if len(b) > 0 && b[0] == kindPiece {
-			p, ok := readPiece(b)
-			mine = ok && p.from == from && p.parcel == honest.id
-			if ok && len(d.g.inbox.partials.list) > 1 {
-				t.Errorf("%d parcels are kept of one piece", len(d.g.inbox.partials.list))
+		arrived := 0
+		for got, ok := d.g.inbox.frames.take(); ok; got, ok = d.g.inbox.frames.take() {
+			if bytes.Equal(got, frame) {
+				arrived++
 			}
 		}
-		arrived := false
-		for got, ok := d.g.inbox.frames.take(); ok; got, ok = d.g.inbox.frames.take() {
-			arrived = arrived || bytes.Equal(got, frame)
+		if arrived != 1 && !bytes.Contains(b, honest.body[1:parcelHeader]) {
+			t.Errorf("the parcel has arrived %d times", arrived)
 		}
-		seen := len(b) >= parcelHeader && binary.BigEndian.Uint64(b[1:]) == honest.id
-		if !arrived && !mine && !seen {
-			t.Error("the parcel has not arrived")
+		if kept := len(d.g.inbox.partials.list); kept > 1+len(b)/pieceHeader {
+			t.Errorf("%d parcels are kept", kept)
 		}
-		if due, _ := d.g.outbox.due(time.Now().Add(time.Second)); len(due) > 8 {
+		if due, _ := d.g.outbox.due(time.Now().Add(time.Second)); len(due) > 1+len(b)/parcelHeader {
 			t.Errorf("%d datagrams are sent", len(due))
 		}
 	})

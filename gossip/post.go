@@ -93,18 +93,9 @@ func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 			again = at
 		}
 	}
-	for to, w := range o.owed {
-		if now.Before(w.due) {
-			soon(w.due)
-			continue
-		}
-		for some := range slices.Chunk(w.ids, maxReceipts) {
-			due = append(due, mail{to: to, body: receipt(o.g.cfg.ID, some)})
-		}
-		delete(o.owed, to)
-	}
 	for to, l := range o.lines {
 		l.parcels = slices.DeleteFunc(l.parcels, func(p *parcel) bool { return now.Sub(p.born) >= maxLife && o.give(l, p) })
+		from := len(due)
 		for _, p := range l.parcels {
 			due = o.datagramsDue(due, to, l, p, now)
 			soon(p.born.Add(maxLife))
@@ -114,6 +105,7 @@ func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 				}
 			}
 		}
+		o.giveReceipts(due[from:], to)
 		for _, p := range slices.Backward(slices.Clone(l.parcels)) { // the newest says most
 			if p.stream == awaited && l.mayOpen(p) {
 				l.opens(p)
@@ -124,7 +116,35 @@ func (o *outbox) due(now time.Time) (due []mail, again time.Time) {
 			delete(o.lines, to)
 		}
 	}
+	for to, w := range o.owed {
+		if now.Before(w.due) {
+			soon(w.due)
+			continue
+		}
+		for some := range slices.Chunk(w.ids, maxReceipts) {
+			due = append(due, mail{to: to, body: receipt(o.g.cfg.ID, some)})
+		}
+		delete(o.owed, to)
+	}
 	return due, again
+}
+
+// giveReceipts puts the receipts that are owed to a peer with datagrams that
+// are sent to it, as far as there is room.
+func (o *outbox) giveReceipts(with []mail, to peer.ID) {
+	w := o.owed[to]
+	for i := 0; w != nil && i < len(with); i++ {
+		m := &with[i]
+		n := min((maxDatagram-togetherHeader-receiptHeader-len(m.body))/8, len(w.ids))
+		if n <= 0 {
+			continue
+		}
+		m.body = together(receipt(o.g.cfg.ID, w.ids[:n]), m.body)
+		if w.ids = w.ids[n:]; len(w.ids) == 0 {
+			delete(o.owed, to)
+			w = nil
+		}
+	}
 }
 
 // datagramsDue adds the datagrams of a parcel that are to be sent now.
