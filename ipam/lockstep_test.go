@@ -1,9 +1,11 @@
 package ipam_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -136,11 +138,19 @@ func (c *lockstep) step(i int, ev ipam.Event) {
 			c.frames++
 			out := flight{c.frames, i, to, c.now.Add(time.Millisecond), f}
 			if !c.dead[i] && !c.dead[to] && !c.lose(out) {
-				c.queue = append(c.queue, out)
+				c.deliver(out)
 			}
 		}
 	}
 	c.compare(i)
+}
+
+// deliver has a frame arrive at its time, behind those of the same time.
+func (c *lockstep) deliver(f flight) {
+	n, _ := slices.BinarySearchFunc(c.queue, f.at, func(other flight, at time.Time) int {
+		return cmp.Or(other.at.Compare(at), -1)
+	})
+	c.queue = slices.Insert(c.queue, n, f)
 }
 
 // compare fails the test if a slot has made another state on a peer than on

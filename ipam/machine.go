@@ -61,6 +61,7 @@ type Machine struct {
 	acceptorChanged bool
 	acceptorOnDisk  bool
 	attempt         *attempt
+	early           early
 	values          [][]byte // the last decided values
 	firstValue      uint64   // slot of the first of them
 	valueBytes      int

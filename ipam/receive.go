@@ -67,7 +67,9 @@ func (m *Machine) receive(msg *Message) {
 	case wire.Beat:
 	default:
 		m.takeVote(f.From, f.Body)
+		m.keepEarly(f.From, c.start, f.Body)
 	}
+	m.takeEarly()
 	// What it knows and this peer does not; a decision may just have told it.
 	if f.Slot > m.state.Slot && m.mayFollow(f) {
 		m.pull(f.From)

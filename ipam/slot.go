@@ -220,6 +220,45 @@ func (m *Machine) takeVote(from peer.ID, body wire.Body) {
 	}
 }
 
+// early is a question about the slot after the next. Its proposer tells the
+// decision of the next one in the moment before, and the network may turn the
+// two round.
+type early struct {
+	from  peer.ID
+	start start // of the one who asks
+	slot  uint64
+	body  wire.Body // nil: there is none
+	at    time.Time
+}
+
+// keepEarly keeps a question that comes a slot too early: it would be put again
+// only after repeatAfter.
+func (m *Machine) keepEarly(from peer.ID, start start, body wire.Body) {
+	var slot uint64
+	switch b := body.(type) {
+	case wire.Prepare:
+		slot = b.Slot
+	case wire.Accept:
+		slot = b.Slot
+	}
+	if slot == m.state.Slot+2 {
+		m.early = early{from, start, slot, body, m.now}
+	}
+}
+
+// takeEarly answers the question that came too early, if its turn has come, and
+// whoever asked is still the same.
+func (m *Machine) takeEarly() {
+	e := m.early
+	if e.body == nil || e.slot > m.state.Slot+1 {
+		return
+	}
+	m.early = early{}
+	if m.now.Sub(e.at) < repeatAfter && m.contact(e.from).start == e.start {
+		m.takeVote(e.from, e.body)
+	}
+}
+
 // attemptOf returns this peer's attempt to have the slot decided, or nil.
 func (m *Machine) attemptOf(slot uint64) *attempt {
 	if slot != m.state.Slot+1 {

@@ -113,6 +113,39 @@ func TestNextSlotBeginsWithTheDecision(t *testing.T) {
 	}
 }
 
+// TestQuestionBeforeTheDecision has what the first voter asks about a slot
+// arrive before its decision of the slot before, which it has sent a moment
+// earlier: nobody waits until it asks again, a quarter of a second later.
+func TestQuestionBeforeTheDecision(t *testing.T) {
+	c, order := quiet(t, 3)
+	first, early := order[0], 0
+	c.lose = func(f flight) bool {
+		switch b := f.frame.Body.(type) {
+		case wire.Decided:
+			f.at = f.at.Add(5 * time.Millisecond)
+			c.deliver(f)
+			return true
+		case wire.Accept:
+			if b.Slot > c.peers[f.to].machine.State().Slot+1 {
+				early++
+			}
+		}
+		return false
+	}
+	began := c.now
+	for k := range 4 {
+		if err := c.ask(first, &ipam.PoolCreation{CIDR: prefix(fmt.Sprintf("10.%d.0.0/24", 60+k))}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if early == 0 {
+		t.Error("no question came before the decision")
+	}
+	if took := c.now.Sub(began); took > 100*time.Millisecond {
+		t.Errorf("four decisions took %v, want a few milliseconds each", took)
+	}
+}
+
 // TestFirstVoterPreparesAfterARestart has what the first voter asked get lost,
 // and the voter restart: it asks about the same value, by its promises.
 func TestFirstVoterPreparesAfterARestart(t *testing.T) {
