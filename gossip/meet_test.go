@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/memberlist"
+
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/gossip/memnet"
 )
@@ -62,10 +64,18 @@ func TestMeetSomewhereElse(t *testing.T) {
 // TestMeetNobody names what cannot be met, and is told why.
 func TestMeetNobody(t *testing.T) {
 	bubble(t, func(c *cluster) {
-		a := c.start(1, func(cfg *gossip.Config) { cfg.Join = nil })
+		opens := make(chan struct{})
+		a := c.start(1, func(cfg *gossip.Config) {
+			cfg.Join = nil
+			cfg.Transport = func(bind netip.AddrPort) (memberlist.Transport, error) {
+				<-opens
+				return c.net.Open(bind)
+			}
+		})
 		if _, err := a.Meet(c.t.Context(), "10.0.0.2"); err == nil || err.Error() != "the network of this peer is just being opened: try again in a few seconds" {
 			t.Errorf("too early: got %v", err)
 		}
+		close(opens)
 		c.start(3, func(cfg *gossip.Config) { cfg.Join, cfg.Label = nil, "another" })
 		c.net.SetLink(func(_, to netip.AddrPort) memnet.Link {
 			if to == at(9) {
