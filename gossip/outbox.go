@@ -88,15 +88,16 @@ func (o *outbox) close() {
 // put begins to send frames to a peer. If too much is on its way there the
 // oldest goes: what is newer says more.
 func (o *outbox) put(to peer.ID, frames ...[]byte) {
-	parcels := pack(frames, time.Now()) // before the lock is held, since frames may be long
+	parcels := pack(frames) // before the lock is held, since frames may be long
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.session == nil {
 		o.g.counts.dropped.Add(uint64(len(frames)))
 		return
 	}
-	l := o.line(to)
+	l, now := o.line(to), time.Now() // on a busy host long frames take most of a parcel's life to pack
 	for _, p := range parcels {
+		p.born = now
 		l.parcels = append(l.parcels, p)
 		l.bytes += len(p.body)
 	}

@@ -53,7 +53,7 @@ type parcel struct {
 	id     uint64
 	body   []byte
 	frames uint64    // how many
-	born   time.Time // when they were sent
+	born   time.Time // when it was put into the outbox
 
 	behind *parcel // that was sent together with it, before it; nil: none
 	done   bool    // nothing need wait for it any more
@@ -67,7 +67,7 @@ type parcel struct {
 type post struct {
 	times int       // how often it was sent
 	last  time.Time // when that was
-	again time.Time // when it is due
+	again time.Time // when it is due; zero: at once
 	there bool      // its receipt has come, if it is one of several
 }
 
@@ -85,7 +85,7 @@ const (
 // order: as datagrams if they fit, those behind a long one with it. A parcel
 // waits for the receipt of the one before: memberlist hands over first what came
 // last.
-func pack(frames [][]byte, now time.Time) []*parcel {
+func pack(frames [][]byte) []*parcel {
 	var parcels []*parcel
 	for _, frame := range frames {
 		var last *parcel
@@ -94,7 +94,7 @@ func pack(frames [][]byte, now time.Time) []*parcel {
 		}
 		size := len(frame) + uvarintLen(len(frame))
 		if last == nil || !last.fits(size) {
-			last = &parcel{id: rand.Uint64(), born: now, behind: last}
+			last = &parcel{id: rand.Uint64(), behind: last}
 			last.body = append(make([]byte, 0, parcelHeader+size), kindDatagram)
 			last.body = binary.BigEndian.AppendUint64(last.body, last.id)
 			parcels = append(parcels, last)
@@ -126,9 +126,6 @@ func (p *parcel) divide() {
 		p.posts = make([]post, (len(p.body)-parcelHeader+pieceSize-1)/pieceSize)
 	default:
 		p.lengthen()
-	}
-	for i := range p.posts {
-		p.posts[i].again = p.born
 	}
 }
 

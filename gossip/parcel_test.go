@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -46,7 +45,7 @@ func TestPack(t *testing.T) {
 				frames = append(frames, frameOf(size, byte(i)))
 			}
 			var got [][]byte
-			parcels := pack(frames, time.Time{})
+			parcels := pack(frames)
 			if len(parcels) != len(tt.want) {
 				t.Fatalf("got %d parcels, want %d", len(parcels), len(tt.want))
 			}
@@ -114,8 +113,8 @@ func TestSeen(t *testing.T) {
 
 // FuzzUnpack reads anything, and writes again what it could read.
 func FuzzUnpack(f *testing.F) {
-	f.Add(pack([][]byte{frameOf(40, 1)}, time.Time{})[0].body)
-	f.Add(pack([][]byte{frameOf(40, 1), frameOf(2000, 2), frameOf(50, 3)}, time.Time{})[0].body)
+	f.Add(pack([][]byte{frameOf(40, 1)})[0].body)
+	f.Add(pack([][]byte{frameOf(40, 1), frameOf(2000, 2), frameOf(50, 3)})[0].body)
 	f.Add(receipt(peer.ID{1}, []uint64{1, 2}))
 	f.Add([]byte{kindDatagram, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -128,7 +127,7 @@ func FuzzUnpack(f *testing.F) {
 			return
 		}
 		var again [][]byte
-		for _, p := range pack(frames, time.Time{}) {
+		for _, p := range pack(frames) {
 			_, some, ok := unpack(p.body)
 			if !ok {
 				t.Fatal("what was packed cannot be read")

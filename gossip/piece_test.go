@@ -13,7 +13,7 @@ import (
 // piecesOf is a parcel in pieces, from a peer.
 func piecesOf(t testing.TB, from peer.ID, size int, mark byte) (pieces []piece, body []byte) {
 	t.Helper()
-	parcels := pack([][]byte{frameOf(size, mark)}, time.Time{})
+	parcels := pack([][]byte{frameOf(size, mark)})
 	if len(parcels) != 1 || !parcels[0].inPieces() {
 		t.Fatalf("%d bytes do not go in pieces", size)
 	}
@@ -157,7 +157,7 @@ func TestPartialsAreBounded(t *testing.T) {
 // piece once more after.
 func TestPieceAfterAll(t *testing.T) {
 	d := newReceiver(t)
-	p := pack([][]byte{frameOf(2000, 1)}, time.Time{})[0]
+	p := pack([][]byte{frameOf(2000, 1)})[0]
 	from := peer.ID{3}
 	d.NotifyMsg(p.piece(from, 1))
 	d.NotifyMsg(p.streamBody())
@@ -184,7 +184,7 @@ func TestLaterKind(t *testing.T) {
 		d.NotifyMsg(b)
 	}
 	d.NotifyMsg(together(bytes.Repeat([]byte{0xff}, 200), frameOf(200, 1)))
-	d.NotifyMsg(together(together(pack([][]byte{frameOf(40, 1)}, time.Time{})[0].body)))
+	d.NotifyMsg(together(together(pack([][]byte{frameOf(40, 1)})[0].body)))
 	d.g.counts.undecodable.Add(^uint64(1))
 	if _, ok := d.g.inbox.frames.take(); ok || d.g.counts.undecodable.Load() != 0xff-kindTogether {
 		t.Errorf("%d of %d were taken for what they are", d.g.counts.undecodable.Load(), 0xff-kindTogether)
@@ -209,7 +209,7 @@ func FuzzDatagrams(f *testing.F) {
 	honest.body = append(binary.AppendUvarint(honest.body, uint64(len(frame))), frame...)
 	honest.divide()
 	from := peer.ID{5}
-	short := pack([][]byte{frameOf(40, 1)}, time.Time{})[0].body
+	short := pack([][]byte{frameOf(40, 1)})[0].body
 	f.Add(honest.piece(from, 2), uint8(0))
 	f.Add(honest.piece(peer.ID{6}, 2), uint8(1))
 	f.Add(append(honest.piece(from, 1)[:pieceHeader-1], 16, 1), uint8(1))
