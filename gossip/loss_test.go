@@ -40,6 +40,7 @@ func TestLoss(t *testing.T) {
 		t.Run(fmt.Sprint(loss), func(t *testing.T) {
 			bubble(t, func(c *cluster) {
 				peers := c.startAll(2)
+				time.Sleep(2 * time.Minute) // nobody joins any more, as who is new does for a while
 				c.lossy(loss)
 				before, streams := c.net.Sent()
 				const n = 100
@@ -57,11 +58,13 @@ func TestLoss(t *testing.T) {
 				}
 				counts := peers[0].Status().Counts
 				packets, opened := c.net.Sent()
+				opened -= min(opened, streams)
+				const exchanges = 2 // of states by chance, one of each peer at most
 				switch {
 				case loss > 0 && counts.Repeated == 0:
 					t.Error("nothing was sent again, although packets were lost")
-				case loss == 0 && (counts.Repeated > 0 || peers[1].Status().Counts.Doubled > 0 || opened > streams):
-					t.Errorf("%d were sent again and %d streams opened, although nothing was lost", counts.Repeated, opened-streams)
+				case loss == 0 && (counts.Repeated > 0 || peers[1].Status().Counts.Doubled > 0 || opened > exchanges):
+					t.Errorf("%d were sent again and %d streams opened, although nothing was lost", counts.Repeated, opened)
 				case loss == 0 && packets-before > 2*n+30: // probes, too
 					t.Errorf("%d packets for %d frames, want one and a receipt for each", packets-before, n)
 				}
