@@ -36,7 +36,7 @@ type Gossip struct {
 	counts     counters
 	watch      *watch
 	hurry      chan struct{} // has room for one: look for peers now
-	missed     atomic.Bool   // somebody speaks of whom this peer has not been told
+	missed     atomic.Bool   // somebody speaks of whom this peer has not been told that it is there
 	encounters chan encounter
 
 	ran atomic.Bool

@@ -144,12 +144,12 @@ func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() 
 }
 
 // seatOfSender counts a frame that is delivered, and has peers asked about its
-// sender if that is unknown.
+// sender if that is unknown, or was given up: it may be back elsewhere.
 func (g *Gossip) seatOfSender(frame []byte) int {
 	g.counts.received.Add(1)
 	from := sender(frame)
-	seat, known := g.table.seat(from)
-	if !known && from != g.cfg.ID && !g.missed.Swap(true) {
+	seat, alive := g.table.seat(from)
+	if !alive && from != g.cfg.ID && !g.missed.Swap(true) {
 		poke(g.hurry)
 	}
 	return seat

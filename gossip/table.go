@@ -184,12 +184,12 @@ func (t *table) addr(id peer.ID) (netip.AddrPort, bool) {
 	return m.Addr, true
 }
 
-// seat returns the seat of a peer, and whether it is known at all.
-func (t *table) seat(id peer.ID) (seat int, known bool) {
+// seat returns the seat of a peer, and whether it is known to be alive.
+func (t *table) seat(id peer.ID) (seat int, alive bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m := t.known[id]; m != nil {
-		return m.Seat, true
+		return m.Seat, m.Alive
 	}
 	return 0, false
 }
