@@ -83,10 +83,10 @@ func (d *delegate) parcel(b []byte) bool {
 	if !ok {
 		return false
 	}
-	if b[0] == kindDatagram {
+	d.frames(id, frames)
+	if b[0] == kindDatagram { // only now: the receipt has the next parcel sent, which must not overtake this one
 		d.g.outbox.owe(sender(frames[0]), id, 1, time.Now())
 	}
-	d.frames(id, frames)
 	return true
 }
 
@@ -118,8 +118,8 @@ func (d *delegate) piece(b []byte) bool {
 	}
 	frames, ok := unpackFrames(whole)
 	if ok {
-		d.g.outbox.owe(p.from, p.parcel, p.of, now)
 		d.frames(p.parcel, frames)
+		d.g.outbox.owe(p.from, p.parcel, p.of, now) // only now, as in parcel
 	}
 	return ok
 }
