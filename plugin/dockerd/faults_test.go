@@ -14,7 +14,7 @@ func TestEngineRestarts(t *testing.T) {
 		if s := b.w.State(); s.Connected || !strings.Contains(s.LastError, "there is no docker socket /run/docker/host/docker.sock") {
 			t.Errorf("got state %+v", s)
 		}
-		if got := strings.Count(b.logged.String(), "event stream broke"); got != 1 {
+		if got := strings.Count(b.logged.String(), "not available"); got != 1 {
 			t.Errorf("an hour of waiting was logged %d times, want once:\n%s", got, b.logged)
 		}
 		if got := b.blinds.Load(); got != 0 {
