@@ -116,7 +116,7 @@ func (d *delegate) piece(b []byte) bool {
 		d.g.outbox.owe(p.from, p.parcel+uint64(p.number), 0, now)
 		return true
 	}
-	frames, ok := unpackFrames(whole)
+	frames, ok := split(whole, minFrame)
 	if ok {
 		d.frames(p.parcel, frames)
 		d.g.outbox.owe(p.from, p.parcel, p.of, now) // only now, as in parcel

@@ -73,20 +73,25 @@ func (s *session) look(ctx context.Context) {
 	case len(living) == 0:
 		s.joinSome(ctx, missing)
 	case s.turnedDown():
-		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
+		s.ask(ctx, living)
 	case time.Since(s.asked) >= missedEvery && s.g.missed.Swap(false):
 		// The word that somebody has come misses a peer now and then. Some of the
 		// others know, and the next exchange by chance is minutes away.
 		s.asked = time.Now()
-		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
+		s.ask(ctx, living)
 	case !s.settled && time.Since(s.began) >= settleTime/2:
 		// Of many that start at once, some miss one another: each tells what it
 		// knows of the others for a moment only.
 		s.settled = true
-		s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
+		s.ask(ctx, living)
 	case len(missing) > 0 && rand.IntN(len(living)) < len(missing):
 		s.joinSome(ctx, missing[:1])
 	}
+}
+
+// ask exchanges all that is known with one of those that are alive.
+func (s *session) ask(ctx context.Context, living []Presence) {
+	s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
 }
 
 // noteSeat finds this peer's own seat. A host's own name often stands for a

@@ -171,22 +171,24 @@ func unpack(b []byte) (id uint64, frames [][]byte, ok bool) {
 	if len(b) < parcelHeader || len(b) > maxParcel {
 		return 0, nil, false
 	}
-	frames, ok = unpackFrames(b[parcelHeader:])
+	frames, ok = split(b[parcelHeader:], minFrame)
 	return binary.BigEndian.Uint64(b[1:]), frames, ok
 }
 
-// unpackFrames takes what is behind the header of a parcel.
-func unpackFrames(rest []byte) (frames [][]byte, ok bool) {
+// split takes hostile bytes, and returns what is in them, each behind its length
+// (a uvarint), if that is something and each has least bytes or more. It shares
+// memory with them.
+func split(rest []byte, least int) (all [][]byte, ok bool) {
 	for len(rest) > 0 {
 		n, used := binary.Uvarint(rest)
-		if used <= 0 || n > uint64(len(rest)-used) || n < uint64(minFrame) {
+		if used <= 0 || n > uint64(len(rest)-used) || n < uint64(least) {
 			return nil, false
 		}
 		end := used + int(n)
-		frames = append(frames, rest[used:end:end])
+		all = append(all, rest[used:end:end])
 		rest = rest[end:]
 	}
-	return frames, len(frames) > 0
+	return all, len(all) > 0
 }
 
 // receipt writes a receipt for at most [maxReceipts] parcels.
@@ -227,16 +229,7 @@ func apart(b []byte) (all [][]byte, ok bool) {
 	if len(b) > maxDatagram {
 		return nil, false
 	}
-	for rest := b[1:]; len(rest) > 0; {
-		n, used := binary.Uvarint(rest)
-		if used <= 0 || n > uint64(len(rest)-used) || n == 0 {
-			return nil, false
-		}
-		end := used + int(n)
-		all = append(all, rest[used:end:end])
-		rest = rest[end:]
-	}
-	return all, len(all) > 0
+	return split(b[1:], 1)
 }
 
 // maxSeen is how many parcels are remembered as received: some seconds' worth
