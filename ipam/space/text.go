@@ -41,20 +41,13 @@ func textOf(name, ref string) (string, form) {
 	case name == "" && len(ref) != 2*IDLen:
 		return ref, 0
 	}
-	var buf [256]byte
-	b, f := appendText(buf[:0], name, ref)
-	return string(b), f
-}
-
-// appendText appends name and reference as they are kept.
-func appendText[T string | []byte](b []byte, name, ref T) ([]byte, form) {
 	name = name[:min(len(name), maxName)]
-	f := form(len(name))
-	b = append(b, name...)
+	var buf [256]byte
+	b, f := append(buf[:0], name...), form(len(name))
 	if id, ok := AppendID(b, ref); ok {
-		return id, f | isPacked
+		return string(id), f | isPacked
 	}
-	return append(b, ref...), f
+	return string(append(b, ref...)), f
 }
 
 // split returns the name and the reference.
@@ -70,7 +63,7 @@ func (f form) split(text string) (name, ref string) {
 // AppendID appends the [IDLen] bytes of a container's full ID, as the engine
 // writes it, or reports that the reference is none. It takes eight digits at a
 // time.
-func AppendID[T string | []byte](b []byte, ref T) ([]byte, bool) {
+func AppendID(b []byte, ref string) ([]byte, bool) {
 	if len(ref) != 2*IDLen {
 		return nil, false
 	}

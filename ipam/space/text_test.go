@@ -31,7 +31,7 @@ func TestIDs(t *testing.T) {
 		was := id[at]
 		for c := range 256 {
 			id[at] = byte(c)
-			packed, ok := AppendID(nil, id)
+			packed, ok := AppendID(nil, string(id))
 			want, err := hex.DecodeString(string(id))
 			if isID := err == nil && (c < 'A' || c > 'F'); ok != isID {
 				t.Fatalf("byte %#x at %d: packed %v, want %v", c, at, ok, isID)
