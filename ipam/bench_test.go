@@ -12,26 +12,15 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// pairs returns what allocates and frees an address for a container of another
-// name each time, in a pool that is full of what was freed before: what a host
-// does all its life.
-func pairs(tb testing.TB, pool string) func() {
+// stepper returns what has a new machine answer requests, a millisecond apart.
+func stepper(tb testing.TB) func(ipam.Request) *ipam.Reply {
 	tb.Helper()
 	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	names := make([]string, 150_000) // more than a pool remembers
-	for i := range names {
-		names[i] = "container-" + strconv.Itoa(i)
-	}
-	cidr := netip.MustParsePrefix(pool)
-	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
-	request := &ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
-	release := &ipam.AddressRelease{Network: net}
-	call := &ipam.Call{}
-	now, next := time.Unix(1_700_000_000, 0), 0
-	step := func(r ipam.Request) *ipam.Reply {
+	now, call := time.Unix(1_700_000_000, 0), &ipam.Call{}
+	return func(r ipam.Request) *ipam.Reply {
 		now = now.Add(time.Millisecond)
 		call.Deadline, call.Request = now.Add(time.Second), r
 		fx := m.Step(now, call)
@@ -40,6 +29,22 @@ func pairs(tb testing.TB, pool string) func() {
 		}
 		return &fx.Reply[0]
 	}
+}
+
+// pairs returns what allocates and frees an address for a container of another
+// name each time, in a pool that is full of what was freed before: what a host
+// does all its life.
+func pairs(tb testing.TB, pool string) func() {
+	tb.Helper()
+	names := make([]string, 150_000) // more than a pool remembers
+	for i := range names {
+		names[i] = "container-" + strconv.Itoa(i)
+	}
+	cidr := netip.MustParsePrefix(pool)
+	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
+	request := &ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
+	release := &ipam.AddressRelease{Network: net}
+	step, next := stepper(tb), 0
 	step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
 	pair := func() {
 		next = (next + 1) % len(names)
@@ -66,20 +71,7 @@ func TestNoAllocations(t *testing.T) {
 // TestManyPools holds a host with many networks to what one with few pays: what
 // follows from a network is not worked out in each call. Some share a place.
 func TestManyPools(t *testing.T) {
-	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, call := time.Unix(1_700_000_000, 0), &ipam.Call{}
-	step := func(r ipam.Request) *ipam.Reply {
-		now = now.Add(time.Millisecond)
-		call.Deadline, call.Request = now.Add(time.Second), r
-		fx := m.Step(now, call)
-		if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
-			t.Fatalf("%+v", fx.Reply)
-		}
-		return &fx.Reply[0]
-	}
+	step := stepper(t)
 	nets := make([]ipam.Network, 1000)
 	for i := range nets {
 		cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
