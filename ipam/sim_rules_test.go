@@ -279,6 +279,7 @@ func forced(which func(chronicle.Action) bool) func(*chronicle.State, []chronicl
 					i = len(p.Reserved)
 				}
 				p.Reserved = slices.Insert(p.Reserved, i, a.Reservation)
+				p.Touch()
 				p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
 				o.Refused = ""
 			}
@@ -294,6 +295,7 @@ func emptied(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome 
 		if d, ok := c.Action.(chronicle.DeletePool); ok && c.Number > s.Number(c.Author) {
 			if p := s.Pool(d.Pool); p != nil {
 				p.Users = nil
+				p.Touch()
 				for _, t := range slices.Collect(p.Ring.Tokens()) {
 					if t.Owner != ring.Reserved {
 						_, r := p.Ring.At(t.Start)
@@ -317,6 +319,7 @@ func unused(which func(chronicle.Action) (chronicle.PoolKey, peer.ID)) func(*chr
 					p.Users = nil
 				}
 				p.Users = slices.DeleteFunc(p.Users, func(u peer.ID) bool { return u == id })
+				p.Touch()
 			}
 		}
 		return s.Apply(batch)
@@ -338,6 +341,7 @@ func included(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome
 			}
 			return goes
 		})
+		p.Touch()
 	}
 	return s.Apply(batch)
 }

@@ -37,7 +37,8 @@ func (s *State) Apply(batch []Command) []Outcome {
 			if s.numbers == nil {
 				s.numbers = map[peer.ID]uint64{}
 			}
-			s.numbers[c.Author] = c.Number
+			s.setNumber(c.Author, c.Number)
+			s.touch(c.Action)
 			s.act(c, uint32(place), &o)
 		}
 		out = append(out, o)

@@ -2,6 +2,7 @@ package chronicle_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/table"
 )
 
 var (
@@ -442,7 +445,11 @@ func TestEncodingIsFrozen(t *testing.T) {
 	if got, want := fmt.Sprintf("%x", chronicle.EncodeBatch([]chronicle.Command{{Author: a, Number: 300, Action: actions()[17]}})), "010a000000000000000000000000000000ac021209ac0202808080808020"; got != want {
 		t.Errorf("batch is %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprintf("%x", s.Digest()), "a525ff6888dae3bf"; got != want {
+	if got, want := fmt.Sprintf("%x", table.Hash(s.Slot, 0, s.Encode())), "a525ff6888dae3bf"; got != want {
+		t.Errorf("hash of the state's bytes is %s, want %s", got, want)
+	}
+	// The digest travels: peers of two releases must agree on it.
+	if got, want := fmt.Sprintf("%x", s.Digest()), "2dfd0cda1932b089"; got != want {
 		t.Errorf("digest is %s, want %s", got, want)
 	}
 }
@@ -450,6 +457,20 @@ func TestEncodingIsFrozen(t *testing.T) {
 // A random history: every state checks, survives its encoding, and is the same
 // on a replica that gets the slots encoded, also one that joins by snapshot.
 func TestRandomHistory(t *testing.T) {
+	randomHistory(t, func(seed uint64, s, replica *chronicle.State) {
+		if err := s.Check(); err != nil {
+			t.Fatalf("seed %d, slot %d: %v", seed, s.Slot, err)
+		}
+		if !bytes.Equal(s.Encode(), replica.Encode()) {
+			t.Fatalf("seed %d, slot %d: replicas differ", seed, s.Slot)
+		}
+	})
+}
+
+// randomHistory has a state and a replica of it go through random histories, and
+// hands both over after each slot.
+func randomHistory(t *testing.T, each func(seed uint64, s, replica *chronicle.State)) {
+	t.Helper()
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		w := found(t, a, b, c)
@@ -474,12 +495,7 @@ func TestRandomHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			replica.Apply(same)
-			if err := w.s.Check(); err != nil {
-				t.Fatalf("seed %d, slot %d: %v", seed, w.s.Slot, err)
-			}
-			if !bytes.Equal(w.s.Encode(), replica.Encode()) {
-				t.Fatalf("seed %d, slot %d: replicas differ", seed, w.s.Slot)
-			}
+			each(seed, w.s, replica)
 			if rnd.IntN(20) == 0 {
 				if replica, err = chronicle.DecodeState(w.s.Encode()); err != nil {
 					t.Fatalf("seed %d, slot %d: %v", seed, w.s.Slot, err)
@@ -552,6 +568,47 @@ func knownRange(rnd *rand.Rand, p *chronicle.Pool) addr.Range {
 	return r
 }
 
+// What contradicts itself is not taken in from outside.
+func TestDecodeStateRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(s *chronicle.State){
+		"pools that overlap":   func(s *chronicle.State) { s.Pools[2].CIDR = netip.MustParsePrefix("10.0.0.128/26") },
+		"a pool twice":         func(s *chronicle.State) { s.Pools[1].CIDR = s.Pools[2].CIDR },
+		"pools out of order":   func(s *chronicle.State) { s.Pools[0], s.Pools[1] = s.Pools[1], s.Pools[0] },
+		"a ring of other size": func(s *chronicle.State) { s.Pools[0].CIDR = netip.MustParsePrefix("10.1.0.0/28") },
+		"an unknown owner":     func(s *chronicle.State) { s.Pools[1].Ring.Assign(addr.One(9), peer.ID{9}, 9) },
+		"one like a known one": func(s *chronicle.State) { s.Pools[1].Ring.Assign(addr.One(9), peer.ID{0xa, 15: 1}, 9) },
+		"reserved by nobody":   func(s *chronicle.State) { s.Pools[1].Ring.Assign(addr.One(9), ring.Reserved, 9) },
+		"reserved, and a range": func(s *chronicle.State) {
+			s.Pools[0].Reserved = []chronicle.Reservation{{Range: addr.One(3), Kind: chronicle.KindExcluded}}
+		},
+		"an unknown user": func(s *chronicle.State) { s.Pools[0].Users = []peer.ID{{9}} },
+		"a peer twice":    func(s *chronicle.State) { s.Roster[1] = s.Roster[0] },
+	} {
+		w := found(t, a, b)
+		for _, cidr := range []string{"10.0.0.0/24", "10.9.0.0/26", "10.3.0.0/26"} {
+			w.pool(a, cidr, chronicle.DealAll)
+		}
+		spoil(w.s)
+		if _, err := chronicle.DecodeState(w.s.Encode()); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A state from outside with a reservation beyond its pool is refused; nobody
+// looks up who has borrowed that.
+func TestReservationBeyondThePool(t *testing.T) {
+	w := found(t, a)
+	k := w.pool(a, "10.0.0.0/24", chronicle.DealNone)
+	w.ok(a, chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(240), Kind: chronicle.KindKeptForName, Note: "db"}})
+	for _, o := range []addr.Offset{256, 496, 1 << 40} {
+		w.s.Pool(k).Reserved[0].Range = addr.One(o)
+		if _, err := chronicle.DecodeState(w.s.Encode()); err == nil {
+			t.Errorf("a state with offset %d of 256 reserved is taken in", o)
+		}
+	}
+}
+
 func FuzzDecodeBatch(f *testing.F) {
 	for _, action := range actions() {
 		f.Add(chronicle.EncodeBatch([]chronicle.Command{{Author: a, Number: 1, Action: action}}))
@@ -587,6 +644,10 @@ func FuzzDecodeState(f *testing.F) {
 		}
 		if out := s.Encode(); !bytes.Equal(in, out) {
 			t.Errorf("%x decodes, and is encoded as %x", in, out)
+		}
+		s.Digest()
+		if err := s.Check(); err != nil {
+			t.Errorf("%x decodes, and is no state: %v", in, err)
 		}
 	})
 }

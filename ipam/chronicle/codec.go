@@ -225,15 +225,7 @@ func (s *State) Encode() []byte {
 	b = codec.Uint(b, s.Slot)
 	b = append(b, s.Cluster[:]...)
 	b = codec.Uint(b, uint64(s.Level))
-	b = codec.Uint(b, uint64(len(s.Roster)))
-	for _, m := range s.Roster {
-		b = append(appendFounder(b, m.Founder), byte(m.Phase))
-	}
-	b = codec.Uint(b, uint64(len(s.Former)))
-	for _, g := range s.Former {
-		b = append(appendFounder(b, g.Founder), byte(g.Phase))
-		b = codec.Bool(codec.Uint(b, g.Evicted), g.Forgotten)
-	}
+	b = s.appendPeers(b)
 	authors := make([]peer.ID, 0, len(s.numbers))
 	for id := range s.numbers {
 		authors = append(authors, id)
@@ -250,10 +242,23 @@ func (s *State) Encode() []byte {
 	return b
 }
 
-// append appends the pool: key, subnet, name, its reservations, its users, its
-// owners, and its tokens as distance from the token before, number of the owner in
-// the list, and version.
-func (p *Pool) append(b []byte) []byte {
+// appendPeers appends the roster, and who was evicted from it.
+func (s *State) appendPeers(b []byte) []byte {
+	b = codec.Uint(b, uint64(len(s.Roster)))
+	for _, m := range s.Roster {
+		b = append(appendFounder(b, m.Founder), byte(m.Phase))
+	}
+	b = codec.Uint(b, uint64(len(s.Former)))
+	for _, g := range s.Former {
+		b = append(appendFounder(b, g.Founder), byte(g.Phase))
+		b = codec.Bool(codec.Uint(b, g.Evicted), g.Forgotten)
+	}
+	return b
+}
+
+// appendHead appends the pool but for its ring: key, subnet, name, origin, its
+// reservations, and its users.
+func (p *Pool) appendHead(b []byte) []byte {
 	b = codec.Prefix(appendKey(b, p.Key), p.CIDR)
 	b = append(codec.Bytes(b, p.Name), byte(p.Origin))
 	b = codec.Uint(b, uint64(len(p.Reserved)))
@@ -264,6 +269,13 @@ func (p *Pool) append(b []byte) []byte {
 	for _, id := range p.Users {
 		b = append(b, id[:]...)
 	}
+	return b
+}
+
+// append appends the pool: its head, its owners, and its tokens as distance from
+// the token before, number of the owner in the list, and version.
+func (p *Pool) append(b []byte) []byte {
+	b = p.appendHead(b)
 	owners := make([]peer.ID, 0, 8)
 	index := map[peer.ID]uint64{}
 	for t := range p.Ring.Tokens() {
@@ -333,7 +345,7 @@ func DecodeState(b []byte) (*State, error) {
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	if err := s.Check(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", codec.ErrCorrupt, err)
 	}
 	return s, nil
@@ -360,6 +372,7 @@ func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 	used := 0
 	var at uint64
 	for i := range tokens {
+		t := &tokens[i]
 		step, n := r.Uint("token"), r.Uint("owner of a token")
 		if at+step < at || n > uint64(used) || n >= uint64(len(owners)) {
 			r.Fail("token")
@@ -367,7 +380,7 @@ func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 		}
 		used = max(used, int(n)+1) // owners stand in the order of their first token
 		at += step
-		tokens[i] = ring.Token{Start: addr.Offset(at), Owner: owners[n], Version: ring.Version(r.Uint("version"))}
+		t.Start, t.Owner, t.Version = addr.Offset(at), owners[n], ring.Version(r.Uint("version"))
 	}
 	cidr, err := addr.Checked(p.CIDR)
 	if err != nil || cidr != p.CIDR || used != len(owners) {
@@ -382,10 +395,6 @@ func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 	p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, size)
 	return p
 }
-
-// Digest returns a hash of the state. Peers at the same slot have the same,
-// or one of them is wrong.
-func (s *State) Digest() uint64 { return table.Hash(s.Slot, 0, s.Encode()) }
 
 // SortedBy is the order in which pools are shown to people: by address.
 func SortedBy(a, b *Pool) int {

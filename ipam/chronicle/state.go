@@ -26,6 +26,7 @@ type State struct {
 	Pools   []*Pool  // in order of creation
 	numbers map[peer.ID]uint64
 	byCIDR  map[netip.Prefix]*Pool // of Pools
+	kept    hashes
 }
 
 // Member is a peer of the roster.
@@ -52,6 +53,7 @@ type Pool struct {
 	Reserved []Reservation // in order of their ranges, which do not overlap
 	Users    []peer.ID     // who has networks on it, in order of their IDs
 	Table    table.Table
+	kept     poolHashes
 }
 
 // Member returns the peer of the roster that has the ID, or nil.
@@ -191,8 +193,21 @@ func (p *Pool) reservationIndex(o addr.Offset) (int, bool) {
 
 // Check reports whatever contradicts what a state must be: rings that are no
 // rings, pools that overlap, reservations that are not what the ring says,
-// peers that stand twice. It is slow, and meant for tests and for operators.
+// peers that stand twice, a digest that is of something else. It is slow, and
+// meant for tests and for operators.
 func (s *State) Check() error {
+	errs := []error{s.check(), s.checkHashes()}
+	for _, p := range s.Pools {
+		if err := p.Ring.Check(); err != nil {
+			errs = append(errs, fmt.Errorf("pool %v: %w", p.CIDR, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// check is [State.Check] without what is known of a state that was just decoded:
+// its rings are rings, and nothing of it has been hashed.
+func (s *State) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	seen := map[peer.ID]bool{}
@@ -208,7 +223,14 @@ func (s *State) Check() error {
 		}
 		seen[g.ID] = true
 	}
+	byAddress := slices.SortedFunc(slices.Values(s.Pools), SortedBy)
+	for i, p := range byAddress { // of those that lie in one the first follows it
+		if i > 0 && byAddress[i-1].CIDR.Overlaps(p.CIDR) {
+			bad("pools %v and %v overlap", byAddress[i-1].CIDR, p.CIDR)
+		}
+	}
 	names := map[string]bool{}
+	var met [256][8]peer.ID // owners that were seen, each where its first bytes say: few are looked up twice
 	for i, p := range s.Pools {
 		if i > 0 && s.Pools[i-1].Key.Compare(p.Key) >= 0 {
 			bad("pool %v stands out of order", p.Key)
@@ -220,29 +242,29 @@ func (s *State) Check() error {
 		if s.byCIDR[p.CIDR] != p {
 			bad("pool %v is not found by its subnet", p.CIDR)
 		}
-		for _, q := range s.Pools[:i] {
-			if q.CIDR.Overlaps(p.CIDR) {
-				bad("pools %v and %v overlap", q.CIDR, p.CIDR)
-			}
-		}
-		if err := p.Ring.Check(); err != nil {
-			bad("pool %v: %w", p.CIDR, err)
-		}
 		if p.Ring.Size() != addr.Size(p.CIDR) {
 			bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
 		}
 		var reserved addr.Count
 		for r, t := range p.Ring.All() {
+			at := &met[t.Owner[0]][t.Owner[1]%8]
 			switch {
 			case t.Owner == ring.Reserved:
 				reserved += r.Size()
-			case t.Owner != ring.Free && !seen[t.Owner]:
+			case t.Owner == ring.Free || t.Owner == *at:
+			case seen[t.Owner]:
+				*at = t.Owner
+			default:
 				bad("pool %v: %v belongs to a peer that never was", p.CIDR, r)
 			}
 		}
 		for j, r := range p.Reserved {
 			if j > 0 && p.Reserved[j-1].Range.End > r.Range.Start {
 				bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
+			}
+			if r.Range.End > addr.Offset(p.Ring.Size()) {
+				bad("pool %v: reservation %v lies beyond it", p.CIDR, r.Range)
+				continue
 			}
 			if p.lent(r) {
 				continue

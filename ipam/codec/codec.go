@@ -91,6 +91,10 @@ func (r *Reader) Uint(what string) uint64 {
 		r.at++
 		return uint64(r.b[r.at-1])
 	}
+	if r.at+1 < len(r.b) && r.b[r.at+1]-1 < 1<<7-1 { // and most of the others have two bytes, the second not 0
+		r.at += 2
+		return uint64(r.b[r.at-2]&(1<<7-1)) | uint64(r.b[r.at-1])<<7
+	}
 	n, size := binary.Uvarint(r.b[r.at:])
 	if size <= 0 || size > 1 && r.b[r.at+size-1] == 0 {
 		r.Fail(what)

@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -114,4 +115,20 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// All numbers of up to three bytes are read as the standard library reads them,
+// if they are no longer than need be.
+func TestUintAgainstBinary(t *testing.T) {
+	for n := range 1 << 18 {
+		in := []byte{byte(n), byte(n >> 8), byte(n >> 16)}[:1+n%3]
+		want, size := binary.Uvarint(in)
+		r := codec.NewReader(in)
+		got := r.Uint("number")
+		if short := size > 0 && (size == 1 || in[size-1] != 0); short != (r.Err() == nil) {
+			t.Fatalf("%x: %v", in, r.Err())
+		} else if short && (got != want || r.Rest() != len(in)-size) {
+			t.Fatalf("%x: %d and %d bytes left, want %d", in, got, r.Rest(), want)
+		}
+	}
 }

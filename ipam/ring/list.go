@@ -28,11 +28,14 @@ type list struct {
 // place is where a token stands in a list.
 type place struct{ piece, token int }
 
-// listOf returns the list of the tokens, which it copies.
+// listOf returns the list of the tokens. Its pieces lie in their slice, each
+// until it grows and moves away.
 func listOf(tokens []Token) list {
-	var l list
-	for part := range slices.Chunk(tokens, (pieceLen+mergeLen)/2) {
-		l.pieces = append(l.pieces, slices.Clone(part))
+	const each = (pieceLen + mergeLen) / 2
+	n := (len(tokens) + each - 1) / each
+	l := list{make([]addr.Offset, 0, n), make([][]Token, 0, n)}
+	for part := range slices.Chunk(tokens, each) { // without room behind: that is the next one's
+		l.pieces = append(l.pieces, part)
 		l.starts = append(l.starts, part[0].Start)
 	}
 	return l

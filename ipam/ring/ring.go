@@ -11,7 +11,7 @@
 // A ring is a function of the decided slots and nothing else. Of two copies
 // the one at the higher slot is the newer whole, and merging is taking it;
 // hence there is no merge in this package, only [Ring.Assign], the one change
-// that slots make.
+// that slots make. [Ring.Sum] tells two that are equal from others.
 //
 // A Ring is not safe for concurrent use.
 package ring
@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -49,6 +48,7 @@ type Token struct {
 type Ring struct {
 	end    addr.Offset
 	tokens list
+	sum    uint64 // what Sum returns; 0: to be made
 }
 
 // New returns a ring of size addresses, at least one, that nobody owns.
@@ -56,41 +56,50 @@ func New(size addr.Count, v Version) *Ring {
 	return &Ring{end: addr.Offset(size), tokens: listOf([]Token{{Version: v, Owner: Free}})}
 }
 
-// FromTokens returns the ring made of the tokens. They come from outside: it is
-// an error if they are no ring of that size.
+// FromTokens returns the ring made of the tokens, whose slice is the ring's from
+// then on. They come from outside: it is an error if they are no ring of that
+// size.
 func FromTokens(size addr.Count, tokens []Token) (*Ring, error) {
-	end := addr.Offset(size)
-	if err := check(end, slices.Values(tokens)); err != nil {
+	r := &Ring{end: addr.Offset(size), tokens: listOf(tokens)}
+	if err := r.check(); err != nil {
 		return nil, err
 	}
-	return &Ring{end: end, tokens: listOf(tokens)}, nil
+	return r, nil
 }
 
 // Check reports what makes r no ring: no token at the start, tokens out of
-// order, beyond the end, or neighbours with one owner; or a list that is none.
+// order, beyond the end, or neighbours with one owner; a list that is none; or
+// a sum that is of other tokens.
 func (r *Ring) Check() error {
 	if err := r.tokens.check(); err != nil {
 		return err
 	}
-	return check(r.end, r.Tokens())
+	if r.sum != 0 && r.sum != r.total() {
+		return errors.New("ring: the sum is of other tokens")
+	}
+	return r.check()
 }
 
-func check(end addr.Offset, tokens iter.Seq[Token]) error {
+// check is [Ring.Check] without what tokens from outside have not got yet.
+func (r *Ring) check() error {
 	i := 0
-	var last Token
-	for t := range tokens {
-		switch {
-		case i == 0 && t.Start != 0:
-			return errNoFirst
-		case t.Start >= end:
-			return fmt.Errorf("ring: token %d stands at %d, beyond the pool's end %d", i, t.Start, end)
-		case i > 0 && t.Start <= last.Start:
-			return fmt.Errorf("ring: token %d at %d does not follow token %d at %d", i, t.Start, i-1, last.Start)
-		case i > 0 && t.Owner == last.Owner:
-			return fmt.Errorf("ring: tokens %d and %d have one owner", i-1, i)
+	var last *Token
+	for _, piece := range r.tokens.pieces {
+		for n := range piece {
+			t := &piece[n]
+			switch {
+			case i == 0 && t.Start != 0:
+				return errNoFirst
+			case t.Start >= r.end:
+				return fmt.Errorf("ring: token %d stands at %d, beyond the pool's end %d", i, t.Start, r.end)
+			case i > 0 && t.Start <= last.Start:
+				return fmt.Errorf("ring: token %d at %d does not follow token %d at %d", i, t.Start, i-1, last.Start)
+			case i > 0 && t.Owner == last.Owner:
+				return fmt.Errorf("ring: tokens %d and %d have one owner", i-1, i)
+			}
+			i++
+			last = t
 		}
-		i++
-		last = t
 	}
 	if i == 0 {
 		return errNoFirst
@@ -141,7 +150,25 @@ func (r *Ring) Within(want addr.Range) iter.Seq2[addr.Range, Token] {
 }
 
 // All yields every range with its token, in order.
-func (r *Ring) All() iter.Seq2[addr.Range, Token] { return r.Within(addr.Range{End: r.end}) }
+func (r *Ring) All() iter.Seq2[addr.Range, Token] {
+	return func(yield func(addr.Range, Token) bool) {
+		for n, piece := range r.tokens.pieces {
+			end := r.end
+			if n+1 < len(r.tokens.starts) {
+				end = r.tokens.starts[n+1]
+			}
+			for i := range piece {
+				part := addr.Range{Start: piece[i].Start, End: end}
+				if i+1 < len(piece) {
+					part.End = piece[i+1].Start
+				}
+				if !yield(part, piece[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // OwnedBy yields the ranges of one owner, in order.
 func (r *Ring) OwnedBy(owner peer.ID) iter.Seq[addr.Range] {
@@ -211,6 +238,7 @@ func (r *Ring) Assign(want addr.Range, owner peer.ID, v Version) {
 	case r.tokens.has(hi) && r.tokens.at(hi).Owner == owner:
 		hi = r.tokens.next(hi)
 	}
+	r.exchange(lo, hi, put[:n])
 	r.tokens.replace(lo, hi, put[:n])
 }
 
