@@ -127,6 +127,7 @@ func (m *Machine) followRing(p *pool) {
 	}
 	for _, r := range subtract(mine, p.mine) {
 		p.space.Own(r)
+		m.holdHost(p, r)
 	}
 	p.mine = mine
 }

@@ -32,6 +32,22 @@ func (m *Machine) onHost(a netip.Addr) bool {
 	return slices.ContainsFunc(m.host, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
+// holdHost holds those of the host's addresses that lie in a range which has just
+// become this peer's, before a container can have them.
+func (m *Machine) holdHost(p *pool, r addr.Range) {
+	for _, a := range m.host {
+		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
+		if !ok || !r.Contains(o) || p.ReservationAt(o) != nil {
+			continue
+		}
+		var g space.Grant
+		if p.space.Claim(o, &space.Holder{Kind: space.Host}, m.now, &g) == space.Taken {
+			m.saveHolding(p, o, &g.Record)
+			m.noteUse(NoteGranted, p, a.Addr(), &g.Record)
+		}
+	}
+}
+
 // sightHost holds those of the host's addresses that lie in the pool.
 func (m *Machine) sightHost(p *pool) {
 	for _, a := range m.host {
