@@ -236,9 +236,11 @@ func (n *Node) wakeFailed(j *job) {
 	}
 }
 
-// setAlarm passes on when the machine wants to be woken.
+// setAlarm passes on when the machine wants to be woken, unless it will be
+// before that: each step puts it off, and an alarm that goes off early does no
+// harm, and less often than it would be set anew.
 func (n *Node) setAlarm(at time.Time) {
-	if at.IsZero() || at.Equal(n.wakeAt) {
+	if at.IsZero() || !n.wakeAt.IsZero() && !at.Before(n.wakeAt) {
 		return
 	}
 	n.wakeAt = at
