@@ -56,6 +56,7 @@ func (b *broadcasts) put(frame []byte) {
 	}
 	b.g.counts.broadcast.Add(1)
 	b.queue.QueueBroadcast(hint(frame))
+	b.g.news.ofHints()
 	if n := b.queue.NumQueued(); n > maxQueued {
 		b.queue.Prune(maxQueued) // those that were sent most often
 		b.g.counts.hints.Add(uint64(n - maxQueued))

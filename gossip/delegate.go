@@ -35,28 +35,32 @@ func (d *delegate) NodeMeta(int) []byte { return d.g.meta }
 
 // NotifyMsg implements [memberlist.Delegate].
 func (d *delegate) NotifyMsg(b []byte) {
-	ok := false
-	switch {
-	case len(b) == 0:
-	case b[0] == kindTogether:
-		var all [][]byte
+	all, ok := [][]byte{b}, true
+	if len(b) > 0 && b[0] == kindTogether {
 		all, ok = apart(b)
-		for _, one := range all {
-			ok = d.datagram(one) && ok
-		}
-	case b[0] >= kindDatagram: // a later release may have more kinds
-		ok = d.datagram(b)
-	case len(b) >= minFrame && len(b) <= MaxBroadcast:
-		ok = true
-		d.g.arrived(bytes.Clone(b))
+	}
+	for _, one := range all {
+		ok = d.message(one) && ok
 	}
 	if !ok {
 		d.g.counts.undecodable.Add(1)
 	}
 }
 
-// datagram takes in what is no broadcast, or comes over a stream.
-func (d *delegate) datagram(b []byte) bool {
+// message takes in one of those that may travel together.
+func (d *delegate) message(b []byte) bool {
+	switch {
+	case len(b) > 0 && b[0] >= kindDatagram: // a later release may have more kinds
+		return d.parcels(b)
+	case len(b) < minFrame || len(b) > MaxBroadcast:
+		return false
+	}
+	d.g.arrived(bytes.Clone(b))
+	return true
+}
+
+// parcels takes in what is no hint.
+func (d *delegate) parcels(b []byte) bool {
 	switch b[0] {
 	case kindReceipt:
 		return d.receipt(b)
@@ -182,6 +186,7 @@ func (d *delegate) appeared(n *memberlist.Node) {
 		p.Name, p.Boot, p.Nonce = m.name, m.boot, m.nonce
 	}
 	d.g.table.appeared(d.era, p, time.Now())
+	d.g.news.ofMembers()
 }
 
 // NotifyLeave implements [memberlist.EventDelegate]. It stands for leaving and
@@ -189,6 +194,7 @@ func (d *delegate) appeared(n *memberlist.Node) {
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	if id, ok := parseName(n.Name); ok {
 		d.g.table.disappeared(d.era, id, time.Now())
+		d.g.news.ofMembers()
 	}
 }
 

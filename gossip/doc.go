@@ -19,8 +19,9 @@
 //     milliseconds for an answer that it can travel with. Receipts are between the
 //     two carriers: a frame that was received may still be refused above.
 //   - [Gossip.Broadcast]: a hint of at most [MaxBroadcast] bytes, to some
-//     peers at a time. It reaches those that the receivers broadcast it to in
-//     turn, and misses some even on a network that loses nothing.
+//     peers at once, and to others every fifth of a second for a while. It reaches
+//     those that the receivers broadcast it to in turn, and misses some even on a
+//     network that loses nothing. Where nothing is new nobody wakes for it.
 //   - [Gossip.SetBeat]: one frame that says how far this peer is. It rides on
 //     the answer to every probe, is exchanged whenever two peers join or
 //     compare notes, and is sent to one random peer every ten seconds, for

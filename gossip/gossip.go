@@ -31,6 +31,7 @@ type Gossip struct {
 	inbox      *inbox
 	outbox     *outbox
 	broadcasts *broadcasts
+	news       *news
 	beat       atomic.Pointer[[]byte]
 	summary    atomic.Uint64
 	counts     counters
@@ -59,6 +60,7 @@ func New(cfg Config) (*Gossip, error) {
 	g.inbox = newInbox()
 	g.outbox = newOutbox(g)
 	g.broadcasts = newBroadcasts(g)
+	g.news = newNews()
 	g.watch = newWatch(g)
 	return g, nil
 }

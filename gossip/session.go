@@ -24,6 +24,10 @@ const (
 	// probes are most of what an idle peer says.
 	probeEvery = 1500 * time.Millisecond
 	suspicion  = 4
+	// memberRetransmits is how often it repeats what it says about members, times
+	// the number of digits of their number: as often again as by default, for half
+	// of it are answers to who has just said the same.
+	memberRetransmits = 8
 	// exchangeEvery is how often it compares all that it knows of peers with one
 	// of them, more seldom among more than 32: that is long, and seldom finds
 	// anything. Who hears of somebody unknown does so at once.
@@ -94,6 +98,7 @@ func (s *session) config() *memberlist.Config {
 	c.UDPBufferSize = packetSize
 	c.ProbeInterval, c.SuspicionMult = probeEvery, suspicion
 	c.PushPullInterval = exchangeEvery
+	c.GossipInterval, c.RetransmitMult = lookEvery, memberRetransmits
 	c.DeadNodeReclaimTime = reclaim
 	c.HandoffQueueDepth = handoff
 	c.GossipVerifyIncoming, c.GossipVerifyOutgoing = true, true
@@ -113,6 +118,7 @@ func (s *session) run(ctx context.Context) {
 	s.g.outbox.open(s)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.post(ctx) })
+	loops.Go(func() { s.passNews(ctx) })
 	loops.Go(func() { s.rejoin(ctx) })
 	loops.Go(func() { s.meet(ctx) })
 	loops.Go(func() { s.sendBeats(ctx) })
@@ -136,10 +142,9 @@ func (s *session) close(loops *sync.WaitGroup) {
 	s.senders.Wait()
 	if s.g.table.numAlive() > 0 {
 		// An error says that nobody has been told: they will notice.
-		if err := s.list.Leave(leaveTime); err != nil {
+		if err := s.leave(); err != nil {
 			s.g.log.Debug("left without a word", logattr.Err(err))
 		}
-		time.Sleep(farewellTime)
 	}
 	s.g.table.end(time.Now())
 	if err := s.list.Shutdown(); err != nil {

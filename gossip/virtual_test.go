@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -69,6 +70,51 @@ func TestBroadcast(t *testing.T) {
 			})
 		}
 		c.until(10*time.Second, "not sent for ever", func() bool { return peers[0].Status().Queued == 0 })
+	})
+}
+
+// TestNewsAtOnce has news leave when there is some, not when memberlist looks
+// for it: a hint, also one of many, a new peer, and one that leaves.
+func TestNewsAtOnce(t *testing.T) {
+	bubble(t, func(c *cluster) {
+		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Delay: time.Millisecond} })
+		peers := c.startAll(3)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		var hints []wire.Join
+		for i := range 20 {
+			hints = append(hints, wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))})
+			peers[0].Broadcast(peers[0].frame(hints[i]))
+		}
+		heard := func(hint wire.Join) bool {
+			return !slices.ContainsFunc(peers[1:], func(p *node) bool {
+				return !p.received(func(f got) bool { return f.Body == hint })
+			})
+		}
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		if !heard(hints[0]) {
+			t.Error("the first hint has not arrived at once")
+		}
+		c.until(5*time.Second, "all hints are there", func() bool {
+			return !slices.ContainsFunc(hints, func(hint wire.Join) bool { return !heard(hint) })
+		})
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("20 hints that fit into a few packets took %v", took)
+		}
+		began = time.Now()
+		one := c.start(4, func(cfg *gossip.Config) { cfg.Join = []string{at(2).String()} })
+		c.together(time.Minute, append(slices.Clone(peers), one)...)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a new peer was known to all after %v", took)
+		}
+		time.Sleep(time.Minute)
+		began = time.Now()
+		one.end()
+		c.together(time.Minute, peers...)
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("that a peer leaves was known to all after %v", took)
+		}
 	})
 }
 
