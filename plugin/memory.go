@@ -24,14 +24,20 @@ const (
 	// over is how long there is no collection until the load is taken to be over:
 	// with more room they come less quickly.
 	over = 10 * time.Second
+	// worthwhile is how much has to lie about unused until it is given back to the
+	// host when a load is over, in bytes, and a quarter of what is in use: that
+	// takes a collection.
+	worthwhile = 4 << 20
 )
 
 // collector gives the garbage collection more room while there is a load, which
 // would otherwise collect a small heap dozens of times a second. It costs
 // [roomUnderLoad] at most, and nothing at rest: a collection that comes late, or
-// none for a while, goes back to what is usual.
+// none for a while, goes back to what is usual. Then what is not needed any more is
+// given back to the host, as also after a start.
 type collector struct {
 	set  func(percent int) int // [runtime/debug.SetGCPercent]
+	free func()                // [runtime/debug.FreeOSMemory]
 	seen func(percent int)     // for tests; nil: nobody
 }
 
@@ -55,6 +61,9 @@ func (c *collector) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-rest.C:
+			if unused() {
+				c.free() // the runtime would take minutes, or keep it
+			}
 		case <-collected:
 			afterCollection(collected)
 			rest.Reset(over)
@@ -77,6 +86,15 @@ func (c *collector) run(ctx context.Context) error {
 			c.seen(percent)
 		}
 	}
+}
+
+// unused reports whether so much memory lies about that it is worth to give it
+// back: what was freed, and what was made since the last collection.
+func unused() bool {
+	is := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(is)
+	live := is[0].Value.Uint64()
+	return is[1].Value.Uint64()+is[2].Value.Uint64() > live+max(worthwhile, live/4)
 }
 
 // afterCollection has a channel told of the next collection: it finds something

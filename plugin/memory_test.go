@@ -68,6 +68,24 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// TestUnused: what a start has left behind is worth giving back, and once it is
+// there is nothing more to give.
+func TestUnused(t *testing.T) {
+	left := make([]byte, 100<<20)
+	runtime.GC()
+	runtime.KeepAlive(left)
+	left = nil
+	runtime.GC()
+	if !unused() {
+		t.Error("100 MiB that lie about are not noticed")
+	}
+	debug.FreeOSMemory()
+	if unused() {
+		t.Error("what was given back lies about still")
+	}
+	_ = left
+}
+
 // TestCollectorLeavesSettings: what an operator has set stands.
 func TestCollectorLeavesSettings(t *testing.T) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/netip"
 
@@ -30,7 +31,7 @@ func newJournal(dir, self string, log *events.Log, n *node.Node, logger *slog.Lo
 		},
 		next: "see to the disk with the plugin's data; it is tried again every few seconds",
 	}
-	held := func(ctx context.Context) ([]ipam.AddressStatus, error) { return heldHere(ctx, n) }
+	held := func(ctx context.Context) iter.Seq2[ipam.AddressStatus, error] { return heldHere(ctx, n) }
 	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Report: f.set})
 	if err != nil {
 		return nil, err
@@ -44,24 +45,30 @@ const heldAtOnce = 500
 
 // heldHere lists what is held on this peer, for which it waits as long as the
 // machine takes: from an older status what is new would seem to be gone.
-func heldHere(ctx context.Context, n *node.Node) ([]ipam.AddressStatus, error) {
-	st, err := n.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []ipam.AddressStatus
-	for _, pool := range st.Pools {
-		for after := (netip.Addr{}); ; {
-			some, err := n.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
-			if err := cmp.Or(err, ctx.Err()); err != nil {
-				return nil, err
+func heldHere(ctx context.Context, n *node.Node) iter.Seq2[ipam.AddressStatus, error] {
+	return func(yield func(ipam.AddressStatus, error) bool) {
+		st, err := n.Status(ctx)
+		if err != nil {
+			yield(ipam.AddressStatus{}, err)
+			return
+		}
+		for _, pool := range st.Pools {
+			for after := (netip.Addr{}); ; {
+				some, err := n.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
+				if err := cmp.Or(err, ctx.Err()); err != nil {
+					yield(ipam.AddressStatus{}, err)
+					return
+				}
+				for i := range some {
+					if !yield(some[i], nil) {
+						return
+					}
+				}
+				if len(some) < heldAtOnce {
+					break
+				}
+				after = some[len(some)-1].Address
 			}
-			all = append(all, some...)
-			if len(some) < heldAtOnce {
-				break
-			}
-			after = some[len(some)-1].Address
 		}
 	}
-	return all, nil
 }

@@ -32,9 +32,12 @@ func TestHeldHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = slices.DeleteFunc(want, func(a ipam.AddressStatus) bool { return a.State != "held" })
-	got, err := heldHere(t.Context(), n)
-	if err != nil {
-		t.Fatal(err)
+	var got []ipam.AddressStatus
+	for a, err := range heldHere(t.Context(), n) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, a)
 	}
 	if len(got) != 2*heldAtOnce+7 {
 		t.Errorf("%d are held, want %d", len(got), 2*heldAtOnce+7)

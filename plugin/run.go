@@ -175,7 +175,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 		record.Run,
 		shared.Run,
-		(&collector{set: debug.SetGCPercent}).run,
+		(&collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}).run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)

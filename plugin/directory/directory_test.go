@@ -2,14 +2,20 @@ package directory
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
 	"github.com/ringlet/ringlet/plugin/events"
 )
 
@@ -32,6 +38,80 @@ func (*recorder) Broadcast([]byte)               {}
 func (*recorder) Queued() int                    { return 0 }
 func (*recorder) SetSummary(uint64)              {}
 func (*recorder) Living() []peer.ID              { return nil }
+
+// full is a peer that holds many addresses, each by a container.
+type full struct{ held int }
+
+var fullPool = netip.MustParsePrefix("10.0.0.0/8")
+
+func (full) Snapshot(context.Context) (ipam.Status, error) {
+	return ipam.Status{State: ipam.Alone, Cluster: "0102030405060708090a0b0c0d0e0f10", Pools: []ipam.PoolStatus{{Pool: fullPool}}}, nil
+}
+
+func (f full) HeldAfter(_ context.Context, _ netip.Prefix, after netip.Addr, limit int) (out []ipam.AddressStatus, _ error) {
+	first := 0
+	if after.IsValid() {
+		b := after.As4()
+		first = int(binary.BigEndian.Uint32(b[:])&0xffffff) + 1
+	}
+	for i := first; i < min(f.held, first+limit); i++ {
+		out = append(out, ipam.AddressStatus{
+			Address: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), Pool: fullPool, Peer: "host-a", State: "held", Kind: "container",
+			Container: fmt.Sprintf("%064x", i), Name: fmt.Sprintf("container-%07d", i), MAC: fmt.Sprintf("02:42:%02x:%02x:%02x:01", i>>16, i>>8&255, i&255), Since: time.Unix(1.7e9, int64(i)).UTC(),
+		})
+	}
+	return out, nil
+}
+
+// What a peer says of an address takes less than 120 bytes, also when no engine
+// tells of services; what it no longer holds goes with the next comparison.
+func TestMemory(t *testing.T) {
+	const held = 20_000
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	d, err := New(Config{
+		Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: full{held}, Log: events.New(1, 0),
+		About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
+		Services: func(context.Context, []string) (map[string][2]string, error) { return nil, errors.New("no engine") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range keptEvents { // those of the last changes are no more with more addresses
+		d.watched.Put(replica.Event{Key: Heart, Value: make([]byte, 400)})
+	}
+	p := &publisher{Directory: d, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
+	before := heap()
+	st, _ := d.cfg.Source.Snapshot(t.Context())
+	if err := p.compareAll(t.Context(), &st); err != nil {
+		t.Fatal(err)
+	}
+	p.services.resolve(t.Context())
+	each := float64(int64(heap())-int64(before)) / held
+	fmt.Fprintf(t.Output(), "%.0f bytes for each address\n", each)
+	if each > 120 && !testing.Short() {
+		t.Errorf("an address takes %.0f bytes", each)
+	}
+	if got := len(d.replica.Own(AddressKeys("test"))); got != held {
+		t.Errorf("%d addresses are told, want %d", got, held)
+	}
+	list, upTo := d.containers(0, maxAsked)
+	if more, _ := d.containers(upTo, maxAsked); len(list) != maxAsked || len(more) != maxAsked || more[0].Address != list[maxAsked-1].Address.Next() {
+		t.Errorf("after %v of %d containers come %v", list[len(list)-1], len(list), more[0])
+	}
+	p.cfg.Source = full{held / 2}
+	if err := p.compareAll(t.Context(), &st); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(d.replica.Own(AddressKeys("test"))); got != held/2 {
+		t.Errorf("%d addresses are told, want %d", got, held/2)
+	}
+	runtime.KeepAlive(p)
+}
 
 // TestHeard compares with who shows another summary, and with nobody who shows
 // the same, or none.

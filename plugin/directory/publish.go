@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
@@ -44,7 +45,7 @@ const (
 
 // publish says what this peer has to say, until ctx ends.
 func (d *Directory) publish(ctx context.Context) {
-	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true, now: map[netip.Addr]Address{}, services: newServices(d.cfg)}
+	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
 	for ctx.Err() == nil {
 		p.work(ctx)
 		p.wait(ctx)
@@ -60,6 +61,7 @@ type publisher struct {
 	now    map[netip.Addr]Address // what became of an address last; without a state: nobody uses it
 
 	services *services
+	said     []said // what is about to be said, kept for its memory
 
 	renewed  time.Time
 	compared time.Time
@@ -217,16 +219,50 @@ func fitting(most int, with func(n int) any) []byte {
 	}
 }
 
+// said is what is about to be said of an address.
+type said struct {
+	address netip.Addr
+	key     string
+	value   []byte // nil: nobody uses it
+	end     Endpoint
+}
+
 // changed says what the events say.
 func (p *publisher) changed() {
-	var keys []string
-	var values [][]byte
 	for a, use := range p.now {
-		key, value := p.address(a, use)
-		keys, values = append(keys, key), append(values, value)
+		if p.address(a, use); len(p.said) == heldAtOnce {
+			p.say()
+		}
 	}
 	clear(p.now)
-	p.write(keys, values)
+	p.say()
+}
+
+// address notes what to say of an address, which nobody uses if it has no state.
+func (p *publisher) address(a netip.Addr, use Address) {
+	s := said{address: a, key: AddressKeys(p.cfg.Cluster) + a.String()}
+	if use.State != "" {
+		s.value = encode(use)
+	}
+	if use.Kind == "container" && use.Container != "" {
+		s.end = Endpoint{Address: a, Pool: use.Pool, Container: use.Container, Name: use.Name}
+	}
+	p.said = append(p.said, s)
+}
+
+// say says what was noted.
+func (p *publisher) say() {
+	p.mu.Lock()
+	for i := range p.said {
+		s := &p.said[i]
+		if s.value == nil && p.replica.Remove(s.key) || s.value != nil && p.replica.Set(s.key, s.value) { // else the services know it
+			p.services.set(s.address, s.end)
+		}
+	}
+	p.settle()
+	p.mu.Unlock()
+	clear(p.said)
+	p.said = p.said[:0]
 }
 
 // useOf returns what an event says of its address.
@@ -248,11 +284,11 @@ func stateOf(kind string) string {
 	return "held"
 }
 
-// compareAll says of every address what is so now.
+// compareAll says of every address what is so now. It goes by portions: all at
+// once would be several times what is kept of it.
 func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
-	var keys []string
-	var values [][]byte
-	there := map[string]bool{}
+	had := p.addresses()
+	there := make([]bool, len(had))
 	for _, pool := range st.Pools {
 		for after := (netip.Addr{}); ; {
 			if err := ctx.Err(); err != nil {
@@ -264,43 +300,62 @@ func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
 			}
 			for i := range list {
 				st := &list[i]
-				key, value := p.address(st.Address, Address{
+				p.address(st.Address, Address{
 					Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
 				})
-				there[key] = true
-				keys, values = append(keys, key), append(values, value)
+				if at, known := slices.BinarySearchFunc(had, st.Address, netip.Addr.Compare); known {
+					there[at] = true
+				}
 			}
+			p.say()
 			if len(list) < heldAtOnce {
 				break
 			}
 			after = list[len(list)-1].Address
 		}
 	}
-	p.mu.Lock()
-	had := p.replica.Own(AddressKeys(p.cfg.Cluster))
-	p.mu.Unlock()
-	for _, key := range had {
-		if !there[key] {
-			keys, values = append(keys, key), append(values, nil)
-			if a, err := netip.ParseAddr(key[len(AddressKeys(p.cfg.Cluster)):]); err == nil {
-				p.services.set(a, Endpoint{})
-			}
+	for i, a := range had {
+		if there[i] {
+			continue
+		}
+		if p.address(a, Address{}); len(p.said) == heldAtOnce {
+			p.say()
 		}
 	}
-	p.write(keys, values)
+	p.say()
 	return nil
 }
 
-// address returns what to say of an address, which nobody uses if it has no
-// state.
-func (p *publisher) address(a netip.Addr, use Address) (key string, value []byte) {
-	end := Endpoint{}
-	if use.State != "" {
-		value = encode(use)
+// addresses returns the addresses of which this peer says something, in order.
+func (p *publisher) addresses() (out []netip.Addr) {
+	prefix := AddressKeys(p.cfg.Cluster)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := range p.replica.OwnAfter(prefix, 0) {
+		if a, err := netip.ParseAddr(e.Key()[len(prefix):]); err == nil {
+			out = append(out, a)
+		}
 	}
-	if use.Kind == "container" && use.Container != "" {
-		end = Endpoint{Address: a, Pool: use.Pool, Container: use.Container, Name: use.Name}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+// containers returns containers of which this peer has said behind a change that
+// they have addresses, some at a time, and up to which change it looked.
+func (d *Directory) containers(after uint64, limit int) (list []Endpoint, upTo uint64) {
+	prefix := AddressKeys(d.cfg.Cluster)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for e := range d.replica.OwnAfter(prefix, after) {
+		var use Address
+		a, err := netip.ParseAddr(e.Key()[len(prefix):])
+		if err != nil || json.Unmarshal(e.Value(), &use) != nil || use.Kind != "container" || use.Container == "" {
+			continue
+		}
+		list = append(list, Endpoint{Address: a, Pool: use.Pool, Container: use.Container, Name: use.Name})
+		if len(list) == limit {
+			return list, e.Seq
+		}
 	}
-	p.services.set(a, end)
-	return AddressKeys(p.cfg.Cluster) + a.String(), value
+	return list, d.replica.Seq()
 }

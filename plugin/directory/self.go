@@ -53,6 +53,7 @@ func (p *publisher) gone() {
 	keys := p.replica.Own("")
 	p.mu.Unlock()
 	p.write(keys, make([][]byte, len(keys)))
+	p.services.forget()
 }
 
 // belong notes which cluster this peer belongs to, by its ID in hexadecimal

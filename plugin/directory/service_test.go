@@ -23,6 +23,17 @@ func TestServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		silent := false
+		var list []Endpoint // by number of the change, from 1
+		at := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 50, 0, byte(n)}) }
+		told := func(after uint64, limit int) (out []Endpoint, upTo uint64) {
+			for i := int(after); i < len(list) && len(out) < limit; i++ {
+				later := slices.ContainsFunc(list[i+1:], func(e Endpoint) bool { return e.Address == list[i].Address })
+				if upTo = uint64(i + 1); !later && list[i].Container != "" {
+					out = append(out, list[i])
+				}
+			}
+			return out, upTo
+		}
 		s := newServices(Config{
 			Self: ipam.Identity{Name: "host-a"}, Cluster: "ringlet",
 			Services: func(_ context.Context, ids []string) (map[string][2]string, error) {
@@ -33,14 +44,14 @@ func TestServices(t *testing.T) {
 				}
 				return map[string][2]string{"c1": {"shop", "web"}, "c2": {"shop", "web"}, "c3": {"shop", "db"}}, nil
 			},
-		})
-		at := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 50, 0, byte(n)}) }
+		}, told)
 		set := func(n int, container string) {
+			list = append(list, Endpoint{Address: at(n), Container: container})
 			if container == "" {
 				s.set(at(n), Endpoint{})
 				return
 			}
-			s.set(at(n), Endpoint{Address: at(n), Container: container})
+			s.set(at(n), list[len(list)-1])
 		}
 		// flushed compares what is said anew, by service: the addresses.
 		flushed := func(want map[string]string) {
@@ -101,7 +112,7 @@ func TestServices(t *testing.T) {
 		set(5, "")
 		set(9, "")
 		flushed(map[string]string{"shop/db": "gone"})
-		if len(s.at)+len(s.of)+len(s.keys)+len(s.unknown) > 0 {
+		if len(s.at)+len(s.of)+len(s.keys) > 0 {
 			t.Errorf("something is left: %+v", s)
 		}
 	})

@@ -29,7 +29,7 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 		b = appendQuoted(append(b, `,"last":`...), e.Last.AppendTo)
 	}
 	if e.Holder != nil {
-		b = e.Holder.appendJSON(append(b, `,"holder":`...))
+		b = e.Holder.AppendJSON(append(b, `,"holder":`...))
 	}
 	b = appendMember(b, `,"from":`, e.From)
 	b = appendMember(b, `,"to":`, e.To)
@@ -37,7 +37,8 @@ func (e *Event) AppendJSON(b []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func (h *Holder) appendJSON(b []byte) []byte {
+// AppendJSON appends the holder as [Event.AppendJSON] does.
+func (h *Holder) AppendJSON(b []byte) []byte {
 	b = appendString(append(b, `{"kind":`...), h.Kind)
 	b = appendMember(b, `,"container":`, h.Container)
 	b = appendMember(b, `,"name":`, h.Name)

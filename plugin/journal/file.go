@@ -63,9 +63,10 @@ type files struct {
 const writeAtOnce = 64 << 10
 
 // append writes records to the current file, and begins the next one when that
-// is full then: what is written together stays together. It stops early, with
-// the error of ctx and whole lines, when that ends. Not safe for concurrent use.
-func (f *files) append(ctx context.Context, records []record) error {
+// is full then, unless more is to follow: what is written together stays together.
+// It stops early, with the error of ctx and whole lines, when that ends. Not safe
+// for concurrent use.
+func (f *files) append(ctx context.Context, records []record, more bool) error {
 	f.text = f.text[:0]
 	for i := range records {
 		if err := ctx.Err(); len(f.text) == 0 && err != nil {
@@ -76,7 +77,7 @@ func (f *files) append(ctx context.Context, records []record) error {
 			return fmt.Errorf("an event cannot be written down: %w", err)
 		}
 		if last := i == len(records)-1; last || len(f.text) >= writeAtOnce {
-			if err := f.write(f.text, last); err != nil {
+			if err := f.write(f.text, last && !more); err != nil {
 				return err
 			}
 			f.text = f.text[:0]

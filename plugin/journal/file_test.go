@@ -54,10 +54,10 @@ func TestAppend(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.append(ended, records); !errors.Is(err, context.Canceled) || read() != 0 {
+	if err := f.append(ended, records, false); !errors.Is(err, context.Canceled) || read() != 0 {
 		t.Errorf("after the end: %v, %d lines", err, read())
 	}
-	if err := f.append(&countdown{Context: t.Context(), left: 1}, records); !errors.Is(err, context.Canceled) {
+	if err := f.append(&countdown{Context: t.Context(), left: 1}, records, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("an end in between: %v", err)
 	}
 	some := read()
@@ -65,7 +65,7 @@ func TestAppend(t *testing.T) {
 		t.Errorf("an end in between leaves %d of %d lines", some, len(records))
 	}
 	records = append(records[:some:some], records...)
-	if err := f.append(t.Context(), records[some:]); err != nil || read() != len(records) {
+	if err := f.append(t.Context(), records[some:], false); err != nil || read() != len(records) {
 		t.Errorf("%v, %d of %d lines", err, read(), len(records))
 	}
 	if full, err := f.full(); err != nil || len(full) != 1 {

@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -33,9 +32,9 @@ type Config struct {
 	Log *events.Log // must not be nil
 	// Self is the name of this peer.
 	Self string
-	// Held lists what is held on this peer. What changes meanwhile may be in it
-	// or not: events tell of it.
-	Held func(ctx context.Context) ([]ipam.AddressStatus, error)
+	// Held lists what is held on this peer, until ctx ends or an error. What
+	// changes meanwhile may be in it or not: events tell of it.
+	Held func(ctx context.Context) iter.Seq2[ipam.AddressStatus, error]
 	// Report is told what keeps the journal from being written, nil when
 	// nothing does. It must not block.
 	Report func(error)
@@ -87,7 +86,7 @@ func (j *Journal) write(ctx context.Context) error {
 		return err
 	}
 	reader := j.cfg.Log.Read(last)
-	behind := true // what it tells may differ from what is held
+	behind := true // what the journal tells may differ from what is held
 	var records []record
 	for {
 		list, err := reader.Kept()
@@ -118,7 +117,7 @@ func (j *Journal) write(ctx context.Context) error {
 			records[i] = record{Event: list[i]}
 			known.apply(&records[i])
 		}
-		if err := j.files.append(context.WithoutCancel(ctx), records); err != nil {
+		if err := j.files.append(context.WithoutCancel(ctx), records, false); err != nil {
 			return err
 		}
 		if len(list) < events.MaxBatch { // else there is more, and the log does not wait
@@ -127,44 +126,60 @@ func (j *Journal) write(ctx context.Context) error {
 	}
 }
 
-// catchUp writes down how what is held differs from what the journal tells.
-func (j *Journal) catchUp(ctx context.Context, known uses) error {
-	held, err := j.cfg.Held(ctx)
-	if err != nil {
-		return err
-	}
+// lateAtOnce is how many records of a difference are made before they are written.
+const lateAtOnce = 500
+
+// catchUp writes down how what is held differs from what the journal tells. It
+// does so by portions: all records at once would be several times what is kept of
+// them.
+func (j *Journal) catchUp(ctx context.Context, known *uses) error {
 	now, id := time.Now().UTC(), j.cfg.Log.Last()
 	var late []record
-	add := func(kind string, pool netip.Prefix, a netip.Addr, h events.Holder, text string) {
-		r := record{Late: true, Event: events.Event{
+	add := func(kind string, pool netip.Prefix, a netip.Addr, h events.Holder, text string) error {
+		if len(late) == lateAtOnce {
+			if err := j.files.append(ctx, late, true); err != nil {
+				return err
+			}
+			late = late[:0]
+		}
+		late = append(late, record{Late: true, Event: events.Event{
 			ID: id, Time: now, Kind: kind, Pool: pool, Address: a, Holder: &h, Text: fmt.Sprintf("%v %s %s", a, text, &h),
-		}}
-		late = append(late, r)
-		known.apply(&r)
+		}})
+		known.apply(&late[len(late)-1])
+		return nil
 	}
-	is := make(map[netip.Addr]bool, len(held))
-	for _, a := range held {
-		if err := ctx.Err(); err != nil {
+	had := known.addresses()
+	there := make([]bool, len(had))
+	for a, err := range j.cfg.Held(ctx) {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err // with very much held this takes a second, for which the end does not wait
 		}
 		h, ok := holderOf(a)
 		if !ok {
 			continue
 		}
-		is[a.Address] = true
-		if was, ok := known[a.Address]; !ok || !same(was.holder, h) {
-			add(events.Granted, a.Pool, a.Address, h, "is held by")
+		if at, ok := slices.BinarySearchFunc(had, a.Address, netip.Addr.Compare); ok {
+			there[at] = true
+		}
+		if !known.has(a.Address, h) {
+			if err := add(events.Granted, a.Pool, a.Address, h, "is held by"); err != nil {
+				return err
+			}
 		}
 	}
-	for _, a := range slices.SortedFunc(maps.Keys(known), netip.Addr.Compare) {
-		if u := known[a]; !is[a] {
-			add(events.Freed, u.pool, a, u.holder, "is free, was held by")
+	for i, a := range had {
+		if there[i] {
+			continue
+		}
+		u := known.use(a)
+		if err := cmp.Or(ctx.Err(), add(events.Freed, u.Pool, a, u.Holder, "is free, was held by")); err != nil {
+			return err
 		}
 	}
 	if len(late) == 0 {
 		return nil
 	}
-	return j.files.append(ctx, late)
+	return j.files.append(ctx, late, false)
 }
 
 // holderOf returns who holds an address of a list; false if nobody does.
@@ -177,15 +192,10 @@ func holderOf(a ipam.AddressStatus) (events.Holder, bool) {
 	return h, false
 }
 
-// same reports whether two holders are one, as far as both are known.
-func same(a, b events.Holder) bool {
-	return a.Kind == b.Kind && a.Container == b.Container && a.Name == b.Name && a.Since.Equal(b.Since)
-}
-
 // replay reads what the journal tells, and which event it has last, unless ctx
 // ends.
-func (j *Journal) replay(ctx context.Context) (uses, events.ID, error) {
-	known := uses{}
+func (j *Journal) replay(ctx context.Context) (*uses, events.ID, error) {
+	known := &uses{}
 	var last events.ID
 	err := j.files.read(func([]byte) bool { return ctx.Err() == nil }, func(r *record) {
 		known.apply(r)
@@ -194,31 +204,6 @@ func (j *Journal) replay(ctx context.Context) (uses, events.ID, error) {
 		}
 	})
 	return known, last, cmp.Or(err, ctx.Err())
-}
-
-// use is an address in use.
-type use struct {
-	pool   netip.Prefix
-	holder events.Holder
-}
-
-// uses are the addresses in use, as a journal tells.
-type uses map[netip.Addr]use
-
-// apply takes in what a record says.
-func (u uses) apply(r *record) {
-	switch r.Kind {
-	case events.Granted, events.Described, events.Stranger:
-		if r.Holder != nil {
-			h := *r.Holder
-			h.MAC = strings.Clone(h.MAC) // it is a part of a longer text, which need not stay for it
-			u[r.Address] = use{r.Pool, h}
-		}
-	case events.Freed, events.Withdrawn:
-		delete(u, r.Address)
-	case events.PoolRemoved:
-		maps.DeleteFunc(u, func(_ netip.Addr, w use) bool { return w.pool == r.Pool })
-	}
 }
 
 // pause waits, no longer than ctx lives.

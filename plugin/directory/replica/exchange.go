@@ -130,7 +130,7 @@ func (r *Replica) renew(s *section, boot peer.Boot, renewal uint64, left time.Du
 	s.renewal, s.expires = renewal, now.Add(left)
 	if !s.live {
 		s.live = true
-		r.show(s, s.records, nil)
+		r.show(s, &s.changes, nil)
 	}
 	r.toggle(s)
 	return true

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // incoming is what has come of a section that is not complete. A part of it
@@ -16,7 +17,7 @@ type incoming struct {
 	seq     uint64 // how far it reaches
 	base    uint64 // what it begins with is of a state with this number: removals up to it need not be known
 	need    uint64 // how far it has to reach
-	puts    []Put
+	changes packed.Log
 	at      time.Time // when something of it came last
 
 	renewal uint64
@@ -47,13 +48,13 @@ func (r *Replica) takePart(s *section, p *Part, now time.Time) bool {
 	default:
 		return renewed // something before it is missing
 	}
-	if len(in.puts)+len(p.Puts) > 2*MaxRecords {
+	if in.changes.Len()+len(p.Puts) > 2*MaxRecords {
 		s.incoming = nil
 		return renewed
 	}
 	for _, put := range p.Puts {
 		if put.Seq > in.seq {
-			in.puts = append(in.puts, put)
+			in.changes.Put(put.Seq, put.Key, put.Value)
 		}
 	}
 	in.seq, in.need, in.at = max(in.seq, p.To), max(in.need, p.Head), now
@@ -71,30 +72,34 @@ func (r *Replica) takePart(s *section, p *Part, now time.Time) bool {
 func (r *Replica) complete(s *section) {
 	in := s.incoming
 	s.incoming = nil
-	was, seen := s.records, s.live
+	was, seen := s.changes, s.live
 	r.toggle(s)
 	if in.replace {
 		*s = section{
 			origin: s.origin, boot: s.boot, renewal: s.renewal, expires: s.expires, live: s.live,
-			floor: in.base,
+			floor: in.base, changes: in.changes,
 		}
 	}
 	if s.boot != in.boot || in.renewal > s.renewal {
 		s.renewal, s.expires = in.renewal, in.expires
 	}
 	s.boot, s.live, s.asked = in.boot, true, time.Time{}
-	for _, put := range in.puts {
-		if _, there := s.records[put.Key]; !in.replace && seen && (there || put.Value != nil) {
-			r.events = append(r.events, Event{put.Key, put.Value, s.origin})
+	if !in.replace {
+		for e := range in.changes.After(0) {
+			key, value := e.Key(), e.Value()
+			if seen && (value != nil || s.changes.Has(key)) {
+				r.events = append(r.events, Event{key, value, s.origin})
+			}
+			s.put(e.Seq, key, value)
 		}
-		s.put(put.Seq, put.Key, put.Value)
 	}
 	s.seq = in.seq
 	r.toggle(s)
+	s.shrink()
 	switch {
 	case !seen:
-		r.show(s, s.records, nil)
+		r.show(s, &s.changes, nil)
 	case in.replace:
-		r.show(s, s.records, was)
+		r.show(s, &s.changes, &was)
 	}
 }

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 	"time"
 
@@ -182,8 +181,10 @@ func agree(w *world) bool {
 
 func values(s *section) map[string]string {
 	out := map[string]string{}
-	for key, rec := range maps.All(s.records) {
-		out[key] = string(rec.value)
+	for e := range s.changes.After(0) {
+		if !e.Overtaken() && !e.Removal() {
+			out[e.Key()] = string(e.Value())
+		}
 	}
 	return out
 }

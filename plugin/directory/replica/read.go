@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // Get returns a key, from each peer that has set it.
 func (r *Replica) Get(key string, now time.Time) []Record {
 	var out []Record
 	for _, s := range r.sections {
-		if rec, there := s.records[key]; there && s.counts(r, now) {
-			out = append(out, s.record(key, rec))
+		if value := s.changes.Get(key); value != nil && s.counts(r, now) {
+			out = append(out, s.record(key, value))
 		}
 	}
 	sortRecords(out)
@@ -25,26 +26,60 @@ func (r *Replica) Get(key string, now time.Time) []Record {
 // peer that has set them: so many keys at most, and reports whether there are
 // more.
 func (r *Replica) List(prefix, after string, limit int, now time.Time) (out []Record, more bool) {
+	var list []listed
+	var key []byte
+	last := ""            // what comes behind it is too much, if there is more
+	enough := 2*limit + 1 // how many are sorted, so that what is too much goes
 	for _, s := range r.sections {
 		if !s.counts(r, now) {
 			continue
 		}
-		for key, rec := range s.records {
-			if strings.HasPrefix(key, prefix) && key > after {
-				out = append(out, s.record(key, rec))
+		for e := range s.changes.After(0) {
+			if e.Overtaken() || e.Removal() || !e.Below(prefix) {
+				continue
+			}
+			if key = e.AppendKey(key[:0]); string(key) <= after || more && string(key) > last {
+				continue
+			}
+			list = append(list, listed{string(key), s, *e})
+			if len(list) >= enough {
+				var cut bool
+				list, cut = first(list, limit)
+				if more = more || cut; more && len(list) > 0 {
+					last = list[len(list)-1].key
+				}
+				enough = max(enough, 2*len(list))
 			}
 		}
 	}
-	sortRecords(out)
-	keys := 0
-	for i := range out {
-		if i == 0 || out[i].Key != out[i-1].Key {
-			if keys++; keys > limit {
-				return out[:i], true
+	list, cut := first(list, limit)
+	for i := range list {
+		out = append(out, list[i].in.record(list[i].key, list[i].entry.Value()))
+	}
+	return out, more || cut
+}
+
+// listed is a record whose value has not been needed yet.
+type listed struct {
+	key   string
+	in    *section
+	entry packed.Entry
+}
+
+// first sorts a list and cuts it behind so many keys, and reports whether there
+// were more.
+func first(list []listed, keys int) ([]listed, bool) {
+	slices.SortFunc(list, func(a, b listed) int {
+		return cmp.Or(strings.Compare(a.key, b.key), a.in.origin.Compare(b.in.origin))
+	})
+	for i := range list {
+		if i == 0 || list[i].key != list[i-1].key {
+			if keys--; keys < 0 {
+				return list[:i], true
 			}
 		}
 	}
-	return out, false
+	return list, false
 }
 
 // counts reports whether a section is to be seen.
@@ -52,8 +87,8 @@ func (s *section) counts(r *Replica, now time.Time) bool {
 	return s == r.own || s.origin == peer.None || s.live && now.Before(s.expires)
 }
 
-func (s *section) record(key string, rec record) Record {
-	out := Record{Key: key, Value: rec.value, Origin: s.origin}
+func (s *section) record(key string, value []byte) Record {
+	out := Record{Key: key, Value: value, Origin: s.origin}
 	if s.origin != peer.None && !s.expires.IsZero() {
 		out.Heard = s.expires.Add(-Lease)
 	}
@@ -80,7 +115,7 @@ func (r *Replica) Size() Size {
 		if id != peer.None {
 			size.Peers++
 		}
-		size.Records += len(s.records)
+		size.Records += s.changes.Live()
 	}
 	return size
 }

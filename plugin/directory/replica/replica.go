@@ -1,13 +1,13 @@
 package replica
 
 import (
-	"bytes"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 const (
@@ -65,7 +65,7 @@ func (r *Replica) clear() {
 // cluster now.
 func (r *Replica) Forget() {
 	for _, s := range r.others() {
-		r.show(s, nil, s.records)
+		r.show(s, nil, &s.changes)
 	}
 	r.clear()
 }
@@ -107,8 +107,7 @@ func (r *Replica) Summary() uint64 {
 // Set sets a key of this peer's, and reports whether that changes anything. A
 // key or value that is too long or empty is refused.
 func (r *Replica) Set(key string, value []byte) bool {
-	_, there := r.own.records[key]
-	if !there && len(r.own.records) >= MaxRecords || key == "" || len(key) > MaxKey || len(value) == 0 || len(value) > MaxValue {
+	if key == "" || len(key) > MaxKey || len(value) == 0 || len(value) > MaxValue || r.own.changes.Live() >= MaxRecords && !r.own.changes.Has(key) {
 		return false
 	}
 	return r.set(r.own, key, value)
@@ -119,7 +118,7 @@ func (r *Replica) Set(key string, value []byte) bool {
 func (r *Replica) SetAgreed(key string, value []byte) bool { return r.set(r.agreed, key, value) }
 
 func (r *Replica) set(s *section, key string, value []byte) bool {
-	if rec, there := s.records[key]; there && bytes.Equal(rec.value, value) {
+	if s.changes.Is(key, value) {
 		return false
 	}
 	r.write(s, key, value)
@@ -133,7 +132,7 @@ func (r *Replica) Remove(key string) bool { return r.remove(r.own, key) }
 func (r *Replica) RemoveAgreed(key string) bool { return r.remove(r.agreed, key) }
 
 func (r *Replica) remove(s *section, key string) bool {
-	_, there := s.records[key]
+	there := s.changes.Has(key)
 	if there {
 		r.write(s, key, nil)
 	}
@@ -169,17 +168,30 @@ func (r *Replica) Since(seq uint64, room int, now time.Time) (Pages, bool) {
 // Own returns the keys of this peer's section below a prefix, in order.
 func (r *Replica) Own(prefix string) []string { return keysBelow(r.own, prefix) }
 
-// Agreed returns the keys that were set with [Replica.SetAgreed].
-func (r *Replica) Agreed(prefix string) []string { return keysBelow(r.agreed, prefix) }
-
-func keysBelow(s *section, prefix string) []string {
-	return slices.Sorted(func(yield func(string) bool) {
-		for key := range s.records {
-			if strings.HasPrefix(key, prefix) && !yield(key) {
+// OwnAfter returns what this peer has set below a prefix by changes behind a
+// number and is so still, in the order of those. An entry is valid until the next,
+// and nothing may be changed meanwhile.
+func (r *Replica) OwnAfter(prefix string, seq uint64) iter.Seq[*packed.Entry] {
+	return func(yield func(*packed.Entry) bool) {
+		for e := range r.own.changes.After(seq) {
+			if !e.Overtaken() && !e.Removal() && e.Below(prefix) && !yield(e) {
 				return
 			}
 		}
-	})
+	}
+}
+
+// Agreed returns the keys that were set with [Replica.SetAgreed].
+func (r *Replica) Agreed(prefix string) []string { return keysBelow(r.agreed, prefix) }
+
+func keysBelow(s *section, prefix string) (out []string) {
+	for e := range s.changes.After(0) {
+		if !e.Overtaken() && !e.Removal() && e.Below(prefix) {
+			out = append(out, e.Key())
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Tick ends the leases that have run out, and returns when to call it again at
@@ -192,7 +204,7 @@ func (r *Replica) Tick(now time.Time) (next time.Time) {
 		if s.live && !now.Before(s.expires) {
 			r.toggle(s)
 			s.live = false
-			r.show(s, nil, s.records)
+			r.show(s, nil, &s.changes)
 		}
 		end := s.expires
 		if s.boot == 0 {
@@ -213,17 +225,35 @@ func (r *Replica) Tick(now time.Time) (next time.Time) {
 }
 
 // show notes how what is seen of a section changes.
-func (r *Replica) show(s *section, now, before map[string]record) {
-	for _, key := range slices.Sorted(maps.Keys(before)) {
-		if _, there := now[key]; !there {
+func (r *Replica) show(s *section, now, before *packed.Log) {
+	var none packed.Log
+	if now == nil {
+		now = &none
+	}
+	if before == nil {
+		before = &none
+	}
+	from := len(r.events)
+	for e := range before.After(0) {
+		if key := e.Key(); !e.Overtaken() && !e.Removal() && !now.Has(key) {
 			r.events = append(r.events, Event{key, nil, s.origin})
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(now)) {
-		if was, there := before[key]; !there || !bytes.Equal(was.value, now[key].value) {
-			r.events = append(r.events, Event{key, now[key].value, s.origin})
+	sortEvents(r.events[from:])
+	from = len(r.events)
+	for e := range now.After(0) {
+		if e.Overtaken() || e.Removal() {
+			continue
+		}
+		if key, value := e.Key(), e.Value(); !before.Is(key, value) {
+			r.events = append(r.events, Event{key, value, s.origin})
 		}
 	}
+	sortEvents(r.events[from:])
+}
+
+func sortEvents(list []Event) {
+	slices.SortFunc(list, func(a, b Event) int { return strings.Compare(a.Key, b.Key) })
 }
 
 // Events returns what has changed since it was last called, in order.

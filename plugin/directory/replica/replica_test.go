@@ -306,14 +306,14 @@ func TestLimits(t *testing.T) {
 	if len(r.sections) > MaxOrigins {
 		t.Errorf("%d peers are known", len(r.sections))
 	}
-	if got := len(r.own.log); got != 0 {
+	if got := r.own.changes.Len(); got != 0 {
 		t.Errorf("%d changes", got)
 	}
 	for i := range 100000 {
 		r.Set("k", fmt.Append(nil, i))
 		r.Remove("k")
 	}
-	if got := len(r.own.log); got > 2*maxRemovals+2 {
+	if got := r.own.changes.Len(); got > 2*maxRemovals+2 {
 		t.Errorf("the log has %d changes for no key", got)
 	}
 }

@@ -3,11 +3,11 @@ package replica
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/table"
+	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // Limits of a section.
@@ -28,8 +28,7 @@ type section struct {
 	boot    peer.Boot // 0: nothing is known yet
 	seq     uint64    // the last change that is in it
 	floor   uint64    // removals up to this change may be forgotten
-	records map[string]record
-	log     []change // by number; some were overtaken
+	changes packed.Log
 
 	renewal uint64    // how often the lease was renewed, in this boot
 	expires time.Time // by this replica's clock
@@ -37,18 +36,6 @@ type section struct {
 
 	incoming *incoming // what has come of what is to follow; nil: nothing
 	asked    time.Time // when somebody was last asked for more
-}
-
-// record is the value of a key, and which change set it.
-type record struct {
-	seq   uint64
-	value []byte
-}
-
-// change is that a key was set or removed: what it is now is in the records.
-type change struct {
-	seq uint64
-	key string
 }
 
 // mark says how far a replica is with a section.
@@ -78,43 +65,21 @@ func (s *section) hash(leases bool) uint64 {
 
 // put makes the next change. A nil value removes the key.
 func (s *section) put(seq uint64, key string, value []byte) {
-	if s.records == nil {
-		s.records = map[string]record{}
-	}
-	if value == nil {
-		delete(s.records, key)
-	} else {
-		s.records[key] = record{seq, value}
-	}
-	s.log = append(s.log, change{seq, key})
+	s.changes.Put(seq, key, value)
 	s.seq = seq
-	if len(s.log) > 2*(len(s.records)+maxRemovals) {
+	s.shrink()
+}
+
+// shrink keeps the list of changes from growing without end.
+func (s *section) shrink() {
+	if s.changes.Len() > 2*(s.changes.Live()+maxRemovals) {
 		s.compact()
 	}
 }
 
 // compact drops the changes that later ones have overtaken, and all removals
 // but the last.
-func (s *section) compact() {
-	var kept []change
-	removed := map[string]bool{}
-	for _, c := range slices.Backward(s.log) {
-		rec, there := s.records[c.key]
-		switch {
-		case there && rec.seq == c.seq:
-		case there || removed[c.key]:
-			continue
-		case len(removed) >= maxRemovals:
-			s.floor = max(s.floor, c.seq)
-			continue
-		default:
-			removed[c.key] = true
-		}
-		kept = append(kept, c)
-	}
-	slices.Reverse(kept)
-	s.log = kept
-}
+func (s *section) compact() { s.floor = max(s.floor, s.changes.Compact(maxRemovals)) }
 
 // part returns what a replica lacks that is at a position, of at most so many
 // bytes unless one change alone is longer.
@@ -124,20 +89,17 @@ func (s *section) part(at Position, room int, now time.Time) Part {
 		p.Whole, p.From = true, 0
 	}
 	p.To = p.From
-	first, _ := slices.BinarySearchFunc(s.log, p.From+1, func(c change, seq uint64) int { return cmp.Compare(c.seq, seq) })
-	for _, c := range s.log[first:] {
-		rec, there := s.records[c.key]
-		switch {
-		case there && rec.seq != c.seq, !there && p.Whole:
-			p.To = c.seq
+	for e := range s.changes.After(p.From) {
+		if e.Overtaken() || e.Removal() && p.Whole {
+			p.To = e.Seq
 			continue
 		}
-		put := Put{Seq: c.seq, Key: c.key, Value: rec.value}
+		put := Put{Seq: e.Seq, Key: e.Key(), Value: e.Value()}
 		if room -= put.size(); room < 0 && len(p.Puts) > 0 {
 			return p
 		}
 		p.Puts = append(p.Puts, put)
-		p.To = c.seq
+		p.To = e.Seq
 	}
 	p.To = max(p.To, s.seq)
 	return p
