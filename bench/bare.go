@@ -5,24 +5,15 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
 	remote "github.com/docker/go-plugins-helpers/ipam"
 )
 
-// bareServerArg makes this program the server of startBare.
-const bareServerArg = "serve-bare"
-
-// startBare runs a server that answers the engine's calls and does nothing for them but a bbolt commit of one key: what
-// a durable call over a socket takes on this machine, whoever makes it. That is more than a call and a commit apart,
-// since the processor goes to sleep while the disk works.
-func (b *bench) startBare(dir string) (*process, error) { return b.startSelf(dir, bareServerArg) }
-
-// bareServer serves in a directory until it is told to end.
+// bareServer serves in a directory until it is told to end. It answers the engine's calls and does nothing for them but a
+// bbolt commit of one key: what a durable call over a socket takes on this machine, whoever makes it. That is more than a
+// call and a commit apart, since the processor goes to sleep while the disk works.
 func bareServer(socket string) error {
 	floor, err := openBolt(filepath.Join(filepath.Dir(socket), "bare.db"))
 	if err != nil {
@@ -55,7 +46,7 @@ func bareServer(socket string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := untilTold()
 	defer stop()
 	server := &http.Server{Handler: mux} //nolint:gosec // it serves this program alone
 	context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -63,19 +54,4 @@ func bareServer(socket string) error {
 		return err
 	}
 	return nil
-}
-
-// startSelf runs this program as another one, which serves a socket.
-func (b *bench) startSelf(dir, as string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	socket := filepath.Join(dir, as+".sock")
-	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, self, []string{as, socket})
-	if err != nil {
-		return nil, err
-	}
-	p.path = socket
-	return p, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"os/exec"
@@ -81,11 +82,16 @@ func (e *etcd) stop() {
 	e.process.stop()
 }
 
-// client returns a client that creates a key that must be absent, and deletes it, in turn.
-func (e *etcd) client(i int) func() (time.Duration, error) {
+// ask returns a context for one question.
+func ask() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), startLimit)
+}
+
+// keys returns a client that creates a key that must be absent, and deletes it, in turn.
+func (e *etcd) keys(i int) func() error {
 	n, held := 0, ""
-	return timed(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	return func() error {
+		ctx, cancel := ask()
 		defer cancel()
 		if held != "" {
 			key := held
@@ -104,5 +110,40 @@ func (e *etcd) client(i int) func() (time.Duration, error) {
 		}
 		held = key
 		return nil
-	})
+	}
+}
+
+// A block has what Calico's has in JSON of 64 addresses and their holders.
+const (
+	blockAddresses = 64
+	blockSize      = 4_800 // in bytes
+)
+
+// block returns a client that reads a block and writes it changed, if nobody has written it meanwhile, which is how
+// Calico allocates an address, and how it frees one. Else it tries again.
+func (e *etcd) block(name string, i int) func() error {
+	key, n := "/ringlet/block/"+name, 0
+	return func() error {
+		ctx, cancel := ask()
+		defer cancel()
+		n++
+		for {
+			was, err := e.client0.Get(ctx, key)
+			if err != nil {
+				return err
+			}
+			block, revision := make([]byte, blockSize), int64(0)
+			if len(was.Kvs) > 0 {
+				copy(block, was.Kvs[0].Value)
+				revision = was.Kvs[0].ModRevision
+			}
+			at := n % blockAddresses * (blockSize / blockAddresses)
+			binary.BigEndian.PutUint64(block[at:], uint64(i))
+			binary.BigEndian.PutUint64(block[at+8:], uint64(n))
+			r, err := e.client0.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpPut(key, string(block))).Commit()
+			if err != nil || r.Succeeded {
+				return err
+			}
+		}
+	}
 }

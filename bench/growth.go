@@ -17,7 +17,12 @@ func amidst(peers, tokens int) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	self := peerID(peers - 1) // the last in the roster
+	return d.restored()
+}
+
+// restored returns the core of a peer of the cluster.
+func (d *divided) restored() (*machine, error) {
+	self := peerID(d.peers - 1) // the last in the roster
 	identity := append([]byte{1}, self[:]...)
 	identity = codec.Bytes(codec.Uint(identity, 1), "host-a")
 	identity = codec.Uint(identity, 0)
@@ -43,7 +48,7 @@ func amidst(peers, tokens int) (*machine, error) {
 	return m, err
 }
 
-// measureGrowth measures an allocation and its release at ten times of what there is: P12.
+// measureGrowth measures an allocation and its release at ten times of what there is: P12 and G22.
 func measureGrowth(b *bench) error {
 	type place struct{ peers, tokens int }
 	places := map[string]place{
@@ -51,6 +56,8 @@ func measureGrowth(b *bench) error {
 		"100 peers, 1,000 tokens":      {100, 500},
 		"100 peers, 10,000 tokens":     {100, 5_000},
 		"1,000 peers, 10,000 tokens":   {1_000, 5_000},
+		"5 peers, 10 tokens":           {5, 5},
+		"5 peers, 10,000 tokens":       {5, 5_000},
 		"100 peers, 1,000 tokens, two": {100, 500}, // beside itself: what the noise makes of nothing
 	}
 	var list []contender
@@ -68,14 +75,15 @@ func measureGrowth(b *bench) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []struct{ what, from, to string }{
-		{"ten times the peers, 100", "10 peers, 1,000 tokens", "100 peers, 1,000 tokens"},
-		{"ten times the tokens, 10,000", "100 peers, 1,000 tokens", "100 peers, 10,000 tokens"},
-		{"ten times the peers, 1,000", "100 peers, 10,000 tokens", "1,000 peers, 10,000 tokens"},
-		{"the same twice, to show the noise", "100 peers, 1,000 tokens", "100 peers, 1,000 tokens, two"},
+	for _, step := range []struct{ goal, what, from, to string }{
+		{"P12", "ten times the peers, 100", "10 peers, 1,000 tokens", "100 peers, 1,000 tokens"},
+		{"P12", "ten times the tokens, 10,000", "100 peers, 1,000 tokens", "100 peers, 10,000 tokens"},
+		{"P12", "ten times the peers, 1,000", "100 peers, 10,000 tokens", "1,000 peers, 10,000 tokens"},
+		{"G22", "a thousand times the tokens, 10,000, of 5 peers", "5 peers, 10 tokens", "5 peers, 10,000 tokens"},
+		{"P12", "the same twice, to show the noise", "100 peers, 1,000 tokens", "100 peers, 1,000 tokens, two"},
 	} {
 		b.add(row{
-			goal: "P12", what: "allocate and free in the core: " + step.what, limit: 1.2,
+			goal: step.goal, what: "allocate and free in the core: " + step.what, limit: 1.2,
 			got: got.times(step.to, step.from), note: duration(got.p50(step.to).median),
 		})
 	}
@@ -87,14 +95,13 @@ func measureGrowth(b *bench) error {
 
 // crossing allocates and frees n times, each time in another one of so many pools of 256 addresses.
 func crossing(pools int) (func(n int) error, error) {
-	base := netip.MustParseAddr("10.64.0.0")
-	of := func(i int) netip.Prefix { return netip.PrefixFrom(nth(base, 256*i), 24) }
-	m, err := newMachine(of(0).String())
+	networks := subnets(pools, 24)
+	m, err := newMachine(networks[0].Pool.String())
 	if err != nil {
 		return nil, err
 	}
-	for i := 1; i < pools; i++ {
-		if _, err := m.step(&ipam.PoolRequest{Space: ipam.Local, Pool: of(i)}); err != nil {
+	for _, net := range networks[1:] {
+		if _, err := m.step(&ipam.PoolRequest{Space: net.Space, Pool: net.Pool}); err != nil {
 			return nil, err
 		}
 	}
@@ -102,8 +109,7 @@ func crossing(pools int) (func(n int) error, error) {
 	return func(n int) error {
 		for range n {
 			next = (next + 1) % pools
-			net := ipam.Network{Space: ipam.Local, Pool: of(next), Range: of(next)}
-			m.request.Network, m.release.Network = net, net
+			m.request.Network, m.release.Network = networks[next], networks[next]
 			if err := m.pairs(1); err != nil {
 				return err
 			}

@@ -1,20 +1,13 @@
 package main
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"runtime"
 	"time"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/persist"
 )
 
 // network8 has room for a million.
@@ -23,9 +16,19 @@ var network8 = ipam.Network{Space: ipam.Local, Pool: netip.MustParsePrefix("10.0
 // textOf is how many bytes the names and IDs of makeHeld have.
 const textOf = len("container-0000000") + 64
 
-// makeHeld makes a database in which so many addresses are held, each by a container with a name, a MAC and an ID, as
-// ringlet writes it: the core's records, many to a transaction.
-func makeHeld(dir string, held int) error {
+// subnets returns so many networks side by side, each with a pool of that length of prefix.
+func subnets(n, bits int) []ipam.Network {
+	list := make([]ipam.Network, n)
+	for i := range list {
+		p := netip.PrefixFrom(nth(network8.Pool.Addr(), i<<(32-bits)), bits)
+		list[i] = ipam.Network{Space: ipam.Local, Pool: p, Range: p}
+	}
+	return list
+}
+
+// makeHeld makes a database in which so many addresses are held, as many of each network, each by a container with a
+// name, a MAC and an ID, as ringlet writes it: the core's records, many to a transaction.
+func makeHeld(dir string, held int, networks ...ipam.Network) error {
 	store, err := openStore(dir)
 	if err != nil {
 		return err
@@ -39,9 +42,10 @@ func makeHeld(dir string, held int) error {
 	for done := 0; done < held; {
 		err := store.Commit(func(put func(bucket string, key, value []byte) error) error {
 			for range min(10_000, held-done) {
+				network := networks[done*len(networks)/held]
 				done++
 				fx := m.Step(now, &ipam.Call{ID: uint64(done), Deadline: now.Add(time.Second), Request: &ipam.AddressRequest{
-					Network: network8, Purpose: ipam.ForContainer, Name: fmt.Sprintf("container-%07d", done),
+					Network: network, Purpose: ipam.ForContainer, Name: fmt.Sprintf("container-%07d", done),
 					MAC: ipam.MAC{2, 0x42, byte(done >> 16), byte(done >> 8), byte(done), 1}, ID: fmt.Sprintf("%064x", done),
 				}})
 				if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
@@ -62,176 +66,24 @@ func makeHeld(dir string, held int) error {
 	return nil
 }
 
-// makePacked makes a database of as many packed records: what is held, with 16 bytes of whoever holds it.
-func makePacked(path string, held int) error {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+// startHeld runs ringlet on a new database in which so many addresses are held, and returns a client of that pool.
+func (b *bench) startHeld(name string, held int) (*engine, *process, error) {
+	dir, err := b.sub(name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer db.Close()
-	return db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucket([]byte("held"))
-		if err != nil {
-			return err
-		}
-		b.FillPercent = 0.9
-		for i := range held {
-			if err := b.Put(binary.BigEndian.AppendUint64(nil, uint64(i)), make([]byte, 16)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// loadPacked reads such a database into bitmaps of 4,096 addresses and a map of records.
-func loadPacked(path string) (int, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
+	if err := makeHeld(dir, held, network8); err != nil {
+		return nil, nil, err
+	}
+	server, err := b.startRinglet(dir)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	defer db.Close()
-	held := map[uint64]*[64]uint64{}
-	records := map[uint32][16]byte{}
-	err = db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("held")).ForEach(func(k, v []byte) error {
-			o := binary.BigEndian.Uint64(k)
-			page := held[o>>12]
-			if page == nil {
-				page = new([64]uint64)
-				held[o>>12] = page
-			}
-			page[o>>6&63] |= 1 << (o & 63)
-			records[uint32(o)] = [16]byte(v)
-			return nil
-		})
-	})
-	return len(records), err
-}
-
-// measureStart measures a start with what is held, and what that takes of memory: P8 and P9.
-func measureStart(b *bench) error {
-	held := 100_000
-	if b.short {
-		held = 1_000
-	}
-	dir, err := b.sub("held")
+	e, err := newEngine(server.path, name)
 	if err != nil {
-		return err
+		server.stop()
+		return nil, nil, err
 	}
-	if err := makeHeld(dir, held); err != nil {
-		return err
-	}
-	packed := filepath.Join(dir, "packed.db")
-	if err := makePacked(packed, held); err != nil {
-		return err
-	}
-	verified, err := b.binary("ringlet", "..", "./plugin")
-	if err != nil {
-		return err
-	}
-	got, err := interleave(b.rounds, 0, []contender{
-		working("start", func() error {
-			_, store, err := openNode(dir)
-			if err != nil {
-				return err
-			}
-			return store.Close()
-		}),
-		working("packed", func() error {
-			_, err := loadPacked(packed)
-			return err
-		}),
-		once("verify", func() error { return persist.Verify(b.ctx, filepath.Join(dir, "ringlet.db"), []string{verified}) }),
-		once("process", func() error {
-			p, err := b.startRinglet(dir)
-			if err != nil {
-				return err
-			}
-			p.stop()
-			return nil
-		}),
-	})
-	if err != nil {
-		return err
-	}
-	b.add(row{
-		goal: "P8", what: fmt.Sprintf("start with %d held, in process, against reading as many packed records from bbolt", held), limit: 2,
-		got:  got.times("start", "packed"),
-		note: fmt.Sprintf("%s against %s; the check of the file by a child takes %s; the whole process takes %s until its first answer and its end", duration(got.p50("start").median), duration(got.p50("packed").median), duration(got.p50("verify").median), duration(got.p50("process").median)),
-	})
-	return b.measureMemory(dir, held)
-}
-
-// once times one call for each slice.
-func once(name string, f func() error) contender {
-	return contender{name, func(time.Duration) (sample, error) {
-		begun := time.Now()
-		err := f()
-		took := float64(time.Since(begun))
-		return sample{p50: took, p99: took, rate: 1e9 / took}, err
-	}}
-}
-
-// working takes the processor time of one call, garbage collection included: what it reads is in memory.
-func working(name string, f func() error) contender {
-	return contender{name, func(time.Duration) (sample, error) {
-		begun := listen().own
-		err := f()
-		took := (listen().own - begun) * 1e9
-		return sample{p50: took, p99: took, rate: 1e9 / took}, err
-	}}
-}
-
-// heapInUse returns the bytes that are in use.
-func heapInUse() float64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
-}
-
-// measureMemory measures the heap that a restored peer takes: P9.
-func (b *bench) measureMemory(dir string, held int) error {
-	each, err := heapOf(dir)
-	if err != nil {
-		return err
-	}
-	beyond := each/float64(held) - float64(textOf)
-	b.add(row{
-		goal: "P9", what: fmt.Sprintf("heap for each of %d held addresses beyond the %d bytes of its holder's name and ID", held, textOf), limit: 64, unit: " B",
-		got: spread{beyond, beyond, beyond},
-	})
-	if b.short {
-		return nil
-	}
-	const million = 1_000_000
-	dir, err = b.sub("million")
-	if err != nil {
-		return err
-	}
-	if err := makeHeld(dir, million); err != nil {
-		return err
-	}
-	all, err := heapOf(dir)
-	if err != nil {
-		return err
-	}
-	all /= 1e6
-	b.add(row{goal: "P9", what: "heap with a million held", limit: 150, unit: " MB", got: spread{all, all, all}})
-	return os.RemoveAll(dir)
-}
-
-// heapOf returns the heap that a peer with the database in dir takes.
-func heapOf(dir string) (float64, error) {
-	before := heapInUse()
-	n, store, err := openNode(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer store.Close()
-	after := heapInUse()
-	runtime.KeepAlive(n)
-	return after - before, nil
+	e.pool = "ringlet1/local/" + network8.Pool.String()
+	return e, server, nil
 }

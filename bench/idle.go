@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,12 +16,15 @@ import (
 // and its own network, and a database that keeps nothing.
 const crowd = 100
 
-// measureIdle measures a peer with which nobody does anything, in a large cluster: P13.
+// measureIdle measures a peer with which nobody does anything, in a large cluster: P13. Meanwhile two processes that are
+// alone come to rest, one with many addresses held, one with none: G19.
 func measureIdle(b *bench) error {
 	// In a cluster of this size each peer compares all that it knows with another one every 90 s.
-	peers, settle, windows, window := crowd, time.Minute, 9, 10*time.Second
+	peers, settle, windows, window := crowd, 30*time.Second, 9, 10*time.Second
+	held := 100_000
 	if b.short {
 		peers, settle, windows, window = 4, 0, 1, time.Second
+		held = 1_000
 	}
 	c, err := b.newCluster()
 	if err != nil {
@@ -46,7 +50,16 @@ func measureIdle(b *bench) error {
 	if err := c.await(peers); err != nil {
 		return err
 	}
-	if err := b.wait(settle); err != nil { // what the start brought has settled
+	var alone [2]*process
+	for i, n := range []int{0, held} {
+		_, p, err := b.startHeld(fmt.Sprintf("idle-%d", n), n)
+		if err != nil {
+			return err
+		}
+		defer p.stop()
+		alone[i] = p
+	}
+	if err := b.rest(server, settle); err != nil {
 		return err
 	}
 	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
@@ -75,6 +88,31 @@ func measureIdle(b *bench) error {
 		goal: "P13", what: what + "resident memory of its process", limit: 40, unit: " MB", got: spread{resident, resident, resident},
 		note: fmt.Sprintf("%s MB of it are its own, the rest is of files", number(anonymous)),
 	})
+	_, none := alone[0].memory()
+	_, many := alone[1].memory()
+	ratio := many / none
+	b.add(row{
+		goal: "G19", what: fmt.Sprintf("anonymous memory of a process with %d held, at rest, against one with none", held), limit: 3,
+		got: spread{ratio, ratio, ratio}, note: fmt.Sprintf("%s MB against %s MB, %s after their start", number(many), number(none), settle+time.Duration(windows)*window),
+	})
+	return nil
+}
+
+// rest waits until a process has written nothing for so long: what its start brought has settled, and it has noted who is
+// there.
+func (b *bench) rest(p *process, quiet time.Duration) error {
+	end := time.Now().Add(10 * quiet)
+	for since, written := time.Now(), p.written(); time.Since(since) < quiet; {
+		if time.Now().After(end) {
+			return errors.New("an idle process does not stop writing")
+		}
+		if err := b.wait(time.Second); err != nil {
+			return err
+		}
+		if now := p.written(); now != written {
+			since, written = time.Now(), now
+		}
+	}
 	return nil
 }
 
@@ -102,6 +140,15 @@ func (p *process) used() (total time.Duration) {
 		total += ran
 	}
 	return total
+}
+
+// written returns how many bytes a process has had written to disks.
+func (p *process) written() (bytes int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", p.cmd.Process.Pid)) // it runs
+	if _, after, found := strings.Cut(string(text), "\nwrite_bytes: "); found {
+		_, _ = fmt.Sscan(after, &bytes)
+	}
+	return bytes
 }
 
 // memory returns the resident memory of a process in MB, and how much of it is no file's.

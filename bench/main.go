@@ -34,11 +34,8 @@ type part struct {
 func main() {
 	do := run
 	if len(os.Args) == 3 {
-		switch os.Args[1] {
-		case memoryServerArg:
-			do = func() error { return memoryServer(os.Args[2]) }
-		case bareServerArg:
-			do = func() error { return bareServer(os.Args[2]) }
+		if serve := selfServer(os.Args[1]); serve != nil {
+			do = func() error { return serve(os.Args[2]) }
 		}
 	}
 	if err := do(); err != nil {

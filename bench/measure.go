@@ -120,7 +120,42 @@ func computing(name string, do func(n int) error) contender {
 	}}
 }
 
+// repeated does something n times.
+func repeated(f func() error) func(n int) error {
+	return func(n int) error {
+		for range n {
+			if err := f(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // rate returns the median rate of a contender.
 func (r results) rate(name string) float64 {
 	return r.of(func(round map[string]sample) float64 { return round[name].rate }).median
 }
+
+// once times one call for each slice.
+func once(name string, f func() error) contender { return told(name, timed(f)) }
+
+// told has one call for each slice tell how much of its time counts.
+func told(name string, f func() (time.Duration, error)) contender {
+	return contender{name, func(time.Duration) (sample, error) {
+		took, err := f()
+		return sampleOf(float64(took)), err
+	}}
+}
+
+// working takes the processor time of one call, garbage collection included: what it reads is in memory.
+func working(name string, f func() error) contender {
+	return contender{name, func(time.Duration) (sample, error) {
+		begun := listen().own
+		err := f()
+		return sampleOf((listen().own - begun) * 1e9), err
+	}}
+}
+
+// sampleOf returns what one call that took so long says.
+func sampleOf(took float64) sample { return sample{p50: took, p99: took, rate: 1e9 / took} }

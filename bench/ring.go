@@ -78,8 +78,20 @@ func (d *divided) part(id peer.ID) netip.Prefix {
 	return netip.Prefix{}
 }
 
+// giveAndDigest does what giveAndBack does, with the digest of the state after each slot, as peers make it.
+func (d *divided) giveAndDigest(n int) error {
+	return d.give(n, func() error {
+		if d.state.Digest() == 0 {
+			return errFull
+		}
+		return nil
+	})
+}
+
 // giveAndBack has addresses change hands and come back, in n slots. The ring stays as it is.
-func (d *divided) giveAndBack(n int) error {
+func (d *divided) giveAndBack(n int) error { return d.give(n, func() error { return nil }) }
+
+func (d *divided) give(n int, after func() error) error {
 	p := d.state.Pool(d.pool)
 	for n > 0 {
 		t, r := p.Ring.At(addr.Offset(rand.Uint64N(uint64(p.Ring.Size()))))
@@ -95,15 +107,21 @@ func (d *divided) giveAndBack(n int) error {
 		if _, err := d.decide(t.Owner, chronicle.Give{Pool: d.pool, Range: part, To: to}); err != nil {
 			return err
 		}
+		if err := after(); err != nil {
+			return err
+		}
 		if _, err := d.decide(to, chronicle.Give{Pool: d.pool, Range: part, To: t.Owner}); err != nil {
+			return err
+		}
+		if err := after(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// measureRing measures a ring of 10,000 tokens in absolute time, since that is how its goal is stated: P10, and its
-// growth: P12.
+// measureRing measures a ring of 10,000 tokens, in absolute time where its goal is stated so: P10, its growth: P12, and
+// what peers do with each other's: G20 and G21.
 func measureRing(b *bench) error {
 	big, err := newDivided(100, manyTokens/2) // what is free lies between: as many tokens again
 	if err != nil {
@@ -125,20 +143,23 @@ func measureRing(b *bench) error {
 			return nil
 		}
 	}
-	encodings := func(n int) error {
-		for range n {
+	size := float64(len(big.state.Encode()))
+	list := []contender{
+		computing("lookup", lookups(big)), computing("lookup small", lookups(small)),
+		computing("snapshot", repeated(func() error {
 			if len(big.state.Encode()) == 0 {
 				return errFull
 			}
-		}
-		return nil
-	}
-	size := float64(len(big.state.Encode()))
-	got, err := interleave(b.rounds, b.slice/4, []contender{
-		computing("lookup", lookups(big)), computing("lookup small", lookups(small)),
-		computing("snapshot", encodings),
+			return nil
+		})),
 		computing("slot", big.giveAndBack), computing("slot small", small.giveAndBack),
-	})
+		computing("digest", big.giveAndDigest), computing("digest small", small.giveAndDigest),
+	}
+	others, err := big.exchanges()
+	if err != nil {
+		return err
+	}
+	got, err := interleave(b.rounds, b.slice/4, append(list, others...))
 	if err != nil {
 		return err
 	}
@@ -148,8 +169,10 @@ func measureRing(b *bench) error {
 	b.add(row{goal: "P10", what: what + ": apply a slot", limit: 10, unit: " µs", got: scaled(got.p50("slot"), 1e3)})
 	b.add(row{goal: "P10", what: what + ": make a snapshot", limit: 10, unit: " ms", got: scaled(got.p50("snapshot"), 1e6)})
 	each := size / float64(tokens)
-	b.add(row{goal: "P10", what: "bytes of the snapshot for each token, counted", limit: 8, unit: " B", got: spread{each, each, each}})
+	b.add(row{goal: "P10 G21", what: "bytes of the snapshot for each token, counted", limit: 8, unit: " B", got: spread{each, each, each}})
 	b.add(row{goal: "P12", what: "ten times the tokens: look up an owner", limit: 1.2, got: got.times("lookup", "lookup small")})
-	b.add(row{goal: "P12", what: "ten times the tokens: apply a slot", limit: 1.2, got: got.times("slot", "slot small")})
+	b.add(row{goal: "P12 G22", what: "ten times the tokens: apply a slot", limit: 1.2, got: got.times("slot", "slot small")})
+	b.add(row{goal: "P12 G22", what: "ten times the tokens: apply a slot, and make the digest", limit: 1.2, got: got.times("digest", "digest small")})
+	b.addExchanges(what, got)
 	return nil
 }

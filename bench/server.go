@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,10 +18,6 @@ import (
 	"github.com/docker/docker/pkg/plugins"
 
 	remote "github.com/docker/go-plugins-helpers/ipam"
-
-	"github.com/ringlet/ringlet/driver"
-	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/node"
 )
 
 // process is a server that runs beside the measurement.
@@ -114,45 +109,6 @@ func (b *bench) startRinglet(dir string, settings ...string) (*process, error) {
 // adminSocket is where ringlet serves its API and metrics, in the directory of its database.
 const adminSocket = "admin.sock"
 
-// startMemory runs the same driver and node with a store that keeps nothing.
-func (b *bench) startMemory(dir string) (*process, error) { return b.startSelf(dir, memoryServerArg) }
-
-// memoryServerArg makes this program the server of startMemory.
-const memoryServerArg = "serve-from-memory"
-
-// memoryServer serves from memory on a socket until it is told to end.
-func memoryServer(socket string) error {
-	n, err := newNode(&memory{})
-	if err != nil {
-		return err
-	}
-	d, err := driver.New(driver.Config{Backend: calls{n}, Logger: silent})
-	if err != nil {
-		return err
-	}
-	l, err := driver.Listen(socket)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	go func() { _ = n.Run(ctx) }()
-	return d.Serve(ctx, l)
-}
-
-// calls makes a node the driver's backend.
-type calls struct{ *node.Node }
-
-func (c calls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
-	return c.Node.RequestPool(ctx, r)
-}
-
-func (c calls) ReleaseAddress(ctx context.Context, n ipam.Network, a netip.Addr) error {
-	return c.Node.ReleaseAddress(ctx, n, a)
-}
-func (c calls) Greeted(ctx context.Context) { _ = c.Greet(ctx) }
-func (calls) Recheck()                      {}
-
 // activate asks a plugin what it is, and waits for the answer if there is a socket.
 func activate(ctx context.Context, socket string) error {
 	c := unixDialer(socket).client()
@@ -219,16 +175,6 @@ func (e *engine) next() error {
 	p, err := netip.ParsePrefix(r.Address)
 	e.held = p.Addr().String()
 	return err
-}
-
-// allocation times an allocation alone; the release that follows does not count.
-func (e *engine) allocation() (time.Duration, error) {
-	begun := time.Now()
-	if err := e.next(); err != nil {
-		return 0, err
-	}
-	took := time.Since(begun)
-	return took, e.next()
 }
 
 // noop calls the same server with the same body for something that it knows by heart.

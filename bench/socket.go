@@ -1,17 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 )
 
-// measureSocket measures durable calls over the socket: P3, P4 and P6, with the syncs that they take.
+// measureSocket measures durable calls over the socket: P3, P4 and P6, with what the G's ask of them, and the syncs that
+// they take.
 func measureSocket(b *bench) error {
 	dir, err := b.sub("socket")
 	if err != nil {
@@ -22,10 +18,17 @@ func measureSocket(b *bench) error {
 		return err
 	}
 	defer server.stop()
-	if err := b.measureOne(dir, server); err != nil {
+	etcd, err := b.etcd()
+	if err != nil {
 		return err
 	}
-	return b.measureMany(server)
+	if etcd != nil {
+		defer etcd.stop()
+	}
+	if err := b.measureOne(dir, server, etcd); err != nil {
+		return err
+	}
+	return b.measureMany(server, etcd)
 }
 
 // measureHeld has one client at a time at two servers of which one holds ten times as much: P12.
@@ -41,7 +44,7 @@ func measureHeld(b *bench) error {
 			return err
 		}
 		defer server.stop()
-		list = append(list, oneClient(name, e.allocation))
+		list = append(list, oneClient(name, firstOf(e.next)))
 	}
 	got, err := interleave(b.rounds, 10*b.slice, list)
 	if err != nil {
@@ -54,8 +57,8 @@ func measureHeld(b *bench) error {
 	return nil
 }
 
-// measureOne has one client at a time.
-func (b *bench) measureOne(dir string, server *process) error {
+// measureOne has one client at a time. There may be no etcd.
+func (b *bench) measureOne(dir string, server *process, etcd *etcd) error {
 	floor, err := openBolt(filepath.Join(dir, "floor.db"))
 	if err != nil {
 		return err
@@ -65,11 +68,7 @@ func (b *bench) measureOne(dir string, server *process) error {
 	if err != nil {
 		return err
 	}
-	bareDir, err := b.sub("bare")
-	if err != nil {
-		return err
-	}
-	bare, err := b.startBare(bareDir)
+	bare, err := b.startSelf(bareArg)
 	if err != nil {
 		return err
 	}
@@ -83,205 +82,115 @@ func (b *bench) measureOne(dir string, server *process) error {
 		return err
 	}
 	defer closeFile()
-	got, err := interleave(b.rounds, 10*b.slice, []contender{
-		oneClient("allocation", e.allocation),
-		oneClient("bare", atBare.allocation),
+	list := []contender{
+		oneClient("allocation", firstOf(e.next)),
+		oneClient("bare", firstOf(atBare.next)),
 		oneClient("no-op", timed(e.noop)),
 		oneClient("bbolt", timed(func() error { return floor.commit(1) })),
 		oneClient("fdatasync", timed(overwrite)),
-	})
-	if err != nil {
-		return err
-	}
-	b.add(row{
-		goal: "P3", what: "one durable allocation over the socket, against a no-op call over it and a bbolt commit of one key", limit: 1.15,
-		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["bbolt"].p50) }),
-		note: fmt.Sprintf("%s against %s and %s", duration(got.p50("allocation").median), duration(got.p50("no-op").median),
-			duration(got.p50("bbolt").median)),
-	})
-	b.add(row{
-		goal: "P3", what: "the same, against a no-op call and an fdatasync of 4 KB", limit: 2.2,
-		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["fdatasync"].p50) }),
-	})
-	b.add(row{
-		goal: "P3", what: "the same, against the same call of a server that does nothing for it but such a commit", limit: 1.15,
-		got: got.times("allocation", "bare"), note: "that takes " + duration(got.p50("bare").median),
-	})
-	return b.countSyncs(server, "1 client: syncs for each durable call", 2, oneClient("allocation", e.allocation))
-}
-
-// measureMany has 64 clients at once.
-func (b *bench) measureMany(server *process) error {
-	dir, err := b.sub("memory")
-	if err != nil {
-		return err
-	}
-	fromMemory, err := b.startMemory(dir)
-	if err != nil {
-		return err
-	}
-	defer fromMemory.stop()
-	callers := func(name, socket string) (contender, error) {
-		e, err := engines(socket, name, many)
-		return clients(name, many, func(i int) func() (time.Duration, error) { return timed(e[i].next) }), err
-	}
-	durable, err := callers("durable", server.path)
-	if err != nil {
-		return err
-	}
-	memory, err := callers("memory", fromMemory.path)
-	if err != nil {
-		return err
-	}
-	list := []contender{durable, memory}
-	noops, err := engines(server.path, "noop", many)
-	if err != nil {
-		return err
-	}
-	list = append(list, clients("no-op", many, func(i int) func() (time.Duration, error) { return timed(noops[i].noop) }))
-	etcd, err := b.etcd()
-	if err != nil {
-		return err
 	}
 	if etcd != nil {
-		defer etcd.stop()
-		list = append(list, clients("etcd", many, etcd.client))
+		list = append(list, oneClient("etcd", firstOf(etcd.keys(many)))) // none of those of the many
 	}
 	got, err := interleave(b.rounds, 10*b.slice, list)
 	if err != nil {
 		return err
 	}
 	b.add(row{
-		goal: "P4", what: "64 clients, durable, over the socket: rate against the same server from memory", limit: 0.8, least: true,
-		got: got.rates("durable", "memory"), note: fmt.Sprintf("%s against %s calls a second", number(got.rate("durable")), number(got.rate("memory"))),
+		goal: "P3 G5", what: "one durable allocation over the socket, against a no-op call over it and a bbolt commit of one key", limit: 1.15,
+		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["bbolt"].p50) }),
+		note: fmt.Sprintf("%s against %s and %s", duration(got.p50("allocation").median), duration(got.p50("no-op").median),
+			duration(got.p50("bbolt").median)),
 	})
-	b.add(row{goal: "P4", what: "the same, against no-op calls", limit: 0.5, least: true, got: got.rates("durable", "no-op")})
+	b.add(row{
+		goal: "P3 G6", what: "the same, against a no-op call and an fdatasync of 4 KB", limit: 2.2,
+		got: got.of(func(r map[string]sample) float64 { return r["allocation"].p50 / (r["no-op"].p50 + r["fdatasync"].p50) }),
+	})
+	b.add(row{
+		goal: "P3", what: "the same, against the same call of a server that does nothing for it but such a commit", limit: 1.15,
+		got: got.times("allocation", "bare"), note: "that takes " + duration(got.p50("bare").median),
+	})
 	if etcd != nil {
 		b.add(row{
-			goal: "P4", what: "the same, against etcd's create-if-absent", limit: 2, least: true,
-			got: got.rates("durable", "etcd"), note: "it does " + number(got.rate("etcd")) + " a second",
+			goal: "G11", what: "the same, how many times as long etcd's create-if-absent takes", limit: 1, least: true,
+			got: got.times("etcd", "allocation"), note: duration(got.p50("etcd").median),
 		})
 	}
+	return b.countSyncs(server, "1 client: syncs for each durable call", 2, oneClient("allocation", firstOf(e.next)))
+}
+
+// measureMany has 64 clients at once. There may be no etcd.
+func (b *bench) measureMany(server *process, etcd *etcd) error {
+	callers := func(name string, next func(client int) func() error) contender {
+		return clients(name, many, func(i int) func() (time.Duration, error) { return timed(next(i)) })
+	}
+	noops, err := engines(server.path, "noop", many)
+	if err != nil {
+		return err
+	}
+	durable, err := engines(server.path, "durable", many)
+	if err != nil {
+		return err
+	}
+	list := []contender{
+		callers("no-op", func(i int) func() error { return noops[i].noop }),
+		callers("durable", func(i int) func() error { return durable[i].next }),
+	}
+	for name, arg := range map[string]string{"memory": memoryArg, "one by one": oneByOneArg} {
+		beside, err := b.startSelf(arg)
+		if err != nil {
+			return err
+		}
+		defer beside.stop()
+		e, err := engines(beside.path, name, many)
+		if err != nil {
+			return err
+		}
+		list = append(list, callers(name, func(i int) func() error { return e[i].next }))
+	}
+	if etcd != nil {
+		list = append(list, callers("etcd", etcd.keys),
+			callers("block each", func(i int) func() error { return etcd.block(fmt.Sprint(i), i) }),
+			callers("one block", func(i int) func() error { return etcd.block("all", i) }))
+	}
+	got, err := interleave(b.rounds, 10*b.slice, list)
+	if err != nil {
+		return err
+	}
+	b.addRates(got, etcd != nil)
+	b.addSlowest(got)
+	return b.countSyncs(server, "64 clients: syncs for each durable call", 0.15, list[1])
+}
+
+// addRates adds a row for each of what 64 clients are compared with.
+func (b *bench) addRates(got results, withEtcd bool) {
+	than := func(goal, what, name string, limit float64) {
+		b.add(row{
+			goal: goal, what: what, limit: limit, least: true, got: got.rates("durable", name),
+			note: fmt.Sprintf("%s against %s calls a second", number(got.rate("durable")), number(got.rate(name))),
+		})
+	}
+	than("P4", "64 clients, durable, over the socket: rate against the same server from memory", "memory", 0.8)
+	than("P4 G8", "the same, against no-op calls", "no-op", 0.5)
+	than("G9", "the same, against the same server with a bbolt commit for each call", "one by one", 5)
+	if withEtcd {
+		than("P4 G11", "the same, against etcd's create-if-absent", "etcd", 2)
+		than("G12", "the same, against etcd in Calico's shape, a block of 4.8 KB read, and replaced if it is still that: a block for each client", "block each", 4)
+		than("G12", "the same, one block for all", "one block", 80)
+	}
+}
+
+// addSlowest adds the rows of the calls of 64 clients that take longest.
+func (b *bench) addSlowest(got results) {
+	p99 := func(name string) spread { return got.of(func(r map[string]sample) float64 { return r[name].p99 }) }
 	b.add(row{
 		goal: "P6", what: "64 clients: the slowest hundredth against the median", limit: 4,
 		got:  got.of(func(r map[string]sample) float64 { return r["durable"].p99 / r["durable"].p50 }),
 		note: fmt.Sprintf("no-op calls have %s", number(got.of(func(r map[string]sample) float64 { return r["no-op"].p99 / r["no-op"].p50 }).median)),
 	})
-	return b.countSyncs(server, "64 clients: syncs for each durable call", 0.15, durable)
-}
-
-// countSyncs counts the syncs of a server, its log's and its database's, while clients call it: G7.
-func (b *bench) countSyncs(server *process, what string, limit float64, callers contender) error {
-	strace := b.find("strace", "usr/bin")
-	if strace == "" {
-		b.leaveOut("G7: strace, which is not installed")
-		return nil
-	}
-	admin := unixDialer(filepath.Join(filepath.Dir(server.path), adminSocket))
-	before, err := scrape(b.ctx, admin)
-	if err != nil {
-		return err
-	}
-	syncs, err := b.traceSyncs(strace, server.cmd.Process.Pid, func() error {
-		_, err := callers.run(20 * b.slice)
-		return err
-	})
-	if errors.Is(err, errUntraced) {
-		b.leaveOut("G7: strace, which is not permitted here")
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	after, err := scrape(b.ctx, admin)
-	if err != nil {
-		return err
-	}
-	const count, sum = "ringlet_commit_batch_size_count", "ringlet_commit_batch_size_sum"
-	calls := after[sum] - before[sum]
-	each := syncs / calls
 	b.add(row{
-		goal: "G7", what: what + ", counted", limit: limit, unit: " ", got: spread{each, each, each},
-		note: fmt.Sprintf("%.0f syncs in %.0f commits for %.0f calls", syncs, after[count]-before[count], calls),
+		goal: "G10", what: "64 clients: the slowest hundredth against that of no-op calls", limit: 2,
+		got:  got.of(func(r map[string]sample) float64 { return r["durable"].p99 / r["no-op"].p99 }),
+		note: fmt.Sprintf("%s against %s", duration(p99("durable").median), duration(p99("no-op").median)),
 	})
-	return nil
-}
-
-// errUntraced is returned where a process may not be looked at.
-var errUntraced = errors.New("strace ended before it began")
-
-// traceSyncs returns how many syncs a process makes while work is done. Errors: [errUntraced], and those of work.
-func (b *bench) traceSyncs(strace string, pid int, work func() error) (float64, error) {
-	summary := filepath.Join(b.dir, "syncs")
-	//nolint:gosec // the path was looked for, the rest is ours
-	cmd := exec.CommandContext(b.ctx, strace, "-f", "-qq", "-c", "-e", "trace=fdatasync,fsync", "-o", summary, "-p", strconv.Itoa(pid))
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	traced := func() error {
-		if len(ended) > 0 {
-			return nil // it may not look at the process
-		}
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-		for _, thread := range threads {
-			status, gone := os.ReadFile(thread)
-			if gone == nil && strings.Contains(string(status), "TracerPid:\t0\n") {
-				err = errors.New("strace does not look at all threads yet")
-			}
-		}
-		return err
-	}
-	err := poll(b.ctx, traced)
-	if err == nil && len(ended) > 0 {
-		return 0, errUntraced
-	}
-	if err == nil {
-		err = work()
-	}
-	_ = cmd.Process.Signal(os.Interrupt)
-	<-ended // by the signal
-	if err != nil {
-		return 0, err
-	}
-	text, err := os.ReadFile(summary)
-	if err != nil {
-		return 0, err
-	}
-	syncs := 0.0
-	for line := range strings.Lines(string(text)) {
-		field := strings.Fields(line) // % time, seconds, µs a call, calls, perhaps errors, the call's name
-		if n := len(field); n < 5 || field[n-1] != "fdatasync" && field[n-1] != "fsync" {
-			continue
-		}
-		calls, err := strconv.ParseFloat(field[3], 64)
-		if err != nil {
-			return 0, fmt.Errorf("strace said %q: %w", line, err)
-		}
-		syncs += calls
-	}
-	return syncs, nil
-}
-
-// startHeld runs ringlet on a new database in which so many addresses are held, and returns a client of that pool.
-func (b *bench) startHeld(name string, held int) (*engine, *process, error) {
-	dir, err := b.sub(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := makeHeld(dir, held); err != nil {
-		return nil, nil, err
-	}
-	server, err := b.startRinglet(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	e, err := newEngine(server.path, name)
-	if err != nil {
-		server.stop()
-		return nil, nil, err
-	}
-	e.pool = "ringlet1/local/" + network8.Pool.String()
-	return e, server, nil
 }

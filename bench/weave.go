@@ -79,7 +79,7 @@ func measureWeave(b *bench) error {
 		return err
 	}
 	const held = 1_000
-	if err := makeHeld(dir, held); err != nil {
+	if err := makeHeld(dir, held, network8); err != nil {
 		return err
 	}
 	n, store, err := openNode(dir)
