@@ -10,10 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -172,7 +172,7 @@ func TestReleaseAlwaysSucceeds(t *testing.T) {
 	for name, failure := range failures {
 		for method, body := range map[string]string{callReleaseAddress: stopBody, callReleasePool: removeBody} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					var log lines
 					backend := &fake{release: failure}
 					d := newDriver(t, Config{Backend: backend, Logger: log.logger()})
@@ -199,7 +199,7 @@ func TestCapabilitiesWhateverHappens(t *testing.T) {
 		"waits":  func(ctx context.Context) { <-ctx.Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d := newDriver(t, Config{Backend: &fake{greeted: greeted}})
 				want := `{"RequiresMACAddress":true,"RequiresRequestReplay":true}` + "\n"
 				if got := ask(t.Context(), d, callCapabilities, "").Body.String(); got != want {

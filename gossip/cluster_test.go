@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -51,11 +52,11 @@ type got struct {
 	seat int
 }
 
-// bubble runs a test on a network in memory, and clears up: memberlist's last
+// inBubble runs a test on a network in memory, and clears up: memberlist's last
 // goroutines end some time after its shutdown.
-func bubble(t *testing.T, test func(c *cluster)) {
+func inBubble(t *testing.T, test func(c *cluster)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, net: memnet.New()}
 		t.Cleanup(func() {
 			for _, n := range c.peers {

@@ -57,7 +57,7 @@ func TestFigures(t *testing.T) {
 	}
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n, " peers"), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				var sent atomic.Uint64
 				peers := c.startAll(n, func(cfg *gossip.Config) {
 					cfg.Join = []string{at(1).String(), at(2).String(), at(3).String()}
@@ -100,7 +100,7 @@ func TestMemberFigures(t *testing.T) {
 	}
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n, " peers"), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Delay: time.Millisecond} })
 				began := time.Now()
 				peers := c.startAll(n)

@@ -5,13 +5,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/bubble"
 )
 
 // TestMemberlistLines turns lines of memberlist into our log.
 func TestMemberlistLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		cfg := goodConfig()
 		cfg.Logger = slog.New(slog.NewTextHandler(&out, nil)) // from Info on

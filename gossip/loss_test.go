@@ -40,7 +40,7 @@ func (n *node) numbered(i int) []byte { return n.frame(wire.Pull{After: uint64(i
 func TestLoss(t *testing.T) {
 	for loss, mayMiss := range map[float64]int{0: 0, 0.05: 0, 0.2: 2} {
 		t.Run(fmt.Sprint(loss), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				peers := c.startAll(2)
 				time.Sleep(2 * time.Minute) // nobody joins any more, as who is new does for a while
 				c.lossy(loss)
@@ -79,7 +79,7 @@ func TestLongLoss(t *testing.T) {
 	for _, loss := range []float64{0, 0.05, 0.1} {
 		for _, size := range []int{2_000, 8_000, 16_000} {
 			t.Run(fmt.Sprint(loss, "/", size), func(t *testing.T) {
-				bubble(t, func(c *cluster) {
+				inBubble(t, func(c *cluster) {
 					peers := c.startAll(2)
 					c.lossy(loss)
 					const n = 50
@@ -118,7 +118,7 @@ func TestLongLoss(t *testing.T) {
 // TestTogether sends frames together, of which one may be too long to go as a
 // datagram with the others, or at all. They arrive in order.
 func TestTogether(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(2)
 		for round := range 20 {
 			var frames [][]byte
@@ -144,7 +144,7 @@ func TestTogether(t *testing.T) {
 func TestDeafPeer(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("silent=%v", silent), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				peers := c.startAll(2)
 				c.net.SetLink(func(from, _ netip.AddrPort) memnet.Link {
 					if (from == at(2)) == silent {

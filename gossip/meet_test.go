@@ -16,7 +16,7 @@ import (
 
 // TestMeet names a peer to another one that has no list of hosts.
 func TestMeet(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		alone := c.start(4, func(cfg *gossip.Config) { cfg.Join = nil })
 		time.Sleep(time.Minute)
@@ -38,7 +38,7 @@ func TestMeet(t *testing.T) {
 
 // TestMeetSomewhereElse names an address of which the peer there says another.
 func TestMeetSomewhereElse(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		a, b := c.start(1), c.start(2)
 		c.together(10*time.Second, a, b)
 		other := c.start(3, func(cfg *gossip.Config) {
@@ -63,7 +63,7 @@ func TestMeetSomewhereElse(t *testing.T) {
 
 // TestMeetNobody names what cannot be met, and is told why.
 func TestMeetNobody(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		opens := make(chan struct{})
 		a := c.start(1, func(cfg *gossip.Config) {
 			cfg.Join = nil

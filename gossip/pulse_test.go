@@ -12,7 +12,7 @@ import (
 // TestSummary has each peer set a number, of which all others hear, whether or
 // not any broadcast gets through.
 func TestSummary(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		var mu sync.Mutex
 		heard := make(map[[2]peer.ID]uint64) // by who heard it, and of whom
 		peers := c.startAll(9, func(cfg *gossip.Config) {

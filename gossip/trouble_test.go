@@ -80,7 +80,7 @@ func TestForeign(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				var peers [2]*node
 				for i := range peers {
 					peers[i] = c.start(i+1, func(cfg *gossip.Config) {
@@ -120,7 +120,7 @@ func (c *cluster) startWithKeys(n int, first ...[]byte) ([]*node, []*keys) {
 
 // TestRotation replaces the key of a live cluster, one peer after the other.
 func TestRotation(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers, places := c.startWithKeys(5, key(1))
 		slot := uint64(0)
 		for _, round := range [][][]byte{{key(1), key(2)}, {key(2), key(1)}, {key(2)}, {key(2), key(3), key(4)}, {key(3), key(2), key(5)}} {
@@ -150,7 +150,7 @@ func TestRotation(t *testing.T) {
 
 // TestKeysComeAndGo gives keys to a cluster that had none, then takes them away.
 func TestKeysComeAndGo(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers, places := c.startWithKeys(3)
 		for _, place := range places {
 			place.set(nil, key(1))
@@ -175,7 +175,7 @@ func TestKeysComeAndGo(t *testing.T) {
 // TestNothingWithoutKeys keeps a peer off the network while its keys cannot be
 // read.
 func TestNothingWithoutKeys(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		place := &keys{}
 		place.set(errors.New("permission denied"))
 		p := c.start(1, func(cfg *gossip.Config) { cfg.Keys = place.read })
@@ -195,7 +195,7 @@ func TestNothingWithoutKeys(t *testing.T) {
 
 // TestPortBusy starts a peer while somebody else has its port.
 func TestPortBusy(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		squatter, err := c.net.Listen(at(2))
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func TestPortBusy(t *testing.T) {
 
 // TestSlowReceiver has a peer whose Deliver takes ten seconds.
 func TestSlowReceiver(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(5)
 		slow := peers[2]
 		slow.mu.Lock()
@@ -248,7 +248,7 @@ func TestSlowReceiver(t *testing.T) {
 
 // TestStalledReceiver has a peer to which connections do not get through.
 func TestStalledReceiver(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		c.net.SetLink(func(_, to netip.AddrPort) memnet.Link { return memnet.Link{NoDial: to == at(2)} })
 		long := wire.Submit{Batch: make([]byte, 50_000)}
@@ -285,7 +285,7 @@ func (m measured) WriteTo(b []byte, addr string) (time.Time, error) {
 
 // TestSize sends frames as long as they may be, and longer.
 func TestSize(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		var longest atomic.Int64
 		peers := c.startAll(2, func(cfg *gossip.Config) {
 			cfg.Label = "sixteen letters!"
@@ -338,7 +338,7 @@ func TestSize(t *testing.T) {
 
 // TestFlood broadcasts more than the network carries.
 func TestFlood(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		for i := range 3000 {
 			peers[0].Broadcast(peers[0].frame(wire.Pull{After: uint64(i)}))
@@ -356,7 +356,7 @@ func TestFlood(t *testing.T) {
 
 // TestCopied starts two peers with one identity.
 func TestCopied(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		twin := c.start(4, func(cfg *gossip.Config) { cfg.ID, cfg.Nonce = peers[2].id, 77 })
 		// The original is not told here: no two members of one name ever speak.
@@ -396,7 +396,7 @@ func (intruder) NotifyPingComplete(*memberlist.Node, time.Duration, []byte) {}
 
 // TestIntruder lets in nobody that is no peer, and survives what it says.
 func TestIntruder(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(2)
 		transport, err := c.net.Listen(at(66))
 		if err != nil {
@@ -444,7 +444,7 @@ func TestIntruder(t *testing.T) {
 
 // TestGarbageBeat has a peer whose beat is none.
 func TestGarbageBeat(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		peers[0].set(1)
 		c.agree(time.Minute, 1, peers...)
@@ -458,7 +458,7 @@ func TestGarbageBeat(t *testing.T) {
 
 // TestNoBeat has peers that have not said how far they are.
 func TestNoBeat(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3, func(cfg *gossip.Config) { cfg.Name = peer.Name("quiet") })
 		peers[1].SetBeat(nil)
 		time.Sleep(time.Minute)
@@ -470,7 +470,7 @@ func TestNoBeat(t *testing.T) {
 
 // TestRunTwice refuses to run again what has ended.
 func TestRunTwice(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		p := c.start(1)
 		p.stop()
 		if err := p.Run(t.Context()); err == nil {

@@ -17,7 +17,7 @@ import (
 func TestUnknownSender(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		t.Run(fmt.Sprintf("back=%v", back), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				peers := c.startAll(5)
 				deaf := peers[4]
 				if back {

@@ -37,7 +37,7 @@ func TestSpread(t *testing.T) {
 		{25, 0, false, 10 * time.Second},
 	} {
 		t.Run(fmt.Sprintf("peers=%d/loss=%v/hints=%v", tt.peers, tt.loss, tt.hints), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				peers := c.startAll(tt.peers)
 				c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: tt.loss, Delay: 2 * time.Millisecond} })
 				for _, p := range peers {
@@ -54,7 +54,7 @@ func TestSpread(t *testing.T) {
 
 // TestBroadcast has hints alone: nobody's beat tells of them.
 func TestBroadcast(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(10)
 		for i := range 20 {
 			hint := wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))}
@@ -76,13 +76,12 @@ func TestBroadcast(t *testing.T) {
 // TestNewsAtOnce has news leave when there is some, not when memberlist looks
 // for it: a hint, also one of many, a new peer, and one that leaves.
 func TestNewsAtOnce(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Delay: time.Millisecond} })
 		peers := c.startAll(3)
 		time.Sleep(time.Minute)
-		began := time.Now()
 		var hints []wire.Join
-		for i := range 20 {
+		say := func(i int) {
 			hints = append(hints, wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))})
 			peers[0].Broadcast(peers[0].frame(hints[i]))
 		}
@@ -91,10 +90,15 @@ func TestNewsAtOnce(t *testing.T) {
 				return !p.received(func(f got) bool { return f.Body == hint })
 			})
 		}
+		say(0)
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		if !heard(hints[0]) {
 			t.Error("the first hint has not arrived at once")
+		}
+		began := time.Now()
+		for i := range 20 {
+			say(i + 1)
 		}
 		c.until(5*time.Second, "all hints are there", func() bool {
 			return !slices.ContainsFunc(hints, func(hint wire.Join) bool { return !heard(hint) })
@@ -120,7 +124,7 @@ func TestNewsAtOnce(t *testing.T) {
 
 // TestNoUDP has streams alone.
 func TestNoUDP(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: 1} })
 		peers := c.startAll(5)
 		time.Sleep(90 * time.Second)
@@ -143,7 +147,7 @@ func TestNoUDP(t *testing.T) {
 // each other over streams: six times a minute by the timer, and four times by
 // exchanges of their states.
 func TestBeats(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: 1} })
 		peers := c.startAll(2)
 		time.Sleep(2 * time.Minute)
@@ -168,7 +172,7 @@ func TestPartition(t *testing.T) {
 		{10, 9, time.Hour},
 	} {
 		t.Run(fmt.Sprintf("%dof%d/%v", tt.first, tt.peers, tt.cut), func(t *testing.T) {
-			bubble(t, func(c *cluster) {
+			inBubble(t, func(c *cluster) {
 				peers := c.startAll(tt.peers)
 				c.split(tt.first)
 				if tt.cut >= time.Minute {
@@ -205,7 +209,7 @@ func TestRestart(t *testing.T) {
 			const runs, most = 7, 4
 			early := 0
 			for range runs {
-				bubble(t, func(c *cluster) {
+				inBubble(t, func(c *cluster) {
 					peers := c.startAll(5)
 					if tt.leave {
 						peers[4].stop()
@@ -232,7 +236,7 @@ func TestRestart(t *testing.T) {
 
 // TestWiped starts a peer without its database where it was before.
 func TestWiped(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(5)
 		old := peers[4].id
 		peers[4].crash()
@@ -250,7 +254,7 @@ func TestWiped(t *testing.T) {
 
 // TestLeave sees that a peer which stops says so, and is not missed for long.
 func TestLeave(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(5)
 		peers[4].stop()
 		c.until(5*time.Second, "gone everywhere", func() bool {
@@ -267,7 +271,7 @@ func TestLeave(t *testing.T) {
 // TestAllSeedsGone keeps a cluster together, and its restarted peers in it,
 // without the hosts of the list.
 func TestAllSeedsGone(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(5)
 		peers[0].stop()
 		c.together(time.Minute, peers[1:]...)
@@ -286,7 +290,7 @@ func TestAllSeedsGone(t *testing.T) {
 
 // TestDeadSeeds has one live host among many that swallow everything.
 func TestDeadSeeds(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		c.net.SetLink(func(from, to netip.AddrPort) memnet.Link {
 			if to.Compare(at(100)) >= 0 && from != to {
 				return memnet.Cut()
@@ -305,7 +309,7 @@ func TestDeadSeeds(t *testing.T) {
 
 // TestSendToTheDead reaches a peer that was given up, where it was last.
 func TestSendToTheDead(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		c.split(2)
 		c.until(2*time.Minute, "given up", func() bool { return peers[0].Status().Alive == 1 })
@@ -323,7 +327,7 @@ func TestSendToTheDead(t *testing.T) {
 
 // TestSeats gives the hosts that found a cluster together their seats.
 func TestSeats(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		var mu sync.Mutex
 		told := map[peer.ID][]int{}
 		peers := c.startAll(4, func(cfg *gossip.Config) {
@@ -364,7 +368,7 @@ func TestManyPeers(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("200 peers take long with the race detector, and are left out with -short")
 	}
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(200, func(cfg *gossip.Config) {
 			cfg.Join = []string{at(1).String(), at(2).String(), at(3).String()}
 		})
@@ -375,7 +379,7 @@ func TestManyPeers(t *testing.T) {
 
 // TestHostMoves gives a host another address under its running peer.
 func TestHostMoves(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		peers := c.startAll(3)
 		var host atomic.Int64
 		host.Store(4)
@@ -410,7 +414,7 @@ func TestHostMoves(t *testing.T) {
 // TestNames finds the cluster by a name that is unknown at first, then stands
 // for two hosts of which one is dead, and then for another host.
 func TestNames(t *testing.T) {
-	bubble(t, func(c *cluster) {
+	inBubble(t, func(c *cluster) {
 		var mu sync.Mutex
 		var hosts []netip.Addr
 		set := func(n ...int) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
@@ -84,7 +84,7 @@ func lasts(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	for loss, soon := range map[float64]time.Duration{0: 10 * time.Second, 0.2: time.Minute} {
 		t.Run(fmt.Sprint(loss), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newPool(t, 5)
 				c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link {
 					return memnet.Link{Loss: loss, StreamLoss: loss, Delay: time.Millisecond}
@@ -133,7 +133,7 @@ func TestDirectory(t *testing.T) {
 // not.
 func TestDirectoryOfLostHosts(t *testing.T) {
 	lasts(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newPool(t, 5)
 		var held []netip.Addr
 		for i := range 50 {
@@ -174,7 +174,7 @@ func TestDirectoryOfLostHosts(t *testing.T) {
 // compare all the same.
 func TestDirectoryWithoutUDP(t *testing.T) {
 	lasts(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newPool(t, 3)
 		c.until(time.Minute, "alike at first", func() bool { return alike(0, c.hosts...) })
 		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: 1} })
@@ -192,7 +192,7 @@ func TestDirectoryWithoutUDP(t *testing.T) {
 
 // A host that leaves for good takes back what it said.
 func TestDirectoryOfLeavers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newPool(t, 4)
 		c.hold(c.hosts[0], "printer")
 		c.until(time.Minute, "alike", func() bool { return alike(1, c.hosts...) })
@@ -212,7 +212,7 @@ func TestDirectoryOfLeavers(t *testing.T) {
 // A host that starts anew shows what it has now, and nothing of what it had
 // said before.
 func TestDirectoryAfterRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newPool(t, 3)
 		var held []netip.Addr
 		for i := range 30 {
@@ -238,7 +238,7 @@ func TestDirectoryAfterRestart(t *testing.T) {
 // Nothing that arrives for the directory reaches the node, and nothing that is
 // no frame of this cluster the directory.
 func TestDirectoryTakesOnlyItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newPool(t, 3)
 		c.until(time.Minute, "alike", func() bool { return alike(0, c.hosts...) })
 		sent := c.hosts[0].shared.Stats().Sent + c.hosts[1].shared.Stats().Sent
@@ -260,7 +260,7 @@ func TestDirectoryTakesOnlyItsOwn(t *testing.T) {
 // happens a renewal changes no key, and costs next to nothing.
 func TestDirectoryAtRest(t *testing.T) {
 	lasts(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newPool(t, 3)
 		for i := range 1200 { // more than are compared at a time
 			c.hold(c.hosts[i%2], fmt.Sprint("device-", i))

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 )
@@ -59,7 +60,7 @@ func stateOf(t *testing.T, n *node.Node, a string) string {
 // nothing.
 func TestInterfacesThatCannotBeRead(t *testing.T) {
 	var log lines
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store, n := open(t, t.TempDir())
 		defer store.Close()
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
@@ -125,7 +126,7 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 
 // What the node cannot write does end the process.
 func TestHostEndsWithTheNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store, n := open(t, t.TempDir())
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
 			t.Fatal(err)

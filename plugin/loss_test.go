@@ -5,10 +5,10 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/internal/bubble"
 )
 
 // Hosts agree while packets are lost, and soon: the carrier sends again what
@@ -17,7 +17,7 @@ import (
 func TestDecisionsUnderLoss(t *testing.T) {
 	for _, loss := range []float64{0, 0.05, 0.1, 0.2, 0.3} {
 		t.Run(fmt.Sprint(loss), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := newCluster(t, 3)
 				c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link {
 					return memnet.Link{Loss: loss, StreamLoss: loss, Delay: 100 * time.Microsecond}

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
@@ -177,7 +177,7 @@ func (h *clusterHost) looksFor(other *clusterHost) bool {
 // Who has left for good, or was given up, is looked for no more; who was only
 // evicted is.
 func TestPeersThatAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newCluster(t, 5)
 		left, lost, stays := c.hosts[3], c.hosts[4], c.hosts[:3]
 		if err := left.Leave(t.Context(), false); err != nil {
@@ -221,7 +221,7 @@ func TestPeersThatAreGone(t *testing.T) {
 // cluster with and those that were there before it: after the next start it
 // finds them, whatever became of those that its settings name.
 func TestAddressesOfPeersAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		late := c.start(4, []string{hostAddr(1).String()})
 		c.until(time.Minute, "admitted", func() bool { return c.status(late).State == ipam.Ready })
@@ -246,7 +246,7 @@ func TestAddressesOfPeersAreKept(t *testing.T) {
 
 // A host that looks for its cluster in vain is told where it is, and remembers.
 func TestJoinByHand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newCluster(t, 3)
 		late := c.start(4, []string{hostAddr(99).String()})
 		time.Sleep(time.Minute)

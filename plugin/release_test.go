@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip/memnet"
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -35,7 +35,7 @@ func TestDatabaseOfTheFirstRelease(t *testing.T) {
 	if err := os.WriteFile(path, unpack(t, kept), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := openRelease(t, path)
 		defer store.Close()
 		says := describe(t, store)
@@ -92,7 +92,7 @@ var releaseNetwork = ipam.Network{
 // more of which was evicted, and that crashed with commands undecided.
 func writeRelease(t *testing.T) (database []byte) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := found(&cluster{t: t, net: memnet.New(), change: func(host int, cfg *ipam.Config) {
 			cfg.Machine, cfg.HostBoot, cfg.Place = uint64(host), fmt.Sprint("boot of host-", host), "a file"
 		}}, 4)

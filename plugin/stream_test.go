@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
 )
@@ -15,7 +16,7 @@ import (
 // TestWatch looks at the problems of a status as they change, and seldom while
 // nothing happens, whatever is wrong all the time.
 func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStream()
 		s.begin(1)
 		heard := s.log.Read(events.ID{})

@@ -217,6 +217,25 @@ func TestR8EveryPackageExplainsItself(t *testing.T) {
 	}
 }
 
+func TestR9VirtualTime(t *testing.T) {
+	users := 0
+	for _, p := range own(t) {
+		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			users += strings.Count(string(text), "bubble"+".Test(")
+			if strings.Contains(string(text), "synctest"+".Test(") && short(p.ImportPath) != "internal/bubble" {
+				t.Errorf("%s/%s: use internal/bubble, which says why", short(p.ImportPath), name)
+			}
+		}
+	}
+	if users == 0 {
+		t.Error("nobody uses internal/bubble")
+	}
+}
+
 // read returns the package comment and the examples of a package.
 func read(t *testing.T, p pkg) (comment string, examples []*doc.Example) {
 	t.Helper()

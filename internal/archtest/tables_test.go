@@ -61,4 +61,5 @@ var absent = []struct{ path, reason string }{
 	{ours + "ipam/ipamtest", "the simulated cluster is test equipment"},
 	{ours + "gossip/memnet", "the network in memory is test equipment"},
 	{ours + "internal/golden", "it imports testing"},
+	{ours + "internal/bubble", "it imports testing"},
 }

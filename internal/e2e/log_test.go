@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/internal/bubble"
 )
 
 func TestParseLine(t *testing.T) {
@@ -50,7 +51,7 @@ func TestLogCollectsLinesFromPieces(t *testing.T) {
 }
 
 func TestLogWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := newLog()
 		l.Write([]byte("level=info msg=ready\n"))
 		mark := l.Mark()

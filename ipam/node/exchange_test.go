@@ -2,8 +2,8 @@ package node_test
 
 import (
 	"testing"
-	"testing/synctest"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -12,7 +12,7 @@ import (
 // TestFramesShareACommit delivers frames that arrived together, of which one
 // cannot be read: what the others lead to is written at once.
 func TestFramesShareACommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		self, err := n.Identity(t.Context())

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/node"
@@ -91,7 +92,7 @@ func request(name string) ipam.AddressRequest {
 }
 
 func TestConcurrentRequestsShareCommits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		if _, err := n.RequestAddress(t.Context(), request("first")); err != nil {
@@ -126,7 +127,7 @@ func TestConcurrentRequestsShareCommits(t *testing.T) {
 }
 
 func TestNothingIsAnsweredBeforeItIsOnDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{slow: time.Second}
 		n := start(t, d, ipam.Config{})
 		g, err := n.RequestAddress(t.Context(), request("web"))
@@ -144,7 +145,7 @@ func TestNothingIsAnsweredBeforeItIsOnDisk(t *testing.T) {
 }
 
 func TestCommitFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		ended := serve(t, n)
@@ -173,7 +174,7 @@ func TestCommitFails(t *testing.T) {
 // A call that waited, and is served by a commit that fails, is not left
 // waiting: its job is of an earlier batch.
 func TestCommitFailsOfWhatWaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{AwaitInventory: true})
 		ended := serve(t, n)
@@ -200,7 +201,7 @@ func TestCommitFailsOfWhatWaited(t *testing.T) {
 // A caller that gives up before its request is begun leaves nothing behind;
 // one that gives up while it is being served has the grant withdrawn.
 func TestCallerGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		if _, err := n.RequestAddress(t.Context(), request("first")); err != nil {
@@ -239,7 +240,7 @@ func TestCallerGivesUp(t *testing.T) {
 }
 
 func TestWaitingCallHasItsDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{AwaitInventory: true})
 		serve(t, n)

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/node"
@@ -18,7 +18,7 @@ import (
 // A slow disk: the first request is given up while it is committed, and the
 // user starts the container again before the grant is taken back.
 func TestGivenUpAndAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		d.slow = 30 * time.Second
@@ -50,7 +50,7 @@ func TestGivenUpAndAskedAgain(t *testing.T) {
 // What has happened is taken in although its caller has gone: a release, a
 // withdrawal, and the pool of a network that nobody was told of.
 func TestNewsOutlivesItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		held, err := n.RequestAddress(t.Context(), request("web"))

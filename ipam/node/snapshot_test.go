@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 )
@@ -30,7 +31,7 @@ func isStuck(s ipam.Status) bool {
 // However long the disk hangs, and however many ask, each has the last status
 // within 100 ms, and no more than one waits for the machine.
 func TestSnapshotDoesNotWaitForTheDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		if _, _, err := n.CreatePool(t.Context(), network.Pool, "lab"); err != nil {
@@ -68,7 +69,7 @@ func TestSnapshotDoesNotWaitForTheDisk(t *testing.T) {
 
 // A snapshot shows what its caller has done, as long as the disk is well.
 func TestSnapshotShowsWhatWasDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{slow: 10 * time.Millisecond}
 		n := start(t, d, ipam.Config{})
 		for i, name := range []string{"a", "b", "c"} {
@@ -83,7 +84,7 @@ func TestSnapshotShowsWhatWasDone(t *testing.T) {
 }
 
 func TestSnapshotOfAFailedNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		d.fail = errors.New("no space left on device")
@@ -96,7 +97,7 @@ func TestSnapshotOfAFailedNode(t *testing.T) {
 
 // Whoever has gone gets what there is.
 func TestSnapshotForACallerWhoHasGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &disk{}
 		n := start(t, d, ipam.Config{})
 		mend := hang(t, n, d)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
@@ -167,7 +168,7 @@ func (s *silent) FlushError() error {
 // Whoever does not read is dropped, and his place is free again; whoever reads
 // hears a sign of life every 15 seconds.
 func TestSilenceOfClientsAndServers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, _ := logged(t, Config{Backend: newMemory(), Events: eventful()})
 		begun := time.Now()
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/events", nil)
@@ -189,7 +190,7 @@ func TestSilenceOfClientsAndServers(t *testing.T) {
 }
 
 func TestNoMoreStreamsThanTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, _ := logged(t, Config{Backend: newMemory(), Events: eventful()})
 		ctx, cancel := context.WithCancel(t.Context())
 		for range MaxStreams {

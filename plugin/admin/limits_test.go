@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -163,7 +164,7 @@ func TestBodyLimit(t *testing.T) {
 }
 
 func TestEachRequestHasADeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := newMemory()
 		m.hook = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		s, _ := logged(t, Config{Backend: m})
@@ -176,7 +177,7 @@ func TestEachRequestHasADeadline(t *testing.T) {
 }
 
 func TestNoMoreThanTheLimitAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := newMemory()
 		release, inside := make(chan struct{}), make(chan struct{}, 10*MaxRequests)
 		m.hook = func(context.Context) error { inside <- struct{}{}; <-release; return nil }
@@ -211,7 +212,7 @@ func TestNoMoreThanTheLimitAtOnce(t *testing.T) {
 
 // A client that sends its body byte by byte must not keep others out.
 func TestSlowClientsTakeNoPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, _ := logged(t, Config{Backend: newMemory()})
 		codes := make(chan int, 2*MaxRequests)
 		var pipes []*io.PipeWriter
@@ -398,7 +399,7 @@ func TestObserve(t *testing.T) {
 // What people ask when nothing answers needs none of the places that those
 // hold who wait.
 func TestStatusNeedsNoPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s, _ := logged(t, Config{Backend: &stuck{memory: newMemory()}})
 		for range MaxRequests + 1 {
 			go ask(t.Context(), s.Handler(), "GET", "/v1/addresses", nil)

@@ -13,11 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -54,7 +54,7 @@ func TestLeaving(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				m := newMemory()
 				m.state = tt.state
 				s, _ := logged(t, Config{Backend: leaver{m, tt.leave}})

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
@@ -116,7 +117,7 @@ func TestMemory(t *testing.T) {
 // TestHeard compares with who shows another summary, and with nobody who shows
 // the same, or none.
 func TestHeard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		self := ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}
 		d, err := New(Config{
 			Self: self, Cluster: "test", Source: alone{self}, Log: events.New(1, 0),

@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
 )
@@ -20,7 +20,7 @@ import (
 // What is said of services follows the addresses and what the engine tells of
 // their containers, whichever comes first.
 func TestServices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var asked []string
 		silent := false
 		var list []Endpoint // by number of the change, from 1

@@ -19,6 +19,8 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/network"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/internal/bubble"
 )
 
 // bench is a watcher on a fake engine in a bubble. When the test function ends
@@ -39,7 +41,7 @@ type bench struct {
 // started yet.
 func inBubble(t *testing.T, cfg Config, test func(b *bench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := &bench{fakeEngine: newFakeEngine(t), logged: &bytes.Buffer{}, started: time.Now()}
 		cfg.Socket = "/run/docker/host/docker.sock"
 		if cfg.Plugin == "" {

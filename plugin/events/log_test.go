@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -109,7 +110,7 @@ func TestSlowReader(t *testing.T) {
 // Readers that wait are woken, each gets everything once and in order, and
 // none of them holds up who puts in.
 func TestManyReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const total = 3000
 		l := New(1, total)
 		var wg sync.WaitGroup

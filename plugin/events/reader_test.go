@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -31,7 +32,7 @@ func TestGather(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				l := filled(1, tt.size, 5)
 				r, behind := l.Read(l.Last()), l.Read(l.Last())
 				for i := range tt.before {
@@ -58,7 +59,7 @@ func TestGather(t *testing.T) {
 
 // Two that gather wait for their own half each, and for no longer than they live.
 func TestGatherTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := New(1, 100)
 		early, late := l.Read(ID{}), l.Read(ID{})
 		for i := range 30 {

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
 )
@@ -136,7 +137,7 @@ func (b *bench) want(a netip.Addr, at time.Time, want string) {
 
 // Who had it when: before, during and after, over holders and starts.
 func TestWho(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.start()
 		before := time.Now()
@@ -188,7 +189,7 @@ func TestWho(t *testing.T) {
 // What a crash has lost is found out at the next start, and said to be late;
 // what was cut in the middle harms nothing.
 func TestCrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.start()
 		b.grant(addr(1), "web", false)
@@ -228,7 +229,7 @@ func TestCrash(t *testing.T) {
 // A journal that was too slow for its log makes up for it, and tells nothing
 // twice.
 func TestTooSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.start()
 		defer func() { b.stop() }()
@@ -267,7 +268,7 @@ func TestTooSlow(t *testing.T) {
 // A journal keeps up with more events in a moment than go to the disk together:
 // none is missed, so that nothing has to be found out by comparing.
 func TestManyAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.kept = 4 * events.MaxBatch
 		b.start()
@@ -296,7 +297,7 @@ func TestManyAtOnce(t *testing.T) {
 // There are never more files than there may be, nor larger ones than by one
 // batch, and the newest are kept.
 func TestRotation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.cfg.FileSize, b.cfg.Files = 4096, 3
 		b.start()
@@ -324,7 +325,7 @@ func TestRotation(t *testing.T) {
 
 // A disk that cannot be written is reported, and nothing is lost when it can.
 func TestDiskFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		if err := os.WriteFile(b.dir, nil, 0o600); err != nil { // in the way of the directory
 			t.Fatal(err)
@@ -359,7 +360,7 @@ func TestDiskFails(t *testing.T) {
 func TestRandomHistory(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { live(t, seed) })
+			bubble.Test(t, func(t *testing.T) { live(t, seed) })
 		})
 	}
 }

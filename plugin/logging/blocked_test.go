@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/plugin/logging"
 )
 
@@ -34,7 +35,7 @@ func readLines(t *testing.T, r *bufio.Reader, n int) []string {
 // TestBlockedReader has nobody read for a while: callers go on at once, the
 // oldest lines survive, and the loss stands in the log where it happened.
 func TestBlockedReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		log, sink := logging.New(logging.Config{Out: w, Err: w, Queue: 4})
 		stop := run(t, sink)
@@ -77,7 +78,7 @@ func TestBlockedReader(t *testing.T) {
 
 // TestLossIsReportedWithoutAnotherLine: after the burst nobody logs again.
 func TestLossIsReportedWithoutAnotherLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		log, sink := logging.New(logging.Config{Out: w, Queue: 1})
 		stop := run(t, sink)
@@ -99,7 +100,7 @@ func TestLossIsReportedWithoutAnotherLine(t *testing.T) {
 // TestFlush: what was logged before the end is written, also by a reader that
 // is slow but alive.
 func TestFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		log, sink := logging.New(logging.Config{Out: w})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -125,7 +126,7 @@ func TestFlush(t *testing.T) {
 // TestFlushIsBounded: a dead reader delays the end by the flush wait only, and
 // nothing is written behind the back of a process that has said goodbye.
 func TestFlushIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		log, sink := logging.New(logging.Config{Out: w, FlushWait: 3 * time.Second, Queue: 2})
 		stop := run(t, sink)
@@ -172,7 +173,7 @@ func (f *flaky) Write(p []byte) (int, error) {
 func TestFailedWritesAreReportedOnce(t *testing.T) {
 	for _, cause := range []error{errors.New("broken pipe"), io.ErrShortWrite} {
 		t.Run(cause.Error(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var f flaky
 				log, sink := logging.New(logging.Config{Out: &f, Format: logging.JSON, Level: slog.LevelWarn})
 				stop := run(t, sink)

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/plugin/logging"
 )
 
@@ -69,7 +69,7 @@ level=warn msg="peer\nlost" node="host a" peer.name=b peer.time=1970-01-01T00:00
 }
 
 func TestJSON(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		now := time.Now().Format(time.RFC3339Nano)
 		out, errs := logged(t, logging.Config{Format: logging.JSON}, func(log *slog.Logger) {
 			log = log.WithGroup("driver").With(slog.String("call", "RequestPool"))

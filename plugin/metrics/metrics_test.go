@@ -17,12 +17,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/ringlet/ringlet/gossip"
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/directory"
@@ -165,7 +165,7 @@ func TestStatusFails(t *testing.T) {
 }
 
 func TestAStuckPeerDoesNotHoldTheScrape(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m, log := bench(func(ctx context.Context) (ipam.Status, error) { <-ctx.Done(); return ipam.Status{}, ctx.Err() })
 		begun := time.Now()
 		if text := scrape(t, m); !strings.Contains(text, "ringlet_build_info") {
@@ -182,7 +182,7 @@ func TestAStuckPeerDoesNotHoldTheScrape(t *testing.T) {
 
 // A status that was read a while ago says so.
 func TestAgeOfTheStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		st := status()
 		st.AsOf = time.Now()
 		m, _ := bench(func(context.Context) (ipam.Status, error) { return st, nil })
