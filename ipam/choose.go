@@ -139,8 +139,8 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 			return widest(l, c)
 		}
 	}
-	for _, p := range m.state.Pools {
-		if p.CIDR.Overlaps(c) && (!mayReplace || !m.idle(m.pools[p.Key])) {
+	for _, p := range m.state.Overlapping(c) {
+		if !mayReplace || !m.idle(m.pools[p.Key]) {
 			return widest(p.CIDR, c)
 		}
 	}

@@ -175,10 +175,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 		return m.pools[p.Key], nil
 	}
 	var actions []chronicle.Action
-	for _, cp := range m.state.Pools {
-		if !cp.CIDR.Overlaps(cidr) {
-			continue
-		}
+	for _, cp := range m.state.Overlapping(cidr) {
 		p := m.pools[cp.Key]
 		if !m.idle(p) {
 			return nil, m.errOverlap(cidr, p)

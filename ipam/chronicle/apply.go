@@ -115,8 +115,8 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 	if err != nil || cidr != a.CIDR {
 		return "not the subnet of a pool"
 	}
-	if p := s.Overlapping(cidr); p != nil {
-		return "it overlaps pool " + p.CIDR.String()
+	if there := s.Overlapping(cidr); len(there) > 0 {
+		return "it overlaps pool " + there[0].CIDR.String()
 	}
 	size := addr.Size(cidr)
 	p := &Pool{
@@ -138,16 +138,8 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 		p.Users = []peer.ID{author}
 	}
 	s.Pools = append(s.Pools, p)
-	s.index(p)
+	s.byAddress = slices.Insert(s.byAddress, s.rank(cidr), p)
 	return ""
-}
-
-// index makes a pool of s.Pools be found by its subnet.
-func (s *State) index(p *Pool) {
-	if s.byCIDR == nil {
-		s.byCIDR = map[netip.Prefix]*Pool{}
-	}
-	s.byCIDR[p.CIDR] = p
 }
 
 // deal gives every peer that does not drain an equal share of a new pool, in
@@ -195,8 +187,8 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 	if len(p.Users) > 0 {
 		return "a peer has networks on it"
 	}
-	s.Pools = slices.DeleteFunc(s.Pools, func(q *Pool) bool { return q == p })
-	delete(s.byCIDR, p.CIDR)
+	isIt := func(q *Pool) bool { return q == p }
+	s.Pools, s.byAddress = slices.DeleteFunc(s.Pools, isIt), slices.DeleteFunc(s.byAddress, isIt)
 	return ""
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,6 +143,56 @@ func TestPoolsDoNotOverlap(t *testing.T) {
 		t.Error("a pool that was created again has the key of the one before")
 	}
 	w.refused(a, chronicle.Open{Pool: k, Range: span(0, 256), Size: 8})
+}
+
+// Pools come and go in random order, one inside of where others were, of both
+// families. Which of them overlap a subnet, and which one it is, is what a look
+// at all of them says.
+func TestOverlapping(t *testing.T) {
+	w := found(t, a)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	subnet := func() netip.Prefix {
+		if rnd.IntN(4) == 0 {
+			return netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 15: byte(rnd.IntN(256))}), 120+rnd.IntN(9)).Masked()
+		}
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(rnd.IntN(256))}), 24+rnd.IntN(9)).Masked()
+	}
+	created := 0
+	for range 600 {
+		cidr := subnet()
+		var want []netip.Prefix
+		for _, p := range w.s.Pools {
+			if p.CIDR.Overlaps(cidr) {
+				want = append(want, p.CIDR)
+			}
+		}
+		slices.SortFunc(want, netip.Prefix.Compare)
+		var got []netip.Prefix
+		for _, p := range w.s.Overlapping(cidr) {
+			got = append(got, p.CIDR)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v overlaps %v, want %v", cidr, got, want)
+		}
+		if p := w.s.PoolOf(cidr); (p != nil) != slices.Contains(want, cidr) || p != nil && p.CIDR != cidr {
+			t.Fatalf("the pool of %v is %+v, of %v", cidr, p, want)
+		}
+		create := chronicle.CreatePool{CIDR: cidr, Origin: chronicle.FromOperator, Deal: chronicle.DealNone}
+		switch {
+		case len(want) == 0:
+			w.ok(a, create)
+			created++
+		case rnd.IntN(2) == 0:
+			w.refused(a, create)
+		default:
+			for _, cidr := range want {
+				w.ok(a, chronicle.DeletePool{Pool: w.s.PoolOf(cidr).Key})
+			}
+		}
+	}
+	if created < 100 {
+		t.Errorf("only %d pools were created", created)
+	}
 }
 
 func TestOpen(t *testing.T) {

@@ -1,7 +1,6 @@
 package chronicle
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -340,8 +339,8 @@ func DecodeState(b []byte) (*State, error) {
 		if r.Err() != nil {
 			return nil, r.Err()
 		}
-		s.index(s.Pools[i])
 	}
+	s.byAddress = slices.SortedFunc(slices.Values(s.Pools), SortedBy)
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
@@ -397,6 +396,4 @@ func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 }
 
 // SortedBy is the order in which pools are shown to people: by address.
-func SortedBy(a, b *Pool) int {
-	return cmp.Or(a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.CIDR.Bits(), b.CIDR.Bits()))
-}
+func SortedBy(a, b *Pool) int { return a.CIDR.Compare(b.CIDR) }

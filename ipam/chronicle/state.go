@@ -25,8 +25,9 @@ type State struct {
 	Former  []Gone   // evicted peers, in order of eviction
 	Pools   []*Pool  // in order of creation
 	numbers map[peer.ID]uint64
-	byCIDR  map[netip.Prefix]*Pool // of Pools
 	kept    hashes
+
+	byAddress []*Pool // Pools in the order of SortedBy
 }
 
 // Member is a peer of the roster.
@@ -101,7 +102,16 @@ func (s *State) Pool(k PoolKey) *Pool {
 
 // PoolOf returns the pool with just that CIDR, or nil.
 func (s *State) PoolOf(cidr netip.Prefix) *Pool {
-	return s.byCIDR[cidr]
+	if i := s.rank(cidr); i < len(s.byAddress) && s.byAddress[i].CIDR == cidr {
+		return s.byAddress[i]
+	}
+	return nil
+}
+
+// rank returns how many pools come before the CIDR in the order of addresses.
+func (s *State) rank(cidr netip.Prefix) int {
+	i, _ := slices.BinarySearchFunc(s.byAddress, cidr, func(p *Pool, c netip.Prefix) int { return p.CIDR.Compare(c) })
+	return i
 }
 
 // PoolNamed returns the pool of that name, or nil.
@@ -117,14 +127,20 @@ func (s *State) PoolNamed(name string) *Pool {
 	return nil
 }
 
-// Overlapping returns a pool that overlaps the CIDR, or nil.
-func (s *State) Overlapping(cidr netip.Prefix) *Pool {
-	for _, p := range s.Pools {
-		if p.CIDR.Overlaps(cidr) {
-			return p
-		}
+// Overlapping returns the pools that overlap the CIDR, in order of their
+// addresses. The slice is the state's own.
+func (s *State) Overlapping(cidr netip.Prefix) []*Pool {
+	// Pools do not overlap: the one before may have the CIDR inside, and those
+	// that lie in it come next, side by side.
+	first := s.rank(cidr)
+	if first > 0 && s.byAddress[first-1].CIDR.Overlaps(cidr) {
+		first--
 	}
-	return nil
+	end := first
+	for end < len(s.byAddress) && s.byAddress[end].CIDR.Overlaps(cidr) {
+		end++
+	}
+	return s.byAddress[first:end]
 }
 
 // Refound returns the state in which one survivor founds a cluster anew from
@@ -223,11 +239,16 @@ func (s *State) check() error {
 		}
 		seen[g.ID] = true
 	}
-	byAddress := slices.SortedFunc(slices.Values(s.Pools), SortedBy)
-	for i, p := range byAddress { // of those that lie in one the first follows it
-		if i > 0 && byAddress[i-1].CIDR.Overlaps(p.CIDR) {
-			bad("pools %v and %v overlap", byAddress[i-1].CIDR, p.CIDR)
+	sorted := slices.SortedFunc(slices.Values(s.Pools), SortedBy)
+	overlap := false
+	for i, p := range sorted { // of those that lie in one the first follows it
+		if i > 0 && sorted[i-1].CIDR.Overlaps(p.CIDR) {
+			bad("pools %v and %v overlap", sorted[i-1].CIDR, p.CIDR)
+			overlap = true
 		}
+	}
+	if !overlap && !slices.Equal(sorted, s.byAddress) {
+		bad("pools are not found by their subnets")
 	}
 	names := map[string]bool{}
 	var met [256][8]peer.ID // owners that were seen, each where its first bytes say: few are looked up twice
@@ -239,9 +260,6 @@ func (s *State) check() error {
 			bad("two pools have the name %q", p.Name)
 		}
 		names[p.Name] = true
-		if s.byCIDR[p.CIDR] != p {
-			bad("pool %v is not found by its subnet", p.CIDR)
-		}
 		if p.Ring.Size() != addr.Size(p.CIDR) {
 			bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
 		}
