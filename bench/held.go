@@ -26,9 +26,15 @@ func subnets(n, bits int) []ipam.Network {
 	return list
 }
 
-// makeHeld makes a database in which so many addresses are held, as many of each network, each by a container with a
-// name, a MAC and an ID, as ringlet writes it: the core's records, many to a transaction.
+// makeHeld makes a database in which so many addresses are held, as many of each network.
 func makeHeld(dir string, held int, networks ...ipam.Network) error {
+	return makeDatabase(dir, held, func(i int) (ipam.Network, netip.Addr) { return networks[i*len(networks)/held], netip.Addr{} })
+}
+
+// makeDatabase makes a database in which so many addresses are held, each by a container with a name, a MAC and an ID, as
+// ringlet writes it: the core's records, many to a transaction. where returns the network of the i-th, from 0 on, and its
+// address, an invalid one for any.
+func makeDatabase(dir string, held int, where func(i int) (ipam.Network, netip.Addr)) error {
 	store, err := openStore(dir)
 	if err != nil {
 		return err
@@ -42,10 +48,10 @@ func makeHeld(dir string, held int, networks ...ipam.Network) error {
 	for done := 0; done < held; {
 		err := store.Commit(func(put func(bucket string, key, value []byte) error) error {
 			for range min(10_000, held-done) {
-				network := networks[done*len(networks)/held]
+				network, address := where(done)
 				done++
 				fx := m.Step(now, &ipam.Call{ID: uint64(done), Deadline: now.Add(time.Second), Request: &ipam.AddressRequest{
-					Network: network, Purpose: ipam.ForContainer, Name: fmt.Sprintf("container-%07d", done),
+					Network: network, Address: address, Purpose: ipam.ForContainer, Name: fmt.Sprintf("container-%07d", done),
 					MAC: ipam.MAC{2, 0x42, byte(done >> 16), byte(done >> 8), byte(done), 1}, ID: fmt.Sprintf("%064x", done),
 				}})
 				if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
@@ -75,6 +81,11 @@ func (b *bench) startHeld(name string, held int) (*engine, *process, error) {
 	if err := makeHeld(dir, held, network8); err != nil {
 		return nil, nil, err
 	}
+	return b.startOn(dir, name, network8)
+}
+
+// startOn runs ringlet on the database in dir, and returns a client of the network with that name.
+func (b *bench) startOn(dir, name string, network ipam.Network) (*engine, *process, error) {
 	server, err := b.startRinglet(dir)
 	if err != nil {
 		return nil, nil, err
@@ -84,6 +95,6 @@ func (b *bench) startHeld(name string, held int) (*engine, *process, error) {
 		server.stop()
 		return nil, nil, err
 	}
-	e.pool = "ringlet1/local/" + network8.Pool.String()
+	e.pool = "ringlet1/local/" + network.Pool.String()
 	return e, server, nil
 }

@@ -46,7 +46,7 @@ func main() {
 
 func run() error {
 	b := &bench{}
-	only := flag.String("goals", "", "regular expression of the goals to measure; default all of them")
+	only := flag.String("goals", "", "regular expression of the goals to measure; default all but the slow ones")
 	flag.StringVar(&b.peers, "peers", os.Getenv("RINGLET_BENCH_PEERS"), "directory in which the Debian packages of peers are unpacked")
 	flag.BoolVar(&b.weave, "weave", false, "compare with Weave's allocator, too, of which the modules are fetched")
 	flag.BoolVar(&b.short, "short", false, "one short round of each: shows that it runs, not how fast")
@@ -75,16 +75,22 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b.ctx = ctx
-	return b.measure(func(goal string) bool { return *only == "" || want.MatchString(goal) })
+	wanted := slices.Concat(parts, slow)
+	if *only != "" {
+		wanted = slices.DeleteFunc(wanted, func(p part) bool { return !slices.ContainsFunc(strings.Fields(p.goals), want.MatchString) })
+	} else if !b.short {
+		wanted = parts
+		for _, p := range slow {
+			b.leaveOut("%s, which takes minutes, unless it is asked for: -goals %s", p.goals, p.goals)
+		}
+	}
+	return b.measure(wanted)
 }
 
-// measure runs the parts of which a goal is wanted, and prints the table.
-func (b *bench) measure(wanted func(goal string) bool) error {
+// measure runs the parts, and prints the table.
+func (b *bench) measure(wanted []part) error {
 	before, begun := listen(), time.Now()
-	for _, p := range parts {
-		if !slices.ContainsFunc(strings.Fields(p.goals), wanted) {
-			continue
-		}
+	for _, p := range wanted {
 		fmt.Fprintf(os.Stderr, "%s …\n", p.goals)
 		if err := p.run(b); err != nil {
 			b.failed = append(b.failed, fmt.Sprintf("%s: %v", p.goals, err))
