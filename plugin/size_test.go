@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ringlet/ringlet/internal/heap"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
@@ -84,16 +85,10 @@ func BenchmarkStart(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	dir := b.TempDir()
 	fill(b, dir, heldForBenchmarks)
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	for b.Loop() {
-		before := heap()
+		before := heap.InUse()
 		store, n := open(b, dir)
-		b.ReportMetric(float64(heap()-before)/heldForBenchmarks, "B/address")
+		b.ReportMetric(float64(heap.InUse()-before)/heldForBenchmarks, "B/address")
 		if err := store.Close(); err != nil {
 			b.Fatal(err)
 		}

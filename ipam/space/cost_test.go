@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ringlet/ringlet/internal/heap"
 	"github.com/ringlet/ringlet/ipam/addr"
 )
 
@@ -66,15 +67,6 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// heap returns the bytes that are in use.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // TestMemory holds the goal P9: at most 64 bytes for each held address beyond
 // the bytes of its holder's name and container ID. A lone address in a wide
 // pool may cost a page, but not kilobytes.
@@ -90,7 +82,7 @@ func TestMemory(t *testing.T) {
 		{"lone", func(int) addr.Offset { return addr.Offset(rand.Uint64N(math.MaxUint64)) }, 512},
 	} {
 		text := int64(0)
-		before := heap()
+		before := heap.InUse()
 		s := New(math.MaxUint64)
 		s.Own(s.pool())
 		for i := range n {
@@ -101,7 +93,7 @@ func TestMemory(t *testing.T) {
 				t.Fatal(out)
 			}
 		}
-		got := (heap()-before)/n - text
+		got := (heap.InUse()-before)/n - text
 		t.Logf("%s: %d bytes for each held address beyond its strings", c.name, got)
 		if got > c.most {
 			t.Errorf("%s: %d bytes for each held address beyond its strings, want at most %d", c.name, got, c.most)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/internal/bubble"
+	"github.com/ringlet/ringlet/internal/heap"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
@@ -68,12 +69,6 @@ func (f full) HeldAfter(_ context.Context, _ netip.Prefix, after netip.Addr, lim
 // tells of services; what it no longer holds goes with the next comparison.
 func TestMemory(t *testing.T) {
 	const held = 20_000
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
 	d, err := New(Config{
 		Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: full{held}, Log: events.New(1, 0),
 		About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
@@ -86,13 +81,13 @@ func TestMemory(t *testing.T) {
 		d.watched.Put(replica.Event{Key: Heart, Value: make([]byte, 400)})
 	}
 	p := &publisher{Directory: d, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
-	before := heap()
+	before := heap.InUse()
 	st, _ := d.cfg.Source.Snapshot(t.Context())
 	if err := p.compareAll(t.Context(), &st); err != nil {
 		t.Fatal(err)
 	}
 	p.services.resolve(t.Context())
-	each := float64(int64(heap())-int64(before)) / held
+	each := float64(heap.InUse()-before) / held
 	fmt.Fprintf(t.Output(), "%.0f bytes for each address\n", each)
 	if each > 120 && !testing.Short() {
 		t.Errorf("an address takes %.0f bytes", each)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/heap"
 	"github.com/ringlet/ringlet/plugin/events"
 )
 
@@ -74,13 +75,7 @@ func TestUsesMemory(t *testing.T) {
 		t.Skip("measures memory, which the race detector multiplies")
 	}
 	const held = 20_000
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
+	before := heap.InUse()
 	var u uses
 	for i := range uint32(held) {
 		a := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 10<<24|i)))
@@ -89,7 +84,7 @@ func TestUsesMemory(t *testing.T) {
 			Since: usedSince.Add(time.Duration(i)),
 		})
 	}
-	if each := float64(heap()-before) / held; each > 110 {
+	if each := float64(heap.InUse()-before) / held; each > 110 {
 		t.Errorf("an address takes %.0f bytes", each)
 	}
 	runtime.KeepAlive(&u)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/ringlet/ringlet/internal/heap"
 )
 
 const (
@@ -218,19 +220,13 @@ func TestMemory(t *testing.T) {
 		t.Skip("measures memory, which the race detector multiplies")
 	}
 	const records = 20_000
-	heap := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
+	before := heap.InUse()
 	var l Log
 	for i := range records {
 		l.Put(uint64(i+1), fmt.Sprintf("ringlet/state/ip/v1/ringlet/10.0.%d.%d", i>>8, i&255), fmt.Appendf(nil,
 			begin+`,"container":"%064x","name":"container-%07d","mac":"02:42:0a:00:00:01","since":"2026-11-21T09:00:00.123456789Z"}`, i, i))
 	}
-	each := float64(heap()-before) / records
+	each := float64(heap.InUse()-before) / records
 	fmt.Fprintf(t.Output(), "%.0f bytes for each record\n", each)
 	if each > 110 {
 		t.Errorf("a record takes %.0f bytes", each)

@@ -3,9 +3,10 @@ package replica
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/heap"
 )
 
 // Many peers, and many addresses: what one changes, all know a few seconds later
@@ -106,14 +107,10 @@ func TestMemory(t *testing.T) {
 			`{"pool":"10.0.0.0/8","node":"host-7","state":"held","kind":"container","container":"%064x","name":"web-%d","mac":"02:42:0a:00:00:01","since":"2026-11-21T09:00:00.123456789Z"}`, j, j))
 	}
 	a.Events()
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := heap.InUse()
 	talk(t, a, b, false, now)
 	b.Events()
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	took := after.HeapAlloc - before.HeapAlloc
+	took := heap.InUse() - before
 	fmt.Fprintf(t.Output(), "%d addresses take %.1f MB\n", records, float64(took)/1e6)
 	if took > 12e6 {
 		t.Errorf("%d addresses take %d bytes", records, took)
