@@ -43,13 +43,14 @@ func (m *Machine) sightGone(p *pool, asked []*network, s *sight) (again bool) {
 // whether there are some that must be looked for again.
 func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 	var free []addr.Offset
-	for o, rec := range p.held() {
-		if rec.Kind != space.Container && rec.Kind != space.Unmarked {
+	for o, kind := range p.space.Kinds() {
+		if kind != space.Container && kind != space.Unmarked {
 			continue
 		}
 		if _, here := p.seen[o]; here {
 			continue
 		}
+		rec := p.space.Lookup(o)
 		// A time in the future is that of a clock that was ahead: old enough.
 		since := time.Unix(0, rec.Since)
 		if begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {

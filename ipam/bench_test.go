@@ -111,26 +111,50 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkHostAddresses asks what it costs to tell a peer with 100,000 held
-// which addresses its host has, as it is told at a start and every 20 seconds.
-func BenchmarkHostAddresses(b *testing.B) {
+// crowded returns what has a machine answer requests that holds 100,000
+// addresses of a pool, and the endpoints that have them.
+func crowded(b *testing.B, cidr netip.Prefix) (step func(ipam.Request), now time.Time, held []ipam.InventoryEndpoint) {
+	b.Helper()
 	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll})
 	if err != nil {
 		b.Fatal(err)
 	}
-	cidr := netip.MustParsePrefix("10.0.0.0/8")
 	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
-	now := time.Unix(1_700_000_000, 0)
-	step := func(r ipam.Request) {
-		if fx := m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: r}); len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
+	now = time.Unix(1_700_000_000, 0)
+	answer := func(r ipam.Request) ipam.Reply {
+		fx := m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: r})
+		if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
 			b.Fatalf("%+v", fx.Reply)
 		}
+		return fx.Reply[0]
 	}
 	for i := range 100_000 {
-		step(&ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, Name: "container-" + strconv.Itoa(i), ID: fmt.Sprintf("%064x", i)})
+		e := ipam.InventoryEndpoint{Name: "container-" + strconv.Itoa(i), Container: fmt.Sprintf("%064x", i)}
+		r := answer(&ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, Name: e.Name, ID: e.Container})
+		e.Address = r.Address.Address.Addr()
+		held = append(held, e)
 	}
+	return func(r ipam.Request) { answer(r) }, now.Add(time.Hour), held
+}
+
+// BenchmarkHostAddresses asks what it costs to tell a peer with 100,000 held
+// which addresses its host has, as it is told at a start and every 20 seconds.
+func BenchmarkHostAddresses(b *testing.B) {
+	step, now, _ := crowded(b, netip.MustParsePrefix("10.0.0.0/8"))
 	b.ReportAllocs()
 	for b.Loop() {
 		step(&ipam.HostAddresses{At: now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.200/8")}})
+	}
+}
+
+// BenchmarkInventory asks what it costs a peer with 100,000 held to take in an
+// engine's list that has them all. Nobody else is answered meanwhile.
+func BenchmarkInventory(b *testing.B) {
+	cidr := netip.MustParsePrefix("10.0.0.0/8")
+	step, now, held := crowded(b, cidr)
+	list := &ipam.Inventory{Begun: now, Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{cidr}, Endpoints: held}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		step(list)
 	}
 }

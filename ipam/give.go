@@ -142,8 +142,8 @@ func (m *Machine) closeAll(p *pool) {
 // back from strangers.
 func (m *Machine) dropHost(p *pool) {
 	var own []addr.Offset
-	for o, rec := range p.held() {
-		if ofHost(rec.Kind) {
+	for o, kind := range p.space.Kinds() {
+		if ofHost(kind) {
 			own = append(own, o)
 		}
 	}

@@ -15,8 +15,8 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	m.host = slices.Clone(q.Addresses)
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
-		for o := range p.space.HeldOf(space.Host) {
-			if m.onHost(addr.Nth(p.CIDR, o)) {
+		for o, kind := range p.space.Kinds() {
+			if kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew.

@@ -131,7 +131,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return
 	}
 	if s.seen[p] == nil {
-		s.seen[p], s.kept[p] = map[addr.Offset]string{}, map[addr.Offset]bool{}
+		s.seen[p], s.kept[p] = make(map[addr.Offset]string, len(n.Endpoints)), map[addr.Offset]bool{}
 	}
 	for _, e := range n.Endpoints {
 		o, ok := addr.OffsetOf(p.CIDR, e.Address)

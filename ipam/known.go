@@ -72,8 +72,8 @@ func (p *pool) held() iter.Seq2[addr.Offset, space.Record] { return p.space.Held
 // busy reports whether an address of the pool is held by anything but the
 // host's own interfaces, strangers, and what waits for its name.
 func (p *pool) busy() bool {
-	for _, rec := range p.held() {
-		if rec.Kind != space.Host && rec.Kind != space.Stranger && rec.Kind != space.Kept {
+	for _, kind := range p.space.Kinds() {
+		if kind != space.Host && kind != space.Stranger && kind != space.Kept {
 			return true
 		}
 	}
@@ -83,8 +83,8 @@ func (p *pool) busy() bool {
 // hasContainers reports whether an address of the pool is held by anything but
 // the host and strangers, or waits for its name.
 func (p *pool) hasContainers() bool {
-	for _, rec := range p.held() {
-		if !ofHost(rec.Kind) {
+	for _, kind := range p.space.Kinds() {
+		if !ofHost(kind) {
 			return true
 		}
 	}

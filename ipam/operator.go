@@ -141,8 +141,8 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	}
 	held := addr.Count(0)
 	for _, p := range m.pools {
-		for _, rec := range p.held() {
-			if !ofHost(rec.Kind) {
+		for _, kind := range p.space.Kinds() {
+			if !ofHost(kind) {
 				held++
 			}
 		}

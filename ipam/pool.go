@@ -252,7 +252,7 @@ func (p *pool) operated() bool {
 
 // deletion returns the commands that remove an idle pool.
 func (m *Machine) deletion(p *pool) []chronicle.Action {
-	for o := range p.held() { // interfaces of the host
+	for o := range p.space.Kinds() { // interfaces of the host
 		m.freeHolding(p, o)
 	}
 	var actions []chronicle.Action

@@ -19,26 +19,35 @@ func (s *Space) Put(o addr.Offset, rec Record) error {
 
 // PutText is Put where name and reference come as bytes, which may change
 // afterwards, and not with the record; packed says that the reference comes as
-// [AppendID] makes it. The texts of many records share a piece of memory, which
-// lives as long as one of them.
-func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed bool) error {
+// [AppendID] makes it. They are kept in texts.
+func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed bool, texts *Texts) error {
 	name = name[:min(len(name), maxName)]
 	f := form(len(name))
 	if packed {
 		f |= isPacked
 	}
-	if n := len(name) + len(ref); s.texts.Cap()-s.texts.Len() < n {
-		s.texts = strings.Builder{}
-		s.texts.Grow(max(textsLen, n))
-	}
-	from := s.texts.Len()
-	s.texts.Write(name)
-	s.texts.Write(ref)
-	return s.put(o, rec, s.texts.String()[from:], f)
+	return s.put(o, rec, texts.add(name, ref), f)
 }
+
+// Texts is memory that the texts of many records share, also of records of
+// several spaces: of which there may be many with few records each. A piece of
+// it lives as long as one of them. The zero Texts is empty.
+type Texts struct{ piece strings.Builder }
 
 // textsLen is how many bytes of texts share a piece of memory.
 const textsLen = 8192
+
+// add returns the two texts, one behind the other.
+func (t *Texts) add(name, ref []byte) string {
+	if n := len(name) + len(ref); t.piece.Cap()-t.piece.Len() < n {
+		t.piece = strings.Builder{}
+		t.piece.Grow(max(textsLen, n))
+	}
+	from := t.piece.Len()
+	t.piece.Write(name)
+	t.piece.Write(ref)
+	return t.piece.String()[from:]
+}
 
 func (s *Space) put(o addr.Offset, rec *Record, text string, f form) error {
 	switch {
@@ -71,7 +80,6 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form) error {
 // that are not mine stay, as strays.
 func (s *Space) Seal() {
 	s.keys.build(&s.slab)
-	s.texts = strings.Builder{}
 	var list []uint32
 	for p, w := range s.freedIn(s.pool()) {
 		for ; w != 0; w &= w - 1 {

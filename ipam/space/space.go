@@ -4,7 +4,6 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -35,7 +34,6 @@ type Space struct { // what each call reads comes first, in few lines of the cac
 	slab  slab
 	keys  keys
 	pages pages
-	texts strings.Builder // of records that are put back
 }
 
 // New returns the space of a pool with size addresses, of which nothing is
@@ -115,15 +113,15 @@ func (s *Space) HeldIn(r addr.Range) iter.Seq2[addr.Offset, Record] {
 	return s.where(r, func(p *page) uint64 { return p.held })
 }
 
-// HeldOf yields the held addresses of a kind, in order. It does not read who
-// holds them, nor anything of the others, so it takes little also where very
-// much is held. What it has yielded may be freed meanwhile.
-func (s *Space) HeldOf(k Kind) iter.Seq[addr.Offset] {
-	return func(yield func(addr.Offset) bool) {
+// Kinds yields all held addresses, in order, each with the kind of its holder. It
+// does not read more of who holds them, so it takes little also where very much
+// is held. What it has yielded may be freed meanwhile.
+func (s *Space) Kinds() iter.Seq2[addr.Offset, Kind] {
+	return func(yield func(addr.Offset, Kind) bool) {
 		for p := range s.pages.in(s.pool()) {
 			for w := p.held; w != 0; w &= w - 1 {
 				n := bits.TrailingZeros64(w)
-				if s.slab.rec(p.rec[n]).form.kind() == k && !yield(p.base+addr.Offset(n)) {
+				if !yield(p.base+addr.Offset(n), s.slab.rec(p.rec[n]).form.kind()) {
 					return
 				}
 			}

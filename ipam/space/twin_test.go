@@ -210,16 +210,17 @@ func (w *twin) compare(s *Space, now time.Time, rest time.Duration) error {
 	if got := maps.Collect(s.Records(s.pool())); !maps.Equal(got, w.rec) {
 		return fmt.Errorf("all records are %v, want %v", got, w.rec)
 	}
-	for kind := Container; kind <= Kept; kind++ {
-		var want []addr.Offset
-		for _, o := range slices.Sorted(maps.Keys(w.rec)) {
-			if w.rec[o].State == Held && w.rec[o].Kind == kind {
-				want = append(want, o)
-			}
+	var got, want []string
+	for o, kind := range s.Kinds() {
+		got = append(got, fmt.Sprint(o, kind))
+	}
+	for _, o := range slices.Sorted(maps.Keys(w.rec)) {
+		if rec := w.rec[o]; rec.State == Held {
+			want = append(want, fmt.Sprint(o, rec.Kind))
 		}
-		if got := slices.Collect(s.HeldOf(kind)); !slices.Equal(got, want) {
-			return fmt.Errorf("held by kind %v: %v, want %v", kind, got, want)
-		}
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("held are %v, want %v", got, want)
 	}
 	var queue []addr.Offset
 	for o := range s.Queue() {
