@@ -74,7 +74,7 @@ const (
 	// divided yet have up to one and a half times as many, and few are full.
 	keyLoad = 7
 	// stripLen is the number of buckets in a strip.
-	stripBits = 5
+	stripBits = 4
 	stripLen  = 1 << stripBits
 )
 

@@ -26,7 +26,7 @@ func (r *record) queued() bool { return r.form&isQueued != 0 }
 // blockLen is the number of records in a block. Records and texts of a
 // block lie apart: each fills a size class of Go's allocator, or nearly so.
 const (
-	blockBits = 7
+	blockBits = 5
 	blockLen  = 1 << blockBits
 )
 
