@@ -4,16 +4,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-)
 
-// heapInUse returns the bytes that are in use.
-func heapInUse() float64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
-}
+	"github.com/ringlet/ringlet/internal/heap"
+)
 
 // measureHeap measures the heap that a restored peer takes with all that is held in one network, and with each of many
 // having a part of it: P9 and G18.
@@ -30,12 +23,12 @@ func (b *bench) measureHeap(inOne, inMany string, held, networks int) error {
 		goal: "P9", what: fmt.Sprintf("heap for each of %d held addresses beyond the %d bytes of its holder's name and ID", held, textOf), limit: 64, unit: " B",
 		got: spread{one, one, one},
 	})
-	over := func(where string, heap float64, each int) {
+	over := func(where string, took float64, each int) {
 		packed := heapOfPacked(held, each) / float64(held)
-		ratio := heap / packed
+		ratio := took / packed
 		b.add(row{
 			goal: "G18", what: "the same, " + where + ", against bitmaps, sorted offsets and records of 16 bytes in arrays", limit: 1.5,
-			got: spread{ratio, ratio, ratio}, note: fmt.Sprintf("%s B against %s B", number(heap), number(packed)),
+			got: spread{ratio, ratio, ratio}, note: fmt.Sprintf("%s B against %s B", number(took), number(packed)),
 		})
 	}
 	over("in a row in one network", one, rangeSize)
@@ -62,19 +55,19 @@ func (b *bench) measureHeap(inOne, inMany string, held, networks int) error {
 
 // beyond returns the heap that each held address takes in a peer with the database in dir, beyond its holder's texts.
 func beyond(dir string, held int) (float64, error) {
-	heap, err := heapOf(dir)
-	return heap/float64(held) - float64(textOf), err
+	took, err := heapOf(dir)
+	return took/float64(held) - float64(textOf), err
 }
 
 // heapOf returns the heap that a peer with the database in dir takes.
 func heapOf(dir string) (float64, error) {
-	before := heapInUse()
+	before := heap.InUse()
 	n, store, err := openNode(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer store.Close()
-	after := heapInUse()
+	after := heap.InUse()
 	runtime.KeepAlive(n)
-	return after - before, nil
+	return float64(after - before), nil
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/ringlet/ringlet/internal/heap"
 )
 
 // record is the least that can be kept of whoever holds an address.
@@ -106,7 +108,7 @@ type packedRange struct {
 
 // heapOfPacked returns the heap of such ranges of which each has so many addresses held, and the last perhaps fewer.
 func heapOfPacked(held, each int) float64 {
-	before := heapInUse()
+	before := heap.InUse()
 	var list []*packedRange
 	for done := 0; done < held; done += each {
 		r := &packedRange{}
@@ -117,7 +119,7 @@ func heapOfPacked(held, each int) float64 {
 		}
 		list = append(list, r)
 	}
-	after := heapInUse()
+	after := heap.InUse()
 	runtime.KeepAlive(list)
-	return after - before
+	return float64(after - before)
 }
