@@ -63,7 +63,7 @@ func (f form) split(text string) (name, ref string) {
 // AppendID appends the [IDLen] bytes of a container's full ID, as the engine
 // writes it, or reports that the reference is none. It takes eight digits at a
 // time.
-func AppendID(b []byte, ref string) ([]byte, bool) {
+func AppendID[T string | []byte](b []byte, ref T) ([]byte, bool) {
 	if len(ref) != 2*IDLen {
 		return nil, false
 	}

@@ -41,10 +41,7 @@ func (u *uses) apply(r *record) {
 	case events.PoolRemoved:
 		var gone []string
 		u.text = appendPool(u.text[:0], r.Pool)
-		for e := range u.log.After(0) {
-			if e.Overtaken() || e.Removal() {
-				continue
-			}
+		for e := range u.log.Current(0) {
 			if u.other = e.AppendValue(u.other[:0]); bytes.HasPrefix(u.other, u.text) {
 				gone = append(gone, e.Key())
 			}
@@ -97,10 +94,7 @@ func (u *uses) use(a netip.Addr) (out use) {
 
 // addresses returns the addresses in use, in order.
 func (u *uses) addresses() (out []netip.Addr) {
-	for e := range u.log.After(0) {
-		if e.Overtaken() || e.Removal() {
-			continue
-		}
+	for e := range u.log.Current(0) {
 		if a, err := netip.ParseAddr(e.Key()); err == nil {
 			out = append(out, a)
 		}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/ringlet/ringlet/ipam/codec"
 )
 
 const (
@@ -206,9 +208,9 @@ func (l *Log) add(seq uint64, word uint32, rest, value []byte, remove bool) {
 		flags = removal
 	}
 	b.buf = binary.AppendUvarint(append(b.buf, flags), seq-before)
-	b.buf = appendString(binary.AppendUvarint(b.buf, uint64(word)), rest)
+	b.buf = codec.Bytes(codec.Uint(b.buf, uint64(word)), rest)
 	if !remove {
-		b.buf = appendString(b.buf, value)
+		b.buf = codec.Bytes(b.buf, value)
 	}
 	for len(b.buf)%align != 0 {
 		b.buf = append(b.buf, 0)
@@ -317,6 +319,18 @@ func (l *Log) After(seq uint64) iter.Seq[*Entry] {
 				if e.Seq > seq && !yield(&e) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// Current returns of the entries behind a number those that say what their keys
+// have now: neither overtaken, nor removals.
+func (l *Log) Current(seq uint64) iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		for e := range l.After(seq) {
+			if !e.Overtaken() && !e.Removal() && !yield(e) {
+				return
 			}
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+
+	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // The forms of a value. They are in memory only.
@@ -32,7 +35,6 @@ const (
 )
 
 const (
-	idDigits  = 64
 	macLength = len("02:42:0a:00:00:01")
 	dateForm  = "dddd-dd-ddTdd:dd:dd" // d: a digit
 )
@@ -67,17 +69,17 @@ func (l *Log) appendHolder(b, text []byte) (_ []byte, ok bool) {
 	b = binary.AppendUvarint(b, uint64(id))
 	if part, after, there := member(rest, containerPart); there {
 		rest = after
-		if digits, packed := appendDigits(b, part); packed {
-			b = digits
+		if id, packed := space.AppendID(b, part); packed {
+			b = id
 			b[flags] |= hasContainer
 		} else {
-			b = appendString(b, part)
+			b = codec.Bytes(b, part)
 			b[flags] |= hasText
 		}
 	}
 	if part, after, there := member(rest, namePart); there {
 		rest = after
-		b = appendString(b, part)
+		b = codec.Bytes(b, part)
 		b[flags] |= hasName
 	}
 	if part, after, there := member(rest, macPart); there {
@@ -105,23 +107,6 @@ func member(text []byte, name string) (value, after []byte, there bool) {
 		return nil, text, false
 	}
 	return text[:end], text[end+1:], true
-}
-
-func appendString(b, s []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
-
-// appendDigits appends a container's ID as the bytes that its digits stand for.
-func appendDigits(b, digits []byte) (_ []byte, ok bool) {
-	if len(digits) != idDigits {
-		return b, false
-	}
-	for i := 0; i < idDigits; i += 2 {
-		high, low := digit(digits[i]), digit(digits[i+1])
-		if high|low > 0xf {
-			return b, false
-		}
-		b = append(b, high<<4|low)
-	}
-	return b, true
 }
 
 func appendMAC(b, mac []byte) (_ []byte, ok bool) {
@@ -194,8 +179,8 @@ func (l *Log) appendText(b, packed []byte) []byte {
 	b = append(b, l.words[id]...)
 	switch {
 	case flags&hasContainer != 0:
-		b = append(hex.AppendEncode(append(b, containerPart...), rest[:idDigits/2]), '"')
-		rest = rest[idDigits/2:]
+		b = append(hex.AppendEncode(append(b, containerPart...), rest[:space.IDLen]), '"')
+		rest = rest[space.IDLen:]
 	case flags&hasText != 0:
 		b, rest = appendMember(b, containerPart, rest)
 	}

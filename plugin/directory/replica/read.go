@@ -34,8 +34,8 @@ func (r *Replica) List(prefix, after string, limit int, now time.Time) (out []Re
 		if !s.counts(r, now) {
 			continue
 		}
-		for e := range s.changes.After(0) {
-			if e.Overtaken() || e.Removal() || !e.Below(prefix) {
+		for e := range s.changes.Current(0) {
+			if !e.Below(prefix) {
 				continue
 			}
 			if key = e.AppendKey(key[:0]); string(key) <= after || more && string(key) > last {

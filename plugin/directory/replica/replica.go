@@ -173,8 +173,8 @@ func (r *Replica) Own(prefix string) []string { return keysBelow(r.own, prefix) 
 // and nothing may be changed meanwhile.
 func (r *Replica) OwnAfter(prefix string, seq uint64) iter.Seq[*packed.Entry] {
 	return func(yield func(*packed.Entry) bool) {
-		for e := range r.own.changes.After(seq) {
-			if !e.Overtaken() && !e.Removal() && e.Below(prefix) && !yield(e) {
+		for e := range r.own.changes.Current(seq) {
+			if e.Below(prefix) && !yield(e) {
 				return
 			}
 		}
@@ -185,8 +185,8 @@ func (r *Replica) OwnAfter(prefix string, seq uint64) iter.Seq[*packed.Entry] {
 func (r *Replica) Agreed(prefix string) []string { return keysBelow(r.agreed, prefix) }
 
 func keysBelow(s *section, prefix string) (out []string) {
-	for e := range s.changes.After(0) {
-		if !e.Overtaken() && !e.Removal() && e.Below(prefix) {
+	for e := range s.changes.Current(0) {
+		if e.Below(prefix) {
 			out = append(out, e.Key())
 		}
 	}
@@ -234,17 +234,14 @@ func (r *Replica) show(s *section, now, before *packed.Log) {
 		before = &none
 	}
 	from := len(r.events)
-	for e := range before.After(0) {
-		if key := e.Key(); !e.Overtaken() && !e.Removal() && !now.Has(key) {
+	for e := range before.Current(0) {
+		if key := e.Key(); !now.Has(key) {
 			r.events = append(r.events, Event{key, nil, s.origin})
 		}
 	}
 	sortEvents(r.events[from:])
 	from = len(r.events)
-	for e := range now.After(0) {
-		if e.Overtaken() || e.Removal() {
-			continue
-		}
+	for e := range now.Current(0) {
 		if key, value := e.Key(), e.Value(); !before.Is(key, value) {
 			r.events = append(r.events, Event{key, value, s.origin})
 		}
