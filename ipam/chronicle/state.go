@@ -239,16 +239,13 @@ func (s *State) check() error {
 		}
 		seen[g.ID] = true
 	}
-	sorted := slices.SortedFunc(slices.Values(s.Pools), SortedBy)
-	overlap := false
-	for i, p := range sorted { // of those that lie in one the first follows it
-		if i > 0 && sorted[i-1].CIDR.Overlaps(p.CIDR) {
-			bad("pools %v and %v overlap", sorted[i-1].CIDR, p.CIDR)
-			overlap = true
-		}
+	if len(s.byAddress) != len(s.Pools) || !slices.IsSortedFunc(s.byAddress, SortedBy) {
+		bad("the %d pools are not found by their subnets", len(s.Pools))
 	}
-	if !overlap && !slices.Equal(sorted, s.byAddress) {
-		bad("pools are not found by their subnets")
+	for i, p := range s.byAddress { // of those that lie in one the first follows it
+		if i > 0 && s.byAddress[i-1].CIDR.Overlaps(p.CIDR) {
+			bad("pools %v and %v overlap", s.byAddress[i-1].CIDR, p.CIDR)
+		}
 	}
 	names := map[string]bool{}
 	var met [256][8]peer.ID // owners that were seen, each where its first bytes say: few are looked up twice
@@ -260,6 +257,9 @@ func (s *State) check() error {
 			bad("two pools have the name %q", p.Name)
 		}
 		names[p.Name] = true
+		if s.PoolOf(p.CIDR) != p {
+			bad("pool %v is not found by its subnet", p.CIDR)
+		}
 		if p.Ring.Size() != addr.Size(p.CIDR) {
 			bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
 		}
