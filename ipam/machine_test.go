@@ -663,6 +663,35 @@ func TestReleaseThatEchoes(t *testing.T) {
 	}
 }
 
+// Of many releases each has its echo, for as long as one may follow and no longer.
+func TestEchoesOfManyReleases(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{Echo: 250 * time.Millisecond})
+	n := network(t, h, "10.50.0.0/24")
+	manager := n
+	manager.Space = ipam.Global
+	var freed []netip.Addr
+	for i := range 60 {
+		freed = append(freed, run(t, h, n, fmt.Sprintf("old-%d", i)))
+	}
+	const apart = 20 * time.Millisecond
+	for _, a := range freed {
+		release(h, manager, a)
+		h.Now = h.Now.Add(apart)
+	}
+	for i, a := range freed {
+		if err := claim(h, n, a.String(), fmt.Sprintf("new-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+		release(h, n, a)
+		age := time.Duration(len(freed)-i) * apart
+		if err := claim(h, n, a.String(), "third"); (err != nil) != (age < 250*time.Millisecond) {
+			t.Errorf("a release %v after the manager's: the address is claimed again with %v", age, err)
+		}
+		release(h, n, a)
+	}
+	h.CheckDisk()
+}
+
 // What an operator made, or gave a name, goes only when an operator says so.
 func TestPoolsOfOperatorsStay(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})

@@ -57,35 +57,46 @@ func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
 	return false
 }
 
-// releases remembers when each address was last released by one side, for as
-// long as an echo may follow, and up to as long again. What it costs does not
-// depend on how many there are. Times are nanoseconds since 1970.
+// releases are the last ones of one side: all of which an echo may follow, and some
+// that are older. To remember one costs next to nothing, since that is done for
+// each; to look for one is to pass all of them, and is done in a swarm alone. Times
+// are nanoseconds since 1970.
 type releases struct {
-	young, old map[addr.Offset]int64
+	young, old []release
 	begun      int64 // of young
 }
 
+// release is the end of a holding.
+type release struct {
+	of addr.Offset
+	at int64
+}
+
 // last returns when the address was last released, if that is remembered.
-func (r *releases) last(o addr.Offset) (int64, bool) {
-	if last, ok := r.young[o]; ok {
-		return last, true
+func (r *releases) last(o addr.Offset) (at int64, known bool) {
+	if at, known = lastOf(r.young, o); !known {
+		at, known = lastOf(r.old, o)
 	}
-	last, ok := r.old[o]
-	return last, ok
+	return at, known
+}
+
+func lastOf(list []release, o addr.Offset) (at int64, known bool) {
+	for i := len(list) - 1; i >= 0; i-- { // an iterator would cost more than most lists, which are empty
+		if r := &list[i]; r.of == o {
+			return r.at, true
+		}
+	}
+	return 0, false
 }
 
 // remember remembers a release, and forgets those of which no echo can follow
 // any more.
 func (r *releases) remember(o addr.Offset, now int64, echo time.Duration) {
-	if age := now - r.begun; r.young == nil || age >= int64(echo) || age < 0 {
-		if r.young == nil {
-			r.young, r.old = map[addr.Offset]int64{}, map[addr.Offset]int64{}
-		}
-		r.young, r.old = r.old, r.young
-		clear(r.young)
+	if age := now - r.begun; age >= int64(echo) || age < 0 {
+		r.young, r.old = r.old[:0], r.young
 		r.begun = now
 	}
-	r.young[o] = now
+	r.young = append(r.young, release{o, now})
 }
 
 // withdraw takes back a grant that was not delivered.
