@@ -312,8 +312,12 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 // openAhead takes more space before it is needed: when what is free in this
 // peer's ranges falls under half a chunk.
 func (m *Machine) openAhead(p *pool) {
+	spare := p.space.Owned() - p.space.Held()
+	if spare >= max(m.cfg.Chunk, maxChunk)/2 {
+		return // whatever a chunk is, of which to know it takes a division
+	}
 	chunk := m.chunk(p)
-	if p.space.Owned()-p.space.Held() >= chunk/2 {
+	if spare >= chunk/2 {
 		return
 	}
 	current := m.current

@@ -175,10 +175,13 @@ func following(p netip.Prefix, bits int) netip.Prefix {
 	return netip.PrefixFrom(next, bits)
 }
 
+// maxChunk is the largest chunk of a pool where none is set.
+const maxChunk = 1024
+
 // chunk returns how many addresses are opened at a time in a pool.
 func (m *Machine) chunk(p *pool) addr.Count {
 	if m.cfg.Chunk > 0 {
 		return m.cfg.Chunk
 	}
-	return min(max(p.space.Size()/addr.Count(8*max(len(m.state.Roster), 1)), 8), 1024)
+	return min(max(p.space.Size()/addr.Count(8*max(len(m.state.Roster), 1)), 8), maxChunk)
 }
