@@ -35,12 +35,12 @@ type Record struct {
 }
 
 // Reply answers the [Call] with the ID Call. Which field is set follows from
-// the request; none is if Err is. What only operators ask for is behind
+// the request; none is if Err is. What is seldom asked for is behind
 // pointers, since replies to engines are copied.
 type Reply struct {
 	Call       uint64
 	Err        error
-	Pool       PoolGrant
+	Pool       *PoolGrant
 	Address    AddressGrant
 	Addresses  []AddressStatus
 	Status     *PoolStatus

@@ -321,7 +321,8 @@ func (m *Machine) try(c *Call) bool {
 		m.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
-		r.Pool, r.Err = m.requestPool(q)
+		r.Pool = new(PoolGrant)
+		*r.Pool, r.Err = m.requestPool(q)
 	case *PoolRelease:
 		m.current = nil
 		m.releasePool(q)

@@ -12,7 +12,7 @@ import (
 // RequestPool grants a network its pool.
 func (n *Node) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
 	reply, err := n.call(ctx, &r)
-	return reply.Pool, err
+	return valueOf(reply.Pool), err
 }
 
 // ReleasePool forgets a network.

@@ -182,7 +182,7 @@ func (n *Node) finish(j *job) {
 	if t := j.reply.Address.Ticket; !t.IsZero() {
 		n.undo(&ipam.Withdrawal{Ticket: t})
 	}
-	if g := j.reply.Pool; g.Chosen {
+	if g := j.reply.Pool; g != nil && g.Chosen {
 		n.undo(&ipam.PoolRelease{Network: g.Network})
 	}
 }
