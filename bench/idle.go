@@ -19,12 +19,14 @@ const crowd = 100
 // measureIdle measures a peer with which nobody does anything, in a large cluster: P13. Meanwhile two processes that are
 // alone come to rest, one with many addresses held, one with none: G19.
 func measureIdle(b *bench) error {
-	// In a cluster of this size each peer compares all that it knows with another one every 90 s.
 	peers, settle, windows, window := crowd, 30*time.Second, 9, 10*time.Second
+	// That so many have come at once rides on their probes for two minutes more: ten times what they send afterwards. Each
+	// compares all that it knows with another one every six minutes, so that some of them do so meanwhile.
+	alone := 3 * time.Minute
 	held := 100_000
 	if b.short {
 		peers, settle, windows, window = 4, 0, 1, time.Second
-		held = 1_000
+		alone, held = 0, 1_000
 	}
 	c, err := b.newCluster()
 	if err != nil {
@@ -50,16 +52,20 @@ func measureIdle(b *bench) error {
 	if err := c.await(peers); err != nil {
 		return err
 	}
-	var alone [2]*process
+	met := time.Now()
+	var beside [2]*process
 	for i, n := range []int{0, held} {
 		_, p, err := b.startHeld(fmt.Sprintf("idle-%d", n), n)
 		if err != nil {
 			return err
 		}
 		defer p.stop()
-		alone[i] = p
+		beside[i] = p
 	}
 	if err := b.rest(server, settle); err != nil {
+		return err
+	}
+	if err := b.wait(time.Until(met.Add(alone))); err != nil {
 		return err
 	}
 	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
@@ -88,8 +94,8 @@ func measureIdle(b *bench) error {
 		goal: "P13", what: what + "resident memory of its process", limit: 40, unit: " MB", got: spread{resident, resident, resident},
 		note: fmt.Sprintf("%s MB of it are its own, the rest is of files", number(anonymous)),
 	})
-	_, none := alone[0].memory()
-	_, many := alone[1].memory()
+	_, none := beside[0].memory()
+	_, many := beside[1].memory()
 	ratio := many / none
 	b.add(row{
 		goal: "G19", what: fmt.Sprintf("anonymous memory of a process with %d held, at rest, against one with none", held), limit: 3,
