@@ -48,10 +48,13 @@ func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
 
 // consider decides on a question, and begins what it grants.
 func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
-	if m.ready() != nil || m.awaitList() != nil || m.state.Member(from) == nil {
+	if m.ready() != nil || m.state.Member(from) == nil {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools[q.Pool]
+	if m.awaitList() != nil && (p == nil || q.Want != wire.WantExact || !p.surely(q.Range.Start)) {
+		return wire.Answer{Verdict: wire.RefusedNow}
+	}
 	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {
 		return wire.Answer{Verdict: wire.RefusedNotMine}
 	}
@@ -64,6 +67,15 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 		return m.vacate(p)
 	}
 	return wire.Answer{Verdict: wire.RefusedNow}
+}
+
+// surely reports whether the engine has listed all that it has on the pool, and
+// nothing at o. A peer with a new database may give away such an address before it
+// has taken in all of the list: what is left of that another peer may have to give,
+// with a new database, too, who waits in turn for what this one has.
+func (p *pool) surely(o addr.Offset) bool {
+	_, used := p.seen[o]
+	return p.surveyed && !used
 }
 
 // giveSpace gives the largest block in the range that can be spared: of what

@@ -63,6 +63,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		p.seen = s.seen[p]
+		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first)

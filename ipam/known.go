@@ -27,8 +27,10 @@ type pool struct {
 	// holds, unnamed an auxiliary address that no network names, and offHost
 	// when the host first lacked an address that is held for an interface.
 	missing, unnamed, offHost absences
-	// seen holds the addresses that the last inventory has, and whose.
-	seen map[addr.Offset]string
+	// seen holds the addresses that the last inventory has, and whose; surveyed
+	// says that these are all: it was complete, and knew the pool.
+	seen     map[addr.Offset]string
+	surveyed bool
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }

@@ -113,12 +113,17 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	// In space that this peer knows to be its own, and of which it does not
 	// know yet what is in use there, containers may live: it gives up nothing
 	// but what the engine's list itself shows to be kept back, which is set
-	// aside before anything is handed out.
+	// aside before anything is handed out, and an address on which that shows
+	// nobody, to who has found it in use.
 	for _, a := range actions {
 		if _, reserves := a.(chronicle.Reserve); reserves && m.listing {
 			continue
 		}
-		if p, r := m.taken(a); p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
+		p, r := m.taken(a)
+		if _, gives := a.(chronicle.Give); gives && r.Size() == 1 && p != nil && p.surely(r.Start) {
+			continue
+		}
+		if p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
 			return m.awaitList()
 		}
 	}

@@ -111,6 +111,9 @@ func (m *Machine) goBlind() {
 // waits however long the engine is silent.
 func (m *Machine) awaitListAnew() {
 	m.unlisted, m.inherited = !m.lacks(ruleList), true
+	for _, p := range m.pools {
+		p.surveyed = false
+	}
 	m.saveUnlisted()
 }
 

@@ -1,0 +1,85 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+)
+
+// All databases are lost. The peers have found a new cluster, and the pool is dealt out, before any of them has
+// taken in what its engine has: of which each finds something in the share of the next, which waits for
+// something itself. Nobody waits for ever, nobody gives away what its own containers have, and from then on all
+// hand out addresses.
+func TestEveryDatabaseLost(t *testing.T) {
+	const hosts = 3
+	c := newLockstepWith(t, hosts, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.AwaitInventory = true
+		}
+	})
+	c.found()
+	p := c.peers[0].machine.State().Pools[0]
+	subnet := p.CIDR.String()
+	networks := make([]ipam.InventoryNetwork, hosts)
+	holder := map[netip.Addr]int{}
+	endpoint := func(i int, a netip.Addr) {
+		holder[a] = i
+		networks[i] = on(subnet, append(networks[i].Endpoints, listed(a.String(), fmt.Sprint("c", len(holder)), byte(len(holder))))...)
+	}
+	for i := range hosts {
+		next := c.peers[(i+1)%hosts].machine.Self()
+		for r := range p.Ring.OwnedBy(next) {
+			endpoint(i, addr.Nth(p.CIDR, r.Start+2))
+			endpoint((i+1)%hosts, addr.Nth(p.CIDR, r.Start+3)) // beside it one of its own
+			break
+		}
+	}
+	look := func() {
+		for i := range hosts {
+			c.call(i, &ipam.Inventory{Begun: c.now, Networks: networks[i : i+1]})
+		}
+		c.wait(2 * time.Second)
+	}
+	waits := func(i int) bool {
+		return slices.ContainsFunc(c.peers[i].machine.Status(c.now).Problems, func(p ipam.Problem) bool { return p.Code == "inventory-awaited" })
+	}
+	for i := range hosts {
+		if !waits(i) {
+			t.Fatalf("%s has a new database, and does not wait for its engine", c.peers[i].cfg.Name)
+		}
+	}
+	for range 15 {
+		look()
+	}
+	for i, peer := range c.peers {
+		if waits(i) {
+			t.Errorf("%s waits still: %+v", peer.cfg.Name, peer.machine.Status(c.now).Problems)
+		}
+		list, err := peer.machine.Addresses(c.now, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = slices.DeleteFunc(list, func(a ipam.AddressStatus) bool { return a.State != "held" })
+		for _, a := range list {
+			if of, known := holder[a.Address]; !known || of != i {
+				t.Errorf("%s holds %v of host %d", peer.cfg.Name, a.Address, of)
+			}
+		}
+		if len(list) != 2 {
+			t.Errorf("%s holds %d addresses, want both of its containers'", peer.cfg.Name, len(list))
+		}
+	}
+	for i := range hosts {
+		r := c.ask(i, docker(p.CIDR))
+		if of, taken := holder[r.Address.Address.Addr()]; r.Err != nil || taken {
+			t.Errorf("%s hands out %v, which host %d has: %v", c.peers[i].cfg.Name, r.Address.Address, of, r.Err)
+		}
+		holder[r.Address.Address.Addr()] = i
+	}
+	c.oneCluster()
+}
