@@ -20,8 +20,8 @@ const crowd = 100
 // alone come to rest, one with many addresses held, one with none: G19.
 func measureIdle(b *bench) error {
 	peers, settle, windows, window := crowd, 30*time.Second, 9, 10*time.Second
-	// That so many have come at once rides on their probes for two minutes more: ten times what they send afterwards. Each
-	// compares all that it knows with another one every six minutes, so that some of them do so meanwhile.
+	// That so many have come at once rides on their probes for two minutes more: ten times what they send afterwards. That
+	// each compares all that it knows with another one, every six minutes, mostly falls behind the windows.
 	alone := 3 * time.Minute
 	held := 100_000
 	if b.short {

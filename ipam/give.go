@@ -52,7 +52,7 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools[q.Pool]
-	if m.awaitList() != nil && (p == nil || q.Want != wire.WantExact || !p.surely(q.Range.Start)) {
+	if m.awaitList() != nil && (q.Want != wire.WantExact || !p.shownFree(q.Range)) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {
@@ -69,13 +69,17 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 	return wire.Answer{Verdict: wire.RefusedNow}
 }
 
-// surely reports whether the engine has listed all that it has on the pool, and
-// nothing at o. A peer with a new database may give away such an address before it
-// has taken in all of the list: what is left of that another peer may have to give,
-// with a new database, too, who waits in turn for what this one has.
-func (p *pool) surely(o addr.Offset) bool {
-	_, used := p.seen[o]
-	return p.surveyed && !used
+// shownFree reports whether the range is one address, and the engine has listed
+// all that it has on the pool, which may be nil, and nothing there. A peer with a
+// new database may give away such an address before it has taken in all of the
+// list: what is left of that another peer may have to give, with a new database,
+// too, who waits in turn for what this one has.
+func (p *pool) shownFree(r addr.Range) bool {
+	if p == nil || !p.surveyed || r.Size() != 1 {
+		return false
+	}
+	_, used := p.seen[r.Start]
+	return !used
 }
 
 // giveSpace gives the largest block in the range that can be spared: of what

@@ -120,7 +120,7 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 			continue
 		}
 		p, r := m.taken(a)
-		if _, gives := a.(chronicle.Give); gives && r.Size() == 1 && p != nil && p.surely(r.Start) {
+		if _, gives := a.(chronicle.Give); gives && p.shownFree(r) {
 			continue
 		}
 		if p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {

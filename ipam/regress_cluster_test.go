@@ -11,10 +11,11 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 )
 
-// All databases are lost. The peers have found a new cluster, and the pool is dealt out, before any of them has
-// taken in what its engine has: of which each finds something in the share of the next, which waits for
-// something itself. Nobody waits for ever, nobody gives away what its own containers have, and from then on all
-// hand out addresses.
+// All databases are lost. The peers have found a new cluster, and the pool is dealt
+// out, before any of them has taken in what its engine has: of which each finds
+// something in the share of the next, which waits for something itself. Nobody
+// waits for ever, nobody gives away what its own containers have, and from then on
+// all hand out addresses.
 func TestEveryDatabaseLost(t *testing.T) {
 	const hosts = 3
 	c := newLockstepWith(t, hosts, func(c *lockstep) {
