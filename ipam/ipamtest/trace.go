@@ -70,7 +70,7 @@ func replyText(r ipam.Reply) string {
 		return fmt.Sprintf("reply %d: %s: %v", r.Call, ipam.Code(r.Err), r.Err)
 	case r.Address.Address.IsValid():
 		return fmt.Sprintf("reply %d: %v", r.Call, r.Address.Address)
-	case r.Pool.Network.Pool.IsValid():
+	case r.Pool != nil:
 		return fmt.Sprintf("reply %d: pool %v", r.Call, r.Pool.Network.Pool)
 	}
 	return fmt.Sprintf("reply %d", r.Call)
