@@ -106,7 +106,7 @@ func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
 // holder, if that is free, else one that was never used, else the one that has
 // rested longest.
 func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
-	if err := m.awaitList(); err != nil {
+	if err := m.awaitLists(); err != nil {
 		return err
 	}
 	trace := p.space.Find(h.Key)
@@ -210,7 +210,7 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		*a = m.renew(p, o, h)
 		return nil
 	}
-	if err := m.awaitList(); err != nil {
+	if err := m.awaitLists(); err != nil {
 		return err
 	}
 	if err := m.borrow(p, o, r); err != nil {

@@ -63,7 +63,7 @@ func (m *Machine) greetPeers() {
 
 // greetPeer says hello to one peer.
 func (m *Machine) greetPeer(id peer.ID) {
-	m.send(id, wire.Hello{Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer, Spoken: m.cfg.Spoken})
+	m.send(id, wire.Hello{Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer, Listing: m.listingHere(), Spoken: m.cfg.Spoken})
 }
 
 // known returns all other peers that this peer knows of, in order of their
@@ -92,7 +92,7 @@ func (m *Machine) welcome(to peer.ID) {
 	known := m.contact(to).start
 	m.send(to, wire.Welcome{
 		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
-		Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
+		Listing: m.listingHere(), Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
 	})
 }
 

@@ -20,7 +20,7 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			bits = m.cfg.Bits6
 		}
 	}
-	if err := m.awaitList(); err != nil {
+	if err := m.awaitLists(); err != nil {
 		return nil, err
 	}
 	universe := m.universe(v6)

@@ -57,8 +57,9 @@ type Config struct {
 	// Join makes a peer without a cluster wait for one, and never found one
 	// alone.
 	Join bool
-	// FoundAlone makes a peer without a cluster found one at its start also if
-	// it has looked for one before: an operator says that there is none.
+	// FoundAlone makes a peer without a cluster found one also if it has looked
+	// for one before: an operator says that there is none. One that hesitates
+	// looks for some seconds whether it sees one all the same, and joins that.
 	FoundAlone bool
 	// Hesitate makes a peer without a cluster found one, alone or with others,
 	// only when the engine's first complete inventory has no networks: else its

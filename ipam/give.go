@@ -52,7 +52,7 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools[q.Pool]
-	if m.awaitList() != nil && (q.Want != wire.WantExact || !p.shownFree(q.Range)) {
+	if m.awaitList() != nil && !p.isKnown(q) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {
@@ -67,6 +67,16 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 		return m.vacate(p)
 	}
 	return wire.Answer{Verdict: wire.RefusedNow}
+}
+
+// isKnown reports whether a peer can answer a question before it has taken in all
+// of the engine's list: about one address, which is held, or nobody's.
+func (p *pool) isKnown(q wire.Ask) bool {
+	if p == nil || q.Range.Size() != 1 || q.Want != wire.WantExact && q.Want != wire.WantReserved {
+		return false
+	}
+	kind, held := p.space.Holds(q.Range.Start)
+	return held && kind != space.Kept || p.shownFree(q.Range)
 }
 
 // shownFree reports whether the range is one address, and the engine has listed

@@ -1,12 +1,15 @@
 package ipam_test
 
 import (
+	"bytes"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // lan is what an engine lists that has one network of ringlet.
@@ -17,7 +20,15 @@ func lan(at time.Time, cidr string) *ipam.Inventory {
 // A first host that is new founds its cluster as soon as its engine has shown
 // that it has no network, and not before.
 func TestNewHostFounds(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
+	for _, told := range []bool{false, true} {
+		t.Run(fmt.Sprintf("RINGLET_BOOTSTRAP=1: %t", told), func(t *testing.T) {
+			newHostFounds(t, ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true, FoundAlone: told}))
+		})
+	}
+}
+
+func newHostFounds(t *testing.T, h *ipamtest.Host) {
+	t.Helper()
 	for _, r := range []ipam.Request{&ipam.Blindness{}, &ipam.Inventory{Begun: h.Now, Partial: true}} {
 		h.Call(r)
 		if slot := h.Machine().State().Slot; slot != 0 {
@@ -69,7 +80,7 @@ func TestAllAreReinstalled(t *testing.T) {
 			t.Fatalf("peer %d stands at slot %d, and nobody has said where the cluster begins", i, slot)
 		}
 	}
-	c.peers[0].cfg.Join, c.peers[0].cfg.Hesitate, c.peers[0].cfg.FoundAlone = false, false, true
+	c.peers[0].cfg.Join, c.peers[0].cfg.FoundAlone = false, true
 	c.start(0)
 	c.run(time.Minute, c.agreed)
 	for range 2 { // the first list has a network whose pool is not there yet
@@ -196,4 +207,154 @@ func TestAloneInherits(t *testing.T) {
 		g := m.State().Gone(before)
 		return g != nil && g.Forgotten
 	})
+}
+
+// Two hosts have founded a cluster each, and one gave way. A frame that it sent
+// before is late, and has the other one give way to what is no more: after a while
+// they are in one cluster all the same.
+func TestGaveWayToEachOther(t *testing.T) {
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Formation, p.cfg.Join = ipam.Formation{}, false
+		}
+	})
+	clusters := [][16]byte{c.peers[0].machine.State().Cluster, c.peers[1].machine.State().Cluster}
+	first, second := 0, 1
+	if bytes.Compare(clusters[0][:], clusters[1][:]) < 0 {
+		first, second = 1, 0 // the higher one gives way
+	}
+	c.lose = func(flight) bool { return true }
+	late := func(to, from int) {
+		c.say(to, from, wire.Beat{}, func(h *wire.Header) { h.Cluster, h.Slot = clusters[from], 1 })
+	}
+	for _, i := range []int{first, second, second} {
+		late(i, 1-i)
+		c.wait(6 * time.Second) // the lower one is stubborn
+		late(i, 1-i)
+	}
+	c.lose = func(flight) bool { return false }
+	for i, p := range c.peers {
+		if slot := p.machine.State().Slot; slot != 0 {
+			t.Fatalf("host-%d stands at slot %d, and was to give way", i, slot)
+		}
+	}
+	c.run(2*time.Minute, func() bool { return c.peers[0].machine.State().Slot > 0 && c.agreed() })
+	c.oneCluster()
+}
+
+// unseen has the first host see nobody until they heal.
+func (l *lost) unseen() {
+	for _, i := range []int{1, 2} {
+		l.step(0, &ipam.Presence{Peer: l.peers[i].machine.Self()})
+	}
+	l.silence(1, 2)
+}
+
+// unanswered has the first host see the others, and hear nothing of them until
+// they heal.
+func (l *lost) unanswered() {
+	l.queue = nil
+	l.silence(1, 2)
+}
+
+// The others come, or answer, after the first host has waited for a while: it has
+// not begun without them.
+func TestOthersComeLater(t *testing.T) {
+	for name, away := range map[string]func(l *lost){
+		"nobody is seen":      (*lost).unseen,
+		"nobody has answered": (*lost).unanswered,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLost(t)
+			away(l)
+			for range 6 {
+				l.list(0)
+			}
+			refused(t, l.ask(0, docker(l.cidr)).Err, "looks for other hosts")
+			l.heal()
+			var asked []uint64
+			for range 3 {
+				asked = append(asked, l.call(0, docker(l.cidr)))
+			}
+			for range 3 {
+				for i := range l.peers {
+					l.list(i)
+				}
+			}
+			for _, call := range asked {
+				r, answered := l.peers[0].replies[call]
+				a := r.Address.Address.Addr()
+				if other, taken := l.holder[a]; !answered || r.Err != nil || taken {
+					t.Errorf("answered %t: %v, %v, which host-%d has", answered, a, r.Err, other)
+				}
+			}
+		})
+	}
+}
+
+// The others never come: after a while the first host begins without them.
+func TestOthersNeverCome(t *testing.T) {
+	for name, away := range map[string]func(l *lost){
+		"nobody is seen": (*lost).unseen, "nobody answers": (*lost).unanswered,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLost(t)
+			away(l)
+			l.wait(time.Minute)
+			l.list(0)
+			if r := l.ask(0, docker(l.cidr)); r.Err != nil {
+				t.Error(r.Err)
+			}
+		})
+	}
+}
+
+// A host was told long ago to found the cluster alone, and is told so still when
+// its database is lost: it joins the others, if they come within a while.
+func TestBootstrapLeftSet(t *testing.T) {
+	for name, away := range map[string]time.Duration{"they are there": 0, "they come": 40 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			c, cidr := lab(t)
+			if away > 0 {
+				c.silence(0, 1)
+			}
+			c.reinstall(2, func(cfg *ipam.Config) {
+				cfg.Formation, cfg.Join, cfg.FoundAlone, cfg.Hesitate, cfg.AwaitInventory = ipam.Formation{}, false, true, true, true
+			})
+			for _, i := range []int{0, 1} {
+				c.step(2, &ipam.Presence{Peer: c.peers[i].machine.Self(), Alive: away == 0})
+			}
+			c.ask(2, lan(c.now, cidr.String()))
+			c.wait(away)
+			c.heal()
+			c.run(time.Minute, c.agreed)
+			c.oneCluster()
+		})
+	}
+}
+
+// A host that was told long ago to found the cluster alone sees one that has lost
+// its database as well, and later one that has not, and answers late: it founds
+// none beside that, also where it cannot be admitted, since a majority is lost.
+func TestBootstrapLeftSetAndMajorityLost(t *testing.T) {
+	c, cidr := lab(t)
+	c.lose = func(f flight) bool { return f.from == 0 }
+	for _, i := range []int{1, 2} {
+		told := i == 2
+		c.reinstall(i, func(cfg *ipam.Config) {
+			cfg.Formation, cfg.Join, cfg.FoundAlone, cfg.Hesitate, cfg.AwaitInventory = ipam.Formation{}, !told, told, true, true
+		})
+	}
+	for _, i := range []int{1, 2} {
+		c.call(i, lan(c.now, cidr.String()))
+	}
+	c.step(2, &ipam.Presence{Peer: c.peers[0].machine.Self()})
+	c.wait(3 * time.Second)
+	c.step(2, &ipam.Presence{Peer: c.peers[0].machine.Self(), Alive: true})
+	c.wait(17 * time.Second)
+	c.lose = func(f flight) bool { return f.from == 0 && f.to == 1 }
+	c.wait(2 * time.Minute)
+	if got, want := c.peers[2].machine.State().Cluster, c.peers[0].machine.State().Cluster; got != want && got != [16]byte{} {
+		t.Errorf("it has founded cluster %x beside %x", got, want)
+	}
 }

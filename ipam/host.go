@@ -63,9 +63,11 @@ func (m *Machine) sightHost(p *pool) {
 			if rec.Key == gatewayKey() {
 				h.Key = rec.Key // it may be asked for as the gateway again
 			}
-			if m.obtain(p, o) == nil {
+			err := m.obtain(p, o)
+			if err == nil {
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}
+			m.stillOthers(p, o, err)
 		case rec.Kind == space.Host:
 			delete(p.offHost, o)
 		case rec.Kind != space.Gateway:

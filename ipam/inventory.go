@@ -46,13 +46,13 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	clear(m.conflicts)
 	m.listed = m.listed[:0]
-	m.incomplete = false
+	m.incomplete, m.untaken = false, false
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
 	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
-		m.unlisted, m.inherited = false, false
+		m.unlisted, m.inherited, m.listedAt = false, false, m.now
 		m.saveUnlisted()
 	}
 	asked := map[netip.Prefix][]*network{}
@@ -73,7 +73,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		}
 		m.settle(p)
 	}
-	if m.unlisted || m.incomplete {
+	if m.unlisted || m.incomplete || m.takesIn() {
 		again = time.Second // what was listed is not all taken in
 	}
 	return again
@@ -166,8 +166,8 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case rec.State == space.Held && (rec.Kind == space.Gateway || rec.Kind == space.Host) || m.onHost(a):
 		case rec.State == space.Held && rec.Kind != space.Unmarked && rec.Kind != space.Stranger:
 			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
-		default:
-			_ = m.reserveShared(p, o, kind) // nothing is in its way
+		default: // nothing is in its way
+			m.stillOthers(p, o, m.reserveShared(p, o, kind))
 		}
 	}
 }

@@ -122,8 +122,12 @@ func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
 
 // decideAlone ends the hesitation of a peer whose engine has so many networks of
 // this driver: with none it is new and founds a cluster, with some it was one of
-// a cluster before, or alone, and cannot tell.
+// a cluster before, or alone, and cannot tell. One that an operator told that
+// there is none looks first whether there is one after all (looksFirst).
 func (m *Machine) decideAlone(networks int) {
+	if networks > 0 && m.cfg.FoundAlone {
+		return
+	}
 	forms := m.cfg.Formation.Size > 0
 	if !m.given.Join || forms {
 		m.orphaned = networks
@@ -131,11 +135,59 @@ func (m *Machine) decideAlone(networks int) {
 	if m.orphaned > 0 || m.seesCluster() {
 		return
 	}
-	m.hesitates = false
 	if m.given.Join || forms {
+		m.hesitates = false
 		return
 	}
-	m.cfg.Join = false
+	m.foundAlone()
+}
+
+// lookTime is how long a peer looks for others before it founds a cluster that may
+// not be the only one: who knows it from before its database was lost calls it every
+// 30 seconds, more or less.
+const lookTime = 45 * time.Second
+
+// looksFirst reports whether this peer was told to found a cluster alone, and looks
+// for one first: it may have been told long ago, and have lost its database since.
+func (m *Machine) looksFirst() bool { return m.hesitates && m.cfg.FoundAlone && m.state.Slot == 0 }
+
+// looksAround reports whether more may be learned of who is there, in a moment,
+// than is known.
+func (m *Machine) looksAround() bool {
+	switch passed := m.now.Sub(m.startedAt); {
+	case passed < reachTime:
+		return true
+	case passed >= lookTime:
+		return false
+	}
+	return !m.metAll()
+}
+
+// metAll reports whether some others can be reached, and all of these have said
+// who they are.
+func (m *Machine) metAll() bool {
+	some := false
+	for id, c := range m.contacts {
+		if m.present(id) {
+			if c.met.IsZero() {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
+// forsaken reports whether this peer gave way to a cluster that is no more: it did
+// so a while ago, and of those that can be reached nobody is in one. They gave way
+// to each other, by a frame that was late.
+func (m *Machine) forsaken() bool {
+	return !m.gaveWay.IsZero() && !m.given.Join && m.now.Sub(m.gaveWay) >= lookTime && m.metAll() && !m.seesCluster()
+}
+
+// foundAlone ends the hesitation of a peer that founds a cluster alone.
+func (m *Machine) foundAlone() {
+	m.hesitates, m.cfg.Join = false, false
 	m.found()
 	m.note(Note{Kind: NoteFounded})
 	m.drain()
@@ -226,6 +278,10 @@ func (m *Machine) seek() {
 	if m.state.Slot == 0 {
 		if since := m.now.Sub(m.helloAt); since >= joinEvery || since < 0 {
 			m.greetPeers()
+		}
+		if m.looksFirst() && !m.looksAround() && !m.seesCluster() || m.forsaken() {
+			m.foundAlone()
+			return
 		}
 		m.found()
 		return
@@ -326,6 +382,9 @@ func (m *Machine) dissolve() {
 	m.acceptor, m.attempt = paxos.Acceptor{}, nil
 	m.later = 0
 	clear(m.inbox)
-	m.cfg.Join = true
+	// In the cluster that it comes to others may have lost their databases.
+	m.unsure = !m.lacks(ruleList)
+	m.saveUnlisted()
+	m.cfg.Join, m.gaveWay = true, m.now
 	m.changed = true
 }

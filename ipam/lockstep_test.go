@@ -94,6 +94,16 @@ func newLockstepWith(tb testing.TB, n int, arrange func(*lockstep)) *lockstep {
 	return c
 }
 
+// newAwaiting is newLockstep of three peers that wait for what their engines list.
+func newAwaiting(tb testing.TB) *lockstep {
+	tb.Helper()
+	return newLockstepWith(tb, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.AwaitInventory = true
+		}
+	})
+}
+
 // start makes a peer anew from its disk.
 func (c *lockstep) start(i int) {
 	p := c.peers[i]

@@ -40,6 +40,7 @@ type Machine struct {
 	perPool   map[netip.Prefix]int       // networks of this host, by pool
 	inherited bool                       // while unlisted: space of a former self was taken over
 	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
+	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]string
@@ -94,8 +95,13 @@ type Machine struct {
 	startedAt   time.Time
 	joinedAt    time.Time
 	helloAt     time.Time
+	metUnlisted time.Time // when those who have yet to list were last asked
+	waitedAt    time.Time // the step in which it was found that others have yet to
+	listedAt    time.Time // when the list of this host's engine was taken in
+	untaken     bool      // what this host keeps back was another's when it was last looked
 	askedToJoin time.Time
 	enoughSince time.Time
+	gaveWay     time.Time // when it last dissolved its cluster
 	digestAt    place
 	digestValue uint64
 	shown       shown
@@ -248,6 +254,9 @@ func (m *Machine) start() {
 	}
 	if m.restored == 0 {
 		m.unlisted = !m.lacks(ruleList)
+		// Who founds a cluster without a look has no others; if it meets some it
+		// gives way.
+		m.unsure = m.unlisted && (m.cfg.Join || m.cfg.Hesitate || m.cfg.FoundAlone || m.cfg.Formation.Size > 0)
 		m.saveUnlisted()
 	}
 	m.saveHostBoot()
@@ -281,7 +290,7 @@ func (m *Machine) wake() {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))
 	case m.left || m.suspect != "":
-	case m.state.Slot == 0 || !m.soleUser():
+	case m.state.Slot == 0 || m.unsure || !m.soleUser():
 		m.wakeAt(m.now.Add(tendEvery))
 	}
 }

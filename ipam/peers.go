@@ -27,8 +27,18 @@ type contact struct {
 	digest  uint64
 	spoken  chronicle.Level // the highest level; 0: it has not said since either of us started
 	seat    int
-	forming bool                             // it would found a cluster with this peer
-	spare   map[chronicle.PoolKey]wire.Spare // what it announced last
+	// listing is how far it has come with what its engine has, as far as it has
+	// said since this peer started; unanswered counts how often it was asked since.
+	listing    wire.Listing
+	unanswered int
+	forming    bool                             // it would found a cluster with this peer
+	spare      map[chronicle.PoolKey]wire.Spare // what it announced last
+}
+
+// introduced notes what a Hello or a Welcome says of its sender.
+func (c *contact) introduced(now time.Time, name peer.Name, machine uint64, spoken chronicle.Level, l wire.Listing) {
+	c.name, c.machine, c.met = name, machine, now
+	c.spoken, c.listing, c.unanswered = spoken, l, 0
 }
 
 // start tells one start of a peer from all others.

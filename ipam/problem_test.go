@@ -256,6 +256,11 @@ func showEngine(t *testing.T, show func(string, ipam.Status)) {
 	h.Now = h.Now.Add(time.Minute)
 	h.Call(inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.9"), Container: "4f3a", Name: "web"}))
 	show("a container has what somebody else holds", h.Machine().Status(h.Now))
+
+	l := newLost(t)
+	show("all databases were lost, and the cluster begins again here, in a moment", l.status(0))
+	l = newBegun(t)
+	show("all databases were lost, and one engine has not answered yet", l.status(0))
 }
 
 // Each state in which a peer can have a problem is shown with one.

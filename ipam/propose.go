@@ -114,14 +114,17 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	// know yet what is in use there, containers may live: it gives up nothing
 	// but what the engine's list itself shows to be kept back, which is set
 	// aside before anything is handed out, and an address on which that shows
-	// nobody, to who has found it in use.
+	// nobody, to who has found it in use, or as what a network keeps back.
 	for _, a := range actions {
 		if _, reserves := a.(chronicle.Reserve); reserves && m.listing {
 			continue
 		}
 		p, r := m.taken(a)
-		if _, gives := a.(chronicle.Give); gives && p.shownFree(r) {
-			continue
+		switch a.(type) {
+		case chronicle.Give, chronicle.Reserve:
+			if p.shownFree(r) {
+				continue
+			}
 		}
 		if p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
 			return m.awaitList()

@@ -33,13 +33,11 @@ func (m *Machine) receive(msg *Message) {
 	m.compare(f)
 	switch b := f.Body.(type) {
 	case wire.Hello:
-		c.name, c.machine, c.met = b.Name, b.Machine, m.now
-		c.spoken = b.Spoken
+		c.introduced(m.now, b.Name, b.Machine, b.Spoken, b.Listing)
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.welcome(f.From)
 	case wire.Welcome:
-		c.name, c.machine, c.met = b.Name, b.Machine, m.now
-		c.spoken = b.Spoken
+		c.introduced(m.now, b.Name, b.Machine, b.Spoken, b.Listing)
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.takeWelcome(f, b)
 	case wire.Copied:

@@ -16,7 +16,7 @@ import (
 //
 //	bucket      key                                        value
 //	identity    "self"                                     peer ID, boot, name, machine
-//	identity    "unlisted"                                 there until the engine has listed what it has; whether space was taken over
+//	identity    "unlisted"                                 there until this engine, and those of other new peers, have listed what they have; whether space was taken over; whether others have yet to
 //	chronicle   0x00                                       snapshot: the encoded state
 //	chronicle   0x01, slot (8 bytes)                       the slot's batch
 //	network     pool ID                                    how many networks asked for it, and when last
@@ -249,26 +249,32 @@ func (m *Machine) saveIdentity() {
 	m.save(bucketIdentity, from, split)
 }
 
-// saveUnlisted writes whether the engine has yet to list what it has. The key
-// is there only as long as it has.
+// saveUnlisted writes whether the engine has yet to list what it has, and whether
+// others have. The key is there only as long as one of them is so.
 func (m *Machine) saveUnlisted() {
 	from := len(m.arena)
 	m.arena = append(m.arena, keyUnlisted...)
 	split := -1
-	if m.unlisted {
+	if m.unlisted || m.unsure {
 		split = len(m.arena)
 		m.arena = codec.Bool(append(m.arena, formatRecord), m.inherited)
+		m.arena = codec.Bool(m.arena, m.unsure)
 	}
 	m.save(bucketIdentity, from, split)
 }
 
-func parseUnlisted(b []byte) (inherited bool, err error) {
+// parseUnlisted reads what saveUnlisted wrote. What others have to list was not
+// in it at first.
+func parseUnlisted(b []byte) (inherited, unsure bool, err error) {
 	r := codec.NewReader(b)
 	if r.Byte("format") != formatRecord {
 		r.Fail("format of the mark of a new database")
 	}
 	inherited = r.Bool("mark of a new database")
-	return inherited, r.Done()
+	if r.Rest() > 0 {
+		unsure = r.Bool("mark of a new database beside others")
+	}
+	return inherited, unsure, r.Done()
 }
 
 func parseIdentity(b []byte) (identity, error) {

@@ -17,12 +17,8 @@ import (
 // waits for ever, nobody gives away what its own containers have, and from then on
 // all hand out addresses.
 func TestEveryDatabaseLost(t *testing.T) {
-	const hosts = 3
-	c := newLockstepWith(t, hosts, func(c *lockstep) {
-		for _, p := range c.peers {
-			p.cfg.AwaitInventory = true
-		}
-	})
+	c := newAwaiting(t)
+	hosts := len(c.peers)
 	c.found()
 	p := c.peers[0].machine.State().Pools[0]
 	subnet := p.CIDR.String()
@@ -47,7 +43,7 @@ func TestEveryDatabaseLost(t *testing.T) {
 		c.wait(2 * time.Second)
 	}
 	waits := func(i int) bool {
-		return slices.ContainsFunc(c.peers[i].machine.Status(c.now).Problems, func(p ipam.Problem) bool { return p.Code == "inventory-awaited" })
+		return slices.Contains(problemCodes(c.status(i)), "inventory-awaited")
 	}
 	for i := range hosts {
 		if !waits(i) {

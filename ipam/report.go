@@ -127,7 +127,11 @@ func (m *Machine) ownProblems() []Problem {
 	case standing == Forming:
 		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and reaches %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
 	case standing == Joining:
-		if m.state.Slot == 0 && m.hesitates && !m.given.Join {
+		if m.looksFirst() && !m.seesCluster() {
+			add(Failed, "joining", "wait a minute", "the database of this peer is new, and it looks for other hosts that are in a cluster, before it founds one as RINGLET_BOOTSTRAP=1 says; %s answered", plural(m.reached(), "host has", "hosts have"))
+			break
+		}
+		if m.state.Slot == 0 && m.hesitates && !m.given.Join && !m.seesCluster() {
 			add(Failed, "joining", "see whether the engine answers docker network ls, and the plugin's log; RINGLET_BOOTSTRAP=1 founds a cluster without it", "the database of this peer is new, and it waits for its engine to list the networks that it has, before it founds a cluster")
 			break
 		}
@@ -158,6 +162,11 @@ func (m *Machine) ownProblems() []Problem {
 	}
 	if m.unlisted && m.sighted() && m.state.Slot > 0 {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
+	}
+	if m.unsure && m.awaitList() == nil && m.state.Slot > 0 {
+		if peers := m.saidUnlisted(); len(peers) > 0 {
+			add(Degraded, "others-unlisted", "wait a moment, two minutes at most, and see ringlet status on those hosts: each has to be in this cluster, and to hear from its engine", "the database is new, like that of %s, whose containers may have addresses that are not taken in yet: no address is chosen before they are", m.names(peers))
+		}
 	}
 	if m.bootedAlone {
 		add(Degraded, "booted-alone", "start or reconnect the other hosts", "this host was started and no majority of its cluster has answered since: if it was given up by ringlet forget meanwhile, its addresses may be in use elsewhere")

@@ -51,7 +51,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 	if err != nil {
 		return Reserving{}, err
 	}
-	if err := m.awaitList(); err != nil {
+	if err := m.awaitLists(); err != nil {
 		return Reserving{}, err
 	}
 	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Note: q.Note, Collisions: []Collision{}}

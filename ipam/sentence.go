@@ -186,6 +186,8 @@ func (m *Machine) waitForCluster() error {
 		return m.errOutdated()
 	case m.state.Slot == 0 && m.orphaned > 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, while its engine has %s of ringlet: other hosts may hold addresses of these, so set RINGLET_JOIN to another host of its cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, plural(m.orphaned, "network", "networks")))
+	case m.looksFirst():
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and looks for other hosts that are in a cluster, before it founds one as RINGLET_BOOTSTRAP=1 says: try again in a minute", m.cfg.Name))
 	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
 		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster with it: a majority of %d is needed, and it reaches %d, itself among them; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
 	case m.state.Slot == 0:

@@ -359,6 +359,12 @@ func sayOrphaned(s *transcript) {
 	h.Now = h.Now.Add(time.Minute)
 	r, _ := h.Tick()
 	s.said("docker run, on a first host whose database is new while its engine has networks", r.Err)
+
+	l := newLost(s.t)
+	l.unseen()
+	s.said("docker run, on a host that is to begin the cluster again, and looks for others first", l.ask(0, docker(l.cidr)).Err)
+	l = newBegun(s.t)
+	s.said("docker run, there, before the others have told what their containers have", l.ask(0, docker(l.cidr)).Err)
 }
 
 // sayStarted is what is said by a host that was started and reaches nobody.

@@ -105,23 +105,3 @@ func (m *Machine) goBlind() {
 		m.settle(p)
 	}
 }
-
-// awaitListAnew makes this peer wait for the engine's list once more: it has
-// taken over space in which containers of this host may live. For this list it
-// waits however long the engine is silent.
-func (m *Machine) awaitListAnew() {
-	m.unlisted, m.inherited = !m.lacks(ruleList), true
-	for _, p := range m.pools {
-		p.surveyed = false
-	}
-	m.saveUnlisted()
-}
-
-// awaitList makes a call wait that chooses an address, as long as a new
-// database does not know which are in use.
-func (m *Machine) awaitList() error {
-	if comes := m.sighted() || m.inherited && m.cfg.AwaitInventory; !m.unlisted || !comes {
-		return nil
-	}
-	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)}
-}

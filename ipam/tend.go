@@ -44,6 +44,7 @@ func (m *Machine) tend() {
 	m.pruneQuestions()
 	m.pruneAnswers()
 	m.raise()
+	m.meetUnlisted()
 	if m.alone() && !m.draining() && !m.leaving {
 		// All is its own, and nobody wants it, but for what is kept back for
 		// those that were lost.

@@ -102,10 +102,10 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 	machine := machineConfig(cfg)
 	machine.AwaitInventory = exists(opts.DockerSocket)
-	if (len(cfg.Keys) > 0 || cfg.Insecure) && cfg.Bootstrap.N != 1 {
+	if len(cfg.Keys) > 0 || cfg.Insecure {
 		// A peer whose database was lost may have had a cluster, and must not
 		// found another beside it. The others remember where it was, and come.
-		machine.Join = machine.Join || damaged
+		machine.Join = machine.Join || damaged && cfg.Bootstrap.N != 1
 		machine.Hesitate = inPlugin && machine.AwaitInventory
 	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))

@@ -262,6 +262,15 @@ func (c *Cluster) allLost() {
 	a.Docker("plugin", "disable", "--force", Plugin)
 	a.Docker("plugin", "set", Plugin, "RINGLET_BOOTSTRAP=1")
 	a.Docker("plugin", "enable", Plugin)
+	c.crowd([]*Engine{a}, "verbs", "early", 3) // before the others have joined, and told what their containers have
+	c.unique("as soon as the cluster has begun again", c.Engines...)
+	now := endpoints(a)
+	for _, addr := range before[a] {
+		if !slices.Contains(now, addr) {
+			t.Errorf("%v is not in use any more", addr)
+		}
+	}
+	before[a] = now
 	c.AwaitReady(c.Engines...)
 	tell(a, 0, []string{"snapshot", "restore", file, "--dry-run"}, "10.58.0.0/24")
 	if out := a.Ringlet("pool", "ls"); strings.Contains(out, "10.58.0.0/24") {

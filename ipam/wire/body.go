@@ -18,6 +18,17 @@ type Formation struct {
 	List uint64 // hash of the list of hosts, 0 if there is only a number
 }
 
+// Listing is how far a peer with a new database has come with the addresses
+// that containers on its host have, as its engine lists them.
+type Listing byte
+
+// The steps of a listing. Their numbers are never reused.
+const (
+	Listed   Listing = 0 // the sender holds them, or its database is not new
+	Unlisted Listing = 1 // the engine has yet to list them
+	Untaken  Listing = 2 // it has, and some of them are still to be taken in
+)
+
 // The bodies.
 type (
 	// Hello says that its sender is here: at its start to all it knows, and
@@ -26,7 +37,8 @@ type (
 		Name      peer.Name
 		Machine   uint64 // as in chronicle.Founder
 		Formation Formation
-		Observer  bool            // takes part in no formation
+		Observer  bool // takes part in no formation
+		Listing   Listing
 		Spoken    chronicle.Level // the highest; all from 1 to it are
 	}
 	// Welcome answers a Hello, from the disk of its sender.
@@ -35,6 +47,7 @@ type (
 		Machine   uint64
 		Formation Formation
 		Observer  bool
+		Listing   Listing
 		Spoken    chronicle.Level
 		// Boot and Nonce are the highest that the sender knows of the peer
 		// that it answers; Boot 0: none.

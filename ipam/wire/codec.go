@@ -86,6 +86,22 @@ func readFormation(r *codec.Reader) Formation {
 	return Formation{Size: r.Uint32("size of a formation"), List: r.Uint("list of a formation")}
 }
 
+// appendStanding appends what a byte says of the sender of a Hello or Welcome:
+// 1 if it is an observer, and its listing times 2.
+func appendStanding(b []byte, observer bool, l Listing) []byte {
+	b = codec.Bool(b, observer)
+	b[len(b)-1] |= byte(l) << 1
+	return b
+}
+
+func readStanding(r *codec.Reader) (observer bool, l Listing) {
+	standing := r.Byte("standing")
+	if l = Listing(standing >> 1); l > Untaken {
+		r.Fail("standing")
+	}
+	return standing&1 != 0, l
+}
+
 func readLevel(r *codec.Reader) chronicle.Level {
 	level := chronicle.Level(r.Uint32("level"))
 	if level == 0 {
@@ -112,14 +128,14 @@ func (Hello) Type() Type { return typeHello }
 
 func (v Hello) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	return codec.Uint(codec.Bool(appendFormation(b, v.Formation), v.Observer), uint64(v.Spoken))
+	return codec.Uint(appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing), uint64(v.Spoken))
 }
 
 func readHello(r *codec.Reader) Body {
-	return Hello{
-		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
-		Spoken: readLevel(r),
-	}
+	v := Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
+	v.Observer, v.Listing = readStanding(r)
+	v.Spoken = readLevel(r)
+	return v
 }
 
 // Type implements [Body].
@@ -127,15 +143,15 @@ func (Welcome) Type() Type { return typeWelcome }
 
 func (v Welcome) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	b = codec.Uint(codec.Bool(appendFormation(b, v.Formation), v.Observer), uint64(v.Spoken))
+	b = codec.Uint(appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing), uint64(v.Spoken))
 	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
 }
 
 func readWelcome(r *codec.Reader) Body {
-	return Welcome{
-		Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r), Observer: r.Bool("observer"),
-		Spoken: readLevel(r), Boot: peer.Boot(r.Uint("known boot")), Nonce: r.Uint("known nonce"),
-	}
+	v := Welcome{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
+	v.Observer, v.Listing = readStanding(r)
+	v.Spoken, v.Boot, v.Nonce = readLevel(r), peer.Boot(r.Uint("known boot")), r.Uint("known nonce")
+	return v
 }
 
 // Type implements [Body].

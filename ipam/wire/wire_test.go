@@ -23,8 +23,8 @@ var (
 
 // bodies has one body of each type, with no field at its zero value.
 var bodies = []wire.Body{
-	wire.Hello{Name: "a", Machine: 1, Formation: form, Observer: true, Spoken: 2},
-	wire.Welcome{Name: "b", Machine: 2, Formation: form, Observer: true, Spoken: 1, Boot: 3, Nonce: 4},
+	wire.Hello{Name: "a", Machine: 1, Formation: form, Observer: true, Listing: wire.Unlisted, Spoken: 2},
+	wire.Welcome{Name: "b", Machine: 2, Formation: form, Observer: true, Listing: wire.Unlisted, Spoken: 1, Boot: 3, Nonce: 4},
 	wire.Copied{Boot: 1, Nonce: 2, KnownBoot: 3, KnownNonce: 4},
 	wire.Twin{Boot: 5, Nonce: 6, OtherBoot: 7, OtherNonce: 8},
 	wire.Prepare{Slot: 1, Formation: form, Ballot: ballot},
@@ -70,6 +70,25 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if len(seen) != 21 {
 		t.Errorf("%d types were tried, there are 21", len(seen))
+	}
+}
+
+// TestStanding reads each standing of a sender as it was written, and refuses
+// one of which no release knows anything.
+func TestStanding(t *testing.T) {
+	for standing := range byte(8) {
+		want := wire.Hello{Name: "a", Observer: standing&1 != 0, Listing: wire.Listing(standing / 2), Spoken: 1}
+		b := wire.Encode(nil, &wire.Frame{Header: header, Body: want})
+		at := len(b) - 2 // the level is behind it
+		if b[at] != standing {
+			t.Errorf("standing %d is written as %d", standing, b[at])
+		}
+		switch f, err := wire.Decode(b); {
+		case standing > 5 && !errors.Is(err, codec.ErrCorrupt):
+			t.Errorf("standing %d: got %v, want ErrCorrupt", standing, err)
+		case standing <= 5 && (err != nil || f.Body != want):
+			t.Errorf("standing %d: got %+v, %v", standing, f, err)
+		}
 	}
 }
 

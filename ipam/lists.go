@@ -1,0 +1,164 @@
+package ipam
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// A new database knows nothing of the addresses that containers have. Of those
+// on its own host the engine tells, and nothing is chosen before it has
+// (awaitList). Where several databases were lost together, as all of a cluster,
+// what is this peer's now may be in use on another host, of which only the
+// engine there can tell: so nothing is chosen before the other peers that can be
+// seen have taken in what their engines list, either. They say in Hello and Welcome
+// how far they are. It is no more than that: a host that cannot be seen
+// meanwhile, and whose database was lost as well, is found out about too late;
+// and one that does not get ahead is waited for no longer than unsureTime.
+
+const (
+	// unsureTime is how long others are waited for at most.
+	unsureTime = 2 * time.Minute
+	// maxUnanswered is how often one is asked before it counts as away, whatever
+	// the carrier says.
+	maxUnanswered = int(lostAfter / tendEvery)
+	// replayTime is for how long after a start an engine that does not answer may
+	// be one that has just started, and will list what it has.
+	replayTime = time.Minute
+)
+
+// awaitListAnew makes this peer wait for the engine's list once more: it has
+// taken over space in which containers of this host may live. For this list it
+// waits however long the engine is silent.
+func (m *Machine) awaitListAnew() {
+	m.unlisted, m.inherited = !m.lacks(ruleList), true
+	for _, p := range m.pools {
+		p.surveyed = false
+	}
+	m.saveUnlisted()
+}
+
+// awaitList makes a call wait that chooses an address, as long as a new
+// database does not know which are in use.
+func (m *Machine) awaitList() error {
+	if comes := m.sighted() || m.inherited && m.cfg.AwaitInventory; !m.unlisted || !comes {
+		return nil
+	}
+	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)}
+}
+
+// listingHere is how far this peer has come with what its own engine has, as
+// others are told.
+func (m *Machine) listingHere() wire.Listing {
+	comes := m.cfg.AwaitInventory && (!m.blind || m.inherited || m.now.Sub(m.startedAt) < replayTime)
+	switch {
+	case m.takesIn():
+		return wire.Untaken
+	case !m.unlisted || !comes:
+		return wire.Listed
+	case m.inventory.IsZero():
+		return wire.Unlisted
+	case len(m.listed) == 0:
+		return wire.Listed // there is nothing
+	}
+	return wire.Untaken
+}
+
+// stillOthers notes that this host keeps an address back, or has it itself, which
+// is another peer's for now: of that the peer may hand it out as long as err has
+// this one wait.
+func (m *Machine) stillOthers(p *pool, o addr.Offset, err error) {
+	if t, _ := p.Ring.At(o); waits(err) && t.Owner != m.self && t.Owner != ring.Free {
+		m.untaken = true
+	}
+}
+
+// takesIn reports whether this peer, with a new database, has yet to get such an
+// address, since its list was taken in a while ago at most.
+func (m *Machine) takesIn() bool {
+	return m.untaken && m.now.Sub(m.listedAt) < unsureTime
+}
+
+// awaitLists makes a call wait that chooses an address, as long as a new
+// database does not know which are in use, here or on other hosts.
+func (m *Machine) awaitLists() error {
+	if !m.unlisted && !m.unsure {
+		return nil
+	}
+	if err := m.awaitList(); err != nil {
+		return err
+	}
+	if m.inTime() && m.waitedAt.Equal(m.now) {
+		return &waitError{} // many wait
+	}
+	if m.meetUnlisted(); !m.unsure {
+		return nil
+	}
+	if m.waitedAt = m.now; m.inTime() {
+		return &waitError{}
+	}
+	if peers := m.saidUnlisted(); len(peers) > 0 {
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that are not taken in yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, m.names(peers)))
+	}
+	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and sees just now which other hosts there are: try again in a moment", m.cfg.Name))
+}
+
+// meetUnlisted asks those that this peer waits for how far they have come, and
+// has it choose addresses once it waits for none.
+func (m *Machine) meetUnlisted() {
+	if !m.unsure {
+		return
+	}
+	peers := m.unlistedPeers()
+	// As long as there is nothing to choose from, its cluster may give way to
+	// another one, and the less is heard of it the better.
+	idle := m.alone() && len(m.state.Pools) == 0 && m.current == nil
+	if since := m.now.Sub(m.metUnlisted); len(peers) > 0 && !idle && (since < 0 || since >= tendEvery) {
+		m.metUnlisted = m.now
+		for _, id := range peers {
+			m.contacts[id].unanswered++
+			m.greetPeer(id)
+		}
+	}
+	began := m.startedAt
+	if m.listedAt.After(began) {
+		began = m.listedAt
+	}
+	if m.awaitList() != nil || len(peers) > 0 && m.now.Sub(began) < unsureTime {
+		return
+	}
+	// Who was there before this start may not have been noticed yet.
+	if len(m.listed) > 0 && m.now.Sub(m.startedAt) < reachTime && len(m.known()) > 0 {
+		return
+	}
+	m.unsure = false
+	m.saveUnlisted()
+}
+
+// unlistedPeers returns the other peers of which this one waits to hear that
+// they have taken in what their engines list. One whose engine has listed nothing
+// is waited for only where this host has networks, which its new database does not
+// know: else nothing speaks for it that databases were lost.
+func (m *Machine) unlistedPeers() []peer.ID {
+	return slices.DeleteFunc(m.known(), func(id peer.ID) bool {
+		c := m.contacts[id]
+		switch {
+		case c == nil || !m.live(id) || c.unanswered > maxUnanswered:
+			return true
+		case c.met.IsZero():
+			return false
+		case c.listing == wire.Unlisted:
+			return len(m.listed) == 0
+		}
+		return c.listing == wire.Listed
+	})
+}
+
+// saidUnlisted returns those of them who have said that they have not.
+func (m *Machine) saidUnlisted() []peer.ID {
+	return slices.DeleteFunc(m.unlistedPeers(), func(id peer.ID) bool { return m.contacts[id].met.IsZero() })
+}
