@@ -36,8 +36,13 @@ func checkFile(path string, timeout time.Duration) (err error) {
 		return err // see openBolt for what is not damage here
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	// What the disk cannot read is an error here and would be a fault in mapped memory below.
-	if err := readAll(path); err != nil {
+	if _, err := io.Copy(io.Discard, f); err != nil {
 		return err
 	}
 	return db.View(func(tx *bbolt.Tx) error {
@@ -46,6 +51,9 @@ func checkFile(path string, timeout time.Duration) (err error) {
 			return err
 		}
 		if err := checkStructure(tx); err != nil {
+			return err
+		}
+		if err := checkTrees(f); err != nil {
 			return err
 		}
 		if err != nil {
@@ -75,16 +83,6 @@ func checkStructure(tx *bbolt.Tx) error {
 		return fmt.Errorf("%w: %w (and %d more)", ErrDamaged, first, n-1)
 	}
 	return nil
-}
-
-func readAll(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(io.Discard, f)
-	return err
 }
 
 // exists reports whether there is anything at path.

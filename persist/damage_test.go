@@ -39,8 +39,17 @@ func openDamaged(t *testing.T, h *history, image []byte, n uint64, exe []string)
 			t.Errorf("silently wrong: %v", err)
 		}
 		// It must also be good to go on with.
-		if err := commitStep(s, n+1); err != nil {
-			t.Errorf("the next commit: %v", err)
+		const more = 8
+		for i := range uint64(more) {
+			if err := commitStep(s, n+1+i); err != nil {
+				t.Errorf("commit %d after it: %v", i+1, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if err := h.checkDatabase(path, n+more, n+more); err != nil {
+			t.Errorf("after %d commits: %v", more, err)
 		}
 		return false
 	}

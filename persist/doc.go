@@ -61,7 +61,8 @@
 //
 // Each transaction writes the list of free pages, so that a start need not read the whole tree to find out what is
 // free. A wrong list would have bbolt overwrite what is in use; that each page is in use or in the list, and none is
-// both, is checked like all else.
+// both, is checked like all else. bbolt's own check passes over some of what its trees are made of, with which bbolt
+// would go on, and destroy the file or die of it commits later; tree.go checks that.
 //
 // A damaged file can kill the process that reads it, with a fault in mapped memory that recover does not catch.
 // Therefore [OpenVerified] lets a child process read the whole file first ([Verify], [ChildMain]); it moves a

@@ -134,6 +134,15 @@ func checkFreeList(f io.ReaderAt, list, pageSize, pages uint64) error {
 	return nil
 }
 
+// newestMetaPage returns the meta page of the last commit, from a file in which [checkMetaPages] found nothing wrong.
+func newestMetaPage(f io.ReaderAt, size int64) (metaPage, error) {
+	page, err := readMetaPages(f, size)
+	if !page[0].valid() || page[1].valid() && page[1].txid() > page[0].txid() {
+		return page[1], err
+	}
+	return page[0], err
+}
+
 // readMetaPages reads both meta pages. The place of the second depends on the page size, which either may tell.
 func readMetaPages(f io.ReaderAt, size int64) (page [2]metaPage, err error) {
 	if page[0], err = readMetaPage(f, 0); err != nil {
