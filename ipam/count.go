@@ -95,9 +95,9 @@ func (m *Machine) networksOf(p *pool) int { return m.perPool[p.CIDR] + p.lost }
 // lostOn returns how many networks on the pool the engine has, in an inventory,
 // that this peer may not have been asked for. asked are those that it was
 // asked for. first says that the inventory is the first since the engine or
-// this process started: until then a request for a network that was new may
-// have been taken for a replay, so those that were asked for a moment ago may
-// be others than those listed.
+// this process started, or the pool was made: until then a request for a
+// network that was new may have been taken for a replay, so those that were
+// asked for a moment ago may be others than those listed.
 func (m *Machine) lostOn(p *pool, asked []*network, begun time.Time, first bool) int {
 	made := 0
 	for _, n := range asked {

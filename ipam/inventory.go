@@ -65,8 +65,9 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		p.seen = s.seen[p]
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
+		never := p.listed < 0
 		p.listed = networks[p.CIDR]
-		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first)
+		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first || never)
 		if m.sightGone(p, asked[p.CIDR], &s) {
 			again = m.cfg.Grace
 			continue
