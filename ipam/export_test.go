@@ -17,6 +17,7 @@ const (
 	RuleAside      = ruleAside
 	RuleAsideDisk  = ruleAsideDisk
 	RuleList       = ruleList
+	RuleLists      = ruleLists
 	RuleSight      = ruleSight
 )
 

@@ -34,6 +34,7 @@ const (
 	ruleAsideDisk                   // also over a crash: else it is handed out after one
 	ruleSight                       // who sees a cluster founds none: else there are two
 	ruleList                        // without its database a peer waits for the engine's list: else it hands out what containers have
+	ruleLists                       // and for those of others who may have lost theirs, too: else it hands out what containers there have
 )
 
 func (m *Machine) lacks(r rule) bool { return m.cfg.faults.without&r != 0 }

@@ -136,6 +136,9 @@ func TestListedGatewayIsNotHandedOut(t *testing.T) {
 		}
 	}
 	c.ask(x, inv)
+	c.wait(time.Second)
+	inv.Begun = c.now
+	c.ask(x, inv) // what had to be decided is
 	for _, call := range waiting {
 		c.run(time.Minute, func() bool { _, ok := c.peers[x].replies[call]; return ok })
 		if r := c.peers[x].replies[call]; r.Err != nil || kept[r.Address.Address.Addr()] {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -69,18 +70,27 @@ func (m *Machine) listingHere() wire.Listing {
 }
 
 // stillOthers notes that this host keeps an address back, or has it itself, which
-// is another peer's for now: of that the peer may hand it out as long as err has
-// this one wait.
+// is another peer's for now, or may be in the next slot: as long as err has this
+// one wait, that one may hand it out, and this one as soon as it comes.
 func (m *Machine) stillOthers(p *pool, o addr.Offset, err error) {
-	if t, _ := p.Ring.At(o); waits(err) && t.Owner != m.self && t.Owner != ring.Free {
+	if t, _ := p.Ring.At(o); waits(err) && (t.Owner == ring.Free || t.Owner != m.self && m.live(t.Owner)) {
 		m.untaken = true
 	}
 }
 
 // takesIn reports whether this peer, with a new database, has yet to get such an
-// address, since its list was taken in a while ago at most.
+// address, for unsureTime at most.
 func (m *Machine) takesIn() bool {
-	return m.untaken && m.now.Sub(m.listedAt) < unsureTime
+	return m.untaken && m.now.Sub(m.unsureFrom()) < unsureTime
+}
+
+// unsureFrom returns since when this peer knows all that it can know by itself: its
+// start, or when its list was taken in.
+func (m *Machine) unsureFrom() time.Time {
+	if m.listedAt.After(m.startedAt) {
+		return m.listedAt
+	}
+	return m.startedAt
 }
 
 // awaitLists makes a call wait that chooses an address, as long as a new
@@ -95,11 +105,14 @@ func (m *Machine) awaitLists() error {
 	if m.inTime() && m.waitedAt.Equal(m.now) {
 		return &waitError{} // many wait
 	}
-	if m.meetUnlisted(); !m.unsure {
+	if m.meetUnlisted(); !m.awaitsOthers() {
 		return nil
 	}
 	if m.waitedAt = m.now; m.inTime() {
 		return &waitError{}
+	}
+	if m.takesIn() {
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and has yet to get addresses that its networks keep back: try again in a moment", m.cfg.Name))
 	}
 	if peers := m.saidUnlisted(); len(peers) > 0 {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that are not taken in yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, m.names(peers)))
@@ -107,8 +120,34 @@ func (m *Machine) awaitLists() error {
 	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and sees just now which other hosts there are: try again in a moment", m.cfg.Name))
 }
 
+// awaitNetworks makes a call wait that would make a pool for a network, as long as
+// others may have networks that it overlaps. What the engine asks for before it has
+// listed anything may be a network that there is, whose replay must not wait.
+func (m *Machine) awaitNetworks(cidr netip.Prefix) error {
+	if m.state.PoolOf(cidr) != nil || m.inventory.IsZero() {
+		return nil
+	}
+	return m.awaitLists()
+}
+
+// awaitsOthers reports whether this peer, with a new database, chooses no address for
+// now though its own list is taken in. Others may also come within unsureTime.
+func (m *Machine) awaitsOthers() bool {
+	switch {
+	case !m.unsure:
+		return false
+	case m.takesIn():
+		// What this host's networks keep back may have been given to it just now: the
+		// list that follows has it reserved.
+		return true
+	case len(m.listed) > 0 && m.now.Sub(m.startedAt) < reachTime && len(m.known()) > 0:
+		return true // who was there before this start may not have been noticed yet
+	}
+	return len(m.unlistedPeers()) > 0
+}
+
 // meetUnlisted asks those that this peer waits for how far they have come, and
-// has it choose addresses once it waits for none.
+// ends this in the end.
 func (m *Machine) meetUnlisted() {
 	if !m.unsure {
 		return
@@ -124,19 +163,10 @@ func (m *Machine) meetUnlisted() {
 			m.greetPeer(id)
 		}
 	}
-	began := m.startedAt
-	if m.listedAt.After(began) {
-		began = m.listedAt
+	if m.awaitList() == nil && m.now.Sub(m.unsureFrom()) >= unsureTime {
+		m.unsure = false
+		m.saveUnlisted()
 	}
-	if m.awaitList() != nil || len(peers) > 0 && m.now.Sub(began) < unsureTime {
-		return
-	}
-	// Who was there before this start may not have been noticed yet.
-	if len(m.listed) > 0 && m.now.Sub(m.startedAt) < reachTime && len(m.known()) > 0 {
-		return
-	}
-	m.unsure = false
-	m.saveUnlisted()
 }
 
 // unlistedPeers returns the other peers of which this one waits to hear that

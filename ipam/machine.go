@@ -256,7 +256,7 @@ func (m *Machine) start() {
 		m.unlisted = !m.lacks(ruleList)
 		// Who founds a cluster without a look has no others; if it meets some it
 		// gives way.
-		m.unsure = m.unlisted && (m.cfg.Join || m.cfg.Hesitate || m.cfg.FoundAlone || m.cfg.Formation.Size > 0)
+		m.unsure = m.unlisted && !m.lacks(ruleLists) && (m.cfg.Join || m.cfg.Hesitate || m.cfg.FoundAlone || m.cfg.Formation.Size > 0)
 		m.saveUnlisted()
 	}
 	m.saveHostBoot()

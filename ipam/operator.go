@@ -28,7 +28,11 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
 	}
-	created = m.poolOf(cidr) == nil
+	if created = m.poolOf(cidr) == nil; created {
+		if err := m.awaitLists(); err != nil {
+			return PoolStatus{}, false, err
+		}
+	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
 	if err == nil {
 		err = m.namePool(p, q.Name)

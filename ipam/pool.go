@@ -114,6 +114,9 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	}
 	switch {
 	case q.Pool.IsValid():
+		if err := m.awaitNetworks(q.Pool); err != nil {
+			return nil, false, err
+		}
 		p, err = m.joinPool(q.Pool, poolSpec{reserved: q})
 		if err == nil {
 			err = m.namePool(p, name)

@@ -163,7 +163,10 @@ func (m *Machine) ownProblems() []Problem {
 	if m.unlisted && m.sighted() && m.state.Slot > 0 {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
 	}
-	if m.unsure && m.awaitList() == nil && m.state.Slot > 0 {
+	if m.awaitList() == nil && m.awaitsOthers() && m.state.Slot > 0 {
+		if m.takesIn() {
+			add(Degraded, "inventory-awaited", "wait a moment; if it stays, see ringlet status on the other hosts", "the database is new, and addresses that networks of this host keep back are other hosts' yet: no address is chosen before they are not")
+		}
 		if peers := m.saidUnlisted(); len(peers) > 0 {
 			add(Degraded, "others-unlisted", "wait a moment, two minutes at most, and see ringlet status on those hosts: each has to be in this cluster, and to hear from its engine", "the database is new, like that of %s, whose containers may have addresses that are not taken in yet: no address is chosen before they are", m.names(peers))
 		}

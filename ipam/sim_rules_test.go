@@ -40,6 +40,7 @@ func TestSimWithoutARule(t *testing.T) {
 		{"nothing is set aside", ipam.RuleAside, nil, busy, "I1", false},
 		{"set aside in memory only", ipam.RuleAsideDisk, nil, restless, "I1", false},
 		{"no list is waited for", ipam.RuleList, nil, wiped, "I1", false},
+		{"no list of others is waited for", ipam.RuleLists, nil, collapsed, "I1", false},
 		{"an open needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Open); return ok }), claims, "I1", false},
 		{"a reservation needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Reserve); return ok }), nil, "check", false},
 		{"a pool is deleted with its ranges", 0, emptied, func(w *ipamtest.Weather) {
@@ -131,6 +132,29 @@ func TestSimWithoutARule(t *testing.T) {
 	}
 }
 
+// TestSimCollapse has clusters lose all databases, and begin again.
+func TestSimCollapse(t *testing.T) {
+	t.Parallel()
+	schedules := uint64(150)
+	if testing.Short() {
+		schedules /= 10
+	}
+	counts := map[string]int{}
+	for seed := range schedules {
+		r, err := ipamtest.Simulate(ipamtest.Options{Seed: seed, Steps: 10_000, Weather: collapsed})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for k, n := range r.Counts {
+			counts[k] += n
+		}
+	}
+	t.Logf("%d schedules; %v", schedules, counts)
+	if counts["begun again"] == 0 {
+		t.Error("no cluster began again")
+	}
+}
+
 // withRules asserts that the schedule, and some before it, break nothing with
 // all rules in place.
 func withRules(t *testing.T, seed uint64, weather func(*ipamtest.Weather)) {
@@ -218,6 +242,14 @@ func refounded(w *ipamtest.Weather) {
 	strike(w, "wipes", 0)
 	strike(w, "refounds", 2)
 	w.Birth, w.Hosts, w.Observers, w.Later, w.Storm = ipamtest.ByList, 3, 0, 4, 20*time.Second
+}
+
+// collapsed has clusters lose all databases at once.
+func collapsed(w *ipamtest.Weather) {
+	wiped(w)
+	strike(w, "wipes", 0)
+	strike(w, "collapses", 2)
+	w.Storm = time.Minute
 }
 
 // removed has pools be made and removed all the time, which messages that are

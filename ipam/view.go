@@ -247,7 +247,8 @@ func (m *Machine) State() *chronicle.State { return m.state }
 // MayHandOut reports whether this peer would hand out an address, as far as it
 // knows, or has handed it out: what no two peers may at the same time. What
 // waits here for its name is held by nobody, and is not handed out once it is
-// being given away.
+// being given away. As long as it waits for lists (see AwaitsLists) it hands out
+// nothing.
 func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 	p := m.poolOf(cidr)
 	if p == nil {
@@ -258,8 +259,12 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 		return false
 	}
 	kind, held := p.space.Holds(o)
-	return held && kind != space.Kept || m.ready() == nil && p.space.Usable(o)
+	return held && kind != space.Kept || m.ready() == nil && !m.AwaitsLists() && p.space.Usable(o)
 }
+
+// AwaitsLists reports whether this peer chooses no address for now, since its
+// database is new, and it is not known yet what containers have.
+func (m *Machine) AwaitsLists() bool { return m.awaitList() != nil || m.awaitsOthers() }
 
 // Identity is what tells one start of a peer from all others.
 type Identity struct {

@@ -55,9 +55,10 @@ func (o *oracle) history(s *site, save []ipam.Record) *history {
 	}
 	switch {
 	case founded:
-		if len(o.histories) > 0 && o.c.w.Birth != Apart {
+		if len(o.histories) > 0 && o.c.w.Birth != Apart && s != o.c.beginner {
 			o.c.fail("I3", "%s founds another cluster", s)
 		}
+		o.c.beginner = nil
 	case s == o.c.survivor:
 		o.refound(h, state)
 	default:

@@ -35,13 +35,14 @@ const (
 	quits                   // a host is emptied, and leaves while new networks may be made
 	ghosts                  // messages of long ago arrive again
 	reserves                // an operator excludes addresses, keeps one for a container, or ends that
+	collapses               // all databases are lost at once, and an operator has one host begin again
 	faults                  // how many there are
 )
 
 var faultNames = [faults]string{
 	"parts", "isolates", "oneWay", "heals", "crashes", "reboots", "freezes", "clockJumps", "wipes", "destroys",
 	"replaces", "evicts", "forgets", "drains", "undrains", "leaves", "pools", "replays",
-	"reinstalls", "refounds", "quits", "ghosts", "reserves",
+	"reinstalls", "refounds", "quits", "ghosts", "reserves", "collapses",
 }
 
 // nemesis has a fault happen, again and again.
@@ -57,7 +58,7 @@ func (c *cluster) nemesis() {
 		for _, n := range c.w.Nemesis {
 			total += n
 		}
-		if total > 0 && c.isUnited() && !c.refounding() {
+		if total > 0 && c.isUnited() && !c.unsettled() {
 			n := c.rnd.IntN(total)
 			for f, w := range c.w.Nemesis {
 				if n -= w; n < 0 {
@@ -116,6 +117,8 @@ func (c *cluster) happen(f fault, s *site) {
 		s.reinstall()
 	case refounds:
 		c.refoundByList()
+	case collapses:
+		c.collapse()
 	case quits:
 		s.quit()
 	case reserves:

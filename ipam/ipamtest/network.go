@@ -64,8 +64,13 @@ func (c *cluster) carry(from, to *site, id peer.ID, frame []byte) {
 		c.past[c.rnd.IntN(keptLetters)] = l
 	}
 	for {
-		if !c.chance(c.w.Loss) || c.calm {
-			c.after(c.delay(), func() { c.deliver(from, to, id, frame) })
+		if !c.chance(c.w.Loss) || c.calm || c.beginning {
+			collapses := c.collapses
+			c.after(c.delay(), func() {
+				if c.collapses == collapses {
+					c.deliver(from, to, id, frame)
+				}
+			})
 		}
 		if c.calm || !c.chance(c.w.Repeat) {
 			return
@@ -121,7 +126,7 @@ func (s *site) probe(life uint64) {
 	}
 	t := c.sites[i]
 	answers := t.machine != nil && t.stopped <= c.now && !c.cut[s.index][i] && !c.cut[i][s.index]
-	if !c.calm && c.chance(c.w.Suspect) {
+	if !c.calm && !c.beginning && c.chance(c.w.Suspect) {
 		answers = false
 	}
 	b := &s.believed[i]
@@ -141,10 +146,27 @@ func (s *site) probe(life uint64) {
 	if !b.alive {
 		*b = belief{t.id, true}
 		s.believe(t, t.id, true)
+		if c.beginning {
+			s.hearOfAll(t)
+			t.hearOfAll(s)
+		}
 	}
 	if t.beat != nil && s.machine != nil {
 		frame := t.beat
 		c.after(c.delay(), func() { c.deliver(t, s, s.id, frame) })
+	}
+}
+
+// hearOfAll tells a host of another one, and of all that this one knows.
+func (s *site) hearOfAll(t *site) {
+	for i, b := range t.believed {
+		if i == t.index {
+			b = belief{t.id, true}
+		}
+		if i != s.index && b.alive && s.believed[i] != b {
+			s.believed[i] = b
+			s.believe(s.c.sites[i], b.id, true)
+		}
 	}
 }
 

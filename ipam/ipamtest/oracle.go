@@ -45,7 +45,8 @@ type sights struct {
 	cluster [16]byte
 	slot    uint64
 	life    uint64
-	seen    int // how often pools were looked at
+	awaits  bool // it waited for lists at the last commit
+	seen    int  // how often pools were looked at
 }
 
 var table = crc64.MakeTable(crc64.ECMA)
@@ -81,7 +82,9 @@ func (o *oracle) committed(s *site, save []ipam.Record) {
 		}
 	}
 	v := o.of(s)
-	if state := s.machine.State(); state.Slot != v.slot || state.Cluster != v.cluster || s.life != v.life {
+	awaited := v.awaits
+	v.awaits = s.machine.AwaitsLists()
+	if state := s.machine.State(); awaited && !v.awaits || state.Slot != v.slot || state.Cluster != v.cluster || s.life != v.life {
 		o.learned(s, v)
 	}
 	for _, r := range save {
@@ -253,6 +256,14 @@ func (o *oracle) ended(s *site) { clear(o.of(s).ready) }
 
 // lost takes note that a host's database is gone.
 func (o *oracle) lost(s *site) { clear(o.of(s).held) }
+
+// collapsed takes note that all databases are gone, and with them what was agreed
+// and what operators were told.
+func (o *oracle) collapsed() {
+	o.state = &chronicle.State{}
+	clear(o.ordered)
+	clear(o.unsure)
+}
 
 // isUsed reports whether anybody uses the address.
 func (o *oracle) isUsed(a netip.Addr) bool { return o.use[o.c.addrs[a]].site != 0 }

@@ -34,7 +34,7 @@ func (s *site) step(ev ipam.Event) {
 		}
 	}
 	s.order(fx.WakeAt)
-	if !c.calm && c.chance(c.w.CrashInStep) && !c.refounding() {
+	if !c.calm && c.chance(c.w.CrashInStep) && !c.unsettled() {
 		s.kill()
 		s.restartSoon()
 		return
@@ -111,7 +111,7 @@ func (s *site) commit(save []ipam.Record) {
 // point of it.
 func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
 	crash := -1
-	if c := s.c; !c.calm && c.chance(c.w.CrashInCommit) && !c.refounding() {
+	if c := s.c; !c.calm && c.chance(c.w.CrashInCommit) && !c.unsettled() {
 		crash = c.rnd.IntN(len(send) + len(reply) + 1)
 	}
 	if beat != nil {

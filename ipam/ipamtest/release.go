@@ -35,7 +35,7 @@ func (c *cluster) release(s *site) {
 	if s.cfg.Spoken == 0 {
 		s.cfg.Spoken = olderLevel
 	}
-	if s.cfg.Spoken == olderLevel && (c.calm || c.releases.rnd.IntN(4) == 0) {
+	if s.cfg.Spoken == olderLevel && (c.calm || c.beginning || c.releases.rnd.IntN(4) == 0) {
 		s.cfg.Spoken = newerLevel
 		c.count["upgrade"]++
 	}

@@ -77,7 +77,12 @@ type cluster struct {
 	ordering bool  // an operator waits for an answer
 	united   bool  // there is one cluster
 	survivor *site // where an operator recovers the cluster
-	breach   *BreachError
+	// Where an operator has the cluster begin again that has lost all of its
+	// databases, until it has; and whether the hosts have yet to come together there.
+	beginner  *site
+	beginning bool
+	collapses int // so far; no message outlives one
+	breach    *BreachError
 }
 
 // Simulate runs one schedule: that many steps of bad weather, then good

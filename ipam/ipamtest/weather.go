@@ -129,7 +129,7 @@ func drawWeather(rnd *rand.Rand) Weather {
 	}
 	w.Doom = rnd.IntN(10) == 0
 	w.Astray = rnd.IntN(2) == 0
-	for i := range w.Nemesis {
+	for i := range w.Nemesis[:collapses] { // those that follow are in weather of their own
 		w.Nemesis[i] = one(rnd, 0, 1, 1, 4)
 	}
 	w.Nemesis[reinstalls], w.Nemesis[refounds] = 0, 0 // in weather of their own

@@ -1,0 +1,82 @@
+package ipamtest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// collapse loses all databases at once, under the containers of all hosts. Once
+// the plugin runs on all of them again, an operator has one begin the cluster
+// anew. What a host has that cannot be seen meanwhile, the others find out too
+// late; so for now all can, and none is older than what the cluster may agree to
+// speak.
+func (c *cluster) collapse() {
+	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now })
+	if !c.wasFounded() || c.ordering || frozen {
+		return
+	}
+	var hosts []*site
+	for _, s := range c.sites {
+		if !s.dead {
+			hosts = append(hosts, s)
+		}
+	}
+	c.beginning = true
+	c.heal()
+	for _, s := range hosts {
+		s.kill()
+		s.lose()
+		s.settled, s.leaving, s.stranded = false, false, false
+		s.engine.forgetClients()
+		s.cfg.Formation, s.cfg.Join = ipam.Formation{}, true
+	}
+	for _, s := range c.sites {
+		s.peers, s.lostPeers = nil, nil
+	}
+	c.losses, c.past = nil, nil
+	c.collapses++
+	c.oracle.collapsed()
+	for _, s := range hosts {
+		if s.powerOn(); s.machine == nil {
+			s.restartSoon()
+		}
+	}
+	c.after(c.between(20*time.Second, time.Minute), func() {
+		// One without networks would be taken for the first host of all, and begin at
+		// once.
+		old := slices.DeleteFunc(slices.Clone(hosts), func(s *site) bool {
+			return !slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.ready })
+		})
+		if len(old) == 0 {
+			old = hosts
+		}
+		c.beginner = one(c.rnd, old...)
+		c.beginner.cfg.Join, c.beginner.cfg.FoundAlone = false, true
+		c.beginner.kill()
+		c.beginner.restartSoon()
+		c.after(time.Second, c.settleDown)
+	})
+}
+
+// settleDown ends the beginning once all hosts are in the new cluster and have
+// taken in what they have.
+func (c *cluster) settleDown() {
+	awaits := func(p ipam.Problem) bool { return p.Code == "others-unlisted" || p.Code == "inventory-awaited" }
+	for _, s := range c.sites {
+		if !s.dead && (!s.settled || s.machine == nil || slices.ContainsFunc(s.machine.Status(s.clock()).Problems, awaits)) {
+			c.after(time.Second, c.settleDown)
+			return
+		}
+	}
+	for _, s := range c.sites {
+		s.cfg.FoundAlone = false
+	}
+	c.beginning = false
+	c.count["begun again"]++
+}
+
+// unsettled reports whether more faults now could bring about what no protocol
+// can help.
+func (c *cluster) unsettled() bool { return c.beginning || c.refounding() }
