@@ -52,7 +52,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	m.inventory = inv.Begun
 	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
-		m.unlisted, m.inherited, m.listedAt = false, false, m.now
+		m.unlisted, m.inherited, m.listedAt, m.bare = false, false, m.now, len(m.listed) == 0
 		m.saveUnlisted()
 	}
 	asked := map[netip.Prefix][]*network{}

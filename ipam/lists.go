@@ -171,7 +171,7 @@ func (m *Machine) meetUnlisted() {
 
 // unlistedPeers returns the other peers of which this one waits to hear that
 // they have taken in what their engines list. One whose engine has listed nothing
-// is waited for only where this host has networks, which its new database does not
+// is waited for only where this host had networks, which its new database did not
 // know: else nothing speaks for it that databases were lost.
 func (m *Machine) unlistedPeers() []peer.ID {
 	return slices.DeleteFunc(m.known(), func(id peer.ID) bool {
@@ -182,7 +182,7 @@ func (m *Machine) unlistedPeers() []peer.ID {
 		case c.met.IsZero():
 			return false
 		case c.listing == wire.Unlisted:
-			return len(m.listed) == 0
+			return len(m.listed) == 0 || m.bare
 		}
 		return c.listing == wire.Listed
 	})
