@@ -115,6 +115,13 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	if rec := p.space.Lookup(o); rec.State == space.Held && !p.yields(o, rec, kind) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
+	// What is asked for may be what another host has yet to list. What the engine has
+	// listed, or asks for before it has listed anything, is in use here already.
+	if !m.listing && m.current != nil && !m.inventory.IsZero() {
+		if err := m.awaitLists(); err != nil {
+			return err
+		}
+	}
 	if t, _ := p.Ring.At(o); t.Owner != m.self && t.Owner != ring.Free {
 		return m.reserveElsewhere(p, o, kind)
 	}

@@ -50,6 +50,7 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 
 // sightHost holds those of the host's addresses that lie in the pool.
 func (m *Machine) sightHost(p *pool) {
+	p.untaken = false
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
 		if !ok || p.ReservationAt(o) != nil {
@@ -67,7 +68,7 @@ func (m *Machine) sightHost(p *pool) {
 			if err == nil {
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}
-			m.stillOthers(p, o, err)
+			p.untaken = p.untaken || m.stillOthers(p, o, err)
 		case rec.Kind == space.Host:
 			delete(p.offHost, o)
 		case rec.Kind != space.Gateway:

@@ -52,7 +52,8 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	m.inventory = inv.Begun
 	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
-		m.unlisted, m.inherited, m.listedAt, m.bare = false, false, m.now, len(m.listed) == 0
+		m.unlisted, m.inherited, m.listedAt = false, false, m.now
+		m.learnBefore()
 		m.saveUnlisted()
 	}
 	asked := map[netip.Prefix][]*network{}
@@ -168,7 +169,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case rec.State == space.Held && rec.Kind != space.Unmarked && rec.Kind != space.Stranger:
 			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
 		default: // nothing is in its way
-			m.stillOthers(p, o, m.reserveShared(p, o, kind))
+			m.untaken = m.stillOthers(p, o, m.reserveShared(p, o, kind)) || m.untaken
 		}
 	}
 }

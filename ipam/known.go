@@ -23,6 +23,8 @@ type pool struct {
 	listed int
 	// lost is how many of them this peer may not have been asked for.
 	lost int
+	// untaken says that of this host's own addresses one was not its own yet.
+	untaken bool
 	// missing holds when an inventory first lacked an address that a container
 	// holds, unnamed an auxiliary address that no network names, and offHost
 	// when the host first lacked an address that is held for an interface.

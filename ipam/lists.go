@@ -32,6 +32,27 @@ const (
 	replayTime = time.Minute
 )
 
+// before says whether this host had networks when its new database took in the
+// engine's first list: then databases were lost, else nothing speaks for that here.
+type before byte
+
+const (
+	beforeUnknown before = iota
+	beforeNone
+	beforeSome
+)
+
+// learnBefore notes that. What is made since, and listed later, says nothing.
+func (m *Machine) learnBefore() {
+	switch {
+	case m.before != beforeUnknown:
+	case len(m.listed) > 0:
+		m.before = beforeSome
+	default:
+		m.before = beforeNone
+	}
+}
+
 // awaitListAnew makes this peer wait for the engine's list once more: it has
 // taken over space in which containers of this host may live. For this list it
 // waits however long the engine is silent.
@@ -69,28 +90,38 @@ func (m *Machine) listingHere() wire.Listing {
 	return wire.Untaken
 }
 
-// stillOthers notes that this host keeps an address back, or has it itself, which
+// stillOthers reports whether an address that this host keeps back, or has itself,
 // is another peer's for now, or may be in the next slot: as long as err has this
 // one wait, that one may hand it out, and this one as soon as it comes.
-func (m *Machine) stillOthers(p *pool, o addr.Offset, err error) {
-	if t, _ := p.Ring.At(o); waits(err) && (t.Owner == ring.Free || t.Owner != m.self && m.live(t.Owner)) {
-		m.untaken = true
-	}
+func (m *Machine) stillOthers(p *pool, o addr.Offset, err error) bool {
+	t, _ := p.Ring.At(o)
+	return waits(err) && (t.Owner == ring.Free || t.Owner != m.self && m.live(t.Owner))
 }
 
 // takesIn reports whether this peer, with a new database, has yet to get such an
 // address, for unsureTime at most.
 func (m *Machine) takesIn() bool {
-	return m.untaken && m.now.Sub(m.unsureFrom()) < unsureTime
+	if !m.unsure || m.now.Sub(m.unsureFrom()) >= unsureTime {
+		return false
+	}
+	for _, p := range m.pools {
+		if p.untaken {
+			return true
+		}
+	}
+	return m.untaken
 }
 
-// unsureFrom returns since when this peer knows all that it can know by itself: its
-// start, or when its list was taken in.
+// unsureFrom returns since when this peer knows all that it can know by itself: it
+// has started, is in its cluster, and has taken in its list.
 func (m *Machine) unsureFrom() time.Time {
-	if m.listedAt.After(m.startedAt) {
-		return m.listedAt
+	from := m.startedAt
+	for _, at := range []time.Time{m.joinedAt, m.listedAt} {
+		if at.After(from) {
+			from = at
+		}
 	}
-	return m.startedAt
+	return from
 }
 
 // awaitLists makes a call wait that chooses an address, as long as a new
@@ -131,7 +162,7 @@ func (m *Machine) awaitNetworks(cidr netip.Prefix) error {
 }
 
 // awaitsOthers reports whether this peer, with a new database, chooses no address for
-// now though its own list is taken in. Others may also come within unsureTime.
+// now though its own list is taken in.
 func (m *Machine) awaitsOthers() bool {
 	switch {
 	case !m.unsure:
@@ -140,14 +171,23 @@ func (m *Machine) awaitsOthers() bool {
 		// What this host's networks keep back may have been given to it just now: the
 		// list that follows has it reserved.
 		return true
-	case len(m.listed) > 0 && m.now.Sub(m.startedAt) < reachTime && len(m.known()) > 0:
+	case m.before == beforeSome && m.now.Sub(m.startedAt) < reachTime && len(m.known()) > 0:
 		return true // who was there before this start may not have been noticed yet
 	}
 	return len(m.unlistedPeers()) > 0
 }
 
+// missesOthers reports whether a peer that this one waited for has answered nothing
+// for long, and may yet.
+func (m *Machine) missesOthers() bool {
+	return slices.ContainsFunc(m.known(), func(id peer.ID) bool {
+		c := m.contacts[id]
+		return c != nil && m.live(id) && c.unanswered > maxUnanswered && c.listing != wire.Listed
+	})
+}
+
 // meetUnlisted asks those that this peer waits for how far they have come, and
-// ends this in the end.
+// has it choose addresses for good once there are none.
 func (m *Machine) meetUnlisted() {
 	if !m.unsure {
 		return
@@ -163,16 +203,16 @@ func (m *Machine) meetUnlisted() {
 			m.greetPeer(id)
 		}
 	}
-	if m.awaitList() == nil && m.now.Sub(m.unsureFrom()) >= unsureTime {
-		m.unsure = false
+	if m.awaitList() == nil && (!m.awaitsOthers() && !m.missesOthers() || m.now.Sub(m.unsureFrom()) >= unsureTime) {
+		m.unsure, m.changed = false, true
 		m.saveUnlisted()
 	}
 }
 
 // unlistedPeers returns the other peers of which this one waits to hear that
 // they have taken in what their engines list. One whose engine has listed nothing
-// is waited for only where this host had networks, which its new database did not
-// know: else nothing speaks for it that databases were lost.
+// is waited for only where this host, or another one, had networks that its new
+// database did not know.
 func (m *Machine) unlistedPeers() []peer.ID {
 	return slices.DeleteFunc(m.known(), func(id peer.ID) bool {
 		c := m.contacts[id]
@@ -182,7 +222,7 @@ func (m *Machine) unlistedPeers() []peer.ID {
 		case c.met.IsZero():
 			return false
 		case c.listing == wire.Unlisted:
-			return len(m.listed) == 0 || m.bare
+			return m.before != beforeSome && !m.bereaved
 		}
 		return c.listing == wire.Listed
 	})

@@ -98,7 +98,8 @@ type Machine struct {
 	metUnlisted time.Time // when those who have yet to list were last asked
 	waitedAt    time.Time // the step in which it was found that others have yet to
 	listedAt    time.Time // when the list of this host's engine was taken in
-	bare        bool      // the list that a new database waited for had no network
+	before      before    // whether the list that a new database waited for had networks; on disk like unsure
+	bereaved    bool      // some other host had networks that its database did not know
 	untaken     bool      // what this host keeps back was another's when it was last looked
 	askedToJoin time.Time
 	enoughSince time.Time

@@ -28,16 +28,18 @@ func (m *Machine) receive(msg *Message) {
 	if !m.checkStart(f, c) || !m.checkCluster(f, c) {
 		return
 	}
-	c.heard = m.now
+	c.heard, c.unanswered = m.now, 0
 	c.cluster, c.slot, c.digest = f.Cluster, f.Slot, f.Digest
 	m.compare(f)
 	switch b := f.Body.(type) {
 	case wire.Hello:
 		c.introduced(m.now, b.Name, b.Machine, b.Spoken, b.Listing)
+		m.bereaved = m.bereaved || b.Listing == wire.Untaken
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.welcome(f.From)
 	case wire.Welcome:
 		c.introduced(m.now, b.Name, b.Machine, b.Spoken, b.Listing)
+		m.bereaved = m.bereaved || b.Listing == wire.Untaken
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.takeWelcome(f, b)
 	case wire.Copied:

@@ -259,13 +259,14 @@ func (m *Machine) saveUnlisted() {
 		split = len(m.arena)
 		m.arena = codec.Bool(append(m.arena, formatRecord), m.inherited)
 		m.arena = codec.Bool(m.arena, m.unsure)
+		m.arena = append(m.arena, byte(m.before))
 	}
 	m.save(bucketIdentity, from, split)
 }
 
 // parseUnlisted reads what saveUnlisted wrote. What others have to list was not
-// in it at first.
-func parseUnlisted(b []byte) (inherited, unsure bool, err error) {
+// in it at first, nor what this host had before.
+func parseUnlisted(b []byte) (inherited, unsure bool, had before, err error) {
 	r := codec.NewReader(b)
 	if r.Byte("format") != formatRecord {
 		r.Fail("format of the mark of a new database")
@@ -274,7 +275,12 @@ func parseUnlisted(b []byte) (inherited, unsure bool, err error) {
 	if r.Rest() > 0 {
 		unsure = r.Bool("mark of a new database beside others")
 	}
-	return inherited, unsure, r.Done()
+	if r.Rest() > 0 {
+		if had = before(r.Byte("networks before")); had > beforeSome {
+			r.Fail("networks before")
+		}
+	}
+	return inherited, unsure, had, r.Done()
 }
 
 func parseIdentity(b []byte) (identity, error) {

@@ -163,7 +163,7 @@ func (m *Machine) ownProblems() []Problem {
 	if m.unlisted && m.sighted() && m.state.Slot > 0 {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
 	}
-	if m.awaitList() == nil && m.awaitsOthers() && m.state.Slot > 0 {
+	if m.ready() == nil && m.awaitList() == nil && m.awaitsOthers() {
 		if m.takesIn() {
 			add(Degraded, "inventory-awaited", "wait a moment; if it stays, see ringlet status on the other hosts", "the database is new, and addresses that networks of this host keep back are other hosts' yet: no address is chosen before they are not")
 		}

@@ -132,8 +132,8 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 		l.identity = &id
 		return err
 	case keyUnlisted:
-		inherited, unsure, err := parseUnlisted(value)
-		l.m.unlisted, l.m.unsure, l.m.inherited = true, unsure, inherited
+		inherited, unsure, had, err := parseUnlisted(value)
+		l.m.unlisted, l.m.unsure, l.m.inherited, l.m.before = true, unsure, inherited, had
 		return err
 	case keyHost:
 		l.m.restoredHost = string(value)
