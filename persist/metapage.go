@@ -59,12 +59,8 @@ func checkMetaPages(f io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	last := &page[0]
 	switch ok0, ok1 := page[0].valid(), page[1].valid(); {
 	case ok0 && ok1:
-		if page[1].txid() > page[0].txid() {
-			last = &page[1]
-		}
 		if d := page[1].txid() - page[0].txid(); d != 1 && d != ^uint64(0) {
 			return fmt.Errorf("%w: its meta pages are of transactions %d and %d, which do not follow each other",
 				ErrDamaged, page[0].txid(), page[1].txid())
@@ -72,7 +68,6 @@ func checkMetaPages(f io.ReaderAt, size int64) error {
 	case ok0:
 		err = checkTorn(page[1], page[0], size)
 	case ok1:
-		last = &page[1]
 		err = checkTorn(page[0], page[1], size)
 	default:
 		return fmt.Errorf("%w: it has no valid meta page, so it is no database or its beginning is lost", ErrDamaged)
@@ -80,6 +75,7 @@ func checkMetaPages(f io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
+	last := newest(page)
 	pageSize, pages := uint64(last.u32(offPageSize)), last.u64(offEndPage)
 	if hi, need := bits.Mul64(pages, pageSize); hi != 0 || need > uint64(size) {
 		return fmt.Errorf("%w: it was cut short: it has %d bytes and needs %d pages of %d bytes",
@@ -137,10 +133,15 @@ func checkFreeList(f io.ReaderAt, list, pageSize, pages uint64) error {
 // newestMetaPage returns the meta page of the last commit, from a file in which [checkMetaPages] found nothing wrong.
 func newestMetaPage(f io.ReaderAt, size int64) (metaPage, error) {
 	page, err := readMetaPages(f, size)
+	return newest(page), err
+}
+
+// newest returns the later one of two meta pages, of which one is valid at least.
+func newest(page [2]metaPage) metaPage {
 	if !page[0].valid() || page[1].valid() && page[1].txid() > page[0].txid() {
-		return page[1], err
+		return page[1]
 	}
-	return page[0], err
+	return page[0]
 }
 
 // readMetaPages reads both meta pages. The place of the second depends on the page size, which either may tell.
