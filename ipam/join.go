@@ -383,7 +383,7 @@ func (m *Machine) dissolve() {
 	m.later = 0
 	clear(m.inbox)
 	// In the cluster that it comes to others may have lost their databases.
-	m.unsure = !m.lacks(ruleList) && !m.lacks(ruleLists)
+	m.unsure = !m.lacks(ruleList | ruleLists)
 	m.saveUnlisted()
 	m.cfg.Join, m.gaveWay = true, m.now
 	m.changed = true

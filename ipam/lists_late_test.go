@@ -10,24 +10,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// wantNone asserts that a host hands out nothing now.
-func (l *lost) wantNone(i int, when string) {
-	l.t.Helper()
-	if given, taken := l.foreign(i); given > 0 {
-		l.t.Errorf("%s: %s hands out %d addresses, of which others have %d", when, l.name(i), given, taken)
-	}
-}
-
-// claimAll has the engine of a host have all addresses that nobody has, so that
-// whatever is handed out elsewhere is its own.
-func (l *lost) claimAll(i int) {
-	for a := l.cidr.Addr(); l.cidr.Contains(a); a = a.Next() {
-		if _, has := l.holder[a]; !has {
-			l.holder[a] = i
-		}
-	}
-}
-
 // Nothing of a host is heard for a while, though it counts as alive: it is waited
 // for again once it is.
 func TestOthersAreHeardAgain(t *testing.T) {
@@ -40,33 +22,6 @@ func TestOthersAreHeardAgain(t *testing.T) {
 		l.wait(time.Second)
 	}
 	l.wantNone(0, "heard again")
-}
-
-// A host that was in a cluster of its own for long, and gives way to the one that
-// begins again, waits for those there as if it had just started.
-func TestGivesWayLate(t *testing.T) {
-	l := newLost(t)
-	l.silence(2)
-	for i := range 2 {
-		l.step(i, &ipam.Presence{Peer: l.peers[2].machine.Self()})
-	}
-	l.reinstall(2, func(cfg *ipam.Config) { cfg.Join = false })
-	for i := range 2 {
-		l.step(2, &ipam.Presence{Peer: l.peers[i].machine.Self()})
-	}
-	l.call(2, &ipam.Inventory{Begun: l.now})
-	l.wait(3 * time.Minute)
-	l.list(0)
-	l.heal()
-	l.run(time.Minute, func() bool {
-		l.call(2, &ipam.Inventory{Begun: l.now})
-		l.say(2, 0, wire.Beat{}, func(*wire.Header) {}) // as gossip brings it
-		return l.agreed()
-	})
-	l.list(0)
-	l.call(2, &ipam.Inventory{Begun: l.now})
-	l.claimAll(1)
-	l.wantNone(2, "joined")
 }
 
 // A host that cannot ask its engine, and is admitted late, waits for the others.
@@ -83,7 +38,6 @@ func TestJoinsLateWithoutAnEngine(t *testing.T) {
 	l.lose = func(flight) bool { return false }
 	l.run(time.Minute, l.agreed)
 	l.call(1, &ipam.Blindness{})
-	l.claimAll(2)
 	l.wantNone(1, "joined")
 }
 
@@ -106,7 +60,6 @@ func TestBareHostWaitsForOthers(t *testing.T) {
 	}
 	l.call(1, &ipam.Inventory{Begun: l.now, Networks: []ipam.InventoryNetwork{on(l.cidr.String())}})
 	l.wait(time.Second)
-	l.claimAll(2)
 	l.wantNone(1, "with a network of its own")
 }
 

@@ -218,6 +218,14 @@ func (l *lost) foreign(i int) (given, taken int) {
 	return given, taken
 }
 
+// wantNone asserts that a host hands out nothing now.
+func (l *lost) wantNone(i int, when string) {
+	l.t.Helper()
+	if given, taken := l.foreign(i); given > 0 {
+		l.t.Errorf("%s: %s hands out %d addresses, of which others have %d", when, l.name(i), given, taken)
+	}
+}
+
 // The list of a host comes long after it has last heard from the others, whose
 // engines are slower still.
 func TestOwnListIsLate(t *testing.T) {
@@ -227,9 +235,7 @@ func TestOwnListIsLate(t *testing.T) {
 		l.wait(late)
 		l.list(0)
 		l.list(0)
-		if given, taken := l.foreign(0); given > 0 {
-			t.Errorf("its list came after %v: %d addresses are given, of which others have %d", late, given, taken)
-		}
+		l.wantNone(0, fmt.Sprintf("its list came after %v", late))
 	}
 }
 
@@ -241,9 +247,7 @@ func TestOthersHaveListedNothing(t *testing.T) {
 			l.call(2, &ipam.Blindness{})
 		}
 		l.wait(15 * time.Second)
-		if given, taken := l.foreign(0); given > 0 {
-			t.Errorf("blind %t: %d addresses are given, of which others have %d", blind, given, taken)
-		}
+		l.wantNone(0, fmt.Sprintf("blind %t", blind))
 	}
 }
 
@@ -257,14 +261,20 @@ func TestOthersAreSeenAfterTheNextStart(t *testing.T) {
 	l.step(0, &ipam.Presence{Peer: l.peers[2].machine.Self()})
 	l.list(0)
 	l.heal()
-	if given, taken := l.foreign(0); given > 0 {
-		t.Errorf("%d addresses are given, of which others have %d", given, taken)
-	}
+	l.wantNone(0, "started again")
 }
 
 // A host that was alone in a cluster of its own, with nothing on it, gives way to
-// the one that has begun again, and waits with those that are there.
+// the one that has begun again, and waits with those that are there, however long
+// it was alone.
 func TestGivesWayToWhoHasLost(t *testing.T) {
+	for _, alone := range []time.Duration{10 * time.Second, 3 * time.Minute} {
+		t.Run(alone.String(), func(t *testing.T) { givesWay(t, alone) })
+	}
+}
+
+func givesWay(t *testing.T, alone time.Duration) {
+	t.Helper()
 	l := newLost(t)
 	l.silence(2)
 	for i := range 2 {
@@ -278,7 +288,7 @@ func TestGivesWayToWhoHasLost(t *testing.T) {
 	if l.peers[2].machine.State().Slot == 0 {
 		t.Fatal("it has founded no cluster")
 	}
-	l.wait(10 * time.Second)
+	l.wait(alone)
 	l.list(0)
 	l.heal()
 	l.run(time.Minute, func() bool {
@@ -288,9 +298,7 @@ func TestGivesWayToWhoHasLost(t *testing.T) {
 	})
 	l.list(0)
 	l.call(2, &ipam.Inventory{Begun: l.now})
-	if given, taken := l.foreign(2); given > 0 {
-		t.Errorf("%d addresses are given, of which others have %d", given, taken)
-	}
+	l.wantNone(2, "joined")
 }
 
 // Who does not get ahead with its list is waited for, and not for ever.

@@ -26,11 +26,8 @@ func (c *cluster) collapse() {
 	c.beginning = true
 	c.heal()
 	for _, s := range hosts {
-		s.kill()
-		s.lose()
-		s.settled, s.leaving, s.stranded = false, false, false
-		s.engine.forgetClients()
-		s.cfg.Formation, s.cfg.Join = ipam.Formation{}, true
+		s.bereft()
+		s.stranded, s.cfg.Formation = false, ipam.Formation{}
 	}
 	for _, s := range c.sites {
 		s.peers, s.lostPeers = nil, nil

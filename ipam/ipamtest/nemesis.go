@@ -143,12 +143,18 @@ func (s *site) wipe() {
 	if !s.c.wasFounded() || !s.powered || s.spared() {
 		return
 	}
+	s.bereft()
+	s.restartSoon()
+}
+
+// bereft ends the process of a host that runs on, and loses its database with all
+// that only this knew.
+func (s *site) bereft() {
 	s.kill()
 	s.lose()
 	s.settled, s.leaving = false, false
 	s.engine.forgetClients()
 	s.cfg.Join = true
-	s.restartSoon()
 }
 
 // destroy ends a host for good.

@@ -38,8 +38,7 @@ func (c *cluster) refoundByList() {
 		s := c.sites[i]
 		if s.powered && s.cfg.Formation.List != 0 && 2*len(lost) <= c.w.Hosts && c.goesOn(s, nil) {
 			lost = append(lost, s)
-			s.kill()
-			s.lose() // so that the next one counts on it no more
+			s.bereft() // so that the next one counts on it no more
 		}
 	}
 	c.heal()
@@ -49,9 +48,6 @@ func (c *cluster) refoundByList() {
 		}
 	}
 	for _, s := range lost {
-		s.settled, s.leaving = false, false
-		s.engine.forgetClients()
-		s.cfg.Join = true
 		s.restartSoon()
 	}
 	if 2*len(lost) > c.w.Hosts {
