@@ -1,7 +1,6 @@
 package persist
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,22 +29,37 @@ func (d *Damage) String() string {
 	return fmt.Sprintf("%v; the file is kept as %s and an empty database took its place", d.Cause, d.Kept)
 }
 
-// OpenVerified is [Open] for a file of unknown health. The file is checked as a whole by [Verify] first, for which exe
-// is passed on. If it is damaged, and only then, it is set aside and kept; the store returned is a new, empty one, and
-// Damage is not nil. The caller must act on that: what the database had promised to others is forgotten.
+// OpenOrReplace is [Open], but a database that is damaged, and only such a one, is set aside and kept; the store returned
+// is a new, empty one then, and Damage is not nil. The caller must act on that: what the database had promised to others
+// is forgotten.
 //
 // If an earlier start set a database aside and ended before it made a new one, the damage is reported once more.
-// Errors: as Open, except [ErrDamaged]; as Verify. After an error the file is where it was, unless the text says else.
-func OpenVerified(ctx context.Context, cfg Config, exe []string) (*Store, *Damage, error) {
+// Errors: as Open, except [ErrDamaged]. After an error the file is where it was, unless the text says else.
+func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, nil, err
 	}
-	damage, err := replaceDamaged(ctx, cfg, exe)
+	found, err := exists(cfg.Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
+	}
+	var damage *Damage
+	if !found {
+		if damage, err = leftAside(cfg.Path); err != nil {
+			return nil, nil, err
+		}
 	}
 	s, err := Open(cfg)
+	if errors.Is(err, ErrDamaged) {
+		kept, asideErr := setAside(cfg.Path, cfg.LockTimeout)
+		if asideErr != nil {
+			return nil, nil, errors.Join(err, asideErr)
+		}
+		cfg.Logger.Error("damaged database set aside", slog.String("path", cfg.Path), slog.String("kept", kept), slog.Any("err", err))
+		damage = &Damage{Kept: kept, Cause: err}
+		s, err = Open(cfg)
+	}
 	if err != nil {
 		if damage != nil {
 			err = fmt.Errorf("%w (before that: %v)", err, damage)
@@ -53,31 +67,6 @@ func OpenVerified(ctx context.Context, cfg Config, exe []string) (*Store, *Damag
 		return nil, nil, err
 	}
 	return s, damage, nil
-}
-
-// replaceDamaged makes sure that what is at the path, if anything, is intact.
-func replaceDamaged(ctx context.Context, cfg Config, exe []string) (*Damage, error) {
-	found, err := exists(cfg.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
-	}
-	if !found {
-		return leftAside(cfg.Path)
-	}
-	err = verify(ctx, cfg.Path, exe, cfg.LockTimeout)
-	if err == nil {
-		return nil, nil
-	}
-	err = fmt.Errorf("check database %s: %w", cfg.Path, err)
-	if !errors.Is(err, ErrDamaged) {
-		return nil, err
-	}
-	kept, asideErr := setAside(cfg.Path, cfg.LockTimeout)
-	if asideErr != nil {
-		return nil, errors.Join(err, asideErr)
-	}
-	cfg.Logger.Error("damaged database set aside", slog.String("path", cfg.Path), slog.String("kept", kept), slog.Any("err", err))
-	return &Damage{Kept: kept, Cause: err}, nil
 }
 
 // leftAside reports the newest file that was set aside from path, if any.

@@ -1,21 +1,23 @@
 package persist
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // CheckFile reads a whole database and checks everything that can be checked: that each byte can be read, bbolt's
 // structure, each record, the guard, and the log of one that was not closed. It changes nothing. It waits up to 5 s
 // for a process that has the database open.
 //
-// A damaged file may end the process instead of giving an error: use [Verify] unless the process is there to be lost.
 // Errors: [ErrDamaged], [ErrLocked], [ErrNewerSchema] for a newer layout, or what the system said.
 func CheckFile(path string) error {
 	if err := checkFile(path, defaultLockTimeout); err != nil {
@@ -24,65 +26,209 @@ func CheckFile(path string) error {
 	return nil
 }
 
-func checkFile(path string, timeout time.Duration) (err error) {
-	db, err := bbolt.Open(path, fileMode, &bbolt.Options{
-		ReadOnly:     true,
-		Timeout:      timeout,
-		OpenFile:     opener(false, timeout),
-		FreelistType: bbolt.FreelistMapType,
-		NoStatistics: true,
-	})
-	if err != nil {
-		return err // see openBolt for what is not damage here
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	f, err := os.Open(path)
+func checkFile(path string, timeout time.Duration) error {
+	f, err := openLocked(path, false, timeout)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	// What the disk cannot read is an error here and would be a fault in mapped memory below.
-	if _, err := io.Copy(io.Discard, f); err != nil {
+	c, err := check(f)
+	if err != nil {
 		return err
 	}
-	return db.View(func(tx *bbolt.Tx) error {
-		h, err := readHeader(tx)
-		if errors.Is(err, ErrNewerSchema) {
-			return err
+	if c.header.logged {
+		_, _, err = readWAL(path, c.header)
+	}
+	return errors.Join(err, c.close())
+}
+
+// checked is a database that has been checked, in mapped memory, without its log. It holds as long as nothing is written
+// to the file.
+type checked struct {
+	image   []byte
+	header  header
+	buckets []checkedBucket // of the caller
+}
+
+type checkedBucket struct {
+	name   string
+	leaves []page
+}
+
+// check reads all that is in use of a file that [openLocked] has opened. Errors: as [CheckFile].
+func check(f *os.File) (_ *checked, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() == 0 {
+		return nil, damagedBy(errors.New("it has no bytes"))
+	}
+	image, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map it: %w", err)
+	}
+	c := &checked{image: image}
+	// The kernel maps ahead of the check, page after page. Older ones cannot; what cannot be read the check meets itself.
+	var ahead sync.WaitGroup
+	ahead.Go(func() { _ = unix.Madvise(image, unix.MADV_POPULATE_READ) })
+	defer ahead.Wait()
+	if err := readMapped(c.check); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// readMapped calls read, in which it is an error that mapped memory cannot be read, as the disk fails or the file gets
+// shorter meanwhile. Otherwise that would end the process.
+func readMapped(read func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }:
+			err = fmt.Errorf("a part of it cannot be read: %w", unix.EIO)
+		default:
+			panic(fault)
 		}
-		if err := checkStructure(tx); err != nil {
-			return err
+	}()
+	return read()
+}
+
+func (c *checked) close() error { return unix.Munmap(c.image) }
+
+// visit calls visit for each record, in order of bucket and key. Key and value are valid until the end of c.
+func (c *checked) visit(visit func(bucket string, key, value []byte) error) error {
+	for _, b := range c.buckets {
+		for _, leaf := range b.leaves {
+			for i := range leaf.count() {
+				_, key, stored := leaf.entry(i)
+				n := len(stored) - crcSize
+				if err := visit(b.name, key, stored[:n:n]); err != nil {
+					return err
+				}
+			}
 		}
-		if err := checkTrees(f); err != nil {
-			return err
+	}
+	return nil
+}
+
+func (c *checked) check() error {
+	t, err := readTrees(c.image)
+	if err != nil {
+		return err
+	}
+	buckets, err := t.buckets()
+	if err != nil {
+		return err
+	}
+	if c.header, err = t.header(buckets); err != nil { // of a newer version, too, whatever else is strange here
+		return err
+	}
+	if err := c.checkRecords(t, buckets); err != nil {
+		return err
+	}
+	return t.checkLeft()
+}
+
+// checkRecords checks the records of the caller, and compares them with the guard.
+func (c *checked) checkRecords(t trees, buckets []bucket) error {
+	want := c.header.guard
+	got := guard{txid: want.txid}
+	for _, b := range buckets {
+		name := string(b.name)
+		if name == metaBucket {
+			continue
 		}
+		s := newSealer(name)
+		leaves, err := t.records(b, func(key, stored []byte) error {
+			_, part, err := s.open(key, stored)
+			if err != nil {
+				return damagedRecord(name, key, err)
+			}
+			got.count++
+			got.sum += part
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		if err := visitRecords(tx, h.guard, func(string, []byte, []byte) error { return nil }); err != nil || !h.logged {
-			return err
-		}
-		_, _, err = readWAL(path, h)
-		return err
-	})
-}
-
-// checkStructure runs bbolt's own check.
-func checkStructure(tx *bbolt.Tx) error {
-	var first error
-	n := 0
-	for err := range tx.Check() { // to the end, or its goroutine would hang
-		if n++; first == nil {
-			first = err
-		}
+		c.buckets = append(c.buckets, checkedBucket{name, leaves})
 	}
-	switch {
-	case n == 1:
-		return damagedBy(first)
-	case n > 1:
-		return fmt.Errorf("%w: %w (and %d more)", ErrDamaged, first, n-1)
+	if got != want {
+		return fmt.Errorf("%w: it holds %d records with sum %016x, the last commit left %d with sum %016x",
+			ErrDamaged, got.count, got.sum, want.count, want.sum)
 	}
 	return nil
+}
+
+// bucket is an entry of the root, which should be a bucket.
+type bucket struct {
+	name, value []byte
+	isBucket    bool
+}
+
+// buckets reads the tree of the root.
+func (t trees) buckets() (list []bucket, err error) {
+	err = t.read(t.meta.u64(offRoot), func(leaf page) error {
+		for i := range leaf.count() {
+			isBucket, name, value := leaf.entry(i)
+			list = append(list, bucket{name, value, isBucket})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// header reads the bucket that belongs to this package.
+func (t trees) header(buckets []bucket) (header, error) {
+	i := slices.IndexFunc(buckets, func(b bucket) bool { return string(b.name) == metaBucket })
+	if i < 0 {
+		return header{}, damagedBy(errNoHeader)
+	}
+	all := make(map[string][]byte)
+	_, err := t.records(buckets[i], func(key, stored []byte) error {
+		all[string(key)] = stored
+		return nil
+	})
+	if err != nil {
+		return header{}, err
+	}
+	return readHeader(all, t.meta.txid())
+}
+
+// records reads the tree of a bucket, in which there is nothing but records, calls visit for each of them with its stored
+// form, and returns the leaves.
+func (t trees) records(b bucket, visit func(key, stored []byte) error) (leaves []page, err error) {
+	if !b.isBucket {
+		return nil, damagedBy(fmt.Errorf("its entry %x is a record among buckets", b.name))
+	}
+	if len(b.value) < bucketValue {
+		return nil, damagedBy(fmt.Errorf("its bucket %q has %d bytes", b.name, len(b.value)))
+	}
+	read := func(leaf page) error {
+		for i := range leaf.count() {
+			isBucket, key, stored := leaf.entry(i)
+			if isBucket {
+				return damagedBy(fmt.Errorf("its bucket %q has a bucket, %x, among records", b.name, key))
+			}
+			if err := visit(key, stored); err != nil {
+				return err
+			}
+		}
+		leaves = append(leaves, leaf)
+		return nil
+	}
+	if root := binary.NativeEndian.Uint64(b.value); root != 0 {
+		err := t.read(root, read)
+		return leaves, err
+	}
+	p := page(b.value[bucketValue:])
+	if err := p.checkInline(); err != nil {
+		return nil, damagedBy(fmt.Errorf("the inline leaf of its bucket %q %w", b.name, err))
+	}
+	err = read(p)
+	return leaves, err
 }
 
 // exists reports whether there is anything at path.

@@ -61,12 +61,13 @@
 //
 // Each transaction writes the list of free pages, so that a start need not read the whole tree to find out what is
 // free. A wrong list would have bbolt overwrite what is in use; that each page is in use or in the list, and none is
-// both, is checked like all else. bbolt's own check passes over some of what its trees are made of, with which bbolt
-// would go on, and destroy the file or die of it commits later; tree.go checks that.
+// both, is checked like all else.
 //
-// A damaged file can kill the process that reads it, with a fault in mapped memory that recover does not catch.
-// Therefore [OpenVerified] lets a child process read the whole file first ([Verify], [ChildMain]); it moves a
-// damaged file out of the way, keeps it, and reports that as [Damage]. [Open] alone trusts the file.
+// bbolt believes what it reads: a damaged file can end the process with a fault that recover does not catch, or be
+// destroyed for good by a commit. Its own check does as well, and passes over some of what its trees are made of. So bbolt
+// gets a file only after [Open] has read all of it in another way, which believes nothing (check.go, tree.go), and what
+// that has read is what Load hands out. [OpenOrReplace] moves a damaged file out of the way, keeps it, and reports that
+// as [Damage].
 //
 // # Concurrency
 //

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"go.etcd.io/bbolt"
 )
 
 // metaBucket is the one bucket that belongs to this package.
@@ -54,16 +52,13 @@ type header struct {
 // errNoHeader is returned when the database has no metaBucket.
 var errNoHeader = errors.New("bucket \"meta\" is missing, so it was not written by this program")
 
-// readHeader reads and checks metaBucket. The guard is compared with the transaction, not yet with the records.
-func readHeader(tx *bbolt.Tx) (header, error) {
-	b := tx.Bucket([]byte(metaBucket))
-	if b == nil {
-		return header{}, damagedBy(errNoHeader)
-	}
+// readHeader reads and checks what metaBucket has under its keys. The guard is compared with the transaction, txid, not
+// yet with the records.
+func readHeader(stored map[string][]byte, txid uint64) (header, error) {
 	s := newSealer(metaBucket)
 	get := func(name string, size int) ([]byte, error) {
 		key := []byte(name)
-		value, _, err := s.open(key, b.Get(key))
+		value, _, err := s.open(key, stored[name])
 		if err == nil && len(value) != size {
 			err = fmt.Errorf("value has %d bytes, not %d", len(value), size)
 		}
@@ -83,7 +78,7 @@ func readHeader(tx *bbolt.Tx) (header, error) {
 		return header{}, fmt.Errorf("%w: its format is %d and this version reads up to %d: run the newer version again",
 			ErrNewerSchema, f, formatLogged)
 	}
-	if h.logged = f == formatLogged; h.logged || b.Get([]byte(walKey)) != nil {
+	if h.logged = f == formatLogged; h.logged || stored[walKey] != nil {
 		if v, err = get(walKey, walIDSize+8); err != nil {
 			return header{}, err
 		}
@@ -101,41 +96,8 @@ func readHeader(tx *bbolt.Tx) (header, error) {
 		count: binary.BigEndian.Uint64(v[8:]),
 		sum:   binary.BigEndian.Uint64(v[16:]),
 	}
-	if id := uint64(tx.ID()); h.guard.txid != id {
-		return header{}, fmt.Errorf("%w: its root page is of transaction %d, not %d", ErrDamaged, h.guard.txid, id)
+	if h.guard.txid != txid {
+		return header{}, fmt.Errorf("%w: its root page is of transaction %d, not %d", ErrDamaged, h.guard.txid, txid)
 	}
 	return h, nil
-}
-
-// visitRecords calls visit for each record of the caller, in order of bucket and key, and compares all of them with
-// the guard at the end. Key and value are valid only during the call.
-func visitRecords(tx *bbolt.Tx, want guard, visit func(bucket string, key, value []byte) error) error {
-	got := guard{txid: want.txid}
-	err := tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
-		if b == nil {
-			return fmt.Errorf("%w: entry %x of the root is no bucket", ErrDamaged, name)
-		}
-		bucket := string(name)
-		if bucket == metaBucket {
-			return nil
-		}
-		s := newSealer(bucket)
-		return b.ForEach(func(key, stored []byte) error {
-			value, part, err := s.open(key, stored)
-			if err != nil {
-				return damagedRecord(bucket, key, err)
-			}
-			got.count++
-			got.sum += part
-			return visit(bucket, key, value)
-		})
-	})
-	if err != nil {
-		return err
-	}
-	if got != want {
-		return fmt.Errorf("%w: it holds %d records with sum %016x, the last commit left %d with sum %016x",
-			ErrDamaged, got.count, got.sum, want.count, want.sum)
-	}
-	return nil
 }

@@ -224,16 +224,15 @@ func TestLockNamesItsHolder(t *testing.T) {
 	}
 	cfg := testConfig(path)
 	cfg.LockTimeout = 1 // nanosecond
-	exe := []string{testProgram(t)}
 	_, openErr := Open(cfg)
-	_, damage, verifiedErr := OpenVerified(testContext(t), cfg, exe)
+	_, damage, verifiedErr := OpenOrReplace(cfg)
 	_, asideErr := setAside(path, cfg.LockTimeout)
-	for name, err := range map[string]error{"Open": openErr, "OpenVerified": verifiedErr, "SetAside": asideErr} {
+	for name, err := range map[string]error{"Open": openErr, "OpenOrReplace": verifiedErr, "SetAside": asideErr} {
 		if !errors.Is(err, ErrLocked) || errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: got %v, want ErrLocked", name, err)
 			continue
 		}
-		if want := fmt.Sprintf("process %d (%s)", cmd.Process.Pid, exe[0]); !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("process %d (%s)", cmd.Process.Pid, testProgram(t)); !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v does not name %s", name, err, want)
 		}
 	}

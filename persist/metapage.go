@@ -52,17 +52,18 @@ func (m *metaPage) valid() bool {
 	return m.u32(0) == metaMagic && m.u32(4) == metaVersion && m.u64(offChecksum) == h.Sum64()
 }
 
-// checkMetaPages finds in the two meta pages what bbolt passes over in silence, so that it cannot
-// fall back to an older state than the last commit, and what would kill it: a file that is shorter than its pages.
-func checkMetaPages(f io.ReaderAt, size int64) error {
+// readMeta returns the meta page of the last commit and the list of free pages. It finds in the two meta pages what bbolt
+// passes over in silence, so that it cannot fall back to an older state than the last commit, and what would kill it: a
+// file that is shorter than its pages.
+func readMeta(f io.ReaderAt, size int64) (metaPage, freeList, error) {
 	page, err := readMetaPages(f, size)
 	if err != nil {
-		return err
+		return metaPage{}, freeList{}, err
 	}
 	switch ok0, ok1 := page[0].valid(), page[1].valid(); {
 	case ok0 && ok1:
 		if d := page[1].txid() - page[0].txid(); d != 1 && d != ^uint64(0) {
-			return fmt.Errorf("%w: its meta pages are of transactions %d and %d, which do not follow each other",
+			err = fmt.Errorf("%w: its meta pages are of transactions %d and %d, which do not follow each other",
 				ErrDamaged, page[0].txid(), page[1].txid())
 		}
 	case ok0:
@@ -70,36 +71,40 @@ func checkMetaPages(f io.ReaderAt, size int64) error {
 	case ok1:
 		err = checkTorn(page[0], page[1], size)
 	default:
-		return fmt.Errorf("%w: it has no valid meta page, so it is no database or its beginning is lost", ErrDamaged)
+		err = fmt.Errorf("%w: it has no valid meta page, so it is no database or its beginning is lost", ErrDamaged)
 	}
 	if err != nil {
-		return err
+		return metaPage{}, freeList{}, err
 	}
 	last := newest(page)
 	pageSize, pages := uint64(last.u32(offPageSize)), last.u64(offEndPage)
 	if hi, need := bits.Mul64(pages, pageSize); hi != 0 || need > uint64(size) {
-		return fmt.Errorf("%w: it was cut short: it has %d bytes and needs %d pages of %d bytes",
+		return metaPage{}, freeList{}, fmt.Errorf("%w: it was cut short: it has %d bytes and needs %d pages of %d bytes",
 			ErrDamaged, size, pages, pageSize)
 	}
-	if list := last.u64(offFreeList); list != noFreeList {
-		return checkFreeList(f, list, pageSize, pages)
-	}
-	return nil
+	list, err := readFreeList(f, last.u64(offFreeList), pageSize, pages)
+	return last, list, err
 }
 
-// checkFreeList finds in the list of free pages, which begins at that page, what bbolt believes without a look: free
+// freeList is the list of free pages, and the pages that it is in itself.
+type freeList struct{ free, own []uint64 }
+
+// readFreeList reads the list of free pages, which begins at that page. It finds what bbolt believes without a look: free
 // pages that are none of the file's, and an end that is not where the list ends. What else may be wrong with it, that a
-// page is in it and in use, or neither, bbolt's own check finds.
-func checkFreeList(f io.ReaderAt, list, pageSize, pages uint64) error {
-	wrong := func(what string) error {
-		return fmt.Errorf("%w: its list of free pages in page %d %s", ErrDamaged, list, what)
+// page is in it and in use, or neither, the check of the trees finds.
+func readFreeList(f io.ReaderAt, list, pageSize, pages uint64) (freeList, error) {
+	if list == noFreeList {
+		return freeList{}, nil
+	}
+	wrong := func(what string) (freeList, error) {
+		return freeList{}, fmt.Errorf("%w: its list of free pages in page %d %s", ErrDamaged, list, what)
 	}
 	if list >= pages {
 		return wrong("lies behind the end of the file")
 	}
 	head := make([]byte, pageHeader+8)
 	if _, err := f.ReadAt(head, int64(list*pageSize)); err != nil {
-		return err
+		return freeList{}, err
 	}
 	count, more := uint64(binary.NativeEndian.Uint16(head[10:])), uint64(binary.NativeEndian.Uint32(head[12:]))
 	if binary.NativeEndian.Uint64(head) != list || binary.NativeEndian.Uint16(head[8:]) != freeListKind {
@@ -117,8 +122,9 @@ func checkFreeList(f io.ReaderAt, list, pageSize, pages uint64) error {
 	}
 	ids := make([]byte, count*8)
 	if _, err := f.ReadAt(ids, int64(list*pageSize+from)); err != nil {
-		return err
+		return freeList{}, err
 	}
+	l := freeList{free: make([]uint64, 0, count)}
 	last := uint64(1) // the meta pages are never free
 	for ; len(ids) > 0; ids = ids[8:] {
 		id := binary.NativeEndian.Uint64(ids)
@@ -126,14 +132,12 @@ func checkFreeList(f io.ReaderAt, list, pageSize, pages uint64) error {
 			return wrong(fmt.Sprintf("has page %d behind page %d", id, last))
 		}
 		last = id
+		l.free = append(l.free, id)
 	}
-	return nil
-}
-
-// newestMetaPage returns the meta page of the last commit, from a file in which [checkMetaPages] found nothing wrong.
-func newestMetaPage(f io.ReaderAt, size int64) (metaPage, error) {
-	page, err := readMetaPages(f, size)
-	return newest(page), err
+	for id := list; id <= list+more; id++ {
+		l.own = append(l.own, id)
+	}
+	return l, nil
 }
 
 // newest returns the later one of two meta pages, of which one is valid at least.

@@ -65,7 +65,7 @@ func TestMigrations(t *testing.T) {
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
-	_, damage, err := OpenVerified(testContext(t), cfg, []string{testProgram(t)})
+	_, damage, err := OpenOrReplace(cfg)
 	if !errors.Is(err, ErrNewerSchema) || damage != nil {
 		t.Errorf("got %v, %v, want ErrNewerSchema and no damage", damage, err)
 	}

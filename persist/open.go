@@ -21,8 +21,7 @@ const (
 const newSuffix = ".new"
 
 // Open opens the database, creates it when there is none, and migrates it when it is older than cfg.Schema. A file or
-// mode that is more open than 0600 is narrowed. Open trusts the file and may, like all of bbolt, end the process when it
-// is damaged: [OpenVerified] is for files of unknown health.
+// mode that is more open than 0600 is narrowed. It checks all of the file first, as [CheckFile] does.
 //
 // A file of no bytes is damaged, not new: a database gets its name only when it is complete and on disk.
 //
@@ -43,11 +42,19 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func openExisting(cfg Config) (_ *Store, err error) {
-	db, err := openBolt(cfg.Path, cfg.LockTimeout, cfg.noSync, opener(true, cfg.LockTimeout))
+	f, err := openLocked(cfg.Path, true, cfg.LockTimeout)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{path: cfg.Path, cfg: cfg, db: db, noWAL: cfg.segment < 0}
+	c, err := check(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	db, err := openBolt(cfg, func(string, int, fs.FileMode) (*os.File, error) { return f, nil })
+	if err != nil { // and bbolt has closed the file
+		return nil, errors.Join(err, c.close())
+	}
+	s := &Store{path: cfg.Path, cfg: cfg, db: db, file: f, checked: c, noWAL: cfg.segment < 0}
 	opened := false
 	defer func() { // also when a migration panics
 		if !opened {
@@ -64,16 +71,9 @@ func openExisting(cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// prepare reads the header and brings the database to the current schema.
+// prepare brings the database to the current schema.
 func (s *Store) prepare(cfg Config) error {
-	var h header
-	err := s.db.View(func(tx *bbolt.Tx) (err error) {
-		h, err = readHeader(tx)
-		return err
-	})
-	if err != nil {
-		return err
-	}
+	h := s.checked.header
 	s.guard = h.guard
 	if h.schema > cfg.Schema {
 		return fmt.Errorf("%w: it has schema %d and this version knows up to %d: run the newer version again",
@@ -106,15 +106,14 @@ func (s *Store) replay(h header) error {
 	return nil
 }
 
-// openBolt opens a file for reading and writing. open is what bbolt opens it with, nil for its own way, which makes a file
-// that is not there.
-func openBolt(path string, timeout time.Duration, noSync bool, open func(string, int, fs.FileMode) (*os.File, error)) (*bbolt.DB, error) {
-	// No error that bbolt adds to those of opener is damage: after its checks, an "invalid database" is a failed read.
-	db, err := bbolt.Open(path, fileMode, &bbolt.Options{
-		Timeout:    timeout, // never reached, our own lock comes first
+// openBolt has bbolt open what open opens.
+func openBolt(cfg Config, open func(string, int, fs.FileMode) (*os.File, error)) (*bbolt.DB, error) {
+	// No error that bbolt adds to those of open is damage: after the check, an "invalid database" is a failed read.
+	db, err := bbolt.Open(cfg.Path, fileMode, &bbolt.Options{
+		Timeout:    cfg.LockTimeout, // never reached, our own lock comes first
 		OpenFile:   open,
-		NoSync:     noSync,
-		NoGrowSync: noSync,
+		NoSync:     cfg.noSync,
+		NoGrowSync: cfg.noSync,
 		// Of a file without a list of free pages, as earlier versions of this package left it, bbolt would make one with
 		// it by a transaction of its own, which has no guard.
 		NoFreelistSync: true,
@@ -130,45 +129,42 @@ func openBolt(path string, timeout time.Duration, noSync bool, open func(string,
 	return db, nil
 }
 
-// opener returns what bbolt calls to open a file. bbolt locks the file too, which succeeds at once because the
-// lock belongs to the open file; but only an own lock can name its holder, and only behind the lock the checks hold.
-func opener(write bool, timeout time.Duration) func(string, int, fs.FileMode) (*os.File, error) {
-	return func(path string, _ int, _ fs.FileMode) (_ *os.File, err error) {
-		flag := os.O_RDONLY
-		if write {
-			flag = os.O_RDWR
-		}
-		f, err := os.OpenFile(path, flag, 0)
+// openLocked opens a file, and locks it, for reading and writing or for reading alone. bbolt locks it too, which succeeds
+// at once because the lock belongs to the open file; but only an own lock can name its holder, and only behind the lock
+// the checks hold.
+func openLocked(path string, write bool, timeout time.Duration) (_ *os.File, err error) {
+	flag := os.O_RDONLY
+	if write {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
 		if err != nil {
-			return nil, err
+			f.Close()
 		}
-		defer func() {
-			if err != nil {
-				f.Close()
-			}
-		}()
-		if err := lockFile(f, write, timeout); err != nil {
-			return nil, err
-		}
-		if same, err := sameFile(f, path); err != nil {
-			return nil, err
-		} else if !same {
-			return nil, fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
-		}
-		info, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if mode := info.Mode().Perm(); write && mode&^fileMode != 0 {
-			if err := f.Chmod(mode & fileMode); err != nil {
-				return nil, err
-			}
-		}
-		if err := checkMetaPages(f, info.Size()); err != nil {
-			return nil, err
-		}
+	}()
+	if err := lockFile(f, write, timeout); err != nil {
+		return nil, err
+	}
+	if same, err := sameFile(f, path); err != nil {
+		return nil, err
+	} else if !same {
+		return nil, fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
+	}
+	if !write {
 		return f, nil
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&^fileMode != 0 {
+		err = f.Chmod(mode & fileMode)
+	}
+	return f, err
 }
 
 // create makes sure that the file exists. The database is built under another name and renamed when it is on disk, so
@@ -219,7 +215,8 @@ func create(cfg Config) error {
 
 // build writes a new database that holds a header and nothing else.
 func build(path string, cfg Config) (err error) {
-	db, err := openBolt(path, cfg.LockTimeout, cfg.noSync, nil)
+	cfg.Path = path
+	db, err := openBolt(cfg, os.OpenFile)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// cutPower lets a process commit on a powerFS, pulls the plug after a few commits, and checks what is left in a child.
+// cutPower lets a process commit on a powerFS, pulls the plug after a few commits, and checks what is left.
 // It returns nil if nothing acknowledged is lost and nothing is torn, and the last acknowledged step.
 func cutPower(t *testing.T, rnd *rand.Rand, h *history, mode string) (acked uint64, err error) {
 	t.Helper()
@@ -24,7 +24,7 @@ func cutPower(t *testing.T, rnd *rand.Rand, h *history, mode string) (acked uint
 	unmount()
 	path := filepath.Join(t.TempDir(), name)
 	writeAll(t, filepath.Dir(path), left)
-	if err := Verify(testContext(t), path, []string{testProgram(t)}); err != nil {
+	if err := CheckFile(path); err != nil {
 		if !errors.Is(err, ErrDamaged) {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestPowerCutDuringCreation(t *testing.T) {
 		if found, err := exists(path); err != nil || (created && !found) {
 			t.Fatalf("cut after %d operations: no database (%v)", limit, err)
 		}
-		s, damage, err := OpenVerified(testContext(t), testConfig(path), []string{testProgram(t)})
+		s, damage, err := OpenOrReplace(testConfig(path))
 		if err != nil || damage != nil {
 			t.Fatalf("cut after %d operations: got %v, %v, want a database", limit, damage, err)
 		}

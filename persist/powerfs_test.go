@@ -3,8 +3,10 @@ package persist
 import (
 	"bytes"
 	"context"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +24,7 @@ type powerFS struct {
 	mu    sync.Mutex
 	cut   bool
 	limit int // operations until the power goes by itself, negative for never
+	bad   int // from this byte of each file on nothing can be read, unless it is 0
 	file  map[string]*powerFile
 }
 
@@ -85,6 +88,17 @@ func (r *powerFS) pull(rnd *rand.Rand) map[string][]byte {
 		left[name] = f.afterCut(rnd)
 	}
 	return left
+}
+
+// breakFrom has nothing read any more from that byte of each file on, and what was read before forgotten.
+func (r *powerFS) breakFrom(at int) {
+	r.mu.Lock()
+	r.bad = at
+	files := slices.Collect(maps.Values(r.file))
+	r.mu.Unlock()
+	for _, f := range files {
+		f.NotifyContent(0, 0) // fails for what is not cached
+	}
 }
 
 // afterCut returns the synced bytes, in one of three cases with nothing of the rest, else with random sectors of it.
@@ -196,6 +210,9 @@ func (f *powerFile) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttr
 func (f *powerFile) Read(_ context.Context, _ fs.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
 	n := 0
 	errno := f.fs.do(func() syscall.Errno {
+		if bad := int64(f.fs.bad); bad > 0 && off+int64(len(dest)) > bad && bad < int64(len(f.now)) {
+			return syscall.EIO
+		}
 		if off < int64(len(f.now)) {
 			n = copy(dest, f.now[off:])
 		}

@@ -80,7 +80,7 @@ func FuzzMetaPages(f *testing.F) {
 	f.Add(make([]byte, 8192))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, file []byte) {
-		if err := checkMetaPages(bytes.NewReader(file), int64(len(file))); err == nil && len(file) < 2*1024 {
+		if _, _, err := readMeta(bytes.NewReader(file), int64(len(file))); err == nil && len(file) < 2*1024 {
 			t.Error("a file without room for two pages passed")
 		}
 	})

@@ -3,18 +3,20 @@ package persist
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"sync"
 
 	"go.etcd.io/bbolt"
 )
 
-// Store is an open database. Make one with [Open] or [OpenVerified]; it is safe for concurrent use.
+// Store is an open database. Make one with [Open] or [OpenOrReplace]; it is safe for concurrent use.
 type Store struct {
 	path string
 	cfg  Config
 
 	mu     sync.Mutex
 	db     *bbolt.DB // nil after Close
+	file   *os.File  // which is db's
 	failed error     // of the first failed commit
 	batch  []byte    // kept from commit to commit, so that a steady load allocates none
 
@@ -24,9 +26,10 @@ type Store struct {
 	checkpoint chan error // answers once; nil if none runs
 
 	// What follows belongs to the checkpoint while one runs, and so does db.
-	guard   guard  // of the last transaction
-	applied uint64 // the last record of the log that the database holds
-	arena   []byte // these are as batch
+	guard   guard    // of the last transaction
+	applied uint64   // the last record of the log that the database holds
+	checked *checked // the database as it was when it was opened, nil if it may have changed
+	arena   []byte   // these are as batch
 	full    []byte
 	list    []entry
 }
@@ -34,12 +37,11 @@ type Store struct {
 // maxKept bounds the memory that a store keeps between commits, in bytes: one huge batch must not pin its size.
 const maxKept = 1 << 20
 
-// Load calls visit for every record, in order of bucket and key, within one read transaction. The slices are
-// valid only during the call and must not be written. An error of visit ends the walk and is returned as it is.
+// Load calls visit for every record, in order of bucket and key. The slices are valid only during the call and must not
+// be written. An error of visit ends the walk and is returned as it is.
 //
-// Damage may be noticed as late as at the end, so what visit took in counts only when Load returns nil. Errors:
-// [ErrDamaged], [ErrFailed], [ErrClosed], and those of [Store.Commit] if what is in the log has to be brought over
-// first.
+// Errors: [ErrDamaged], before visit is called at all, [ErrFailed], [ErrClosed], and those of [Store.Commit] if what is in
+// the log has to be brought over first.
 func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,13 +51,22 @@ func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
 	if err := s.run(s.empty); err != nil {
 		return fmt.Errorf("load database %s: %w", s.path, err)
 	}
-	return s.db.View(func(tx *bbolt.Tx) error {
-		h, err := readHeader(tx)
-		if err != nil {
-			return err
+	if s.checked == nil {
+		var err error
+		if s.checked, err = check(s.file); err != nil {
+			return fmt.Errorf("load database %s: %w", s.path, err)
 		}
-		return visitRecords(tx, h.guard, visit)
-	})
+	}
+	defer s.forget()
+	return s.checked.visit(visit)
+}
+
+// forget gives back what the check has read.
+func (s *Store) forget() {
+	if s.checked != nil {
+		_ = s.checked.close() // fails for what was never mapped
+		s.checked = nil
+	}
 }
 
 // Commit makes durable what fill puts, all of it or nothing, and returns nil only when it is on disk. A put with a nil
@@ -143,6 +154,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	err := s.end()
+	s.forget()
 	if closing := s.db.Close(); err == nil {
 		err = closing
 	}

@@ -104,7 +104,7 @@ func TestFreeListIsKept(t *testing.T) {
 		if err := errors.Join(commitStep(s, uint64(n+1)), s.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if at, _ := freeList(t, readFile(t, path)); at == 0 != earlier {
+		if at, _ := freePages(t, readFile(t, path)); at == 0 != earlier {
 			t.Errorf("transaction %d left a list in page %d, as an earlier version: %t", n+1, at/os.Getpagesize(), earlier)
 		}
 		if err := h.checkDatabase(path, uint64(n+1), uint64(n+1)); err != nil {
@@ -275,4 +275,28 @@ func TestStoreIsAMap(t *testing.T) {
 			},
 		})
 	})
+}
+
+// What the check has read is what is loaded, as long as nothing was written.
+func TestLoadReadsOnce(t *testing.T) {
+	s := mustOpen(t, hastyConfig(madeDatabase(t, 3)))
+	before := s.checked
+	if before == nil {
+		t.Fatal("nothing is kept of the check")
+	}
+	err := s.Load(func(string, []byte, []byte) error {
+		if s.checked != before {
+			t.Error("the file is read again")
+		}
+		return nil
+	})
+	if err != nil || s.checked != nil {
+		t.Errorf("got %v, and what was read is kept: %t", err, s.checked != nil)
+	}
+	if err := commitStep(s, 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := newHistory().checkDatabase(crashOf(t, s).lay(t), 4, 4); err != nil {
+		t.Error(err)
+	}
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-
-	"golang.org/x/sys/unix"
+	"slices"
 )
 
 // bbolt keeps each bucket as a tree of pages. Behind a page header as that of the list of free pages, a page has an entry
@@ -26,99 +24,140 @@ const (
 	entrySize   = 16
 )
 
-// trees is a file in which bbolt's own check found nothing wrong.
+// trees are the trees of a file of which nothing is believed but its last meta page.
+//
+// bbolt has a check of its own, which this is instead of. That one believes in turn what it has not checked yet, so that a
+// damaged file may end the process, and it passes over much that makes bbolt destroy the file, or die of it, when it
+// writes: a branch that names a child by another key than the first that the child has; a page that goes on in more pages
+// than it needs; a record that says that it is a bucket; an inline leaf that says that it has a page of its own. bbolt
+// writes a page in one way only, so whatever deviates from that, and means something, is damage here.
 type trees struct {
 	image    []byte
 	pageSize uint64
+	meta     metaPage
+	met      pageSet // the pages that something has, or that are free
+}
+
+// readTrees reads what a file has beside its trees.
+func readTrees(image []byte) (trees, error) {
+	f := bytes.NewReader(image)
+	meta, list, err := readMeta(f, f.Size())
+	if err != nil {
+		return trees{}, err
+	}
+	t := trees{image: image, pageSize: uint64(meta.u32(offPageSize)), meta: meta, met: newPageSet(meta.u64(offEndPage))}
+	for _, ids := range [][]uint64{{0, 1}, list.own, list.free} {
+		for _, id := range ids {
+			t.met.add(id)
+		}
+	}
+	return t, nil
+}
+
+// checkLeft finds a page that is neither in use nor free when all trees have been read.
+func (t trees) checkLeft() error {
+	if t.meta.u64(offFreeList) == noFreeList {
+		return nil
+	}
+	if id, is := t.met.missing(); is {
+		return damagedPage(id, errors.New("is neither in use nor free"))
+	}
+	return nil
 }
 
 // page is one with those that it goes on in, or the inline leaf of a bucket.
 type page []byte
 
-// checkTrees finds what bbolt's own check passes over, and what makes bbolt destroy the file, or die of it, when it writes:
-//   - A branch that names a child by another key than the first that the child has. bbolt would look for that first one
-//     to replace the child by its successor, not find it, and keep both, one of them on a page that is free.
-//   - An inline leaf that says that it has a page of its own, which bbolt would free when the bucket grows, or that is
-//     none: bbolt does not look at these at all.
-//   - A record that says that it is a bucket.
-//   - A page that goes on in more pages than it needs, which are free or behind the end, and which bbolt would free with it.
-//   - Entries that are not one behind the other, as bbolt writes them.
-func checkTrees(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	meta, err := newestMetaPage(f, info.Size())
-	if err != nil {
-		return err
-	}
-	image, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return fmt.Errorf("map %s: %w", f.Name(), err)
-	}
-	t := trees{image, uint64(meta.u32(offPageSize))}
-	return errors.Join(t.check(meta.u64(offRoot), true), unix.Munmap(image))
+// tree is one that is being read, from its first key to its last.
+type tree struct {
+	trees
+	leaf func(page) error // is called with each leaf
+	last []byte           // the last key of the last leaf, nil if there was none
 }
 
-// check checks a page and all that is below it: of the root, whose entries are the buckets, or of a bucket, in which there
-// are no others.
-func (t trees) check(id uint64, root bool) error {
-	p := t.page(id)
-	end, err := p.check()
+// read reads the tree below a page, and calls leaf with each of its leaves, in order, as soon as that is known to be sound.
+func (t trees) read(root uint64, leaf func(page) error) error {
+	_, err := (&tree{trees: t, leaf: leaf}).read(root)
+	return err
+}
+
+// read reads a page and all that is below it. The keys of branches follow one another if those of leaves do, as each is
+// the first key of a leaf.
+func (t *tree) read(id uint64) (page, error) {
+	p, err := t.take(id)
 	if err != nil {
-		return fmt.Errorf("%w: its page %d %w", ErrDamaged, id, err)
+		return nil, err
 	}
-	if need := uint64(end-1) / t.pageSize; uint64(p.following()) != need {
-		return fmt.Errorf("%w: its page %d goes on for %d pages and needs %d", ErrDamaged, id, p.following(), need)
+	switch p.kind() {
+	case branchKind:
+		return p, t.readBranch(p)
+	case leafKind:
+		return p, t.readLeaf(p)
+	}
+	return nil, damagedPage(id, fmt.Errorf("is of kind %#x", p.kind()))
+}
+
+func (t *tree) readBranch(p page) error {
+	if p.count() == 0 {
+		return damagedPage(p.id(), errors.New("is a branch without children"))
 	}
 	for i := range p.count() {
-		var err error
-		switch {
-		case p.kind() == branchKind:
-			err = t.checkChild(id, i, root)
-		case root && !p.isBucket(i):
-			err = fmt.Errorf("%w: its page %d has a record, %x, among buckets", ErrDamaged, id, p.key(i))
-		case !root && p.isBucket(i):
-			err = fmt.Errorf("%w: its page %d has a bucket, %x, among records", ErrDamaged, id, p.key(i))
-		case root:
-			err = t.checkBucket(p.key(i), p.value(i))
-		}
+		child, err := t.read(p.child(i))
 		if err != nil {
 			return err
 		}
+		if child.count() == 0 || !bytes.Equal(child.key(0), p.key(i)) {
+			return damagedPage(p.id(), fmt.Errorf("has page %d under key %x, with which that does not begin", child.id(), p.key(i)))
+		}
 	}
 	return nil
 }
 
-// checkChild checks what a branch has under its key with that number.
-func (t trees) checkChild(branch uint64, i int, root bool) error {
-	id, key := t.page(branch).child(i), t.page(branch).key(i)
-	if err := t.check(id, root); err != nil {
-		return err
+func (t *tree) readLeaf(p page) error {
+	if n := p.count(); n > 0 {
+		if key := p.key(0); t.last != nil && bytes.Compare(t.last, key) >= 0 {
+			return damagedPage(p.id(), fmt.Errorf("begins with key %x behind key %x", key, t.last))
+		}
+		t.last = p.key(n - 1)
 	}
-	if p := t.page(id); p.count() == 0 || !bytes.Equal(p.key(0), key) {
-		return fmt.Errorf("%w: its page %d has page %d under key %x, with which that does not begin", ErrDamaged, branch, id, key)
-	}
-	return nil
+	return t.leaf(p)
 }
 
-func (t trees) checkBucket(name, value []byte) error {
-	if len(value) < bucketValue {
-		return fmt.Errorf("%w: its bucket %q has %d bytes", ErrDamaged, name, len(value))
+// take returns a page, which is in use then.
+func (t trees) take(id uint64) (page, error) {
+	if id >= t.met.pages {
+		return nil, damagedPage(id, errors.New("is behind the end of the file"))
 	}
-	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return t.check(root, false)
+	p := page(t.image[id*t.pageSize:])
+	more := uint64(p.following())
+	if more >= t.met.pages-id {
+		return nil, damagedPage(id, fmt.Errorf("goes on for %d pages, behind the end of the file", more))
 	}
-	if err := page(value[bucketValue:]).checkInline(); err != nil {
-		return fmt.Errorf("%w: the inline leaf of its bucket %q %w", ErrDamaged, name, err)
+	for i := id; i <= id+more; i++ {
+		if !t.met.add(i) {
+			return nil, damagedPage(i, errors.New("is in use twice, or free and in use"))
+		}
 	}
-	return nil
+	p = slices.Clip(p[:(1+more)*t.pageSize])
+	switch end, err := p.check(); {
+	case p.id() != id:
+		return nil, damagedPage(id, fmt.Errorf("says that it is page %d", p.id()))
+	case err != nil:
+		return nil, damagedPage(id, err)
+	case more != uint64(end-1)/t.pageSize:
+		return nil, damagedPage(id, fmt.Errorf("goes on for %d pages and needs %d", more, uint64(end-1)/t.pageSize))
+	}
+	return p, nil
+}
+
+// damagedPage is the error for a page of which err says what it does.
+func damagedPage(id uint64, err error) error {
+	return fmt.Errorf("%w: its page %d %w", ErrDamaged, id, err)
 }
 
 // checkInline checks an inline leaf. The error says what it does.
 func (p page) checkInline() error {
-	end, err := p.check()
-	switch {
+	switch end, err := p.check(); {
 	case err != nil:
 		return err
 	case end != len(p):
@@ -128,36 +167,34 @@ func (p page) checkInline() error {
 	case p.id() != 0:
 		return fmt.Errorf("says that it is page %d", p.id())
 	}
-	for i := range p.count() {
-		if p.isBucket(i) {
-			return fmt.Errorf("has a bucket, %x, among records", p.key(i))
-		}
-	}
 	return nil
 }
 
-// page returns a page that bbolt's own check has read.
-func (t trees) page(id uint64) page {
-	p := page(t.image[id*t.pageSize:])
-	return p[:min(uint64(len(p)), (1+uint64(p.following()))*t.pageSize)]
-}
-
-// check finds entries that are not where they should be, and returns where the last one ends. The error says what the
-// page does.
+// check finds entries that are not where they should be, one behind the other in order of their keys, and returns where
+// the last one ends. The error says what the page does.
 func (p page) check() (end int, err error) {
 	if len(p) < pageHeader {
 		return 0, fmt.Errorf("has %d bytes", len(p))
 	}
-	at := pageHeader + entrySize*p.count()
+	n := p.count()
+	at := pageHeader + entrySize*n
 	if at > len(p) {
-		return 0, fmt.Errorf("has no room for its %d keys", p.count())
+		return 0, fmt.Errorf("has no room for its %d keys", n)
 	}
-	for i := range p.count() {
-		place, key, value := p.places(i)
+	var last []byte
+	for i := range n {
+		place, size, value := p.places(i)
 		if place != at {
-			return 0, fmt.Errorf("has key %d of %d at byte %d instead of %d", i+1, p.count(), place, at)
+			return 0, fmt.Errorf("has key %d of %d at byte %d instead of %d", i+1, n, place, at)
 		}
-		at += key + value
+		if at += size + value; at > len(p) {
+			return 0, fmt.Errorf("has no room for key %d of %d", i+1, n)
+		}
+		key := p[place:][:size]
+		if i > 0 && bytes.Compare(last, key) >= 0 {
+			return 0, fmt.Errorf("has key %x behind key %x", key, last)
+		}
+		last = key
 	}
 	return at, nil
 }
@@ -167,13 +204,7 @@ func (p page) kind() uint16      { return binary.NativeEndian.Uint16(p[8:]) }
 func (p page) count() int        { return int(binary.NativeEndian.Uint16(p[10:])) }
 func (p page) following() uint32 { return binary.NativeEndian.Uint32(p[12:]) }
 
-// u32 returns the number that is so many bytes behind the beginning of an entry.
-func (p page) u32(i, off int) int {
-	return int(binary.NativeEndian.Uint32(p[pageHeader+entrySize*i+off:]))
-}
-
-func (p page) isBucket(i int) bool { return p.u32(i, 0)&bucketFlag != 0 }
-
+// child returns the page below a branch under its key with that number.
 func (p page) child(i int) uint64 {
 	return binary.NativeEndian.Uint64(p[pageHeader+entrySize*i+8:])
 }
@@ -181,10 +212,12 @@ func (p page) child(i int) uint64 {
 // places returns where in the page a key is, and how many bytes the key has and the value behind it.
 func (p page) places(i int) (place, key, value int) {
 	place = pageHeader + entrySize*i
+	e := p[place:][:entrySize]
+	first, second := int(binary.NativeEndian.Uint32(e)), int(binary.NativeEndian.Uint32(e[4:]))
 	if p.kind() == branchKind {
-		return place + p.u32(i, 0), p.u32(i, 4), 0
+		return place + first, second, 0
 	}
-	return place + p.u32(i, 4), p.u32(i, 8), p.u32(i, 12)
+	return place + second, int(binary.NativeEndian.Uint32(e[8:])), int(binary.NativeEndian.Uint32(e[12:]))
 }
 
 func (p page) key(i int) []byte {
@@ -192,7 +225,35 @@ func (p page) key(i int) []byte {
 	return p[place:][:key]
 }
 
-func (p page) value(i int) []byte {
-	place, key, value := p.places(i)
-	return p[place+key:][:value]
+// entry returns what a leaf has under its key with that number, and whether that is a bucket.
+func (p page) entry(i int) (isBucket bool, key, value []byte) {
+	place, size, more := p.places(i)
+	both := slices.Clip(p[place:][:size+more])
+	return p[pageHeader+entrySize*i]&bucketFlag != 0, both[:size:size], both[size:]
+}
+
+// pageSet is a set of pages of a file that has so many.
+type pageSet struct {
+	pages uint64
+	bits  []uint64
+}
+
+func newPageSet(pages uint64) pageSet { return pageSet{pages, make([]uint64, pages/64+1)} }
+
+// add reports whether the page was not in the set.
+func (s pageSet) add(id uint64) bool {
+	word, bit := &s.bits[id/64], uint64(1)<<(id%64)
+	isNew := *word&bit == 0
+	*word |= bit
+	return isNew
+}
+
+// missing returns the first page that is not in the set, and whether there is any.
+func (s pageSet) missing() (id uint64, is bool) {
+	for id := range s.pages {
+		if s.bits[id/64]&(1<<(id%64)) == 0 {
+			return id, true
+		}
+	}
+	return 0, false
 }

@@ -4,81 +4,74 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"os"
+	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
 )
 
-func checkTreesOf(t *testing.T, path string) error {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
+// checkTrees reads all trees, whatever is in them.
+func (t trees) checkTrees() error {
+	buckets, err := t.buckets()
+	for _, b := range buckets {
+		_, readErr := t.records(b, func(_, _ []byte) error { return nil })
+		err = errors.Join(err, readErr)
 	}
-	defer f.Close()
-	return checkTrees(f)
+	return errors.Join(err, t.checkLeft())
 }
 
-// Every bit of the keys of branches, of the heads of inline leaves, of how long a page goes on, and of what is a bucket:
-// bbolt's own check passes over many of them.
+// Every bit of the head of each page and of all its entries, of the keys of branches, and of the heads of inline leaves.
 func TestTreeFlips(t *testing.T) {
-	const n = 40
-	path := madeDatabase(t, n)
-	image := readFile(t, path)
-	if err := checkTreesOf(t, path); err != nil {
+	image := readFile(t, madeDatabase(t, 40))
+	check := func() error { return (&checked{image: image}).check() }
+	if err := check(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	flip := func(part []byte, bits int) { // the first ones
+		for bit := range bits {
+			part[bit/8] ^= 1 << (bit % 8)
+			if err := check(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("bit %d of byte %d is changed to %#x: got %v", bit%8, cap(image)-cap(part)+bit/8, part[bit/8], err)
+			}
+			part[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+	file, err := readTrees(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	keys, leaves := 0, 0
-	flip := func(at, from, to int) { // bits from the byte at that place on
-		for bit := from; bit < to; bit++ {
-			at, old := at+bit/8, image[at+bit/8]
-			for _, b := range []byte{old ^ 1<<(bit%8), old} {
-				if _, err := f.WriteAt([]byte{b}, int64(at)); err != nil {
-					t.Fatal(err)
-				}
-				if err := checkTreesOf(t, path); errors.Is(err, ErrDamaged) != (b != old) {
-					t.Errorf("bit %d of byte %d: %#x is now %#x: got %v", bit%8, at, old, b, err)
-				}
-			}
+	var visit func(p page)
+	visit = func(p page) {
+		if p.id() == 0 {
+			flip(p, 8*(pageHeader-4)) // what an inline leaf goes on in is nothing to anybody
+			leaves++
+		} else {
+			flip(p, 8*pageHeader)
 		}
-	}
-	meta, err := newestMetaPage(f, int64(len(image)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := trees{image, uint64(meta.u32(offPageSize))}
-	offset := func(part []byte) int { return cap(image) - cap(part) }
-	var visit func(id uint64)
-	visit = func(id uint64) {
-		p := file.page(id)
-		flip(int(id*file.pageSize)+12, 0, 32) // number of following pages
 		for i := range p.count() {
-			if p.kind() != branchKind {
-				flip(int(id*file.pageSize)+pageHeader+entrySize*i, 0, 1) // that it is a bucket, or is none
-			}
-			switch {
-			case p.kind() == branchKind:
-				flip(offset(p.key(i)), 0, 8*len(p.key(i)))
+			entry := p[pageHeader+entrySize*i:][:entrySize]
+			if p.kind() == branchKind {
+				flip(entry, 8*entrySize)
+				flip(p.key(i), 8*len(p.key(i)))
 				keys++
-				visit(p.child(i))
-			case p.isBucket(i):
-				value := p.value(i)
-				if root := binary.NativeEndian.Uint64(value); root != 0 {
-					visit(root)
-					continue
-				}
-				flip(offset(value)+bucketValue, 0, 8*(8+2+2)) // page, kind and number of keys
-				leaves++
+				visit(file.image[p.child(i)*file.pageSize:])
+				continue
 			}
+			flip(entry, 1) // nor is what else the flags say
+			flip(entry[4:], 8*(entrySize-4))
+			isBucket, _, value := p.entry(i)
+			if !isBucket {
+				continue
+			}
+			if root := binary.NativeEndian.Uint64(value); root != 0 {
+				visit(file.image[root*file.pageSize:])
+				continue
+			}
+			visit(page(value[bucketValue:]))
 		}
 	}
-	visit(meta.u64(offRoot))
+	visit(file.image[file.meta.u64(offRoot)*file.pageSize:])
 	if keys < 10 || leaves < 2 {
 		t.Errorf("the database has %d keys in branches and %d inline leaves, too few to prove anything", keys, leaves)
 	}
@@ -117,7 +110,11 @@ func TestTreesOfBBolt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := checkTreesOf(t, path); err != nil {
+		file, err := readTrees(readFile(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := file.checkTrees(); err != nil {
 			t.Fatalf("after %d transactions: %v", n+1, err)
 		}
 	}
@@ -183,9 +180,9 @@ func TestTree(t *testing.T) {
 			at += copy(p[at:], key+value)
 		}
 	}
-	// The root is page 0 and has bucket b, with branch 1 of leaves 2 and 3, and bucket s, which is inline.
+	// The root is page 0 and has bucket b, with branch 1 of leaves 3 and 4, and bucket s, which is inline. Page 2 is free.
 	whole := func() []byte {
-		image := make([]byte, 4*pageSize)
+		image := make([]byte, 5*pageSize)
 		paged, inline := make([]byte, bucketValue), make([]byte, bucketValue+pageHeader+entrySize+2)
 		put64(paged, 1)
 		fill(inline[bucketValue:], 0, leafKind, "k", "v")
@@ -194,10 +191,10 @@ func TestTree(t *testing.T) {
 		put32(image[pageHeader+entrySize:], bucketFlag)
 		branch := image[pageSize:]
 		fill(branch, 1, branchKind, "a", "", "d", "")
-		put64(branch[pageHeader+8:], 2)
-		put64(branch[pageHeader+entrySize+8:], 3)
-		fill(image[2*pageSize:], 2, leafKind, "a", "", "c", "value")
-		fill(image[3*pageSize:], 3, leafKind, "d", "value")
+		put64(branch[pageHeader+8:], 3)
+		put64(branch[pageHeader+entrySize+8:], 4)
+		fill(image[3*pageSize:], 3, leafKind, "a", "", "c", "value")
+		fill(image[4*pageSize:], 4, leafKind, "d", "value")
 		return image
 	}
 	const (
@@ -214,10 +211,34 @@ func TestTree(t *testing.T) {
 		root[second] = 's'
 	}
 	for name, change := range map[string]func(root, branch, leaf []byte){
-		"another first key":               func(_, _, leaf []byte) { leaf[third]++ },
-		"another key of a branch":         func(_, branch, _ []byte) { branch[third]-- },
-		"a child without keys":            func(_, _, leaf []byte) { put16(leaf[10:], 0) },
-		"more pages than it needs":        func(_, _, leaf []byte) { put32(leaf[12:], 1) },
+		"a bit of flags more":        func(_, _, leaf []byte) { put16(leaf[8:], leafKind|0x20) },
+		"a branch that is a leaf":    func(_, branch, _ []byte) { put16(branch[8:], leafKind) },
+		"a page of neither kind":     func(_, _, leaf []byte) { put16(leaf[8:], 0) },
+		"a page of another number":   func(_, _, leaf []byte) { put64(leaf, 4) },
+		"a child that is its own":    func(_, branch, _ []byte) { put64(branch[first+8:], 1) },
+		"a child twice":              func(_, branch, _ []byte) { put64(branch[second+8:], 3) },
+		"a child that is free":       func(_, branch, _ []byte) { put64(branch[second+8:], 2) },
+		"a child behind the end":     func(_, branch, _ []byte) { put64(branch[second+8:], 5) },
+		"a child far behind the end": func(_, branch, _ []byte) { put64(branch[second+8:], 1<<63) },
+		"a child too few":            func(_, branch, _ []byte) { put16(branch[10:], 1) },
+		"a branch without children":  func(_, branch, _ []byte) { put16(branch[10:], 0) },
+		"a bucket that is free":      func(root, _, _ []byte) { put64(root[third+1:], 2) },
+		"a key twice":                func(_, _, leaf []byte) { leaf[third+1] = 'a' },
+		"keys that turn back":        func(_, _, leaf []byte) { leaf[third+1] = '_' },
+		"a key of the leaf behind":   func(_, _, leaf []byte) { leaf[third+1] = 'd' },
+		"another first key":          func(_, _, leaf []byte) { leaf[third]++ },
+		"another key of a branch":    func(_, branch, _ []byte) { branch[third]-- },
+		"a child without keys":       func(_, _, leaf []byte) { put16(leaf[10:], 0) },
+		"more pages than it needs":   func(_, branch, _ []byte) { put32(branch[12:], 1) },
+		"a page behind the end":      func(_, _, leaf []byte) { put32(leaf[pageSize+12:], 1) },
+		"a page that is in use": func(root, branch, _ []byte) {
+			longer := root[2*pageSize:]
+			copy(longer, root[4*pageSize:])
+			put64(longer, 2)
+			put32(longer[12:], 1)
+			put32(longer[first+12:], pageSize)
+			put64(branch[second+8:], 2)
+		},
 		"pages behind the end":            func(root, _, _ []byte) { put32(root[12:], 1<<32-1) },
 		"more keys than there is room":    func(_, _, leaf []byte) { put16(leaf[10:], 100) },
 		"a key elsewhere":                 func(_, _, leaf []byte) { put32(leaf[second+4:], entrySize) },
@@ -241,13 +262,41 @@ func TestTree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			image := whole()
-			if err := (trees{image, pageSize}).check(0, true); err != nil {
+			check := func(list bool) error {
+				file := trees{image: image, pageSize: pageSize, met: newPageSet(5)}
+				if list {
+					file.met.add(2)
+				} else {
+					put64(file.meta[offFreeList:], noFreeList)
+				}
+				return file.checkTrees()
+			}
+			if err := errors.Join(check(true), check(false)); err != nil {
 				t.Fatalf("before: %v", err)
 			}
-			change(image, image[pageSize:], image[2*pageSize:])
-			if err := (trees{image, pageSize}).check(0, true); !errors.Is(err, ErrDamaged) {
+			change(image, image[pageSize:], image[3*pageSize:])
+			if err := check(true); !errors.Is(err, ErrDamaged) {
 				t.Errorf("got %v, want ErrDamaged", err)
 			}
+			if err := check(false); !errors.Is(err, ErrDamaged) && !strings.Contains(name, "free") {
+				t.Errorf("without a list of free pages: got %v, want ErrDamaged", err)
+			}
 		})
+	}
+}
+
+func TestPageSet(t *testing.T) {
+	for _, pages := range []uint64{1, 2, 63, 64, 65, 128} {
+		for gap := range pages + 1 { // behind the end, too
+			s := newPageSet(pages)
+			for id := range pages {
+				if id != gap && (!s.add(id) || s.add(id)) {
+					t.Errorf("page %d of %d is not added once", id, pages)
+				}
+			}
+			if id, is := s.missing(); is != (gap < pages) || is && id != gap {
+				t.Errorf("of %d pages %d is missing: got %d, %t", pages, gap, id, is)
+			}
+		}
 	}
 }

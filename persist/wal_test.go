@@ -185,7 +185,10 @@ func TestLogOfAnother(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s, damage, err := OpenVerified(testContext(t), hastyConfig(path), []string{testProgram(t)})
+			if err := CheckFile(path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), walPath(path)) {
+				t.Errorf("check: got %v, want damage that names the log", err)
+			}
+			s, damage, err := OpenOrReplace(hastyConfig(path))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,13 +284,10 @@ func TestClosedIsOneFile(t *testing.T) {
 
 func headerOf(t *testing.T, s *Store) (h header) {
 	t.Helper()
-	tx, err := s.db.Begin(false)
+	c, err := check(s.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = tx.Rollback() }()
-	if h, err = readHeader(tx); err != nil {
-		t.Fatal(err)
-	}
-	return h
+	defer c.close()
+	return c.header
 }

@@ -2,10 +2,13 @@ package persist
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"go.etcd.io/bbolt"
 )
 
 // The workload is a fixed sequence of batches, numbered from 1. Batch n depends on n alone, so what a database must
@@ -109,7 +112,7 @@ func (h *history) check(got content, from, to uint64) error {
 	return nil
 }
 
-// checkDatabase checks the file, opens it, and compares what it holds.
+// checkDatabase checks the file, opens it, and compares what it holds, by bbolt, too.
 func (h *history) checkDatabase(path string, from, to uint64) error {
 	if err := CheckFile(path); err != nil {
 		return err
@@ -119,11 +122,38 @@ func (h *history) checkDatabase(path string, from, to uint64) error {
 		return err
 	}
 	defer s.Close()
+	byBBolt := content{}
+	if err := s.db.View(byBBolt.read); err != nil {
+		return err
+	}
 	got, err := loadContent(s)
 	if err != nil {
 		return err
 	}
+	if !maps.Equal(got, byBBolt) {
+		return fmt.Errorf("it has %d records, and by bbolt %d", len(got), len(byBBolt))
+	}
 	return h.check(got, from, to)
+}
+
+// read reads by bbolt what it has checked.
+func (c content) read(tx *bbolt.Tx) error {
+	var found error
+	for err := range tx.Check() { // to the end, or its goroutine would hang
+		found = errors.Join(found, err)
+	}
+	if found != nil {
+		return fmt.Errorf("bbolt's own check: %w", found)
+	}
+	return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		if string(name) == metaBucket {
+			return nil
+		}
+		return b.ForEach(func(key, stored []byte) error {
+			c[recordName(string(name), key)] = string(stored[:len(stored)-crcSize])
+			return nil
+		})
+	})
 }
 
 // madeDatabase returns the path of a closed database at step n.

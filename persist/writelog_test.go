@@ -169,7 +169,7 @@ func TestCrashStateControl(t *testing.T) {
 		if err := os.WriteFile(path, image, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		switch err := Verify(testContext(t), path, []string{testProgram(t)}); {
+		switch err := CheckFile(path); {
 		case errors.Is(err, ErrDamaged):
 			bad++
 		case err != nil:

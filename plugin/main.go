@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/cli"
 )
 
@@ -21,9 +20,6 @@ var version = "devel"
 func main() { os.Exit(program(os.Args)) }
 
 func program(argv []string) int {
-	if len(argv) > 1 && argv[1] == persist.ChildArg {
-		return persist.ChildMain(argv[2:])
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

@@ -94,7 +94,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	defer adminSocket.Close()
 
-	store, damaged, err := openStore(ctx, opts, logger)
+	store, damaged, err := openStore(opts, logger)
 	if err != nil {
 		return err
 	}
@@ -235,10 +235,10 @@ const (
 
 // openStore opens the database. One that is damaged is kept beside a new one,
 // and damaged says so.
-func openStore(ctx context.Context, opts cli.ServeOptions, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
-	store, damage, err := persist.OpenVerified(ctx, persist.Config{
+func openStore(opts cli.ServeOptions, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
+	store, damage, err := persist.OpenOrReplace(persist.Config{
 		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Logger: logger,
-	}, []string{"/proc/self/exe"})
+	})
 	if err != nil {
 		return nil, false, err
 	}
