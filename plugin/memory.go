@@ -41,13 +41,24 @@ type collector struct {
 	seen func(percent int)     // for tests; nil: nobody
 }
 
-// run looks at each collection until ctx ends. What an operator has set in GOGC
-// or GOMEMLIMIT stands. Its error is always nil.
+// isSet reports whether an operator has set how garbage is collected. It stands.
+func isSet() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
+
+// hold has nothing collected until run begins. What a start reads of the database
+// stays, and to go through that whenever it has doubled finds next to nothing.
+func (c *collector) hold() {
+	if !isSet() {
+		c.set(-1)
+	}
+}
+
+// run looks at each collection until ctx ends. Its error is always nil.
 func (c *collector) run(ctx context.Context) error {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+	if isSet() {
 		<-ctx.Done()
 		return nil
 	}
+	c.set(usualPercent)
 	defer c.set(usualPercent)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	collected := make(chan struct{}, 1)

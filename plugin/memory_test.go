@@ -45,6 +45,10 @@ func TestCollector(t *testing.T) {
 		case <-ctx.Done():
 		}
 	}}
+	c.hold()
+	if got := debug.SetGCPercent(-1); got != -1 {
+		t.Errorf("during a start it is %d %%", got)
+	}
 	go func() { ended <- c.run(ctx) }()
 	next := func() int {
 		for {
@@ -96,6 +100,7 @@ func TestCollectorLeavesSettings(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			c := &collector{set: func(percent int) int { t.Errorf("set to %d %%", percent); return 0 }}
+			c.hold()
 			if err := c.run(ctx); err != nil {
 				t.Error(err)
 			}

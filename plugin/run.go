@@ -94,6 +94,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	defer adminSocket.Close()
 
+	garbage := &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
+	garbage.hold()
 	store, damaged, err := openStore(opts, logger)
 	if err != nil {
 		return err
@@ -175,7 +177,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 		record.Run,
 		shared.Run,
-		(&collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}).run,
+		garbage.run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)
