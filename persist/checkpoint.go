@@ -18,13 +18,13 @@ type made struct {
 // makeWAL has the log made in the background, since a start should not wait for it.
 func (s *Store) makeWAL() {
 	s.making = make(chan made, 1)
-	go func(answer chan<- made, path string, segment int64, sync bool) {
-		w, err := createWAL(path, segment, sync)
+	go func(answer chan<- made, database string, segment int64, sync bool) {
+		w, err := createWAL(database, segment, sync)
 		answer <- made{w, err}
-	}(s.making, walPath(s.path), s.cfg.segment, !s.cfg.noSync)
+	}(s.making, s.path, s.cfg.segment, !s.cfg.noSync)
 }
 
-// adoptWAL returns the log that was being made if it is ready, and begins to make one if nobody did.
+// adoptWAL returns the log that was being made if it is ready, with its name, and begins to make one if nobody did.
 func (s *Store) adoptWAL() *wal {
 	if s.noWAL {
 		return nil
@@ -43,6 +43,12 @@ func (s *Store) adoptWAL() *wal {
 		}
 	}
 	s.making = nil
+	if m.err == nil {
+		m.err = m.wal.name(s.path)
+		if m.err != nil {
+			_ = m.wal.remove() // the next one would
+		}
+	}
 	if m.err != nil {
 		s.noLog(m.err)
 		return nil

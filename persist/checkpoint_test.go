@@ -176,7 +176,7 @@ func TestLogIsAwaitedByNobody(t *testing.T) {
 	if s.wal != nil {
 		t.Fatal("there is a log")
 	}
-	w, err := createWAL(walPath(s.path), cfg.segment, false)
+	w, err := createWAL(s.path, cfg.segment, false)
 	s.making <- made{w, err}
 	for ; done < 10; done++ {
 		if err := commitStep(s, done+1); err != nil {

@@ -124,6 +124,9 @@ func tracedCalls(t *testing.T, path, mode string, steps int) string {
 	call := regexp.MustCompile(`^(pwrite64|fdatasync|fsync)\(\d+<([^>]*)>(?:, .*, (\d+))?\)\s+= \d+$`)
 	for line := range wholeCalls(trace) {
 		m := call.FindStringSubmatch(line)
+		if m != nil {
+			m[2] = strings.TrimSuffix(m[2], newSuffix) // while it is made
+		}
 		switch {
 		case m == nil:
 			t.Fatalf("strace said %q", line)

@@ -55,6 +55,7 @@ type walID [walIDSize]byte
 // but what was written can be read while more is.
 type wal struct {
 	f       *os.File
+	path    string // of f
 	id      walID
 	sum     uint32 // checksum of the id, which those of records begin with
 	segment int64  // size of one
@@ -66,19 +67,22 @@ type wal struct {
 	buf     []byte // kept from record to record
 }
 
-// createWAL makes the log of a database, with nothing in it. It is on disk when it returns: every byte is written once,
-// because to write where nothing ever was would have the file system write, too, that there is something now. What
-// bears its name already is another's, and stays.
-func createWAL(path string, segment int64, sync bool) (_ *wal, err error) {
-	w := &wal{segment: segment, sync: sync}
+// createWAL makes the log of a database, with nothing in it, under a name that the next one takes over: of a process that
+// ends before it needed its log nothing stays. Every byte is written once, and on disk when it returns, because to write
+// where nothing ever was would have the file system write, too, that there is something now.
+func createWAL(database string, segment int64, sync bool) (_ *wal, err error) {
+	w := &wal{path: walPath(database) + newSuffix, segment: segment, sync: sync}
 	_, _ = rand.Read(w.id[:]) // never fails
 	w.sum = crcOf(0, w.id[:])
-	if w.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode); err != nil {
+	if err := os.Remove(w.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if w.f, err = os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.f.Close(), os.Remove(path))
+			err = errors.Join(err, w.remove())
 		}
 	}()
 	page := make([]byte, walPage)
@@ -94,13 +98,39 @@ func createWAL(path string, segment int64, sync bool) (_ *wal, err error) {
 			return nil, err
 		}
 	}
-	if !sync {
-		return w, nil
+	if sync {
+		err = w.f.Sync()
 	}
-	if err := w.f.Sync(); err != nil {
-		return nil, err
+	return w, err
+}
+
+// name gives the log the name of the database's, on disk when it returns. What bears that already is another's, and stays.
+func (w *wal) name(database string) error {
+	path := walPath(database)
+	taken, err := exists(path)
+	if err != nil {
+		return err
 	}
-	return w, syncDir(filepath.Dir(path))
+	same, err := sameFile(w.f, w.path)
+	if err != nil {
+		return err
+	}
+	if taken || !same {
+		return fmt.Errorf("%s or %s is another's", path, w.path)
+	}
+	if err := os.Rename(w.path, path); err != nil {
+		return err
+	}
+	w.path = path
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // so that errors have this name, too
+	if err != nil {
+		return err
+	}
+	w.f, f = f, w.f
+	if err := f.Close(); err != nil || !w.sync {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // crcOf continues a CRC-32C, which is 0 at first, over b.
@@ -164,17 +194,16 @@ func (w *wal) fdatasync() error {
 		case err == nil:
 			return nil
 		case !errors.Is(err, unix.EINTR):
-			return &os.PathError{Op: "fdatasync", Path: w.f.Name(), Err: err}
+			return &os.PathError{Op: "fdatasync", Path: w.path, Err: err}
 		}
 	}
 }
 
 // remove closes the log and takes it away. Nothing of it may be needed any more.
 func (w *wal) remove() error {
-	path := w.f.Name()
-	same, err := sameFile(w.f, path)
+	same, err := sameFile(w.f, w.path)
 	if err == nil && same { // or its name is another's by now
-		err = os.Remove(path)
+		err = os.Remove(w.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("remove the log: %w", err)

@@ -254,6 +254,59 @@ func TestNoLogCanBeMade(t *testing.T) {
 	}
 }
 
+// Of a log that was made and never needed nothing stays, however often a process ends before it needs its own.
+func TestLogNeverNeeded(t *testing.T) {
+	path := madeDatabase(t, 7)
+	for range 3 {
+		c := crash{database: readFile(t, path)}
+		s, err := Open(hastyConfig(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.makeWAL()
+		m := <-s.making // and the process ends here
+		s.making = nil
+		if m.err != nil || !bytes.Equal(readFile(t, path), c.database) {
+			t.Fatalf("got %v, and the database has changed", m.err)
+		}
+		if err := errors.Join(m.wal.f.Close(), s.db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := newHistory().checkDatabase(path, 7, 7); err != nil {
+		t.Error(err)
+	}
+	s := mustOpen(t, hastyConfig(path))
+	if err := errors.Join(commitStep(s, 8), commitStep(s, 9), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := filepath.Glob(path + "*"); err != nil || len(names) != 1 {
+		t.Errorf("got files %v (%v), want the database alone", names, err)
+	}
+}
+
+// Two processes that make a log at the same time do not use the same one.
+func TestLogReplacedWhileMade(t *testing.T) {
+	path := madeDatabase(t, 7)
+	first, err := createWAL(path, testSegment, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := createWAL(path, testSegment, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.name(path); err == nil {
+		t.Error("the first has taken the second's")
+	}
+	if err := errors.Join(first.remove(), second.name(path)); err != nil {
+		t.Error(err)
+	}
+	if err := second.remove(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a process left of a log that no database needs is no obstacle.
 func TestUnneededLog(t *testing.T) {
 	path := madeDatabase(t, 7)
