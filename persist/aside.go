@@ -50,11 +50,11 @@ func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 			return nil, nil, err
 		}
 	}
-	s, err := Open(cfg)
+	s, file, err := open(cfg)
 	if errors.Is(err, ErrDamaged) {
-		kept, asideErr := setAside(cfg.Path, cfg.LockTimeout)
+		kept, asideErr := setAside(cfg.Path, cfg.LockTimeout, file)
 		if asideErr != nil {
-			return nil, nil, errors.Join(err, asideErr)
+			return nil, nil, fmt.Errorf("%w (as it is damaged: %s)", asideErr, err.Error())
 		}
 		cfg.Logger.Error("damaged database set aside", slog.String("path", cfg.Path), slog.String("kept", kept), slog.Any("err", err))
 		damage = &Damage{Kept: kept, Cause: err}
@@ -90,14 +90,11 @@ func leftAside(path string) (*Damage, error) {
 	return nil, nil
 }
 
-// SetAside renames a database to its path with ".damaged-" and the time in UTC appended, and returns that name; a log
-// that it has goes with it. It never overwrites a file, and the rename is on disk when it returns. Errors:
-// [ErrLocked], or what the system said.
-func SetAside(path string) (kept string, err error) {
-	return setAside(path, defaultLockTimeout)
-}
-
-func setAside(path string, timeout time.Duration) (kept string, err error) {
+// setAside renames a database to its path with ".damaged-" and the time in UTC appended, and returns that name; a log
+// that it has goes with it. It never overwrites a file, and the rename is on disk when it returns. The path has to lead to
+// that file still: another process may have set it aside meanwhile, and made a new one. Errors: [ErrLocked], or what the
+// system said.
+func setAside(path string, timeout time.Duration, file os.FileInfo) (kept string, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("set aside database %s: %w", path, err)
@@ -113,7 +110,9 @@ func setAside(path string, timeout time.Duration) (kept string, err error) {
 	}
 	if same, err := sameFile(f, path); err != nil {
 		return "", err
-	} else if !same {
+	} else if now, err := f.Stat(); err != nil {
+		return "", err
+	} else if !same || !os.SameFile(now, file) {
 		return "", fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
 	}
 	kept, err = reserve(asideName(path), "")

@@ -9,7 +9,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,41 +58,64 @@ type checkedBucket struct {
 }
 
 // check reads all that is in use of a file that [openLocked] has opened. Errors: as [CheckFile].
-func check(f *os.File) (_ *checked, err error) {
+func check(f *os.File) (*checked, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() == 0 {
-		return nil, damagedBy(errors.New("it has no bytes"))
+	meta, list, err := readMeta(f, info.Size())
+	if err != nil {
+		return nil, err
 	}
-	image, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	size := meta.u64(offEndPage) * uint64(meta.u32(offPageSize)) // which the file has, behind it may be more
+	image, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map it: %w", err)
 	}
 	c := &checked{image: image}
-	// The kernel maps ahead of the check, page after page. Older ones cannot; what cannot be read the check meets itself.
-	var ahead sync.WaitGroup
-	ahead.Go(func() { _ = unix.Madvise(image, unix.MADV_POPULATE_READ) })
-	defer ahead.Wait()
-	if err := readMapped(c.check); err != nil {
+	stop := mapAhead(image)
+	err = c.readMapped(func() error { return c.check(newTrees(image, meta, list)) })
+	stop()
+	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
 
-// readMapped calls read, in which it is an error that mapped memory cannot be read, as the disk fails or the file gets
-// shorter meanwhile. Otherwise that would end the process.
-func readMapped(read func() error) (err error) {
+// mapAhead has the kernel map a file ahead of who reads it from the beginning to the end, which it does in a fraction of
+// the time that it takes page by page. Older kernels cannot; what cannot be read who reads it meets himself. stop ends that.
+func mapAhead(image []byte) (stop func()) {
+	const piece = 4 << 20
+	var ended atomic.Bool
+	var ahead sync.WaitGroup
+	ahead.Go(func() {
+		for part := range slices.Chunk(image, piece) {
+			if ended.Load() || unix.Madvise(part, unix.MADV_POPULATE_READ) != nil {
+				return
+			}
+		}
+	})
+	return func() {
+		ended.Store(true)
+		ahead.Wait()
+	}
+}
+
+// readMapped calls read, in which it is an error that the image cannot be read, as the disk fails or the file gets shorter
+// meanwhile. Otherwise that would end the process.
+func (c *checked) readMapped(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		switch fault := recover().(type) {
-		case nil:
-		case interface{ Addr() uintptr }:
-			err = fmt.Errorf("a part of it cannot be read: %w", unix.EIO)
-		default:
-			panic(fault)
+		r := recover()
+		if r == nil {
+			return
 		}
+		begin := uintptr(unsafe.Pointer(unsafe.SliceData(c.image))) // to compare with, nothing else
+		fault, is := r.(interface{ Addr() uintptr })
+		if !is || fault.Addr() < begin || fault.Addr()-begin >= uintptr(len(c.image)) {
+			panic(r)
+		}
+		err = fmt.Errorf("byte %d of it cannot be read: %w", fault.Addr()-begin, unix.EIO)
 	}()
 	return read()
 }
@@ -99,6 +124,10 @@ func (c *checked) close() error { return unix.Munmap(c.image) }
 
 // visit calls visit for each record, in order of bucket and key. Key and value are valid until the end of c.
 func (c *checked) visit(visit func(bucket string, key, value []byte) error) error {
+	return c.readMapped(func() error { return c.each(visit) })
+}
+
+func (c *checked) each(visit func(bucket string, key, value []byte) error) error {
 	for _, b := range c.buckets {
 		for _, leaf := range b.leaves {
 			for i := range leaf.count() {
@@ -113,11 +142,7 @@ func (c *checked) visit(visit func(bucket string, key, value []byte) error) erro
 	return nil
 }
 
-func (c *checked) check() error {
-	t, err := readTrees(c.image)
-	if err != nil {
-		return err
-	}
+func (c *checked) check(t trees) error {
 	buckets, err := t.buckets()
 	if err != nil {
 		return err

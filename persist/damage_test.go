@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,7 +159,7 @@ func TestGarbage(t *testing.T) {
 			word := []uint64{0, 1, 1 << 31, 1<<32 - 1, 1<<64 - 1, rnd.Uint64(), rnd.Uint64N(uint64(len(image) / page))}[rnd.IntN(7)]
 			copy(spoiled[at:], binary.NativeEndian.AppendUint64(nil, word)[:1<<rnd.IntN(4)])
 		}
-		err := (&checked{image: spoiled}).check()
+		err := checkImage(spoiled)
 		if errors.Is(err, ErrDamaged) {
 			found++
 		} else if err != nil {
@@ -444,6 +445,92 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// A process that has found damage leaves alone what another one has put in its place meanwhile.
+func TestSetAsideByAnother(t *testing.T) {
+	path := madeDatabase(t, 5)
+	if err := os.WriteFile(path, make([]byte, 1<<14), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, file, err := open(hastyConfig(path))
+	if !errors.Is(err, ErrDamaged) {
+		t.Fatalf("got %v, want ErrDamaged", err)
+	}
+	s, damage, err := OpenOrReplace(hastyConfig(path))
+	if err != nil || damage == nil {
+		t.Fatalf("got %v, %v, want damage", damage, err)
+	}
+	if err := errors.Join(commitStep(s, 1), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := setAside(path, defaultLockTimeout, file); !errors.Is(err, ErrLocked) {
+		t.Errorf("got %v, want ErrLocked", err)
+	}
+	if err := newHistory().checkDatabase(path, 1, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is behind the last page is nobody's, and not read.
+func TestLongFile(t *testing.T) {
+	path := madeDatabase(t, 40)
+	if err := os.Truncate(path, 1<<40); err != nil {
+		t.Skipf("needs a file system with files of that size: %v", err)
+	}
+	if err := CheckFile(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// Meta pages whose checksums are right and which say what no transaction of bbolt has written.
+func TestMetaPages(t *testing.T) {
+	const n = 40
+	image := readFile(t, madeDatabase(t, n))
+	pages, err := readMetaPages(bytes.NewReader(image), int64(len(image)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	if pages[1].txid() > pages[0].txid() {
+		last = 1
+	}
+	put32 := func(off int, v uint32) func(*[2]metaPage) {
+		return func(m *[2]metaPage) { binary.NativeEndian.PutUint32(m[last][off:], v) }
+	}
+	put64 := func(off int, v uint64) func(*[2]metaPage) {
+		return func(m *[2]metaPage) { binary.NativeEndian.PutUint64(m[last][off:], v) }
+	}
+	for name, change := range map[string]func(*[2]metaPage){
+		"no page size":           put32(offPageSize, 0),
+		"pages of a byte":        put32(offPageSize, 1),
+		"pages of no power of 2": put32(offPageSize, 3000),
+		"pages of 512 bytes":     put32(offPageSize, 512),
+		"too long pages":         put32(offPageSize, 1<<25),
+		"another page size":      put32(offPageSize, 2*uint32(os.Getpagesize())),
+		"many pages":             put64(offEndPage, 1<<60),
+		"a list in page 0":       put64(offFreeList, 0),
+		"a list in page 1":       put64(offFreeList, 1),
+		"each other's place":     func(m *[2]metaPage) { m[0], m[1] = m[1], m[0] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed, m := bytes.Clone(image), pages
+			change(&m)
+			for i := range m {
+				h := fnv.New64a()
+				h.Write(m[i][:offChecksum])
+				binary.NativeEndian.PutUint64(m[i][offChecksum:], h.Sum64())
+				copy(changed[i*os.Getpagesize()+metaStart:], m[i][:])
+			}
+			for at := range 2 { // what begins as a list
+				binary.NativeEndian.PutUint64(changed[at*os.Getpagesize():], uint64(at))
+				binary.NativeEndian.PutUint32(changed[at*os.Getpagesize()+8:], freeListKind)
+			}
+			if err := checkImage(changed); !errors.Is(err, ErrDamaged) {
+				t.Errorf("got %v, want ErrDamaged", err)
+			}
+		})
+	}
+}
+
 func TestSetAside(t *testing.T) {
 	path := dbPath(t)
 	var kept []string
@@ -452,7 +539,11 @@ func TestSetAside(t *testing.T) {
 		if err := os.WriteFile(path, image, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		name, err := SetAside(path)
+		file, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := setAside(path, defaultLockTimeout, file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,7 +557,7 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("%s was overwritten", name)
 		}
 	}
-	if _, err := SetAside(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := setAside(path, defaultLockTimeout, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want ErrNotExist", err)
 	}
 	// A start that ended here must not make the next one forget.

@@ -229,7 +229,11 @@ func TestLockNamesItsHolder(t *testing.T) {
 	cfg.LockTimeout = 1 // nanosecond
 	_, openErr := Open(cfg)
 	_, damage, verifiedErr := OpenOrReplace(cfg)
-	_, asideErr := setAside(path, cfg.LockTimeout)
+	file, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, asideErr := setAside(path, cfg.LockTimeout, file)
 	for name, err := range map[string]error{"Open": openErr, "OpenOrReplace": verifiedErr, "SetAside": asideErr} {
 		if !errors.Is(err, ErrLocked) || errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: got %v, want ErrLocked", name, err)

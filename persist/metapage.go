@@ -25,6 +25,9 @@ const (
 	metaMagic   = 0xED0CDAED
 	metaVersion = 2
 
+	minPageSize = 1 << 10 // of those that bbolt looks for
+	maxPageSize = 1 << 24
+
 	pageHeader   = 16
 	freeListKind = 0x10
 	manyFree     = 0xffff
@@ -49,7 +52,9 @@ func (m *metaPage) txid() uint64       { return m.u64(offTxid) }
 func (m *metaPage) valid() bool {
 	h := fnv.New64a()
 	h.Write(m[:offChecksum])
-	return m.u32(0) == metaMagic && m.u32(4) == metaVersion && m.u64(offChecksum) == h.Sum64()
+	size := m.u32(offPageSize)
+	return m.u32(0) == metaMagic && m.u32(4) == metaVersion && m.u64(offChecksum) == h.Sum64() &&
+		minPageSize <= size && size <= maxPageSize && bits.OnesCount32(size) == 1
 }
 
 // readMeta returns the meta page of the last commit and the list of free pages. It finds in the two meta pages what bbolt
@@ -60,9 +65,15 @@ func readMeta(f io.ReaderAt, size int64) (metaPage, freeList, error) {
 	if err != nil {
 		return metaPage{}, freeList{}, err
 	}
-	switch ok0, ok1 := page[0].valid(), page[1].valid(); {
+	ok0, ok1 := page[0].valid(), page[1].valid()
+	switch {
+	case ok0 && page[0].txid()%2 != 0 || ok1 && page[1].txid()%2 != 1:
+		err = fmt.Errorf("%w: its meta pages, of transactions %d and %d, have changed places", ErrDamaged, page[0].txid(), page[1].txid())
 	case ok0 && ok1:
-		if d := page[1].txid() - page[0].txid(); d != 1 && d != ^uint64(0) {
+		if page[0].u32(offPageSize) != page[1].u32(offPageSize) {
+			err = fmt.Errorf("%w: its meta pages say that pages have %d and %d bytes",
+				ErrDamaged, page[0].u32(offPageSize), page[1].u32(offPageSize))
+		} else if d := page[1].txid() - page[0].txid(); d != 1 && d != ^uint64(0) {
 			err = fmt.Errorf("%w: its meta pages are of transactions %d and %d, which do not follow each other",
 				ErrDamaged, page[0].txid(), page[1].txid())
 		}
@@ -99,8 +110,8 @@ func readFreeList(f io.ReaderAt, list, pageSize, pages uint64) (freeList, error)
 	wrong := func(what string) (freeList, error) {
 		return freeList{}, fmt.Errorf("%w: its list of free pages in page %d %s", ErrDamaged, list, what)
 	}
-	if list >= pages {
-		return wrong("lies behind the end of the file")
+	if list < 2 || list >= pages {
+		return wrong("is a meta page, or behind the end of the file")
 	}
 	head := make([]byte, pageHeader+8)
 	if _, err := f.ReadAt(head, int64(list*pageSize)); err != nil {
@@ -157,11 +168,13 @@ func readMetaPages(f io.ReaderAt, size int64) (page [2]metaPage, err error) {
 		page[1], err = readMetaPage(f, int64(page[0].u32(offPageSize)))
 		return page, err
 	}
-	for at := int64(1 << 10); at <= 1<<24 && at < size; at <<= 1 { // the sizes that bbolt looks for
-		if page[1], err = readMetaPage(f, at); err != nil {
+	for at := int64(minPageSize); at <= maxPageSize && at < size; at <<= 1 {
+		m, err := readMetaPage(f, at)
+		if err != nil {
 			return page, err
 		}
-		if page[1].valid() && int64(page[1].u32(offPageSize)) == at {
+		if m.valid() && int64(m.u32(offPageSize)) == at {
+			page[1] = m
 			return page, nil
 		}
 	}

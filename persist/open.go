@@ -27,25 +27,36 @@ const newSuffix = ".new"
 //
 // Errors: [ErrLocked], [ErrDamaged], [ErrNewerSchema], [ErrNoMigration], an error of a migration, of cfg, or of the system.
 func Open(cfg Config) (*Store, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	if err := create(cfg); err != nil {
-		return nil, fmt.Errorf("create database %s: %w", cfg.Path, err)
-	}
-	s, err := openExisting(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
-	}
-	return s, nil
+	s, _, err := open(cfg)
+	return s, err
 }
 
-func openExisting(cfg Config) (_ *Store, err error) {
+// open is Open, and says which file it was that was opened, nil if it was none.
+func open(cfg Config) (*Store, os.FileInfo, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, nil, err
+	}
+	if err := create(cfg); err != nil {
+		return nil, nil, fmt.Errorf("create database %s: %w", cfg.Path, err)
+	}
 	f, err := openLocked(cfg.Path, true, cfg.LockTimeout)
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open database %s: %w", cfg.Path, err), f.Close())
+	}
+	s, err := openFile(f, cfg)
+	if err != nil {
+		return nil, info, fmt.Errorf("open database %s: %w", cfg.Path, err)
+	}
+	return s, info, nil
+}
+
+// openFile opens the database in an open file, which it closes if that fails.
+func openFile(f *os.File, cfg Config) (_ *Store, err error) {
 	c, err := check(f)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -38,20 +38,15 @@ type trees struct {
 	met      pageSet // the pages that something has, or that are free
 }
 
-// readTrees reads what a file has beside its trees.
-func readTrees(image []byte) (trees, error) {
-	f := bytes.NewReader(image)
-	meta, list, err := readMeta(f, f.Size())
-	if err != nil {
-		return trees{}, err
-	}
+// newTrees returns the trees of the file with that meta page and list of free pages. The image has its pages.
+func newTrees(image []byte, meta metaPage, list freeList) trees {
 	t := trees{image: image, pageSize: uint64(meta.u32(offPageSize)), meta: meta, met: newPageSet(meta.u64(offEndPage))}
 	for _, ids := range [][]uint64{{0, 1}, list.own, list.free} {
 		for _, id := range ids {
 			t.met.add(id)
 		}
 	}
-	return t, nil
+	return t
 }
 
 // checkLeft finds a page that is neither in use nor free when all trees have been read.
@@ -71,38 +66,42 @@ type page []byte
 // tree is one that is being read, from its first key to its last.
 type tree struct {
 	trees
-	leaf func(page) error // is called with each leaf
-	last []byte           // the last key of the last leaf, nil if there was none
+	leaf  func(page) error // is called with each leaf
+	last  []byte           // the last key of the last leaf, nil if there was none
+	depth int              // of all leaves, in pages; 0 until one is met
 }
+
+// maxDepth is more pages than any tree of bbolt has from its root to a leaf, as each branch has two children at least.
+const maxDepth = 64
 
 // read reads the tree below a page, and calls leaf with each of its leaves, in order, as soon as that is known to be sound.
 func (t trees) read(root uint64, leaf func(page) error) error {
-	_, err := (&tree{trees: t, leaf: leaf}).read(root)
+	_, err := (&tree{trees: t, leaf: leaf}).read(root, 1)
 	return err
 }
 
 // read reads a page and all that is below it. The keys of branches follow one another if those of leaves do, as each is
-// the first key of a leaf.
-func (t *tree) read(id uint64) (page, error) {
+// the first key of a leaf. depth is that of the page.
+func (t *tree) read(id uint64, depth int) (page, error) {
 	p, err := t.take(id)
 	if err != nil {
 		return nil, err
 	}
 	switch p.kind() {
 	case branchKind:
-		return p, t.readBranch(p)
+		return p, t.readBranch(p, depth)
 	case leafKind:
-		return p, t.readLeaf(p)
+		return p, t.readLeaf(p, depth)
 	}
 	return nil, damagedPage(id, fmt.Errorf("is of kind %#x", p.kind()))
 }
 
-func (t *tree) readBranch(p page) error {
-	if p.count() == 0 {
-		return damagedPage(p.id(), errors.New("is a branch without children"))
+func (t *tree) readBranch(p page, depth int) error {
+	if p.count() < 2 || depth == maxDepth {
+		return damagedPage(p.id(), fmt.Errorf("is a branch with %d children, %d pages deep", p.count(), depth))
 	}
 	for i := range p.count() {
-		child, err := t.read(p.child(i))
+		child, err := t.read(p.child(i), depth+1)
 		if err != nil {
 			return err
 		}
@@ -113,7 +112,13 @@ func (t *tree) readBranch(p page) error {
 	return nil
 }
 
-func (t *tree) readLeaf(p page) error {
+func (t *tree) readLeaf(p page, depth int) error {
+	if t.depth == 0 {
+		t.depth = depth
+	}
+	if t.depth != depth {
+		return damagedPage(p.id(), fmt.Errorf("is a leaf that is %d pages deep, where others are %d", depth, t.depth))
+	}
 	if n := p.count(); n > 0 {
 		if key := p.key(0); t.last != nil && bytes.Compare(t.last, key) >= 0 {
 			return damagedPage(p.id(), fmt.Errorf("begins with key %x behind key %x", key, t.last))
@@ -191,6 +196,9 @@ func (p page) check() (end int, err error) {
 			return 0, fmt.Errorf("has no room for key %d of %d", i+1, n)
 		}
 		key := p[place:][:size]
+		if size == 0 {
+			return 0, errors.New("has a key of no bytes")
+		}
 		if i > 0 && bytes.Compare(last, key) >= 0 {
 			return 0, fmt.Errorf("has key %x behind key %x", key, last)
 		}
@@ -229,7 +237,8 @@ func (p page) key(i int) []byte {
 func (p page) entry(i int) (isBucket bool, key, value []byte) {
 	place, size, more := p.places(i)
 	both := slices.Clip(p[place:][:size+more])
-	return p[pageHeader+entrySize*i]&bucketFlag != 0, both[:size:size], both[size:]
+	flags := binary.NativeEndian.Uint32(p[pageHeader+entrySize*i:])
+	return flags&bucketFlag != 0, both[:size:size], both[size:]
 }
 
 // pageSet is a set of pages of a file that has so many.

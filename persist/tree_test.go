@@ -1,14 +1,32 @@
 package persist
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
 )
+
+// treesOf returns the trees of a file.
+func treesOf(image []byte) (trees, error) {
+	f := bytes.NewReader(image)
+	meta, list, err := readMeta(f, f.Size())
+	return newTrees(image, meta, list), err
+}
+
+// checkImage checks a file.
+func checkImage(image []byte) error {
+	t, err := treesOf(image)
+	if err != nil {
+		return err
+	}
+	return (&checked{image: image}).check(t)
+}
 
 // checkTrees reads all trees, whatever is in them.
 func (t trees) checkTrees() error {
@@ -23,20 +41,19 @@ func (t trees) checkTrees() error {
 // Every bit of the head of each page and of all its entries, of the keys of branches, and of the heads of inline leaves.
 func TestTreeFlips(t *testing.T) {
 	image := readFile(t, madeDatabase(t, 40))
-	check := func() error { return (&checked{image: image}).check() }
-	if err := check(); err != nil {
+	if err := checkImage(image); err != nil {
 		t.Fatal(err)
 	}
 	flip := func(part []byte, bits int) { // the first ones
 		for bit := range bits {
 			part[bit/8] ^= 1 << (bit % 8)
-			if err := check(); !errors.Is(err, ErrDamaged) {
+			if err := checkImage(image); !errors.Is(err, ErrDamaged) {
 				t.Errorf("bit %d of byte %d is changed to %#x: got %v", bit%8, cap(image)-cap(part)+bit/8, part[bit/8], err)
 			}
 			part[bit/8] ^= 1 << (bit % 8)
 		}
 	}
-	file, err := readTrees(image)
+	file, err := treesOf(image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +98,14 @@ func TestTreeFlips(t *testing.T) {
 func TestTreesOfBBolt(t *testing.T) {
 	rnd := testRand(t)
 	path := dbPath(t)
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
+	size := []int{1024, 4096, 16384}[rnd.IntN(3)]
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, NoGrowSync: true, PageSize: size})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
 	span, grows := 1+rnd.IntN(20000), true
+	t.Logf("pages of %d bytes", size)
 	for n := range 300 {
 		if rnd.IntN(20) == 0 {
 			grows = !grows
@@ -97,7 +116,7 @@ func TestTreesOfBBolt(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				b.FillPercent = fillPercent
+				b.FillPercent = []float64{fillPercent, 0.1, 1}[rnd.IntN(3)]
 				if err := changeAtRandom(rnd, b, span, grows); err != nil {
 					return err
 				}
@@ -110,7 +129,7 @@ func TestTreesOfBBolt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file, err := readTrees(readFile(t, path))
+		file, err := treesOf(readFile(t, path))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,9 +199,9 @@ func TestTree(t *testing.T) {
 			at += copy(p[at:], key+value)
 		}
 	}
-	// The root is page 0 and has bucket b, with branch 1 of leaves 3 and 4, and bucket s, which is inline. Page 2 is free.
+	// The root is page 0 and has bucket b, with branch 1 of leaves 3 and 4, and bucket s, which is inline. Pages 2 and 5 are free.
 	whole := func() []byte {
-		image := make([]byte, 5*pageSize)
+		image := make([]byte, 6*pageSize)
 		paged, inline := make([]byte, bucketValue), make([]byte, bucketValue+pageHeader+entrySize+2)
 		put64(paged, 1)
 		fill(inline[bucketValue:], 0, leafKind, "k", "v")
@@ -211,6 +230,21 @@ func TestTree(t *testing.T) {
 		root[second] = 's'
 	}
 	for name, change := range map[string]func(root, branch, leaf []byte){
+		"a key of no bytes": func(_, branch, leaf []byte) {
+			put32(leaf[first+8:], 0)
+			put32(leaf[first+12:], 1)
+			put32(branch[first+4:], 0)
+			put32(branch[second:], third-second)
+			branch[third] = 'd'
+		},
+		"a leaf deeper than another": func(root, branch, _ []byte) {
+			below := root[2*pageSize:]
+			fill(below, 2, branchKind, "d", "", "f", "")
+			put64(below[first+8:], 4)
+			put64(below[second+8:], 5)
+			fill(root[5*pageSize:], 5, leafKind, "f", "value")
+			put64(branch[second+8:], 2)
+		},
 		"a bit of flags more":        func(_, _, leaf []byte) { put16(leaf[8:], leafKind|0x20) },
 		"a branch that is a leaf":    func(_, branch, _ []byte) { put16(branch[8:], leafKind) },
 		"a page of neither kind":     func(_, _, leaf []byte) { put16(leaf[8:], 0) },
@@ -218,7 +252,7 @@ func TestTree(t *testing.T) {
 		"a child that is its own":    func(_, branch, _ []byte) { put64(branch[first+8:], 1) },
 		"a child twice":              func(_, branch, _ []byte) { put64(branch[second+8:], 3) },
 		"a child that is free":       func(_, branch, _ []byte) { put64(branch[second+8:], 2) },
-		"a child behind the end":     func(_, branch, _ []byte) { put64(branch[second+8:], 5) },
+		"a child behind the end":     func(_, branch, _ []byte) { put64(branch[second+8:], 6) },
 		"a child far behind the end": func(_, branch, _ []byte) { put64(branch[second+8:], 1<<63) },
 		"a child too few":            func(_, branch, _ []byte) { put16(branch[10:], 1) },
 		"a branch without children":  func(_, branch, _ []byte) { put16(branch[10:], 0) },
@@ -230,7 +264,7 @@ func TestTree(t *testing.T) {
 		"another key of a branch":    func(_, branch, _ []byte) { branch[third]-- },
 		"a child without keys":       func(_, _, leaf []byte) { put16(leaf[10:], 0) },
 		"more pages than it needs":   func(_, branch, _ []byte) { put32(branch[12:], 1) },
-		"a page behind the end":      func(_, _, leaf []byte) { put32(leaf[pageSize+12:], 1) },
+		"a page behind the end":      func(_, _, leaf []byte) { put32(leaf[pageSize+12:], 2) },
 		"a page that is in use": func(root, branch, _ []byte) {
 			longer := root[2*pageSize:]
 			copy(longer, root[4*pageSize:])
@@ -263,9 +297,10 @@ func TestTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			image := whole()
 			check := func(list bool) error {
-				file := trees{image: image, pageSize: pageSize, met: newPageSet(5)}
+				file := trees{image: image, pageSize: pageSize, met: newPageSet(6)}
 				if list {
 					file.met.add(2)
+					file.met.add(5)
 				} else {
 					put64(file.meta[offFreeList:], noFreeList)
 				}
@@ -298,5 +333,28 @@ func TestPageSet(t *testing.T) {
 				t.Errorf("of %d pages %d is missing: got %d, %t", pages, gap, id, is)
 			}
 		}
+	}
+}
+
+// Branches of branches without an end are not followed.
+func TestDeepTree(t *testing.T) {
+	const pageSize, pages = 64, 2 * maxDepth
+	image := make([]byte, pages*pageSize)
+	for id := range pages {
+		p := image[id*pageSize:]
+		binary.NativeEndian.PutUint64(p, uint64(id))
+		binary.NativeEndian.PutUint16(p[8:], branchKind)
+		binary.NativeEndian.PutUint16(p[10:], 2)
+		for i := range 2 {
+			e := p[pageHeader+entrySize*i:]
+			binary.NativeEndian.PutUint32(e, uint32(entrySize*(2-i)+i))
+			binary.NativeEndian.PutUint32(e[4:], 1)
+			binary.NativeEndian.PutUint64(e[8:], uint64(id+1))
+			p[pageHeader+2*entrySize+i] = byte('a' + i)
+		}
+	}
+	err := (trees{image: image, pageSize: pageSize, met: newPageSet(pages)}).checkTrees()
+	if want := fmt.Sprintf("its page %d is a branch with 2 children, %d pages deep", maxDepth-1, maxDepth); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
