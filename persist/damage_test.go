@@ -493,27 +493,31 @@ func TestMetaPages(t *testing.T) {
 	if pages[1].txid() > pages[0].txid() {
 		last = 1
 	}
-	put32 := func(off int, v uint32) func(*[2]metaPage) {
-		return func(m *[2]metaPage) { binary.NativeEndian.PutUint32(m[last][off:], v) }
+	pageSize := func(v uint32) func(*[2]metaPage) { // in the one that is found all the same
+		return func(m *[2]metaPage) { binary.NativeEndian.PutUint32(m[1][offPageSize:], v) }
 	}
 	put64 := func(off int, v uint64) func(*[2]metaPage) {
 		return func(m *[2]metaPage) { binary.NativeEndian.PutUint64(m[last][off:], v) }
 	}
-	for name, change := range map[string]func(*[2]metaPage){
-		"no page size":           put32(offPageSize, 0),
-		"pages of a byte":        put32(offPageSize, 1),
-		"pages of no power of 2": put32(offPageSize, 3000),
-		"pages of 512 bytes":     put32(offPageSize, 512),
-		"too long pages":         put32(offPageSize, 1<<25),
-		"another page size":      put32(offPageSize, 2*uint32(os.Getpagesize())),
-		"many pages":             put64(offEndPage, 1<<60),
-		"a list in page 0":       put64(offFreeList, 0),
-		"a list in page 1":       put64(offFreeList, 1),
-		"each other's place":     func(m *[2]metaPage) { m[0], m[1] = m[1], m[0] },
+	const broken = "is broken"
+	for name, tt := range map[string]struct {
+		want   string
+		change func(*[2]metaPage)
+	}{
+		"no page size":           {broken, pageSize(0)},
+		"pages of a byte":        {broken, pageSize(1)},
+		"pages of no power of 2": {broken, pageSize(3000)},
+		"pages of 512 bytes":     {broken, pageSize(512)},
+		"too long pages":         {broken, pageSize(1 << 25)},
+		"another page size":      {"say that pages have", pageSize(2 * uint32(os.Getpagesize()))},
+		"many pages":             {"cut short", put64(offEndPage, 1<<60)},
+		"a list in page 0":       {"is a meta page", put64(offFreeList, 0)},
+		"a list in page 1":       {"is a meta page", put64(offFreeList, 1)},
+		"each other's place":     {"changed places", func(m *[2]metaPage) { m[0], m[1] = m[1], m[0] }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed, m := bytes.Clone(image), pages
-			change(&m)
+			tt.change(&m)
 			for i := range m {
 				h := fnv.New64a()
 				h.Write(m[i][:offChecksum])
@@ -524,8 +528,8 @@ func TestMetaPages(t *testing.T) {
 				binary.NativeEndian.PutUint64(changed[at*os.Getpagesize():], uint64(at))
 				binary.NativeEndian.PutUint32(changed[at*os.Getpagesize()+8:], freeListKind)
 			}
-			if err := checkImage(changed); !errors.Is(err, ErrDamaged) {
-				t.Errorf("got %v, want ErrDamaged", err)
+			if err := checkImage(changed); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want damage that says %q", err, tt.want)
 			}
 		})
 	}
