@@ -286,6 +286,7 @@ func TestEngineErrors(t *testing.T) {
 	_, err = e.TryDocker("network", "create", "--ipam-driver", Plugin, "three")
 	refused(t, err, "no free /24 subnet is left in 10.90.0.0/23")
 	e.Docker("network", "rm", "one")
+	same(e, "so that no list from before, which still has it, is under way")
 	e.Docker("network", "create", "--ipam-driver", Plugin, "three")
 }
 
