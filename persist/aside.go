@@ -100,20 +100,15 @@ func setAside(path string, timeout time.Duration, file os.FileInfo) (kept string
 			err = fmt.Errorf("set aside database %s: %w", path, err)
 		}
 	}()
-	f, err := os.Open(path)
+	f, err := openLocked(path, true, timeout)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if err := lockFile(f, true, timeout); err != nil {
+	if now, err := f.Stat(); err != nil {
 		return "", err
-	}
-	if same, err := sameFile(f, path); err != nil {
-		return "", err
-	} else if now, err := f.Stat(); err != nil {
-		return "", err
-	} else if !same || !os.SameFile(now, file) {
-		return "", fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
+	} else if !os.SameFile(now, file) {
+		return "", errReplaced()
 	}
 	kept, err = reserve(asideName(path), "")
 	if err != nil {

@@ -163,7 +163,7 @@ func openLocked(path string, write bool, timeout time.Duration) (_ *os.File, err
 	if same, err := sameFile(f, path); err != nil {
 		return nil, err
 	} else if !same {
-		return nil, fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
+		return nil, errReplaced()
 	}
 	if !write {
 		return f, nil
@@ -176,6 +176,11 @@ func openLocked(path string, write bool, timeout time.Duration) (_ *os.File, err
 		err = f.Chmod(mode & fileMode)
 	}
 	return f, err
+}
+
+// errReplaced is the error for a path that leads to another file than a moment ago.
+func errReplaced() error {
+	return fmt.Errorf("%w: another process has just replaced it: start again", ErrLocked)
 }
 
 // create makes sure that the file exists. The database is built under another name and renamed when it is on disk, so
