@@ -149,12 +149,15 @@ func told(name string, f func() (time.Duration, error)) contender {
 }
 
 // working takes the processor time of one call, garbage collection included: what it reads is in memory.
-func working(name string, f func() error) contender {
-	return contender{name, func(time.Duration) (sample, error) {
+func working(name string, f func() error) contender { return told(name, worked(f)) }
+
+// worked returns a call that tells the processor time of f.
+func worked(f func() error) func() (time.Duration, error) {
+	return func() (time.Duration, error) {
 		begun := listen().own
 		err := f()
-		return sampleOf((listen().own - begun) * 1e9), err
-	}}
+		return time.Duration((listen().own - begun) * float64(time.Second)), err
+	}
 }
 
 // sampleOf returns what one call that took so long says.

@@ -50,13 +50,13 @@ func measureStart(b *bench) error {
 		return told(name, func() (time.Duration, error) {
 			defer runtime.GC()
 			defer debug.SetGCPercent(debug.SetGCPercent(-1))
-			begun := listen().own
-			_, store, err := openNode(dir)
-			if err != nil {
-				return 0, err
-			}
-			err = store.Close()
-			return time.Duration((listen().own - begun) * float64(time.Second)), err
+			return worked(func() error {
+				_, store, err := openNode(dir)
+				if err != nil {
+					return err
+				}
+				return store.Close()
+			})()
 		})
 	}
 	got, err := interleave(b.rounds, 0, []contender{
