@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -243,6 +244,10 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 		if err := m.reserveShared(p, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
 		}
+		if p.named == nil {
+			p.named = map[addr.Offset]time.Time{}
+		}
+		p.named[o] = m.now
 		return standing(p, o), nil
 	}
 	// The network is older than this request, so this is no part of its

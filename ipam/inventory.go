@@ -63,6 +63,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
+		maps.DeleteFunc(p.named, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		p.seen = s.seen[p]
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
@@ -186,6 +187,13 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begu
 	rec := p.space.Lookup(o)
 	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(begun) && !since.After(m.now) {
 		return // what is known is newer
+	}
+	if at, named := p.named[o]; named && !at.Before(begun) {
+		// So is this: of what was released before it became auxiliary no record is
+		// left. Only the next inventory can tell that from an endpoint which was
+		// replayed to a new database.
+		m.incomplete = true
+		return
 	}
 	if rec.Kind == space.Stranger && rec.MAC == h.MAC {
 		m.dismissStranger(p, o) // it was this endpoint that answered

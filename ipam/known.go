@@ -33,6 +33,9 @@ type pool struct {
 	// says that these are all: it was complete, and knew the pool.
 	seen     map[addr.Offset]string
 	surveyed bool
+	// named holds when the engine last named an auxiliary address of a network
+	// that it makes, until an inventory that began later has come.
+	named map[addr.Offset]time.Time
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }

@@ -111,6 +111,29 @@ func TestInventoryOlderThanAGrant(t *testing.T) {
 	wantErr(t, ask(h, n, "old", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "new")
 }
 
+// The engine listed a container whose address a new network keeps back by now.
+func TestInventoryOlderThanAnAuxiliaryAddress(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "old", 7, "10.50.0.9")
+	h.Now = h.Now.Add(time.Hour)
+	inv := inventory(h, n, listed("10.50.0.9", "old", 7))
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	release(h, n, address("10.50.0.9"))
+	n = network(t, h, "10.50.0.0/24")
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	h.Now = h.Now.Add(10 * time.Millisecond)
+	if r := h.Call(inv); r.Again != time.Second {
+		t.Errorf("the engine is asked again in %v, and what it listed is not all taken in", r.Again)
+	}
+	wantErr(t, claim(h, n, "10.50.0.9", "new"), ipam.ErrAddressReserved, "auxiliary")
+	h.Now = h.Now.Add(time.Second)
+	h.Call(inventory(h, n, listed("10.50.0.9", "old", 7))) // it has it, after all
+	wantErr(t, claim(h, n, "10.50.0.9", "new"), ipam.ErrAddressInUse, "old")
+}
+
 // The plugin restarts, without a replay. Then a second network on the subnet
 // is made, which the network driver refuses: the first one still lives.
 func TestSecondNetworkRefusedAfterARestart(t *testing.T) {
