@@ -98,13 +98,18 @@ func (c *cluster) majorityLost() bool {
 // pass lets that much time pass.
 func (c *cluster) pass(d time.Duration) { c.wait(max(d, 0), func() bool { return false }) }
 
-// wait lets time pass until a condition holds, and reports whether it did.
+// wait lets time pass until a condition holds, and reports whether it did. It looks
+// every 64 steps, and every second, in which there may be fewer.
 func (c *cluster) wait(d time.Duration, until func() bool) bool {
 	end := c.now + d
 	limit := c.steps + 1_000_000
+	due := c.now
 	for k := 0; c.breach == nil; k++ {
-		if k%64 == 0 && until() {
-			return true
+		if k%64 == 0 || c.now >= due {
+			if until() {
+				return true
+			}
+			due = c.now + time.Second
 		}
 		if len(c.tasks.tasks) == 0 || c.tasks.tasks[0].at > end {
 			c.now = end
