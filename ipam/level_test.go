@@ -82,6 +82,37 @@ func TestUpgradeOneAfterTheOther(t *testing.T) {
 	c.oneCluster()
 }
 
+// A voter has accepted a slot that evicts it, has not heard yet that it is decided,
+// and decides it itself, as it alone is needed for that, when it has something to
+// propose: that it is evicted is no news to die of.
+func TestEvictedAsItRaisesTheLevel(t *testing.T) {
+	c := newLockstep(t, 2)
+	c.run(time.Minute, c.agreed)
+	a, b := c.order()[0], c.order()[1]
+	c.upgrade(a, 2)
+	c.wait(10 * time.Second)
+	c.now = c.now.Add(time.Second)
+	c.step(a, ipam.Tick{}) // it has just tended to its pools, and raises nothing for a second
+	c.upgrade(b, 2)
+	c.run(time.Second, func() bool { return c.status(b).State == ipam.Ready })
+	c.step(b, &ipam.Presence{Peer: c.peers[a].machine.Self()})
+	c.lose = func(f flight) bool {
+		_, decided := f.frame.Body.(wire.Decided)
+		return f.from == b && decided
+	}
+	if r := c.ask(b, &ipam.EvictRequest{Peer: c.name(a)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if c.peers[a].machine.State().Member(c.peers[a].machine.Self()) == nil {
+		t.Fatal("it knows already")
+	}
+	c.run(2*time.Second, func() bool { return c.peers[a].machine.State().Member(c.peers[a].machine.Self()) == nil })
+	c.lose = func(flight) bool { return false }
+	c.heal()
+	c.run(time.Minute, func() bool { return c.level() == 2 && c.agreed() })
+	c.oneCluster()
+}
+
 // behind returns a cluster at level 2 with a host that was evicted before and
 // has come back with a release that speaks level 1.
 func behind(t *testing.T) (c *lockstep, old int, others []int, cidr netip.Prefix) {

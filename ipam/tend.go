@@ -43,7 +43,9 @@ func (m *Machine) tend() {
 	m.tendedAt = m.now.UnixNano()
 	m.pruneQuestions()
 	m.pruneAnswers()
-	m.raise()
+	if m.raise(); m.ready() != nil {
+		return // to propose that it has learned of a slot that evicts it
+	}
 	m.meetUnlisted()
 	if m.alone() && !m.draining() && !m.leaving {
 		// All is its own, and nobody wants it, but for what is kept back for
