@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // lab is a cluster of three with one pool, in which each peer holds addresses.
@@ -200,6 +202,27 @@ func TestLeave(t *testing.T) {
 		t.Errorf("it takes itself for %s", s.State)
 	}
 	refused(t, c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}).Err, "has left")
+}
+
+// TestLeftByForceIsAdmittedAgain has a peer leave that has a network, and brings
+// it back by a request to be admitted that was late: when it leaves once more, what
+// its network has is still nobody else's.
+func TestLeftByForceIsAdmittedAgain(t *testing.T) {
+	c, cidr := lab(t)
+	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+	self := c.peers[2].machine.Self()
+	c.stop(2, cidr)
+	c.call(2, &ipam.LeaveRequest{Force: true})
+	gone := func() bool { return c.peers[2].machine.State().Member(self) == nil }
+	c.run(time.Minute, gone)
+	c.wait(time.Second)
+	c.say(0, 2, wire.Join{Name: "host-2"}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
+	c.run(time.Minute, func() bool { return !gone() })
+	c.run(time.Minute, gone)
+	c.wait(time.Minute)
+	if err := c.ip(0, cidr, gateway); !errors.Is(err, ipam.ErrAddressInUse) {
+		t.Errorf("another host gets its gateway: %v", err)
+	}
 }
 
 // TestForgetIsReconsidered has the peer come back while the others could not

@@ -206,7 +206,7 @@ func (m *Machine) depart() {
 
 // departAgain leaves once more: a request to be admitted that was late has
 // brought this peer back into the roster, and with it perhaps a share of a new
-// pool.
+// pool. One that left by force may have containers and networks still.
 func (m *Machine) departAgain() {
 	if m.alone() {
 		return
@@ -215,7 +215,9 @@ func (m *Machine) departAgain() {
 		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
 	}
 	for _, p := range m.sortedPools() {
-		m.closeAll(p)
+		if m.networksOf(p) == 0 && !p.hasContainers() {
+			m.closeAll(p)
+		}
 	}
 	m.depart()
 }
