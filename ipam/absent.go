@@ -34,14 +34,15 @@ func (m *Machine) sightGone(p *pool, asked []*network, s *sight) (again bool) {
 	if slices.ContainsFunc(asked, func(n *network) bool { return n.Space == Global }) {
 		return false
 	}
-	again = m.sightMissing(p, s.begun)
-	again = m.sightReserved(p, s) || again
+	again = m.sightMissing(p, s)
+	again = m.sightReserved(p, asked, s) || again
 	return m.sightNetworks(p, asked, s.begun) || again
 }
 
 // sightMissing looks for held addresses that no endpoint has, and reports
-// whether there are some that must be looked for again.
-func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
+// whether there are some that must be looked for again. What is freed, and kept
+// back by a network, is reserved.
+func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 	var free []addr.Offset
 	for o, kind := range p.space.Kinds() {
 		if kind != space.Container && kind != space.Unmarked {
@@ -53,15 +54,15 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 		rec := p.space.Lookup(o)
 		// A time in the future is that of a clock that was ahead: old enough.
 		since := time.Unix(0, rec.Since)
-		if begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
+		if s.begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
 			again = true // too young to tell
 			continue
 		}
-		switch first, news := p.missing.since(o, begun); {
+		switch first, news := p.missing.since(o, s.begun); {
 		case news:
 			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 			again = true
-		case begun.Sub(first) < m.cfg.Grace:
+		case s.begun.Sub(first) < m.cfg.Grace:
 			again = true
 		default:
 			free = append(free, o)
@@ -71,6 +72,9 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 		rec := p.space.Lookup(o)
 		m.freeHolding(p, o)
 		m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+		if kind, kept := p.kept[o]; kept {
+			m.keepBack(p, o, kind)
+		}
 	}
 	return again
 }
@@ -78,13 +82,16 @@ func (m *Machine) sightMissing(p *pool, begun time.Time) (again bool) {
 // sightReserved looks for auxiliary addresses that no network names any more,
 // and reports whether there are some that must be looked for again. What an
 // engine replays to a new database is taken for auxiliary as well.
-func (m *Machine) sightReserved(p *pool, s *sight) (again bool) {
+func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool) {
 	if !m.soleUser() || p.listed == 0 {
 		return false // others may name them; with its last network they all go
 	}
+	if slices.ContainsFunc(asked, func(n *network) bool { return m.inTheMaking(n, s.begun) }) {
+		return true // it may name them, and is not listed yet
+	}
 	for _, r := range slices.Clone(p.Reserved) {
 		o := r.Range.Start
-		if r.Kind != chronicle.KindAuxiliary || s.kept[p][o] {
+		if _, kept := p.kept[o]; kept || r.Kind != chronicle.KindAuxiliary {
 			delete(p.unnamed, o)
 			continue
 		}

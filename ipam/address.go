@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -176,6 +175,7 @@ func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
 		p.seen = map[addr.Offset]string{}
 	}
 	p.seen[o] = rec.Ref
+	forget(p.missing, o)
 }
 
 // take hands out the address at o, which is free or waits for the holder.
@@ -236,18 +236,18 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 		if net != nil && net.fresh && rec.Kind != space.Unmarked && rec.Kind != space.Host {
 			return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 		}
-		m.alive(p, o, rec)
-		return m.confirm(p, o, rec.Holder), nil
+		// What the host has today it may lose while the network lives.
+		if net == nil || !net.fresh || rec.Kind != space.Host {
+			m.alive(p, o, rec)
+			return m.confirm(p, o, rec.Holder), nil
+		}
 	}
 	r := p.ReservationAt(o)
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || net == nil || net.fresh {
 		if err := m.reserveShared(p, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
 		}
-		if p.named == nil {
-			p.named = map[addr.Offset]time.Time{}
-		}
-		p.named[o] = m.now
+		remember(&p.named, o, m.now)
 		return standing(p, o), nil
 	}
 	// The network is older than this request, so this is no part of its

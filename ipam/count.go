@@ -64,6 +64,9 @@ func (m *Machine) greet() {
 // releasePool answers libnetwork's ReleasePool: it forgets the network, never
 // the addresses in use.
 func (m *Machine) releasePool(q *PoolRelease) {
+	if p := m.poolOf(q.Network.Pool); p != nil {
+		p.parted = m.now
+	}
 	n := m.networks[q.Network.ID()]
 	if n == nil {
 		return
@@ -86,6 +89,13 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	if p := m.poolOf(q.Network.Pool); p != nil {
 		m.settle(p)
 	}
+}
+
+// isCounted reports whether a network is one that the engine has asked for, and not
+// only again.
+func (m *Machine) isCounted(n *Network) bool {
+	net := m.networks[n.ID()]
+	return net != nil && !net.again
 }
 
 // networksOf returns how many networks of this host draw from the pool, as far

@@ -3,6 +3,7 @@ package ipam
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -141,6 +142,9 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 	for o, rec := range p.space.Records(r) {
 		if rec.State == space.Freed {
 			m.saveHolding(p, o, nil)
+			if since := time.Unix(0, rec.Since); m.sighted() && since.After(m.inventory) {
+				remember(&p.left, o, since)
+			}
 		}
 	}
 	err := p.space.Disown(r)

@@ -33,7 +33,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	if m.hesitates && !inv.Partial && m.state.Slot == 0 {
 		m.decideAlone(len(inv.Networks))
 	}
-	s := sight{begun: inv.Begun, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]bool{}}
+	s := sight{begun: inv.Begun, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
 	if inv.Partial {
 		m.sightAll(inv, &s)
 		for p, seen := range s.seen {
@@ -63,8 +63,10 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
-		maps.DeleteFunc(p.named, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
-		p.seen = s.seen[p]
+		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
+			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
+		}
+		p.seen, p.kept = s.seen[p], s.kept[p]
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
 		never := p.listed < 0
@@ -115,14 +117,21 @@ func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
 // sight is what an inventory shows.
 type sight struct {
 	begun time.Time
-	seen  map[*pool]map[addr.Offset]string // containers, by address
-	kept  map[*pool]map[addr.Offset]bool   // gateways and auxiliary addresses
+	seen  map[*pool]map[addr.Offset]string         // containers, by address
+	kept  map[*pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
+}
+
+// after reports whether something was at a time of which the inventory knows nothing
+// yet; nothing was at the zero time. One in the future is that of a clock that was
+// ahead.
+func (s *sight) after(at, now time.Time) bool {
+	return !at.Before(s.begun) && !at.After(now)
 }
 
 // sightSubnet takes note of one subnet of a network that the engine has: of
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
-	if at, gone := m.deleted[subnet]; gone && !at.Before(s.begun) {
+	if s.after(m.deleted[subnet], m.now) {
 		return // it was removed while the engine was asked
 	}
 	p, err := m.joinPool(subnet, poolSpec{})
@@ -135,7 +144,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return
 	}
 	if s.seen[p] == nil {
-		s.seen[p], s.kept[p] = make(map[addr.Offset]string, len(n.Endpoints)), map[addr.Offset]bool{}
+		s.seen[p], s.kept[p] = make(map[addr.Offset]string, len(n.Endpoints)), map[addr.Offset]chronicle.Kind{}
 	}
 	for _, e := range n.Endpoints {
 		o, ok := addr.OffsetOf(p.CIDR, e.Address)
@@ -146,7 +155,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 			m.conflict(p, o, holderOf(e), "is used by container "+shortRef(other)+" too")
 		}
 		s.seen[p][o] = e.Container
-		m.sightAddress(p, o, e, s.begun)
+		m.sightAddress(p, o, e, s)
 	}
 	m.sightKept(p, n.Gateways, chronicle.KindGateway, s)
 	m.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, s)
@@ -160,19 +169,27 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		if !ok {
 			continue
 		}
-		s.kept[p][o] = true
+		s.kept[p][o] = kind
 		rec := p.space.Lookup(o)
 		switch {
 		case p.ReservationAt(o) != nil:
+		case s.after(p.parted, m.now):
+			m.incomplete = true // the network may be the one that was removed since
 		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
 			// It is on an interface of this host, and so its own.
-		case rec.State == space.Held && (rec.Kind == space.Gateway || rec.Kind == space.Host) || m.onHost(a):
-		case rec.State == space.Held && rec.Kind != space.Unmarked && rec.Kind != space.Stranger:
+		case rec.State == space.Held && rec.Kind == space.Gateway:
+		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.onHost(a)):
+		case rec.State == space.Held && !p.yields(o, rec, kind):
 			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
 		default: // nothing is in its way
-			m.untaken = m.stillOthers(p, o, m.reserveShared(p, o, kind)) || m.untaken
+			m.keepBack(p, o, kind)
 		}
 	}
+}
+
+// keepBack reserves what a network keeps back.
+func (m *Machine) keepBack(p *pool, o addr.Offset, kind chronicle.Kind) {
+	m.untaken = m.stillOthers(p, o, m.reserveShared(p, o, kind)) || m.untaken
 }
 
 // holderOf returns an endpoint as the holder of its address.
@@ -181,17 +198,17 @@ func holderOf(e InventoryEndpoint) space.Holder {
 }
 
 // sightAddress makes an endpoint hold its address, or learns who holds it.
-func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, begun time.Time) {
+func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *sight) {
 	h := holderOf(e)
 	delete(p.missing, o)
 	rec := p.space.Lookup(o)
-	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(begun) && !since.After(m.now) {
+	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(s.begun) && !since.After(m.now) {
 		return // what is known is newer
 	}
-	if at, named := p.named[o]; named && !at.Before(begun) {
-		// So is this: of what was released before it became auxiliary no record is
-		// left. Only the next inventory can tell that from an endpoint which was
-		// replayed to a new database.
+	if s.after(p.left[o], m.now) || s.after(p.named[o], m.now) {
+		// So is this, of which no record is left: it was released, and then reserved or
+		// given away. Only the next inventory can tell an auxiliary address from an
+		// endpoint that was replayed to a new database.
 		m.incomplete = true
 		return
 	}

@@ -33,9 +33,14 @@ type pool struct {
 	// says that these are all: it was complete, and knew the pool.
 	seen     map[addr.Offset]string
 	surveyed bool
+	// kept holds what the networks keep back that the last inventory has.
+	kept map[addr.Offset]chronicle.Kind
 	// named holds when the engine last named an auxiliary address of a network
-	// that it makes, until an inventory that began later has come.
-	named map[addr.Offset]time.Time
+	// that it makes, left when what is no more this peer's was freed, and parted
+	// when the engine last removed a network: until an inventory that began later
+	// has come, one that did earlier says otherwise.
+	named, left map[addr.Offset]time.Time
+	parted      time.Time
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }

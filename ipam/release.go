@@ -19,9 +19,11 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if !ok {
 		return
 	}
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && m.soleUser() && m.networksOf(p) <= 1 {
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && m.soleUser() && m.networksOf(p) <= 1 && m.isCounted(&q.Network) {
 		// The engine lets go of an auxiliary address only with its network, or
 		// it never was one: an endpoint that was replayed to a new database.
+		// A network that was taken for a replay, or is removed once more, gives back
+		// what is another's.
 		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		return
 	}
@@ -155,6 +157,14 @@ func forget[M ~map[K]V, K comparable, V any](m M, k K) {
 	if len(m) > 0 {
 		delete(m, k)
 	}
+}
+
+// remember notes a time in a map that is empty most of the time.
+func remember[K comparable](m *map[K]time.Time, k K, at time.Time) {
+	if *m == nil {
+		*m = map[K]time.Time{}
+	}
+	(*m)[k] = at
 }
 
 // settleEmptied lets a pool go that was only kept for an address that was

@@ -28,7 +28,8 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 	case rec.Kind != h.Kind:
 		return false
 	case rec.Kind == space.Client || m.gone(p, o):
-		return true
+		_, kept := p.kept[o]
+		return !kept // a network keeps it back, which was taken for a replay
 	}
 	// Where an inventory is yet to tell, another address is as good.
 	return h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
@@ -44,7 +45,8 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case h.Kind == space.Client:
 		return rec.Ref == h.Ref, nil
 	case m.gone(p, o):
-		return true, nil
+		_, kept := p.kept[o]
+		return !kept, nil // likewise
 	}
 	named := h.Name != "" && rec.Name == h.Name
 	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {

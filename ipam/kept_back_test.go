@@ -1,0 +1,334 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// name asks for an auxiliary address, or replays an endpoint, as the engine does.
+func name(t *testing.T, h *ipamtest.Host, n ipam.Network, a string) {
+	t.Helper()
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address(a)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// keeping is a network as the engine lists it, with auxiliary addresses.
+func keeping(cidr string, auxiliary ...string) ipam.InventoryNetwork {
+	n := on(cidr)
+	for _, a := range auxiliary {
+		n.Auxiliary = append(n.Auxiliary, address(a))
+	}
+	return n
+}
+
+// The host has an auxiliary address itself, or its former bridge has: it stays the
+// network's when the interface loses it.
+func TestAuxiliaryAddressOfTheHost(t *testing.T) {
+	for _, socket := range []bool{true, false} {
+		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: socket})
+		lan := keeping("192.168.1.0/24", "192.168.1.10")
+		if socket {
+			look(h)
+		}
+		hostHas(h, "192.168.1.10/24")
+		n := network(t, h, "192.168.1.0/24")
+		name(t, h, n, "192.168.1.10")
+		if socket {
+			look(h, lan)
+		}
+		for range 3 { // no lease, for a while
+			h.Now = h.Now.Add(20 * time.Second)
+			hostHas(h)
+			wantErr(t, claim(h, n, "192.168.1.10", "x"), ipam.ErrAddressReserved, "auxiliary")
+		}
+	}
+}
+
+// The same of a network that an earlier release has made, and the engine replays.
+func TestAuxiliaryAddressOfTheHostIsListed(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	hostHas(h, "192.168.1.10/24")
+	n := network(t, h, "192.168.1.0/24")
+	h.Call(&ipam.Greeting{})
+	network(t, h, "192.168.1.0/24")
+	name(t, h, n, "192.168.1.10")
+	look(h, keeping("192.168.1.0/24", "192.168.1.10"))
+	for range 3 {
+		h.Now = h.Now.Add(20 * time.Second)
+		hostHas(h)
+		wantErr(t, claim(h, n, "192.168.1.10", "x"), ipam.ErrAddressReserved, "auxiliary")
+	}
+}
+
+// A second network with the same options is made after a restart, taken for a
+// replay, and refused by its driver: what it gives back is the first one's.
+func TestRefusedNetworkNamesAnAuxiliaryAddress(t *testing.T) {
+	for _, socket := range []bool{true, false} {
+		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: socket})
+		n := network(t, h, "10.50.0.0/24")
+		name(t, h, n, "10.50.0.9")
+		if socket {
+			look(h, keeping("10.50.0.0/24", "10.50.0.9"))
+		}
+		h.Now = h.Now.Add(time.Hour)
+		h.Restart()
+		network(t, h, "10.50.0.0/24")
+		name(t, h, n, "10.50.0.9")
+		release(h, n, address("10.50.0.9"))
+		h.Call(&ipam.PoolRelease{Network: n})
+		if r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "x", Address: address("10.50.0.9")}); ok && r.Err == nil {
+			t.Error("the auxiliary address of a network that lives was granted")
+		}
+	}
+}
+
+// The engine is killed while it removes a network, and releases all of it once
+// more when it starts.
+func TestReleasesAreRepeated(t *testing.T) {
+	h := withSocket(t)
+	first := network(t, h, "10.50.0.0/24")
+	name(t, h, first, "10.50.0.9")
+	half := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/25")}
+	second := h.Call(half).Pool.Network
+	name(t, h, second, "10.50.0.9")
+	listed := keeping("10.50.0.0/24", "10.50.0.9")
+	for range 2 {
+		h.Now = h.Now.Add(time.Minute)
+		look(h, listed, listed)
+	}
+	remove := func() {
+		release(h, first, address("10.50.0.9"))
+		h.Call(&ipam.PoolRelease{Network: first})
+	}
+	remove()
+	h.Now = h.Now.Add(5 * time.Second)
+	look(h, listed)
+	h.Call(&ipam.Greeting{})
+	h.Call(half)
+	name(t, h, second, "10.50.0.9")
+	remove()
+	wantErr(t, claim(h, second, "10.50.0.9", "x"), ipam.ErrAddressReserved, "auxiliary")
+}
+
+// A network is removed while the engine is asked for those that it has: what it
+// kept back is nobody's.
+func TestInventoryOlderThanARemoval(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	n := network(t, h, "10.50.0.0/24")
+	request := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}
+	gateway := h.Call(request).Address.Address.Addr()
+	lives := on("10.50.0.0/24")
+	lives.Gateways = []netip.Addr{gateway}
+	h.Now = h.Now.Add(time.Hour)
+	look(h, lives)
+	h.Now = h.Now.Add(time.Hour)
+	old := &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{lives}}
+	h.Now = h.Now.Add(50 * time.Millisecond)
+	release(h, n, gateway)
+	h.Call(&ipam.PoolRelease{Network: n})
+	if r := h.Call(old); r.Again != time.Second {
+		t.Errorf("the engine is asked again in %v, though what it listed is not all taken in", r.Again)
+	}
+	network(t, h, "10.50.0.0/24")
+	if again := h.Call(request).Address.Address.Addr(); again != gateway {
+		t.Errorf("the gateway was %v, and is %v", gateway, again)
+	}
+}
+
+// The same in a cluster, in which nobody ends what others may name as well.
+func TestInventoriesOlderThanRemovals(t *testing.T) {
+	c := newAwaiting(t)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	n := local(cidr)
+	list := func(networks ...ipam.InventoryNetwork) *ipam.Inventory {
+		return &ipam.Inventory{Begun: c.now, Networks: networks}
+	}
+	for range 3 {
+		for i := range c.peers {
+			c.call(i, list(on(cidr.String())))
+		}
+		c.wait(time.Second)
+	}
+	c.ask(1, &ipam.PoolRelease{Network: n})
+	c.call(1, list())
+	c.wait(time.Second)
+	var all []netip.Addr
+	for range 4 { // docker compose up, and down
+		c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+		gateway := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+		if !slices.Contains(all, gateway) {
+			all = append(all, gateway)
+		}
+		lives := on(cidr.String())
+		lives.Gateways = []netip.Addr{gateway}
+		for range 2 {
+			c.wait(time.Minute)
+			c.call(1, list(lives))
+		}
+		old := list(lives)
+		c.wait(20 * time.Millisecond)
+		c.ask(1, &ipam.AddressRelease{Network: n, Address: gateway})
+		c.ask(1, &ipam.PoolRelease{Network: n})
+		c.call(1, old)
+		c.wait(time.Second)
+		c.call(1, list())
+		c.wait(time.Second)
+	}
+	for _, a := range all {
+		if err := c.ip(1, cidr, a); err != nil {
+			t.Errorf("gateways were %v: %v", all, err)
+		}
+	}
+}
+
+// A network takes longer to be made than two lists of the engine are apart.
+func TestAuxiliaryAddressOfANetworkInTheMaking(t *testing.T) {
+	h := withSocket(t)
+	look(h, on("10.50.0.0/24"))
+	n := network(t, h, "10.50.0.0/24")
+	h.Now = h.Now.Add(time.Hour)
+	look(h, on("10.50.0.0/24"))
+	slow := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.128/25")}).Pool.Network
+	name(t, h, slow, "10.50.0.9")
+	for range 3 {
+		look(h, on("10.50.0.0/24"))
+		wantErr(t, claim(h, n, "10.50.0.9", "x"), ipam.ErrAddressReserved, "auxiliary")
+		h.Now = h.Now.Add(20 * time.Second)
+	}
+	for range 3 { // it was given up, and nobody said so
+		look(h, on("10.50.0.0/24"))
+		h.Now = h.Now.Add(20 * time.Second)
+	}
+	mustAsk(t, h, n, "x", 1, "10.50.0.9")
+}
+
+// The engine replays an endpoint that a list lacked: it is there, after all.
+func TestReplayAfterAnAbsence(t *testing.T) {
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	mustAsk(t, h, n, "web", 7, "10.50.0.9")
+	h.Now = h.Now.Add(time.Minute)
+	look(h, on("10.50.0.0/24"))
+	h.Call(&ipam.Greeting{})
+	network(t, h, "10.50.0.0/24")
+	name(t, h, n, "10.50.0.9")
+	wantErr(t, ask(h, n, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+}
+
+// While the engine replays what it has, a network is made whose auxiliary address
+// was granted to a container that never came to be: it is taken for an endpoint.
+// The list tells what it is, and nobody else gets it, nor does the container.
+func TestAuxiliaryAddressTakenForAReplay(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	mustAsk(t, h, n, "web", 7, "10.50.0.9") // the engine is killed before it has the answer
+	h.Call(&ipam.Greeting{})
+	network(t, h, "10.50.0.0/24")
+	network(t, h, "10.50.0.0/24")
+	name(t, h, n, "10.50.0.9")
+	networks := []ipam.InventoryNetwork{on("10.50.0.0/24"), keeping("10.50.0.0/24", "10.50.0.9")}
+	h.Now = h.Now.Add(30 * time.Second)
+	look(h, networks...)
+	if a := mustAsk(t, h, n, "web", 8, "").Address.Addr(); a == address("10.50.0.9") {
+		t.Error("the container is back, and has what a network keeps back")
+	}
+	wantErr(t, ask(h, n, "web", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+	h.Now = h.Now.Add(30 * time.Second)
+	look(h, networks...) // it is not there, for sure
+	wantErr(t, claim(h, n, "10.50.0.9", "db"), ipam.ErrAddressReserved, "auxiliary")
+}
+
+// What was released and is reserved since, here or by another host, is no conflict
+// with a list that was begun before.
+func TestInventoryOlderThanAReservation(t *testing.T) {
+	for what, reserve := range map[string]func(h *ipamtest.Host){
+		"a gateway": func(h *ipamtest.Host) {
+			h.Call(&ipam.AddressRequest{Network: network(t, h, "10.50.0.0/24"), Purpose: ipam.ForGateway, Address: address("10.50.0.9")})
+		},
+		"excluded": func(h *ipamtest.Host) {
+			h.Call(&ipam.ReserveRequest{First: address("10.50.0.9"), Last: address("10.50.0.9"), Kind: chronicle.KindExcluded})
+		},
+	} {
+		h := withSocket(t)
+		look(h)
+		n := network(t, h, "10.50.0.0/24")
+		mustAsk(t, h, n, "old", 7, "10.50.0.9")
+		h.Now = h.Now.Add(time.Hour)
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "old", 7)))
+		old := inventory(h, n, listed("10.50.0.9", "old", 7))
+		h.Now = h.Now.Add(10 * time.Millisecond)
+		release(h, n, address("10.50.0.9"))
+		reserve(h)
+		h.Now = h.Now.Add(10 * time.Millisecond)
+		h.Call(old)
+		if s := h.Machine().Status(h.Now); len(s.Problems) > 0 {
+			t.Errorf("%s: %+v", what, s.Problems)
+		}
+		wantErr(t, claim(h, n, "10.50.0.9", "x"), ipam.ErrAddressReserved)
+	}
+}
+
+func TestInventoryOlderThanAnothersReservation(t *testing.T) {
+	c := newAwaiting(t)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	list := func(endpoints ...ipam.InventoryEndpoint) *ipam.Inventory {
+		return &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}}
+	}
+	for range 3 {
+		for i := range c.peers {
+			c.call(i, list())
+		}
+		c.wait(time.Second)
+	}
+	var a netip.Addr
+	for r := range c.peers[0].machine.State().Pools[0].Ring.OwnedBy(c.peers[1].machine.Self()) {
+		a = addr.Nth(cidr, r.Start)
+	}
+	if err := c.ip(1, cidr, a); err != nil {
+		t.Fatal(err)
+	}
+	c.wait(time.Hour)
+	old := list(listed(a.String(), "web", 9))
+	c.wait(5 * time.Millisecond)
+	c.ask(1, &ipam.AddressRelease{Network: local(cidr), Address: a})
+	n := c.ask(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
+	if r := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: a}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.run(time.Minute, c.agreed)
+	c.call(1, old)
+	if s := c.status(1); len(s.Problems) > 0 {
+		t.Errorf("%+v", s.Problems)
+	}
+}
+
+// The clock was ahead when the engine replayed an endpoint to a new database: a list
+// that has it is no older for that.
+func TestInventoryAfterAClockWasSetBack(t *testing.T) {
+	h := withSocket(t)
+	h.Now = h.Now.Add(2 * time.Hour)
+	h.Call(&ipam.Greeting{})
+	n := network(t, h, "10.50.0.0/24")
+	name(t, h, n, "10.50.0.9")
+	h.Now = h.Now.Add(-2 * time.Hour)
+	for range 2 {
+		h.Now = h.Now.Add(time.Minute)
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 9)))
+	}
+	wantErr(t, claim(h, n, "10.50.0.9", "x"), ipam.ErrAddressInUse, "web")
+}
