@@ -302,10 +302,8 @@ func (e *engine) look(life uint64) {
 			if n.ready {
 				inv.Networks = append(inv.Networks, e.listed(n))
 			}
-			if n.gateway.IsValid() && n.bridge {
-				hosts.Addresses = append(hosts.Addresses, netip.PrefixFrom(n.gateway, n.Pool.Bits()))
-			}
 		}
+		hosts.Addresses = e.interfaces()
 		c.after(c.between(0, 200*time.Millisecond), func() {
 			if !going() {
 				return
@@ -321,6 +319,16 @@ func (e *engine) look(life uint64) {
 			})
 		})
 	})
+}
+
+// interfaces returns the addresses of the bridges.
+func (e *engine) interfaces() (out []netip.Prefix) {
+	for _, n := range e.networks {
+		if n.gateway.IsValid() && n.bridge {
+			out = append(out, netip.PrefixFrom(n.gateway, n.Pool.Bits()))
+		}
+	}
+	return out
 }
 
 // listed is a network in an inventory.

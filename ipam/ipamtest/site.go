@@ -159,6 +159,7 @@ func (s *site) start() {
 	life := s.life
 	s.c.after(s.c.between(0, s.c.w.Probe), func() { s.probe(life) })
 	s.c.after(s.c.between(0, 2*time.Second), func() { s.watch(life) })
+	s.c.after(s.c.between(0, 20*time.Second), func() { s.watchHost(life) })
 }
 
 // watch has the process look at what the engine has, now and each minute.
@@ -166,6 +167,17 @@ func (s *site) watch(life uint64) {
 	if s.life == life && s.c.breach == nil {
 		s.engine.look(s.engine.life)
 		s.c.after(time.Minute, func() { s.watch(life) })
+	}
+}
+
+// watchHost has the process read the host's interfaces, each 20 seconds, whenever
+// it looks at what the engine has.
+func (s *site) watchHost(life uint64) {
+	if s.life == life && s.c.breach == nil {
+		if s.stopped <= s.c.now {
+			s.call(&ipam.HostAddresses{At: s.clock(), Addresses: s.engine.interfaces()}, nil)
+		}
+		s.c.after(20*time.Second, func() { s.watchHost(life) })
 	}
 }
 
