@@ -62,6 +62,57 @@ func TestReinstalledFirstHostWaits(t *testing.T) {
 	}
 }
 
+// Two first hosts have founded a cluster each. The one that gives way starts again
+// before it is in the other one's, and founds none beside it because its engine has
+// no network; if an operator says that it is to, it looks for one first.
+func TestGivesWayAndStartsAgain(t *testing.T) {
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Formation, p.cfg.Join, p.cfg.Hesitate, p.cfg.AwaitInventory = ipam.Formation{}, false, true, true
+		}
+	})
+	c.lose = func(flight) bool { return true }
+	for i := range c.peers {
+		c.call(i, &ipam.Inventory{Begun: c.now})
+	}
+	c.lose = func(f flight) bool {
+		switch f.frame.Body.(type) {
+		case wire.Decided, wire.Snapshot:
+			return true
+		}
+		return false
+	}
+	slot := func(i int) uint64 { return c.peers[i].machine.State().Slot }
+	c.run(time.Minute, func() bool {
+		for i := range c.peers {
+			c.say(1-i, i, wire.Beat{}, func(*wire.Header) {}) // as gossip brings it
+		}
+		return slot(0) == 0 || slot(1) == 0
+	})
+	x := 0
+	if slot(0) > 0 {
+		x = 1
+	}
+	c.silence(x)
+	c.queue = nil
+	for range 2 {
+		c.start(x)
+		c.call(x, &ipam.Inventory{Begun: c.now})
+		c.wait(time.Minute)
+		if slot(x) != 0 {
+			t.Fatal("it has founded another cluster")
+		}
+	}
+	c.peers[x].cfg.FoundAlone = true
+	c.start(x)
+	c.call(x, &ipam.Inventory{Begun: c.now})
+	c.wait(10 * time.Second)
+	if slot(x) != 0 {
+		t.Fatal("it has founded another cluster before it looked for one")
+	}
+	c.run(time.Minute, func() bool { return slot(x) > 0 })
+}
+
 // All hosts have lost their databases, and none founds a cluster, also not at
 // its next start. It is enough to tell one that it is to: the others join it.
 func TestAllAreReinstalled(t *testing.T) {

@@ -123,9 +123,10 @@ func (m *Machine) mayFound(from peer.ID, f wire.Formation) bool {
 // decideAlone ends the hesitation of a peer whose engine has so many networks of
 // this driver: with none it is new and founds a cluster, with some it was one of
 // a cluster before, or alone, and cannot tell. One that an operator told that
-// there is none looks first whether there is one after all (looksFirst).
+// there is none looks first whether there is one after all (looksFirst), as does
+// one that had seen one before this start.
 func (m *Machine) decideAlone(networks int) {
-	if networks > 0 && m.cfg.FoundAlone {
+	if m.cfg.FoundAlone && (networks > 0 || !m.gaveWay.IsZero()) {
 		return
 	}
 	forms := m.cfg.Formation.Size > 0
@@ -386,5 +387,6 @@ func (m *Machine) dissolve() {
 	m.unsure = !m.lacks(ruleList | ruleLists)
 	m.saveUnlisted()
 	m.cfg.Join, m.gaveWay = true, m.now
+	m.saveGaveWay()
 	m.changed = true
 }

@@ -51,6 +51,7 @@ type Machine struct {
 	nonce           uint64
 	restoredHost    string                          // the host's boot on disk, before this start
 	restoredLabel   string                          // the name of the cluster on disk
+	restoredGaveWay bool                            // it looked for a cluster that it had seen, by then
 	restoredPlace   string                          // where the database says that it lies
 	savedNumber     uint64                          // the number on disk
 	proposals       []*proposal                     // own commands that are not settled
@@ -264,7 +265,10 @@ func (m *Machine) start() {
 	m.saveHostBoot()
 	// One that was without a cluster before this start was looking for one, and
 	// must not found another beside it, unless somebody has said that it is to.
-	m.hesitates = m.cfg.Hesitate
+	if m.restoredGaveWay {
+		m.gaveWay = m.now
+	}
+	m.hesitates = m.cfg.Hesitate && (!m.restoredGaveWay || m.cfg.FoundAlone)
 	m.cfg.Join = m.cfg.Join || m.hesitates && m.cfg.Formation.Size == 0 || m.restored > 0 && !m.cfg.FoundAlone
 	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
 		m.found()

@@ -14,6 +14,7 @@ import (
 // decided:
 //
 //	bucket      key                     value
+//	identity    "gave way"              this peer dissolved its cluster to join another
 //	identity    "host"                  the boot ID of the host when this peer last ran
 //	identity    "label"                 the name of the cluster in the settings
 //	identity    "left"                  this peer is to leave, or has left, as somebody wished
@@ -25,11 +26,12 @@ import (
 const (
 	bucketPeer = "peer"
 
-	keyHost   = "host"
-	keyLabel  = "label"
-	keyLeft   = "left"
-	keyNumber = "number"
-	keyPlace  = "place"
+	keyGaveWay = "gave way"
+	keyHost    = "host"
+	keyLabel   = "label"
+	keyLeft    = "left"
+	keyNumber  = "number"
+	keyPlace   = "place"
 
 	keyAcceptor = "\x02"
 	keyAside    = "\x03"
@@ -190,6 +192,9 @@ func (m *Machine) saveLeaving() {
 	}
 	m.put(bucketIdentity, keyLeft, codec.Bool(codec.Bool([]byte{formatRecord}, m.left), m.forced))
 }
+
+// saveGaveWay writes down that this peer looks for a cluster that it has seen.
+func (m *Machine) saveGaveWay() { m.put(bucketIdentity, keyGaveWay, []byte{formatRecord}) }
 
 // dropSlot and dropSnapshot forget what was decided in a cluster that this
 // peer gives up.

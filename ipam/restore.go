@@ -135,6 +135,13 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 		inherited, unsure, had, err := parseUnlisted(value)
 		l.m.unlisted, l.m.unsure, l.m.inherited, l.m.before = true, unsure, inherited, had
 		return err
+	case keyGaveWay:
+		r := codec.NewReader(value)
+		if r.Byte("format") != formatRecord {
+			r.Fail("format of a note that a cluster was dissolved")
+		}
+		l.m.restoredGaveWay = true
+		return r.Done()
 	case keyHost:
 		l.m.restoredHost = string(value)
 	case keyPlace:
