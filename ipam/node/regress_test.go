@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // A slow disk: the first request is given up while it is committed, and the
@@ -44,6 +47,56 @@ func TestGivenUpAndAskedAgain(t *testing.T) {
 		if other, err := n.RequestAddress(context.Background(), q); !errors.Is(err, ipam.ErrAddressInUse) {
 			t.Errorf("web has %v, db got %v, %v", g.Address, other.Address, err)
 		}
+	})
+}
+
+// slowDisk takes its time for each commit, also for one of nothing.
+type slowDisk struct {
+	disk
+	takes time.Duration
+}
+
+func (d *slowDisk) Commit(fill func(put func(bucket string, key, value []byte) error) error) error {
+	err := d.disk.Commit(fill)
+	time.Sleep(d.takes)
+	return err
+}
+
+// Frames come faster than the disk is: a caller that serves some with its own
+// request goes with its answer.
+func TestCallerIsNotKeptByFrames(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &slowDisk{disk: disk{records: ipamtest.Disk{}}, takes: 10 * time.Millisecond}
+		n, err := node.New(node.Config{Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: d, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		serve(t, n)
+		self, err := n.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{9}, To: self.ID, Boot: 1, Nonce: 1}, Body: wire.Hello{Name: "host-b", Spoken: 1}})
+		end := time.Now().Add(time.Minute)
+		var frames sync.WaitGroup
+		frames.Go(func() { // as gossip does
+			for time.Now().Before(end) {
+				n.Deliver(func(yield func([]byte, int) bool) { yield(frame, 0) })
+				time.Sleep(6 * time.Millisecond)
+			}
+		})
+		for range 10 {
+			time.Sleep(23 * time.Millisecond)
+			begun := time.Now()
+			if _, err := n.RequestAddress(t.Context(), request("web")); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > 30*time.Millisecond { // of a commit that is under way, and its own
+				t.Errorf("a request took %v", took)
+			}
+		}
+		frames.Wait()
+		time.Sleep(time.Second)
 	})
 }
 

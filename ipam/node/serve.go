@@ -12,35 +12,44 @@ import (
 )
 
 // lead serves everybody who waits, the caller's own job among them, and then
-// hands over to somebody who came meanwhile.
+// hands over to somebody who came meanwhile. Where only frames did, for which
+// nobody waits, they are served in a goroutine: the caller has its answer.
 func (n *Node) lead() {
-	for {
-		n.mu.Lock()
-		batch := n.queue
-		n.queue = nil
-		n.mu.Unlock()
-		if len(batch) > 0 {
-			n.serve(batch)
-		}
-
-		n.mu.Lock()
-		if n.err != nil {
-			n.failAll()
-			n.mu.Unlock()
-			return
-		}
-		if len(n.queue) == 0 {
-			n.leading = false
-			n.mu.Unlock()
-			return
-		}
-		if next := n.successor(); next != nil {
-			next.turn <- true
-			n.mu.Unlock()
-			return
-		}
-		n.mu.Unlock()
+	if n.serveQueue() {
+		go func() {
+			for n.serveQueue() {
+			}
+		}()
 	}
+}
+
+// serveQueue serves all that has come, and reports whether there is more, and
+// nobody else to serve it.
+func (n *Node) serveQueue() bool {
+	n.mu.Lock()
+	batch := n.queue
+	n.queue = nil
+	n.mu.Unlock()
+	if len(batch) > 0 {
+		n.serve(batch)
+	}
+
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err != nil {
+		n.failAll()
+		return false
+	}
+	if len(n.queue) == 0 {
+		n.leading = false
+		return false
+	}
+	next := n.successor()
+	if next == nil {
+		return true
+	}
+	next.turn <- true
+	return false
 }
 
 // successor returns a job of the queue whose caller can lead. n.mu is held.
