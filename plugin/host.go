@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/node"
@@ -29,11 +28,11 @@ type host struct {
 	node  *node.Node
 	read  func() ([]net.Addr, error)
 	fault *fault
-	mu    sync.Mutex // an older reading must not come after a newer
+	turn  chan struct{} // full while one reads: an older reading must not come after a newer
 }
 
 func newHost(n *node.Node, logger *slog.Logger) *host {
-	return &host{node: n, read: net.InterfaceAddrs, fault: &fault{
+	return &host{node: n, read: net.InterfaceAddrs, turn: make(chan struct{}, 1), fault: &fault{
 		logger: logger, code: "interfaces-unreadable",
 		text: func(err error) string {
 			return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
@@ -60,10 +59,15 @@ func (h *host) watch(ctx context.Context) error {
 	}
 }
 
-// tell reads the addresses and tells the node. Its errors are the node's.
+// tell reads the addresses and tells the node. Its errors are the node's, or say
+// that ctx has ended.
 func (h *host) tell(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.turn }()
 	at := time.Now()
 	found, err := h.read()
 	h.fault.set(err)

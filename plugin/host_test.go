@@ -124,6 +124,19 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Who asks for a subnet waits no longer than it has time while another reading is
+// under way, as on a disk that hangs.
+func TestReadingWaitsForNoOther(t *testing.T) {
+	h := newHost(nil, slog.New(slog.DiscardHandler))
+	h.turn <- struct{}{}
+	gone := errors.New("the engine has gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if err := h.tell(ctx); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // What the node cannot write does end the process.
 func TestHostEndsWithTheNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
