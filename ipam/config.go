@@ -36,9 +36,9 @@ type Config struct {
 	Bits6     int            // prefix length of a chosen IPv6 subnet; default 64
 	Avoid     []netip.Prefix // never chosen, nor anything that overlaps them
 
-	// Grace is how old a held address must be, and how long apart two
-	// inventories that lack it, before it is freed; default 20 seconds, so
-	// that all is settled within a minute.
+	// Grace is how old a held address must be, beyond a call, and how long apart
+	// two inventories that lack it, before it is freed; default 20 seconds, so
+	// that all is settled within a minute, more or less.
 	Grace time.Duration
 
 	// Echo is how soon after a release another one of the same address is
@@ -66,6 +66,10 @@ type Config struct {
 	// database was lost, other hosts may hold what this one would hand out, and
 	// it waits for them.
 	Hesitate bool
+	// CallTime is how long an engine waits for an answer at most, default 20
+	// seconds: a container may be without an endpoint for as long after it was
+	// granted its first address, as its engine asks for another one.
+	CallTime time.Duration
 	// Formation is how a peer without a cluster founds one with others.
 	Formation Formation
 	// HostBoot tells one start of the host from another (the kernel's boot
@@ -113,6 +117,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 20*time.Second)
 	c.Echo = cmp.Or(c.Echo, 250*time.Millisecond)
+	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	c.BootWait = cmp.Or(c.BootWait, 20*time.Second)
 	if len(c.Universe) == 0 {
 		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}

@@ -241,7 +241,7 @@ func TestAuxiliaryAddressTakenForAReplay(t *testing.T) {
 	network(t, h, "10.50.0.0/24")
 	name(t, h, n, "10.50.0.9")
 	networks := []ipam.InventoryNetwork{on("10.50.0.0/24"), keeping("10.50.0.0/24", "10.50.0.9")}
-	h.Now = h.Now.Add(30 * time.Second)
+	h.Now = h.Now.Add(time.Minute)
 	look(h, networks...)
 	if a := mustAsk(t, h, n, "web", 8, "").Address.Addr(); a == address("10.50.0.9") {
 		t.Error("the container is back, and has what a network keeps back")

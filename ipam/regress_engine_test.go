@@ -338,6 +338,24 @@ func TestSameMACBesideASlowStart(t *testing.T) {
 	wantErr(t, ask(h, n, "db", 7, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
 }
 
+// The engine asks for a container's IPv6 address, which takes until the end of the
+// call, and has no endpoint yet: a list that lacks it does not have a container of
+// another network on the subnet claim its IPv4 address.
+func TestListWhileASecondAddressIsAwaited(t *testing.T) {
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Sticky: ipam.StickyMAC}).Pool.Network
+	networks := []ipam.InventoryNetwork{on("10.50.0.0/24"), on("10.50.0.0/24")}
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, networks...)
+	mustAsk(t, h, n, "web", 7, "10.50.0.9")
+	for range 3 {
+		h.Now = h.Now.Add(10 * time.Second)
+		look(h, networks...)
+		wantErr(t, ask(h, other, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+	}
+}
+
 // The engine restarts under its containers, and beside a process that knows
 // them from its list alone.
 func TestReplayOfWhatWasListed(t *testing.T) {
