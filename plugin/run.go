@@ -187,7 +187,9 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		parts = append(parts, s.run)
 		view.faults = append(view.faults, s.fault)
 	}
-	return together(ctx, parts)
+	err = together(ctx, parts)
+	n.Wait()
+	return err
 }
 
 // apis returns the services on the admin socket, which is open, and on

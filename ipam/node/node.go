@@ -77,6 +77,7 @@ type Node struct {
 	queue   []*job
 	leading bool // somebody is at work on the machine
 	err     error
+	alone   sync.WaitGroup // is at work for nobody
 
 	// Of the leader alone.
 	nextID  uint64

@@ -96,7 +96,9 @@ func TestCallerIsNotKeptByFrames(t *testing.T) {
 			}
 		}
 		frames.Wait()
-		time.Sleep(time.Second)
+		if n.Wait(); n.IsAtWork() {
+			t.Error("frames are served still")
+		}
 	})
 }
 

@@ -16,12 +16,16 @@ import (
 // nobody waits, they are served in a goroutine: the caller has its answer.
 func (n *Node) lead() {
 	if n.serveQueue() {
-		go func() {
+		n.alone.Go(func() {
 			for n.serveQueue() {
 			}
-		}()
+		})
 	}
 }
+
+// Wait returns when what has come before is served, also what nobody waits for. It
+// is for the end, when nothing comes any more, and before the store is closed.
+func (n *Node) Wait() { n.alone.Wait() }
 
 // serveQueue serves all that has come, and reports whether there is more, and
 // nobody else to serve it.
