@@ -54,8 +54,8 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 		rec := p.space.Lookup(o)
 		// A time in the future is that of a clock that was ahead: old enough.
 		since := time.Unix(0, rec.Since)
-		if s.begun.Before(since.Add(m.cfg.CallTime+m.cfg.Grace)) && !since.After(m.now) {
-			again = true // too young to tell: one list that lacks it lets others take it over
+		if s.begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
+			again = true // too young to tell
 			continue
 		}
 		switch first, news := p.missing.since(o, s.begun); {

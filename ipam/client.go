@@ -1,6 +1,8 @@
 package ipam
 
 import (
+	"time"
+
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -115,10 +117,15 @@ func (m *Machine) candidates(p *pool, q *FreeRequest) func(func(addr.Offset, spa
 	}
 }
 
-// gone reports whether the engine's inventory lacks an address that is held.
+// gone reports whether the engine's inventory lacks an address that is held, and
+// would have it by now: one inventory tells that only once the endpoint must be
+// there, which has all of its addresses a call after the first one.
 func (m *Machine) gone(p *pool, o addr.Offset) bool {
-	_, gone := p.missing[o]
-	return gone
+	if _, missing := p.missing[o]; !missing {
+		return false
+	}
+	since := time.Unix(0, p.space.Lookup(o).Since)
+	return since.After(m.now) || !m.inventory.Before(since.Add(m.cfg.CallTime+m.cfg.Grace))
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.

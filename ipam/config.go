@@ -36,9 +36,9 @@ type Config struct {
 	Bits6     int            // prefix length of a chosen IPv6 subnet; default 64
 	Avoid     []netip.Prefix // never chosen, nor anything that overlaps them
 
-	// Grace is how old a held address must be, beyond a call, and how long apart
-	// two inventories that lack it, before it is freed; default 20 seconds, so
-	// that all is settled within a minute, more or less.
+	// Grace is how old a held address must be, and how long apart two
+	// inventories that lack it, before it is freed; default 20 seconds, so
+	// that all is settled within a minute.
 	Grace time.Duration
 
 	// Echo is how soon after a release another one of the same address is

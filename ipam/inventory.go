@@ -14,9 +14,9 @@ import (
 // takeInventory compares what is held with what the engine says that it has.
 //
 // An endpoint's address that is not held is taken in at once: it is in use. A
-// held address that no endpoint has is freed only when it is older than a call
-// and the grace, and two inventories, at least the grace apart, lack it: between
-// the grant and the endpoint's appearance lies the start of a container. The first
+// held address that no endpoint has is freed only when it is older than the
+// grace and two inventories, at least the grace apart, lack it: between the
+// grant and the endpoint's appearance lies the start of a container. The first
 // that lacks it makes another useful, and the answer says when. An inventory
 // that is partial tells what is in use, and nothing by what it lacks.
 //

@@ -45,7 +45,9 @@ func TestSimWithoutARule(t *testing.T) {
 		{"a reservation needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Reserve); return ok }), nil, "check", false},
 		{"a pool is deleted with its ranges", 0, emptied, func(w *ipamtest.Weather) {
 			removed(w)
-			w.Subnets, w.Clients, w.Slots = []netip.Prefix{prefix("10.1.0.0/28")}, 6, 6
+			w.Subnets, w.Clients, w.Slots = []netip.Prefix{prefix("10.1.0.0/28")}, 2, 1
+			w.Config.Deal = chronicle.DealNone
+			w.Pace, w.Storm, w.Latency = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 		}, "I1", false},
 		{"a pool is deleted under networks", 0, unused(func(a chronicle.Action) (chronicle.PoolKey, peer.ID) {
 			if d, ok := a.(chronicle.DeletePool); ok {
