@@ -97,8 +97,10 @@ func TestInventoryOlderThanARelease(t *testing.T) {
 	mustAsk(t, h, n, "", 8, "10.50.0.9") // it restarts, with another random MAC
 }
 
-// The engine listed a container whose address another one has by now.
-func TestInventoryOlderThanAGrant(t *testing.T) {
+// releasedSince returns a host, its network, and a list of the engine that has a
+// container, old, whose address 10.50.0.9 was released since.
+func releasedSince(t *testing.T) (*ipamtest.Host, ipam.Network, *ipam.Inventory) {
+	t.Helper()
 	h := ipamtest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	mustAsk(t, h, n, "old", 7, "10.50.0.9")
@@ -106,6 +108,12 @@ func TestInventoryOlderThanAGrant(t *testing.T) {
 	inv := inventory(h, n, listed("10.50.0.9", "old", 7))
 	h.Now = h.Now.Add(10 * time.Millisecond)
 	release(h, n, address("10.50.0.9"))
+	return h, n, inv
+}
+
+// The engine listed a container whose address another one has by now.
+func TestInventoryOlderThanAGrant(t *testing.T) {
+	h, n, inv := releasedSince(t)
 	mustAsk(t, h, n, "new", 8, "10.50.0.9")
 	h.Call(inv)
 	wantErr(t, ask(h, n, "old", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "new")
@@ -113,13 +121,7 @@ func TestInventoryOlderThanAGrant(t *testing.T) {
 
 // The engine listed a container whose address a new network keeps back by now.
 func TestInventoryOlderThanAnAuxiliaryAddress(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	n := network(t, h, "10.50.0.0/24")
-	mustAsk(t, h, n, "old", 7, "10.50.0.9")
-	h.Now = h.Now.Add(time.Hour)
-	inv := inventory(h, n, listed("10.50.0.9", "old", 7))
-	h.Now = h.Now.Add(10 * time.Millisecond)
-	release(h, n, address("10.50.0.9"))
+	h, n, inv := releasedSince(t)
 	n = network(t, h, "10.50.0.0/24")
 	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")}); r.Err != nil {
 		t.Fatal(r.Err)
