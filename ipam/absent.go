@@ -91,7 +91,7 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 	}
 	for _, r := range slices.Clone(p.Reserved) {
 		o := r.Range.Start
-		if _, kept := p.kept[o]; kept || r.Kind != chronicle.KindAuxiliary {
+		if r.Kind != chronicle.KindAuxiliary || p.keeps(o) {
 			delete(p.unnamed, o)
 			continue
 		}

@@ -252,6 +252,24 @@ func TestAuxiliaryAddressTakenForAReplay(t *testing.T) {
 	wantErr(t, claim(h, n, "10.50.0.9", "db"), ipam.ErrAddressReserved, "auxiliary")
 }
 
+// A network names an address that a holder outside Docker has, which is a conflict:
+// the holder keeps it, however often it asks.
+func TestAuxiliaryAddressOfAClient(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	network(t, h, "10.50.0.0/24")
+	ask := &ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "printer"}
+	first := h.Call(ask).Address.Address
+	h.Now = h.Now.Add(time.Minute)
+	look(h, keeping("10.50.0.0/24", first.Addr().String()))
+	if again := h.Call(ask); again.Err != nil || again.Address.Address != first {
+		t.Errorf("it has %v, and got %v, %v", first, again.Address.Address, again.Err)
+	}
+	if s := h.Machine().Status(h.Now); s.Pools[0].Held != 1 {
+		t.Errorf("it holds %d addresses", s.Pools[0].Held)
+	}
+}
+
 // What was released and is reserved since, here or by another host, is no conflict
 // with a list that was begun before.
 func TestInventoryOlderThanAReservation(t *testing.T) {

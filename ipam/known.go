@@ -55,6 +55,12 @@ type pool struct {
 	toldOnce    bool       // anything was, since somebody joined
 }
 
+// keeps reports whether the last inventory has a network that keeps the address back.
+func (p *pool) keeps(o addr.Offset) bool {
+	_, kept := p.kept[o]
+	return kept
+}
+
 // network is a network of this host.
 type network struct {
 	Network

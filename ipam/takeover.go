@@ -27,9 +27,10 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 	switch {
 	case rec.Kind != h.Kind:
 		return false
-	case rec.Kind == space.Client || m.gone(p, o):
-		_, kept := p.kept[o]
-		return !kept // a network keeps it back, which was taken for a replay
+	case rec.Kind == space.Client:
+		return true
+	case m.gone(p, o):
+		return !p.keeps(o) // a network does, whose request was taken for a replay
 	}
 	// Where an inventory is yet to tell, another address is as good.
 	return h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
@@ -45,8 +46,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case h.Kind == space.Client:
 		return rec.Ref == h.Ref, nil
 	case m.gone(p, o):
-		_, kept := p.kept[o]
-		return !kept, nil // likewise
+		return !p.keeps(o), nil // likewise
 	}
 	named := h.Name != "" && rec.Name == h.Name
 	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
