@@ -64,7 +64,8 @@ func (m *Machine) greet() {
 // releasePool answers libnetwork's ReleasePool: it forgets the network, never
 // the addresses in use.
 func (m *Machine) releasePool(q *PoolRelease) {
-	if p := m.poolOf(q.Network.Pool); p != nil {
+	p := m.poolOf(q.Network.Pool)
+	if p != nil {
 		p.parted = m.now
 	}
 	n := m.networks[q.Network.ID()]
@@ -86,7 +87,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		delete(m.networks, q.Network.ID())
 	}
 	m.saveNetwork(n)
-	if p := m.poolOf(q.Network.Pool); p != nil {
+	if p != nil {
 		m.settle(p)
 	}
 }

@@ -143,13 +143,16 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 // vacate gives up all that this peer has in a pool, if nothing on this host
 // uses it.
 func (m *Machine) vacate(p *pool) wire.Answer {
-	if m.networksOf(p) > 0 || p.hasContainers() {
+	if m.uses(p) {
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
 	}
 	m.closeAll(p)
 	m.tellUse(p)
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
 }
+
+// uses reports whether a network or a container of this host is on the pool.
+func (m *Machine) uses(p *pool) bool { return m.networksOf(p) > 0 || p.hasContainers() }
 
 // closeAll gives back all that this peer owns in a pool which nothing on this
 // host uses.

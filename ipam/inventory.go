@@ -33,7 +33,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	if m.hesitates && !inv.Partial && m.state.Slot == 0 {
 		m.decideAlone(len(inv.Networks))
 	}
-	s := sight{begun: inv.Begun, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
+	s := sight{begun: inv.Begun, now: m.now, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
 	if inv.Partial {
 		m.sightAll(inv, &s)
 		for p, seen := range s.seen {
@@ -116,7 +116,8 @@ func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
 
 // sight is what an inventory shows.
 type sight struct {
-	begun time.Time
+	begun time.Time                                // before the engine was asked
+	now   time.Time                                // it has arrived
 	seen  map[*pool]map[addr.Offset]string         // containers, by address
 	kept  map[*pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
 }
@@ -124,14 +125,14 @@ type sight struct {
 // after reports whether something was at a time of which the inventory knows nothing
 // yet; nothing was at the zero time. One in the future is that of a clock that was
 // ahead.
-func (s *sight) after(at, now time.Time) bool {
-	return !at.Before(s.begun) && !at.After(now)
+func (s *sight) after(at time.Time) bool {
+	return !at.Before(s.begun) && !at.After(s.now)
 }
 
 // sightSubnet takes note of one subnet of a network that the engine has: of
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
-	if s.after(m.deleted[subnet], m.now) {
+	if s.after(m.deleted[subnet]) {
 		return // it was removed while the engine was asked
 	}
 	p, err := m.joinPool(subnet, poolSpec{})
@@ -173,7 +174,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		rec := p.space.Lookup(o)
 		switch {
 		case p.ReservationAt(o) != nil:
-		case s.after(p.parted, m.now):
+		case s.after(p.parted):
 			m.incomplete = true // the network may be the one that was removed since
 		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
 			// It is on an interface of this host, and so its own.
@@ -205,7 +206,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(s.begun) && !since.After(m.now) {
 		return // what is known is newer
 	}
-	if s.after(p.left[o], m.now) || s.after(p.named[o], m.now) {
+	if s.after(p.left[o]) || s.after(p.named[o]) {
 		// So is this, of which no record is left: it was released, and then reserved or
 		// given away. Only the next inventory can tell an auxiliary address from an
 		// endpoint that was replayed to a new database.

@@ -121,8 +121,8 @@ func TestInventoryOlderThanAGrant(t *testing.T) {
 
 // The engine listed a container whose address a new network keeps back by now.
 func TestInventoryOlderThanAnAuxiliaryAddress(t *testing.T) {
-	h, n, inv := releasedSince(t)
-	n = network(t, h, "10.50.0.0/24")
+	h, _, inv := releasedSince(t)
+	n := network(t, h, "10.50.0.0/24")
 	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")}); r.Err != nil {
 		t.Fatal(r.Err)
 	}

@@ -127,7 +127,7 @@ func (m *Machine) closeBehind(p *pool) {
 
 // dropUnused lets go of what this host itself has in a pool without networks.
 func (m *Machine) dropUnused(p *pool) {
-	if m.networksOf(p) == 0 && !p.hasContainers() {
+	if !m.uses(p) {
 		m.dropHost(p)
 	}
 }
@@ -158,7 +158,7 @@ const unusedAfter = time.Minute
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
 func (m *Machine) retirePool(p *pool) {
-	if p.Origin != chronicle.FromChoice || p.Name != "" || m.networksOf(p) > 0 || p.hasContainers() || p.operated() {
+	if p.Origin != chronicle.FromChoice || p.Name != "" || m.uses(p) || p.operated() {
 		p.unusedSince = time.Time{}
 		return
 	}
@@ -215,7 +215,7 @@ func (m *Machine) departAgain() {
 		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
 	}
 	for _, p := range m.sortedPools() {
-		if m.networksOf(p) == 0 && !p.hasContainers() {
+		if !m.uses(p) {
 			m.closeAll(p)
 		}
 	}
