@@ -324,21 +324,13 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	return Reserving{}, m.waitForMajority() // others do the same at the same time
 }
 
-// unreserving returns what ends the reservations of that kind in a range, and
-// keeps what they have outside of it, and how many addresses that frees. The
-// two stand side by side: what is cut off a reservation is never free between.
+// unreserving returns what ends the reservations of that kind in a range, and how
+// many addresses that frees. What they have outside of it stays reserved.
 func (p *pool) unreserving(in addr.Range, kind chronicle.Kind) (actions []chronicle.Action, n uint64) {
 	for _, r := range p.Reserved {
-		cut := r.Range.Intersect(in)
-		if r.Kind != kind || cut.Empty() {
-			continue
-		}
-		n += uint64(cut.Size())
-		actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
-		for _, rest := range []addr.Range{{Start: r.Range.Start, End: cut.Start}, {Start: cut.End, End: r.Range.End}} {
-			if !rest.Empty() {
-				actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: rest, Kind: r.Kind, Note: r.Note}})
-			}
+		if cut := r.Range.Intersect(in); r.Kind == kind && !cut.Empty() {
+			n += uint64(cut.Size())
+			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: cut, Kind: kind})
 		}
 	}
 	return actions, n

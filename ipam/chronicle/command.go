@@ -178,7 +178,9 @@ type (
 		Pool PoolKey
 		Reservation
 	}
-	// Unreserve frees a range that is reserved just so: same range, same kind.
+	// Unreserve frees a range of one reservation of that kind, all of it or a
+	// part. The rest stays reserved by this one command: to reserve it again
+	// would take one that may have no effect any more, or come in a later slot.
 	// What somebody has borrowed of it stays theirs, as any other address.
 	Unreserve struct {
 		Pool  PoolKey

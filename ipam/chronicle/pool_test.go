@@ -183,6 +183,40 @@ func TestReserve(t *testing.T) {
 	w.refused(b, chronicle.Open{Pool: k, Range: addr.One(1), Size: 1})
 }
 
+// What is cut out of a reservation is free; the rest of it stays reserved, also
+// if the author has left in the meantime, who could not reserve it again.
+func TestUnreserveAPart(t *testing.T) {
+	w := found(t, a, b)
+	k := w.pool(a, "10.0.0.0/24", chronicle.DealNone)
+	excluded := func(r addr.Range) chronicle.Reservation {
+		return chronicle.Reservation{Range: r, Kind: chronicle.KindExcluded, Note: "printers"}
+	}
+	left := func(want ...addr.Range) {
+		t.Helper()
+		var rs []chronicle.Reservation
+		for _, r := range want {
+			rs = append(rs, excluded(r))
+		}
+		if p := w.s.Pool(k); !cmp.Equal(p.Reserved, rs, cmpopts.EquateEmpty()) {
+			t.Errorf("reserved: %v, want %v", p.Reserved, rs)
+		}
+	}
+	w.ok(a, chronicle.Reserve{Pool: k, Reservation: excluded(span(8, 32))})
+	w.ok(a, chronicle.Reserve{Pool: k, Reservation: excluded(span(32, 40))})
+	w.ok(a, chronicle.Evict{Peer: b})
+	w.ok(b, chronicle.Unreserve{Pool: k, Range: span(16, 24), Kind: chronicle.KindExcluded})
+	left(span(8, 16), span(24, 32), span(32, 40))
+	w.refused(a, chronicle.Unreserve{Pool: k, Range: span(28, 36), Kind: chronicle.KindExcluded}) // of two
+	w.refused(a, chronicle.Unreserve{Pool: k, Range: span(12, 20), Kind: chronicle.KindExcluded})
+	w.refused(a, chronicle.Unreserve{Pool: k, Range: span(10, 10), Kind: chronicle.KindExcluded})
+	w.ok(a, chronicle.Unreserve{Pool: k, Range: span(24, 28), Kind: chronicle.KindExcluded})
+	w.ok(a, chronicle.Unreserve{Pool: k, Range: span(36, 40), Kind: chronicle.KindExcluded})
+	left(span(8, 16), span(28, 32), span(32, 36))
+	w.ok(a, chronicle.Unreserve{Pool: k, Range: span(8, 16), Kind: chronicle.KindExcluded})
+	left(span(28, 32), span(32, 36))
+	w.want(k, ring.Reserved, "[[28,36)]")
+}
+
 // What is kept for a name is lent to one peer at a time, and comes back
 // whatever becomes of that peer.
 func TestBorrow(t *testing.T) {

@@ -37,14 +37,24 @@ func (s *State) unreserve(a Unreserve) (refused string) {
 		return "there is no such pool"
 	}
 	i, ok := p.reservationIndex(a.Range.Start)
-	if !ok || p.Reserved[i].Range != a.Range || p.Reserved[i].Kind != a.Kind || a.Kind.Fixed() {
+	if !ok || a.Range.Empty() || p.Reserved[i].Range.End < a.Range.End || p.Reserved[i].Kind != a.Kind || a.Kind.Fixed() {
 		return "it is not reserved so"
 	}
-	p.Reserved = slices.Delete(p.Reserved, i, i+1)
+	p.Reserved = slices.Replace(p.Reserved, i, i+1, p.Reserved[i].without(a.Range)...)
 	if p.Ring.Owns(ring.Reserved, a.Range) {
 		p.Ring.Assign(a.Range, ring.Free, ring.Version(s.Slot))
 	}
 	return ""
+}
+
+// without returns what is left of a reservation beside a range in it.
+func (r Reservation) without(cut addr.Range) (rest []Reservation) {
+	for _, side := range [...]addr.Range{{Start: r.Range.Start, End: cut.Start}, {Start: cut.End, End: r.Range.End}} {
+		if !side.Empty() {
+			rest = append(rest, Reservation{side, r.Kind, r.Note})
+		}
+	}
+	return rest
 }
 
 func (s *State) borrow(author peer.ID, a Borrow) (refused string) {
