@@ -301,11 +301,14 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 		return AddressGrant{}, why
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	r := p.ReservationAt(o)
+	// What is kept for a name may yet be handed out, and is no network's.
+	back := r != nil && r.Kind != chronicle.KindKeptForName
 	switch rec := p.space.Lookup(o); {
 	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway:
 		return standing(p, p.gateway), nil
 	case !ok:
-	case q.Purpose == ForGateway && p.ReservationAt(o) != nil, q.Purpose == ForUnmarked && p.ReservationAt(o) != nil:
+	case back && (q.Purpose == ForGateway || q.Purpose == ForUnmarked):
 		return standing(p, o), nil
 	case rec.State != space.Held:
 	case q.Purpose == ForGateway && rec.Kind == space.Gateway, q.Purpose == ForUnmarked && rec.Kind != space.Client:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // All databases are lost. The peers have found a new cluster, and the pool is dealt
@@ -79,4 +80,30 @@ func TestEveryDatabaseLost(t *testing.T) {
 		holder[r.Address.Address.Addr()] = i
 	}
 	c.oneCluster()
+}
+
+// An address that is kept for a name is nobody's gateway and no network's auxiliary
+// address, also while a host that has just started answers the engine from what
+// stands.
+func TestKeptForANameWhileAHostStarts(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := netip.MustParsePrefix("10.60.0.0/24")
+	n := c.network(1, cidr, "10.60.0.200")
+	kept := netip.MustParseAddr("10.60.0.201")
+	c.ask(0, &ipam.ReserveRequest{Pool: cidr.String(), First: kept, Last: kept, Kind: chronicle.KindKeptForName, Note: "web"})
+	for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
+		c.start(1)
+		ask := func(a string) uint64 {
+			return c.call(1, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: netip.MustParseAddr(a)})
+		}
+		stands, keptCall := ask("10.60.0.200"), ask(kept.String())
+		if r, ok := c.peers[1].replies[stands]; !ok || r.Err != nil {
+			t.Errorf("what stands is not answered while the host starts: %+v", r)
+		}
+		if r, ok := c.peers[1].replies[keptCall]; ok {
+			t.Errorf("an address kept for a name is answered with %+v, %v", r, r.Err)
+		}
+	}
+	wantErr(t, c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: kept}).Err, ipam.ErrAddressReserved, "kept for web")
 }
