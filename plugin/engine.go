@@ -160,9 +160,19 @@ func engineProblem(engine dockerd.State) (ipam.Problem, bool) {
 			Text: fmt.Sprintf("the engine does not answer on %s (%s); addresses are handed out all the same", engine.Socket, engine.LastError),
 			Next: "see whether the engine runs, and whether the plugin's mount docker has its directory",
 		}, true
+	case engine.Connected && !engine.Failing.IsZero() && time.Since(engine.Failing) > longIncomplete:
+		return ipam.Problem{
+			Code: "inventory-incomplete", Level: string(ipam.Degraded),
+			Text: fmt.Sprintf("the engine has not told all that it has for %v (%s): addresses of containers that vanish are kept until it does", time.Since(engine.Failing).Round(time.Second), engine.LastError),
+			Next: "see whether docker network inspect answers for each of its networks; restart the engine if it does not",
+		}, true
 	}
 	return ipam.Problem{}, false
 }
+
+// longIncomplete is how long looks at the engine may fail before that is a
+// problem: one that is busy, or makes networks one after the other, soon answers.
+const longIncomplete = time.Minute
 
 // exists reports whether there is a file of that name.
 func exists(path string) bool {

@@ -123,6 +123,11 @@ func engineAge(e admin.AboutEngine) diagnosis {
 			"engine", diagnosedWarn, "the plugin does not reach its engine's API: " + e.LastError,
 			"see that the engine runs and that the plugin's mount docker has its socket; without it leaks are found only when the engine restarts",
 		}
+	case e.LastError != "":
+		return diagnosis{
+			"engine", diagnosedWarn, "the plugin did not learn all that the engine has: " + e.LastError,
+			"see whether docker network inspect answers for each of its networks; until the plugin has seen all, leaks are not mended",
+		}
 	case ok && n < oldestEngine:
 		return diagnosis{"engine", diagnosedWarn, "engine " + e.Version + " is older than any that ringlet is tested with", "use one from 20.10 on"}
 	}

@@ -46,6 +46,9 @@ func TestDoctor(t *testing.T) {
 		{"no engine", func(f *fixture, _ *Config) {
 			f.about.Engine = admin.AboutEngine{LastError: "there is no docker socket"}
 		}, "warn  engine", exitDegraded},
+		{"an engine that does not tell all", func(f *fixture, _ *Config) {
+			f.about.Engine.LastError = "/networks/n2: datastore is broken"
+		}, "warn  engine", exitDegraded},
 		{"no key among others", func(f *fixture, _ *Config) { f.about.Network = admin.AboutNetwork{} }, "fail  key", exitFailed},
 		{"in the clear", func(f *fixture, _ *Config) { f.about.Network.Keys = 0 }, "warn  key", exitDegraded},
 		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "warn  clock", exitDegraded},

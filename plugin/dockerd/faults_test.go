@@ -137,8 +137,22 @@ func TestPartialLook(t *testing.T) {
 				t.Errorf("got %+v", inv)
 			}
 		}
-		if got := b.w.State(); !got.Connected || !strings.Contains(got.LastError, "datastore is broken") {
+		first := b.started.Add(time.Second)
+		b.after(10 * time.Minute)
+		if got := b.w.State(); !got.Connected || !strings.Contains(got.LastError, "datastore is broken") || got.Failing.IsZero() || got.Failing.After(first) {
 			t.Errorf("got state %+v", got)
+		}
+		b.stop()
+		b.after(time.Second)
+		if got := b.w.State(); got.Connected || !got.Failing.IsZero() {
+			t.Errorf("without a connection: got state %+v", got)
+		}
+		b.startPipes()
+		b.after(10 * time.Second)
+		b.breakWith(nil)
+		b.after(time.Minute)
+		if got := b.w.State(); !got.Failing.IsZero() || got.LastError != "" {
+			t.Errorf("mended: got state %+v", got)
 		}
 	})
 }

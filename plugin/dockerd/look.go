@@ -146,6 +146,12 @@ func (s *session) report(inv Inventory, problem, refused error) {
 	s.change(func(st *State) {
 		if s.known { // else the state keeps saying why there is no connection
 			st.LastError = text
+			switch {
+			case text == "":
+				st.Failing = time.Time{}
+			case st.Failing.IsZero():
+				st.Failing = time.Now()
+			}
 		}
 		if inv.Complete {
 			st.LastLook, st.Took = inv.Ended, s.took

@@ -25,6 +25,11 @@ type State struct {
 	LastLook time.Time     // end of the last complete look; zero before the first
 	Took     time.Duration // how long that one took
 
+	// Failing is when the looks of this connection began to be incomplete, or not
+	// accepted, without a good one since; zero if the last one was good, or there is
+	// no connection.
+	Failing time.Time
+
 	// LastError says in plain words what is wrong: why there is no connection,
 	// or why the last look was not complete or not accepted. Empty when all is
 	// well.

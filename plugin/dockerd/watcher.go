@@ -127,6 +127,6 @@ func (w *Watcher) lost(err error) {
 		if s.Connected {
 			s.Connected, s.Since = false, time.Now()
 		}
-		s.LastError = err.Error()
+		s.Failing, s.LastError = time.Time{}, err.Error()
 	})
 }
