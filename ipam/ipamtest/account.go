@@ -17,7 +17,7 @@ func (c *cluster) noLeak() {
 	for i := range c.oracle.sites {
 		s := c.sites[i]
 		for k, held := range c.oracle.sites[i].held {
-			if held && c.oracle.use[k].site != i+1 && s.machine != nil && c.breach == nil {
+			if held && c.oracle.use[k].site != i+1 && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
 				st, _ := s.machine.Who(s.clock(), c.list[k])
 				if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.gateway == c.list[k] }) {
 					continue // a gateway that was all engines' for a while

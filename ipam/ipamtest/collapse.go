@@ -13,8 +13,8 @@ import (
 // late; so for now all can, and none is older than what the cluster may agree to
 // speak.
 func (c *cluster) collapse() {
-	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now })
-	if !c.wasFounded() || c.ordering || frozen {
+	unfit := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || !s.cfg.AwaitInventory })
+	if !c.wasFounded() || c.ordering || unfit {
 		return
 	}
 	var hosts []*site

@@ -27,6 +27,7 @@ func (e *engine) create() {
 	} else if pool := n.request.Pool; (c.w.Lockers > 0 || c.rnd.IntN(5) == 0) && pool.Bits()+1 < pool.Addr().BitLen() {
 		n.request.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
 	}
+	c.habits.decorate(&n.request)
 	e.networks = append(e.networks, n)
 	life := e.life
 	q := n.request
@@ -193,6 +194,12 @@ func (e *engine) replay() {
 		}
 		for _, a := range n.aux {
 			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}, nil)
+		}
+	}
+	for _, x := range e.containers {
+		if e.s.c.habits.replayed && x.running && !x.busy {
+			x.busy = true
+			e.replayEnd(x, 0)
 		}
 	}
 }

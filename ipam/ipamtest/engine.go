@@ -20,6 +20,7 @@ type engine struct {
 	clients    []*client
 	made       int    // networks
 	looking    uint64 // life of the process that makes an inventory
+	starting   bool   // it replays what it has, and does nothing else
 }
 
 // network is a docker network.
@@ -33,17 +34,6 @@ type network struct {
 	aux     []netip.Addr
 	ready   bool // it is made
 	users   int  // containers on it, or about to be
-}
-
-// container is one that is, or is not, running.
-type container struct {
-	name    string
-	mac     ipam.MAC
-	network *network
-	address netip.Addr // valid: it runs
-	busy    bool       // it starts or stops
-	shown   bool       // in inventories
-	runs    int
 }
 
 // client is a holder outside Docker.
@@ -67,6 +57,7 @@ func (e *engine) init(s *site) {
 // boot begins the engine's work.
 func (e *engine) boot() {
 	e.life++
+	e.starting = false
 	life := e.life
 	if len(e.networks) > 0 {
 		e.replay()
@@ -79,13 +70,8 @@ func (e *engine) boot() {
 func (e *engine) powerOff() {
 	e.life++
 	for _, x := range e.containers {
-		if x.address.IsValid() {
-			e.ended(x)
-		}
-		if x.network != nil {
-			x.network.users--
-		}
-		*x = container{name: x.name, runs: x.runs}
+		e.ended(x)
+		e.off(x)
 	}
 	for _, n := range slices.Clone(e.networks) {
 		if !n.ready {
@@ -123,12 +109,6 @@ func (e *engine) forgetClients() {
 	e.s.bereave()
 }
 
-// ended notes that a container does not use its address any more.
-func (e *engine) ended(x *container) {
-	e.s.c.oracle.leaves(e.s, x.address, x.name)
-	x.address, x.shown = netip.Addr{}, false
-}
-
 // act does one thing after the other.
 func (e *engine) act(life uint64) {
 	c := e.s.c
@@ -136,7 +116,7 @@ func (e *engine) act(life uint64) {
 		return
 	}
 	c.after(c.about(c.w.Pace), func() { e.act(life) })
-	if !c.isUnited() {
+	if !c.isUnited() || e.starting {
 		return
 	}
 	switch n := c.rnd.IntN(100); {
@@ -154,32 +134,12 @@ func (e *engine) act(life uint64) {
 		x := one(c.rnd, e.containers...)
 		switch {
 		case x.busy:
-		case x.address.IsValid():
+		case x.running:
 			e.stop(x)
 		default:
 			e.run(x)
 		}
 	}
-}
-
-// run starts a container.
-func (e *engine) run(x *container) {
-	c := e.s.c
-	n := one(c.rnd, e.networks...)
-	if !n.ready {
-		return
-	}
-	x.busy, x.network = true, n
-	n.users++
-	x.mac = ipam.MAC{2, byte(e.s.index), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), 1}
-	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: x.mac}
-	if c.chance(1000) {
-		q.Name = "" // an engine before 29
-	}
-	if c.chance(c.w.Claims) {
-		q.Address = c.wanted(n.Pool)
-	}
-	e.obtain(x, q, 1+c.rnd.IntN(3))
 }
 
 // wanted draws the address of a claim.
@@ -190,67 +150,6 @@ func (c *cluster) wanted(pool netip.Prefix) netip.Addr {
 		k = (n/2 + c.rnd.IntN(3)) % n
 	}
 	return c.list[c.addrs[pool.Addr()]:][k]
-}
-
-// obtain asks for a container's address, and again if the plugin dies over it.
-func (e *engine) obtain(x *container, q *ipam.AddressRequest, tries int) {
-	c, life := e.s.c, e.life
-	e.s.call(q, func(r ipam.Reply, ok bool) {
-		switch {
-		case e.life != life:
-		case !ok && tries > 1:
-			c.after(c.about(time.Second), func() {
-				if e.life == life {
-					e.obtain(x, q, tries-1)
-				}
-			})
-		case !ok || r.Err != nil:
-			e.off(x)
-			if ok && c.rnd.IntN(8) == 0 {
-				e.look(life) // of a start that fails the engine may not release all
-			}
-		case !c.calm && c.chance(c.w.Deaf):
-			if t := r.Address.Ticket; !t.IsZero() {
-				e.s.call(&ipam.Withdrawal{Ticket: t}, nil)
-			}
-			e.off(x)
-		case !c.calm && !r.Address.Ticket.IsZero() && c.chance(c.w.Stranger):
-			c.count["stranger"]++
-			found := &ipam.Stranger{Ticket: r.Address.Ticket, MAC: ipam.MAC{0x0a, 1}}
-			e.s.call(found, func(ipam.Reply, bool) {
-				if e.life == life {
-					e.obtain(x, q, tries)
-				}
-			})
-		default:
-			x.busy, x.address = false, r.Address.Address.Addr()
-			c.count["container"]++
-			c.oracle.uses(e.s, x.address, x.name)
-			x.runs++
-			run := x.runs
-			c.after(c.between(0, c.w.Lag), func() { x.shown = x.shown || x.runs == run && x.address.IsValid() })
-		}
-	})
-}
-
-// off notes that a container does not run.
-func (e *engine) off(x *container) {
-	x.busy = false
-	x.network.users--
-	x.network = nil
-}
-
-// stop stops a container. Its address is not used from here on; whether the
-// plugin hears of that is another matter.
-func (e *engine) stop(x *container) {
-	life, a := e.life, x.address
-	x.busy = true
-	e.ended(x)
-	e.s.call(&ipam.AddressRelease{Network: x.network.Network, Address: a}, func(ipam.Reply, bool) {
-		if e.life == life {
-			e.off(x)
-		}
-	})
 }
 
 // turnClient has a holder outside Docker take an address, or free it.
@@ -287,7 +186,7 @@ func (e *engine) turnClient(x *client) {
 // still.
 func (e *engine) look(life uint64) {
 	c, s := e.s.c, e.s
-	if e.life != life || c.breach != nil || s.machine == nil || s.stopped > c.now || e.looking == s.life {
+	if e.life != life || c.breach != nil || s.machine == nil || s.stopped > c.now || e.looking == s.life || e.starting || !s.cfg.AwaitInventory {
 		return
 	}
 	process := s.life
@@ -303,6 +202,7 @@ func (e *engine) look(life uint64) {
 				inv.Networks = append(inv.Networks, e.listed(n))
 			}
 		}
+		c.habits.cut(inv)
 		hosts.Addresses = e.interfaces()
 		c.after(c.between(0, 200*time.Millisecond), func() {
 			if !going() {
@@ -338,8 +238,10 @@ func (e *engine) listed(n *network) ipam.InventoryNetwork {
 		out.Gateways = append(out.Gateways, n.typed)
 	}
 	for _, x := range e.containers {
-		if x.network == n && x.address.IsValid() && x.shown {
-			out.Endpoints = append(out.Endpoints, ipam.InventoryEndpoint{Address: x.address, Container: "id-" + x.name, Name: x.name, MAC: x.mac})
+		for _, end := range x.ends {
+			if end.network == n && x.running && x.shown {
+				out.Endpoints = append(out.Endpoints, ipam.InventoryEndpoint{Address: end.address, Container: "id-" + x.name, Name: x.name, MAC: end.mac})
+			}
 		}
 	}
 	return out

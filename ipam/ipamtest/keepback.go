@@ -55,7 +55,7 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 			if collides || c.oracle.unsure[i] {
 				continue
 			}
-			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && u.name != name {
+			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && holderOf(u.name) != name {
 				c.fail("I1", "%v is kept back for %q, while %s on %s uses it", a, name, u.name, c.sites[u.site-1])
 			}
 			c.count["kept back"]++
@@ -83,5 +83,5 @@ func (c *cluster) endOrder(s *site, first, n int) {
 // operators know.
 func (o *oracle) obeyed(a netip.Addr, name string) bool {
 	v := o.ordered[o.c.addrs[a]]
-	return v == order{} || v.name == name || o.state.Pool(v.pool) == nil
+	return v == order{} || v.name == holderOf(name) || o.state.Pool(v.pool) == nil
 }

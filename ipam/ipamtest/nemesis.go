@@ -111,7 +111,7 @@ func (c *cluster) happen(f fault, s *site) {
 		s.replace()
 	case replays:
 		if s.powered {
-			s.engine.replay()
+			s.engine.restart()
 		}
 	case reinstalls:
 		s.reinstall()
@@ -140,7 +140,7 @@ func (c *cluster) heal() {
 // known that could bring two clusters about, which no protocol can help: an
 // acceptor would have forgotten what it accepted.
 func (s *site) wipe() {
-	if !s.c.wasFounded() || !s.powered || s.spared() {
+	if !s.c.wasFounded() || !s.powered || s.spared() || !s.cfg.AwaitInventory { // nobody could tell what lives on
 		return
 	}
 	s.bereft()

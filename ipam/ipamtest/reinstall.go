@@ -36,7 +36,7 @@ func (c *cluster) refoundByList() {
 	var lost []*site
 	for _, i := range c.rnd.Perm(c.w.Hosts) {
 		s := c.sites[i]
-		if s.powered && s.cfg.Formation.List != 0 && 2*len(lost) <= c.w.Hosts && c.goesOn(s, nil) {
+		if s.powered && s.cfg.AwaitInventory && s.cfg.Formation.List != 0 && 2*len(lost) <= c.w.Hosts && c.goesOn(s, nil) {
 			lost = append(lost, s)
 			s.bereft() // so that the next one counts on it no more
 		}
@@ -78,7 +78,7 @@ func (s *site) quit() {
 		return
 	}
 	for _, x := range e.containers {
-		if !x.busy && x.address.IsValid() {
+		if !x.busy && x.running {
 			e.stop(x)
 		}
 	}

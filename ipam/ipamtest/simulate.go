@@ -61,6 +61,7 @@ type cluster struct {
 	w        Weather
 	rnd      *rand.Rand
 	releases releases
+	habits   habits
 	now      time.Duration
 	tasks    queue
 	sites    []*site
@@ -116,7 +117,7 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		releases: drawReleases(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
+		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
 	}
 	c.w = drawWeather(c.rnd)
 	if o.Weather != nil {

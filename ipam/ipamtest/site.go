@@ -88,6 +88,9 @@ func (c *cluster) addSite() *site {
 	for _, t := range c.sites {
 		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
 	}
+	if c.habits.chance(c.habits.deprived) {
+		s.cfg.AwaitInventory, s.cfg.Hesitate = false, false
+	}
 	s.engine.init(s)
 	s.addLockers()
 	return s

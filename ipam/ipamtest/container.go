@@ -1,0 +1,269 @@
+package ipamtest
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// container is one that is, or is not, running.
+type container struct {
+	name    string
+	ends    []endpoint // while it starts, runs or stops
+	running bool
+	busy    bool // it starts or stops, or the engine starts under it
+	shown   bool // in inventories
+	runs    int
+}
+
+// endpoint is a container's part of a network.
+type endpoint struct {
+	network *network
+	mac     ipam.MAC
+	user    string     // what the oracle calls the container there
+	address netip.Addr // valid: it has one
+}
+
+// habits are what users of some schedules do beyond containers with one address
+// each on networks without options. They have their own source of randomness, so
+// that the other schedules stay what they were. Chances are in ten thousandths.
+type habits struct {
+	rnd      *rand.Rand
+	second   int  // of containers that start, those on two networks
+	fixed    int  // of them, those whose MAC is set by hand
+	options  int  // of networks, those with a name for their pool, or that stick to MACs
+	partial  int  // of lists, those that are not complete
+	replayed bool // an engine that starts under its containers asks for their addresses again
+	blind    int  // of such starts, those in which the process gives up waiting for lists
+	deprived int  // of hosts, those where the plugin has no socket of the engine
+}
+
+func drawHabits(seed uint64) habits {
+	h := habits{rnd: rand.New(rand.NewPCG(seed, 0x4ab175))}
+	if h.rnd.IntN(3) == 0 {
+		h.second, h.fixed, h.options = one(h.rnd, 0, 1000, 5000), one(h.rnd, 0, 3000), one(h.rnd, 0, 0, 3000)
+		h.partial, h.replayed = one(h.rnd, 0, 0, 2000), h.rnd.IntN(3) > 0
+		if h.fixed == 0 { // without lists who has a MAC is believed to be who had it
+			h.blind, h.deprived = one(h.rnd, 0, 5000), one(h.rnd, 0, 0, 3000)
+		}
+	}
+	return h
+}
+
+func (h *habits) chance(n int) bool { return h.rnd.IntN(10_000) < n }
+
+// decorate gives some networks options.
+func (h *habits) decorate(q *ipam.PoolRequest) {
+	if !h.chance(h.options) {
+		return
+	}
+	q.PoolName = one(h.rnd, "", "lab", "dmz")
+	q.Sticky = one(h.rnd, ipam.StickyName, ipam.StickyMAC, ipam.StickyNone)
+}
+
+// cut takes some of what a list has out of it.
+func (h *habits) cut(inv *ipam.Inventory) {
+	if !h.chance(h.partial) {
+		return
+	}
+	inv.Partial = true
+	inv.Networks = slices.DeleteFunc(inv.Networks, func(ipam.InventoryNetwork) bool { return h.rnd.IntN(2) == 0 })
+	for i := range inv.Networks {
+		n := &inv.Networks[i]
+		n.Endpoints = slices.DeleteFunc(n.Endpoints, func(ipam.InventoryEndpoint) bool { return h.rnd.IntN(4) == 0 })
+	}
+}
+
+// secondEnd ends what the oracle calls a container on its second network, so
+// that the two never have one address.
+const secondEnd = "'"
+
+// holderOf returns the container that the oracle calls so.
+func holderOf(user string) string { return strings.TrimSuffix(user, secondEnd) }
+
+// run starts a container.
+func (e *engine) run(x *container) {
+	c, h := e.s.c, &e.s.c.habits
+	n := one(c.rnd, e.networks...)
+	if !n.ready {
+		return
+	}
+	drawn := func() ipam.MAC {
+		return ipam.MAC{2, byte(e.s.index), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), 1}
+	}
+	if h.chance(h.fixed) {
+		drawn = func() ipam.MAC { return ipam.MAC{2, byte(e.s.index), x.name[len(x.name)-1], 0, 0, 2} }
+	}
+	x.busy = true
+	x.join(n, drawn(), x.name)
+	if m := one(h.rnd, e.networks...); h.chance(h.second) && m != n && m.ready {
+		x.join(m, drawn(), x.name+secondEnd)
+	}
+	q := e.request(x, 0)
+	e.obtain(x, 0, q, 1+c.rnd.IntN(3))
+}
+
+func (x *container) join(n *network, mac ipam.MAC, user string) {
+	n.users++
+	x.ends = append(x.ends, endpoint{network: n, mac: mac, user: user})
+}
+
+// request is what the engine asks for an endpoint.
+func (e *engine) request(x *container, k int) *ipam.AddressRequest {
+	c, end := e.s.c, &x.ends[k]
+	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: end.mac}
+	if c.chance(1000) {
+		q.Name = "" // an engine before 29
+	}
+	if c.chance(c.w.Claims) {
+		q.Address = c.wanted(end.network.Pool)
+	}
+	return q
+}
+
+// obtain asks for the address of an endpoint, and again if the plugin dies over
+// it; then for those that follow.
+func (e *engine) obtain(x *container, k int, q *ipam.AddressRequest, tries int) {
+	c, life := e.s.c, e.life
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		switch {
+		case e.life != life:
+		case !ok && tries > 1:
+			c.after(c.about(time.Second), func() {
+				if e.life == life {
+					e.obtain(x, k, q, tries-1)
+				}
+			})
+		case !ok || r.Err != nil:
+			e.fail(x)
+			if ok && c.rnd.IntN(8) == 0 {
+				e.look(life) // of a start that fails the engine may not release all
+			}
+		case !c.calm && c.chance(c.w.Deaf):
+			if t := r.Address.Ticket; !t.IsZero() {
+				e.s.call(&ipam.Withdrawal{Ticket: t}, nil)
+			}
+			e.fail(x)
+		case !c.calm && !r.Address.Ticket.IsZero() && c.chance(c.w.Stranger):
+			c.count["stranger"]++
+			found := &ipam.Stranger{Ticket: r.Address.Ticket, MAC: ipam.MAC{0x0a, 1}}
+			e.s.call(found, func(ipam.Reply, bool) {
+				if e.life == life {
+					e.obtain(x, k, q, tries)
+				}
+			})
+		default:
+			x.ends[k].address = r.Address.Address.Addr()
+			c.count["container"]++
+			c.oracle.uses(e.s, x.ends[k].address, x.ends[k].user)
+			if k > 0 {
+				c.count["second address"]++
+			}
+			if k++; k < len(x.ends) {
+				e.obtain(x, k, e.request(x, k), 1)
+				return
+			}
+			x.busy, x.running = false, true
+			x.runs++
+			run := x.runs
+			c.after(c.between(0, c.w.Lag), func() { x.shown = x.shown || x.runs == run && x.running })
+		}
+	})
+}
+
+// fail ends a start. Engines release what it has got until then, or forget to.
+func (e *engine) fail(x *container) {
+	for _, end := range e.ended(x) {
+		if e.s.c.habits.rnd.IntN(2) == 0 {
+			e.s.call(&ipam.AddressRelease{Network: end.network.Network, Address: end.address}, nil)
+		}
+	}
+	e.off(x)
+}
+
+// ended notes that a container does not use its addresses any more, and returns
+// the endpoints that had one.
+func (e *engine) ended(x *container) (had []endpoint) {
+	for i := range x.ends {
+		if end := &x.ends[i]; end.address.IsValid() {
+			had = append(had, *end)
+			e.s.c.oracle.leaves(e.s, end.address, end.user)
+			end.address = netip.Addr{}
+		}
+	}
+	x.running, x.shown = false, false
+	return had
+}
+
+// off notes that a container does not run.
+func (e *engine) off(x *container) {
+	for _, end := range x.ends {
+		end.network.users--
+	}
+	x.busy, x.ends = false, nil
+}
+
+// stop stops a container. Its addresses are not used from here on; whether the
+// plugin hears of that is another matter.
+func (e *engine) stop(x *container) {
+	x.busy = true
+	e.release(x, e.ended(x))
+}
+
+func (e *engine) release(x *container, had []endpoint) {
+	if len(had) == 0 {
+		e.off(x)
+		return
+	}
+	life := e.life
+	e.s.call(&ipam.AddressRelease{Network: had[0].network.Network, Address: had[0].address}, func(ipam.Reply, bool) {
+		if e.life == life {
+			e.release(x, had[1:])
+		}
+	})
+}
+
+// restart has the engine start anew under its containers. It may answer nothing
+// for so long that the process waits for no list of it.
+func (e *engine) restart() {
+	c, life := e.s.c, e.life
+	if !c.habits.chance(c.habits.blind) || e.starting {
+		e.replay()
+		return
+	}
+	e.starting = true
+	e.s.call(&ipam.Blindness{}, nil)
+	e.replay()
+	c.after(c.between(0, 20*time.Second), func() {
+		if e.life == life {
+			e.starting = false
+			e.look(life)
+		}
+	})
+}
+
+// replayEnd asks for the address of an endpoint again, as an engine does that
+// starts under its containers, and for those that follow. Whatever it is told,
+// the container keeps what it has.
+func (e *engine) replayEnd(x *container, k int) {
+	if k == len(x.ends) {
+		x.busy = false
+		return
+	}
+	c, life, end := e.s.c, e.life, x.ends[k]
+	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForUnmarked, Address: end.address}
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		if e.life != life {
+			return
+		}
+		if got := r.Address.Address.Addr(); ok && r.Err == nil && got != end.address {
+			c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
+		}
+		c.count["replayed address"]++
+		e.replayEnd(x, k+1)
+	})
+}
