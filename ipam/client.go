@@ -1,7 +1,9 @@
 package ipam
 
 import (
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -11,6 +13,9 @@ import (
 func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if len(q.ID) == 0 || len(q.ID) > MaxHolder {
 		return failf(ErrBadRequest, "name the holder of the address with 1 to %d bytes, not %d", MaxHolder, len(q.ID))
+	}
+	if !isText(q.ID) {
+		return errNoText(q.ID)
 	}
 	p := m.poolRef(q.Pool)
 	if p == nil {
@@ -23,6 +28,16 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 		Network: Network{Space: Local, Pool: p.CIDR, Range: p.CIDR},
 		Address: q.Address, Purpose: ForClient, ID: q.ID,
 	}, a)
+}
+
+// isText reports whether a name is UTF-8, and has no character in it that stands
+// where there was none: what puts it there makes one name of several.
+func isText(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError)
+}
+
+func errNoText(name string) error {
+	return failf(ErrBadRequest, "the name %+q is not UTF-8, or was not on its way here: send it as UTF-8, or use another one", name)
 }
 
 // lookup returns the addresses that somebody holds on this peer.

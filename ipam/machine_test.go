@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -430,6 +431,10 @@ func TestClients(t *testing.T) {
 	}
 	wantErr(t, h.Call(&ipam.ClientRequest{Pool: "vm", ID: "vm-2", Address: address("10.80.0.44")}).Err, ipam.ErrAddressInUse, `"vm-1"`)
 	wantErr(t, h.Call(&ipam.ClientRequest{Pool: "nope", ID: "vm-2"}).Err, ipam.ErrPoolNotFound, "nope")
+	for _, id := range []string{"K\xfcche", "K\ufffdche"} { // the second is what JSON makes of the first
+		wantErr(t, h.Call(&ipam.ClientRequest{Pool: "vm", ID: id}).Err, ipam.ErrBadRequest, "not UTF-8")
+		wantErr(t, h.Call(&ipam.ReserveRequest{Pool: "vm", First: fixed.Address, Last: fixed.Address, Kind: chronicle.KindKeptForName, Note: id}).Err, ipam.ErrBadRequest, "not UTF-8")
+	}
 	if r := h.Call(&ipam.LookupRequest{ID: "vm-1"}); len(r.Addresses) != 2 {
 		t.Errorf("lookup: %+v", r.Addresses)
 	}

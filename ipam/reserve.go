@@ -76,6 +76,8 @@ func checkReserve(q *ReserveRequest) error {
 		return failf(ErrBadRequest, "a note or name has at most %d bytes, and not %d", chronicle.MaxNote, len(q.Note))
 	case q.Kind == chronicle.KindKeptForName && q.Note == "":
 		return failf(ErrBadRequest, "name the container, the MAC or the holder that %v is to be kept for", q.First)
+	case !isText(q.Note):
+		return errNoText(q.Note)
 	case q.Kind == chronicle.KindKeptForName && q.First != q.Last:
 		return failf(ErrBadRequest, "one address at a time is kept for a name, and not %v-%v: exclude a range, or name one address of it", q.First, q.Last)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/ringlet/ringlet/ipam"
 )
@@ -110,8 +111,16 @@ type Collection struct {
 	DryRun   bool           `json:"dry_run,omitempty"`
 }
 
-// decode reads exactly one JSON object with no other fields than v's.
+// decode reads exactly one JSON object with no other fields than v's. What
+// encoding/json would put in the place of text that is none is refused: two
+// names would become one.
 func decode(body []byte, v any) error {
+	if !utf8.Valid(body) {
+		return badRequest("the request's body is not UTF-8: send it as UTF-8")
+	}
+	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) { // which would do for an empty object
+		return badRequest("the request's body must be a JSON object, not null")
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {

@@ -46,17 +46,10 @@ func (s *Server) events(_ context.Context, r *request) (answer, error) {
 	return s.follow(&eventFeed{reader: s.cfg.Events.Read(want.after), want: want, at: want.after})
 }
 
-// wantedBy reads what a client asks for. Last-Event-ID, which browsers send
-// when they come again, stands above the parameter.
+// wantedBy reads what a client asks for.
 func wantedBy(r *request) (want wanted, err error) {
-	since := r.query.Get("since")
-	if last := r.http.Header.Get("Last-Event-ID"); last != "" {
-		since = last
-	}
-	if since != "" {
-		if want.after, err = events.ParseID(since); err != nil {
-			return want, badRequest("%v", err)
-		}
+	if want.after, err = lastSeen(r); err != nil {
+		return want, err
 	}
 	switch v := r.query.Get("follow"); v {
 	case "", "true":
@@ -96,6 +89,9 @@ type eventFeed struct {
 	at     events.ID // up to which the client has what it wants
 }
 
+// seen implements [feed].
+func (s *eventFeed) seen() events.ID { return s.at }
+
 // next implements [feed].
 func (s *eventFeed) next(ctx context.Context) ([]byte, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, heartbeat, nil)
@@ -111,11 +107,8 @@ func (s *eventFeed) next(ctx context.Context) ([]byte, error) {
 		s.at = events.ID{Boot: gap.Before.Boot, Number: gap.Before.Number - 1}
 		return message("gap", s.at, Gap{After: gap.After, Before: gap.Before}), nil
 	}
-	if err != nil && ctx.Err() == nil {
-		return alive(s.at), nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, ctx.Err() // or nothing happens
 	}
 	var text []byte
 	for i := range list {

@@ -189,6 +189,32 @@ func TestSilenceOfClientsAndServers(t *testing.T) {
 	})
 }
 
+// Who asked for some events only hears a sign of life, too, while others happen
+// all the time, and can go on behind those.
+func TestFilteredStreamShowsThatItLives(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := events.New(2, 64)
+		s, _ := logged(t, Config{Backend: newMemory(), Events: l})
+		ctx, cancel := context.WithTimeout(t.Context(), 34*time.Second)
+		defer cancel()
+		go func() {
+			every := time.NewTicker(5 * time.Second)
+			defer every.Stop()
+			for ctx.Err() == nil {
+				l.Note(time.Now(), ipam.Note{Kind: ipam.NoteGranted, Pool: netip.MustParsePrefix("10.50.0.0/24"), Address: netip.MustParseAddr("10.50.0.7")})
+				select {
+				case <-ctx.Done():
+				case <-every.C:
+				}
+			}
+		}()
+		w, _ := ask(ctx, s.Handler(), "GET", "/v1/events?kind=conflict", nil)
+		if diff := cmp.Diff("retry: 2000\n\nid: 2-4\n\nid: 2-7\n\n", w.Body.String()); diff != "" {
+			t.Errorf("34 seconds (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestNoMoreStreamsThanTheLimit(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s, _ := logged(t, Config{Backend: newMemory(), Events: eventful()})

@@ -116,6 +116,14 @@ func newKeyFeed(dir Directory, prefix string, since events.ID) *keyFeed {
 // begin begins anew. What changes while it is listed comes again after that.
 func (f *keyFeed) begin() { f.reader, f.at, f.after, f.resetIt = nil, f.dir.Last(), "", true }
 
+// seen implements [feed].
+func (f *keyFeed) seen() events.ID {
+	if f.reader == nil { // who breaks off now has to begin anew
+		return events.ID{}
+	}
+	return f.at
+}
+
 // next implements [feed].
 func (f *keyFeed) next(ctx context.Context) ([]byte, error) {
 	if f.reader == nil {
@@ -128,11 +136,8 @@ func (f *keyFeed) next(ctx context.Context) ([]byte, error) {
 		f.begin()
 		return nil, nil
 	}
-	if err != nil && ctx.Err() == nil {
-		return alive(f.at), nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, ctx.Err() // or nothing happens
 	}
 	var out []byte
 	for i, e := range list {

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ringlet/ringlet/internal/logattr"
 )
@@ -168,6 +169,8 @@ func parseQuery(raw string, known []string) (url.Values, error) {
 			return nil, badRequest("parameter %q is given %d times: give it once", key, len(values))
 		case values[0] == "":
 			return nil, badRequest("parameter %q is empty: give it a value or leave it out", key)
+		case !utf8.ValidString(values[0]):
+			return nil, badRequest("parameter %q is not UTF-8: send it as UTF-8", key)
 		}
 	}
 	return q, nil

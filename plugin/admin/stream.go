@@ -28,6 +28,9 @@ type feed interface {
 	// next returns what to send next, which may be empty. It waits for no longer
 	// than a heartbeat. An error ends the stream.
 	next(ctx context.Context) ([]byte, error)
+	// seen is up to which event the client has what it wants, also of those that
+	// it was not sent; zero where it could not go on there.
+	seen() events.ID
 }
 
 // lastSeen reads after which event a client goes on. Last-Event-ID, which
@@ -89,14 +92,21 @@ func (s *eventStream) run(ctx context.Context) error {
 	if err := s.send(fmt.Appendf(nil, "retry: %d\n\n", reconnect.Milliseconds())); err != nil {
 		return err
 	}
-	for ctx.Err() == nil {
+	for sent := time.Now(); ctx.Err() == nil; {
 		text, err := s.feed.next(ctx)
 		if err != nil {
 			return nil // the client's end, the server's, or that of what there is
 		}
+		if len(text) == 0 {
+			if time.Since(sent) < heartbeat { // what happens is not for this client
+				continue
+			}
+			text = alive(s.feed.seen())
+		}
 		if err := s.send(text); err != nil {
 			return err
 		}
+		sent = time.Now()
 	}
 	return nil
 }
@@ -117,8 +127,14 @@ func message(name string, id events.ID, data any) []byte {
 	return fmt.Appendf(out, "data: %s\n\n", text)
 }
 
-// alive is a sign of life while nothing happens, which moves no client.
-func alive(at events.ID) []byte { return fmt.Appendf(nil, "id: %v\n\n", at) }
+// alive is a sign of life while nothing happens that a client wants. It lets the
+// client go on from there later, if it can.
+func alive(at events.ID) []byte {
+	if at.IsZero() {
+		return []byte(":\n\n")
+	}
+	return fmt.Appendf(nil, "id: %v\n\n", at)
+}
 
 // send writes to the client, who has as long for it as for any answer.
 func (s *eventStream) send(text []byte) error {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -180,6 +182,10 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 func Execute(ctx context.Context, cfg Config, argv []string) int {
 	cfg = cfg.withDefaults()
 	args, asDocker, err := dockerArgs(argv)
+	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
+		// As JSON it would be another name, and perhaps the same as another one.
+		err = &usageError{fmt.Sprintf("the argument %q is not UTF-8: write it in a terminal that speaks UTF-8, as with LANG=C.UTF-8", args[i])}
+	}
 	if err == nil && asDocker && len(args) > 0 && args[0] == metadataWord {
 		err = writeMetadata(cfg.Out, cfg.Version)
 	} else if err == nil {

@@ -42,7 +42,12 @@ func path(segments ...string) string {
 	var b strings.Builder
 	b.WriteString("/v1")
 	for _, s := range segments {
-		b.WriteString("/" + url.PathEscape(s))
+		if s == "." || s == ".." { // which would lead to another path
+			s = strings.ReplaceAll(s, ".", "%2E")
+		} else {
+			s = url.PathEscape(s)
+		}
+		b.WriteString("/" + s)
 	}
 	return b.String()
 }

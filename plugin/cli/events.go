@@ -58,7 +58,7 @@ func (a *app) events(ctx context.Context, c *client, o eventsOptions) error {
 		}
 		return a.out.Flush() // somebody may be watching
 	})
-	if o.follow && ctx.Err() != nil {
+	if o.follow && ctx.Err() != nil || !o.follow && errors.Is(err, errEnded) {
 		return nil //nolint:nilerr // that is how it ends
 	}
 	return err
@@ -94,8 +94,11 @@ func (a *app) event(m message) error {
 // message is one server-sent event.
 type message struct{ name, data string }
 
-// stream calls f for each event that is sent, until the stream or ctx ends or
-// f fails.
+// errEnded is returned when a stream ends at the plugin's end.
+var errEnded = errors.New("the plugin has ended, or is starting again, and with it the stream: run the command again")
+
+// stream calls f for each event that is sent, until ctx ends or f fails, or the
+// stream does: [errEnded].
 func (c *client) stream(ctx context.Context, path string, f func(message) error) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ringlet"+path, nil)
 	if err != nil {
@@ -120,7 +123,7 @@ func (c *client) stream(ctx context.Context, path string, f func(message) error)
 		line, err := in.ReadString('\n')
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return errEnded
 		case err != nil:
 			return c.failure(err)
 		}

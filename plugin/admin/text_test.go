@@ -1,0 +1,35 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A name that is no UTF-8 is refused wherever it comes: encoding/json makes one
+// of "Küche" and "Köche" in Latin-1, who would share an address.
+func TestNameThatIsNoUTF8(t *testing.T) {
+	s, _ := logged(t, Config{Backend: newMemory()})
+	for _, tt := range []struct{ method, path, body string }{
+		{"POST", "/v1/pools/lab/addresses", "{\"for\":\"K\xfcche\"}"},
+		{"POST", "/v1/reservations", "{\"addresses\":\"10.50.0.5\",\"for\":\"K\xfcche\"}"},
+		{"DELETE", "/v1/addresses?for=K%FCche", ""},
+		{"GET", "/v1/addresses?for=K%FCche", ""},
+	} {
+		w, p := ask(t.Context(), s.Handler(), tt.method, tt.path, strings.NewReader(tt.body))
+		if w.Code != http.StatusBadRequest || !strings.Contains(p.Detail, "not UTF-8") {
+			t.Errorf("%s %s %q: %d %s", tt.method, tt.path, tt.body, w.Code, w.Body)
+		}
+	}
+}
+
+// null would do for an object without members, and a peer would leave for it.
+func TestNullIsNoObject(t *testing.T) {
+	s, _ := logged(t, Config{Backend: newMemory()})
+	for _, path := range []string{"/v1/self/leave", "/v1/self/drain"} {
+		w, p := ask(t.Context(), s.Handler(), "POST", path, strings.NewReader(" null\n"))
+		if w.Code != http.StatusBadRequest || !strings.Contains(p.Detail, "must be a JSON object, not null") {
+			t.Errorf("POST %s null: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
