@@ -141,7 +141,7 @@ func (m *Machine) settle(p *pool) {
 	}
 	var actions []chronicle.Action
 	for _, r := range p.Reserved {
-		if m.soleUser() && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary) {
+		if m.soleUser() && sharesReservation(&r) {
 			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		}
 	}

@@ -107,7 +107,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	a := addr.Nth(p.CIDR, o)
 	delete(p.unnamed, o) // it is named again
 	if r := p.ReservationAt(o); r != nil {
-		if r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary {
+		if sharesReservation(r) {
 			return nil
 		}
 		return errReserved(p, a, r, space.Holder{})
@@ -133,6 +133,12 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
 	}
 	return nil
+}
+
+// sharesReservation reports whether a reservation, which may be nil, is one that
+// any network may share.
+func sharesReservation(r *chronicle.Reservation) bool {
+	return r != nil && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary)
 }
 
 // yields reports whether the holder of an address makes way for a reservation

@@ -157,29 +157,50 @@ func (m *Machine) uses(p *pool) bool { return m.networksOf(p) > 0 || p.hasContai
 // closeAll gives back all that this peer owns in a pool which nothing on this
 // host uses.
 func (m *Machine) closeAll(p *pool) {
-	m.dropHost(p)
-	var actions []chronicle.Action
+	var ranges []addr.Range
 	for _, r := range p.mine {
-		if !p.busyIn(r) && !m.closing(p, r) {
-			actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
+		if !m.closing(p, r) && !p.hasGuestsIn(r) {
+			ranges = append(ranges, r)
 		}
 	}
-	m.background(actions...)
+	m.closeHost(p, ranges)
 }
 
-// dropHost frees what this host holds in a pool for itself, and what it keeps
-// back from strangers.
-func (m *Machine) dropHost(p *pool) {
+// closeHost gives back ranges in which the host itself, strangers and those whom
+// it waits for hold whatever is held. What they have is freed and set aside in
+// one step, or not at all: in between it could be handed out.
+func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
+	actions := make([]chronicle.Action, len(ranges))
+	for i, r := range ranges {
+		actions[i] = chronicle.Close{Pool: p.Key, Range: r}
+	}
+	if len(actions) == 0 || m.mayPropose(actions) != nil {
+		return
+	}
 	var own []addr.Offset
-	for o, kind := range p.space.Kinds() {
-		if ofHost(kind) {
+	for _, r := range ranges {
+		for o := range p.space.HeldIn(r) {
 			own = append(own, o)
 		}
 	}
 	for _, o := range own {
 		m.freeHolding(p, o)
 	}
-	p.hasGateway = false
+	if _, held := p.space.Holds(p.gateway); !held {
+		p.hasGateway = false
+	}
+	m.background(actions...)
+}
+
+// hasGuestsIn reports whether anything in the range is held but for the host
+// itself.
+func (p *pool) hasGuestsIn(r addr.Range) bool {
+	for _, rec := range p.space.HeldIn(r) {
+		if !ofHost(rec.Kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // closing reports whether a command that takes some of the range is under way.

@@ -204,6 +204,8 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	delete(p.missing, o)
 	rec := p.space.Lookup(o)
 	if since := time.Unix(0, rec.Since); rec.State != space.Unused && since.After(s.begun) && !since.After(m.now) {
+		// What waits for its name may have come with space that was taken over since.
+		m.incomplete = m.incomplete || rec.State == space.Held && rec.Kind == space.Kept
 		return // what is known is newer
 	}
 	if s.after(p.left[o]) || s.after(p.named[o]) {
@@ -235,11 +237,16 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 		return
 	}
 	r := p.ReservationAt(o)
-	if r != nil && !keptFor(r, &h) {
-		if r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser() {
-			m.conflict(p, o, h, "is reserved as "+r.Kind.String())
-			return
-		}
+	switch {
+	case r == nil || keptFor(r, &h):
+	case r.Kind == chronicle.KindKeptForName:
+		// The container may have been renamed. It has the address all the same, so
+		// that whom it waits for cannot.
+		m.conflict(p, o, h, "is reserved as "+r.Kind.String())
+	case r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser():
+		m.conflict(p, o, h, "is reserved as "+r.Kind.String())
+		return
+	default:
 		// It was taken for an auxiliary address when the engine replayed it to
 		// a new database.
 		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})

@@ -54,6 +54,7 @@ type Machine struct {
 	restoredGaveWay bool                            // it looked for a cluster that it had seen, by then
 	restoredPlace   string                          // where the database says that it lies
 	savedNumber     uint64                          // the number on disk
+	unsettledTo     uint64                          // the highest number of a command from before the start
 	proposals       []*proposal                     // own commands that are not settled
 	inbox           map[peer.ID][]chronicle.Command // commands to propose, by author
 	submitted       bool                            // the proposals have been sent on

@@ -58,6 +58,9 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	case p == nil:
 		return errNoPool(q.Pool)
 	}
+	if err := m.awaitLists(); err != nil {
+		return err
+	}
 	if held := p.space.Held(); p.busy() {
 		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
 	}
@@ -111,6 +114,15 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if err := m.ready(); err != nil {
 		return err
 	}
+	phase := chronicle.Draining
+	if q.Undo {
+		phase = chronicle.Active
+	}
+	for a := range m.underWay() {
+		if s, ok := a.(chronicle.SetState); ok && s.Peer == m.self && s.Phase != phase {
+			return m.waitForMajority() // about what was asked for before
+		}
+	}
 	member := m.state.Member(m.self)
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
@@ -120,10 +132,6 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		return nil
 	case !q.Undo && m.alone():
 		return failf(ErrBadRequest, "%s is the only peer of its cluster, and nobody could take over its space: add another host first", m.cfg.Name)
-	}
-	phase := chronicle.Draining
-	if q.Undo {
-		phase = chronicle.Active
 	}
 	_, err := m.propose(chronicle.SetState{Peer: m.self, Phase: phase})
 	if err == nil && q.Undo && m.leaving {

@@ -27,6 +27,9 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		// that has endpoints, so what this host has is granted whatever is wrong.
 		if m.serves(q) {
 			n, _ := q.network(q.Pool) // which it serves
+			if p := m.poolOf(n.Pool); p != nil {
+				_ = m.enter(n, p, false) // of what has a subnet every one is counted
+			}
 			return PoolGrant{Network: n}, nil
 		}
 		return PoolGrant{}, err
@@ -122,6 +125,8 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 			err = m.namePool(p, name)
 		}
 		return p, false, err
+	case named != nil && named.CIDR.Addr().Is6() != v6:
+		return nil, false, failf(ErrBadRequest, "the name %s belongs to %s, which has no addresses of that kind: use another name", name, named.CIDR)
 	case named != nil:
 		return m.pools[named.Key], true, nil
 	}

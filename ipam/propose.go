@@ -172,14 +172,6 @@ func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
 	return nil, addr.Range{}
 }
 
-// busyIn reports whether an address in the range is held.
-func (p *pool) busyIn(r addr.Range) bool {
-	for range p.space.HeldIn(r) {
-		return true
-	}
-	return false
-}
-
 // settleProposals ends the proposals of which the state knows the last number, or a
 // later one: nothing of them can happen any more (protocol, 2.7). The calls
 // that waited get the outcomes; where those are not known, because the slot

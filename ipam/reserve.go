@@ -54,6 +54,9 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 	if err := m.awaitLists(); err != nil {
 		return Reserving{}, err
 	}
+	if m.ending(p, in) {
+		return Reserving{}, m.waitForMajority() // about what was asked for before
+	}
 	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Note: q.Note, Collisions: []Collision{}}
 	if q.Kind == chronicle.KindKeptForName {
 		err = m.keep(p, in.Start, q.Note)
@@ -66,6 +69,28 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 		}
 	}
 	return out, err
+}
+
+// ending reports whether a command of this peer is under way that ends what is
+// reserved in the range.
+func (m *Machine) ending(p *pool, in addr.Range) bool {
+	for a := range m.underWay() {
+		if u, ok := a.(chronicle.Unreserve); ok && u.Pool == p.Key && u.Range.Overlaps(in) {
+			return true
+		}
+	}
+	return false
+}
+
+// beginning reports whether a command of this peer is under way that reserves
+// some of the range.
+func (m *Machine) beginning(p *pool, in addr.Range) bool {
+	for a := range m.underWay() {
+		if r, ok := a.(chronicle.Reserve); ok && r.Pool == p.Key && r.Range.Overlaps(in) {
+			return true
+		}
+	}
+	return false
 }
 
 func checkReserve(q *ReserveRequest) error {
@@ -310,6 +335,9 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	p, in, err := m.stretch(q.Pool, q.First, q.Last)
 	if err != nil {
 		return Reserving{}, err
+	}
+	if m.beginning(p, in) {
+		return Reserving{}, m.waitForMajority() // likewise
 	}
 	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Collisions: []Collision{}}
 	for range 4 {

@@ -66,6 +66,7 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	}
 	m.self, m.restored = l.identity.self, l.identity.boot
 	m.number = max(m.savedNumber, m.state.Number(m.self))
+	m.unsettledTo = m.savedNumber
 	if err := l.finishVotes(); err != nil {
 		return nil, err
 	}

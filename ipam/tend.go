@@ -89,7 +89,9 @@ func (m *Machine) grow() {
 // chunk of stock (protocol, 3.4). A peer that drains keeps nothing.
 func (m *Machine) closeBehind(p *pool) {
 	keep := addr.Count(0)
-	if !m.draining() {
+	if m.draining() {
+		m.dropUnused(p)
+	} else {
 		keep = m.share(p) + m.chunk(p)
 	}
 	spare := p.space.Owned() - p.space.Held()
@@ -97,9 +99,7 @@ func (m *Machine) closeBehind(p *pool) {
 		p.spareSince = time.Time{}
 		return
 	}
-	if m.draining() {
-		m.dropUnused(p)
-	} else {
+	if !m.draining() {
 		if p.spareSince.IsZero() {
 			p.spareSince = m.now
 		}
@@ -125,11 +125,18 @@ func (m *Machine) closeBehind(p *pool) {
 	m.background(actions...)
 }
 
-// dropUnused lets go of what this host itself has in a pool without networks.
+// dropUnused gives back what this host itself has in a pool without networks.
 func (m *Machine) dropUnused(p *pool) {
-	if !m.uses(p) {
-		m.dropHost(p)
+	if m.uses(p) {
+		return
 	}
+	var own []addr.Range
+	for o, kind := range p.space.Kinds() {
+		if ofHost(kind) && p.space.Mine(o) && !m.closing(p, addr.One(o)) {
+			own = append(own, addr.One(o))
+		}
+	}
+	m.closeHost(p, own)
 }
 
 // share returns how much of a pool is dealt to each peer.

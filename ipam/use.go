@@ -87,6 +87,9 @@ func (m *Machine) toldUse(p *pool) bool {
 // parting reports whether a command of this peer is under way that ends what
 // keeps the pool, whatever was proposed after it.
 func (m *Machine) parting(p *pool) bool {
+	if m.networksOf(p) == 0 && m.state.Number(m.self) < m.unsettledTo {
+		return true // what it said before it started anew is not known
+	}
 	for a := range m.underWay() {
 		// Of other types these compare as unequal, whatever they hold.
 		if a == chronicle.Action(chronicle.Unuse{Pool: p.Key}) || a == chronicle.Action(chronicle.DeletePool{Pool: p.Key}) {

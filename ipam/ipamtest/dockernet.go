@@ -28,6 +28,9 @@ func (e *engine) create() {
 		n.request.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
 	}
 	c.habits.decorate(&n.request)
+	if !e.s.cfg.AwaitInventory && slices.ContainsFunc(e.networks, func(m *network) bool { return m.request == n.request }) {
+		return // nobody could tell it from a replay of the other
+	}
 	e.networks = append(e.networks, n)
 	life := e.life
 	q := n.request

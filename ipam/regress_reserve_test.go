@@ -1,0 +1,392 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// rebuilt is a cluster whose last host has web, at an address that is kept for it, and
+// then loses its database. list is what the engine there has.
+func rebuilt(t *testing.T, renamed string) (c *lockstep, kept netip.Addr, web *ipam.AddressRequest, list func(...ipam.InventoryEndpoint) *ipam.Inventory, inherited func() bool) {
+	t.Helper()
+	c = newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+		}
+	})
+	cidr := prefix("10.50.0.0/24")
+	list = func(es ...ipam.InventoryEndpoint) *ipam.Inventory {
+		return &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(cidr.String(), es...)}}
+	}
+	c.found()
+	for range 3 {
+		c.wait(2 * time.Second)
+		for i := range c.peers {
+			c.call(i, list())
+		}
+	}
+	kept = address("10.50.0.200")
+	if err := c.ask(0, keep(kept.String(), "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	web = &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: "web"}
+	if r := c.ask(2, web); r.Err != nil || r.Address.Address.Addr() != kept {
+		t.Fatal(r.Address, r.Err)
+	}
+	for _, name := range []string{"web", renamed} {
+		c.wait(30 * time.Second)
+		c.call(2, list(listed(kept.String(), name, 9)))
+	}
+	wantErr(t, c.ask(1, web).Err, ipam.ErrAddressInUse, renamed)
+	before := c.peers[2].machine.Self()
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: before})
+	}
+	return c, kept, web, list, func() bool {
+		g := c.peers[2].machine.State().Gone(before)
+		return g != nil && g.Forgotten
+	}
+}
+
+// A host without its database takes over an address that is kept for a name, and in
+// use. The engine was asked before that, and answers after it.
+func TestKeptIsInheritedWhileTheEngineLists(t *testing.T) {
+	c, kept, web, list, inherited := rebuilt(t, "web")
+	for !inherited() {
+		l := list(listed(kept.String(), "web", 9))
+		for range 20 { // the engine takes a moment
+			if c.wait(50 * time.Millisecond); inherited() {
+				break
+			}
+		}
+		for i, l := range []*ipam.Inventory{list(), list(), l} {
+			c.call(i, l)
+		}
+	}
+	if r := c.ask(1, web); r.Err == nil && r.Address.Address.Addr() == kept {
+		t.Errorf("%v is in use by web on host-2, and went to web on host-1", kept)
+	}
+}
+
+// The same of a container that was renamed meanwhile.
+func TestKeptIsInheritedWithARenamedContainer(t *testing.T) {
+	c, kept, web, list, _ := rebuilt(t, "web-old")
+	for range 40 {
+		c.wait(time.Second)
+		for i, l := range []*ipam.Inventory{list(), list(), list(listed(kept.String(), "web-old", 9))} {
+			c.call(i, l)
+		}
+	}
+	if r := c.ask(1, web); r.Err == nil && r.Address.Address.Addr() == kept {
+		t.Errorf("%v is in use by web-old on host-2, and went to web on host-1", kept)
+	}
+}
+
+// An address waits for its name on a host that starts: it is no auxiliary address of a
+// network that is made just then.
+func TestKeptWaitsWhileAHostStarts(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr, kept := prefix("10.60.0.0/24"), address("10.60.0.201")
+	n := c.network(1, cidr)
+	c.ask(1, keep(kept.String(), "web"))
+	if r := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}); r.Err != nil || r.Address.Address.Addr() != kept {
+		t.Fatal(r.Address, r.Err)
+	}
+	c.ask(1, &ipam.AddressRelease{Network: n, Address: kept})
+	c.start(1)
+	call := c.call(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: kept})
+	if r, ok := c.peers[1].replies[call]; ok {
+		t.Errorf("it is answered with %v, %v", r.Address.Address, r.Err)
+	}
+}
+
+// laid is a cluster with a pool on the LAN on which host-1 has an address itself, its
+// network there is gone, and an address of a container rests.
+func laid(t *testing.T) (c *lockstep, cidr netip.Prefix, own netip.Addr) {
+	t.Helper()
+	c = newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr = prefix("192.168.50.0/24")
+	n := c.network(1, cidr)
+	for r := range c.peers[0].machine.State().PoolOf(cidr).Ring.OwnedBy(c.peers[1].machine.Self()) {
+		own = netip.AddrFrom4([4]byte{192, 168, 50, byte(r.Start + 3)})
+	}
+	c.ask(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+	r := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"})
+	c.ask(1, &ipam.AddressRelease{Network: n, Address: r.Address.Address.Addr()})
+	c.ask(1, &ipam.PoolRelease{Network: n})
+	return c, cidr, own
+}
+
+// A host that has an address of a pool itself leaves all the same.
+func TestLeavesWithAnAddressOfItsOwn(t *testing.T) {
+	c, _, own := laid(t)
+	c.call(1, &ipam.LeaveRequest{})
+	left := func() bool { return c.status(1).State == ipam.Left }
+	for i := 0; i < 120 && !left(); i++ {
+		c.wait(30 * time.Second)
+		c.call(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+	}
+	if !left() {
+		t.Errorf("after an hour it is %s", c.status(1).State)
+	}
+}
+
+// A host that drains never hands out the address that it has itself.
+func TestDrainsWithAnAddressOfItsOwn(t *testing.T) {
+	c, cidr, own := laid(t)
+	if err := c.ask(1, &ipam.DrainRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(10 * time.Second)
+	n := c.network(1, cidr)
+	for _, name := range []string{"web", "db"} {
+		if r := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name}); r.Err == nil && r.Address.Address.Addr() == own {
+			t.Errorf("%s has %v, which is the host's own", name, own)
+		}
+	}
+}
+
+// A host that drains is cut off, and its containers are made anew.
+func TestKeptOnAHostThatDrainsCutOff(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	n := local(prefix("10.50.0.0/24"))
+	run := func(name string) ipam.Reply {
+		return c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name})
+	}
+	web, db := run("web").Address.Address.Addr(), run("db").Address.Address.Addr()
+	if err := c.ask(1, keep(web.String(), "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ask(1, &ipam.DrainRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(5 * time.Second)
+	c.die(0, 2)
+	c.ask(1, &ipam.AddressRelease{Network: n, Address: web})
+	c.ask(1, &ipam.AddressRelease{Network: n, Address: db})
+	c.ask(1, &ipam.PoolRelease{Network: n})
+	c.wait(20 * time.Second)
+	c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool})
+	for _, name := range []string{"a", "b"} {
+		if r := run(name); r.Err == nil && r.Address.Address.Addr() == web {
+			t.Errorf("%v is kept for web, and went to %s", web, name)
+		}
+	}
+}
+
+// A pool is left while a decision about one of its addresses is under way.
+func TestKeptInAPoolThatIsLeft(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	n := local(cidr)
+	web := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address.Address.Addr()
+	if err := c.ask(1, keep(web.String(), "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.ask(1, &ipam.AddressRelease{Network: n, Address: web})
+	for _, i := range []int{1, 2} {
+		c.ask(i, &ipam.PoolRelease{Network: n})
+	}
+	c.wait(5 * time.Second)
+	c.lose = func(f flight) bool { // nothing is decided for a while
+		switch f.frame.Body.(type) {
+		case wire.Ask, wire.Answer:
+			return false
+		}
+		return true
+	}
+	c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Address: web.Next().Next()})
+	c.wait(100 * time.Millisecond)
+	c.call(0, &ipam.PoolRemoval{Pool: cidr.String()})
+	c.wait(100 * time.Millisecond)
+	c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	for range 40 {
+		call := c.call(1, docker(cidr))
+		if r, ok := c.peers[1].replies[call]; ok && r.Err == nil && r.Address.Address.Addr() == web {
+			t.Errorf("%v is kept for web, and went to another", web)
+		}
+	}
+}
+
+// Somebody has what is kept back ended, which is not decided for a while, and wants it
+// kept back after all.
+func TestReservedAgainWhileItsEndIsUndecided(t *testing.T) {
+	for what, q := range map[string]*ipam.ReserveRequest{"kept": keep("10.50.0.200", "web"), "excluded": exclude("10.50.0.200", "10.50.0.203")} {
+		c, cidr := lab(t)
+		if err := c.ask(0, q).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.run(time.Minute, c.agreed)
+		c.silence(1, 2)
+		if err := c.ask(0, unreserve(q.First.String(), q.Last.String(), q.Kind)).Err; err == nil {
+			t.Fatal("it was ended without a majority")
+		}
+		again := c.ask(0, q).Err
+		c.silence()
+		c.heal()
+		c.wait(10 * time.Second)
+		if err := c.ip(1, cidr, q.First); again == nil && err == nil {
+			t.Errorf("%s: that was said to be so, and %v went to another", what, q.First)
+		}
+	}
+}
+
+// While a host starts, a network is made like one that it has, and is refused by its
+// driver: the one that it has stays.
+func TestNetworkIsRefusedWhileAHostStarts(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/24")
+	request := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}
+	n := c.ask(1, request).Pool.Network
+	gateway := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.wait(2 * time.Second)
+	c.start(1)
+	c.ask(1, request)
+	c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+	c.ask(1, &ipam.AddressRelease{Network: n, Address: gateway})
+	c.ask(1, &ipam.PoolRelease{Network: n})
+	c.wait(5 * time.Second)
+	if err := c.ip(1, cidr, gateway); err == nil {
+		t.Errorf("%v, the gateway of a network that lives, went to a container", gateway)
+	}
+	if p := c.peers[1].machine.State().PoolOf(cidr); !p.UsedBy(c.peers[1].machine.Self()) {
+		t.Error("the host has a network on the pool, and says that it has none")
+	}
+}
+
+// A host says that it uses a pool no more, restarts before that is decided, and makes
+// a network on the pool.
+func TestNetworkAfterARestartWhileItsPoolGoes(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/30")
+	c.ask(0, &ipam.PoolRelease{Network: c.network(0, cidr, "10.60.0.2")})
+	y, z := c.order()[1], c.order()[2]
+	n := c.network(y, cidr)
+	c.run(time.Minute, c.agreed)
+	c.wait(5 * time.Second)
+	late := true
+	c.lose = func(f flight) bool {
+		switch f.frame.Body.(type) {
+		case wire.Submit, wire.Hello, wire.Welcome:
+			return false
+		}
+		return late
+	}
+	c.call(y, &ipam.PoolRelease{Network: n})
+	c.wait(20 * time.Millisecond)
+	c.start(y)
+	call := c.call(y, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst})
+	c.wait(5 * time.Second)
+	late = false
+	c.run(time.Minute, func() bool { return !c.peers[z].machine.State().PoolOf(cidr).UsedBy(c.peers[y].machine.Self()) })
+	removed := c.ask(z, &ipam.PoolRemoval{Pool: cidr.String()}).Err == nil
+	if r, ok := c.peers[y].replies[call]; ok && r.Err == nil && removed {
+		t.Error("a pool was removed under the network of another host")
+	}
+}
+
+// A host without its database has taken over the use of a pool, and its engine has
+// listed nothing yet.
+func TestPoolIsRemovedBeforeTheList(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+		}
+	})
+	c.found()
+	for range 3 {
+		c.wait(2 * time.Second)
+		for i := range c.peers {
+			c.call(i, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}})
+		}
+	}
+	cidr := prefix("10.60.0.0/30")
+	c.network(2, cidr, "10.60.0.2")
+	c.wait(5 * time.Second)
+	before := c.peers[2].machine.Self()
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: before})
+	}
+	m := c.peers[2].machine
+	c.run(2*time.Minute, func() bool {
+		g := m.State().Gone(before)
+		return g != nil && g.Forgotten
+	})
+	if err := c.ask(2, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err == nil {
+		t.Error("a pool was removed before the engine could tell that it has a network on it")
+	}
+}
+
+// What is asked for while the opposite is not decided waits for that.
+func TestUndrainedWhileTheDrainIsUndecided(t *testing.T) {
+	c, _ := lab(t)
+	c.silence(1, 2)
+	if err := c.ask(0, &ipam.DrainRequest{}).Err; err == nil {
+		t.Fatal("it drains without a majority")
+	}
+	undone := c.ask(0, &ipam.DrainRequest{Undo: true}).Err
+	c.silence()
+	c.heal()
+	c.wait(10 * time.Second)
+	if st := c.status(0).State; undone == nil && st == ipam.Leaving {
+		t.Error("that was undone, and it drains")
+	}
+}
+
+// The same of what is excluded, and ended before that is decided.
+func TestEndedWhileItsBeginningIsUndecided(t *testing.T) {
+	c, _ := lab(t)
+	q := exclude("10.50.0.200", "10.50.0.203")
+	c.silence(1, 2)
+	if err := c.ask(0, q).Err; err == nil {
+		t.Fatal("it was excluded without a majority")
+	}
+	ended := c.ask(0, unreserve(q.First.String(), q.Last.String(), q.Kind)).Err
+	c.silence()
+	c.heal()
+	c.wait(10 * time.Second)
+	if list := reservations(t, c.peers[1].machine); ended == nil && list != "" {
+		t.Errorf("that was ended, and there is %s", list)
+	}
+}
+
+// A name of an IPv6 pool is none for an IPv4 network.
+func TestNameOfTheOtherFamily(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	if err := h.Call(&ipam.PoolCreation{CIDR: prefix("fd00:1::/64"), Name: "lab"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, PoolName: "lab"})
+	wantErr(t, r.Err, ipam.ErrBadRequest, "lab", "fd00:1::/64")
+}
+
+// A second network with a gateway for all hosts is asked for while the host starts:
+// it does not get this host's own.
+func TestSharedGatewayWhileAHostStarts(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/24")
+	shared := c.network(1, cidr)
+	own := c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
+	a := c.ask(1, &ipam.AddressRequest{Network: own, Purpose: ipam.ForGateway}).Address.Address
+	c.start(1)
+	for n, want := range map[ipam.Network]netip.Addr{shared: address("10.60.0.1"), own: a.Addr()} {
+		call := c.call(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+		if r, ok := c.peers[1].replies[call]; !ok || r.Err != nil || r.Address.Address.Addr() != want {
+			t.Errorf("gateway=%v: %v, %v, want %v", n.Gateway, r.Address.Address, r.Err, want)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package ipam_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// The last network of one host goes: what those of another keep back stays.
+func TestSharedReservationsStayForOthers(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/24")
+	n := c.network(0, cidr, "10.60.0.9")
+	c.network(1, cidr, "10.60.0.9")
+	c.ask(0, &ipam.AddressRelease{Network: n, Address: address("10.60.0.9")})
+	c.ask(0, &ipam.PoolRelease{Network: n})
+	c.wait(3 * time.Minute)
+	for _, a := range []string{"10.60.0.1", "10.60.0.9"} {
+		wantErr(t, c.ip(2, cidr, address(a)), ipam.ErrAddressReserved)
+	}
+}
+
+// A pool in which an operator keeps something back makes no room for another.
+func TestExcludedPoolMakesNoRoom(t *testing.T) {
+	for _, q := range []*ipam.ReserveRequest{exclude("10.60.0.240", "10.60.0.250"), keep("10.60.0.9", "web")} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.60.0.0/24")
+		if err := h.Call(q).Err; err != nil {
+			t.Fatal(err)
+		}
+		h.Call(&ipam.PoolRelease{Network: n})
+		wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/16")}).Err, ipam.ErrPoolOverlap)
+	}
+}
+
+// Nor does it go with its last network, nor does one that has a name.
+func TestChosenPoolStays(t *testing.T) {
+	for _, named := range []string{"", "lab"} {
+		c := newLockstepWith(t, 3, func(c *lockstep) {
+			for _, p := range c.peers {
+				p.cfg.Universe = append(p.cfg.Universe, prefix("10.32.0.0/12"))
+			}
+		})
+		c.found()
+		n := c.ask(1, &ipam.PoolRequest{Space: ipam.Local, PoolName: named}).Pool.Network
+		if named == "" {
+			first := n.Pool.Addr().Next().Next()
+			if err := c.ask(0, &ipam.ReserveRequest{First: first, Last: first, Kind: chronicle.KindExcluded}).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.ask(1, &ipam.PoolRelease{Network: n})
+		c.wait(10 * time.Minute)
+		if c.peers[0].machine.State().PoolOf(n.Pool) == nil {
+			t.Errorf("name %q: the pool is gone", named)
+		}
+	}
+}
+
+// A grant of what is kept for a name is taken back, and waits for that name.
+func TestKeptIsWithdrawn(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/28")
+	h.Call(keep("10.50.0.1", "web"))
+	for i := range 13 {
+		run(t, h, n, fmt.Sprint("c", i))
+	}
+	g := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address
+	h.Call(&ipam.Withdrawal{Ticket: g.Ticket})
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "more"}); r.Err == nil {
+		t.Errorf("%v is kept for web, and went to another", r.Address.Address)
+	}
+}
