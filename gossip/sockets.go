@@ -37,6 +37,7 @@ type Sockets struct {
 	tcp     *net.TCPListener
 	packets chan *memberlist.Packet
 	streams chan net.Conn
+	intake  intake
 	closing chan struct{}
 	close   sync.Once
 	loops   sync.WaitGroup
@@ -106,10 +107,15 @@ func (s *Sockets) accept() {
 			continue
 		}
 		pause = failPause
-		select {
-		case s.streams <- conn:
-		case <-s.closing:
+		stream, ok := s.intake.admit(conn)
+		if !ok {
 			drop(conn)
+			continue
+		}
+		select {
+		case s.streams <- stream:
+		case <-s.closing:
+			drop(stream)
 			return
 		}
 	}

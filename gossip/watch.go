@@ -117,13 +117,15 @@ func (w *watch) sighted(c cause, who string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := sighting{c, who}
-	if last, ok := w.foreign[s]; !ok || now.Sub(last) > fresh {
+	maps.DeleteFunc(w.foreign, func(_ sighting, last time.Time) bool { return now.Sub(last) > fresh })
+	_, known := w.foreign[s]
+	if !known && len(w.foreign) >= maxSightings {
+		return // who is not remembered would be news with each packet
+	}
+	if !known {
 		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(w.g.explain(c, who)))
 	}
-	maps.DeleteFunc(w.foreign, func(_ sighting, last time.Time) bool { return now.Sub(last) > fresh })
-	if _, ok := w.foreign[s]; ok || len(w.foreign) < maxSightings {
-		w.foreign[s] = now
-	}
+	w.foreign[s] = now
 }
 
 // tried notes how an attempt to join ended, if it was at a host of the list.
@@ -159,13 +161,14 @@ func (w *watch) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.conflicts, func(_ peer.ID, c conflict) bool { return now.Sub(c.last) > fresh })
-	c, ok := w.conflicts[id]
-	if !ok || c.there != there {
+	_, known := w.conflicts[id]
+	if !known && len(w.conflicts) >= maxSightings {
+		return
+	}
+	if !known { // also where there are three, who take turns
 		w.g.log.Warn("one peer at two addresses", logattr.Peer(id), addrAttr(here), slog.String("other", there.String()))
 	}
-	if ok || len(w.conflicts) < maxSightings {
-		w.conflicts[id] = conflict{here, there, now}
-	}
+	w.conflicts[id] = conflict{here, there, now}
 }
 
 // elsewhere returns where a peer has lately claimed to be, beside where it is
