@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ringlet/ringlet/plugin/events"
@@ -50,8 +51,9 @@ func (r *record) appendLine(b []byte) ([]byte, error) {
 // writes.
 type files struct {
 	dir      string
-	maxBytes int64 // of one
-	maxFiles int   // full ones and the current one
+	maxBytes int64  // of one
+	maxFiles int    // full ones and the current one
+	reserve  uint64 // what is left to others of the file system, in bytes
 
 	mu   sync.Mutex
 	out  *os.File // nil: not open
@@ -94,6 +96,9 @@ func (f *files) write(text []byte, last bool) error {
 	if err := f.open(); err != nil {
 		return err
 	}
+	if left, err := f.left(); err == nil && left < f.reserve {
+		return fmt.Errorf("%d KiB are left on its file system, which the database may need: %w", left>>10, syscall.ENOSPC)
+	}
 	n, err := f.out.Write(text)
 	f.size += int64(n)
 	if err != nil {
@@ -104,6 +109,13 @@ func (f *files) write(text []byte, last bool) error {
 		return f.rotate()
 	}
 	return nil
+}
+
+// left returns how many bytes the file system of the open file has left.
+func (f *files) left() (uint64, error) {
+	var st syscall.Statfs_t
+	err := syscall.Fstatfs(int(f.out.Fd()), &st)
+	return st.Bavail * uint64(st.Bsize), err
 }
 
 // open opens the current file, and ends a line that a crash has cut. f.mu is
@@ -161,14 +173,15 @@ func (f *files) end() {
 // held.
 func (f *files) rotate() error {
 	f.close()
-	name := prefix + time.Now().UTC().Format(stamp) + suffix
-	if err := os.Rename(filepath.Join(f.dir, current), filepath.Join(f.dir, name)); err != nil {
-		return err
-	}
 	full, err := f.full()
 	if err != nil {
 		return err
 	}
+	name := nextName(full, time.Now())
+	if err := os.Rename(filepath.Join(f.dir, current), filepath.Join(f.dir, name)); err != nil {
+		return err
+	}
+	full = append(full, name)
 	for len(full) > max(f.maxFiles-1, 0) {
 		if err := os.Remove(filepath.Join(f.dir, full[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -176,6 +189,19 @@ func (f *files) rotate() error {
 		full = full[1:]
 	}
 	return nil
+}
+
+// nextName returns the name of a file that is full now, which comes behind those
+// of all that were before, also where the clock was ahead then.
+func nextName(full []string, now time.Time) string {
+	if len(full) > 0 {
+		newest := full[len(full)-1]
+		last, err := time.Parse(stamp, newest[len(prefix):len(newest)-len(suffix)])
+		if err == nil && !now.After(last) {
+			now = last.Add(1)
+		}
+	}
+	return prefix + now.UTC().Format(stamp) + suffix
 }
 
 // full lists the full files, the oldest first.

@@ -22,8 +22,13 @@ const (
 
 	// gather is how long events are waited for that go to the disk together.
 	gather = 200 * time.Millisecond
-	// retry is how long it takes until what failed is tried again.
-	retry = 5 * time.Second
+	// retry is how long it takes until what failed is tried again, at first, and
+	// retryMax at most: each attempt begins by reading all that is written.
+	retry    = 5 * time.Second
+	retryMax = 5 * time.Minute
+	// reserve is how many bytes of the file system the journal leaves to the
+	// database, which hands out nothing, and may not even start, without.
+	reserve = 4 << 20
 )
 
 // Config is what a [Journal] needs.
@@ -61,20 +66,24 @@ func New(cfg Config) (*Journal, error) {
 	if cfg.Files <= 0 {
 		cfg.Files = DefaultFiles
 	}
-	return &Journal{cfg: cfg, files: files{dir: cfg.Dir, maxBytes: cfg.FileSize, maxFiles: cfg.Files}}, nil
+	return &Journal{cfg: cfg, files: files{dir: cfg.Dir, maxBytes: cfg.FileSize, maxFiles: cfg.Files, reserve: reserve}}, nil
 }
 
 // Run writes down events until ctx ends. What fails is reported and tried again.
 // Its error is always nil.
 func (j *Journal) Run(ctx context.Context) error {
 	defer j.files.end()
-	for ctx.Err() == nil {
+	for wait := retry; ctx.Err() == nil; wait = min(2*wait, retryMax) {
+		begun := time.Now()
 		err := j.write(ctx)
 		if ctx.Err() != nil {
 			break
 		}
+		if time.Since(begun) > retryMax { // it went well for a while
+			wait = retry
+		}
 		j.cfg.Report(err)
-		pause(ctx, retry)
+		pause(ctx, wait)
 	}
 	return nil
 }

@@ -44,8 +44,10 @@ type Log struct {
 
 	words   []string
 	wordIDs map[string]uint32
-	seed    maphash.Seed
-	scratch []byte
+	// wordless says that a key may be there whose word there was no room for.
+	wordless bool
+	seed     maphash.Seed
+	scratch  []byte
 }
 
 // block is some entries one after the other, each at a place that is a multiple
@@ -159,14 +161,23 @@ func (l *Log) Put(seq uint64, key string, value []byte) {
 	}
 	cut := strings.LastIndexByte(key, '/') + 1
 	word, known := l.word([]byte(key[:cut]))
-	if !known {
-		cut = 0
+	if !known && cut > 0 {
+		l.wordless = true
+	}
+	if !known || l.isWordless(key) {
+		word, cut = 0, 0
 	}
 	l.scratch = l.scratch[:0]
 	if value != nil {
 		l.scratch = l.appendValue(l.scratch, value)
 	}
 	l.add(seq, word, []byte(key[cut:]), l.scratch, value == nil)
+}
+
+// isWordless reports whether a key is there whole, since there was no room for its
+// word when it came.
+func (l *Log) isWordless(key string) bool {
+	return l.wordless && l.keys > 0 && l.index[l.slot(0, []byte(key))] != 0
 }
 
 // word returns the number of a text that records share; false if it is not to
@@ -278,7 +289,7 @@ func (l *Log) find(key string) (e Entry, there bool) {
 	}
 	cut := strings.LastIndexByte(key, '/') + 1
 	word, known := l.wordIDs[key[:cut]]
-	if !known || cut > maxWord {
+	if !known || cut > maxWord || l.isWordless(key) {
 		word, cut = 0, 0
 	}
 	at := l.index[l.slot(word, []byte(key[cut:]))]
@@ -360,7 +371,7 @@ func (l *Log) Compact(removals int) (forgotten uint64) {
 		}
 	}
 	old := *l
-	*l = Log{words: []string{""}, wordIDs: map[string]uint32{"": 0}, seed: old.seed}
+	*l = Log{words: []string{""}, wordIDs: map[string]uint32{"": 0}, seed: old.seed, wordless: old.wordless}
 	if kept := old.live + min(removed, removals); kept > 0 {
 		l.index = make([]uint32, kept+kept*3/4+8)
 	}

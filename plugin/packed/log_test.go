@@ -233,3 +233,42 @@ func TestMemory(t *testing.T) {
 	}
 	runtime.KeepAlive(&l)
 }
+
+// A key that came when there was no room for its word is one and the same after
+// there is room again.
+func TestKeyWithoutWordIsFoundAfterCompact(t *testing.T) {
+	var l Log
+	seq := uint64(0)
+	put := func(key string, value []byte) { seq++; l.Put(seq, key, value) }
+	for n := range maxWords {
+		put(fmt.Sprintf("w%d/x", n), []byte("v"))
+	}
+	put("a/b", []byte("1"))
+	for n := range maxWords {
+		put(fmt.Sprintf("w%d/x", n), nil)
+	}
+	for range 2 {
+		l.Compact(0)
+		put("a/c", []byte("v"))
+		if got := l.Get("a/b"); string(got) != "1" {
+			t.Errorf("a/b is %q", got)
+		}
+	}
+	put("a/b", []byte("2"))
+	n := 0
+	for e := range l.Current(0) {
+		if e.Key() == "a/b" {
+			n++
+		}
+	}
+	if got := l.Get("a/b"); string(got) != "2" || n != 1 {
+		t.Errorf("a/b is %q, %d times", got, n)
+	}
+	put("a/b", nil)
+	put("a/c", nil)
+	l.Compact(0)
+	put("a/b", []byte("3")) // the first again
+	if got := l.Get("a/b"); string(got) != "3" {
+		t.Errorf("a/b is %q", got)
+	}
+}
