@@ -107,7 +107,7 @@ func TestForeignPeersDoNotFillTheLog(t *testing.T) {
 	to := g.memberlistLogger()
 	for range 100 {
 		for host := range 100 {
-			to.Print(fmt.Sprintf("[ERR] memberlist: Decrypt packet failed: no installed keys could decrypt the message from=10.0.1.%d:7950", host))
+			to.Printf("[ERR] memberlist: Decrypt packet failed: no installed keys could decrypt the message from=10.0.1.%d:7950", host)
 		}
 	}
 	if n := strings.Count(out.String(), "\n"); n != maxSightings {
