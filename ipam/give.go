@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -168,18 +169,20 @@ func (m *Machine) closeAll(p *pool) {
 
 // closeHost gives back ranges in which the host itself, strangers and those whom
 // it waits for hold whatever is held. What they have is freed and set aside in
-// one step, or not at all: in between it could be handed out.
+// one step, or not at all: in between it could be handed out. What they have of
+// others' space goes as well.
 func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
 	actions := make([]chronicle.Action, len(ranges))
 	for i, r := range ranges {
 		actions[i] = chronicle.Close{Pool: p.Key, Range: r}
 	}
-	if len(actions) == 0 || m.mayPropose(actions) != nil {
+	if m.mayPropose(actions) != nil {
 		return
 	}
 	var own []addr.Offset
-	for _, r := range ranges {
-		for o := range p.space.HeldIn(r) {
+	for o, kind := range p.space.Kinds() {
+		goes := func(r addr.Range) bool { return r.Contains(o) }
+		if ofHost(kind) && (!p.space.Mine(o) || slices.ContainsFunc(ranges, goes)) {
 			own = append(own, o)
 		}
 	}
