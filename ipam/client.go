@@ -3,7 +3,6 @@ package ipam
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -33,7 +32,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 // isText reports whether a name is UTF-8, and has no character in it that stands
 // where there was none: what puts it there makes one name of several.
 func isText(name string) bool {
-	return utf8.ValidString(name) && !strings.ContainsRune(name, utf8.RuneError)
+	return !strings.ContainsRune(name, '\uFFFD') // which finds both
 }
 
 func errNoText(name string) error {

@@ -3,16 +3,16 @@ package main
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
 // An engine that answers, but never all, is a problem after a minute: until it
 // does, nothing that it lacks is freed.
 func TestIncompleteListsAreAProblem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		st := dockerd.State{Connected: true, Since: time.Now(), LastError: "/networks/n2: datastore is broken", Failing: time.Now()}
 		time.Sleep(time.Minute)
 		if p, wrong := engineProblem(st); wrong {
