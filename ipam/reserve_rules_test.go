@@ -76,3 +76,43 @@ func TestKeptIsWithdrawn(t *testing.T) {
 		t.Errorf("%v is kept for web, and went to another", r.Address.Address)
 	}
 }
+
+// What the engine has asked for without a word may be a container: an operator does
+// not exclude it, and a gateway of this host is nobody's auxiliary address.
+func TestWhatIsInUseYieldsToNobody(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	gateway := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	run(t, h, n, "web")
+	h.Restart()
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool}) // the engine replays
+	replayed := &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.77")}
+	if err := h.Call(replayed).Err; err != nil {
+		t.Fatal(err)
+	}
+	r := h.Call(exclude("10.50.0.76", "10.50.0.78"))
+	if len(r.Reserving.Collisions) != 1 || r.Reserving.Collisions[0].First != replayed.Address || r.Reserving.Addresses != 2 {
+		t.Errorf("excluded: %+v, %v", r.Reserving, r.Err)
+	}
+	if r = h.Call(exclude(gateway.String(), gateway.String())); len(r.Reserving.Collisions) != 1 {
+		t.Errorf("the host's own gateway is excluded: %+v, %v", r.Reserving, r.Err)
+	}
+	h.Now = h.Now.Add(time.Hour)
+	again := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool, Gateway: ipam.GatewayNone}).Pool.Network
+	aux := &ipam.AddressRequest{Network: again, Purpose: ipam.ForUnmarked, Address: gateway}
+	wantErr(t, h.Call(aux).Err, ipam.ErrAddressInUse, "as its own gateway")
+}
+
+// What is reserved and on an interface of the host is reserved: the gateway that all
+// engines share is on each of their bridges.
+func TestReservedOnTheHost(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Gateway: ipam.GatewayFirst})
+	hostHas(h, "10.50.0.1/24")
+	if st, err := h.Machine().Who(h.Now, address("10.50.0.1")); err != nil || st.State != "reserved" {
+		t.Errorf("it is %+v, %v", st, err)
+	}
+	if p := h.Machine().Status(h.Now).Problems; len(p) > 0 {
+		t.Errorf("problems: %+v", p)
+	}
+}
