@@ -301,30 +301,19 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 		return AddressGrant{}, why
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	_, shares := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr)
 	r := p.ReservationAt(o)
 	// What is kept for a name may yet be handed out, and is no network's.
 	back := r != nil && r.Kind != chronicle.KindKeptForName
 	switch rec := p.space.Lookup(o); {
-	case q.Purpose == ForGateway && !q.Address.IsValid():
-		return m.standingGateway(p, &q.Network, why)
+	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway && !shares:
+		return standing(p, p.gateway), nil
 	case !ok:
 	case back && (q.Purpose == ForGateway || q.Purpose == ForUnmarked):
 		return standing(p, o), nil
 	case rec.State != space.Held:
 	case q.Purpose == ForGateway && rec.Kind == space.Gateway, q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
 		return standing(p, o), nil
-	}
-	return AddressGrant{}, why
-}
-
-// standingGateway is standingFor of a gateway that the engine leaves to us.
-func (m *Machine) standingGateway(p *pool, n *Network, why error) (AddressGrant, error) {
-	shared, isShared := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	switch {
-	case isShared && sharesReservation(p.ReservationAt(shared)):
-		return standing(p, shared), nil
-	case !isShared && p.hasGateway:
-		return standing(p, p.gateway), nil
 	}
 	return AddressGrant{}, why
 }
