@@ -107,8 +107,8 @@ race: ## The packages with goroutines under the race detector
 	@scripts/test.sh race
 
 .PHONY: e2e
-e2e: build/plugin build/demo.tar ## The tests with real engines of their own (root)
-	@scripts/test.sh e2e
+e2e: build/plugin build/demo.tar ## The tests with real engines of their own (root): make e2e ENGINE=DIR takes dockerd from there
+	@RINGLET_E2E_ENGINE=$(if $(ENGINE),$(abspath $(ENGINE))) scripts/test.sh e2e
 
 .PHONY: bench
 bench: build/plugin build/demo.tar ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'

@@ -62,7 +62,11 @@ func TestClusterCopied(t *testing.T) {
 	for _, err := range crowd([]*Engine{original}, "lan", "copy", 2) {
 		refused(t, err, "has stopped handing out addresses", "copy")
 	}
-	refused(t, twin.tryLan("lan", "10.56.0.0/24", "--ipam-opt", "gateway=first"), "has stopped handing out addresses", "copy")
+	lan := twin.tryLan("lan", "10.56.0.0/24", "--ipam-opt", "gateway=first")
+	if lan == nil && twin.release() >= 29 { // it asks for no gateway
+		lan = errors.Join(crowd([]*Engine{twin}, "lan", "copy", 1)...)
+	}
+	refused(t, lan, "has stopped handing out addresses", "copy")
 	refused(t, useUp(twin, "10.56.0.0/24"), "has stopped handing out addresses", "copy")
 	if now := endpoints(original); !slices.Equal(now, lives) {
 		t.Errorf("containers of %s had %v and have %v", original.Name, lives, now)

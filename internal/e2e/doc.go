@@ -16,6 +16,9 @@
 // engine's programs are installed. The plugin, the command line and the demo image come from the folder build of the
 // module; make e2e brings them up to date before it runs the tests, go test alone does not.
 //
+// The engine is the machine's own, or, with make e2e ENGINE=DIR, what is in that folder: dockerd of another release, and
+// whatever it needs in other versions, such as runc. scripts/engine.sh builds them.
+//
 // # A host
 //
 // A [Host] has its own pid, mount, network, host name and IPC namespaces, its own empty /run, its own /var/lib/docker

@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"net/netip"
+	"strconv"
+	"strings"
 )
 
 const (
@@ -47,6 +49,18 @@ func (e *Engine) InstallPlugin(settings ...string) {
 	e.t.Helper()
 	e.CreatePlugin(Plugin, settings...)
 	e.Docker("plugin", "enable", Plugin)
+}
+
+// release returns the engine's major version, such as 29.
+func (e *Engine) release() int {
+	e.t.Helper()
+	version := e.Docker("version", "--format", "{{.Server.Version}}")
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil {
+		e.t.Fatalf("the engine's version is %q", version)
+	}
+	return n
 }
 
 // PluginID returns the id of an installed plugin. On the host the plugin's sockets are in /run/docker/plugins/ID.

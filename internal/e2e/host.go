@@ -174,5 +174,12 @@ func (h *Host) write(path, text string) {
 // environ is the environment of everything the harness starts: nothing of the user's, so that neither a proxy nor a
 // Docker context of his decides about a test.
 func environ() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C"}
+	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if dir := os.Getenv(otherEngine); dir != "" {
+		path = dir + ":" + path
+	}
+	return []string{"PATH=" + path, "HOME=/root", "LC_ALL=C"}
 }
+
+// otherEngine names the environment variable that names the folder with the programs of another engine.
+const otherEngine = "RINGLET_E2E_ENGINE"

@@ -17,6 +17,11 @@ func need(t testing.TB, programs ...string) {
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: starting an engine needs root")
 	}
+	if dir := os.Getenv(otherEngine); dir != "" {
+		if _, err := exec.LookPath(filepath.Join(dir, "dockerd")); err != nil {
+			t.Fatalf("%s: %v", otherEngine, err) // else the machine's own would be tested
+		}
+	}
 	var missing []string
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {

@@ -119,9 +119,14 @@ func TestEngineReinstalledBesideNetworks(t *testing.T) {
 	again := func(when string) {
 		t.Helper()
 		for name, args := range create {
-			if err := network(name+"-again", args); err == nil {
+			if err := network(name+"-again", args); err != nil {
+				continue
+			}
+			if name != "lan" {
 				t.Fatalf("%s: the network driver takes two networks on %v", when, args)
 			}
+			// Engines from 28 on let two networks on macvlan have one parent, and one subnet. What the other one has stays.
+			e.Docker("network", "rm", name+"-again")
 		}
 	}
 	again("at once")
