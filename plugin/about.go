@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/ringlet/ringlet/plugin/admin"
@@ -20,6 +21,8 @@ type daemon struct {
 	watcher  *dockerd.Watcher
 	network  *peers
 	sink     *logging.Sink
+
+	changing sync.Mutex // the key file
 }
 
 // About implements [admin.Process].

@@ -62,6 +62,8 @@ func (p *daemon) ChangeKeys(_ context.Context, c admin.KeyChange) (admin.Keys, e
 	if err != nil {
 		return admin.Keys{}, refuse("the key is not usable: it %v; ringlet keygen makes one", err)
 	}
+	p.changing.Lock()
+	defer p.changing.Unlock()
 	have, err := p.cfg.ReadKeys()
 	if err != nil {
 		return admin.Keys{}, refuse("the keys cannot be read: %v", err)
@@ -103,8 +105,11 @@ func changed(have [][]byte, key []byte, step string) ([][]byte, error) {
 }
 
 // writeKeys replaces the key file by another, so that whoever reads it finds
-// the one or the other.
+// the one or the other. Of a link it is the file to which it leads.
 func writeKeys(path string, keys [][]byte) (err error) {
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
 	if err != nil {
 		return err

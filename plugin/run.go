@@ -159,7 +159,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
-		Backend: view, Process: &daemon{cfg, started, filepath.Join(opts.Data, databaseName), watcher, network, sink},
+		Backend: view, Process: &daemon{cfg: cfg, started: started, database: filepath.Join(opts.Data, databaseName), watcher: watcher, network: network, sink: sink},
 		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log, Journal: record, Directory: shared,
 		Page: page.Handler(), PagePaths: page.Paths(),
 	})
