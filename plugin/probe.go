@@ -39,7 +39,7 @@ func newProber(n *node.Node, m *metrics.Metrics, logger *slog.Logger) *prober {
 		text: func(err error) string {
 			return fmt.Sprintf("the LAN cannot be asked whether addresses are in use (probe=arp): %v; they are handed out all the same", err)
 		},
-		next: "give this host an address in the network's subnet, or a default route, and the plugin its capability CAP_NET_RAW; the next probe tries again",
+		next: "give this host an address in the network's subnet, or a default route, the plugin its capability CAP_NET_RAW, and RINGLET_TIMEOUT two seconds or more; the next probe tries again",
 	}}
 }
 
@@ -74,11 +74,15 @@ func wantsProbe(r ipam.AddressRequest, g ipam.AddressGrant) bool {
 	return r.Network.Probe == ipam.ProbeARP && r.Purpose != ipam.ForUnmarked && !g.Ticket.IsZero() && g.Address.Addr().Is4()
 }
 
+// errNoTimeToProbe says that a request does not have the time that a probe takes.
+var errNoTimeToProbe = fmt.Errorf("a request has less than the %v that it takes, which RINGLET_TIMEOUT says", probeTime)
+
 // answers returns the MAC of what answers for an address, the zero MAC if
 // nothing does or nobody could be asked.
 func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < probeTime {
 		p.count(metrics.ProbeFailed)
+		p.fault.set(errNoTimeToProbe)
 		return arp.MAC{}
 	}
 	mac, err := p.ask(ctx, a)

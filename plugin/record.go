@@ -29,7 +29,7 @@ func newJournal(dir, self string, log *events.Log, n *node.Node, logger *slog.Lo
 		text: func(err error) string {
 			return fmt.Sprintf("what happens is not written down, so that ringlet who --at will not know it: %v", err)
 		},
-		next: "see to the disk with the plugin's data; it is tried again every few seconds",
+		next: "see to the disk with the plugin's data; it is tried again within five minutes",
 	}
 	held := func(ctx context.Context) iter.Seq2[ipam.AddressStatus, error] { return heldHere(ctx, n) }
 	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Report: f.set})

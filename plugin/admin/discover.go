@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/ringlet/ringlet/ipam"
 )
@@ -27,7 +28,7 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 	}
 	host, port, err := net.SplitHostPort(r.http.Host)
 	if err != nil {
-		host = r.http.Host
+		host = strings.Trim(r.http.Host, "[]") // as in http://[fd00::7]/
 	}
 	if asked := r.query.Get("port"); asked != "" {
 		port = asked
@@ -41,7 +42,8 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 		return answer{}, badRequest("name the port of RINGLET_HTTP on all hosts, a number from 1 to 65535: /sd/prometheus?port=7951")
 	}
 	if containers {
-		return answer{body: s.containers(port)}, nil
+		targets, err := s.containers(ctx, port)
+		return answer{body: targets}, err
 	}
 	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
 	if err != nil {
@@ -81,12 +83,16 @@ func target(p ipam.PeerStatus, at, port string) (Target, bool) {
 
 // containers lists the addresses that containers have in the whole cluster, as
 // the directory knows. A container is listed once for each of its addresses.
-func (s *Server) containers(port string) []Target {
+func (s *Server) containers(ctx context.Context, port string) ([]Target, error) {
 	targets := []Target{}
 	if s.cfg.Directory == nil {
-		return targets
+		return targets, nil
 	}
-	for _, h := range s.cfg.Directory.Holdings(netip.Addr{}) {
+	all, err := s.everywhere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range all {
 		if h.State != "held" || h.Kind != "container" {
 			continue
 		}
@@ -98,5 +104,5 @@ func (s *Server) containers(port string) []Target {
 			},
 		})
 	}
-	return targets
+	return targets, nil
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"time"
@@ -83,7 +84,11 @@ func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, erro
 		}
 	}
 	var out uses
-	for _, h := range s.cfg.Directory.Holdings(netip.Addr{}) {
+	all, err := s.everywhere(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range all {
 		switch {
 		case h.Owner == st.Self.ID: // told better by this peer
 		case pool != "" && h.Pool != cidr:
@@ -93,4 +98,19 @@ func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, erro
 		}
 	}
 	return out, nil
+}
+
+// maxReaders is how many requests read all of the directory at a time: with 100,000
+// addresses that takes hundreds of megabytes each, and anybody on RINGLET_HTTP may ask.
+const maxReaders = 1
+
+// everywhere returns what is held in the whole cluster, as the directory knows.
+func (s *Server) everywhere(ctx context.Context) ([]directory.Holding, error) {
+	select {
+	case s.readers <- struct{}{}:
+		defer func() { <-s.readers }()
+		return s.cfg.Directory.Holdings(netip.Addr{}), nil
+	case <-ctx.Done():
+		return nil, problem(http.StatusServiceUnavailable, CodeBusy, "the whole cluster's addresses are being listed for others, and that was not done within %v: try again", s.cfg.Timeout)
+	}
 }

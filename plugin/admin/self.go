@@ -38,7 +38,8 @@ func (s *Server) leave(ctx context.Context, r *request) (answer, error) {
 	if err := decode(r.body, &body); err != nil {
 		return answer{}, err
 	}
-	err := s.leaveFor(ctx, leaveWait, body.Force)
+	wait := min(leaveWait, s.cfg.Timeout/2) // then there is time to ask how far it is
+	err := s.leaveFor(ctx, wait, body.Force)
 	if err != nil && !errors.Is(err, ipam.ErrNotReady) && !errors.Is(err, context.DeadlineExceeded) {
 		return answer{}, err
 	}
@@ -47,7 +48,7 @@ func (s *Server) leave(ctx context.Context, r *request) (answer, error) {
 	case failed != nil:
 		return answer{}, failed
 	case err != nil && st.State != ipam.Leaving && st.State != ipam.Left:
-		p, _ := problemOf(err, leaveWait) // it has not begun
+		p, _ := problemOf(err, wait) // it has not begun
 		return answer{}, p
 	}
 	return departing(DepartureOf(st), err == nil || st.State == ipam.Left), nil

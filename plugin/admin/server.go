@@ -106,6 +106,7 @@ type Server struct {
 	cfg     Config
 	handler http.Handler
 	places  chan struct{} // one for each request that is with the Backend
+	readers chan struct{} // one for each that reads the whole directory
 	streams chan struct{} // one for each stream of events
 
 	boot     string // random, so that an ID does not come again after a restart
@@ -123,6 +124,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg:     cfg.withDefaults(),
 		places:  make(chan struct{}, MaxRequests),
+		readers: make(chan struct{}, maxReaders),
 		streams: make(chan struct{}, MaxStreams),
 		boot:    hex.EncodeToString(boot[:]),
 	}

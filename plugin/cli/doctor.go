@@ -157,7 +157,7 @@ func keyed(about admin.About, st ipam.Status) diagnosis {
 	case !about.Network.Open:
 		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "set RINGLET_KEY to the key of the cluster"}
 	}
-	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches port 7950 can take part", "make a key with ringlet keygen, and set RINGLET_KEY on every host"}
+	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches this host's port for the others (RINGLET_BIND) can take part", "make a key with ringlet keygen, and set RINGLET_KEY on every host"}
 }
 
 // clockState is what the kernel says of the clock of this host.
@@ -211,7 +211,7 @@ func (a *app) ports(ctx context.Context, st ipam.Status) []diagnosis {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s is there, and nothing listens at %s", p.Name, p.Address), "start ringlet on that host"
 		default:
-			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", p.Name, p.Address), "see that the host is up, and open port 7950 for TCP and UDP in both firewalls"
+			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", p.Name, p.Address), "see that the host is up, and open port "+portOf(p.Address)+" for TCP and UDP in both firewalls"
 		}
 		found = append(found, d)
 	}
@@ -306,4 +306,10 @@ func (v view) diagnoses(found []diagnosis) {
 			v.wrap(plain, "    next: ", safe(d.Next))
 		}
 	}
+}
+
+// portOf returns the port of host:port.
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address) // a peer's address has one
+	return port
 }

@@ -65,8 +65,10 @@ are named by their CIDR or their name.`,
 
 		ValidArgsFunction: a.completeFirst(poolWords),
 	}, &cobra.Command{
-		Use:        "rm CIDR",
-		Short:      "Remove a pool of which no address is held",
+		Use:   "rm CIDR",
+		Short: "Remove a pool of which no address is held",
+		Long: `Remove a pool of which no address is held and on which no host has networks. What is
+excluded from it, or reserved in it, goes with it.`,
 		SuggestFor: []string{"remove", "delete", "del"},
 		Example:    "  ringlet pool rm lab",
 		Args:       exactly("CIDR"),

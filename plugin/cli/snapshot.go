@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/netip"
 	"os"
@@ -155,8 +156,32 @@ func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error 
 	})
 }
 
+// replaceable returns the file that is to be replaced: of a link the one to which it
+// leads. What is no file, as a pipe, must stay what it is.
+func replaceable(file string) (string, error) {
+	if file == "-" {
+		return "", errors.New("name a file, or see with -o json what it would have")
+	}
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	file, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file, but %v: name one, or see with -o json what it would have", file, info.Mode().Type())
+	}
+	return file, err
+}
+
 // writeSnapshot replaces the file by a whole one, or leaves it as it is.
 func writeSnapshot(file string, s snapshot) error {
+	file, err := replaceable(file)
+	if err != nil {
+		return fmt.Errorf("the snapshot cannot be written: %w", err)
+	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)

@@ -11,7 +11,16 @@ const SOON = 300; // ms from an event to the reading that it causes
 const TIMEOUT = 8000; // ms for an answer
 const KEPT = 100; // events shown
 
-const state = { status: null, owners: null, pool: decodeURIComponent(location.hash.slice(1)), arcs: [], selected: "", focused: "", address: "", addresses: null, read: 0, timer: 0, soon: false };
+// fragment returns the pool that the address of the page names; nothing if it cannot be read.
+function fragment() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
+const state = { status: null, owners: null, pool: fragment(), arcs: [], selected: "", focused: "", address: "", addresses: null, read: 0, timer: 0, soon: false };
 
 class Refused extends Error {}
 
