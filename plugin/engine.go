@@ -22,13 +22,15 @@ type engineCalls struct {
 	host    *host
 }
 
-// RequestPool grants a pool. Before it chooses a subnet it looks at what the
-// host has now: the bridge of a network that was removed a moment ago keeps
-// its subnet no longer.
+// RequestPool grants a pool. Before that it looks at what the host has now: the
+// bridge of a network that was removed a moment ago keeps its subnet no longer, and
+// on the LAN of a new one the host may have an address since a moment ago.
 func (e engineCalls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
-	if !r.Pool.IsValid() {
-		_ = e.host.tell(ctx) // what was told before stands; the status says what is wrong
+	fresh := time.Duration(0)
+	if r.Pool.IsValid() {
+		fresh = hostFresh
 	}
+	_ = e.host.tellUnless(ctx, fresh) // what was told before stands; the status says what is wrong
 	return e.Node.RequestPool(ctx, r)
 }
 

@@ -17,6 +17,9 @@ const (
 	hostInterval = 20 * time.Second
 	// hostRetry is how soon they are read again when they could not be.
 	hostRetry = 2 * time.Second
+	// hostFresh is for how long a reading is new enough for a network whose
+	// subnet is named: an engine that starts asks for all of its networks at once.
+	hostFresh = 100 * time.Millisecond
 )
 
 // host tells the node which addresses the host has on its interfaces: the
@@ -29,10 +32,14 @@ type host struct {
 	read  func() ([]net.Addr, error)
 	fault *fault
 	turn  chan struct{} // full while one reads: an older reading must not come after a newer
+	news  chan struct{} // full when they have changed
+	at    time.Time     // of the last reading; who reads has it
+
+	logger *slog.Logger
 }
 
 func newHost(n *node.Node, logger *slog.Logger) *host {
-	return &host{node: n, read: net.InterfaceAddrs, turn: make(chan struct{}, 1), fault: &fault{
+	return &host{node: n, read: net.InterfaceAddrs, turn: make(chan struct{}, 1), news: make(chan struct{}, 1), logger: logger, fault: &fault{
 		logger: logger, code: "interfaces-unreadable",
 		text: func(err error) string {
 			return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
@@ -41,7 +48,8 @@ func newHost(n *node.Node, logger *slog.Logger) *host {
 	}}
 }
 
-// watch tells the node now and then, until ctx ends or the node has failed.
+// watch tells the node when something has changed, as far as that is known, and now
+// and then, until ctx ends or the node has failed.
 func (h *host) watch(ctx context.Context) error {
 	for {
 		pause := hostInterval
@@ -51,6 +59,7 @@ func (h *host) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-h.news:
 		case <-time.After(pause):
 		}
 		if err := h.tell(ctx); err != nil && ctx.Err() == nil {
@@ -61,7 +70,10 @@ func (h *host) watch(ctx context.Context) error {
 
 // tell reads the addresses and tells the node. Its errors are the node's, or say
 // that ctx has ended.
-func (h *host) tell(ctx context.Context) error {
+func (h *host) tell(ctx context.Context) error { return h.tellUnless(ctx, 0) }
+
+// tellUnless is tell, unless that was done less than fresh ago.
+func (h *host) tellUnless(ctx context.Context, fresh time.Duration) error {
 	select {
 	case h.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -69,6 +81,10 @@ func (h *host) tell(ctx context.Context) error {
 	}
 	defer func() { <-h.turn }()
 	at := time.Now()
+	if since := at.Sub(h.at); since >= 0 && since < fresh {
+		return nil
+	}
+	h.at = at
 	found, err := h.read()
 	h.fault.set(err)
 	if err != nil {
@@ -77,10 +93,13 @@ func (h *host) tell(ctx context.Context) error {
 	var addresses []netip.Prefix
 	for _, a := range found {
 		p, err := netip.ParsePrefix(a.String())
-		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() {
+		if err != nil || !countsAsHost(p.Addr()) {
 			continue
 		}
 		addresses = append(addresses, p)
 	}
 	return h.node.HostAddresses(ctx, at, addresses)
 }
+
+// countsAsHost reports whether an address on an interface can be one of a pool.
+func countsAsHost(a netip.Addr) bool { return !a.IsLoopback() && !a.IsLinkLocalUnicast() }

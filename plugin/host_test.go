@@ -14,6 +14,7 @@ import (
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
 // interfaces are those of a host, which can be broken.
@@ -156,6 +157,44 @@ func TestHostEndsWithTheNode(t *testing.T) {
 		}
 		if p, wrong := h.fault.problem(); wrong {
 			t.Errorf("the node's failure became the problem %q", p.Text)
+		}
+	})
+}
+
+// A network is made on a LAN on which the host has had an address for a few
+// seconds: no container gets that address.
+func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		store, n := open(t, t.TempDir())
+		defer store.Close()
+		logger := slog.New(slog.DiscardHandler)
+		var found interfaces
+		h := newHost(n, logger)
+		h.read = found.read
+		if err := h.tell(t.Context()); err != nil { // at the start
+			t.Fatal(err)
+		}
+		watcher, err := dockerd.New(dockerd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := engineCalls{n, watcher, &prober{node: n}, h}
+
+		time.Sleep(hostFresh)
+		found.set("10.50.0.1/24", nil) // ip addr add 10.50.0.1/24 dev eth1
+		// docker network create -d macvlan -o parent=eth1 --subnet 10.50.0.0/24, on engine 29, which asks for no gateway
+		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := calls.RequestAddress(t.Context(), ipam.AddressRequest{
+			Network: p.Network, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 0x42, 0, 0, 0, 1},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.Address.Addr() == netip.MustParseAddr("10.50.0.1") {
+			t.Errorf("the container got %v, which the host itself has", g.Address)
 		}
 	})
 }

@@ -172,6 +172,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	parts := []func(context.Context) error{
 		n.Run,
 		host.watch,
+		host.listen,
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
 		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -66,4 +67,28 @@ func TestEngineNetworks(t *testing.T) {
 	_, err = e.TryDocker("run", "--detach", "--name", "h3", "--network", "half", Demo)
 	refused(t, err, "no free address in fd00:86::/126")
 	same(e, "after a start that failed half way")
+}
+
+// The host gets addresses on the LAN of a network that has been there for a while, as DHCP brings them: no container that
+// starts right after has one of them.
+func TestEngineHostAddressLater(t *testing.T) {
+	t.Parallel()
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	e.Run("ip", "link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+	e.Run("ip", "link", "set", "lan0", "up")
+	e.Run("ip", "link", "set", "lan1", "up")
+	e.Docker("network", "create", "--driver", "macvlan", "--opt", "parent=lan0", "--ipam-driver", Plugin, "--subnet", "10.60.0.0/24", "--ipam-opt", "gateway=none", "lan")
+	last := runDemo(e, "lan", "first")
+	for i := range 5 {
+		own, name := last.Next(), fmt.Sprint("c", i)
+		e.Docker("create", "--name", name, "--network", "lan", Demo)
+		e.Run("ip", "address", "add", own.String()+"/24", "dev", "lan0")
+		e.Docker("start", name)
+		if last = sameAddress(e, "lan", name); last == own {
+			t.Fatalf("a container has %v, which the host itself has", own)
+		}
+	}
+	same(e, "with addresses of the host")
 }
