@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -248,14 +247,7 @@ func (m *Machine) idle(p *pool) bool {
 	if p.Origin == chronicle.FromOperator || p.Name != "" || m.networksOf(p) > 0 || p.busy() {
 		return false
 	}
-	return !p.operated()
-}
-
-// operated reports whether an operator keeps something in the pool back.
-func (p *pool) operated() bool {
-	return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool {
-		return r.Kind == chronicle.KindExcluded || r.Kind == chronicle.KindKeptForName
-	})
+	return !p.Operated()
 }
 
 // deletion returns the commands that remove an idle pool.
@@ -270,7 +262,7 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 	if p.UsedBy(m.self) {
 		actions = append(actions, chronicle.Unuse{Pool: p.Key})
 	}
-	return append(actions, chronicle.DeletePool{Pool: p.Key})
+	return append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
 }
 
 // ready reports why nothing can be handed out, if nothing can. Where that may

@@ -395,3 +395,64 @@ func TestSharedGatewayWhileAHostStarts(t *testing.T) {
 		t.Errorf("the gateway of all hosts: %v, %v", r.Address.Address, r.Err)
 	}
 }
+
+// A host has a pool removed that nobody uses, and is cut off before that is decided.
+// What is excluded from it on another host meanwhile stays excluded.
+func TestExcludedInAPoolThatIsRemoved(t *testing.T) {
+	cidr, wider := prefix("10.60.0.0/28"), prefix("10.60.0.0/27")
+	for what, remove := range map[string]ipam.Request{
+		"it makes room":   &ipam.PoolRequest{Space: ipam.Local, Pool: wider},
+		"ringlet pool rm": &ipam.PoolRemoval{Pool: cidr.String()},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			order := c.order()
+			other, y := order[0], order[2]
+			if err := c.ask(y, &ipam.PoolRelease{Network: c.network(y, cidr)}).Err; err != nil {
+				t.Fatal(err)
+			}
+			knows := what == "ringlet pool rm" // of something that would go with the pool
+			if knows {
+				if err := c.ask(other, exclude("10.60.0.3", "10.60.0.3")).Err; err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.run(time.Minute, c.agreed)
+			late := true
+			c.lose = func(f flight) bool {
+				_, submits := f.frame.Body.(wire.Submit)
+				return late && submits && f.from == y
+			}
+			c.call(y, remove)
+			c.wait(200 * time.Millisecond)
+			c.silence(y)
+			c.wait(30 * time.Second)
+			if err := c.ask(other, exclude("10.60.0.12", "10.60.0.12")).Err; err != nil {
+				t.Fatal(err)
+			}
+			c.silence()
+			late = false
+			c.heal()
+			c.wait(time.Minute)
+			p := c.peers[other].machine.State().PoolOf(cidr)
+			if p == nil {
+				t.Fatal("10.60.0.12 was excluded, and is not any more")
+			}
+			if r := p.ReservationAt(3); knows && r == nil {
+				t.Error("10.60.0.3 was excluded, and is not any more, though its pool stays")
+			}
+			wantErr(t, c.ip(other, cidr, address("10.60.0.12")), ipam.ErrAddressReserved, "excluded")
+			wantErr(t, c.ask(y, &ipam.PoolRequest{Space: ipam.Local, Pool: wider}).Err, ipam.ErrPoolOverlap, cidr.String())
+			if err := c.ask(y, &ipam.PoolRelease{Network: local(cidr)}).Err; err != nil {
+				t.Fatal(err)
+			}
+			if err := c.ask(y, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+				t.Errorf("removed now that the operator knows: %v", err)
+			}
+			if p := c.peers[y].machine.State().PoolOf(cidr); p != nil {
+				t.Errorf("pool %v stands still", p.CIDR)
+			}
+		})
+	}
+}

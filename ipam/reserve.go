@@ -329,7 +329,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	if err := m.ready(); err != nil {
 		return Reserving{}, err
 	}
-	if q.Kind != chronicle.KindExcluded && q.Kind != chronicle.KindKeptForName {
+	if !q.Kind.Operated() {
 		return Reserving{}, failf(ErrBadRequest, "what is reserved as %v is not ended by hand", q.Kind)
 	}
 	p, in, err := m.stretch(q.Pool, q.First, q.Last)

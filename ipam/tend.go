@@ -165,7 +165,7 @@ const unusedAfter = time.Minute
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
 func (m *Machine) retirePool(p *pool) {
-	if p.Origin != chronicle.FromChoice || p.Name != "" || m.uses(p) || p.operated() {
+	if p.Origin != chronicle.FromChoice || p.Name != "" || m.uses(p) || p.Operated() {
 		p.unusedSince = time.Time{}
 		return
 	}

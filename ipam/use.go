@@ -90,13 +90,16 @@ func (m *Machine) parting(p *pool) bool {
 	if m.networksOf(p) == 0 && m.state.Number(m.self) < m.unsettledTo {
 		return true // what it said before it started anew is not known
 	}
+	ends := false
 	for a := range m.underWay() {
-		// Of other types these compare as unequal, whatever they hold.
-		if a == chronicle.Action(chronicle.Unuse{Pool: p.Key}) || a == chronicle.Action(chronicle.DeletePool{Pool: p.Key}) {
-			return true
+		switch a := a.(type) {
+		case chronicle.Unuse:
+			ends = ends || a.Pool == p.Key
+		case chronicle.DeletePool:
+			ends = ends || a.Pool == p.Key
 		}
 	}
-	return false
+	return ends
 }
 
 // parties returns the peers that own a part of the pool or have networks on it,

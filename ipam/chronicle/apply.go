@@ -184,8 +184,11 @@ func (s *State) deletePool(a DeletePool) (refused string) {
 			return "a peer owns space in it"
 		}
 	}
-	if len(p.Users) > 0 {
+	switch {
+	case len(p.Users) > 0:
 		return "a peer has networks on it"
+	case a.Kept != p.KeptBack():
+		return "operators keep something else back in it by now"
 	}
 	isIt := func(q *Pool) bool { return q == p }
 	s.Pools, s.byAddress = slices.DeleteFunc(s.Pools, isIt), slices.DeleteFunc(s.byAddress, isIt)

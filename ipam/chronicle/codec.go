@@ -108,6 +108,9 @@ func appendAction(b []byte, action Action) []byte {
 		}
 	case DeletePool:
 		b = appendKey(b, a.Pool)
+		if a.Kept != 0 {
+			b = codec.Uint(b, a.Kept)
+		}
 	case Open:
 		b = codec.Uint(appendRange(appendKey(b, a.Pool), a.Range), uint64(a.Size))
 	case Close:
@@ -175,7 +178,14 @@ func readAction(op byte, r *codec.Reader) Action {
 		}
 		return a
 	case DeletePool{}.opcode():
-		return DeletePool{readKey(r)}
+		a := DeletePool{Pool: readKey(r)}
+		if r.Rest() == 0 {
+			return a
+		}
+		if a.Kept = r.Uint("hash of what is kept back"); a.Kept == 0 {
+			r.Fail("hash of what is kept back")
+		}
+		return a
 	case Open{}.opcode():
 		return Open{readKey(r), readRange(r), addr.Count(r.Uint("size"))}
 	case Close{}.opcode():

@@ -42,6 +42,7 @@ func actions() []chronicle.Action {
 		chronicle.Unuse{Pool: k},
 		chronicle.Borrow{Pool: k, At: 1 << 40},
 		chronicle.Raise{Level: 1 << 20},
+		chronicle.DeletePool{Pool: k, Kept: 1 << 63},
 	}
 }
 

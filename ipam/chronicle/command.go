@@ -93,6 +93,10 @@ func (k Kind) String() string {
 // Fixed reports whether the kind comes with the pool and cannot be unreserved.
 func (k Kind) Fixed() bool { return k == KindNetwork || k == KindBroadcast || k == KindRouter }
 
+// Operated reports whether an operator asks for reservations of the kind, and
+// for their end.
+func (k Kind) Operated() bool { return k == KindExcluded || k == KindKeptForName }
+
 // Reservation keeps a range back from being handed out by itself.
 type Reservation struct {
 	Range addr.Range
@@ -149,9 +153,13 @@ type (
 		Deal     Deal
 		Reserved []Reservation
 	}
-	// DeletePool removes a pool in which no range is any peer's, and on which
-	// no peer has networks.
-	DeletePool struct{ Pool PoolKey }
+	// DeletePool removes a pool in which no range is any peer's, on which no
+	// peer has networks, and in which operators keep back what its author knows
+	// of: it may have been cut off since.
+	DeletePool struct {
+		Pool PoolKey
+		Kept uint64 // Pool.KeptBack of its author
+	}
 	// Open takes the free aligned block of Size addresses in Range that ranks
 	// best for the author in the table, or one of the largest smaller size
 	// that there is. The author must be in the roster.

@@ -217,6 +217,39 @@ func TestUnreserveAPart(t *testing.T) {
 	w.want(k, ring.Reserved, "[[28,36)]")
 }
 
+// A pool goes with what operators keep back in it as far as its author knows of that.
+func TestDeleteWithWhatIsKeptBack(t *testing.T) {
+	w := found(t, a, b)
+	k := w.pool(a, "10.0.0.0/24", chronicle.DealNone)
+	w.ok(a, chronicle.Unuse{Pool: k})
+	reserve := func(o addr.Offset, kind chronicle.Kind, note string) {
+		w.ok(b, chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind, Note: note}})
+	}
+	known := []uint64{w.s.Pool(k).KeptBack()}
+	reserve(1, chronicle.KindGateway, "")
+	if now := w.s.Pool(k).KeptBack(); now != known[0] || now != 0 {
+		t.Errorf("a gateway counts as kept back by an operator: %x", now)
+	}
+	for i, change := range []func(){
+		func() { reserve(9, chronicle.KindExcluded, "printers") },
+		func() { reserve(10, chronicle.KindExcluded, "printers") },
+		func() { w.ok(b, chronicle.Unreserve{Pool: k, Range: addr.One(9), Kind: chronicle.KindExcluded}) },
+		func() { reserve(9, chronicle.KindKeptForName, "printers") },
+		func() { w.ok(b, chronicle.Unreserve{Pool: k, Range: addr.One(9), Kind: chronicle.KindKeptForName}) },
+		func() { reserve(9, chronicle.KindKeptForName, "web") },
+	} {
+		change()
+		if i == 4 { // as after the third
+			continue
+		}
+		for _, kept := range known {
+			w.refused(a, chronicle.DeletePool{Pool: k, Kept: kept})
+		}
+		known = append(known, w.s.Pool(k).KeptBack())
+	}
+	w.ok(a, chronicle.DeletePool{Pool: k, Kept: known[len(known)-1]})
+}
+
 // What is kept for a name is lent to one peer at a time, and comes back
 // whatever becomes of that peer.
 func TestBorrow(t *testing.T) {

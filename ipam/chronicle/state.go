@@ -184,6 +184,26 @@ func (p *Pool) dropUser(id peer.ID) {
 	p.Users = slices.DeleteFunc(p.Users, func(u peer.ID) bool { return u == id })
 }
 
+// Operated reports whether an operator keeps something in the pool back.
+func (p *Pool) Operated() bool {
+	return slices.ContainsFunc(p.Reserved, func(r Reservation) bool { return r.Kind.Operated() })
+}
+
+// KeptBack returns a hash of what operators keep back in the pool: 0 where that
+// is nothing.
+func (p *Pool) KeptBack() uint64 {
+	var b []byte
+	for _, r := range p.Reserved {
+		if r.Kind.Operated() {
+			b = appendReservation(b, r)
+		}
+	}
+	if b == nil {
+		return 0
+	}
+	return table.Hash(0, 0, b)
+}
+
 // ReservationAt returns the reservation that holds o, or nil.
 func (p *Pool) ReservationAt(o addr.Offset) *Reservation {
 	i, ok := p.reservationIndex(o)

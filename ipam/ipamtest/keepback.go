@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
@@ -44,7 +45,8 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 	q := &ipam.ReserveRequest{Pool: subnet.String(), First: c.list[first], Last: c.list[first+n-1], Kind: kind, Note: name}
 	s.call(q, func(r ipam.Reply, ok bool) {
 		c.ordering = false
-		if now := c.oracle.state.PoolOf(subnet); !ok || r.Err != nil || now == nil || now.Key != key {
+		now := c.oracle.state.PoolOf(subnet)
+		if !ok || r.Err != nil || now == nil || now.Key != key {
 			return
 		}
 		for k, a := range c.list[first : first+n] {
@@ -52,7 +54,7 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 				return no.First.Compare(a) <= 0 && a.Compare(no.Last) <= 0
 			})
 			i := first + k
-			if collides || c.oracle.unsure[i] {
+			if collides || c.oracle.unsure[i] || isFixed(now, a) {
 				continue
 			}
 			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && holderOf(u.name) != name {
@@ -62,6 +64,14 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 			c.oracle.ordered[i] = order{key, name}
 		}
 	})
+}
+
+// isFixed reports whether nobody gets the address as long as there is the pool,
+// which nothing has to be kept back for.
+func isFixed(p *chronicle.Pool, a netip.Addr) bool {
+	o, _ := addr.OffsetOf(p.CIDR, a)
+	r := p.ReservationAt(o)
+	return r != nil && r.Kind.Fixed()
 }
 
 // endOrder ends what is kept back. An operator who is not told whether that was
@@ -79,9 +89,24 @@ func (c *cluster) endOrder(s *site, first, n int) {
 	})
 }
 
+// removePool has an operator on a host remove a pool. Until it is answered
+// operators rely on nothing that is kept back there: it goes with the pool. What
+// is kept back later stays, also where the removal is decided later still.
+func (c *cluster) removePool(s *site, subnet netip.Prefix) {
+	forget := func() {
+		for a, i := range c.addrs {
+			if subnet.Contains(a) {
+				c.oracle.ordered[i] = order{}
+			}
+		}
+	}
+	forget()
+	s.call(&ipam.PoolRemoval{Pool: subnet.String()}, func(ipam.Reply, bool) { forget() })
+}
+
 // obeyed reports whether an address may be given to somebody as far as
 // operators know.
 func (o *oracle) obeyed(a netip.Addr, name string) bool {
 	v := o.ordered[o.c.addrs[a]]
-	return v == order{} || v.name == holderOf(name) || o.state.Pool(v.pool) == nil
+	return v == order{} || v.name == holderOf(name)
 }

@@ -218,10 +218,11 @@ func (c *cluster) operate(f fault, s *site) {
 		r = &ipam.LeaveRequest{Force: c.rnd.IntN(2) == 0}
 	case pools:
 		subnet := one(c.rnd, c.w.Subnets...)
-		r = &ipam.PoolRemoval{Pool: subnet.String()}
 		if c.rnd.IntN(2) == 0 {
 			r = &ipam.PoolCreation{CIDR: subnet}
+			break
 		}
+		c.removePool(s, subnet)
 	default: // nothing an operator does
 	}
 	if r != nil {

@@ -16,6 +16,7 @@ import (
 func (c *cluster) settle() {
 	c.calm = true
 	c.tracef("the faults end")
+	c.habits.partial = 0 // leaks are found by complete lists
 	c.heal()
 	for _, s := range c.sites {
 		s.powerOn()
