@@ -282,3 +282,27 @@ func TestEveryStateIsShown(t *testing.T) {
 		}
 	}
 }
+
+// Of many hosts that are away the first are named, and the rest counted.
+func TestManyAreAway(t *testing.T) {
+	c := newLockstep(t, 20)
+	c.found()
+	order := c.order()
+	for dead, want := range map[int]string{
+		1:  `^unreachable: host-\d+$`,
+		8:  `^unreachable: (host-\d+, ){7}host-\d+$`,
+		11: `^unreachable: (host-\d+, ){7}host-\d+ and 3 more$`,
+	} {
+		c.heal()
+		c.die(order[len(order)-dead:]...) // none of them votes
+		var text string
+		for _, p := range c.status(order[0]).Problems {
+			if p.Code == "peer-unreachable" {
+				text = p.Text
+			}
+		}
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%d are away: %q, want %s", dead, text, want)
+		}
+	}
+}

@@ -296,9 +296,13 @@ func errNoPool(ref string) error {
 
 // names joins the names of peers.
 func (m *Machine) names(peers []peer.ID) string {
-	texts := make([]string, len(peers))
-	for i, id := range peers {
+	named := peers[:min(len(peers), maxNamed)]
+	texts := make([]string, len(named))
+	for i, id := range named {
 		texts[i] = m.nameOf(id)
 	}
+// maxNamed is how many peers a sentence names; ringlet peers has all.
+const maxNamed = 8
+
 	return strings.Join(texts, ", ")
 }
