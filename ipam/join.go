@@ -316,7 +316,11 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 		m.sendSlots(f.From, f.Slot)
 		return
 	}
-	speaks := m.contact(f.From).spoken
+	c := m.contact(f.From)
+	if !c.alive {
+		return // one that is no more may have asked long ago, and would have a vote; who is there asks again
+	}
+	speaks := c.spoken
 	if speaks == 0 {
 		m.greetPeer(f.From) // its answer says, and it asks again
 	}

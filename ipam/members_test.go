@@ -225,6 +225,31 @@ func TestLeftByForceIsAdmittedAgain(t *testing.T) {
 	}
 }
 
+// TestTheDeadAreNotAdmitted has a request to be admitted come from a peer that was
+// evicted and is no more: its vote would be missing. When it is there again it asks
+// again.
+func TestTheDeadAreNotAdmitted(t *testing.T) {
+	c, _ := lab(t)
+	c.die(2)
+	self := c.peers[2].machine.Self()
+	in := func() bool { return c.peers[0].machine.State().Member(self) != nil }
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil || in() {
+		t.Fatalf("not evicted: %v", err)
+	}
+	for _, i := range []int{0, 1} {
+		c.say(i, 2, wire.Join{Name: "host-2"}, func(*wire.Header) {})
+	}
+	c.wait(10 * time.Second)
+	if in() {
+		t.Error("a peer that is no more was admitted")
+	}
+	c.heal()
+	c.wait(10 * time.Second)
+	if !in() {
+		t.Error("a peer that is back was not admitted")
+	}
+}
+
 // TestForgetIsReconsidered has the peer come back while the others could not
 // agree yet to forget it: by the time they can, nobody wants that any more.
 func TestForgetIsReconsidered(t *testing.T) {

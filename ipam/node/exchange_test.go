@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
@@ -27,6 +28,10 @@ func TestFramesShareACommit(t *testing.T) {
 			{0xff},
 			frame(2, wire.Hello{Name: "host-c", Spoken: 1}), frame(2, wire.Join{Name: "host-c"}),
 		}
+		for from := range byte(2) {
+			n.Present(ipam.Presence{Peer: peer.ID{from + 1}, Alive: true})
+		}
+		synctest.Wait()
 		before := d.commits
 		n.Deliver(func(yield func([]byte, int) bool) {
 			for _, f := range frames {
