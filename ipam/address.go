@@ -211,6 +211,9 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		*a = m.renew(p, o, h)
 		return nil
 	}
+	if kind, kept := p.kept[o]; kept && r != nil {
+		return errKeptTwice(p, want, r, kind)
+	}
 	if err := m.awaitLists(); err != nil {
 		return err
 	}

@@ -172,8 +172,11 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		}
 		s.kept[p][o] = kind
 		rec := p.space.Lookup(o)
-		switch {
-		case p.ReservationAt(o) != nil:
+		switch r := p.ReservationAt(o); {
+		case r != nil && r.Kind == chronicle.KindKeptForName:
+			// The network was made while the engine asked for the holder again.
+			m.disagree(p, o, reservedText(r)+", but a network keeps it back as "+kind.String())
+		case r != nil:
 		case s.after(p.parted):
 			m.incomplete = true // the network may be the one that was removed since
 		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
@@ -265,10 +268,15 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 
 // conflict notes an endpoint that has an address which is not its to have.
 func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, why string) {
+	m.disagree(p, o, "is used by "+m.holderText(h, m.now.UnixNano())+", but "+why)
+}
+
+// disagree notes what cannot both be right about an address: "is …, but …".
+func (m *Machine) disagree(p *pool, o addr.Offset, what string) {
 	k := conflict{p.Key, o}
 	if _, known := m.conflicts[k]; known {
 		return
 	}
-	m.conflicts[k] = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " is used by " + m.holderText(h, m.now.UnixNano()) + ", but " + why
+	m.conflicts[k] = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + what
 	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.conflicts[k]})
 }

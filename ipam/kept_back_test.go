@@ -252,6 +252,38 @@ func TestAuxiliaryAddressTakenForAReplay(t *testing.T) {
 	wantErr(t, claim(h, n, "10.50.0.9", "db"), ipam.ErrAddressReserved, "auxiliary")
 }
 
+// The same, where the address is kept for the container's name: it does not get what
+// a network keeps back, and that is told, until an operator or the network gives way.
+func TestKeptAddressTakenForAReplay(t *testing.T) {
+	const a = "10.50.0.9"
+	h := withSocket(t)
+	look(h)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	if err := h.Call(keep(a, "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	mustAsk(t, h, n, "web", 7, "")
+	h.Call(&ipam.Greeting{})
+	network(t, h, "10.50.0.0/24")
+	network(t, h, "10.50.0.0/24")
+	name(t, h, n, a)
+	h.Now = h.Now.Add(time.Minute)
+	release(h, n, address(a))
+	look(h, on("10.50.0.0/24"), keeping("10.50.0.0/24", a))
+	for _, want := range []string{"", a} {
+		wantErr(t, ask(h, n, "web", 8, want).Err, ipam.ErrAddressReserved, "kept for web", "auxiliary", "ringlet reserve rm "+a)
+	}
+	if got := problemCodes(h.Machine().Status(h.Now)); !slices.Contains(got, "conflict") {
+		t.Errorf("the problems are %v", got)
+	}
+	h.Now = h.Now.Add(time.Minute)
+	look(h, on("10.50.0.0/24"))
+	if got := mustAsk(t, h, n, "web", 9, "").Address.Addr(); got != address(a) {
+		t.Errorf("the network is gone, and web has %v", got)
+	}
+}
+
 // A network names an address that a holder outside Docker has, which is a conflict:
 // the holder keeps it, however often it asks.
 func TestAuxiliaryAddressOfAClient(t *testing.T) {

@@ -221,6 +221,12 @@ func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder
 	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), what, next)
 }
 
+// errKeptTwice says that an address is kept for who asks, and kept back by a network.
+func errKeptTwice(p *pool, a netip.Addr, r *chronicle.Reservation, kind chronicle.Kind) error {
+	return failf(ErrAddressReserved, "address %v in %s %s, but a network of this host keeps it back as %v: remove that network, or end the reservation with ringlet reserve rm %v",
+		a, poolText(p.Pool), reservedText(r), kind, a)
+}
+
 // reservedText says what an address is kept back for: "is …".
 func reservedText(r *chronicle.Reservation) string {
 	switch r.Kind {
@@ -294,6 +300,9 @@ func errNoPool(ref string) error {
 	return failf(ErrPoolNotFound, "there is no pool %s: ringlet pool ls shows the pools that there are", ref)
 }
 
+// maxNamed is how many peers a sentence names; ringlet peers has all.
+const maxNamed = 8
+
 // names joins the names of peers.
 func (m *Machine) names(peers []peer.ID) string {
 	named := peers[:min(len(peers), maxNamed)]
@@ -301,8 +310,9 @@ func (m *Machine) names(peers []peer.ID) string {
 	for i, id := range named {
 		texts[i] = m.nameOf(id)
 	}
-// maxNamed is how many peers a sentence names; ringlet peers has all.
-const maxNamed = 8
-
-	return strings.Join(texts, ", ")
+	all := strings.Join(texts, ", ")
+	if more := len(peers) - len(named); more > 0 {
+		all += fmt.Sprintf(" and %d more", more)
+	}
+	return all
 }

@@ -217,6 +217,12 @@ func sayTogether(s *transcript) {
 	c.ask(1, &ipam.FreeRequest{ID: "vm"})
 	c.stop(1, cidr)
 	s.said("ringlet leave, with networks", c.ask(1, &ipam.LeaveRequest{}).Err)
+	c.vacate(2, cidr)
+	c.wait(time.Second)
+	call := c.call(2, &ipam.LeaveRequest{})
+	c.ask(2, &ipam.DrainRequest{Undo: true})
+	c.wait(time.Minute)
+	s.said("ringlet leave, undone while it waited", c.peers[2].replies[call].Err)
 }
 
 func sayFull(s *transcript) {

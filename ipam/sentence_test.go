@@ -135,6 +135,13 @@ func TestSentences(t *testing.T) {
 	_, err := h.Machine().Who(h.Now, address("10.99.0.1"))
 	said("ringlet who 10.99.0.1", err)
 
+	twice := withSocket(t)
+	both := network(t, twice, "10.50.0.0/24")
+	look(twice, on("10.50.0.0/24"))
+	twice.Call(keep("10.50.0.9", "db"))
+	look(twice, keeping("10.50.0.0/24", "10.50.0.9"))
+	said("docker run --name db, where a network has an address as auxiliary that is kept for db", ask(twice, both, "db", 7, "").Err)
+
 	fresh := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := network(t, fresh, "10.50.0.0/24")
 	fresh.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"})
