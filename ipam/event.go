@@ -36,6 +36,8 @@ type Call struct {
 	frees    Forgetting             // what the peer that it forgets had
 	heldBy   map[addr.Offset]string // who holds what it would exclude, as other peers told
 	freed    uint64                 // how many reserved addresses it frees
+
+	leaves bool // it has had this peer begin to leave
 }
 
 // Message is a frame that came from another peer.

@@ -72,6 +72,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		for _, p := range m.pools {
 			p.toldOnce = false // it has heard nothing yet
 		}
+		m.contact(a.ID).joined = m.now
 		m.saveContact(a.ID, m.contact(a.ID))
 		m.notePeer(NotePeerJoined, a.ID)
 	case chronicle.Evict:
@@ -83,9 +84,13 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	}
 }
 
+// departs reports whether this peer, if it is in the roster no more, has left as it
+// was to. One that was evicted while it still owned space comes back to give it up.
+func (m *Machine) departs() bool { return m.leaving && (m.forced || m.ownedBy(m.self) == 0) }
+
 // followLeave notes that this peer has left, if it was to.
 func (m *Machine) followLeave(id peer.ID) {
-	if id == m.self && m.leaving {
+	if id == m.self && m.departs() {
 		m.left = true
 		m.saveLeaving()
 	}

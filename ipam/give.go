@@ -49,7 +49,7 @@ func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
 
 // consider decides on a question, and begins what it grants.
 func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
-	if m.ready() != nil || m.state.Member(from) == nil {
+	if m.ready() != nil || m.state.Member(from) == nil || m.cutOff() { // what is set aside for what cannot be decided is of use to nobody
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools[q.Pool]
@@ -160,7 +160,7 @@ func (m *Machine) uses(p *pool) bool { return m.networksOf(p) > 0 || p.hasContai
 func (m *Machine) closeAll(p *pool) {
 	var ranges []addr.Range
 	for _, r := range p.mine {
-		if !m.closing(p, r) && !p.hasGuestsIn(r) {
+		if len(ranges) < maxSubmit && !m.closing(p, r) && !p.hasGuestsIn(r) {
 			ranges = append(ranges, r)
 		}
 	}

@@ -378,9 +378,7 @@ func (m *Machine) dissolve() {
 	for _, p := range m.sortedPools() {
 		m.dropPool(p)
 	}
-	for i := range m.values {
-		m.dropSlot(m.firstValue + uint64(i))
-	}
+	m.dropSlots(m.state.Slot)
 	m.dropSnapshot()
 	m.state = &chronicle.State{}
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0

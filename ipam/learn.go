@@ -67,7 +67,7 @@ func (m *Machine) concluded(wasMember bool) {
 	case member && !wasMember && m.state.Slot > 1:
 		m.joinedAt = m.now
 		m.note(Note{Kind: NoteJoined})
-	case wasMember && !member && m.leaving:
+	case wasMember && !member && m.departs():
 		m.left = true
 		m.saveLeaving()
 	case wasMember && !member:
@@ -197,6 +197,7 @@ func (m *Machine) install(state *chronicle.State) {
 	for _, p := range m.pools {
 		m.forgotten = m.forgotten || p.space.Strays() > 0
 	}
+	m.dropSlots(old.Slot)
 	m.saveSnapshot()
 	m.saveContacts()
 	m.values, m.valueBytes, m.firstValue = nil, 0, 0

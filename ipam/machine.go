@@ -67,6 +67,7 @@ type Machine struct {
 	early           early
 	values          [][]byte // the last decided values
 	firstValue      uint64   // slot of the first of them
+	oldest          uint64   // the oldest slot on disk; 0: there is none
 	valueBytes      int
 	pulledAt        time.Time
 	asides          map[uint64]bool // proposals that take space, on disk, by last number
@@ -115,7 +116,7 @@ type Machine struct {
 	lastQuestion uint64
 	answers      map[asked]answered
 	inquiries    map[peer.ID]*inquiry
-	goneSince    map[peer.ID]time.Time      // when this peer first knew of an eviction
+	goneSince    map[peer.ID]departure      // of whom a quarantine is for
 	begged       map[chronicle.PoolKey]bool // pools of which somebody was refused space
 	tendedAt     int64                      // in nanoseconds since 1970
 	announcedAt  time.Time
@@ -159,7 +160,7 @@ func New(cfg Config) (*Machine, error) {
 		questions: map[question]*asking{},
 		answers:   map[asked]answered{},
 		inquiries: map[peer.ID]*inquiry{},
-		goneSince: map[peer.ID]time.Time{},
+		goneSince: map[peer.ID]departure{},
 		begged:    map[chronicle.PoolKey]bool{},
 		served:    makeServed(leastServed),
 	}

@@ -270,6 +270,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 	}
 	m.dropProposals()
 	m.check = nil
+	m.stay()
 	m.install(state)
 	m.note(Note{Kind: NoteRecovered})
 	return nil
@@ -306,11 +307,17 @@ func (m *Machine) endQuarantine() {
 		switch {
 		case gone.Forgotten:
 			delete(m.goneSince, gone.ID)
-		case !known || m.live(gone.ID):
-			m.goneSince[gone.ID] = m.now
-		case m.now.Sub(since) >= m.cfg.Quarantine && m.unheard(gone.ID) == nil:
+		case !known || since.evicted != gone.Evicted || m.live(gone.ID):
+			m.goneSince[gone.ID] = departure{gone.Evicted, m.now}
+		case m.now.Sub(since.at) >= m.cfg.Quarantine && m.unheard(gone.ID) == nil:
 			m.background(chronicle.Forget{Peer: gone.ID, Evicted: gone.Evicted})
 			return
 		}
 	}
+}
+
+// departure is an eviction.
+type departure struct {
+	evicted uint64    // its slot
+	at      time.Time // when this peer first knew of it, or last heard from who was evicted
 }

@@ -166,6 +166,12 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	if n > 0 && !q.Force {
 		return failf(ErrPoolInUse, "%s still has %s with ringlet, to be removed first with docker network rm: or use --force, and others get its space only after ringlet forget", m.cfg.Name, plural(n, "network", "networks"))
 	}
+	if c := m.current; c != nil {
+		if c.leaves && !m.leaving {
+			return failf(ErrBadRequest, "%s stays: its draining was undone meanwhile", m.cfg.Name)
+		}
+		c.leaves = true
+	}
 	m.leaving, m.forced = true, held > 0 || n > 0
 	m.saveLeaving()
 	if !m.forced {

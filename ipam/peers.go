@@ -20,6 +20,7 @@ type contact struct {
 
 	alive   bool      // as the carrier says
 	since   time.Time // when that began
+	joined  time.Time // when it was last admitted, as far as this peer saw
 	heard   time.Time // the last frame; zero: none since this peer started
 	met     time.Time // the last Hello or Welcome, likewise
 	cluster [16]byte

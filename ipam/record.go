@@ -172,12 +172,16 @@ func (m *Machine) saveSlot(slot uint64, value []byte) {
 	split := len(m.arena)
 	m.arena = append(m.arena, value...)
 	m.save(bucketChronicle, from, split)
+	if m.oldest == 0 {
+		m.oldest = slot
+	}
 	// One old slot goes with each new one, so that no write is large. The last
 	// snapshot is younger than what goes.
 	if kept := m.history(keepSlots) + m.history(snapshotEvery); slot > kept {
 		from := len(m.arena)
 		m.arena = appendSlotKey(m.arena, slot-kept)
 		m.save(bucketChronicle, from, -1)
+		m.oldest = max(m.oldest, slot-kept+1)
 	}
 }
 

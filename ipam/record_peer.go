@@ -202,4 +202,13 @@ func (m *Machine) dropSlot(slot uint64) {
 	m.put(bucketChronicle, string(appendSlotKey(nil, slot)), nil)
 }
 
+// dropSlots takes all slots up to that one off the disk, also those of which nothing
+// is known any more.
+func (m *Machine) dropSlots(to uint64) {
+	for n := m.oldest; n > 0 && n <= to; n++ {
+		m.dropSlot(n)
+	}
+	m.oldest = 0
+}
+
 func (m *Machine) dropSnapshot() { m.put(bucketChronicle, keySnapshot, nil) }

@@ -220,7 +220,11 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 	}
 	// Slots follow one another, behind the snapshot; those before it are kept
 	// for peers that lag.
-	switch n := binary.BigEndian.Uint64([]byte(number)); {
+	n := binary.BigEndian.Uint64([]byte(number))
+	if l.m.oldest == 0 {
+		l.m.oldest = n
+	}
+	switch {
 	case n <= l.m.state.Slot:
 		return nil
 	case n != l.m.state.Slot+1:

@@ -52,7 +52,15 @@ func (m *Machine) tend() {
 		// those that were lost.
 		m.inherit()
 		m.endQuarantine()
+		for _, p := range m.sortedPools() {
+			m.tendUse(p)
+			m.retirePool(p)
+		}
 		return
+	}
+	if m.alone() { // there is nobody to leave
+		m.stay()
+		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Active})
 	}
 	m.grow()
 	m.inherit()
@@ -75,6 +83,11 @@ func (m *Machine) grow() {
 	member := m.state.Member(m.self)
 	if member.Phase != chronicle.Filling {
 		return
+	}
+	for a := range m.underWay() {
+		if s, ok := a.(chronicle.SetState); ok && s.Peer == m.self {
+			return // it may be to drain
+		}
 	}
 	for _, p := range m.pools {
 		if len(p.mine) > 0 {
@@ -110,7 +123,7 @@ func (m *Machine) closeBehind(p *pool) {
 	excess := spare - keep
 	var actions []chronicle.Action
 	for r := range p.space.Idle(m.now, m.cfg.Rest) {
-		if excess == 0 {
+		if excess == 0 || len(actions) == maxSubmit {
 			break
 		}
 		if r.Size() > excess {
@@ -286,6 +299,9 @@ func (m *Machine) silentFor(id peer.ID) time.Duration {
 		}
 		if c.since.After(since) {
 			since = c.since
+		}
+		if c.joined.After(since) {
+			since = c.joined
 		}
 	}
 	return m.now.Sub(since)

@@ -1,0 +1,413 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// tick lets time pass for some peers, as a carrier does that wakes even those
+// who want nothing.
+func (c *lockstep) tick(d time.Duration, peers ...int) {
+	for end := c.now.Add(d); c.now.Before(end); c.now = c.now.Add(10 * time.Millisecond) {
+		for len(c.queue) > 0 && !c.queue[0].at.After(c.now) {
+			f := c.queue[0]
+			c.queue = c.queue[1:]
+			c.step(f.to, &ipam.Message{Frame: f.frame, Seat: f.from + 1})
+		}
+		for _, i := range peers {
+			c.step(i, ipam.Tick{})
+		}
+	}
+}
+
+// A peer is evicted, comes back, and is lost once more long after: its space is
+// kept back anew, for all of the quarantine.
+func TestQuarantineBeginsAnew(t *testing.T) {
+	const quarantine = 24 * time.Hour
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Quarantine = quarantine
+		}
+	})
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	taken := map[netip.Addr]bool{}
+	for range 20 {
+		taken[c.ask(2, docker(cidr)).Address.Address.Addr()] = true
+	}
+	lost := c.peers[2].machine.Self()
+	c.die(2)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(5 * time.Minute)
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(quarantine + time.Hour)
+	c.die(2)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(10 * time.Second)
+	if g := c.peers[0].machine.State().Gone(lost); g == nil || g.Forgotten {
+		t.Errorf("10 seconds after its eviction its space is given up: %+v", g)
+	}
+	for {
+		r := c.ask(0, docker(cidr))
+		if r.Err != nil {
+			break
+		}
+		if a := r.Address.Address.Addr(); taken[a] {
+			t.Fatalf("host-0 hands out %v, which a container has on host-2, which is cut off and lives", a)
+		}
+	}
+}
+
+// A survivor that recovered gives way to another cluster: nothing of the old
+// one is read from its disk at the next start.
+func TestDissolvedAfterRecovery(t *testing.T) {
+	for _, split := range []bool{false, true} {
+		c := newLockstepWith(t, 3, func(c *lockstep) {
+			for i, p := range c.peers {
+				p.cfg.Formation = ipam.Formation{}
+				p.cfg.Join = i == 1
+			}
+			c.lose = func(f flight) bool { return f.from == 2 || f.to == 2 }
+		})
+		// host-0 and host-1 have a cluster, in which pools come and go, host-2 another.
+		c.run(time.Minute, func() bool { return len(c.peers[0].machine.State().Roster) == 2 })
+		for range 6 {
+			if r := c.ask(0, &ipam.PoolCreation{CIDR: prefix("10.50.0.0/24")}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if r := c.ask(0, &ipam.PoolRemoval{Pool: "10.50.0.0/24"}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		if r := c.ask(2, &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		for i := range 3 {
+			for j := range 3 {
+				if i != j {
+					c.step(i, &ipam.Presence{Peer: c.peers[j].machine.Self()})
+				}
+			}
+		}
+		// host-0 is lost for good; host-1 recovers, and has no pool.
+		c.silence(0)
+		c.wait(15 * time.Second)
+		if r := c.ask(1, &ipam.RecoverRequest{}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		// It meets host-2, gives way, and is admitted there.
+		c.lose = func(flight) bool { return false }
+		c.step(1, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
+		c.step(2, &ipam.Presence{Peer: c.peers[1].machine.Self(), Alive: true})
+		for range 2 {
+			c.say(1, 2, wire.Beat{}, func(*wire.Header) {})
+			c.tick(6*time.Second, 1, 2)
+		}
+		a, b := c.peers[1].machine.State(), c.peers[2].machine.State()
+		if a.Cluster != b.Cluster || len(b.Roster) != 2 {
+			t.Fatalf("they are not in one cluster")
+		}
+		slot, digest := a.Slot, a.Digest()
+		if split { // while it is off, the other one goes on
+			c.silence(0, 1)
+			c.tick(20*time.Second, 2)
+			if r := c.ask(2, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.silence(0)
+		}
+		c.start(1)
+		if a = c.peers[1].machine.State(); a.Slot != slot || a.Digest() != digest {
+			t.Errorf("host-1 stood at slot %d of its cluster, and is at slot %d after a restart", slot, a.Slot)
+		}
+		c.wait(30 * time.Second) // lockstep.compare fails the test where a slot has two states
+	}
+}
+
+// While a cut-off peer asks another one for space, which cannot be decided, that
+// one goes on with what it has.
+func TestCutOffKeepsItsStock(t *testing.T) {
+	c := newLockstepWith(t, 5, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Deal = chronicle.DealAll
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	for i := range c.peers {
+		if r := c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for c.status(0).Pools[0].Free > 0 || c.status(0).Pools[0].Mine > 0 {
+		if r := c.ask(0, docker(cidr)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.wait(5 * time.Second)
+	c.lose = func(f flight) bool { return (f.from < 2) != (f.to < 2) }
+	for i := range c.peers {
+		for j := range c.peers {
+			if (i < 2) != (j < 2) {
+				c.step(i, &ipam.Presence{Peer: c.peers[j].machine.Self()})
+			}
+		}
+	}
+	c.wait(10 * time.Second)
+	before := c.status(1).Pools[0].Mine
+	for range 4 { // docker run on the full one, four times in vain
+		c.ask(0, docker(cidr))
+	}
+	if r := c.ask(1, docker(cidr)); r.Err != nil {
+		t.Errorf("of its %d addresses host-1 hands out none: %v", before, r.Err)
+	}
+}
+
+// A peer is to leave, is cut off before it is decided, and evicted: when it is
+// back it leaves, and does not keep its space.
+func TestEvictedWhileItLeaves(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.vacate(1, prefix("10.50.0.0/24"))
+	c.wait(time.Second)
+	c.die(1)
+	c.call(1, &ipam.LeaveRequest{})
+	c.wait(30 * time.Second)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	c.wait(time.Hour)
+	r := c.ask(1, &ipam.LeaveRequest{})
+	if n := c.status(0).Pools[0].Quarantined; n > 0 {
+		t.Errorf("it is %s, leave answers %v, and %d addresses are kept back for it", c.status(1).State, r.Err, n)
+	}
+}
+
+// A peer becomes the last of its cluster while it is to leave: it stays, and can
+// do everything.
+func TestLastOneStays(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for i := range c.peers {
+		c.call(i, &ipam.LeaveRequest{})
+	}
+	c.tick(time.Minute, 0, 1, 2)
+	for i := range c.peers {
+		if c.status(i).State == ipam.Left {
+			continue
+		}
+		id := c.call(i, docker(cidr))
+		c.tick(30*time.Second, i)
+		if r := c.peers[i].replies[id]; r.Err != nil {
+			t.Errorf("of %d free addresses the last one hands out none: %v", c.status(i).Pools[0].Free, r.Err)
+		}
+	}
+}
+
+// Who undoes a draining while the call that asked to leave still waits has undone
+// it.
+func TestUndoneWhileLeaveWaits(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.vacate(1, prefix("10.50.0.0/24"))
+	c.wait(time.Second)
+	c.call(1, &ipam.LeaveRequest{})
+	if r := c.ask(1, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(30 * time.Second)
+	if s := c.status(1); s.State != ipam.Ready {
+		t.Errorf("draining was undone, and the peer is %s", s.State)
+	}
+}
+
+// A peer that has just been admitted, and has its first space, drains: it does
+// not become active behind that.
+func TestDrainsWhileItIsFilling(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	c.vacate(2, cidr)
+	c.wait(2 * time.Second)
+	if r := c.ask(2, &ipam.LeaveRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	c.run(time.Minute, c.agreed)
+	c.wait(time.Second)
+	if r := c.ask(2, docker(cidr)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.lose = undecided
+	drain := c.call(2, &ipam.DrainRequest{})
+	c.wait(5 * time.Second)
+	c.lose = func(flight) bool { return false }
+	c.wait(10 * time.Second)
+	r, ok := c.peers[2].replies[drain]
+	if m := c.peers[0].machine.State().Member(c.peers[2].machine.Self()); !ok || r.Err != nil || m.Phase != chronicle.Draining {
+		t.Errorf("drain answered %v (answered: %t), and the peer is %v", r.Err, ok, m.Phase)
+	}
+}
+
+// A newcomer of which the first voter has heard nothing yet has the whole lease
+// time: it is not evicted at once, admitted, evicted ...
+func TestNewcomerHasItsLease(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.EvictAfter = 15 * time.Minute
+		}
+	})
+	c.found()
+	order := c.order()
+	first, last := order[0], order[2]
+	c.vacate(last, prefix("10.50.0.0/24"))
+	c.wait(2 * time.Second)
+	if r := c.ask(last, &ipam.LeaveRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(30 * time.Minute)
+	c.lose = func(f flight) bool { return f.from == first && f.to == last || f.from == last && f.to == first }
+	c.peers[last].cfg.Formation = ipam.Formation{}
+	c.peers[last].disk, c.peers[last].machine = ipamtest.Disk{}, nil
+	c.start(last)
+	c.step(last, &ipam.Presence{Peer: c.peers[first].machine.Self()})
+	c.step(order[1], &ipam.Presence{Peer: c.peers[last].machine.Self(), Alive: true})
+	slot := c.peers[first].machine.State().Slot
+	c.wait(time.Minute)
+	if n := c.peers[first].machine.State().Slot - slot; n > 10 {
+		t.Errorf("a newcomer takes %d slots in its first minute", n)
+	}
+}
+
+// A peer that drains, and has very many stretches to give back, gives them back,
+// a part at a time: what it sends can be read.
+func TestDrainsInManyParts(t *testing.T) {
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Deal = chronicle.DealAll
+			p.cfg.Rest = -1
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	second := c.order()[1]
+	cidr := prefix("10.0.0.0/14")
+	if r := c.ask(second, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	got := make([]netip.Addr, 80_000)
+	for i := range got {
+		got[i] = c.peers[second].replies[c.call(second, docker(cidr))].Address.Address.Addr()
+	}
+	for i, a := range got {
+		if i%2 == 0 {
+			c.call(second, &ipam.AddressRelease{Network: local(cidr), Address: a})
+		}
+	}
+	call := c.call(second, &ipam.DrainRequest{})
+	c.wait(2 * time.Second) // fails in lockstep.step: "sends what nobody can read"
+	if r, ok := c.peers[second].replies[call]; !ok || r.Err != nil {
+		t.Errorf("%v", r.Err)
+	}
+}
+
+// A peer that now and then gets a snapshot keeps no more slots than any other.
+func TestSlotsOnDiskAreBounded(t *testing.T) {
+	const history = 16
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg = ipam.Remembering(p.cfg, history)
+		}
+	})
+	c.found()
+	near, far := c.order()[0], c.order()[2]
+	a := address("10.50.0.250")
+	move := func(n int) {
+		for range n {
+			for _, r := range []ipam.Request{
+				&ipam.ReserveRequest{Pool: "10.50.0.0/24", First: a, Last: a, Kind: chronicle.KindExcluded},
+				&ipam.UnreserveRequest{Pool: "10.50.0.0/24", First: a, Last: a, Kind: chronicle.KindExcluded},
+			} {
+				if r := c.ask(near, r); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			c.wait(10 * time.Millisecond)
+		}
+	}
+	for range 10 {
+		c.die(far)
+		move(20)
+		c.heal()
+		c.wait(5 * time.Second)
+		move(20)
+	}
+	slots := map[int]int{}
+	for _, i := range []int{near, far} {
+		for k := range c.peers[i].disk {
+			if strings.HasPrefix(k, "chronicle\x00\x00\x01") {
+				slots[i]++
+			}
+		}
+	}
+	if slots[far] > 4*history {
+		t.Errorf("after 10 absences it has %d slots on its disk, the other one %d", slots[far], slots[near])
+	}
+}
+
+// A pool whose subnet was chosen goes also when the last other host that used it
+// has left within the minute.
+func TestChosenPoolGoesWhereOneIsLeft(t *testing.T) {
+	c := newLockstep(t, 2)
+	c.run(time.Minute, c.agreed)
+	first, other := c.order()[0], c.order()[1]
+	r := c.ask(other, &ipam.PoolRequest{Space: ipam.Local})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.ask(other, &ipam.PoolRelease{Network: r.Pool.Network})
+	if r := c.ask(other, &ipam.LeaveRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.tick(10*time.Minute, first)
+	if n := len(c.peers[first].machine.State().Pools); n > 0 {
+		t.Errorf("10 minutes later %d chosen pools without a network are still there", n)
+	}
+}
+
+// Who recovers a cluster that it was to leave stays in it.
+func TestRecoversWhatItWasToLeave(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.vacate(1, prefix("10.50.0.0/24"))
+	c.die(0, 2)
+	c.ask(1, &ipam.LeaveRequest{}) // cannot be decided
+	if r := c.ask(1, &ipam.RecoverRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.dead = nil
+	for _, i := range []int{0, 2} {
+		c.reinstall(i, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+		c.step(1, &ipam.Presence{Peer: c.peers[i].machine.Self(), Alive: true})
+	}
+	c.wait(time.Minute)
+	if s := c.status(1); s.State != ipam.Ready {
+		t.Errorf("it has recovered the cluster, and is %s", s.State)
+	}
+}
