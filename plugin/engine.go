@@ -26,11 +26,11 @@ type engineCalls struct {
 // bridge of a network that was removed a moment ago keeps its subnet no longer, and
 // on the LAN of a new one the host may have an address since a moment ago.
 func (e engineCalls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
-	fresh := time.Duration(0)
+	look := e.host.tell
 	if r.Pool.IsValid() {
-		fresh = hostFresh
+		look = e.host.tellSoon
 	}
-	_ = e.host.tellUnless(ctx, fresh) // what was told before stands; the status says what is wrong
+	_ = look(ctx) // what was told before stands; the status says what is wrong
 	return e.Node.RequestPool(ctx, r)
 }
 
@@ -40,11 +40,12 @@ func (e engineCalls) Greeted(ctx context.Context) {
 	e.watcher.Recheck()
 }
 
-// RequestAddress grants an address, and asks the LAN about it first where the
-// network wants that. After a refusal it looks at what the
-// engine has: of a start that fails for its second address the engine never
-// releases the first.
+// RequestAddress grants an address that the host itself does not have by now, and
+// asks the LAN about it first where the network wants that. After a refusal it looks
+// at what the engine has: of a start that fails for its second address the engine
+// never releases the first.
 func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
+	_ = e.host.tellChanges(ctx) // as in RequestPool
 	g, err := e.prober.grant(ctx, r)
 	if err != nil {
 		e.watcher.Recheck()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/node"
@@ -32,20 +33,68 @@ type host struct {
 	read  func() ([]net.Addr, error)
 	fault *fault
 	turn  chan struct{} // full while one reads: an older reading must not come after a newer
-	news  chan struct{} // full when they have changed
 	at    time.Time     // of the last reading; who reads has it
+
+	changes func() uint64               // how many changes the kernel has told of
+	wait    func(context.Context) error // until it tells of one
+	known   atomic.Uint64               // of how many the node knows
+	news    chan struct{}               // full when there may be others
 
 	logger *slog.Logger
 }
 
 func newHost(n *node.Node, logger *slog.Logger) *host {
-	return &host{node: n, read: net.InterfaceAddrs, turn: make(chan struct{}, 1), news: make(chan struct{}, 1), logger: logger, fault: &fault{
-		logger: logger, code: "interfaces-unreadable",
-		text: func(err error) string {
-			return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
+	return &host{
+		node: n, read: net.InterfaceAddrs, turn: make(chan struct{}, 1), logger: logger,
+		changes: func() uint64 { return 0 }, wait: untilDone, news: make(chan struct{}, 1),
+		fault: &fault{
+			logger: logger, code: "interfaces-unreadable",
+			text: func(err error) string {
+				return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
+			},
+			next: "see whether the host has run out of file descriptors or memory; they are read again every few seconds",
 		},
-		next: "see whether the host has run out of file descriptors or memory; they are read again every few seconds",
-	}}
+	}
+}
+
+// hear has the kernel tell of changes, until stop is called. Where it does not tell,
+// the addresses are read every [hostInterval] alone.
+func (h *host) hear() (stop func()) {
+	kernel, err := openAddressNews()
+	if err != nil {
+		h.deaf(err)
+		return func() {}
+	}
+	h.changes, h.wait = kernel.changes, kernel.wait
+	return kernel.close
+}
+
+// untilDone waits for nothing but the end of ctx.
+func untilDone(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (h *host) deaf(err error) {
+	h.logger.Warn("the kernel does not tell of new addresses on this host's interfaces; they are looked for now and then", slog.Any("err", err))
+}
+
+// listen has the addresses read as soon as the kernel tells of a change, until ctx
+// ends.
+func (h *host) listen(ctx context.Context) error {
+	for {
+		if err := h.wait(ctx); err != nil {
+			if ctx.Err() == nil {
+				h.deaf(err)
+			}
+			<-ctx.Done()
+			return nil
+		}
+		select {
+		case h.news <- struct{}{}:
+		default: // they are to be read already
+		}
+	}
 }
 
 // watch tells the node when something has changed, as far as that is known, and now
@@ -70,20 +119,40 @@ func (h *host) watch(ctx context.Context) error {
 
 // tell reads the addresses and tells the node. Its errors are the node's, or say
 // that ctx has ended.
-func (h *host) tell(ctx context.Context) error { return h.tellUnless(ctx, 0) }
+func (h *host) tell(ctx context.Context) error {
+	return h.tellUnless(ctx, func() bool { return false })
+}
 
-// tellUnless is tell, unless that was done less than fresh ago.
-func (h *host) tellUnless(ctx context.Context, fresh time.Duration) error {
+// tellSoon is tell, unless that was done less than [hostFresh] ago.
+func (h *host) tellSoon(ctx context.Context) error {
+	return h.tellUnless(ctx, func() bool {
+		since := time.Since(h.at)
+		return since >= 0 && since < hostFresh
+	})
+}
+
+// tellChanges is tell, if the kernel has told of a change of which the node does not
+// know.
+func (h *host) tellChanges(ctx context.Context) error {
+	known := func() bool { return h.known.Load() == h.changes() }
+	if known() {
+		return nil
+	}
+	return h.tellUnless(ctx, known)
+}
+
+// tellUnless is tell, unless that is needless when it is its turn.
+func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 	select {
 	case h.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { <-h.turn }()
-	at := time.Now()
-	if since := at.Sub(h.at); since >= 0 && since < fresh {
+	if needless() {
 		return nil
 	}
+	at, changes := time.Now(), h.changes()
 	h.at = at
 	found, err := h.read()
 	h.fault.set(err)
@@ -98,7 +167,11 @@ func (h *host) tellUnless(ctx context.Context, fresh time.Duration) error {
 		}
 		addresses = append(addresses, p)
 	}
-	return h.node.HostAddresses(ctx, at, addresses)
+	if err := h.node.HostAddresses(ctx, at, addresses); err != nil {
+		return err
+	}
+	h.known.Store(changes)
+	return nil
 }
 
 // countsAsHost reports whether an address on an interface can be one of a pool.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -197,4 +198,104 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 			t.Errorf("the container got %v, which the host itself has", g.Address)
 		}
 	})
+}
+
+// The host gets an address on the LAN of a network that has been there for long: no
+// container that starts then gets it, nor claims it, and the interfaces are read once.
+func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		store, n := open(t, t.TempDir())
+		defer store.Close()
+		var found interfaces
+		var told uint64
+		h := newHost(n, slog.New(slog.DiscardHandler))
+		h.read, h.changes = found.read, func() uint64 { return told }
+		watcher, err := dockerd.New(dockerd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := engineCalls{n, watcher, &prober{node: n}, h}
+		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := found.reads.Load()
+		next := func(i byte, claim string) (netip.Addr, error) {
+			r := ipam.AddressRequest{Network: p.Network, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 0, 0, 0, i}}
+			if claim != "" {
+				r.Address = netip.MustParseAddr(claim)
+			}
+			g, err := calls.RequestAddress(t.Context(), r)
+			return g.Address.Addr(), err
+		}
+		last, err := next(1, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range byte(3) {
+			own := last.Next()
+			found.set(own.String()+"/24", nil)
+			told++
+			if last, err = next(2+i, ""); err != nil || last == own {
+				t.Fatalf("a container got %v, %v; the host has %v", last, err, own)
+			}
+		}
+		found.set("10.50.0.200/24", nil)
+		told++
+		if got, err := next(9, "10.50.0.200"); err == nil {
+			t.Errorf("a container claimed %v, which the host has", got)
+		}
+		if got := found.reads.Load() - reads; got != 4 {
+			t.Errorf("the interfaces were read %d times for 4 changes", got)
+		}
+
+		found.set("", errors.New("netlinkrib: too many open files"))
+		told++
+		if _, err := next(10, ""); err != nil {
+			t.Error(err)
+		}
+		found.set("10.50.0.201/24", nil)
+		if got, err := next(11, "10.50.0.201"); err == nil {
+			t.Errorf("a container claimed %v, which the host has; it could not be read before", got)
+		}
+	})
+}
+
+// A change of which the kernel tells is read though nobody asks for anything, and
+// when it tells no more that is said once.
+func TestHostListens(t *testing.T) {
+	var log lines
+	bubble.Test(t, func(t *testing.T) {
+		store, n := open(t, t.TempDir())
+		defer store.Close()
+		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
+			t.Fatal(err)
+		}
+		h := newHost(n, log.logger())
+		var found interfaces
+		told := make(chan error)
+		h.read, h.wait = found.read, func(context.Context) error { return <-told }
+		ctx, cancel := context.WithCancel(t.Context())
+		var parts sync.WaitGroup
+		for _, part := range []func(context.Context) error{h.listen, h.watch} {
+			parts.Go(func() {
+				if err := part(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		found.set("10.50.0.9/24", nil)
+		told <- nil
+		synctest.Wait()
+		if s := stateOf(t, n, "10.50.0.9"); s != "host" {
+			t.Errorf("the host's address is %s", s)
+		}
+		told <- errors.New("netlink: not supported")
+		time.Sleep(time.Hour)
+		cancel()
+		parts.Wait()
+	})
+	if n := log.count("does not tell of new addresses"); n != 1 {
+		t.Errorf("%d lines say that the kernel tells no more", n)
+	}
 }

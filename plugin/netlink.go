@@ -4,60 +4,91 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// listen has the addresses read as soon as one comes to an interface of the host,
-// or goes from it, until ctx ends. Where the kernel does not tell, they are read
-// every [hostInterval] alone.
-func (h *host) listen(ctx context.Context) error {
-	err := addressNews(ctx, func() {
-		select {
-		case h.news <- struct{}{}:
-		default: // it is to be read already
-		}
-	})
-	if err != nil && ctx.Err() == nil {
-		h.logger.Warn("the kernel does not tell of new addresses on this host's interfaces; they are looked for now and then", slog.Any("err", err))
-	}
-	<-ctx.Done()
-	return nil
+// addressNews is what the kernel tells of addresses that come to interfaces of the
+// host, or go from them (rtnetlink(7)). It has told of a change before the call that
+// makes it returns; of an IPv6 address once the kernel knows that no other host on the
+// link has it, a second or two later. Safe for concurrent use.
+type addressNews struct {
+	file *os.File
+	conn syscall.RawConn
+
+	mu   sync.Mutex // who reads also counts: nobody finds nothing to read before that is counted
+	buf  []byte
+	told uint64
 }
 
-// addressNews calls changed when an address has come to an interface of the host,
-// or has gone from it, until ctx ends (rtnetlink(7)).
-func addressNews(ctx context.Context, changed func()) error {
+// openAddressNews has the kernel tell from now on.
+func openAddressNews() (*addressNews, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
-		return os.NewSyscallError("socket", err)
+		return nil, os.NewSyscallError("socket", err)
 	}
-	f := os.NewFile(uintptr(fd), "rtnetlink")
-	defer f.Close()
+	n := &addressNews{file: os.NewFile(uintptr(fd), "rtnetlink"), buf: make([]byte, 32<<10)}
 	groups := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR}
 	if err := unix.Bind(fd, groups); err != nil {
-		return os.NewSyscallError("bind", err)
+		n.close()
+		return nil, os.NewSyscallError("bind", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) }) // never fails for a socket
+	if n.conn, err = n.file.SyscallConn(); err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *addressNews) close() { _ = n.file.Close() } // nothing was written to it
+
+// changes returns how many changes the kernel has told of by now.
+func (n *addressNews) changes() uint64 {
+	_ = n.conn.Control(func(fd uintptr) { _, _ = n.take(int(fd)) }) // wait has the error
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.told
+}
+
+// wait returns when the kernel tells of a change, unless [addressNews.changes] was
+// first to hear of it. It fails when ctx has ended, or the kernel tells no more.
+func (n *addressNews) wait(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { _ = n.file.SetReadDeadline(time.Unix(1, 0)) }) // never fails for a socket
 	defer stop()
-	changed() // what came before is told of nowhere
-	buf := make([]byte, 32<<10)
+	var ended error
+	err := n.conn.Read(func(fd uintptr) (done bool) {
+		done, ended = n.take(int(fd))
+		return done || ended != nil
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(err, ended)
+}
+
+// take reads what the kernel has told, without waiting for more, and reports whether
+// that was of a change.
+func (n *addressNews) take(fd int) (changed bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	before := n.told
 	for {
-		n, err := f.Read(buf)
+		size, err := unix.Read(fd, n.buf)
 		switch {
-		case ctx.Err() != nil:
-			return nil
+		case errors.Is(err, unix.EAGAIN):
+			return n.told != before, nil
+		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ENOBUFS): // more came than was read, and some is lost
-			changed()
+			n.told++
 		case err != nil:
-			return fmt.Errorf("read what the kernel tells: %w", err)
-		case tellsOfAddress(buf[:n]):
-			changed()
+			return n.told != before, fmt.Errorf("read what the kernel tells: %w", err)
+		case tellsOfAddress(n.buf[:size]):
+			n.told++
 		}
 	}
 }

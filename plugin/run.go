@@ -139,6 +139,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	host := newHost(n, logger)
+	deafen := host.hear()
+	defer deafen()
 	if err := host.tell(ctx); err != nil {
 		return err
 	}
