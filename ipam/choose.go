@@ -133,6 +133,11 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 			return widest(h, c)
 		}
 	}
+	for _, r := range m.routed {
+		if r.Overlaps(c) && m.poolOf(r) == nil {
+			return widest(r, c)
+		}
+	}
 	for _, l := range m.listed {
 		// One whose pool went since is a network that went.
 		if _, gone := m.deleted[l]; l.Overlaps(c) && m.poolOf(l) == nil && !gone {

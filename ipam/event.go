@@ -40,6 +40,12 @@ type Call struct {
 	leaves bool // it has had this peer begin to leave
 }
 
+// HostRoute is a route of the host itself.
+type HostRoute struct {
+	To     netip.Prefix // masked
+	OnLink bool         // to what is on one of its links; else by another host, or refused
+}
+
 // Message is a frame that came from another peer.
 type Message struct {
 	Frame *wire.Frame
@@ -93,10 +99,12 @@ type (
 	Greeting struct{}
 	// HostAddresses says which addresses the host itself has, on bridges and
 	// on the LAN, with their masks. They are in use, whether or not this peer
-	// gave them out.
+	// gave them out. In what the host has routes to no subnet is chosen: an
+	// engine asks for another one instead of what is on one of its links.
 	HostAddresses struct {
 		At        time.Time
 		Addresses []netip.Prefix // not masked
+		Routes    []HostRoute
 	}
 	// Blindness says that no inventory will come for now, and that nothing is
 	// lost by that: the engine is starting, and replays what it has before it

@@ -13,6 +13,12 @@ import (
 // of the host's own address on a LAN that containers share with it.
 func (m *Machine) takeHost(q *HostAddresses) {
 	m.host = slices.Clone(q.Addresses)
+	m.routed = m.routed[:0]
+	for _, r := range q.Routes {
+		if m.countsAsRouted(r) {
+			m.routed = append(m.routed, r.To)
+		}
+	}
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		for o, kind := range p.space.Kinds() {
@@ -25,6 +31,15 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			}
 		}
 	}
+}
+
+// countsAsRouted reports whether no subnet is to be chosen where a route leads. One
+// that leads elsewhere from wherever subnets are chosen is how hosts reach the
+// containers of one another: it says of none that it is taken.
+func (m *Machine) countsAsRouted(r HostRoute) bool {
+	return slices.ContainsFunc(m.cfg.Universe, func(u netip.Prefix) bool {
+		return r.To.Overlaps(u) && (r.OnLink || r.To.Bits() > u.Bits())
+	})
 }
 
 // onHost reports whether the host itself has the address.

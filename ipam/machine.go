@@ -32,6 +32,7 @@ type Machine struct {
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 
 	host      []netip.Prefix             // addresses that the host itself has, with their masks
+	routed    []netip.Prefix             // where it has routes to and none is to be chosen
 	listed    []netip.Prefix             // subnets of the networks that the last inventory has
 	replaying bool                       // the engine may still be asking again for what it has
 	greeted   time.Time                  // when it started, or this process

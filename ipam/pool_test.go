@@ -57,6 +57,59 @@ func TestChosenSubnetAvoids(t *testing.T) {
 	}
 }
 
+// No subnet is chosen that the host has a route to, which an engine would ask again
+// for where the route is to one of its links. By routes of all of the universe hosts
+// reach the containers of one another, and of pools the cluster knows.
+func TestChosenSubnetHasNoRoute(t *testing.T) {
+	on := func(to string) ipam.HostRoute { return ipam.HostRoute{To: prefix(to), OnLink: true} }
+	via := func(to string) ipam.HostRoute { return ipam.HostRoute{To: prefix(to)} }
+	for what, c := range map[string]struct {
+		universe string
+		routes   []ipam.HostRoute
+		want     []string
+	}{
+		"links":             {"10.60.0.0/22", []ipam.HostRoute{on("10.60.0.0/24"), on("10.60.2.128/32"), on("10.61.0.0/16")}, []string{"10.60.1.0/24", "10.60.3.0/24"}},
+		"by another host":   {"10.60.0.0/22", []ipam.HostRoute{via("10.60.1.0/24"), via("10.60.2.0/23")}, []string{"10.60.0.0/24"}},
+		"to all":            {"10.60.0.0/23", []ipam.HostRoute{via("10.60.0.0/23"), via("10.0.0.0/8"), via("0.0.0.0/1")}, []string{"10.60.0.0/24", "10.60.1.0/24"}},
+		"all on a link":     {"10.60.0.0/23", []ipam.HostRoute{on("10.0.0.0/8")}, nil},
+		"to chosen subnets": {"10.60.0.0/22", []ipam.HostRoute{on("10.60.0.0/24"), via("10.60.2.0/24")}, []string{"10.60.1.0/24", "10.60.3.0/24"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix(c.universe)}})
+			h.Call(&ipam.HostAddresses{At: h.Now, Routes: c.routes})
+			for _, want := range c.want {
+				r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
+				if r.Err != nil || r.Pool.Network.Pool != prefix(want) {
+					t.Errorf("%v, %v, want %s", r.Pool.Network.Pool, r.Err, want)
+				}
+				// Its bridge has a route, and so has what is behind other hosts.
+				c.routes = append(c.routes, on(want))
+				h.Call(&ipam.HostAddresses{At: h.Now, Routes: c.routes})
+			}
+			wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet, c.universe, "route")
+
+			h.Call(&ipam.HostAddresses{At: h.Now})
+			if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); (r.Err == nil) != (what != "to all") {
+				t.Errorf("without routes: %v", r.Err)
+			}
+		})
+	}
+}
+
+// A pool that nobody uses any more makes room, though a route to it is still there.
+func TestRoutesOfAPool(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	first := h.Call(&ipam.PoolRequest{Space: ipam.Local})
+	if first.Err != nil {
+		t.Fatal(first.Err)
+	}
+	h.Call(&ipam.HostAddresses{At: h.Now, Routes: []ipam.HostRoute{{To: first.Pool.Network.Pool}}})
+	h.Call(&ipam.PoolRelease{Network: first.Pool.Network})
+	if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); r.Err != nil || r.Pool.Network.Pool != first.Pool.Network.Pool {
+		t.Errorf("%v, %v", r.Pool.Network.Pool, r.Err)
+	}
+}
+
 // The engine asks again and again while an answer overlaps a route of its
 // host. A pool by name is always the same, so it must end in an error.
 func TestNamedPoolDoesNotSpinTheEngine(t *testing.T) {

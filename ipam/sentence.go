@@ -288,7 +288,7 @@ func errNoSubnet(bits int, universe []netip.Prefix) error {
 	for i, u := range universe {
 		texts[i] = u.String()
 	}
-	return failf(ErrNoSubnet, "no free /%d subnet is left in %s that overlaps no network of this host: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE",
+	return failf(ErrNoSubnet, "no free /%d subnet is left in %s that overlaps no network or route of this host: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE",
 		bits, strings.Join(texts, ", "))
 }
 

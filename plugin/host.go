@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/route"
 )
 
 const (
@@ -29,11 +32,14 @@ const (
 // on disk: an address that it does not hear of is not free for that. Safe for
 // concurrent use.
 type host struct {
-	node  *node.Node
-	read  func() ([]net.Addr, error)
-	fault *fault
-	turn  chan struct{} // full while one reads: an older reading must not come after a newer
-	at    time.Time     // of the last reading; who reads has it
+	node      *node.Node
+	addresses func() ([]net.Addr, error)
+	routes    func() iter.Seq2[route.Route, error]
+	fault     *fault           // of the addresses
+	unrouted  *fault           // of the routes
+	told      []ipam.HostRoute // those that could be read last
+	turn      chan struct{}    // full while one reads: an older reading must not come after a newer
+	at        time.Time        // of the last reading; who reads has it
 
 	changes func() uint64               // how many changes the kernel has told of
 	wait    func(context.Context) error // until it tells of one
@@ -45,7 +51,7 @@ type host struct {
 
 func newHost(n *node.Node, logger *slog.Logger) *host {
 	return &host{
-		node: n, read: net.InterfaceAddrs, turn: make(chan struct{}, 1), logger: logger,
+		node: n, addresses: net.InterfaceAddrs, routes: route.All, turn: make(chan struct{}, 1), logger: logger,
 		changes: func() uint64 { return 0 }, wait: untilDone, news: make(chan struct{}, 1),
 		fault: &fault{
 			logger: logger, code: "interfaces-unreadable",
@@ -53,6 +59,13 @@ func newHost(n *node.Node, logger *slog.Logger) *host {
 				return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
 			},
 			next: "see whether the host has run out of file descriptors or memory; they are read again every few seconds",
+		},
+		unrouted: &fault{
+			logger: logger, code: "routes-unreadable",
+			text: func(err error) string {
+				return fmt.Sprintf("the routes of this host cannot be read (%v); a network without --subnet may get a subnet that one of them leads to", err)
+			},
+			next: "name subnets with --subnet, or what routes lead to in RINGLET_AVOID; they are read again every few seconds",
 		},
 	}
 }
@@ -102,8 +115,10 @@ func (h *host) listen(ctx context.Context) error {
 func (h *host) watch(ctx context.Context) error {
 	for {
 		pause := hostInterval
-		if _, wrong := h.fault.problem(); wrong {
-			pause = hostRetry
+		for _, f := range []*fault{h.fault, h.unrouted} {
+			if _, wrong := f.problem(); wrong {
+				pause = hostRetry
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -154,7 +169,8 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 	}
 	at, changes := time.Now(), h.changes()
 	h.at = at
-	found, err := h.read()
+	h.readRoutes()
+	found, err := h.addresses()
 	h.fault.set(err)
 	if err != nil {
 		return nil // it is a problem of the status, and no reason to end
@@ -167,11 +183,35 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 		}
 		addresses = append(addresses, p)
 	}
-	if err := h.node.HostAddresses(ctx, at, addresses); err != nil {
+	if err := h.node.HostAddresses(ctx, ipam.HostAddresses{At: at, Addresses: addresses, Routes: h.told}); err != nil {
 		return err
 	}
 	h.known.Store(changes)
 	return nil
+}
+
+// maxRoutes is how many routes are read. A host with more has them from a routing
+// protocol: to read them all would take long, and they are not on its links.
+const maxRoutes = 10_000
+
+// readRoutes reads what the host has routes to, but for its default routes.
+func (h *host) readRoutes() {
+	var found []ipam.HostRoute
+	n := 0
+	for r, err := range h.routes() {
+		if err != nil {
+			h.unrouted.set(err)
+			return
+		}
+		if r.To.Bits() > 0 {
+			found = append(found, ipam.HostRoute{To: r.To, OnLink: !r.Gateway && !r.Reject})
+		}
+		if n++; n == maxRoutes {
+			break
+		}
+	}
+	h.unrouted.set(nil)
+	h.told = found
 }
 
 // countsAsHost reports whether an address on an interface can be one of a pool.

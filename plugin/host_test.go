@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/route"
 )
 
 // interfaces are those of a host, which can be broken.
@@ -71,7 +74,7 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 		broken := errors.New("netlinkrib: too many open files")
 		var found interfaces
 		h := newHost(n, log.logger())
-		h.read = found.read
+		h.addresses = found.read
 		wrong := func(want bool) {
 			t.Helper()
 			p, got := h.fault.problem()
@@ -149,7 +152,7 @@ func TestHostEndsWithTheNode(t *testing.T) {
 		var found interfaces
 		found.set("10.50.0.9/24", nil)
 		h := newHost(n, slog.New(slog.DiscardHandler))
-		h.read = found.read
+		h.addresses = found.read
 		if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +174,7 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 		logger := slog.New(slog.DiscardHandler)
 		var found interfaces
 		h := newHost(n, logger)
-		h.read = found.read
+		h.addresses = found.read
 		if err := h.tell(t.Context()); err != nil { // at the start
 			t.Fatal(err)
 		}
@@ -200,6 +203,93 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 	})
 }
 
+// Where routes cannot be read those that were known stand, and addresses are read all
+// the same.
+func TestRoutesThatCannotBeRead(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		store, n := open(t, t.TempDir())
+		defer store.Close()
+		var found interfaces
+		found.set("10.50.0.9/24", nil)
+		to := func(p string, gateway, reject bool) route.Route {
+			return route.Route{To: netip.MustParsePrefix(p), Gateway: gateway, Reject: reject}
+		}
+		var table atomic.Pointer[[]route.Route]
+		table.Store(&[]route.Route{to("0.0.0.0/0", false, false), to("10.32.0.0/24", false, false), to("10.32.1.0/24", true, false), to("10.32.2.0/24", false, true), to("10.32.0.0/12", false, true)})
+		var broken atomic.Pointer[error]
+		h := newHost(n, slog.New(slog.DiscardHandler))
+		h.addresses = found.read
+		h.routes = func() iter.Seq2[route.Route, error] {
+			return func(yield func(route.Route, error) bool) {
+				for _, r := range *table.Load() {
+					if !yield(r, nil) {
+						return
+					}
+				}
+				if err := broken.Load(); err != nil {
+					yield(route.Route{}, *err)
+				}
+			}
+		}
+		watcher, err := dockerd.New(dockerd.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := engineCalls{n, watcher, &prober{node: n}, h}
+		choose := func(want string) {
+			t.Helper()
+			p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local})
+			if err != nil || p.Network.Pool != netip.MustParsePrefix(want) {
+				t.Errorf("%v, %v, want %s", p.Network.Pool, err, want)
+			}
+		}
+		choose("10.32.3.0/24")
+		table.Store(&[]route.Route{to("0.0.0.0/0", true, false), to("10.32.0.0/16", false, false)})
+		broken.Store(new(errors.New("too many open files")))
+		choose("10.32.4.0/24")
+		if p, wrong := h.unrouted.problem(); !wrong || p.Code != "routes-unreadable" || !strings.Contains(p.Text, "too many open files") {
+			t.Errorf("problem %+v, %v", p, wrong)
+		}
+		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.tell(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := stateOf(t, n, "10.50.0.9"); s != "host" {
+			t.Errorf("the host's address is %s", s)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go h.watch(ctx)
+		synctest.Wait()
+		broken.Store(nil)
+		time.Sleep(hostRetry + time.Millisecond)
+		if p, wrong := h.unrouted.problem(); wrong {
+			t.Errorf("problem %q", p.Text)
+		}
+		choose("10.33.0.0/24")
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Of a table that a routing protocol has filled a part is read.
+func TestVeryManyRoutes(t *testing.T) {
+	n := 0
+	h := newHost(nil, slog.New(slog.DiscardHandler))
+	h.routes = func() iter.Seq2[route.Route, error] {
+		return func(yield func(route.Route, error) bool) {
+			for n++; yield(route.Route{To: netip.MustParsePrefix("10.32.0.0/24"), Gateway: true}, nil); n++ {
+			}
+		}
+	}
+	h.readRoutes()
+	if n != maxRoutes || len(h.told) != maxRoutes {
+		t.Errorf("%d read, %d told", n, len(h.told))
+	}
+}
+
 // The host gets an address on the LAN of a network that has been there for long: no
 // container that starts then gets it, nor claims it, and the interfaces are read once.
 func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
@@ -209,7 +299,7 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 		var found interfaces
 		var told uint64
 		h := newHost(n, slog.New(slog.DiscardHandler))
-		h.read, h.changes = found.read, func() uint64 { return told }
+		h.addresses, h.changes = found.read, func() uint64 { return told }
 		watcher, err := dockerd.New(dockerd.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -274,7 +364,7 @@ func TestHostListens(t *testing.T) {
 		h := newHost(n, log.logger())
 		var found interfaces
 		told := make(chan error)
-		h.read, h.wait = found.read, func(context.Context) error { return <-told }
+		h.addresses, h.wait = found.read, func(context.Context) error { return <-told }
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		for _, part := range []func(context.Context) error{h.listen, h.watch} {

@@ -145,7 +145,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	probes := newProber(n, meter, logger)
-	view := &status{Node: n, watcher: watcher, network: network, probes: probes, faults: []*fault{host.fault}}
+	view := &status{Node: n, watcher: watcher, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)

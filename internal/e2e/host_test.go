@@ -77,7 +77,14 @@ func TestEngineChosenSubnets(t *testing.T) {
 	e := Start(t, Config{Name: "host-a", Switch: sw, Address: netip.MustParsePrefix("10.32.1.7/24")})
 	e.Run("ip", "route", "add", "10.32.2.0/24", "via", "10.32.1.1")
 	e.Run("ip", "route", "add", "10.32.3.0/24", "dev", "eth0")
+	e.Run("ip", "route", "add", "10.32.4.0/22", "dev", "eth0")
+	e.Run("ip", "route", "add", "unreachable", "10.32.0.0/12")
 	e.InstallPlugin("RINGLET_AVOID=10.32.0.0/24")
+	mark := e.Log.Mark()
+	taken := []netip.Prefix{
+		netip.MustParsePrefix("10.32.0.0/24"), netip.MustParsePrefix("10.32.1.0/24"), netip.MustParsePrefix("10.32.2.0/24"),
+		netip.MustParsePrefix("10.32.3.0/24"), netip.MustParsePrefix("10.32.4.0/22"),
+	}
 	var chosen []netip.Prefix
 	for _, name := range []string{"one", "two", "three"} {
 		e.Docker("network", "create", "--ipv6", "--ipam-driver", Plugin, name)
@@ -86,7 +93,7 @@ func TestEngineChosenSubnets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, other := range append(chosen, netip.MustParsePrefix("10.32.0.0/24"), netip.MustParsePrefix("10.32.1.0/24"), netip.MustParsePrefix("10.32.3.0/24")) {
+			for _, other := range append(chosen, taken...) {
 				if p.Overlaps(other) {
 					t.Errorf("%s has %v, which overlaps %v", name, p, other)
 				}
@@ -96,6 +103,15 @@ func TestEngineChosenSubnets(t *testing.T) {
 	}
 	if len(chosen) != 6 {
 		t.Errorf("chose %v, want three subnets of each family", chosen)
+	}
+	asked := 0
+	for _, l := range e.Log.Since(mark) {
+		if strings.Contains(l.Msg, "pool created") {
+			asked++
+		}
+	}
+	if asked != len(chosen) {
+		t.Errorf("%d subnets were chosen for the engine to take %d", asked, len(chosen))
 	}
 	e.Docker("network", "rm", "one", "two", "three")
 	// At once, unless the engine has asked twice for one of them: then its lists tell.

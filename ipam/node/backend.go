@@ -68,9 +68,9 @@ func (n *Node) Blind(ctx context.Context) error {
 	return err
 }
 
-// HostAddresses says which addresses the host itself has, with their masks.
-func (n *Node) HostAddresses(ctx context.Context, at time.Time, addresses []netip.Prefix) error {
-	_, err := n.call(ctx, &ipam.HostAddresses{At: at, Addresses: addresses})
+// HostAddresses says which addresses and routes the host itself has.
+func (n *Node) HostAddresses(ctx context.Context, h ipam.HostAddresses) error {
+	_, err := n.call(ctx, &h)
 	return err
 }
 

@@ -1,16 +1,15 @@
 package arp
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/ringlet/ringlet/plugin/route"
 )
 
 // ErrNoInterface is returned for an address in no subnet of this host, if
@@ -24,9 +23,9 @@ type link struct {
 }
 
 // choose returns the interface on which to ask for an address: the one whose
-// subnet has it, the smallest if there are several, else that of the default
-// route, 0 if there is none.
-func choose(a netip.Addr, links []link, route int) (index int) {
+// subnet has it, the smallest if there are several, else byDefault: that of the
+// default route, 0 if there is none.
+func choose(a netip.Addr, links []link, byDefault int) (index int) {
 	best := -1
 	for _, l := range links {
 		if l.prefix.Masked().Contains(a) && l.prefix.Bits() > best {
@@ -34,7 +33,7 @@ func choose(a netip.Addr, links []link, route int) (index int) {
 		}
 	}
 	if best < 0 {
-		return route
+		return byDefault
 	}
 	return index
 }
@@ -69,11 +68,11 @@ func interfaceFor(a netip.Addr) (net.Interface, map[MAC]bool, error) {
 	if err != nil {
 		return net.Interface{}, nil, fmt.Errorf("list the addresses of the interfaces: %w", err)
 	}
-	route, err := defaultRoute(usable)
+	byDefault, err := defaultRoute(usable)
 	if err != nil {
 		return net.Interface{}, nil, fmt.Errorf("look for the default route: %w", err)
 	}
-	found, ok := usable[choose(a, links, route)]
+	found, ok := usable[choose(a, links, byDefault)]
 	if !ok {
 		return net.Interface{}, nil, ErrNoInterface
 	}
@@ -121,13 +120,7 @@ func addresses(of map[int]net.Interface) ([]link, error) {
 // defaultRoute returns the index of the interface of the default route, of
 // those given, 0 if there is none.
 func defaultRoute(of map[int]net.Interface) (int, error) {
-	// Of this thread, whose network namespace a test may have changed.
-	f, err := os.Open("/proc/thread-self/net/route")
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	name, err := routeName(f)
+	name, err := routeName(route.All())
 	for index, i := range of {
 		if i.Name == name {
 			return index, err
@@ -136,25 +129,17 @@ func defaultRoute(of map[int]net.Interface) (int, error) {
 	return 0, err
 }
 
-// routeName reads the kernel's table of routes, and returns the name of the
-// interface of the default route with the lowest metric, nothing if there is
-// none.
-func routeName(table io.Reader) (string, error) {
-	name, best := "", int64(-1)
-	for lines := bufio.NewScanner(table); ; {
-		if !lines.Scan() {
-			return name, lines.Err()
+// routeName returns the name of the interface of the default route with the
+// lowest metric, nothing if there is none.
+func routeName(routes iter.Seq2[route.Route, error]) (string, error) {
+	var best route.Route
+	for r, err := range routes {
+		if err != nil {
+			return "", err
 		}
-		// Iface Destination Gateway Flags RefCnt Use Metric Mask ...
-		f := strings.Fields(lines.Text())
-		if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
-			continue
-		}
-		flags, err := strconv.ParseUint(f[3], 16, 16)
-		metric, err2 := strconv.ParseInt(f[6], 10, 64)
-		const up, reject = 0x1, 0x200 // RTF_UP, RTF_REJECT
-		if err == nil && err2 == nil && flags&up != 0 && flags&reject == 0 && (best < 0 || metric < best) {
-			name, best = f[0], metric
+		if r.To.Bits() == 0 && !r.Reject && (best.Interface == "" || r.Metric < best.Metric) {
+			best = r
 		}
 	}
+	return best.Interface, nil
 }

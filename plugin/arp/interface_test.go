@@ -1,9 +1,12 @@
 package arp
 
 import (
+	"errors"
+	"iter"
 	"net/netip"
-	"strings"
 	"testing"
+
+	"github.com/ringlet/ringlet/plugin/route"
 )
 
 func TestChooseTheInterface(t *testing.T) {
@@ -29,25 +32,35 @@ func TestChooseTheInterface(t *testing.T) {
 	}
 }
 
-const routeTable = `Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT                                                       
-down0	00000000	0101A8C0	0002	0	0	0	00000000	0	0	0
-none0	00000000	00000000	0201	0	0	1	00000000	0	0	0
-wlan0	00000000	0101A8C0	0003	0	0	600	00000000	0	0	0
-eth0	00000000	0101A8C0	0003	0	0	100	00000000	0	0	0
-half0	00000000	0101A8C0	0003	0	0	0	00000080	0	0	0
-eth0	0001A8C0	00000000	0001	0	0	100	00FFFFFF	0	0	0
-`
-
+// The default route of a host with wired and wireless interfaces is that with the
+// lowest metric.
 func TestDefaultRoute(t *testing.T) {
-	for text, want := range map[string]string{
-		routeTable: "eth0",
-		strings.ReplaceAll(routeTable, "\t100\t", "\t700\t"): "wlan0",
-		"":                     "",
-		"Iface\tDestination\n": "",
-		"eth0\t00000000\t0101A8C0\tx\t0\t0\t100\t00000000\n": "",
-	} {
-		if got, err := routeName(strings.NewReader(text)); got != want || err != nil {
-			t.Errorf("got %q, %v; want %q of\n%s", got, err, want, text)
+	everywhere := netip.MustParsePrefix("0.0.0.0/0")
+	of := func(eth0 uint32) iter.Seq2[route.Route, error] {
+		return func(yield func(route.Route, error) bool) {
+			for _, r := range []route.Route{
+				{Interface: "none0", To: everywhere, Reject: true},
+				{Interface: "wlan0", To: everywhere, Gateway: true, Metric: 600},
+				{Interface: "eth0", To: everywhere, Gateway: true, Metric: eth0},
+				{Interface: "half0", To: netip.MustParsePrefix("0.0.0.0/1"), Gateway: true},
+				{Interface: "eth1", To: netip.MustParsePrefix("192.168.1.0/24")},
+			} {
+				if !yield(r, nil) {
+					return
+				}
+			}
 		}
+	}
+	for eth0, want := range map[uint32]string{0: "eth0", 100: "eth0", 700: "wlan0"} {
+		if got, err := routeName(of(eth0)); got != want || err != nil {
+			t.Errorf("metric %d: got %q, %v; want %q", eth0, got, err, want)
+		}
+	}
+	if got, err := routeName(func(func(route.Route, error) bool) {}); got != "" || err != nil {
+		t.Errorf("without routes: %q, %v", got, err)
+	}
+	gone := errors.New("gone")
+	if got, err := routeName(func(yield func(route.Route, error) bool) { yield(route.Route{}, gone) }); got != "" || !errors.Is(err, gone) {
+		t.Errorf("a table that cannot be read: %q, %v", got, err)
 	}
 }

@@ -138,7 +138,7 @@ func space() []Setting {
 		Name: "RINGLET_AVOID", Auto: "none",
 		Range:   "a comma list of subnets",
 		Example: "10.40.0.0/16,192.168.1.0/24",
-		Meaning: "subnets that are never chosen, beside those that the host has addresses in",
+		Meaning: "subnets that are never chosen, beside those that the host has routes to",
 		Effect:  "later choices only, existing pools stay; set it alike on all peers",
 		parse:   parseAvoid,
 	}}
