@@ -35,6 +35,11 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 		return p, err
 	}
 	for _, mayReplace := range []bool{false, true} {
+		if mayReplace {
+			if err := m.awaitNetworkList(); err != nil {
+				return nil, err
+			}
+		}
 		if cidr, ok := m.nextFree(universe, bits, m.chosen[v6], mayReplace); ok {
 			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
 			if c := m.current; c != nil && waits(err) {

@@ -123,16 +123,18 @@ func (m *Machine) lostOn(p *pool, asked []*network, begun time.Time, first bool)
 	return min(max(p.lost, p.listed-m.perPool[p.CIDR]), most)
 }
 
+// knowsNetworks reports whether this peer knows which networks of this host are on its
+// pools. Where inventories come it does from the first on since the engine or this
+// process started: a database may be younger than networks, which were never asked for.
+func (m *Machine) knowsNetworks() bool { return !m.sighted() || m.inventory.After(m.greeted) }
+
 // settle does what follows when a pool may have lost its last network here:
 // its own gateway address and shared reservations go, and so does the pool
 // itself if its subnet was chosen. A pool that the user named stays, and with
 // it the memory of who had which address; it makes room for others once it is
 // in their way.
-//
-// Where inventories come this waits for the first since the engine or this
-// process started, which tells of networks that this peer does not know.
 func (m *Machine) settle(p *pool) {
-	if m.networksOf(p) > 0 || m.sighted() && !m.inventory.After(m.greeted) {
+	if m.networksOf(p) > 0 || !m.knowsNetworks() {
 		return
 	}
 	if p.hasGateway {

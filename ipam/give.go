@@ -144,16 +144,21 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 // vacate gives up all that this peer has in a pool, if nothing on this host
 // uses it.
 func (m *Machine) vacate(p *pool) wire.Answer {
-	if m.uses(p) {
+	switch {
+	case m.networksOf(p) > 0 || p.hasContainers():
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
+	case m.uses(p):
+		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	m.closeAll(p)
 	m.tellUse(p)
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
 }
 
-// uses reports whether a network or a container of this host is on the pool.
-func (m *Machine) uses(p *pool) bool { return m.networksOf(p) > 0 || p.hasContainers() }
+// uses reports whether a network or a container of this host is on the pool, or may be.
+func (m *Machine) uses(p *pool) bool {
+	return m.networksOf(p) > 0 || p.hasContainers() || !m.knowsNetworks()
+}
 
 // closeAll gives back all that this peer owns in a pool which nothing on this
 // host uses.

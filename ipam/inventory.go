@@ -62,7 +62,6 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		asked[n.Pool] = append(asked[n.Pool], n)
 	}
 	for _, p := range m.sortedPools() {
-		m.sightHost(p)
 		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
@@ -72,6 +71,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		never := p.listed < 0
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first || never)
+		m.sightHost(p)
 		if m.sightGone(p, asked[p.CIDR], &s) {
 			again = m.cfg.Grace
 			continue

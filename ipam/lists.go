@@ -73,6 +73,15 @@ func (m *Machine) awaitList() error {
 	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)}
 }
 
+// awaitNetworkList makes a call wait that would remove a pool, as long as this peer does
+// not know which networks its host has.
+func (m *Machine) awaitNetworkList() error {
+	if m.knowsNetworks() {
+		return nil
+	}
+	return waitFor(failf(ErrNotReady, "ringlet on %s waits for the engine to list the networks that it has: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
+}
+
 // listingHere is how far this peer has come with what its own engine has, as
 // others are told.
 func (m *Machine) listingHere() wire.Listing {

@@ -61,6 +61,9 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
+	if err := m.awaitNetworkList(); err != nil {
+		return err
+	}
 	if held := p.space.Held(); p.busy() {
 		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
 	}

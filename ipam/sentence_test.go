@@ -156,6 +156,13 @@ func TestSentences(t *testing.T) {
 	held.Now = held.Now.Add(21 * time.Second)
 	r, _ = held.Tick()
 	said("docker run --ip 10.50.0.9, while the engine does not list what it has", r.Err)
+	unasked := withSocket(t)
+	look(unasked, on("10.50.0.0/24"))
+	unasked.Restart()
+	unasked.Try(&ipam.PoolRemoval{Pool: "10.50.0.0/24"})
+	unasked.Now = unasked.Now.Add(21 * time.Second)
+	r, _ = unasked.Tick()
+	said("ringlet pool rm, while the engine does not list what it has", r.Err)
 	said("docker network create --driver overlay", pool(ipam.PoolRequest{Space: ipam.Global, Pool: prefix("10.90.0.0/24")}))
 	golden.Check(t, "sentences.txt", []byte(s.b.String()))
 }

@@ -1,0 +1,132 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Networks that are older than the database were never asked for: of these the
+// engine's list alone tells, and of none before it has come.
+
+// afterRestart is a host whose new database knows a network by the engine's list, and
+// whose process has started again since. The universe has that network's subnet alone.
+func afterRestart(t *testing.T) *ipamtest.Host {
+	t.Helper()
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	look(h, on("10.60.0.0/24"))
+	h.Restart()
+	return h
+}
+
+func TestPoolOfAnUnaskedNetwork(t *testing.T) {
+	for what, c := range map[string]struct {
+		request ipam.Request
+		want    error
+	}{
+		"removed": {&ipam.PoolRemoval{Pool: "10.60.0.0/24"}, ipam.ErrPoolInUse},
+		"chosen":  {&ipam.PoolRequest{Space: ipam.Local}, ipam.ErrNoSubnet},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := afterRestart(t)
+			if r, answered := h.Try(c.request); answered {
+				t.Fatalf("answered before the list: %+v", r)
+			}
+			look(h, on("10.60.0.0/24"))
+			wantErr(t, h.Call(c.request).Err, c.want)
+			h.CheckDisk()
+		})
+		t.Run(what+" without a socket", func(t *testing.T) {
+			h := afterRestart(t)
+			h.Call(&ipam.Blindness{})
+			if r := h.Call(c.request); r.Err != nil {
+				t.Error(r.Err)
+			}
+		})
+	}
+}
+
+// What one network keeps back may be kept back by another that is not known yet.
+func TestAuxiliaryAddressOfAnUnaskedNetwork(t *testing.T) {
+	const a = "10.60.0.9"
+	h := withSocket(t)
+	keeps := keeping("10.60.0.0/24", a)
+	look(h, keeps)
+	n := network(t, h, "10.60.0.0/24")
+	name(t, h, n, a)
+	look(h, keeps, keeps)
+	h.Restart()
+	release(h, n, address(a))
+	h.Call(&ipam.PoolRelease{Network: n})
+	if err := claim(h, n, a, "x"); err == nil {
+		t.Error("an address that a network keeps back was granted")
+	}
+	look(h, keeps)
+	wantErr(t, claim(h, n, a, "x"), ipam.ErrAddressReserved, "auxiliary")
+	for range 5 {
+		h.Now = h.Now.Add(30 * time.Second)
+		look(h)
+	}
+	if err := claim(h, n, a, "x"); err != nil {
+		t.Errorf("all networks are gone: %v", err)
+	}
+}
+
+// A host drains, with a bridge of which only the list tells, and starts again: what
+// its bridge has stays its own, also where others want all of the pool.
+func TestGatewayOfAnUnaskedNetworkWhileItDrains(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.AwaitInventory = true
+		}
+	})
+	c.found()
+	const bridge = "10.60.0.0/28"
+	list := func(i int) {
+		networks := []ipam.InventoryNetwork{}
+		if i == 2 {
+			networks = append(networks, on(bridge))
+			c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{prefix("10.60.0.5/28")}})
+		}
+		c.call(i, &ipam.Inventory{Begun: c.now, Networks: networks})
+	}
+	lists := func() {
+		for i := range c.peers {
+			list(i)
+		}
+		c.wait(2 * time.Second)
+	}
+	for range 5 {
+		lists()
+	}
+	a := address("10.60.0.5")
+	has := func() bool {
+		s, err := c.peers[2].machine.Who(c.now, a)
+		return err == nil && s.State == "host"
+	}
+	if !has() {
+		t.Fatal("the bridge has another's address")
+	}
+	if err := c.ask(2, &ipam.DrainRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	lists()
+	c.start(2)
+	c.heal()
+	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{prefix("10.60.0.5/28")}})
+	c.wait(5 * time.Second)
+	if !has() {
+		t.Error("the bridge's address is not the host's any more")
+	}
+	if err := c.ask(0, &ipam.PoolRemoval{Pool: bridge}).Err; err == nil {
+		t.Error("the pool was removed under the network of another host")
+	}
+	lists()
+	if !has() {
+		t.Error("after the list the bridge's address is not the host's any more")
+	}
+	wantErr(t, c.ask(0, &ipam.PoolRemoval{Pool: bridge}).Err, ipam.ErrPoolInUse, "host-2", "network")
+}
