@@ -35,6 +35,8 @@ type Config struct {
 	// Now is the time that ages are counted to; default [time.Now].
 	Now func() time.Time
 
+	docker *dockerCall // nil: the docker command has not called
+
 	clock func() clockState                // default: what the kernel says
 	mtuOf func(a netip.Addr) (string, int) // default: of the interfaces of this host
 
@@ -181,16 +183,17 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 // which is its own name, reports what went wrong and returns the exit code.
 func Execute(ctx context.Context, cfg Config, argv []string) int {
 	cfg = cfg.withDefaults()
-	args, asDocker, err := dockerArgs(argv)
+	args, docker, err := dockerArgs(argv)
+	cfg.docker = docker
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		// As JSON it would be another name, and perhaps the same as another one.
 		err = &usageError{fmt.Sprintf("the argument %q is not UTF-8: write it in a terminal that speaks UTF-8, as with LANG=C.UTF-8", args[i])}
 	}
-	if err == nil && asDocker && len(args) > 0 && args[0] == metadataWord {
+	if err == nil && docker != nil && len(args) > 0 && args[0] == metadataWord {
 		err = writeMetadata(cfg.Out, cfg.Version)
 	} else if err == nil {
 		root := New(cfg)
-		if asDocker {
+		if docker != nil {
 			speakDocker(root)
 		}
 		root.SetArgs(args)

@@ -37,24 +37,24 @@ func writeMetadata(out io.Writer, version string) error {
 	return err
 }
 
-// dockerArgs returns the arguments for the root command, and whether the
-// docker command has called. Then its own flags and the plugin's name are
-// taken out; of the flags only the engine's address means something here, and
-// stays as --host.
-func dockerArgs(argv []string) (args []string, asDocker bool, err error) {
+// dockerArgs returns the arguments for the root command, and what the docker
+// command says of the engine if it has called, nil if not. Then its own flags and
+// the plugin's name are taken out; the engine's address stays as --host.
+func dockerArgs(argv []string) (args []string, docker *dockerCall, err error) {
 	if len(argv) == 0 {
-		return nil, false, nil
+		return nil, nil, nil
 	}
 	args = argv[1:]
 	if len(args) > 0 && args[0] == metadataWord {
-		return args[:1], true, nil
+		return args[:1], &dockerCall{}, nil
 	}
 	if filepath.Base(argv[0]) != dockerProgram {
-		return args, false, nil
+		return args, nil, nil
 	}
+	docker = &dockerCall{}
 	// The shell's completion, and docker help ringlet.
 	if len(args) > 1 && args[1] == dockerName && slices.Contains([]string{"help", "__complete", "__completeNoDesc"}, args[0]) {
-		return slices.Concat(args[:1], args[2:]), true, nil
+		return slices.Concat(args[:1], args[2:]), docker, nil
 	}
 
 	flags := pflag.NewFlagSet("docker", pflag.ContinueOnError)
@@ -62,8 +62,9 @@ func dockerArgs(argv []string) (args []string, asDocker bool, err error) {
 	flags.Usage = func() {}
 	flags.SetOutput(io.Discard)
 	host := flags.StringArrayP("host", "H", nil, "")
-	context := flags.StringP("context", "c", "", "")
-	for _, name := range []string{"config", "tlscacert", "tlscert", "tlskey"} {
+	flags.StringVarP(&docker.context, "context", "c", "", "")
+	flags.StringVar(&docker.config, "config", "", "")
+	for _, name := range []string{"tlscacert", "tlscert", "tlskey"} {
 		flags.String(name, "", "")
 	}
 	flags.StringP("log-level", "l", "", "")
@@ -72,20 +73,19 @@ func dockerArgs(argv []string) (args []string, asDocker bool, err error) {
 	flags.Bool("tlsverify", false, "")
 	if err := flags.Parse(args); err != nil {
 		// --help, or a flag of ours before any command: let the root command say.
-		return args, true, nil //nolint:nilerr // not docker's arguments then
+		return args, docker, nil //nolint:nilerr // not docker's arguments then
 	}
 	rest := flags.Args()
 	if len(rest) > 0 && rest[0] == dockerName {
 		rest = rest[1:]
 	}
-	if *context != "" && *context != "default" {
-		return nil, true, &usageError{fmt.Sprintf(
-			"ringlet does not know docker contexts such as %s: run it on the engine's host, with --host or DOCKER_HOST if there are several engines", *context)}
-	}
 	if n := len(*host); n > 0 {
+		if docker.context != "" {
+			return nil, docker, &usageError{"name the engine with --host or with --context, not with both"}
+		}
 		rest = append([]string{"--host", (*host)[n-1]}, rest...)
 	}
-	return rest, true, nil
+	return rest, docker, nil
 }
 
 // ownName is the name of this program where an example calls it.

@@ -18,7 +18,14 @@ func (a *app) findSocket(ctx context.Context) (string, error) {
 	if path := a.cfg.Getenv("RINGLET_SOCKET"); path != "" {
 		return path, nil
 	}
-	plugins, err := a.cfg.FindPlugin(ctx, a.host)
+	host := a.host
+	if d := a.cfg.docker; d != nil && host == "" {
+		var err error
+		if host, err = d.engine(a.cfg.Getenv); err != nil {
+			return "", err
+		}
+	}
+	plugins, err := a.cfg.FindPlugin(ctx, host)
 	if err != nil {
 		return "", fmt.Errorf("the docker engine cannot be asked for the plugin: %w; name the plugin's socket with --socket", err)
 	}
