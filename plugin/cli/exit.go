@@ -97,8 +97,19 @@ func suggestions(c *cobra.Command, word string) []string {
 	return near
 }
 
-// exactly wants one argument for each name.
+// exactly wants one argument for each name, none of them empty, as of a variable that
+// a script has not set.
 func exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if i := slices.Index(args, ""); i >= 0 && i < len(names) {
+			return usagef(c, "%s is empty", names[i])
+		}
+		return anyOf(names...)(c, args)
+	}
+}
+
+// anyOf wants one argument for each name.
+func anyOf(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == len(names) {
 			return nil

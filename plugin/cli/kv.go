@@ -41,7 +41,7 @@ where CLUSTER is RINGLET_CLUSTER, "ringlet" unless it was set.`,
 		Example: `  ringlet kv get ringlet/state/ip/v1/ringlet/10.50.0.7
   ringlet kv get --recursive ringlet/state/
   ringlet kv get --recursive ringlet/state/nodes/ -o json | jq -r '.[].value.name'`,
-		Args:              exactly("KEY"),
+		Args:              anyOf("KEY"),
 		ValidArgsFunction: a.completeFirst(keyWords),
 		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
 			if recursive {
@@ -68,7 +68,7 @@ synced after what was there at the beginning, and reset before all of it is said
 again.`,
 		Example: `  ringlet kv watch ringlet/state/ip/
   ringlet kv watch ringlet/state/nodes/ -o json`,
-		Args:              exactly("PREFIX"),
+		Args:              anyOf("PREFIX"),
 		ValidArgsFunction: a.completeFirst(keyWords),
 		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
 			begun := false

@@ -156,6 +156,21 @@ func TestUsageErrors(t *testing.T) {
 	golden.Check(t, "usage-errors.txt", []byte(all.String()))
 }
 
+// An argument is empty where a script has not set a variable. All keys are those that
+// begin with nothing.
+func TestEmptyArguments(t *testing.T) {
+	for _, args := range []string{"evict", "forget", "pool show", "pool rm", "pool create", "who", "explain", "release", "join", "snapshot save", "completion"} {
+		got := ringlet(t, Config{}, append(strings.Fields(args), "")...)
+		if got.code != 2 || !strings.Contains(got.err, " is empty; see ringlet "+args+" --help") {
+			t.Errorf("%s: code %d, said %q", args, got.code, got.err)
+		}
+	}
+	socket := serve(t, alone())
+	if got := ringlet(t, Config{}, "kv", "get", "-r", "", "--socket", socket); got.code == 2 {
+		t.Errorf("kv get: %+v", got)
+	}
+}
+
 func TestFindingThePlugin(t *testing.T) {
 	f := alone()
 	socket := serve(t, f)
