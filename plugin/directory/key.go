@@ -30,7 +30,8 @@ type Node struct {
 	Engine  string     `json:"engine,omitempty"` // version of its engine
 	State   string     `json:"state"`
 	Boot    uint64     `json:"boot"`
-	Pools   []NodePool `json:"pools"`
+	Pools   []NodePool `json:"pools"`                // in which it has ranges
+	More    int        `json:"more_pools,omitempty"` // how many others there are
 }
 
 // NodePool is what a peer has of a pool.

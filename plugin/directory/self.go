@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
 )
 
 // Limits of what one value tells; it says how much more there is.
@@ -37,6 +38,13 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 		}
 		return n
 	})
+	if len(value) > replica.MaxValue { // with no range of any pool
+		all := n.Pools
+		value = fitting(len(all), func(most int) any {
+			n.Pools, n.More = all[:most], len(all)-most
+			return n
+		})
+	}
 	keys, values := []string{NodeKeys(p.cfg.Cluster) + n.Name}, [][]byte{value}
 	if minute := now.Truncate(time.Minute); !beats(st) {
 		keys, values = append(keys, Heart), append(values, nil)
