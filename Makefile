@@ -7,6 +7,7 @@
 #   DOCKER_HOST  the engine, as for the docker command
 #   FUZZTIME     how long make fuzz gives each target
 #   SOAK         how long make soak runs
+#   ENGINE       folder of the engine that make e2e tests with; default: the one installed
 #   BENCH        arguments of make bench; -help lists them
 #   REPLACE=yes  lets make plugin, install and run remove an installed plugin of another build, with its data
 
@@ -21,6 +22,7 @@ PLUGIN ?= ringlet:latest
 FUZZTIME ?= 20s
 SOAK ?= 1h
 BENCH ?=
+ENGINE ?=
 REPLACE ?= no
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO ?= go
