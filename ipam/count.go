@@ -92,11 +92,15 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 }
 
-// isCounted reports whether a network is one that the engine has asked for, and not
-// only again.
-func (m *Machine) isCounted(n *Network) bool {
+// isOnly reports whether a network is the only one on its pool, and one that the
+// engine has asked for, and not only again.
+func (m *Machine) isOnly(p *pool, n *Network) bool {
 	net := m.networks[n.ID()]
-	return net != nil && !net.again
+	if net == nil || net.again || m.networksOf(p) > 1 {
+		return false
+	}
+	// An engine that starts asks for all that it has before it gives anything back.
+	return m.knowsNetworks() || net.replayed > 0
 }
 
 // networksOf returns how many networks of this host draw from the pool, as far

@@ -130,3 +130,19 @@ func TestGatewayOfAnUnaskedNetworkWhileItDrains(t *testing.T) {
 	}
 	wantErr(t, c.ask(0, &ipam.PoolRemoval{Pool: bridge}).Err, ipam.ErrPoolInUse, "host-2", "network")
 }
+
+// An engine starts on a new database: it asks again for its network and for the
+// address of an endpoint that was left, gives that back, and starts the container by
+// its fixed address, all before it lists anything.
+func TestEndpointThatIsReplayedAndStarted(t *testing.T) {
+	const a = "10.60.0.99"
+	h := withSocket(t)
+	h.Call(&ipam.Greeting{})
+	n := network(t, h, "10.60.0.0/24")
+	name(t, h, n, a)
+	release(h, n, address(a))
+	h.Call(&ipam.Blindness{}) // the engine does not answer for so long
+	if err := claim(h, n, a, "fixed"); err != nil {
+		t.Error(err)
+	}
+}

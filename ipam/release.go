@@ -19,7 +19,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if !ok {
 		return
 	}
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && m.soleUser() && m.networksOf(p) <= 1 && m.knowsNetworks() && m.isCounted(&q.Network) {
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && m.soleUser() && m.isOnly(p, &q.Network) {
 		// The engine lets go of an auxiliary address only with its network, or
 		// it never was one: an endpoint that was replayed to a new database.
 		// A network that was taken for a replay, or is removed once more, gives back
