@@ -93,8 +93,8 @@ func (c *Cluster) killed() {
 	for _, err := range <-done {
 		t.Log(err)
 	}
+	c.AwaitReady(c.Engines...) // the last may just be starting again
 	c.union("after plugins were killed")
-	c.AwaitReady(c.Engines...)
 	for i, e := range c.Engines {
 		runDemo(e, "lan", fmt.Sprint("after-", i))
 	}
