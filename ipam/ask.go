@@ -79,10 +79,13 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	if !a.granted.Empty() && want != wire.WantReserved && p.Ring.Owns(m.self, a.granted) {
 		a.peer = peer.None // it came, and was not enough
 	}
+	owners := m.concerned(p, want, in)
+	if want == wire.WantVacant && !slices.Contains(owners, a.peer) {
+		a.peer = peer.None // it has gone
+	}
 	if a.peer != peer.None {
 		return wire.Answer{}, m.waitForPeers(p, q, []peer.ID{a.peer})
 	}
-	owners := m.concerned(p, want, in)
 	var candidates, away []peer.ID
 	var last wire.Answer
 	for _, id := range owners {
@@ -100,6 +103,16 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 	if want == wire.WantVacant && last.Verdict != 0 {
 		delete(m.questions, q)
 		return last, errRefused // one who uses it is enough
+	}
+	if want == wire.WantVacant {
+		// Those who will refuse come first: what others give up may be theirs to hand
+		// out, and be an address that the other host has itself.
+		if i := slices.IndexFunc(away, func(id peer.ID) bool { return !m.live(id) }); i >= 0 {
+			return wire.Answer{}, m.waitForPeers(p, q, away[i:i+1])
+		}
+		if users := slices.DeleteFunc(slices.Clone(candidates), func(id peer.ID) bool { return !p.UsedBy(id) }); len(users) > 0 {
+			candidates = users
+		}
 	}
 	if len(candidates) > 0 {
 		m.question(q, a, m.pick(p, candidates))

@@ -150,6 +150,7 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 	case m.uses(p):
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
+	p.vacated = m.now
 	m.closeAll(p)
 	m.tellUse(p)
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
@@ -158,6 +159,13 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 // uses reports whether a network or a container of this host is on the pool, or may be.
 func (m *Machine) uses(p *pool) bool {
 	return m.networksOf(p) > 0 || p.hasContainers() || !m.knowsNetworks()
+}
+
+// givesUp reports whether this peer has just given up the pool, or is about to, and
+// nothing on this host uses it: then it takes nothing there, as the pool would never
+// go. Who wants a pool to go has the time of a call for that.
+func (m *Machine) givesUp(p *pool) bool {
+	return (m.draining() || m.now.Sub(p.vacated) < m.cfg.CallTime) && !m.uses(p)
 }
 
 // closeAll gives back all that this peer owns in a pool which nothing on this

@@ -66,8 +66,8 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 // sightHost holds those of the host's addresses that lie in the pool.
 func (m *Machine) sightHost(p *pool) {
 	p.untaken = false
-	if m.draining() && !m.uses(p) {
-		return // it gives back all that it has here
+	if m.givesUp(p) {
+		return
 	}
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())

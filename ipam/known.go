@@ -48,6 +48,7 @@ type pool struct {
 	// on the network.
 	strangers map[addr.Offset]time.Time
 
+	vacated     time.Time  // when somebody last was given all that this peer had here
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
 	idleSince   time.Time  // since when it is told to have networks here, and has none
