@@ -37,7 +37,8 @@ type Call struct {
 	heldBy   map[addr.Offset]string // who holds what it would exclude, as other peers told
 	freed    uint64                 // how many reserved addresses it frees
 
-	leaves bool // it has had this peer begin to leave
+	leaves   bool // it has had this peer begin to leave
+	affirmed bool // what it found to be so already was so when it asked
 }
 
 // HostRoute is a route of the host itself.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -453,6 +454,63 @@ func TestExcludedInAPoolThatIsRemoved(t *testing.T) {
 			if p := c.peers[y].machine.State().PoolOf(cidr); p != nil {
 				t.Errorf("pool %v stands still", p.CIDR)
 			}
+		})
+	}
+}
+
+// A host that is cut off finds excluded already, and kept for that name, what it knows
+// of a pool that was removed meanwhile, with all that was kept back there, and made
+// anew. It does not say so before it knows of that.
+func TestReservedAlreadyInAPoolThatIsNoMore(t *testing.T) {
+	cidr := prefix("10.60.0.0/28")
+	for what, request := range map[string]*ipam.ReserveRequest{
+		"excluded":        exclude("10.60.0.3", "10.60.0.5"),
+		"a part":          exclude("10.60.0.4", "10.60.0.4"),
+		"kept for a name": keep("10.60.0.9", "web"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newLockstepWith(t, 3, func(c *lockstep) {
+				for _, p := range c.peers {
+					p.cfg.Deal = chronicle.DealNone
+				}
+			})
+			c.found()
+			order := c.order()
+			other, y := order[0], order[2]
+			again := func() {
+				if err := c.ask(other, &ipam.PoolCreation{CIDR: cidr}).Err; err != nil {
+					t.Fatal(err)
+				}
+			}
+			again()
+			c.run(time.Minute, c.agreed)
+			for _, q := range []*ipam.ReserveRequest{exclude("10.60.0.3", "10.60.0.5"), keep("10.60.0.9", "web")} {
+				if err := c.ask(y, q).Err; err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.run(time.Minute, c.agreed)
+			if err := c.ask(y, request).Err; err != nil {
+				t.Errorf("once more: %v", err)
+			}
+			c.silence(y)
+			if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+				t.Fatal(err)
+			}
+			again()
+			call := c.call(y, request)
+			c.wait(5 * time.Second)
+			if r, answered := c.peers[y].replies[call]; answered {
+				t.Errorf("answered while it was cut off: %+v", r)
+			}
+			c.silence()
+			c.heal()
+			c.run(20*time.Second, func() bool { _, answered := c.peers[y].replies[call]; return answered })
+			if err := c.peers[y].replies[call].Err; err != nil {
+				t.Error(err)
+			}
+			c.run(time.Minute, c.agreed)
+			wantErr(t, c.ip(other, cidr, request.First), ipam.ErrAddressReserved)
 		})
 	}
 }

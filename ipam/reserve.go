@@ -149,7 +149,7 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 	wanted := &chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: name}
 	if r := p.ReservationAt(o); r != nil {
 		if r.Kind == wanted.Kind && r.Note == name {
-			return nil
+			return m.affirm(p, wanted.Range)
 		}
 		return failf(ErrAddressReserved, "address %v in %s %s: choose another address, or end that first", a, poolText(p.Pool), reservedText(r))
 	}
@@ -206,6 +206,9 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 			}
 		}
 		if len(actions) == 0 {
+			if late == nil {
+				late = m.affirm(p, in)
+			}
 			return found.list, firstWait(late)
 		}
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
@@ -213,6 +216,23 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 		}
 	}
 	return nil, m.waitForMajority() // others take from the range at the same time
+}
+
+// affirm has a call wait, once, that finds that what it asks for in a range is
+// reserved already: this peer may be cut off, and the pool another one by now. What it
+// asks for once more is decided after all of which it does not know yet.
+func (m *Machine) affirm(p *pool, in addr.Range) error {
+	c := m.current
+	if c == nil || c.affirmed || m.alone() {
+		return nil
+	}
+	i := slices.IndexFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind.Operated() && r.Range.Overlaps(in) })
+	if i < 0 {
+		return nil // nothing is said to be reserved
+	}
+	_, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: p.Reserved[i]})
+	c.affirmed = err == nil
+	return err
 }
 
 // firstWait returns the first of several errors that make a call wait, since
