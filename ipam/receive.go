@@ -25,8 +25,12 @@ func (m *Machine) receive(msg *Message) {
 		m.takeTwin(f.From, c, twin)
 		return
 	}
+	known := c.start
 	if !m.checkStart(f, c) || !m.checkCluster(f, c) {
 		return
+	}
+	if c.start != known && m.state.Member(f.From) != nil {
+		m.tellSpare(f.From)
 	}
 	c.heard, c.unanswered = m.now, 0
 	c.cluster, c.slot, c.digest = f.Cluster, f.Slot, f.Digest

@@ -361,5 +361,18 @@ func changedMuch(was, is wire.Spare) bool {
 	return (most-least)*8 >= most
 }
 
+// tellSpare tells a peer that has started anew what was announced before.
+func (m *Machine) tellSpare(to peer.ID) {
+	var all []wire.Spare
+	for _, p := range m.sortedPools() {
+		if p.toldOnce {
+			all = append(all, p.announced)
+		}
+	}
+	for pools := range slices.Chunk(all, maxAnnounce) {
+		m.send(to, wire.Announce{Pools: pools})
+	}
+}
+
 // maxAnnounce is how many pools fit into one broadcast.
 const maxAnnounce = 60
