@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,6 +130,10 @@ func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error 
 			return err
 		}
 	}
+	if strings.Trim(st.Cluster, "0") == "" || st.State == ipam.Left {
+		// It knows nothing, and what is in the file may be all that is left.
+		return fmt.Errorf("there is nothing to save: %s is in no cluster, and %s stays as it is; save it on a host that is in one, see ringlet status", st.Self.Name, args[0])
+	}
 	s := snapshot{
 		Format: snapshotFormat, At: a.cfg.Now().UTC(), Version: about.Version, Cluster: st.Cluster, Host: st.Self.Name,
 		Pools: []snapshotPool{}, Reservations: []ipam.ReservationStatus{}, Holders: []snapshotHolder{},
@@ -237,16 +242,69 @@ func (v view) snapshot(s snapshot) {
 // restored is one thing that was made again, or not.
 type restored struct {
 	What  string `json:"what"`
+	There bool   `json:"there"` // it is there already, as far as this peer knows
 	Error string `json:"error"` // empty if it was made, or was there
+}
+
+// present is what this peer knows to be there already.
+type present struct {
+	status ipam.Status
+	kept   []ipam.ReservationStatus
+	held   []ipam.AddressStatus
+}
+
+func (n *present) read(ctx context.Context, c *client) error {
+	if err := c.get(ctx, path("status"), &n.status); err != nil {
+		return err
+	}
+	if err := c.get(ctx, path("reservations"), &n.kept); err != nil {
+		return err
+	}
+	return c.get(ctx, path("addresses"), &n.held)
+}
+
+func (n *present) pool(want snapshotPool) bool {
+	return slices.ContainsFunc(n.status.Pools, func(p ipam.PoolStatus) bool {
+		return p.Pool == want.Pool && (want.Name == "" || p.Name == want.Name)
+	})
+}
+
+// reservation reports whether all of a stretch is kept back so, in however many pieces.
+func (n *present) reservation(want ipam.ReservationStatus) bool {
+	pieces := slices.DeleteFunc(slices.Clone(n.kept), func(r ipam.ReservationStatus) bool {
+		return r.Kind != want.Kind || r.Note != want.Note || r.Last.Compare(want.First) < 0
+	})
+	slices.SortFunc(pieces, func(a, b ipam.ReservationStatus) int { return a.First.Compare(b.First) })
+	next := want.First
+	for _, r := range pieces {
+		switch {
+		case r.First.Compare(next) > 0:
+			return false
+		case r.Last.Compare(want.Last) >= 0:
+			return true
+		}
+		next = r.Last.Next()
+	}
+	return false
+}
+
+func (n *present) holder(want snapshotHolder) bool {
+	return slices.ContainsFunc(n.held, func(h ipam.AddressStatus) bool {
+		return isClients(h) && h.Address == want.Address && h.Pool == want.Pool && h.Name == want.For
+	})
 }
 
 // restore makes what a snapshot has, in an order in which each needs what comes
 // before.
 func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) error {
+	var now present
+	if err := now.read(ctx, c); err != nil {
+		return err
+	}
 	done := []restored{}
-	again := func(what, method, path string, body any) {
-		r := restored{What: what}
-		if !dryRun {
+	again := func(there bool, what, method, path string, body any) {
+		r := restored{What: strings.TrimSpace(what), There: there}
+		if !dryRun && !there {
 			if err := c.call(ctx, method, path, body, nil); err != nil {
 				r.Error = err.Error()
 			}
@@ -255,7 +313,7 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 	}
 	for _, p := range s.Pools {
 		if !p.Chosen || p.Name != "" {
-			again("pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name})
+			again(now.pool(p), "pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name})
 		}
 	}
 	for _, r := range s.Reservations {
@@ -264,19 +322,15 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 		if r.Kind == chronicle.KindKeptForName.String() {
 			body.For, body.Note = r.Note, ""
 		}
-		again(where+" "+r.Kind+" "+r.Note, http.MethodPost, path("reservations"), body)
-	}
-	var st ipam.Status
-	if err := c.get(ctx, path("status"), &st); err != nil {
-		return err
+		again(now.reservation(r), where+" "+r.Kind+" "+r.Note, http.MethodPost, path("reservations"), body)
 	}
 	for _, h := range s.Holders {
 		what := h.Address.String() + " held by " + h.For
-		if st.Self.Name != s.Host {
-			done = append(done, restored{what, "that is for " + s.Host + ", and this is " + st.Self.Name})
+		if self := now.status.Self.Name; self != s.Host {
+			done = append(done, restored{What: what, Error: "that is for " + s.Host + ", and this is " + self})
 			continue
 		}
-		again(what, http.MethodPost, addressesOf(h.Pool.String()), admin.NewAddress{For: h.For, Address: h.Address.String()})
+		again(now.holder(h), what, http.MethodPost, addressesOf(h.Pool.String()), admin.NewAddress{For: h.For, Address: h.Address.String()})
 	}
 	if err := a.show(done, func() { a.view.restored(done, dryRun) }); err != nil {
 		return err
@@ -297,6 +351,8 @@ func (v view) restored(done []restored, dryRun bool) {
 		switch {
 		case r.Error != "":
 			v.wrap(red, "not made: ", safe(r.What)+": "+safe(r.Error))
+		case r.There:
+			v.wrap(plain, "is there already: ", safe(r.What))
 		case dryRun:
 			v.wrap(plain, "would make: ", safe(r.What))
 		default:

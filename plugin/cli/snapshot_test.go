@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,17 +40,38 @@ func TestSnapshot(t *testing.T) {
 	}
 	golden.Check(t, "snapshot.txt", []byte(inspected.out))
 
-	f.calls = nil
-	if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); got.code != 0 || strings.Count(got.out, "would make: ") != 8 || strings.Join(f.calls, "") != "status" {
+	asks := []string{"status", `reservations ""`, `addresses ""`}
+	for _, flag := range []string{"--dry-run", "--dry-run=false"} {
+		f.calls = nil
+		if got := ringlet(t, cfg, "snapshot", "restore", file, flag); got.code != 0 || strings.Count(got.out, "is there already: ") != 8 || !slices.Equal(f.calls, asks) {
+			t.Errorf("%+v, asked for %q", got, f.calls)
+		}
+	}
+	// What is there lacks a piece, or is kept for another one.
+	f.reservations = []ipam.ReservationStatus{
+		{First: ip("10.50.0.15"), Last: ip("10.50.0.19"), Kind: "excluded", Note: "printers and the coffee machine\x1b"},
+		{First: ip("10.50.0.10"), Last: ip("10.50.0.13"), Kind: "excluded", Note: "printers and the coffee machine\x1b"},
+		{First: ip("10.50.0.20"), Last: ip("10.50.0.20"), Kind: "kept for a name", Note: "web"},
+	}
+	if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); strings.Count(got.out, "would make: ") != 4 {
+		t.Errorf("%+v", got)
+	}
+	f.reservations = append(f.reservations, ipam.ReservationStatus{First: ip("10.50.0.14"), Last: ip("10.50.0.14"), Kind: "excluded", Note: "printers and the coffee machine\x1b"})
+	if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); strings.Count(got.out, "would make: ") != 3 {
+		t.Errorf("%+v", got)
+	}
+	f.calls, f.st.Pools, f.reservations, f.list = nil, nil, nil, nil
+	if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); got.code != 0 || strings.Count(got.out, "would make: ") != 8 || !slices.Equal(f.calls, asks) {
 		t.Errorf("%+v, asked for %q", got, f.calls)
 	}
 	f.calls = nil
 	got := ringlet(t, cfg, "snapshot", "restore", file)
 	want := []string{
+		asks[0], asks[1], asks[2],
 		`create 10.50.0.0/24 "lab"`, `create 10.51.0.0/24 "spare"`,
 		`reserve "" 10.50.0.10-10.50.0.19 excluded "printers and the coffee machine\x1b"`, `reserve "" 10.50.0.20-10.50.0.20 kept for a name "db"`,
 		`reserve "" 10.50.0.21-10.50.0.21 kept for a name "02:42:0a:32:00:15"`, `reserve "" fd00:50:0:0:8000::-fd00:50::ffff:ffff:ffff:fffe excluded ""`,
-		"status", `client 10.50.0.0/24 10.50.0.3 printer-3`, "client 10.50.0.0/24 10.50.0.4 evil\x1b[2J\nname",
+		`client 10.50.0.0/24 10.50.0.3 printer-3`, "client 10.50.0.0/24 10.50.0.4 evil\x1b[2J\nname",
 	}
 	if diff := cmp.Diff(want, f.calls); got.code != 0 || diff != "" {
 		t.Errorf("code %d, said %s (-want +got):\n%s", got.code, got.err, diff)
@@ -67,10 +90,28 @@ func TestSnapshotElsewhere(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f = alone()
+	f.reservations = nil
 	f.reserving = &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: "there is no such pool"}
 	got = ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "snapshot", "restore", file)
-	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 4 || strings.Count(got.out, "\nmade: ")+1 < 3 {
+	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 4 || strings.Count(got.out, "is there already: ") != 4 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A peer that is in no cluster knows nothing, and does not replace what is left of one.
+func TestSnapshotOfNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snap.json")
+	before := []byte("all that is left")
+	if err := os.WriteFile(file, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for state, cluster := range map[ipam.State]string{ipam.Joining: strings.Repeat("0", 32), ipam.Forming: strings.Repeat("0", 32), ipam.Left: "00112233445566778899aabbccddeeff"} {
+		f := alone()
+		f.st.State, f.st.Cluster = state, cluster
+		got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "snapshot", "save", file)
+		if text, err := os.ReadFile(file); got.code != exitFailed || !strings.Contains(got.err, "in no cluster") || err != nil || !bytes.Equal(text, before) {
+			t.Errorf("%s: %+v, %v, %s", state, got, err, text)
+		}
 	}
 }
 
