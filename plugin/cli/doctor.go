@@ -41,10 +41,11 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short:      "Look at what ringlet needs of this host and its network",
 		GroupID:    groupLook,
 		Long: `Look at what ringlet needs: whether the ports of the other hosts can be reached over
-TCP and answer over UDP, whether there is a key, whether the clock is set by
-somebody, how old the engine is and whether it sends the names of containers, the
-MTU towards the others, hosts that have the same name, and whether this program is
-the one that runs in the plugin. Each finding says what to do.
+TCP, those in RINGLET_JOIN as long as no other is known, and answer over UDP; whether
+there is a key, whether the clock is set by somebody, how old the engine is and
+whether it sends the names of containers, the MTU towards the others, hosts that have
+the same name, and whether this program is the one that runs in the plugin. Each
+finding says what to do.
 
 Exit code 1 if something does not work, 3 if something is to be looked at.`,
 		Example: `  ringlet doctor
@@ -87,7 +88,7 @@ func worstOf(found []diagnosis) string {
 // diagnose looks at everything.
 func (a *app) diagnose(ctx context.Context, about admin.About, st ipam.Status) []diagnosis {
 	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
-	found = append(found, a.ports(ctx, st)...)
+	found = append(found, a.ports(ctx, about, st)...)
 	return append(found, udp(st), a.mtu(about), sameNames(st), problems(st))
 }
 
@@ -189,36 +190,50 @@ func clock(c clockState) diagnosis {
 // dialTimeout is how long a port has to answer.
 const dialTimeout = 2 * time.Second
 
-// ports connects to each of the other hosts.
-func (a *app) ports(ctx context.Context, st ipam.Status) []diagnosis {
+// ports connects to each of the other hosts; before any is known, to those that
+// RINGLET_JOIN lists.
+func (a *app) ports(ctx context.Context, about admin.About, st ipam.Status) []diagnosis {
 	var found []diagnosis
 	for _, p := range st.Peers {
 		if p.ID == st.Self.ID || p.State == stateEvicted {
 			continue
 		}
-		d := diagnosis{Check: "ports", Level: diagnosedOK, Text: fmt.Sprintf("%s can be reached over TCP at %s", p.Name, p.Address)}
 		if p.Address == "" {
-			d.Level, d.Text, d.Next = diagnosedWarn, p.Name+" was never heard of since this host started", "see that ringlet runs there, and that it has this cluster's key"
-			found = append(found, d)
+			found = append(found, diagnosis{"ports", diagnosedWarn, p.Name + " was never heard of since this host started", "see that ringlet runs there, and that it has this cluster's key"})
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.Address)
-		cancel()
-		switch {
-		case err == nil:
-			_ = conn.Close() // nothing was sent
-		case errors.Is(err, syscall.ECONNREFUSED):
-			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s is there, and nothing listens at %s", p.Name, p.Address), "start ringlet on that host"
-		default:
-			d.Level, d.Text, d.Next = diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", p.Name, p.Address), "see that the host is up, and open port "+portOf(p.Address)+" for TCP and UDP in both firewalls"
+		found = append(found, dial(ctx, p.Name, p.Address))
+	}
+	if len(found) > 0 {
+		return found
+	}
+	for target := range strings.SplitSeq(about.Settings["join"], ",") {
+		if host, _, err := net.SplitHostPort(target); err == nil {
+			found = append(found, dial(ctx, host+", which RINGLET_JOIN lists,", target))
 		}
-		found = append(found, d)
 	}
 	if len(found) == 0 {
 		found = append(found, diagnosis{"ports", diagnosedSkip, "there is no other host", ""})
 	}
 	return found
+}
+
+// dial connects to a host.
+func dial(ctx context.Context, name, address string) diagnosis {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close() // nothing was sent
+		return diagnosis{"ports", diagnosedOK, fmt.Sprintf("%s can be reached over TCP at %s", name, address), ""}
+	}
+	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
+		return diagnosis{"ports", diagnosedFail, name + " has no address that this host can find", "see that the name is right, or write the address instead"}
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return diagnosis{"ports", diagnosedFail, fmt.Sprintf("%s is there, and nothing listens at %s", name, address), "start ringlet on that host"}
+	}
+	return diagnosis{"ports", diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", name, address), "see that the host is up, and open port " + portOf(address) + " for TCP and UDP in both firewalls"}
 }
 
 func udp(st ipam.Status) diagnosis {

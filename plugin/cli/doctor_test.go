@@ -60,6 +60,10 @@ func TestDoctor(t *testing.T) {
 		{"nobody listens", func(f *fixture, _ *Config) { f.st.Peers[1].Address = closed.Addr().String() }, "fail  ports", exitFailed},
 		{"never heard of", func(f *fixture, _ *Config) { f.st.Peers[1].Address = "" }, "warn  ports", exitDegraded},
 		{"an evicted host", func(f *fixture, _ *Config) { f.st.Peers[1].State, f.st.Peers[1].Address = stateEvicted, "" }, "skip  ports", exitFine},
+		{"no cluster yet", func(f *fixture, _ *Config) {
+			f.st.Peers = f.st.Peers[:1]
+			f.about.Settings["join"] = open.Addr().String() + "," + closed.Addr().String() + ",nowhere.invalid:7950"
+		}, "fail  ports", exitFailed},
 		{"UDP", func(f *fixture, _ *Config) {
 			f.st.Problems = []ipam.Problem{{Code: "udp-silent", Level: "degraded", Text: "no UDP comes through although peers answer over TCP: news is slow", Next: "open UDP port 7950 between all peers"}}
 		}, "fail  ports", exitFailed},
