@@ -268,11 +268,15 @@ it. Freeing what is free is no error.`,
 
 // free frees what is at the path, of one holder if it is not empty; ip is the
 // address, if it is one.
-func (a *app) free(path, holderID, ip string) func(ctx context.Context, c *client, args []string) error {
+func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client, args []string) error {
 	return func(ctx context.Context, c *client, _ []string) error {
 		var freed []ipam.AddressStatus
-		if err := c.call(ctx, http.MethodDelete, query(path, "for", holderID), nil, &freed); err != nil {
+		if err := c.call(ctx, http.MethodDelete, query(at, "for", holderID), nil, &freed); err != nil {
 			return err
+		}
+		var now admin.Use // of what nobody here holds
+		if len(freed) == 0 && ip != "" {
+			_ = c.get(ctx, path("addresses", ip), &now) // else nothing more is said
 		}
 		return a.show(fullsOf(freed), func() {
 			for _, s := range freed {
@@ -286,6 +290,9 @@ func (a *app) free(path, holderID, ip string) func(ctx context.Context, c *clien
 				a.view.printf("nothing to free: nobody holds %s on this peer\n", ip)
 			default:
 				a.view.printf("nothing to free: %s does not hold %s on this peer\n", safe(holderID), ip)
+			}
+			if !now.Told.IsZero() && isHeld(now.AddressStatus) {
+				a.view.printf("%s says that %s has it: free it there\n", safe(now.Peer), safe(somebody(now.AddressStatus)))
 			}
 		})
 	}

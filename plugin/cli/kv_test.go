@@ -103,13 +103,14 @@ func serveDirectory(t *testing.T) string {
 func TestKV(t *testing.T) {
 	socket := serveDirectory(t)
 	for file, args := range map[string][]string{
-		"kv-get.txt":      {"kv", "get", "ringlet/state/ip/v1/ringlet/10.50.0.2"},
-		"kv-list.txt":     {"kv", "get", "--recursive", "ringlet/state/ip/"},
-		"kv-pools.txt":    {"kv", "get", "--recursive", "/ringlet/state/pools/"},
-		"kv-nothing.txt":  {"kv", "get", "-r", "nothing/"},
-		"ip-ls-every.txt": {"ip", "ls", "--all"},
-		"who-told.txt":    {"who", "10.50.0.200"},
-		"who-told.json":   {"who", "10.50.0.200", "-o", "json"},
+		"kv-get.txt":       {"kv", "get", "ringlet/state/ip/v1/ringlet/10.50.0.2"},
+		"kv-list.txt":      {"kv", "get", "--recursive", "ringlet/state/ip/"},
+		"kv-pools.txt":     {"kv", "get", "--recursive", "/ringlet/state/pools/"},
+		"kv-nothing.txt":   {"kv", "get", "-r", "nothing/"},
+		"ip-ls-every.txt":  {"ip", "ls", "--all"},
+		"who-told.txt":     {"who", "10.50.0.200"},
+		"who-told.json":    {"who", "10.50.0.200", "-o", "json"},
+		"release-told.txt": {"release", "10.50.0.200"},
 	} {
 		got := ringlet(t, Config{}, append(args, "--socket", socket)...)
 		if got.code != 0 || got.err != "" {

@@ -281,11 +281,30 @@ func kindText(kind string) string {
 	return chronicle.KindExcluded.String()
 }
 
+// joined makes one of pieces that follow one another and are kept back alike: what is
+// excluded at once is reserved piece by piece, as its owners gave it up.
+func joined(list []ipam.ReservationStatus) []ipam.ReservationStatus {
+	var out []ipam.ReservationStatus
+	for _, r := range list {
+		if n := len(out); n > 0 && r.Kind == chronicle.KindExcluded.String() {
+			last := &out[n-1]
+			if last.Kind == r.Kind && last.Note == r.Note && last.Pool == r.Pool && last.Last.Next() == r.First {
+				last.Last = r.Last
+				last.Addresses += r.Addresses
+				continue
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
 func (v view) reservations(list []ipam.ReservationStatus, kind string) {
 	if len(list) == 0 {
 		v.printf("nothing is %s\n", kindText(kind))
 		return
 	}
+	list = joined(list)
 	rows := make([][]string, len(list))
 	for i, r := range list {
 		pool := r.PoolName

@@ -8,7 +8,29 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/ipam"
 )
+
+// What was excluded at once is shown as one, whatever pieces it was reserved in.
+func TestExcludedPieces(t *testing.T) {
+	piece := func(first, last string, n uint64, note string) ipam.ReservationStatus {
+		return ipam.ReservationStatus{Pool: prefix("10.50.0.0/24"), First: ip(first), Last: ip(last), Addresses: n, Kind: "excluded", Note: note}
+	}
+	f := alone()
+	f.reservations = []ipam.ReservationStatus{
+		piece("10.50.0.32", "10.50.0.32", 1, "DHCP"), piece("10.50.0.33", "10.50.0.39", 7, "DHCP"), piece("10.50.0.40", "10.50.0.41", 2, "DHCP"),
+		piece("10.50.0.43", "10.50.0.43", 1, "DHCP"), piece("10.50.0.44", "10.50.0.44", 1, "printers"),
+	}
+	got := ringlet(t, Config{columns: 80, Getenv: env("RINGLET_SOCKET", serve(t, f))}, "exclude", "ls")
+	var rows []string
+	for line := range strings.Lines(got.out) {
+		rows = append(rows, strings.Join(strings.Fields(line)[:2], " "))
+	}
+	if want := []string{"ADDRESSES COUNT", "10.50.0.32-10.50.0.41 10", "10.50.0.43 1", "10.50.0.44 1"}; !slices.Equal(rows, want) {
+		t.Errorf("got %q, want %q", rows, want)
+	}
+}
 
 // What is kept back is told, with what is in the way.
 func TestReserve(t *testing.T) {

@@ -28,7 +28,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"status", []string{"status"}, "fine: ready, the only peer, 3 pools, 7 addresses held here\n"},
 		{"pool ls", []string{"status"}, "10.50.0.0/24"},
 		{"status", []string{"status"}, "\nand 1 pool not used here, see --all\n"},
-		{"status --all", []string{"status"}, "\npool 10.51.0.0/24 (spare): 256 addresses, 0 networks\n"},
+		{"status --all", []string{"status"}, "\npool 10.51.0.0/24 (spare): 256 addresses, 0 networks here\n"},
 		{"pool create 10.50.0.0/24", []string{`create 10.50.0.0/24 ""`}, "pool 10.50.0.0/24 (lab) exists already, with 256 addresses\n"},
 		{"pool create fd00:50::/64", []string{`create fd00:50::/64 ""`}, "goes with its last network unless you give it a name with --name\n"},
 		{"pool create 10.70.0.0/24", []string{`create 10.70.0.0/24 ""`}, "created pool 10.70.0.0/24 with 256 addresses\n"},

@@ -170,7 +170,7 @@ func verdictStyle(verdict ipam.Verdict) style {
 
 // pool prints one pool with its bar.
 func (v view) pool(p ipam.PoolStatus, networks int) {
-	facts := []string{plural(p.Size, "address", "addresses"), plural(networks, "network", "networks")}
+	facts := []string{plural(p.Size, "address", "addresses"), plural(networks, "network", "networks") + " here"}
 	if p.Chosen {
 		facts = append(facts, "subnet chosen by ringlet")
 	}
