@@ -514,3 +514,44 @@ func TestReservedAlreadyInAPoolThatIsNoMore(t *testing.T) {
 		})
 	}
 }
+
+// To be sure costs one decision: none where something was decided for the call anyway,
+// or where there is nobody else.
+func TestWhatItCostsToBeSure(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Deal = chronicle.DealNone
+		}
+	})
+	c.found()
+	alone := ipamtest.NewHost(t, ipam.Config{})
+	for what, of := range map[string]struct {
+		ask   func(ipam.Request) error
+		slot  func() uint64
+		again uint64 // slots
+	}{
+		"three hosts": {
+			func(q ipam.Request) error { c.wait(10 * time.Second); return c.ask(0, q).Err },
+			func() uint64 { return c.peers[0].machine.State().Slot }, 1,
+		},
+		"one": {
+			func(q ipam.Request) error { return alone.Call(q).Err },
+			func() uint64 { return alone.Machine().State().Slot }, 0,
+		},
+	} {
+		if err := of.ask(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/28")}); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []*ipam.ReserveRequest{exclude("10.60.0.3", "10.60.0.5"), keep("10.60.0.9", "web")} {
+			for times, want := range []uint64{1, of.again, of.again} {
+				before := of.slot()
+				if err := of.ask(q); err != nil {
+					t.Fatal(err)
+				}
+				if slots := of.slot() - before; slots != want {
+					t.Errorf("%s: %v, asked for %d times before, took %d slots, want %d", what, q.Kind, times, slots, want)
+				}
+			}
+		}
+	}
+}

@@ -214,6 +214,9 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
 			return nil, err
 		}
+		if m.current != nil {
+			m.current.affirmed = true // what is found from now on is as late as that
+		}
 	}
 	return nil, m.waitForMajority() // others take from the range at the same time
 }
