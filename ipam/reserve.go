@@ -214,19 +214,17 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
 			return nil, err
 		}
-		if m.current != nil {
-			m.current.affirmed = true // what is found from now on is as late as that
-		}
 	}
 	return nil, m.waitForMajority() // others take from the range at the same time
 }
 
 // affirm has a call wait, once, that finds that what it asks for in a range is
 // reserved already: this peer may be cut off, and the pool another one by now. What it
-// asks for once more is decided after all of which it does not know yet.
+// asks for once more is decided after all of which it does not know yet; as is what was
+// decided for the call before.
 func (m *Machine) affirm(p *pool, in addr.Range) error {
 	c := m.current
-	if c == nil || c.affirmed || m.alone() {
+	if c == nil || c.affirmed || len(c.outcomes) > 0 || m.alone() {
 		return nil
 	}
 	i := slices.IndexFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind.Operated() && r.Range.Overlaps(in) })
