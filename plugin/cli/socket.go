@@ -56,7 +56,7 @@ func onePlugin(plugins []dockerd.Plugin) (dockerd.Plugin, error) {
 		}
 		return dockerd.Plugin{}, fmt.Errorf("the engine has %d ringlet plugins: say which, with one of%s", len(enabled), &lines)
 	case len(disabled) > 0:
-		return dockerd.Plugin{}, fmt.Errorf("the plugin %s is disabled: enable it with docker plugin enable %[1]s", disabled[0].Name)
+		return dockerd.Plugin{}, fmt.Errorf("the plugin %s is disabled: enable it with docker plugin enable %[1]s; if it does not start, the engine's log says why, as in journalctl -u docker", disabled[0].Name)
 	}
 	return dockerd.Plugin{}, errors.New("the engine has no ringlet plugin: install it with docker plugin install, or name the socket of a process with --socket")
 }
