@@ -28,6 +28,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/page"
@@ -60,16 +61,25 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 		for _, problem := range config.Problems(err) {
 			logger.Error("setting refused", logattr.Err(problem))
 		}
+		keepReason(opts, err, logger)
 		return errSettings
 	}
 	logger.Info("ringlet started", slog.String("version", version), logattr.Name(cfg.Name), slog.Any("settings", cfg))
 	err = serve(ctx, opts, cfg, logger, sink)
 	if err != nil {
 		logger.Error("ringlet stopped", logattr.Err(err))
+		keepReason(opts, err, logger)
 		return err
 	}
 	logger.Info("ringlet stopped")
 	return nil
+}
+
+// keepReason keeps why this process ends for who looks at it from outside.
+func keepReason(opts cli.ServeOptions, why error, logger *slog.Logger) {
+	if err := lastwords.Write(opts.Data, time.Now(), why); err != nil {
+		logger.Debug("no last words", logattr.Err(err)) // the log has them
+	}
 }
 
 // serve opens the sockets, then the database, and runs all parts until one
@@ -190,6 +200,9 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		parts = append(parts, s.run)
 		view.faults = append(view.faults, s.fault)
 	}
+	if err := lastwords.Forget(opts.Data); err != nil {
+		logger.Warn("last words stay", logattr.Err(err))
+	}
 	err = together(ctx, parts)
 	n.Wait()
 	return err
@@ -236,7 +249,7 @@ func together(ctx context.Context, parts []func(context.Context) error) error {
 
 // What is in the data directory.
 const (
-	databaseName = "ringlet.db"
+	databaseName = cli.DatabaseName
 	journalName  = "journal" // a directory
 )
 

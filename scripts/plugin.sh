@@ -121,7 +121,7 @@ install() {
 	create
 	if ! enabled; then
 		docker plugin enable "$PLUGIN" >/dev/null || fail "$PLUGIN did not start" \
-			"its log is in the engine's log: journalctl -u docker | grep plugin="
+			"$BUILD/ringlet doctor says why"
 		echo "enabled $PLUGIN"
 	fi
 }

@@ -403,7 +403,8 @@ func TestEngineDamagedDatabaseAtStart(t *testing.T) {
 	same(e, "after the start")
 }
 
-// Settings that are wrong: the plugin does not start, and its log has every one of them, as errors.
+// Settings that are wrong: the plugin does not start, its log has every one of them, as errors, and ringlet doctor tells
+// whoever does not read that. It also tells what else ended the process.
 func TestEngineWrongSettings(t *testing.T) {
 	t.Parallel()
 	e := Start(t, Config{Name: "host-a"})
@@ -419,4 +420,26 @@ func TestEngineWrongSettings(t *testing.T) {
 			t.Errorf("the log has no error about %s", name)
 		}
 	}
+	says := func(wants ...string) {
+		t.Helper()
+		out, err := e.TryRinglet("doctor")
+		if ExitCode(err) != 1 {
+			t.Errorf("doctor ends with %v", err)
+		}
+		out = strings.Join(strings.Fields(out), " ")
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("doctor does not say %q, but: %s", want, out)
+			}
+		}
+	}
+	says("is disabled", "RINGLET_REST", "RINGLET_UNIVERSE", "RINGLET_DEAL")
+
+	e.Docker("plugin", "set", Plugin, "RINGLET_REST=", "RINGLET_UNIVERSE=", "RINGLET_DEAL=")
+	file := e.database()
+	e.Run("mkdir", file)
+	if _, err := e.TryDocker("plugin", "enable", Plugin); err == nil {
+		t.Error("a plugin with a directory for a database can be enabled")
+	}
+	says("its process ended at", "is a directory", "each has a value that is accepted")
 }

@@ -8,15 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/config"
 )
 
 // bundled are the parts of a bundle that the plugin answers.
@@ -46,13 +48,14 @@ metrics, the last lines of the log, a check and what ringlet doctor finds.
 
 Keys and tokens are not in it: keys by their fingerprints alone. The names of
 hosts and containers and their addresses are: look through it before you give it to
-others. A part that could not be had is there with its error.`,
+others. A part that could not be had is there with its error. Of a plugin that does
+not answer there are its settings and what ringlet doctor finds.`,
 		Example: `  ringlet bundle
   ringlet bundle --out /tmp/host-a.tar.gz
   ringlet bundle --out - | tar tzv`,
 		Args: exactly(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.bundle(ctx, c, file) })(cmd, args)
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.flushed(a.bundle(cmd.Context(), file))
 		},
 	}
 	cmd.Flags().StringVar(&file, "out", "", "the `file` to write, or - for standard output (default: a name with host and time)")
@@ -60,24 +63,48 @@ others. A part that could not be had is there with its error.`,
 	return cmd
 }
 
-func (a *app) bundle(ctx context.Context, c *client, file string) error {
-	var st ipam.Status
-	if err := c.get(ctx, path("status"), &st); err != nil {
+// bundlePart is a file of a bundle.
+type bundlePart struct {
+	name string
+	text []byte
+}
+
+func (a *app) bundle(ctx context.Context, file string) error {
+	t, err := a.find(ctx)
+	var host string
+	var parts iter.Seq[bundlePart]
+	if err == nil {
+		c := newClient(t.socket)
+		defer c.close()
+		var st ipam.Status
+		if err = c.get(ctx, path("status"), &st); err == nil {
+			host, parts = st.Self.Name, a.answered(ctx, c)
+		}
+	}
+	next := ""
+	if t.silent(err) {
+		parts, err = a.fromOutside(ctx, t, err), nil
+		if host, _ = os.Hostname(); host == "" {
+			host = "host"
+		}
+		next = "; the plugin does not answer: add the engine's log, as from journalctl -u docker"
+	}
+	if err != nil {
 		return err // nobody is there to ask
 	}
 	at := a.cfg.Now().UTC()
-	dir := "ringlet-" + fileName(st.Self.Name) + "-" + at.Format("20060102-150405")
+	dir := "ringlet-" + fileName(host) + "-" + at.Format("20060102-150405")
 	if file == "" {
 		file = dir + ".tar.gz"
 	}
 	if file == "-" {
-		return a.writeBundle(ctx, c, a.out, dir, at)
+		return writeBundle(a.out, dir, at, parts)
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("the bundle cannot be written: %w", err)
 	}
-	if err := errors.Join(a.writeBundle(ctx, c, f, dir, at), f.Close()); err != nil {
+	if err := errors.Join(writeBundle(f, dir, at, parts), f.Close()); err != nil {
 		_ = os.Remove(file) // half a bundle is none
 		return err
 	}
@@ -85,7 +112,7 @@ func (a *app) bundle(ctx context.Context, c *client, file string) error {
 		File string `json:"file"`
 	}{file}
 	return a.show(wrote, func() {
-		a.view.wrap(plain, "wrote ", safe(file)+", without keys and tokens, and with the names of hosts and containers: look through it before you give it to others")
+		a.view.wrap(plain, "wrote ", safe(file)+", without keys and tokens, and with the names of hosts and containers: look through it before you give it to others"+next)
 	})
 }
 
@@ -99,46 +126,57 @@ func fileName(s string) string {
 	}, s)
 }
 
-func (a *app) writeBundle(ctx context.Context, c *client, out io.Writer, dir string, at time.Time) error {
+func writeBundle(out io.Writer, dir string, at time.Time, parts iter.Seq[bundlePart]) error {
 	zip := gzip.NewWriter(out)
 	archive := tar.NewWriter(zip)
-	add := func(name string, text []byte) error {
-		err := archive.WriteHeader(&tar.Header{Name: dir + "/" + name, Mode: 0o600, Size: int64(len(text)), ModTime: at})
+	for p := range parts {
+		err := archive.WriteHeader(&tar.Header{Name: dir + "/" + p.name, Mode: 0o600, Size: int64(len(p.text)), ModTime: at})
 		if err == nil {
-			_, err = archive.Write(text)
+			_, err = archive.Write(p.text)
 		}
 		if err != nil {
 			return fmt.Errorf("the bundle cannot be written: %w", err)
 		}
-		return nil
-	}
-	for _, part := range bundled {
-		text, err := c.text(ctx, part.method, part.path)
-		name := part.name
-		if err != nil {
-			name, text = name+".error", []byte(err.Error()+"\n")
-		}
-		if err := add(name, text); err != nil {
-			return err
-		}
-	}
-	if err := add("doctor.json", a.doctorText(ctx, c)); err != nil {
-		return err
 	}
 	return errors.Join(archive.Close(), zip.Close())
 }
 
-// doctorText is what ringlet doctor -o json says.
-func (a *app) doctorText(ctx context.Context, c *client) []byte {
-	var about admin.About
-	var st ipam.Status
-	err := c.get(ctx, path("about"), &about)
-	if err == nil {
-		err = c.get(ctx, path("status"), &st)
+// answered are the parts that the plugin answers.
+func (a *app) answered(ctx context.Context, c *client) iter.Seq[bundlePart] {
+	return func(yield func(bundlePart) bool) {
+		for _, p := range bundled {
+			text, err := c.text(ctx, p.method, p.path)
+			name := p.name
+			if err != nil {
+				name, text = name+".error", []byte(err.Error()+"\n")
+			}
+			if !yield(bundlePart{name, text}) {
+				return
+			}
+		}
+		found, err := a.diagnose(ctx, c)
+		if err != nil {
+			yield(bundlePart{"doctor.json.error", []byte(err.Error() + "\n")})
+			return
+		}
+		yield(bundlePart{"doctor.json", asJSON(found)})
 	}
-	if err != nil {
-		return []byte(err.Error() + "\n")
-	}
-	text, _ := json.MarshalIndent(a.diagnose(ctx, about, st), "", "  ") // strings alone
+}
+
+// fromOutside are the parts that can be had of a plugin which does not answer, as
+// err says.
+func (a *app) fromOutside(ctx context.Context, t target, err error) iter.Seq[bundlePart] {
+	plugin := struct {
+		ID       string   `json:"id"`
+		Name     string   `json:"name"`
+		Enabled  bool     `json:"enabled"`
+		Settings []string `json:"settings"`
+	}{t.plugin.ID, t.plugin.Name, t.plugin.Enabled, config.Hide(t.plugin.Env)}
+	return slices.Values([]bundlePart{{"plugin.json", asJSON(plugin)}, {"doctor.json", asJSON(a.diagnoseSilent(ctx, t, err))}})
+}
+
+// asJSON is what -o json shows of it.
+func asJSON(v any) []byte {
+	text, _ := json.MarshalIndent(v, "", "  ") // strings alone
 	return append(text, '\n')
 }

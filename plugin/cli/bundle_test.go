@@ -12,8 +12,15 @@ import (
 	"testing"
 )
 
-// unpack returns the files of a bundle by their names.
+// unpack returns the files of a bundle of host-a by their names.
 func unpack(t *testing.T, in io.Reader) map[string]string {
+	t.Helper()
+	return unpackFrom(t, in, "ringlet-host-a-20261121-120000/")
+}
+
+// unpackFrom returns the files of a bundle by their names. The directory that they are
+// in is looked at unless it is empty.
+func unpackFrom(t *testing.T, in io.Reader, from string) map[string]string {
 	t.Helper()
 	zip, err := gzip.NewReader(in)
 	if err != nil {
@@ -33,7 +40,7 @@ func unpack(t *testing.T, in io.Reader) map[string]string {
 			t.Fatal(err)
 		}
 		dir, name := filepath.Split(h.Name)
-		if dir != "ringlet-host-a-20261121-120000/" || h.Mode != 0o600 || len(text) == 0 {
+		if from != "" && dir != from || h.Mode != 0o600 || len(text) == 0 {
 			t.Errorf("%s with mode %o has %d bytes", h.Name, h.Mode, len(text))
 		}
 		out[name] = string(text)

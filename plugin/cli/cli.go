@@ -30,6 +30,9 @@ type Config struct {
 	// FindPlugin lists the engine's plugins that may be ours; default
 	// [dockerd.FindPlugin].
 	FindPlugin func(ctx context.Context, host string) ([]dockerd.Plugin, error)
+	// EngineRoot tells where, on this host, the engine keeps what is its own;
+	// default [dockerd.Root].
+	EngineRoot func(ctx context.Context, host string) (string, error)
 	// Getenv reads the environment; default [os.Getenv].
 	Getenv func(name string) string
 	// Now is the time that ages are counted to; default [time.Now].
@@ -58,6 +61,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FindPlugin == nil {
 		c.FindPlugin = dockerd.FindPlugin
+	}
+	if c.EngineRoot == nil {
+		c.EngineRoot = dockerd.Root
 	}
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
@@ -208,11 +214,11 @@ func Execute(ctx context.Context, cfg Config, argv []string) int {
 // do makes a cobra RunE of a command that asks the plugin.
 func (a *app) do(f func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		path, err := a.findSocket(cmd.Context())
+		t, err := a.find(cmd.Context())
 		if err != nil {
 			return err
 		}
-		c := newClient(path)
+		c := newClient(t.socket)
 		defer c.close()
 		return a.flushed(f(cmd.Context(), c, args))
 	}

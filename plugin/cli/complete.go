@@ -26,11 +26,11 @@ func (a *app) complete(words wordsFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 		defer cancel()
-		path, err := a.findSocket(ctx)
+		t, err := a.find(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c := newClient(path)
+		c := newClient(t.socket)
 		defer c.close()
 		found, _ := words(ctx, c)
 		return slices.DeleteFunc(found, func(s string) bool { return s == "" || !strings.HasPrefix(s, begun) }), cobra.ShellCompDirectiveNoFileComp

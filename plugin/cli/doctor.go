@@ -20,7 +20,9 @@ import (
 
 // diagnosis is one thing that was looked at.
 type diagnosis struct {
-	Check string `json:"check"` // ports, key, clock, engine, names, mtu, host-names, version, problems
+	// ports, key, clock, engine, names, mtu, host-names, version, problems; of a plugin
+	// that does not answer: plugin, start, settings, database, disk, clock
+	Check string `json:"check"`
 	Level string `json:"level"` // ok, warn, fail, skip
 	Text  string `json:"text"`
 	Next  string `json:"next"`
@@ -47,32 +49,42 @@ whether it sends the names of containers, the MTU towards the others, hosts that
 the same name, and whether this program is the one that runs in the plugin. Each
 finding says what to do.
 
+Of a plugin that does not start, or does not answer, it tells why its process ended,
+which settings are refused, whether the database is sound, and whether there is room
+on the disk.
+
 Exit code 1 if something does not work, 3 if something is to be looked at.`,
 		Example: `  ringlet doctor
   ringlet doctor -o json | jq '.[] | select(.level != "ok")'`,
 		Args: exactly(),
-		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
-			var about admin.About
-			var st ipam.Status
-			if err := c.get(ctx, path("about"), &about); err != nil {
-				return err
-			}
-			if err := c.get(ctx, path("status"), &st); err != nil {
-				return err
-			}
-			found := a.diagnose(ctx, about, st)
-			if err := a.show(found, func() { a.view.diagnoses(found) }); err != nil {
-				return err
-			}
-			switch worst := worstOf(found); worst {
-			case diagnosedFail:
-				return exitError(exitFailed)
-			case diagnosedWarn:
-				return exitError(exitDegraded)
-			}
-			return nil
-		}),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.flushed(a.doctor(cmd.Context())) },
 	}
+}
+
+func (a *app) doctor(ctx context.Context) error {
+	t, err := a.find(ctx)
+	var found []diagnosis
+	if err == nil {
+		c := newClient(t.socket)
+		defer c.close()
+		found, err = a.diagnose(ctx, c)
+	}
+	if t.silent(err) {
+		found, err = a.diagnoseSilent(ctx, t, err), nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.show(found, func() { a.view.diagnoses(found) }); err != nil {
+		return err
+	}
+	switch worst := worstOf(found); worst {
+	case diagnosedFail:
+		return exitError(exitFailed)
+	case diagnosedWarn:
+		return exitError(exitDegraded)
+	}
+	return nil
 }
 
 func worstOf(found []diagnosis) string {
@@ -86,10 +98,18 @@ func worstOf(found []diagnosis) string {
 }
 
 // diagnose looks at everything.
-func (a *app) diagnose(ctx context.Context, about admin.About, st ipam.Status) []diagnosis {
+func (a *app) diagnose(ctx context.Context, c *client) ([]diagnosis, error) {
+	var about admin.About
+	var st ipam.Status
+	if err := c.get(ctx, path("about"), &about); err != nil {
+		return nil, err
+	}
+	if err := c.get(ctx, path("status"), &st); err != nil {
+		return nil, err
+	}
 	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
 	found = append(found, a.ports(ctx, about, st)...)
-	return append(found, udp(st), a.mtu(about), sameNames(st), problems(st))
+	return append(found, udp(st), a.mtu(about), sameNames(st), problems(st)), nil
 }
 
 // versions compares this program with the one that answers.

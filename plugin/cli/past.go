@@ -20,16 +20,18 @@ func (a *app) past(ctx context.Context, c *client, ip netip.Addr, at time.Time) 
 	return a.show(p, func() { a.view.past(p) })
 }
 
+// clockLayout is how a moment is shown that is not now.
+const clockLayout = "2006-01-02 15:04:05 MST"
+
 // past prints who had an address at a time.
 func (v view) past(p journal.Past) {
-	const clock = "2006-01-02 15:04:05 MST"
 	state, holder, since, until, owner := p.State, "", "", "", ""
 	if p.Holder != nil {
 		holder = p.Holder.String()
-		since = p.Since.UTC().Format(clock)
+		since = p.Since.UTC().Format(clockLayout)
 		until = "still"
 		if !p.Until.IsZero() {
-			until = p.Until.UTC().Format(clock)
+			until = p.Until.UTC().Format(clockLayout)
 		}
 		if p.Late {
 			until += " (found out afterwards: then at the latest)"
@@ -40,7 +42,7 @@ func (v view) past(p journal.Past) {
 	case p.State == "unknown" && p.Begins.IsZero():
 		state = "unknown: the journal of this peer is empty"
 	case p.State == "unknown":
-		state = "unknown: the journal of this peer begins at " + p.Begins.UTC().Format(clock)
+		state = "unknown: the journal of this peer begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "elsewhere":
 		who = "before that"
 		state = "not known here"
@@ -56,7 +58,7 @@ func (v view) past(p journal.Past) {
 			owner += "'s range; its own journal knows what it was used for"
 		}
 	}
-	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clock), "state", state, who, holder, "since", since, "until", until, "lay in", owner)
+	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder, "since", since, "until", until, "lay in", owner)
 }
 
 // parseTime reads a time as people write it, in the zone of now.

@@ -16,6 +16,9 @@ const (
 	DefaultDockerSocket = "/run/docker/host/docker.sock"
 )
 
+// DatabaseName is the file name of the database in the data directory.
+const DatabaseName = "ringlet.db"
+
 // ServeOptions are the arguments of the plugin's own process; its settings
 // come from the environment.
 type ServeOptions struct {

@@ -9,34 +9,47 @@ import (
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
-// findSocket returns the path of the admin socket: as it was given, or of the
-// one plugin that the engine has.
-func (a *app) findSocket(ctx context.Context) (string, error) {
+// target is what a command speaks to.
+type target struct {
+	socket string
+	plugin dockerd.Plugin // whose socket it is; zero if the socket was named
+	host   string         // of the engine that has the plugin, as for [dockerd.FindPlugin]
+}
+
+// find returns the plugin's admin socket: as it was given, or of the one plugin that
+// the engine has. Errors: *disabledError if that one is disabled, and others.
+func (a *app) find(ctx context.Context) (target, error) {
 	if a.socket != "" {
-		return a.socket, nil
+		return target{socket: a.socket}, nil
 	}
 	if path := a.cfg.Getenv("RINGLET_SOCKET"); path != "" {
-		return path, nil
+		return target{socket: path}, nil
 	}
 	host := a.host
 	if d := a.cfg.docker; d != nil && host == "" {
 		var err error
 		if host, err = d.engine(a.cfg.Getenv); err != nil {
-			return "", err
+			return target{}, err
 		}
 	}
 	plugins, err := a.cfg.FindPlugin(ctx, host)
 	if err != nil {
-		return "", fmt.Errorf("the docker engine cannot be asked for the plugin: %w; name the plugin's socket with --socket", err)
+		return target{}, fmt.Errorf("the docker engine cannot be asked for the plugin: %w; name the plugin's socket with --socket", err)
 	}
 	p, err := onePlugin(plugins)
-	if err != nil {
-		return "", err
-	}
-	return p.AdminSocket(), nil
+	return target{p.AdminSocket(), p, host}, err
 }
 
-// onePlugin returns the plugin that is meant: the only one that is enabled.
+// disabledError is that the engine has the plugin, and does not run it.
+type disabledError struct{ name string }
+
+// Error implements error.
+func (e *disabledError) Error() string {
+	return fmt.Sprintf("the plugin %s is disabled: enable it with docker plugin enable %[1]s; if it does not start, ringlet doctor says why", e.name)
+}
+
+// onePlugin returns the plugin that is meant: the only one that is enabled. With the
+// error that none is comes the first one.
 func onePlugin(plugins []dockerd.Plugin) (dockerd.Plugin, error) {
 	var enabled, disabled []dockerd.Plugin
 	for _, p := range plugins {
@@ -56,7 +69,7 @@ func onePlugin(plugins []dockerd.Plugin) (dockerd.Plugin, error) {
 		}
 		return dockerd.Plugin{}, fmt.Errorf("the engine has %d ringlet plugins: say which, with one of%s", len(enabled), &lines)
 	case len(disabled) > 0:
-		return dockerd.Plugin{}, fmt.Errorf("the plugin %s is disabled: enable it with docker plugin enable %[1]s; if it does not start, the engine's log says why, as in journalctl -u docker", disabled[0].Name)
+		return disabled[0], &disabledError{disabled[0].Name}
 	}
 	return dockerd.Plugin{}, errors.New("the engine has no ringlet plugin: install it with docker plugin install, or name the socket of a process with --socket")
 }

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 )
@@ -24,6 +26,33 @@ func ignored() []string { return []string{"RINGLET_SOCKET"} }
 // [*Error] for each setting that is; [Problems] takes them apart.
 func Load(environ []string, host func() (string, error)) (Config, error) {
 	return load(environ, source{host: host, readFile: readKeyFile})
+}
+
+// Check returns what [Load] would refuse in another process: a managed plugin's,
+// whose files lie elsewhere on this host, where at says. A key file that the
+// caller may not read is not looked at.
+func Check(environ []string, host func() (string, error), at func(path string) string) error {
+	_, err := load(environ, source{host: host, readFile: func(path string) ([]byte, error) {
+		content, err := readKeyFile(at(path))
+		if errors.Is(err, fs.ErrPermission) {
+			return []byte(base64.StdEncoding.EncodeToString(make([]byte, KeySize))), nil // some key
+		}
+		return content, err
+	}})
+	return err
+}
+
+// Hide returns the environment with the values of secrets replaced.
+func Hide(environ []string) []string {
+	out := slices.Clone(environ)
+	for i, entry := range out {
+		name, value, _ := strings.Cut(entry, "=")
+		known := slices.Contains(names(), name)
+		if value != "" && (!known || setting(name).Secret) {
+			out[i] = name + "=(hidden)" // one that is not known may be a misspelled secret
+		}
+	}
+	return out
 }
 
 // source is where values come from that are not in the environment.

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -360,5 +362,46 @@ func TestNoSecretIsShown(t *testing.T) {
 		if strings.Contains(shown.String(), piece) {
 			t.Errorf("the settings show a secret: %s", shown.String())
 		}
+	}
+}
+
+// The settings of a process elsewhere are looked at where its files lie on this host.
+func TestCheck(t *testing.T) {
+	host := func() (string, error) { return "host-a", nil }
+	dir := t.TempDir()
+	at := func(path string) string { return filepath.Join(dir, path) }
+	if err := os.WriteFile(at("keys"), []byte(key1+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]string{
+		"RINGLET_NAME=b":         "",
+		"RINGLET_KEY_FILE=/keys": "",
+		"RINGLET_KEY_FILE=/none": "the key file cannot be read",
+		"RINGLET_TIMEOUT=1h":     "RINGLET_TIMEOUT",
+		"RINGLET_KYE=x":          "did you mean RINGLET_KEY?",
+	} {
+		if err := Check([]string{setting}, host, at); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", setting, err, want)
+		}
+	}
+	if os.Geteuid() == 0 {
+		return // who may read everything
+	}
+	if err := os.Chmod(at("keys"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check([]string{"RINGLET_KEY_FILE=/keys"}, host, at); err != nil {
+		t.Errorf("a file that may not be read: %v", err)
+	}
+}
+
+func TestHide(t *testing.T) {
+	given := []string{"RINGLET_NAME=a", "RINGLET_KEY=secret", "RINGLET_TOKEN=secret", "RINGLET_KYE=secret", "RINGLET_KEY_FILE=/keys", "RINGLET_KEY=", "RINGLET_JOIN"}
+	want := []string{"RINGLET_NAME=a", "RINGLET_KEY=(hidden)", "RINGLET_TOKEN=(hidden)", "RINGLET_KYE=(hidden)", "RINGLET_KEY_FILE=/keys", "RINGLET_KEY=", "RINGLET_JOIN"}
+	if diff := cmp.Diff(want, Hide(given)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if given[1] != "RINGLET_KEY=secret" {
+		t.Error("the caller's own list was changed")
 	}
 }

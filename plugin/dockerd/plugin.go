@@ -24,6 +24,9 @@ const (
 	// adminSocket is the file name of our admin socket there.
 	adminSocket = "ringlet-admin.sock"
 
+	// dataMount is the plugin's propagated mount in its own file system.
+	dataMount = "/data"
+
 	// ipamInterface is the interface type that an IPAM plugin declares.
 	ipamInterface = "docker.ipamdriver/1.0"
 
@@ -80,11 +83,25 @@ type Plugin struct {
 	ID      string
 	Name    string // with tag, as in --ipam-driver
 	Enabled bool
+	Env     []string // its settings as NAME=value, secrets among them
 }
 
 // AdminSocket returns the path, on the engine's host, of the plugin's admin
 // socket. It exists while the plugin runs.
 func (p Plugin) AdminSocket() string { return path.Join(pluginSockets, p.ID, adminSocket) }
+
+// Data returns the directory, on the engine's host, that the plugin has as /data;
+// [Root] tells the engine's. It is there whether the plugin runs or not.
+func (p Plugin) Data(root string) string { return path.Join(root, "plugins", p.ID, "propagated-mount") }
+
+// Path returns where on the engine's host a file of the plugin's lies: what it
+// has in its propagated mount, or came with.
+func (p Plugin) Path(root, file string) string {
+	if below, ok := strings.CutPrefix(path.Clean(file), dataMount+"/"); ok {
+		return path.Join(p.Data(root), below)
+	}
+	return path.Join(root, "plugins", p.ID, "rootfs", file)
+}
 
 // FindPlugin lists the engine's plugins that serve IPAM and have "ringlet" in
 // their name or in the reference they were installed from, enabled ones first,
@@ -92,6 +109,51 @@ func (p Plugin) AdminSocket() string { return path.Join(pluginSockets, p.ID, adm
 // like DOCKER_HOST; empty means what the docker command's environment
 // variables say. It waits no longer than [DefaultTimeout].
 func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error) {
+	cli, err := newClient(dockerSocketOrHost)
+	if err != nil {
+		return nil, err
+	}
+	defer cli.Close()
+
+	all, err := call(ctx, DefaultTimeout, "/plugins", func(ctx context.Context) (types.PluginsListResponse, error) {
+		return cli.PluginList(ctx, filters.NewArgs())
+	})
+	if err != nil {
+		return nil, err
+	}
+	var ours []Plugin
+	for _, p := range all {
+		if p != nil && isOurs(p) {
+			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Enabled: p.Enabled, Env: p.Settings.Env})
+		}
+	}
+	slices.SortFunc(ours, func(a, b Plugin) int {
+		if a.Enabled != b.Enabled {
+			if a.Enabled {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return ours, nil
+}
+
+// Root returns the directory in which an engine on this host keeps what is its
+// own, as /var/lib/docker. The engine is given as for [FindPlugin], and waited for
+// no longer than there.
+func Root(ctx context.Context, dockerSocketOrHost string) (string, error) {
+	cli, err := newClient(dockerSocketOrHost)
+	if err != nil {
+		return "", err
+	}
+	defer cli.Close()
+	info, err := call(ctx, DefaultTimeout, "/info", cli.Info)
+	return info.DockerRootDir, err
+}
+
+// newClient returns a client of the engine that the command line means.
+func newClient(dockerSocketOrHost string) (*client.Client, error) {
 	host := dockerSocketOrHost
 	options := []client.Opt{client.WithAPIVersionNegotiation()}
 	switch {
@@ -108,30 +170,7 @@ func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error
 	if err != nil {
 		return nil, fmt.Errorf("docker host %q is not usable: %w", host, err)
 	}
-	defer cli.Close()
-
-	all, err := call(ctx, DefaultTimeout, "/plugins", func(ctx context.Context) (types.PluginsListResponse, error) {
-		return cli.PluginList(ctx, filters.NewArgs())
-	})
-	if err != nil {
-		return nil, err
-	}
-	var ours []Plugin
-	for _, p := range all {
-		if p != nil && isOurs(p) {
-			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Enabled: p.Enabled})
-		}
-	}
-	slices.SortFunc(ours, func(a, b Plugin) int {
-		if a.Enabled != b.Enabled {
-			if a.Enabled {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
-	return ours, nil
+	return cli, nil
 }
 
 func isOurs(p *types.Plugin) bool {

@@ -92,3 +92,26 @@ func TestAdminSocketFitsIntoAnAddress(t *testing.T) {
 		t.Errorf("the path has %d bytes, want at most %d", got, maxSocketPath)
 	}
 }
+
+// Where the files of a plugin lie on its engine's host.
+func TestPluginFiles(t *testing.T) {
+	engine := newFakeEngine(t)
+	engine.info.DockerRootDir = "/srv/docker"
+	root, err := Root(t.Context(), listen(t, engine))
+	if err != nil || root != "/srv/docker" {
+		t.Fatalf("%q, %v", root, err)
+	}
+	p := Plugin{ID: "aa"}
+	for file, want := range map[string]string{
+		"/data/keys":         "/srv/docker/plugins/aa/propagated-mount/keys",
+		"/data/../etc/hosts": "/srv/docker/plugins/aa/rootfs/etc/hosts",
+		"/etc/keys":          "/srv/docker/plugins/aa/rootfs/etc/keys",
+	} {
+		if got := p.Path(root, file); got != want {
+			t.Errorf("%s is %s, want %s", file, got, want)
+		}
+	}
+	if _, err := Root(t.Context(), "nonsense"); err == nil {
+		t.Error("there is no such engine, and it has a directory")
+	}
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/lastwords"
+)
+
+// silent reports whether an error says that a plugin which the engine has does not
+// answer, so that it can be looked at from outside.
+func (t target) silent(err error) bool {
+	if t.plugin.ID == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	_, disabled := errors.AsType[*disabledError](err)
+	_, noAnswer := errors.AsType[*noAnswerError](err)
+	return disabled || noAnswer
+}
+
+// diagnoseSilent looks from outside at a plugin that does not answer, as err says.
+func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnosis {
+	found := []diagnosis{unanswering(t, err)}
+	root, err := a.cfg.EngineRoot(ctx, t.host)
+	if err != nil {
+		return append(found, diagnosis{"start", diagnosedSkip, "where the engine keeps the plugin's data is not known: " + err.Error(), ""})
+	}
+	data := t.plugin.Data(root)
+	found = append(found, lastStart(data))
+	found = append(found, settings(t.plugin.Env, func(path string) string { return t.plugin.Path(root, path) })...)
+	return append(found, database(data), disk(data), clock(a.cfg.clock()))
+}
+
+// unanswering says that the plugin does not answer.
+func unanswering(t target, err error) diagnosis {
+	if _, disabled := errors.AsType[*disabledError](err); disabled {
+		return diagnosis{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is disabled", t.plugin.Name), "mend what stands below, if anything, then docker plugin enable " + t.plugin.Name}
+	}
+	return diagnosis{"plugin", diagnosedFail, err.Error(), fmt.Sprintf("mend what stands below, if anything; docker plugin disable --force %s and docker plugin enable %[1]s start it anew, and containers run on meanwhile", t.plugin.Name)}
+}
+
+// engineLog is where a reason stands that is nowhere else.
+const engineLog = "the engine's log may have more, as in journalctl -u docker"
+
+// lastStart tells why the last process ended.
+func lastStart(data string) diagnosis {
+	words, err := lastwords.Read(data)
+	switch {
+	case err == nil:
+		text := strings.Join(strings.Split(words.Text, "\n"), "; ")
+		return diagnosis{"start", diagnosedFail, "its process ended at " + words.At.UTC().Format(clockLayout) + ": " + text, ""}
+	case errors.Is(err, fs.ErrPermission):
+		return diagnosis{"start", diagnosedSkip, "only root can look into " + data, "try again with sudo"}
+	case errors.Is(err, fs.ErrNotExist):
+		return diagnosis{"start", diagnosedSkip, "its last process ended as it was told to, or left no word of why", engineLog}
+	}
+	return diagnosis{"start", diagnosedWarn, "why its last process ended cannot be read: " + err.Error(), engineLog}
+}
+
+// settings tells what a start would refuse.
+func settings(env []string, at func(path string) string) []diagnosis {
+	var found []diagnosis
+	for _, problem := range config.Problems(config.Check(env, os.Hostname, at)) {
+		found = append(found, diagnosis{"settings", diagnosedFail, problem.Error(), "docker plugin set changes it while the plugin is disabled"})
+	}
+	if len(found) == 0 {
+		found = append(found, diagnosis{"settings", diagnosedOK, "each has a value that is accepted", ""})
+	}
+	return found
+}
+
+// database checks the file without changing it.
+func database(data string) diagnosis {
+	file := filepath.Join(data, DatabaseName)
+	err := persist.CheckFile(file)
+	switch {
+	case err == nil:
+		return diagnosis{"database", diagnosedOK, DatabaseName + " is sound", ""}
+	case errors.Is(err, fs.ErrNotExist):
+		return diagnosis{"database", diagnosedSkip, "there is none yet at " + file, ""}
+	case errors.Is(err, fs.ErrPermission):
+		return diagnosis{"database", diagnosedSkip, "only root can read " + file, "try again with sudo"}
+	case errors.Is(err, persist.ErrLocked):
+		return diagnosis{"database", diagnosedFail, err.Error(), "a process that has it open and does not answer hangs: end it"}
+	case errors.Is(err, persist.ErrDamaged):
+		return diagnosis{"database", diagnosedWarn, err.Error(), "keep a copy of that directory; the next start sets the file aside, begins anew, and takes back in what the engine holds"}
+	}
+	return diagnosis{"database", diagnosedFail, err.Error(), ""}
+}
+
+// leastDisk is how much of the disk a peer should find free, in bytes: the log, a
+// copy of a database of some size while it grows, and the journal.
+const leastDisk = 64 << 20
+
+// disk looks for room.
+func disk(data string) diagnosis {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(data, &st); err != nil {
+		return diagnosis{"disk", diagnosedSkip, fmt.Sprintf("there is nothing to be seen at %s: %v", data, err), ""}
+	}
+	const mib = 1 << 20
+	free := st.Bavail * uint64(st.Bsize) //nolint:gosec // a block has a size
+	text := fmt.Sprintf("%d MiB are free where its data is, in %s", free/mib, data)
+	if free < leastDisk {
+		return diagnosis{"disk", diagnosedFail, text, "make room: nothing is handed out that cannot be written first"}
+	}
+	return diagnosis{"disk", diagnosedOK, text, ""}
+}

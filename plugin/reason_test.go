@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ringlet/ringlet/plugin/cli"
+	"github.com/ringlet/ringlet/plugin/lastwords"
+)
+
+// A process that ends by itself says why beside its database, and one that serves takes
+// that back.
+func TestReasonOfTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	opts := cli.ServeOptions{Data: dir, Socket: filepath.Join(dir, "ringlet.sock"), AdminSocket: filepath.Join(dir, "admin.sock"), DriverNames: []string{"ringlet"}}
+	says := func(want string) {
+		t.Helper()
+		if words, err := lastwords.Read(dir); err != nil || !strings.Contains(words.Text, want) {
+			t.Errorf("it said %q, %v, want %q", words.Text, err, want)
+		}
+	}
+
+	t.Setenv("LOG_LEVEL", "error")
+	t.Setenv("RINGLET_HTTP", "off")
+	t.Setenv("RINGLET_REST", "soon")
+	t.Setenv("RINGLET_DEAL", "most")
+	if err := run(t.Context(), opts); !errors.Is(err, errSettings) {
+		t.Fatalf("with wrong settings it ended with %v", err)
+	}
+	says("RINGLET_REST")
+	says("RINGLET_DEAL")
+
+	t.Setenv("RINGLET_REST", "")
+	t.Setenv("RINGLET_DEAL", "")
+	database := filepath.Join(dir, databaseName)
+	if err := os.Mkdir(database, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), opts); err == nil {
+		t.Fatal("a directory is no database")
+	}
+	says("is a directory")
+
+	if err := os.Remove(database); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, opts) }()
+	local := client(opts.AdminSocket)
+	defer local.CloseIdleConnections()
+	eventually(t, "it serves", func() bool { return answers(t, local, "http://ringlet/v1/status", nil) })
+	if _, err := lastwords.Read(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it serves, and what an earlier one said stays: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := lastwords.Read(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it ended as it was told to, and said why: %v", err)
+	}
+}
