@@ -52,10 +52,11 @@ type refusal struct {
 }
 
 // stale reports whether a refusal is too old to end a call with: it came before
-// the call asked for the first time, and the peer may have something by now of
-// which its announcement is on the way, or was lost.
-func (m *Machine) stale(r refusal) bool {
-	return m.current != nil && r.at.Before(m.current.askedAt) && m.now.Sub(r.at) >= answerTime
+// the call asked for the first time, for one that waits no longer, and what was in
+// use may have been freed. Of space the news is good for a while: what there is of
+// it peers announce, and of that an announcement may be on the way, or lost.
+func (m *Machine) stale(want wire.Want, r refusal) bool {
+	return m.current != nil && r.at.Before(m.current.askedAt) && (want != wire.WantSpace || m.now.Sub(r.at) >= answerTime)
 }
 
 // errRefused is returned when everybody who could do it has refused.
@@ -92,7 +93,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 		at, silent := a.silent[id]
 		no, refused := a.refused[id]
 		switch {
-		case refused && !m.stale(no):
+		case refused && !m.stale(want, no):
 			last = no.Answer
 		case !m.live(id), silent && m.now.Sub(at) < askAgain:
 			away = append(away, id)

@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // All databases are lost. The peers have found a new cluster, and the pool is dealt
@@ -106,4 +107,39 @@ func TestKeptForANameWhileAHostStarts(t *testing.T) {
 		}
 	}
 	wantErr(t, c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: kept}).Err, ipam.ErrAddressReserved, "kept for web")
+}
+
+// An address is in use, and who is asked says so too late for the call that wanted to
+// know. It is freed then: the next call hears of that, and not of what was before it.
+func TestRefusalFromBeforeTheCall(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := netip.MustParsePrefix("10.60.0.0/24")
+	c.network(0, cidr)
+	c.network(1, cidr)
+	c.ask(0, docker(cidr))
+	held := c.heldBy(0)
+	var late []flight
+	c.lose = func(f flight) bool {
+		_, answer := f.frame.Body.(wire.Answer)
+		if answer && f.to == 1 {
+			late = append(late, f)
+		}
+		return answer && f.to == 1
+	}
+	// Who does not answer is asked again, every three seconds: also just before the second
+	// of two calls ends.
+	c.call(1, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Address: held})
+	c.wait(1500 * time.Millisecond)
+	wantErr(t, c.ip(1, cidr, held), ipam.ErrUnreachable, held.String())
+	c.lose = func(flight) bool { return false }
+	if len(late) == 0 {
+		t.Fatal("nobody was asked")
+	}
+	c.deliver(flight{from: 0, to: 1, at: c.now, frame: late[len(late)-1].frame})
+	c.wait(time.Millisecond)
+	c.stop(0, cidr)
+	if err := c.ip(1, cidr, held); err != nil {
+		t.Errorf("it is free by now: %v", err)
+	}
 }
