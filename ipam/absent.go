@@ -52,9 +52,7 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 			continue
 		}
 		rec := p.space.Lookup(o)
-		// A time in the future is that of a clock that was ahead: old enough.
-		since := time.Unix(0, rec.Since)
-		if s.begun.Before(since.Add(m.cfg.Grace)) && !since.After(m.now) {
+		if s.begun.Before(m.sureSince(time.Unix(0, rec.Since)).Add(m.cfg.Grace)) {
 			again = true // too young to tell
 			continue
 		}
@@ -106,9 +104,9 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 }
 
 // inTheMaking reports whether a network may still be in the making at that
-// time. A time in the future is that of a clock that was ahead.
+// time.
 func (m *Machine) inTheMaking(n *network, at time.Time) bool {
-	return at.Before(n.asked.Add(makeTime)) && !n.asked.After(m.now)
+	return at.Before(m.sureSince(n.asked).Add(makeTime))
 }
 
 // sightNetworks compares the networks that were asked for on a pool with those

@@ -138,8 +138,8 @@ func (m *Machine) gone(p *pool, o addr.Offset) bool {
 	if _, missing := p.missing[o]; !missing {
 		return false
 	}
-	since := time.Unix(0, p.space.Lookup(o).Since)
-	return since.After(m.now) || !m.inventory.Before(since.Add(m.cfg.CallTime+m.cfg.Grace))
+	since := m.sureSince(time.Unix(0, p.space.Lookup(o).Since))
+	return !m.inventory.Before(since.Add(m.cfg.CallTime + m.cfg.Grace))
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.

@@ -76,7 +76,11 @@ type Config struct {
 	// ID). After a new one, BootWait is how long this peer waits for a majority
 	// before it hands anything out, default 20 seconds; it then goes on alone
 	// if BootAlone is set.
-	HostBoot  string
+	HostBoot string
+	// HostStart is when the host started, by its clock as it stands now: another
+	// time for the same HostBoot says that somebody has set the clock. Zero: the
+	// kernel does not say.
+	HostStart time.Time
 	BootWait  time.Duration
 	BootAlone bool
 	// EvictAfter is how long a peer may be silent before it is evicted; 0: it

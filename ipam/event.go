@@ -10,13 +10,17 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// Event is what happens to a [Machine]: a *[Call], a *[Message], a *[Presence]
-// or a [Tick].
+// Event is what happens to a [Machine]: a *[Call], a *[Message], a *[Presence], a
+// [Tick] or [ClockSet].
 type Event interface{ event() }
 
 // Tick says that time has passed. It is due at [Effects.WakeAt], and harmless
 // at any other time.
 type Tick struct{}
+
+// ClockSet says that somebody has set the host's clock since the last step, while this
+// process ran. What was noted before that has another clock's times.
+type ClockSet struct{}
 
 // Call is a request that is answered by one [Reply] with its ID, at once or
 // in a later step, and by its deadline at the latest.
@@ -68,6 +72,7 @@ type Presence struct {
 }
 
 func (Tick) event()      {}
+func (ClockSet) event()  {}
 func (*Call) event()     {}
 func (*Message) event()  {}
 func (*Presence) event() {}

@@ -31,6 +31,7 @@ func ExampleMachine() {
 	// Output:
 	// save identity
 	// save identity
+	// save identity
 	// save chronicle
 	// save chronicle
 	// save holding

@@ -43,6 +43,7 @@ type Machine struct {
 	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
 	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
+	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]string
 	refusals  []Refusal // the last ones, in order
@@ -51,6 +52,7 @@ type Machine struct {
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
 	restoredHost    string                          // the host's boot on disk, before this start
+	restoredClock   clockState                      // the clock on disk
 	restoredLabel   string                          // the name of the cluster on disk
 	restoredGaveWay bool                            // it looked for a cluster that it had seen, by then
 	restoredPlace   string                          // where the database says that it lies
@@ -185,6 +187,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	switch ev := ev.(type) {
 	case Tick:
 		m.changed = true
+	case ClockSet:
+		m.setClock()
+		m.changed = true
 	case *Call:
 		if !m.try(ev) {
 			m.waiting = append(m.waiting, ev)
@@ -246,6 +251,7 @@ func (m *Machine) finish() {
 func (m *Machine) start() {
 	m.bootUp()
 	m.startedAt, m.joinedAt = m.now, m.now
+	m.beginClock()
 	m.seats = []peer.ID{m.self}
 	m.settleProposals()
 	m.holdKept()

@@ -15,6 +15,7 @@ import (
 //
 //	bucket      key                     value
 //	identity    "gave way"              this peer dissolved its cluster to join another
+//	identity    "clock"                 how the host's clock stood, and since when nobody has set it
 //	identity    "host"                  the boot ID of the host when this peer last ran
 //	identity    "label"                 the name of the cluster in the settings
 //	identity    "left"                  this peer is to leave, or has left, as somebody wished
@@ -26,6 +27,7 @@ import (
 const (
 	bucketPeer = "peer"
 
+	keyClock   = "clock"
 	keyGaveWay = "gave way"
 	keyHost    = "host"
 	keyLabel   = "label"

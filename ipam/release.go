@@ -101,6 +101,17 @@ func (r *releases) remember(o addr.Offset, now int64, echo time.Duration) {
 	r.young = append(r.young, release{o, now})
 }
 
+// restamp takes what is remembered for released at that time: the clock has been set,
+// and an echo may follow still.
+func (r *releases) restamp(at int64) {
+	r.begun = at
+	for _, list := range [][]release{r.young, r.old} {
+		for i := range list {
+			list[i].at = at
+		}
+	}
+}
+
 // withdraw takes back a grant that was not delivered.
 func (m *Machine) withdraw(q *Withdrawal) {
 	p := m.pools[q.Ticket.Pool]

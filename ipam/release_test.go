@@ -37,6 +37,25 @@ func TestWithdraw(t *testing.T) {
 	h.CheckDisk()
 }
 
+// The same when the clock is set in between.
+func TestReleaseThatEchoesOnAnotherClock(t *testing.T) {
+	for i, by := range []time.Duration{time.Hour, -time.Hour, time.Hour, -time.Hour} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/31")
+		a := run(t, h, n, "old")
+		run(t, h, n, "other")
+		sides := []ipam.Network{n, n}
+		sides[i/2].Space = ipam.Global // the manager's
+		release(h, sides[0], a)
+		h.SetClock(by, true)
+		if b := run(t, h, n, "new"); b != a {
+			t.Fatalf("got %v, only %v is free", b, a)
+		}
+		release(h, sides[1], a)
+		wantErr(t, claim(h, n, a.String(), "third"), ipam.ErrAddressInUse, "container new")
+	}
+}
+
 func inventory(h *ipamtest.Host, n ipam.Network, endpoints ...ipam.InventoryEndpoint) *ipam.Inventory {
 	return &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{n.Pool}, Endpoints: endpoints}}}
 }

@@ -143,6 +143,10 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 		}
 		l.m.restoredGaveWay = true
 		return r.Done()
+	case keyClock:
+		c, err := parseClock(value)
+		l.m.restoredClock = c
+		return err
 	case keyHost:
 		l.m.restoredHost = string(value)
 	case keyPlace:

@@ -64,8 +64,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 // two containers may have been given the same. One that was never listed, and
 // that asks again later, is back.
 func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
-	age := m.now.UnixNano() - rec.Since
-	return h.MAC != [6]byte{} && rec.MAC == h.MAC && (age >= int64(m.cfg.Grace) || age < 0)
+	return h.MAC != [6]byte{} && rec.MAC == h.MAC && m.now.Sub(m.sureSince(time.Unix(0, rec.Since))) >= m.cfg.Grace
 }
 
 // endpointMayBe reports whether an endpoint that starts on the network can be
@@ -91,7 +90,7 @@ func networkKey(id PoolID) uint32 { return uint32(max(space.KeyOf("network", str
 // told reports whether an inventory, where one will come, was taken since the
 // address was granted, so that its holder would be known to live.
 func (m *Machine) told(rec *space.Record) bool {
-	return !m.sighted() || m.inventory.After(time.Unix(0, rec.Since))
+	return !m.sighted() || m.inventory.After(m.sureSince(time.Unix(0, rec.Since)))
 }
 
 // sighted reports whether inventories will come.

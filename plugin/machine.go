@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
@@ -84,6 +87,17 @@ func cardText() string {
 		return c.HardwareAddr.String()
 	}
 	return ""
+}
+
+// hostStart returns when the host started, by its clock as it stands now; the zero time
+// where the kernel does not say.
+func hostStart() time.Time {
+	var up unix.Timespec
+	now := time.Now()
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return time.Time{}
+	}
+	return now.Add(-time.Duration(up.Nano())).Round(0)
 }
 
 // hostBoot returns what tells one start of the host from all others, nothing

@@ -85,6 +85,9 @@ func NewHost(tb testing.TB, cfg ipam.Config) *Host {
 	if cfg.Name == "" {
 		cfg.Name = "host-a"
 	}
+	if cfg.HostStart.IsZero() {
+		cfg.HostStart = Start.Add(-time.Hour)
+	}
 	h := &Host{tb: tb, cfg: cfg, Disk: Disk{}, Now: Start}
 	h.Restart()
 	return h
@@ -105,6 +108,26 @@ func (h *Host) Restart() {
 	}
 	h.machine = m
 	h.Call(&ipam.Greeting{})
+}
+
+// SetClock has somebody set the clock under the process, or, if it is not running,
+// while it is away: then it starts anew.
+func (h *Host) SetClock(by time.Duration, running bool) {
+	h.tb.Helper()
+	h.Now, h.cfg.HostStart = h.Now.Add(by), h.cfg.HostStart.Add(by)
+	if !running {
+		h.Restart()
+		return
+	}
+	h.step(ipam.ClockSet{}, 0)
+}
+
+// Reboot starts the host anew, with another time on its clock.
+func (h *Host) Reboot(by time.Duration) {
+	h.tb.Helper()
+	h.Now = h.Now.Add(by)
+	h.cfg.HostBoot, h.cfg.HostStart = h.cfg.HostBoot+"again", h.Now
+	h.Restart()
 }
 
 // Call has a request served, commits, and returns the reply. It fails the

@@ -135,6 +135,7 @@ func (s *site) start() {
 	s.skew, s.skewed = s.skew+s.skewed, 0
 	s.c.release(s)
 	cfg := s.cfg
+	cfg.HostStart = Start.Add(s.skew)
 	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
 	m, err := ipam.Restore(cfg, s.disk.Load)
 	if err != nil {

@@ -133,9 +133,6 @@ func drawWeather(rnd *rand.Rand) Weather {
 		w.Nemesis[i] = one(rnd, 0, 1, 1, 4)
 	}
 	w.Nemesis[reinstalls], w.Nemesis[refounds] = 0, 0 // in weather of their own
-	if w.Lag > 0 {
-		w.Nemesis[clockJumps] = 0 // a start that is older than the grace by the clock is taken for a leak
-	}
 	return w
 }
 

@@ -80,6 +80,7 @@ type Node struct {
 	alone   sync.WaitGroup // is at work for nobody
 
 	// Of the leader alone.
+	clock   clock
 	nextID  uint64
 	waiting map[uint64]*job
 	wakeAt  time.Time
@@ -128,7 +129,7 @@ func New(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	n := &Node{
-		cfg: cfg, machine: m,
+		cfg: cfg, machine: m, clock: newClock(),
 		alarm: make(chan time.Time, 1), failed: make(chan struct{}),
 		waiting: map[uint64]*job{},
 	}

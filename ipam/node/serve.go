@@ -74,8 +74,8 @@ func (n *Node) serve(batch []*job) {
 	n.notes, n.sends, n.replied = n.notes[:0], n.sends[:0], n.replied[:0]
 	var beat []byte
 	var wakeAt time.Time
-	step := func(ev ipam.Event, put func(string, []byte, []byte) error) error {
-		fx := n.machine.Step(time.Now(), ev)
+	step := func(now time.Time, ev ipam.Event, put func(string, []byte, []byte) error) error {
+		fx := n.machine.Step(now, ev)
 		for _, r := range fx.Save {
 			if err := put(r.Bucket, r.Key, r.Value); err != nil {
 				return err
@@ -125,7 +125,14 @@ func (n *Node) serve(batch []*job) {
 				calls++
 				ev = &j.call
 			}
-			if err := step(ev, put); err != nil {
+			now, set := n.clock.read()
+			if set {
+				n.cfg.Logger.Warn("somebody has set the clock")
+				if err := step(now, ipam.ClockSet{}, put); err != nil {
+					return err
+				}
+			}
+			if err := step(now, ev, put); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,94 @@
+package ipam
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Whether a container that no list shows may still be starting is told from when it
+// was granted its address, by a clock that anybody may set meanwhile: a time server,
+// an operator, the resumption of a virtual machine. What was granted a second ago then
+// seems an hour old, or is yet to come. So this peer notices when the clock is set, and
+// takes what is older than that for as old as that: never for older than it is.
+
+// clockSlack is how far the clock may be off what it should show before somebody has
+// set it: two readings at one moment are not quite at one.
+const clockSlack = 50 * time.Millisecond
+
+// clockState is what is on disk of the clock.
+type clockState struct {
+	boot uint64 // hash of the [Config.HostBoot] of the start that wrote it
+	zero int64  // [Config.HostStart] of that; 0: not known
+	set  int64  // since when the clock has not been set; 0: since before anything that counts
+}
+
+// beginClock finds out whether somebody has set the clock since this peer wrote down
+// how it stood. No container of an earlier start of the host is in the making.
+func (m *Machine) beginClock() {
+	was := m.restoredClock
+	is := clockState{boot: m.hostBoot()}
+	if !m.cfg.HostStart.IsZero() {
+		is.zero = m.cfg.HostStart.UnixNano()
+	}
+	off := time.Duration(is.zero - was.zero)
+	switch {
+	case was.boot != is.boot:
+	case was.zero == is.zero, was.zero != 0 && is.zero != 0 && off.Abs() < clockSlack:
+		is.zero, is.set = was.zero, was.set
+	default:
+		is.set = m.now.UnixNano()
+	}
+	if is.set != 0 {
+		m.clockSet = time.Unix(0, is.set)
+	}
+	m.saveClock(is)
+}
+
+// setClock takes note that somebody has set the clock. Where it stands now against
+// that of the host's start is not known: the next start begins anew.
+func (m *Machine) setClock() {
+	m.clockSet = m.now
+	for _, p := range m.pools { // the same with all, in any order
+		p.released.local.restamp(m.now.UnixNano())
+		p.released.global.restamp(m.now.UnixNano())
+	}
+	m.saveClock(clockState{boot: m.hostBoot(), set: m.now.UnixNano()})
+}
+
+func (m *Machine) hostBoot() uint64 { return uint64(space.KeyOf("start of a host", m.cfg.HostBoot)) }
+
+// sureSince returns since when something is held, reserved or asked for that was noted
+// at a time of the clock, as far as is certain: later where the clock has been set.
+func (m *Machine) sureSince(at time.Time) time.Time {
+	if at.Before(m.clockSet) || at.After(m.now.Add(clockSlack)) {
+		return m.clockSet
+	}
+	return at
+}
+
+func (m *Machine) saveClock(c clockState) {
+	if c == m.restoredClock {
+		return
+	}
+	m.restoredClock = c
+	b := []byte{formatRecord}
+	for _, v := range []uint64{c.boot, uint64(c.zero), uint64(c.set)} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	m.put(bucketIdentity, keyClock, b)
+}
+
+func parseClock(value []byte) (c clockState, err error) {
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of the clock")
+	}
+	if b := r.Fixed("times of the clock", 3*8); b != nil {
+		c.boot = binary.BigEndian.Uint64(b)
+		c.zero, c.set = int64(binary.BigEndian.Uint64(b[8:])), int64(binary.BigEndian.Uint64(b[16:]))
+	}
+	return c, r.Done()
+}
