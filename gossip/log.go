@@ -59,7 +59,9 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 	// Without a source it is what this peer has run into itself: join tells that.
 	if c, ok := causeOf(text); ok && sourceIn(text) != "" {
-		l.g.watch.sighted(c, sourceIn(text), time.Now())
+		if c != causeNone {
+			l.g.watch.sighted(c, sourceIn(text), time.Now())
+		}
 		level = slog.LevelDebug // Status has it, and it was logged when it began
 	}
 	if level > slog.LevelDebug && !l.first(text, time.Now()) {

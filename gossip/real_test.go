@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -260,3 +261,52 @@ func TestDualStack(t *testing.T) {
 	a.Send(b.id, a.frame(wire.Pull{After: 1}))
 	soon(t, "sent", func() bool { return b.received(func(f *wire.Frame) bool { return f.Body == wire.Pull{After: 1} }) })
 }
+
+// Whoever looks whether the port is open, or sends what is no packet of a peer's, is
+// no peer of another cluster, and no problem.
+func TestPortThatIsLookedAt(t *testing.T) {
+	t.Parallel()
+	var log text
+	a := startReal(t, 1, func(cfg *gossip.Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	at := a.opened(t)
+	for _, said := range []string{"", "GET / HTTP/1.1\r\n\r\n"} {
+		for _, network := range []string{"tcp", "udp"} {
+			conn, err := net.Dial(network, at.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write([]byte(said)); err != nil {
+				t.Fatal(err)
+			}
+			_ = conn.Close()
+		}
+	}
+	soon(t, "refused", func() bool { return log.count(`unacceptable label \"\"`) >= 2 })
+	if got := a.Status().Problems; len(got) > 0 || log.count("level=WARN") > 0 {
+		t.Errorf("problems %+v, and the log has\n%s", got, &log)
+	}
+	startReal(t, 2, joining(at), func(cfg *gossip.Config) { cfg.Label = "other" })
+	soon(t, "noticed that there is a peer of another cluster", func() bool { return len(a.Status().Problems) == 1 })
+}
+
+// text is a log that grows while it is read.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (t *text) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(b)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+func (t *text) count(what string) int { return strings.Count(t.String(), what) }

@@ -42,6 +42,9 @@ const (
 	causePlain   cause = "unencrypted-peer"
 	causeNoKey   cause = "no-key"
 	causeUnclear cause = "foreign-peer"
+	// causeNone is somebody who is no peer at all: each peer has a label. Whoever
+	// looks whether the port is open, as ringlet doctor does, sends nothing.
+	causeNone cause = ""
 )
 
 // causes are what memberlist says of them, in its log and in the errors of
@@ -51,6 +54,7 @@ var causes = []struct {
 	text  string
 	cause cause
 }{
+	{`with unacceptable label ""`, causeNone},
 	{"with unacceptable label", causeLabel},
 	{"encryption is configured but remote state is not encrypted", causePlain},
 	{"remote state is encrypted and encryption is not configured", causeNoKey},

@@ -58,11 +58,6 @@ func TestForeign(t *testing.T) {
 			[2][][]byte{{key(1)}, {key(1)}},
 			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
 		},
-		"no label": {
-			[2]string{"blue", ""},
-			[2][][]byte{},
-			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
-		},
 		"key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{{key(1), key(2)}, {key(3)}},
