@@ -411,3 +411,63 @@ func TestRecoversWhatItWasToLeave(t *testing.T) {
 		t.Errorf("it has recovered the cluster, and is %s", s.State)
 	}
 }
+
+// A host has lost its database and is told to leave before it has taken over from its
+// former self. A late request has it admitted again: it takes over then, which is what
+// its own space waits for, and leaves.
+func TestLeftBeforeItTookOverIsAdmittedAgain(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+		}
+	})
+	lists := func(d time.Duration) {
+		for range d / time.Second {
+			for i := range c.peers {
+				c.call(i, &ipam.Inventory{Begun: c.now})
+			}
+			c.wait(time.Second)
+		}
+	}
+	lists(10 * time.Second)
+	c.found()
+	lists(time.Minute)
+	former := c.peers[2].machine.Self()
+	c.dead = map[int]bool{2: true}
+	c.wait(time.Second)
+	c.reinstall(2, func(*ipam.Config) {})
+	for i := range 2 {
+		c.step(i, &ipam.Presence{Peer: former})
+	}
+	c.heal()
+	self := c.peers[2].machine.Self()
+	in := func() bool { return c.peers[0].machine.State().Member(self) != nil }
+	c.run(time.Minute, in)
+	c.call(2, &ipam.LeaveRequest{})
+	c.run(9*time.Second, func() bool { return !in() })
+	if gone := c.peers[0].machine.State().Gone(former); gone == nil || gone.Forgotten {
+		t.Fatal("its former self is not there to take over from")
+	}
+
+	c.say(0, 2, wire.Join{Name: "host-2", Machine: 3}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
+	c.run(time.Minute, in)
+	c.lose = func(f flight) bool { return f.from == 2 } // until there is a pool of which it has a share
+	cidr := netip.MustParsePrefix("10.61.0.0/24")
+	if err := c.ask(0, &ipam.PoolCreation{CIDR: cidr}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.lose = func(flight) bool { return false }
+	owns := func() bool {
+		for range c.peers[0].machine.State().PoolOf(cidr).Ring.OwnedBy(self) {
+			return true
+		}
+		return false
+	}
+	if !owns() {
+		t.Fatal("it got no share")
+	}
+	lists(5 * time.Minute)
+	if in() || owns() {
+		t.Errorf("it has not left: %+v", c.status(2).Problems)
+	}
+}

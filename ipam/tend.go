@@ -226,10 +226,14 @@ func (m *Machine) depart() {
 
 // departAgain leaves once more: a request to be admitted that was late has
 // brought this peer back into the roster, and with it perhaps a share of a new
-// pool. One that left by force may have containers and networks still.
+// pool. One that left by force may have containers and networks still. One that had
+// yet to take over from a former self gives nothing back before it has.
 func (m *Machine) departAgain() {
 	if m.alone() {
 		return
+	}
+	if !m.forced {
+		m.inherit()
 	}
 	if !m.draining() {
 		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
