@@ -89,6 +89,8 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 	d.silence(0)
 	d.reinstall(1, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
 	show("no host in RINGLET_JOIN answers", d.status(1))
+	d.step(1, &ipam.Presence{Self: true, Seat: 1})
+	show("RINGLET_JOIN lists nobody else", d.status(1))
 
 	h := ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
 	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))

@@ -135,6 +135,10 @@ func (m *Machine) ownProblems() []Problem {
 			add(Failed, "joining", "see whether the engine answers docker network ls, and the plugin's log; RINGLET_BOOTSTRAP=1 founds a cluster without it", "the database of this peer is new, and it waits for its engine to list the networks that it has, before it founds a cluster")
 			break
 		}
+		if f := m.cfg.Formation; m.state.Slot == 0 && f.Size == 0 && f.Seat > 0 && m.reached() == 0 {
+			add(Failed, "joining", "have RINGLET_JOIN list the other hosts, too; on the first host of all it is empty", "this peer has not found its cluster yet: RINGLET_JOIN lists no host but this one")
+			break
+		}
 		if m.state.Slot == 0 {
 			add(Failed, "joining", "see that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all have the same list with themselves in it", "this peer has not found its cluster yet; %s answered", plural(m.reached(), "host has", "hosts have"))
 			break

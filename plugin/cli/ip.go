@@ -93,8 +93,12 @@ kept.`,
 		}
 		var when time.Time
 		if cmd.Flags().Changed("at") {
-			if when, err = parseTime(cmd, at, a.cfg.Now()); err != nil {
+			now := a.cfg.Now()
+			if when, err = parseTime(cmd, at, now); err != nil {
 				return err
+			}
+			if when.After(now) {
+				return usagef(cmd, "%q is yet to come, and the journal tells of the past", at)
 			}
 		}
 		return a.do(func(ctx context.Context, c *client, _ []string) error {

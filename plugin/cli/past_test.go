@@ -47,6 +47,7 @@ func TestWhoAt(t *testing.T) {
 		{"10.50.0.200", "--at", "2026-11-21 09:30:05"},
 		{"10.50.0.7", "--at", "0s", "-o", "json"},
 		{"10.50.0.7", "--at", "noon"},
+		{"10.50.0.7", "--at", "23:00"},
 	} {
 		got := ringlet(t, Config{}, append([]string{"who", "--socket", socket}, args...)...)
 		if strings.Contains(got.out, "\x1b") {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -202,7 +204,11 @@ func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool
 		done = append(done, did)
 	}
 	if len(done) > 0 || failed == nil {
-		if err := a.show(done, func() { a.view.reserved(done) }); err != nil {
+		hint := ""
+		if named && a.format == formatTable {
+			hint = namesHint(ctx, c, done)
+		}
+		if err := a.show(done, func() { a.view.reserved(done); a.view.hint(hint) }); err != nil {
 			return err
 		}
 	}
@@ -215,6 +221,30 @@ func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool
 		}
 	}
 	return nil
+}
+
+// namesHint says what to know of addresses that are kept for names where the engine
+// sends none; nothing where it does, or none is for a name.
+func namesHint(ctx context.Context, c *client, done []ipam.Reserving) string {
+	named := slices.ContainsFunc(done, func(r ipam.Reserving) bool {
+		_, err := net.ParseMAC(r.Note)
+		return err != nil
+	})
+	var about admin.About
+	if !named || c.get(ctx, path("about"), &about) != nil {
+		return "" // the addresses are kept
+	}
+	if n, known := major(about.Engine.Version); !known || n >= namesEngine {
+		return ""
+	}
+	return "engine " + about.Engine.Version + " does not send the names of containers: on this host a container gets its address by a fixed MAC, kept with --for MAC, and ringlet alloc by its name"
+}
+
+// hint prints what is to be known beside what was asked for, if there is anything.
+func (v view) hint(text string) {
+	if text != "" {
+		v.wrap(yellow, "note: ", safe(text))
+	}
 }
 
 // reserved tells what was kept back, and what is in the way of the rest.

@@ -32,6 +32,22 @@ func TestExcludedPieces(t *testing.T) {
 	}
 }
 
+// An engine that sends no names of containers knows none of them by one.
+func TestReserveForANameThatIsNotSent(t *testing.T) {
+	for version, want := range map[string]bool{"28.5.2": true, "29.0.0": false, "": false} {
+		f := alone()
+		f.about.Engine.Version = version
+		cfg := Config{columns: 80, Getenv: env("RINGLET_SOCKET", serve(t, f))}
+		got := ringlet(t, cfg, "reserve", "add", "10.50.0.20", "--for", "db")
+		if got.code != 0 || !strings.HasPrefix(got.out, "10.50.0.20: kept for db\n") || strings.Contains(got.out, "note: engine 28.5.2 does not send") != want {
+			t.Errorf("engine %s: %+v", version, got)
+		}
+		if got := ringlet(t, cfg, "reserve", "add", "10.50.0.20", "--for", "db", "-o", "json"); strings.Contains(got.out, "note: ") {
+			t.Errorf("engine %s: %+v", version, got)
+		}
+	}
+}
+
 // What is kept back is told, with what is in the way.
 func TestReserve(t *testing.T) {
 	for _, tt := range []struct {
@@ -56,7 +72,11 @@ func TestReserve(t *testing.T) {
 		},
 		{
 			"kept", "reserve add 10.50.0.20 --for a\x1bb", "10.50.0.20: kept for a\\x1bb\n", 0,
-			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "a\x1bb"`},
+			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "a\x1bb"`, "about"},
+		},
+		{
+			"kept for a MAC", "reserve add 10.50.0.20 --for 02:42:0a:32:00:15", "10.50.0.20: kept for 02:42:0a:32:00:15\n", 0,
+			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "02:42:0a:32:00:15"`},
 		},
 		{
 			"no more", "exclude rm 10.50.0.8/31 10.50.0.9", "10.50.0.8-10.50.0.9: 10 addresses are excluded no more\n10.50.0.9: nothing there was excluded\n", 0,
@@ -92,7 +112,7 @@ func TestReserveFromFile(t *testing.T) {
 		f := alone()
 		cfg := Config{In: strings.NewReader(list), Getenv: env("RINGLET_SOCKET", serve(t, f))}
 		got := ringlet(t, cfg, "reserve", "add", "-f", from)
-		if got.code != 0 || got.out != "10.50.0.20: kept for db\n10.50.0.21: kept for 02:42:0a:32:00:15\n" || len(f.calls) != 2 {
+		if got.code != 0 || got.out != "10.50.0.20: kept for db\n10.50.0.21: kept for 02:42:0a:32:00:15\n" || len(f.calls) != 3 {
 			t.Errorf("%s: %+v, asked %q", from, got, f.calls)
 		}
 	}
