@@ -128,7 +128,7 @@ type AddressStatus struct {
 	Container string       `json:"container"`
 	Name      string       `json:"name"`
 	MAC       string       `json:"mac"`
-	Since     time.Time    `json:"since"` // of the state
+	Since     time.Time    `json:"since,omitzero"` // of the state; missing where nobody knows
 }
 
 // Problem is something that somebody should do something about.

@@ -92,7 +92,7 @@ const MEANS = {
   resting: "free, freed a moment ago", ready: "free, in a peer's range", free: "free, nobody's", reserved: "kept back", quarantined: "kept back, since a lost peer may be using it", elsewhere: "in another peer's range, which can tell more",
 };
 
-const moment = (time) => (time && !time.startsWith("0001") ? new Date(time).toLocaleString() + " (" + ago(time) + ")" : "");
+const moment = (time) => (time ? new Date(time).toLocaleString() + " (" + ago(time) + ")" : "");
 
 // addressDetail tells the story of one address, as the API explains it.
 export function addressDetail(a) {
@@ -123,7 +123,7 @@ export function rangeDetail(arc, owners, addresses) {
     ["Held", arc.own ? count(r.held) : arc.told ? "about " + count(arc.held) : ""], ["Decided in", "slot " + r.version]])];
   if (!addresses) return out;
   const rows = addresses.slice(0, SHOWN).map((a) => h("tr", {},
-    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)), h("td", {}, a.state), h("td", {}, a.name || a.container.slice(0, 12)), h("td", { class: "faint" }, a.since && !a.since.startsWith("0001") ? ago(a.since) : "")));
+    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)), h("td", {}, a.state), h("td", {}, a.name || a.container.slice(0, 12)), h("td", { class: "faint" }, a.since ? ago(a.since) : "")));
   if (rows.length) out.push(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Addresses of the range" }, h("table", {}, head(["Address"], ["State"], ["Holder"], ["Since"]), h("tbody", {}, ...rows))));
   if (addresses.length > SHOWN) out.push(h("p", { class: "hint" }, "… and " + count(addresses.length - SHOWN) + " more"));
   return out;
