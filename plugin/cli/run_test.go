@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,7 +187,8 @@ func TestFindingThePlugin(t *testing.T) {
 		{name: "disabled", plugins: []dockerd.Plugin{plugin("aa", "ringlet:latest", false)}},
 		{name: "several", plugins: []dockerd.Plugin{plugin("aa", "ringlet:latest", true), plugin("bb", "lab/ringlet:1.0", true), plugin("cc", "x", false)}},
 		{name: "one of several is enabled, and not on this host", plugins: []dockerd.Plugin{plugin("bb", "ringlet:1.0", true), plugin("cc", "ringlet:0.9", false)}},
-		{name: "no engine", err: errors.New("permission denied on /var/run/docker.sock")},
+		{name: "no engine", err: errors.New("nobody listens on /var/run/docker.sock")},
+		{name: "not for everybody", err: fmt.Errorf("dial unix /var/run/docker.sock: connect: %w", syscall.EACCES)},
 	}
 	var all strings.Builder
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/ringlet/ringlet/plugin/dockerd"
@@ -33,6 +34,9 @@ func (a *app) find(ctx context.Context) (target, error) {
 		}
 	}
 	plugins, err := a.cfg.FindPlugin(ctx, host)
+	if errors.Is(err, fs.ErrPermission) {
+		return target{}, errors.New("you may not ask the docker engine for the plugin: try again with sudo")
+	}
 	if err != nil {
 		return target{}, fmt.Errorf("the docker engine cannot be asked for the plugin: %w; name the plugin's socket with --socket", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -166,9 +167,13 @@ func newClient(dockerSocketOrHost string) (*client.Client, error) {
 	default: // certificates still come from the environment
 		options = append(options, client.FromEnv, client.WithHost(host))
 	}
+	named := cmp.Or(host, os.Getenv(client.EnvOverrideHost))
+	if strings.HasPrefix(named, "ssh://") {
+		return nil, fmt.Errorf("the docker host is %s, and ringlet reaches a plugin on its own host alone: run it there", named)
+	}
 	cli, err := client.NewClientWithOpts(options...)
 	if err != nil {
-		return nil, fmt.Errorf("docker host %q is not usable: %w", host, err)
+		return nil, fmt.Errorf("the docker host %q is not usable: %w", named, err)
 	}
 	return cli, nil
 }

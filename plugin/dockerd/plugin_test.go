@@ -79,7 +79,7 @@ func TestFindPlugin(t *testing.T) {
 }
 
 func TestFindPluginFails(t *testing.T) {
-	for _, host := range []string{filepath.Join(t.TempDir(), "docker.sock"), "nonsense", "smoke://signals"} {
+	for _, host := range []string{filepath.Join(t.TempDir(), "docker.sock"), "nonsense", "smoke://signals", "ssh://there"} {
 		if got, err := FindPlugin(t.Context(), host); err == nil {
 			t.Errorf("found %v on %s", got, host)
 		}
