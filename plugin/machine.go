@@ -93,11 +93,15 @@ func cardText() string {
 // where the kernel does not say.
 func hostStart() time.Time {
 	var up unix.Timespec
-	now := time.Now()
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return time.Time{}
+	for {
+		now := time.Now()
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+			return time.Time{}
+		}
+		if time.Since(now) < time.Millisecond { // nobody came between the two
+			return now.Add(-time.Duration(up.Nano())).Round(0)
+		}
 	}
-	return now.Add(-time.Duration(up.Nano())).Round(0)
 }
 
 // hostBoot returns what tells one start of the host from all others, nothing
