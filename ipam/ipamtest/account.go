@@ -18,6 +18,9 @@ func (c *cluster) noLeak() {
 		s := c.sites[i]
 		for k, held := range c.oracle.sites[i].held {
 			if held && c.oracle.use[k].site != i+1 && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
+				if c.list[k] == s.own() {
+					continue
+				}
 				st, _ := s.machine.Who(s.clock(), c.list[k])
 				if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.gateway == c.list[k] }) {
 					continue // a gateway that was all engines' for a while
@@ -108,7 +111,7 @@ func (c *cluster) takeAll() {
 
 // takePool takes all of a pool from one peer.
 func (c *cluster) takePool(s *site, subnet netip.Prefix) {
-	want := c.obtainable(subnet)
+	want := c.obtainable(s, subnet)
 	got := 0
 	const holder = "everything"
 	var err error
@@ -141,7 +144,7 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 
 // obtainable counts the addresses of a pool that are neither held, reserved
 // nor quarantined.
-func (c *cluster) obtainable(subnet netip.Prefix) int {
+func (c *cluster) obtainable(s *site, subnet netip.Prefix) int {
 	p := c.oracle.state.PoolOf(subnet)
 	n := 0
 	for r, t := range p.Ring.All() {
@@ -149,7 +152,7 @@ func (c *cluster) obtainable(subnet netip.Prefix) int {
 			if t.Owner == ring.Reserved || t.Owner != ring.Free && c.oracle.state.Member(t.Owner) == nil {
 				continue
 			}
-			if !c.heldAt(p, o) && p.ReservationAt(o) == nil {
+			if !c.heldAt(p, o) && p.ReservationAt(o) == nil && addr.Nth(subnet, o) != s.own() {
 				n++
 			}
 		}

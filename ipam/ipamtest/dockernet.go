@@ -66,6 +66,9 @@ func (e *engine) addGateway(n *network) {
 	if c.rnd.IntN(6) == 0 {
 		q.Address = c.wanted(n.Pool)
 	}
+	if q.Address == e.s.own() {
+		q.Address = netip.Addr{} // no bridge gets it beside the interface that has it
+	}
 	e.s.call(q, func(r ipam.Reply, ok bool) {
 		switch {
 		case e.life != life:

@@ -203,7 +203,7 @@ func (e *engine) look(life uint64) {
 			}
 		}
 		c.habits.cut(inv)
-		hosts.Addresses = e.interfaces()
+		hosts.Addresses = s.interfaces()
 		c.after(c.between(0, 200*time.Millisecond), func() {
 			if !going() {
 				return
@@ -221,8 +221,8 @@ func (e *engine) look(life uint64) {
 	})
 }
 
-// interfaces returns the addresses of the bridges.
-func (e *engine) interfaces() (out []netip.Prefix) {
+// bridges returns the addresses of the bridges.
+func (e *engine) bridges() (out []netip.Prefix) {
 	for _, n := range e.networks {
 		if n.gateway.IsValid() && n.bridge {
 			out = append(out, netip.PrefixFrom(n.gateway, n.Pool.Bits()))

@@ -62,6 +62,7 @@ type cluster struct {
 	rnd      *rand.Rand
 	releases releases
 	habits   habits
+	lan      netip.Prefix
 	now      time.Duration
 	tasks    queue
 	sites    []*site
@@ -123,6 +124,7 @@ func newCluster(o Options) *cluster {
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}
+	c.lan = drawLAN(o.Seed, c.w.Subnets)
 	// Wider ones first, so that the addresses of each stand side by side.
 	subnets := append([]netip.Prefix{universe}, c.w.Subnets...)
 	slices.SortStableFunc(subnets, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })

@@ -152,6 +152,9 @@ func (s *site) start() {
 	s.c.count["start"]++
 	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
 	s.call(&ipam.Greeting{}, nil)
+	if s.machine != nil && s.c.lan.IsValid() {
+		s.tellHost() // before the engine is served, as the plugin does
+	}
 	if s.machine == nil {
 		return
 	}
@@ -179,7 +182,7 @@ func (s *site) watch(life uint64) {
 func (s *site) watchHost(life uint64) {
 	if s.life == life && s.c.breach == nil {
 		if s.stopped <= s.c.now {
-			s.call(&ipam.HostAddresses{At: s.clock(), Addresses: s.engine.interfaces()}, nil)
+			s.tellHost()
 		}
 		s.c.after(20*time.Second, func() { s.watchHost(life) })
 	}
