@@ -127,7 +127,7 @@ func (n *Node) serve(batch []*job) {
 			}
 			now, set := n.clock.read()
 			if set {
-				n.cfg.Logger.Warn("somebody has set the clock")
+				n.cfg.Logger.Info("somebody has set the clock")
 				if err := step(now, ipam.ClockSet{}, put); err != nil {
 					return err
 				}
