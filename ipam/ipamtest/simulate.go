@@ -124,7 +124,11 @@ func newCluster(o Options) *cluster {
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}
-	c.lan = drawLAN(o.Seed, c.w.Subnets)
+	// A host that came to the LAN when another had its address already may be the first
+	// to have that where all databases are lost.
+	if c.w.Nemesis[collapses] == 0 {
+		c.lan = drawLAN(o.Seed, c.w.Subnets)
+	}
 	// Wider ones first, so that the addresses of each stand side by side.
 	subnets := append([]netip.Prefix{universe}, c.w.Subnets...)
 	slices.SortStableFunc(subnets, func(a, b netip.Prefix) int { return a.Bits() - b.Bits() })
