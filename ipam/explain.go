@@ -65,7 +65,7 @@ func (m *Machine) Explain(now time.Time, a netip.Addr) (Explanation, error) {
 	e := Explanation{
 		AddressStatus: s, PoolName: p.Name, Origin: originText(p.Origin), Networks: []PoolID{}, Refusals: []Refusal{},
 		First: addr.Nth(p.CIDR, r.Start), Last: addr.Nth(p.CIDR, r.End-1), Version: uint64(t.Version),
-		Conflict: m.conflicts[conflict{p.Key, o}],
+		Conflict: m.conflicts[conflict{p.Key, o}].text,
 	}
 	for _, id := range m.sortedNetworks() {
 		if m.networks[id].Pool == p.CIDR {

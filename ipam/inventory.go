@@ -44,6 +44,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		}
 		return 0
 	}
+	m.conflicts, m.disputed = m.disputed, m.conflicts
 	clear(m.conflicts)
 	m.listed = m.listed[:0]
 	m.incomplete, m.untaken = false, false
@@ -141,7 +142,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return
 	}
 	if err != nil {
-		m.conflicts[conflict{}] = "network " + n.Name + " has no pool: " + err.Error()
+		m.conflicts[conflict{}] = dispute{text: "network " + n.Name + " has no pool: " + err.Error()}
 		return
 	}
 	if s.seen[p] == nil {
@@ -175,7 +176,8 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		switch r := p.ReservationAt(o); {
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
-			m.disagree(p, o, reservedText(r)+", but a network keeps it back as "+kind.String())
+			what := reservedText(r) + ", but a network keeps it back as " + kind.String()
+			m.disagree(p, o, what, what)
 		case r != nil:
 		case s.after(p.parted):
 			m.incomplete = true // the network may be the one that was removed since
@@ -268,15 +270,21 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 
 // conflict notes an endpoint that has an address which is not its to have.
 func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, why string) {
-	m.disagree(p, o, "is used by "+m.holderText(h, m.now.UnixNano())+", but "+why)
+	m.disagree(p, o, "is used by "+m.holderText(h, m.now.UnixNano())+", but "+why, whoText(h)+", but "+why)
 }
 
-// disagree notes what cannot both be right about an address: "is …, but …".
-func (m *Machine) disagree(p *pool, o addr.Offset, what string) {
+// disagree notes what cannot both be right about an address: "is …, but …". It is
+// noted once, as long as it stays the same.
+func (m *Machine) disagree(p *pool, o addr.Offset, what, same string) {
 	k := conflict{p.Key, o}
 	if _, known := m.conflicts[k]; known {
 		return
 	}
-	m.conflicts[k] = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + what
-	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.conflicts[k]})
+	if last, lasts := m.disputed[k]; lasts && last.same == same {
+		m.conflicts[k] = last
+		return
+	}
+	text := addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + what
+	m.conflicts[k] = dispute{text, same}
+	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: text})
 }

@@ -45,9 +45,10 @@ type Machine struct {
 	blind     bool                       // no inventory will come for now
 	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
 	inventory time.Time                  // begin of the last complete inventory since this process started
-	conflicts map[conflict]string
-	refusals  []Refusal // the last ones, in order
-	broken    error     // a broken invariant: nothing is handed out any more
+	conflicts map[conflict]dispute       // since the begin of the last complete inventory
+	disputed  map[conflict]dispute       // before that
+	refusals  []Refusal                  // the last ones, in order
+	broken    error                      // a broken invariant: nothing is handed out any more
 
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
@@ -139,6 +140,12 @@ type conflict struct {
 	at   addr.Offset
 }
 
+// dispute is what cannot both be right in a conflict.
+type dispute struct {
+	text string // a sentence, from when it was noted first
+	same string // what stays the same as long as it lasts
+}
+
 // New returns the machine of a peer without a database. Its first step makes
 // one, and founds a cluster.
 func New(cfg Config) (*Machine, error) {
@@ -151,7 +158,8 @@ func New(cfg Config) (*Machine, error) {
 		pools:     map[chronicle.PoolKey]*pool{},
 		networks:  map[PoolID]*network{},
 		chosen:    map[bool]netip.Addr{},
-		conflicts: map[conflict]string{},
+		conflicts: map[conflict]dispute{},
+		disputed:  map[conflict]dispute{},
 		deleted:   map[netip.Prefix]time.Time{},
 		perPool:   map[netip.Prefix]int{},
 		inbox:     map[peer.ID][]chronicle.Command{},

@@ -472,3 +472,46 @@ func TestSameEndpointAsksAgain(t *testing.T) {
 		h.CheckDisk()
 	}
 }
+
+// A conflict that lasts is told once, with the time at which it was seen first, however
+// many lists show it; and again when it comes back, or is another one.
+func TestConflictIsToldOnce(t *testing.T) {
+	h := withSocket(t)
+	network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	if r := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", Address: address("10.50.0.9"), ID: "printer"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	problem := func() string {
+		for _, p := range h.Machine().Status(h.Now).Problems {
+			if p.Code == "conflict" {
+				return p.Text
+			}
+		}
+		return ""
+	}
+	shows := func(told bool, endpoints ...ipam.InventoryEndpoint) string {
+		t.Helper()
+		h.Now = h.Now.Add(10 * time.Minute)
+		h.Call(&ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24", endpoints...)}})
+		got := slices.ContainsFunc(h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteConflict })
+		if got != told || (problem() == "") != (len(endpoints) == 0) {
+			t.Errorf("told of it: %t, want %t; the problem is %q", got, told, problem())
+		}
+		return problem()
+	}
+	first := shows(true, listed("10.50.0.9", "web", 9))
+	hostHas(h, "192.168.1.10/24")
+	for range 3 {
+		if again := shows(false, listed("10.50.0.9", "web", 9)); again != first {
+			t.Errorf("it was %q, and is %q", first, again)
+		}
+	}
+	shows(true, listed("10.50.0.9", "db", 8))
+	shows(false)
+	shows(true, listed("10.50.0.9", "db", 8))
+	h.Call(&ipam.FreeRequest{ID: "printer"})
+	if problem() != "" {
+		t.Errorf("the other holder has gone, and the problem is %q", problem())
+	}
+}

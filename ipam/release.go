@@ -147,6 +147,7 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 	}
 	m.forgetSight(p, o)
 	forget(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
+	forget(m.disputed, conflict{p.Key, o})
 	m.saveRecord(p, o, &f.Record)
 	if !kept {
 		m.holdKeptAt(p, o)

@@ -297,8 +297,8 @@ func (m *Machine) ownedBy(id peer.ID) int {
 // are full or nearly so.
 func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 	var out []Problem
-	for k, text := range m.conflicts {
-		c := problem(Failed, "conflict", "stop that container, or remove the other holder", "%s", text)
+	for k, d := range m.conflicts {
+		c := problem(Failed, "conflict", "stop that container, or remove the other holder", "%s", d.text)
 		if p := m.pools[k.pool]; p != nil {
 			c.Address = addr.Nth(p.CIDR, k.at)
 		}
