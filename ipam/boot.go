@@ -122,8 +122,8 @@ func (m *Machine) checkBoot() {
 	}
 	switch over := !m.now.Before(c.until); {
 	case m.majority(c.answered):
-		if m.state.Slot < c.slot && !over {
-			break // what they know comes first
+		if m.state.Slot < c.slot && (!over || !m.cutOff() && !m.outdated()) {
+			break // what they know comes first, as long as they are there to tell it
 		}
 		m.endCheck()
 		return

@@ -353,7 +353,7 @@ func (m *Machine) giveWay(f *wire.Frame) {
 		m.pull(f.From)
 		return
 	}
-	if !m.alone() || len(m.state.Pools) > 0 || len(m.proposals) > 0 || m.booting() || m.firstValue > 1 {
+	if !m.alone() || len(m.state.Pools) > 0 || len(m.networks) > 0 || len(m.proposals) > 0 || m.booting() || m.wasShared() {
 		return
 	}
 	if bytes.Compare(f.Cluster[:], m.state.Cluster[:]) > 0 && m.now.Sub(m.foreign[f.Cluster].first) < stubborn {
@@ -362,6 +362,36 @@ func (m *Machine) giveWay(f *wire.Frame) {
 	m.note(Note{Kind: NoteGaveWay})
 	m.dissolve()
 	m.pull(f.From)
+}
+
+// wasShared reports whether others may know the cluster in which this peer is alone by
+// now: one that was evicted, or that has left and does not know it yet, is in it as far
+// as it knows, and goes on from there with whoever is there again.
+func (m *Machine) wasShared() bool {
+	if m.refounded > 0 && m.refounded == m.state.Slot {
+		return false // it is new
+	}
+	if m.firstValue != 1 {
+		return true // nobody can say
+	}
+	for _, v := range m.values {
+		batch, err := chronicle.DecodeBatch(v)
+		if err != nil || slices.ContainsFunc(batch, func(c chronicle.Command) bool { return m.admits(c.Action) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// admits reports whether a command makes another peer one of the cluster.
+func (m *Machine) admits(a chronicle.Action) bool {
+	switch a := a.(type) {
+	case chronicle.Admit:
+		return a.ID != m.self
+	case chronicle.Found:
+		return slices.ContainsFunc(a.Peers, func(f chronicle.Founder) bool { return f.ID != m.self })
+	}
+	return false
 }
 
 // strayed reports whether this peer knows a cluster that it was never in, and
@@ -381,7 +411,7 @@ func (m *Machine) dissolve() {
 	m.dropSlots(m.state.Slot)
 	m.dropSnapshot()
 	m.state = &chronicle.State{}
-	m.values, m.valueBytes, m.firstValue = nil, 0, 0
+	m.values, m.valueBytes, m.firstValue, m.refounded = nil, 0, 0, 0
 	m.acceptor, m.attempt = paxos.Acceptor{}, nil
 	m.later = 0
 	clear(m.inbox)

@@ -71,6 +71,7 @@ type Machine struct {
 	early           early
 	values          [][]byte // the last decided values
 	firstValue      uint64   // slot of the first of them
+	refounded       uint64   // at which this process has recovered the cluster, as another one; 0: it has not
 	oldest          uint64   // the oldest slot on disk; 0: there is none
 	valueBytes      int
 	pulledAt        time.Time

@@ -272,6 +272,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 	m.check = nil
 	m.stay()
 	m.install(state)
+	m.refounded = state.Slot
 	m.note(Note{Kind: NoteRecovered})
 	return nil
 }

@@ -74,11 +74,7 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 		p := m.poolFor(cp)
 		m.followRing(p)
 		p.space.Seal()
-		n := p.space.Strays()
-		m.forgotten = m.forgotten || n > 0
-		if n > 0 && m.broken == nil && m.alone() {
-			m.broken = fmt.Errorf("I5: pool %v: %d held addresses lie in ranges that are not this peer's", p.CIDR, n)
-		}
+		m.forgotten = m.forgotten || p.space.Strays() > 0
 	}
 	m.proposals = l.asides
 	m.setAsideAgain()

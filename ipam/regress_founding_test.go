@@ -1,0 +1,207 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// between lets frames pass between two peers alone.
+func between(a, b int) func(flight) bool {
+	return func(f flight) bool { return (f.from != a || f.to != b) && (f.from != b || f.to != a) }
+}
+
+// apartAtFirst is n hosts of which those named found a cluster alone, and the others
+// join one. Nobody hears of anybody.
+func apartAtFirst(t *testing.T, n int, alone ...int) *lockstep {
+	t.Helper()
+	c := newLockstepWith(t, n, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Formation, p.cfg.Join = ipam.Formation{}, true
+		}
+		for _, i := range alone {
+			c.peers[i].cfg.Join = false
+		}
+		c.lose = func(flight) bool { return true }
+	})
+	c.apart()
+	return c
+}
+
+// apart has nobody hear of anybody any more.
+func (c *lockstep) apart() {
+	c.lose = func(flight) bool { return true }
+	for i := range c.peers {
+		for j := range c.peers {
+			if i != j {
+				c.step(i, &ipam.Presence{Peer: c.peers[j].machine.Self()})
+			}
+		}
+	}
+}
+
+// see lets two peers see each other, and nobody else.
+func (c *lockstep) see(a, b int) {
+	c.lose = between(a, b)
+	c.step(a, &ipam.Presence{Peer: c.peers[b].machine.Self(), Alive: true})
+	c.step(b, &ipam.Presence{Peer: c.peers[a].machine.Self(), Alive: true})
+}
+
+// meets has a peer meet a foreign cluster for long enough to give way to it.
+func (c *lockstep) meets(i, foreign int) {
+	for range 3 {
+		c.say(i, foreign, wire.Beat{}, func(*wire.Header) {})
+		c.tick(6*time.Second, i)
+	}
+}
+
+// A cluster in which another one was is not dissolved for another cluster, though it has
+// one member and no pool: the one that was evicted is in it as far as it knows, and
+// would go on from there, as would whoever learns it from a third one.
+func TestClusterOfOthersIsNotDissolved(t *testing.T) {
+	c := apartAtFirst(t, 3, 0, 2)
+	c.see(0, 1)
+	c.run(time.Minute, func() bool { return len(c.peers[1].machine.State().Roster) == 2 })
+	c.wait(2 * time.Second)
+	c.apart()
+	c.wait(15 * time.Second)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	cluster := c.peers[0].machine.State().Cluster
+	c.meets(0, 2)
+	if s := c.peers[0].machine.State(); s.Cluster != cluster {
+		t.Fatalf("the one that stayed has dissolved it, and is at slot %d", s.Slot)
+	}
+	c.see(0, 1)
+	c.say(1, 0, wire.Beat{}, func(*wire.Header) {})
+	c.run(time.Minute, func() bool {
+		a, b := c.peers[0].machine.State(), c.peers[1].machine.State()
+		return len(a.Roster) == 2 && a.Slot == b.Slot
+	})
+}
+
+// One that has networks dissolves nothing, and can be started again.
+func TestClusterUnderNetworksIsNotDissolved(t *testing.T) {
+	c := apartAtFirst(t, 3, 0, 2)
+	c.see(0, 1)
+	c.run(time.Minute, func() bool { return len(c.peers[1].machine.State().Roster) == 2 })
+	cidr := prefix("10.50.0.0/24")
+	c.network(1, cidr)
+	c.wait(2 * time.Second)
+	c.apart()
+	c.wait(15 * time.Second)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: "host-1"}, &ipam.ForgetRequest{Peer: "host-1"}, &ipam.PoolRemoval{Pool: cidr.String()}} {
+		if r := c.ask(0, r); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.see(0, 1)
+	c.say(1, 0, wire.Beat{}, func(*wire.Header) {})
+	c.run(time.Minute, func() bool {
+		a, b := c.peers[0].machine.State(), c.peers[1].machine.State()
+		return len(a.Roster) == 2 && a.Slot == b.Slot
+	})
+	c.wait(5 * time.Second)
+	c.ask(0, &ipam.LeaveRequest{})
+	c.tick(5*time.Second, 0, 1)
+	c.apart()
+	if s := c.status(1); len(s.Peers) != 1 || len(s.Pools) > 0 || len(s.Networks) != 1 {
+		t.Fatalf("it has %d peers, %d pools and %d networks", len(s.Peers), len(s.Pools), len(s.Networks))
+	}
+	c.meets(1, 2)
+	p := c.peers[1]
+	if _, err := ipam.Restore(p.cfg, p.disk.Load); err != nil {
+		t.Errorf("it cannot be started any more: %v", err)
+	}
+}
+
+// A host that was forgotten while it was off starts, and hears from the others that they
+// know more. What that is does not come through, as on a way that loses what is large:
+// it hands out nothing of what may be others' by now, as long as they are there.
+func TestBootsBehind(t *testing.T) {
+	for what, boot := range map[string]string{"the process": "same", "the host": "another"} {
+		t.Run(what, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			cidr := prefix("10.50.0.0/24")
+			c.network(2, cidr)
+			c.vacate(2, cidr)
+			c.die(2)
+			for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: "host-2"}, &ipam.ForgetRequest{Peer: "host-2"}} {
+				if r := c.ask(0, r); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			taken := map[netip.Addr]bool{}
+			for {
+				r := c.ask(0, docker(cidr))
+				if r.Err != nil {
+					break
+				}
+				taken[r.Address.Address.Addr()] = true
+			}
+			c.dead = nil
+			c.lose = func(f flight) bool {
+				switch f.frame.Body.(type) {
+				case wire.Decided, wire.Snapshot:
+					return f.to == 2
+				}
+				return false
+			}
+			c.peers[2].cfg.HostBoot = boot
+			c.start(2)
+			c.heal()
+			c.wait(25 * time.Second)
+			if r := c.ask(2, docker(cidr)); r.Err == nil {
+				t.Errorf("it hands out %v, which another host has: %t", r.Address.Address, taken[r.Address.Address.Addr()])
+			}
+			c.lose = func(flight) bool { return false }
+			c.say(2, 0, wire.Beat{}, func(*wire.Header) {})
+			c.run(time.Minute, c.agreed)
+			if r := c.ask(2, docker(cidr)); r.Err == nil && taken[r.Address.Address.Addr()] {
+				t.Errorf("it hands out %v, which another host has", r.Address.Address)
+			}
+		})
+	}
+}
+
+// A host that was forgotten came back, and has what its containers have, which is a
+// conflict. As the last of its cluster it works, also after it has started again.
+func TestLastOneHasWhatWasForgotten(t *testing.T) {
+	c := newLockstep(t, 2)
+	c.run(time.Minute, c.agreed)
+	first, other := c.order()[0], c.order()[1]
+	cidr := prefix("10.50.0.0/24")
+	gone := c.network(first, cidr)
+	c.network(other, cidr)
+	held := c.ask(other, docker(cidr))
+	if held.Err != nil {
+		t.Fatal(held.Err)
+	}
+	c.die(other)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(other)}, &ipam.ForgetRequest{Peer: c.name(other)}} {
+		if r := c.ask(first, r); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(time.Minute)
+	c.ask(first, &ipam.PoolRelease{Network: gone})
+	c.ask(first, &ipam.LeaveRequest{})
+	c.tick(time.Minute, other)
+	if n := len(c.peers[other].machine.State().Roster); n != 1 {
+		t.Fatalf("a roster of %d", n)
+	}
+	for range 2 {
+		r := c.ask(other, docker(cidr))
+		if r.Err != nil || r.Address.Address == held.Address.Address {
+			t.Errorf("it hands out %v, %v", r.Address.Address, r.Err)
+		}
+		c.start(other)
+	}
+}
