@@ -36,7 +36,7 @@ func TestProblems(t *testing.T) {
 		}
 	}
 	for _, scene := range []func(*testing.T, func(string, ipam.Status)){
-		showFormation, showMembers, showStarted, showMet, showStopped, showReleases, showSpace, showEngine,
+		showFormation, showMembers, showStarted, showMet, showStopped, showReleases, showSuccessor, showSpace, showEngine,
 	} {
 		scene(t, show)
 	}
@@ -96,6 +96,33 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))
 	h.Call(lan(h.Now, "10.50.0.0/24"))
 	show("its engine has a network", h.Machine().Status(h.Now))
+}
+
+func showSuccessor(t *testing.T, show func(string, ipam.Status)) {
+	t.Helper()
+	c := newAwaiting(t)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	for range 3 {
+		for i := range c.peers {
+			c.call(i, lan(c.now, cidr.String()))
+		}
+		c.wait(2 * time.Second)
+	}
+	held := c.ask(2, docker(cidr)).Address.Address.Addr()
+	old := c.peers[2].machine.Self()
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation, cfg.Name = ipam.Formation{}, "renamed" })
+	for _, i := range []int{0, 1} {
+		c.step(i, &ipam.Presence{Peer: old})
+	}
+	c.run(time.Minute, func() bool { return len(c.peers[2].machine.State().Roster) == 4 })
+	for range 3 {
+		inv := lan(c.now, cidr.String())
+		inv.Networks[0].Endpoints = []ipam.InventoryEndpoint{{Address: held, Container: "c1", Name: "web"}}
+		c.call(2, inv)
+		c.wait(12 * time.Second)
+	}
+	show("installed anew under another name, above containers that run", c.status(2))
 }
 
 func showReleases(t *testing.T, show func(string, ipam.Status)) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
 )
 
 // Status returns what this peer knows of itself and its cluster.
@@ -164,7 +165,9 @@ func (m *Machine) ownProblems() []Problem {
 	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && !m.outdated() && m.member() {
 		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))
 	}
-	if m.unlisted && m.sighted() && m.state.Slot > 0 {
+	if owners := m.ownersOfListed(); len(owners) > 0 {
+		add(Degraded, "inventory-awaited", "bring that host back; if it is gone for good, as when this one was installed anew under another name, stop those containers, and then ringlet evict and ringlet forget it", "the database is new, and containers of this host have addresses in the space of %s, which cannot be reached: no address is chosen before they are taken in", m.names(owners))
+	} else if m.unlisted && m.sighted() && m.state.Slot > 0 {
 		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
 	}
 	if m.ready() == nil && m.awaitList() == nil && m.awaitsOthers() {
@@ -207,6 +210,26 @@ func (m *Machine) foundersMet() int {
 		}
 	}
 	return n
+}
+
+// ownersOfListed returns the peers that cannot be reached in whose space containers of
+// this host have addresses, by the engine's last list, as long as that is taken in.
+func (m *Machine) ownersOfListed() []peer.ID {
+	if !m.unlisted {
+		return nil
+	}
+	var owners []peer.ID
+	for _, p := range m.pools {
+		for o := range p.seen {
+			t, _ := p.Ring.At(o)
+			if t.Owner == m.self || t.Owner == ring.Free || t.Owner == ring.Reserved || m.live(t.Owner) || slices.Contains(owners, t.Owner) {
+				continue
+			}
+			owners = append(owners, t.Owner)
+		}
+	}
+	slices.SortFunc(owners, peer.ID.Compare)
+	return owners
 }
 
 // reached returns how many other peers have been heard of.
