@@ -268,6 +268,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 	if err != nil {
 		return failf(ErrSuspended, "the state of %s cannot be used: %v", m.cfg.Name, err)
 	}
+	state.Forgo(m.self, m.underWay())
 	m.dropProposals()
 	m.check = nil
 	m.stay()
@@ -285,7 +286,8 @@ func (m *Machine) mayReturn() bool {
 }
 
 // dropProposals forgets what was to be agreed with a cluster that is no more.
-// What was set aside for it is this peer's again: nobody can decide it now.
+// What was set aside for it is no more: nobody can decide it now, and whose it is the
+// state tells that comes next.
 func (m *Machine) dropProposals() {
 	proposals := m.proposals
 	m.proposals = nil

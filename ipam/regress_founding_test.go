@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -203,5 +204,56 @@ func TestLastOneHasWhatWasForgotten(t *testing.T) {
 			t.Errorf("it hands out %v, %v", r.Address.Address, r.Err)
 		}
 		c.start(other)
+	}
+}
+
+// What a survivor was giving away, or freeing, when the majority was lost may have been
+// decided without its hearing of it. It recovers the cluster, and does not hand that out:
+// who uses it may live, as all whose ranges are kept back.
+func TestRecoveredWhatWasGiven(t *testing.T) {
+	c := newLockstepWith(t, 5, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Deal = chronicle.DealAll
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	order := c.order()
+	survivor, other := order[4], order[3]
+	cidr := prefix("10.50.0.0/24")
+	for i := range c.peers {
+		c.network(i, cidr)
+	}
+	c.wait(5 * time.Second)
+	given := address("10.50.0.150") // in the fifth share
+	c.lose = func(f flight) bool {
+		_, tells := f.frame.Body.(wire.Decided)
+		return tells && f.to == survivor
+	}
+	if err := c.ip(other, cidr, given); err != nil {
+		t.Fatal(err)
+	}
+	// Three are lost for good, and the two that are left are cut off from each other.
+	c.queue = nil
+	c.apart()
+	c.wait(15 * time.Second)
+	if r := c.ask(survivor, &ipam.RecoverRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.tick(2*time.Second, survivor)
+	wantErr(t, c.ip(survivor, cidr, given), ipam.ErrAddressInUse, "lost and evicted")
+	for {
+		r := c.ask(survivor, docker(cidr))
+		if r.Err != nil {
+			break
+		}
+		if r.Address.Address.Addr() == given {
+			t.Fatalf("%s recovered the cluster and hands out %v, which a container on %s has", c.name(survivor), given, c.name(other))
+		}
+	}
+	if r := c.ask(survivor, &ipam.ForgetRequest{Peer: c.name(other)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := c.ip(survivor, cidr, given); err != nil {
+		t.Errorf("the host that has it is gone for good: %v", err)
 	}
 }

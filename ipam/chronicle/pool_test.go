@@ -335,3 +335,50 @@ func TestUse(t *testing.T) {
 	w.ok(a, chronicle.DeletePool{Pool: k})
 	w.refused(a, chronicle.Use{Pool: k})
 }
+
+// What a survivor was giving away, or freeing, as it founded the cluster anew is kept back
+// for those who were evicted then: others may use it.
+func TestForgo(t *testing.T) {
+	w := found(t, a, b, c)
+	k := w.pool(a, "10.0.0.0/24", chronicle.DealNone)
+	w.ok(a, chronicle.Open{Pool: k, Range: span(0, 256), Size: 64})
+	first := uint64(0)
+	for r := range w.s.Pool(k).Ring.OwnedBy(a) {
+		first = uint64(r.Start)
+	}
+	at := func(i uint64) addr.Range { return span(addr.Offset(first+i), addr.Offset(first+i+1)) }
+	w.ok(b, chronicle.Evict{Peer: c})
+	w.ok(b, chronicle.Forget{Peer: c, Evicted: w.s.Slot})
+	s, err := w.s.Refound([16]byte{2}, chronicle.Founder{ID: a, Machine: 0xa})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := chronicle.PoolKey{Slot: 99}
+	s.Forgo(a, slices.Values([]chronicle.Action{
+		chronicle.Give{Pool: k, Range: at(1), To: b},
+		chronicle.Give{Pool: k, Range: at(3), To: c}, // forgotten: somebody else may have it
+		chronicle.Close{Pool: k, Range: at(5)},
+		chronicle.Give{Pool: gone, Range: at(7), To: b},
+		chronicle.Give{Pool: k, Range: span(0, 256), To: b}, // not its own
+		chronicle.SetState{Peer: a, Phase: chronicle.Draining},
+	}))
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var got []addr.Range
+	for r := range s.Pool(k).Ring.OwnedBy(b) {
+		got = append(got, r)
+	}
+	if want := []addr.Range{at(1), at(3), at(5)}; !slices.Equal(got, want) {
+		t.Errorf("the one that was evicted has %v, want %v", got, want)
+	}
+
+	// Without one that was evicted nobody has it but the survivor.
+	lone := found(t, a)
+	k = lone.pool(a, "10.0.0.0/24", chronicle.DealAll)
+	before := lone.s.Digest()
+	lone.s.Forgo(a, slices.Values([]chronicle.Action{chronicle.Close{Pool: k, Range: span(1, 2)}}))
+	if lone.s.Digest() != before {
+		t.Error("given to nobody")
+	}
+}

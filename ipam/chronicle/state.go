@@ -3,6 +3,7 @@ package chronicle
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -16,7 +17,8 @@ import (
 const MaxVoters = 7
 
 // State is what slots 1..Slot made. The zero State is that before slot 1. It
-// is changed by [State.Apply] alone, and is not safe for concurrent use.
+// is changed by [State.Apply], and as it is refounded by [State.Forgo], alone, and is not
+// safe for concurrent use.
 type State struct {
 	Slot    uint64
 	Cluster [16]byte // zero before slot 1
@@ -166,6 +168,35 @@ func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
 		p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, p.Ring.Size())
 	}
 	return t, nil
+}
+
+// Forgo makes what a peer was about to give away somebody else's who was evicted: it has
+// not heard whether that was decided, and then others may use it. What it has freed may
+// be anybody's by then, and goes to the first of them that is not forgotten.
+func (s *State) Forgo(author peer.ID, actions iter.Seq[Action]) {
+	for a := range actions {
+		var key PoolKey
+		var r addr.Range
+		var to peer.ID
+		switch a := a.(type) {
+		case Give:
+			key, r, to = a.Pool, a.Range, a.To
+		case Close:
+			key, r = a.Pool, a.Range
+		default:
+			continue
+		}
+		if g := s.Gone(to); g == nil || g.Forgotten {
+			i := slices.IndexFunc(s.Former, func(g Gone) bool { return !g.Forgotten })
+			if i < 0 {
+				continue
+			}
+			to = s.Former[i].ID
+		}
+		if p := s.Pool(key); p != nil && p.Ring.Owns(author, r) {
+			s.assign(p, r, to)
+		}
+	}
 }
 
 // UsedBy reports whether a peer has networks on the pool.
