@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -87,12 +88,30 @@ func (m *Machine) known() []peer.ID {
 	return out
 }
 
-// welcome answers a hello, from what is on disk.
+// welcome answers a hello, from what is on disk. It does not answer one whose eviction
+// this peer has accepted, and which may be decided although it does not know: the answer
+// would say that nothing was.
 func (m *Machine) welcome(to peer.ID) {
+	if m.acceptedEviction(to) {
+		return
+	}
 	known := m.contact(to).start
 	m.send(to, wire.Welcome{
 		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
 		Listing: m.listingHere(), Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
+	})
+}
+
+// acceptedEviction reports whether this peer has accepted the eviction of another in the
+// slot that is next.
+func (m *Machine) acceptedEviction(of peer.ID) bool {
+	if len(m.acceptor.Value) == 0 {
+		return false
+	}
+	batch, err := chronicle.DecodeBatch(m.acceptor.Value)
+	return err == nil && slices.ContainsFunc(batch, func(c chronicle.Command) bool {
+		a, is := c.Action.(chronicle.Evict)
+		return is && a.Peer == of
 	})
 }
 

@@ -257,3 +257,60 @@ func TestRecoveredWhatWasGiven(t *testing.T) {
 		t.Errorf("the host that has it is gone for good: %v", err)
 	}
 }
+
+// A host boots, and is answered by one who has accepted a slot in which the host was
+// evicted, and does not know that it was decided: that is no answer, and as long as
+// nobody else gives one it hands out nothing of what is another's by now.
+func TestBootsBesideWhoAcceptedItsEviction(t *testing.T) {
+	c := newLockstep(t, 3) // none of them goes on alone after a start of its host
+	c.found()
+	b, a, me := c.order()[0], c.order()[1], c.order()[2]
+	cidr := prefix("10.50.0.0/24")
+	c.wait(5 * time.Second)
+	c.die(me)
+	decided := false // the eviction, as far as b knows
+	c.lose = func(f flight) bool {
+		if f.from != b || f.to != a {
+			return false
+		}
+		_, tells := f.frame.Body.(wire.Decided)
+		decided = decided || tells
+		return decided
+	}
+	slot := c.peers[a].machine.State().Slot
+	if r := c.ask(b, &ipam.EvictRequest{Peer: c.name(me)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.queue = nil
+	c.apart()
+	c.lose = func(f flight) bool { return f.from == b || f.to == b }
+	if at := c.peers[a].machine.State().Slot; at != slot {
+		t.Fatalf("%s knows slot %d", c.name(a), at)
+	}
+	c.wait(15 * time.Second)
+	if r := c.ask(b, &ipam.ForgetRequest{Peer: c.name(me)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	taken := map[netip.Addr]bool{}
+	for {
+		r := c.ask(b, docker(cidr))
+		if r.Err != nil {
+			break
+		}
+		taken[r.Address.Address.Addr()] = true
+	}
+	c.dead = nil
+	c.peers[me].cfg.HostBoot = "another"
+	c.start(me)
+	c.step(me, &ipam.Presence{Peer: c.peers[b].machine.Self()})
+	c.step(a, &ipam.Presence{Peer: c.peers[me].machine.Self(), Alive: true})
+	if r := c.ask(me, docker(cidr)); r.Err == nil {
+		t.Errorf("%s hands out %v, which %s has: %t", c.name(me), r.Address.Address, c.name(b), taken[r.Address.Address.Addr()])
+	}
+	c.lose = func(flight) bool { return false }
+	c.heal()
+	for _, i := range []int{a, me} {
+		c.say(i, b, wire.Beat{}, func(*wire.Header) {})
+	}
+	c.run(time.Minute, c.agreed)
+}
