@@ -135,8 +135,10 @@ func (n *Node) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus
 // time, see [ipam.Machine.HeldAfter].
 func (n *Node) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error) {
 	var out []ipam.AddressStatus
-	err := n.look(ctx, func(m *ipam.Machine) { out = m.HeldAfter(time.Now(), pool, after, limit) })
-	return out, err
+	if err := n.look(ctx, func(m *ipam.Machine) { out = m.HeldAfter(time.Now(), pool, after, limit) }); err != nil {
+		return nil, err // who is at work may write it still
+	}
+	return out, nil
 }
 
 // Who tells what the peer knows of an address.
@@ -163,7 +165,10 @@ func (n *Node) Check(ctx context.Context) (ipam.Audit, error) {
 		}
 		out.Against(m.Differences(disk))
 	})
-	return out, err
+	if err != nil {
+		return ipam.Audit{}, err
+	}
+	return out, nil
 }
 
 // Collect frees what a report found to leak, as far as that is still so.

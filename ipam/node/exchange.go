@@ -135,8 +135,10 @@ func (n *Node) exchange(sends []ipam.Send, beat []byte) {
 // Identity tells who this peer is among others.
 func (n *Node) Identity(ctx context.Context) (ipam.Identity, error) {
 	var id ipam.Identity
-	err := n.look(ctx, func(m *ipam.Machine) { id = m.Identity() })
-	return id, err
+	if err := n.look(ctx, func(m *ipam.Machine) { id = m.Identity() }); err != nil {
+		return ipam.Identity{}, err
+	}
+	return id, nil
 }
 
 // Gone returns those of the peers that have left the cluster for good, see

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ringlet/ringlet/internal/bubble"
@@ -208,4 +209,34 @@ func TestLookThatIsGivenUp(t *testing.T) {
 		cancel()
 	}
 	<-done
+}
+
+// So it is with a part of the addresses, and with a check.
+func TestOtherLooksThatAreGivenUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		if _, err := n.RequestAddress(t.Context(), request("first")); err != nil {
+			t.Fatal(err)
+		}
+		d.hung = make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = n.RequestAddress(context.Background(), request("second")) })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		all.Go(func() {
+			if list, err := n.HeldAfter(ctx, network.Pool, netip.Addr{}, 10); err == nil || list != nil {
+				t.Errorf("got %v, %v", list, err)
+			}
+		})
+		all.Go(func() {
+			if a, err := n.Check(ctx); err == nil || len(a.Findings) > 0 {
+				t.Errorf("got %+v, %v", a, err)
+			}
+		})
+		time.Sleep(2 * time.Second)
+		close(d.hung)
+		all.Wait()
+	})
 }
