@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -136,39 +137,62 @@ func asideName(path string) string {
 	return path + asideInfix + time.Now().UTC().Format("20060102T150405Z")
 }
 
-// clearWAL sees to it that a database that needs no log has none. The one with that id was its own, and goes; any other
-// may be needed elsewhere, and is set aside.
-func clearWAL(path string, id walID) error {
+// clearWAL sees to it that a database that needs no log has none. The one with that id was its own, and goes, as does one in
+// which nothing was ever written: the database did not come to take it for its own, as on a full disk. Any other may be
+// needed elsewhere, and is set aside as kept.
+func clearWAL(path string, id walID) (kept string, err error) {
 	f, err := os.Open(walPath(path))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer f.Close()
 	head := make([]byte, walHeader)
 	if n, err := f.ReadAt(head, 0); n == len(head) && walID(head[len(walMagic):]) == id {
-		return os.Remove(walPath(path))
+		return "", os.Remove(walPath(path))
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return "", err
+	}
+	if empty, err := emptyWAL(f); err != nil {
+		return "", err
+	} else if empty {
+		return "", os.Remove(walPath(path))
 	}
 	return keepWAL(path)
 }
 
-// keepWAL sets the log of another database, or of one that is gone, aside.
-func keepWAL(path string) error {
-	if found, err := exists(walPath(path)); err != nil || !found {
-		return err
+// emptyWAL reports whether there is nothing in a log behind its header.
+func emptyWAL(f *os.File) (bool, error) {
+	if _, err := f.Seek(walHeader, io.SeekStart); err != nil {
+		return false, err
 	}
-	kept, err := reserve(asideName(path), walSuffix)
-	if err != nil {
-		return err
+	for piece := make([]byte, 64<<10); ; {
+		n, err := f.Read(piece)
+		if bytes.ContainsFunc(piece[:n], func(r rune) bool { return r != 0 }) {
+			return false, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+}
+
+// keepWAL sets the log of another database, or of one that is gone, aside, and returns where.
+func keepWAL(path string) (kept string, err error) {
+	if found, err := exists(walPath(path)); err != nil || !found {
+		return "", err
+	}
+	if kept, err = reserve(asideName(path), walSuffix); err != nil {
+		return "", err
 	}
 	if err := os.Rename(walPath(path), kept); err != nil {
-		return errors.Join(err, os.Remove(kept))
+		return "", errors.Join(err, os.Remove(kept))
 	}
-	return syncDir(filepath.Dir(path))
+	return kept, syncDir(filepath.Dir(path))
 }
 
 // reserve creates an empty file of that name and suffix, or of the first free name with a number behind it, to rename

@@ -1,8 +1,10 @@
 package persist
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -270,5 +272,53 @@ func TestLogOfReplacedDatabase(t *testing.T) {
 	}
 	if err := newHistory().checkDatabase(crashOf(t, second).lay(t), 3, 3); err != nil {
 		t.Error(err)
+	}
+}
+
+// A log that was named, and that the database did not come to take for its own, as the disk was full, has nothing in it: it
+// goes at the next start, or each start on a full disk would leave one more.
+func TestLogThatWasNeverUsedGoes(t *testing.T) {
+	path := madeDatabase(t, 3)
+	for range 3 {
+		w, err := createWAL(path, hastyConfig(path).segment, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.name(path), w.f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(hastyConfig(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := lastStep(s); err != nil || n != 3 {
+			t.Errorf("the database is at step %d, %v", n, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if kept, err := filepath.Glob(path + asideInfix + "*"); err != nil || len(kept) > 0 {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+}
+
+// A copy that was put back beside the log of a later life is told of.
+func TestLogOfALaterLifeIsTold(t *testing.T) {
+	c := crashAt(t, 20)
+	path := madeDatabase(t, 7)
+	writeAll(t, filepath.Dir(path), map[string][]byte{filepath.Base(walPath(path)): c.log})
+	var said bytes.Buffer
+	cfg := hastyConfig(path)
+	cfg.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said.String(), "level=WARN") || !strings.Contains(said.String(), asideInfix) {
+		t.Errorf("the log says %q", said.String())
 	}
 }

@@ -111,8 +111,13 @@ func (s *Store) replay(h header) error {
 		}
 		s.cfg.Logger.Info("database was not closed; what its log had is taken in", slog.Int("batches", batches))
 	}
-	if err := clearWAL(s.path, h.wal); err != nil {
+	kept, err := clearWAL(s.path, h.wal)
+	if err != nil {
 		s.noLog(err)
+	}
+	if kept != "" {
+		s.cfg.Logger.Warn("a log that is not this database's was beside it: if the database was put back from a copy, it has gone back in time",
+			slog.String("path", s.path), slog.String("kept", kept))
 	}
 	return nil
 }
@@ -208,7 +213,7 @@ func create(cfg Config) error {
 	if _, err := os.Lstat(cfg.Path); !errors.Is(err, fs.ErrNotExist) {
 		return err // somebody was faster
 	}
-	if err := keepWAL(cfg.Path); err != nil {
+	if _, err := keepWAL(cfg.Path); err != nil {
 		return err
 	}
 	temp := cfg.Path + newSuffix
