@@ -152,7 +152,10 @@ func (n *Node) Gone(ctx context.Context, peers []peer.ID) ([]peer.ID, error) {
 			}
 		}
 	})
-	return gone, err
+	if err != nil {
+		return nil, err
+	}
+	return gone, nil
 }
 
 // Drain begins or ends the draining of this peer.

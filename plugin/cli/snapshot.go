@@ -302,10 +302,10 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 		return err
 	}
 	done := []restored{}
-	again := func(there bool, what, method, path string, body any) {
+	again := func(there bool, what, method, path string, body, answer any) {
 		r := restored{What: strings.TrimSpace(what), There: there}
 		if !dryRun && !there {
-			if err := c.call(ctx, method, path, body, nil); err != nil {
+			if err := c.call(ctx, method, path, body, answer); err != nil {
 				r.Error = err.Error()
 			}
 		}
@@ -313,16 +313,26 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 	}
 	for _, p := range s.Pools {
 		if !p.Chosen || p.Name != "" {
-			again(now.pool(p), "pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name})
+			again(now.pool(p), "pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name}, nil)
 		}
 	}
 	for _, r := range s.Reservations {
 		where := stretch(r.First.String(), r.Last.String())
+		what := where + " " + r.Kind + " " + r.Note
 		body := admin.NewReservation{Addresses: where, Note: r.Note}
-		if r.Kind == chronicle.KindKeptForName.String() {
+		switch r.Kind {
+		case chronicle.KindKeptForName.String():
 			body.For, body.Note = r.Note, ""
+		case chronicle.KindExcluded.String():
+		default:
+			done = append(done, restored{What: strings.TrimSpace(what), Error: "this release knows no such kind: restore it with the one that wrote the snapshot"})
+			continue
 		}
-		again(now.reservation(r), where+" "+r.Kind+" "+r.Note, http.MethodPost, path("reservations"), body)
+		var did ipam.Reserving
+		again(now.reservation(r), what, http.MethodPost, path("reservations"), body, &did)
+		for _, found := range did.Collisions {
+			done = append(done, restored{What: stretch(found.First.String(), found.Last.String()) + " of it", Error: "it " + found.Why})
+		}
 	}
 	for _, h := range s.Holders {
 		what := h.Address.String() + " held by " + h.For
@@ -330,7 +340,7 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 			done = append(done, restored{What: what, Error: "that is for " + s.Host + ", and this is " + self})
 			continue
 		}
-		again(now.holder(h), what, http.MethodPost, addressesOf(h.Pool.String()), admin.NewAddress{For: h.For, Address: h.Address.String()})
+		again(now.holder(h), what, http.MethodPost, addressesOf(h.Pool.String()), admin.NewAddress{For: h.For, Address: h.Address.String()}, nil)
 	}
 	if err := a.show(done, func() { a.view.restored(done, dryRun) }); err != nil {
 		return err
