@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"strings"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -138,8 +137,8 @@ func (m *Machine) gone(p *pool, o addr.Offset) bool {
 	if _, missing := p.missing[o]; !missing {
 		return false
 	}
-	since := m.sureSince(time.Unix(0, p.space.Lookup(o).Since))
-	return !m.inventory.Before(since.Add(m.cfg.CallTime + m.cfg.Grace))
+	rec := p.space.Lookup(o)
+	return !m.inventory.Before(m.heldSince(&rec).Add(m.cfg.CallTime + m.cfg.Grace))
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.

@@ -14,9 +14,9 @@ import (
 // seems an hour old, or is yet to come. So this peer notices when the clock is set, and
 // takes what is older than that for as old as that: never for older than it is.
 
-// clockSlack is how far the clock may be off what it should show before somebody has
+// ClockSlack is how far the clock may be off what it should show before somebody has
 // set it: two readings at one moment are not quite at one.
-const clockSlack = 50 * time.Millisecond
+const ClockSlack = 50 * time.Millisecond
 
 // clockState is what is on disk of the clock.
 type clockState struct {
@@ -36,7 +36,7 @@ func (m *Machine) beginClock() {
 	off := time.Duration(is.zero - was.zero)
 	switch {
 	case was.boot != is.boot:
-	case was.zero == is.zero, was.zero != 0 && is.zero != 0 && off.Abs() < clockSlack:
+	case was.zero == is.zero, was.zero != 0 && is.zero != 0 && off.Abs() < ClockSlack:
 		is.zero, is.set = was.zero, was.set
 	default:
 		is.set = m.now.UnixNano()
@@ -63,11 +63,14 @@ func (m *Machine) hostBoot() uint64 { return uint64(space.KeyOf("start of a host
 // sureSince returns since when something is held, reserved or asked for that was noted
 // at a time of the clock, as far as is certain: later where the clock has been set.
 func (m *Machine) sureSince(at time.Time) time.Time {
-	if at.Before(m.clockSet) || at.After(m.now.Add(clockSlack)) {
+	if at.Before(m.clockSet) || at.After(m.now.Add(ClockSlack)) {
 		return m.clockSet
 	}
 	return at
 }
+
+// heldSince is sureSince for the state of an address, such as held or freed.
+func (m *Machine) heldSince(rec *space.Record) time.Time { return m.sureSince(time.Unix(0, rec.Since)) }
 
 func (m *Machine) saveClock(c clockState) {
 	if c == m.restoredClock {

@@ -1,8 +1,6 @@
 package ipam
 
 import (
-	"time"
-
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -64,7 +62,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 // two containers may have been given the same. One that was never listed, and
 // that asks again later, is back.
 func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
-	return h.MAC != [6]byte{} && rec.MAC == h.MAC && m.now.Sub(m.sureSince(time.Unix(0, rec.Since))) >= m.cfg.Grace
+	return h.MAC != [6]byte{} && rec.MAC == h.MAC && m.now.Sub(m.heldSince(rec)) >= m.cfg.Grace
 }
 
 // endpointMayBe reports whether an endpoint that starts on the network can be
@@ -90,7 +88,7 @@ func networkKey(id PoolID) uint32 { return uint32(max(space.KeyOf("network", str
 // told reports whether an inventory, where one will come, was taken since the
 // address was granted, so that its holder would be known to live.
 func (m *Machine) told(rec *space.Record) bool {
-	return !m.sighted() || m.inventory.After(m.sureSince(time.Unix(0, rec.Since)))
+	return !m.sighted() || m.inventory.After(m.heldSince(rec))
 }
 
 // sighted reports whether inventories will come.

@@ -108,67 +108,46 @@ func (n *Node) RemovePool(ctx context.Context, pool string) error {
 // Status returns what the peer knows of itself and its cluster, once all that
 // was asked of it before is done. See [Node.Snapshot].
 func (n *Node) Status(ctx context.Context) (ipam.Status, error) {
-	var s ipam.Status
-	err := n.look(ctx, func(m *ipam.Machine) {
-		s = m.Status(time.Now())
+	return look(ctx, n, func(m *ipam.Machine) (ipam.Status, error) {
+		s := m.Status(time.Now())
 		s.Problems = slices.Clip(s.Problems) // many have it, and may add their own
 		n.snapshots.last.Store(&s)
+		return s, nil
 	})
-	if err != nil {
-		return ipam.Status{}, err
-	}
-	return s, nil
 }
 
 // Addresses lists the addresses of a pool, by subnet or name, or of all pools
 // if it is empty.
 func (n *Node) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error) {
-	var out []ipam.AddressStatus
-	var failed error
-	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Addresses(time.Now(), pool) }); err != nil {
-		return nil, err
-	}
-	return out, failed
+	return look(ctx, n, func(m *ipam.Machine) ([]ipam.AddressStatus, error) { return m.Addresses(time.Now(), pool) })
 }
 
 // HeldAfter lists addresses of a pool that are held on this peer, some at a
 // time, see [ipam.Machine.HeldAfter].
 func (n *Node) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error) {
-	var out []ipam.AddressStatus
-	if err := n.look(ctx, func(m *ipam.Machine) { out = m.HeldAfter(time.Now(), pool, after, limit) }); err != nil {
-		return nil, err // who is at work may write it still
-	}
-	return out, nil
+	return look(ctx, n, func(m *ipam.Machine) ([]ipam.AddressStatus, error) {
+		return m.HeldAfter(time.Now(), pool, after, limit), nil
+	})
 }
 
 // Who tells what the peer knows of an address.
 func (n *Node) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {
-	var out ipam.AddressStatus
-	var failed error
-	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Who(time.Now(), a) }); err != nil {
-		return ipam.AddressStatus{}, err
-	}
-	return out, failed
+	return look(ctx, n, func(m *ipam.Machine) (ipam.AddressStatus, error) { return m.Who(time.Now(), a) })
 }
 
 // Check holds what the peer knows against its invariants, its database and the
 // engine's last list. Nothing else is served meanwhile, so that the database is
 // as the peer left it.
 func (n *Node) Check(ctx context.Context) (ipam.Audit, error) {
-	var out ipam.Audit
-	err := n.look(ctx, func(m *ipam.Machine) {
-		out = m.Audit(time.Now())
-		disk, err := ipam.Restore(n.cfg.Machine, n.cfg.Store.Load)
-		if err != nil {
+	return look(ctx, n, func(m *ipam.Machine) (ipam.Audit, error) {
+		out := m.Audit(time.Now())
+		if disk, err := ipam.Restore(n.cfg.Machine, n.cfg.Store.Load); err != nil {
 			out.Against([]string{"the database cannot be read back: " + err.Error()})
-			return
+		} else {
+			out.Against(m.Differences(disk))
 		}
-		out.Against(m.Differences(disk))
+		return out, nil
 	})
-	if err != nil {
-		return ipam.Audit{}, err
-	}
-	return out, nil
 }
 
 // Collect frees what a report found to leak, as far as that is still so.

@@ -1,9 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
 
-// clockSlack is how far two readings of the clock at one moment may be apart.
-const clockSlack = 50 * time.Millisecond
+	"github.com/ringlet/ringlet/ipam"
+)
 
 // clock reads the host's clock, and notices that somebody has set it: then it has gone
 // on by another time than the clock that nobody sets.
@@ -32,5 +33,5 @@ func (c *clock) read() (now time.Time, set bool) {
 }
 
 func (c *clock) strays(now time.Time) bool {
-	return (time.Duration(now.UnixNano()-c.wall) - now.Sub(c.at)).Abs() > clockSlack
+	return (time.Duration(now.UnixNano()-c.wall) - now.Sub(c.at)).Abs() > ipam.ClockSlack
 }

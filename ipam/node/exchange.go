@@ -134,28 +134,20 @@ func (n *Node) exchange(sends []ipam.Send, beat []byte) {
 
 // Identity tells who this peer is among others.
 func (n *Node) Identity(ctx context.Context) (ipam.Identity, error) {
-	var id ipam.Identity
-	if err := n.look(ctx, func(m *ipam.Machine) { id = m.Identity() }); err != nil {
-		return ipam.Identity{}, err
-	}
-	return id, nil
+	return look(ctx, n, func(m *ipam.Machine) (ipam.Identity, error) { return m.Identity(), nil })
 }
 
 // Gone returns those of the peers that have left the cluster for good, see
 // [ipam.Machine.Gone].
 func (n *Node) Gone(ctx context.Context, peers []peer.ID) ([]peer.ID, error) {
-	var gone []peer.ID
-	err := n.look(ctx, func(m *ipam.Machine) {
+	return look(ctx, n, func(m *ipam.Machine) (gone []peer.ID, _ error) {
 		for _, id := range peers {
 			if m.Gone(id) {
 				gone = append(gone, id)
 			}
 		}
+		return gone, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return gone, nil
 }
 
 // Drain begins or ends the draining of this peer.

@@ -10,10 +10,5 @@ import (
 
 // Explain tells the whole story of one address.
 func (n *Node) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
-	var out ipam.Explanation
-	var failed error
-	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Explain(time.Now(), a) }); err != nil {
-		return ipam.Explanation{}, err
-	}
-	return out, failed
+	return look(ctx, n, func(m *ipam.Machine) (ipam.Explanation, error) { return m.Explain(time.Now(), a) })
 }

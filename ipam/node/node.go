@@ -205,9 +205,16 @@ func valueOf[T any](field *T) (v T) {
 	return v
 }
 
-// look runs f with the machine, between steps.
-func (n *Node) look(ctx context.Context, f func(*ipam.Machine)) error {
-	return n.do(&job{view: f, ctx: ctx, turn: make(chan bool, 1)})
+// look returns what f says of the machine, between steps. Whoever gives up gets nothing of
+// it: f may be at work still.
+func look[T any](ctx context.Context, n *Node, f func(*ipam.Machine) (T, error)) (T, error) {
+	var out, none T
+	var failed error
+	view := func(m *ipam.Machine) { out, failed = f(m) }
+	if err := n.do(&job{view: view, ctx: ctx, turn: make(chan bool, 1)}); err != nil {
+		return none, err
+	}
+	return out, failed
 }
 
 // do brings a job to its end: by leading, or by waiting for who leads.

@@ -20,10 +20,5 @@ func (n *Node) Unreserve(ctx context.Context, r ipam.UnreserveRequest) (ipam.Res
 
 // Reservations lists what is kept back in a pool, in all if it is empty.
 func (n *Node) Reservations(ctx context.Context, pool string) ([]ipam.ReservationStatus, error) {
-	var out []ipam.ReservationStatus
-	var failed error
-	if err := n.look(ctx, func(m *ipam.Machine) { out, failed = m.Reservations(pool) }); err != nil {
-		return nil, err
-	}
-	return out, failed
+	return look(ctx, n, func(m *ipam.Machine) ([]ipam.ReservationStatus, error) { return m.Reservations(pool) })
 }
