@@ -20,12 +20,7 @@ var clockSets = []struct {
 func TestClockSetWhileASecondAddressIsAwaited(t *testing.T) {
 	for _, set := range clockSets {
 		t.Run(fmt.Sprint(set), func(t *testing.T) {
-			h := withSocket(t)
-			n := network(t, h, "10.50.0.0/24")
-			other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Sticky: ipam.StickyMAC}).Pool.Network
-			networks := []ipam.InventoryNetwork{on("10.50.0.0/24"), on("10.50.0.0/24")}
-			h.Now = h.Now.Add(2 * time.Minute)
-			look(h, networks...)
+			h, n, other, networks := onTwoNetworks(t)
 			mustAsk(t, h, n, "web", 7, "10.50.0.9")
 			h.SetClock(set.by, set.running)
 			look(h, networks...)

@@ -338,16 +338,23 @@ func TestSameMACBesideASlowStart(t *testing.T) {
 	wantErr(t, ask(h, n, "db", 7, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
 }
 
+// onTwoNetworks is a host with two networks on one subnet, that are listed as networks.
+func onTwoNetworks(t testing.TB) (h *ipamtest.Host, n, other ipam.Network, networks []ipam.InventoryNetwork) {
+	t.Helper()
+	h = withSocket(t)
+	n = network(t, h, "10.50.0.0/24")
+	other = h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Sticky: ipam.StickyMAC}).Pool.Network
+	networks = []ipam.InventoryNetwork{on("10.50.0.0/24"), on("10.50.0.0/24")}
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, networks...)
+	return h, n, other, networks
+}
+
 // The engine asks for a container's IPv6 address, which takes until the end of the
 // call, and has no endpoint yet: a list that lacks it does not have a container of
 // another network on the subnet claim its IPv4 address.
 func TestListWhileASecondAddressIsAwaited(t *testing.T) {
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Sticky: ipam.StickyMAC}).Pool.Network
-	networks := []ipam.InventoryNetwork{on("10.50.0.0/24"), on("10.50.0.0/24")}
-	h.Now = h.Now.Add(2 * time.Minute)
-	look(h, networks...)
+	h, n, other, networks := onTwoNetworks(t)
 	mustAsk(t, h, n, "web", 7, "10.50.0.9")
 	for range 3 {
 		h.Now = h.Now.Add(10 * time.Second)
