@@ -174,7 +174,11 @@ func (m *Machine) noteStrays(p *pool) {
 		_, lives := p.seen[o]
 		counts := rec.Kind == space.Container || rec.Kind == space.Unmarked
 		if !p.space.Mine(o) && (lives || !counts || !m.sighted()) {
-			m.conflict(p, o, rec.Holder, "its host was given up by ringlet forget, and somebody else may have it")
+			why := "its host was given up by ringlet forget, and somebody else may have it"
+			if m.outlived {
+				why = "the database of its host is an old one, and somebody else may have it"
+			}
+			m.conflict(p, o, rec.Holder, why)
 		}
 	}
 }

@@ -410,6 +410,7 @@ func (m *Machine) dissolve() {
 	}
 	m.dropSlots(m.state.Slot)
 	m.dropSnapshot()
+	m.saveNumber() // the state knew it
 	m.state = &chronicle.State{}
 	m.values, m.valueBytes, m.firstValue, m.refounded = nil, 0, 0, 0
 	m.acceptor, m.attempt = paxos.Acceptor{}, nil

@@ -33,6 +33,7 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 	m.saveSlot(m.state.Slot+1, value)
 	m.remember(value)
 	outcomes := m.apply(batch)
+	m.checkNumber()
 	// A snapshot at a level that is not spoken would look like one of a later
 	// release, which knows slots behind it.
 	if m.state.Slot%m.history(snapshotEvery) == 0 && !m.outdated() {
@@ -142,6 +143,7 @@ func (m *Machine) takeDecided(d wire.Decided) {
 		if d.First+uint64(i) != m.state.Slot+1 {
 			continue
 		}
+		m.checkVeto()
 		m.learn(value)
 		learned = learned || m.state.Slot == d.First+uint64(i)
 	}
@@ -169,6 +171,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 	if state.Slot == h.Slot && state.Digest() != h.Digest {
 		return // damaged on its way
 	}
+	m.checkVeto()
 	m.install(state)
 }
 
@@ -176,6 +179,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 func (m *Machine) install(state *chronicle.State) {
 	was, old := m.member(), m.state
 	m.state = state
+	m.checkNumber()
 	for _, p := range m.sortedPools() {
 		if state.Pool(p.Key) == nil {
 			m.dropPool(p)

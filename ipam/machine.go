@@ -86,6 +86,7 @@ type Machine struct {
 	check       *bootCheck
 	bootedAlone bool
 	suspect     string    // why this peer stopped handing out for good
+	outlived    bool      // its database is an old one, so that no start will do
 	accepted    bool      // others knew this very start as the latest
 	surpassed   peer.Boot // the boot of a copy that was started later; the next start is to be above it
 	forgotten   bool      // its space was given up while it was away

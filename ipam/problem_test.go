@@ -232,6 +232,11 @@ func showStopped(t *testing.T, show func(string, ipam.Status)) {
 	c.start(2)
 	c.wait(5 * time.Second)
 	show("an old database was put back", c.status(2))
+
+	g, _ := lab(t)
+	g.hearsOfItself(2)
+	show("an old database of the last start was put back", g.status(2))
+
 	d, _ := lab(t)
 	d.say(0, 0, wire.Beat{}, func(h *wire.Header) { h.Boot++ })
 	show("another host has a copy of the database", d.status(0))

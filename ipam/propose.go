@@ -178,7 +178,6 @@ func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
 // came in a snapshot, the calls look at the state and decide anew.
 func (m *Machine) settleProposals() {
 	known := m.state.Number(m.self)
-	m.number = max(m.number, known)
 	settled := false
 	m.proposals = slices.DeleteFunc(m.proposals, func(p *proposal) bool {
 		if p.last() > known {

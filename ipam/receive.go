@@ -80,76 +80,6 @@ func (m *Machine) receive(msg *Message) {
 	}
 }
 
-// checkStart holds a frame against the latest known start of its sender. One
-// of an earlier start is late, or its database went back in time or was
-// copied; the sender can tell, so it is told (protocol, 6.6).
-func (m *Machine) checkStart(f *wire.Frame, c *contact) bool {
-	is := start{f.Boot, f.Nonce}
-	switch {
-	case is == c.start:
-		return true
-	case is.boot > c.start.boot:
-		c.start = is
-		c.spare, c.spoken = nil, 0 // it may be another release
-		if m.state.Member(f.From) != nil || m.state.Gone(f.From) != nil {
-			m.saveContact(f.From, c)
-		}
-		return true
-	}
-	m.send(f.From, wire.Copied{Boot: is.boot, Nonce: is.nonce, KnownBoot: c.start.boot, KnownNonce: c.start.nonce})
-	return false
-}
-
-// takeCopied learns that somebody refuses this peer: if what was refused is
-// the present start, there is another one that is as good or better, and this
-// database is a copy, or was put back.
-func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
-	now := start{m.boot, m.nonce}
-	if refused := (start{q.Boot, q.Nonce}); refused != now || q.KnownBoot < now.boot || q.KnownBoot == now.boot && q.KnownNonce == now.nonce {
-		return // it is about an earlier start
-	}
-	m.send(from, wire.Twin{Boot: now.boot, Nonce: now.nonce, OtherBoot: q.KnownBoot, OtherNonce: q.KnownNonce})
-	if m.accepted && q.KnownBoot > m.surpassed {
-		// This database was the latest when it started, so it is no old one. Once
-		// the other is gone, one more start is enough.
-		m.surpassed = q.KnownBoot
-		m.saveIdentity()
-	}
-	m.suspend(fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d): this database is a copy of another host's, or an old one that was put back", m.nameOf(from), q.KnownBoot, m.boot))
-}
-
-// takeTwin learns that an earlier start of a peer still runs beside the latest:
-// of this very peer, which then stops too, since nobody can tell which of the
-// two is the copy, or of the one that answers, whose latest start is told.
-func (m *Machine) takeTwin(from peer.ID, c *contact, q wire.Twin) {
-	switch other := (start{q.OtherBoot, q.OtherNonce}); other {
-	case start{m.boot, m.nonce}:
-		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
-	case c.start:
-		m.send(from, q)
-	}
-}
-
-// meetDouble meets a peer with this peer's own ID: this database was copied.
-func (m *Machine) meetDouble(f *wire.Frame) {
-	// Its own frames may go in circles, and those of an earlier start be late. A
-	// copy of an earlier start that lives is told by others, see Twin.
-	if f.Boot > m.boot || f.Boot == m.boot && f.Nonce != m.nonce {
-		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
-	}
-}
-
-// suspend makes this peer stop handing out for good: until somebody has seen
-// to it and started it anew.
-func (m *Machine) suspend(why string) {
-	if m.suspect != "" {
-		return
-	}
-	m.suspect = why
-	m.changed = true
-	m.note(Note{Kind: NoteSuspended, Holder: why})
-}
-
 // checkCluster reports whether a frame is for this peer's cluster. Clusters
 // that meet do not merge (protocol, 6.4).
 func (m *Machine) checkCluster(f *wire.Frame, c *contact) bool {
@@ -202,7 +132,7 @@ func (m *Machine) compare(f *wire.Frame) {
 			with = append(with, id)
 		}
 	}
-	if m.majority(with) {
+	if m.majority(with) && (m.state.Member(f.From) != nil || m.state.Gone(f.From) != nil) {
 		m.differs[f.From] = f.Slot
 		return
 	}

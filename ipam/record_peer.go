@@ -19,6 +19,7 @@ import (
 //	identity    "host"                  the boot ID of the host when this peer last ran
 //	identity    "label"                 the name of the cluster in the settings
 //	identity    "left"                  this peer is to leave, or has left, as somebody wished
+//	identity    "old"                   why this database is known to be an old one that was put back
 //	identity    "place"                 what tells the database's file and machine from others
 //	identity    "number"                highest number of a command that has left
 //	chronicle   0x02                    acceptor of the next slot
@@ -33,6 +34,7 @@ const (
 	keyLabel   = "label"
 	keyLeft    = "left"
 	keyNumber  = "number"
+	keyOld     = "old"
 	keyPlace   = "place"
 
 	keyAcceptor = "\x02"
@@ -57,10 +59,7 @@ func (m *Machine) saveProposals() {
 	if len(m.proposals) == 0 {
 		return // what was proposed is settled, and the state knows the number
 	}
-	if m.number > m.savedNumber {
-		m.savedNumber = m.number
-		m.put(bucketIdentity, keyNumber, codec.Uint([]byte{formatRecord}, m.number))
-	}
+	m.saveNumber()
 	for _, p := range m.proposals {
 		if p.aside && !m.asides[p.last()] {
 			m.asides[p.last()] = true
@@ -175,6 +174,15 @@ func (m *Machine) saveLabel() {
 	if m.restoredLabel != m.cfg.Label {
 		m.restoredLabel = m.cfg.Label
 		m.put(bucketIdentity, keyLabel, []byte(m.cfg.Label))
+	}
+}
+
+// saveNumber writes down the highest number of a command, if what is on disk does not
+// tell it.
+func (m *Machine) saveNumber() {
+	if m.number > m.savedNumber {
+		m.savedNumber = m.number
+		m.put(bucketIdentity, keyNumber, codec.Uint([]byte{formatRecord}, m.number))
 	}
 }
 

@@ -113,7 +113,10 @@ func (m *Machine) ownProblems() []Problem {
 	if m.broken != nil {
 		add(Failed, "broken-invariant", "keep the database, and report what ringlet check says", "the records of this peer contradict each other, and nothing is handed out any more: %v", m.broken)
 	}
-	if m.suspect != "" {
+	switch {
+	case m.outlived:
+		add(Failed, "suspended", "remove the plugin's data on this host, and start the plugin again: it takes over what this one had, with the addresses that its containers have", "nothing is handed out any more, since %s", m.suspect)
+	case m.suspect != "":
 		add(Failed, "suspended", "on the host whose database is the copy, or the old one, remove the plugin's data and start the plugin again; where none is, keep both databases and report it", "nothing is handed out any more, since %s", m.suspect)
 	}
 	switch standing := m.standing(); {

@@ -145,6 +145,11 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 		return err
 	case keyHost:
 		l.m.restoredHost = string(value)
+	case keyOld:
+		if len(value) == 0 {
+			return fmt.Errorf("%w: no reason", codec.ErrCorrupt)
+		}
+		l.m.suspect, l.m.outlived = string(value), true
 	case keyPlace:
 		l.m.restoredPlace = string(value)
 	case keyLabel:

@@ -202,8 +202,9 @@ func (m *Machine) Check(now time.Time) []error {
 			bad("pool %v: the ring gives this peer %d addresses, its space has %d", p.CIDR, mine, p.space.Owned())
 		}
 		for o, rec := range p.records() {
-			// What a peer holds that was forgotten is a conflict, and reported so.
-			if t, _ := p.Ring.At(o); t.Owner != m.self && (rec.State != space.Held || !m.forgotten) {
+			// What a peer holds that was forgotten, or that has forgotten itself, is a
+			// conflict, and reported so.
+			if t, _ := p.Ring.At(o); t.Owner != m.self && (rec.State != space.Held || !m.forgotten && !m.outlived) {
 				bad("I5: %v of pool %v is %v, and the ring does not give it to this peer", addr.Nth(p.CIDR, o), p.CIDR, rec.State)
 			}
 		}
