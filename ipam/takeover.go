@@ -68,9 +68,11 @@ func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
 // endpointMayBe reports whether an endpoint that starts on the network can be
 // the one that holds the address: that one is not listed as alive, and on the
 // same network. A container on two networks of a pool has two endpoints under
-// one name, and with one MAC if it was fixed.
+// one name, and with one MAC if it was fixed. Of which options the networks are that
+// the engine lists nobody tells, nor whether all that it asked for were made: where
+// it lists two, they may be of one ID, whatever was counted.
 func (m *Machine) endpointMayBe(p *pool, n *Network, o addr.Offset, rec *space.Record) bool {
-	if _, lives := p.seen[o]; lives || p.lost > 0 {
+	if _, lives := p.seen[o]; lives || p.lost > 0 || p.listed > 1 {
 		return false
 	}
 	id := n.ID()
