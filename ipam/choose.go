@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 
@@ -34,24 +35,38 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 	if p, err := m.chosenBefore(); p != nil || err != nil {
 		return p, err
 	}
-	for _, mayReplace := range []bool{false, true} {
-		if mayReplace {
+	s := search{universe: universe, bits: bits, after: m.chosen[v6]}
+	for _, s.mayReplace = range []bool{false, true} {
+		if s.mayReplace {
 			if err := m.awaitNetworkList(); err != nil {
 				return nil, err
 			}
 		}
-		if cidr, ok := m.nextFree(universe, bits, m.chosen[v6], mayReplace); ok {
+		for cidr, ok := m.nextFree(&s); ok; cidr, ok = m.nextFree(&s) {
 			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
-			if c := m.current; c != nil && waits(err) {
-				c.subnet = cidr
+			if errors.Is(err, ErrPoolInUse) {
+				s.refused = append(s.refused, cidr) // another host is there
+				continue
 			}
-			if err == nil || waits(err) {
+			if m.waitsForDecision() {
+				m.current.subnet = cidr
+			}
+			if err == nil || m.waitsForDecision() {
 				m.chosen[v6] = cidr.Addr()
 			}
 			return p, err
 		}
 	}
 	return nil, errNoSubnet(bits, universe)
+}
+
+// search is which subnet is looked for.
+type search struct {
+	universe   []netip.Prefix
+	bits       int
+	after      netip.Addr     // the one that was chosen last
+	mayReplace bool           // in the place of pools that nobody uses here
+	refused    []netip.Prefix // those that others use
 }
 
 // chosenBefore returns the pool that was made for the call that is served
@@ -94,9 +109,10 @@ func ula(cluster [16]byte) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(a), 48)
 }
 
-// nextFree returns the first subnet of that length behind the address after
+// nextFree returns the first subnet of that length behind the last one
 // that is free, beginning again at the start if there is none behind.
-func (m *Machine) nextFree(universe []netip.Prefix, bits int, after netip.Addr, mayReplace bool) (netip.Prefix, bool) {
+func (m *Machine) nextFree(s *search) (netip.Prefix, bool) {
+	universe, bits, after := s.universe, s.bits, s.after
 	start := 0
 	for i, u := range universe {
 		if after.IsValid() && u.Contains(after) {
@@ -115,7 +131,7 @@ func (m *Machine) nextFree(universe []netip.Prefix, bits int, after netip.Addr, 
 			c = following(netip.PrefixFrom(after, bits).Masked(), bits)
 		}
 		for c.IsValid() && u.Contains(c.Addr()) {
-			in := m.inTheWay(c, mayReplace)
+			in := m.inTheWay(c, s)
 			if !in.IsValid() {
 				return c, true
 			}
@@ -127,7 +143,10 @@ func (m *Machine) nextFree(universe []netip.Prefix, bits int, after netip.Addr, 
 
 // inTheWay returns a prefix that keeps the subnet from being chosen, or an
 // invalid one if it can be.
-func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
+func (m *Machine) inTheWay(c netip.Prefix, s *search) netip.Prefix {
+	if slices.Contains(s.refused, c) {
+		return c
+	}
 	for _, a := range m.cfg.Avoid {
 		if a.Overlaps(c) {
 			return widest(a, c)
@@ -150,7 +169,7 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 		}
 	}
 	for _, p := range m.state.Overlapping(c) {
-		if !mayReplace || !m.idle(m.pools[p.Key]) {
+		if !s.mayReplace || !m.idle(m.pools[p.Key]) {
 			return widest(p.CIDR, c)
 		}
 	}

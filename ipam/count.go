@@ -151,10 +151,13 @@ func (m *Machine) settle(p *pool) {
 			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		}
 	}
-	if p.Origin == chronicle.FromChoice && m.soleUser() && m.idle(p) {
-		actions = append(actions, m.deletion(p)...)
-	}
 	m.background(actions...)
+	if p.Origin == chronicle.FromChoice && m.soleUser() && m.idle(p) {
+		current := m.current
+		m.current = nil
+		_, _ = m.remove([]*pool{p}) // whoever wants its subnet tries again
+		m.current = current
+	}
 	m.tellUse(p)
 	if m.pools[p.Key] == p {
 		m.sightHost(p) // what was let go may be on an interface of the host

@@ -73,7 +73,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.vacated(p); err != nil {
 		return err
 	}
-	out, err := m.propose(m.deletion(p)...)
+	out, err := m.remove([]*pool{p})
 	if err != nil {
 		return err
 	}

@@ -169,7 +169,8 @@ type poolSpec struct {
 }
 
 // joinPool returns the pool with just that subnet, and makes it if there is
-// none. Pools in its way that nobody uses make room.
+// none. Pools in its way that nobody uses make room. One that is chosen is made in any
+// case: whoever names no subnet is to share it with nobody.
 func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	cidr, err := addr.Checked(cidr)
 	if err == nil {
@@ -178,19 +179,12 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	if err != nil {
 		return nil, failf(ErrBadRequest, "%v", err)
 	}
-	if p := m.state.PoolOf(cidr); p != nil {
+	if p := m.state.PoolOf(cidr); p != nil && spec.origin != chronicle.FromChoice {
 		return m.pools[p.Key], nil
 	}
-	var actions []chronicle.Action
-	for _, cp := range m.state.Overlapping(cidr) {
-		p := m.pools[cp.Key]
-		if !m.idle(p) {
-			return nil, m.errOverlap(cidr, p)
-		}
-		if err := m.vacated(p); err != nil {
-			return nil, err
-		}
-		actions = append(actions, m.deletion(p)...)
+	inTheWay, err := m.clear(cidr)
+	if err != nil {
+		return nil, err
 	}
 	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
 	if spec.reserved != nil {
@@ -198,7 +192,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
 		}
 	}
-	outcomes, err := m.propose(append(actions, create)...)
+	outcomes, err := m.remove(inTheWay, create)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +206,29 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	}
 	m.sightHost(p)
 	return p, nil
+}
+
+// clear returns the pools in the way of a subnet once nobody uses any of them, on this
+// host or another. Others give up a pool for it, and what they have there themselves:
+// so none is asked of any while one is known to be in use.
+func (m *Machine) clear(cidr netip.Prefix) ([]*pool, error) {
+	var pools, used []*pool
+	for _, cp := range m.state.Overlapping(cidr) {
+		p := m.pools[cp.Key]
+		if !m.idle(p) {
+			return nil, m.errOverlap(cidr, p)
+		}
+		pools = append(pools, p)
+		if len(p.Users) > 0 {
+			used = append(used, p)
+		}
+	}
+	for _, p := range append(used, pools...) {
+		if err := m.vacated(p); err != nil {
+			return nil, err
+		}
+	}
+	return pools, nil
 }
 
 // fixedReservations returns the addresses that no host may have: an IPv4
@@ -250,11 +267,28 @@ func (m *Machine) idle(p *pool) bool {
 	return !p.Operated()
 }
 
+// remove is propose for what removes idle pools, and what is to follow in the same slot.
+// What interfaces of the host and strangers have there is freed in the step that sets it
+// aside, or not at all: in between it could be handed out.
+func (m *Machine) remove(pools []*pool, then ...chronicle.Action) ([]chronicle.Outcome, error) {
+	var actions []chronicle.Action
+	for _, p := range pools {
+		actions = append(actions, m.deletion(p)...)
+	}
+	actions = append(actions, then...)
+	for _, p := range pools {
+		for o := range p.space.Kinds() {
+			if err := m.mayPropose(actions); err != nil {
+				return nil, err
+			}
+			m.freeHolding(p, o)
+		}
+	}
+	return m.propose(actions...)
+}
+
 // deletion returns the commands that remove an idle pool.
 func (m *Machine) deletion(p *pool) []chronicle.Action {
-	for o := range p.space.Kinds() { // interfaces of the host
-		m.freeHolding(p, o)
-	}
 	var actions []chronicle.Action
 	for _, r := range p.mine {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
 // A LAN on which every host has an address of its own, and a pool of it.
@@ -105,5 +107,50 @@ func TestPoolOnTheLANStaysAfterAll(t *testing.T) {
 	look(10 * time.Second)
 	if p := c.peers[0].machine.State().PoolOf(prefix(homeLAN)); p != nil && !hostsHave(c, own) {
 		t.Error("the pool stays, and not all hosts hold their own addresses")
+	}
+}
+
+// A network is asked for whose subnet is wider than two pools. Nobody uses the first,
+// in which a host has an address itself; the second is in use, so the request is
+// refused. The host keeps its address, whoever asked.
+func TestHostAddressInAPoolBesideOneInUse(t *testing.T) {
+	low, high, both := prefix("10.60.0.0/25"), prefix("10.60.0.128/25"), prefix("10.60.0.0/24")
+	for asker := range 3 {
+		for user := range 3 {
+			c := newLockstep(t, 3)
+			c.run(time.Minute, c.agreed)
+			n := c.network(2, low)
+			c.network(user, high)
+			own := netip.Addr{}
+			for r := range c.peers[2].machine.State().PoolOf(low).Ring.OwnedBy(c.peers[2].machine.Self()) {
+				own = addr.Nth(low, r.Start+3)
+			}
+			c.ask(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+			c.ask(2, &ipam.PoolRelease{Network: n})
+			c.wait(3 * time.Minute)
+			if c.ask(asker, &ipam.PoolRequest{Space: ipam.Local, Pool: both}).Err == nil {
+				t.Fatal("it is granted")
+			}
+			c.wait(5 * time.Second)
+			for _, i := range []int{0, 2} {
+				wantErr(t, c.ip(i, low, own), ipam.ErrAddressInUse, "on an interface")
+			}
+		}
+	}
+}
+
+// The same on one host, where it was freed at once, and with what is not the host's.
+func TestOthersAddressesInAPoolBesideOneInUse(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.60.0.0/25")
+	network(t, h, "10.60.0.128/25")
+	hostHas(h, "10.60.0.20/24")
+	stranger := mustAsk(t, h, n, "web", 1, "")
+	h.Call(&ipam.Stranger{Ticket: stranger.Ticket, MAC: ipam.MAC{2, 9}})
+	h.Call(&ipam.PoolRelease{Network: n})
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/24")}).Err, ipam.ErrPoolOverlap, "10.60.0.128/25")
+	n = network(t, h, "10.60.0.0/25")
+	for _, a := range []string{"10.60.0.20", stranger.Address.Addr().String()} {
+		wantErr(t, claim(h, n, a, "db"), ipam.ErrAddressInUse)
 	}
 }
