@@ -324,7 +324,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 // openAhead takes more space before it is needed: when what is free in this
 // peer's ranges falls under half a chunk.
 func (m *Machine) openAhead(p *pool) {
-	spare := p.space.Owned() - p.space.Held()
+	spare := p.space.Spare()
 	if spare >= max(m.cfg.Chunk, maxChunk)/2 {
 		return // whatever a chunk is, of which to know it takes a division
 	}

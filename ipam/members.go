@@ -271,6 +271,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 	state.Forgo(m.self, m.underWay())
 	m.dropProposals()
 	m.check = nil
+	m.left = false // there is nobody left whom it would leave
 	m.stay()
 	m.install(state)
 	m.refounded = state.Slot

@@ -107,7 +107,7 @@ func (m *Machine) closeBehind(p *pool) {
 	} else {
 		keep = m.share(p) + m.chunk(p)
 	}
-	spare := p.space.Owned() - p.space.Held()
+	spare := p.space.Spare()
 	if spare <= keep {
 		p.spareSince = time.Time{}
 		return
@@ -335,7 +335,7 @@ func (m *Machine) announce() {
 	due := m.now.Sub(m.announcedAt) >= announceEvery || m.now.Before(m.announcedAt)
 	var v wire.Announce
 	for _, p := range m.sortedPools() {
-		now := wire.Spare{Pool: p.Key, Free: p.space.Owned() - p.space.Held(), Resting: p.space.Resting(m.now, m.cfg.Rest)}
+		now := wire.Spare{Pool: p.Key, Free: p.space.Spare(), Resting: p.space.Resting(m.now, m.cfg.Rest)}
 		wanted := m.begged[p.Key] && now.Free > 0
 		if !wanted && (!due || p.toldOnce && !changedMuch(p.announced, now)) {
 			continue

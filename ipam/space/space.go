@@ -64,6 +64,9 @@ func (s *Space) Unused() addr.Count { return s.owned - addr.Count(s.held+s.freed
 // conflict that somebody should hear of.
 func (s *Space) Strays() addr.Count { return addr.Count(s.strays) }
 
+// Spare returns the number of addresses that are mine and not held.
+func (s *Space) Spare() addr.Count { return s.owned - addr.Count(s.held-s.strays) }
+
 // Seq returns the highest Seq of all records given so far.
 func (s *Space) Seq() uint64 { return s.seq }
 
