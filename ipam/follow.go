@@ -200,8 +200,13 @@ func (m *Machine) yield(p *pool, r addr.Range) {
 	}
 }
 
-// dropPool forgets a pool that was deleted, and its records.
+// dropPool forgets a pool that was deleted, and its records. It can have containers here
+// only if this host was forgotten: the pool may be made anew, and what they have be this
+// peer's again, so their engine is asked first.
 func (m *Machine) dropPool(p *pool) {
+	if p.hasContainers() {
+		m.awaitListAnew()
+	}
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
 		m.saveHolding(p, o, nil)
 	}

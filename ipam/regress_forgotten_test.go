@@ -1,0 +1,69 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// A host is forgotten, the pool of its containers is removed, and it comes back with
+// them. Its next network makes the pool anew, and the same share of it may be its own: it
+// hands out nothing before its engine has listed what they have, and nothing of that after.
+func TestForgottenHostWhosePoolWasRemoved(t *testing.T) {
+	for _, remade := range []bool{false, true} {
+		c := newAwaiting(t)
+		c.run(time.Minute, c.agreed)
+		cidr := prefix("10.60.0.0/24")
+		back := c.order()[2]
+		other := (back + 1) % 3
+		var endpoints []ipam.InventoryEndpoint
+		look := func() {
+			for i := range c.peers {
+				inv := &ipam.Inventory{Begun: c.now}
+				if i == back && len(endpoints) > 0 {
+					inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
+				}
+				c.call(i, inv)
+			}
+			c.wait(2 * time.Second)
+		}
+		look()
+		look()
+		n := c.network(back, cidr)
+		used := map[netip.Addr]bool{}
+		for mac, name := range []string{"a", "b", "c"} {
+			a := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name}).Address.Address.Addr()
+			used[a] = true
+			endpoints = append(endpoints, listed(a.String(), name, byte(mac+1)))
+		}
+		c.wait(2 * time.Minute)
+		look()
+		c.die(back)
+		for _, q := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(back)}, &ipam.ForgetRequest{Peer: c.name(back)}, &ipam.PoolRemoval{Pool: cidr.String()}} {
+			if err := c.ask(other, q).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if remade {
+			c.network(other, cidr)
+		}
+		c.heal()
+		c.ask(other, &ipam.PoolCreation{CIDR: prefix("10.99.0.0/24")}) // to be heard of
+		c.run(time.Minute, c.agreed)
+		for round := range 2 {
+			for k := range 3 {
+				r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: string(rune('p' + 3*round + k))})
+				if a := r.Address.Address.Addr(); used[a] {
+					t.Errorf("%v went to another container", a)
+				}
+				if round > 0 && r.Err != nil {
+					t.Error(r.Err)
+				}
+			}
+			look()
+			look()
+		}
+	}
+}
