@@ -247,7 +247,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 	}
 	r := p.ReservationAt(o)
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || net == nil || net.fresh {
-		if err := m.reserveShared(p, o, chronicle.KindAuxiliary); err != nil {
+		if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
 		}
 		remember(&p.named, o, m.now)

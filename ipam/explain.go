@@ -194,7 +194,7 @@ func endText(r *chronicle.Reservation, a netip.Addr) string {
 	case chronicle.KindKeptForName:
 		return fmt.Sprintf("ringlet reserve rm %v, if it is to be kept no more", a)
 	case chronicle.KindGateway, chronicle.KindAuxiliary:
-		return "nothing: it goes with the networks that name it"
+		return "nothing: it goes once no host has a network on the pool"
 	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
 	}
 	return ""

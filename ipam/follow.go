@@ -50,6 +50,11 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.followRing(m.pools[a.Pool])
 		m.noteMoved(a.Pool, a.Range, ring.Reserved, ring.Free)
 		m.keepNoMore(m.pools[a.Pool], a.Range)
+	case chronicle.Unuse:
+		m.followRing(m.pools[a.Pool])
+		for _, r := range o.Freed {
+			m.noteMoved(a.Pool, r, ring.Reserved, ring.Free)
+		}
 	case chronicle.Borrow:
 		m.followRing(m.pools[a.Pool])
 		m.noteMove(a.Pool, addr.One(a.At), ring.Reserved, o.Command.Author)

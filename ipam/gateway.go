@@ -22,13 +22,13 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
 		}
-		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
 		return standing(p, o), nil
 	}
 	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
-		if err := m.reserveShared(p, o, chronicle.KindGateway); err != nil {
+		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
 		return standing(p, o), nil
@@ -101,6 +101,17 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
 }
 
+// reserveFor is reserveShared for a network of this host. While that is made its pool is said
+// to be used first: what networks share goes with the last of them, on whatever host.
+func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
+	if net := m.networks[n.ID()]; net != nil && net.fresh {
+		if err := m.keepUnderNetworks(p, true); err != nil {
+			return err
+		}
+	}
+	return m.reserveShared(p, o, kind)
+}
+
 // reserveShared reserves an address as a gateway or an auxiliary address.
 // Whoever asks for one that is reserved as either is granted it.
 func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
@@ -132,13 +143,16 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	if out[0].Refused != "" {
 		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
 	}
+	if p.ReservationAt(o) == nil {
+		return m.waitForMajority() // it went since, with the last network before this one
+	}
 	return nil
 }
 
 // sharesReservation reports whether a reservation, which may be nil, is one that
 // any network may share.
 func sharesReservation(r *chronicle.Reservation) bool {
-	return r != nil && (r.Kind == chronicle.KindGateway || r.Kind == chronicle.KindAuxiliary)
+	return r != nil && r.Kind.Shared()
 }
 
 // yields reports whether the holder of an address makes way for a reservation

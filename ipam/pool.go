@@ -62,7 +62,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err != nil {
 		return PoolGrant{}, err
 	}
-	if err := m.keepUnderNetworks(p); err != nil {
+	if err := m.keepUnderNetworks(p, gateway.IsValid() && !m.serves(q)); err != nil {
 		return PoolGrant{}, err
 	}
 	if err := m.enter(n, p, chosen); err != nil {

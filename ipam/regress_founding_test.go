@@ -190,6 +190,7 @@ func TestLastOneHasWhatWasForgotten(t *testing.T) {
 		}
 	}
 	c.heal()
+	c.say(other, first, wire.Beat{}, func(*wire.Header) {})
 	c.run(time.Minute, c.agreed)
 	c.wait(time.Minute)
 	c.ask(first, &ipam.PoolRelease{Network: gone})

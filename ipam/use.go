@@ -18,13 +18,18 @@ import (
 // range may be given away later.
 
 // keepUnderNetworks makes sure that a pool cannot be deleted from now on, since
-// a network is about to be made on it. The error makes the call wait.
-func (m *Machine) keepUnderNetworks(p *pool) error {
-	if m.kept(p) {
+// a network is about to be made on it; and that what networks share there stays, if
+// this one shares something. The error makes the call wait.
+func (m *Machine) keepUnderNetworks(p *pool, shares bool) error {
+	keeps := m.kept
+	if shares {
+		keeps = m.saysUse
+	}
+	if keeps(p) {
 		return nil
 	}
 	_, err := m.propose(chronicle.Use{Pool: p.Key})
-	if err == nil && !m.kept(p) {
+	if err == nil && !keeps(p) {
 		return m.waitForMajority() // the pool is gone, and is made again
 	}
 	return err
@@ -34,11 +39,15 @@ func (m *Machine) keepUnderNetworks(p *pool) error {
 // state says that it uses the pool, or it owns space there, and no command of
 // its own that ends this is under way.
 func (m *Machine) kept(p *pool) bool {
-	if p.UsedBy(m.self) && !m.parting(p) {
+	if m.saysUse(p) {
 		return true
 	}
 	return p.space.FreeIn(addr.Whole(p.CIDR)) > 0 // what is set aside is not free
 }
+
+// saysUse reports whether the state says that this peer uses the pool, and no command of
+// its own that ends this is under way.
+func (m *Machine) saysUse(p *pool) bool { return p.UsedBy(m.self) && !m.parting(p) }
 
 // tellUse says in the state whether this host has networks on the pool.
 func (m *Machine) tellUse(p *pool) {

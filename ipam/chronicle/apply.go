@@ -20,6 +20,8 @@ type Outcome struct {
 	Refused string
 	// Range is what an Open took.
 	Range addr.Range
+	// Freed is what an Unuse ended the reservation of, in order.
+	Freed []addr.Range
 	// Pool is what a CreatePool made.
 	Pool PoolKey
 }
@@ -84,7 +86,7 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 	case Use:
 		o.Refused = s.use(c.Author, a)
 	case Unuse:
-		o.Refused = s.unuse(c.Author, a)
+		o.Freed, o.Refused = s.unuse(c.Author, a)
 	case Raise:
 		o.Refused = s.raise(a)
 	default:
@@ -215,16 +217,16 @@ func (s *State) use(author peer.ID, a Use) (refused string) {
 	return refused
 }
 
-func (s *State) unuse(author peer.ID, a Unuse) (refused string) {
+func (s *State) unuse(author peer.ID, a Unuse) (freed []addr.Range, refused string) {
 	p := s.Pool(a.Pool)
 	switch {
 	case p == nil:
-		return "there is no such pool"
+		return nil, "there is no such pool"
 	case !p.UsedBy(author):
-		return "its author does not use it"
+		return nil, "its author does not use it"
 	}
 	p.dropUser(author)
-	return ""
+	return s.freeShared(p), ""
 }
 
 // move makes a range that is all the author's another owner's.

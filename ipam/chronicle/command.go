@@ -97,6 +97,10 @@ func (k Kind) Fixed() bool { return k == KindNetwork || k == KindBroadcast || k 
 // for their end.
 func (k Kind) Operated() bool { return k == KindExcluded || k == KindKeptForName }
 
+// Shared reports whether any network may share what is reserved so. It goes once nobody
+// has networks on the pool.
+func (k Kind) Shared() bool { return k == KindGateway || k == KindAuxiliary }
+
 // Reservation keeps a range back from being handed out by itself.
 type Reservation struct {
 	Range addr.Range

@@ -47,6 +47,26 @@ func (s *State) unreserve(a Unreserve) (refused string) {
 	return ""
 }
 
+// freeShared ends the reservations of a pool that any network may share, once nobody has
+// networks on it, and returns what was reserved so. Who makes a network says so before it
+// is granted any of them.
+func (s *State) freeShared(p *Pool) (freed []addr.Range) {
+	if len(p.Users) > 0 {
+		return nil
+	}
+	p.Reserved = slices.DeleteFunc(p.Reserved, func(r Reservation) bool {
+		if !r.Kind.Shared() {
+			return false
+		}
+		freed = append(freed, r.Range)
+		if p.Ring.Owns(ring.Reserved, r.Range) {
+			p.Ring.Assign(r.Range, ring.Free, ring.Version(s.Slot))
+		}
+		return true
+	})
+	return freed
+}
+
 // without returns what is left of a reservation beside a range in it.
 func (r Reservation) without(cut addr.Range) (rest []Reservation) {
 	for _, side := range [...]addr.Range{{Start: r.Range.Start, End: cut.Start}, {Start: cut.End, End: r.Range.End}} {

@@ -96,6 +96,7 @@ func (s *State) handOver(from, to peer.ID) {
 			if isPeer(to) {
 				p.addUser(to)
 			}
+			s.freeShared(p)
 		}
 	}
 }
