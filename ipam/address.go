@@ -114,8 +114,8 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 		*a = m.renew(p, trace.Held, h)
 		return nil
 	}
-	if o, ok := keptIn(p, h); ok {
-		return m.claim(p, n, addr.Nth(p.CIDR, o), h, a)
+	if done, err := m.claimKept(p, n, h, a); done {
+		return err
 	}
 	if trace.IsFormer && want.Contains(trace.Former) {
 		return m.take(p, trace.Former, h, a)

@@ -27,14 +27,39 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	return h.Kind == space.Container && (r.Note == h.Name || len(r.Note) == macLen && r.Note == MAC(h.MAC).String())
 }
 
-// keptIn returns the first address of the pool that is kept for the holder.
-func keptIn(p *pool, h *space.Holder) (addr.Offset, bool) {
+// keptIn returns the addresses of the pool that are kept for the holder, those first
+// that nobody has.
+func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
+	var had []addr.Offset
 	for i := range p.Reserved {
-		if r := &p.Reserved[i]; r.Kind == chronicle.KindKeptForName && keptFor(r, h) {
-			return r.Range.Start, true
+		r := &p.Reserved[i]
+		if r.Kind != chronicle.KindKeptForName || !keptFor(r, h) {
+			continue
 		}
+		o := r.Range.Start
+		t, _ := p.Ring.At(o)
+		if kind, held := p.space.Holds(o); held && kind != space.Kept || t.Owner != m.self && t.Owner != ring.Reserved {
+			had = append(had, o)
+			continue
+		}
+		out = append(out, o)
 	}
-	return 0, false
+	return append(out, had...)
+}
+
+// claimKept claims an address that is kept for the holder. Where it has all of them
+// already, as a container does that is on two networks of the pool, it is to get any:
+// then done is false.
+func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
+	has := false
+	for _, o := range m.keptIn(p, h) {
+		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || waits(err) {
+			return true, err
+		}
+		rec := p.space.Lookup(o)
+		has = has || h.Name != "" && rec.State == space.Held && rec.Kind == h.Kind && rec.Name == h.Name
+	}
+	return err != nil && !has, err
 }
 
 // borrow makes an address this peer's: as obtain, or, with the reservation that

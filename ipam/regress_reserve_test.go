@@ -555,3 +555,61 @@ func TestWhatItCostsToBeSure(t *testing.T) {
 		}
 	}
 }
+
+// An address is kept for a name, and something else on the network has it. It cannot be
+// excluded, nor can what lies around it in one piece: that is done with one decision, and
+// the rest is told.
+func TestExcludeAroundAStrangerOnWhatIsKept(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	if err := c.ask(0, keep("10.50.0.200", "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	g := c.ask(1, &ipam.AddressRequest{Network: local(prefix("10.50.0.0/24")), Purpose: ipam.ForContainer, Name: "web"})
+	c.ask(1, &ipam.Stranger{Ticket: g.Address.Ticket, MAC: ipam.MAC{2, 9}})
+	before := c.peers[0].machine.State().Slot
+	r := c.ask(1, exclude("10.50.0.199", "10.50.0.201"))
+	if r.Err != nil || r.Reserving.Addresses != 2 || len(r.Reserving.Collisions) != 1 || r.Reserving.Collisions[0].First != address("10.50.0.200") {
+		t.Errorf("got %+v, %v", r.Reserving, r.Err)
+	}
+	if n := c.peers[0].machine.State().Slot - before; n > 5 {
+		t.Errorf("it took %d slots", n)
+	}
+}
+
+// A container is on two networks of one pool, and an address is kept for it: it has that
+// on the one, and any on the other.
+func TestKeptForAContainerOnTwoNetworks(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/25")}).Pool.Network
+	if err := h.Call(keep("10.50.0.200", "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	first := mustAsk(t, h, n, "web", 7, "").Address.Addr()
+	second := mustAsk(t, h, other, "web", 8, "").Address.Addr()
+	if first != address("10.50.0.200") || second == first {
+		t.Errorf("it has %v and %v", first, second)
+	}
+}
+
+// Two addresses are kept for containers of one name, which run on two hosts: each has one,
+// and a third, on another host, is told who has them.
+func TestTwoKeptForOneName(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	for _, a := range []string{"10.50.0.200", "10.50.0.201"} {
+		if err := c.ask(0, keep(a, "web")).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	web := func(i int) ipam.Reply {
+		return c.ask(i, &ipam.AddressRequest{Network: local(prefix("10.50.0.0/24")), Purpose: ipam.ForContainer, Name: "web"})
+	}
+	for i, want := range []string{"10.50.0.200", "10.50.0.201"} {
+		if r := web(i); r.Err != nil || r.Address.Address.Addr() != address(want) {
+			t.Errorf("on %s: %v, %v", c.name(i), r.Address.Address, r.Err)
+		}
+	}
+	wantErr(t, web(2).Err, ipam.ErrAddressInUse, "held by container web")
+}

@@ -262,8 +262,20 @@ func (p *pool) partsOf(in addr.Range, self peer.ID) []part {
 }
 
 // excludeMine appends what reserves a piece that is free or this peer's, but
-// for what is held there.
+// for what is held there, or kept for a name that has it.
 func (m *Machine) excludeMine(p *pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
+	for _, r := range p.Reserved {
+		if r.Range.Overlaps(in) {
+			actions = m.excludeFree(p, addr.Range{Start: in.Start, End: r.Range.Start}, note, actions, found)
+			found.reservations(p, r.Range.Intersect(in))
+			in.Start = r.Range.End
+		}
+	}
+	return m.excludeFree(p, in, note, actions, found)
+}
+
+// excludeFree is excludeMine where nothing is reserved.
+func (m *Machine) excludeFree(p *pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
 	from := in.Start
 	upTo := func(end addr.Offset) {
 		if r := (addr.Range{Start: from, End: end}); !r.Empty() {
@@ -276,11 +288,7 @@ func (m *Machine) excludeMine(p *pool, in addr.Range, note string, actions []chr
 			continue
 		}
 		upTo(o)
-		if r := p.ReservationAt(o); r != nil {
-			found.add(addr.One(o), reservedText(r))
-		} else {
-			found.add(addr.One(o), "is held by "+m.holderText(rec.Holder, rec.Since))
-		}
+		found.add(addr.One(o), "is held by "+m.holderText(rec.Holder, rec.Since))
 	}
 	upTo(in.End)
 	return actions
