@@ -24,7 +24,7 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	case h.Kind == space.Client:
 		return r.Note == h.Ref
 	}
-	return h.Kind == space.Container && (r.Note == h.Name || len(r.Note) == macLen && r.Note == MAC(h.MAC).String())
+	return h.Kind == space.Container && (r.Note == h.Name || MAC(h.MAC).is(r.Note))
 }
 
 // keptIn returns the addresses of the pool that are kept for the holder, those first

@@ -1,7 +1,9 @@
 package ipam
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -12,8 +14,11 @@ import (
 // MAC is an Ethernet address; the zero MAC is none.
 type MAC [6]byte
 
-// macLen is the length of a MAC as text.
-const macLen = len("00:00:00:00:00:00")
+// Lengths of a MAC as text.
+const (
+	macLen    = len("00:00:00:00:00:00")
+	dottedLen = len("0000.0000.0000")
+)
 
 // IsZero reports whether there is no MAC.
 func (m MAC) IsZero() bool { return m == MAC{} }
@@ -32,6 +37,16 @@ func (m MAC) String() string {
 		b = append(b, digits[x>>4], digits[x&15])
 	}
 	return string(b)
+}
+
+// is reports whether a text is this MAC as people write one, in either case:
+// 02:42:0a:32:00:15, 02-42-0a-32-00-15 or 0242.0a32.0015.
+func (m MAC) is(text string) bool {
+	if m.IsZero() || len(text) != macLen && len(text) != dottedLen {
+		return false
+	}
+	digits := strings.NewReplacer(":", "", "-", "", ".", "").Replace(text)
+	return strings.EqualFold(digits, fmt.Sprintf("%x", m[:]))
 }
 
 // PoolRequest asks for the pool of a new network, or again for one that the

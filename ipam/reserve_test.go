@@ -200,6 +200,34 @@ func TestKeptForName(t *testing.T) {
 	h.CheckDisk()
 }
 
+// A MAC is the same one however it is written. A name that looks like one is a
+// name as well.
+func TestKeptForMACAsWritten(t *testing.T) {
+	mac := ipam.MAC{2, 0x42, 0xc0, 0xa8, 1, 0x79}
+	for text, meant := range map[string]bool{
+		"02:42:c0:a8:01:79": true, "02:42:C0:A8:01:79": true, "02-42-c0-a8-01-79": true, "0242.C0a8.0179": true,
+		"02:42:c0:a8:01:78": false, "0242c0a80179": false, "02:42:c0:a8:01:79:00:00": false, "db": false,
+	} {
+		t.Run(text, func(t *testing.T) {
+			h := ipamtest.NewHost(t, ipam.Config{})
+			n := network(t, h, "10.50.0.0/24")
+			if err := h.Call(keep("10.50.0.200", text)).Err; err != nil {
+				t.Fatal(err)
+			}
+			r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: mac})
+			got := r.Address.Address.Addr()
+			if (got == address("10.50.0.200")) != meant {
+				t.Errorf("the container with MAC %v gets %v, %v", mac, got, r.Err)
+			}
+			h.Call(&ipam.AddressRelease{Network: n, Address: got})
+			r = h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: text})
+			if r.Address.Address.Addr() != address("10.50.0.200") {
+				t.Errorf("the container of that name gets %v, %v", r.Address.Address, r.Err)
+			}
+		})
+	}
+}
+
 // Whoever has an address may have it kept for itself.
 func TestKeptForItsHolder(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
