@@ -57,32 +57,40 @@ func (m *Machine) Explain(now time.Time, a netip.Addr) (Explanation, error) {
 		return Explanation{}, err
 	}
 	p := m.poolOf(s.Pool)
-	o, ok := addr.OffsetOf(p.CIDR, a)
-	if !ok {
-		return Explanation{}, errOutside(p.CIDR, a)
-	}
-	r, t := p.rangeAt(o)
-	e := Explanation{
-		AddressStatus: s, PoolName: p.Name, Origin: originText(p.Origin), Networks: []PoolID{}, Refusals: []Refusal{},
-		First: addr.Nth(p.CIDR, r.Start), Last: addr.Nth(p.CIDR, r.End-1), Version: uint64(t.Version),
-		Conflict: m.conflicts[conflict{p.Key, o}].text,
-	}
+	e := Explanation{AddressStatus: s, PoolName: p.Name, Origin: originText(p.Origin), Networks: []PoolID{}, Refusals: []Refusal{}}
 	for _, id := range m.sortedNetworks() {
 		if m.networks[id].Pool == p.CIDR {
 			e.Networks = append(e.Networks, id)
 		}
 	}
-	m.explainOwner(&e, t)
-	if v := p.ReservationAt(o); v != nil {
-		e.Reserved = &ReservedFor{v.Kind.String(), v.Note}
+	if o, ok := addr.OffsetOf(p.CIDR, a); ok {
+		m.explainAt(&e, p, o)
+	} else {
+		e.First, e.Last, e.Owner = s.Address, s.Address, "reserved"
+		e.Reserved, e.Verdict = &ReservedFor{Kind: lastOf64}, "is the pool's "+lastOf64
 	}
-	m.explainState(&e, p, o)
 	for _, refused := range slices.Backward(m.refusals) {
 		if refused.Address == a.Unmap() {
 			e.Refusals = append(e.Refusals, refused)
 		}
 	}
 	return e, nil
+}
+
+// lastOf64 is what the last address of an IPv6 /64 is, which no pool has (see the
+// package addr).
+const lastOf64 = "subnet anycast address"
+
+// explainAt tells of an address what its range and this peer's space say.
+func (m *Machine) explainAt(e *Explanation, p *pool, o addr.Offset) {
+	r, t := p.rangeAt(o)
+	e.First, e.Last, e.Version = addr.Nth(p.CIDR, r.Start), addr.Nth(p.CIDR, r.End-1), uint64(t.Version)
+	e.Conflict = m.conflicts[conflict{p.Key, o}].text
+	m.explainOwner(e, t)
+	if v := p.ReservationAt(o); v != nil {
+		e.Reserved = &ReservedFor{v.Kind.String(), v.Note}
+	}
+	m.explainState(e, p, o)
 }
 
 // rangeAt returns the range of the ring that has the address.

@@ -69,6 +69,22 @@ func TestExplain(t *testing.T) {
 	wantErr(t, err, ipam.ErrPoolNotFound, "lies in no pool")
 }
 
+// The last address of a /64 is in its pool for whoever asks, and nobody's.
+func TestExplainLastOf64(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	network(t, h, "fd00:50::/64")
+	last := address("fd00:50::ffff:ffff:ffff:ffff")
+	e, err := h.Machine().Explain(h.Now, last)
+	if err != nil || e.State != "reserved" || e.Owner != "reserved" || e.First != last || e.Last != last {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if want := "is the pool's subnet anycast address"; e.Verdict != want || len(e.Networks) != 1 {
+		t.Errorf("it %s, and has %d networks", e.Verdict, len(e.Networks))
+	}
+	_, err = h.Machine().Explain(h.Now, address("fd00:51::ffff:ffff:ffff:ffff"))
+	wantErr(t, err, ipam.ErrPoolNotFound, "lies in no pool")
+}
+
 // What is in another's space, and what a lost host has.
 func TestExplainElsewhere(t *testing.T) {
 	c, _ := lab(t)

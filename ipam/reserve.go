@@ -123,14 +123,14 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range
 	if !ok {
 		return nil, addr.Range{}, errOutside(p.CIDR, first)
 	}
-	end, ok := addr.OffsetOf(p.CIDR, last)
+	end, ok := addr.EndOf(p.CIDR, last)
 	if !ok {
 		return nil, addr.Range{}, errOutside(p.CIDR, last)
 	}
-	if end < start {
+	if end <= start {
 		return nil, addr.Range{}, failf(ErrBadRequest, "%v lies behind %v: write the range the other way round", first, last)
 	}
-	return p, addr.Range{Start: start, End: end + 1}, nil
+	return p, addr.Range{Start: start, End: end}, nil
 }
 
 // poolAt returns the pool whose subnet has the address, or nil.

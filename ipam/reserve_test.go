@@ -111,6 +111,27 @@ func TestExcludeWhatIsNoContainers(t *testing.T) {
 	h.CheckDisk()
 }
 
+// What ends with the last address of a /64, which no pool has, can be excluded.
+func TestExcludeUpToTheLastOf64(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "fd00:50::/64")
+	last := "fd00:50::ffff:ffff:ffff:ffff"
+	r := h.Call(exclude("fd00:50:0:0:8000::", last))
+	if r.Err != nil || len(r.Reserving.Collisions) > 0 || r.Reserving.Addresses != 1<<63-1 {
+		t.Fatalf("%v, %d reserved, %s", r.Err, r.Reserving.Addresses, collisionsOf(r.Reserving))
+	}
+	wantErr(t, claim(h, n, "fd00:50::ffff:ffff:ffff:fffe", "web"), ipam.ErrAddressReserved, "is excluded")
+	wantErr(t, h.Call(exclude(last, last)).Err, ipam.ErrAddressReserved, "subnet anycast address")
+	r = h.Call(unreserve("fd00:50::", last, chronicle.KindExcluded))
+	if r.Err != nil || r.Reserving.Addresses != 1<<63-1 || reservations(t, h.Machine()) != "" {
+		t.Errorf("%v, %d freed, %s stay", r.Err, r.Reserving.Addresses, reservations(t, h.Machine()))
+	}
+	if r = h.Call(exclude("fd00:50::", last)); r.Err != nil || len(r.Reserving.Collisions) > 0 {
+		t.Errorf("the whole of it: %v, %s", r.Err, collisionsOf(r.Reserving))
+	}
+	h.CheckDisk()
+}
+
 func TestReserveRefused(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")

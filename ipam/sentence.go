@@ -244,7 +244,12 @@ func reservedText(r *chronicle.Reservation) string {
 	}
 }
 
+// errOutside refuses an address that has no position in a pool. That of its last
+// is one too many in a /64.
 func errOutside(cidr netip.Prefix, a netip.Addr) error {
+	if cidr.Contains(a.Unmap()) {
+		return failf(ErrAddressReserved, "address %v in %v is the pool's %s: choose another address", a, cidr, lastOf64)
+	}
 	return failf(ErrAddressOutOfRange, "address %v does not lie in %v: choose one that does", a, cidr)
 }
 

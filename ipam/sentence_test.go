@@ -105,6 +105,7 @@ func TestSentences(t *testing.T) {
 	run(t, h, six, "b")
 	said("docker run, with nothing left of the --ip-range", h.Call(&ipam.AddressRequest{Network: six, Purpose: ipam.ForContainer, Name: "c"}).Err)
 	said("docker run --ip6 fd00::", claim(h, six, "fd00::", "c"))
+	said("docker run --ip6 fd00::ffff:ffff:ffff:ffff", claim(h, six, "fd00::ffff:ffff:ffff:ffff", "c"))
 
 	said("ringlet alloc --pool nowhere --for vm", h.Call(&ipam.ClientRequest{Pool: "nowhere", ID: "vm"}).Err)
 	said("ringlet alloc --pool lab --for ''", h.Call(&ipam.ClientRequest{Pool: "lab"}).Err)

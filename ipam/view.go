@@ -124,7 +124,7 @@ func (m *Machine) Who(now time.Time, a netip.Addr) (AddressStatus, error) {
 		}
 		o, ok := addr.OffsetOf(p.CIDR, a)
 		if !ok {
-			break
+			return AddressStatus{Address: a, Pool: p.CIDR, State: "reserved", Kind: lastOf64}, nil
 		}
 		if rec := p.space.Lookup(o); rec.State != space.Unused && rec.Kind != space.Kept {
 			return m.addressStatus(p, o, rec), nil

@@ -92,6 +92,16 @@ func OffsetOf(pool netip.Prefix, a netip.Addr) (Offset, bool) {
 	return o, Count(o) < Size(pool)
 }
 
+// EndOf returns the end of a range whose last address is a. It is false if the
+// pool does not contain a. The last address of a /64 is no part of its pool, and
+// adds nothing to a range.
+func EndOf(pool netip.Prefix, a netip.Addr) (Offset, bool) {
+	if o, ok := OffsetOf(pool, a); ok {
+		return o + 1, true
+	}
+	return Offset(Size(pool)), pool.Contains(a.Unmap())
+}
+
 // bits4 returns the bits of an IPv4 address.
 func bits4(a netip.Addr) uint32 {
 	b := a.As4()
