@@ -3,6 +3,8 @@ package ipam_test
 import (
 	"testing"
 	"time"
+
+	"github.com/ringlet/ringlet/ipam"
 )
 
 // What each peer sees of the shares adds up to the pool, and agrees with what
@@ -42,5 +44,40 @@ func TestSharesAddUp(t *testing.T) {
 	c.die(2)
 	if p := c.peers[0].machine.Status(c.now).Pools[0]; len(p.Shares) != 3 {
 		t.Errorf("without a peer: %+v", p.Shares)
+	}
+}
+
+// A host whose database is new takes over what it had of an IPv6 pool, an eighth of
+// a /64, and the others hear that all of it is free.
+func TestSharesOfAnIPv6PoolAreTold(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Machine = uint64(i + 1)
+		}
+	})
+	c.found()
+	wanted := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00:5::/64")}
+	for i := range c.peers {
+		if err := c.ask(i, wanted).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.wait(20 * time.Second)
+	former := c.peers[0].machine.Self()
+	c.reinstall(0, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: former})
+	}
+	c.wait(3 * time.Second)
+	if err := c.ask(0, wanted).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(time.Minute)
+	for i := range c.peers {
+		for _, p := range c.status(i).Pools {
+			if p.Pool == wanted.Pool && p.Held > 0 {
+				t.Errorf("there is no container, and host-%d sees %d addresses held: %+v", i, p.Held, p.Shares)
+			}
+		}
 	}
 }

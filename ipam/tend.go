@@ -362,7 +362,7 @@ func changedMuch(was, is wire.Spare) bool {
 		return was != is
 	}
 	most, least := max(was.Free, is.Free), min(was.Free, is.Free)
-	return (most-least)*8 >= most
+	return most-least >= most/8 // (most-least)*8 may be too much for IPv6
 }
 
 // tellSpare tells a peer that has started anew what was announced before.
