@@ -278,6 +278,11 @@ func showSpace(t *testing.T, show func(string, ipam.Status)) {
 		h.Call(&ipam.Stranger{Ticket: g.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, byte(i)}})
 	}
 	show("a pool is full, and in another there are strangers", h.Machine().Status(h.Now))
+
+	six := ipamtest.NewHost(t, ipam.Config{})
+	run(t, six, network(t, six, "fd00:50::/64"), "a") // it gets ::1
+	six.Call(exclude("fd00:50::2", "fd00:50::ffff:ffff:ffff:ffff"))
+	show("all of an IPv6 pool but one address is excluded", six.Machine().Status(six.Now))
 }
 
 func showEngine(t *testing.T, show func(string, ipam.Status)) {

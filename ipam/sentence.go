@@ -281,7 +281,7 @@ func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
 		cidr, poolText(p.Pool), why)
 }
 
-func plural(n int, one, many string) string {
+func plural[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
