@@ -59,7 +59,7 @@ type Forgetting struct {
 	ID        string `json:"id"`
 	Evicted   uint64 `json:"evicted"`   // the slot of its eviction
 	Ranges    int    `json:"ranges"`    // in all pools
-	Addresses uint64 `json:"addresses"` // in them
+	Addresses uint64 `json:"addresses"` // in them, or 2^64-1 if that is more
 }
 
 // NoteKind says what a [Note] is about.

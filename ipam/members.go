@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -111,12 +112,14 @@ func (m *Machine) reconsider() {
 // forgetting says what forgetting a peer frees.
 func (m *Machine) forgetting(gone *chronicle.Gone) Forgetting {
 	f := Forgetting{Peer: m.nameOf(gone.ID), ID: gone.ID.String(), Evicted: gone.Evicted}
+	var all addr.Count
 	for _, p := range m.state.Pools {
 		for r := range p.Ring.OwnedBy(gone.ID) {
 			f.Ranges++
-			f.Addresses += uint64(r.Size())
+			all = all.Plus(r.Size())
 		}
 	}
+	f.Addresses = uint64(all)
 	return f
 }
 

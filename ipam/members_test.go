@@ -2,7 +2,9 @@ package ipam_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -110,6 +112,28 @@ func TestForgetGivesSpaceBack(t *testing.T) {
 		for _, err := range c.peers[i].machine.Check(c.now) {
 			t.Error(err)
 		}
+	}
+}
+
+// A host that had a part of many IPv6 pools had more than 2^64 addresses.
+func TestForgetTellsOfIPv6(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	for n := range 8 {
+		cidr := netip.MustParsePrefix(fmt.Sprintf("fd00:%x::/64", n+1))
+		if err := c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := c.order()[2]
+	c.die(lost)
+	at := (lost + 1) % 3
+	if err := c.ask(at, &ipam.EvictRequest{Peer: c.name(lost)}).Err; err != nil {
+		t.Fatal(err)
+	}
+	r := c.ask(at, &ipam.ForgetRequest{Peer: c.name(lost), DryRun: true})
+	if f := r.Forgetting; r.Err != nil || f.Ranges != 8 || f.Addresses != math.MaxUint64 {
+		t.Errorf("%+v, %v", f, r.Err)
 	}
 }
 

@@ -310,13 +310,13 @@ func sortedIDs[V any](of map[peer.ID]V) []peer.ID {
 // ownedBy returns how many addresses are a peer's in all pools, at most what
 // fits an int.
 func (m *Machine) ownedBy(id peer.ID) int {
-	var n uint64
+	var n addr.Count
 	for _, p := range m.state.Pools {
 		for r := range p.Ring.OwnedBy(id) {
-			n = min(n+uint64(r.Size()), 1<<62)
+			n = n.Plus(r.Size())
 		}
 	}
-	return int(n)
+	return int(min(n, 1<<62))
 }
 
 // poolProblems lists conflicts, which nothing else is as bad as, and pools that

@@ -28,6 +28,10 @@ type Offset uint64
 // Count is a number of addresses.
 type Count uint64
 
+// Plus returns the sum, or the largest number there is if that is more: what
+// several /64 have together.
+func (c Count) Plus(n Count) Count { return c + min(n, math.MaxUint64-c) }
+
 // MaxBits is the number of host bits in the widest pool, an IPv6 /64 or the
 // whole of IPv4.
 const MaxBits = 64

@@ -23,6 +23,15 @@ func TestSize(t *testing.T) {
 	}
 }
 
+func TestPlus(t *testing.T) {
+	const most = addr.Count(math.MaxUint64)
+	for _, c := range [][3]addr.Count{{1, 2, 3}, {0, most, most}, {most - 2, 2, most}, {most - 2, 3, most}, {1 << 63, 1 << 63, most}, {most, most, most}} {
+		if got := c[0].Plus(c[1]); got != c[2] {
+			t.Errorf("%d and %d are %d, not %d", c[0], c[1], c[2], got)
+		}
+	}
+}
+
 func TestChecked(t *testing.T) {
 	for in, want := range map[string]string{
 		"10.0.0.7/24": "10.0.0.0/24", "::ffff:10.0.0.7/120": "10.0.0.0/24", "fd00::7/64": "fd00::/64", "0.0.0.0/0": "0.0.0.0/0",

@@ -73,7 +73,7 @@ func (s *Server) recover(ctx context.Context, r *request) (answer, error) {
 	for _, p := range st.Peers {
 		if p.State == stateEvicted {
 			out.Evicted = append(out.Evicted, p.Name)
-			out.KeptBack += kept[p.ID]
+			out.KeptBack = sum(out.KeptBack, kept[p.ID])
 		}
 	}
 	return answer{body: out}, nil
@@ -91,7 +91,7 @@ func KeptBack(st ipam.Status) map[string]uint64 {
 	for _, p := range st.Pools {
 		for _, r := range p.Holders {
 			if _, evicted := kept[r.Owner]; evicted {
-				kept[r.Owner] += RangeSize(p, r)
+				kept[r.Owner] = sum(kept[r.Owner], RangeSize(p, r))
 			}
 		}
 	}

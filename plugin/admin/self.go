@@ -77,13 +77,17 @@ func DepartureOf(st ipam.Status) Departure {
 		d.Resting += p.RestingHere
 		for _, r := range p.Holders {
 			if r.Owner == st.Self.ID {
-				d.Owned += RangeSize(p, r)
+				d.Owned = sum(d.Owned, RangeSize(p, r))
 				d.Held += r.Held
 			}
 		}
 	}
 	return d
 }
+
+// sum adds numbers of addresses, which several IPv6 pools have more of than can be
+// counted.
+func sum(a, b uint64) uint64 { return uint64(addr.Count(a).Plus(addr.Count(b))) }
 
 // RangeSize returns the number of addresses of a range, 0 if it is not of the
 // pool.

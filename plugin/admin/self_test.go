@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -105,6 +106,18 @@ func TestDepartureOf(t *testing.T) {
 	}
 	if diff := cmp.Diff(Departure{State: ipam.Leaving, Owned: 4 + 1 + 256, Held: 3, Resting: 2}, DepartureOf(st)); diff != "" {
 		t.Errorf("departure (-want +got):\n%s", diff)
+	}
+}
+
+// Shares of IPv6 pools that add up to 2^64 are not taken for none.
+func TestHalvesOfTwoIPv6Pools(t *testing.T) {
+	st := ipam.Status{Self: ipam.PeerStatus{ID: "aa"}, Peers: []ipam.PeerStatus{{ID: "aa", State: stateEvicted}}}
+	for _, cidr := range []string{"fd00::/65", "fd01::/65"} {
+		p := netip.MustParsePrefix(cidr)
+		st.Pools = append(st.Pools, ipam.PoolStatus{Pool: p, Holders: []ipam.RangeStatus{{Start: p.Addr(), End: lastOf(p), Owner: "aa"}}})
+	}
+	if owned, kept := DepartureOf(st).Owned, KeptBack(st)["aa"]; owned != math.MaxUint64 || kept != math.MaxUint64 {
+		t.Errorf("%d owned, and %d kept back", owned, kept)
 	}
 }
 

@@ -100,7 +100,7 @@ func (a *app) forget(ctx context.Context, c *client, peer string, dryRun bool) e
 // wrong.
 func (v view) forgotten(f ipam.Forgetting, dryRun bool) {
 	name := safe(f.Peer)
-	if f.Addresses == 0 {
+	if f.Ranges == 0 {
 		v.wrap(plain, "nothing to free: ", "no address is kept back for "+name+" any more")
 		return
 	}

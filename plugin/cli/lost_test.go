@@ -41,6 +41,12 @@ func TestLost(t *testing.T) {
 			"forgot host-d: 1 address in 2 ranges is free for the others\n" +
 				"it must not come back as it was: if host-d ever starts again, keep it off the network until its\n  containers are removed, and the plugin there with its data\n",
 		},
+		{
+			"forgotten, with more than can be counted", "forget host-d",
+			ipam.Forgetting{ID: "99ff", Ranges: 8, Addresses: 1<<64 - 1},
+			"forgot host-d: 1.84e+19 addresses in 8 ranges are free for the others\n" +
+				"it must not come back as it was: if host-d ever starts again, keep it off the network until its\n  containers are removed, and the plugin there with its data\n",
+		},
 		{"with a name that steers", "forget a\x1b[2Jb", ipam.Forgetting{}, "nothing to free: no address is kept back for a\\x1b[2Jb any more\n"},
 		{
 			"recovered", "recover --i-know-the-others-are-gone",
