@@ -67,7 +67,8 @@ func isHolder(h space.Holder, id string) bool {
 	return h.Ref == id || h.Name == id || h.Kind != space.Client && len(id) == 12 && shortRef(h.Ref) == id
 }
 
-// free frees addresses for an operator.
+// free frees addresses for an operator. A name may be that of a container as well,
+// whose address stays.
 func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 	if err := m.usable(); err != nil {
 		return nil, err
@@ -85,26 +86,39 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 	}
 	var free []holding
 	var out []AddressStatus
+	var stays error
 	for _, p := range pools {
 		for o, rec := range m.candidates(p, q) {
-			a := addr.Nth(p.CIDR, o)
-			switch {
-			case rec.Kind == space.Host:
-				return nil, failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, poolText(p.Pool))
-			case rec.Kind == space.Gateway:
-				return nil, failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it goes with the last of them", a, poolText(p.Pool))
-			case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
-				return nil, failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, poolText(p.Pool), m.holderText(rec.Holder, rec.Since))
+			if err := m.unfreeable(p, o, rec); err != nil {
+				stays = err
+				continue
 			}
 			free = append(free, holding{p, o})
 			out = append(out, m.addressStatus(p, o, rec))
 		}
+	}
+	if len(free) == 0 {
+		return nil, stays
 	}
 	for _, h := range free {
 		m.freeHolding(h.p, h.o)
 		m.settleEmptied(h.p)
 	}
 	return out, nil
+}
+
+// unfreeable reports why an address that is held is not freed by hand, if it is not.
+func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
+	a := addr.Nth(p.CIDR, o)
+	switch {
+	case rec.Kind == space.Host:
+		return failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, poolText(p.Pool))
+	case rec.Kind == space.Gateway:
+		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it goes with the last of them", a, poolText(p.Pool))
+	case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
+		return failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, poolText(p.Pool), m.holderText(rec.Holder, rec.Since))
+	}
+	return nil
 }
 
 // candidates yields the held addresses of the pool that a request to free

@@ -457,6 +457,22 @@ func TestClients(t *testing.T) {
 	h.CheckDisk()
 }
 
+// A container that runs under a holder's name keeps its address, and does not keep
+// that of the holder.
+func TestFreeOfAHolderNamedAsAContainer(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	web := run(t, h, n, "web")
+	alloc := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "web"})
+	free := &ipam.FreeRequest{ID: "web"}
+	if r := h.Call(free); r.Err != nil || len(r.Addresses) != 1 || r.Addresses[0].Address != alloc.Address.Address.Addr() {
+		t.Errorf("freed %+v, %v", r.Addresses, r.Err)
+	}
+	wantErr(t, h.Call(free).Err, ipam.ErrAddressInUse, "container web")
+	wantErr(t, claim(h, n, web.String(), "db"), ipam.ErrAddressInUse, "container web")
+	h.CheckDisk()
+}
+
 // What the host itself has is in use: the gateways of its bridges, which the
 // engine does not list, and its own address on a LAN.
 func TestHostAddresses(t *testing.T) {

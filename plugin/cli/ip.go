@@ -223,7 +223,8 @@ func (a *app) freeCommand() *cobra.Command {
 		Short:                 "Free what a holder outside Docker has",
 		GroupID:               groupChange,
 		Long: `Free one address of a holder, or all that it has on this peer. Freeing what is
-free is no error. The address of a container that lives is refused.`,
+free is no error. A container of that name that lives keeps its address: that is
+refused, unless there is something else to free.`,
 		Example: `  ringlet free --for printer-3
   ringlet free --for printer-3 10.50.0.7`,
 		RunE: func(cmd *cobra.Command, args []string) error {
