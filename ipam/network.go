@@ -178,6 +178,10 @@ func checkUse(cidr netip.Prefix) error {
 			return fmt.Errorf("subnet %v overlaps %v, %s, which containers cannot use: choose another subnet", cidr, u.cidr, u.what)
 		}
 	}
+	// In wider subnets it is the broadcast address, which nobody gets anyway.
+	if limited := netip.AddrFrom4([4]byte{255, 255, 255, 255}); cidr.Bits() > 30 && cidr.Contains(limited) {
+		return fmt.Errorf("subnet %v has %v in it, the limited broadcast address (RFC 919), which containers cannot use: choose another subnet", cidr, limited)
+	}
 	return nil
 }
 

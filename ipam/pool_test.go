@@ -183,8 +183,10 @@ func TestPoolsOfOperatorsStay(t *testing.T) {
 
 func TestSubnetsNobodyCanUse(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
-	for _, cidr := range []string{"0.0.0.0/0", "0.1.0.0/16", "127.0.0.0/24", "224.0.1.0/24", "fe80::/64", "ff02::/64", "::/64"} {
+	for _, cidr := range []string{"0.0.0.0/0", "0.1.0.0/16", "127.0.0.0/24", "224.0.1.0/24", "fe80::/64", "ff02::/64", "::/64", "255.255.255.254/31", "255.255.255.255/32"} {
 		wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr)}).Err, ipam.ErrBadRequest, cidr)
 		wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix(cidr)}).Err, ipam.ErrBadRequest, cidr)
 	}
+	wide := network(t, h, "255.255.255.252/30")
+	wantErr(t, claim(h, wide, "255.255.255.255", "web"), ipam.ErrAddressReserved, "broadcast address")
 }

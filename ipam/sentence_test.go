@@ -60,6 +60,7 @@ func TestSentences(t *testing.T) {
 	said("docker network create --subnet 10.50.0.0/16", pool(ipam.PoolRequest{Pool: prefix("10.50.0.0/16")}))
 	said("docker network create --subnet 10.51.0.0/29, where only networks are", pool(ipam.PoolRequest{Pool: prefix("10.51.0.0/29")}))
 	said("docker network create --subnet fd00::/48", pool(ipam.PoolRequest{Pool: prefix("fd00::/48"), V6: true}))
+	said("docker network create --subnet 255.255.255.254/31", pool(ipam.PoolRequest{Pool: prefix("255.255.255.254/31")}))
 	said("docker network create --subnet 10.52.0.0/24 --ip-range 10.53.0.0/25", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), Range: prefix("10.53.0.0/25")}))
 	said("docker network create --subnet 10.52.0.0/24 --ipam-opt gateway=10.53.0.1", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), Gateway: ipam.GatewayAddr, GatewayAddr: address("10.53.0.1")}))
 	said("docker network create --subnet 10.52.0.0/24 --ipam-opt pool=lab", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), PoolName: "lab"}))
