@@ -19,7 +19,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if p == nil {
 		return errNoPool(q.Pool)
 	}
-	if m.leaving {
+	if m.leaving && !m.left { // who has left is told so below
 		return m.errLeaving()
 	}
 	return m.requestAddress(&AddressRequest{

@@ -226,6 +226,7 @@ func TestLeave(t *testing.T) {
 		t.Errorf("it takes itself for %s", s.State)
 	}
 	refused(t, c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}).Err, "has left")
+	refused(t, c.ask(2, &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}).Err, "has left")
 }
 
 // TestLeftByForceIsAdmittedAgain has a peer leave that has a network, and brings

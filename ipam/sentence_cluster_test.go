@@ -392,9 +392,12 @@ func sayLeaving(s *transcript) {
 	c.vacate(2, cidr)
 	s.said("ringlet leave, while addresses rest", c.ask(1, &ipam.LeaveRequest{}).Err)
 	s.said("docker network create, on a host that is leaving", c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err)
+	vm := &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}
+	s.said("ringlet alloc --for vm, on a host that is leaving", c.ask(1, vm).Err)
 	c.run(20*time.Minute, func() bool { return len(c.peers[0].machine.State().Roster) == 2 })
 	c.run(time.Minute, func() bool { return c.peers[1].machine.Status(c.now).State == ipam.Left })
 	s.said("docker run, on a host that has left", c.ask(1, docker(cidr)).Err)
+	s.said("ringlet alloc --for vm, on a host that has left", c.ask(1, vm).Err)
 
 	d, _ := lab(s.t)
 	order := d.order()
