@@ -1,6 +1,8 @@
 package ipam
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -143,9 +145,14 @@ func (m *Machine) closeKept(p *pool) {
 	m.background(actions...)
 }
 
-// waitingKept returns how many addresses here wait for their names.
-func (p *pool) waitingKept() (n uint64) {
-	for _, r := range p.Reserved {
+// waitingKept returns how many addresses of the range wait here for their names:
+// nobody holds them, though the space does.
+func (p *pool) waitingKept(in addr.Range) (n uint64) {
+	first, _ := slices.BinarySearchFunc(p.Reserved, in.Start, func(r chronicle.Reservation, o addr.Offset) int { return cmp.Compare(r.Range.Start, o) })
+	for _, r := range p.Reserved[first:] {
+		if r.Range.Start >= in.End {
+			break
+		}
 		if r.Kind != chronicle.KindKeptForName {
 			continue
 		}

@@ -249,6 +249,29 @@ func TestKeptForMACAsWritten(t *testing.T) {
 	}
 }
 
+// What waits for its name is held by nobody, by whatever it is counted.
+func TestKeptIsNotCountedAsHeld(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/28")
+	run(t, h, n, "web")
+	for _, a := range []string{"10.50.0.5", "10.50.0.6", "10.50.0.9"} {
+		if err := h.Call(keep(a, "db"+a)).Err; err != nil {
+			t.Fatal(err)
+		}
+		release(h, n, run(t, h, n, "db"+a))
+	}
+	run(t, h, n, "db10.50.0.6")
+	p := h.Machine().Status(h.Now).Pools[0]
+	var held uint64
+	for _, r := range p.Holders {
+		held += r.Held
+	}
+	if p.Held != 2 || held != 2 || p.Shares[0].Held != 2 {
+		t.Errorf("the pool has %d held, its ranges %d, its shares %+v", p.Held, held, p.Shares)
+	}
+	h.CheckDisk()
+}
+
 // Whoever has an address may have it kept for itself.
 func TestKeptForItsHolder(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})

@@ -32,7 +32,7 @@ func (m *Machine) shares(p *pool, now time.Time) []ShareStatus {
 	for _, id := range sortedIDs(owned) {
 		s := ShareStatus{Owner: id.String(), Owned: uint64(owned[id])}
 		if id == m.self {
-			s.Held, s.Resting, s.Told = uint64(p.space.Held()-p.space.Strays()), uint64(p.space.Resting(now, m.cfg.Rest)), true
+			s.Held, s.Resting, s.Told = uint64(p.space.Held()-p.space.Strays())-p.waitingKept(addr.Whole(p.CIDR)), uint64(p.space.Resting(now, m.cfg.Rest)), true
 		} else {
 			free, resting, told := m.toldOf(p, id, owned[id])
 			s.Held, s.Resting, s.Told = s.Owned-uint64(free), uint64(resting), told

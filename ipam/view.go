@@ -40,7 +40,7 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 			s.Holders = append(s.Holders, m.rangeStatus(p, part, t))
 		}
 	}
-	waiting := p.waitingKept()
+	waiting := p.waitingKept(addr.Whole(p.CIDR))
 	s.Reserved += waiting
 	s.HeldHere = uint64(p.space.Held()) - waiting
 	s.Held = s.HeldHere - uint64(p.space.Strays()) // those lie in others' ranges, and are counted there
@@ -84,7 +84,7 @@ func (m *Machine) rangeStatus(p *pool, r addr.Range, t ring.Token) RangeStatus {
 		v := p.ReservationAt(r.Start)
 		s.Owner, s.Kind, s.Note = "reserved", v.Kind.String(), v.Note
 	case m.self:
-		s.Held = uint64(p.space.CountHeld(r))
+		s.Held = uint64(p.space.CountHeld(r)) - p.waitingKept(r)
 	}
 	return s
 }
