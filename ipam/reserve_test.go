@@ -381,6 +381,41 @@ func TestClusterExcludes(t *testing.T) {
 	c.check()
 }
 
+// An address that was excluded by itself is listed, and no accidental piece of a range,
+// which its owners gave up bit by bit.
+func TestPiecesOfARangeAreNotListed(t *testing.T) {
+	c := newLockstep(t, 2)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	for i := range c.peers {
+		if err := c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err; err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ask(i, docker(cidr)).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := &ipam.ReserveRequest{First: address("10.60.0.0"), Last: address("10.60.0.255"), Kind: chronicle.KindExcluded}
+	for _, q := range []*ipam.ReserveRequest{exclude("10.60.0.200", "10.60.0.200"), whole} {
+		if err := c.ask(0, q).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := c.peers[0].machine.Addresses(c.now, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range list {
+		if a.Kind == chronicle.KindExcluded.String() {
+			got = append(got, a.Address.String())
+		}
+	}
+	if !slices.Equal(got, []string{"10.60.0.200"}) {
+		t.Errorf("%v are listed, and of %s", got, reservations(t, c.peers[0].machine))
+	}
+}
+
 // What a host has that is gone, or cannot be reached, is told and left alone.
 func TestClusterExcludesWithoutOne(t *testing.T) {
 	c, _ := lab(t)

@@ -105,14 +105,25 @@ func (m *Machine) Addresses(now time.Time, ref string) ([]AddressStatus, error) 
 				out = append(out, m.addressStatus(p, o, rec))
 			}
 		}
-		for _, r := range p.Reserved {
-			if rec := p.space.Lookup(r.Range.Start); r.Range.Size() == 1 && (rec.State != space.Held || rec.Kind == space.Kept) {
-				out = append(out, m.reservedStatus(p, r.Range.Start, &r))
+		for i := range p.Reserved {
+			r := &p.Reserved[i]
+			if rec := p.space.Lookup(r.Range.Start); p.reservedAlone(i) && (rec.State != space.Held || rec.Kind == space.Kept) {
+				out = append(out, m.reservedStatus(p, r.Range.Start, r))
 			}
 		}
 		slices.SortFunc(out[from:], func(a, b AddressStatus) int { return a.Address.Compare(b.Address) })
 	}
 	return out, nil
+}
+
+// reservedAlone reports whether a reservation is of one address, and no piece of more:
+// what is excluded at once is reserved in pieces, as its owners give it up.
+func (p *pool) reservedAlone(i int) bool {
+	follows := func(i int) bool {
+		a, b := &p.Reserved[i-1], &p.Reserved[i]
+		return a.Kind == chronicle.KindExcluded && b.Kind == a.Kind && b.Note == a.Note && a.Range.End == b.Range.Start
+	}
+	return p.Reserved[i].Range.Size() == 1 && (i == 0 || !follows(i)) && (i+1 == len(p.Reserved) || !follows(i+1))
 }
 
 // Who tells what this peer knows of an address.
