@@ -116,7 +116,10 @@ func poolStory(e ipam.Explanation) string {
 }
 
 func ownerStory(e ipam.Explanation) string {
-	since := fmt.Sprintf(" since slot %d", e.Version)
+	since := ""
+	if e.Version > 0 { // the last address of a /64 is in no range, and nothing was decided of it
+		since = fmt.Sprintf(" since slot %d", e.Version)
+	}
 	switch e.OwnedHow {
 	case "":
 		return e.Owner + since

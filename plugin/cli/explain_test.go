@@ -67,6 +67,19 @@ func TestEngineStory(t *testing.T) {
 	}
 }
 
+func TestOwnerStory(t *testing.T) {
+	for want, e := range map[string]ipam.Explanation{
+		"reserved":                          {Owner: "reserved"},
+		"free since slot 3":                 {Owner: "free", Version: 3},
+		"this host's (host-a) since slot 3": {Owner: "host-a", OwnedHow: "self", Version: 3},
+		"host-c's (evicted) since slot 9":   {Owner: "host-c", OwnedHow: "evicted", Version: 9},
+	} {
+		if got := ownerStory(e); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestExplainRefused(t *testing.T) {
 	cfg := Config{Getenv: env("RINGLET_SOCKET", serve(t, alone()))}
 	if got := ringlet(t, cfg, "explain", "10.99.0.1"); got.code != exitFailed || !strings.Contains(got.err, "lies in no pool") {
