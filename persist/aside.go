@@ -34,23 +34,15 @@ func (d *Damage) String() string {
 // is a new, empty one then, and Damage is not nil. The caller must act on that: what the database had promised to others
 // is forgotten.
 //
-// If an earlier start set a database aside and ended before it made a new one, the damage is reported once more.
+// If an earlier start set a database aside and ended before anything was committed to a new one, the damage is reported
+// once more: nothing else on disk says that this is no first start.
 // Errors: as Open, except [ErrDamaged]. After an error the file is where it was, unless the text says else.
 func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, nil, err
 	}
-	found, err := exists(cfg.Path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open database %s: %w", cfg.Path, err)
-	}
 	var damage *Damage
-	if !found {
-		if damage, err = leftAside(cfg.Path); err != nil {
-			return nil, nil, err
-		}
-	}
 	s, file, err := open(cfg)
 	if errors.Is(err, ErrDamaged) {
 		kept, asideErr := setAside(cfg.Path, cfg.LockTimeout, file)
@@ -66,6 +58,11 @@ func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 			err = fmt.Errorf("%w (before that: %v)", err, damage)
 		}
 		return nil, nil, err
+	}
+	if damage == nil && s.guard.count == 0 {
+		if damage, err = leftAside(cfg.Path); err != nil {
+			return nil, nil, errors.Join(err, s.Close())
+		}
 	}
 	return s, damage, nil
 }

@@ -368,3 +368,35 @@ func readFile(t *testing.T, path string) []byte {
 	}
 	return b
 }
+
+// Damage is told by each start until something is committed: one that ends before that, as on a full disk, must not make
+// the next one take itself for the first.
+func TestDamageUntilFirstCommit(t *testing.T) {
+	path := dbPath(t)
+	if err := os.WriteFile(path, nil, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	start := func(want bool) *Store {
+		t.Helper()
+		s, damage, err := OpenOrReplace(hastyConfig(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (damage != nil) != want {
+			t.Errorf("got damage %v, want some: %v", damage, want)
+		}
+		return s
+	}
+	for range 2 {
+		if err := start(true).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(true)
+	if err := errors.Join(commitStep(s, 1), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(false).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
