@@ -28,7 +28,9 @@ func (v view) past(p journal.Past) {
 	state, holder, since, until, owner := p.State, "", "", "", ""
 	if p.Holder != nil {
 		holder = p.Holder.String()
-		since = p.Since.UTC().Format(clockLayout)
+		if !p.Since.IsZero() {
+			since = p.Since.UTC().Format(clockLayout)
+		}
 		until = "still"
 		if !p.Until.IsZero() {
 			until = p.Until.UTC().Format(clockLayout)
@@ -41,6 +43,8 @@ func (v view) past(p journal.Past) {
 	switch {
 	case p.State == "unknown" && p.Begins.IsZero():
 		state = "unknown: the journal of this peer is empty"
+	case p.State == "unknown" && !p.At.Before(p.Begins):
+		state = "unknown: the journal of this peer does not tell, although it begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "unknown":
 		state = "unknown: the journal of this peer begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "elsewhere":

@@ -22,6 +22,8 @@ func (diary) Who(a netip.Addr, at time.Time) (journal.Past, error) {
 	switch {
 	case at.Before(clock(9)):
 		p.State = "unknown"
+	case a == ip("10.50.0.201"):
+		p.State = "unknown"
 	case a == ip("10.50.0.200"):
 		p.Owner = "host-b"
 	case !at.Before(clock(12)):
@@ -45,6 +47,7 @@ func TestWhoAt(t *testing.T) {
 		{"10.50.0.7", "--at", "30m"},
 		{"10.50.0.7", "--at", "0s"},
 		{"10.50.0.200", "--at", "2026-11-21 09:30:05"},
+		{"10.50.0.201", "--at", "2026-11-21 09:30:05"},
 		{"10.50.0.7", "--at", "0s", "-o", "json"},
 		{"10.50.0.7", "--at", "noon"},
 		{"10.50.0.7", "--at", "23:00"},

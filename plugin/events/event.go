@@ -49,7 +49,7 @@ var words = map[ipam.NoteKind]word{
 	ipam.NoteDescribed:   {Described, "is held by"},
 	ipam.NoteStranger:    {Stranger, "kept back: something else on the network answers for it,"},
 	ipam.NoteMoved:       {RangeMoved, ""},
-	ipam.NotePoolCreated: {"pool-created", "pool created"},
+	ipam.NotePoolCreated: {PoolCreated, "pool created"},
 	ipam.NotePoolDeleted: {PoolRemoved, "pool removed"},
 	ipam.NoteLeakFound:   {"leak-found", "has no endpoint any more"},
 	ipam.NoteLeakMended:  {"leak-mended", "freed, since its container is gone"},
@@ -82,6 +82,7 @@ const (
 	Described   = "described"
 	Stranger    = "stranger"
 	RangeMoved  = "range-moved"
+	PoolCreated = "pool-created"
 	PoolRemoved = "pool-removed"
 )
 

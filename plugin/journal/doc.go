@@ -19,6 +19,9 @@
 // written down as late. So the present is always right, and of a time that was
 // lost only what did not last is missing.
 //
+// Who has had an address for longer than the files reach back is told by the
+// first record of it that is kept, or by who has it now.
+//
 // It knows what this peer saw. An address that was in another peer's range at
 // the time is in that peer's journal; whose range it was is known everywhere.
 package journal

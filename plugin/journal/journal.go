@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -53,6 +54,7 @@ type Config struct {
 type Journal struct {
 	cfg   Config
 	files files
+	known atomic.Pointer[uses] // what is in use by what is on disk; nil: nobody has compared that with what is held yet
 }
 
 // New returns a journal. It touches no file before it is run or asked.
@@ -110,6 +112,7 @@ func (j *Journal) write(ctx context.Context) error {
 				return err
 			}
 			behind = false
+			j.known.Store(known)
 			j.cfg.Report(nil)
 			continue
 		case len(list) == 0:
@@ -124,11 +127,11 @@ func (j *Journal) write(ctx context.Context) error {
 		records = slices.Grow(records[:0], len(list))[:len(list)]
 		for i := range list {
 			records[i] = record{Event: list[i]}
-			known.apply(&records[i])
 		}
 		if err := j.files.append(context.WithoutCancel(ctx), records, false); err != nil {
 			return err
 		}
+		known.applyAll(records)
 		if len(list) < events.MaxBatch { // else there is more, and the log does not wait
 			reader.Gather(ctx, gather)
 		}
@@ -144,17 +147,23 @@ const lateAtOnce = 500
 func (j *Journal) catchUp(ctx context.Context, known *uses) error {
 	now, id := time.Now().UTC(), j.cfg.Log.Last()
 	var late []record
+	write := func(more bool) error {
+		if err := j.files.append(ctx, late, more); err != nil {
+			return err
+		}
+		known.applyAll(late)
+		late = late[:0]
+		return nil
+	}
 	add := func(kind string, pool netip.Prefix, a netip.Addr, h events.Holder, text string) error {
 		if len(late) == lateAtOnce {
-			if err := j.files.append(ctx, late, true); err != nil {
+			if err := write(true); err != nil {
 				return err
 			}
-			late = late[:0]
 		}
 		late = append(late, record{Late: true, Event: events.Event{
 			ID: id, Time: now, Kind: kind, Pool: pool, Address: a, Holder: &h, Text: fmt.Sprintf("%v %s %s", a, text, &h),
 		}})
-		known.apply(&late[len(late)-1])
 		return nil
 	}
 	had := known.addresses()
@@ -180,7 +189,7 @@ func (j *Journal) catchUp(ctx context.Context, known *uses) error {
 		if there[i] {
 			continue
 		}
-		u := known.use(a)
+		u, _ := known.use(a)
 		if err := cmp.Or(ctx.Err(), add(events.Freed, u.Pool, a, u.Holder, "is free, was held by")); err != nil {
 			return err
 		}
@@ -188,7 +197,7 @@ func (j *Journal) catchUp(ctx context.Context, known *uses) error {
 	if len(late) == 0 {
 		return nil
 	}
-	return j.files.append(ctx, late, false)
+	return write(false)
 }
 
 // holderOf returns who holds an address of a list; false if nobody does.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/packed"
@@ -18,16 +19,27 @@ type use struct {
 
 // uses are the addresses in use, as a journal tells. The zero value has none. They
 // are kept packed, by the text of the address: the holders' texts are several times
-// as much one by one.
+// as much one by one. They are safe for concurrent use, and must not be copied.
 type uses struct {
+	mu      sync.Mutex
 	log     packed.Log
 	changes uint64
 	text    []byte // kept for its memory
 	other   []byte
 }
 
+// applyAll takes in what records say, which are on disk: of what is no longer in
+// use a record can be read.
+func (u *uses) applyAll(records []record) {
+	for i := range records {
+		u.apply(&records[i])
+	}
+}
+
 // apply takes in what a record says.
 func (u *uses) apply(r *record) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	switch r.Kind {
 	case events.Granted, events.Described, events.Stranger:
 		if r.Holder != nil {
@@ -55,6 +67,7 @@ func (u *uses) apply(r *record) {
 // spare is how many changes are kept beside those that count, at least.
 const spare = 1000
 
+// put sets what is known of an address, or removes it if value is nil. u.mu is held.
 func (u *uses) put(key string, value []byte) {
 	u.changes++
 	u.log.Put(u.changes, key, value)
@@ -65,6 +78,8 @@ func (u *uses) put(key string, value []byte) {
 
 // has reports whether an address has that holder, as far as both are known.
 func (u *uses) has(a netip.Addr, h events.Holder) (ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if u.text, ok = u.log.AppendValue(u.text[:0], a.String()); !ok {
 		return false
 	}
@@ -86,14 +101,18 @@ func known(text []byte) (before, after []byte) {
 	return text[:at], text[at:]
 }
 
-// use returns what is known of an address.
-func (u *uses) use(a netip.Addr) (out use) {
-	_ = json.Unmarshal(u.log.Get(a.String()), &out) // it was written here
-	return out
+// use returns what is known of an address, and whether it is in use.
+func (u *uses) use(a netip.Addr) (out use, ok bool) {
+	u.mu.Lock()
+	text := u.log.Get(a.String())
+	u.mu.Unlock()
+	return out, json.Unmarshal(text, &out) == nil // what is there was written here
 }
 
 // addresses returns the addresses in use, in order.
 func (u *uses) addresses() (out []netip.Addr) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for e := range u.log.Current(0) {
 		if a, err := netip.ParseAddr(e.Key()); err == nil {
 			out = append(out, a)

@@ -30,7 +30,7 @@ func TestUses(t *testing.T) {
 	h := events.Holder{Kind: "container", Container: "c1", Name: `a","mac":"<b>`, MAC: "02:42:0a:00:00:01", Since: usedSince}
 	tell(&u, events.Granted, usedPool, four, &h)
 	tell(&u, events.Granted, otherPool, six, &h)
-	if got := u.use(four); got.Pool != usedPool || got.Holder != h {
+	if got, ok := u.use(four); !ok || got.Pool != usedPool || got.Holder != h {
 		t.Errorf("known is %+v, want %+v", got, h)
 	}
 	for _, c := range []struct {

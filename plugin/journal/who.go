@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/plugin/events"
@@ -13,9 +14,9 @@ import (
 type Past struct {
 	Address netip.Addr     `json:"address"`
 	At      time.Time      `json:"at"`
-	State   string         `json:"state"`            // held, free, elsewhere: in another peer's range, or unknown: the journal does not reach back so far
+	State   string         `json:"state"`            // held, free, elsewhere: in another peer's range, or unknown: the journal does not reach back so far, or does not tell
 	Holder  *events.Holder `json:"holder,omitempty"` // who held it, or before that, if it was free
-	Since   time.Time      `json:"since,omitzero"`   // the holder had it
+	Since   time.Time      `json:"since,omitzero"`   // the holder had it; missing: nobody knows
 	Until   time.Time      `json:"until,omitzero"`   // the holder had it; missing: it still has
 	Late    bool           `json:"late,omitempty"`   // one of these times was found out afterwards: it was so then at the latest
 	Owner   string         `json:"owner,omitempty"`  // whose range it lay in, if it was another's: a peer's name, free or reserved; missing also if it has not changed hands since the journal begins
@@ -25,14 +26,16 @@ type Past struct {
 // span is one use of an address.
 type span struct {
 	holder      events.Holder
-	from, until time.Time
+	from, until time.Time // from is zero if nobody knows; until if it lasts
 	late        bool
 }
 
 // Who tells who had an address at a time.
 func (j *Journal) Who(a netip.Addr, at time.Time) (Past, error) {
 	p := Past{Address: a, At: at.UTC(), State: "free"}
-	var spans []span
+	var s story
+	// Looked up before the files are read: what ends after this is in them.
+	holder, held, known := j.heldNow(a)
 	err := j.files.read(mayConcern(a, &p.Begins), func(r *record) {
 		if p.Begins.IsZero() {
 			p.Begins = r.Time
@@ -45,74 +48,127 @@ func (j *Journal) Who(a netip.Addr, at time.Time) (Past, error) {
 					p.Owner = "" // what became of it is in this journal
 				}
 			}
-		case r.Kind == events.PoolRemoved && r.Pool.Contains(a), r.Address == a:
-			spans = follow(spans, r)
+		case r.Kind == events.PoolCreated && r.Pool.Contains(a), r.Kind == events.PoolRemoved && r.Pool.Contains(a), r.Address == a:
+			s.follow(r)
 		}
 	})
 	if err != nil {
 		return Past{}, fmt.Errorf("the journal in %s cannot be read: %w", j.cfg.Dir, err)
 	}
-	for _, s := range spans {
-		if s.from.After(at) {
+	if !s.told && held {
+		s.spans = append(s.spans, span{holder: holder, from: holder.Since})
+	}
+	for _, use := range s.spans {
+		if use.from.After(at) || use.from.IsZero() && at.Before(p.Begins) {
 			continue
 		}
-		p.Holder, p.Since, p.Until, p.Late, p.State = &s.holder, s.from, s.until, s.late, "free"
-		if s.until.IsZero() || s.until.After(at) {
+		p.Holder, p.Since, p.Until, p.Late, p.State = &use.holder, use.from, use.until, use.late, "free"
+		if use.until.IsZero() || use.until.After(at) {
 			p.State = "held"
 		}
 	}
 	if p.State == "free" && p.Owner != "" && p.Owner != "free" && p.Owner != "reserved" {
 		p.State = "elsewhere" // nobody knows here
 	}
-	if p.State != "held" && (p.Begins.IsZero() || at.Before(p.Begins)) {
+	switch {
+	case p.State == "held":
+	case p.Begins.IsZero() || at.Before(p.Begins):
+		p.State = "unknown"
+	case p.State == "free" && (at.Before(s.silence) || !s.told && !known):
 		p.State = "unknown"
 	}
 	return p, nil
 }
 
+// heldNow returns who holds an address by what is written down. known is false
+// as long as that may lack something.
+func (j *Journal) heldNow(a netip.Addr) (h events.Holder, held, known bool) {
+	u := j.known.Load()
+	if u == nil {
+		return h, false, false
+	}
+	was, held := u.use(a)
+	return was.Holder, held, true
+}
+
 // mayConcern lets those lines through that may say something of an address,
 // and the first of all, since it says when the journal begins.
 func mayConcern(a netip.Addr, begins *time.Time) func(line []byte) bool {
-	text := []byte(`"` + a.String() + `"`)
+	words := [][]byte{[]byte(`"` + a.String() + `"`)}
+	for _, kind := range []string{events.RangeMoved, events.PoolCreated, events.PoolRemoved} {
+		words = append(words, []byte(`"`+kind+`"`))
+	}
 	return func(line []byte) bool {
-		return begins.IsZero() || bytes.Contains(line, text) || bytes.Contains(line, []byte(`"`+events.RangeMoved+`"`)) || bytes.Contains(line, []byte(`"`+events.PoolRemoved+`"`))
+		return begins.IsZero() || slices.ContainsFunc(words, func(word []byte) bool { return bytes.Contains(line, word) })
 	}
 }
 
-// follow takes in what a record says of the uses of an address.
-func follow(spans []span, r *record) []span {
-	var open *span
-	if n := len(spans); n > 0 && spans[n-1].until.IsZero() {
-		open = &spans[n-1]
-	}
+// story is what the records that are kept tell of the uses of an address. What
+// held it when they begin is told by the first of them, or, if there is none, by
+// who has it now.
+type story struct {
+	spans   []span
+	told    bool      // by a record
+	silence time.Time // nothing tells of what was before; zero: all is told
+}
+
+// follow takes in what a record says.
+func (s *story) follow(r *record) {
 	switch r.Kind {
-	case events.Described:
-		if open != nil && r.Holder != nil {
-			open.holder = *r.Holder
-			return spans
-		}
+	case events.PoolCreated: // nobody had it before
+	case events.Granted, events.Stranger, events.Described:
+		s.begin(r)
 	case events.Freed, events.Withdrawn, events.PoolRemoved:
-		if open != nil {
-			open.until, open.late = r.Time, open.late || r.Late
-		}
-		return spans
-	case events.Granted, events.Stranger:
+		s.end(r)
 	default:
-		return spans
+		return
 	}
+	s.told = true
+}
+
+// open returns the use that lasts; nil: there is none.
+func (s *story) open() *span {
+	if n := len(s.spans); n > 0 && s.spans[n-1].until.IsZero() {
+		return &s.spans[n-1]
+	}
+	return nil
+}
+
+// begin takes in who has the address.
+func (s *story) begin(r *record) {
 	if r.Holder == nil {
-		return spans
+		return
 	}
-	from := r.Holder.Since
+	from, open := r.Holder.Since, s.open()
 	if from.IsZero() || from.After(r.Time) {
 		from = r.Time
 	}
-	if open != nil {
-		if open.from.Equal(from) { // more is known of the same use
-			open.holder = *r.Holder
-			return spans
-		}
+	switch {
+	case open != nil && (r.Kind == events.Described || open.from.Equal(from)): // more is known of the same use
+		open.holder = *r.Holder
+		return
+	case open != nil:
 		open.until, open.late = from, open.late || r.Late
 	}
-	return append(spans, span{holder: *r.Holder, from: from, late: r.Late && !r.Holder.Since.Equal(from)})
+	s.spans = append(s.spans, span{holder: *r.Holder, from: from, late: r.Late && !r.Holder.Since.Equal(from)})
+}
+
+// end takes in that nobody has the address any more.
+func (s *story) end(r *record) {
+	if open := s.open(); open != nil {
+		open.until, open.late = r.Time, open.late || r.Late
+		return
+	}
+	if s.told {
+		return
+	}
+	if r.Holder == nil {
+		s.silence = r.Time
+		return
+	}
+	from := r.Holder.Since
+	if from.After(r.Time) { // somebody has set the clock
+		from = time.Time{}
+	}
+	s.spans = append(s.spans, span{holder: *r.Holder, from: from, until: r.Time, late: r.Late})
 }
