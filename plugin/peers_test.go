@@ -112,7 +112,7 @@ func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	happened.begin(uint64(id.Boot))
+	happened.begin(id)
 	if h.shared, err = directory.New(directory.Config{
 		Self: id, Cluster: cfg.Cluster, Source: h.Node, Log: happened.log, Logger: logger,
 		About: func() directory.Node { return directory.Node{Version: "test", Address: hostAddr(n).String()} },

@@ -134,7 +134,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return err
 	}
-	happened.begin(uint64(id.Boot))
+	happened.begin(id)
 	var network *peers
 	shared, err := directory.New(directory.Config{
 		Self: id, Cluster: cfg.Cluster, Source: n, Log: happened.log, Logger: logger,

@@ -47,11 +47,11 @@ func (s *stream) note(n ipam.Note) {
 	s.log.Note(time.Now(), n)
 }
 
-// begin makes the log of this start, whose number every event carries.
-func (s *stream) begin(boot uint64) {
+// begin makes the log of this start, which every event names in its ID.
+func (s *stream) begin(id ipam.Identity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = events.New(boot, 0)
+	s.log = events.New(uint64(id.Boot), id.Nonce, 0)
 	for _, e := range s.early {
 		s.log.Note(e.at, e.note)
 	}

@@ -18,7 +18,7 @@ import (
 func TestWatch(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStream()
-		s.begin(1)
+		s.begin(ipam.Identity{Boot: 1})
 		heard := s.log.Read(events.ID{})
 		var wrong atomic.Pointer[[]ipam.Problem]
 		wrong.Store(&[]ipam.Problem{})

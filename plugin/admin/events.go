@@ -104,7 +104,8 @@ func (s *eventFeed) next(ctx context.Context) ([]byte, error) {
 		return nil, errNoMore
 	}
 	if gap, ok := errors.AsType[*events.GapError](err); ok {
-		s.at = events.ID{Boot: gap.Before.Boot, Number: gap.Before.Number - 1}
+		s.at = gap.Before
+		s.at.Number--
 		return message("gap", s.at, Gap{After: gap.After, Before: gap.Before}), nil
 	}
 	if err != nil {

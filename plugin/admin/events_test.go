@@ -28,7 +28,7 @@ import (
 // eventful is a log of the second start with a grant, its end and a problem in
 // it, the first of which it no longer keeps.
 func eventful() *events.Log {
-	l := events.New(2, 3)
+	l := events.New(2, 0, 3)
 	pool, a := netip.MustParsePrefix("10.50.0.0/24"), netip.MustParseAddr("10.50.0.7")
 	use := ipam.Use{Kind: "container", Container: "4f3a2b1c0d9e8f7a", Name: "web", MAC: ipam.MAC{2, 0, 0, 0, 0, 7}, Since: someTime}
 	l.Note(someTime, ipam.Note{Kind: ipam.NotePoolCreated, Pool: pool})
@@ -109,7 +109,7 @@ func line(t *testing.T, r *bufio.Reader) string {
 // A client that follows gets what happens as it happens, and the end of the
 // server ends its stream at once.
 func TestFollow(t *testing.T) {
-	l := events.New(1, 0)
+	l := events.New(1, 0, 0)
 	s, err := New(Config{Backend: newMemory(), Events: l, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestSilenceOfClientsAndServers(t *testing.T) {
 // all the time, and can go on behind those.
 func TestFilteredStreamShowsThatItLives(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		l := events.New(2, 64)
+		l := events.New(2, 0, 64)
 		s, _ := logged(t, Config{Backend: newMemory(), Events: l})
 		ctx, cancel := context.WithTimeout(t.Context(), 34*time.Second)
 		defer cancel()

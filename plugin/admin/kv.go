@@ -141,7 +141,7 @@ func (f *keyFeed) next(ctx context.Context) ([]byte, error) {
 	}
 	var out []byte
 	for i, e := range list {
-		f.at = events.ID{Boot: first.Boot, Number: first.Number + uint64(i)}
+		f.at = first.Plus(uint64(i))
 		if !strings.HasPrefix(e.Key, f.prefix) {
 			continue
 		}

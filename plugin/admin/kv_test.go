@@ -36,7 +36,7 @@ func newShelf() *shelf {
 	held := func(node, name string) json.RawMessage {
 		return json.RawMessage(fmt.Sprintf(`{"pool":"10.50.0.0/29","node":%q,"state":"held","kind":"container","container":"4f3a2b1c0d9e8f7a","name":%q,"mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z"}`, node, name))
 	}
-	return &shelf{changes: events.NewRing[replica.Event](3, 4), items: []directory.Item{
+	return &shelf{changes: events.NewRing[replica.Event](3, 0, 4), items: []directory.Item{
 		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.2", Value: held("host-a", "web"), Owner: "aa01", Told: someTime},
 		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.4", Value: held("host-b", "db"), Owner: hostB, Told: someTime},
 		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.6", Value: held("host-b", "cache"), Owner: hostB, Told: someTime},

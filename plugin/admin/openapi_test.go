@@ -342,7 +342,7 @@ func TestValidatorIsStrict(t *testing.T) {
 // everyRoute returns the routes of a server that has all that it can have.
 func everyRoute(t *testing.T) []route {
 	t.Helper()
-	s, _ := logged(t, Config{Backend: newMemory(), Process: &around{}, Events: events.New(1, 0), Directory: newShelf()})
+	s, _ := logged(t, Config{Backend: newMemory(), Process: &around{}, Events: events.New(1, 0, 0), Directory: newShelf()})
 	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute(), s.journalRoute(), s.kvRoute()})
 }
 

@@ -34,7 +34,7 @@ problems that began and ended. Times are UTC. With -o json each event is one
 line; its id is what --since takes.`,
 		Example: `  ringlet events
   ringlet events --follow --kind granted,freed --pool 10.50.0.0/24
-  ringlet events --follow -o json --since 17-42`,
+  ringlet events --follow -o json --since 17-42-9e3779b9`,
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.events(ctx, c, o) }),
 	}

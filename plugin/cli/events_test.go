@@ -21,7 +21,7 @@ func serveEvents(t *testing.T, l *events.Log) string {
 }
 
 func happened() *events.Log {
-	l := events.New(17, 4)
+	l := events.New(17, 0, 4)
 	use := ipam.Use{Kind: "container", Container: strings.Repeat("0123456789abcdef", 4), Name: "web", Since: now}
 	l.Note(now, ipam.Note{Kind: ipam.NotePoolCreated, Pool: prefix("10.50.0.0/24")})
 	l.Note(now, ipam.Note{Kind: ipam.NoteGranted, Pool: prefix("10.50.0.0/24"), Address: ip("10.50.0.2"), Use: use})

@@ -76,7 +76,7 @@ func serveDirectory(t *testing.T) string {
 	t.Helper()
 	f := library{alone()}
 	d, err := directory.New(directory.Config{
-		Self: ipam.Identity{ID: peer.ID{0x3f}, Name: "host-a", Boot: 3}, Cluster: "ringlet", Source: f, Log: events.New(3, 0),
+		Self: ipam.Identity{ID: peer.ID{0x3f}, Name: "host-a", Boot: 3}, Cluster: "ringlet", Source: f, Log: events.New(3, 0, 0),
 		About: func() directory.Node { return directory.Node{Version: "v1.2.3"} }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

@@ -102,7 +102,7 @@ func New(cfg Config) (*Directory, error) {
 	}
 	d := &Directory{
 		cfg: cfg, frames: make(chan []byte, maxQueued), differs: make(chan peer.ID, 1), boots: map[peer.ID]peer.Boot{},
-		replica: replica.New(cfg.Self.ID, cfg.Self.Boot), watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), keptEvents),
+		replica: replica.New(cfg.Self.ID, cfg.Self.Boot), watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), cfg.Self.Nonce, keptEvents),
 	}
 	d.replica.Renew(time.Now())
 	d.summary.Store(d.replica.Summary())

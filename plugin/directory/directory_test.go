@@ -70,7 +70,7 @@ func (f full) HeldAfter(_ context.Context, _ netip.Prefix, after netip.Addr, lim
 func TestMemory(t *testing.T) {
 	const held = 20_000
 	d, err := New(Config{
-		Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: full{held}, Log: events.New(1, 0),
+		Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: full{held}, Log: events.New(1, 0, 0),
 		About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
 		Services: func(context.Context, []string) (map[string][2]string, error) { return nil, errors.New("no engine") },
 	})
@@ -115,7 +115,7 @@ func TestHeard(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		self := ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}
 		d, err := New(Config{
-			Self: self, Cluster: "test", Source: alone{self}, Log: events.New(1, 0),
+			Self: self, Cluster: "test", Source: alone{self}, Log: events.New(1, 0, 0),
 			About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {

@@ -63,7 +63,7 @@ func anyEvent(r *rand.Rand) Event {
 		return time.Unix(r.Int64N(1<<32), r.Int64N(3)*r.Int64N(1e9)).In(zones[r.IntN(len(zones))])
 	}
 	e := Event{
-		ID: ID{r.Uint64() >> r.IntN(64), r.Uint64() >> r.IntN(64)}, Time: at(), Kind: word(), Text: word(), Pool: pools[r.IntN(len(pools))],
+		ID: ID{r.Uint64() >> r.IntN(64), r.Uint64() >> r.IntN(64), r.Uint32() >> r.IntN(33)}, Time: at(), Kind: word(), Text: word(), Pool: pools[r.IntN(len(pools))],
 		Address: addr(), Last: addr(), From: word(), To: word(), Peer: word(),
 	}
 	if r.IntN(3) > 0 {
@@ -80,7 +80,7 @@ func anyEvent(r *rand.Rand) Event {
 func BenchmarkRead(b *testing.B) {
 	for name, read := range map[string]func(*Log, ID) *Reader{"silent": (*Log).ReadSilent, "told": (*Log).Read} {
 		b.Run(name, func(b *testing.B) {
-			l := New(1, MaxBatch)
+			l := New(1, 0, MaxBatch)
 			for i := range MaxBatch {
 				l.Note(someTime, grant(i))
 			}

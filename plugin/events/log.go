@@ -26,13 +26,13 @@ type entry struct {
 	problem *ipam.Problem
 }
 
-// New returns the log of a peer's start. boot is the peer's, which no earlier
-// start had; size is how many events it keeps, [DefaultSize] if it is 0.
-func New(boot uint64, size int) *Log {
+// New returns the log of a peer's start, as [NewRing]; size is how many events it
+// keeps, [DefaultSize] if it is 0.
+func New(boot, nonce uint64, size int) *Log {
 	if size <= 0 {
 		size = DefaultSize
 	}
-	return &Log{ring: NewRing[entry](boot, size)}
+	return &Log{ring: NewRing[entry](boot, nonce, size)}
 }
 
 // Note puts in what the node noted at a time. Notes that are no event, being
@@ -86,7 +86,7 @@ func (r *Reader) show(entries []entry, first ID, err error) ([]Event, error) {
 	r.list = slices.Grow(r.list[:0], len(entries))[:len(entries)]
 	r.holders = slices.Grow(r.holders[:0], len(entries))[:len(entries)]
 	for i := range entries {
-		entries[i].show(&r.list[i], &r.holders[i], ID{first.Boot, first.Number + uint64(i)})
+		entries[i].show(&r.list[i], &r.holders[i], first.Plus(uint64(i)))
 	}
 	r.strings(entries, func(b []byte, i int) []byte { return append(b, entries[i].note.Use.MAC.String()...) },
 		func(i int, mac string) { r.holders[i].MAC = mac })

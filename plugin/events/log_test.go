@@ -28,7 +28,7 @@ func grant(n int) ipam.Note {
 }
 
 func filled(boot uint64, size, n int) *Log {
-	l := New(boot, size)
+	l := New(boot, 0, size)
 	for i := range n {
 		l.Note(someTime, grant(i+1))
 	}
@@ -60,13 +60,13 @@ func TestReadFrom(t *testing.T) {
 		first uint64 // number of the first event that comes; 11: none
 	}{
 		{"everything", ID{}, nil, 7},
-		{"the middle", ID{5, 8}, nil, 9},
-		{"just before what is kept", ID{5, 6}, nil, 7},
-		{"the end", ID{5, 10}, nil, 11},
-		{"what is kept no more", ID{5, 5}, &GapError{ID{5, 5}, ID{5, 7}}, 7},
-		{"an earlier start", ID{4, 8}, &GapError{ID{4, 8}, ID{5, 7}}, 7},
-		{"the future", ID{5, 11}, &GapError{ID{5, 11}, ID{5, 7}}, 7},
-		{"a later start", ID{6, 1}, &GapError{ID{6, 1}, ID{5, 7}}, 7},
+		{"the middle", ID{5, 8, 0}, nil, 9},
+		{"just before what is kept", ID{5, 6, 0}, nil, 7},
+		{"the end", ID{5, 10, 0}, nil, 11},
+		{"what is kept no more", ID{5, 5, 0}, &GapError{ID{5, 5, 0}, ID{5, 7, 0}}, 7},
+		{"an earlier start", ID{4, 8, 0}, &GapError{ID{4, 8, 0}, ID{5, 7, 0}}, 7},
+		{"the future", ID{5, 11, 0}, &GapError{ID{5, 11, 0}, ID{5, 7, 0}}, 7},
+		{"a later start", ID{6, 1, 0}, &GapError{ID{6, 1, 0}, ID{5, 7, 0}}, 7},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestSlowReader(t *testing.T) {
 		l.Note(someTime, grant(4+i))
 	}
 	var gap *GapError
-	if _, err := r.Kept(); !errors.As(err, &gap) || *gap != (GapError{ID{1, 3}, ID{1, 16}}) {
+	if _, err := r.Kept(); !errors.As(err, &gap) || *gap != (GapError{ID{1, 3, 0}, ID{1, 16, 0}}) {
 		t.Fatalf("got %v", err)
 	}
 	if diff := cmp.Diff([]uint64{16, 17, 18, 19, 20, 21, 22, 23}, numbers(t, r)); diff != "" {
@@ -112,7 +112,7 @@ func TestSlowReader(t *testing.T) {
 func TestManyReaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const total = 3000
-		l := New(1, total)
+		l := New(1, 0, total)
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
@@ -124,7 +124,7 @@ func TestManyReaders(t *testing.T) {
 						return
 					}
 					for _, e := range list {
-						if e.ID != (ID{1, want}) || e.Holder.Name != fmt.Sprint("c", want) {
+						if e.ID != (ID{1, want, 0}) || e.Holder.Name != fmt.Sprint("c", want) {
 							t.Errorf("got %+v, want number %d", e, want)
 							return
 						}
@@ -158,14 +158,14 @@ func TestManyReaders(t *testing.T) {
 }
 
 func TestNothingAtAll(t *testing.T) {
-	l := New(3, 0)
-	if got := l.Last(); got != (ID{3, 0}) {
+	l := New(3, 0, 0)
+	if got := l.Last(); got != (ID{3, 0, 0}) {
 		t.Errorf("last is %v", got)
 	}
 	if got := numbers(t, l.Read(l.Last())); got != nil {
 		t.Errorf("got %v", got)
 	}
-	r := l.Read(ID{3, 0})
+	r := l.Read(ID{3, 0, 0})
 	l.Note(someTime, grant(1))
 	if got := numbers(t, r); len(got) != 1 {
 		t.Errorf("got %v", got)
@@ -173,26 +173,49 @@ func TestNothingAtAll(t *testing.T) {
 }
 
 func TestID(t *testing.T) {
-	for _, bad := range []string{"", "-", "17", "17-", "-42", "17-42-1", "a-1", "1--1", "18446744073709551616-1"} {
+	for _, bad := range []string{"", "-", "17", "17-", "-42", "17-42-", "17-42-x", "17-42-1-1", "17-42-123456789", "a-1", "1--1", "18446744073709551616-1"} {
 		if id, err := ParseID(bad); err == nil {
 			t.Errorf("%q was read as %v", bad, id)
 		}
 	}
-	id, err := ParseID("17-42")
-	if err != nil || id != (ID{17, 42}) || id.String() != "17-42" {
-		t.Errorf("got %v, %v", id, err)
-	}
-	if (ID{2, 1}).Compare(ID{1, 9}) <= 0 || (ID{2, 1}).Compare(ID{2, 2}) >= 0 {
-		t.Error("a later start does not come later")
+	for text, want := range map[string]ID{"17-42": {17, 42, 0}, "17-42-1f": {17, 42, 0x1f}, "17-42-9e3779b9": {17, 42, 0x9e3779b9}} {
+		if id, err := ParseID(text); err != nil || id != want || id.String() != text {
+			t.Errorf("%s: got %v, %v", text, id, err)
+		}
 	}
 }
+
+// A new database counts its boots anew, and one that was copied goes on where it
+// was: of another start with the same number nobody reads on.
+func TestReadAfterAnotherStart(t *testing.T) {
+	logs := [2]*Log{New(1, 0x1111111100000000, 0), New(1, 0x2222222200000000, 0)}
+	for _, l := range logs {
+		for i := range 3 {
+			l.Note(someTime, grant(i))
+		}
+	}
+	for _, after := range []ID{logs[0].Last(), {1, 2, 0}, {1, 0, 0}} { // such without a draw are of an older release
+		r := logs[1].Read(after)
+		if gap, ok := errors.AsType[*GapError](second(r.Kept())); !ok || gap.After != after || gap.Before.Number != 1 {
+			t.Errorf("after %v: got %v, want a gap", after, gap)
+		}
+		if got := numbers(t, r); len(got) != 3 {
+			t.Errorf("after %v: got %v, want all", after, got)
+		}
+	}
+	if got := numbers(t, logs[1].Read(logs[1].Last())); got != nil {
+		t.Errorf("got %v, want nothing more", got)
+	}
+}
+
+func second(_ []Event, err error) error { return err }
 
 func TestProblems(t *testing.T) {
 	p := func(code, text string) ipam.Problem { return ipam.Problem{Code: code, Text: text, Level: "degraded"} }
 	unreachable := p("peer-unreachable", "unreachable: host-b")
 	conflictA := p("conflict", "10.50.0.7 in lab is used by container web on host-a since 2026-11-21 09:12 UTC, but is held")
 	conflictB := p("conflict", "10.50.0.9 in lab is used by container db on host-a since 2026-11-21 09:12 UTC, but is held")
-	l := New(1, 0)
+	l := New(1, 0, 0)
 	r := l.Read(ID{})
 	for _, step := range []struct {
 		now  []ipam.Problem
@@ -255,7 +278,7 @@ func TestSentences(t *testing.T) {
 		{ipam.Note{Kind: ipam.NoteConflict, Pool: pool, Address: a, Holder: "10.50.0.7 is used by web, but is held"}, "conflict: 10.50.0.7 is used by web, but is held"},
 		{ipam.Note{Kind: ipam.NoteLeakMended, Pool: pool, Address: a, Holder: "container web"}, "leak-mended: 10.50.0.7 freed, since its container is gone: container web"},
 	}
-	l := New(1, 0)
+	l := New(1, 0, 0)
 	r := l.Read(ID{})
 	for _, tt := range tests {
 		l.Note(someTime, tt.note)
@@ -291,7 +314,7 @@ func TestSentences(t *testing.T) {
 func BenchmarkNote(b *testing.B) {
 	for _, readers := range []int{0, 32} {
 		b.Run(fmt.Sprint("readers=", readers), func(b *testing.B) {
-			l := New(1, 0)
+			l := New(1, 0, 0)
 			ctx, cancel := context.WithCancel(b.Context())
 			var wg sync.WaitGroup
 			for range readers {

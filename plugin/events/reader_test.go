@@ -60,7 +60,7 @@ func TestGather(t *testing.T) {
 // Two that gather wait for their own half each, and for no longer than they live.
 func TestGatherTogether(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		l := New(1, 100)
+		l := New(1, 0, 100)
 		early, late := l.Read(ID{}), l.Read(ID{})
 		for i := range 30 {
 			l.Note(someTime, grant(i))
@@ -76,7 +76,7 @@ func TestGatherTogether(t *testing.T) {
 		wg.Go(func() { late.Gather(t.Context(), time.Hour); gathered[1] = time.Since(begun) })
 		synctest.Wait()
 		wg.Go(func() { early.Gather(t.Context(), time.Hour); gathered[0] = time.Since(begun) })
-		wg.Go(func() { New(1, 10).Read(ID{}).Gather(ctx, time.Hour); gathered[2] = time.Since(begun) })
+		wg.Go(func() { New(1, 0, 10).Read(ID{}).Gather(ctx, time.Hour); gathered[2] = time.Since(begun) })
 		for i := range 60 {
 			time.Sleep(time.Second) // of the bubble
 			if l.Note(someTime, grant(i)); i == 6 {
@@ -93,7 +93,7 @@ func TestGatherTogether(t *testing.T) {
 // Strings of an event stay when the reader goes on, and one who wants no text
 // gets the same events without.
 func TestStringsStay(t *testing.T) {
-	l := New(1, 0)
+	l := New(1, 0, 0)
 	told, silent := l.Read(ID{}), l.ReadSilent(ID{})
 	var want, got []string
 	for n := 1; n <= 600; n++ {

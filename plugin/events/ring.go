@@ -10,8 +10,8 @@ import (
 // Ring keeps the last things of a kind that were put in, in order and numbered.
 // Use [NewRing].
 type Ring[T any] struct {
-	boot uint64
-	size int
+	start ID // its number is 0
+	size  int
 
 	mu      sync.Mutex
 	ring    []T           // what has number n is at (n-1) % size
@@ -22,8 +22,11 @@ type Ring[T any] struct {
 }
 
 // NewRing returns a ring of a peer's start. boot is the peer's, which no earlier
-// start had; size is how much it keeps.
-func NewRing[T any](boot uint64, size int) *Ring[T] { return &Ring[T]{boot: boot, size: size} }
+// start with its database had, and nonce what this one has drawn; size is how much
+// it keeps.
+func NewRing[T any](boot, nonce uint64, size int) *Ring[T] {
+	return &Ring[T]{start: ID{Boot: boot, Start: uint32(nonce >> 32)}, size: size}
+}
 
 // Put puts something in. It waits for no reader.
 func (g *Ring[T]) Put(v T) {
@@ -49,7 +52,7 @@ func (g *Ring[T]) Put(v T) {
 func (g *Ring[T]) Last() ID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return ID{g.boot, g.last}
+	return g.start.Plus(g.last)
 }
 
 // oldest returns the number of the oldest that is kept. g.mu is held.
@@ -76,7 +79,7 @@ type RingReader[T any] struct {
 }
 
 // Read returns a reader of what came after an ID; the zero ID: of all that is
-// kept. If what came next is kept no more, or the ID is not of this peer, the
+// kept. If what came next is kept no more, or the ID is not of this start, the
 // first call of Next says so.
 func (g *Ring[T]) Read(after ID) *RingReader[T] {
 	g.mu.Lock()
@@ -84,10 +87,10 @@ func (g *Ring[T]) Read(after ID) *RingReader[T] {
 	r := &RingReader[T]{from: g, next: g.oldest()}
 	switch {
 	case after.IsZero():
-	case after.Boot == g.boot && after.Number >= r.next-1 && after.Number <= g.last:
+	case after.Boot == g.start.Boot && after.Start == g.start.Start && after.Number >= r.next-1 && after.Number <= g.last:
 		r.next = after.Number + 1
 	default:
-		r.gap = &GapError{after, ID{g.boot, r.next}}
+		r.gap = &GapError{after, g.start.Plus(r.next)}
 	}
 	return r
 }
@@ -125,14 +128,14 @@ func (r *RingReader[T]) take(toWait bool) (list []T, first ID, wait chan struct{
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if oldest := g.oldest(); r.gap == nil && r.next < oldest {
-		r.gap = &GapError{ID{g.boot, r.next - 1}, ID{g.boot, oldest}}
+		r.gap = &GapError{g.start.Plus(r.next - 1), g.start.Plus(oldest)}
 		r.next = oldest
 	}
 	if gap := r.gap; gap != nil {
 		r.gap = nil
 		return nil, ID{}, nil, gap
 	}
-	first = ID{g.boot, r.next}
+	first = g.start.Plus(r.next)
 	list = r.list[:0]
 	for ; r.next <= g.last && len(list) < MaxBatch; r.next++ {
 		list = append(list, g.ring[(r.next-1)%uint64(g.size)])

@@ -210,16 +210,15 @@ func holderOf(a ipam.AddressStatus) (events.Holder, bool) {
 	return h, false
 }
 
-// replay reads what the journal tells, and which event it has last, unless ctx
+// replay reads what the journal tells, and which event it has last, which may be of
+// another database than those before, unless ctx
 // ends.
 func (j *Journal) replay(ctx context.Context) (*uses, events.ID, error) {
 	known := &uses{}
 	var last events.ID
 	err := j.files.read(func([]byte) bool { return ctx.Err() == nil }, func(r *record) {
 		known.apply(r)
-		if r.ID.Compare(last) > 0 {
-			last = r.ID
-		}
+		last = r.ID
 	})
 	return known, last, cmp.Or(err, ctx.Err())
 }

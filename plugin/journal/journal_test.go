@@ -51,7 +51,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) start() {
 	b.t.Helper()
 	b.boot++
-	b.log = events.New(b.boot, cmp.Or(b.kept, 64))
+	b.log = events.New(b.boot, 0, cmp.Or(b.kept, 64))
 	cfg := b.cfg
 	cfg.Dir, cfg.Log, cfg.Self = b.dir, b.log, "host-a"
 	cfg.Held = func(context.Context) iter.Seq2[ipam.AddressStatus, error] {

@@ -88,7 +88,7 @@ func (s *scene) breakDown(err error) {
 // sceneOf is a cluster of that many peers, of which this is the first. From
 // three on another is unreachable, from five on one was evicted.
 func sceneOf(peers int) *scene {
-	s := &scene{log: events.New(3, 0)}
+	s := &scene{log: events.New(3, 0, 0)}
 	st := ipam.Status{
 		Verdict: ipam.Fine, State: ipam.Ready, Cluster: "3f9c2a7714be08d5a1c6e2f3b4d59687", Slot: 118,
 		Peers: []ipam.PeerStatus{}, Voters: []string{}, Pools: []ipam.PoolStatus{}, Networks: []ipam.NetStatus{}, Problems: []ipam.Problem{},
