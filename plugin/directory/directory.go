@@ -50,8 +50,11 @@ type Carrier interface {
 
 // Source is what this peer knows of itself.
 type Source interface {
-	// Snapshot returns the status of the peer and its cluster.
+	// Snapshot returns the status of the peer and its cluster, also while the disk
+	// hangs: then as it was.
 	Snapshot(ctx context.Context) (ipam.Status, error)
+	// Status returns it as it is, for which it waits.
+	Status(ctx context.Context) (ipam.Status, error)
 	// HeldAfter lists addresses of a pool that are held on this peer and come
 	// after one, some at a time.
 	HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error)

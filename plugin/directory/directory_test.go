@@ -28,6 +28,8 @@ func (a alone) Snapshot(context.Context) (ipam.Status, error) {
 	return ipam.Status{State: ipam.Alone, Cluster: "0102030405060708090a0b0c0d0e0f10"}, nil
 }
 
+func (a alone) Status(ctx context.Context) (ipam.Status, error) { return a.Snapshot(ctx) }
+
 func (alone) HeldAfter(context.Context, netip.Prefix, netip.Addr, int) ([]ipam.AddressStatus, error) {
 	return nil, nil
 }
@@ -49,6 +51,8 @@ var fullPool = netip.MustParsePrefix("10.0.0.0/8")
 func (full) Snapshot(context.Context) (ipam.Status, error) {
 	return ipam.Status{State: ipam.Alone, Cluster: "0102030405060708090a0b0c0d0e0f10", Pools: []ipam.PoolStatus{{Pool: fullPool}}}, nil
 }
+
+func (f full) Status(ctx context.Context) (ipam.Status, error) { return f.Snapshot(ctx) }
 
 func (f full) HeldAfter(_ context.Context, _ netip.Prefix, after netip.Addr, limit int) (out []ipam.AddressStatus, _ error) {
 	first := 0
@@ -82,8 +86,7 @@ func TestMemory(t *testing.T) {
 	}
 	p := &publisher{Directory: d, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
 	before := heap.InUse()
-	st, _ := d.cfg.Source.Snapshot(t.Context())
-	if err := p.compareAll(t.Context(), &st); err != nil {
+	if err := p.compareAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.services.resolve(t.Context())
@@ -100,13 +103,49 @@ func TestMemory(t *testing.T) {
 		t.Errorf("after %v of %d containers come %v", list[len(list)-1], len(list), more[0])
 	}
 	p.cfg.Source = full{held / 2}
-	if err := p.compareAll(t.Context(), &st); err != nil {
+	if err := p.compareAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(d.replica.Own(AddressKeys("test"))); got != held/2 {
 		t.Errorf("%d addresses are told, want %d", got, held/2)
 	}
 	runtime.KeepAlive(p)
+}
+
+// slow is a peer whose disk is slow: its snapshot is from before it had a pool.
+type slow struct {
+	alone
+	full
+}
+
+func (s slow) Snapshot(ctx context.Context) (ipam.Status, error) { return s.alone.Snapshot(ctx) }
+func (s slow) Status(ctx context.Context) (ipam.Status, error)   { return s.full.Status(ctx) }
+func (s slow) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error) {
+	return s.full.HeldAfter(ctx, pool, after, limit)
+}
+
+// What is held is told also while the last known status lacks its pool.
+func TestCompareOnSlowDisk(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, err := New(Config{
+			Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: slow{full: full{3}}, Log: events.New(1, 0, 0),
+			About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		synctest.Wait()
+		if got := len(d.replica.Own(AddressKeys("test"))); got != 3 {
+			t.Errorf("%d addresses are told, want 3", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestHeard compares with who shows another summary, and with nobody who shows

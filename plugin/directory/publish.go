@@ -136,7 +136,7 @@ func (p *publisher) work(ctx context.Context) {
 			p.pools(&st)
 			p.look = false
 			if all && st.State != ipam.Left {
-				err = p.compareAll(ctx, &st)
+				err = p.compareAll(ctx)
 			}
 			if err == nil && st.State != ipam.Left {
 				p.belong(st.Cluster) // only now: others would take a part for all that there is
@@ -285,8 +285,13 @@ func stateOf(kind string) string {
 }
 
 // compareAll says of every address what is so now. It goes by portions: all at
-// once would be several times what is kept of it.
-func (p *publisher) compareAll(ctx context.Context, st *ipam.Status) error {
+// once would be several times what is kept of it. It waits for a status that is
+// true now: by an older one what a new pool has would seem to be gone.
+func (p *publisher) compareAll(ctx context.Context) error {
+	st, err := p.cfg.Source.Status(ctx)
+	if err != nil {
+		return err
+	}
 	had := p.addresses()
 	there := make([]bool, len(had))
 	for _, pool := range st.Pools {
