@@ -83,6 +83,16 @@ func ParseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
+// hasKey reports whether an entry of a list is a key.
+func hasKey(list string) bool {
+	for entry := range strings.SplitSeq(list, ",") {
+		if _, err := ParseKey(strings.TrimSpace(entry)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // appendKey decodes a key. Its errors call it by its place, never by its text.
 func appendKey(keys *[][]byte, text, place string) error {
 	key, err := ParseKey(text)

@@ -42,13 +42,14 @@ func Check(environ []string, host func() (string, error), at func(path string) s
 	return err
 }
 
-// Hide returns the environment with the values of secrets replaced.
+// Hide returns the environment with the values of secrets replaced, and those that
+// have a key where none belongs.
 func Hide(environ []string) []string {
 	out := slices.Clone(environ)
 	for i, entry := range out {
 		name, value, _ := strings.Cut(entry, "=")
 		known := slices.Contains(names(), name)
-		if value != "" && (!known || setting(name).Secret) {
+		if value != "" && (!known || setting(name).Secret || hasKey(value)) {
 			out[i] = name + "=(hidden)" // one that is not known may be a misspelled secret
 		}
 	}
@@ -70,7 +71,11 @@ func load(environ []string, src source) (Config, error) {
 		if value == "" {
 			value = s.Default
 		}
-		if err := s.parse(&cfg, value, src); err != nil {
+		err := s.misplaced(value)
+		if err == nil {
+			err = s.parse(&cfg, value, src)
+		}
+		if err != nil {
 			problems = append(problems, s.problem(env[s.Name], err))
 			bad[s.Name] = true
 		}

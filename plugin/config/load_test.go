@@ -365,6 +365,25 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
+// A key that was set in place of something else is shown nowhere, and it is said
+// where it belongs.
+func TestMisplacedKey(t *testing.T) {
+	for _, entry := range []string{
+		"RINGLET_KEY_FILE=" + key1, "RINGLET_KEY_FILE=" + key1 + ", " + key2, "RINGLET_NAME=" + key1, "RINGLET_JOIN=host-a," + key1,
+		"RINGLET_CLUSTER= " + key1, "LOG_LEVEL=" + key1,
+	} {
+		_, err := load([]string{entry}, testSource())
+		if err == nil || strings.Contains(err.Error(), key1[:8]) || !strings.Contains(err.Error(), "this is a key: set RINGLET_KEY") {
+			t.Errorf("%s: got %v", entry, err)
+		}
+		name, _, _ := strings.Cut(entry, "=")
+		if got := Hide([]string{entry}); got[0] != name+"=(hidden)" {
+			t.Errorf("%s: shown as %s", entry, got)
+		}
+	}
+	mustLoad(t, "RINGLET_KEY="+key1, "RINGLET_TOKEN="+key2)
+}
+
 // The settings of a process elsewhere are looked at where its files lie on this host.
 func TestCheck(t *testing.T) {
 	host := func() (string, error) { return "host-a", nil }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -24,10 +25,20 @@ type Setting struct {
 func Settings() []Setting { return table() }
 
 func (s Setting) problem(given string, err error) error {
-	if s.Secret {
+	if s.Secret || hasKey(given) {
 		given = ""
 	}
 	return &Error{Name: s.Name, Value: given, Accepted: s.Range, Example: s.Example, Err: err}
+}
+
+// misplaced returns why a value is none of this setting if there is a key in it:
+// somebody took the setting for another. It would be shown and logged, as a name
+// even told to all.
+func (s Setting) misplaced(value string) error {
+	if s.Secret || !hasKey(value) {
+		return nil
+	}
+	return errors.New("this is a key: set RINGLET_KEY to it")
 }
 
 // setting returns the entry of the table with that name.
