@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,6 +27,8 @@ const (
 	partHold  = "part-hold"  // PATH: open, print a line, keep it open until standard input ends
 	partCheck = "part-check" // PATH: check, and print what was found
 	partFail  = "part-fail"  // PATH MODE N: commit until it fails, then report what the store says
+
+	partReplace = "part-replace" // PATH: replace a file again and again, print a line for each time
 )
 
 // Modes of these parts.
@@ -59,6 +62,8 @@ func TestMain(m *testing.M) {
 			exitOn(runHolder(args[0]))
 		case partFail:
 			exitOn(runFailing(args[0], args[1], args[2]))
+		case partReplace:
+			exitOn(runReplacing(args[0]))
 		}
 	}
 	os.Exit(m.Run())
@@ -120,6 +125,21 @@ func runCheck(path string) error {
 		fmt.Println(err)
 	} else {
 		fmt.Println("intact")
+	}
+	return nil
+}
+
+const replacements = 3
+
+// replaced is the content of a file that was replaced n times, of several sectors; 0: there was none.
+func replaced(n int) string { return strings.Repeat(strconv.Itoa(n), n*sector) }
+
+func runReplacing(path string) error {
+	for i := range replacements {
+		if err := ReplaceFile(path, []byte(replaced(i+1))); err != nil {
+			return err
+		}
+		fmt.Println("replaced")
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ type powerFS struct {
 	limit int // operations until the power goes by itself, negative for never
 	bad   int // from this byte of each file on nothing can be read, unless it is 0
 	file  map[string]*powerFile
+
+	renamed bool // and the directory not synced since
 }
 
 type powerFile struct {
@@ -165,6 +167,7 @@ func (r *powerFS) Rename(_ context.Context, name string, _ fs.InodeEmbedder, new
 	return r.do(func() syscall.Errno {
 		r.file[newName] = r.file[name]
 		delete(r.file, name)
+		r.renamed = true
 		return 0
 	})
 }
@@ -177,7 +180,10 @@ func (r *powerFS) Unlink(_ context.Context, name string) syscall.Errno {
 }
 
 func (r *powerFS) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
-	return r.do(func() syscall.Errno { return 0 })
+	return r.do(func() syscall.Errno {
+		r.renamed = false
+		return 0
+	})
 }
 
 func (f *powerFile) attr(out *fuse.Attr) {

@@ -7,11 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
 )
@@ -74,7 +74,7 @@ func (p *daemon) ChangeKeys(_ context.Context, c admin.KeyChange) (admin.Keys, e
 	}
 	if !slices.EqualFunc(have, want, bytes.Equal) {
 		if err := writeKeys(p.cfg.KeyFile, want); err != nil {
-			return admin.Keys{}, refuse("the key file cannot be written: %v; it is as it was", err)
+			return admin.Keys{}, refuse("the key file cannot be written: %v; what it has now, ringlet keys ls tells", err)
 		}
 	}
 	return p.keys(want), nil
@@ -105,32 +105,16 @@ func changed(have [][]byte, key []byte, step string) ([][]byte, error) {
 }
 
 // writeKeys replaces the key file by another, so that whoever reads it finds
-// the one or the other. Of a link it is the file to which it leads.
-func writeKeys(path string, keys [][]byte) (err error) {
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
+// the one or the other, and the new one is on disk: the next step, on other hosts,
+// relies on it. Of a link it is the file to which it leads.
+func writeKeys(path string, keys [][]byte) error {
+	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	fmt.Fprintln(f, "# Keys of the cluster, see ringlet keys: the first encrypts, all decrypt.")
+	text := []byte("# Keys of the cluster, see ringlet keys: the first encrypts, all decrypt.\n")
 	for _, key := range keys {
-		if _, err := fmt.Fprintln(f, base64.StdEncoding.EncodeToString(key)); err != nil {
-			return err
-		}
+		text = append(base64.StdEncoding.AppendEncode(text, key), '\n')
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return persist.ReplaceFile(path, text)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
@@ -181,7 +182,8 @@ func replaceable(file string) (string, error) {
 	return file, err
 }
 
-// writeSnapshot replaces the file by a whole one, or leaves it as it is.
+// writeSnapshot replaces the file by a whole one, which is on disk then, or leaves it
+// as it is.
 func writeSnapshot(file string, s snapshot) error {
 	file, err := replaceable(file)
 	if err != nil {
@@ -191,16 +193,7 @@ func writeSnapshot(file string, s snapshot) error {
 	if err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".ringlet-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("the snapshot cannot be written: %w", err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := persist.ReplaceFile(file, append(text, '\n')); err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)
 	}
 	return nil
