@@ -24,9 +24,9 @@ type hostAddr struct {
 	addr netip.Addr
 }
 
-// bridges begin the names of interfaces that containers have made. Another
-// host may have the same addresses behind the same names.
-var bridges = []string{"docker", "br-", "veth", "cni"}
+// bridges begin the names of interfaces that containers and virtual machines have
+// made. Another host may have the same addresses behind the same names.
+var bridges = []string{"docker", "br-", "veth", "cni", "podman", "nerdctl", "flannel", "cali", "virbr", "lxcbr", "lxdbr", "incusbr"}
 
 // outside are addresses that stand for the rest of the world when the default
 // route is asked for (RFC 5737, RFC 3849). Nothing is sent to them.
@@ -107,13 +107,14 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 			return s.Addr(), nil
 		}
 	}
-	towards := outside()
-	for i := range seeds {
-		towards = slices.Insert(towards, i, seeds[i].Addr())
-	}
-	for _, to := range towards {
-		if a, err := h.source(to); err == nil && slices.Contains(usable, a) {
+	for _, s := range seeds {
+		if a, err := h.source(s.Addr()); err == nil && slices.Contains(usable, a) {
 			return a, nil
+		}
+	}
+	for _, to := range outside() {
+		if a, err := h.source(to); err == nil && slices.Contains(usable, a) {
+			return privateFor(a, usable), nil
 		}
 	}
 	// All peers on this host: for trying things out.
@@ -129,6 +130,16 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 	}
 	return netip.Addr{}, troublef("set RINGLET_ADVERTISE to the address that others can reach",
 		"this host has no default route and several addresses: %s", join(usable))
+}
+
+// privateFor returns the address itself if it is private, else the first private one
+// of its kind, through which hosts beside this one are reached, if there is any.
+func privateFor(a netip.Addr, usable []netip.Addr) netip.Addr {
+	at := slices.IndexFunc(usable, func(b netip.Addr) bool { return b.IsPrivate() && b.Is4() == a.Is4() })
+	if a.IsPrivate() || at < 0 {
+		return a
+	}
+	return usable[at]
 }
 
 // reachable returns the addresses that other hosts may be able to reach.

@@ -14,6 +14,7 @@ func TestChoose(t *testing.T) {
 	lo, eth := hostAddr{"lo", a("127.0.0.1")}, hostAddr{"eth0", a("10.0.0.5")}
 	eth1, eth6 := hostAddr{"eth1", a("192.168.7.5")}, hostAddr{"eth0", a("fd00::5")}
 	link6, docker := hostAddr{"eth0", a("fe80::5")}, hostAddr{"docker0", a("172.17.0.1")}
+	virt := hostAddr{"virbr0", a("192.168.122.1")}
 	bridge, public := hostAddr{"br-1234", a("172.18.0.1")}, hostAddr{"eth2", a("203.0.113.5")}
 	for _, tt := range []struct {
 		name      string
@@ -29,6 +30,18 @@ func TestChoose(t *testing.T) {
 		{name: "the only one", bind: any4, addrs: []hostAddr{lo, docker, bridge, eth}, want: "10.0.0.5"},
 		{name: "public", bind: any4, addrs: []hostAddr{lo, public}, want: "203.0.113.5"},
 		{name: "default route", bind: any4, addrs: []hostAddr{eth, eth1}, routes: map[string]string{"192.0.2.": "192.168.7.5"}, want: "192.168.7.5"},
+		{
+			name: "the default route is public", bind: any4, addrs: []hostAddr{lo, public, virt, eth1, eth},
+			routes: map[string]string{"192.0.2.": "203.0.113.5"}, want: "192.168.7.5",
+		},
+		{
+			name: "public alone, beside IPv6", bind: any6, addrs: []hostAddr{public, eth6, virt},
+			routes: map[string]string{"192.0.2.": "203.0.113.5", "2001:": "fd00::5"}, want: "203.0.113.5",
+		},
+		{
+			name: "public towards the first seed", bind: any4, seeds: []string{"198.51.100.9:1"}, addrs: []hostAddr{public, eth},
+			routes: map[string]string{"192.0.2.": "203.0.113.5", "198.": "203.0.113.5"}, want: "203.0.113.5",
+		},
 		{
 			name: "towards the first seed", bind: any4, seeds: []string{"10.0.0.9:7950"}, addrs: []hostAddr{eth, eth1},
 			routes: map[string]string{"192.0.2.": "192.168.7.5", "10.": "10.0.0.5"}, want: "10.0.0.5",

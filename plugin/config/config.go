@@ -52,7 +52,7 @@ type Config struct {
 	Name string // what people call this peer; 1 to 255 bytes of printable UTF-8 without spaces
 
 	Bind      netip.AddrPort // where peers reach this one; the port is never 0
-	Advertise netip.AddrPort // what is told to peers; the zero value means the first private address and Bind's port
+	Advertise netip.AddrPort // what is told to peers; the zero value means an address of the host, a private one if possible, and Bind's port
 	Join      []string       // host:port of peers to ask, IPv6 addresses in brackets, no duplicates, in the order given
 	Bootstrap Bootstrap
 	Cluster   string   // the cluster's label, 1 to 16 letters, digits and hyphens

@@ -78,7 +78,7 @@ func peers() []Setting {
 		Effect:  "others find the peer at the new address after its next start",
 		parse:   parseBind,
 	}, {
-		Name: "RINGLET_ADVERTISE", Auto: "the first private address of the host",
+		Name: "RINGLET_ADVERTISE", Auto: "the host's address on the way to the hosts in RINGLET_JOIN, else a private one, that of its default route first",
 		Range:   "address[:port], an address that other hosts can reach, the port that of RINGLET_BIND if left out",
 		Example: "192.168.1.10:7950",
 		Meaning: "address and port that others are told to reach this peer at",
