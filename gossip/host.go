@@ -123,6 +123,11 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 	}
 	switch len(usable) {
 	case 0:
+		if six := reachable(have, false); len(six) > 0 {
+			both := netip.AddrPortFrom(netip.IPv6Unspecified(), bind.Port())
+			return netip.Addr{}, troublef(fmt.Sprintf("set RINGLET_BIND=%v, which listens on both", both),
+				"this host has no IPv4 address at which others could reach it, and %v does not listen on IPv6, of which it has %s", bind, join(six))
+		}
 		return netip.Addr{}, troublef("give this host an address, or set RINGLET_ADVERTISE",
 			"this host has no address at which others could reach it")
 	case 1:

@@ -106,6 +106,19 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// Where IPv6 is all that a host has, it is said how to listen on it.
+func TestChooseIPv6Only(t *testing.T) {
+	h := noHost()
+	h.addrs = func() ([]hostAddr, error) {
+		return []hostAddr{{"lo", netip.MustParseAddr("::1")}, {"eth0", netip.MustParseAddr("fe80::5")}, {"eth0", netip.MustParseAddr("fd77::5")}}, nil
+	}
+	_, err := h.choose(netip.MustParseAddrPort("0.0.0.0:7951"), netip.AddrPort{}, nil)
+	p := problem(codeClosed, "", err)
+	if !strings.Contains(p.Text, "of which it has fd77::5") || !strings.Contains(p.Next, "set RINGLET_BIND=[::]:7951") {
+		t.Errorf("got %+v", p)
+	}
+}
+
 // TestThisHost asks the kernel; a loopback interface is everywhere.
 func TestThisHost(t *testing.T) {
 	h := thisHost()
