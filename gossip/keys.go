@@ -13,15 +13,24 @@ import (
 // rekeyEvery is how often the keys are read again.
 const rekeyEvery = 10 * time.Second
 
-// readKeys asks for the keys and checks them.
+// readKeys asks for the keys and checks them. Its error says what to do.
 func (g *Gossip) readKeys() ([][]byte, error) {
 	if g.cfg.Keys == nil {
 		return nil, nil
 	}
 	given, err := g.cfg.Keys()
-	if err != nil {
-		return nil, err
+	var keys [][]byte
+	if err == nil {
+		keys, err = distinct(given)
 	}
+	if err != nil {
+		return nil, troublef("mend RINGLET_KEY_FILE, it is read again every few seconds", "the keys of the cluster cannot be read: %w", err)
+	}
+	return keys, nil
+}
+
+// distinct returns copies of keys, each once.
+func distinct(given [][]byte) ([][]byte, error) {
 	var keys [][]byte
 	for i, key := range given {
 		if err := memberlist.ValidateKey(key); err != nil {
@@ -44,6 +53,8 @@ func (s *session) rekey(ctx context.Context) {
 		keys, err := s.g.readKeys()
 		if err == nil {
 			err = s.setKeys(keys)
+		} else {
+			err = fmt.Errorf("the last keys stay in use: %w", err)
 		}
 		s.g.watch.keys.set(err)
 	}

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -13,8 +14,7 @@ func (g *Gossip) open(ctx context.Context) (*session, error) {
 	keys, err := g.readKeys()
 	g.watch.keys.set(err)
 	if err != nil {
-		return nil, troublef("mend RINGLET_KEY_FILE, it is read again every few seconds",
-			"the keys of the cluster cannot be read, and without them nothing is sent: %w", err)
+		return nil, fmt.Errorf("without keys nothing is sent: %w", err)
 	}
 	g.seats.resolve(ctx, g.cfg.host.lookup)
 	g.table.reseat()

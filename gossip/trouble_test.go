@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -161,10 +162,21 @@ func TestKeysComeAndGo(t *testing.T) {
 		if got := peers[0].Status().Keys; got != 1 {
 			t.Errorf("%d keys are in use, want the last one", got)
 		}
+		helps(t, peers[0])
 		places[0].set(nil, key(1))
 		c.until(5*time.Minute, "mended", func() bool { return len(peers[0].Status().Problems) == 0 })
 		c.together(time.Second, peers...)
 	})
+}
+
+// helps demands that of keys that cannot be read it is said what to do.
+func helps(t *testing.T, p *node) {
+	t.Helper()
+	for _, pr := range p.Status().Problems {
+		if !strings.Contains(pr.Text, "the keys of the cluster cannot be read: ") || !strings.Contains(pr.Next, "mend RINGLET_KEY_FILE") {
+			t.Errorf("nobody is helped by %+v", pr)
+		}
+	}
 }
 
 // TestNothingWithoutKeys keeps a peer off the network while its keys cannot be
@@ -181,6 +193,7 @@ func TestNothingWithoutKeys(t *testing.T) {
 		if !p.problem("network-closed", "permission denied") || !p.problem("keys-unreadable", "permission denied") {
 			t.Errorf("problems: %+v", p.Status().Problems)
 		}
+		helps(t, p)
 		place.set(nil, []byte("short"))
 		c.until(15*time.Second, "the key's length told", func() bool { return p.problem("keys-unreadable", "key 1 has 5 bytes") })
 		place.set(nil, key(1))

@@ -32,6 +32,24 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+// Keys that cannot be read again are told with their file, of which there may be
+// several on a host.
+func TestReadKeysNamesFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	for text, want := range map[string]string{"": "the key file cannot be read", "# none\n": "there is no key", key1 + "\nx\n": "line 2 is not base64"} {
+		if text != "" {
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Config{KeyFile: file}.ReadKeys()
+		if err == nil || !strings.HasPrefix(err.Error(), file+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s: %s", err, file, want)
+		}
+		_ = os.Remove(file)
+	}
+}
+
 // slowDistance is the textbook recursion that distance tabulates.
 func slowDistance(a, b string) int {
 	switch {

@@ -60,14 +60,17 @@ func parseKeyFile(cfg *Config, value string, src source) error {
 }
 
 // ReadKeys returns the keys of the cluster as they are now: those of the key
-// file, read again, or those of RINGLET_KEY. Its errors do not show them.
+// file, read again, or those of RINGLET_KEY. Its errors name the file, and do not
+// show them.
 func (c Config) ReadKeys() ([][]byte, error) {
 	if c.KeyFile == "" {
 		return c.Keys, nil
 	}
 	again := Config{}
-	err := parseKeyFile(&again, c.KeyFile, source{readFile: readKeyFile})
-	return again.Keys, err
+	if err := parseKeyFile(&again, c.KeyFile, source{readFile: readKeyFile}); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.KeyFile, err)
+	}
+	return again.Keys, nil
 }
 
 // ParseKey reads one key. Its error goes behind the key's name, and does not
