@@ -54,7 +54,8 @@ func (m *Machine) keepsMajority(without peer.ID) bool {
 }
 
 // forget gives up the space of an evicted peer, for an operator, once all
-// voters that can be reached have said that they do not hear from it.
+// peers that can be reached have said that they do not hear from it, and have no
+// containers in its space.
 func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	if err := m.ready(); err != nil {
 		return Forgetting{}, err
@@ -123,52 +124,76 @@ func (m *Machine) forgetting(gone *chronicle.Gone) Forgetting {
 	return f
 }
 
-// inquiry is how far this peer has come with asking whether another is heard.
+// inquiry is how far this peer has come with asking whether another is heard, or its
+// space used.
 type inquiry struct {
 	id      uint64
 	since   time.Time
 	askedAt time.Time
-	reports map[peer.ID]bool
+	reports map[peer.ID]bool // whether it is
 }
 
 // inquiryTime is for how long the reports on a peer are believed.
 const inquiryTime = 10 * time.Second
 
-// unheard reports that no voter hears from a peer, or why that is not known.
+// unheard reports that nobody hears from a peer, or has containers in its space, as far
+// as can be asked, and a majority of the voters can; or why that is not known.
 func (m *Machine) unheard(id peer.ID) error {
-	if m.present(id) {
-		return m.errHeard(id, m.self)
+	if m.present(id) || m.livesIn(id) {
+		return m.errThere(id, m.self)
 	}
 	q := m.inquiries[id]
 	if q == nil || m.now.Sub(q.since) >= inquiryTime || m.now.Before(q.since) {
 		m.lastQuestion++
-		q = &inquiry{id: m.lastQuestion, since: m.now, reports: map[peer.ID]bool{m.self: false}}
+		q = &inquiry{id: m.lastQuestion, since: m.now, reports: map[peer.ID]bool{}}
 		m.inquiries[id] = q
 	}
-	voters := m.liveVoters()
-	open := slices.DeleteFunc(slices.Clone(voters), func(v peer.ID) bool { _, told := q.reports[v]; return told })
-	for voter, heard := range q.reports {
-		if heard {
-			return m.errHeard(id, voter)
+	for _, from := range sortedIDs(q.reports) {
+		if q.reports[from] {
+			return m.errThere(id, from)
 		}
 	}
-	if len(open) == 0 && m.majority(voters) {
+	open := slices.DeleteFunc(m.others(), func(other peer.ID) bool { _, told := q.reports[other]; return told || !m.live(other) })
+	if len(open) == 0 && m.majority(m.liveVoters()) {
 		return nil
 	}
 	if m.now.Sub(q.askedAt) >= answerTime || m.now.Before(q.askedAt) {
 		q.askedAt = m.now
-		for _, voter := range open {
-			m.send(voter, wire.Inquire{ID: q.id, Peer: id})
+		for _, other := range open {
+			m.send(other, wire.Inquire{ID: q.id, Peer: id})
 		}
 	}
 	return m.waitForMajority()
 }
 
-func (m *Machine) errHeard(id, by peer.ID) error {
-	return failf(ErrBadRequest, "%s is alive, %s hears from it, and its containers may be using its addresses: it is admitted again by itself; use ringlet leave there if it is to go", m.nameOf(id), m.nameOf(by))
+// livesIn reports whether containers of this host have addresses in the space of
+// another peer, by the engine's last list: as where its plugin was installed anew under
+// another name, and that peer is its former self.
+func (m *Machine) livesIn(id peer.ID) bool {
+	for _, p := range m.pools {
+		for o := range p.seen {
+			if t, _ := p.Ring.At(o); t.Owner == id {
+				return true
+			}
+		}
+	}
+	return false
 }
 
-// takeReport takes in whether a voter hears from a peer.
+// errThere refuses to forget a peer that may be there yet, as another one says, or this
+// one.
+func (m *Machine) errThere(id, by peer.ID) error {
+	name, witness := m.nameOf(id), m.nameOf(by)
+	switch {
+	case by != m.self:
+		return failf(ErrBadRequest, "%s may be in use: %s hears from it, or has containers with addresses of it, and ringlet status there tells which. One that lives is admitted again by itself, and such containers are to be stopped first", name, witness)
+	case m.livesIn(id):
+		return failf(ErrBadRequest, "containers of %s have addresses of %s, as where its plugin was installed anew under another name, and others would get these, too: stop those containers first, ringlet status names them", witness, name)
+	}
+	return failf(ErrBadRequest, "%s is alive, %s hears from it, and its containers may be using its addresses: it is admitted again by itself; if it is to go, use ringlet leave there, and stop its plugin then", name, witness)
+}
+
+// takeReport takes in what another peer knows of one that is to be forgotten.
 func (m *Machine) takeReport(from peer.ID, r wire.Report) {
 	if q := m.inquiries[r.Peer]; q != nil && q.id == r.ID {
 		q.reports[from] = r.Heard

@@ -100,7 +100,16 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 
 func showSuccessor(t *testing.T, show func(string, ipam.Status)) {
 	t.Helper()
-	c := newAwaiting(t)
+	c, look := renamed(t)
+	look(3)
+	show("installed anew under another name, above containers that run", c.status(2))
+}
+
+// renamed is a cluster whose third host was installed anew under another name. Look has
+// its engine list a container that has had its address since before.
+func renamed(t *testing.T) (c *lockstep, look func(times int)) {
+	t.Helper()
+	c = newAwaiting(t)
 	c.found()
 	cidr := prefix("10.50.0.0/24")
 	for range 3 {
@@ -116,13 +125,14 @@ func showSuccessor(t *testing.T, show func(string, ipam.Status)) {
 		c.step(i, &ipam.Presence{Peer: old})
 	}
 	c.run(time.Minute, func() bool { return len(c.peers[2].machine.State().Roster) == 4 })
-	for range 3 {
-		inv := lan(c.now, cidr.String())
-		inv.Networks[0].Endpoints = []ipam.InventoryEndpoint{{Address: held, Container: "c1", Name: "web"}}
-		c.call(2, inv)
-		c.wait(12 * time.Second)
+	return c, func(times int) {
+		for range times {
+			inv := lan(c.now, cidr.String())
+			inv.Networks[0].Endpoints = []ipam.InventoryEndpoint{{Address: held, Container: "c1", Name: "web"}}
+			c.call(2, inv)
+			c.wait(12 * time.Second)
+		}
 	}
-	show("installed anew under another name, above containers that run", c.status(2))
 }
 
 func showReleases(t *testing.T, show func(string, ipam.Status)) {

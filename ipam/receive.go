@@ -65,7 +65,7 @@ func (m *Machine) receive(msg *Message) {
 	case wire.Announce:
 		m.takeAnnounce(f.From, c, b)
 	case wire.Inquire:
-		m.send(f.From, wire.Report{ID: b.ID, Peer: b.Peer, Heard: m.present(b.Peer)})
+		m.send(f.From, wire.Report{ID: b.ID, Peer: b.Peer, Heard: m.present(b.Peer) || m.livesIn(b.Peer)})
 	case wire.Report:
 		m.takeReport(f.From, b)
 	case wire.Beat:

@@ -67,3 +67,27 @@ func TestForgottenHostWhosePoolWasRemoved(t *testing.T) {
 		}
 	}
 }
+
+// A host was installed anew under another name, above its containers, so that it does not
+// take over what its former self had. That is not forgotten, by whoever asks, as long as
+// they run: others would get their addresses.
+func TestForgetUnderContainersOfARenamedHost(t *testing.T) {
+	c, look := renamed(t)
+	look(1)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	look(1)
+	for i := range c.peers {
+		wantErr(t, c.ask(i, &ipam.ForgetRequest{Peer: "host-2"}).Err, ipam.ErrBadRequest, "renamed", "containers", "first")
+	}
+	for range 2 {
+		c.call(2, lan(c.now, "10.50.0.0/24")) // they are gone
+		c.wait(12 * time.Second)
+	}
+	for i := range c.peers {
+		if err := c.ask(i, &ipam.ForgetRequest{Peer: "host-2"}).Err; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -309,6 +309,15 @@ func sayReturned(s *transcript) {
 	if err := c.ask(0, &ipam.EvictRequest{Peer: c.peers[2].machine.Self().String()}).Err; err != nil {
 		s.t.Fatal(err)
 	}
+	r, look := renamed(s.t)
+	look(1)
+	if err := r.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		s.t.Fatal(err)
+	}
+	look(1)
+	for _, i := range []int{0, 2} {
+		s.said("ringlet forget host-2, which is there again under another name, with containers, on "+r.name(i), r.ask(i, &ipam.ForgetRequest{Peer: "host-2"}).Err)
+	}
 	s.said("ringlet forget host-2, a name that two had", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
 }
 

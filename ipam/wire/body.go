@@ -152,7 +152,7 @@ type (
 	Report struct {
 		ID    uint64
 		Peer  peer.ID
-		Heard bool // it can be reached, or was a moment ago
+		Heard bool // it can be reached, or was a moment ago, or containers of the sender have addresses in its space
 	}
 	// Announce tells how much the sender has to spare.
 	Announce struct{ Pools []Spare }
