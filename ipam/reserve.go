@@ -61,7 +61,9 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 	if q.Kind == chronicle.KindKeptForName {
 		err = m.keep(p, in.Start, q.Note)
 	} else {
-		out.Collisions, err = m.exclude(p, in, q.Note)
+		var found []Collision
+		found, err = m.exclude(p, in, q.Note)
+		out.Collisions = append(out.Collisions, found...)
 	}
 	for _, r := range p.Reserved {
 		if r.Kind == q.Kind || r.Kind.Fixed() {
