@@ -54,8 +54,11 @@ func TestDoctor(t *testing.T) {
 		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "warn  clock", exitDegraded},
 		{"no clock", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{} } }, "skip  clock", exitFine},
 		{"a small MTU", func(_ *fixture, c *Config) {
-			c.mtuOf = func(netip.Addr) (string, int) { return "wg0", 1420 }
+			c.mtuOf = func(netip.Addr) (string, int) { return "wg0", 1200 }
 		}, "warn  mtu", exitDegraded},
+		{"a tunnel", func(_ *fixture, c *Config) {
+			c.mtuOf = func(netip.Addr) (string, int) { return "tailscale0", 1280 }
+		}, "ok    mtu", exitFine},
 		{"NAT", func(_ *fixture, c *Config) { c.mtuOf = func(netip.Addr) (string, int) { return "", 0 } }, "warn  mtu", exitDegraded},
 		{"nobody listens", func(f *fixture, _ *Config) { f.st.Peers[1].Address = closed.Addr().String() }, "fail  ports", exitFailed},
 		{"never heard of", func(f *fixture, _ *Config) { f.st.Peers[1].Address = "" }, "warn  ports", exitDegraded},

@@ -18,7 +18,7 @@ func TestOutputOfTheRest(t *testing.T) {
 	f.about.Engine.Version = "28.5.2"
 	cfg := Config{
 		clock: func() clockState { return clockState{known: true} },
-		mtuOf: func(netip.Addr) (string, int) { return "wg0", 1420 },
+		mtuOf: func(netip.Addr) (string, int) { return "wg0", 1200 },
 	}
 	socket := serveConfig(t, admin.Config{Backend: f, Process: f, Events: happened(), Journal: diary{}})
 	snapshot := filepath.Join(t.TempDir(), "snap.json")
