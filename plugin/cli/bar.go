@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -71,7 +70,7 @@ func (v view) legend(parts []part) {
 			continue
 		}
 		text := " " + amount(p.n) + " " + p.text
-		length := 1 + utf8.RuneCountInString(text)
+		length := 1 + displayWidth(text)
 		switch {
 		case column == 0:
 		case column+len(gap)+length > v.width():

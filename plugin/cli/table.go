@@ -2,7 +2,6 @@ package cli
 
 import (
 	"strings"
-	"unicode/utf8"
 )
 
 // column is a column of a table.
@@ -26,7 +25,7 @@ const (
 func (v view) table(columns []column, rows [][]string) {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
-		widths[i] = utf8.RuneCountInString(c.title)
+		widths[i] = displayWidth(c.title)
 	}
 	cells := make([][]string, len(rows))
 	for r, row := range rows {
@@ -36,7 +35,7 @@ func (v view) table(columns []column, rows [][]string) {
 				text = "-"
 			}
 			cells[r][i] = safe(text)
-			widths[i] = max(widths[i], utf8.RuneCountInString(cells[r][i]))
+			widths[i] = max(widths[i], displayWidth(cells[r][i]))
 		}
 	}
 	shown := v.fit(columns, widths)
@@ -90,11 +89,8 @@ func (v view) fit(columns []column, widths []int) []int {
 func line(columns []column, shown, widths []int, cells []string) string {
 	var b strings.Builder
 	for n, i := range shown {
-		text, length := cells[i], utf8.RuneCountInString(cells[i])
-		if length > widths[i] {
-			text, length = string([]rune(text)[:widths[i]-1])+"…", widths[i]
-		}
-		pad := strings.Repeat(" ", widths[i]-length)
+		text := cut(cells[i], widths[i])
+		pad := strings.Repeat(" ", widths[i]-displayWidth(text))
 		if columns[i].right {
 			text = pad + text
 		} else {
@@ -114,7 +110,7 @@ func (v view) facts(pairs ...string) {
 	width := 0
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			width = max(width, utf8.RuneCountInString(pairs[i]))
+			width = max(width, displayWidth(pairs[i]))
 		}
 	}
 	for i := 0; i < len(pairs); i += 2 {

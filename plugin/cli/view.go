@@ -77,14 +77,14 @@ const maxIndent = 10
 // begins with head, which is painted, and the others with as many spaces if
 // that leaves them room.
 func (v view) wrap(s style, head, text string) {
-	column := utf8.RuneCountInString(head)
+	column := displayWidth(head)
 	indent := column
 	if indent > maxIndent {
 		indent = 2
 	}
 	v.printf("%s", v.paint(s, head))
 	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
+		n := displayWidth(word)
 		switch {
 		case i == 0:
 		case column+1+n > v.width():

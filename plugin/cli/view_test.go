@@ -147,11 +147,22 @@ func FuzzSafe(f *testing.F) {
 	})
 }
 
+// Columns stand under one another whatever letters names are made of.
+func TestTableOfWideLetters(t *testing.T) {
+	var out bytes.Buffer
+	view{out: &out, columns: 16}.table([]column{{title: "HOLDER", cut: true}, {title: "STATE"}},
+		[][]string{{"web", "held"}, {"日本", "held"}, {"e\u0301te", "held"}, {"日本語日本語", "held"}})
+	want := "HOLDER     STATE\nweb        held\n日本       held\ne\u0301te        held\n日本語日…  held\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // Lines fit the terminal while there is anything to drop or to cut.
 func TestTableFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		columns := []column{{title: "A"}, {title: "B", cut: true}, {title: "C", drop: 1}, {title: "D", drop: 2, right: true}}
-		text := rapid.StringMatching(`[a-zé]{0,30}`)
+		text := rapid.StringMatching(`[a-zé日本]{0,30}`)
 		var rows [][]string
 		for range rapid.IntRange(0, 5).Draw(t, "rows") {
 			rows = append(rows, []string{"0123456789", text.Draw(t, "b"), text.Draw(t, "c"), text.Draw(t, "d")})
@@ -164,7 +175,7 @@ func TestTableFits(t *testing.T) {
 			t.Fatalf("%d rows became %d lines", len(rows), len(lines))
 		}
 		for _, l := range lines {
-			if n := utf8.RuneCountInString(l); n > width {
+			if n := displayWidth(l); n > width {
 				t.Errorf("a line has %d columns of %d: %s", n, width, l)
 			}
 		}
