@@ -78,6 +78,60 @@ func TestClusterCopied(t *testing.T) {
 	c.unique("beside a copy", c.Engines...)
 }
 
+// A database is copied while the plugin runs, and put back over the file later, as by a snapshot of the whole machine. Its
+// boots are as high as ever; what was decided since at the host's request shows it.
+func TestClusterPutBack(t *testing.T) {
+	t.Parallel()
+	need(t, "pkill")
+	c := NewCluster(t, 2, "RINGLET_REST=5s", "RINGLET_TIMEOUT=5s")
+	for _, e := range c.Engines {
+		e.ImportDemo()
+		e.CreatePlugin(Plugin, c.Settings(e)...)
+		e.Docker("plugin", "enable", Plugin)
+	}
+	c.AwaitReady(c.Engines...)
+	for _, e := range c.Engines {
+		e.lan("lan", "10.56.0.0/24", "--ipam-opt", "gateway=first")
+	}
+	c.crowd(c.Engines, "lan", "first", 2)
+	host := c.Engines[1]
+	content, written := host.readDatabase()
+	host.Ringlet("pool", "create", "10.57.0.0/24")
+	c.crowd([]*Engine{host}, "lan", "later", 2)
+
+	host.Docker("plugin", "disable", "--force", Plugin)
+	for suffix, old := range map[string][]byte{"": content, walSuffix: written} {
+		put := filepath.Join(host.dir, "old.db")
+		if err := os.WriteFile(put, old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		host.Run("bash", "-euc", `cat "$1" >"$2"`, "put", put, host.database()+suffix) // the same file
+	}
+	for _, start := range []string{"old", "older"} { // no start makes it good
+		host.Docker("plugin", "enable", Plugin)
+		c.Await("its database is known to be an old one", []*Engine{host}, func(all []PeerStatus) string {
+			if st := all[0]; st.State != "suspended" || !strings.Contains(fmt.Sprint(st.Problems), "an old one that was put back") {
+				return fmt.Sprintf("it is %s: %v", st.State, st.Problems)
+			}
+			return ""
+		})
+		for _, err := range crowd([]*Engine{host}, "lan", start, 1) {
+			refused(t, err, "an old one that was put back")
+		}
+		c.crowd(c.Engines[:1], "lan", "meanwhile", 1)
+		if err := disperse(c.Engines[0], "meanwhile"); err != nil {
+			t.Error(err)
+		}
+		host.Docker("plugin", "disable", "--force", Plugin)
+	}
+
+	host.Run("bash", "-euc", `rm "$1"*`, "rm", host.database()) // as status says
+	host.Docker("plugin", "enable", Plugin)
+	c.AwaitReady(c.Engines...)
+	c.crowd(c.Engines, "lan", "after", 2)
+	c.union("after its database was removed")
+}
+
 // database returns the path of the plugin's database on the host.
 func (e *Engine) database() string {
 	e.t.Helper()
@@ -93,21 +147,30 @@ func (e *Engine) diskInMemory() {
 	e.Run("mount", "-t", "tmpfs", "tmpfs", data)
 }
 
+// walSuffix ends the name of a database's log.
+const walSuffix = ".wal"
+
+// readDatabase returns what the database of the plugin, which goes on, and its log have at one moment.
+func (e *Engine) readDatabase() (content, log []byte) {
+	e.t.Helper()
+	e.Run("pkill", "-STOP", "-x", "ringlet")
+	content, err := os.ReadFile(e.path(e.database()))
+	log, noLog := os.ReadFile(e.path(e.database() + walSuffix))
+	e.Run("pkill", "-CONT", "-x", "ringlet")
+	if err := errors.Join(err, noLog); err != nil {
+		e.t.Fatal(err)
+	}
+	return content, log
+}
+
 // copyDatabase copies the database of one host's plugin, which goes on, and its log to another's, which is not enabled.
 // Inode, if not empty, is the number that the copy of the database must have.
 func (c *Cluster) copyDatabase(from, to *Engine, inode string) {
 	c.t.Helper()
-	const log = ".wal"
-	from.Run("pkill", "-STOP", "-x", "ringlet")
-	content, err := os.ReadFile(from.path(from.database()))
-	written, noLog := os.ReadFile(from.path(from.database() + log))
-	from.Run("pkill", "-CONT", "-x", "ringlet")
-	if err := errors.Join(err, noLog); err != nil {
-		c.t.Fatal(err)
-	}
+	content, written := from.readDatabase()
 	source := filepath.Join(to.dir, "copy.db")
-	err = os.WriteFile(source, content, 0o600)
-	if err := errors.Join(err, os.WriteFile(source+log, written, 0o600)); err != nil {
+	err := os.WriteFile(source, content, 0o600)
+	if err := errors.Join(err, os.WriteFile(source+walSuffix, written, 0o600)); err != nil {
 		c.t.Fatal(err)
 	}
 	to.Run("bash", "-euc", `
