@@ -102,17 +102,14 @@ func (m *Machine) checkNumber() {
 // would have accepted a value, on its disk, before anybody could learn of it. One that
 // has dissolved a cluster may come to it again, having forgotten it on purpose.
 func (m *Machine) checkVeto() {
-	if m.state.Slot == 0 || !m.gaveWay.IsZero() {
-		return
+	if m.state.Slot > 0 && m.hasVeto() && len(m.acceptor.Value) == 0 && !m.restoredGaveWay && m.gaveWay.IsZero() {
+		m.outlive(fmt.Sprintf("others know a decision (slot %d) that cannot have been made without this peer, which knows nothing of it", m.state.Slot+1))
 	}
-	voters := m.state.Voters()
-	others := slices.DeleteFunc(slices.Clone(voters), func(id peer.ID) bool { return id == m.self })
-	if len(others) == len(voters) || m.majority(others) {
-		return
-	}
-	if len(m.acceptor.Value) == 0 {
-		m.outlive(fmt.Sprintf("others know a decision (slot %d) that cannot have been made without this peer, and it does not", m.state.Slot+1))
-	}
+}
+
+// hasVeto reports whether nothing can be decided without this peer.
+func (m *Machine) hasVeto() bool {
+	return m.isVoter(m.self) && !m.majority(slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return id == m.self }))
 }
 
 // outlive makes this peer stop handing out for good, whatever starts: its database went

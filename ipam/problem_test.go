@@ -246,6 +246,10 @@ func showStopped(t *testing.T, show func(string, ipam.Status)) {
 	g, _ := lab(t)
 	g.hearsOfItself(2)
 	show("an old database of the last start was put back", g.status(2))
+	two := newLockstep(t, 2)
+	two.run(time.Minute, two.agreed)
+	two.hearsOfItself(two.order()[0])
+	show("the same on the first of two hosts", two.status(two.order()[0]))
 
 	d, _ := lab(t)
 	d.say(0, 0, wire.Beat{}, func(h *wire.Header) { h.Boot++ })

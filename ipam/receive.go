@@ -132,7 +132,11 @@ func (m *Machine) compare(f *wire.Frame) {
 			with = append(with, id)
 		}
 	}
-	if m.majority(with) && (m.state.Member(f.From) != nil || m.state.Gone(f.From) != nil) {
+	// One that was never in the cluster, as far as this peer knows, may have been let in by
+	// it in a time of which its database knows nothing: where this peer decides alone,
+	// nobody else can tell.
+	unknown := m.state.Member(f.From) == nil && m.state.Gone(f.From) == nil && m.state.Number(f.From) == 0
+	if m.majority(with) && (!unknown || !m.majority(with[:1])) {
 		m.differs[f.From] = f.Slot
 		return
 	}

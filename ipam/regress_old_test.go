@@ -43,7 +43,7 @@ func sinceTheCopy(t *testing.T, copied func(*lockstepPeer)) (c *lockstep, i int,
 func (c *lockstep) wantOld(i int, cidr netip.Prefix) {
 	c.t.Helper()
 	wantErr(c.t, c.ask(i, docker(cidr)).Err, ipam.ErrSuspended, "its database is an old one that was put back")
-	if st := c.status(i); st.State != ipam.Suspended || len(st.Problems) == 0 || !strings.HasPrefix(st.Problems[0].Next, "remove the plugin's data on this host") {
+	if st := c.status(i); st.State != ipam.Suspended || len(st.Problems) == 0 || !strings.Contains(st.Problems[0].Next, "remove the plugin's data") {
 		c.t.Errorf("got %s: %v", st.State, st.Problems)
 	}
 }
@@ -178,5 +178,104 @@ func TestOldDatabaseOfALoneHost(t *testing.T) {
 				t.Errorf("the other host is %s: %v", c.status(1).State, c.status(1).Problems)
 			}
 		})
+	}
+}
+
+// A first host that was alone when its database was copied has left its cluster since. The
+// copy is started, decides alone, and then meets the others, who go on.
+func TestOldDatabaseOfAHostThatLeft(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		c.peers[0].cfg.Join, c.peers[0].cfg.Formation = false, ipam.Formation{}
+		c.peers[1].cfg.Formation = ipam.Formation{}
+		c.peers[2].cfg.Formation = ipam.Formation{}
+		c.dead = map[int]bool{1: true, 2: true}
+	})
+	cidr := netip.MustParsePrefix("10.71.0.0/24")
+	if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	old := maps.Clone(c.peers[0].disk)
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	if r := c.ask(0, &ipam.LeaveRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(time.Minute)
+	for i := 1; i < 3; i++ {
+		if s := c.status(i); s.State != ipam.Ready {
+			t.Fatalf("%s is %s: %v", c.name(i), s.State, s.Problems)
+		}
+	}
+	c.die(0)
+	c.peers[0].disk = old
+	c.start(0)
+	c.forked = true
+	if r := c.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.72.0.0/24")}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	for range 5 {
+		c.say(1, 2, wire.Beat{}, func(*wire.Header) {})
+		c.say(2, 1, wire.Beat{}, func(*wire.Header) {})
+		c.say(0, 1, wire.Beat{}, func(*wire.Header) {})
+		c.say(1, 0, wire.Beat{}, func(*wire.Header) {})
+		c.say(2, 0, wire.Beat{}, func(*wire.Header) {})
+		c.tick(time.Second, 0, 1, 2)
+	}
+	for i := 1; i < 3; i++ {
+		if s := c.status(i); s.State != ipam.Ready {
+			t.Errorf("%s, which is with the majority, is %s: %v", c.name(i), s.State, s.Problems)
+		}
+		if err := c.ask(i, docker(cidr)).Err; err != nil {
+			t.Errorf("%s: %v", c.name(i), err)
+		}
+	}
+}
+
+// Host 0 founds a cluster alone; 1 and 2 learn it, each so far, and are not admitted. Host 0
+// gives way to host 3's cluster, which is gone before it is learned; so it comes to its own again,
+// from host 1, is started anew, and hears more from host 2.
+func TestCameToItsOwnClusterAgain(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		c := apartAtFirst(t, 4, 0, 3)
+		noJoin := func(a, b int) {
+			c.see(a, b)
+			pass := c.lose
+			c.lose = func(f flight) bool {
+				_, join := f.frame.Body.(wire.Join)
+				return join || pass(f)
+			}
+		}
+		at := func(i int) uint64 { return c.peers[i].machine.State().Slot }
+		learns := func(i, from int) {
+			noJoin(i, from)
+			c.say(i, from, wire.Beat{}, func(*wire.Header) {})
+			c.run(time.Minute, func() bool { return at(i) == at(from) })
+			c.apart()
+			c.queue = nil
+		}
+		if r := c.ask(0, &ipam.PoolCreation{CIDR: prefix("10.71.0.0/24")}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		learns(1, 0)
+		if r := c.ask(0, &ipam.PoolRemoval{Pool: "10.71.0.0/24"}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		learns(2, 0)
+		c.meets(0, 3)
+		c.queue = nil
+		learns(0, 1)
+		if restarts {
+			c.apart()
+			c.start(0)
+			c.apart()
+			c.queue = nil
+		}
+		noJoin(0, 2)
+		c.say(0, 2, wire.Beat{}, func(*wire.Header) {})
+		c.tick(3*time.Second, 0, 2)
+		if s := c.status(0); s.State == ipam.Suspended {
+			t.Errorf("restarts %v: at slot %d it is %s: %v", restarts, at(0), s.State, s.Problems)
+		}
 	}
 }

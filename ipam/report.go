@@ -114,6 +114,8 @@ func (m *Machine) ownProblems() []Problem {
 		add(Failed, "broken-invariant", "keep the database, and report what ringlet check says", "the records of this peer contradict each other, and nothing is handed out any more: %v", m.broken)
 	}
 	switch {
+	case m.outlived && m.hasVeto() && !m.alone():
+		add(Failed, "suspended", "disable the plugin here, and run ringlet recover --i-know-the-others-are-gone on another host of the cluster, as nothing is decided without this one; then remove the plugin's data here, and enable it with RINGLET_JOIN set to that host: it takes over what this one had, with the addresses that its containers have", "nothing is handed out any more, since %s", m.suspect)
 	case m.outlived:
 		add(Failed, "suspended", "remove the plugin's data on this host, and start the plugin again: it takes over what this one had, with the addresses that its containers have", "nothing is handed out any more, since %s", m.suspect)
 	case m.suspect != "":
