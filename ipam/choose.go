@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // choosePool makes a pool of a subnet that is free, for a network for which
@@ -43,11 +44,11 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			}
 		}
 		for cidr, ok := m.nextFree(&s); ok; cidr, ok = m.nextFree(&s) {
-			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
-			if errors.Is(err, ErrPoolInUse) {
-				s.refused = append(s.refused, cidr) // another host is there
+			if _, used, err := m.clear(cidr); used != nil && m.current != nil && errors.Is(err, ErrPoolInUse) {
+				m.current.inUse = append(m.current.inUse, used.CIDR) // another host says so
 				continue
 			}
+			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
 			if m.waitsForDecision() {
 				m.current.subnet = cidr
 			}
@@ -57,6 +58,10 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			return p, err
 		}
 	}
+	if q.PoolName != "" && !m.alone() {
+		// Another host may have made one for that name, and be about to name it.
+		return nil, waitFor(errNoSubnet(bits, universe))
+	}
 	return nil, errNoSubnet(bits, universe)
 }
 
@@ -64,9 +69,8 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 type search struct {
 	universe   []netip.Prefix
 	bits       int
-	after      netip.Addr     // the one that was chosen last
-	mayReplace bool           // in the place of pools that nobody uses here
-	refused    []netip.Prefix // those that others use
+	after      netip.Addr // the one that was chosen last
+	mayReplace bool       // in the place of pools that nobody uses
 }
 
 // chosenBefore returns the pool that was made for the call that is served
@@ -144,8 +148,12 @@ func (m *Machine) nextFree(s *search) (netip.Prefix, bool) {
 // inTheWay returns a prefix that keeps the subnet from being chosen, or an
 // invalid one if it can be.
 func (m *Machine) inTheWay(c netip.Prefix, s *search) netip.Prefix {
-	if slices.Contains(s.refused, c) {
-		return c
+	if m.current != nil {
+		for _, used := range m.current.inUse {
+			if used.Overlaps(c) {
+				return widest(used, c)
+			}
+		}
 	}
 	for _, a := range m.cfg.Avoid {
 		if a.Overlaps(c) {
@@ -169,11 +177,20 @@ func (m *Machine) inTheWay(c netip.Prefix, s *search) netip.Prefix {
 		}
 	}
 	for _, p := range m.state.Overlapping(c) {
-		if !s.mayReplace || !m.idle(m.pools[p.Key]) {
+		if !s.mayReplace || !m.replaceable(m.pools[p.Key]) {
 			return widest(p.CIDR, c)
 		}
 	}
 	return netip.Prefix{}
+}
+
+// replaceable reports whether a pool is wanted by nobody any more, as far as is known
+// without asking, and all who have a part of it can be asked.
+func (m *Machine) replaceable(p *pool) bool {
+	wanted := func(id peer.ID) bool {
+		return id != m.self && (p.UsedBy(id) || m.state.Member(id) == nil || !m.live(id))
+	}
+	return m.idle(p) && !slices.ContainsFunc(p.parties(), wanted)
 }
 
 func widest(a, b netip.Prefix) netip.Prefix {

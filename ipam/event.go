@@ -34,6 +34,7 @@ type Call struct {
 	outcomes map[string][]chronicle.Outcome
 	askedAt  time.Time              // when it asked another peer first
 	subnet   netip.Prefix           // the subnet that was chosen for it
+	inUse    []netip.Prefix         // pools that could make room for it, and that other hosts use
 	made     chronicle.PoolKey      // the pool that was made for it
 	removed  bool                   // a pool was removed for it
 	meant    peer.ID                // the peer that it named, whatever became of it since

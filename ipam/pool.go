@@ -182,7 +182,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 	if p := m.state.PoolOf(cidr); p != nil && spec.origin != chronicle.FromChoice {
 		return m.pools[p.Key], nil
 	}
-	inTheWay, err := m.clear(cidr)
+	inTheWay, _, err := m.clear(cidr)
 	if err != nil {
 		return nil, err
 	}
@@ -210,13 +210,14 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 
 // clear returns the pools in the way of a subnet once nobody uses any of them, on this
 // host or another. Others give up a pool for it, and what they have there themselves:
-// so none is asked of any while one is known to be in use.
-func (m *Machine) clear(cidr netip.Prefix) ([]*pool, error) {
-	var pools, used []*pool
+// so none is asked of any while one is known to be in use. The error is about the pool
+// that is not left.
+func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) {
+	var used []*pool
 	for _, cp := range m.state.Overlapping(cidr) {
 		p := m.pools[cp.Key]
 		if !m.idle(p) {
-			return nil, m.errOverlap(cidr, p)
+			return nil, p, m.errOverlap(cidr, p)
 		}
 		pools = append(pools, p)
 		if len(p.Users) > 0 {
@@ -225,10 +226,10 @@ func (m *Machine) clear(cidr netip.Prefix) ([]*pool, error) {
 	}
 	for _, p := range append(used, pools...) {
 		if err := m.vacated(p); err != nil {
-			return nil, err
+			return nil, p, err
 		}
 	}
-	return pools, nil
+	return pools, nil, nil
 }
 
 // fixedReservations returns the addresses that no host may have: an IPv4

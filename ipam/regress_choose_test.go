@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // choosers is three hosts that choose subnets from a universe.
@@ -93,4 +94,68 @@ func TestChosenSubnetIsNobodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantErr(t, c.ask(0, &ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet)
+}
+
+// All subnets are used up. Other hosts use most of the pools, one that is wider than what is
+// chosen, and one whose host is down, among them. Without asking for each the one is found
+// that nobody uses.
+func TestChosenBesideMuchThatIsUsed(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Universe, p.cfg.Deal = append(p.cfg.Universe, prefix("10.32.0.0/20")), chronicle.DealNone
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	c.network(0, prefix("10.32.0.0/22"))
+	c.network(2, prefix("10.32.4.0/24"))
+	var idle ipam.Network
+	for i := byte(5); i < 16; i++ {
+		idle = c.network(0, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 32, i, 0}), 24))
+	}
+	c.ask(0, &ipam.PoolRelease{Network: idle})
+	c.wait(3 * time.Minute)
+	c.die(2)
+	before := c.frames
+	if r := c.ask(1, &ipam.PoolRequest{Space: ipam.Local}); r.Err != nil || r.Pool.Network.Pool != idle.Pool {
+		t.Errorf("got %v, %v, want %v", r.Pool.Network.Pool, r.Err, idle.Pool)
+	}
+	if n := c.frames - before; n > 100 {
+		t.Errorf("it took %d frames", n)
+	}
+}
+
+// The same of pools that are to be left by those who have a part of them, and whose
+// refusals are remembered.
+func TestChosenWherePartsAreOthers(t *testing.T) {
+	c := choosers(t, "10.32.0.0/20")
+	for i := range byte(15) {
+		n := c.network(0, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 32, i, 0}), 24))
+		c.ask(2, &ipam.ClientRequest{Pool: n.Pool.String(), ID: "vm"})
+		c.ask(0, &ipam.PoolRelease{Network: n})
+	}
+	last := c.network(0, prefix("10.32.15.0/24"))
+	c.ask(0, &ipam.PoolRelease{Network: last})
+	c.wait(3 * time.Minute)
+	before := c.frames
+	if r := c.ask(1, &ipam.PoolRequest{Space: ipam.Local}); r.Err != nil || r.Pool.Network.Pool != prefix("10.32.15.0/24") {
+		t.Errorf("got %v, %v", r.Pool.Network.Pool, r.Err)
+	}
+	wantErr(t, c.ask(0, &ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet)
+	if n := c.frames - before; n > 300 {
+		t.Errorf("it took %d frames", n)
+	}
+}
+
+// A universe of which an evicted host may use all is looked through at once.
+func TestChosenInAWidePool(t *testing.T) {
+	for universe, bits := range map[string]int{"10.32.0.0/12": 24, "fd00:77::/64": 80} {
+		c := choosers(t, universe)
+		c.network(2, prefix(universe))
+		c.die(2)
+		if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+			t.Fatal(err)
+		}
+		q := &ipam.PoolRequest{Space: ipam.Local, V6: prefix(universe).Addr().Is6(), Bits: bits}
+		wantErr(t, c.ask(0, q).Err, ipam.ErrNoSubnet)
+	}
 }
