@@ -138,7 +138,7 @@ func (m *Machine) knowsNetworks() bool { return !m.sighted() || m.inventory.Afte
 // it the memory of who had which address; it makes room for others once it is
 // in their way.
 func (m *Machine) settle(p *pool) {
-	if m.networksOf(p) > 0 || !m.knowsNetworks() {
+	if m.networksOf(p) > 0 || !m.surelyUnused(p) {
 		return
 	}
 	if p.hasGateway {

@@ -48,10 +48,11 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 }
 
 // adoptGateway makes an address that the host was found to have its gateway,
-// and reports whether it did: it was this peer's grant before, and is again.
+// and reports whether it did: it was this peer's grant before, and is again. It is not
+// while a command is under way that it makes way for.
 func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
 	rec := p.space.Lookup(o)
-	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host {
+	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host || p.space.Mine(o) && !p.space.Usable(o) {
 		return false
 	}
 	m.confirm(p, o, gatewayHolder())

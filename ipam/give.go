@@ -154,7 +154,9 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 	}
 	p.vacated = m.now
 	m.closeAll(p)
-	m.tellUse(p)
+	if m.toldUse(p) {
+		m.background(chronicle.Unuse{Pool: p.Key})
+	}
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
 }
 

@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ func TestKeptBackAsLongAsThereAreNetworks(t *testing.T) {
 			c.die(1)
 			c.ask(0, &ipam.EvictRequest{Peer: c.name(1)})
 			c.ask(0, &ipam.ForgetRequest{Peer: c.name(1)})
+			// It may have the gateway yet, if it is not gone after all; the next network
+			// that goes ends that.
+			c.ask(0, &ipam.PoolRelease{Network: c.network(0, cidr)})
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -108,6 +112,145 @@ func TestStrangerThatANetworkNames(t *testing.T) {
 				wantErr(t, c.ip(j, cidr, router), ipam.ErrAddressReserved)
 			}
 			c.check()
+		}
+	}
+}
+
+// One network names an address as auxiliary that the host has on an interface, as the
+// gateway of one that it has removed; another asks for its gateway before that is decided.
+// It gets another one.
+func TestGatewayWhileItBecomesAuxiliary(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/24")
+	q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}
+	bridge := c.ask(1, q).Pool.Network
+	gateway := c.ask(1, &ipam.AddressRequest{Network: bridge, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.ask(1, &ipam.PoolRelease{Network: bridge})
+	c.ask(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(gateway, 24)}})
+	other := c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayNone}).Pool.Network
+	c.ask(1, q)
+	c.wait(time.Second)
+	c.call(1, &ipam.AddressRequest{Network: other, Purpose: ipam.ForUnmarked, Address: gateway})
+	again := c.ask(1, &ipam.AddressRequest{Network: bridge, Purpose: ipam.ForGateway})
+	if again.Err != nil || again.Address.Address.Addr() == gateway {
+		t.Errorf("got %v, %v", again.Address.Address, again.Err)
+	}
+	c.wait(time.Second)
+	wantErr(t, c.ip(1, cidr, gateway), ipam.ErrAddressReserved, "auxiliary")
+	c.check()
+}
+
+// A host was rebuilt, and its network with a shared gateway adopted from what its engine lists. Its
+// plugin is started anew while the engine does not answer for a moment.
+func TestSharedUnderAnAdoptedNetwork(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+		}
+	})
+	c.found()
+	cidr, gw := prefix("10.60.0.0/24"), address("10.60.0.1")
+	lists := func(has bool) {
+		for i := range c.peers {
+			l := &ipam.Inventory{Begun: c.now}
+			if i == 2 && has {
+				n := on(cidr.String())
+				n.Gateways = []netip.Addr{gw}
+				l.Networks = []ipam.InventoryNetwork{n}
+			}
+			c.call(i, l)
+		}
+		c.wait(time.Second)
+	}
+	lists(false)
+	c.network(2, cidr)
+	c.wait(5 * time.Second)
+	lists(true)
+	before := c.peers[2].machine.Self()
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: before})
+	}
+	for range 200 {
+		lists(true)
+	}
+	wantErr(t, c.ip(0, cidr, gw), ipam.ErrAddressReserved)
+	c.start(2)
+	c.ask(2, &ipam.Greeting{})
+	c.call(2, &ipam.Blindness{})
+	c.wait(10 * time.Second)
+	wantErr(t, c.ip(0, cidr, gw), ipam.ErrAddressReserved)
+}
+
+// A host that loses its database and cannot ask its engine has a network with a shared gateway.
+func TestSharedOnABlindHostWithANewDatabase(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		c := newLockstepWith(t, 3, func(c *lockstep) {
+			for i, p := range c.peers {
+				p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+			}
+		})
+		c.found()
+		cidr := prefix("10.60.0.0/24")
+		empty := &ipam.Inventory{Begun: c.now}
+		for i := range c.peers {
+			c.call(i, empty)
+		}
+		c.wait(2 * time.Second)
+		c.network(2, cidr)
+		c.wait(5 * time.Second)
+		before := c.peers[2].machine.Self()
+		c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+		for i := range c.peers {
+			c.step(i, &ipam.Presence{Peer: before})
+		}
+		c.step(2, &ipam.Call{ID: 10000, Deadline: c.now.Add(time.Minute), Request: &ipam.Greeting{}})
+		if gone {
+			c.call(2, &ipam.Blindness{})
+		}
+		for range 20 {
+			c.wait(30 * time.Second)
+			for i := range 2 {
+				c.call(i, &ipam.Inventory{Begun: c.now})
+			}
+		}
+		wantErr(t, c.ip(0, cidr, address("10.60.0.1")), ipam.ErrAddressReserved)
+	}
+}
+
+// A host says that it has no networks on a pool any more, is cut off before it hears that this was
+// decided, makes a network without a gateway there, and starts anew. The last other network goes,
+// and what it shared with it. Then it makes one with that gateway.
+func TestSharedOnAHostThatIsCutOff(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		order := c.order()
+		a, b := order[0], order[2]
+		cidr, gw := prefix("10.60.0.0/24"), address("10.60.0.1")
+		first := c.network(a, cidr)
+		mine := c.network(b, cidr)
+		c.wait(time.Minute)
+		c.lose = func(f flight) bool { return f.to == b }
+		c.ask(b, &ipam.PoolRelease{Network: mine})
+		c.wait(time.Second)
+		c.lose = func(f flight) bool { return f.to == b || f.from == b }
+		if r := c.ask(b, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayNone}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if restarts {
+			c.start(b)
+			c.wait(5 * time.Second)
+		}
+		c.ask(a, &ipam.PoolRelease{Network: first})
+		c.wait(5 * time.Second)
+		if err := c.ip(a, cidr, gw); err != nil {
+			t.Fatal(err)
+		}
+		r := c.ask(b, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst})
+		if r.Err == nil {
+			t.Errorf("restarts %v: %s is told that %v is the gateway of its network, and %s has given that to a container", restarts, c.name(b), r.Pool.Gateway, c.name(a))
 		}
 	}
 }

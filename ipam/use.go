@@ -46,8 +46,11 @@ func (m *Machine) kept(p *pool) bool {
 }
 
 // saysUse reports whether the state says that this peer uses the pool, and no command of
-// its own that ends this is under way.
-func (m *Machine) saysUse(p *pool) bool { return p.UsedBy(m.self) && !m.parting(p) }
+// its own that ends this is under way, or may be: what it said before it started anew is
+// not known.
+func (m *Machine) saysUse(p *pool) bool {
+	return p.UsedBy(m.self) && m.state.Number(m.self) >= m.unsettledTo && !m.parting(p)
+}
 
 // tellUse says in the state whether this host has networks on the pool.
 func (m *Machine) tellUse(p *pool) {
@@ -57,9 +60,23 @@ func (m *Machine) tellUse(p *pool) {
 	switch uses, told := m.networksOf(p) > 0, m.toldUse(p); {
 	case uses && !told:
 		m.background(chronicle.Use{Pool: p.Key})
-	case !uses && told:
+	case !uses && told && m.surelyUnused(p):
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
+}
+
+// surelyUnused reports whether no network of this host can be on a pool of which it knows
+// none. Where no inventories come nobody tells of those that its database never knew, or
+// knew by an earlier inventory alone: there it has to have seen one go, or somebody has
+// said that the host is to have none.
+func (m *Machine) surelyUnused(p *pool) bool {
+	switch {
+	case m.unlisted && m.inherited:
+		return false
+	case m.sighted(), m.draining():
+		return m.knowsNetworks()
+	}
+	return !p.parted.IsZero()
 }
 
 // tendUse tells what was not told yet. That networks are gone it tells after a

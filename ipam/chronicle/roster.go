@@ -96,7 +96,6 @@ func (s *State) handOver(from, to peer.ID) {
 			if isPeer(to) {
 				p.addUser(to)
 			}
-			s.freeShared(p)
 		}
 	}
 }
