@@ -1,10 +1,12 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
 // Two networks on one subnet, with the same options, of which the second was taken for a
@@ -29,5 +31,33 @@ func TestTwoNetworksOfWhichOneWasNeverMade(t *testing.T) {
 	look(h, networks...)
 	if second := mustAsk(t, h, n, "web", 7, "").Address.Addr(); second == first {
 		t.Errorf("it has %v on both networks", first)
+	}
+}
+
+// Two networks with different options on a pool. A container with a fixed address was started, its
+// start failed and no release came; it starts again before the engine has listed anything since.
+func TestFixedAddressAskedAgain(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	two := func(es ...ipam.InventoryEndpoint) *ipam.Inventory {
+		a, b := on("10.50.0.0/24", es...), on("10.50.0.0/24")
+		b.ID, b.Name = "n2", "net2"
+		return &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{a, b}}
+	}
+	h.Call(&ipam.Inventory{Begun: h.Now})
+	n := network(t, h, "10.50.0.0/24")
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/25")})
+	for range 3 {
+		h.Now = h.Now.Add(2 * time.Minute)
+		h.Call(two())
+	}
+	h.Now = h.Now.Add(time.Second)
+	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 1}, Address: netip.MustParseAddr("10.50.0.50")}
+	if r := h.Call(q); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	h.Now = h.Now.Add(2 * time.Second)
+	r, ok := h.Try(q)
+	if ok && r.Err != nil {
+		t.Errorf("refused before the engine could tell: %v", r.Err)
 	}
 }

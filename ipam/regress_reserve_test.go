@@ -613,3 +613,24 @@ func TestTwoKeptForOneName(t *testing.T) {
 	}
 	wantErr(t, web(2).Err, ipam.ErrAddressInUse, "held by container web")
 }
+
+// A container with a kept address stops while nobody listens and starts again at once. There is
+// one network only, so it cannot be on two.
+func TestKeptAfterALostRelease(t *testing.T) {
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	if err := h.Call(keep("10.50.0.200", "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	first := mustAsk(t, h, n, "web", 7, "").Address.Addr()
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		h.Call(inventory(h, n, listed(first.String(), "web", 7)))
+	}
+	// stopped, the release never came; docker start web
+	r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 9}})
+	if ok && r.Err == nil && r.Address.Address.Addr() != first {
+		t.Errorf("web gets %v, and %v is kept for it", r.Address.Address, first)
+	}
+}

@@ -31,7 +31,7 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 		return !p.keeps(o) // a network does, whose request was taken for a replay
 	}
 	// Where an inventory is yet to tell, another address is as good.
-	return h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
+	return p.listed <= 1 && h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
 }
 
 // mayTakeOver reports whether a claim of a held address comes from the holder
@@ -53,6 +53,9 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	if !m.told(rec) {
 		return false, m.errUntold(p, o, *rec)
 	}
+	if p.listed > 1 {
+		return false, nil // it may be on the other network
+	}
 	// An inventory after the grace tells whether the holder of a MAC is gone.
 	return named || !m.sighted(), nil
 }
@@ -70,9 +73,10 @@ func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
 // same network. A container on two networks of a pool has two endpoints under
 // one name, and with one MAC if it was fixed. Of which options the networks are that
 // the engine lists nobody tells, nor whether all that it asked for were made: where
-// it lists two, they may be of one ID, whatever was counted.
+// it lists two, they may be of one ID, whatever was counted, and that it can be is not
+// enough.
 func (m *Machine) endpointMayBe(p *pool, n *Network, o addr.Offset, rec *space.Record) bool {
-	if _, lives := p.seen[o]; lives || p.lost > 0 || p.listed > 1 {
+	if _, lives := p.seen[o]; lives || p.lost > 0 {
 		return false
 	}
 	id := n.ID()

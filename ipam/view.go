@@ -123,7 +123,14 @@ func (p *pool) reservedAlone(i int) bool {
 		a, b := &p.Reserved[i-1], &p.Reserved[i]
 		return a.Kind == chronicle.KindExcluded && b.Kind == a.Kind && b.Note == a.Note && a.Range.End == b.Range.Start
 	}
-	return p.Reserved[i].Range.Size() == 1 && (i == 0 || !follows(i)) && (i+1 == len(p.Reserved) || !follows(i+1))
+	alone := p.Reserved[i].Range.Size() == 1
+	for j := i; alone && j > 0 && follows(j); j-- {
+		alone = p.Reserved[j-1].Range.Size() == 1
+	}
+	for j := i + 1; alone && j < len(p.Reserved) && follows(j); j++ {
+		alone = p.Reserved[j].Range.Size() == 1
+	}
+	return alone
 }
 
 // Who tells what this peer knows of an address.
