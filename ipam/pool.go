@@ -55,6 +55,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	}
 	n, err := q.network(p.CIDR)
 	if err != nil {
+		p.parted = m.now // the network is not made
 		m.settle(p)
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 	}

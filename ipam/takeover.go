@@ -53,8 +53,8 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	if !m.told(rec) {
 		return false, m.errUntold(p, o, *rec)
 	}
-	if p.listed > 1 {
-		return false, nil // it may be on the other network
+	if p.listed > 1 { // it may be on the other network: when it is not listed for long, it is gone
+		return false, m.errUntold(p, o, *rec)
 	}
 	// An inventory after the grace tells whether the holder of a MAC is gone.
 	return named || !m.sighted(), nil

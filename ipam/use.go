@@ -66,17 +66,27 @@ func (m *Machine) tellUse(p *pool) {
 }
 
 // surelyUnused reports whether no network of this host can be on a pool of which it knows
-// none. Where no inventories come nobody tells of those that its database never knew, or
-// knew by an earlier inventory alone: there it has to have seen one go, or somebody has
-// said that the host is to have none.
+// none, or somebody has said that the host is to have none. Nobody tells of those that a
+// new database never knew, or that it knew by an inventory alone which came before this
+// start: where none comes now it has to have seen one go.
 func (m *Machine) surelyUnused(p *pool) bool {
 	switch {
-	case m.unlisted && m.inherited:
+	case m.draining():
+		return m.knowsNetworks()
+	case m.unlisted && m.inherited && m.usedBefore(p):
 		return false
-	case m.sighted(), m.draining():
+	case m.sighted(), !m.cfg.AwaitInventory:
 		return m.knowsNetworks()
 	}
 	return !p.parted.IsZero()
+}
+
+// usedBefore reports whether a former peer of this machine may have had networks on the
+// pool: it was there when that one was evicted.
+func (m *Machine) usedBefore(p *pool) bool {
+	return slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool {
+		return g.Machine == m.cfg.Machine && g.ID != m.self && p.Key.Slot < g.Evicted
+	})
 }
 
 // tendUse tells what was not told yet. That networks are gone it tells after a
