@@ -163,7 +163,10 @@ func (m *Machine) unheard(id peer.ID) error {
 			m.send(other, wire.Inquire{ID: q.id, Peer: id})
 		}
 	}
-	return m.waitForMajority()
+	if !m.majority(m.liveVoters()) {
+		return m.waitForMajority()
+	}
+	return waitFor(failf(ErrNotReady, "%s can be reached and did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(open), m.nameOf(id)))
 }
 
 // livesIn reports whether containers of this host have addresses in the space of

@@ -17,6 +17,7 @@ import (
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // Every sentence about other hosts that people can read in their terminal,
@@ -276,6 +277,9 @@ func sayEvicted(s *transcript) {
 	}
 	s.said("docker run --ip, of a host that was evicted", c.ip(0, cidr, held))
 	c.ask(1, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.63.0.0/24"), Name: "lab"})
+	c.lose = func(f flight) bool { _, is := f.frame.Body.(wire.Report); return is }
+	s.said("ringlet forget host-2, with another host that does not answer", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
+	c.lose = func(flight) bool { return false }
 	c.step(1, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
 	s.said("ringlet forget host-2, from which host-1 hears", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
 	c.step(0, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
