@@ -91,3 +91,57 @@ func TestForgetUnderContainersOfARenamedHost(t *testing.T) {
 		}
 	}
 }
+
+// A host that was forgotten comes back with its containers, and takes space anew. What
+// they hold is not of that space: it keeps its stock, tells others what is free in it,
+// and starts containers where it is cut off.
+func TestStockBesideWhatWasForgotten(t *testing.T) {
+	for _, containers := range []int{0, 20} {
+		c := newLockstep(t, 3)
+		c.found()
+		cidr := prefix("10.50.0.0/24")
+		for range containers {
+			c.ask(2, docker(cidr))
+		}
+		c.die(2)
+		for _, q := range []ipam.Request{&ipam.EvictRequest{Peer: "host-2"}, &ipam.ForgetRequest{Peer: "host-2"}} {
+			if err := c.ask(0, q).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.heal()
+		c.run(time.Minute, c.agreed)
+		c.wait(10 * time.Second)
+		if err := c.ask(2, docker(cidr)).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.wait(10 * time.Minute)
+		c.silence(2)
+		c.wait(20 * time.Second)
+		if err := c.ask(2, docker(cidr)).Err; err != nil {
+			t.Errorf("with %d containers from before: %v", containers, err)
+		}
+	}
+}
+
+// A host has left by force, with containers, and then all others are lost: it is what is
+// left of the cluster, and begins anew with it.
+func TestRecoverOfOneThatHadLeft(t *testing.T) {
+	c, cidr := lab(t)
+	if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.die(0, 1)
+	if st := c.status(2).State; st != ipam.Left {
+		t.Fatalf("it is %s", st)
+	}
+	if err := c.ask(2, &ipam.RecoverRequest{}).Err; err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := c.ask(2, docker(cidr)); r.Err != nil || c.status(2).State != ipam.Alone {
+			t.Errorf("%s: %v", c.status(2).State, r.Err)
+		}
+		c.start(2)
+	}
+}

@@ -134,6 +134,27 @@ func TestOldMemory(t *testing.T) {
 	c.wantOld(2, cidr)
 }
 
+// aloneAtFirst is a cluster of n peers that the first founded alone, with a pool. Old is its
+// database from before the others joined.
+func aloneAtFirst(t *testing.T, n int) (c *lockstep, cidr netip.Prefix, old map[string][]byte) {
+	t.Helper()
+	c = newLockstepWith(t, n, func(c *lockstep) {
+		c.dead = map[int]bool{}
+		for i, p := range c.peers {
+			p.cfg.Join, p.cfg.Formation = i > 0, ipam.Formation{}
+			c.dead[i] = i > 0
+		}
+	})
+	cidr = netip.MustParsePrefix("10.71.0.0/24")
+	if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	old = maps.Clone(c.peers[0].disk)
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	return c, cidr, old
+}
+
 // A first host that was alone when its database was copied decides alone again. It hears
 // from the one that it has admitted since, that more was decided, or something else.
 func TestOldDatabaseOfALoneHost(t *testing.T) {
@@ -146,18 +167,7 @@ func TestOldDatabaseOfALoneHost(t *testing.T) {
 		"another decision of a later one": {[]string{"10.72.0.0/24", "10.73.0.0/24"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newLockstepWith(t, 2, func(c *lockstep) {
-				c.peers[0].cfg.Join, c.peers[0].cfg.Formation = false, ipam.Formation{}
-				c.peers[1].cfg.Formation = ipam.Formation{}
-				c.dead = map[int]bool{1: true}
-			})
-			cidr := netip.MustParsePrefix("10.71.0.0/24")
-			if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			old := maps.Clone(c.peers[0].disk)
-			c.heal()
-			c.run(time.Minute, c.agreed)
+			c, cidr, old := aloneAtFirst(t, 2)
 			c.die(0)
 			c.peers[0].disk = old
 			c.start(0)
@@ -184,19 +194,7 @@ func TestOldDatabaseOfALoneHost(t *testing.T) {
 // A first host that was alone when its database was copied has left its cluster since. The
 // copy is started, decides alone, and then meets the others, who go on.
 func TestOldDatabaseOfAHostThatLeft(t *testing.T) {
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		c.peers[0].cfg.Join, c.peers[0].cfg.Formation = false, ipam.Formation{}
-		c.peers[1].cfg.Formation = ipam.Formation{}
-		c.peers[2].cfg.Formation = ipam.Formation{}
-		c.dead = map[int]bool{1: true, 2: true}
-	})
-	cidr := netip.MustParsePrefix("10.71.0.0/24")
-	if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	old := maps.Clone(c.peers[0].disk)
-	c.heal()
-	c.run(time.Minute, c.agreed)
+	c, cidr, old := aloneAtFirst(t, 3)
 	if r := c.ask(0, &ipam.LeaveRequest{}); r.Err != nil {
 		t.Fatal(r.Err)
 	}

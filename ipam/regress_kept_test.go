@@ -1,0 +1,67 @@
+package ipam_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// A container is on two networks of one pool, and an address is kept for it: it has that
+// on the one, and any on the other.
+func TestKeptForAContainerOnTwoNetworks(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/25")}).Pool.Network
+	if err := h.Call(keep("10.50.0.200", "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	first := mustAsk(t, h, n, "web", 7, "").Address.Addr()
+	second := mustAsk(t, h, other, "web", 8, "").Address.Addr()
+	if first != address("10.50.0.200") || second == first {
+		t.Errorf("it has %v and %v", first, second)
+	}
+}
+
+// Two addresses are kept for containers of one name, which run on two hosts: each has one,
+// and a third, on another host, is told who has them.
+func TestTwoKeptForOneName(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	for _, a := range []string{"10.50.0.200", "10.50.0.201"} {
+		if err := c.ask(0, keep(a, "web")).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	web := func(i int) ipam.Reply {
+		return c.ask(i, &ipam.AddressRequest{Network: local(prefix("10.50.0.0/24")), Purpose: ipam.ForContainer, Name: "web"})
+	}
+	for i, want := range []string{"10.50.0.200", "10.50.0.201"} {
+		if r := web(i); r.Err != nil || r.Address.Address.Addr() != address(want) {
+			t.Errorf("on %s: %v, %v", c.name(i), r.Address.Address, r.Err)
+		}
+	}
+	wantErr(t, web(2).Err, ipam.ErrAddressInUse, "held by container web")
+}
+
+// A container with a kept address stops while nobody listens and starts again at once. There is
+// one network only, so it cannot be on two.
+func TestKeptAfterALostRelease(t *testing.T) {
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	if err := h.Call(keep("10.50.0.200", "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	first := mustAsk(t, h, n, "web", 7, "").Address.Addr()
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		h.Call(inventory(h, n, listed(first.String(), "web", 7)))
+	}
+	// stopped, the release never came; docker start web
+	r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 9}})
+	if ok && r.Err == nil && r.Address.Address.Addr() != first {
+		t.Errorf("web gets %v, and %v is kept for it", r.Address.Address, first)
+	}
+}
