@@ -106,7 +106,8 @@ func (u *uses) use(a netip.Addr) (out use, ok bool) {
 	u.mu.Lock()
 	text := u.log.Get(a.String())
 	u.mu.Unlock()
-	return out, json.Unmarshal(text, &out) == nil // what is there was written here
+	ok = json.Unmarshal(text, &out) == nil // what is there was written here
+	return out, ok
 }
 
 // addresses returns the addresses in use, in order.
