@@ -44,11 +44,15 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			}
 		}
 		for cidr, ok := m.nextFree(&s); ok; cidr, ok = m.nextFree(&s) {
-			if _, used, err := m.clear(cidr); used != nil && m.current != nil && errors.Is(err, ErrPoolInUse) {
+			if _, err := checkedSubnet(cidr); err != nil {
+				return nil, err
+			}
+			// Made in any case: whoever names no subnet is to share it with nobody.
+			p, used, err := m.makePool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
+			if used != nil && m.current != nil && errors.Is(err, ErrPoolInUse) {
 				m.current.inUse = append(m.current.inUse, used.CIDR) // another host says so
 				continue
 			}
-			p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromChoice, reserved: q})
 			if m.waitsForDecision() {
 				m.current.subnet = cidr
 			}

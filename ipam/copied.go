@@ -102,7 +102,7 @@ func (m *Machine) checkNumber() {
 // would have accepted a value, on its disk, before anybody could learn of it. One that
 // has dissolved a cluster may come to it again, having forgotten it on purpose.
 func (m *Machine) checkVeto() {
-	if m.state.Slot > 0 && m.hasVeto() && len(m.acceptor.Value) == 0 && !m.restoredGaveWay && m.gaveWay.IsZero() {
+	if m.state.Slot > 0 && len(m.acceptor.Value) == 0 && !m.restoredGaveWay && m.gaveWay.IsZero() && m.hasVeto() {
 		m.outlive(fmt.Sprintf("others know a decision (slot %d) that cannot have been made without this peer, which knows nothing of it", m.state.Slot+1))
 	}
 }

@@ -151,13 +151,12 @@ func (m *Machine) settle(p *pool) {
 			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		}
 	}
-	m.background(actions...)
 	if p.Origin == chronicle.FromChoice && m.soleUser() && m.idle(p) {
-		current := m.current
-		m.current = nil
-		_, _ = m.remove([]*pool{p}) // whoever wants its subnet tries again
-		m.current = current
+		if removal, err := m.removal(p); err == nil { // else whoever wants its subnet tries again
+			actions = append(actions, removal...)
+		}
 	}
+	m.background(actions...)
 	m.tellUse(p)
 	if m.pools[p.Key] == p {
 		m.sightHost(p) // what was let go may be on an interface of the host

@@ -53,12 +53,13 @@ func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
 // already, as a container does that is on two networks of the pool, it is to get any:
 // then done is false.
 func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
-	two, has := m.networksOf(p) > 1 || p.listed > 1, false
+	has := false
 	for _, o := range m.keptIn(p, h) {
 		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || waits(err) {
 			return true, err
 		}
 		rec := p.space.Lookup(o)
+		two := m.networksOf(p) > 1 || p.listed > 1
 		has = has || two && h.Name != "" && rec.State == space.Held && rec.Kind == h.Kind && rec.Name == h.Name
 	}
 	return err != nil && !has, err

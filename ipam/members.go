@@ -154,7 +154,8 @@ func (m *Machine) unheard(id peer.ID) error {
 		}
 	}
 	open := slices.DeleteFunc(m.others(), func(other peer.ID) bool { _, told := q.reports[other]; return told || !m.live(other) })
-	if len(open) == 0 && m.majority(m.liveVoters()) {
+	majority := m.majority(m.liveVoters())
+	if len(open) == 0 && majority {
 		return nil
 	}
 	if m.now.Sub(q.askedAt) >= answerTime || m.now.Before(q.askedAt) {
@@ -163,7 +164,7 @@ func (m *Machine) unheard(id peer.ID) error {
 			m.send(other, wire.Inquire{ID: q.id, Peer: id})
 		}
 	}
-	if !m.majority(m.liveVoters()) {
+	if !majority {
 		return m.waitForMajority()
 	}
 	return waitFor(failf(ErrNotReady, "%s can be reached and did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(open), m.nameOf(id)))

@@ -73,7 +73,11 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.vacated(p); err != nil {
 		return err
 	}
-	out, err := m.remove([]*pool{p})
+	actions, err := m.removal(p)
+	if err != nil {
+		return err
+	}
+	out, err := m.propose(actions...)
 	if err != nil {
 		return err
 	}

@@ -170,22 +170,41 @@ type poolSpec struct {
 }
 
 // joinPool returns the pool with just that subnet, and makes it if there is
-// none. Pools in its way that nobody uses make room. One that is chosen is made in any
-// case: whoever names no subnet is to share it with nobody.
+// none.
 func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
+	cidr, err := checkedSubnet(cidr)
+	if err != nil {
+		return nil, err
+	}
+	if p := m.state.PoolOf(cidr); p != nil {
+		return m.pools[p.Key], nil
+	}
+	p, _, err := m.makePool(cidr, spec)
+	return p, err
+}
+
+// checkedSubnet returns the subnet as it is written otherwise, or why no pool can have it.
+func checkedSubnet(cidr netip.Prefix) (netip.Prefix, error) {
 	cidr, err := addr.Checked(cidr)
 	if err == nil {
 		err = checkUse(cidr)
 	}
 	if err != nil {
-		return nil, failf(ErrBadRequest, "%v", err)
+		return netip.Prefix{}, failf(ErrBadRequest, "%v", err)
 	}
-	if p := m.state.PoolOf(cidr); p != nil && spec.origin != chronicle.FromChoice {
-		return m.pools[p.Key], nil
-	}
-	inTheWay, _, err := m.clear(cidr)
+	return cidr, nil
+}
+
+// makePool makes the pool with just that subnet. Pools in its way that nobody uses make
+// room, also one that is just it; used is the one that does not.
+func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, err error) {
+	inTheWay, used, err := m.clear(cidr)
 	if err != nil {
-		return nil, err
+		return nil, used, err
+	}
+	actions, err := m.removal(inTheWay...)
+	if err != nil {
+		return nil, nil, err
 	}
 	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
 	if spec.reserved != nil {
@@ -193,20 +212,20 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
 		}
 	}
-	outcomes, err := m.remove(inTheWay, create)
+	outcomes, err := m.propose(append(actions, create)...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	last := outcomes[len(outcomes)-1]
 	if last.Refused != "" {
-		return nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
+		return nil, nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
 	}
 	p := m.pools[last.Pool]
 	if p == nil { // it went in the same slot
-		return nil, m.waitForMajority()
+		return nil, nil, m.waitForMajority()
 	}
 	m.sightHost(p)
-	return p, nil
+	return p, nil, nil
 }
 
 // clear returns the pools in the way of a subnet once nobody uses any of them, on this
@@ -269,24 +288,27 @@ func (m *Machine) idle(p *pool) bool {
 	return !p.Operated()
 }
 
-// remove is propose for what removes idle pools, and what is to follow in the same slot.
-// What interfaces of the host and strangers have there is freed in the step that sets it
-// aside, or not at all: in between it could be handed out.
-func (m *Machine) remove(pools []*pool, then ...chronicle.Action) ([]chronicle.Outcome, error) {
+// removal returns the commands that remove idle pools, to be proposed in this step. What
+// interfaces of the host and strangers have there is freed with that, in the step that
+// sets it aside, or not at all: in between it could be handed out.
+func (m *Machine) removal(pools ...*pool) ([]chronicle.Action, error) {
 	var actions []chronicle.Action
+	held := false
 	for _, p := range pools {
 		actions = append(actions, m.deletion(p)...)
+		held = held || p.space.Held() > 0
 	}
-	actions = append(actions, then...)
+	if held {
+		if err := m.mayPropose(actions); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range pools {
 		for o := range p.space.Kinds() {
-			if err := m.mayPropose(actions); err != nil {
-				return nil, err
-			}
 			m.freeHolding(p, o)
 		}
 	}
-	return m.propose(actions...)
+	return actions, nil
 }
 
 // deletion returns the commands that remove an idle pool.

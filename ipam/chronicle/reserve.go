@@ -41,10 +41,15 @@ func (s *State) unreserve(a Unreserve) (refused string) {
 		return "it is not reserved so"
 	}
 	p.Reserved = slices.Replace(p.Reserved, i, i+1, p.Reserved[i].without(a.Range)...)
-	if p.Ring.Owns(ring.Reserved, a.Range) {
-		p.Ring.Assign(a.Range, ring.Free, ring.Version(s.Slot))
-	}
+	s.freeReserved(p, a.Range)
 	return ""
+}
+
+// freeReserved makes a range free that is reserved no more, unless it was lent to a peer.
+func (s *State) freeReserved(p *Pool, r addr.Range) {
+	if p.Ring.Owns(ring.Reserved, r) {
+		p.Ring.Assign(r, ring.Free, ring.Version(s.Slot))
+	}
 }
 
 // freeShared ends the reservations of a pool that any network may share, once nobody has
@@ -59,9 +64,7 @@ func (s *State) freeShared(p *Pool) (freed []addr.Range) {
 			return false
 		}
 		freed = append(freed, r.Range)
-		if p.Ring.Owns(ring.Reserved, r.Range) {
-			p.Ring.Assign(r.Range, ring.Free, ring.Version(s.Slot))
-		}
+		s.freeReserved(p, r.Range)
 		return true
 	})
 	return freed
