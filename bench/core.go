@@ -149,6 +149,14 @@ func (f fill) contenders() ([]contender, *machine, error) {
 		computing("reference", func(n int) error { return ref.pairs(f.pool, n) }),
 	}
 	if len(f.over) > 0 {
+		s := newSpaces(f.pool)
+		if err := s.occupy(f); err != nil {
+			return nil, nil, err
+		}
+		if err := s.pairs(f.pool, 70_000); err != nil {
+			return nil, nil, err
+		}
+		list = append(list, computing("space", func(n int) error { return s.pairs(f.pool, n) }))
 		b, err := newBuiltin(f.pool)
 		if err != nil {
 			return nil, nil, err
@@ -200,12 +208,19 @@ func measurePair(b *bench) error {
 	return nil
 }
 
-// addOver adds a row for each goal of how many times as long the built-in IPAM takes.
+// addOver adds a row for each goal of how many times as long as the core the built-in IPAM takes; and one that says it
+// of what the prototype of G1 and G2 did.
 func (b *bench) addOver(f fill, what string, got results) {
 	for _, a := range f.over {
 		b.add(row{
 			goal: a.goal, what: what + ", against the engine's built-in IPAM", limit: a.limit, least: true,
 			got: got.times("built-in", "ringlet"), note: "it takes " + duration(got.p50("built-in").median),
+		})
+	}
+	if len(f.over) > 0 {
+		b.add(row{
+			goal: "G1", what: "of that the space alone, with a lock, pool by ID, addresses and holders, against the built-in IPAM", limit: noGoal,
+			got: got.times("built-in", "space"), note: duration(got.p50("space").median),
 		})
 	}
 }
