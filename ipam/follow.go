@@ -26,8 +26,13 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.saveContacts()
 	case chronicle.CreatePool:
 		if cp := m.state.Pool(o.Pool); cp != nil {
-			m.addPool(cp)
+			m.sightSoon(m.addPool(cp))
 			m.note(Note{Kind: NotePoolCreated, Pool: cp.CIDR})
+		}
+	case chronicle.Use:
+		if p := m.pools[a.Pool]; p != nil {
+			p.vacated = time.Time{} // it stays, whoever wanted it to go
+			m.sightSoon(p)
 		}
 	case chronicle.DeletePool:
 		if p := m.pools[a.Pool]; p != nil {

@@ -63,6 +63,15 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 	}
 }
 
+// sightSoon has the host's addresses in the pool held as soon as this peer may propose
+// and ask: the containers for which somebody has made it come next, and whoever owns
+// such an address would hand it out to one of them.
+func (m *Machine) sightSoon(p *pool) {
+	if slices.ContainsFunc(m.host, func(a netip.Prefix) bool { return p.CIDR.Contains(a.Addr()) }) {
+		m.tendedAt = 0
+	}
+}
+
 // sightHost holds those of the host's addresses that lie in the pool.
 func (m *Machine) sightHost(p *pool) {
 	p.untaken = false

@@ -81,8 +81,10 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err != nil {
 		return err
 	}
-	if last := out[len(out)-1]; last.Refused != "" {
-		return failf(ErrPoolInUse, "pool %s cannot be removed: %s", poolText(p.Pool), last.Refused)
+	for _, o := range out {
+		if _, is := o.Command.Action.(chronicle.DeletePool); is && o.Refused != "" {
+			return failf(ErrPoolInUse, "pool %s cannot be removed: %s", poolText(p.Pool), o.Refused)
+		}
 	}
 	return nil
 }

@@ -290,7 +290,9 @@ func (m *Machine) idle(p *pool) bool {
 
 // removal returns the commands that remove idle pools, to be proposed in this step. What
 // interfaces of the host and strangers have there is freed with that, in the step that
-// sets it aside, or not at all: in between it could be handed out.
+// sets it aside, or not at all: in between it could be handed out. A pool that stays, as
+// somebody has made a network on it meanwhile, gives the host its own addresses back in the
+// slot that takes them.
 func (m *Machine) removal(pools ...*pool) ([]chronicle.Action, error) {
 	var actions []chronicle.Action
 	held := false
@@ -320,7 +322,13 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 	if p.UsedBy(m.self) {
 		actions = append(actions, chronicle.Unuse{Pool: p.Key})
 	}
-	return append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
+	actions = append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
+	for _, a := range m.host {
+		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && p.space.Mine(o) {
+			actions = append(actions, chronicle.Open{Pool: p.Key, Range: addr.One(o), Size: 1})
+		}
+	}
+	return actions
 }
 
 // ready reports why nothing can be handed out, if nothing can. Where that may

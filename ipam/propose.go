@@ -179,6 +179,7 @@ func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
 func (m *Machine) settleProposals() {
 	known := m.state.Number(m.self)
 	settled := false
+	var aside []*proposal
 	m.proposals = slices.DeleteFunc(m.proposals, func(p *proposal) bool {
 		if p.last() > known {
 			return false
@@ -191,12 +192,14 @@ func (m *Machine) settleProposals() {
 		}
 		if p.aside {
 			m.restoreAside(p)
+			aside = append(aside, p)
 		}
 		return true
 	})
 	if settled {
 		m.submittedAt, m.submitTries, m.submitted = m.now, 0, false
 		m.setAsideAgain()
+		m.holdRestored(aside)
 		m.changed = true
 	}
 }
@@ -228,6 +231,18 @@ func (m *Machine) restoreAside(p *proposal) {
 		}
 	}
 	m.dropAside(p.last())
+}
+
+// holdRestored holds the host's addresses in what proposals had set aside and is this
+// peer's still, or again.
+func (m *Machine) holdRestored(settled []*proposal) {
+	for _, p := range settled {
+		for _, c := range p.commands {
+			if q, r := m.taken(c.Action); q != nil {
+				m.holdHost(q, r)
+			}
+		}
+	}
 }
 
 // setAsideAgain sets aside what proposals that are not settled take: one that

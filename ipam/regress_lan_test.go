@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -152,5 +153,59 @@ func TestOthersAddressesInAPoolBesideOneInUse(t *testing.T) {
 	n = network(t, h, "10.60.0.0/25")
 	for _, a := range []string{"10.60.0.20", stranger.Address.Addr().String()} {
 		wantErr(t, claim(h, n, a, "db"), ipam.ErrAddressInUse)
+	}
+}
+
+// Containers start right after somebody has made a network on the LAN. No address that
+// another host has itself is handed out to one of them, whoever owns the space around it.
+func TestContainersRightBehindANetworkOnTheLAN(t *testing.T) {
+	for maker := range 3 {
+		c, own, look := onLAN(t, 3)
+		look(5 * time.Second)
+		c.network(maker, prefix(homeLAN))
+		c.wait(10 * time.Millisecond)
+		wantErr(t, c.full(maker, prefix(homeLAN)), ipam.ErrNoAddress)
+		if !hostsHave(c, own) {
+			t.Errorf("host-%d makes it: a container got the address of a host", maker)
+		}
+	}
+}
+
+// While a pool is about to go another host makes a network on it, at any moment of that.
+// Whether the pool stays, or is made anew, its containers get no address that a host has
+// itself: those who have given theirs up take it again at once.
+func TestNetworkOnALANPoolThatIsRemoved(t *testing.T) {
+	stays, anew := 0, 0
+	for _, pair := range [][2]int{{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}} {
+		for after := range 25 {
+			asks, maker := pair[0], pair[1]
+			c, own, look := onLAN(t, 3)
+			if err := c.ask(0, &ipam.PoolRelease{Network: c.network(0, prefix(homeLAN))}).Err; err != nil {
+				t.Fatal(err)
+			}
+			look(5 * time.Second)
+			first := c.peers[0].machine.State().PoolOf(prefix(homeLAN)).Key
+			removal := c.call(asks, &ipam.PoolRemoval{Pool: homeLAN})
+			c.wait(time.Duration(after) * time.Millisecond)
+			c.network(maker, prefix(homeLAN))
+			var want error
+			if c.peers[maker].machine.State().PoolOf(prefix(homeLAN)).Key == first {
+				stays, want = stays+1, ipam.ErrPoolInUse
+			} else {
+				anew++
+			}
+			c.wait(10 * time.Millisecond)
+			wantErr(t, c.full(maker, prefix(homeLAN)), ipam.ErrNoAddress)
+			if !hostsHave(c, own) {
+				t.Errorf("host-%d removes it, host-%d makes a network after %d ms: a container got the address of a host", asks, maker, after)
+			}
+			c.run(time.Minute, func() bool { _, ok := c.peers[asks].replies[removal]; return ok })
+			if err := c.peers[asks].replies[removal].Err; !errors.Is(err, want) {
+				t.Errorf("host-%d removes it, host-%d makes a network after %d ms: %v, want %v", asks, maker, after, err, want)
+			}
+		}
+	}
+	if stays == 0 || anew == 0 {
+		t.Errorf("the pool stays %d times, and is made anew %d times: a moment is missing", stays, anew)
 	}
 }
