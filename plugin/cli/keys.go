@@ -120,15 +120,25 @@ func (a *app) nextKeyStep(ctx context.Context, c *client, _ []string) error {
 	}
 	return a.show(k, func() {
 		a.view.keys(k)
-		switch len(k.Keys) {
-		case 0:
-			a.view.wrap(plain, "next: ", "make a key with ringlet keygen, and set RINGLET_KEY on every host")
-		case 1:
-			a.view.wrap(plain, "next: ", "to replace it, make a key with ringlet keygen, and ringlet keys rotate add it on every host")
-		default:
-			a.view.wrap(plain, "next: ", "once all hosts have the same keys, ringlet keys rotate use the new one on every host; once all encrypt with it, ringlet keys rotate drop the others")
-		}
+		a.view.wrap(plain, "next: ", nextStep(k))
 	})
+}
+
+// nextStep says what comes next on a host with these keys. Those of a setting cannot
+// be changed by a command.
+func nextStep(k admin.Keys) string {
+	inFile := k.Source == "file"
+	switch {
+	case len(k.Keys) == 0:
+		return "make a key with ringlet keygen, and set RINGLET_KEY on every host"
+	case len(k.Keys) == 1 && inFile:
+		return "to replace it, make a key with ringlet keygen, and ringlet keys rotate add it on every host"
+	case len(k.Keys) == 1:
+		return "to replace it, make a key with ringlet keygen, and add it to RINGLET_KEY on every host, behind the present one and a comma"
+	case inFile:
+		return "once all hosts have the same keys, ringlet keys rotate use the new one on every host; once all encrypt with it, ringlet keys rotate drop the others"
+	}
+	return "once all hosts have the same keys, put the new one first in RINGLET_KEY on every host; once all encrypt with it, set it alone there"
 }
 
 // rotated tells what follows a step.

@@ -12,6 +12,8 @@ import (
 func TestKeys(t *testing.T) {
 	two := admin.Keys{Source: "file", File: "/data/keys", Keys: []admin.Key{{Fingerprint: "0a1b2c3d", Encrypts: true}, {Fingerprint: "4e5f6071"}}}
 	one := admin.Keys{Source: "settings", Keys: two.Keys[:1]}
+	set := admin.Keys{Source: "settings", Keys: two.Keys}
+	first := admin.Keys{Source: "file", File: "/data/keys", Keys: two.Keys[:1]}
 	var all strings.Builder
 	for _, tt := range []struct {
 		args, in string
@@ -24,6 +26,8 @@ func TestKeys(t *testing.T) {
 		{"keys ls", "", two, exitFine, "keys"},
 		{"keys rotate", "", admin.Keys{Source: "none"}, exitFine, "keys"},
 		{"keys rotate", "", one, exitFine, "keys"},
+		{"keys rotate", "", set, exitFine, "keys"},
+		{"keys rotate", "", first, exitFine, "keys"},
 		{"keys rotate", "", two, exitFine, "keys"},
 		{"keys rotate add SECRET", "", two, exitFine, "keys add SECRET"},
 		{"keys rotate use -", "SECRET\n", two, exitFine, "keys use SECRET"},
@@ -41,6 +45,9 @@ func TestKeys(t *testing.T) {
 		}
 		if strings.Contains(got.out+got.err, "SECRET") {
 			t.Errorf("%s shows the key: %+v", tt.args, got)
+		}
+		if tt.keys.Source == "settings" && strings.Contains(got.out, "keys rotate") {
+			t.Errorf("%s: says to do what is refused with keys in a setting: %s", tt.args, got.out)
 		}
 		fmt.Fprintf(&all, "$ ringlet %s\n\n%s%s\n", tt.args, got.out, got.err)
 	}
