@@ -193,7 +193,7 @@ holder gets the same address each time, until it is freed.`,
 				return usagef(cmd, "name the holder with --for")
 			}
 			body := admin.NewAddress{For: holder}
-			if wanted != "" {
+			if cmd.Flags().Changed("ip") { // empty is none: a script has not set the variable, and any address would not do
 				ip, err := parseIP(cmd, wanted)
 				if err != nil {
 					return err
