@@ -155,15 +155,21 @@ func (a *app) collect(ctx context.Context, c *client, report ipam.Audit, dryRun 
 		return fmt.Errorf("the report is of %s (peer %s), and this is %s (peer %s): use it on the host that it is of", safe(report.Peer), safe(report.PeerID), safe(st.Self.Name), safe(st.Self.ID))
 	}
 	done := []ipam.Collected{}
+	var failed error
 	for some := range slices.Chunk(report.Findings, maxCollect) {
 		var batch []ipam.Collected
-		if err := c.call(ctx, http.MethodPost, path("gc"), admin.Collection{Findings: some, DryRun: dryRun}, &batch); err != nil {
-			return err
+		if failed = c.call(ctx, http.MethodPost, path("gc"), admin.Collection{Findings: some, DryRun: dryRun}, &batch); failed != nil {
+			break // what was freed before is told
 		}
 		done = append(done, batch...)
 	}
-	if err := a.show(done, func() { a.view.collected(done, dryRun) }); err != nil {
-		return err
+	if len(done) > 0 || failed == nil {
+		if err := a.show(done, func() { a.view.collected(done, dryRun) }); err != nil {
+			return err
+		}
+	}
+	if failed != nil {
+		return failed
 	}
 	for _, d := range done {
 		if d.Outcome == ipam.CollectedKept {

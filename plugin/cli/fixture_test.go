@@ -45,10 +45,15 @@ type fixture struct {
 	reserving    error // of a reservation
 
 	calls []string
+	fails string // what a call begins with that is refused; empty: none
 }
 
 func (f *fixture) call(format string, args ...any) error {
-	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+	call := fmt.Sprintf(format, args...)
+	f.calls = append(f.calls, call)
+	if f.fails != "" && strings.HasPrefix(call, f.fails) {
+		return &ipam.Error{Kind: ipam.ErrNotReady, Text: "not ready"}
+	}
 	return f.err
 }
 

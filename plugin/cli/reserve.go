@@ -374,15 +374,7 @@ lies outside of them stays as it is. Ending what is not so is no error.`,
 				return err
 			}
 			return a.do(func(ctx context.Context, c *client, _ []string) error {
-				done := []ipam.Reserving{}
-				for _, r := range wanted {
-					var did ipam.Reserving
-					if err := c.call(ctx, http.MethodDelete, query(path("reservations"), "addresses", r.addresses, "kind", kind, "pool", pool), nil, &did); err != nil {
-						return err
-					}
-					done = append(done, did)
-				}
-				return a.show(done, func() { a.view.unreserved(done) })
+				return a.unreserve(ctx, c, wanted, kind, pool)
 			})(cmd, args)
 		},
 	}
@@ -390,6 +382,25 @@ lies outside of them stays as it is. Ending what is not so is no error.`,
 	fileFlag(cmd, &file)
 	cmd.ValidArgsFunction = a.complete(reservationWords(kind))
 	return cmd
+}
+
+// unreserve ends reservations, as reserve makes them.
+func (a *app) unreserve(ctx context.Context, c *client, wanted []reservation, kind, pool string) error {
+	var done []ipam.Reserving
+	var failed error
+	for _, r := range wanted {
+		var did ipam.Reserving
+		if failed = c.call(ctx, http.MethodDelete, query(path("reservations"), "addresses", r.addresses, "kind", kind, "pool", pool), nil, &did); failed != nil {
+			break
+		}
+		done = append(done, did)
+	}
+	if len(done) > 0 {
+		if err := a.show(done, func() { a.view.unreserved(done) }); err != nil {
+			return err
+		}
+	}
+	return failed
 }
 
 func (v view) unreserved(done []ipam.Reserving) {

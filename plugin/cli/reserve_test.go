@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +99,30 @@ func TestReserve(t *testing.T) {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What was done before something is refused is told, and that is the end of it.
+func TestDoneBeforeARefusal(t *testing.T) {
+	report, err := json.Marshal(ipam.Audit{PeerID: alone().st.Self.ID, Findings: leaks(2*maxCollect + 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, tt := range map[string]struct{ fails, told, not string }{
+		"exclude add 10.50.0.8 10.50.0.9 10.50.0.10":      {`reserve "" 10.50.0.9-`, "10.50.0.8: excluded\n", "10.50.0.10"},
+		"exclude rm 10.50.0.0/31 10.50.0.9 10.50.0.12/31": {`unreserve "" 10.50.0.9-`, "10.50.0.0-10.50.0.1: 10 addresses are excluded no more\n", "10.50.0.12"},
+		"gc --from -": {"collect 1 ", "freed 10.50.0.2: ", "10.50.0.102:"},
+	} {
+		f := alone()
+		f.fails = tt.fails
+		cfg := Config{In: bytes.NewReader(report), Getenv: env("RINGLET_SOCKET", serve(t, f))}
+		got := ringlet(t, cfg, strings.Fields(args)...)
+		if got.code != exitFailed || got.err != "ringlet: not ready\n" || !strings.HasPrefix(got.out, tt.told) || strings.Contains(got.out, tt.not) {
+			t.Errorf("%s: %+v", args, got)
+		}
+		if last := f.calls[len(f.calls)-1]; !strings.HasPrefix(last, tt.fails) {
+			t.Errorf("%s: went on with %s", args, last)
+		}
 	}
 }
 
