@@ -166,20 +166,19 @@ func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error 
 // leads. What is no file, as a pipe, must stay what it is.
 func replaceable(file string) (string, error) {
 	if file == "-" {
-		return "", errors.New("name a file, or see with -o json what it would have")
+		return "", errors.New("name a file; with -o json what it has is printed, too")
 	}
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}
-	file, err := filepath.EvalSymlinks(file)
-	if err != nil {
+	info, err := os.Stat(file) // of /dev/stdout too, of which the link to a pipe has no path
+	switch {
+	case err != nil:
 		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file: name one; with -o json what it has is printed, too", file)
 	}
-	info, err := os.Stat(file)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no file, but %v: name one, or see with -o json what it would have", file, info.Mode().Type())
-	}
-	return file, err
+	return filepath.EvalSymlinks(file)
 }
 
 // writeSnapshot replaces the file by a whole one, which is on disk then, or leaves it

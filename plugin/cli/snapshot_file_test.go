@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,17 @@ func TestSnapshotToWhatIsNoFile(t *testing.T) {
 	for _, file := range []string{pipe, toPipe, nowhere, dir, "-"} {
 		if got := ringlet(t, cfg, "snapshot", "save", file); got.code != 1 || !strings.Contains(got.err, "cannot be written") {
 			t.Errorf("to %s: code %d, %s", file, got.code, got.err)
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	for _, file := range []string{pipe, toPipe, dir, fmt.Sprintf("/proc/self/fd/%d", w.Fd())} {
+		if got := ringlet(t, cfg, "snapshot", "save", file); !strings.Contains(got.err, file+" is no file: name one") {
+			t.Errorf("to %s: %s", file, got.err)
 		}
 	}
 	for name, want := range map[string]os.FileMode{link: os.ModeSymlink, toPipe: os.ModeSymlink, nowhere: os.ModeSymlink, pipe: os.ModeNamedPipe} {
