@@ -357,11 +357,13 @@ func TestModel(t *testing.T) {
 		Counts    []string
 		Fractions []float64
 		Refused   []string
+		Inside    []string
 	}
 	b.do("computing", run(`import("/page/model.js").then(m => { window.result = JSON.stringify({
 	  Counts: [0, 1, 254, 9999999, 2**32, 2**64, 2**64-1, 1e10].map(m.count),
 	  Fractions: [["10.50.0.0/24", "10.50.0.0"], ["10.50.0.0/24", "10.50.0.128"], ["10.50.0.0/24", "10.50.0.255", true], ["fd00:50::/64", "fd00:50::8000:0:0:0"], ["fd00:50::/64", "fd00:50:0:0:4000::"], ["::/0", "ffff::"]].map(a => m.fraction(...a)),
-	  Refused: ["10.50.1.0", "10.50.0", "256.1.1.1", "fd00::1", "::1::", "1:2:3:4:5:6:7:8:9", "1:2:3", "g::", "", ":", ":::", "10.50.0.1/24"].filter(a => m.fraction("10.50.0.0/24", a) !== null)}) })`))
+	  Refused: ["10.50.1.0", "10.50.0", "256.1.1.1", "fd00::1", "::1::", "1:2:3:4:5:6:7:8:9", "1:2:3", "g::", "", ":", ":::", "10.50.0.1/24"].filter(a => m.fraction("10.50.0.0/24", a) !== null),
+	  Inside: ["fd00:50::", "fd00:50::1", "fd00:50::2", "fd00:50::ff", "fd00:50::100", "fd00:50:0:0:8000::", "10.50.0.1", ""].filter(a => m.liesIn({ start: "fd00:50::1", end: "fd00:50::ff" }, a))}) })`))
 	b.until(`window.result`)
 	var got result
 	if err := json.Unmarshal([]byte(value[string](b, `window.result`)), &got); err != nil {
@@ -375,5 +377,8 @@ func TestModel(t *testing.T) {
 	}
 	if len(got.Refused) > 0 {
 		t.Errorf("taken for addresses of the pool: %q", got.Refused)
+	}
+	if want := []string{"fd00:50::1", "fd00:50::2", "fd00:50::ff"}; !slices.Equal(got.Inside, want) {
+		t.Errorf("in the range are %q, want %q", got.Inside, want)
 	}
 }

@@ -2,7 +2,7 @@
 // happens. It only reads.
 
 import { byId, h, setText, update } from "/page/dom.js";
-import { fraction, Owners, poolTitle } from "/page/model.js";
+import { liesIn, Owners, poolTitle } from "/page/model.js";
 import { addressDetail, eventItem, legendItems, peerTable, poolTable, problemItems, rangeDetail, verdictMark, verdictText } from "/page/panels.js";
 import { arcsOf, drawRing } from "/page/ring.js";
 
@@ -116,10 +116,7 @@ async function chooseRange(start) {
   if (!arc.own || arc.range.held === 0) return;
   try {
     const all = await get(poolPath() + "/addresses");
-    const inside = all.filter((a) => {
-      const at = fraction(state.pool, a.address);
-      return at !== null && at >= fraction(state.pool, arc.range.start) && at <= fraction(state.pool, arc.range.end);
-    });
+    const inside = all.filter((a) => liesIn(arc.range, a.address));
     if (state.selected === start) show(rangeDetail(arc, state.owners, inside));
   } catch {
     // The range itself is shown; its addresses come with another click.

@@ -36,6 +36,13 @@ export function fraction(pool, address, past = false) {
   return Number(((offset + (past ? 1n : 0n)) * 1000000000n) / e.size) / 1e9;
 }
 
+// liesIn reports whether an address lies in a range. A fraction is too coarse for that:
+// that of an IPv6 pool stands for billions of addresses.
+export function liesIn(range, address) {
+  const [a, first, last] = [address, range.start, range.end].map(parseAddress);
+  return a !== null && a.bits === first.bits && a.value >= first.value && a.value <= last.value;
+}
+
 // count writes a number of addresses, powers of two where it has more digits
 // than anybody reads.
 export function count(n) {
