@@ -32,6 +32,7 @@ const (
 type record struct {
 	events.Event
 	Late bool `json:"late,omitempty"` // found out afterwards; it happened at Time or before
+	Own  bool `json:"own,omitempty"`  // the range came to this peer, whatever that is called now
 }
 
 // appendLine appends the record as a line: the JSON of the event, and what a
@@ -43,6 +44,9 @@ func (r *record) appendLine(b []byte) ([]byte, error) {
 	}
 	if r.Late {
 		b = append(b[:len(b)-1], `,"late":true}`...)
+	}
+	if r.Own {
+		b = append(b[:len(b)-1], `,"own":true}`...)
 	}
 	return append(b, '\n'), nil
 }

@@ -126,7 +126,7 @@ func (j *Journal) write(ctx context.Context) error {
 		}
 		records = slices.Grow(records[:0], len(list))[:len(list)]
 		for i := range list {
-			records[i] = record{Event: list[i]}
+			records[i] = record{Event: list[i], Own: list[i].Kind == events.RangeMoved && list[i].To == j.cfg.Self}
 		}
 		if err := j.files.append(context.WithoutCancel(ctx), records, false); err != nil {
 			return err

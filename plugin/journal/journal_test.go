@@ -31,6 +31,7 @@ type bench struct {
 	dir string
 	cfg Config
 
+	name string // of the peer; empty: host-a
 	boot uint64
 	kept int // events that the log keeps; 0: 64
 	log  *events.Log
@@ -53,7 +54,7 @@ func (b *bench) start() {
 	b.boot++
 	b.log = events.New(b.boot, 0, cmp.Or(b.kept, 64))
 	cfg := b.cfg
-	cfg.Dir, cfg.Log, cfg.Self = b.dir, b.log, "host-a"
+	cfg.Dir, cfg.Log, cfg.Self = b.dir, b.log, cmp.Or(b.name, "host-a")
 	cfg.Held = func(context.Context) iter.Seq2[ipam.AddressStatus, error] {
 		b.mu.Lock()
 		list := maps.Clone(b.held)
@@ -182,6 +183,29 @@ func TestWho(t *testing.T) {
 		}
 		if p, _ := b.j.Who(addr(64), moved); p.Owner != "" {
 			t.Errorf("its neighbour lay in the range of %q", p.Owner)
+		}
+	})
+}
+
+// A peer that goes by another name has the ranges that it had, and none that came to others.
+func TestRenamed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.start()
+		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NoteMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "free", To: "host-a"})
+		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NoteMoved, Pool: lab, Address: addr(64), Last: addr(127), From: "free", To: "host-b"})
+		b.grant(addr(1), "web", false)
+		b.free(addr(1), false)
+		b.settle()
+		b.stop()
+		b.name = "host-c"
+		b.start()
+		defer b.stop()
+		b.want(addr(1), time.Now(), "free web")
+		b.want(addr(2), time.Now(), "free")
+		b.want(addr(65), time.Now(), "elsewhere")
+		if p, _ := b.j.Who(addr(1), time.Now()); p.Owner != "" {
+			t.Errorf("its own address lies in the range of %q", p.Owner)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func (j *Journal) Who(a netip.Addr, at time.Time) (Past, error) {
 		case r.Kind == events.RangeMoved:
 			if !r.Time.After(at) && r.Address.Compare(a) <= 0 && a.Compare(r.Last) <= 0 {
 				p.Owner = r.To
-				if p.Owner == j.cfg.Self {
+				if r.Own || p.Owner == j.cfg.Self {
 					p.Owner = "" // what became of it is in this journal
 				}
 			}
