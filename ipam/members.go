@@ -235,8 +235,8 @@ const (
 func (m *Machine) peerRef(ref string, wanted membership) (peer.ID, error) {
 	found := map[membership][]peer.ID{}
 	var all []peer.ID
-	look := func(id peer.ID, name peer.Name, as membership) {
-		if string(name) == ref || len(ref) >= 8 && strings.HasPrefix(id.String(), strings.ToLower(ref)) {
+	look := func(id peer.ID, admitted peer.Name, as membership) {
+		if string(m.goesBy(id, admitted)) == ref || len(ref) >= 8 && strings.HasPrefix(id.String(), strings.ToLower(ref)) {
 			found[as] = append(found[as], id)
 			all = append(all, id)
 		}

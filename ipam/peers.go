@@ -82,19 +82,28 @@ func (m *Machine) present(id peer.ID) bool {
 
 // nameOf names a peer for people.
 func (m *Machine) nameOf(id peer.ID) string {
-	if id == m.self {
-		return string(m.cfg.Name)
+	var admitted peer.Name
+	if member := m.state.Member(id); member != nil {
+		admitted = member.Name
+	} else if gone := m.state.Gone(id); gone != nil {
+		admitted = gone.Name
 	}
-	if member := m.state.Member(id); member != nil && member.Name != "" {
-		return string(member.Name)
-	}
-	if gone := m.state.Gone(id); gone != nil && gone.Name != "" {
-		return string(gone.Name)
-	}
-	if c := m.contacts[id]; c != nil && c.name != "" {
-		return string(c.name)
+	if name := m.goesBy(id, admitted); name != "" {
+		return string(name)
 	}
 	return "peer " + id.Short()
+}
+
+// goesBy returns the name by which a peer goes now, as far as it has said: that with
+// which it was admitted may be another.
+func (m *Machine) goesBy(id peer.ID, admitted peer.Name) peer.Name {
+	if id == m.self {
+		return m.cfg.Name
+	}
+	if c := m.contacts[id]; c != nil && c.name != "" {
+		return c.name
+	}
+	return admitted
 }
 
 // takePresence takes in what the carrier believes of a peer.
@@ -117,8 +126,9 @@ func (m *Machine) takePresence(ev *Presence) {
 		c.alive, c.since = ev.Alive, m.now
 		m.changed = true
 	}
-	if ev.Name != "" {
-		c.name = ev.Name
+	if ev.Name != "" && ev.Name != c.name {
+		c.name, m.changed = ev.Name, true
+		m.saveContact(ev.Peer, c)
 	}
 	c.seat = max(c.seat, ev.Seat)
 	if ev.Addr != "" && ev.Addr != c.addr {

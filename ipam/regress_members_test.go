@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -469,5 +470,42 @@ func TestLeftBeforeItTookOverIsAdmittedAgain(t *testing.T) {
 	lists(5 * time.Minute)
 	if in() || owns() {
 		t.Errorf("it has not left: %+v", c.status(2).Problems)
+	}
+}
+
+// A host is given another name, with the database that it has: the others show it, and
+// know it, under that one, also after they have started anew themselves.
+func TestAnotherName(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	held := c.ask(2, docker(cidr)).Address.Address.Addr()
+	c.peers[2].cfg.Name = "other"
+	c.start(2)
+	for i := range 2 {
+		c.step(i, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true, Seat: 3, Name: "other"})
+	}
+	c.wait(10 * time.Second)
+	c.start(1)
+	c.wait(10 * time.Second)
+	for i := range c.peers {
+		var names []string
+		for _, p := range c.status(i).Peers {
+			names = append(names, p.Name)
+		}
+		slices.Sort(names)
+		if want := []string{"host-0", "host-1", "other"}; !slices.Equal(names, want) {
+			t.Errorf("%s shows the peers %q, want %q", c.name(i), names, want)
+		}
+	}
+	if who, err := c.peers[0].machine.Who(c.now, held); err != nil || who.Peer != "other" {
+		t.Errorf("%v is with %+v, %v", held, who, err)
+	}
+	wantErr(t, c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err, ipam.ErrPeerNotFound)
+	c.die(2)
+	for i := range 2 {
+		if r := c.ask(i, &ipam.EvictRequest{Peer: "other"}); r.Err != nil {
+			t.Errorf("%s: %v", c.name(i), r.Err)
+		}
 	}
 }

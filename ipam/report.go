@@ -85,11 +85,11 @@ func (m *Machine) standing() State {
 // peerStatus shows one peer.
 func (m *Machine) peerStatus(member chronicle.Member, state string) PeerStatus {
 	p := PeerStatus{
-		ID: member.ID.String(), Name: string(member.Name), State: state, Boot: uint64(member.Boot),
+		ID: member.ID.String(), Name: string(m.goesBy(member.ID, member.Name)), State: state, Boot: uint64(member.Boot),
 		Voter: m.isVoter(member.ID), Reachable: m.live(member.ID),
 	}
 	if member.ID == m.self {
-		p.Name, p.Boot, p.Slot = string(m.cfg.Name), uint64(m.boot), m.state.Slot
+		p.Boot, p.Slot = uint64(m.boot), m.state.Slot
 		p.Speaks = uint64(m.cfg.Spoken)
 		return p
 	}
@@ -271,7 +271,8 @@ func (m *Machine) peerProblems() []Problem {
 	}
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {
-			add("quarantine", fmt.Sprintf("bring that host back, or, if it is gone for good, ringlet forget %s", gone.Name), "%s was evicted, and %s that it may be using are kept back", gone.Name, plural(n, "address", "addresses"))
+			name := m.nameOf(gone.ID)
+			add("quarantine", "bring that host back, or, if it is gone for good, ringlet forget "+name, "%s was evicted, and %s that it may be using are kept back", name, plural(n, "address", "addresses"))
 		}
 	}
 	for _, id := range sortedIDs(m.misfits) {
