@@ -38,15 +38,18 @@ func (u uses) sorted() uses {
 // stateElsewhere is the state of an address that is in another peer's range.
 const stateElsewhere = "elsewhere"
 
-// told adds what another peer says of an address that is none of this one's.
+// told adds what another peer says of an address that is in its range. In the directory is
+// for some minutes also what one said that had it before: one that was forgotten, or the
+// former self of a host that was rebuilt.
 func (s *Server) told(st ipam.AddressStatus) Use {
 	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" {
 		return Use{AddressStatus: st}
 	}
-	if held := s.cfg.Directory.Holdings(st.Address); len(held) > 0 {
-		return useOf(held[0])
+	held := slices.DeleteFunc(s.cfg.Directory.Holdings(st.Address), func(h directory.Holding) bool { return h.Node != st.Peer })
+	if len(held) == 0 {
+		return Use{AddressStatus: st}
 	}
-	return Use{AddressStatus: st}
+	return useOf(slices.MaxFunc(held, func(a, b directory.Holding) int { return a.Told.Compare(b.Told) }))
 }
 
 // useOf shows what another peer says.

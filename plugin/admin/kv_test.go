@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -224,10 +225,24 @@ func (b abroad) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, er
 	return ipam.Explanation{AddressStatus: st, Verdict: "is in the space of host-b", Origin: "operator", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
 }
 
+// withFormer is newShelf with what others said of addresses that lie in the space of host-b
+// by now: host-c, which was forgotten, and host-b before it was rebuilt.
+func withFormer() *shelf {
+	s := newShelf()
+	add := func(ip, owner, node string, told time.Time) {
+		value := fmt.Sprintf(`{"pool":"10.50.0.0/29","node":%q,"state":"held","kind":"container","name":"former","since":"2026-11-20T09:00:00Z"}`, node)
+		s.items = slices.Insert(s.items, 0, directory.Item{Key: "ringlet/state/ip/v1/ringlet/" + ip, Value: json.RawMessage(value), Owner: owner, Told: told})
+	}
+	add("10.50.0.6", "aa02", "host-b", someTime.Add(-time.Minute))
+	add("10.50.0.5", "aa00", "host-c", someTime)
+	add("10.50.0.6", "aa00", "host-c", someTime)
+	return s
+}
+
 // The story of an address of another peer has what that one says of it.
 func TestExplainElsewhere(t *testing.T) {
 	d := readDocument(t)
-	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: newShelf()})
+	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: withFormer()})
 	for ip, want := range map[string]string{
 		"10.50.0.6": `"verdict":"is in the space of host-b; it last said that the address is held by container \"cache\", and was there 2026-11-21 09:00 UTC"`,
 		"10.50.0.5": `"verdict":"is in the space of host-b"`,
@@ -244,7 +259,7 @@ func TestExplainElsewhere(t *testing.T) {
 // of one that it does not speak of nothing is invented.
 func TestWhoElsewhere(t *testing.T) {
 	d := readDocument(t)
-	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: newShelf()})
+	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: withFormer()})
 	for ip, want := range map[string]string{
 		"10.50.0.6": `"name":"cache","mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z","told":"2026-11-21T09:00:00Z"`,
 		"10.50.0.5": `"peer":"host-b","state":"elsewhere","kind":"","container":"","name":"","mac":""}`,
