@@ -171,13 +171,24 @@ func (s *session) lostAddress(ctx context.Context) bool {
 		return false // the operator's choice stays
 	}
 	for gone := 0; sleep(ctx, addrEvery); {
-		if s.g.cfg.host.has(s.self.Addr()) {
+		if s.hasAddress() {
 			gone = 0
 		} else if gone++; gone == 2 {
 			return true
 		}
 	}
 	return false
+}
+
+// hasAddress reports whether the address that was chosen is good still. One of the
+// loopback interface was chosen for want of another, by a host that started before
+// its network maybe: once there is another no other host reaches this one by it.
+func (s *session) hasAddress() bool {
+	if !s.self.Addr().IsLoopback() {
+		return s.g.cfg.host.has(s.self.Addr())
+	}
+	a, err := s.g.cfg.host.choose(s.g.cfg.Bind, s.g.cfg.Advertise, s.g.seats.addrs())
+	return err == nil && a == s.self.Addr()
 }
 
 // vary spreads what would otherwise happen everywhere at once: by up to that
