@@ -57,8 +57,8 @@ func (s *session) turnedDown() bool {
 }
 
 // look tries some of the addresses at which nobody is alive. Whoever is alone
-// tries all of them; the others take turns by chance, so that together they
-// make about one attempt for each.
+// tries all of them; the others share them by chance, so that together they make
+// about one attempt for each.
 func (s *session) look(ctx context.Context) {
 	s.noteSeat()
 	missing := make([]netip.AddrPort, 0, 16)
@@ -84,8 +84,9 @@ func (s *session) look(ctx context.Context) {
 		// knows of the others for a moment only.
 		s.settled = true
 		s.ask(ctx, living)
-	case len(missing) > 0 && rand.IntN(len(living)) < len(missing):
-		s.joinSome(ctx, missing[:1])
+	default:
+		share := (len(missing) + rand.IntN(len(living))) / len(living) // one more or less, by chance
+		s.joinSome(ctx, missing[:min(share, maxJoins)])                // the next who is unknown waits for these
 	}
 }
 

@@ -307,6 +307,35 @@ func TestDeadSeeds(t *testing.T) {
 	})
 }
 
+// TestDeadAmongTheMissing cuts a cluster in two that knows of many hosts which are off:
+// those that are there find each other all the same.
+func TestDeadAmongTheMissing(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		links := func(cut bool) {
+			c.net.SetLink(func(from, to netip.AddrPort) memnet.Link {
+				off := to.Compare(at(100)) >= 0
+				if off || cut && (from.Compare(at(2)) <= 0) != (to.Compare(at(2)) <= 0) {
+					return memnet.Cut()
+				}
+				return memnet.Link{}
+			})
+		}
+		links(false)
+		peers := c.startAll(4, func(cfg *gossip.Config) {
+			for i := range 40 {
+				cfg.Remembered = append(cfg.Remembered, gossip.Contact{ID: idOf(100 + i), Addr: at(100 + i)})
+			}
+		})
+		for range 5 {
+			links(true)
+			c.until(2*time.Minute, "given up", func() bool { return peers[0].Status().Alive == 1 && peers[3].Status().Alive == 1 })
+			time.Sleep(2 * time.Minute)
+			links(false)
+			c.together(time.Minute, peers...)
+		}
+	})
+}
+
 // TestSendToTheDead reaches a peer that was given up, where it was last.
 func TestSendToTheDead(t *testing.T) {
 	inBubble(t, func(c *cluster) {
