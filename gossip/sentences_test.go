@@ -33,6 +33,7 @@ func TestSentences(t *testing.T) {
 	for _, err := range []error{
 		g.refusal(errors.New("1 error occurred: No installed keys could decrypt the message")),
 		g.refusal(errors.New("EOF")),
+		g.refusal(errors.New("1 error occurred: failed to join 10.0.0.2:7950: read tcp 10.0.0.1:4711->10.0.0.2:7950: i/o timeout")),
 		unreachable(dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))),
 		unreachable(dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH))),
 		unreachable(dial(os.ErrDeadlineExceeded)),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 )
@@ -90,10 +91,16 @@ func (g *Gossip) explain(c cause, who string) error {
 	}
 }
 
-// refusal says why a host that accepted a connection could not be joined at.
+// refusal says why a host that accepted a connection could not be joined at. Of an
+// error of memberlist's there is only the text.
 func (g *Gossip) refusal(err error) error {
 	c, ok := causeOf(err.Error())
-	if !ok {
+	switch {
+	case ok:
+	case strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()):
+		return troublef("see whether the host is overloaded, or stopped; where only long packets are lost, ringlet doctor on both hosts tells the MTU",
+			"it takes connections, and does not answer")
+	default:
 		c = causeUnclear
 	}
 	return g.explain(c, "it")

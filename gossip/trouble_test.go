@@ -223,6 +223,20 @@ func TestPortBusy(t *testing.T) {
 	})
 }
 
+// TestSilent joins at a host that takes connections and says nothing: one that is
+// stopped, or behind a network that loses long packets.
+func TestSilent(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		if _, err := c.net.Listen(at(1)); err != nil {
+			t.Fatal(err)
+		}
+		p := c.start(2)
+		c.until(20*time.Second, "told", func() bool {
+			return p.problem("seed-unreachable", "10.0.0.1:7950 in RINGLET_JOIN cannot be reached: it takes connections, and does not answer")
+		})
+	})
+}
+
 // TestSlowReceiver has a peer whose Deliver takes ten seconds.
 func TestSlowReceiver(t *testing.T) {
 	inBubble(t, func(c *cluster) {
