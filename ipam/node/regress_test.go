@@ -159,7 +159,8 @@ func TestNewsOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// A panic on the way leaves nobody waiting: the node stops, and says so.
+// A panic on the way leaves nobody waiting: the node stops, and says so, and
+// blames no disk.
 func TestPanicStopsTheNode(t *testing.T) {
 	boom := false
 	n, err := node.New(node.Config{
@@ -182,7 +183,8 @@ func TestPanicStopsTheNode(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := n.Run(t.Context()); !errors.Is(err, ipam.ErrStopped) {
+	const says = "ringlet on host-a has stopped at an error of its own (panic: boom): report it with what ringlet bundle writes, it starts again by itself"
+	if err := n.Run(t.Context()); !errors.Is(err, ipam.ErrStopped) || err.Error() != says {
 		t.Errorf("Run returned %v", err)
 	}
 }

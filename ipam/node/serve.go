@@ -98,8 +98,8 @@ func (n *Node) serve(batch []*job) {
 	defer func() {
 		if v := recover(); v != nil {
 			// The machine may be half way through a step. It is thrown away.
-			n.fail(fmt.Errorf("panic: %v", v), batch)
-			n.cfg.Logger.Error("core panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			n.fail(fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes", v), batch)
 		}
 	}()
 	err := n.cfg.Store.Commit(func(put func(bucket string, key, value []byte) error) error {
@@ -139,7 +139,8 @@ func (n *Node) serve(batch []*job) {
 		return nil
 	})
 	if err != nil {
-		n.fail(err, batch)
+		n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
+		n.fail(fmt.Sprintf("cannot write its database (%v): see to the disk", err), batch)
 		return
 	}
 	if n.cfg.ObserveCommit != nil && calls > 0 {
@@ -215,9 +216,8 @@ func (n *Node) undo(r ipam.Request) {
 	})
 }
 
-// fail stops the node for good. The batch is what the failed commit was for.
-func (n *Node) fail(err error, batch []*job) {
-	n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
+// fail stops the node for good. The batch is what was being served.
+func (n *Node) fail(what string, batch []*job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
@@ -225,7 +225,7 @@ func (n *Node) fail(err error, batch []*job) {
 	}
 	n.err = &ipam.Error{
 		Kind: ipam.ErrStopped,
-		Text: fmt.Sprintf("ringlet on %s cannot write its database (%v): see to the disk, it starts again by itself", n.cfg.Machine.Name, err),
+		Text: fmt.Sprintf("ringlet on %s %s, it starts again by itself", n.cfg.Machine.Name, what),
 	}
 	close(n.failed)
 	for _, j := range batch {
