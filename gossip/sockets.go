@@ -46,7 +46,11 @@ type Sockets struct {
 // Listen opens the sockets, at any free port if that of bind is 0. Errors that
 // only last for a while are logged. [Sockets.Shutdown] ends what it begins.
 func Listen(bind netip.AddrPort, log *slog.Logger) (*Sockets, error) {
-	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(bind))
+	family := "" // both, of [::]
+	if bind.Addr().Is4() {
+		family = "4" // without it 0.0.0.0 stands for [::]
+	}
+	tcp, err := net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(bind))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +58,7 @@ func Listen(bind netip.AddrPort, log *slog.Logger) (*Sockets, error) {
 		log: log, tcp: tcp,
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), closing: make(chan struct{}),
 	}
-	s.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(bind.Addr(), s.Port())))
+	s.udp, err = net.ListenUDP("udp"+family, net.UDPAddrFromAddrPort(netip.AddrPortFrom(bind.Addr(), s.Port())))
 	if err != nil {
 		_ = tcp.Close()
 		return nil, err

@@ -111,3 +111,45 @@ func TestListenSaysWhatIsTaken(t *testing.T) {
 		t.Errorf("got %v, want %v", err, syscall.EADDRINUSE)
 	}
 }
+
+// TestFamilies holds what is said of RINGLET_BIND: 0.0.0.0 does not listen on IPv6, [::]
+// does on both, by packets and by streams.
+func TestFamilies(t *testing.T) {
+	if six, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Skipf("this host has no IPv6: %v", err)
+	} else {
+		_ = six.Close()
+	}
+	for bind, heard := range map[string][]bool{"0.0.0.0": {true, false}, "::": {true, true}} {
+		s := listening(t, bind)
+		for i, from := range []string{"127.0.0.1", "::1"} {
+			to := netip.AddrPortFrom(netip.MustParseAddr(from), s.Port())
+			conn, err := net.DialTimeout("tcp", to.String(), 10*time.Second)
+			if err == nil {
+				_ = conn.Close()
+			}
+			if (err == nil) != heard[i] {
+				t.Errorf("on %s: a stream to %v: %v", bind, to, err)
+			}
+			// A packet is refused where nobody listens, which the next one is told.
+			packets, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer packets.Close()
+			_ = packets.SetReadDeadline(time.Now().Add(10 * time.Second))
+			if _, err := packets.Write([]byte("packet")); err != nil {
+				t.Fatal(err)
+			}
+			if !heard[i] {
+				if _, err := packets.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Errorf("on %s: a packet to %v: %v", bind, to, err)
+				}
+				continue
+			}
+			if p := <-s.PacketCh(); string(p.Buf) != "packet" {
+				t.Errorf("on %s: got %q", bind, p.Buf)
+			}
+		}
+	}
+}
