@@ -58,3 +58,51 @@ func TestStartBeforeTheNetwork(t *testing.T) {
 		})
 	}
 }
+
+// TestResolverIsLate has a host with two addresses, of which one is that of the default
+// route, and the other that of its name, which nobody can look up as it starts.
+func TestResolverIsLate(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		var opened atomic.Int64
+		var up, gone atomic.Bool
+		outside := netip.MustParseAddr("192.168.7.2")
+		other := c.start(1)
+		late := c.start(2, func(cfg *gossip.Config) {
+			cfg.Bind, cfg.Advertise = netip.MustParseAddrPort("0.0.0.0:7950"), netip.AddrPort{}
+			cfg.Join = []string{"host-1", "host-2", "host-9"} // the last one is gone for good
+			gossip.SetHost(cfg, func() []netip.Addr { return []netip.Addr{outside, at(2).Addr()} },
+				func(_ context.Context, name string) ([]netip.Addr, error) {
+					switch {
+					case up.Load() && name == "host-1":
+						return []netip.Addr{at(1).Addr()}, nil
+					case up.Load() && name == "host-2":
+						return []netip.Addr{at(2).Addr()}, nil
+					}
+					return nil, errors.New("no such host")
+				})
+			gossip.SetRoutes(cfg, func(netip.Addr) (netip.Addr, error) {
+				if gone.Load() {
+					return netip.Addr{}, errors.New("network is unreachable")
+				}
+				return outside, nil
+			})
+			cfg.Transport = func(netip.AddrPort) (memberlist.Transport, error) {
+				opened.Add(1)
+				return c.net.Open(at(2))
+			}
+		})
+		time.Sleep(5 * time.Minute)
+		if got := late.Status().Self.Addr(); got != outside || opened.Load() != 1 {
+			t.Errorf("the host advertises %v, and has opened its network %d times", got, opened.Load())
+		}
+		up.Store(true)
+		late.cfg.Advertise = at(2)
+		c.together(time.Minute, other, late)
+		gone.Store(true) // what was chosen with knowledge stays
+		time.Sleep(5 * time.Minute)
+		c.together(0, other, late)
+		if got := opened.Load(); got != 2 {
+			t.Errorf("the network was opened %d times, want 2", got)
+		}
+	})
+}

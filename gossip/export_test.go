@@ -23,3 +23,6 @@ func SetHost(cfg *Config, addrs func() []netip.Addr, lookup func(context.Context
 	}
 	cfg.host = h
 }
+
+// SetRoutes gives the host of [SetHost] the address from which others are reached.
+func SetRoutes(cfg *Config, source func(to netip.Addr) (netip.Addr, error)) { cfg.host.source = source }

@@ -182,7 +182,15 @@ func (s *seats) all() []seat {
 	return list
 }
 
-// unresolved reports whether a name stands for nothing yet.
-func (s *seats) unresolved() bool {
-	return slices.ContainsFunc(s.all(), func(one seat) bool { return len(one.addrs) == 0 })
+// resolved returns how many names have stood for something.
+func (s *seats) resolved() (n int) {
+	for _, one := range s.all() {
+		if len(one.addrs) > 0 {
+			n++
+		}
+	}
+	return n
 }
+
+// unresolved reports whether a name stands for nothing yet.
+func (s *seats) unresolved() bool { return s.resolved() < len(s.list) }

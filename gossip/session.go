@@ -57,6 +57,7 @@ type session struct {
 	began     time.Time
 	asked     time.Time // when peers were last asked about somebody unknown
 	settled   bool      // it has looked a second time at who is there
+	resolved  int       // how many names of Config.Join were known when the address was chosen
 	senders   sync.WaitGroup
 }
 
@@ -66,7 +67,7 @@ func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16
 	if p := g.cfg.Advertise.Port(); p != 0 {
 		self = netip.AddrPortFrom(self.Addr(), p)
 	}
-	s := &session{g: g, self: self, isOwn: g.isOwn(port, self), began: time.Now()}
+	s := &session{g: g, self: self, isOwn: g.isOwn(port, self), began: time.Now(), resolved: g.seats.resolved()}
 	var err error
 	if s.keyring, err = memberlist.NewKeyring(nil, nil); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func (s *session) run(ctx context.Context) {
 	loops.Go(func() { s.rekey(ctx) })
 	loops.Go(func() {
 		if s.lostAddress(ctx) {
-			s.g.log.Warn("the host has lost its address, the network opens again", addrAttr(s.self))
+			s.g.log.Warn("others reach this host at another address now, the network opens again", addrAttr(s.self))
 			cancel()
 		}
 	})
@@ -164,8 +165,8 @@ func (s *session) sendBeats(ctx context.Context) {
 	}
 }
 
-// lostAddress returns true when the address that was chosen is gone from the
-// host, twice in a row, and false when ctx ends.
+// lostAddress returns true when the address that was chosen is no good any more,
+// twice in a row, and false when ctx ends.
 func (s *session) lostAddress(ctx context.Context) bool {
 	if s.g.cfg.Advertise.IsValid() || !s.g.cfg.Bind.Addr().IsUnspecified() {
 		return false // the operator's choice stays
@@ -180,15 +181,23 @@ func (s *session) lostAddress(ctx context.Context) bool {
 	return false
 }
 
-// hasAddress reports whether the address that was chosen is good still. One of the
-// loopback interface was chosen for want of another, by a host that started before
-// its network maybe: once there is another no other host reaches this one by it.
+// hasAddress reports whether the address that was chosen is good still. It is chosen
+// again once more names of Config.Join are known, by which it is chosen; and one of the
+// loopback interface, of no use to other hosts, each time: a host may start before
+// its network.
 func (s *session) hasAddress() bool {
-	if !s.self.Addr().IsLoopback() {
-		return s.g.cfg.host.has(s.self.Addr())
+	self, known := s.self.Addr(), s.g.seats.resolved()
+	if !self.IsLoopback() && known <= s.resolved {
+		return s.g.cfg.host.has(self)
 	}
 	a, err := s.g.cfg.host.choose(s.g.cfg.Bind, s.g.cfg.Advertise, s.g.seats.addrs())
-	return err == nil && a == s.self.Addr()
+	if err != nil {
+		return !self.IsLoopback() && s.g.cfg.host.has(self) // a poor one is better than none
+	}
+	if a == self {
+		s.resolved = known
+	}
+	return a == self
 }
 
 // vary spreads what would otherwise happen everywhere at once: by up to that
