@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,6 +104,37 @@ func TestResolverIsLate(t *testing.T) {
 		c.together(0, other, late)
 		if got := opened.Load(); got != 2 {
 			t.Errorf("the network was opened %d times, want 2", got)
+		}
+	})
+}
+
+// TestAddressMovesToAnother has a host lose one of its addresses, not that which it
+// advertises, to a host beside it, as one that a pair of hosts has in turn: it
+// looks for others there, and is not to be met there itself.
+func TestAddressMovesToAnother(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		var moved atomic.Bool
+		former := c.start(1, func(cfg *gossip.Config) {
+			cfg.Join = []string{at(2).String()}
+			gossip.SetHost(cfg, func() []netip.Addr {
+				if moved.Load() {
+					return []netip.Addr{at(1).Addr()}
+				}
+				return []netip.Addr{at(1).Addr(), at(2).Addr()}
+			}, nil)
+		})
+		time.Sleep(time.Minute)
+		if _, err := former.Meet(c.t.Context(), at(2).String()); err == nil || !strings.Contains(err.Error(), "is this peer itself") {
+			t.Errorf("at an own address: %v", err)
+		}
+		moved.Store(true)
+		if _, err := former.Meet(c.t.Context(), at(2).String()); err == nil || !strings.Contains(err.Error(), "nothing listens on the port") {
+			t.Errorf("at an address that was its own: %v", err)
+		}
+		other := c.start(2, func(cfg *gossip.Config) { cfg.Join = nil })
+		c.together(20*time.Second, former, other)
+		if got := former.OwnSeat(); got != 0 {
+			t.Errorf("the host has seat %d, which is the other's", got)
 		}
 	})
 }

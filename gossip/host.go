@@ -166,6 +166,24 @@ func (h *host) has(a netip.Addr) bool {
 	return err != nil || slices.ContainsFunc(have, func(own hostAddr) bool { return own.addr == a })
 }
 
+// readOwn reads the addresses of this host, which come and go. As long as they cannot be
+// read the last ones count: a join with oneself does no harm.
+func (s *session) readOwn() {
+	if have, err := s.g.cfg.host.addrs(); err == nil {
+		s.own.Store(&have)
+	}
+}
+
+// isOwn tells this peer's addresses from those of others. It may be reached at more
+// than the one that it advertises.
+func (s *session) isOwn(a netip.AddrPort) bool {
+	own := a.Addr() == s.self.Addr() || a.Addr().IsLoopback() && !s.self.Addr().IsLoopback()
+	if have := s.own.Load(); have != nil && !own {
+		own = slices.ContainsFunc(*have, func(h hostAddr) bool { return h.addr == a.Addr() })
+	}
+	return own && (a.Port() == s.port || a.Port() == s.self.Port())
+}
+
 func join[T fmt.Stringer](list []T) string {
 	var words []string
 	for _, v := range list {

@@ -60,6 +60,7 @@ func (s *session) turnedDown() bool {
 // tries all of them; the others share them by chance, so that together they make
 // about one attempt for each.
 func (s *session) look(ctx context.Context) {
+	s.readOwn()
 	s.noteSeat()
 	missing := make([]netip.AddrPort, 0, 16)
 	for _, a := range s.g.table.missing(s.g.seats.addrs()) {

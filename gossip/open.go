@@ -3,8 +3,6 @@ package gossip
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"slices"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -47,15 +45,4 @@ func (g *Gossip) listen() (memberlist.Transport, uint16, error) {
 		return nil, 0, err
 	}
 	return t, t.Port(), nil
-}
-
-// isOwn returns what tells this peer's addresses from those of others. It may
-// be reached at more than the one that it advertises.
-func (g *Gossip) isOwn(port uint16, self netip.AddrPort) func(netip.AddrPort) bool {
-	have, _ := g.cfg.host.addrs() // none, if they cannot be read: a join with oneself does no harm
-	return func(a netip.AddrPort) bool {
-		own := a.Addr() == self.Addr() || a.Addr().IsLoopback() && !self.Addr().IsLoopback() ||
-			slices.ContainsFunc(have, func(h hostAddr) bool { return h.addr == a.Addr() })
-		return a == self || own && (a.Port() == port || a.Port() == self.Port())
-	}
 }

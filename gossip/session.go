@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -53,7 +54,8 @@ type session struct {
 	keyring   *memberlist.Keyring
 	list      *memberlist.Memberlist
 	self      netip.AddrPort
-	isOwn     func(netip.AddrPort) bool
+	port      uint16                     // that is bound, self may have another
+	own       atomic.Pointer[[]hostAddr] // see isOwn; nil: not known yet
 	began     time.Time
 	asked     time.Time // when peers were last asked about somebody unknown
 	settled   bool      // it has looked a second time at who is there
@@ -67,7 +69,7 @@ func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16
 	if p := g.cfg.Advertise.Port(); p != 0 {
 		self = netip.AddrPortFrom(self.Addr(), p)
 	}
-	s := &session{g: g, self: self, isOwn: g.isOwn(port, self), began: time.Now(), resolved: g.seats.resolved()}
+	s := &session{g: g, self: self, port: port, began: time.Now(), resolved: g.seats.resolved()}
 	var err error
 	if s.keyring, err = memberlist.NewKeyring(nil, nil); err != nil {
 		return nil, err
