@@ -138,3 +138,35 @@ func TestAddressMovesToAnother(t *testing.T) {
 		}
 	})
 }
+
+// TestHostMovesWithoutItsKeys gives a host another address while its keys cannot be read,
+// or are gone: at the new one the last ones stay in use, too.
+func TestHostMovesWithoutItsKeys(t *testing.T) {
+	for name, err := range map[string]error{"unreadable": errors.New("permission denied"), "gone": nil} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				var host atomic.Int64
+				host.Store(2)
+				place := &keys{}
+				place.set(nil, key(1))
+				other := c.start(1, func(cfg *gossip.Config) { cfg.Keys = func() ([][]byte, error) { return [][]byte{key(1)}, nil } })
+				mover := c.start(2, func(cfg *gossip.Config) {
+					cfg.Bind, cfg.Advertise = netip.MustParseAddrPort("0.0.0.0:7950"), netip.AddrPort{}
+					cfg.Keys = place.read
+					gossip.SetHost(cfg, func() []netip.Addr { return []netip.Addr{at(int(host.Load())).Addr()} }, nil)
+					cfg.Transport = func(netip.AddrPort) (memberlist.Transport, error) { return c.net.Open(at(int(host.Load()))) }
+				})
+				mover.cfg.Advertise = at(2)
+				c.together(time.Minute, other, mover)
+				place.set(err)
+				host.Store(3)
+				mover.cfg.Advertise = at(3)
+				c.together(time.Minute, other, mover)
+				c.until(15*time.Second, "told", func() bool { return mover.problem("keys-unreadable", "stay in use") })
+				if got := mover.Status(); got.Keys != 1 || len(got.Problems) != 1 {
+					t.Errorf("got %+v, want the last key in use, and one problem", got)
+				}
+			})
+		})
+	}
+}

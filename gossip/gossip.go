@@ -40,7 +40,8 @@ type Gossip struct {
 	missed     atomic.Bool   // somebody speaks of whom this peer has not been told that it is there
 	encounters chan encounter
 
-	ran atomic.Bool
+	ran      atomic.Bool
+	lastKeys [][]byte // of the last session; Run's alone
 }
 
 // New sets up this peer's end of the network. It opens nothing and starts
@@ -90,6 +91,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 			continue
 		}
 		s.run(ctx)
+		g.lastKeys = s.keyring.GetKeys()
 		retry = minRetry
 	}
 	stop()

@@ -13,6 +13,8 @@ import (
 // rekeyEvery is how often the keys are read again.
 const rekeyEvery = 10 * time.Second
 
+var errNoKeys = troublef("put the keys back", "there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
+
 // readKeys asks for the keys and checks them. Its error says what to do.
 func (g *Gossip) readKeys() ([][]byte, error) {
 	if g.cfg.Keys == nil {
@@ -43,18 +45,29 @@ func distinct(given [][]byte) ([][]byte, error) {
 	return keys, nil
 }
 
-// rekey follows the keys until ctx ends. Keys that cannot be read change
-// nothing: a file that is just being written must not cost the connection.
+// keysAfter returns the keys to use after those in use. Keys that cannot be read change
+// nothing: a file that is just being written must not cost the connection. With an error
+// it returns those in use.
+func (g *Gossip) keysAfter(have [][]byte) ([][]byte, error) {
+	keys, err := g.readKeys()
+	switch {
+	case err != nil && len(have) > 0:
+		return have, fmt.Errorf("the last keys stay in use: %w", err)
+	case err == nil && len(keys) == 0 && len(have) > 0:
+		return have, errNoKeys
+	}
+	return keys, err
+}
+
+// rekey follows the keys until ctx ends.
 func (s *session) rekey(ctx context.Context) {
 	if s.g.cfg.Keys == nil {
 		return
 	}
 	for sleep(ctx, rekeyEvery) {
-		keys, err := s.g.readKeys()
+		keys, err := s.g.keysAfter(s.keyring.GetKeys())
 		if err == nil {
 			err = s.setKeys(keys)
-		} else {
-			err = fmt.Errorf("the last keys stay in use: %w", err)
 		}
 		s.g.watch.keys.set(err)
 	}
@@ -64,11 +77,11 @@ func (s *session) rekey(ctx context.Context) {
 // RemoveKey shifts it in place, so only the last is ever removed.
 func (s *session) setKeys(want [][]byte) error {
 	have := s.keyring.GetKeys()
-	if alike(have, want) {
+	switch {
+	case alike(have, want):
 		return nil
-	}
-	if len(want) == 0 {
-		return troublef("put the keys back", "there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
+	case len(want) == 0:
+		return errNoKeys
 	}
 	if err := s.keyring.AddKey(want[0]); err != nil {
 		return err

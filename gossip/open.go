@@ -9,9 +9,9 @@ import (
 
 // open makes a memberlist and all that belongs to it.
 func (g *Gossip) open(ctx context.Context) (*session, error) {
-	keys, err := g.readKeys()
+	keys, err := g.keysAfter(g.lastKeys)
 	g.watch.keys.set(err)
-	if err != nil {
+	if err != nil && len(keys) == 0 {
 		return nil, fmt.Errorf("without keys nothing is sent: %w", err)
 	}
 	g.seats.resolve(ctx, g.cfg.host.lookup)
