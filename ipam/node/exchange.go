@@ -35,16 +35,19 @@ func (n *Node) Carry(c Carrier) {
 	}
 }
 
-// maxQueued is how many frames may wait for the machine before further ones
-// are dropped.
-const maxQueued = 4096
+// How many frames may wait for the machine, and how long they may be together, in bytes,
+// before further ones are dropped: a disk may hang.
+const (
+	maxQueued      = 4096
+	maxQueuedBytes = 64 << 20
+)
 
 // Deliver takes in frames that came from other peers' hosts, each with a seat
 // as in [ipam.Message]. They share a commit: a decision and the question about
 // the next slot, which come together, cost one. A frame that cannot be read is
 // counted, and logged now and then; it harms nothing.
 func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
-	var events []ipam.Event
+	var jobs []*job
 	for frame, seat := range arrived {
 		f, err := wire.Decode(frame)
 		if err != nil {
@@ -53,15 +56,17 @@ func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
 			}
 			continue
 		}
-		if n.queued.Load() >= maxQueued {
+		size := int64(len(frame))
+		if n.queued.Load() >= maxQueued || n.queuedBytes.Load()+size > maxQueuedBytes {
 			n.refused.Add(1)
 			continue
 		}
 		n.queued.Add(1)
-		events = append(events, &ipam.Message{Frame: f, Seat: seat})
+		n.queuedBytes.Add(size)
+		jobs = append(jobs, &job{event: &ipam.Message{Frame: f, Seat: seat}, size: size})
 	}
-	if len(events) > 0 {
-		n.post(events...)
+	if len(jobs) > 0 {
+		n.post(jobs...)
 	}
 }
 
@@ -75,20 +80,21 @@ func (n *Node) mayComplain() bool {
 }
 
 // Present says what the carrier believes of another peer.
-func (n *Node) Present(p ipam.Presence) { n.post(&p) }
+func (n *Node) Present(p ipam.Presence) { n.post(&job{event: &p}) }
 
 // PresentSelf says which seat among the founders of a cluster is this host's.
-func (n *Node) PresentSelf(seat int) { n.post(&ipam.Presence{Self: true, Seat: seat}) }
+func (n *Node) PresentSelf(seat int) { n.post(&job{event: &ipam.Presence{Self: true, Seat: seat}}) }
 
 // post has the machine take events for whose outcome nobody waits.
-func (n *Node) post(events ...ipam.Event) {
+func (n *Node) post(events ...*job) {
 	n.mu.Lock()
 	if n.err != nil {
 		n.mu.Unlock()
 		return
 	}
-	for _, ev := range events {
-		n.queue = append(n.queue, &job{event: ev, ctx: context.Background(), abandoned: true})
+	for _, j := range events {
+		j.ctx, j.abandoned = context.Background(), true
+		n.queue = append(n.queue, j)
 	}
 	lead := !n.leading
 	n.leading = true

@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -53,6 +55,43 @@ func TestFramesShareACommit(t *testing.T) {
 		}
 		if n.Refused() != 1 {
 			t.Errorf("%d frames were refused, want 1", n.Refused())
+		}
+	})
+}
+
+// TestFramesOfAHungDisk delivers long frames while a commit hangs: those that wait have
+// so much memory at most, and once the disk is back further ones are taken.
+func TestFramesOfAHungDisk(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		self, err := n.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.hung = make(chan struct{})
+		var asking sync.WaitGroup
+		asking.Go(func() { _, _ = n.RequestAddress(context.Background(), request("web")) })
+		synctest.Wait()
+		long := wire.Encode(nil, &wire.Frame{
+			Header: wire.Header{From: peer.ID{1}, To: self.ID, Boot: 1, Nonce: 1},
+			Body:   wire.Submit{Batch: make([]byte, 1<<20)},
+		})
+		deliver := func(frames int) (refused uint64) {
+			before := n.Refused()
+			for range frames {
+				n.Deliver(func(yield func([]byte, int) bool) { yield(long, 0) })
+			}
+			return n.Refused() - before
+		}
+		if got := deliver(100); got < 30 || got > 40 {
+			t.Errorf("of 100 frames of 1 MiB %d were refused, want all beyond 64 MiB", got)
+		}
+		close(d.hung)
+		asking.Wait()
+		n.Wait()
+		if got := deliver(50); got != 0 {
+			t.Errorf("%d frames were refused, and none waits", got)
 		}
 	})
 }

@@ -64,11 +64,12 @@ type Node struct {
 	alarm   chan time.Time // when the machine wants to be woken; newest counts
 	failed  chan struct{}  // closed when a commit has failed
 
-	carrier    atomic.Pointer[carried]
-	lastBeat   atomic.Pointer[[]byte]
-	queued     atomic.Int64  // frames that wait for the machine
-	refused    atomic.Uint64 // frames that were not taken
-	complained atomic.Int64  // when the log was last told, in Unix nanoseconds
+	carrier     atomic.Pointer[carried]
+	lastBeat    atomic.Pointer[[]byte]
+	queued      atomic.Int64  // frames that wait for the machine
+	queuedBytes atomic.Int64  // how long they are together
+	refused     atomic.Uint64 // frames that were not taken
+	complained  atomic.Int64  // when the log was last told, in Unix nanoseconds
 
 	snapshots snapshots
 	replies   sync.Pool // of *ipam.Reply, all zero
@@ -95,6 +96,7 @@ type Node struct {
 type job struct {
 	call  ipam.Call
 	event ipam.Event
+	size  int64 // of a frame, in bytes
 	view  func(*ipam.Machine)
 	ctx   context.Context
 

@@ -112,6 +112,7 @@ func (n *Node) serve(batch []*job) {
 				ev = j.event
 				if _, ok := ev.(*ipam.Message); ok {
 					n.queued.Add(-1)
+					n.queuedBytes.Add(-j.size)
 				}
 			case j.call.Request == nil:
 				n.wakeAt = time.Time{} // the alarm has gone off
