@@ -85,7 +85,8 @@ func (n *Node) Present(p ipam.Presence) { n.post(&job{event: &p}) }
 // PresentSelf says which seat among the founders of a cluster is this host's.
 func (n *Node) PresentSelf(seat int) { n.post(&job{event: &ipam.Presence{Self: true, Seat: seat}}) }
 
-// post has the machine take events for whose outcome nobody waits.
+// post has the machine take events for whose outcome nobody waits, not even for the
+// disk: whoever brings them has others to bring, which are not the machine's.
 func (n *Node) post(events ...*job) {
 	n.mu.Lock()
 	if n.err != nil {
@@ -100,7 +101,7 @@ func (n *Node) post(events ...*job) {
 	n.leading = true
 	n.mu.Unlock()
 	if lead {
-		n.lead()
+		n.alone.Go(n.leadAlone)
 	}
 }
 

@@ -95,3 +95,42 @@ func TestFramesOfAHungDisk(t *testing.T) {
 		}
 	})
 }
+
+// TestNetworkDoesNotWaitForTheDisk has frames and news of peers come while commits hang:
+// who brings them goes on, with what is not the machine's.
+func TestNetworkDoesNotWaitForTheDisk(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{})
+		self, err := n.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
+		synctest.Wait()
+		d.hung = make(chan struct{})
+		brought := make(chan struct{})
+		go func() {
+			defer close(brought)
+			for _, body := range []wire.Body{wire.Hello{Name: "host-b", Spoken: 1}, wire.Join{Name: "host-b"}} {
+				frame := wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{1}, To: self.ID, Boot: 1, Nonce: 1}, Body: body})
+				n.Deliver(func(yield func([]byte, int) bool) { yield(frame, 0) })
+			}
+			n.Present(ipam.Presence{Peer: peer.ID{2}, Alive: true})
+			n.PresentSelf(1)
+		}()
+		synctest.Wait()
+		select {
+		case <-brought:
+		default:
+			t.Error("who brings frames waits for the disk")
+		}
+		close(d.hung)
+		<-brought
+		s, err := n.Status(t.Context())
+		if err != nil || len(s.Peers) != 2 {
+			t.Errorf("%d peers are in the cluster, want 2: %v", len(s.Peers), err)
+		}
+		n.Wait()
+	})
+}

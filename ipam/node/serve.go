@@ -16,10 +16,13 @@ import (
 // nobody waits, they are served in a goroutine: the caller has its answer.
 func (n *Node) lead() {
 	if n.serveQueue() {
-		n.alone.Go(func() {
-			for n.serveQueue() {
-			}
-		})
+		n.alone.Go(n.leadAlone)
+	}
+}
+
+// leadAlone serves until nobody waits, or somebody came who leads.
+func (n *Node) leadAlone() {
+	for n.serveQueue() {
 	}
 }
 
