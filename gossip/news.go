@@ -81,7 +81,7 @@ func (s *session) hasHints() bool {
 // something as often as it wants to.
 func (s *session) newsRounds() int {
 	digits := 1
-	for n := s.g.table.numAlive(); n >= 10; n /= 10 {
+	for n := s.g.table.numAlive() + 1; n >= 10; n /= 10 { // with this one
 		digits++
 	}
 	return (digits*memberRetransmits + newsFanout - 1) / newsFanout
