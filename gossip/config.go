@@ -40,7 +40,7 @@ type Config struct {
 	Bind netip.AddrPort
 	// Advertise is where others reach this peer, port 0 meaning that of Bind. The zero value has it chosen: the
 	// address among Join that is this host's, else the one from which the first of Join is reached, else that of the
-	// default route, else the only one there is.
+	// default route, else the only one there is. Once more names of Join are known it is chosen again.
 	Advertise netip.AddrPort
 	// Join are the hosts to find the cluster by, as host or host:port. Names are looked up anew at each attempt, and
 	// all their addresses are tried.

@@ -45,7 +45,8 @@ const (
 // Deliver takes in frames that came from other peers' hosts, each with a seat
 // as in [ipam.Message]. They share a commit: a decision and the question about
 // the next slot, which come together, cost one. A frame that cannot be read is
-// counted, and logged now and then; it harms nothing.
+// counted, and logged now and then; it harms nothing. Deliver does not wait for
+// the disk.
 func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
 	var jobs []*job
 	for frame, seat := range arrived {
