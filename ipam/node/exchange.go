@@ -74,10 +74,11 @@ func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
 // complainEvery is how often a line about refused frames is logged at most.
 const complainEvery = time.Minute
 
-// mayComplain reports whether a line about a refused frame is due.
+// mayComplain reports whether a line about a refused frame is due. Somebody may have set
+// the clock back since the last one.
 func (n *Node) mayComplain() bool {
 	now, last := time.Now().UnixNano(), n.complained.Load()
-	return (last == 0 || now-last >= int64(complainEvery)) && n.complained.CompareAndSwap(last, now)
+	return (now < last || now-last >= int64(complainEvery)) && n.complained.CompareAndSwap(last, now)
 }
 
 // Present says what the carrier believes of another peer.

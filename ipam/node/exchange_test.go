@@ -1,13 +1,20 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -133,4 +140,31 @@ func TestNetworkDoesNotWaitForTheDisk(t *testing.T) {
 		}
 		n.Wait()
 	})
+}
+
+// TestRefusedFramesAreLogged refuses frames: the log is told once a minute, also when
+// somebody has set the clock back since.
+func TestRefusedFramesAreLogged(t *testing.T) {
+	for _, tt := range []struct {
+		last  time.Duration // before now
+		lines int
+	}{{59 * time.Second, 0}, {time.Minute, 1}, {-time.Hour, 1}} {
+		bubble.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			n, err := node.New(node.Config{
+				Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))},
+				Store:   &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.ComplainedAt(time.Now().Add(-tt.last))
+			for range 3 {
+				n.Deliver(func(yield func([]byte, int) bool) { yield([]byte{0xff}, 0) })
+			}
+			if got := strings.Count(log.String(), "frame refused"); got != tt.lines {
+				t.Errorf("%v after the last line there are %d, want %d", tt.last, got, tt.lines)
+			}
+		})
+	}
 }

@@ -1,6 +1,10 @@
 package node
 
-import "github.com/ringlet/ringlet/ipam"
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
 
 // LineOf returns the line that the log has for a kind of note.
 func LineOf(kind ipam.NoteKind) string { return lines[kind].text }
@@ -11,3 +15,6 @@ func (n *Node) IsAtWork() bool {
 	defer n.mu.Unlock()
 	return n.leading
 }
+
+// ComplainedAt has the log told last, by the host's clock, at that time.
+func (n *Node) ComplainedAt(at time.Time) { n.complained.Store(at.UnixNano()) }
