@@ -48,6 +48,7 @@ func checkFile(path string, timeout time.Duration) error {
 // to the file.
 type checked struct {
 	image   []byte
+	meta    metaPage // of the last commit
 	header  header
 	buckets []checkedBucket // of the caller
 }
@@ -72,7 +73,7 @@ func check(f *os.File) (*checked, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map it: %w", err)
 	}
-	c := &checked{image: image}
+	c := &checked{image: image, meta: meta}
 	stop := mapAhead(image)
 	err = c.readMapped(func() error { return c.check(newTrees(image, meta, list)) })
 	stop()

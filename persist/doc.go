@@ -11,7 +11,7 @@
 //     of them optional).
 //  3. After any failed Commit the [Store] refuses everything with [ErrFailed]. The outcome of a failed write
 //     or sync is unknown and a second fdatasync may report success for pages that the kernel has dropped, so
-//     there is no retry: close, open again, and read what the disk holds.
+//     there is no retry: close, open again, and go on with what is found, which Open brings to the disk first.
 //  4. What [Store.Load] returns is what was committed, or Load returns [ErrDamaged]. See below.
 //  5. A database written by a newer version is refused ([ErrNewerSchema]) and left untouched.
 //

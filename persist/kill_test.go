@@ -82,12 +82,12 @@ func strace(t *testing.T, options []string, part ...string) (stdout, trace strin
 	return out.String(), errOut.String()
 }
 
-// Every transaction of the database is: write pages, sync, write a meta page, sync. The tests of bbolt's writes build on
+// A start writes the last meta page once more, and syncs it. Every transaction of the database is: write pages, sync, write a meta page, sync. The tests of bbolt's writes build on
 // that.
 func TestSyncOrder(t *testing.T) {
 	const steps = 20
 	calls := tracedCalls(t, madeDatabase(t, 0), modeNoLog, steps)
-	if want := fmt.Sprintf("^(p+dmd){%d}$", steps); !regexp.MustCompile(want).MatchString(calls) {
+	if want := fmt.Sprintf("^md(p+dmd){%d}$", steps); !regexp.MustCompile(want).MatchString(calls) {
 		t.Errorf("got calls %s, want %s", calls, want)
 	}
 }
@@ -97,7 +97,7 @@ func TestSyncOrder(t *testing.T) {
 func TestLogSyncOrder(t *testing.T) {
 	const steps = 40
 	all := tracedCalls(t, madeDatabase(t, 0), modeSync, steps)
-	rest, begins := strings.CutPrefix(all, regexp.MustCompile("^w+sp+dmd").FindString(all))
+	rest, begins := strings.CutPrefix(all, regexp.MustCompile("^mdw+sp+dmd").FindString(all))
 	if !begins || !strings.HasSuffix(rest, "dmd") {
 		t.Errorf("got calls %s, want the log made, and the database in use, first, and a transaction at the end", all)
 	}
@@ -137,7 +137,7 @@ func tracedCalls(t *testing.T, path, mode string, steps int) string {
 		case m[1] == "fsync": // of a name, or of a file that has grown
 		case m[3] == "":
 			calls.WriteByte('d')
-		case m[3] == "0" || m[3] == fmt.Sprint(os.Getpagesize()):
+		case m[3] == "0" || m[3] == fmt.Sprint(os.Getpagesize()) || m[3] == fmt.Sprint(metaStart) || m[3] == fmt.Sprint(os.Getpagesize()+metaStart):
 			calls.WriteByte('m')
 		default:
 			calls.WriteByte('p')
@@ -173,8 +173,8 @@ func wholeCalls(trace string) iter.Seq[string] {
 	}
 }
 
-// Each sync fails in turn, and each write for want of space: of commits, of the log that is brought to the database, and
-// of the end. Only while the log is made that does no harm, and at the end, when it is still there.
+// Each sync fails in turn, and each write for want of space: of the start, of commits, of the log that is brought to the
+// database, and of the end. Only while the log is made that does no harm, and at the end, when it is still there.
 func TestEachSystemCallFails(t *testing.T) {
 	const first, steps = 10, 8
 	h := newHistory()
@@ -195,7 +195,7 @@ func TestEachSystemCallFails(t *testing.T) {
 						if n == 1 || failed == 0 && inject.call != "fsync" {
 							t.Error("nothing failed")
 						}
-						t.Logf("%d calls, %d of them with an error of a commit", n-1, failed)
+						t.Logf("%d calls, %d of them with an error of the start or a commit", n-1, failed)
 						return
 					}
 					if err := h.checkDatabase(path, first+steps, first+steps); err != nil {
@@ -204,6 +204,15 @@ func TestEachSystemCallFails(t *testing.T) {
 					continue
 				}
 				failed++
+				if strings.HasPrefix(out, "not opened") {
+					if !strings.Contains(out, inject.says) {
+						t.Errorf("call %d: the program said %q, want %q", n, out, inject.says)
+					}
+					if err := h.checkDatabase(path, first, first); err != nil {
+						t.Errorf("call %d: %v", n, err)
+					}
+					continue
+				}
 				var commit, load bool
 				if _, err := fmt.Sscanf(out, "failed %d %t %t", &done, &commit, &load); err != nil {
 					t.Fatalf("call %d: the program said %q: %v", n, out, err)

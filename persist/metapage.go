@@ -49,6 +49,11 @@ func (m *metaPage) u32(off int) uint32 { return binary.NativeEndian.Uint32(m[off
 func (m *metaPage) u64(off int) uint64 { return binary.NativeEndian.Uint64(m[off:]) }
 func (m *metaPage) txid() uint64       { return m.u64(offTxid) }
 
+// place is where in the file it belongs.
+func (m *metaPage) place() int64 {
+	return int64(m.txid()%2)*int64(m.u32(offPageSize)) + metaStart
+}
+
 func (m *metaPage) valid() bool {
 	h := fnv.New64a()
 	h.Write(m[:offChecksum])

@@ -21,7 +21,8 @@ const (
 const newSuffix = ".new"
 
 // Open opens the database, creates it when there is none, and migrates it when it is older than cfg.Schema. A file or
-// mode that is more open than 0600 is narrowed. It checks all of the file first, as [CheckFile] does.
+// mode that is more open than 0600 is narrowed. It checks all of the file first, as [CheckFile] does, and sees to it that
+// what it has found is on disk.
 //
 // A file of no bytes is damaged, not new: a database gets its name only when it is complete and on disk.
 //
@@ -61,6 +62,9 @@ func openFile(f *os.File, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if err := settleFile(f, c, cfg); err != nil {
+		return nil, errors.Join(err, c.close(), f.Close())
+	}
 	db, err := openBolt(cfg, func(string, int, fs.FileMode) (*os.File, error) { return f, nil })
 	if err != nil { // and bbolt has closed the file
 		return nil, errors.Join(err, c.close())
@@ -80,6 +84,23 @@ func openFile(f *os.File, cfg Config) (_ *Store, err error) {
 	}
 	opened = true
 	return s, nil
+}
+
+// settleFile sees to it that what the check has found is on disk, before anybody goes by it. A sync that failed may have left
+// the last meta page in the memory of the kernel alone, which shows it to every reader and writes it no more: so it is
+// written once more. The pages that it leads to were synced before it. A process that was killed may not have come to sync
+// the name.
+func settleFile(f *os.File, c *checked, cfg Config) error {
+	if cfg.noSync {
+		return nil
+	}
+	if _, err := f.WriteAt(c.meta[:], c.meta.place()); err != nil {
+		return fmt.Errorf("write its last meta page once more: %w", err)
+	}
+	if err := fdatasync(f, cfg.Path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(cfg.Path))
 }
 
 // prepare brings the database to the current schema.

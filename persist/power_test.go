@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -104,5 +105,67 @@ func TestPowerCutDuringCreation(t *testing.T) {
 			t.Logf("%d operations", limit)
 			return
 		}
+	}
+}
+
+// Each sync fails in turn, once, and what it should have brought to the disk is where every reader sees it and never gets
+// there. What the next process finds, and goes on with, a power cut must not take back.
+func TestPowerCutAfterFailedSync(t *testing.T) {
+	const steps = 4
+	rnd := testRand(t)
+	h := newHistory()
+	for _, mode := range []string{modeNoLog, modeSync} {
+		for more := range 2 { // steps of that process
+			for n, hit := 1, true; hit; n++ {
+				mount := t.TempDir()
+				root, unmount := mountPowerFS(t, mount, -1)
+				path := filepath.Join(mount, "ring.db")
+				runPart(t, partFail, path, mode, "0")
+				root.failSync(n)
+				runPart(t, partFail, path, mode, strconv.Itoa(steps))
+				hit = root.failSync(0) <= 0
+				cmd, out := startPart(t, partWrite, path, mode)
+				acked := readAcks(t, out, 0, more)
+				left := root.pull(rnd)
+				for out.Scan() {
+					acked = parseAck(t, out.Text())
+				}
+				cmd.Wait()
+				unmount()
+				dir := t.TempDir()
+				writeAll(t, dir, left)
+				if err := h.checkDatabase(filepath.Join(dir, "ring.db"), acked, acked+1); err != nil {
+					t.Errorf("%s: sync %d failed, the next process went on for %d steps, and the power failed after step %d: %v",
+						mode, n, more, acked, err)
+				}
+				if !hit && n <= 2*steps {
+					t.Errorf("%s: %d syncs, want one for each step and more", mode, n-1)
+				}
+			}
+		}
+	}
+}
+
+// A process that is killed before it has synced the name of its database leaves that to the next one.
+func TestNameIsSyncedAtStart(t *testing.T) {
+	mount := t.TempDir()
+	root, _ := mountPowerFS(t, mount, -1)
+	path := filepath.Join(mount, "ring.db")
+	runPart(t, partFail, path, modeNoLog, "0")
+	root.forgetNames()
+	runPart(t, partFail, path, modeNoLog, "0")
+	if root.renamed {
+		t.Error("the name is not on disk")
+	}
+}
+
+// runPart is startPart for a part that ends by itself.
+func runPart(t *testing.T, args ...string) {
+	t.Helper()
+	cmd, out := startPart(t, args...)
+	for out.Scan() { // what it says is of no interest
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,6 +25,7 @@ type powerFS struct {
 	cut   bool
 	limit int // operations until the power goes by itself, negative for never
 	bad   int // from this byte of each file on nothing can be read, unless it is 0
+	fail  int // which sync of a file from now on fails, 1 for the next, and has what it should bring to the disk forgotten
 	file  map[string]*powerFile
 
 	renamed bool // and the directory not synced since
@@ -101,6 +102,22 @@ func (r *powerFS) breakFrom(at int) {
 	for _, f := range files {
 		f.NotifyContent(0, 0) // fails for what is not cached
 	}
+}
+
+// failSync has the sync of a file with that number fail, 1 for the next, and returns how many there were to be until the
+// one that was to fail before.
+func (r *powerFS) failSync(n int) (before int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, r.fail = r.fail, n
+	return before
+}
+
+// forgetNames has the directory as if nobody had synced it.
+func (r *powerFS) forgetNames() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renamed = true
 }
 
 // afterCut returns the synced bytes, in one of three cases with nothing of the rest, else with random sectors of it.
@@ -237,9 +254,28 @@ func (f *powerFile) Write(_ context.Context, _ fs.FileHandle, data []byte, off i
 	return uint32(len(data)), errno
 }
 
+// Fsync brings to the disk what was written since the last one. One that fails leaves it where a reader sees it, as kernels
+// do, and no later one brings it there.
 func (f *powerFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	return f.fs.do(func() syscall.Errno {
-		f.disk, f.pending = bytes.Clone(f.now), nil
+		pending := f.pending
+		f.pending = nil
+		if f.fs.fail--; f.fs.fail == 0 {
+			return syscall.EIO
+		}
+		for _, w := range pending {
+			f.disk = w.onto(f.disk)
+		}
 		return 0
 	})
+}
+
+// onto makes all of the write.
+func (w powerWrite) onto(disk []byte) []byte {
+	if w.data == nil {
+		return resize(disk, w.off)
+	}
+	disk = resize(disk, max(int64(len(disk)), w.off+int64(len(w.data))))
+	copy(disk[w.off:], w.data)
+	return disk
 }

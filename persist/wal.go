@@ -189,12 +189,17 @@ func (w *wal) fdatasync() error {
 	if !w.sync {
 		return nil
 	}
+	return fdatasync(w.f, w.path)
+}
+
+// fdatasync makes durable what an open file holds, which has that path.
+func fdatasync(f *os.File, path string) error {
 	for {
-		switch err := unix.Fdatasync(int(w.f.Fd())); {
+		switch err := unix.Fdatasync(int(f.Fd())); {
 		case err == nil:
 			return nil
 		case !errors.Is(err, unix.EINTR):
-			return &os.PathError{Op: "fdatasync", Path: w.path, Err: err}
+			return &os.PathError{Op: "fdatasync", Path: path, Err: err}
 		}
 	}
 }
