@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/netip"
+	"slices"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
@@ -32,11 +33,38 @@ func newJournal(dir, self string, log *events.Log, n *node.Node, logger *slog.Lo
 		next: "see to the disk with the plugin's data; it is tried again within five minutes",
 	}
 	held := func(ctx context.Context) iter.Seq2[ipam.AddressStatus, error] { return heldHere(ctx, n) }
-	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Report: f.set})
+	owner := func(a netip.Addr) string {
+		st, err := n.Snapshot(context.Background()) // which waits for no disk
+		if err != nil {
+			return "" // the process ends
+		}
+		return otherOwner(&st, a)
+	}
+	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Owner: owner, Report: f.set})
 	if err != nil {
 		return nil, err
 	}
 	return &record{j, f}, nil
+}
+
+// otherOwner returns the name of the other peer in whose range an address lies;
+// empty if there is none.
+func otherOwner(st *ipam.Status, a netip.Addr) string {
+	for i := range st.Pools {
+		if !st.Pools[i].Pool.Contains(a) {
+			continue
+		}
+		for _, r := range st.Pools[i].Holders {
+			if r.Start.Compare(a) > 0 || a.Compare(r.End) > 0 {
+				continue
+			}
+			at := slices.IndexFunc(st.Peers, func(p ipam.PeerStatus) bool { return p.ID == r.Owner })
+			if r.Owner != st.Self.ID && at >= 0 {
+				return st.Peers[at].Name
+			}
+		}
+	}
+	return ""
 }
 
 // heldAtOnce is how many addresses a list of all that is held takes at a time:

@@ -46,3 +46,30 @@ func TestHeldHere(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestOtherOwner(t *testing.T) {
+	at := netip.MustParseAddr
+	st := ipam.Status{
+		Self:  ipam.PeerStatus{ID: "1"},
+		Peers: []ipam.PeerStatus{{ID: "1", Name: "host-a"}, {ID: "2", Name: "host-b"}},
+		Pools: []ipam.PoolStatus{
+			{Pool: netip.MustParsePrefix("10.50.0.0/24"), Holders: []ipam.RangeStatus{
+				{Start: at("10.50.0.0"), End: at("10.50.0.0"), Owner: "reserved"},
+				{Start: at("10.50.0.1"), End: at("10.50.0.63"), Owner: "1"},
+				{Start: at("10.50.0.64"), End: at("10.50.0.127"), Owner: "2"},
+				{Start: at("10.50.0.128"), End: at("10.50.0.255"), Owner: "free"},
+			}},
+			{Pool: netip.MustParsePrefix("fd00:50::/64"), Holders: []ipam.RangeStatus{
+				{Start: at("fd00:50::"), End: at("fd00:50::ffff:ffff:ffff:fffe"), Owner: "2"},
+			}},
+		},
+	}
+	for a, want := range map[string]string{
+		"10.50.0.0": "", "10.50.0.63": "", "10.50.0.64": "host-b", "10.50.0.127": "host-b", "10.50.0.128": "", "10.60.0.1": "",
+		"fd00:50::7": "host-b", "fd00:50::ffff:ffff:ffff:ffff": "",
+	} {
+		if got := otherOwner(&st, at(a)); got != want {
+			t.Errorf("%s: got %q, want %q", a, got, want)
+		}
+	}
+}

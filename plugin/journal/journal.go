@@ -41,6 +41,9 @@ type Config struct {
 	// Held lists what is held on this peer, until ctx ends or an error. What
 	// changes meanwhile may be in it or not: events tell of it.
 	Held func(ctx context.Context) iter.Seq2[ipam.AddressStatus, error]
+	// Owner tells in which other peer's range an address lies now, by the peer's
+	// name; empty: in none, or nobody knows. It must not block.
+	Owner func(a netip.Addr) string
 	// Report is told what keeps the journal from being written, nil when
 	// nothing does. It must not block.
 	Report func(error)
@@ -59,8 +62,8 @@ type Journal struct {
 
 // New returns a journal. It touches no file before it is run or asked.
 func New(cfg Config) (*Journal, error) {
-	if cfg.Dir == "" || cfg.Log == nil || cfg.Held == nil || cfg.Report == nil {
-		return nil, errors.New("the journal needs a directory, a log, what is held, and somebody to report to")
+	if cfg.Dir == "" || cfg.Log == nil || cfg.Held == nil || cfg.Owner == nil || cfg.Report == nil {
+		return nil, errors.New("the journal needs a directory, a log, what is held, whose ranges are, and somebody to report to")
 	}
 	if cfg.FileSize <= 0 {
 		cfg.FileSize = DefaultFileSize

@@ -38,6 +38,8 @@ type bench struct {
 	j    *Journal
 	stop func()
 
+	owner func(a netip.Addr) string // in whose range an address lies now; nil: this peer's
+
 	mu       sync.Mutex
 	held     map[netip.Addr]ipam.AddressStatus
 	reported []error
@@ -66,6 +68,12 @@ func (b *bench) start() {
 				}
 			}
 		}
+	}
+	cfg.Owner = func(a netip.Addr) string {
+		if b.owner == nil {
+			return ""
+		}
+		return b.owner(a)
 	}
 	cfg.Report = func(err error) {
 		b.mu.Lock()

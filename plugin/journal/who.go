@@ -19,7 +19,7 @@ type Past struct {
 	Since   time.Time      `json:"since,omitzero"`   // the holder had it; missing: nobody knows
 	Until   time.Time      `json:"until,omitzero"`   // the holder had it; missing: it still has
 	Late    bool           `json:"late,omitempty"`   // one of these times was found out afterwards: it was so then at the latest
-	Owner   string         `json:"owner,omitempty"`  // whose range it lay in, if it was another's: a peer's name, free or reserved; missing also if it has not changed hands since the journal begins
+	Owner   string         `json:"owner,omitempty"`  // whose range it lay in, if it was another's: a peer's name, free or reserved; missing also if nobody knows
 	Begins  time.Time      `json:"begins,omitzero"`  // the journal; missing: it is empty
 }
 
@@ -36,24 +36,29 @@ func (j *Journal) Who(a netip.Addr, at time.Time) (Past, error) {
 	var s story
 	// Looked up before the files are read: what ends after this is in them.
 	holder, held, known := j.heldNow(a)
+	now := j.cfg.Owner(a)
+	lay := place{at: at, now: now, owner: now}
 	err := j.files.read(mayConcern(a, &p.Begins), func(r *record) {
 		if p.Begins.IsZero() {
 			p.Begins = r.Time
 		}
 		switch {
 		case r.Kind == events.RangeMoved:
-			if !r.Time.After(at) && r.Address.Compare(a) <= 0 && a.Compare(r.Last) <= 0 {
-				p.Owner = r.To
-				if r.Own || p.Owner == j.cfg.Self {
-					p.Owner = "" // what became of it is in this journal
-				}
+			if r.Address.Compare(a) <= 0 && a.Compare(r.Last) <= 0 {
+				lay.move(r)
 			}
-		case r.Kind == events.PoolCreated && r.Pool.Contains(a), r.Kind == events.PoolRemoved && r.Pool.Contains(a), r.Address == a:
+		case r.Kind == events.PoolCreated && r.Pool.Contains(a), r.Kind == events.PoolRemoved && r.Pool.Contains(a):
+			lay.border(r)
+			s.follow(r)
+		case r.Address == a:
 			s.follow(r)
 		}
 	})
 	if err != nil {
 		return Past{}, fmt.Errorf("the journal in %s cannot be read: %w", j.cfg.Dir, err)
+	}
+	if p.Owner = lay.owner; p.Owner == j.cfg.Self || at.Before(p.Begins) {
+		p.Owner = "" // what became of it is in this journal, or nothing is
 	}
 	if !s.told && held {
 		s.spans = append(s.spans, span{holder: holder, from: holder.Since})
@@ -78,6 +83,38 @@ func (j *Journal) Who(a netip.Addr, at time.Time) (Past, error) {
 		p.State = "unknown"
 	}
 	return p, nil
+}
+
+// place is in whose range an address lay at a time: where the last record before
+// that moved it, else whence the next one moved it, else where it lies now. A new
+// pool is dealt out to all hosts without a record of whose each range is.
+type place struct {
+	at    time.Time
+	now   string // in whose range it lies now
+	owner string
+	told  bool // the owner, by a record; what is told of later says no more
+}
+
+// move takes in that the address came to lie in another range.
+func (p *place) move(r *record) {
+	if !r.Time.After(p.at) {
+		p.owner, p.told = r.To, true
+		if r.Own {
+			p.owner = "" // whatever this peer was called then
+		}
+	} else if !p.told {
+		p.owner, p.told = r.From, true
+	}
+}
+
+// border takes in that the address's pool begins or ends: what is on the other
+// side of that says nothing.
+func (p *place) border(r *record) {
+	if !r.Time.After(p.at) {
+		p.owner, p.told = p.now, false
+	} else if !p.told {
+		p.owner, p.told = "", true
+	}
 }
 
 // heldNow returns who holds an address by what is written down. known is false

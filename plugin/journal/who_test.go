@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -109,6 +110,53 @@ func TestWhoSinceUnknown(t *testing.T) {
 		b.want(addr(7), time.Now(), "free old")
 		if p, _ := b.j.Who(addr(7), begins); p.Holder == nil || *p.Holder != (events.Holder{Kind: "container", Name: "old"}) {
 			t.Errorf("got %+v", p)
+		}
+	})
+}
+
+// What a new pool gave another host at once, of which no record tells, is that
+// host's until a record says else, and what lay elsewhere in an earlier pool of that
+// subnet does not for that in a later one.
+func TestWhoInDealtRange(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		note := func(n ipam.Note) (at time.Time) {
+			n.Pool = lab
+			at = time.Now()
+			b.log.Note(at, n)
+			b.settle()
+			return at
+		}
+		b.start()
+		defer func() { b.stop() }()
+		first := note(ipam.Note{Kind: ipam.NotePoolCreated})
+		gave := note(ipam.Note{Kind: ipam.NoteMoved, Address: addr(64), Last: addr(127), From: "host-b", To: "host-c"})
+		removed := note(ipam.Note{Kind: ipam.NotePoolDeleted})
+		second := note(ipam.Note{Kind: ipam.NotePoolCreated})
+		b.owner = func(a netip.Addr) string { // as it was dealt out
+			if a.Compare(addr(128)) < 0 {
+				return ""
+			}
+			return "host-b"
+		}
+		for _, c := range []struct {
+			n    int
+			at   time.Time
+			want string
+		}{
+			{100, first, "elsewhere in host-b"},
+			{100, gave, "elsewhere in host-c"},
+			{100, removed, "free in "},
+			{100, second, "free in "}, // this host's own by now
+			{200, first, "free in "},  // nothing tells whose it was
+			{200, removed, "free in "},
+			{200, second, "elsewhere in host-b"},
+			{200, first.Add(-time.Hour), "unknown in "},
+		} {
+			p, err := b.j.Who(addr(c.n), c.at)
+			if got := p.State + " in " + p.Owner; err != nil || got != c.want {
+				t.Errorf("%v after %v: got %q, %v, want %q", addr(c.n), c.at.Sub(first), got, err, c.want)
+			}
 		}
 	})
 }
