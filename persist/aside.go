@@ -34,8 +34,9 @@ func (d *Damage) String() string {
 // is a new, empty one then, and Damage is not nil. The caller must act on that: what the database had promised to others
 // is forgotten.
 //
-// If an earlier start set a database aside and ended before anything was committed to a new one, the damage is reported
-// once more: nothing else on disk says that this is no first start.
+// A database that is gone, and has left its log, is damaged, too. If an earlier start set a database aside and ended before
+// anything was committed to a new one, the damage is reported once more: nothing else on disk says that this is no first
+// start.
 // Errors: as Open, except [ErrDamaged]. After an error the file is where it was, unless the text says else.
 func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 	cfg = cfg.withDefaults()
@@ -67,7 +68,8 @@ func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 	return s, damage, nil
 }
 
-// leftAside reports the newest file that was set aside from path, if any.
+// leftAside reports the newest file that was set aside from path, if any. A log alone is what a database left that was taken
+// away.
 func leftAside(path string) (*Damage, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,11 +80,18 @@ func leftAside(path string) (*Damage, error) {
 	}
 	prefix := filepath.Base(path) + asideInfix
 	for _, e := range slices.Backward(entries) { // in order of name, and so of time
-		if name := e.Name(); strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, walSuffix) {
-			return &Damage{
-				Kept:  filepath.Join(filepath.Dir(path), name),
-				Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged),
-			}, nil
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		kept := filepath.Join(filepath.Dir(path), e.Name())
+		database, isLog := strings.CutSuffix(kept, walSuffix)
+		if there, err := exists(database); err != nil {
+			return nil, fmt.Errorf("open database %s: %w", path, err)
+		} else if there {
+			return &Damage{Kept: database, Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged)}, nil
+		}
+		if isLog {
+			return &Damage{Kept: kept, Cause: fmt.Errorf("%w: it was gone, and nothing but its log there", ErrDamaged)}, nil
 		}
 	}
 	return nil, nil

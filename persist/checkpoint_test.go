@@ -241,8 +241,12 @@ func TestLogOfAnotherIsKept(t *testing.T) {
 	if err != nil || len(kept) != 1 || !cmp.Equal(readFile(t, kept[0]), c.log) {
 		t.Errorf("got %v (%v), want the log", kept, err)
 	}
-	if damage, err := leftAside(path); err != nil || damage != nil {
-		t.Errorf("the log alone was taken for a database: %v, %v", damage, err)
+	s, damage, err := OpenOrReplace(hastyConfig(path))
+	if err != nil || damage != nil {
+		t.Fatalf("got %v, %v; want the database", damage, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

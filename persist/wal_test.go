@@ -214,20 +214,32 @@ func TestLogOfAnother(t *testing.T) {
 	}
 }
 
-// The log of a database that somebody took away is kept.
+// The log of a database that somebody took away is kept, and tells that there was one until something is written to the new
+// one.
 func TestLogWithoutDatabase(t *testing.T) {
 	c := crashAt(t, 20)
 	path := c.lay(t)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, hastyConfig(path))
-	if err := commitStep(s, 1); err != nil {
-		t.Fatal(err)
-	}
-	kept, err := filepath.Glob(path + asideInfix + "*")
-	if err != nil || len(kept) != 1 || !bytes.Equal(readFile(t, kept[0]), c.log) {
-		t.Errorf("got %v (%v), want the log", kept, err)
+	for n := range 3 {
+		s, damage, err := OpenOrReplace(hastyConfig(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := filepath.Glob(path + asideInfix + "*")
+		if err != nil || len(kept) != 1 || !bytes.Equal(readFile(t, kept[0]), c.log) {
+			t.Fatalf("got %v (%v), want the log", kept, err)
+		}
+		if told := damage != nil && damage.Kept == kept[0] && errors.Is(damage.Cause, ErrDamaged); told != (n < 2) {
+			t.Errorf("start %d: got %v", n, damage)
+		}
+		if n == 1 {
+			err = commitStep(s, 1)
+		}
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
