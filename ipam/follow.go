@@ -37,7 +37,6 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.DeletePool:
 		if p := m.pools[a.Pool]; p != nil {
 			m.dropPool(p)
-			m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 		}
 	case chronicle.Open:
 		m.followRing(m.pools[a.Pool])
@@ -222,6 +221,7 @@ func (m *Machine) dropPool(p *pool) {
 	}
 	delete(m.pools, p.Key)
 	m.deleted[p.CIDR] = m.now
+	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 
 // subtract returns the parts of a that lie in none of b. Both are in order,

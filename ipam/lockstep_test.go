@@ -52,7 +52,8 @@ type lockstepPeer struct {
 	starts  uint64
 	replies map[uint64]ipam.Reply
 	calls   uint64
-	asked   []ipam.Note // what came of its questions
+	asked   []ipam.Note    // what came of its questions
+	removed []netip.Prefix // the pools that it was told are gone
 }
 
 // flight is a frame on its way.
@@ -134,8 +135,12 @@ func (c *lockstep) step(i int, ev ipam.Event) {
 		p.replies[r.Call] = r
 	}
 	for _, n := range fx.Note {
-		if n.Kind == ipam.NoteAnswered {
+		switch n.Kind {
+		case ipam.NoteAnswered:
 			p.asked = append(p.asked, n)
+		case ipam.NotePoolDeleted:
+			p.removed = append(p.removed, n.Pool)
+		default:
 		}
 	}
 	for _, s := range fx.Send {

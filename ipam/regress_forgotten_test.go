@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -143,5 +144,33 @@ func TestRecoverOfOneThatHadLeft(t *testing.T) {
 			t.Errorf("%s: %v", c.status(2).State, r.Err)
 		}
 		c.start(2)
+	}
+}
+
+// A pool whose removal a host was too far behind to hear of, so that it got the state as
+// a whole, is noted to be gone, or who reads the notes has its containers in it for ever.
+func TestRemovedPoolOfALaggardIsNoted(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		cidr := prefix("10.60.0.0/24")
+		back := c.order()[2]
+		other := (back + 1) % 3
+		c.works(back, cidr)
+		c.die(back)
+		for _, q := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(back)}, &ipam.ForgetRequest{Peer: c.name(back)}, &ipam.PoolRemoval{Pool: cidr.String()}} {
+			if err := c.ask(other, q).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if whole {
+			c.forgetSlots(back)
+		}
+		c.heal()
+		c.ask(other, &ipam.PoolCreation{CIDR: prefix("10.99.0.0/24")}) // to be heard of
+		c.run(time.Minute, c.agreed)
+		if got := c.peers[back].removed; !slices.Equal(got, []netip.Prefix{cidr}) {
+			t.Errorf("as a whole: %v: noted to be removed are %v", whole, got)
+		}
 	}
 }
