@@ -290,7 +290,10 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 	if opened, err := m.open(p, addr.One(o), 1); err != nil || opened {
 		return err
 	}
-	if t, _ := p.Ring.At(o); t.Owner == m.self || t.Owner == ring.Free {
+	switch t, _ := p.Ring.At(o); {
+	case t.Owner == ring.Free && m.draining():
+		return m.errDraining(p)
+	case t.Owner == m.self, t.Owner == ring.Free:
 		return m.waitForMajority() // it has changed hands just now
 	}
 	return m.exactly(p, o)
@@ -350,6 +353,9 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 			held += uint64(here)
 			elsewhere += uint64(r.Size() - here - p.space.FreeIn(r)) // on its way to others
 		case ring.Free:
+			if m.draining() {
+				return m.errDraining(p)
+			}
 		default:
 			elsewhere += uint64(r.Size())
 		}

@@ -509,3 +509,43 @@ func TestAnotherName(t *testing.T) {
 		}
 	}
 }
+
+// A host that drains takes no space that is free: who needs some there is told so at
+// once, and neither waits for agreement that nobody asks for nor hears that the pool
+// is full. With the draining undone the same is granted.
+func TestDrainingSaysThatItTakesNoMore(t *testing.T) {
+	cidr := prefix("10.50.0.0/24")
+	for _, tt := range []struct {
+		name string
+		ask  func(*lockstep) error
+	}{
+		{"docker run --ip of what nobody has", func(c *lockstep) error { return c.ip(0, cidr, netip.MustParseAddr("10.50.0.250")) }},
+		{"docker run, with the own space used up", func(c *lockstep) error { return c.full(0, cidr) }},
+		{"docker run in an --ip-range that nobody has", func(c *lockstep) error {
+			q := docker(cidr)
+			q.Network.Range = prefix("10.50.0.240/28")
+			return c.ask(0, q).Err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			if r := c.ask(0, &ipam.DrainRequest{}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			asked := c.now
+			if err := tt.ask(c); err == nil || !strings.Contains(err.Error(), "host-0 is draining") {
+				t.Errorf("it is told %v", err)
+			}
+			if took := c.now.Sub(asked); took > 10*time.Second {
+				t.Errorf("after %v", took)
+			}
+			if r := c.ask(0, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if err := c.ip(0, cidr, netip.MustParseAddr("10.50.0.251")); err != nil {
+				t.Errorf("with the draining undone: %v", err)
+			}
+		})
+	}
+}

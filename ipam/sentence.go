@@ -88,6 +88,12 @@ func (m *Machine) errLeaving() error {
 	return failf(ErrNotReady, "ringlet on %s is leaving its cluster and begins nothing new: ringlet drain --undo makes it stay", m.cfg.Name)
 }
 
+// errDraining refuses what this peer would have to take more space for, of which there
+// is some: it is to give up what it has.
+func (m *Machine) errDraining(p *pool) error {
+	return failf(ErrNotReady, "ringlet on %s is draining and takes no more addresses of %s: use another host, or ringlet drain --undo to make this one stay", m.cfg.Name, poolText(p.Pool))
+}
+
 func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) error {
 	next := "stop that container first, or choose another address"
 	switch h.Kind {

@@ -412,6 +412,10 @@ func sayLeaving(s *transcript) {
 	s.said("docker run, on a host that has left", c.ask(1, docker(cidr)).Err)
 	s.said("ringlet alloc --for vm, on a host that has left", c.ask(1, vm).Err)
 
+	e, _ := lab(s.t)
+	e.ask(1, &ipam.DrainRequest{})
+	s.said("docker run, on a host that drains, with nothing left there", e.full(1, cidr))
+
 	d, _ := lab(s.t)
 	order := d.order()
 	call := d.call(order[0], &ipam.LeaveRequest{Force: true})
