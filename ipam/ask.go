@@ -229,6 +229,9 @@ func (c *contact) setSpare(s wire.Spare) {
 // may grant now.
 func (m *Machine) takeAnnounce(from peer.ID, c *contact, v wire.Announce) {
 	for _, s := range v.Pools {
+		if m.pools[s.Pool] == nil && s.Pool.Slot <= m.state.Slot {
+			continue // it is no more, and its key never comes again
+		}
 		c.setSpare(s)
 		if s.Free == 0 {
 			continue

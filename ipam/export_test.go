@@ -46,3 +46,11 @@ func Remembering(cfg Config, slots uint64) Config {
 	cfg.faults.history = slots
 	return cfg
 }
+
+// Told returns how many announcements of others a peer remembers, of whatever pools.
+func (m *Machine) Told() (n int) {
+	for _, c := range m.contacts {
+		n += len(c.spare)
+	}
+	return n
+}

@@ -219,6 +219,10 @@ func (m *Machine) dropPool(p *pool) {
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
 		m.saveHolding(p, o, nil)
 	}
+	for _, c := range m.contacts {
+		delete(c.spare, p.Key)
+	}
+	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
 	m.deleted[p.CIDR] = m.now
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})

@@ -549,3 +549,43 @@ func TestDrainingSaysThatItTakesNoMore(t *testing.T) {
 		})
 	}
 }
+
+// Pools come and go, as where containers of tests are started all day: what others
+// said that they have in those that went is forgotten with them, also where they say
+// it late.
+func TestWhatOthersHaveGoesWithThePool(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	late := []flight{}
+	c.lose = func(f flight) bool {
+		if _, is := f.frame.Body.(wire.Announce); is && f.to == 1 {
+			late = append(late, f)
+		}
+		return false
+	}
+	cidr := prefix("10.60.0.0/24")
+	for range 10 {
+		if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.wait(15 * time.Second)
+		if r := c.ask(0, &ipam.PoolRemoval{Pool: cidr.String()}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.wait(15 * time.Second)
+	for i, p := range c.peers {
+		if others, pools := len(c.peers)-1, len(p.machine.State().Pools); p.machine.Told() > others*pools {
+			t.Errorf("%s remembers %d announcements of %d others, with %d pools", c.name(i), p.machine.Told(), others, pools)
+		}
+	}
+	if len(late) < 10 {
+		t.Fatalf("%d announcements", len(late))
+	}
+	for _, f := range late {
+		c.step(1, &ipam.Message{Frame: f.frame, Seat: f.from + 1})
+	}
+	if n := c.peers[1].machine.Told(); n > 2 {
+		t.Errorf("%d announcements, after some were late", n)
+	}
+}
