@@ -141,7 +141,7 @@ func (m *Machine) checkBoot() {
 	}
 	switch over := !m.now.Before(c.until); {
 	case m.majority(c.answered):
-		if m.state.Slot < c.slot && (!over || !m.cutOff() && !m.outdated()) {
+		if m.state.Slot < c.slot && (!over || !m.cutOff() && !m.outdated() && m.behind()) {
 			break // what they know comes first, as long as they are there to tell it
 		}
 		m.endCheck()
@@ -158,6 +158,18 @@ func (m *Machine) checkBoot() {
 	if since := m.now.Sub(c.helloAt); since >= helloEvery || since < 0 {
 		m.greetPeers()
 	}
+}
+
+// behind reports whether a peer that can be reached knows slots that this one does not.
+// If the only one who did is lost, the others decide the slot anew, as they have accepted
+// it, and may need the vote of this one for that.
+func (m *Machine) behind() bool {
+	for id, c := range m.contacts {
+		if c.slot > m.state.Slot && c.cluster == m.state.Cluster && m.live(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // endCheck lets this peer vote and hand out.

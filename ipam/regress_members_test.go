@@ -589,3 +589,53 @@ func TestWhatOthersHaveGoesWithThePool(t *testing.T) {
 		t.Errorf("%d announcements, after some were late", n)
 	}
 }
+
+// A voter starts anew, and hears of a decision from the one who made it, who is lost
+// before anybody else was told. It goes on with those who are left, whose majority
+// needs its vote: nothing could ever be decided else.
+func TestStartedWhileTheOnlyOneWhoKnowsIsLost(t *testing.T) {
+	for _, boot := range []string{"same", "another"} {
+		t.Run(boot, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			c.wait(time.Minute)
+			order := c.order()
+			knows, stays, starts := order[0], order[1], order[2]
+			was := c.peers[knows].machine.State().Slot
+			c.silence(starts)
+			welcomed := false
+			c.lose = func(f flight) bool {
+				if f.from != knows || f.frame.Slot == was {
+					return false
+				}
+				_, welcome := f.frame.Body.(wire.Welcome)
+				welcomed = welcomed || welcome && f.to == starts
+				return !welcome || f.to != starts
+			}
+			c.call(knows, &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")})
+			c.run(time.Second, func() bool { return c.peers[knows].machine.State().Slot > was })
+			c.dead = nil
+			c.peers[starts].cfg.HostBoot = boot
+			c.start(starts)
+			c.run(time.Second, func() bool { return welcomed })
+			c.wait(2 * time.Millisecond)
+			c.die(knows)
+			c.wait(time.Minute)
+			if got := c.peers[starts].machine.Status(c.now).State; got != ipam.Ready {
+				t.Errorf("a minute later it is %v", got)
+			}
+			for _, i := range []int{stays, starts} {
+				if r := c.ask(i, docker(prefix("10.50.0.0/24"))); r.Err != nil {
+					t.Errorf("%s: %v", c.name(i), r.Err)
+				}
+				if r := c.ask(i, &ipam.PoolCreation{CIDR: prefix([]string{"10.61.0.0/24", "10.62.0.0/24", "10.63.0.0/24"}[i])}); r.Err != nil {
+					t.Errorf("%s: %v", c.name(i), r.Err)
+				}
+			}
+			c.lose = func(flight) bool { return false }
+			c.heal()
+			c.run(time.Minute, c.agreed)
+			c.oneCluster()
+		})
+	}
+}
