@@ -192,7 +192,7 @@ func (m *Machine) install(state *chronicle.State) {
 		m.keepNoMore(p, addr.Whole(p.CIDR))
 	}
 	for _, gone := range state.Former {
-		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.cfg.Machine || before != nil && before.Forgotten {
+		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.machine() || before != nil && before.Forgotten {
 			continue
 		}
 		m.awaitListAnew() // this peer may have inherited in one of the slots

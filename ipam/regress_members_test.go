@@ -639,3 +639,35 @@ func TestStartedWhileTheOnlyOneWhoKnowsIsLost(t *testing.T) {
 		})
 	}
 }
+
+// A host lost its database, was set up again under another name, and has its old name
+// back: the cluster knows it by the other one, so that it cannot take over from its
+// former self. It does not try for ever, and what is asked of that space is refused.
+func TestNamedAsItsFormerSelfAgain(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Machine = uint64(i + 1)
+		}
+	})
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	held := c.ask(2, docker(cidr)).Address.Address.Addr()
+	c.wait(time.Minute)
+	c.die(2)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.dead = nil
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation, cfg.Machine = ipam.Formation{}, 33 })
+	c.run(time.Minute, c.agreed)
+	c.wait(time.Minute)
+	c.peers[2].cfg.Machine = 3
+	c.start(2)
+	c.wait(time.Minute)
+	was := c.peers[0].machine.State().Slot
+	c.wait(5 * time.Minute)
+	if slots := c.peers[0].machine.State().Slot - was; slots > 5 {
+		t.Errorf("%d decisions in five minutes in which nobody wants anything", slots)
+	}
+	refused(t, c.ip(2, cidr, held), "give up its space with ringlet forget host-2")
+}

@@ -249,7 +249,7 @@ func (m *Machine) departAgain() {
 // inherit takes over the space of a former self of this peer: one of the same
 // machine that has lost its database, and is heard of no more (protocol, 6.7).
 func (m *Machine) inherit() {
-	if m.cfg.Machine == 0 {
+	if m.machine() == 0 {
 		return
 	}
 	for _, member := range m.state.Roster {
@@ -269,21 +269,32 @@ func (m *Machine) inherit() {
 // isFormerSelf reports whether a peer was of this machine and has not been
 // heard of for long enough.
 func (m *Machine) isFormerSelf(id peer.ID, machine uint64) bool {
-	return machine == m.cfg.Machine && !m.present(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
+	return machine == m.machine() && !m.present(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
 }
 
 // isPredecessor reports whether a peer was probably this one before it lost
 // its database: one of the same machine that cannot be reached, and was not
 // given up.
 func (m *Machine) isPredecessor(id peer.ID) bool {
-	if m.cfg.Machine == 0 || id == m.self || m.present(id) {
+	machine := m.machine()
+	if machine == 0 || id == m.self || m.present(id) {
 		return false
 	}
 	if member := m.state.Member(id); member != nil {
-		return member.Machine == m.cfg.Machine
+		return member.Machine == machine
 	}
 	gone := m.state.Gone(id)
-	return gone != nil && !gone.Forgotten && gone.Machine == m.cfg.Machine
+	return gone != nil && !gone.Forgotten && gone.Machine == machine
+}
+
+// machine returns what tells this peer's machine from others, as the cluster was told when
+// it admitted this peer: the host may have another name since, and what is taken over goes
+// by what the cluster knows.
+func (m *Machine) machine() uint64 {
+	if member := m.me(); member != nil {
+		return member.Machine
+	}
+	return m.cfg.Machine
 }
 
 // settledIn reports whether there is no former self left that this peer has
