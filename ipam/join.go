@@ -294,6 +294,8 @@ func (m *Machine) seek() {
 		return
 	}
 	m.askedToJoin = m.now
+	gone := m.state.Gone(m.self)
+	m.drained = gone != nil && !gone.Forgotten && gone.Phase == chronicle.Draining
 	var live []peer.ID
 	for _, id := range m.others() {
 		if m.live(id) {

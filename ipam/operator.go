@@ -132,6 +132,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 			return m.waitForMajority() // about what was asked for before
 		}
 	}
+	m.drained = m.drained && !q.Undo
 	member := m.state.Member(m.self)
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:

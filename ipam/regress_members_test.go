@@ -640,6 +640,47 @@ func TestStartedWhileTheOnlyOneWhoKnowsIsLost(t *testing.T) {
 	}
 }
 
+// A host that drains is evicted, as where it is off for a while: it goes on draining when
+// it is back, also if it starts anew meanwhile, until that is undone.
+func TestDrainsOnAfterAnEviction(t *testing.T) {
+	for name, back := range map[string]func(*lockstep){
+		"cut off":    func(*lockstep) {},
+		"off":        func(c *lockstep) { c.start(2) },
+		"off, twice": func(c *lockstep) { c.start(2); c.wait(100 * time.Millisecond); c.start(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			phase := func() chronicle.Phase {
+				c.run(time.Minute, c.agreed)
+				c.wait(10 * time.Second)
+				return c.peers[0].machine.State().Member(c.peers[2].machine.Self()).Phase
+			}
+			if r := c.ask(2, docker(prefix("10.50.0.0/24"))); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if r := c.ask(2, &ipam.DrainRequest{}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.die(2)
+			if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.heal()
+			back(c)
+			if got := phase(); got != chronicle.Draining {
+				t.Errorf("when it is back it is %v", got)
+			}
+			if r := c.ask(2, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if got := phase(); got != chronicle.Active {
+				t.Errorf("with its draining undone it is %v", got)
+			}
+		})
+	}
+}
+
 // A host lost its database, was set up again under another name, and has its old name
 // back: the cluster knows it by the other one, so that it cannot take over from its
 // former self. It does not try for ever, and what is asked of that space is refused.

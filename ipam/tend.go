@@ -50,6 +50,7 @@ func (m *Machine) tend() {
 	if m.alone() && !m.draining() && !m.leaving {
 		// All is its own, and nobody wants it, but for what is kept back for
 		// those that were lost.
+		m.drained = false
 		m.inherit()
 		m.endQuarantine()
 		for _, p := range m.sortedPools() {
@@ -78,7 +79,8 @@ func (m *Machine) tend() {
 	m.announce()
 }
 
-// grow makes a peer that was admitted active once it has space.
+// grow makes a peer that was admitted active once it has space. One that was draining
+// before it was evicted drains on: nobody has undone that.
 func (m *Machine) grow() {
 	member := m.state.Member(m.self)
 	if member.Phase != chronicle.Filling {
@@ -88,6 +90,10 @@ func (m *Machine) grow() {
 		if s, ok := a.(chronicle.SetState); ok && s.Peer == m.self {
 			return // it may be to drain
 		}
+	}
+	if m.drained {
+		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
+		return
 	}
 	for _, p := range m.pools {
 		if len(p.mine) > 0 {
