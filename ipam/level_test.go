@@ -86,27 +86,35 @@ func TestUpgradeOneAfterTheOther(t *testing.T) {
 // and decides it itself, as it alone is needed for that, when it has something to
 // propose: that it is evicted is no news to die of.
 func TestEvictedAsItRaisesTheLevel(t *testing.T) {
-	c := newLockstep(t, 2)
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Machine = 7 // each takes the other for its former self, once it hears nothing of it
+		}
+	})
 	c.run(time.Minute, c.agreed)
 	a, b := c.order()[0], c.order()[1]
 	c.upgrade(a, 2)
 	c.wait(10 * time.Second)
-	c.now = c.now.Add(time.Second)
-	c.step(a, ipam.Tick{}) // it has just tended to its pools, and raises nothing for a second
-	c.upgrade(b, 2)
-	c.run(time.Second, func() bool { return c.status(b).State == ipam.Ready })
-	c.step(b, &ipam.Presence{Peer: c.peers[a].machine.Self()})
+	evicts := false
 	c.lose = func(f flight) bool {
-		_, decided := f.frame.Body.(wire.Decided)
-		return f.from == b && decided
+		_, prepare := f.frame.Body.(wire.Prepare)
+		evicts = evicts || f.from == b && prepare
+		return true
 	}
-	if r := c.ask(b, &ipam.EvictRequest{Peer: c.name(a)}); r.Err != nil {
-		t.Fatal(r.Err)
+	c.upgrade(b, 2)
+	c.step(b, &ipam.Presence{Peer: c.peers[a].machine.Self()})
+	c.run(time.Minute, func() bool { return evicts })
+	decided := false
+	c.lose = func(f flight) bool {
+		_, tells := f.frame.Body.(wire.Decided)
+		decided = decided || f.from == b && tells
+		return f.from == b && tells
 	}
+	c.run(time.Second, func() bool { return decided })
 	if c.peers[a].machine.State().Member(c.peers[a].machine.Self()) == nil {
 		t.Fatal("it knows already")
 	}
-	c.run(2*time.Second, func() bool { return c.peers[a].machine.State().Member(c.peers[a].machine.Self()) == nil })
+	c.run(5*time.Second, func() bool { return c.peers[a].machine.State().Member(c.peers[a].machine.Self()) == nil })
 	c.lose = func(flight) bool { return false }
 	c.heal()
 	c.run(time.Minute, func() bool { return c.level() == 2 && c.agreed() })

@@ -32,6 +32,10 @@ func (m *Machine) evict(q *EvictRequest) error {
 	if !m.keepsMajority(id) {
 		return failf(ErrBadRequest, "%s cannot be evicted, since also without it the hosts that can be reached have no majority of the votes: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
 	}
+	if m.cutOff() && !m.waitsForDecision() {
+		// Its own vote may be what is missing: then it would be evicted when it is back.
+		return waitFor(failf(ErrUnreachable, "%s cannot be evicted, since the hosts that can be reached have no majority of the votes as long as it counts: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(m.away(m.state.Voters()))))
+	}
 	_, err = m.propose(chronicle.Evict{Peer: id})
 	return m.staysWanted(err, "ringlet peers")
 }

@@ -640,6 +640,32 @@ func TestStartedWhileTheOnlyOneWhoKnowsIsLost(t *testing.T) {
 	}
 }
 
+// A host is to be evicted without which the others have no majority, as the first of two:
+// that is refused, and is not done when the host is back, by its own vote.
+func TestNobodyIsEvictedByItsOwnVote(t *testing.T) {
+	for _, tt := range []struct {
+		hosts int
+		lost  int
+	}{{2, 1}, {3, 2}} {
+		c := newLockstep(t, tt.hosts)
+		c.run(time.Minute, c.agreed)
+		order := c.order()
+		if tt.hosts == 3 { // the one that is left has two votes once another is gone
+			order = []int{order[1], order[2], order[0]}
+		}
+		stays := order[tt.lost]
+		c.die(order[:tt.lost]...)
+		refused(t, c.ask(stays, &ipam.EvictRequest{Peer: c.name(order[0])}).Err, "ringlet recover is for a majority that is gone for good")
+		slot := c.peers[stays].machine.State().Slot
+		c.wait(time.Hour)
+		c.heal()
+		c.wait(time.Minute)
+		if s := c.peers[stays].machine.State(); len(s.Roster) != tt.hosts || s.Slot != slot {
+			t.Errorf("of %d hosts %d are in the roster, %d slots later", tt.hosts, len(s.Roster), s.Slot-slot)
+		}
+	}
+}
+
 // A host that drains is evicted, as where it is off for a while: it goes on draining when
 // it is back, also if it starts anew meanwhile, until that is undone.
 func TestDrainsOnAfterAnEviction(t *testing.T) {

@@ -336,6 +336,12 @@ func sayMajorityLost(s *transcript) {
 	s.said("ringlet evict, with too many lost", c.ask(a, &ipam.EvictRequest{Peer: c.name(order[3])}).Err)
 	s.said("ringlet recover, with another host left", c.ask(a, &ipam.RecoverRequest{}).Err)
 
+	two := newLockstep(s.t, 2)
+	two.run(time.Minute, two.agreed)
+	order = two.order()
+	two.die(order[0])
+	s.said("ringlet evict, of the first of two", two.ask(order[1], &ipam.EvictRequest{Peer: two.name(order[0])}).Err)
+
 	// The first, with two votes of three, is gone: one that was evicted learns
 	// of that from the other, and cannot be admitted.
 	d, _ := lab(s.t)
