@@ -205,7 +205,7 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 			return err
 		case !may:
 			return m.errHeld(p, want, rec.Holder, rec.Since)
-		case p.space.Mine(o) && !p.space.Usable(o):
+		case h.Kind != space.Client && p.space.Mine(o) && !p.space.Usable(o):
 			return m.waitForMajority() // about what it is set aside for
 		}
 		*a = m.renew(p, o, h)

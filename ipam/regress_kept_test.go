@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -63,5 +64,29 @@ func TestKeptAfterALostRelease(t *testing.T) {
 	r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 9}})
 	if ok && r.Err == nil && r.Address.Address.Addr() != first {
 		t.Errorf("web gets %v, and %v is kept for it", r.Address.Address, first)
+	}
+}
+
+// An address is to be kept for the holder outside Docker that has it, and the host is cut off before
+// that is decided. The holder has this address however often it asks, and no other.
+func TestHolderAsksWhileItsReservationIsUndecided(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	c.network(0, cidr)
+	alloc := func(at netip.Addr) ipam.Reply {
+		return c.ask(0, &ipam.ClientRequest{Pool: cidr.String(), Address: at, ID: "vm"})
+	}
+	first := alloc(netip.Addr{})
+	if first.Err != nil {
+		t.Fatal(first.Err)
+	}
+	a := first.Address.Address.Addr()
+	c.die(1, 2)
+	c.call(0, keep(a.String(), "vm"))
+	for _, at := range []netip.Addr{{}, a, {}} {
+		if again := alloc(at); again.Err != nil || again.Address.Address != first.Address.Address {
+			t.Errorf("it has %v, and got %v, %v", first.Address.Address, again.Address.Address, again.Err)
+		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // that has gone without a release, as far as the engine's inventory tells, left
 // its address to the one that comes back under its key.
 func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) bool {
-	if !want.Contains(o) || !p.space.Usable(o) {
+	if !want.Contains(o) || !p.space.Mine(o) {
 		return false
 	}
 	rec := p.space.Lookup(o)
@@ -26,7 +26,9 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 	case rec.Kind != h.Kind:
 		return false
 	case rec.Kind == space.Client:
-		return true
+		return true // also while it is set aside: what is held is taken from nobody
+	case !p.space.Usable(o):
+		return false
 	case m.gone(p, o):
 		return !p.keeps(o) // a network does, whose request was taken for a replay
 	}
