@@ -106,7 +106,9 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 		v6 = q.Pool.Addr().Is6() && !q.Pool.Addr().Is4In6()
 	}
 	if name != "" && v6 {
-		name += suffix6
+		if name += suffix6; !chronicle.ValidName(name) {
+			return nil, false, failf(ErrBadRequest, "the IPv6 pool of a network is named like its IPv4 pool, with %s behind it, and %s would be too long: use a name of at most %d characters", suffix6, name, chronicle.MaxName-len(suffix6))
+		}
 	}
 	named := m.state.PoolNamed(name)
 	if q.Pool.IsValid() {

@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -146,6 +147,25 @@ func TestPoolNames(t *testing.T) {
 		t.Errorf("the IPv6 half of a dual-stack network: %v", six.Err)
 	}
 	h.CheckDisk()
+}
+
+// The IPv6 pool of a network has a longer name than its IPv4 pool. One for which there is no
+// room is refused before anything is made for it.
+func TestLongPoolNames(t *testing.T) {
+	for length, fits := range map[int]bool{60: true, 61: false, 63: false} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		name := strings.Repeat("a", length)
+		if r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.70.0.0/24"), PoolName: name}); r.Err != nil {
+			t.Error(r.Err)
+		}
+		r := h.Call(&ipam.PoolRequest{Space: ipam.Local, V6: true, Pool: prefix("fd00:7::/64"), PoolName: name})
+		if fits != (r.Err == nil) || fits != (len(h.Machine().State().Pools) == 2) {
+			t.Errorf("%d characters: %v, and there are %d pools", length, r.Err, len(h.Machine().State().Pools))
+		}
+		if !fits {
+			wantErr(t, r.Err, ipam.ErrBadRequest, ".v6", "at most 60")
+		}
+	}
 }
 
 func TestOverlap(t *testing.T) {

@@ -66,6 +66,7 @@ func TestSentences(t *testing.T) {
 	said("docker network create --subnet 10.52.0.0/24 --ipam-opt pool=lab", pool(ipam.PoolRequest{Pool: prefix("10.52.0.0/24"), PoolName: "lab"}))
 	said("docker network create --subnet 10.51.0.0/30 --ipam-opt pool=plant", pool(ipam.PoolRequest{Pool: prefix("10.51.0.0/30"), PoolName: "plant"}))
 	said("docker network create --ipam-opt pool='a b'", pool(ipam.PoolRequest{PoolName: "a b"}))
+	said("docker network create --ipv6 --ipam-opt pool=NAME, which is 61 characters long", pool(ipam.PoolRequest{V6: true, PoolName: strings.Repeat("a", 61)}))
 	said("docker network create --subnet 10.50.0.0/28 --ipam-opt gateway="+web.String(), pool(ipam.PoolRequest{Pool: net.Pool, Gateway: ipam.GatewayAddr, GatewayAddr: web}))
 	if err := pool(ipam.PoolRequest{}); err != nil {
 		t.Fatal(err)

@@ -258,11 +258,14 @@ func (s *State) namePool(a NamePool) (refused string) {
 	return ""
 }
 
+// MaxName is the longest name of a pool, in bytes.
+const MaxName = 63
+
 // ValidName reports whether s can be the name of a pool: 1 to 63 letters,
 // digits, dots, dashes and underscores, beginning with a letter or digit, and
 // not a subnet or an address.
 func ValidName(s string) bool {
-	if len(s) == 0 || len(s) > 63 {
+	if len(s) == 0 || len(s) > MaxName {
 		return false
 	}
 	alnum := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' }
