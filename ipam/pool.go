@@ -106,7 +106,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 		v6 = q.Pool.Addr().Is6() && !q.Pool.Addr().Is4In6()
 	}
 	if name != "" && v6 {
-		if name += suffix6; !chronicle.ValidName(name) {
+		if name = m.name6(name, q.Pool); !chronicle.ValidName(name) {
 			return nil, false, failf(ErrBadRequest, "the IPv6 pool of a network is named like its IPv4 pool, with %s behind it, and %s would be too long: use a name of at most %d characters", suffix6, name, chronicle.MaxName-len(suffix6))
 		}
 	}
@@ -142,6 +142,18 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 // suffix6 is what the IPv6 pool of a dual-stack network has behind the name
 // that its IPv4 pool has, since one option names both.
 const suffix6 = ".v6"
+
+// name6 returns the name of the IPv6 pool that a network means by the option, with that
+// subnet if it names one: the option itself where that is the name of an IPv6 pool, as
+// an operator may have made.
+func (m *Machine) name6(name string, cidr netip.Prefix) string {
+	with := name + suffix6
+	p := m.state.PoolNamed(name)
+	if p != nil && p.CIDR.Addr().Is6() && (p.CIDR == cidr.Masked() || !cidr.IsValid() && m.state.PoolNamed(with) == nil) {
+		return name
+	}
+	return with
+}
 
 // namePool gives the pool a name that it does not have yet, if there is one to
 // give.

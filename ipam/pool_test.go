@@ -168,6 +168,35 @@ func TestLongPoolNames(t *testing.T) {
 	}
 }
 
+// Networks join the IPv6 pool that an operator made, by its name, and beside that the one
+// that they made themselves.
+func TestOperatorsPoolOfIPv6(t *testing.T) {
+	const own, networks = "fd00:7::/64", "fd00:8::/64"
+	h := ipamtest.NewHost(t, ipam.Config{})
+	joins := func(want string, q ipam.PoolRequest) {
+		t.Helper()
+		q.Space, q.V6, q.PoolName = ipam.Local, true, "lab"
+		if r := h.Call(&q); r.Err != nil || r.Pool.Network.Pool != prefix(want) {
+			t.Errorf("%v: joined %v, %v, and not %s", q.Pool, r.Pool.Network.Pool, r.Err, want)
+		}
+	}
+	create := func(cidr, name string) {
+		t.Helper()
+		if err := h.Call(&ipam.PoolCreation{CIDR: prefix(cidr), Name: name}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(own, "lab")
+	joins(own, ipam.PoolRequest{})
+	joins(own, ipam.PoolRequest{Pool: prefix(own)})
+	create(networks, "lab.v6")
+	joins(networks, ipam.PoolRequest{})
+	for _, cidr := range []string{own, networks} { // an engine that starts asks for both again
+		joins(cidr, ipam.PoolRequest{Pool: prefix(cidr)})
+	}
+	h.CheckDisk()
+}
+
 func TestOverlap(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/16")
