@@ -109,7 +109,9 @@ func tellsOfAddress(b []byte) bool {
 			return true
 		}
 		for _, a := range attributes {
-			if at, ok := netip.AddrFromSlice(a.Value); ok && a.Attr.Type == unix.IFA_ADDRESS && countsAsHost(at) {
+			// On a line with two ends the one is the other end's, and IFA_LOCAL the host's.
+			is := a.Attr.Type == unix.IFA_ADDRESS || a.Attr.Type == unix.IFA_LOCAL
+			if at, ok := netip.AddrFromSlice(a.Value); ok && is && countsAsHost(at) {
 				return true
 			}
 		}

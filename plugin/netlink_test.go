@@ -64,6 +64,14 @@ func TestKernelTellsAtOnce(t *testing.T) {
 			}
 		}
 	}
+	// Of two ends of a line its own counts, whatever the other one has.
+	for _, step := range []string{"add", "del"} {
+		before := kernel.changes()
+		ip(t, "address", step, "10.60.0.9", "peer", "169.254.1.1/32", "dev", "lo")
+		if kernel.changes() == before {
+			t.Errorf("ip address %s 10.60.0.9 peer 169.254.1.1 is not known yet", step)
+		}
+	}
 	before := kernel.changes()
 	ip(t, "address", "add", "fe80::7/64", "dev", "lo")
 	if n := kernel.changes() - before; n != 0 {
