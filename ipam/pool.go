@@ -130,6 +130,12 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	case named != nil && named.CIDR.Addr().Is6() != v6:
 		return nil, false, failf(ErrBadRequest, "the name %s belongs to %s, which has no addresses of that kind: use another name", name, named.CIDR)
 	case named != nil:
+		if c := m.current; c == nil || c.made != named.Key {
+			// It is as it was: no network of this host goes that would tell that there is none.
+			if _, err := q.network(named.CIDR); err != nil {
+				return nil, false, failf(ErrBadRequest, "%v", err)
+			}
+		}
 		return m.pools[named.Key], true, nil
 	}
 	p, err = m.choosePool(v6, q)

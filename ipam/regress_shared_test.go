@@ -142,7 +142,8 @@ func TestGatewayWhileItBecomesAuxiliary(t *testing.T) {
 }
 
 // A host was rebuilt, and its network with a shared gateway adopted from what its engine lists. Its
-// plugin is started anew while the engine does not answer for a moment.
+// plugin is started anew while the engine does not answer for a moment, or for long, and refuses a
+// network that does not fit the pool.
 func TestSharedUnderAnAdoptedNetwork(t *testing.T) {
 	c := newLockstepWith(t, 3, func(c *lockstep) {
 		for i, p := range c.peers {
@@ -164,6 +165,9 @@ func TestSharedUnderAnAdoptedNetwork(t *testing.T) {
 		c.wait(time.Second)
 	}
 	lists(false)
+	if err := c.ask(0, &ipam.PoolCreation{CIDR: cidr, Name: "lab"}).Err; err != nil {
+		t.Fatal(err)
+	}
 	c.network(2, cidr)
 	c.wait(5 * time.Second)
 	lists(true)
@@ -180,6 +184,10 @@ func TestSharedUnderAnAdoptedNetwork(t *testing.T) {
 	c.ask(2, &ipam.Greeting{})
 	c.call(2, &ipam.Blindness{})
 	c.wait(10 * time.Second)
+	wantErr(t, c.ip(0, cidr, gw), ipam.ErrAddressReserved)
+	misfit := &ipam.PoolRequest{Space: ipam.Local, PoolName: "lab", Gateway: ipam.GatewayAddr, GatewayAddr: address("10.61.0.1")}
+	wantErr(t, c.ask(2, misfit).Err, ipam.ErrBadRequest, "10.61.0.1")
+	c.wait(3 * time.Minute)
 	wantErr(t, c.ip(0, cidr, gw), ipam.ErrAddressReserved)
 }
 
