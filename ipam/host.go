@@ -19,6 +19,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			m.routed = append(m.routed, r.To)
 		}
 	}
+	m.settleHostConflicts()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		for o, kind := range p.space.Kinds() {

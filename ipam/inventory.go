@@ -177,7 +177,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
 			what := reservedText(r) + ", but a network keeps it back as " + kind.String()
-			m.disagree(p, o, what, what)
+			m.disagree(p, o, dispute{text: what, same: what})
 		case r != nil:
 		case s.after(p.parted):
 			m.incomplete = true // the network may be the one that was removed since
@@ -270,21 +270,41 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 
 // conflict notes an endpoint that has an address which is not its to have.
 func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, why string) {
-	m.disagree(p, o, "is used by "+m.holderText(h, m.now.UnixNano())+", but "+why, whoText(h)+", but "+why)
+	m.disagree(p, o, dispute{
+		text: "is used by " + m.holderText(h, m.now.UnixNano()) + ", but " + why,
+		same: whoText(h) + ", but " + why,
+		host: h.Kind == space.Host,
+	})
 }
 
-// disagree notes what cannot both be right about an address: "is …, but …". It is
-// noted once, as long as it stays the same.
-func (m *Machine) disagree(p *pool, o addr.Offset, what, same string) {
+// disagree notes what cannot both be right about an address, whose text is: "is …, but
+// …". It is noted once, as long as it stays the same.
+func (m *Machine) disagree(p *pool, o addr.Offset, d dispute) {
 	k := conflict{p.Key, o}
 	if _, known := m.conflicts[k]; known {
 		return
 	}
-	if last, lasts := m.disputed[k]; lasts && last.same == same {
+	if last, lasts := m.disputed[k]; lasts && last.same == d.same {
 		m.conflicts[k] = last
 		return
 	}
-	text := addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + what
-	m.conflicts[k] = dispute{text, same}
-	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: text})
+	d.text = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + d.text
+	m.conflicts[k] = d
+	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: d.text})
+}
+
+// settleConflict forgets a conflict about an address that whoever had it has no more.
+func (m *Machine) settleConflict(p *pool, o addr.Offset) {
+	forget(m.conflicts, conflict{p.Key, o})
+	forget(m.disputed, conflict{p.Key, o})
+}
+
+// settleHostConflicts forgets the conflicts about addresses that the host itself has no
+// more. No list of an engine may come that would.
+func (m *Machine) settleHostConflicts() {
+	for k, d := range m.conflicts {
+		if p := m.pools[k.pool]; d.host && p != nil && !m.onHost(addr.Nth(p.CIDR, k.at)) {
+			m.settleConflict(p, k.at)
+		}
+	}
 }

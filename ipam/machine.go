@@ -147,6 +147,7 @@ type conflict struct {
 type dispute struct {
 	text string // a sentence, from when it was noted first
 	same string // what stays the same as long as it lasts
+	host bool   // it is about an address that the host itself has
 }
 
 // New returns the machine of a peer without a database. Its first step makes

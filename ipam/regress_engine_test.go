@@ -522,3 +522,28 @@ func TestConflictIsToldOnce(t *testing.T) {
 		t.Errorf("the other holder has gone, and the problem is %q", problem())
 	}
 }
+
+// The host has an address that a container has, which is a conflict for as long as both have
+// it, also where no list of an engine ever comes.
+func TestConflictWithTheHostEnds(t *testing.T) {
+	const a = "10.50.0.9"
+	for what, end := range map[string]func(h *ipamtest.Host, n ipam.Network, ticket ipam.Ticket){
+		"the interface goes":          func(h *ipamtest.Host, _ ipam.Network, _ ipam.Ticket) { hostHas(h, "192.168.1.10/24") },
+		"the container stops":         func(h *ipamtest.Host, n ipam.Network, _ ipam.Ticket) { release(h, n, address(a)) },
+		"the answer is not delivered": func(h *ipamtest.Host, _ ipam.Network, ticket ipam.Ticket) { h.Call(&ipam.Withdrawal{Ticket: ticket}) },
+	} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/24")
+		g := mustAsk(t, h, n, "web", 7, a)
+		for range 2 {
+			hostHas(h, a+"/24")
+		}
+		if s := h.Machine().Status(h.Now); s.Verdict != ipam.Failed {
+			t.Errorf("both have it, and the verdict is %s", s.Verdict)
+		}
+		end(h, n, g.Ticket)
+		if s := h.Machine().Status(h.Now); s.Verdict != ipam.Fine {
+			t.Errorf("%s, and the problems are %+v", what, s.Problems)
+		}
+	}
+}

@@ -128,6 +128,7 @@ func (m *Machine) withdraw(q *Withdrawal) {
 		p.hasGateway = false
 	}
 	m.forgetSight(p, o)
+	m.settleConflict(p, o)
 	m.saveRecord(p, o, &rec)
 	m.holdKeptAt(p, o)
 	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(&held)})
@@ -146,8 +147,7 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Before)
 	}
 	m.forgetSight(p, o)
-	forget(m.conflicts, conflict{p.Key, o}) // whoever had it has it no more
-	forget(m.disputed, conflict{p.Key, o})
+	m.settleConflict(p, o)
 	m.saveRecord(p, o, &f.Record)
 	if !kept {
 		m.holdKeptAt(p, o)
