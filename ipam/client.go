@@ -102,6 +102,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 	}
 	for _, h := range free {
 		m.freeHolding(h.p, h.o)
+		m.leaveToHost(h.p, h.o)
 		m.settleEmptied(h.p)
 	}
 	return out, nil

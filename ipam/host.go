@@ -49,7 +49,7 @@ func (m *Machine) onHost(a netip.Addr) bool {
 }
 
 // holdHost holds those of the host's addresses that lie in a range which has just
-// become this peer's, before a container can have them.
+// become this peer's, or was freed, before a container can have them.
 func (m *Machine) holdHost(p *pool, r addr.Range) {
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())

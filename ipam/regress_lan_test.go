@@ -209,3 +209,45 @@ func TestNetworkOnALANPoolThatIsRemoved(t *testing.T) {
 		t.Errorf("the pool stays %d times, and is made anew %d times: a moment is missing", stays, anew)
 	}
 }
+
+// An address comes to an interface of the host that a container has, or another holder. Once that has
+// given it up it is the host's alone, and goes to nobody again, not even for the moment until the
+// host's interfaces are looked at anew.
+func TestHostAddressThatAContainerHad(t *testing.T) {
+	const a = "10.60.0.20"
+	for what, had := range map[string]struct {
+		request ipam.Request
+		end     func(h *ipamtest.Host, n ipam.Network, r ipam.Reply)
+	}{
+		"it stops": {
+			&ipam.AddressRequest{Network: plain("10.60.0.0/24"), Purpose: ipam.ForContainer, Name: "web", Address: address(a)},
+			func(h *ipamtest.Host, n ipam.Network, _ ipam.Reply) { release(h, n, address(a)) },
+		},
+		"the answer is not delivered": {
+			&ipam.AddressRequest{Network: plain("10.60.0.0/24"), Purpose: ipam.ForContainer, Name: "web", Address: address(a)},
+			func(h *ipamtest.Host, _ ipam.Network, r ipam.Reply) {
+				h.Call(&ipam.Withdrawal{Ticket: r.Address.Ticket})
+			},
+		},
+		"it is freed": {
+			&ipam.ClientRequest{Pool: "10.60.0.0/24", ID: "web", Address: address(a)},
+			func(h *ipamtest.Host, _ ipam.Network, _ ipam.Reply) { h.Call(&ipam.FreeRequest{ID: "web"}) },
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := ipamtest.NewHost(t, ipam.Config{})
+			n := network(t, h, "10.60.0.0/24")
+			r := h.Call(had.request)
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			hostHas(h, a+"/24")
+			had.end(h, n, r)
+			wantErr(t, claim(h, n, a, "web"), ipam.ErrAddressInUse, "interface")
+			if s := h.Machine().Status(h.Now); s.Verdict != ipam.Fine {
+				t.Errorf("problems: %+v", s.Problems)
+			}
+			h.CheckDisk()
+		})
+	}
+}

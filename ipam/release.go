@@ -37,6 +37,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	m.freeHolding(p, o)
+	m.leaveToHost(p, o)
 	m.settleEmptied(p)
 }
 
@@ -131,6 +132,7 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	m.settleConflict(p, o)
 	m.saveRecord(p, o, &rec)
 	m.holdKeptAt(p, o)
+	m.leaveToHost(p, o)
 	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(&held)})
 	m.settleEmptied(p)
 }
@@ -153,6 +155,10 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 		m.holdKeptAt(p, o)
 	}
 }
+
+// leaveToHost has the host hold an address that was just freed, if it has that itself: who
+// held it beside the host is not to have it again, nor anybody else.
+func (m *Machine) leaveToHost(p *pool, o addr.Offset) { m.holdHost(p, addr.One(o)) }
 
 // forgetSight forgets what inventories, the host's interfaces and the wire said
 // of the holder of the address.
