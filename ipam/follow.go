@@ -26,13 +26,14 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.saveContacts()
 	case chronicle.CreatePool:
 		if cp := m.state.Pool(o.Pool); cp != nil {
-			m.sightSoon(m.addPool(cp))
+			p := m.addPool(cp)
+			m.sightSoon(p, addr.Whole(p.CIDR))
 			m.note(Note{Kind: NotePoolCreated, Pool: cp.CIDR})
 		}
 	case chronicle.Use:
 		if p := m.pools[a.Pool]; p != nil {
 			p.vacated = time.Time{} // it stays, whoever wanted it to go
-			m.sightSoon(p)
+			m.sightSoon(p, addr.Whole(p.CIDR))
 		}
 	case chronicle.DeletePool:
 		if p := m.pools[a.Pool]; p != nil {
@@ -54,10 +55,12 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.followRing(m.pools[a.Pool])
 		m.noteMoved(a.Pool, a.Range, ring.Reserved, ring.Free)
 		m.keepNoMore(m.pools[a.Pool], a.Range)
+		m.sightSoon(m.pools[a.Pool], a.Range)
 	case chronicle.Unuse:
 		m.followRing(m.pools[a.Pool])
 		for _, r := range o.Freed {
 			m.noteMoved(a.Pool, r, ring.Reserved, ring.Free)
+			m.sightSoon(m.pools[a.Pool], r)
 		}
 	case chronicle.Borrow:
 		m.followRing(m.pools[a.Pool])

@@ -64,12 +64,18 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 	}
 }
 
-// sightSoon has the host's addresses in the pool held as soon as this peer may propose
-// and ask: the containers for which somebody has made it come next, and whoever owns
-// such an address would hand it out to one of them.
-func (m *Machine) sightSoon(p *pool) {
-	if slices.ContainsFunc(m.host, func(a netip.Prefix) bool { return p.CIDR.Contains(a.Addr()) }) {
-		m.tendedAt = 0
+// sightSoon has this peer look after its pools in this step, if the host itself has an
+// address in a range that has just become somebody's to hand out: within a second, until
+// it would do so anyway, others could give it to a container.
+func (m *Machine) sightSoon(p *pool, r addr.Range) {
+	if p == nil { // it goes in the same slot
+		return
+	}
+	for _, a := range m.host {
+		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && r.Contains(o) {
+			m.tendedAt = 0
+			return
+		}
 	}
 }
 

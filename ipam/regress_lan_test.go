@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -249,5 +250,30 @@ func TestHostAddressThatAContainerHad(t *testing.T) {
 			}
 			h.CheckDisk()
 		})
+	}
+}
+
+// A host makes a network on the LAN of all, or has some of it excluded no more, and a container wants
+// the address that another host has itself, as soon as that one can have heard of it: wherever
+// the address lies, in the space of whom, and whenever that host looks after its pools next.
+func TestHostAddressInAPoolThatIsNew(t *testing.T) {
+	for _, own := range []string{"192.168.1.5", "192.168.1.40", "192.168.1.70", "192.168.1.200"} {
+		for _, excluded := range []bool{false, true} {
+			for phase := time.Duration(0); phase < time.Second; phase += 200 * time.Millisecond {
+				c := newLockstep(t, 3)
+				c.run(time.Minute, c.agreed)
+				c.wait(phase)
+				c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(address(own), 24)}})
+				c.network(0, prefix(homeLAN))
+				if excluded {
+					c.ask(2, exclude(own, own))
+					c.ask(0, &ipam.UnreserveRequest{First: address(own), Last: address(own), Kind: chronicle.KindExcluded})
+				}
+				c.wait(20 * time.Millisecond)
+				if err := c.ip(0, prefix(homeLAN), address(own)); err == nil {
+					t.Errorf("%s, excluded before %t, after %v: a container has what host-2 has itself", own, excluded, phase)
+				}
+			}
+		}
 	}
 }
