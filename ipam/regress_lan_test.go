@@ -277,3 +277,21 @@ func TestHostAddressInAPoolThatIsNew(t *testing.T) {
 		}
 	}
 }
+
+// A subnet overlaps a pool in which the host's own address is all that is held: the pool can
+// be removed, and that is what the refusal says.
+func TestOverlapWithAPoolOfTheHostAlone(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	if err := h.Call(&ipam.PoolCreation{CIDR: prefix(homeLAN)}).Err; err != nil {
+		t.Fatal(err)
+	}
+	hostHas(h, "192.168.1.10/24")
+	wider := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("192.168.0.0/16")}
+	wantErr(t, h.Call(wider).Err, ipam.ErrPoolOverlap, "remove it first with ringlet pool rm 192.168.1.0/24")
+	if err := h.Call(&ipam.PoolRemoval{Pool: homeLAN}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Call(wider).Err; err != nil {
+		t.Error(err)
+	}
+}

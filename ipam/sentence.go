@@ -274,14 +274,15 @@ func errFull(p *pool, want netip.Prefix, held, elsewhere, reserved, size uint64)
 }
 
 func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
-	st := m.poolStatus(p, m.now, false)
-	if st.HeldHere == 0 && m.networksOf(p) == 0 {
+	networks, busy := m.networksOf(p), p.busy() // not by what the host has there itself
+	if !busy && networks == 0 {
 		return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s: remove it first with ringlet pool rm %v, or choose a subnet that does not overlap it",
 			cidr, poolText(p.Pool), p.CIDR)
 	}
-	why := fmt.Sprintf("which has %s", plural(int(st.HeldHere), "address in use", "addresses in use"))
-	if st.HeldHere == 0 {
-		why = fmt.Sprintf("which has %s", plural(m.networksOf(p), "network", "networks"))
+	why := "which has " + plural(networks, "network", "networks")
+	if busy {
+		held := m.poolStatus(p, m.now, false).HeldHere
+		why = "which has " + plural(held, "address in use", "addresses in use")
 	}
 	return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s, %s: choose a subnet that does not overlap it, or that very subnet to share it",
 		cidr, poolText(p.Pool), why)
