@@ -23,7 +23,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		return PoolStatus{}, false, failf(ErrBadRequest, "%v", err)
 	}
 	if q.Name != "" && !chronicle.ValidName(q.Name) {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", q.Name)
+		return PoolStatus{}, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", q.Name)
 	}
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)

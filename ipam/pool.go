@@ -99,7 +99,7 @@ func (m *Machine) serves(q *PoolRequest) bool {
 func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	name := q.PoolName
 	if name != "" && !chronicle.ValidName(name) {
-		return nil, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", name)
+		return nil, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", name)
 	}
 	v6 := q.V6
 	if q.Pool.IsValid() {

@@ -149,6 +149,17 @@ func TestPoolNames(t *testing.T) {
 	h.CheckDisk()
 }
 
+// An address is written as a name is, and is none: whoever gives one is told so.
+func TestPoolNamedAsAnAddress(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	for _, r := range []ipam.Request{
+		&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "10.70.0.1"},
+		&ipam.PoolRequest{Space: ipam.Local, PoolName: "10.70.0.1"},
+	} {
+		wantErr(t, h.Call(r).Err, ipam.ErrBadRequest, "no address")
+	}
+}
+
 // The IPv6 pool of a network has a longer name than its IPv4 pool. One for which there is no
 // room is refused before anything is made for it.
 func TestLongPoolNames(t *testing.T) {
