@@ -107,6 +107,16 @@ func (m *Machine) isOnly(p *pool, n *Network) bool {
 // as is known: those that the engine asked for, and those that it has besides.
 func (m *Machine) networksOf(p *pool) int { return m.perPool[p.CIDR] + p.lost }
 
+// unlessGone makes a call wait that is refused since a network is on the pool, where only
+// a list says so that was begun before one went: it may be that one, and the next list
+// tells.
+func (m *Machine) unlessGone(p *pool, refusal error) error {
+	if p.lost > 0 && m.perPool[p.CIDR] == 0 && !m.inventory.After(p.parted) {
+		return waitFor(refusal)
+	}
+	return refusal
+}
+
 // lostOn returns how many networks on the pool the engine has, in an inventory,
 // that this peer may not have been asked for. asked are those that it was
 // asked for. first says that the inventory is the first since the engine or

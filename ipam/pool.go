@@ -257,7 +257,7 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) 
 	for _, cp := range m.state.Overlapping(cidr) {
 		p := m.pools[cp.Key]
 		if !m.idle(p) {
-			return nil, p, m.errOverlap(cidr, p)
+			return nil, p, m.unlessGone(p, m.errOverlap(cidr, p))
 		}
 		pools = append(pools, p)
 		if len(p.Users) > 0 {

@@ -61,3 +61,47 @@ func TestFixedAddressAskedAgain(t *testing.T) {
 		t.Errorf("refused before the engine could tell: %v", r.Err)
 	}
 }
+
+// The last network on a pool is removed while the engine lists what it has, so the list
+// has it still. The pool is to go right behind it: that waits for the next list, which
+// tells whether the network that was listed is the one that went.
+func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
+	const subnet = "10.60.0.0/24"
+	for what, q := range map[string]ipam.Request{
+		"ringlet pool rm": &ipam.PoolRemoval{Pool: subnet},
+		"it makes room":   &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/16")},
+	} {
+		for _, stays := range []bool{false, true} {
+			c := newLockstep(t, 3)
+			c.found()
+			list := func(begun time.Time, networks ...ipam.InventoryNetwork) {
+				c.call(0, &ipam.Inventory{Begun: begun, Networks: networks})
+			}
+			n := c.network(0, prefix(subnet))
+			c.wait(time.Minute)
+			list(c.now, on(subnet))
+			c.wait(time.Minute)
+			begun := c.now
+			c.wait(10 * time.Millisecond)
+			c.ask(0, &ipam.PoolRelease{Network: n})
+			list(begun, on(subnet))
+			call := c.call(0, q)
+			c.wait(time.Second)
+			if r, ok := c.peers[0].replies[call]; ok {
+				t.Errorf("%s: answered by a list from before: %v", what, r.Err)
+			}
+			if stays {
+				list(c.now, on(subnet))
+			} else {
+				list(c.now)
+			}
+			c.wait(time.Second)
+			switch r, ok := c.peers[0].replies[call]; {
+			case !ok:
+				t.Errorf("%s, another network is there %t: the next list does not answer it", what, stays)
+			case (r.Err != nil) != stays:
+				t.Errorf("%s, another network is there %t: %v", what, stays, r.Err)
+			}
+		}
+	}
+}
