@@ -248,6 +248,9 @@ func TestHostAddressThatAContainerHad(t *testing.T) {
 			if s := h.Machine().Status(h.Now); s.Verdict != ipam.Fine {
 				t.Errorf("problems: %+v", s.Problems)
 			}
+			if last := h.Trail[len(h.Trail)-1]; last.Kind != ipam.NoteGranted || last.Use.Kind != "host" {
+				t.Errorf("the last that who reads the notes hears of %s is %+v", a, last)
+			}
 			h.CheckDisk()
 		})
 	}

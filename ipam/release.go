@@ -132,8 +132,8 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	m.settleConflict(p, o)
 	m.saveRecord(p, o, &rec)
 	m.holdKeptAt(p, o)
-	m.leaveToHost(p, o)
 	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(&held)})
+	m.leaveToHost(p, o) // of which is told behind that, or it would end with it
 	m.settleEmptied(p)
 }
 
