@@ -72,6 +72,8 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 		m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 		if kind, kept := p.kept[o]; kept {
 			m.keepBack(p, o, kind)
+		} else {
+			m.leaveToHost(p, o)
 		}
 	}
 	return again

@@ -298,3 +298,27 @@ func TestOverlapWithAPoolOfTheHostAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// So it is where the container went without a release, which the engine's lists tell: it has not
+// the address again once one lacks it, nor has anybody when they have it freed.
+func TestHostAddressThatALostContainerHad(t *testing.T) {
+	const a = "10.60.0.20"
+	for lists, who := range map[int]string{1: "container web", 2: "interface"} {
+		h := withSocket(t)
+		n := network(t, h, "10.60.0.0/24")
+		n.Sticky = ipam.StickyName
+		look(h, on("10.60.0.0/24"))
+		mustAsk(t, h, n, "web", 7, a)
+		hostHas(h, a+"/24")
+		look(h, on("10.60.0.0/24", listed(a, "web", 7)))
+		for range lists {
+			h.Now = h.Now.Add(time.Hour)
+			look(h, on("10.60.0.0/24"))
+		}
+		if g := mustAsk(t, h, n, "web", 7, ""); g.Address.Addr() == address(a) {
+			t.Errorf("%d lists lack it: web has what the host has", lists)
+		}
+		wantErr(t, claim(h, n, a, "web"), ipam.ErrAddressInUse, who)
+		h.CheckDisk()
+	}
+}

@@ -30,10 +30,17 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 	case !p.space.Usable(o):
 		return false
 	case m.gone(p, o):
-		return !p.keeps(o) // a network does, whose request was taken for a replay
+		return m.isLeft(p, o)
 	}
 	// Where an inventory is yet to tell, another address is as good.
 	return p.listed <= 1 && h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
+}
+
+// isLeft reports whether an address whose holder is gone is left to whoever comes after
+// that one: unless a network keeps it back, whose request was taken for a replay, or the
+// host has it itself by now.
+func (m *Machine) isLeft(p *pool, o addr.Offset) bool {
+	return !p.keeps(o) && !m.onHost(addr.Nth(p.CIDR, o))
 }
 
 // mayTakeOver reports whether a claim of a held address comes from the holder
@@ -46,7 +53,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case h.Kind == space.Client:
 		return rec.Ref == h.Ref, nil
 	case m.gone(p, o):
-		return !p.keeps(o), nil // likewise
+		return m.isLeft(p, o), nil
 	}
 	named := h.Name != "" && rec.Name == h.Name
 	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
