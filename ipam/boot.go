@@ -14,9 +14,8 @@ import (
 // (protocol, 6.6).
 type bootCheck struct {
 	until    time.Time
-	newHost  bool // the host itself has started since
-	answered []peer.ID
-	slot     uint64 // the highest that one of them knows
+	newHost  bool               // the host itself has started since
+	answered map[peer.ID]uint64 // at which slot each said that it is; this peer counts, too
 	helloAt  time.Time
 }
 
@@ -35,7 +34,7 @@ func (m *Machine) beginCheck() {
 	if m.state.Slot == 0 || m.alone() {
 		return
 	}
-	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, answered: []peer.ID{m.self}}
+	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, answered: map[peer.ID]uint64{m.self: 0}}
 	c.until = m.now.Add(silence)
 	if c.newHost {
 		c.until = m.now.Add(m.cfg.BootWait)
@@ -56,9 +55,12 @@ func (m *Machine) greetPeers() {
 		if c := m.contacts[id]; m.check == nil && c != nil && !c.met.IsZero() && m.now.Sub(c.met) < reachTime {
 			continue
 		}
-		if m.check == nil || !slices.Contains(m.check.answered, id) {
-			m.greetPeer(id)
+		if m.check != nil {
+			if _, answered := m.check.answered[id]; answered {
+				continue
+			}
 		}
+		m.greetPeer(id)
 	}
 }
 
@@ -127,10 +129,7 @@ func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 		}
 		return
 	}
-	if !slices.Contains(c.answered, f.From) {
-		c.answered = append(c.answered, f.From)
-	}
-	c.slot = max(c.slot, f.Slot)
+	c.answered[f.From] = max(c.answered[f.From], f.Slot)
 }
 
 // checkBoot ends the boot check when it can.
@@ -139,11 +138,14 @@ func (m *Machine) checkBoot() {
 	if c == nil {
 		return
 	}
+	// The answer of one who is lost, and knew what nobody has told, is none: by that the space
+	// of this peer may have been given up.
+	all := sortedIDs(c.answered)
+	level := slices.DeleteFunc(slices.Clone(all), func(id peer.ID) bool { return c.answered[id] > m.state.Slot })
 	switch over := !m.now.Before(c.until); {
-	case m.majority(c.answered):
-		if m.state.Slot < c.slot && (!over || !m.cutOff() && !m.outdated() && m.behind()) {
-			break // what they know comes first, as long as they are there to tell it
-		}
+	case m.majority(all) && len(level) < len(all) && (!over || !m.cutOff() && !m.outdated() && m.behind()):
+		// What they know comes first, as long as they are there to tell it.
+	case m.majority(level), m.majority(all) && m.outdated():
 		m.endCheck()
 		return
 	case over && !c.newHost:

@@ -738,3 +738,55 @@ func TestNamedAsItsFormerSelfAgain(t *testing.T) {
 	}
 	refused(t, c.ip(2, cidr, held), "give up its space with ringlet forget host-2")
 }
+
+// A host is forgotten while it is off, by the only one who knows of all that, since the other one
+// that accepted the eviction was away when it was decided. The host starts, is told by that one that
+// there is something that it does not know, and then cannot reach it any more, nor perhaps the
+// other. It hands out nothing of what is another's by now, as RINGLET_BOOT_ALONE=false says.
+func TestForgottenAsOnlyOneKnowsWhoIsCutOff(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		c := newLockstep(t, 3)
+		c.found()
+		c.wait(time.Minute)
+		cidr := prefix("10.50.0.0/24")
+		order := c.order()
+		knows, stays, starts := order[0], order[1], order[2]
+		was := c.peers[knows].machine.State().Slot
+		c.die(starts)
+		c.lose = func(f flight) bool { return f.from == knows && f.to == stays && f.frame.Slot > was }
+		if err := c.ask(knows, &ipam.EvictRequest{Peer: c.name(starts)}).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.die(starts, stays)
+		if err := c.ask(knows, &ipam.ForgetRequest{Peer: c.name(starts)}).Err; err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, c.full(knows, cidr), ipam.ErrUnreachable)
+
+		c.dead = map[int]bool{stays: both}
+		welcomed := false
+		c.lose = func(f flight) bool {
+			_, welcome := f.frame.Body.(wire.Welcome)
+			welcomed = welcomed || welcome && f.from == knows && f.to == starts
+			return f.from == knows && (!welcome || f.to != starts) || f.from == stays && f.to == knows
+		}
+		c.peers[starts].cfg.HostBoot = "another"
+		c.start(starts)
+		c.run(time.Second, func() bool { return welcomed })
+		c.wait(2 * time.Millisecond)
+		c.lose = func(f flight) bool { return f.from == knows || f.to == knows }
+		for i, lost := range map[int][]int{stays: {knows}, starts: {knows, stays}} {
+			for _, j := range lost {
+				c.step(i, &ipam.Presence{Peer: c.peers[j].machine.Self(), Alive: j == stays && !both})
+			}
+		}
+		c.wait(2 * time.Minute)
+		if got := c.peers[starts].machine.Status(c.now).State; got != ipam.Checking {
+			t.Errorf("both cut off: %t: two minutes later it is %v", both, got)
+		}
+		if err := c.full(starts, cidr); err == nil {
+			t.Errorf("both cut off: %t: it hands out addresses", both)
+		}
+		c.heldOnce(cidr)
+	}
+}
