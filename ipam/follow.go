@@ -79,6 +79,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		}
 		for _, p := range m.sortedPools() {
 			m.followRing(p)
+			m.sightSoon(p, addr.Whole(p.CIDR))
 		}
 	case chronicle.Admit:
 		for _, p := range m.pools {

@@ -190,6 +190,7 @@ func (m *Machine) install(state *chronicle.State) {
 		p.Pool = cp
 		m.followRing(p)
 		m.keepNoMore(p, addr.Whole(p.CIDR))
+		m.sightSoon(p, addr.Whole(p.CIDR))
 	}
 	for _, gone := range state.Former {
 		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.machine() || before != nil && before.Forgotten {

@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // A LAN on which every host has an address of its own, and a pool of it.
@@ -320,5 +321,58 @@ func TestHostAddressThatALostContainerHad(t *testing.T) {
 		}
 		wantErr(t, claim(h, n, a, "web"), ipam.ErrAddressInUse, who)
 		h.CheckDisk()
+	}
+}
+
+// So it is where the space of a host is free again in which another one's own address lies, since
+// it was forgotten.
+func TestHostAddressInSpaceOfAForgottenHost(t *testing.T) {
+	cidr := prefix(homeLAN)
+	for phase := time.Duration(0); phase < time.Second; phase += 200 * time.Millisecond {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		c.network(0, cidr)
+		lost := c.order()[2]
+		var own netip.Addr
+		for r := range c.peers[0].machine.State().PoolOf(cidr).Ring.OwnedBy(c.peers[lost].machine.Self()) {
+			own = addr.Nth(cidr, r.Start+1)
+		}
+		has, takes := (lost+1)%3, (lost+2)%3
+		c.die(lost)
+		c.call(has, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.wait(phase)
+		for _, q := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(lost)}, &ipam.ForgetRequest{Peer: c.name(lost)}} {
+			if err := c.ask(takes, q).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.wait(20 * time.Millisecond)
+		if err := c.ip(takes, cidr, own); err == nil {
+			t.Errorf("after %v: a container has what %s has itself", phase, c.name(has))
+		}
+	}
+}
+
+// So it is where the host was too far behind to be told of the pool, and got the state as a whole.
+func TestHostAddressInAPoolOfASnapshot(t *testing.T) {
+	cidr, own := prefix(homeLAN), address("192.168.1.200")
+	for phase := time.Duration(0); phase < time.Second; phase += 200 * time.Millisecond {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		has := c.order()[2]
+		takes := (has + 1) % 3
+		c.call(has, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.silence(has)
+		c.network(takes, cidr)
+		c.network(takes, prefix("10.60.0.0/24"))
+		c.forgetSlots(has)
+		c.wait(5*time.Second + phase)
+		c.heal()
+		c.say(has, takes, wire.Beat{}, func(*wire.Header) {})
+		c.run(time.Second, func() bool { return c.peers[has].machine.State().PoolOf(cidr) != nil })
+		c.wait(20 * time.Millisecond)
+		if err := c.ip(takes, cidr, own); err == nil {
+			t.Errorf("after %v: a container has what %s has itself", phase, c.name(has))
+		}
 	}
 }
