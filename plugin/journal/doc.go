@@ -8,9 +8,10 @@
 // A directory has the files journal.jsonl, which is written to, and
 // journal-TIME.jsonl, full ones by the time of their end. A line is an event as
 // /v1/events shows it, with "late": true if it was found out afterwards, and with
-// "own": true if a range came to this peer, whose name may be another later. Files
-// are only appended to; at 8 MiB the next one is begun, and of 8 the oldest
-// goes. A line that a crash has cut is passed over.
+// "own": true if a range came to this peer, "gave": true if it was this peer's,
+// whose name may be another later. Files are only appended to; at 8 MiB the next
+// one is begun, and of 8 the oldest goes. A line that a crash has cut is passed
+// over.
 //
 // # What it promises
 //

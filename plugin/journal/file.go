@@ -33,6 +33,7 @@ type record struct {
 	events.Event
 	Late bool `json:"late,omitempty"` // found out afterwards; it happened at Time or before
 	Own  bool `json:"own,omitempty"`  // the range came to this peer, whatever that is called now
+	Gave bool `json:"gave,omitempty"` // the range was this peer's
 }
 
 // appendLine appends the record as a line: the JSON of the event, and what a
@@ -47,6 +48,9 @@ func (r *record) appendLine(b []byte) ([]byte, error) {
 	}
 	if r.Own {
 		b = append(b[:len(b)-1], `,"own":true}`...)
+	}
+	if r.Gave {
+		b = append(b[:len(b)-1], `,"gave":true}`...)
 	}
 	return append(b, '\n'), nil
 }

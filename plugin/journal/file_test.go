@@ -18,7 +18,8 @@ func TestLine(t *testing.T) {
 		{Event: events.Event{ID: events.ID{Boot: 3, Number: 9}, Time: at, Kind: events.Granted, Pool: lab, Address: addr(7), Holder: &events.Holder{Kind: "container", Name: "web", Since: at}}},
 		{Late: true, Event: events.Event{ID: events.ID{Boot: 3, Number: 9}, Time: at, Kind: events.Freed, Text: "is free", Address: addr(7)}},
 		{Own: true, Event: events.Event{Kind: events.RangeMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "free", To: "host-a"}},
-		{Late: true, Own: true, Event: events.Event{Kind: events.RangeMoved, To: "host-a"}},
+		{Gave: true, Event: events.Event{Kind: events.RangeMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "host-a", To: "host-b"}},
+		{Late: true, Own: true, Gave: true, Event: events.Event{Kind: events.RangeMoved, To: "host-a"}},
 		{Late: true, Event: events.Event{Kind: events.ProblemBegan, Problem: &events.Problem{Code: "x"}}},
 	} {
 		want, err := json.Marshal(&r)

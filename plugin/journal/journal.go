@@ -129,7 +129,8 @@ func (j *Journal) write(ctx context.Context) error {
 		}
 		records = slices.Grow(records[:0], len(list))[:len(list)]
 		for i := range list {
-			records[i] = record{Event: list[i], Own: list[i].Kind == events.RangeMoved && list[i].To == j.cfg.Self}
+			moved := list[i].Kind == events.RangeMoved
+			records[i] = record{Event: list[i], Own: moved && list[i].To == j.cfg.Self, Gave: moved && list[i].From == j.cfg.Self}
 		}
 		if err := j.files.append(context.WithoutCancel(ctx), records, false); err != nil {
 			return err

@@ -195,11 +195,17 @@ func TestWho(t *testing.T) {
 	})
 }
 
-// A peer that goes by another name has the ranges that it had, and none that came to others.
+// A peer that goes by another name has the ranges that it had, and none that came to others; what it
+// gave away was its own before.
 func TestRenamed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.start()
+		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NotePoolCreated, Pool: lab})
+		b.settle()
+		dealt := time.Now()
+		time.Sleep(time.Second)
+		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NoteMoved, Pool: lab, Address: addr(128), Last: addr(191), From: "host-a", To: "host-b"})
 		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NoteMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "free", To: "host-a"})
 		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NoteMoved, Pool: lab, Address: addr(64), Last: addr(127), From: "free", To: "host-b"})
 		b.grant(addr(1), "web", false)
@@ -212,6 +218,8 @@ func TestRenamed(t *testing.T) {
 		b.want(addr(1), time.Now(), "free web")
 		b.want(addr(2), time.Now(), "free")
 		b.want(addr(65), time.Now(), "elsewhere")
+		b.want(addr(129), dealt, "free")
+		b.want(addr(129), time.Now(), "elsewhere")
 		if p, _ := b.j.Who(addr(1), time.Now()); p.Owner != "" {
 			t.Errorf("its own address lies in the range of %q", p.Owner)
 		}

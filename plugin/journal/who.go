@@ -104,6 +104,9 @@ func (p *place) move(r *record) {
 		}
 	} else if !p.told {
 		p.owner, p.told = r.From, true
+		if r.Gave {
+			p.owner = ""
+		}
 	}
 }
 
