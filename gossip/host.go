@@ -117,13 +117,17 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 			return privateFor(a, usable), nil
 		}
 	}
+	six := reachable(have, false)
 	// All peers on this host: for trying things out.
 	if len(seeds) > 0 && !slices.ContainsFunc(seeds, func(s netip.AddrPort) bool { return !s.Addr().IsLoopback() }) {
-		return seeds[0].Addr(), nil
+		if at := slices.IndexFunc(seeds, func(s netip.AddrPort) bool { return s.Addr().Is4() || !bind.Addr().Is4() }); at >= 0 {
+			return seeds[at].Addr(), nil
+		}
+		six = append(six, seeds[0].Addr())
 	}
 	switch len(usable) {
 	case 0:
-		if six := reachable(have, false); len(six) > 0 {
+		if len(six) > 0 {
 			both := netip.AddrPortFrom(netip.IPv6Unspecified(), bind.Port())
 			return netip.Addr{}, troublef(fmt.Sprintf("set RINGLET_BIND=%v, which listens on both", both),
 				"this host has no IPv4 address at which others could reach it, and %v does not listen on IPv6, of which it has %s", bind, join(six))

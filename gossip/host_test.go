@@ -63,6 +63,19 @@ func TestChoose(t *testing.T) {
 			routes: map[string]string{"127.": "127.0.0.1"}, want: "127.0.0.1",
 		},
 		{
+			name: "all on this host, of which IPv6 is not bound", bind: any4, seeds: []string{"[::1]:1", "127.0.0.1:2"}, addrs: []hostAddr{lo},
+			want: "127.0.0.1",
+		},
+		{
+			name: "all on this host by IPv6, which is not bound", bind: any4, seeds: []string{"[::1]:1", "[::1]:2"}, addrs: []hostAddr{lo},
+			want: "0.0.0.0:7950 does not listen on IPv6, of which it has ::1",
+		},
+		{name: "all on this host by IPv6", bind: any6, seeds: []string{"[::1]:1", "[::1]:2"}, addrs: []hostAddr{lo}, want: "::1"},
+		{
+			name: "own name is the loopback address of IPv6", bind: any4, seeds: []string{"[::1]:1"}, addrs: []hostAddr{lo, eth},
+			want: "10.0.0.5",
+		},
+		{
 			name: "the seed is behind docker0", bind: any4, seeds: []string{"172.17.0.9:1"}, addrs: []hostAddr{docker, eth, eth1},
 			routes: map[string]string{"172.17.": "172.17.0.1", "192.0.2.": "10.0.0.5"}, want: "10.0.0.5",
 		},
