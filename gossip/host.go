@@ -2,12 +2,15 @@ package gossip
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // host is what is asked of this host: its addresses, its routes, and the
@@ -51,27 +54,61 @@ func noHost() *host {
 	}
 }
 
+// interfaceAddrs has the kernel list all addresses once. [net.Interface.Addrs] does that
+// for each interface, of which a host has one for each of its containers.
 func interfaceAddrs() ([]hostAddr, error) {
 	links, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	var found []hostAddr
+	up := make(map[uint32]string, len(links))
 	for _, link := range links {
-		if link.Flags&net.FlagUp == 0 {
+		if link.Flags&net.FlagUp != 0 {
+			up[uint32(link.Index)] = link.Name
+		}
+	}
+	list, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
+	if err != nil {
+		return nil, os.NewSyscallError("netlinkrib", err)
+	}
+	messages, err := syscall.ParseNetlinkMessage(list)
+	if err != nil {
+		return nil, os.NewSyscallError("parsenetlinkmessage", err)
+	}
+	var found []hostAddr
+	for i := range messages {
+		m := &messages[i]
+		if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < syscall.SizeofIfAddrmsg {
 			continue
 		}
-		addrs, err := link.Addrs()
+		link, isUp := up[binary.NativeEndian.Uint32(m.Data[4:])] // behind family, prefix length, flags and scope
+		attributes, err := syscall.ParseNetlinkRouteAttr(m)
 		if err != nil {
-			continue // the interface has just gone
+			return nil, os.NewSyscallError("parsenetlinkrouteattr", err)
 		}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				found = append(found, hostAddr{link.Name, p.Addr().Unmap()})
-			}
+		if a, ok := ownAddr(attributes); ok && isUp {
+			found = append(found, hostAddr{link, a})
 		}
 	}
 	return found, nil
+}
+
+// ownAddr returns the host's address of what the kernel tells of one. On a line with two
+// ends IFA_ADDRESS is the other one's.
+func ownAddr(attributes []syscall.NetlinkRouteAttr) (own netip.Addr, ok bool) {
+	for _, a := range attributes {
+		local := a.Attr.Type == syscall.IFA_LOCAL
+		if !local && (ok || a.Attr.Type != syscall.IFA_ADDRESS) {
+			continue
+		}
+		if at, valid := netip.AddrFromSlice(a.Value); valid {
+			own, ok = at.Unmap(), true
+		}
+		if local {
+			break
+		}
+	}
+	return own, ok
 }
 
 // sourceOf asks the kernel's routes. Connecting a UDP socket sends nothing.
