@@ -23,7 +23,7 @@ import (
 
 var lab = netip.MustParsePrefix("10.50.0.0/24")
 
-func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 50, 0, byte(n)}) }
+func addr(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 50, byte(n >> 8), byte(n)}) }
 
 // bench is a peer with a journal: what is held, what happened, what is written.
 type bench struct {

@@ -139,6 +139,7 @@ func TestWhoInDealtRange(t *testing.T) {
 			}
 			return "host-b"
 		}
+		took := note(ipam.Note{Kind: ipam.NoteMoved, Address: addr(192), Last: addr(223), From: "host-c", To: "host-b"})
 		for _, c := range []struct {
 			n    int
 			at   time.Time
@@ -150,8 +151,11 @@ func TestWhoInDealtRange(t *testing.T) {
 			{100, second, "free in "}, // this host's own by now
 			{200, first, "free in "},  // nothing tells whose it was
 			{200, removed, "free in "},
-			{200, second, "elsewhere in host-b"},
-			{200, first.Add(-time.Hour), "unknown in "},
+			{200, second, "elsewhere in host-c"},
+			{200, took, "elsewhere in host-b"},
+			{240, second, "elsewhere in host-b"},
+			{300, first, "elsewhere in host-b"}, // in a pool that was there before the journal
+			{300, first.Add(-time.Hour), "unknown in "},
 		} {
 			p, err := b.j.Who(addr(c.n), c.at)
 			if got := p.State + " in " + p.Owner; err != nil || got != c.want {
