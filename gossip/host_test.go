@@ -119,6 +119,53 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestHasAddress asks whether what was chosen is good still, as names of RINGLET_JOIN
+// become known and the host's routes and addresses change.
+func TestHasAddress(t *testing.T) {
+	lo, here, other := hostAddr{"lo", netip.MustParseAddr("127.0.0.1")}, hostAddr{"eth0", netip.MustParseAddr("10.0.0.5")}, hostAddr{"eth1", netip.MustParseAddr("10.1.0.5")}
+	for _, tt := range []struct {
+		name  string
+		self  hostAddr
+		addrs []hostAddr
+		known int        // names of RINGLET_JOIN, of which one was as the address was chosen
+		route netip.Addr // from which they are reached, if they are
+		good  bool
+		later bool // when they are reached from the other address
+	}{
+		{name: "nothing new", self: here, addrs: []hostAddr{here, other}, known: 1, route: other.addr, good: true, later: true},
+		{name: "known to be right", self: here, addrs: []hostAddr{here, other}, known: 2, route: here.addr, good: true, later: true},
+		{name: "known to be wrong", self: here, addrs: []hostAddr{here, other}, known: 2, route: other.addr},
+		{name: "a poor one is better than none", self: here, addrs: []hostAddr{here, other}, known: 2, good: true},
+		{name: "none", self: here, addrs: []hostAddr{lo}, known: 2},
+		{name: "loopback, of no use", self: lo, addrs: []hostAddr{lo, here, other}, known: 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := &host{
+				addrs: func() ([]hostAddr, error) { return tt.addrs, nil },
+				source: func(netip.Addr) (netip.Addr, error) {
+					if !tt.route.IsValid() {
+						return netip.Addr{}, errors.New("network is unreachable")
+					}
+					return tt.route, nil
+				},
+			}
+			list := parseSeats([]string{"host-a", "host-b"})
+			for _, one := range list[:tt.known] {
+				one.addrs = []netip.AddrPort{netip.MustParseAddrPort("10.2.0.9:7950")}
+			}
+			g := &Gossip{cfg: Config{Bind: netip.MustParseAddrPort("0.0.0.0:7950"), host: h}, seats: &seats{list: list}}
+			s := &session{g: g, self: netip.AddrPortFrom(tt.self.addr, 7950), resolved: 1}
+			if got := s.hasAddress(); got != tt.good {
+				t.Errorf("got %v", got)
+			}
+			tt.route = other.addr
+			if got := s.hasAddress(); got != tt.later {
+				t.Errorf("later: got %v", got)
+			}
+		})
+	}
+}
+
 // Where IPv6 is all that a host has, it is said how to listen on it.
 func TestChooseIPv6Only(t *testing.T) {
 	h := noHost()

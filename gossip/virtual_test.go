@@ -336,6 +336,49 @@ func TestDeadAmongTheMissing(t *testing.T) {
 	})
 }
 
+// TestSearchIsBounded has few hosts that know of many which are off: each looks for some
+// of them at a time.
+func TestSearchIsBounded(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		const most = 32
+		var mu sync.Mutex
+		var tried []time.Time // by the first host, since they are together
+		noting := false
+		c.net.SetLink(func(from, to netip.AddrPort) memnet.Link {
+			if to.Compare(at(100)) < 0 {
+				return memnet.Link{}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if noting && from == at(1) {
+				tried = append(tried, time.Now())
+			}
+			return memnet.Cut()
+		})
+		peers := c.startAll(2, func(cfg *gossip.Config) {
+			for i := range 10 * most {
+				cfg.Remembered = append(cfg.Remembered, gossip.Contact{ID: idOf(100 + i), Addr: at(100 + i)})
+			}
+		})
+		c.together(time.Minute, peers...)
+		time.Sleep(5 * time.Minute)
+		mu.Lock()
+		noting = true
+		mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if n := len(tried); n < 8*most {
+			t.Errorf("%d attempts in ten minutes", n)
+		}
+		for i := most; i < len(tried); i++ {
+			if within := tried[i].Sub(tried[i-most]); within < 10*time.Second {
+				t.Fatalf("%d attempts within %v", most+1, within)
+			}
+		}
+	})
+}
+
 // TestSendToTheDead reaches a peer that was given up, where it was last.
 func TestSendToTheDead(t *testing.T) {
 	inBubble(t, func(c *cluster) {
