@@ -69,7 +69,7 @@ func (s *Server) who(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	status, err := s.cfg.Backend.Who(ctx, a)
-	return answer{body: s.told(status)}, err
+	return answer{body: s.told(ctx, status)}, err
 }
 
 func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
@@ -81,8 +81,12 @@ func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if use := s.told(story.AddressStatus); !use.Told.IsZero() {
-		story.Verdict += fmt.Sprintf("; it last said that the address is held by %s, and was there %s", holderOf(use), use.Told.UTC().Format("2006-01-02 15:04 MST"))
+	if use := s.told(ctx, story.AddressStatus); !use.Told.IsZero() {
+		speaker := "it"
+		if use.Peer != story.Peer {
+			speaker = use.Peer
+		}
+		story.Verdict += fmt.Sprintf("; %s last said that the address is held by %s, and was there %s", speaker, holderOf(use), use.Told.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	return answer{body: story}, nil
 }

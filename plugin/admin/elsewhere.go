@@ -38,18 +38,34 @@ func (u uses) sorted() uses {
 // stateElsewhere is the state of an address that is in another peer's range.
 const stateElsewhere = "elsewhere"
 
-// told adds what another peer says of an address that is in its range. In the directory is
-// for some minutes also what one said that had it before: one that was forgotten, or the
-// former self of a host that was rebuilt.
-func (s *Server) told(st ipam.AddressStatus) Use {
+// told adds what another peer says of an address: the one in whose range it is, or, if that
+// says nothing, one that is there and has it all the same, as a host that was forgotten and
+// is back. In the directory is for some minutes also what one said that had it before: one
+// that was forgotten, or the former self of a host that was rebuilt.
+func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
 	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" {
 		return Use{AddressStatus: st}
 	}
-	held := slices.DeleteFunc(s.cfg.Directory.Holdings(st.Address), func(h directory.Holding) bool { return h.Node != st.Peer })
+	said := s.cfg.Directory.Holdings(st.Address)
+	held := slices.DeleteFunc(slices.Clone(said), func(h directory.Holding) bool { return h.Node != st.Peer })
+	if len(held) == 0 && len(said) > 0 {
+		held = s.ofReachable(ctx, said)
+	}
 	if len(held) == 0 {
 		return Use{AddressStatus: st}
 	}
 	return useOf(slices.MaxFunc(held, func(a, b directory.Holding) int { return a.Told.Compare(b.Told) }))
+}
+
+// ofReachable returns what is said by peers that can be reached.
+func (s *Server) ofReachable(ctx context.Context, said []directory.Holding) []directory.Holding {
+	st, err := s.cfg.Backend.Snapshot(ctx)
+	if err != nil {
+		return nil // of no interest beside what is known here
+	}
+	return slices.DeleteFunc(said, func(h directory.Holding) bool {
+		return !slices.ContainsFunc(st.Peers, func(p ipam.PeerStatus) bool { return p.ID == h.Owner && p.Reachable })
+	})
 }
 
 // useOf shows what another peer says.

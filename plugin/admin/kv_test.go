@@ -220,13 +220,21 @@ func (abroad) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
 	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), Peer: "host-b", State: "elsewhere"}, nil
 }
 
+// Snapshot has host-d, which is there, and host-c, which was evicted.
+func (b abroad) Snapshot(ctx context.Context) (ipam.Status, error) {
+	st, err := b.Backend.Snapshot(ctx)
+	st.Peers = append(st.Peers, ipam.PeerStatus{ID: "aa00", Name: "host-c", State: "evicted"}, ipam.PeerStatus{ID: "aa04", Name: "host-d", Reachable: true})
+	return st, err
+}
+
 func (b abroad) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
 	st, err := b.Who(ctx, a)
 	return ipam.Explanation{AddressStatus: st, Verdict: "is in the space of host-b", Origin: "operator", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
 }
 
 // withFormer is newShelf with what others said of addresses that lie in the space of host-b
-// by now: host-c, which was forgotten, and host-b before it was rebuilt.
+// by now: host-c, which was evicted, host-b before it was rebuilt, and host-d, on which a
+// container has one of them all the same.
 func withFormer() *shelf {
 	s := newShelf()
 	add := func(ip, owner, node string, told time.Time) {
@@ -236,6 +244,8 @@ func withFormer() *shelf {
 	add("10.50.0.6", "aa02", "host-b", someTime.Add(-time.Minute))
 	add("10.50.0.5", "aa00", "host-c", someTime)
 	add("10.50.0.6", "aa00", "host-c", someTime)
+	add("10.50.0.6", "aa04", "host-d", someTime)
+	add("10.50.0.3", "aa04", "host-d", someTime)
 	return s
 }
 
@@ -246,6 +256,7 @@ func TestExplainElsewhere(t *testing.T) {
 	for ip, want := range map[string]string{
 		"10.50.0.6": `"verdict":"is in the space of host-b; it last said that the address is held by container \"cache\", and was there 2026-11-21 09:00 UTC"`,
 		"10.50.0.5": `"verdict":"is in the space of host-b"`,
+		"10.50.0.3": `"verdict":"is in the space of host-b; host-d last said that the address is held by container \"former\", and was there 2026-11-21 09:00 UTC"`,
 	} {
 		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip+"/explain", nil)
 		if !strings.Contains(w.Body.String(), want) {
@@ -255,14 +266,15 @@ func TestExplainElsewhere(t *testing.T) {
 	}
 }
 
-// Who has an address of another peer is what that one says, with when it did;
-// of one that it does not speak of nothing is invented.
+// Who has an address of another peer is what that one says, with when it did, or
+// what another one says that is there; of one of which nobody speaks nothing is invented.
 func TestWhoElsewhere(t *testing.T) {
 	d := readDocument(t)
 	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: withFormer()})
 	for ip, want := range map[string]string{
 		"10.50.0.6": `"name":"cache","mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z","told":"2026-11-21T09:00:00Z"`,
 		"10.50.0.5": `"peer":"host-b","state":"elsewhere","kind":"","container":"","name":"","mac":""}`,
+		"10.50.0.3": `"peer":"host-d","state":"held","kind":"container","container":"","name":"former"`,
 	} {
 		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip, nil)
 		if !strings.Contains(w.Body.String(), want) {
