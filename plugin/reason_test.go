@@ -66,3 +66,22 @@ func TestReasonOfTheEnd(t *testing.T) {
 		t.Errorf("it ended as it was told to, and said why: %v", err)
 	}
 }
+
+// A process that is told to end while it starts has no reason of its own to tell, as one
+// that served.
+func TestToldToEndWhileItStarts(t *testing.T) {
+	t.Setenv("LOG_LEVEL", "error")
+	t.Setenv("RINGLET_HTTP", "off")
+	dir := t.TempDir()
+	opts := cli.ServeOptions{Data: dir, Socket: filepath.Join(dir, "ringlet.sock"), AdminSocket: filepath.Join(dir, "admin.sock"), DriverNames: []string{"ringlet"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()       // while the settings are read
+	for range 10 { // it notices at one point or another
+		if err := run(ctx, opts); err != nil {
+			t.Fatalf("it failed: %v", err)
+		}
+	}
+	if words, err := lastwords.Read(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it ended as it was told to, and said why: %q, %v", words.Text, err)
+	}
+}

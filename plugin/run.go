@@ -66,7 +66,8 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	}
 	logger.Info("ringlet started", slog.String("version", version), logattr.Name(cfg.Name), slog.Any("settings", cfg))
 	err = serve(ctx, opts, cfg, logger, sink)
-	if err != nil {
+	toldTo := ctx.Err() != nil && errors.Is(err, context.Canceled) // before it served; later that is no error of any part
+	if err != nil && !toldTo {
 		logger.Error("ringlet stopped", logattr.Err(err))
 		keepReason(opts, err, logger)
 		return err
