@@ -12,7 +12,7 @@ type Verdict string
 const (
 	Fine     Verdict = "fine"     // everything works
 	Degraded Verdict = "degraded" // works, and somebody should look
-	Failed   Verdict = "failed"   // hands out nothing
+	Failed   Verdict = "failed"   // hands out nothing, or an address is used twice
 )
 
 // Status is what a peer knows of itself and its cluster, as the commands and

@@ -326,12 +326,30 @@ func sameNames(st ipam.Status) diagnosis {
 
 func problems(st ipam.Status) diagnosis {
 	switch n := len(st.Problems); {
+	case st.Verdict == ipam.Failed && onlyConflicts(st.Problems):
+		return diagnosis{"problems", diagnosedFail, "something uses an address that is not its own", "see ringlet status"}
 	case st.Verdict == ipam.Failed:
 		return diagnosis{"problems", diagnosedFail, "this host hands out nothing", "see ringlet status"}
 	case n > 0:
 		return diagnosis{"problems", diagnosedWarn, "ringlet status tells of " + plural(n, "problem", "problems"), "see ringlet status"}
 	}
 	return diagnosis{"problems", diagnosedOK, "ringlet status is fine", ""}
+}
+
+// onlyConflicts reports whether nothing is failed but that addresses are used twice, with
+// which a host hands out others.
+func onlyConflicts(all []ipam.Problem) bool {
+	conflicts := 0
+	for _, p := range all {
+		switch {
+		case p.Level != string(ipam.Failed):
+		case p.Code != "conflict":
+			return false
+		default:
+			conflicts++
+		}
+	}
+	return conflicts > 0
 }
 
 func (v view) diagnoses(found []diagnosis) {

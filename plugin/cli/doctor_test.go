@@ -71,7 +71,13 @@ func TestDoctor(t *testing.T) {
 			f.st.Problems = []ipam.Problem{{Code: "udp-silent", Level: "degraded", Text: "no UDP comes through although peers answer over TCP: news is slow", Next: "open UDP port 7950 between all peers"}}
 		}, "fail  ports", exitFailed},
 		{"one name twice", func(f *fixture, _ *Config) { f.st.Peers[1].Name = "host-a" }, "warn  host-names", exitDegraded},
-		{"handing out nothing", func(f *fixture, _ *Config) { f.st.Verdict = ipam.Failed }, "fail  problems", exitFailed},
+		{"handing out nothing", func(f *fixture, _ *Config) { f.st.Verdict = ipam.Failed }, "fail  problems: this host hands out nothing", exitFailed},
+		{"a conflict", func(f *fixture, _ *Config) {
+			f.st.Verdict, f.st.Problems = ipam.Failed, troubled().st.Problems[:1]
+		}, "fail  problems: something uses an address that is not its own", exitFailed},
+		{"a conflict, and handing out nothing", func(f *fixture, _ *Config) {
+			f.st.Verdict, f.st.Problems = ipam.Failed, troubled().st.Problems
+		}, "fail  problems: this host hands out nothing", exitFailed},
 	} {
 		f := well()
 		cfg := Config{

@@ -24,7 +24,8 @@ others, then the problems, each with its next step, then the peers, and the pool
 with a bar of who has what. Pools that have neither a network nor an address in
 use on this host are only counted.
 
-Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing or does not answer.`,
+Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing, does not answer, or an
+address is used twice.`,
 		Example: `  ringlet status
   ringlet status -o json | jq .verdict`,
 		Args: exactly(),
