@@ -44,8 +44,11 @@ type snapshot struct {
 type snapshotPool struct {
 	Pool   netip.Prefix `json:"pool"`
 	Name   string       `json:"name"`
-	Chosen bool         `json:"chosen"` // it goes with its last network, and is not restored
+	Chosen bool         `json:"chosen"` // for a network
 }
+
+// passing reports whether the pool goes with its last network: it is not restored.
+func (p snapshotPool) passing() bool { return p.Chosen && p.Name == "" }
 
 // snapshotHolder is an address that something outside Docker holds.
 type snapshotHolder struct {
@@ -218,7 +221,7 @@ func (v view) snapshot(s snapshot) {
 	v.printf("\n")
 	for _, p := range s.Pools {
 		what := ""
-		if p.Chosen {
+		if p.passing() {
 			what = ", chosen for a network, and not restored"
 		}
 		v.wrap(plain, "pool ", safe(strings.TrimSpace(p.Pool.String()+" "+p.Name))+what)
@@ -304,7 +307,7 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 		done = append(done, r)
 	}
 	for _, p := range s.Pools {
-		if !p.Chosen || p.Name != "" {
+		if !p.passing() {
 			again(now.pool(p), "pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name}, nil)
 		}
 	}

@@ -158,3 +158,24 @@ func TestRestoreOfWhatIsInUse(t *testing.T) {
 		}
 	}
 }
+
+// A pool that has a name stays without a network, also if its subnet was chosen: it is
+// restored, and nothing else is said of it.
+func TestSnapshotOfChosenPools(t *testing.T) {
+	for _, tt := range []struct{ name, says, makes string }{
+		{"", "pool fd00:50::/64, chosen for a network, and not restored\n", ""},
+		{"web", "pool fd00:50::/64 web\n", "would make: pool fd00:50::/64 web\n"},
+	} {
+		file := filepath.Join(t.TempDir(), "snap.json")
+		f := alone()
+		f.st.Pools[2].Name = tt.name
+		cfg := Config{columns: 80, Getenv: env("RINGLET_SOCKET", serve(t, f))}
+		if got := ringlet(t, cfg, "snapshot", "save", file); !strings.Contains(got.out, tt.says) {
+			t.Errorf("%q: %+v", tt.name, got)
+		}
+		f.st.Pools = f.st.Pools[:2]
+		if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); got.code != 0 || strings.Contains(got.out, "would make") != (tt.makes != "") || !strings.Contains(got.out, tt.makes) {
+			t.Errorf("%q: %+v", tt.name, got)
+		}
+	}
+}
