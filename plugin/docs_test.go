@@ -241,3 +241,24 @@ func TestCommandsOfTheManual(t *testing.T) {
 		t.Errorf("only %d commands were looked at", n)
 	}
 }
+
+// A service that ends at once, as long as its disk is full, is started for as long as it
+// takes: systemd gives up on one that was started five times within ten seconds.
+func TestUnitOfTheManual(t *testing.T) {
+	text, err := os.ReadFile("../docs/examples/ringlet.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section, where := "", map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "[") {
+			section = line
+		}
+		where[line] = section
+	}
+	for line, want := range map[string]string{"Restart=always": "[Service]", "StartLimitIntervalSec=0": "[Unit]"} {
+		if where[line] != want {
+			t.Errorf("%s stands in %q, want %s", line, where[line], want)
+		}
+	}
+}
