@@ -31,7 +31,7 @@ HOST_ARCH := $(shell $(GO) env GOHOSTARCH)
 ARCH ?= $(HOST_ARCH)
 OUT ?= build
 BUILD := $(if $(filter $(HOST_ARCH),$(ARCH)),$(OUT),$(OUT)/$(ARCH))
-export PLUGIN REPLACE FUZZTIME BUILD
+export PLUGIN REPLACE FUZZTIME BUILD ENGINE
 
 COMPILE := CGO_ENABLED=0 GOARCH=$(ARCH) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
@@ -110,11 +110,11 @@ race: ## The packages with goroutines under the race detector
 
 .PHONY: e2e
 e2e: build/plugin build/demo.tar ## The tests with real engines of their own (root): make e2e ENGINE=DIR takes dockerd from there
-	@RINGLET_E2E_ENGINE=$(if $(ENGINE),$(abspath $(ENGINE))) scripts/test.sh e2e
+	@RINGLET_E2E_ENGINE=$${ENGINE:+$$(realpath -m "$$ENGINE")} scripts/test.sh e2e
 
 .PHONY: bench
 bench: build/plugin build/demo.tar ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'
-	@$(GO) -C bench run . -dir $(CURDIR)/build $(BENCH)
+	@$(GO) -C bench run . -dir "$(CURDIR)/build" $(BENCH)
 
 .PHONY: microbench
 microbench: ## Go's own benchmarks, ten runs, for benchstat

@@ -262,3 +262,42 @@ func TestUnitOfTheManual(t *testing.T) {
 		}
 	}
 }
+
+// What make runs is whole also where the folder of the source, or that of the engine, has a
+// space in its name.
+func TestMakeInAFolderWithASpace(t *testing.T) {
+	program, err := exec.LookPath("make")
+	if err != nil {
+		t.Skip("there is no make here")
+	}
+	dir := filepath.Join(t.TempDir(), "my source")
+	write := func(name, text string) {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	rules, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("Makefile", string(rules))
+	write("scripts/plugin.sh", "#!/bin/sh\n")
+	write("scripts/test.sh", "#!/bin/sh\necho engine \"$RINGLET_E2E_ENGINE\"\n")
+	write("go", "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done; echo\n")
+	for _, tt := range []struct{ target, engine, want string }{
+		{"bench", "", "<-dir><" + dir + "/build><-short>"},
+		{"e2e", "", "engine \n"},
+		{"e2e", "an engine", "engine " + dir + "/an engine\n"},
+		{"e2e", "/opt/an engine", "engine /opt/an engine\n"},
+	} {
+		// What these need is there already.
+		cmd := exec.CommandContext(t.Context(), program, "-o", "build/plugin", "-o", "build/demo.tar", tt.target, "GO=./go", "ARCH=amd64", "ENGINE="+tt.engine, "BENCH=-short")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), tt.want) {
+			t.Errorf("make %s ENGINE=%q: %v, want %q in\n%s", tt.target, tt.engine, err, tt.want, out)
+		}
+	}
+}
