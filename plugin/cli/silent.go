@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/lastwords"
@@ -106,11 +108,22 @@ func disk(data string) diagnosis {
 	if err := syscall.Statfs(data, &st); err != nil {
 		return diagnosis{"disk", diagnosedSkip, fmt.Sprintf("there is nothing to be seen at %s: %v", data, err), ""}
 	}
+	return room(st, data)
+}
+
+// room tells whether something can be written on a file system. One of which the disk fails
+// is made read-only by the kernel, and then keeps no last words either.
+func room(st syscall.Statfs_t, data string) diagnosis {
 	const mib = 1 << 20
 	free := st.Bavail * uint64(st.Bsize) //nolint:gosec // a block has a size
 	text := fmt.Sprintf("%d MiB are free where its data is, in %s", free/mib, data)
-	if free < leastDisk {
+	switch {
+	case st.Flags&unix.ST_RDONLY != 0:
+		return diagnosis{"disk", diagnosedFail, "nothing can be written where its data is, in " + data + ": that file system is mounted read-only", "see in dmesg whether the disk fails, and mount it again to be written"}
+	case free < leastDisk:
 		return diagnosis{"disk", diagnosedFail, text, "make room: nothing is handed out that cannot be written first"}
+	case st.Files > 0 && st.Ffree == 0:
+		return diagnosis{"disk", diagnosedFail, "no file can be made where its data is, in " + data + ": that file system has no inode left", "remove files from it; df -i tells how many there are"}
 	}
 	return diagnosis{"disk", diagnosedOK, text, ""}
 }

@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/persist"
@@ -119,6 +122,30 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		fmt.Fprintf(&all, "# %s\n\n%s\n", tt.name, out)
 	}
 	golden.Check(t, "doctor-silent.txt", []byte(all.String()))
+}
+
+// What keeps a plugin from writing is told: it could not even leave a word of why it ended.
+func TestDoctorOfADisk(t *testing.T) {
+	well := syscall.Statfs_t{Bsize: 4096, Bavail: 1 << 20, Files: 1 << 20, Ffree: 1 << 19}
+	for _, tt := range []struct {
+		name  string
+		f     func(st *syscall.Statfs_t)
+		level string
+		says  string
+	}{
+		{"room", func(*syscall.Statfs_t) {}, diagnosedOK, "4096 MiB are free where its data is, in /there"},
+		{"full", func(st *syscall.Statfs_t) { st.Bavail = 3 << 8 }, diagnosedFail, "3 MiB are free"},
+		{"read-only, as of a disk that fails", func(st *syscall.Statfs_t) { st.Flags = unix.ST_RDONLY | unix.ST_RELATIME }, diagnosedFail, "mounted read-only"},
+		{"other options", func(st *syscall.Statfs_t) { st.Flags = unix.ST_RELATIME | unix.ST_NOSUID }, diagnosedOK, "MiB are free"},
+		{"no inode left", func(st *syscall.Statfs_t) { st.Ffree = 0 }, diagnosedFail, "no inode left"},
+		{"no inodes at all, as on btrfs", func(st *syscall.Statfs_t) { st.Files, st.Ffree = 0, 0 }, diagnosedOK, "MiB are free"},
+	} {
+		st := well
+		tt.f(&st)
+		if got := room(st, "/there"); got.Check != "disk" || got.Level != tt.level || !strings.Contains(got.Text, tt.says) || (got.Next == "") != (tt.level == diagnosedOK) {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
 }
 
 // Somebody who holds the database and does not answer is named.
