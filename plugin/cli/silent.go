@@ -35,6 +35,10 @@ func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnos
 	if err != nil {
 		return append(found, diagnosis{"start", diagnosedSkip, "where the engine keeps the plugin's data is not known: " + err.Error(), ""})
 	}
+	dir := t.plugin.Dir(root)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return []diagnosis{{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is on another host: the engine that was asked keeps it in %s, and there is no such directory here", t.plugin.Name, dir), "run ringlet there; DOCKER_HOST or --host says which engine is asked"}}
+	}
 	data := t.plugin.Data(root)
 	found = append(found, lastStart(data))
 	found = append(found, settings(t.plugin.Env, func(path string) string { return t.plugin.Path(root, path) })...)

@@ -100,6 +100,10 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		{"a damaged database", func(s *silence, _ *Config) { s.says(DatabaseName, strings.Repeat("x", 64<<10)) }, []string{"warn  database:"}},
 		{"no database yet", func(s *silence, _ *Config) { s.lacks(s.database()) }, []string{"skip  database: there is none yet"}},
 		{"no data on this host", func(s *silence, _ *Config) { s.lacks(s.data) }, []string{"skip  start:", "skip  database:", "skip  disk:"}},
+		{"an engine on another host, as with DOCKER_HOST", func(s *silence, _ *Config) {
+			s.lacks(s.plugin.Dir(s.root))
+			s.plugin.Enabled = true
+		}, []string{"fail  plugin: the plugin ringlet:latest is on another host"}},
 		{"an engine that tells nothing", func(_ *silence, c *Config) {
 			c.EngineRoot = func(context.Context, string) (string, error) { return "", errors.New("the engine is busy") }
 		}, []string{"skip  start: where the engine keeps"}},

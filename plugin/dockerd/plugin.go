@@ -91,9 +91,13 @@ type Plugin struct {
 // socket. It exists while the plugin runs.
 func (p Plugin) AdminSocket() string { return path.Join(pluginSockets, p.ID, adminSocket) }
 
-// Data returns the directory, on the engine's host, that the plugin has as /data;
-// [Root] tells the engine's. It is there whether the plugin runs or not.
-func (p Plugin) Data(root string) string { return path.Join(root, "plugins", p.ID, "propagated-mount") }
+// Dir returns the directory, on the engine's host, in which the engine keeps the plugin;
+// [Root] tells the engine's. It is there as long as the plugin is installed.
+func (p Plugin) Dir(root string) string { return path.Join(root, "plugins", p.ID) }
+
+// Data returns the directory, on the engine's host, that the plugin has as /data.
+// It is there whether the plugin runs or not.
+func (p Plugin) Data(root string) string { return path.Join(p.Dir(root), "propagated-mount") }
 
 // Path returns where on the engine's host a file of the plugin's lies: what it
 // has in its propagated mount, or came with.
@@ -101,7 +105,7 @@ func (p Plugin) Path(root, file string) string {
 	if below, ok := strings.CutPrefix(path.Clean(file), dataMount+"/"); ok {
 		return path.Join(p.Data(root), below)
 	}
-	return path.Join(root, "plugins", p.ID, "rootfs", file)
+	return path.Join(p.Dir(root), "rootfs", file)
 }
 
 // FindPlugin lists the engine's plugins that serve IPAM and have "ringlet" in
