@@ -94,6 +94,11 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 			s.plugin.Env = []string{"RINGLET_KEY_FILE=/data/keys"}
 			s.says("keys", key)
 		}, []string{"ok    settings:"}},
+		{"its key file, in a directory of the host that it has", func(s *silence, _ *Config) {
+			s.plugin.Env = []string{"RINGLET_KEY_FILE=/run/docker/host/keys"}
+			s.plugin.Mounts = map[string]string{"/run/docker/host": s.data}
+			s.says("keys", key)
+		}, []string{"ok    settings:"}},
 		{"no key file there", func(s *silence, _ *Config) {
 			s.plugin.Env = []string{"RINGLET_KEY_FILE=/data/keys"}
 		}, []string{"fail  settings: RINGLET_KEY_FILE"}},

@@ -85,6 +85,8 @@ type Plugin struct {
 	Name    string // with tag, as in --ipam-driver
 	Enabled bool
 	Env     []string // its settings as NAME=value, secrets among them
+	// Mounts are directories of the engine's host, by where the plugin has them.
+	Mounts map[string]string
 }
 
 // AdminSocket returns the path, on the engine's host, of the plugin's admin
@@ -100,10 +102,16 @@ func (p Plugin) Dir(root string) string { return path.Join(root, "plugins", p.ID
 func (p Plugin) Data(root string) string { return path.Join(p.Dir(root), "propagated-mount") }
 
 // Path returns where on the engine's host a file of the plugin's lies: what it
-// has in its propagated mount, or came with.
+// has in its propagated mount or another one, or came with.
 func (p Plugin) Path(root, file string) string {
-	if below, ok := strings.CutPrefix(path.Clean(file), dataMount+"/"); ok {
+	file = path.Clean(file)
+	if below, ok := strings.CutPrefix(file, dataMount+"/"); ok {
 		return path.Join(p.Data(root), below)
+	}
+	for at, source := range p.Mounts {
+		if below, ok := strings.CutPrefix(file, path.Clean(at)+"/"); ok {
+			return path.Join(source, below)
+		}
 	}
 	return path.Join(p.Dir(root), "rootfs", file)
 }
@@ -129,7 +137,7 @@ func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error
 	var ours []Plugin
 	for _, p := range all {
 		if p != nil && isOurs(p) {
-			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Enabled: p.Enabled, Env: p.Settings.Env})
+			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Enabled: p.Enabled, Env: p.Settings.Env, Mounts: mounts(p)})
 		}
 	}
 	slices.SortFunc(ours, func(a, b Plugin) int {
@@ -142,6 +150,17 @@ func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error
 		return cmp.Compare(a.Name, b.Name)
 	})
 	return ours, nil
+}
+
+// mounts returns what is mounted into a plugin.
+func mounts(p *types.Plugin) map[string]string {
+	out := map[string]string{}
+	for _, m := range p.Settings.Mounts {
+		if m.Source != nil {
+			out[m.Destination] = *m.Source
+		}
+	}
+	return out
 }
 
 // Root returns the directory in which an engine on this host keeps what is its

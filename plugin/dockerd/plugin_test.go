@@ -46,6 +46,7 @@ func TestFindPlugin(t *testing.T) {
 	install := func(id, name, reference string, enabled bool, kinds ...types.PluginInterfaceType) {
 		p := &types.Plugin{ID: id, Name: name, PluginReference: reference, Enabled: enabled}
 		p.Config.Interface.Types = kinds
+		p.Settings.Mounts = []types.PluginMount{{Source: new("/var/run"), Destination: "/run/docker/host"}, {Destination: "/without"}}
 		engine.install(p)
 	}
 	install("1", "ringlet:old", "ringlet:old", false, ipam)
@@ -54,10 +55,11 @@ func TestFindPlugin(t *testing.T) {
 	install("4", "other:latest", "hub.example.org/other:latest", true, ipam)
 	install("5", "ringlet-logs:latest", "ringlet-logs:latest", true, types.PluginInterfaceType{Prefix: "docker", Capability: "logdriver", Version: "1.0"})
 	socket := listen(t, engine)
+	mounts := map[string]string{"/run/docker/host": "/var/run"}
 	want := []Plugin{
-		{ID: "3", Name: "net:latest", Enabled: true},
-		{ID: "2", Name: "ringlet:latest", Enabled: true},
-		{ID: "1", Name: "ringlet:old"},
+		{ID: "3", Name: "net:latest", Enabled: true, Mounts: mounts},
+		{ID: "2", Name: "ringlet:latest", Enabled: true, Mounts: mounts},
+		{ID: "1", Name: "ringlet:old", Mounts: mounts},
 	}
 	for _, host := range []string{socket, "unix://" + socket, ""} {
 		t.Run("host="+host, func(t *testing.T) {
@@ -101,11 +103,14 @@ func TestPluginFiles(t *testing.T) {
 	if err != nil || root != "/srv/docker" {
 		t.Fatalf("%q, %v", root, err)
 	}
-	p := Plugin{ID: "aa"}
+	p := Plugin{ID: "aa", Mounts: map[string]string{"/run/docker/host": "/var/run"}}
 	for file, want := range map[string]string{
 		"/data/keys":         "/srv/docker/plugins/aa/propagated-mount/keys",
 		"/data/../etc/hosts": "/srv/docker/plugins/aa/rootfs/etc/hosts",
 		"/etc/keys":          "/srv/docker/plugins/aa/rootfs/etc/keys",
+
+		"/run/docker/host/ringlet/keys": "/var/run/ringlet/keys",
+		"/run/docker/hosts/keys":        "/srv/docker/plugins/aa/rootfs/run/docker/hosts/keys",
 	} {
 		if got := p.Path(root, file); got != want {
 			t.Errorf("%s is %s, want %s", file, got, want)
