@@ -264,6 +264,23 @@ func (n *present) pool(want snapshotPool) bool {
 	})
 }
 
+// refusal returns why the cluster will not make a pool, as far as can be told without asking
+// it: one without a name may make room for another. Empty if it may be made.
+func (n *present) refusal(want snapshotPool) string {
+	for _, p := range n.status.Pools {
+		switch {
+		case p.Name == "":
+		case p.Pool == want.Pool && want.Name != "" && p.Name != want.Name:
+			return "the pool is there, and has the name " + p.Name
+		case p.Pool != want.Pool && p.Name == want.Name:
+			return "the name belongs to the pool " + p.Pool.String()
+		case p.Pool != want.Pool && p.Pool.Overlaps(want.Pool):
+			return "it overlaps the pool " + poolTitle(p)
+		}
+	}
+	return ""
+}
+
 // reservation reports whether all of a stretch is kept back so, in however many pieces.
 func (n *present) reservation(want ipam.ReservationStatus) bool {
 	pieces := slices.DeleteFunc(slices.Clone(n.kept), func(r ipam.ReservationStatus) bool {
@@ -307,8 +324,14 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 		done = append(done, r)
 	}
 	for _, p := range s.Pools {
-		if !p.passing() {
-			again(now.pool(p), "pool "+p.Pool.String()+" "+p.Name, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name}, nil)
+		if p.passing() {
+			continue
+		}
+		what := "pool " + p.Pool.String() + " " + p.Name
+		if why := now.refusal(p); dryRun && why != "" {
+			done = append(done, restored{What: strings.TrimSpace(what), Error: why})
+		} else {
+			again(now.pool(p), what, http.MethodPost, path("pools"), admin.NewPool{CIDR: p.Pool.String(), Name: p.Name}, nil)
 		}
 	}
 	for _, r := range s.Reservations {

@@ -179,3 +179,30 @@ func TestSnapshotOfChosenPools(t *testing.T) {
 		}
 	}
 }
+
+// A dry run tells what a cluster with other pools would refuse.
+func TestDryRunOfARestoreIntoOtherPools(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snap.json")
+	ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, alone()))}, "snapshot", "save", file)
+	for _, tt := range []struct {
+		what string
+		pool ipam.PoolStatus
+		want string // of the pool 10.51.0.0/24 spare
+		code int
+	}{
+		{"nothing like it", ipam.PoolStatus{Pool: prefix("10.52.0.0/24"), Name: "other"}, "would make: pool 10.51.0.0/24 spare\n", 0},
+		{"itself", ipam.PoolStatus{Pool: prefix("10.51.0.0/24"), Name: "spare"}, "is there already: pool 10.51.0.0/24 spare\n", 0},
+		{"no name yet", ipam.PoolStatus{Pool: prefix("10.51.0.0/24")}, "would make: pool 10.51.0.0/24 spare\n", 0},
+		{"one that may make room", ipam.PoolStatus{Pool: prefix("10.51.0.0/16")}, "would make: pool 10.51.0.0/24 spare\n", 0},
+		{"another name", ipam.PoolStatus{Pool: prefix("10.51.0.0/24"), Name: "web"}, "not made: pool 10.51.0.0/24 spare: the pool is there, and has the name web\n", exitDegraded},
+		{"another pool of the name", ipam.PoolStatus{Pool: prefix("10.52.0.0/24"), Name: "spare"}, "not made: pool 10.51.0.0/24 spare: the name belongs to the pool 10.52.0.0/24\n", exitDegraded},
+		{"one above it", ipam.PoolStatus{Pool: prefix("10.51.0.0/16"), Name: "web"}, "not made: pool 10.51.0.0/24 spare: it overlaps the pool 10.51.0.0/16 (web)\n", exitDegraded},
+	} {
+		f := alone()
+		f.st.Pools[1] = tt.pool
+		got := ringlet(t, Config{columns: 200, Getenv: env("RINGLET_SOCKET", serve(t, f))}, "snapshot", "restore", file, "--dry-run")
+		if got.code != tt.code || !strings.Contains(got.out, tt.want) {
+			t.Errorf("%s: no %q in %+v", tt.what, tt.want, got)
+		}
+	}
+}
