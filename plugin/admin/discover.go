@@ -41,13 +41,13 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 	} else if err != nil || n == 0 {
 		return answer{}, badRequest("name the port of RINGLET_HTTP on all hosts, a number from 1 to 65535: /sd/prometheus?port=7951")
 	}
-	if containers {
-		targets, err := s.containers(ctx, port)
-		return answer{body: targets}, err
-	}
 	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
 	if err != nil {
 		return answer{}, err
+	}
+	if containers {
+		targets, err := s.containers(ctx, &st, port)
+		return answer{body: targets}, err
 	}
 	targets := []Target{}
 	for _, p := range st.Peers {
@@ -83,12 +83,12 @@ func target(p ipam.PeerStatus, at, port string) (Target, bool) {
 
 // containers lists the addresses that containers have in the whole cluster, as
 // the directory knows. A container is listed once for each of its addresses.
-func (s *Server) containers(ctx context.Context, port string) ([]Target, error) {
+func (s *Server) containers(ctx context.Context, st *ipam.Status, port string) ([]Target, error) {
 	targets := []Target{}
 	if s.cfg.Directory == nil {
 		return targets, nil
 	}
-	all, err := s.everywhere(ctx)
+	all, err := s.everywhere(ctx, st)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, erro
 		}
 	}
 	var out uses
-	all, err := s.everywhere(ctx)
+	all, err := s.everywhere(ctx, &st)
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +123,18 @@ func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, erro
 // addresses that takes hundreds of megabytes each, and anybody on RINGLET_HTTP may ask.
 const maxReaders = 1
 
-// everywhere returns what is held in the whole cluster, as the directory knows.
-func (s *Server) everywhere(ctx context.Context) ([]directory.Holding, error) {
+// everywhere returns what is held by the peers of the cluster, as the directory knows. What
+// one said that was forgotten, or replaced by another of its host, is there for some minutes
+// more: its addresses are others' by then.
+func (s *Server) everywhere(ctx context.Context, st *ipam.Status) ([]directory.Holding, error) {
 	select {
 	case s.readers <- struct{}{}:
 		defer func() { <-s.readers }()
-		return s.cfg.Directory.Holdings(netip.Addr{}), nil
+		there := map[string]bool{st.Self.ID: true}
+		for _, p := range st.Peers {
+			there[p.ID] = true
+		}
+		return slices.DeleteFunc(s.cfg.Directory.Holdings(netip.Addr{}), func(h directory.Holding) bool { return !there[h.Owner] }), nil
 	case <-ctx.Done():
 		return nil, problem(http.StatusServiceUnavailable, CodeBusy, "the whole cluster's addresses are being listed for others, and that was not done within %v: try again", s.cfg.Timeout)
 	}

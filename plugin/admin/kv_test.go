@@ -283,3 +283,18 @@ func TestWhoElsewhere(t *testing.T) {
 		d.checkExchange(t, "GET", "/v1/addresses/"+ip, "", w.Code, w.Header(), w.Body.String())
 	}
 }
+
+// What a host said that was forgotten, or replaced by another of its machine, is not listed
+// among what is held: its addresses are others' by now.
+func TestHeldByHostsOfTheCluster(t *testing.T) {
+	s, _ := logged(t, Config{Backend: newMemory(), Directory: withFormer()})
+	for _, path := range []string{"/v1/addresses?all=true", "/v1/addresses?all=true&for=former", "/sd/prometheus?containers=true&port=9100"} {
+		w, _ := ask(t.Context(), s.Handler(), "GET", path, nil)
+		if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "former") {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		if cache := strings.Contains(w.Body.String(), "cache"); cache == strings.Contains(path, "for=") {
+			t.Errorf("%s: what host-b holds now is listed: %v", path, cache)
+		}
+	}
+}

@@ -75,6 +75,7 @@ func (d told) List(prefix, after string, limit int) ([]directory.Item, bool) {
 func serveDirectory(t *testing.T) string {
 	t.Helper()
 	f := library{alone()}
+	f.st.Peers = append(f.st.Peers, ipam.PeerStatus{ID: "bb02", Name: "host-b", State: "active"})
 	d, err := directory.New(directory.Config{
 		Self: ipam.Identity{ID: peer.ID{0x3f}, Name: "host-a", Boot: 3}, Cluster: "ringlet", Source: f, Log: events.New(3, 0, 0),
 		About: func() directory.Node { return directory.Node{Version: "v1.2.3"} }, Logger: slog.New(slog.DiscardHandler),
