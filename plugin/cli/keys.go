@@ -146,9 +146,9 @@ func (v view) rotated(step string, k admin.Keys) {
 	v.keys(k)
 	switch step {
 	case admin.KeyAdd:
-		v.wrap(plain, "next: ", "the same on every other host; then ringlet keys rotate use that key on every host")
+		v.wrap(plain, "next: ", "the same on every other host; 10 seconds after the last one ringlet keys rotate use that key on every host")
 	case admin.KeyUse:
-		v.wrap(plain, "next: ", "the same on every other host; then ringlet keys rotate drop with that key on every host")
+		v.wrap(plain, "next: ", "the same on every other host; 10 seconds after the last one ringlet keys rotate drop with that key on every host")
 	default:
 		v.wrap(plain, "next: ", "the same on every other host; a host that is off now needs the new key by hand")
 	}
