@@ -147,8 +147,9 @@ func (d *delegate) AckPayload() []byte {
 
 // NotifyPingComplete implements [memberlist.PingDelegate]. It is called for
 // answers to direct probes, so it shows that UDP comes through.
-func (d *delegate) NotifyPingComplete(_ *memberlist.Node, _ time.Duration, payload []byte) {
-	d.g.watch.acked(time.Now())
+func (d *delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, payload []byte) {
+	addr, _ := nodeAddr(n)
+	d.g.watch.acked(addr.Addr().String(), time.Now())
 	d.heard(payload)
 }
 

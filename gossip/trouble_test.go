@@ -144,6 +144,25 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// TestRotationInHaste has two peers without a common key for some seconds. Once they
+// understand each other again, and one then stops, its key is not said to be the reason.
+func TestRotationInHaste(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		peers, places := c.startWithKeys(2, key(1))
+		places[0].set(nil, key(2))
+		time.Sleep(13 * time.Second) // it was read again
+		places[1].set(nil, key(2))
+		time.Sleep(13 * time.Second)
+		c.together(30*time.Second, peers...)
+		time.Sleep(5 * time.Second)
+		peers[1].crash()
+		c.until(30*time.Second, "gone", func() bool { return peers[0].Status().Alive == 0 })
+		if peers[0].problem("foreign-key", "") {
+			t.Errorf("problems: %+v", peers[0].Status().Problems)
+		}
+	})
+}
+
 // TestKeysComeAndGo gives keys to a cluster that had none, then takes them away.
 func TestKeysComeAndGo(t *testing.T) {
 	inBubble(t, func(c *cluster) {

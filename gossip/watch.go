@@ -32,7 +32,7 @@ type watch struct {
 	mu        sync.Mutex
 	session   *session
 	ack       time.Time
-	foreign   map[sighting]time.Time
+	foreign   map[sighting]sighted
 	tries     map[netip.AddrPort]error // the last attempts to join at hosts of the list; nil: it worked
 	conflicts map[peer.ID]conflict
 }
@@ -41,6 +41,12 @@ type watch struct {
 type sighting struct {
 	cause cause
 	who   string
+}
+
+// sighted is when that was so.
+type sighted struct {
+	last time.Time
+	over bool // the host was understood since
 }
 
 // conflict is one identity at two addresses.
@@ -52,7 +58,7 @@ type conflict struct {
 func newWatch(g *Gossip) *watch {
 	return &watch{
 		g: g, shut: fault{log: g.log, code: codeClosed}, keys: fault{log: g.log, code: codeKeys},
-		foreign: make(map[sighting]time.Time), tries: make(map[netip.AddrPort]error), conflicts: make(map[peer.ID]conflict),
+		foreign: make(map[sighting]sighted), tries: make(map[netip.AddrPort]error), conflicts: make(map[peer.ID]conflict),
 	}
 }
 
@@ -99,11 +105,17 @@ func (w *watch) current() *session {
 	return w.session
 }
 
-// acked notes that a probe was answered over UDP.
-func (w *watch) acked(now time.Time) {
+// acked notes that somebody answered a probe over UDP, and so is understood.
+func (w *watch) acked(who string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ack = now
+	for s, seen := range w.foreign {
+		if s.who == who {
+			seen.over = true
+			w.foreign[s] = seen
+		}
+	}
 }
 
 func (w *watch) lastAck() time.Time {
@@ -117,7 +129,7 @@ func (w *watch) sighted(c cause, who string, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := sighting{c, who}
-	maps.DeleteFunc(w.foreign, func(_ sighting, last time.Time) bool { return now.Sub(last) > fresh })
+	maps.DeleteFunc(w.foreign, func(_ sighting, seen sighted) bool { return now.Sub(seen.last) > fresh })
 	_, known := w.foreign[s]
 	if !known && len(w.foreign) >= maxSightings {
 		return // who is not remembered would be news with each packet
@@ -125,7 +137,7 @@ func (w *watch) sighted(c cause, who string, now time.Time) {
 	if !known {
 		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(w.g.explain(c, who)))
 	}
-	w.foreign[s] = now
+	w.foreign[s] = sighted{last: now}
 }
 
 // tried notes how an attempt to join ended, if it was at a host of the list.
@@ -203,8 +215,8 @@ func (w *watch) problems(now time.Time) []Problem {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for s, last := range w.foreign {
-		if now.Sub(last) <= fresh && !understood[s.who] {
+	for s, seen := range w.foreign {
+		if now.Sub(seen.last) <= fresh && !seen.over && !understood[s.who] {
 			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who)))
 		}
 	}
