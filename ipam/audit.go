@@ -77,7 +77,7 @@ func (m *Machine) Audit(now time.Time) Audit {
 		}
 	}
 	for k, c := range m.conflicts {
-		f := Finding{Code: FoundConflict, Text: c.text, Next: "stop that container, or remove the other holder"}
+		f := Finding{Code: FoundConflict, Text: c.text, Next: c.ending()}
 		if p := m.pools[k.pool]; p != nil {
 			f.Address, f.Pool = addr.Nth(p.CIDR, k.at), p.CIDR
 			f.Next += fmt.Sprintf("; ringlet explain %v tells more", f.Address)

@@ -166,7 +166,7 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 		e.Next = fmt.Sprintf("ringlet explain %v on that host", e.Address)
 	}
 	if e.Conflict != "" {
-		e.Next = "stop that container, or remove the other holder"
+		e.Next = m.conflicts[conflict{p.Key, o}].ending()
 	}
 }
 

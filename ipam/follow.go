@@ -191,7 +191,7 @@ func (m *Machine) noteStrays(p *pool) {
 			if m.outlived {
 				why = "the database of its host is an old one, and somebody else may have it"
 			}
-			m.conflict(p, o, rec.Holder, why)
+			m.conflict(p, o, rec.Holder, rec.Since, why)
 		}
 	}
 }

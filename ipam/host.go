@@ -106,7 +106,7 @@ func (m *Machine) sightHost(p *pool) {
 		case rec.Kind == space.Host:
 			delete(p.offHost, o)
 		case rec.Kind != space.Gateway:
-			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
+			m.conflict(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
 		}
 	}
 }

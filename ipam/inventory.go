@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -93,7 +94,7 @@ func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err err
 		m.incomplete = true
 		return
 	}
-	m.conflict(p, o, h, err.Error())
+	m.conflict(p, o, h, m.now.UnixNano(), err.Error())
 }
 
 // sightAll takes note of what an inventory has, and returns how many networks
@@ -154,7 +155,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 			continue
 		}
 		if other, twice := s.seen[p][o]; twice && other != e.Container {
-			m.conflict(p, o, holderOf(e), "is used by container "+shortRef(other)+" too")
+			m.conflict(p, o, holderOf(e), m.now.UnixNano(), "is used by container "+shortRef(other)+" too")
 		}
 		s.seen[p][o] = e.Container
 		m.sightAddress(p, o, e, s)
@@ -177,7 +178,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
 			what := reservedText(r) + ", but a network keeps it back as " + kind.String()
-			m.disagree(p, o, dispute{text: what, same: what})
+			m.disagree(p, o, dispute{text: what, same: what, next: fmt.Sprintf("ringlet reserve rm %v, or remove that network", a)})
 		case r != nil:
 		case s.after(p.parted):
 			m.incomplete = true // the network may be the one that was removed since
@@ -186,7 +187,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.onHost(a)):
 		case rec.State == space.Held && !p.yields(o, rec, kind):
-			m.conflict(p, o, rec.Holder, "is kept back as "+kind.String())
+			m.conflict(p, o, rec.Holder, rec.Since, "is kept back as "+kind.String())
 		default: // nothing is in its way
 			m.keepBack(p, o, kind)
 		}
@@ -227,7 +228,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if rec.State == space.Held && rec.Kind != space.Kept {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-			m.conflict(p, o, h, "is held by "+m.holderText(rec.Holder, rec.Since))
+			m.conflict(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
 		case h.Ref != "":
 			h.Network = rec.Network
 			if h.Key = rec.Key; h.Key == nameKey(rec.Name) {
@@ -247,9 +248,9 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	case r.Kind == chronicle.KindKeptForName:
 		// The container may have been renamed. It has the address all the same, so
 		// that whom it waits for cannot.
-		m.conflict(p, o, h, "is reserved as "+r.Kind.String())
+		m.conflict(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
 	case r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser():
-		m.conflict(p, o, h, "is reserved as "+r.Kind.String())
+		m.conflict(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
 		return
 	default:
 		// It was taken for an auxiliary address when the engine replayed it to
@@ -262,17 +263,26 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 		return
 	}
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
-		m.conflict(p, o, h, "cannot be taken in: "+err.Error())
+		m.conflict(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())
 		return
 	}
 	m.note(Note{Kind: NoteAdopted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(h, m.now.UnixNano())})
 }
 
-// conflict notes an endpoint that has an address which is not its to have.
-func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, why string) {
+// conflict notes that somebody uses an address, since then as far as is known, which is
+// not his to have.
+func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, why string) {
+	next := ""
+	switch h.Kind {
+	case space.Gateway:
+		next = "remove the networks of this host on that pool, or the other holder"
+	case space.Client:
+		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", h.Ref, addr.Nth(p.CIDR, o))
+	}
 	m.disagree(p, o, dispute{
-		text: "is used by " + m.holderText(h, m.now.UnixNano()) + ", but " + why,
+		text: "is used by " + m.holderText(h, since) + ", but " + why,
 		same: whoText(h) + ", but " + why,
+		next: next,
 		host: h.Kind == space.Host,
 	})
 }

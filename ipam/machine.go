@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"slices"
@@ -147,7 +148,13 @@ type conflict struct {
 type dispute struct {
 	text string // a sentence, from when it was noted first
 	same string // what stays the same as long as it lasts
+	next string // what ends it, if that is no container
 	host bool   // it is about an address that the host itself has
+}
+
+// ending says what ends the conflict.
+func (d dispute) ending() string {
+	return cmp.Or(d.next, "stop that container, or remove the other holder")
 }
 
 // New returns the machine of a peer without a database. Its first step makes

@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,53 @@ func TestStockBesideWhatWasForgotten(t *testing.T) {
 		if err := c.ask(2, docker(cidr)).Err; err != nil {
 			t.Errorf("with %d containers from before: %v", containers, err)
 		}
+	}
+}
+
+// A host that was forgotten comes back with what it had. It tells since when that is so, as
+// its explanation does, and what ends it: there are no containers that could be stopped.
+func TestConflictsOfAForgottenHost(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	begun := c.now
+	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+	vm := c.ask(2, &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}).Address.Address.Addr()
+	ends := map[netip.Addr]string{
+		gateway: "remove the networks of this host",
+		vm:      "ringlet free --for vm " + vm.String(),
+	}
+	c.wait(10 * time.Minute)
+	c.die(2)
+	for _, q := range []ipam.Request{&ipam.EvictRequest{Peer: "host-2"}, &ipam.ForgetRequest{Peer: "host-2"}} {
+		if err := c.ask(0, q).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.heal()
+	c.ask(0, &ipam.PoolCreation{CIDR: prefix("10.99.0.0/24")}) // to be heard of
+	c.run(time.Minute, c.agreed)
+	found := 0
+	for _, p := range c.status(2).Problems {
+		if p.Code != "conflict" {
+			continue
+		}
+		found++
+		if since := " since " + begun.UTC().Format("2006-01-02 15:04"); !strings.Contains(p.Text, since) {
+			t.Errorf("it was so%s: %s", since, p.Text)
+		}
+		e, err := c.peers[2].machine.Explain(c.now, p.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, next := range []string{p.Next, e.Next} {
+			if !strings.Contains(next, ends[p.Address]) {
+				t.Errorf("%s: the next step is %q", p.Text, next)
+			}
+		}
+	}
+	if found != len(ends) {
+		t.Errorf("%d conflicts are told: %+v", found, c.status(2).Problems)
 	}
 }
 

@@ -327,7 +327,7 @@ func (m *Machine) ownedBy(id peer.ID) int {
 func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 	var out []Problem
 	for k, d := range m.conflicts {
-		c := problem(Failed, "conflict", "stop that container, or remove the other holder", "%s", d.text)
+		c := problem(Failed, "conflict", d.ending(), "%s", d.text)
 		if p := m.pools[k.pool]; p != nil {
 			c.Address = addr.Nth(p.CIDR, k.at)
 		}
