@@ -308,9 +308,8 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	_, shares := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr)
-	r := p.ReservationAt(o)
-	// What is kept for a name may yet be handed out, and is no network's.
-	back := r != nil && r.Kind != chronicle.KindKeptForName
+	// What is kept back for anything but networks is no network's.
+	back := sharesReservation(p.ReservationAt(o))
 	switch rec := p.space.Lookup(o); {
 	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway && !shares:
 		return standing(p, p.gateway), nil

@@ -83,30 +83,36 @@ func TestEveryDatabaseLost(t *testing.T) {
 	c.oneCluster()
 }
 
-// An address that is kept for a name is nobody's gateway and no network's auxiliary
-// address, also while a host that has just started answers the engine from what
-// stands.
-func TestKeptForANameWhileAHostStarts(t *testing.T) {
+// An address that is kept for a name, or excluded, or the network's own, is nobody's
+// gateway and no network's auxiliary address, also while a host that has just started
+// answers the engine from what stands.
+func TestKeptBackWhileAHostStarts(t *testing.T) {
 	c := newLockstep(t, 3)
 	c.found()
 	cidr := netip.MustParsePrefix("10.60.0.0/24")
 	n := c.network(1, cidr, "10.60.0.200")
-	kept := netip.MustParseAddr("10.60.0.201")
+	kept, excluded, whole := netip.MustParseAddr("10.60.0.201"), netip.MustParseAddr("10.60.0.202"), cidr.Addr()
 	c.ask(0, &ipam.ReserveRequest{Pool: cidr.String(), First: kept, Last: kept, Kind: chronicle.KindKeptForName, Note: "web"})
-	for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
-		c.start(1)
-		ask := func(a string) uint64 {
-			return c.call(1, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: netip.MustParseAddr(a)})
+	c.ask(0, &ipam.ReserveRequest{Pool: cidr.String(), First: excluded, Last: excluded, Kind: chronicle.KindExcluded})
+	for _, tc := range []struct {
+		a   netip.Addr
+		why string
+	}{{kept, "kept for web"}, {excluded, "excluded"}, {whole, "network address"}} {
+		for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
+			c.start(1)
+			ask := func(a netip.Addr) uint64 {
+				return c.call(1, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: a})
+			}
+			stands, call := ask(netip.MustParseAddr("10.60.0.200")), ask(tc.a)
+			if r, ok := c.peers[1].replies[stands]; !ok || r.Err != nil {
+				t.Errorf("what stands is not answered while the host starts: %+v", r)
+			}
+			if r, ok := c.peers[1].replies[call]; ok {
+				t.Errorf("%v, %s, is answered with %+v, %v", tc.a, tc.why, r, r.Err)
+			}
 		}
-		stands, keptCall := ask("10.60.0.200"), ask(kept.String())
-		if r, ok := c.peers[1].replies[stands]; !ok || r.Err != nil {
-			t.Errorf("what stands is not answered while the host starts: %+v", r)
-		}
-		if r, ok := c.peers[1].replies[keptCall]; ok {
-			t.Errorf("an address kept for a name is answered with %+v, %v", r, r.Err)
-		}
+		wantErr(t, c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: tc.a}).Err, ipam.ErrAddressReserved, tc.why)
 	}
-	wantErr(t, c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: kept}).Err, ipam.ErrAddressReserved, "kept for web")
 }
 
 // An address is in use, and who is asked says so too late for the call that wanted to
