@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -42,6 +43,7 @@ type Config struct {
 
 	clock func() clockState                // default: what the kernel says
 	mtuOf func(a netip.Addr) (string, int) // default: of the interfaces of this host
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 
 	columns int  // of the terminal that tests pretend to have; 0: look
 	colour  bool // that terminal shows colour
@@ -76,6 +78,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.mtuOf == nil {
 		c.mtuOf = interfaceMTU
+	}
+	if c.dial == nil {
+		c.dial = new(net.Dialer).DialContext
 	}
 	return c
 }

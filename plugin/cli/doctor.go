@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -207,42 +208,63 @@ func clock(c clockState) diagnosis {
 	return diagnosis{"clock", diagnosedOK, "the clock is synchronised", ""}
 }
 
-// dialTimeout is how long a port has to answer.
-const dialTimeout = 2 * time.Second
+const (
+	// dialTimeout is how long a port has to answer.
+	dialTimeout = 2 * time.Second
+	// maxDials is how many ports are tried at a time.
+	maxDials = 64
+)
 
 // ports connects to each of the other hosts; before any is known, to those that
-// RINGLET_JOIN lists.
+// RINGLET_JOIN lists. It does so at the same time: behind a firewall none answers.
 func (a *app) ports(ctx context.Context, about admin.About, st ipam.Status) []diagnosis {
-	var found []diagnosis
+	var found []func() diagnosis
 	for _, p := range st.Peers {
-		if p.ID == st.Self.ID || p.State == stateEvicted {
-			continue
+		switch {
+		case p.ID == st.Self.ID || p.State == stateEvicted:
+		case p.Address == "":
+			found = append(found, func() diagnosis {
+				return diagnosis{"ports", diagnosedWarn, p.Name + " was never heard of since this host started", "see that ringlet runs there, and that it has this cluster's key"}
+			})
+		default:
+			found = append(found, func() diagnosis { return a.dial(ctx, p.Name, p.Address) })
 		}
-		if p.Address == "" {
-			found = append(found, diagnosis{"ports", diagnosedWarn, p.Name + " was never heard of since this host started", "see that ringlet runs there, and that it has this cluster's key"})
-			continue
-		}
-		found = append(found, dial(ctx, p.Name, p.Address))
 	}
 	if len(found) > 0 {
-		return found
+		return together(found)
 	}
 	for target := range strings.SplitSeq(about.Settings["join"], ",") {
 		if host, _, err := net.SplitHostPort(target); err == nil {
-			found = append(found, dial(ctx, host+", which RINGLET_JOIN lists,", target))
+			found = append(found, func() diagnosis { return a.dial(ctx, host+", which RINGLET_JOIN lists,", target) })
 		}
 	}
 	if len(found) == 0 {
-		found = append(found, diagnosis{"ports", diagnosedSkip, "there is no other host", ""})
+		return []diagnosis{{"ports", diagnosedSkip, "there is no other host", ""}}
 	}
+	return together(found)
+}
+
+// together returns what each of the looks finds, [maxDials] of them at a time.
+func together(looks []func() diagnosis) []diagnosis {
+	found := make([]diagnosis, len(looks))
+	places := make(chan struct{}, maxDials)
+	var wg sync.WaitGroup
+	for i, look := range looks {
+		places <- struct{}{}
+		wg.Go(func() {
+			found[i] = look()
+			<-places
+		})
+	}
+	wg.Wait()
 	return found
 }
 
 // dial connects to a host.
-func dial(ctx context.Context, name, address string) diagnosis {
+func (a *app) dial(ctx context.Context, name, address string) diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	conn, err := a.cfg.dial(ctx, "tcp", address)
 	if err == nil {
 		_ = conn.Close() // nothing was sent
 		return diagnosis{"ports", diagnosedOK, fmt.Sprintf("%s can be reached over TCP at %s", name, address), ""}

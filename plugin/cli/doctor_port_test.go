@@ -13,7 +13,8 @@ import (
 func TestDoctorNamesThePort(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody answers
-	found := new(app).ports(ctx, admin.About{}, ipam.Status{Peers: []ipam.PeerStatus{{ID: "bb", Name: "host-b", Address: "192.0.2.9:17950"}}})
+	a := &app{cfg: Config{}.withDefaults()}
+	found := a.ports(ctx, admin.About{}, ipam.Status{Peers: []ipam.PeerStatus{{ID: "bb", Name: "host-b", Address: "192.0.2.9:17950"}}})
 	if len(found) != 1 || !strings.Contains(found[0].Next, "17950") {
 		t.Errorf("got %+v", found)
 	}

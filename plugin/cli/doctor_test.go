@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
@@ -100,6 +105,43 @@ func TestDoctor(t *testing.T) {
 		all.WriteString("\n")
 	}
 	golden.Check(t, "doctor.txt", []byte(all.String()))
+}
+
+// Hosts that do not answer, as all do behind a firewall, are waited for together; each is
+// told of, in order.
+func TestDoctorTriesAllHostsAtOnce(t *testing.T) {
+	f := alone()
+	const others = 30
+	var want []string
+	for i := range others {
+		p := ipam.PeerStatus{ID: fmt.Sprint("aa", i), Name: fmt.Sprintf("host-%02d", i), State: "active", Address: fmt.Sprintf("192.0.2.%d:7950", i)}
+		f.st.Peers = append(f.st.Peers, p)
+		want = append(want, "fail  ports: "+p.Name+" does not answer over TCP at "+p.Address)
+	}
+	var begun atomic.Int32
+	all := make(chan struct{})
+	cfg := Config{columns: 200, Getenv: env("RINGLET_SOCKET", serve(t, f)), dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if begun.Add(1) == others {
+			close(all)
+		}
+		select {
+		case <-all:
+			return nil, syscall.ETIMEDOUT
+		case <-ctx.Done():
+			t.Error("one was waited for before the next was tried")
+			return nil, ctx.Err()
+		}
+	}}
+	got := ringlet(t, cfg, "doctor")
+	var told []string
+	for line := range strings.Lines(got.out) {
+		if strings.Contains(line, "ports: host-") {
+			told = append(told, strings.TrimSpace(line))
+		}
+	}
+	if diff := cmp.Diff(want, told); got.code != exitFailed || diff != "" {
+		t.Errorf("code %d (-want +got):\n%s", got.code, diff)
+	}
 }
 
 // What the doctor asks of this host is there to be asked.
