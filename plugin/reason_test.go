@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/lastwords"
@@ -77,6 +78,9 @@ func TestToldToEndWhileItStarts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()       // while the settings are read
 	for range 10 { // it notices at one point or another
+		if err := lastwords.Write(dir, time.Now(), errors.New("the one before failed")); err != nil {
+			t.Fatal(err)
+		}
 		if err := run(ctx, opts); err != nil {
 			t.Fatalf("it failed: %v", err)
 		}

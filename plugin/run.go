@@ -66,8 +66,10 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	}
 	logger.Info("ringlet started", slog.String("version", version), logattr.Name(cfg.Name), slog.Any("settings", cfg))
 	err = serve(ctx, opts, cfg, logger, sink)
-	toldTo := ctx.Err() != nil && errors.Is(err, context.Canceled) // before it served; later that is no error of any part
-	if err != nil && !toldTo {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled): // before it served; later that is no error of any part
+		forgetReason(opts, logger) // which was another process's
+	case err != nil:
 		logger.Error("ringlet stopped", logattr.Err(err))
 		keepReason(opts, err, logger)
 		return err
@@ -80,6 +82,13 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 func keepReason(opts cli.ServeOptions, why error, logger *slog.Logger) {
 	if err := lastwords.Write(opts.Data, time.Now(), why); err != nil {
 		logger.Debug("no last words", logattr.Err(err)) // the log has them
+	}
+}
+
+// forgetReason takes back why an earlier process ended.
+func forgetReason(opts cli.ServeOptions, logger *slog.Logger) {
+	if err := lastwords.Forget(opts.Data); err != nil {
+		logger.Warn("last words stay", logattr.Err(err))
 	}
 }
 
@@ -201,9 +210,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		parts = append(parts, s.run)
 		view.faults = append(view.faults, s.fault)
 	}
-	if err := lastwords.Forget(opts.Data); err != nil {
-		logger.Warn("last words stay", logattr.Err(err))
-	}
+	forgetReason(opts, logger)
 	err = together(ctx, parts)
 	n.Wait()
 	return err
