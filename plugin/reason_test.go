@@ -89,3 +89,13 @@ func TestToldToEndWhileItStarts(t *testing.T) {
 		t.Errorf("it ended as it was told to, and said why: %q, %v", words.Text, err)
 	}
 }
+
+// Who gives both sockets one path is not sent to look for another process.
+func TestOnePathForBothSockets(t *testing.T) {
+	t.Setenv("LOG_LEVEL", "error")
+	dir := t.TempDir()
+	opts := cli.ServeOptions{Data: dir, Socket: filepath.Join(dir, "ringlet.sock"), AdminSocket: dir + "/./ringlet.sock", DriverNames: []string{"ringlet"}}
+	if err := run(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "--socket and --admin-socket are both") {
+		t.Errorf("it ended with %v", err)
+	}
+}
