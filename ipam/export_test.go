@@ -54,3 +54,6 @@ func (m *Machine) Told() (n int) {
 	}
 	return n
 }
+
+// TendedAt returns when a peer last looked after all of its pools, in nanoseconds since 1970.
+func (m *Machine) TendedAt() int64 { return m.tendedAt }

@@ -64,17 +64,32 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 	}
 }
 
-// sightSoon has this peer look after its pools in this step, if the host itself has an
-// address in a range that has just become somebody's to hand out: within a second, until
-// it would do so anyway, others could give it to a container.
+// sightSoon has this peer look for the host's addresses in a pool in this step, if the host
+// itself has one in a range that has just become somebody's to hand out: within a second,
+// until it would look anyway, others could give it to a container.
 func (m *Machine) sightSoon(p *pool, r addr.Range) {
-	if p == nil { // it goes in the same slot
+	if p == nil || slices.Contains(m.unsighted, p) { // it goes in the same slot, or is looked at already
 		return
 	}
 	for _, a := range m.host {
 		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && r.Contains(o) {
-			m.tendedAt = 0
+			m.unsighted = append(m.unsighted, p)
 			return
+		}
+	}
+}
+
+// sightNew does what sightSoon is for, once this peer may ask others. One that is alone
+// holds what the host has as it comes.
+func (m *Machine) sightNew() {
+	if len(m.unsighted) == 0 || m.ready() != nil {
+		return
+	}
+	pools := m.unsighted
+	m.unsighted = nil
+	for _, p := range pools {
+		if m.pools[p.Key] == p && !m.alone() {
+			m.sightHost(p)
 		}
 	}
 }

@@ -127,6 +127,7 @@ type Machine struct {
 	goneSince    map[peer.ID]departure      // of whom a quarantine is for
 	begged       map[chronicle.PoolKey]bool // pools of which somebody was refused space
 	tendedAt     int64                      // in nanoseconds since 1970
+	unsighted    []*pool                    // where to look for addresses of the host as soon as others can be asked
 	announcedAt  time.Time
 
 	current    *Call       // the call that is being served, if it can wait
@@ -233,7 +234,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 func (m *Machine) atRest() bool {
 	return !m.changed && len(m.local) == 0 && len(m.outgoing) == 0 && len(m.proposals) == 0 && len(m.inbox) == 0 &&
 		m.attempt == nil && m.check == nil && !m.acceptorChanged && m.state.Slot > 0 && m.member() && m.tended() &&
-		!m.cfg.faults.restless
+		len(m.unsighted) == 0 && !m.cfg.faults.restless
 }
 
 // goOn does what has become possible or due.

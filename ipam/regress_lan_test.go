@@ -376,3 +376,21 @@ func TestHostAddressInAPoolOfASnapshot(t *testing.T) {
 		}
 	}
 }
+
+// Where there are many pools, hosts and networks, somebody makes a network all the time on a pool that
+// others have bridges on. They look at that pool then, and not after all that they have.
+func TestNetworksOfOthersCostNoTending(t *testing.T) {
+	c, own, _ := onLAN(t, 3)
+	for i, a := range own {
+		c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
+	}
+	c.network(0, prefix(homeLAN))
+	last := c.peers[2].machine.TendedAt()
+	c.run(time.Minute, func() bool { return c.peers[2].machine.TendedAt() != last })
+	last = c.peers[2].machine.TendedAt()
+	c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: prefix(homeLAN)})
+	c.run(time.Second, func() bool { return len(c.peers[2].machine.State().PoolOf(prefix(homeLAN)).Users) == 2 })
+	if at := c.peers[2].machine.TendedAt(); at != last {
+		t.Errorf("%s has looked after all of its pools after %v", c.name(2), time.Duration(at-last))
+	}
+}

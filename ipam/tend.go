@@ -30,6 +30,7 @@ func (m *Machine) tended() bool {
 // gives back what it does not need, leaves, takes over from its former self,
 // and says what it has to spare.
 func (m *Machine) tend() {
+	m.sightNew()
 	if m.tended() {
 		return
 	}
