@@ -1,6 +1,9 @@
 package ipam
 
-import "github.com/ringlet/ringlet/ipam/chronicle"
+import (
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
 
 // Rule is a rule of the protocol that [Without] can take away.
 type Rule = rule
@@ -57,3 +60,6 @@ func (m *Machine) Told() (n int) {
 
 // TendedAt returns when a peer last looked after all of its pools, in nanoseconds since 1970.
 func (m *Machine) TendedAt() int64 { return m.tendedAt }
+
+// NameOf returns how another peer is called.
+func (m *Machine) NameOf(id peer.ID) string { return m.nameOf(id) }

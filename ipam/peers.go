@@ -37,9 +37,13 @@ type contact struct {
 }
 
 // introduced notes what a Hello or a Welcome says of its sender.
-func (c *contact) introduced(now time.Time, name peer.Name, machine uint64, spoken chronicle.Level, l wire.Listing) {
-	c.name, c.machine, c.met = name, machine, now
+func (m *Machine) introduced(id peer.ID, c *contact, name peer.Name, machine uint64, spoken chronicle.Level, l wire.Listing) {
+	renamed := name != c.name
+	c.name, c.machine, c.met = name, machine, m.now
 	c.spoken, c.listing, c.unanswered = spoken, l, 0
+	if renamed {
+		m.saveContact(id, c) // the carrier may tell nothing new any more
+	}
 }
 
 // start tells one start of a peer from all others.

@@ -37,12 +37,12 @@ func (m *Machine) receive(msg *Message) {
 	m.compare(f)
 	switch b := f.Body.(type) {
 	case wire.Hello:
-		c.introduced(m.now, b.Name, b.Machine, b.Spoken, b.Listing)
+		m.introduced(f.From, c, b.Name, b.Machine, b.Spoken, b.Listing)
 		m.bereaved = m.bereaved || b.Listing == wire.Untaken
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.welcome(f.From)
 	case wire.Welcome:
-		c.introduced(m.now, b.Name, b.Machine, b.Spoken, b.Listing)
+		m.introduced(f.From, c, b.Name, b.Machine, b.Spoken, b.Listing)
 		m.bereaved = m.bereaved || b.Listing == wire.Untaken
 		m.meet(f.From, c, b.Formation, b.Observer)
 		m.takeWelcome(f, b)

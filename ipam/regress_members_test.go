@@ -790,3 +790,20 @@ func TestForgottenAsOnlyOneKnowsWhoIsCutOff(t *testing.T) {
 		c.heldOnce(cidr)
 	}
 }
+
+// A host has another name since its last start, of which others heard from itself before the carrier
+// told them. They know it by that one also after they have started anew while it is off.
+func TestAnotherNameOfOneThatIsOff(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.peers[2].cfg.Name = "other"
+	c.start(2)
+	c.wait(10 * time.Second)
+	c.peers[2].cfg.Name = "" // which the carrier tells whoever starts
+	c.silence(2)
+	c.start(0)
+	c.wait(10 * time.Second)
+	if got := c.peers[0].machine.NameOf(c.peers[2].machine.Self()); got != "other" {
+		t.Errorf("it is called %s", got)
+	}
+}
