@@ -262,3 +262,43 @@ func TestSharedOnAHostThatIsCutOff(t *testing.T) {
 		}
 	}
 }
+
+// That host has another name from its next start on, while its engine is silent still: what
+// tells its machine is another word then, and what it took over is what it was.
+func TestSharedOnABlindHostWithANewDatabaseAndName(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+		}
+	})
+	c.found()
+	cidr := prefix("10.60.0.0/24")
+	for i := range c.peers {
+		c.call(i, &ipam.Inventory{Begun: c.now})
+	}
+	c.wait(2 * time.Second)
+	c.network(2, cidr)
+	c.wait(5 * time.Second)
+	before := c.peers[2].machine.Self()
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: before})
+	}
+	c.wait(time.Minute)
+	c.peers[2].cfg.Machine = 33
+	c.start(2)
+	c.step(2, &ipam.Call{ID: 10000, Deadline: c.now.Add(time.Minute), Request: &ipam.Greeting{}})
+	c.call(2, &ipam.Blindness{})
+	n := c.ask(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayNone})
+	if n.Err != nil {
+		t.Fatal(n.Err)
+	}
+	c.ask(2, &ipam.PoolRelease{Network: n.Pool.Network}) // another network, which comes and goes
+	for range 20 {
+		c.wait(30 * time.Second)
+		for i := range 2 {
+			c.call(i, &ipam.Inventory{Begun: c.now})
+		}
+	}
+	wantErr(t, c.ip(0, cidr, address("10.60.0.1")), ipam.ErrAddressReserved)
+}

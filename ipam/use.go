@@ -85,7 +85,7 @@ func (m *Machine) surelyUnused(p *pool) bool {
 // pool: it was there when that one was evicted.
 func (m *Machine) usedBefore(p *pool) bool {
 	return slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool {
-		return g.Machine == m.cfg.Machine && g.ID != m.self && p.Key.Slot < g.Evicted
+		return g.Machine == m.machine() && g.ID != m.self && p.Key.Slot < g.Evicted
 	})
 }
 
