@@ -98,8 +98,8 @@ func (g *Gossip) refusal(err error) error {
 	switch {
 	case ok:
 	case strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()):
-		return troublef("see whether the host is overloaded, or stopped; where only long packets are lost, ringlet doctor on both hosts tells the MTU",
-			"it takes connections, and does not answer")
+		return troublef("see which program has the port there; if it is ringlet, whether the host is overloaded, or stopped; where only long packets are lost, ringlet doctor on both hosts tells the MTU",
+			"it takes connections, and does not answer as a peer")
 	default:
 		c = causeUnclear
 	}

@@ -243,7 +243,8 @@ func TestPortBusy(t *testing.T) {
 }
 
 // TestSilent joins at a host that takes connections and says nothing: one that is
-// stopped, or behind a network that loses long packets.
+// stopped, or behind a network that loses long packets, or a program that is no peer and
+// waits for the rest of a request, as a web server does.
 func TestSilent(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		if _, err := c.net.Listen(at(1)); err != nil {
@@ -253,6 +254,9 @@ func TestSilent(t *testing.T) {
 		c.until(20*time.Second, "told", func() bool {
 			return p.problem("seed-unreachable", "10.0.0.1:7950 in RINGLET_JOIN cannot be reached: it takes connections, and does not answer")
 		})
+		if got := p.Status().Problems; !strings.HasPrefix(got[0].Next, "see which program has the port there") {
+			t.Errorf("got %+v", got)
+		}
 	})
 }
 
