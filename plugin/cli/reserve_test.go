@@ -112,6 +112,9 @@ func TestDoneBeforeARefusal(t *testing.T) {
 		"exclude add 10.50.0.8 10.50.0.9 10.50.0.10":      {`reserve "" 10.50.0.9-`, "10.50.0.8: excluded\n", "10.50.0.10"},
 		"exclude rm 10.50.0.0/31 10.50.0.9 10.50.0.12/31": {`unreserve "" 10.50.0.9-`, "10.50.0.0-10.50.0.1: 10 addresses are excluded no more\n", "10.50.0.12"},
 		"gc --from -": {"collect 1 ", "freed 10.50.0.2: ", "10.50.0.102:"},
+		// Nothing was, which is no empty list.
+		"exclude rm 10.50.0.9 -o json": {`unreserve "" 10.50.0.9-`, "", "\n"},
+		"gc --from - -o json":          {"collect ", "", "\n"},
 	} {
 		f := alone()
 		f.fails = tt.fails
