@@ -143,6 +143,9 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 	case p.ReservationAt(o) != nil:
 		v := p.ReservationAt(o)
 		e.Verdict, e.Next = reservedText(v), endText(v, e.Address)
+		if e.OwnedHow != "" && e.OwnedHow != "self" {
+			e.Verdict += ", and is in the space of " + e.Owner
+		}
 	case p.space.Mine(o) && !p.space.Usable(o):
 		e.Verdict, e.Next = "is this peer's, and a decision that may give it away is under way", "ask again in a moment; if it stays so, see ringlet status"
 	case rec.State == space.Freed:

@@ -576,3 +576,32 @@ func TestExcludeAroundAStrangerOnWhatIsKept(t *testing.T) {
 		t.Errorf("it took %d slots", n)
 	}
 }
+
+// An address that is kept for a name is in the space of the host on which that one runs,
+// and the others tell so: who asks them would else take it for unused.
+func TestKeptIsToldToBeElsewhere(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	kept := address("10.50.0.200")
+	if err := c.ask(0, keep(kept.String(), "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	tell := func(peer, verdict string) {
+		t.Helper()
+		who, err := c.peers[0].machine.Who(c.now, kept)
+		if err != nil || who.State != "reserved" || who.Peer != peer {
+			t.Errorf("who says %+v, %v, want it to be at %q", who, err, peer)
+		}
+		if e, err := c.peers[0].machine.Explain(c.now, kept); err != nil || e.Verdict != verdict {
+			t.Errorf("explained as %q, %v, want %q", e.Verdict, err, verdict)
+		}
+	}
+	tell("", "is kept for web")
+	q := docker(prefix("10.50.0.0/24"))
+	q.Name = "web"
+	if r := c.ask(2, q); r.Err != nil || r.Address.Address.Addr() != kept {
+		t.Fatal(r.Address, r.Err)
+	}
+	c.run(time.Minute, c.agreed)
+	tell("host-2", "is kept for web, and is in the space of host-2")
+}

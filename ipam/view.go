@@ -187,8 +187,14 @@ func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) Addres
 	return s
 }
 
+// reservedStatus tells of an address that is reserved, and not held here. One that is kept
+// for a name may have gone to another peer, for whoever has the name there.
 func (m *Machine) reservedStatus(p *pool, o addr.Offset, r *chronicle.Reservation) AddressStatus {
-	return AddressStatus{Address: addr.Nth(p.CIDR, o), Pool: p.CIDR, State: "reserved", Kind: r.Kind.String(), Name: r.Note}
+	s := AddressStatus{Address: addr.Nth(p.CIDR, o), Pool: p.CIDR, State: "reserved", Kind: r.Kind.String(), Name: r.Note}
+	if t, _ := p.Ring.At(o); t.Owner != ring.Reserved && t.Owner != m.self {
+		s.Peer = m.nameOf(t.Owner)
+	}
+	return s
 }
 
 // Check returns what contradicts the invariants, as far as this peer can see

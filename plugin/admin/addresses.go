@@ -60,6 +60,12 @@ func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
 		return addressList(list, err)
 	}
 	others, err := s.elsewhere(ctx, pool, id)
+	// Of what is kept for a name, and another peer has for it, that one tells more.
+	held := map[netip.Addr]bool{}
+	for _, u := range others {
+		held[u.Address] = true
+	}
+	list = slices.DeleteFunc(list, func(a ipam.AddressStatus) bool { return a.State == stateReserved && a.Peer != "" && held[a.Address] })
 	return answer{body: append(usesOf(list), others...).sorted()}, err
 }
 

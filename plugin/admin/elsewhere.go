@@ -35,15 +35,19 @@ func (u uses) sorted() uses {
 	return u
 }
 
-// stateElsewhere is the state of an address that is in another peer's range.
-const stateElsewhere = "elsewhere"
+// States of an address, see [ipam.AddressStatus].
+const (
+	stateElsewhere = "elsewhere" // it is in another peer's range
+	stateReserved  = "reserved"
+)
 
 // told adds what another peer says of an address: the one in whose range it is, or, if that
 // says nothing, one that is there and has it all the same, as a host that was forgotten and
 // is back. In the directory is for some minutes also what one said that had it before: one
 // that was forgotten, or the former self of a host that was rebuilt.
 func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
-	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" {
+	kept := st.State == stateReserved && st.Peer != "" // for a name, which another peer has
+	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" && !kept {
 		return Use{AddressStatus: st}
 	}
 	said := s.cfg.Directory.Holdings(st.Address)

@@ -298,3 +298,47 @@ func TestHeldByHostsOfTheCluster(t *testing.T) {
 		}
 	}
 }
+
+// keeping has an address kept for a name, which another peer has for it.
+type keeping struct{ Backend }
+
+func (keeping) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), Peer: "host-b", State: "reserved", Kind: "kept for a name", Name: "cache"}, nil
+}
+
+func (b keeping) Addresses(ctx context.Context, _ string) ([]ipam.AddressStatus, error) {
+	var out []ipam.AddressStatus
+	for _, a := range []string{"10.50.0.5", "10.50.0.6"} {
+		st, _ := b.Who(ctx, netip.MustParseAddr(a))
+		out = append(out, st)
+	}
+	return out, nil
+}
+
+// Of an address that is kept for a name, and that another peer has for it, is told what
+// that one says, once; what it does not speak of is kept.
+func TestKeptElsewhere(t *testing.T) {
+	s, _ := logged(t, Config{Backend: keeping{newMemory()}, Directory: newShelf()})
+	for path, want := range map[string][]string{
+		"/v1/addresses/10.50.0.5": {"10.50.0.5 reserved"},
+		"/v1/addresses/10.50.0.6": {"10.50.0.6 held"},
+		"/v1/addresses?all=true":  {"10.50.0.4 held", "10.50.0.5 reserved", "10.50.0.6 held"},
+	} {
+		w, _ := ask(t.Context(), s.Handler(), "GET", path, nil)
+		var list []Use
+		body := strings.TrimSpace(w.Body.String())
+		if !strings.HasPrefix(body, "[") {
+			body = "[" + body + "]"
+		}
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatal(path, err)
+		}
+		var got []string
+		for _, u := range list {
+			got = append(got, u.Address.String()+" "+u.State)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", path, diff)
+		}
+	}
+}
