@@ -103,6 +103,14 @@ func showSuccessor(t *testing.T, show func(string, ipam.Status)) {
 	c, look := renamed(t)
 	look(3)
 	show("installed anew under another name, above containers that run", c.status(2))
+
+	d, kept, _, list, inherited := rebuilt(t, "web")
+	d.run(time.Minute, func() bool { return d.status(2).State == ipam.Ready })
+	d.call(2, list(listed(kept.String(), "web", 9)))
+	if inherited() {
+		t.Fatal("it has taken over already")
+	}
+	show("installed anew with its name, in its first seconds", d.status(2))
 }
 
 // renamed is a cluster whose third host was installed anew under another name. Look has
