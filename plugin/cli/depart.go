@@ -165,7 +165,7 @@ func left(d admin.Departure) string {
 	case d.Owned == 0:
 		return "nothing is left, the other hosts are to agree"
 	case d.Held == 0 && d.Resting > 0:
-		return plural(d.Owned, "address is", "addresses are") + " left, none in use; " + amount(d.Resting) + " of them rest for a while (RINGLET_REST)"
+		return plural(d.Owned, "address is", "addresses are") + " left, none in use; " + plural(d.Resting, "rests", "rest") + " for a while (RINGLET_REST)"
 	case d.Held == 0:
 		return plural(d.Owned, "address is", "addresses are") + " left, none in use"
 	}

@@ -75,9 +75,10 @@ func TestDeparting(t *testing.T) {
 		},
 		{
 			"what was freed rests first", "drain",
-			[]ipam.Status{resting(at(ipam.Leaving, 9, 0), 3), at(ipam.Leaving, 0, 0)},
+			[]ipam.Status{resting(at(ipam.Leaving, 9, 0), 3), resting(at(ipam.Leaving, 1, 0), 1), at(ipam.Leaving, 0, 0)},
 			nil, 0,
-			"giving space back: 9 addresses are left, none in use; 3 of them rest for a while (RINGLET_REST)\n" + drained, "",
+			"giving space back: 9 addresses are left, none in use; 3 rest for a while (RINGLET_REST)\n" +
+				"giving space back: 1 address is left, none in use; 1 rests for a while (RINGLET_REST)\n" + drained, "",
 		},
 		{"not waited for", "drain --no-wait", []ipam.Status{at(ipam.Leaving, 9, 0)}, nil, 0, "draining: 9 addresses are left, none in use\n", ""},
 		{"undone meanwhile", "drain", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Ready, 9, 0)}, nil, 1, "giving space back: 9 addresses are left, none in use\n", stayed},
