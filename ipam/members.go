@@ -29,10 +29,11 @@ func (m *Machine) evict(q *EvictRequest) error {
 	case m.live(id):
 		return failf(ErrBadRequest, "%s can be reached: use ringlet leave on that host; one that was lost just now is noticed after some seconds", m.nameOf(id))
 	}
-	if !m.keepsMajority(id) {
+	underWay := m.waitsForDecision() // what is under way stays wanted
+	if !underWay && !m.keepsMajority(id) {
 		return failf(ErrBadRequest, "%s cannot be evicted, since also without it the hosts that can be reached have no majority of the votes: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
 	}
-	if m.cutOff() && !m.waitsForDecision() {
+	if !underWay && m.cutOff() {
 		// Its own vote may be what is missing: then it would be evicted when it is back.
 		return waitFor(failf(ErrUnreachable, "%s cannot be evicted, since the hosts that can be reached have no majority of the votes as long as it counts: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(m.away(m.state.Voters()))))
 	}

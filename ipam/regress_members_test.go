@@ -807,3 +807,23 @@ func TestAnotherNameOfOneThatIsOff(t *testing.T) {
 		t.Errorf("it is called %s", got)
 	}
 }
+
+// The majority is lost while an eviction is under way: it stays wanted, and whoever asked for it
+// is told that, and not that it cannot be done.
+func TestEvictionUnderWayIsToldOf(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	order := c.order()
+	lost, other, asks := order[2], order[0], order[1]
+	c.die(lost)
+	c.lose = func(flight) bool { return true }
+	call := c.call(asks, &ipam.EvictRequest{Peer: c.name(lost)})
+	c.step(asks, &ipam.Presence{Peer: c.peers[other].machine.Self()})
+	c.run(time.Minute, func() bool { _, ok := c.peers[asks].replies[call]; return ok })
+	refused(t, c.peers[asks].replies[call].Err, "is done as soon as")
+	c.lose = func(flight) bool { return false }
+	c.heal()
+	c.step(asks, &ipam.Presence{Peer: c.peers[lost].machine.Self()})
+	c.dead = map[int]bool{lost: true}
+	c.run(time.Minute, func() bool { return len(c.peers[asks].machine.State().Roster) == 2 })
+}
