@@ -78,12 +78,22 @@ func (g *Gossip) Status() Status {
 		st.Problems = append(st.Problems, g.unreached(s)...)
 		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(company) > silence && now.Sub(ack) > silence {
 			st.Problems = append(st.Problems, problem(codeNoUDP, "", troublef(
-				fmt.Sprintf("open UDP port %d between all peers", s.self.Port()),
-				"no UDP comes through although peers answer over TCP: news is slow")))
+				g.openUDP(s.self), "no UDP comes through although peers answer over TCP: news is slow")))
 		}
 	}
 	st.Problems = append(g.watch.problems(now), st.Problems...)
 	return st
+}
+
+// openUDP says what to do where no UDP comes through. Among peers at addresses of both
+// families those that listen on IPv4 alone reach no other by it.
+func (g *Gossip) openUDP(self netip.AddrPort) string {
+	next := fmt.Sprintf("open UDP port %d between all peers", self.Port())
+	alike := func(p Presence) bool { return p.Addr.Addr().Is4() == self.Addr().Is4() }
+	if living := g.table.living(); len(living) > 0 && !slices.ContainsFunc(living, alike) {
+		next += fmt.Sprintf(", and set RINGLET_BIND=[::]:%d on all hosts, as some are at IPv4 and some at IPv6 addresses", self.Port())
+	}
+	return next
 }
 
 // silence is how long no probe may be answered before UDP is taken for dead:

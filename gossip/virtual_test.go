@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,35 @@ func TestNewsAtOnce(t *testing.T) {
 		if took := time.Since(began); took > 500*time.Millisecond {
 			t.Errorf("that a peer leaves was known to all after %v", took)
 		}
+	})
+}
+
+// TestNoUDPBetweenFamilies has a peer at an IPv4 address, whose RINGLET_BIND may be 0.0.0.0,
+// and one at an IPv6 address: it may be no firewall that keeps packets from it.
+func TestNoUDPBetweenFamilies(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: 1} })
+		four := c.start(1)
+		six := c.start(2, func(cfg *gossip.Config) {
+			cfg.Bind = netip.MustParseAddrPort("[fd00::2]:7950")
+			cfg.Advertise = cfg.Bind
+		})
+		told := func(advice bool) {
+			time.Sleep(90 * time.Second)
+			for _, p := range []*node{four, six} {
+				list := p.Status().Problems
+				if len(list) != 1 || strings.Contains(list[0].Next, ", and set RINGLET_BIND=[::]:7950 on all hosts") != advice {
+					t.Errorf("got %+v, want the advice: %v", list, advice)
+				}
+			}
+		}
+		told(true)
+		c.start(3)
+		c.start(4, func(cfg *gossip.Config) {
+			cfg.Bind = netip.MustParseAddrPort("[fd00::4]:7950")
+			cfg.Advertise = cfg.Bind
+		})
+		told(false) // it does not reach its like either
 	})
 }
 
