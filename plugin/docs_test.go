@@ -201,10 +201,15 @@ func TestErrorsOfTheManual(t *testing.T) {
 	if len(rows) < 15 {
 		t.Fatalf("only %d errors are in the manual", len(rows))
 	}
+	seen := map[string]bool{}
 	for _, r := range rows {
 		if !strings.Contains(said.String(), r[1]) {
 			t.Errorf("no sentence has %q", r[1])
 		}
+		if seen[r[1]] {
+			t.Errorf("%q is explained twice", r[1])
+		}
+		seen[r[1]] = true
 	}
 }
 
