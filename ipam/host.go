@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -53,15 +54,23 @@ func (m *Machine) onHost(a netip.Addr) bool {
 func (m *Machine) holdHost(p *pool, r addr.Range) {
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
-		if !ok || !r.Contains(o) || p.ReservationAt(o) != nil {
+		if !ok || !r.Contains(o) || !hostMayHave(p.ReservationAt(o)) {
 			continue
 		}
+		p.wakeKept(o, m.now)
 		var g space.Grant
 		if p.space.Claim(o, &space.Holder{Kind: space.Host}, m.now, &g) == space.Taken {
 			m.saveHolding(p, o, &g.Record)
 			m.noteUse(NoteGranted, p, a.Addr(), &g.Record)
 		}
 	}
+}
+
+// hostMayHave reports whether the host's own address is to be held that is kept back so,
+// or not at all (nil). What is kept for a name a container would get otherwise; all else
+// nobody gets.
+func hostMayHave(r *chronicle.Reservation) bool {
+	return r == nil || r.Kind == chronicle.KindKeptForName
 }
 
 // sightSoon has this peer look for the host's addresses in a pool in this step, if the host
@@ -102,18 +111,19 @@ func (m *Machine) sightHost(p *pool) {
 	}
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
-		if !ok || p.ReservationAt(o) != nil {
+		r := p.ReservationAt(o)
+		if !ok || !hostMayHave(r) {
 			continue
 		}
 		h := space.Holder{Kind: space.Host}
 		rec := p.space.Lookup(o)
 		switch {
-		case rec.State != space.Held || rec.Kind == space.Stranger:
+		case rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept:
 			m.dismissStranger(p, o)
 			if rec.Key == gatewayKey() {
 				h.Key = rec.Key // it may be asked for as the gateway again
 			}
-			err := m.obtain(p, o)
+			err := m.borrow(p, o, r)
 			if err == nil {
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}

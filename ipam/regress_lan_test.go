@@ -394,3 +394,64 @@ func TestNetworksOfOthersCostNoTending(t *testing.T) {
 		t.Errorf("%s has looked after all of its pools after %v", c.name(2), time.Duration(at-last))
 	}
 }
+
+// An address that is kept for a container comes to an interface of a host, while the container is away or
+// after it was there. It is the host's: the container gets it nowhere, until the host has it no more.
+func TestHostAddressThatIsKeptForAName(t *testing.T) {
+	kept := address("192.168.1.77")
+	for _, before := range []bool{false, true} {
+		c, own, look := onLAN(t, 3)
+		c.network(0, prefix(homeLAN))
+		c.network(1, prefix(homeLAN))
+		look(2 * time.Second)
+		if err := c.ask(0, &ipam.ReserveRequest{First: kept, Last: kept, Kind: chronicle.KindKeptForName, Note: "web"}).Err; err != nil {
+			t.Fatal(err)
+		}
+		web := func(i int) (netip.Addr, error) {
+			r := c.ask(i, &ipam.AddressRequest{Network: local(prefix(homeLAN)), Purpose: ipam.ForContainer, Name: "web"})
+			return r.Address.Address.Addr(), r.Err
+		}
+		if before {
+			if a, err := web(1); err != nil || a != kept {
+				t.Fatal(a, err)
+			}
+		}
+		other := own[1]
+		own[1] = kept
+		look(2 * time.Second)
+		if before {
+			c.ask(1, &ipam.AddressRelease{Network: local(prefix(homeLAN)), Address: kept})
+		}
+		look(2 * time.Second)
+		for i := range 2 {
+			a, err := web(i)
+			wantErr(t, err, ipam.ErrAddressInUse, "interface")
+			if a.IsValid() {
+				t.Errorf("before %t: web has %v on host-%d, which is host-1's own", before, a, i)
+			}
+		}
+		c.start(1)
+		look(time.Minute)
+		if _, err := web(0); err == nil {
+			t.Errorf("before %t: web has what is host-1's own after a restart", before)
+		}
+		c.ask(1, &ipam.DrainRequest{})
+		look(10 * time.Second)
+		at := c.peers[1].machine.State().Slot
+		look(time.Minute)
+		if slots := c.peers[1].machine.State().Slot - at; slots > 5 {
+			t.Errorf("before %t: host-1 drains, and takes and gives the address in %d slots", before, slots)
+		}
+		c.ask(1, &ipam.DrainRequest{Undo: true})
+		own[1] = other
+		look(10 * time.Minute)
+		if a, err := web(0); err != nil || a != kept {
+			t.Errorf("before %t: host-1 has another address, and web has %v, %v", before, a, err)
+		}
+		for i := range c.peers {
+			for _, err := range c.peers[i].machine.Check(c.now) {
+				t.Error(err)
+			}
+		}
+	}
+}
