@@ -278,6 +278,7 @@ func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, 
 		next = "remove the networks of this host on that pool, or the other holder"
 	case space.Client:
 		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", h.Ref, addr.Nth(p.CIDR, o))
+	case space.Container, space.Unmarked, space.Host, space.Stranger, space.Kept:
 	}
 	m.disagree(p, o, dispute{
 		text: "is used by " + m.holderText(h, since) + ", but " + why,
