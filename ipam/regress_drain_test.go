@@ -1,0 +1,277 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// Hosts that drain and leave, and are evicted meanwhile.
+
+// A peer is to leave, is cut off before it is decided, and evicted: when it is
+// back it leaves, and does not keep its space.
+func TestEvictedWhileItLeaves(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.vacate(1, prefix("10.50.0.0/24"))
+	c.wait(time.Second)
+	c.die(1)
+	c.call(1, &ipam.LeaveRequest{})
+	c.wait(30 * time.Second)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	c.wait(time.Hour)
+	r := c.ask(1, &ipam.LeaveRequest{})
+	if n := c.status(0).Pools[0].Quarantined; n > 0 {
+		t.Errorf("it is %s, leave answers %v, and %d addresses are kept back for it", c.status(1).State, r.Err, n)
+	}
+}
+
+// A peer becomes the last of its cluster while it is to leave: it stays, and can
+// do everything.
+func TestLastOneStays(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	if r := c.ask(0, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for i := range c.peers {
+		c.call(i, &ipam.LeaveRequest{})
+	}
+	c.tick(time.Minute, 0, 1, 2)
+	for i := range c.peers {
+		if c.status(i).State == ipam.Left {
+			continue
+		}
+		id := c.call(i, docker(cidr))
+		c.tick(30*time.Second, i)
+		if r := c.peers[i].replies[id]; r.Err != nil {
+			t.Errorf("of %d free addresses the last one hands out none: %v", c.status(i).Pools[0].Free, r.Err)
+		}
+	}
+}
+
+// Who undoes a draining while the call that asked to leave still waits has undone
+// it.
+func TestUndoneWhileLeaveWaits(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.vacate(1, prefix("10.50.0.0/24"))
+	c.wait(time.Second)
+	c.call(1, &ipam.LeaveRequest{})
+	if r := c.ask(1, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(30 * time.Second)
+	if s := c.status(1); s.State != ipam.Ready {
+		t.Errorf("draining was undone, and the peer is %s", s.State)
+	}
+}
+
+// A peer that has just been admitted, and has its first space, drains: it does
+// not become active behind that.
+func TestDrainsWhileItIsFilling(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.50.0.0/24")
+	c.vacate(2, cidr)
+	c.wait(2 * time.Second)
+	if r := c.ask(2, &ipam.LeaveRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	c.run(time.Minute, c.agreed)
+	c.wait(time.Second)
+	if r := c.ask(2, docker(cidr)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.lose = undecided
+	drain := c.call(2, &ipam.DrainRequest{})
+	c.wait(5 * time.Second)
+	c.lose = func(flight) bool { return false }
+	c.wait(10 * time.Second)
+	r, ok := c.peers[2].replies[drain]
+	if m := c.peers[0].machine.State().Member(c.peers[2].machine.Self()); !ok || r.Err != nil || m.Phase != chronicle.Draining {
+		t.Errorf("drain answered %v (answered: %t), and the peer is %v", r.Err, ok, m.Phase)
+	}
+}
+
+// A peer that drains, and has very many stretches to give back, gives them back,
+// a part at a time: what it sends can be read.
+func TestDrainsInManyParts(t *testing.T) {
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Deal = chronicle.DealAll
+			p.cfg.Rest = -1
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	second := c.order()[1]
+	cidr := prefix("10.0.0.0/14")
+	if r := c.ask(second, &ipam.PoolCreation{CIDR: cidr}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	got := make([]netip.Addr, 80_000)
+	for i := range got {
+		got[i] = c.peers[second].replies[c.call(second, docker(cidr))].Address.Address.Addr()
+	}
+	for i, a := range got {
+		if i%2 == 0 {
+			c.call(second, &ipam.AddressRelease{Network: local(cidr), Address: a})
+		}
+	}
+	call := c.call(second, &ipam.DrainRequest{})
+	c.wait(2 * time.Second) // fails in lockstep.step: "sends what nobody can read"
+	if r, ok := c.peers[second].replies[call]; !ok || r.Err != nil {
+		t.Errorf("%v", r.Err)
+	}
+}
+
+// A host has lost its database and is told to leave before it has taken over from its
+// former self. A late request has it admitted again: it takes over then, which is what
+// its own space waits for, and leaves.
+func TestLeftBeforeItTookOverIsAdmittedAgain(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+		}
+	})
+	lists := func(d time.Duration) {
+		for range d / time.Second {
+			for i := range c.peers {
+				c.call(i, &ipam.Inventory{Begun: c.now})
+			}
+			c.wait(time.Second)
+		}
+	}
+	lists(10 * time.Second)
+	c.found()
+	lists(time.Minute)
+	former := c.peers[2].machine.Self()
+	c.dead = map[int]bool{2: true}
+	c.wait(time.Second)
+	c.reinstall(2, func(*ipam.Config) {})
+	for i := range 2 {
+		c.step(i, &ipam.Presence{Peer: former})
+	}
+	c.heal()
+	self := c.peers[2].machine.Self()
+	in := func() bool { return c.peers[0].machine.State().Member(self) != nil }
+	c.run(time.Minute, in)
+	c.call(2, &ipam.LeaveRequest{})
+	c.run(9*time.Second, func() bool { return !in() })
+	if gone := c.peers[0].machine.State().Gone(former); gone == nil || gone.Forgotten {
+		t.Fatal("its former self is not there to take over from")
+	}
+
+	c.say(0, 2, wire.Join{Name: "host-2", Machine: 3}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
+	c.run(time.Minute, in)
+	c.lose = func(f flight) bool { return f.from == 2 } // until there is a pool of which it has a share
+	cidr := netip.MustParsePrefix("10.61.0.0/24")
+	if err := c.ask(0, &ipam.PoolCreation{CIDR: cidr}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.lose = func(flight) bool { return false }
+	owns := func() bool {
+		for range c.peers[0].machine.State().PoolOf(cidr).Ring.OwnedBy(self) {
+			return true
+		}
+		return false
+	}
+	if !owns() {
+		t.Fatal("it got no share")
+	}
+	lists(5 * time.Minute)
+	if in() || owns() {
+		t.Errorf("it has not left: %+v", c.status(2).Problems)
+	}
+}
+
+// A host that drains takes no space that is free: who needs some there is told so at
+// once, and neither waits for agreement that nobody asks for nor hears that the pool
+// is full. With the draining undone the same is granted.
+func TestDrainingSaysThatItTakesNoMore(t *testing.T) {
+	cidr := prefix("10.50.0.0/24")
+	for _, tt := range []struct {
+		name string
+		ask  func(*lockstep) error
+	}{
+		{"docker run --ip of what nobody has", func(c *lockstep) error { return c.ip(0, cidr, netip.MustParseAddr("10.50.0.250")) }},
+		{"docker run, with the own space used up", func(c *lockstep) error { return c.full(0, cidr) }},
+		{"docker run in an --ip-range that nobody has", func(c *lockstep) error {
+			q := docker(cidr)
+			q.Network.Range = prefix("10.50.0.240/28")
+			return c.ask(0, q).Err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			if r := c.ask(0, &ipam.DrainRequest{}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			asked := c.now
+			if err := tt.ask(c); err == nil || !strings.Contains(err.Error(), "host-0 is draining") {
+				t.Errorf("it is told %v", err)
+			}
+			if took := c.now.Sub(asked); took > 10*time.Second {
+				t.Errorf("after %v", took)
+			}
+			if r := c.ask(0, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if err := c.ip(0, cidr, netip.MustParseAddr("10.50.0.251")); err != nil {
+				t.Errorf("with the draining undone: %v", err)
+			}
+		})
+	}
+}
+
+// A host that drains is evicted, as where it is off for a while: it goes on draining when
+// it is back, also if it starts anew meanwhile, until that is undone.
+func TestDrainsOnAfterAnEviction(t *testing.T) {
+	for name, back := range map[string]func(*lockstep){
+		"cut off":    func(*lockstep) {},
+		"off":        func(c *lockstep) { c.start(2) },
+		"off, twice": func(c *lockstep) { c.start(2); c.wait(100 * time.Millisecond); c.start(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			phase := func() chronicle.Phase {
+				c.run(time.Minute, c.agreed)
+				c.wait(10 * time.Second)
+				return c.peers[0].machine.State().Member(c.peers[2].machine.Self()).Phase
+			}
+			if r := c.ask(2, docker(prefix("10.50.0.0/24"))); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if r := c.ask(2, &ipam.DrainRequest{}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.die(2)
+			if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.heal()
+			back(c)
+			if got := phase(); got != chronicle.Draining {
+				t.Errorf("when it is back it is %v", got)
+			}
+			if r := c.ask(2, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if got := phase(); got != chronicle.Active {
+				t.Errorf("with its draining undone it is %v", got)
+			}
+		})
+	}
+}
