@@ -246,7 +246,8 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 		}
 	}
 	r := p.ReservationAt(o)
-	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || net == nil || net.fresh {
+	making := (net == nil || net.fresh) && !m.grantedBefore(p, o)
+	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
 		}
@@ -261,6 +262,18 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 	}
 	m.dismissStranger(p, o) // it was this endpoint that answered
 	return a, m.take(p, o, &space.Holder{Kind: space.Unmarked}, &a)
+}
+
+// grantedBefore reports whether an address that the engine asks for is one that it has, in
+// space that this peer has taken over: it lists nothing, since it starts, and starts
+// nothing new before it has asked again for all that it has. To have that reserved, as what
+// is new would be, waits for the list.
+func (m *Machine) grantedBefore(p *pool, o addr.Offset) bool {
+	if !m.replaying || !m.blind || !m.unlisted || !m.inherited || p.ReservationAt(o) != nil {
+		return false
+	}
+	_, held := p.space.Holds(o)
+	return !held && p.space.Mine(o) && p.space.Usable(o)
 }
 
 // open takes free space of the pool within want, up to size addresses, and

@@ -22,6 +22,10 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
 		}
+		if h := gatewayHolder(); q.Network.Gateway == GatewayHost && !p.hasGateway && m.grantedBefore(p, o) {
+			p.gateway, p.hasGateway = o, true
+			return g, m.take(p, o, &h, &g)
+		}
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}

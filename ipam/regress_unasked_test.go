@@ -1,11 +1,13 @@
 package ipam_test
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -144,5 +146,103 @@ func TestEndpointThatIsReplayedAndStarted(t *testing.T) {
 	h.Call(&ipam.Blindness{}) // the engine does not answer for so long
 	if err := claim(h, n, a, "fixed"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A host loses power, and with it its database. Its engine starts, and lists nothing before it has
+// asked again for its network, and for the addresses that its containers had, one after the
+// other: it is answered at once, and each address is what it was, until the container goes.
+func TestEndpointsReplayedToANewDatabase(t *testing.T) {
+	cidr := prefix("10.60.0.0/24")
+	for name, runs := range map[string]bool{"left over": false, "running": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newLockstepWith(t, 3, func(c *lockstep) {
+				for i, p := range c.peers {
+					p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
+				}
+			})
+			c.found()
+			list := func(es ...ipam.InventoryEndpoint) {
+				for i := range c.peers {
+					n := on("10.60.0.0/24")
+					if i == 2 {
+						n.Endpoints = es
+					}
+					c.call(i, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{n}})
+				}
+				c.wait(30 * time.Second)
+			}
+			for range 3 {
+				list()
+			}
+			pool := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}
+			gateway := &ipam.AddressRequest{Network: plain(cidr.String()), Purpose: ipam.ForGateway}
+			for i := range c.peers {
+				c.ask(i, pool)
+				if r := c.ask(i, gateway); r.Err != nil {
+					t.Fatal(r.Err)
+				} else if i == 2 {
+					gateway.Address = r.Address.Address.Addr()
+				}
+			}
+			var had []ipam.InventoryEndpoint
+			for i := range 5 {
+				a := c.ask(2, docker(cidr)).Address.Address.Addr()
+				had = append(had, listed(a.String(), fmt.Sprint("web-", i), byte(i)))
+			}
+			list(had...)
+
+			before := c.peers[2].machine.Self()
+			c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+			for i := range c.peers {
+				c.step(i, &ipam.Presence{Peer: before})
+			}
+			c.ask(2, &ipam.Greeting{})
+			c.call(2, &ipam.Blindness{})
+			if err := c.ask(2, pool).Err; err != nil {
+				t.Fatal(err)
+			}
+			c.run(time.Minute, func() bool { // it has taken over
+				o, _ := addr.OffsetOf(cidr, had[0].Address)
+				token, _ := c.peers[2].machine.State().PoolOf(cidr).Ring.At(o)
+				return token.Owner == c.peers[2].machine.Self()
+			})
+			began := c.now
+			if r := c.ask(2, gateway); r.Err != nil || r.Address.Address.Addr() != gateway.Address {
+				t.Errorf("the gateway is %v, %v", r.Address.Address, r.Err)
+			}
+			for _, e := range had {
+				if err := c.ask(2, &ipam.AddressRequest{Network: gateway.Network, Purpose: ipam.ForUnmarked, Address: e.Address}).Err; err != nil {
+					t.Error(err)
+				}
+			}
+			if took := c.now.Sub(began); took > time.Second {
+				t.Errorf("the engine cannot start for %v", took)
+			}
+			release := func() {
+				for _, e := range had {
+					c.ask(2, &ipam.AddressRelease{Network: gateway.Network, Address: e.Address})
+				}
+			}
+			if runs {
+				list(had...)
+				for _, e := range had {
+					wantErr(t, c.ip(0, cidr, e.Address), ipam.ErrAddressInUse, e.Name)
+				}
+			}
+			release()
+			for range 3 {
+				list()
+			}
+			if s := c.status(2); s.Verdict != ipam.Fine {
+				t.Errorf("problems: %+v", s.Problems)
+			}
+			for _, e := range had {
+				if err := c.ip(0, cidr, e.Address); err != nil {
+					t.Error(err)
+				}
+			}
+			wantErr(t, c.ip(0, cidr, gateway.Address), ipam.ErrAddressInUse, "gateway")
+		})
 	}
 }
