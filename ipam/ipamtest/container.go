@@ -12,11 +12,14 @@ import (
 
 // container is one that is, or is not, running.
 type container struct {
+	id      string // by which the oracle knows it
 	name    string
+	names   []string   // that it has, or had
 	ends    []endpoint // while it starts, runs or stops
 	running bool
 	busy    bool // it starts or stops, or the engine starts under it
 	shown   bool // in inventories
+	told    bool // an inventory has shown it
 	runs    int
 }
 
@@ -96,12 +99,12 @@ func (e *engine) run(x *container) {
 		return ipam.MAC{2, byte(e.s.index), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), 1}
 	}
 	if h.chance(h.fixed) {
-		drawn = func() ipam.MAC { return ipam.MAC{2, byte(e.s.index), x.name[len(x.name)-1], 0, 0, 2} }
+		drawn = func() ipam.MAC { return ipam.MAC{2, byte(e.s.index), x.id[len(x.id)-1], 0, 0, 2} }
 	}
 	x.busy = true
-	x.join(n, drawn(), x.name)
+	x.join(n, drawn(), x.id)
 	if m := one(h.rnd, e.networks...); h.chance(h.second) && m != n && m.ready {
-		x.join(m, drawn(), x.name+secondEnd)
+		x.join(m, drawn(), x.id+secondEnd)
 	}
 	q := e.request(x, 0)
 	e.obtain(x, 0, q, 1+c.rnd.IntN(3))
@@ -195,7 +198,7 @@ func (e *engine) ended(x *container) (had []endpoint) {
 			end.address = netip.Addr{}
 		}
 	}
-	x.running, x.shown = false, false
+	x.running, x.shown, x.told = false, false, false
 	return had
 }
 
@@ -231,6 +234,12 @@ func (e *engine) release(x *container, had []endpoint) {
 // for so long that the process waits for no list of it.
 func (e *engine) restart() {
 	c, life := e.s.c, e.life
+	if c.customs.orderly {
+		if !e.starting && !slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) {
+			e.startInOrder()
+		}
+		return
+	}
 	if !c.habits.chance(c.habits.blind) || e.starting {
 		e.replay()
 		return

@@ -75,7 +75,7 @@ func (e *engine) addGateway(n *network) {
 		case !ok || r.Err != nil:
 			e.giveBack(n)
 		case q.Address.IsValid():
-			n.typed = q.Address
+			n.typed, n.asks = q.Address, true
 			c.oracle.keeps(n.typed)
 			e.addAuxiliary(n)
 		default:

@@ -21,6 +21,7 @@ type engine struct {
 	made       int    // networks
 	looking    uint64 // life of the process that makes an inventory
 	starting   bool   // it replays what it has, and does nothing else
+	left       []leftover
 }
 
 // network is a docker network.
@@ -31,6 +32,7 @@ type network struct {
 	bridge  bool       // the gateway is on an interface of the host
 	gateway netip.Addr // this host's own
 	typed   netip.Addr // --gateway, or the one that came with the pool
+	asks    bool       // it is --gateway
 	aux     []netip.Addr
 	ready   bool // it is made
 	users   int  // containers on it, or about to be
@@ -47,7 +49,8 @@ type client struct {
 func (e *engine) init(s *site) {
 	e.s = s
 	for i := range s.c.w.Slots {
-		e.containers = append(e.containers, &container{name: fmt.Sprintf("%s%d", s, i)})
+		name := s.c.customs.nameOf(s, i)
+		e.containers = append(e.containers, &container{id: fmt.Sprintf("%s%d", s, i), name: name, names: []string{name}})
 	}
 	for i := range s.c.w.Clients {
 		e.clients = append(e.clients, &client{name: fmt.Sprintf("client%d", i)})
@@ -59,7 +62,10 @@ func (e *engine) boot() {
 	e.life++
 	e.starting = false
 	life := e.life
-	if len(e.networks) > 0 {
+	switch {
+	case e.s.c.customs.orderly:
+		e.startInOrder()
+	case len(e.networks) > 0:
 		e.replay()
 	}
 	e.s.c.after(e.s.c.about(e.s.c.w.Pace), func() { e.act(life) })
@@ -70,7 +76,11 @@ func (e *engine) boot() {
 func (e *engine) powerOff() {
 	e.life++
 	for _, x := range e.containers {
-		e.ended(x)
+		for _, end := range e.ended(x) {
+			if e.s.c.customs.orderly && end.network.ready {
+				e.left = append(e.left, leftover{end.network, end.address})
+			}
+		}
 		e.off(x)
 	}
 	for _, n := range slices.Clone(e.networks) {
@@ -88,7 +98,7 @@ func (e *engine) destroyed() {
 		e.leaveGateway(n)
 		e.dropKept(n)
 	}
-	e.networks = nil
+	e.networks, e.left = nil, nil
 	e.forgetClients()
 }
 
@@ -118,6 +128,9 @@ func (e *engine) act(life uint64) {
 	c.after(c.about(c.w.Pace), func() { e.act(life) })
 	if !c.isUnited() || e.starting {
 		return
+	}
+	if c.customs.chance(c.customs.renames) {
+		e.rename()
 	}
 	switch n := c.rnd.IntN(100); {
 	case n < 4 || len(e.networks) == 0:
@@ -209,6 +222,7 @@ func (e *engine) look(life uint64) {
 				return
 			}
 			s.call(hosts, nil)
+			e.tell(inv)
 			s.call(inv, func(r ipam.Reply, ok bool) {
 				if e.looking == process {
 					e.looking = 0
@@ -240,7 +254,7 @@ func (e *engine) listed(n *network) ipam.InventoryNetwork {
 	for _, x := range e.containers {
 		for _, end := range x.ends {
 			if end.network == n && x.running && x.shown {
-				out.Endpoints = append(out.Endpoints, ipam.InventoryEndpoint{Address: end.address, Container: "id-" + x.name, Name: x.name, MAC: end.mac})
+				out.Endpoints = append(out.Endpoints, ipam.InventoryEndpoint{Address: end.address, Container: "id-" + x.id, Name: x.name, MAC: end.mac})
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 			if collides || c.oracle.unsure[i] || isFixed(now, a) {
 				continue
 			}
-			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && holderOf(u.name) != name {
+			if u := c.oracle.use[i]; u.site != 0 && u == before[k] && !c.wasNamed(u.name, name) {
 				c.fail("I1", "%v is kept back for %q, while %s on %s uses it", a, name, u.name, c.sites[u.site-1])
 			}
 			c.count["kept back"]++
@@ -108,5 +108,5 @@ func (c *cluster) removePool(s *site, subnet netip.Prefix) {
 // operators know.
 func (o *oracle) obeyed(a netip.Addr, name string) bool {
 	v := o.ordered[o.c.addrs[a]]
-	return v == order{} || v.name == holderOf(name)
+	return v == order{} || o.c.wasNamed(name, v.name)
 }

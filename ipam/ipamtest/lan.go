@@ -3,6 +3,7 @@ package ipamtest
 import (
 	"math/rand/v2"
 	"net/netip"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 )
@@ -33,6 +34,9 @@ func (s *site) own() netip.Addr {
 	if !lan.IsValid() {
 		return netip.Addr{}
 	}
+	if s.lanAddr.IsValid() {
+		return s.lanAddr
+	}
 	size := 1 << (32 - lan.Bits())
 	if at := size - 3 - s.index; at > 2 {
 		return s.c.list[s.c.addrs[lan.Addr()]:][at]
@@ -53,3 +57,7 @@ func (s *site) interfaces() []netip.Prefix {
 func (s *site) tellHost() {
 	s.call(&ipam.HostAddresses{At: s.clock(), Addresses: s.interfaces()}, nil)
 }
+
+// toldAfter is how long a process may have been without news of a new address of its
+// host, or a grant on its way that is older.
+const toldAfter = time.Minute

@@ -97,7 +97,11 @@ func (c *cluster) happen(f fault, s *site) {
 		s.kill()
 		s.restartSoon()
 	case reboots:
-		s.powerOff()
+		damaged := c.w.Nemesis[wipes] > 0 && c.customs.chance(c.customs.damaged) && s.mayLose()
+		if s.powerOff(); damaged {
+			c.count["damaged"]++
+			s.bereft()
+		}
 		c.after(c.about(20*time.Second), s.powerOn)
 	case freezes:
 		s.stopped = max(s.stopped, c.now+c.about(one(c.rnd, time.Second, time.Minute)))
@@ -140,11 +144,16 @@ func (c *cluster) heal() {
 // known that could bring two clusters about, which no protocol can help: an
 // acceptor would have forgotten what it accepted.
 func (s *site) wipe() {
-	if !s.c.wasFounded() || !s.powered || s.spared() || !s.cfg.AwaitInventory { // nobody could tell what lives on
+	if !s.mayLose() {
 		return
 	}
 	s.bereft()
 	s.restartSoon()
+}
+
+// mayLose reports whether the database of a host that runs on may be lost.
+func (s *site) mayLose() bool {
+	return s.c.wasFounded() && s.powered && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
 }
 
 // bereft ends the process of a host that runs on, and loses its database with all

@@ -62,6 +62,7 @@ type cluster struct {
 	rnd      *rand.Rand
 	releases releases
 	habits   habits
+	customs  customs
 	lan      netip.Prefix
 	now      time.Duration
 	tasks    queue
@@ -118,7 +119,7 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
+		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
 	}
 	c.w = drawWeather(c.rnd)
 	if o.Weather != nil {
@@ -164,6 +165,7 @@ func newCluster(o Options) *cluster {
 		c.after(c.between(0, max(time.Minute, o.Time/2)), c.addLater)
 	}
 	c.nemesis()
+	c.roam()
 	return c
 }
 

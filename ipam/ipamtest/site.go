@@ -3,6 +3,7 @@ package ipamtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -48,6 +49,9 @@ type site struct {
 
 	engine  engine
 	lockers []*locker
+
+	lanAddr netip.Addr    // on the LAN, if it is another than at first
+	roamed  time.Duration // since when
 }
 
 // belief is what one host's membership layer thinks of another host.
