@@ -154,7 +154,7 @@ func TestNameIsSyncedAtStart(t *testing.T) {
 	runPart(t, partFail, path, modeNoLog, "0")
 	root.forgetNames()
 	runPart(t, partFail, path, modeNoLog, "0")
-	if root.renamed {
+	if !root.namesSynced() {
 		t.Error("the name is not on disk")
 	}
 }

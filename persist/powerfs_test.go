@@ -120,6 +120,13 @@ func (r *powerFS) forgetNames() {
 	r.renamed = true
 }
 
+// namesSynced reports whether the directory was synced since a file was renamed.
+func (r *powerFS) namesSynced() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.renamed
+}
+
 // afterCut returns the synced bytes, in one of three cases with nothing of the rest, else with random sectors of it.
 func (f *powerFile) afterCut(rnd *rand.Rand) []byte {
 	disk := bytes.Clone(f.disk)

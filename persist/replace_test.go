@@ -26,7 +26,7 @@ func TestPowerCutDuringReplacement(t *testing.T) {
 			t.Fatalf("cut after %d operations, %d acknowledged: %q", limit, acked, text)
 		}
 		if acked == replacements {
-			if root.renamed {
+			if !root.namesSynced() {
 				t.Error("the name is not on disk")
 			}
 			t.Logf("%d operations", limit)
