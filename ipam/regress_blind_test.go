@@ -23,11 +23,7 @@ func rebuiltWithoutSocket(t *testing.T) *lockstep {
 	c.found()
 	c.network(2, prefix("10.60.0.0/24"))
 	c.wait(5 * time.Second)
-	before := c.peers[2].machine.Self()
-	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-	for i := range c.peers {
-		c.step(i, &ipam.Presence{Peer: before})
-	}
+	before := c.rebuild(2)
 	c.wait(time.Minute)
 	if g := c.peers[2].machine.State().Gone(before); g == nil || !g.Forgotten {
 		t.Fatal("it did not take over")

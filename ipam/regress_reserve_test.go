@@ -44,11 +44,7 @@ func rebuilt(t *testing.T, renamed string) (c *lockstep, kept netip.Addr, web *i
 		c.call(2, list(listed(kept.String(), name, 9)))
 	}
 	wantErr(t, c.ask(1, web).Err, ipam.ErrAddressInUse, renamed)
-	before := c.peers[2].machine.Self()
-	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-	for i := range c.peers {
-		c.step(i, &ipam.Presence{Peer: before})
-	}
+	before := c.rebuild(2)
 	return c, kept, web, list, func() bool {
 		g := c.peers[2].machine.State().Gone(before)
 		return g != nil && g.Forgotten
@@ -316,11 +312,7 @@ func TestPoolIsRemovedBeforeTheList(t *testing.T) {
 	cidr := prefix("10.60.0.0/30")
 	c.network(2, cidr, "10.60.0.2")
 	c.wait(5 * time.Second)
-	before := c.peers[2].machine.Self()
-	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-	for i := range c.peers {
-		c.step(i, &ipam.Presence{Peer: before})
-	}
+	before := c.rebuild(2)
 	m := c.peers[2].machine
 	c.run(2*time.Minute, func() bool {
 		g := m.State().Gone(before)

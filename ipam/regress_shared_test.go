@@ -171,11 +171,7 @@ func TestSharedUnderAnAdoptedNetwork(t *testing.T) {
 	c.network(2, cidr)
 	c.wait(5 * time.Second)
 	lists(true)
-	before := c.peers[2].machine.Self()
-	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-	for i := range c.peers {
-		c.step(i, &ipam.Presence{Peer: before})
-	}
+	c.rebuild(2)
 	for range 200 {
 		lists(true)
 	}
@@ -208,11 +204,7 @@ func TestSharedOnABlindHostWithANewDatabase(t *testing.T) {
 		c.wait(2 * time.Second)
 		c.network(2, cidr)
 		c.wait(5 * time.Second)
-		before := c.peers[2].machine.Self()
-		c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-		for i := range c.peers {
-			c.step(i, &ipam.Presence{Peer: before})
-		}
+		c.rebuild(2)
 		c.step(2, &ipam.Call{ID: 10000, Deadline: c.now.Add(time.Minute), Request: &ipam.Greeting{}})
 		if gone {
 			c.call(2, &ipam.Blindness{})
@@ -279,11 +271,7 @@ func TestSharedOnABlindHostWithANewDatabaseAndName(t *testing.T) {
 	c.wait(2 * time.Second)
 	c.network(2, cidr)
 	c.wait(5 * time.Second)
-	before := c.peers[2].machine.Self()
-	c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-	for i := range c.peers {
-		c.step(i, &ipam.Presence{Peer: before})
-	}
+	c.rebuild(2)
 	c.wait(time.Minute)
 	c.peers[2].cfg.Machine = 33
 	c.start(2)

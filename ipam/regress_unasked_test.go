@@ -192,11 +192,7 @@ func TestEndpointsReplayedToANewDatabase(t *testing.T) {
 			}
 			list(had...)
 
-			before := c.peers[2].machine.Self()
-			c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
-			for i := range c.peers {
-				c.step(i, &ipam.Presence{Peer: before})
-			}
+			c.rebuild(2)
 			c.ask(2, &ipam.Greeting{})
 			c.call(2, &ipam.Blindness{})
 			if err := c.ask(2, pool).Err; err != nil {

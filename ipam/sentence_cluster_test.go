@@ -17,6 +17,7 @@ import (
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -110,6 +111,17 @@ func (c *lockstep) reinstall(i int, change func(*ipam.Config)) {
 			c.step(j, &ipam.Presence{Peer: c.peers[i].machine.Self(), Alive: !c.dead[j] && !c.dead[i], Name: c.peers[i].cfg.Name})
 		}
 	}
+}
+
+// rebuild has a peer lose its database and join the others anew, who hear of its former
+// self, which it returns, that it is gone.
+func (c *lockstep) rebuild(i int) peer.ID {
+	before := c.peers[i].machine.Self()
+	c.reinstall(i, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
+	for j := range c.peers {
+		c.step(j, &ipam.Presence{Peer: before})
+	}
+	return before
 }
 
 // wait lets time pass.
