@@ -38,6 +38,10 @@
 // that. [Switch.Unplug] takes a host off the network at once, without a change that the host can see. In a [Cluster]
 // these are Cut and Heal, and Replace puts another machine in the place of a host.
 //
+// TestClusterRandom has users of several hosts give commands at random, while hosts suffer one thing or another. CI lets
+// it do that for a short time; go test ./internal/e2e -run TestClusterRandom -args -rounds 50, with RINGLET_E2E set, for as
+// long as one likes.
+//
 // # Concurrency
 //
 // A Host, Engine and Switch may be used from several goroutines of their test, except for the methods above, which

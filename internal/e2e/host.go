@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,11 +34,12 @@ type Host struct {
 	// Name is the host name, which is also what a plugin on this host calls itself.
 	Name string
 
-	t    testing.TB
-	dir  string // what survives PowerOff: the engine's data, configuration and logs
-	pid  int    // of the first process, as the test sees it
-	cmd  *exec.Cmd
-	pipe io.Closer // closing it ends the host
+	t      testing.TB
+	dir    string       // what survives PowerOff: the engine's data, configuration and logs
+	pid    atomic.Int64 // of the first process, as the test sees it; 0 while the power is off
+	booted bool         // once at least
+	cmd    *exec.Cmd
+	pipe   io.Closer // closing it ends the host
 }
 
 // NewHost starts a host named name (letters, digits and dashes) without an engine: a router, a machine on the LAN. It
@@ -52,7 +54,7 @@ func NewHost(t testing.TB, name string) *Host {
 	}
 	h := &Host{Name: name, t: t, dir: dir}
 	t.Cleanup(func() {
-		if _, err := os.Stat(dir); err == nil && h.cmd == nil && h.pid != 0 {
+		if _, err := os.Stat(dir); err == nil && h.cmd == nil && h.booted {
 			h.boot() // its power is off: it removes what was left then
 		}
 		h.end()
@@ -89,7 +91,8 @@ func (h *Host) boot() {
 		}
 		h.t.Fatalf("start host %s: %v", h.Name, err)
 	}
-	h.cmd, h.pipe, h.pid = cmd, in, cmd.Process.Pid
+	h.cmd, h.pipe, h.booted = cmd, in, true
+	h.pid.Store(int64(cmd.Process.Pid))
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		h.end()
 		h.t.Fatalf("host %s did not come up: %q, %v\n%s", h.Name, line, err, problems.String())
@@ -101,6 +104,7 @@ func (h *Host) end() {
 	if h.cmd == nil {
 		return
 	}
+	h.pid.Store(0) // first, so that nobody enters a process that has the number next
 	_ = h.pipe.Close()
 	_ = h.cmd.Wait() // the exit status of a host says nothing; the kernel has ended all of it when this returns
 	h.cmd = nil
@@ -108,7 +112,7 @@ func (h *Host) end() {
 
 // PID returns the process id of the host's first process, as seen from the test. /proc/PID/ns and /proc/PID/root are the
 // host's namespaces and root directory.
-func (h *Host) PID() int { return h.pid }
+func (h *Host) PID() int { return int(h.pid.Load()) }
 
 // Dir returns the directory with the host's data; it survives PowerOff and is the same path inside the host.
 func (h *Host) Dir() string { return h.dir }
@@ -116,7 +120,7 @@ func (h *Host) Dir() string { return h.dir }
 // Command prepares a command that runs inside the host, in all of its namespaces. Cancelling ctx ends the wait for the
 // command; the command itself may go on until the host ends.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	enter := []string{"--target", strconv.Itoa(h.pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--", name}
+	enter := []string{"--target", strconv.Itoa(h.PID()), "--mount", "--uts", "--ipc", "--net", "--pid", "--", name}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
 	cmd.Env = append(environ(), "DOCKER_CONFIG="+filepath.Join(h.dir, "client"))
 	cmd.Dir = "/"
@@ -161,7 +165,7 @@ func (h *Host) File(path string) string {
 }
 
 // path returns the path, seen from the test, of a file of the host.
-func (h *Host) path(inside string) string { return fmt.Sprintf("/proc/%d/root%s", h.pid, inside) }
+func (h *Host) path(inside string) string { return fmt.Sprintf("/proc/%d/root%s", h.PID(), inside) }
 
 // write makes a file below Dir.
 func (h *Host) write(path, text string) {

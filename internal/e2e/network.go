@@ -42,15 +42,15 @@ func (s *Switch) Plug(h *Host, address netip.Prefix) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, ok := s.ports[h]
-	if !ok || p.pid != h.pid {
+	if !ok || p.pid != h.PID() {
 		if !ok {
 			p.mac = fmt.Sprintf("02:00:00:00:00:%02x", len(s.ports)+1)
 		}
-		p.name, p.pid = "port"+strconv.Itoa(h.pid), h.pid
+		p.name, p.pid = "port"+strconv.Itoa(h.PID()), h.PID()
 		s.ports[h] = p
 		// From outside, because only there both ends have a process id; no end is ever in the machine's own network.
-		cable := exec.CommandContext(s.t.Context(), "ip", "link", "add", p.name, "netns", strconv.Itoa(s.pid),
-			"type", "veth", "peer", "name", "eth0", "address", p.mac, "netns", strconv.Itoa(h.pid))
+		cable := exec.CommandContext(s.t.Context(), "ip", "link", "add", p.name, "netns", strconv.Itoa(s.PID()),
+			"type", "veth", "peer", "name", "eth0", "address", p.mac, "netns", strconv.Itoa(h.PID()))
 		if out, err := cable.CombinedOutput(); err != nil {
 			s.t.Fatalf("plug %s: %v\n%s", h.Name, err, out)
 		}

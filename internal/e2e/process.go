@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -62,8 +63,10 @@ func (p *process) running() bool {
 
 // signal sends a signal, by its name without SIG.
 func (p *process) signal(name string) error {
-	_, err := p.host.Try("kill", "-s", name, p.pid)
-	return err
+	if _, err := p.host.Try("kill", "-s", name, p.pid); err != nil || name != "CONT" {
+		return err
+	}
+	return p.cmd.Process.Signal(syscall.SIGCONT) // nsenter stops itself when its child is stopped, and would not see it end
 }
 
 // wait returns when the daemon has ended.

@@ -48,9 +48,14 @@ func held(e *Engine) []netip.Addr {
 	return found
 }
 
-// endpoints returns the addresses that endpoints have on networks of the plugin, as the engine says.
-func endpoints(e *Engine) []netip.Addr {
-	e.t.Helper()
+// An attachment is a container's address on a network of the plugin.
+type attachment struct {
+	address   netip.Addr
+	container string // its ID
+}
+
+// attachments returns what the engine says that containers have on networks of the plugin.
+func attachments(e *Engine) ([]attachment, error) {
 	type network struct {
 		ID         string
 		IPAM       struct{ Driver string }
@@ -60,9 +65,9 @@ func endpoints(e *Engine) []netip.Addr {
 	}
 	var networks []network
 	if err := e.askEngine("/networks", &networks); err != nil {
-		e.t.Fatal(err)
+		return nil, err
 	}
-	var found []netip.Addr
+	var found []attachment
 	for _, n := range networks {
 		if n.ConfigOnly || n.IPAM.Driver != Plugin && n.ConfigFrom.Network == "" { // of which a manager's list does not tell
 			continue
@@ -71,18 +76,32 @@ func endpoints(e *Engine) []netip.Addr {
 		case errors.Is(err, errNotFound):
 			continue // it has gone meanwhile, as a node's part of a swarm's network does
 		case err != nil:
-			e.t.Fatal(err)
+			return nil, err
 		}
 		if n.IPAM.Driver != Plugin {
 			continue
 		}
-		for _, c := range n.Containers {
+		for id, c := range n.Containers {
 			for _, text := range []string{c.IPv4Address, c.IPv6Address} {
 				if p, err := netip.ParsePrefix(text); err == nil {
-					found = append(found, p.Addr())
+					found = append(found, attachment{address: p.Addr(), container: id})
 				}
 			}
 		}
+	}
+	return found, nil
+}
+
+// endpoints returns the addresses of [attachments], in order.
+func endpoints(e *Engine) []netip.Addr {
+	e.t.Helper()
+	all, err := attachments(e)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	var found []netip.Addr
+	for _, a := range all {
+		found = append(found, a.address)
 	}
 	slices.SortFunc(found, netip.Addr.Compare)
 	return found
