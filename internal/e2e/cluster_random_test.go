@@ -23,7 +23,7 @@ const (
 	extraSubnet  = "10.62.0.0/28"
 )
 
-// Containers and networks come and go on three hosts at random, while two of the hosts at a time suffer something. Nobody
+// Containers, networks and decisions come and go on three hosts at random, while two of the hosts at a time suffer something. Nobody
 // ever sees two containers with one address; in peace every address is a container's or free, and in the end all of them
 // can be had. Another run takes another course, also with the same seed, as the engines keep no time.
 func TestClusterRandom(t *testing.T) {
@@ -49,7 +49,7 @@ func TestClusterRandom(t *testing.T) {
 		c.suffer(fmt.Sprint("round ", round), users, r)
 	}
 	end()
-	c.allCanBeHad()
+	c.allCanBeHad(users)
 }
 
 // suffer lets users go on while two hosts have a fault each, and checks what there is when both are over.
@@ -92,6 +92,12 @@ func (c *Cluster) suffer(when string, users []*user, r *rand.Rand) {
 	}
 	commands(20)
 	rest()
+	for _, e := range c.Engines {
+		Eventually(c.t, readyLimit, e.Name+" takes space", func() bool {
+			_, err := e.TryRinglet("drain", "--undo")
+			return err == nil
+		})
+	}
 
 	c.AwaitReady(c.Engines...)
 	c.t.Logf("%s: %d commands, %d addresses in use", when, done.Load(), len(c.union(when)))
@@ -113,10 +119,17 @@ func (c *Cluster) nothingIsLost() {
 	})
 }
 
-// allCanBeHad removes all containers and all networks but one, and has every address of that used.
-func (c *Cluster) allCanBeHad() {
+// allCanBeHad ends what people decided, removes all containers, devices and networks but one, and has every address of
+// that used.
+func (c *Cluster) allCanBeHad(users []*user) {
 	t := c.t
 	t.Helper()
+	for _, verb := range []string{"exclude", "reserve"} {
+		c.Engines[0].Ringlet(verb, "rm", randomSubnet)
+	}
+	for _, u := range users {
+		u.engine.Ringlet("free", "--for", u.device())
+	}
 	for _, e := range c.Engines {
 		if ids := strings.Fields(e.Docker("ps", "--all", "--quiet")); len(ids) > 0 {
 			e.Docker(append([]string{"rm", "--force"}, ids...)...)
@@ -242,13 +255,22 @@ func (u *user) goOn(done *atomic.Int64, stop <-chan struct{}) {
 			return
 		case <-pace.C:
 		}
-		_, _ = u.engine.TryDocker(u.next()...)
+		command := u.next()
+		_, _ = u.engine.Try(command[0], command[1:]...)
 		done.Add(1)
 	}
 }
 
-// next returns a command.
+// next returns a command: most of the time one to the engine, else one to the plugin.
 func (u *user) next() []string {
+	if u.r.IntN(8) == 0 {
+		return append([]string{Built(u.engine.t, "ringlet")}, u.operate()...)
+	}
+	return append([]string{"docker"}, u.use()...)
+}
+
+// use returns what a user of the engine does.
+func (u *user) use() []string {
 	const most = 8 // each, so that the six of them use all of the subnet now and then
 	one := func(args ...string) []string { return append(args, u.containers[u.r.IntN(len(u.containers))]) }
 	start := func(args ...string) []string {
@@ -273,7 +295,7 @@ func (u *user) next() []string {
 	case what < 9:
 		return start("run", "--detach", "--restart", "always")
 	case what < 11:
-		return append([]string{"run", "--detach", "--name", u.new(), "--network", "lan", "--ip", fmt.Sprint("10.61.0.", 2+u.r.IntN(randomRoom))}, Demo)
+		return []string{"run", "--detach", "--name", u.new(), "--network", "lan", "--ip", u.address(), Demo}
 	case what < 12:
 		return start("create")
 	case what < 13:
@@ -293,6 +315,30 @@ func (u *user) next() []string {
 	}
 }
 
+// operate returns what an operator does.
+func (u *user) operate() []string {
+	switch u.r.IntN(9) {
+	case 0:
+		return []string{"exclude", "add", u.address()}
+	case 1:
+		return []string{"exclude", "rm", u.address()}
+	case 2: // for the container that it makes next
+		return []string{"reserve", "add", u.address(), "--for", fmt.Sprintf("%s-%d", u.name, u.made+1)}
+	case 3:
+		return []string{"reserve", "rm", u.address()}
+	case 4:
+		return []string{"alloc", "--pool", randomSubnet, "--for", u.device()}
+	case 5:
+		return []string{"free", "--for", u.device()}
+	case 6:
+		return []string{"release", u.address()}
+	case 7:
+		return []string{"drain", "--no-wait"}
+	default:
+		return []string{"drain", "--undo"}
+	}
+}
+
 // new returns the name of a container that is to be.
 func (u *user) new() string {
 	u.made++
@@ -300,6 +346,12 @@ func (u *user) new() string {
 	u.containers = append(u.containers, name)
 	return name
 }
+
+// device returns the name of something outside Docker.
+func (u *user) device() string { return "device of " + u.name }
+
+// address returns one that a container or device can have.
+func (u *user) address() string { return fmt.Sprint("10.61.0.", 2+u.r.IntN(randomRoom)) }
 
 func (u *user) network() string {
 	return []string{"lan", "lan", "lan", "extra", "chosen"}[u.r.IntN(5)]
