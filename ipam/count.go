@@ -152,8 +152,7 @@ func (m *Machine) settle(p *pool) {
 		return
 	}
 	if p.hasGateway {
-		p.hasGateway = false
-		m.freeHolding(p, p.gateway)
+		m.freeGateway(p)
 	}
 	var actions []chronicle.Action
 	for _, r := range p.Reserved {

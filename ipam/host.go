@@ -27,8 +27,9 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			if kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
-			// Interfaces come and go while networks are made anew.
-			if first, _ := p.offHost.since(o, q.At); q.At.Sub(first) >= m.cfg.Grace {
+			// Interfaces come and go while networks are made anew; a bridge without a network does not.
+			first, _ := p.offHost.since(o, q.At)
+			if q.At.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
 				m.freeHolding(p, o)
 			}
 		}
@@ -120,9 +121,6 @@ func (m *Machine) sightHost(p *pool) {
 		switch {
 		case rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept:
 			m.dismissStranger(p, o)
-			if rec.Key == gatewayKey() {
-				h.Key = rec.Key // it may be asked for as the gateway again
-			}
 			err := m.borrow(p, o, r)
 			if err == nil {
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
 // A pool that another peer creates deals space to a host in which its own
@@ -51,4 +52,49 @@ func TestHostAddressesInADeal(t *testing.T) {
 			t.Errorf("%s: %v", p.cfg.Name, problem)
 		}
 	}
+}
+
+// A network's bridge goes with the network. What the host was seen without, and has again
+// since, its LAN has given it: it is not the gateway of the next network.
+func TestGatewayThatTheLANGaveTheHost(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	tell := func(addrs ...string) {
+		h.Now = h.Now.Add(5 * time.Second)
+		q := &ipam.HostAddresses{At: h.Now}
+		for _, a := range addrs {
+			q.Addresses = append(q.Addresses, netip.PrefixFrom(address(a), 24))
+		}
+		h.Call(q)
+	}
+	gateway := func() netip.Addr {
+		t.Helper()
+		n := network(t, h, "10.50.0.0/24")
+		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		return r.Address.Address.Addr()
+	}
+	n, was := network(t, h, "10.50.0.0/24"), address("10.50.0.1")
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}); r.Err != nil || r.Address.Address.Addr() != was {
+		t.Fatalf("the gateway is %v, %v", r.Address, r.Err)
+	}
+	tell("10.50.0.1")
+	h.Call(&ipam.PoolRelease{Network: n})
+	if got := gateway(); got != was {
+		t.Errorf("the gateway is %v after its network was made anew, it was %v", got, was)
+	}
+	h.Call(&ipam.PoolRelease{Network: n})
+	tell()
+	if got := gateway(); got != was {
+		t.Errorf("the gateway is %v after its bridge was seen to be gone, it was %v", got, was)
+	}
+	tell("10.50.0.1")
+	h.Call(&ipam.PoolRelease{Network: n})
+	tell()
+	tell("10.50.0.1")
+	if got := gateway(); got == was {
+		t.Errorf("%v is the gateway, and the host has it on its LAN", got)
+	}
+	h.CheckDisk()
 }

@@ -205,6 +205,12 @@ func (s *site) holds(a netip.Addr) bool {
 	return err == nil && (st.State == "held" || st.State == "gateway" || st.State == "host" || st.State == "stranger")
 }
 
+// hasGateway reports whether the host's peer holds an address as the host's own gateway.
+func (s *site) hasGateway(a netip.Addr) bool {
+	st, err := s.machine.Who(s.clock(), a)
+	return err == nil && st.State == "gateway"
+}
+
 // uses takes note that somebody on the host uses an address from now on.
 func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	i, ok := o.c.addrs[a]
