@@ -110,9 +110,13 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 		return err
 	}
 	trace := p.space.Find(h.Key)
-	if trace.IsHeld && m.retried(p, n, want, trace.Held, h) {
-		*a = m.renew(p, trace.Held, h)
-		return nil
+	if trace.IsHeld {
+		if again, err := m.retried(p, n, want, trace.Held, h); err != nil {
+			return err
+		} else if again {
+			*a = m.renew(p, trace.Held, h)
+			return nil
+		}
 	}
 	if done, err := m.claimKept(p, n, h, a); done {
 		return err

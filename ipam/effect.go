@@ -98,6 +98,7 @@ const (
 	NoteDescribed   // more was learnt of an address's holder, as Use says now
 	NoteMoved       // a range changed hands, here or elsewhere: From, To
 	NoteAnswered    // another peer, From, was asked for space; To is one of [Answers]
+	NoteDoubted     // whether the holder of an address is who asks for it, the engine's next list tells
 )
 
 // Note is something worth a line in the log, a count in the metrics, or an

@@ -33,6 +33,7 @@ type Call struct {
 	// what was proposed, until it asks.
 	outcomes map[string][]chronicle.Outcome
 	askedAt  time.Time              // when it asked another peer first
+	doubted  time.Time              // when it first found what it wants held by what may be its own container
 	subnet   netip.Prefix           // the subnet that was chosen for it
 	inUse    []netip.Prefix         // pools that could make room for it, and that other hosts use
 	made     chronicle.PoolKey      // the pool that was made for it

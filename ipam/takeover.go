@@ -16,24 +16,28 @@ import (
 // under its key: a client is who it says; a container with the name, the MAC and
 // the network of another is that container, which asks again; and a container
 // that has gone without a release, as far as the engine's inventory tells, left
-// its address to the one that comes back under its key.
-func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) bool {
+// its address to the one that comes back under its key. The error makes the call wait
+// until an inventory can tell.
+func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) (bool, error) {
 	if !want.Contains(o) || !p.space.Mine(o) {
-		return false
+		return false, nil
 	}
 	rec := p.space.Lookup(o)
 	switch {
 	case rec.Kind != h.Kind:
-		return false
+		return false, nil
 	case rec.Kind == space.Client:
-		return true // also while it is set aside: what is held is taken from nobody
+		return true, nil // also while it is set aside: what is held is taken from nobody
 	case !p.space.Usable(o):
-		return false
+		return false, nil
 	case m.gone(p, o):
-		return m.isLeft(p, o)
+		return m.isLeft(p, o), nil
 	}
-	// Where an inventory is yet to tell, another address is as good.
-	return p.listed <= 1 && h.Name != "" && rec.Name == h.Name && rec.MAC == h.MAC && m.endpointMayBe(p, n, o, &rec) && m.told(&rec)
+	// Where an inventory is yet to tell of a holder, another address is as good.
+	if p.listed > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
+		return false, nil
+	}
+	return true, m.awaitTold(p, o, &rec)
 }
 
 // isLeft reports whether an address whose holder is gone is left to whoever comes after
@@ -59,14 +63,32 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
 		return false, nil
 	}
-	if !m.told(rec) {
+	if !m.told(rec) || p.listed > 1 { // it may be on the other network: when it is not listed for long, it is gone
 		return false, m.errUntold(p, o, *rec)
 	}
-	if p.listed > 1 { // it may be on the other network: when it is not listed for long, it is gone
-		return false, m.errUntold(p, o, *rec)
+	if !named { // an inventory after the grace tells whether the holder of a MAC is gone
+		return !m.sighted(), nil
 	}
-	// An inventory after the grace tells whether the holder of a MAC is gone.
-	return named || !m.sighted(), nil
+	return true, m.awaitTold(p, o, rec)
+}
+
+// awaitTold makes a call wait for an inventory that was begun after it came, where one
+// will come. The holder's name is the container's that asks now, and need not have been the
+// holder's then: that one may have been renamed, and live. An engine has no other container
+// take a name before the one that had it has started, and so is listed.
+func (m *Machine) awaitTold(p *pool, o addr.Offset, rec *space.Record) error {
+	if !m.sighted() {
+		return nil
+	}
+	c := m.current
+	if c.doubted.IsZero() {
+		c.doubted = m.now
+		m.noteAt(NoteDoubted, p, addr.Nth(p.CIDR, o))
+	}
+	if m.inventory.After(c.doubted) {
+		return nil
+	}
+	return m.errUntold(p, o, *rec)
 }
 
 // hasReturned reports whether a container with the holder's MAC may be the

@@ -197,6 +197,8 @@ func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream)
 			m.Asked(n.To)
 		case ipam.NoteInherited:
 			watcher.Recheck() // what lives in it is to be known before anything else is done
+		case ipam.NoteDoubted:
+			watcher.Recheck() // a container waits for it
 		default: // the log has them
 		}
 	}

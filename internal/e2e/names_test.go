@@ -55,4 +55,18 @@ func TestClusterNames(t *testing.T) {
 		e.Docker("rm", "--force", "db")
 	}
 	c.unique("by name", a, b)
+	c.renamed(a)
+}
+
+// renamed has a container get the name of one that was renamed when it had just started, and ask for its address. The engine
+// is asked which it is, while it waits for the answer.
+func (c *Cluster) renamed(e *Engine) {
+	c.t.Helper()
+	const address = "10.58.0.77"
+	for _, name := range []string{"front", "next"} {
+		e.Docker("create", "--name", name, "--network", "lan", "--ip", address, Demo)
+	}
+	_, err := e.Try("sh", "-c", "docker start front && docker rename front back && docker rename next front && docker start front")
+	refused(c.t, err, "address "+address, "held by")
+	same(e, "after a container was renamed")
 }

@@ -44,6 +44,7 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteDescribed:   {slog.LevelDebug, "more was learnt of who holds an address"},
 	ipam.NoteMoved:       {slog.LevelDebug, "range changed hands"},
 	ipam.NoteAnswered:    {slog.LevelDebug, "peer was asked for space"},
+	ipam.NoteDoubted:     {slog.LevelDebug, "engine is asked whether the holder of an address is who asks for it"},
 }
 
 // report passes the notes of a commit to the log and the metrics.
