@@ -82,6 +82,10 @@ type PoolStatus struct {
 	Quarantined uint64       `json:"quarantined"`
 	Mine        uint64       `json:"mine"`   // free or resting, in this peer's ranges
 	Chosen      bool         `json:"chosen"` // the subnet was chosen by ringlet
+	Origin      string       `json:"origin"` // who it was made for: "network", "choice" (likewise, chosen) or "operator"
+	// Networks is how many networks of this host are on it: as many as its engine has asked
+	// for, or lists, which are more where the database is younger than they are.
+	Networks int `json:"networks"`
 	// Holders lists the ranges of the pool in address order, merged by owner.
 	Holders []RangeStatus `json:"holders,omitempty"`
 	// Shares sums up the ranges of each peer that owns any, by ID.

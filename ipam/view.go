@@ -16,7 +16,10 @@ import (
 
 // poolStatus counts the addresses of a pool.
 func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
-	s := PoolStatus{Pool: p.CIDR, Name: p.Name, Size: uint64(p.Ring.Size()), Chosen: p.Origin == chronicle.FromChoice}
+	s := PoolStatus{
+		Pool: p.CIDR, Name: p.Name, Size: uint64(p.Ring.Size()),
+		Chosen: p.Origin == chronicle.FromChoice, Origin: originText(p.Origin), Networks: max(m.perPool[p.CIDR], p.listed),
+	}
 	var mine addr.Count
 	others := map[peer.ID]addr.Count{}
 	for r, t := range p.Ring.All() {

@@ -222,6 +222,7 @@ func (h *Host) show(m *ipam.Machine) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.Cluster, s.Slot, err)
 	for _, p := range s.Pools {
+		p.Networks = 0 // what the engine lists is on no disk; those that it asked for follow
 		fmt.Fprintf(&b, "%+v\n", p)
 	}
 	for _, n := range s.Networks {

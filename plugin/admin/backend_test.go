@@ -33,8 +33,8 @@ var someTime = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 func newMemory() *memory {
 	return &memory{leaving: 1, state: ipam.Ready, hostB: "active", pools: []ipam.PoolStatus{
-		{Pool: netip.MustParsePrefix("fd00:50::/64"), Size: 1<<64 - 1, Free: 1<<64 - 1},
-		{Pool: netip.MustParsePrefix("10.50.0.0/29"), Name: "lab", Size: 8, Ready: 6, Mine: 6, Reserved: 2, Holders: []ipam.RangeStatus{
+		{Pool: netip.MustParsePrefix("fd00:50::/64"), Origin: "network", Networks: 1, Size: 1<<64 - 1, Free: 1<<64 - 1},
+		{Pool: netip.MustParsePrefix("10.50.0.0/29"), Name: "lab", Origin: "operator", Size: 8, Ready: 6, Mine: 6, Reserved: 2, Holders: []ipam.RangeStatus{
 			{Start: netip.MustParseAddr("10.50.0.0"), End: netip.MustParseAddr("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 			{Start: netip.MustParseAddr("10.50.0.1"), End: netip.MustParseAddr("10.50.0.6"), Owner: "aa01", Version: 2},
 			{Start: netip.MustParseAddr("10.50.0.7"), End: netip.MustParseAddr("10.50.0.7"), Owner: "reserved", Version: 1, Kind: "broadcast"},
@@ -271,7 +271,7 @@ func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string)
 			return ipam.PoolStatus{}, false, &ipam.Error{Kind: ipam.ErrPoolOverlap, Text: "subnet overlaps pool " + p.Pool.String()}
 		}
 	}
-	p := ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}
+	p := ipam.PoolStatus{Pool: cidr, Name: name, Origin: "operator", Size: 256, Free: 256}
 	m.pools = append(m.pools, p)
 	return p, true, nil
 }

@@ -165,7 +165,7 @@ func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) 
 			return p, false, f.call("create %v %q", cidr, name)
 		}
 	}
-	return ipam.PoolStatus{Pool: cidr, Name: name, Size: 256, Free: 256}, true, f.call("create %v %q", cidr, name)
+	return ipam.PoolStatus{Pool: cidr, Name: name, Origin: "operator", Size: 256, Free: 256}, true, f.call("create %v %q", cidr, name)
 }
 
 func (f *fixture) RemovePool(_ context.Context, pool string) error { return f.call("remove %s", pool) }
@@ -239,7 +239,7 @@ func alone() *fixture {
 			Verdict: ipam.Fine, State: ipam.Alone, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
 			Peers: []ipam.PeerStatus{self}, Voters: []string{self.ID},
 			Pools: []ipam.PoolStatus{{
-				Pool: lab, Name: "lab", Size: 256, Held: 6, HeldHere: 6, Resting: 1, RestingHere: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
+				Pool: lab, Name: "lab", Origin: "operator", Networks: 2, Size: 256, Held: 6, HeldHere: 6, Resting: 1, RestingHere: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("10.50.0.0"), End: ip("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 					{Start: ip("10.50.0.1"), End: ip("10.50.0.128"), Owner: self.ID, Version: 3, Held: 6},
@@ -247,7 +247,7 @@ func alone() *fixture {
 					{Start: ip("10.50.0.255"), End: ip("10.50.0.255"), Owner: "reserved", Version: 1, Kind: "broadcast"},
 				},
 			}, {
-				Pool: prefix("10.51.0.0/24"), Name: "spare", Size: 256, Ready: 127, Free: 127, Reserved: 2, Mine: 127,
+				Pool: prefix("10.51.0.0/24"), Name: "spare", Origin: "operator", Size: 256, Ready: 127, Free: 127, Reserved: 2, Mine: 127,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("10.51.0.0"), End: ip("10.51.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 					{Start: ip("10.51.0.1"), End: ip("10.51.0.127"), Owner: self.ID, Version: 1},
@@ -255,7 +255,8 @@ func alone() *fixture {
 					{Start: ip("10.51.0.255"), End: ip("10.51.0.255"), Owner: "reserved", Version: 1, Kind: "broadcast"},
 				},
 			}, {
-				Pool: prefix("fd00:50::/64"), Size: 1<<64 - 1, Held: 1, HeldHere: 1, Ready: 1<<63 - 1, Free: 1<<63 - 2, Reserved: 1, Mine: 1<<63 - 1, Chosen: true,
+				Pool: prefix("fd00:50::/64"), Size: 1<<64 - 1, Held: 1, HeldHere: 1, Ready: 1<<63 - 1, Free: 1<<63 - 2, Reserved: 1, Mine: 1<<63 - 1,
+				Chosen: true, Origin: "choice", Networks: 1,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("fd00:50::"), End: ip("fd00:50::"), Owner: "reserved", Version: 1, Kind: "router"},
 					{Start: ip("fd00:50::1"), End: ip("fd00:50::8000:0:0:0"), Owner: self.ID, Version: 2, Held: 1},
@@ -308,7 +309,7 @@ func troubled() *fixture {
 	)
 	f.st.Voters = append(f.st.Voters, "77aa00bb11cc", "aa11")
 	f.st.Pools = []ipam.PoolStatus{{
-		Pool: prefix("10.60.0.0/26"), Size: 64, Held: 20, HeldHere: 10, Resting: 2, RestingHere: 2, Ready: 26, Free: 8, Reserved: 2, Quarantined: 6, Mine: 10,
+		Pool: prefix("10.60.0.0/26"), Origin: "network", Size: 64, Held: 20, HeldHere: 10, Resting: 2, RestingHere: 2, Ready: 26, Free: 8, Reserved: 2, Quarantined: 6, Mine: 10,
 		Holders: []ipam.RangeStatus{
 			{Start: ip("10.60.0.0"), End: ip("10.60.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 			{Start: ip("10.60.0.1"), End: ip("10.60.0.20"), Owner: "3f2a9c0d11e4", Version: 3, Held: 10},

@@ -156,7 +156,7 @@ func (a *app) showPool(ctx context.Context, c *client, args []string) error {
 	if err := c.get(ctx, path("status"), &st); err != nil {
 		return err
 	}
-	a.view.pool(p, networksOn(st.Networks, p.Pool))
+	a.view.pool(p)
 	a.view.printf("\n")
 	a.view.ranges(p, ownersOf(st))
 	return nil

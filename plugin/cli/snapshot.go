@@ -44,11 +44,17 @@ type snapshot struct {
 type snapshotPool struct {
 	Pool   netip.Prefix `json:"pool"`
 	Name   string       `json:"name"`
-	Chosen bool         `json:"chosen"` // for a network
+	Chosen bool         `json:"chosen"`           // for a network
+	Origin string       `json:"origin,omitempty"` // as in [ipam.PoolStatus]; empty in files of older releases
 }
 
-// passing reports whether the pool goes with its last network: it is not restored.
-func (p snapshotPool) passing() bool { return p.Chosen && p.Name == "" }
+// passing reports whether a pool is a network's alone, which makes it again: it is not
+// restored. One that people have decided something about is.
+func (s *snapshot) passing(p snapshotPool) bool {
+	return p.Name == "" && (p.Chosen || p.Origin == "network") &&
+		!slices.ContainsFunc(s.Reservations, func(r ipam.ReservationStatus) bool { return r.Pool == p.Pool }) &&
+		!slices.ContainsFunc(s.Holders, func(h snapshotHolder) bool { return h.Pool == p.Pool })
+}
 
 // snapshotHolder is an address that something outside Docker holds.
 type snapshotHolder struct {
@@ -143,7 +149,7 @@ func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error 
 		Pools: []snapshotPool{}, Reservations: []ipam.ReservationStatus{}, Holders: []snapshotHolder{},
 	}
 	for _, p := range st.Pools {
-		s.Pools = append(s.Pools, snapshotPool{p.Pool, p.Name, p.Chosen})
+		s.Pools = append(s.Pools, snapshotPool{p.Pool, p.Name, p.Chosen, p.Origin})
 	}
 	for _, r := range kept {
 		if r.Kind == chronicle.KindExcluded.String() || r.Kind == chronicle.KindKeptForName.String() {
@@ -221,8 +227,8 @@ func (v view) snapshot(s snapshot) {
 	v.printf("\n")
 	for _, p := range s.Pools {
 		what := ""
-		if p.passing() {
-			what = ", chosen for a network, and not restored"
+		if s.passing(p) {
+			what = ", made for a network, and not restored"
 		}
 		v.wrap(plain, "pool ", safe(strings.TrimSpace(p.Pool.String()+" "+p.Name))+what)
 	}
@@ -324,7 +330,7 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 		done = append(done, r)
 	}
 	for _, p := range s.Pools {
-		if p.passing() {
+		if s.passing(p) {
 			continue
 		}
 		what := "pool " + p.Pool.String() + " " + p.Name

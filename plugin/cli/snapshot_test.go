@@ -43,7 +43,7 @@ func TestSnapshot(t *testing.T) {
 	asks := []string{"status", `reservations ""`, `addresses ""`}
 	for _, flag := range []string{"--dry-run", "--dry-run=false"} {
 		f.calls = nil
-		if got := ringlet(t, cfg, "snapshot", "restore", file, flag); got.code != 0 || strings.Count(got.out, "is there already: ") != 8 || !slices.Equal(f.calls, asks) {
+		if got := ringlet(t, cfg, "snapshot", "restore", file, flag); got.code != 0 || strings.Count(got.out, "is there already: ") != 9 || !slices.Equal(f.calls, asks) {
 			t.Errorf("%+v, asked for %q", got, f.calls)
 		}
 	}
@@ -61,14 +61,14 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	f.calls, f.st.Pools, f.reservations, f.list = nil, nil, nil, nil
-	if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); got.code != 0 || strings.Count(got.out, "would make: ") != 8 || !slices.Equal(f.calls, asks) {
+	if got := ringlet(t, cfg, "snapshot", "restore", file, "--dry-run"); got.code != 0 || strings.Count(got.out, "would make: ") != 9 || !slices.Equal(f.calls, asks) {
 		t.Errorf("%+v, asked for %q", got, f.calls)
 	}
 	f.calls = nil
 	got := ringlet(t, cfg, "snapshot", "restore", file)
 	want := []string{
 		asks[0], asks[1], asks[2],
-		`create 10.50.0.0/24 "lab"`, `create 10.51.0.0/24 "spare"`,
+		`create 10.50.0.0/24 "lab"`, `create 10.51.0.0/24 "spare"`, `create fd00:50::/64 ""`,
 		`reserve "" 10.50.0.10-10.50.0.19 excluded "printers and the coffee machine\x1b"`, `reserve "" 10.50.0.20-10.50.0.20 kept for a name "db"`,
 		`reserve "" 10.50.0.21-10.50.0.21 kept for a name "02:42:0a:32:00:15"`, `reserve "" fd00:50:0:0:8000::-fd00:50::ffff:ffff:ffff:fffe excluded ""`,
 		`client 10.50.0.0/24 10.50.0.3 printer-3`, "client 10.50.0.0/24 10.50.0.4 evil\x1b[2J\nname",
@@ -94,7 +94,7 @@ func TestSnapshotElsewhere(t *testing.T) {
 	f.reservations = nil
 	f.reserving = &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: "there is no such pool"}
 	got = ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "snapshot", "restore", file)
-	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 4 || strings.Count(got.out, "is there already: ") != 4 {
+	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 4 || strings.Count(got.out, "is there already: ") != 5 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -159,16 +159,27 @@ func TestRestoreOfWhatIsInUse(t *testing.T) {
 	}
 }
 
-// A pool that has a name stays without a network, also if its subnet was chosen: it is
-// restored, and nothing else is said of it.
-func TestSnapshotOfChosenPools(t *testing.T) {
-	for _, tt := range []struct{ name, says, makes string }{
-		{"", "pool fd00:50::/64, chosen for a network, and not restored\n", ""},
-		{"web", "pool fd00:50::/64 web\n", "would make: pool fd00:50::/64 web\n"},
+// A pool that has a name, or in which somebody has decided something, stays without a network,
+// whatever it was made for: it is restored, and nothing else is said of it.
+func TestSnapshotOfNetworksPools(t *testing.T) {
+	const passing, plain = "pool fd00:50::/64, made for a network, and not restored\n", "pool fd00:50::/64\n"
+	for _, tt := range []struct {
+		origin, name, says, makes string
+		decided                   bool
+	}{
+		{"choice", "", passing, "", false},
+		{"network", "", passing, "", false},
+		{"operator", "", plain, "would make: pool fd00:50::/64\n", false},
+		{"network", "", plain, "would make: pool fd00:50::/64\n", true},
+		{"choice", "web", "pool fd00:50::/64 web\n", "would make: pool fd00:50::/64 web\n", false},
 	} {
 		file := filepath.Join(t.TempDir(), "snap.json")
 		f := alone()
-		f.st.Pools[2].Name = tt.name
+		p := &f.st.Pools[2]
+		p.Name, p.Origin, p.Chosen = tt.name, tt.origin, tt.origin == "choice"
+		if !tt.decided {
+			f.reservations = f.reservations[:len(f.reservations)-1]
+		}
 		cfg := Config{columns: 80, Getenv: env("RINGLET_SOCKET", serve(t, f))}
 		if got := ringlet(t, cfg, "snapshot", "save", file); !strings.Contains(got.out, tt.says) {
 			t.Errorf("%q: %+v", tt.name, got)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,13 +70,12 @@ func (v view) status(st ipam.Status, all bool) {
 	v.roster(st)
 	idle := 0
 	for _, p := range st.Pools {
-		networks := networksOn(st.Networks, p.Pool)
-		if !all && isIdle(p, networks) {
+		if !all && isIdle(p) {
 			idle++
 			continue
 		}
 		v.printf("\n")
-		v.pool(p, networks)
+		v.pool(p)
 	}
 	if idle > 0 {
 		v.printf("\n")
@@ -86,8 +84,8 @@ func (v view) status(st ipam.Status, all bool) {
 }
 
 // isIdle reports whether a pool is there and no more.
-func isIdle(p ipam.PoolStatus, networks int) bool {
-	return networks == 0 && p.Held == 0 && p.Quarantined == 0
+func isIdle(p ipam.PoolStatus) bool {
+	return p.Networks == 0 && p.Held == 0 && p.Quarantined == 0
 }
 
 // verdict prints the line that most people read, and no more.
@@ -170,8 +168,8 @@ func verdictStyle(verdict ipam.Verdict) style {
 }
 
 // pool prints one pool with its bar.
-func (v view) pool(p ipam.PoolStatus, networks int) {
-	facts := []string{plural(p.Size, "address", "addresses"), plural(networks, "network", "networks") + " here"}
+func (v view) pool(p ipam.PoolStatus) {
+	facts := []string{plural(p.Size, "address", "addresses"), plural(p.Networks, "network", "networks") + " here"}
 	if p.Chosen {
 		facts = append(facts, "subnet chosen by ringlet")
 	}
@@ -184,17 +182,6 @@ func poolTitle(p ipam.PoolStatus) string {
 		return p.Pool.String()
 	}
 	return fmt.Sprintf("%v (%s)", p.Pool, safe(p.Name))
-}
-
-// networksOn counts the networks of this host on a pool.
-func networksOn(networks []ipam.NetStatus, pool netip.Prefix) int {
-	n := 0
-	for _, network := range networks {
-		if network.Pool == pool {
-			n += network.Count
-		}
-	}
-	return n
 }
 
 func (v view) problem(p ipam.Problem) {
