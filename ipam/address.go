@@ -359,22 +359,22 @@ func (m *Machine) openAhead(p *pool) {
 
 // full says why no address is left.
 func (m *Machine) full(p *pool, n Network, want addr.Range) error {
-	var held, reserved, elsewhere uint64
+	var held, reserved, elsewhere addr.Count
 	for r, t := range p.Ring.Within(want) {
 		switch t.Owner {
 		case ring.Reserved:
-			reserved += uint64(r.Size())
+			reserved += r.Size()
 		case m.self:
 			here := p.space.CountHeld(r)
-			held += uint64(here)
-			elsewhere += uint64(r.Size() - here - p.space.FreeIn(r)) // on its way to others
+			held += here
+			elsewhere += r.Size() - here - p.space.FreeIn(r) // on its way to others
 		case ring.Free:
 			if m.draining() {
 				return m.errDraining(p)
 			}
 		default:
-			elsewhere += uint64(r.Size())
+			elsewhere += r.Size()
 		}
 	}
-	return errFull(p, n.Range, held, elsewhere, reserved, uint64(want.Size()))
+	return errFull(p, n.Range, held, elsewhere, reserved, want.Size())
 }

@@ -344,7 +344,7 @@ func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 		switch {
 		case !p.hasContainers():
 		case s.Free+s.Ready+s.Resting == 0:
-			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: of %s %d are in use and %d are reserved", poolText(p.Pool), plural(s.Size, "address", "addresses"), s.Held, s.Reserved))
+			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: of %s %v are in use and %v are reserved", poolText(p.Pool), plural(s.Size, "address", "addresses"), addr.Count(s.Held), addr.Count(s.Reserved)))
 		case s.Mine == 0 && s.Free == 0 && !m.alone():
 			out = append(out, problem(Degraded, "short-of-space", "remove containers, or move to a larger network", "this host has no free address left in pool %s and asks other hosts for each, which takes longer", poolText(p.Pool)))
 		}

@@ -260,16 +260,16 @@ func errOutside(cidr netip.Prefix, a netip.Addr) error {
 }
 
 // errFull says that a part of a pool is full. The counts are of that part.
-func errFull(p *pool, want netip.Prefix, held, elsewhere, reserved, size uint64) error {
+func errFull(p *pool, want netip.Prefix, held, elsewhere, reserved, size addr.Count) error {
 	where := poolText(p.Pool)
 	if want != p.CIDR {
 		where = fmt.Sprintf("range %v of %s", want, where)
 	}
 	if elsewhere > 0 {
-		return failf(ErrNoAddress, "no free address in %s: of %d addresses %d are in use on this host, %d are other hosts', which have none to spare, and %d are reserved; remove a container, or make a larger network",
+		return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use on this host, %v are other hosts', which have none to spare, and %v are reserved; remove a container, or make a larger network",
 			where, size, held, elsewhere, reserved)
 	}
-	return failf(ErrNoAddress, "no free address in %s: of %d addresses %d are in use and %d are reserved; remove a container, or make a larger network",
+	return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use and %v are reserved; remove a container, or make a larger network",
 		where, size, held, reserved)
 }
 
@@ -292,7 +292,7 @@ func plural[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return addr.Count(n).String() + " " + many
 }
 
 func errNoSubnet(bits int, universe []netip.Prefix) error {

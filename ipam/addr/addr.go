@@ -20,6 +20,7 @@ import (
 	"math"
 	"math/bits"
 	"net/netip"
+	"strconv"
 )
 
 // Offset is the position of an address in its pool, 0 for the first.
@@ -31,6 +32,15 @@ type Count uint64
 // Plus returns the sum, or the largest number there is if that is more: what
 // several /64 have together.
 func (c Count) Plus(n Count) Count { return c + min(n, math.MaxUint64-c) }
+
+// String prints the number for people: exactly while they can read it, and of the sizes
+// that IPv6 has only how large it is.
+func (c Count) String() string {
+	if c < 1e9 {
+		return strconv.FormatUint(uint64(c), 10)
+	}
+	return strconv.FormatFloat(float64(c), 'g', 3, 64)
+}
 
 // MaxBits is the number of host bits in the widest pool, an IPv6 /64 or the
 // whole of IPv4.

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/ringlet/ringlet/ipam/addr"
 )
 
 // defaultColumns is the width of drawings and sentences where there is no
@@ -138,11 +140,5 @@ func plural[N ~int | ~uint64](n N, one, many string) string {
 	return amount(uint64(n)) + " " + many
 }
 
-// amount prints a number of addresses: exactly while people can read it, and
-// of the sizes that IPv6 has only how large it is.
-func amount(n uint64) string {
-	if n < 1e9 {
-		return strconv.FormatUint(n, 10)
-	}
-	return strconv.FormatFloat(float64(n), 'g', 3, 64)
-}
+// amount prints a number of addresses for people.
+func amount(n uint64) string { return addr.Count(n).String() }
