@@ -59,11 +59,14 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		m.settle(p)
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 	}
-	gateway, err := m.sharedGateway(p, n)
-	if err != nil {
+	// First, or what is reserved goes with the last network of another host in a slot that this
+	// call has decided.
+	_, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	if err := m.keepUnderNetworks(p, shares && !m.serves(q)); err != nil {
 		return PoolGrant{}, err
 	}
-	if err := m.keepUnderNetworks(p, gateway.IsValid() && !m.serves(q)); err != nil {
+	gateway, err := m.sharedGateway(p, n)
+	if err != nil {
 		return PoolGrant{}, err
 	}
 	if err := m.enter(n, p, chosen); err != nil {

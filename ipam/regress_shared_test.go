@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // What networks name, a gateway or auxiliary addresses, is kept back for as long as any
@@ -86,6 +87,45 @@ func TestKeptBackWhileTheLastNetworkGoes(t *testing.T) {
 				c.check()
 			}
 		})
+	}
+}
+
+// Of two hosts the first decides alone, also what the other was about to, which it makes out
+// in the slot before its own: that the last network is gone, as it makes one itself.
+func TestKeptBackWhileTheOthersLastNetworkGoes(t *testing.T) {
+	cidr, gateway := prefix("10.60.0.0/24"), address("10.60.0.1")
+	request := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst}
+	for late := range 20 {
+		c := newLockstep(t, 2)
+		c.run(time.Minute, c.agreed)
+		voters := c.peers[0].machine.State().Voters()
+		first, other := c.byID[voters[0]], c.byID[voters[1]]
+		r := c.ask(other, request)
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.wait(2 * time.Minute)
+		said := c.hears()
+		heard := c.lose
+		c.lose = func(f flight) bool {
+			_, promises := f.frame.Body.(wire.Promise)
+			_, submits := f.frame.Body.(wire.Submit)
+			return heard(f) || submits || f.from == first && !promises
+		}
+		c.ask(other, &ipam.PoolRelease{Network: r.Pool.Network})
+		c.run(time.Hour, func() bool { return count(*said)["wire.Accept"] > 0 })
+		c.wait(time.Duration(1+50*late) * time.Millisecond)
+		if r := c.ask(first, request); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.lose = heard
+		c.wait(5 * time.Minute)
+		for i := range c.peers {
+			if err := c.ip(i, cidr, gateway); err == nil {
+				t.Errorf("%d: %s hands out what a network keeps back", late, c.name(i))
+			}
+		}
+		c.check()
 	}
 }
 
