@@ -74,7 +74,7 @@ func (a *app) bundle(ctx context.Context, file string) error {
 	var host string
 	var parts iter.Seq[bundlePart]
 	if err == nil {
-		c := newClient(t.socket)
+		c := newClient(t)
 		defer c.close()
 		var st ipam.Status
 		if err = c.get(ctx, path("status"), &st); err == nil {

@@ -223,7 +223,7 @@ func (a *app) do(f func(ctx context.Context, c *client, args []string) error) fu
 		if err != nil {
 			return err
 		}
-		c := newClient(t.socket)
+		c := newClient(t)
 		defer c.close()
 		return a.flushed(f(cmd.Context(), c, args))
 	}

@@ -24,13 +24,14 @@ const requestTimeout = admin.DefaultTimeout + 10*time.Second
 // client talks to the API on a unix socket.
 type client struct {
 	socket string
+	named  bool // by whoever runs the command: it is no engine's, as far as is known
 	http   *http.Client
 }
 
-func newClient(socket string) *client {
-	return &client{socket: socket, http: &http.Client{Transport: &http.Transport{
+func newClient(t target) *client {
+	return &client{socket: t.socket, named: t.plugin.ID == "", http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			return new(net.Dialer).DialContext(ctx, "unix", t.socket)
 		},
 	}}}
 }
@@ -128,10 +129,14 @@ func (c *client) send(ctx context.Context, method, path string, body any) ([]byt
 func (c *client) failure(err error) error {
 	var text string
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && c.named:
+		text = "there is no socket there: see whether that is its --admin-socket, and whether ringlet serve runs (systemctl status ringlet)"
 	case errors.Is(err, fs.ErrNotExist):
 		text = "there is no socket there: see whether the plugin is enabled (docker plugin ls), and whether its engine is on this host"
 	case errors.Is(err, fs.ErrPermission):
 		text = "only root may use it: try again with sudo"
+	case errors.Is(err, syscall.ECONNREFUSED) && c.named:
+		text = "nobody answers there: the process has ended, see its log for the reason (journalctl -u ringlet, or the engine's if it is a plugin)"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = "nobody answers there: the plugin has ended, see the engine's log for the reason"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -30,7 +30,7 @@ func (a *app) complete(words wordsFunc) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		c := newClient(t.socket)
+		c := newClient(t)
 		defer c.close()
 		found, _ := words(ctx, c)
 		return slices.DeleteFunc(found, func(s string) bool { return s == "" || !strings.HasPrefix(s, begun) }), cobra.ShellCompDirectiveNoFileComp

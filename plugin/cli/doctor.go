@@ -66,7 +66,7 @@ func (a *app) doctor(ctx context.Context) error {
 	t, err := a.find(ctx)
 	var found []diagnosis
 	if err == nil {
-		c := newClient(t.socket)
+		c := newClient(t)
 		defer c.close()
 		found, err = a.diagnose(ctx, c)
 	}

@@ -242,8 +242,8 @@ func TestUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]struct{ socket, want string }{
-		"none":        {filepath.Join(dir, "none.sock"), "there is no socket there"},
-		"dead":        {dead, "nobody answers there"},
+		"none":        {filepath.Join(dir, "none.sock"), "there is no socket there: see whether that is its --admin-socket"},
+		"dead":        {dead, "nobody answers there: the process has ended"},
 		"no socket":   {plain, "nobody answers there"},
 		"another API": {strange(http.NotFound), "is not ringlet's admin socket (404 Not Found)"},
 		"another JSON": {strange(func(w http.ResponseWriter, _ *http.Request) {
