@@ -107,6 +107,10 @@ func (m *Machine) isOnly(p *pool, n *Network) bool {
 // as is known: those that the engine asked for, and those that it has besides.
 func (m *Machine) networksOf(p *pool) int { return m.perPool[p.CIDR] + p.lost }
 
+// networksTold returns how many of them people are told of: one that may have been asked
+// for and listed counts once.
+func (m *Machine) networksTold(p *pool) int { return max(m.perPool[p.CIDR], p.listed) }
+
 // unlessGone makes a call wait that is refused since a network is on the pool, where only
 // a list says so that was begun before one went: it may be that one, and the next list
 // tells.

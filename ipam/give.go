@@ -239,7 +239,7 @@ func (m *Machine) useText(p *pool) string {
 	if n := int(p.space.Held()); n > 0 {
 		uses = append(uses, plural(n, "address", "addresses"))
 	}
-	if n := m.networksOf(p); n > 0 {
+	if n := m.networksTold(p); n > 0 {
 		uses = append(uses, plural(n, "network", "networks"))
 	}
 	return string(m.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"

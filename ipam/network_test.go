@@ -100,9 +100,11 @@ func TestNetworksOfAPool(t *testing.T) {
 		t.Errorf("%d networks are told of, the engine has 1", got)
 	}
 	n := network(t, h, "10.50.0.0/24") // the engine asks for it again
+	look(h, on("10.50.0.0/24"))
 	if got := networks(); got != 1 {
 		t.Errorf("%d networks are told of after a replay, the engine has 1", got)
 	}
+	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/24"}).Err, ipam.ErrPoolInUse, "has 1 network of this host on it")
 	h.Call(&ipam.PoolRelease{Network: n})
 	look(h)
 	if got := networks(); got != 0 {

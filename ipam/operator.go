@@ -67,8 +67,8 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if held := p.space.Held(); p.busy() {
 		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
 	}
-	if n := m.networksOf(p); n > 0 {
-		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(n, "network", "networks"))
+	if m.networksOf(p) > 0 {
+		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(m.networksTold(p), "network", "networks"))
 		return m.unlessGone(p, err)
 	}
 	if err := m.vacated(p); err != nil {

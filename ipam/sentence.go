@@ -274,7 +274,7 @@ func errFull(p *pool, want netip.Prefix, held, elsewhere, reserved, size addr.Co
 }
 
 func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
-	networks, busy := m.networksOf(p), p.busy() // not by what the host has there itself
+	networks, busy := m.networksTold(p), p.busy() // not by what the host has there itself
 	if !busy && networks == 0 {
 		return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s: remove it first with ringlet pool rm %v, or choose a subnet that does not overlap it",
 			cidr, poolText(p.Pool), p.CIDR)

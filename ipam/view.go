@@ -18,7 +18,7 @@ import (
 func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 	s := PoolStatus{
 		Pool: p.CIDR, Name: p.Name, Size: uint64(p.Ring.Size()),
-		Chosen: p.Origin == chronicle.FromChoice, Origin: originText(p.Origin), Networks: max(m.perPool[p.CIDR], p.listed),
+		Chosen: p.Origin == chronicle.FromChoice, Origin: originText(p.Origin), Networks: m.networksTold(p),
 	}
 	var mine addr.Count
 	others := map[peer.ID]addr.Count{}
