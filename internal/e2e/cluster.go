@@ -26,6 +26,7 @@ type Cluster struct {
 	Key string
 
 	t    testing.TB
+	cfg  Config   // of all engines, but for their names and places
 	more []string // settings of all peers
 }
 
@@ -33,7 +34,13 @@ type Cluster struct {
 // the test.
 func NewCluster(t testing.TB, engines int, settings ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{Switch: NewSwitch(t), Key: NewKey(), t: t, more: settings}
+	return NewClusterOf(t, Config{}, engines, settings...)
+}
+
+// NewClusterOf is [NewCluster] with engines of that kind; their names and addresses are the cluster's.
+func NewClusterOf(t testing.TB, kind Config, engines int, settings ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{Switch: NewSwitch(t), Key: NewKey(), t: t, cfg: kind, more: settings}
 	t.Cleanup(c.tell)
 	for range engines {
 		c.Add()
@@ -72,7 +79,9 @@ func (c *Cluster) Replace(e *Engine) *Engine {
 // start starts the engine with that index, which knows the others.
 func (c *Cluster) start(i int) *Engine {
 	c.t.Helper()
-	e := Start(c.t, Config{Name: "host-" + string(rune('a'+i)), Switch: c.Switch, Address: netip.PrefixFrom(hostAt(i), 24)})
+	cfg := c.cfg
+	cfg.Name, cfg.Switch, cfg.Address = "host-"+string(rune('a'+i)), c.Switch, netip.PrefixFrom(hostAt(i), 24)
+	e := Start(c.t, cfg)
 	for j, other := range c.Engines {
 		if j != i {
 			e.knows(other, hostAt(j))

@@ -32,9 +32,10 @@ func TestClusterRandom(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
-	t.Logf("-seed %d -rounds %d", *seed, *rounds)
 	r := rand.New(rand.NewPCG(*seed, 0))
-	c := NewCluster(t, 3, "RINGLET_REST=2s", "RINGLET_TIMEOUT=10s")
+	kind := Config{LiveRestore: r.IntN(2) == 0} // whether containers and plugins live on without their engine
+	t.Logf("-seed %d -rounds %d, live-restore %v", *seed, *rounds, kind.LiveRestore)
+	c := NewClusterOf(t, kind, 3, "RINGLET_REST=2s", "RINGLET_TIMEOUT=10s")
 	c.Install()
 	var users []*user
 	for i, e := range c.Engines {
