@@ -155,8 +155,10 @@ func (m *Machine) settle(p *pool) {
 	if m.networksOf(p) > 0 || !m.surelyUnused(p) {
 		return
 	}
-	if p.hasGateway {
-		m.freeGateway(p)
+	hadGateway := p.hasGateway
+	if hadGateway {
+		p.hasGateway = false
+		m.freeHolding(p, p.gateway)
 	}
 	var actions []chronicle.Action
 	for _, r := range p.Reserved {
@@ -173,6 +175,9 @@ func (m *Machine) settle(p *pool) {
 	m.tellUse(p)
 	if m.pools[p.Key] == p {
 		m.sightHost(p) // what was let go may be on an interface of the host
+		if hadGateway {
+			m.leaveGateway(p)
+		}
 	}
 }
 

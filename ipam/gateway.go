@@ -64,15 +64,12 @@ func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
 	return true
 }
 
-// freeGateway frees the host's gateway in a pool that no network of it is on any more. If
-// the host was last seen with it, it is the next network's again as long as it is not
-// seen without: what it has after that is not the bridge, which went with its network.
-func (m *Machine) freeGateway(p *pool) {
-	p.hasGateway = false
-	m.freeHolding(p, p.gateway)
-	if m.onHost(addr.Nth(p.CIDR, p.gateway)) {
-		h := space.Holder{Kind: space.Host, Key: gatewayKey()}
-		_ = m.take(p, p.gateway, &h, new(AddressGrant)) // else it is looked for with all that the host has
+// leaveGateway has the next network of a pool get the gateway of the last one again, which
+// went and which the host still had when it was last looked at, until the host is seen without
+// it: what it has after that is not the bridge, which went with its network.
+func (m *Machine) leaveGateway(p *pool) {
+	if rec := p.space.Lookup(p.gateway); rec.State == space.Held && rec.Kind == space.Host {
+		m.confirm(p, p.gateway, space.Holder{Kind: space.Host, Key: gatewayKey()})
 	}
 }
 
