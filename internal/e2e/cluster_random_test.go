@@ -21,6 +21,8 @@ const (
 	randomSubnet = "10.61.0.0/27"
 	randomRoom   = 32 - 3 // less the network's address, the broadcast and the gateway
 	extraSubnet  = "10.62.0.0/28"
+
+	randomSixth = "fd00:61::/120" // that the network has besides, in half of the runs
 )
 
 // Containers, networks and decisions come and go on three hosts at random, while two of the hosts at a time suffer something. Nobody
@@ -34,12 +36,16 @@ func TestClusterRandom(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(*seed, 0))
 	kind := Config{LiveRestore: r.IntN(2) == 0} // whether containers and plugins live on without their engine
-	t.Logf("-seed %d -rounds %d, live-restore %v", *seed, *rounds, kind.LiveRestore)
+	options, families := []string{"--ipam-opt", "gateway=first"}, 1
+	if r.IntN(2) == 0 {
+		options, families = append(options, "--ipv6", "--subnet", randomSixth), 2
+	}
+	t.Logf("-seed %d -rounds %d, live-restore %v, %d families", *seed, *rounds, kind.LiveRestore, families)
 	c := NewClusterOf(t, kind, 3, "RINGLET_REST=2s", "RINGLET_TIMEOUT=10s")
 	c.Install()
 	var users []*user
 	for i, e := range c.Engines {
-		e.lan("lan", randomSubnet, "--ipam-opt", "gateway=first")
+		e.lan("lan", randomSubnet, options...)
 		for k := range 2 {
 			users = append(users, &user{engine: e, name: fmt.Sprint("user", k), r: rand.New(rand.NewPCG(*seed, uint64(1+2*i+k)))})
 		}
@@ -50,7 +56,7 @@ func TestClusterRandom(t *testing.T) {
 		c.suffer(fmt.Sprint("round ", round), users, r)
 	}
 	end()
-	c.allCanBeHad(users)
+	c.allCanBeHad(users, families)
 }
 
 // suffer lets users go on while two hosts have a fault each, and checks what there is when both are over.
@@ -121,8 +127,8 @@ func (c *Cluster) nothingIsLost() {
 }
 
 // allCanBeHad ends what people decided, removes all containers, devices and networks but one, and has every address of
-// that used.
-func (c *Cluster) allCanBeHad(users []*user) {
+// that used. With two families a container has one of each, so the smaller subnet ends both.
+func (c *Cluster) allCanBeHad(users []*user, families int) {
 	t := c.t
 	t.Helper()
 	for _, verb := range []string{"exclude", "reserve"} {
@@ -143,7 +149,7 @@ func (c *Cluster) allCanBeHad(users []*user) {
 	if got := c.union("with all containers gone"); len(got) != 0 {
 		t.Errorf("%v are in use without containers", got)
 	}
-	c.Await("one pool is left", c.Engines, func(all []PeerStatus) string {
+	c.Await("the pools of one network are left", c.Engines, func(all []PeerStatus) string {
 		for i, st := range all {
 			for _, p := range st.Pools {
 				if p.Pool.String() == extraSubnet { // somebody named it, so it stays until somebody removes it
@@ -151,15 +157,15 @@ func (c *Cluster) allCanBeHad(users []*user) {
 					return fmt.Sprintf("%s has %v: %v", st.Self.Name, p.Pool, err)
 				}
 			}
-			if len(st.Pools) != 1 {
+			if len(st.Pools) != families {
 				return fmt.Sprintf("%s has %v", st.Self.Name, st.Pools)
 			}
 		}
 		return ""
 	})
 	errs := crowd(c.Engines, "lan", "last", randomRoom/3+1)
-	if got := len(c.union("with all used")); got != randomRoom {
-		t.Errorf("%d of %d addresses can be had", got, randomRoom)
+	if got := len(c.union("with all used")); got != families*randomRoom {
+		t.Errorf("%d of %d addresses can be had", got, families*randomRoom)
 	}
 	for _, err := range errs {
 		refused(t, err, "no free address in "+randomSubnet)
