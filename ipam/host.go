@@ -128,7 +128,8 @@ func (m *Machine) sightHost(p *pool) {
 			p.untaken = p.untaken || m.stillOthers(p, o, err)
 		case rec.Kind == space.Host:
 			delete(p.offHost, o)
-		case rec.Kind != space.Gateway:
+		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
+		default:
 			m.conflict(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
 		}
 	}

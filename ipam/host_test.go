@@ -98,3 +98,28 @@ func TestGatewayThatTheLANGaveTheHost(t *testing.T) {
 	}
 	h.CheckDisk()
 }
+
+// A host reaches the containers of its own macvlan network through an interface beside theirs, for
+// which somebody allocates an address: that is the client's before, while and after it is there.
+func TestAllocatedForAnInterfaceOfTheHost(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	network(t, h, "10.50.0.0/24")
+	q := &ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "shim"}
+	r := h.Call(q)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	a := r.Address.Address.Addr()
+	for _, has := range [][]netip.Prefix{{netip.PrefixFrom(a, 32)}, nil} {
+		h.Now = h.Now.Add(time.Minute)
+		h.Call(&ipam.HostAddresses{At: h.Now, Addresses: has})
+		h.Call(lan(h.Now, "10.50.0.0/24"))
+		for _, problem := range h.Machine().Status(h.Now).Problems {
+			t.Errorf("with %v on its interfaces: %v", has, problem)
+		}
+		if r := h.Call(q); r.Err != nil || r.Address.Address.Addr() != a {
+			t.Errorf("with %v on its interfaces shim has %v, %v, not %v", has, r.Address, r.Err, a)
+		}
+	}
+	h.CheckDisk()
+}
