@@ -36,7 +36,7 @@ func (d *divided) restored() (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: containers()}
+	m := drive(core)
 	core.Step(m.now, ipam.Tick{})
 	m.now = m.now.Add(time.Minute) // nobody answered that this database is an old one
 	core.Step(m.now, ipam.Tick{})
@@ -104,6 +104,13 @@ func crossing(pools int) (func(n int) error, error) {
 		if _, err := m.step(&ipam.PoolRequest{Space: net.Space, Pool: net.Pool}); err != nil {
 			return nil, err
 		}
+	}
+	cidrs := make([]netip.Prefix, pools)
+	for i, net := range networks {
+		cidrs[i] = net.Pool
+	}
+	if err := m.list(cidrs...); err != nil {
+		return nil, err
 	}
 	next := 0
 	return func(n int) error {

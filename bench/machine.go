@@ -44,17 +44,35 @@ func newMachine(pool string) (*machine, error) {
 		return nil, err
 	}
 	cidr := netip.MustParsePrefix(pool)
-	m := &machine{core: core, now: time.Unix(1_700_000_000, 0), names: containers()}
+	m := drive(core)
 	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
 	m.request = ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
 	m.release = ipam.AddressRelease{Network: net}
-	_, err = m.step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
-	return m, err
+	if _, err = m.step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr}); err != nil {
+		return nil, err
+	}
+	return m, m.list(cidr)
+}
+
+// drive returns a core with what drives it. No call has to wait, so all have one deadline.
+func drive(core *ipam.Machine) *machine {
+	now := time.Unix(1_700_000_000, 0)
+	return &machine{core: core, now: now, names: containers(), call: ipam.Call{Deadline: now.Add(24 * time.Hour)}}
+}
+
+// list has the engine list its networks, which have no containers, as it does soon after a start.
+func (m *machine) list(subnets ...netip.Prefix) error {
+	inv := &ipam.Inventory{Begun: m.now}
+	for _, cidr := range subnets {
+		inv.Networks = append(inv.Networks, ipam.InventoryNetwork{Subnets: []netip.Prefix{cidr}})
+	}
+	_, err := m.step(inv)
+	return err
 }
 
 func (m *machine) step(r ipam.Request) (*ipam.Reply, error) {
 	m.now = m.now.Add(time.Millisecond)
-	m.call.Deadline, m.call.Request = m.now.Add(20*time.Second), r
+	m.call.Request = r
 	fx := m.core.Step(m.now, &m.call)
 	for _, r := range fx.Save {
 		m.saved += len(r.Key) + len(r.Value)

@@ -93,7 +93,8 @@ func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
 	m.saveHolding(p, g.Offset, &g.Record)
 	m.noteUse(NoteGranted, p, at, &g.Record)
 	if g.Pressed {
-		m.noteAt(NotePressed, p, at)
+		n := grow(&m.fx.Note)
+		n.Kind, n.Pool, n.Address = NotePressed, p.CIDR, at
 	}
 	m.openAhead(p)
 	a.Address = netip.PrefixFrom(at, p.CIDR.Bits())

@@ -12,23 +12,34 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// stepper returns what has a new machine answer requests, a millisecond apart.
+// stepper returns what has a new machine answer requests, a millisecond apart. None has
+// to wait, so that all may have one deadline.
 func stepper(tb testing.TB) func(ipam.Request) *ipam.Reply {
 	tb.Helper()
 	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	now, call := time.Unix(1_700_000_000, 0), &ipam.Call{}
+	now := time.Unix(1_700_000_000, 0)
+	call := &ipam.Call{Deadline: now.Add(24 * time.Hour)}
 	return func(r ipam.Request) *ipam.Reply {
-		now = now.Add(time.Millisecond)
-		call.Deadline, call.Request = now.Add(time.Second), r
+		now, call.Request = now.Add(time.Millisecond), r
 		fx := m.Step(now, call)
 		if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
 			tb.Fatalf("%+v", fx.Reply)
 		}
 		return &fx.Reply[0]
 	}
+}
+
+// emptyNetworks is the list of an engine that has networks without containers, as each sends
+// soon after a start.
+func emptyNetworks(cidrs ...netip.Prefix) *ipam.Inventory {
+	inv := &ipam.Inventory{Begun: time.Unix(1_700_000_000, 0)}
+	for _, cidr := range cidrs {
+		inv.Networks = append(inv.Networks, ipam.InventoryNetwork{Subnets: []netip.Prefix{cidr}})
+	}
+	return inv
 }
 
 // pairs returns what allocates and frees an address for a container of another
@@ -46,6 +57,7 @@ func pairs(tb testing.TB, pool string) func() {
 	release := &ipam.AddressRelease{Network: net}
 	step, next := stepper(tb), 0
 	step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
+	step(emptyNetworks(cidr))
 	pair := func() {
 		next = (next + 1) % len(names)
 		request.Name = names[next]

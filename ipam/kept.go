@@ -29,6 +29,16 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	return h.Kind == space.Container && (r.Note == h.Name || MAC(h.MAC).is(r.Note))
 }
 
+// keepsNames reports whether any address of the pool is kept for a name: of most none
+// is, so it is looked for once in each slot.
+func (m *Machine) keepsNames(p *pool) bool {
+	if now := m.version(); p.keepsAt != now {
+		p.keepsAt = now
+		p.keepsNames = slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == chronicle.KindKeptForName })
+	}
+	return p.keepsNames
+}
+
 // keptIn returns the addresses of the pool that are kept for the holder, those first
 // that nobody has.
 func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
@@ -53,6 +63,9 @@ func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
 // already, as a container does that is on two networks of the pool, it is to get any:
 // then done is false.
 func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
+	if !m.keepsNames(p) {
+		return false, nil
+	}
 	has := false
 	for _, o := range m.keptIn(p, h) {
 		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || waits(err) {
@@ -92,6 +105,9 @@ func (m *Machine) holdKept() {
 
 // holdKeptAt is holdKept for one address, if it is kept for a name at all.
 func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
+	if !m.keepsNames(p) {
+		return
+	}
 	r := p.ReservationAt(o)
 	if r == nil || r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.self, r.Range) {
 		return

@@ -33,6 +33,9 @@ type pool struct {
 	// says that these are all: it was complete, and knew the pool.
 	seen     map[addr.Offset]string
 	surveyed bool
+	// keepsNames says whether any of its addresses is kept for a name, as of keepsAt.
+	keepsNames bool
+	keepsAt    version
 	// kept holds what the networks keep back that the last inventory has.
 	kept map[addr.Offset]chronicle.Kind
 	// named holds when the engine last named an auxiliary address of a network

@@ -79,7 +79,7 @@ type Machine struct {
 	asides          map[uint64]bool // proposals that take space, on disk, by last number
 
 	// What is looked up in every call.
-	served []served // see servedPlaces
+	served servedPlaces
 	own    ownMember
 
 	// Who there is.
@@ -203,7 +203,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if m.boot == 0 {
 		m.start()
 	}
-	m.freeStrangers()
+	if !m.strangers.IsZero() {
+		m.freeStrangers()
+	}
 	switch ev := ev.(type) {
 	case Tick:
 		m.changed = true
@@ -344,11 +346,20 @@ func (m *Machine) note(n Note) { *grow(&m.fx.Note) = n }
 // grow appends a zero element to a list, to be filled in place, as what is
 // large should be.
 func grow[T any](list *[]T) *T {
-	n := len(*list)
-	*list = slices.Grow(*list, 1)[:n+1]
-	last := &(*list)[n]
+	last := another(list)
 	*last = *new(T)
 	return last
+}
+
+// another is grow for an element of which all is to be set: it may have what was in its
+// place before.
+func another[T any](list *[]T) *T {
+	n := len(*list)
+	if n == cap(*list) {
+		*list = slices.Grow(*list, 1)
+	}
+	*list = (*list)[:n+1]
+	return &(*list)[n]
 }
 
 // try serves a call if that can be done now, and reports whether it was

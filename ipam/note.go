@@ -14,15 +14,10 @@ import (
 
 // noteUse notes what became of an address that rec says somebody holds or held.
 func (m *Machine) noteUse(kind NoteKind, p *pool, a netip.Addr, rec *space.Record) {
-	m.noteAt(kind, p, a).Use.tell(rec)
-}
-
-// noteAt notes something of an address, and returns the note so that more can be
-// said, before anything else is noted.
-func (m *Machine) noteAt(kind NoteKind, p *pool, a netip.Addr) *Note {
-	n := grow(&m.fx.Note)
+	n := another(&m.fx.Note) // there is one for each address that comes or goes
 	n.Kind, n.Pool, n.Address = kind, p.CIDR, a
-	return n
+	n.Last, n.Holder, n.From, n.To = netip.Addr{}, "", "", ""
+	n.Use.tell(rec)
 }
 
 // tell sets what a record says of its holder.

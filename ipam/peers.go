@@ -231,12 +231,6 @@ func (m *Machine) draining() bool {
 // alone reports whether this peer is the whole roster.
 func (m *Machine) alone() bool { return len(m.state.Roster) == 1 && m.state.Roster[0].ID == m.self }
 
-// soleUser reports whether no other host can have networks in the pools: this
-// peer is alone, and nobody that was evicted may be back.
-func (m *Machine) soleUser() bool {
-	return m.alone() && !slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool { return !g.Forgotten })
-}
-
 // others returns the peers of the roster but this one.
 func (m *Machine) others() []peer.ID {
 	out := make([]peer.ID, 0, len(m.state.Roster))

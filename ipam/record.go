@@ -3,6 +3,7 @@ package ipam
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -24,7 +25,7 @@ import (
 //
 // Numbers in keys are big-endian, so that addresses handed out one after the
 // other lie side by side. Each address has its own key: an allocation writes
-// some fifty bytes, whatever else is held. Every value begins with its format.
+// some sixty bytes, whatever else is held. Every value begins with its format.
 const (
 	bucketIdentity  = "identity"
 	bucketChronicle = "chronicle"
@@ -46,64 +47,60 @@ const SchemaVersion = 1
 // from the given position on, the value from split on; a negative split means
 // that the key is to be deleted.
 func (m *Machine) save(bucket string, from, split int) {
-	r := Record{Bucket: bucket}
+	r := another(&m.fx.Save)
+	r.Bucket = bucket
 	if split < 0 {
-		r.Key = m.arena[from:len(m.arena):len(m.arena)]
-	} else {
-		r.Key = m.arena[from:split:split]
-		r.Value = m.arena[split:len(m.arena):len(m.arena)]
+		r.Key, r.Value = m.arena[from:len(m.arena):len(m.arena)], nil
+		return
 	}
-	m.fx.Save = append(m.fx.Save, r)
+	r.Key, r.Value = m.arena[from:split:split], m.arena[split:len(m.arena):len(m.arena)]
 }
 
-// appendHoldingKey appends the key of an address.
-func appendHoldingKey(b []byte, k chronicle.PoolKey, o addr.Offset) []byte {
-	b = binary.BigEndian.AppendUint64(b, k.Slot)
-	b = binary.BigEndian.AppendUint32(b, k.Place)
-	return binary.BigEndian.AppendUint64(b, uint64(o))
+// holdingKeyLen is the length of the key of an address.
+const holdingKeyLen = 8 + 4 + 8
+
+func putHoldingKey(b *[holdingKeyLen]byte, k chronicle.PoolKey, o addr.Offset) {
+	binary.BigEndian.PutUint64(b[:], k.Slot)
+	binary.BigEndian.PutUint32(b[8:], k.Place)
+	binary.BigEndian.PutUint64(b[12:], uint64(o))
 }
 
 func parseHoldingKey(b []byte) (k chronicle.PoolKey, o addr.Offset, err error) {
-	if len(b) != 20 {
+	if len(b) != holdingKeyLen {
 		return k, 0, fmt.Errorf("%w: key of an address has %d bytes", codec.ErrCorrupt, len(b))
 	}
 	k = chronicle.PoolKey{Slot: binary.BigEndian.Uint64(b), Place: binary.BigEndian.Uint32(b[8:])}
 	return k, addr.Offset(binary.BigEndian.Uint64(b[12:])), nil
 }
 
-// appendHolding appends what is known of an address. Of a container's ID, 64
-// digits, it writes the bytes that they stand for, as there may be one for each
-// address.
-func appendHolding(b []byte, r *space.Record) []byte {
-	var has byte
-	if r.Key != space.NoKey {
-		has |= 1
-	}
-	if r.MAC != ([6]byte{}) {
-		has |= 2
-	}
-	if r.Network != 0 {
-		has |= 4
-	}
-	at := len(b) + 3
-	b = append(b, formatRecord, byte(r.State), byte(r.Kind), has)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Since))
-	b = codec.Uint(b, r.Seq)
-	if has&1 != 0 {
-		b = binary.BigEndian.AppendUint64(b, uint64(r.Key))
-	}
-	if has&2 != 0 {
-		b = append(b, r.MAC[:]...)
-	}
-	if has&4 != 0 {
-		b = binary.BigEndian.AppendUint32(b, r.Network)
-	}
-	b = codec.Bytes(b, r.Name)
-	if id, ok := space.AppendID(b, r.Ref); ok {
-		id[at] |= 8
-		return id
-	}
-	return codec.Bytes(b, r.Ref)
+// The value of an address. All that has a length of its own stands at a place of its own: two
+// values are written for each container that comes and goes, and a start reads one for each
+// address that is held.
+//
+//	byte 0       formatHolding
+//	byte 1       state
+//	byte 2       kind
+//	byte 3       1 if the reference is packed (space.AppendID), else 0
+//	bytes 4-11   since when, in nanoseconds since 1970
+//	bytes 12-19  sequence number
+//	bytes 20-27  key, 0 for none
+//	bytes 28-31  network, 0 for none
+//	bytes 32-37  MAC, all 0 for none
+//	bytes 38-39  length of the name
+//	then         the name; the reference, up to the end
+const (
+	formatHolding   = 2
+	holdingFixedLen = 40
+)
+
+func putHolding(b *[holdingFixedLen]byte, r *space.Record) {
+	b[0], b[1], b[2], b[3] = formatHolding, byte(r.State), byte(r.Kind), 0
+	binary.BigEndian.PutUint64(b[4:], uint64(r.Since))
+	binary.BigEndian.PutUint64(b[12:], r.Seq)
+	binary.BigEndian.PutUint64(b[20:], uint64(r.Key))
+	binary.BigEndian.PutUint32(b[28:], r.Network)
+	*(*[6]byte)(b[32:]) = r.MAC
+	binary.BigEndian.PutUint16(b[38:], uint16(len(r.Name))) // which the space has cut
 }
 
 // maxText limits the names that are read back.
@@ -112,12 +109,37 @@ const maxText = 4096
 // parseHolding reads a record into r, and returns its name and reference, which
 // share the memory of b. A reference that is packed is one of [space.AppendID].
 func parseHolding(b []byte, r *space.Record) (name, ref []byte, packed bool, err error) {
-	// A start reads one for each address that is held, so what lies side by side is read at once.
+	if len(b) > 0 && b[0] == formatRecord {
+		return parseHolding1(b, r)
+	}
+	if len(b) < holdingFixedLen || b[0] != formatHolding {
+		return nil, nil, false, fmt.Errorf("%w: format of an address", codec.ErrCorrupt)
+	}
+	f := (*[holdingFixedLen]byte)(b)
+	r.State, r.Kind, packed = space.State(f[1]), space.Kind(f[2]), f[3] == 1
+	r.Since = int64(binary.BigEndian.Uint64(f[4:]))
+	r.Seq = binary.BigEndian.Uint64(f[12:])
+	r.Key = space.Key(binary.BigEndian.Uint64(f[20:]))
+	r.Network = binary.BigEndian.Uint32(f[28:])
+	r.MAC = [6]byte(f[32:])
+	n := holdingFixedLen + int(binary.BigEndian.Uint16(f[38:]))
+	if f[3] > 1 || !isHolding(r) || len(b) < n || n-holdingFixedLen > maxText || len(b)-n > maxText || packed && len(b)-n != space.IDLen {
+		return nil, nil, false, fmt.Errorf("%w: state of an address", codec.ErrCorrupt)
+	}
+	return b[holdingFixedLen:n], b[n:], packed, nil
+}
+
+// isHolding reports whether state and kind are those of an address of which something is
+// known.
+func isHolding(r *space.Record) bool {
+	return (r.State == space.Held || r.State == space.Freed) && r.Kind >= space.Container && r.Kind <= space.Kept
+}
+
+// parseHolding1 is parseHolding for the format before formatHolding, of which a
+// database may still have records: it says what follows, and has no more than that.
+func parseHolding1(b []byte, r *space.Record) (name, ref []byte, packed bool, err error) {
 	rd := codec.NewReader(b)
 	head := rd.Fixed("state of an address", 4+8)
-	if head[0] != formatRecord {
-		rd.Fail("format of an address")
-	}
 	has := head[3]
 	r.State, r.Kind = space.State(head[1]), space.Kind(head[2])
 	r.Since = int64(binary.BigEndian.Uint64(head[4:]))
@@ -137,7 +159,7 @@ func parseHolding(b []byte, r *space.Record) (name, ref []byte, packed bool, err
 	} else {
 		ref = rd.Bytes("reference", maxText)
 	}
-	if has > 15 || r.State != space.Held && r.State != space.Freed || r.Kind < space.Container || r.Kind > space.Kept {
+	if has > 15 || !isHolding(r) {
 		rd.Fail("state of an address")
 	}
 	return name, ref, packed, rd.Done()
@@ -145,14 +167,29 @@ func parseHolding(b []byte, r *space.Record) (name, ref []byte, packed bool, err
 
 // saveHolding writes the record of an address, or deletes it if rec is nil.
 func (m *Machine) saveHolding(p *pool, o addr.Offset, rec *space.Record) {
-	from, split := len(m.arena), -1
-	b := appendHoldingKey(m.arena, p.Key, o)
-	if rec != nil {
-		split = len(b)
-		b = appendHolding(b, rec)
+	from := len(m.arena)
+	if rec == nil {
+		m.arena = slices.Grow(m.arena, holdingKeyLen)[:from+holdingKeyLen]
+		putHoldingKey((*[holdingKeyLen]byte)(m.arena[from:]), p.Key, o)
+		m.save(bucketHolding, from, -1)
+		return
+	}
+	const fixed = holdingKeyLen + holdingFixedLen
+	b := slices.Grow(m.arena, fixed+len(rec.Name)+len(rec.Ref))[:from+fixed]
+	f := (*[fixed]byte)(b[from:])
+	putHoldingKey((*[holdingKeyLen]byte)(f[:]), p.Key, o)
+	putHolding((*[holdingFixedLen]byte)(f[holdingKeyLen:]), rec)
+	b = append(b, rec.Name...)
+	if rec.Ref != "" {
+		if id, ok := space.AppendID(b, rec.Ref); ok {
+			b, f[holdingKeyLen+3] = id, 1
+		} else {
+			b = append(b, rec.Ref...)
+		}
 	}
 	m.arena = b
-	m.save(bucketHolding, from, split)
+	r := another(&m.fx.Save)
+	r.Bucket, r.Key, r.Value = bucketHolding, f[:holdingKeyLen:holdingKeyLen], b[from+holdingKeyLen:len(b):len(b)]
 }
 
 // saveRecord writes what is known of an address, or forgets it if nothing is.

@@ -64,7 +64,7 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	if m.restoredPlace != "" && m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
 		return nil, fmt.Errorf("%w: it was written as another file or on another machine, so it is a copy, or an old one that was put back, and others may have its addresses by now: move it away, and this host begins as a new peer that takes in the addresses which its containers have", ErrForeign)
 	}
-	m.self, m.restored = l.identity.self, l.identity.boot
+	m.self, m.restored, m.own = l.identity.self, l.identity.boot, ownMember{}
 	m.number = max(m.savedNumber, m.state.Number(m.self))
 	m.unsettledTo = m.savedNumber
 	if err := l.finishVotes(); err != nil {
@@ -292,6 +292,7 @@ func (m *Machine) bootUp() {
 		for i := range m.self {
 			m.self[i] = byte(m.cfg.Rand.Uint32())
 		}
+		m.own = ownMember{}
 	}
 	m.boot = m.restored + 1
 	m.nonce = m.cfg.Rand.Uint64()

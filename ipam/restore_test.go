@@ -2,11 +2,11 @@ package ipam_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -105,25 +105,48 @@ func TestRestoreOfIDs(t *testing.T) {
 		if ref != id {
 			continue
 		}
-		const flags, isPacked = 3, 8
 		for k, v := range h.Disk {
 			if !strings.HasPrefix(k, "holding") {
 				continue
 			}
-			before, found := bytes.CutSuffix(v, packed)
-			if !found || bytes.Contains(v, []byte(id)) || v[flags]&isPacked == 0 {
+			if !bytes.HasSuffix(v, packed) || bytes.Contains(v, []byte(id)) || v[3] != 1 {
 				t.Fatalf("the record is %x, want the ID packed at its end", v)
 			}
-			earlier := append(append(slices.Clone(before), byte(len(id))), id...)
-			earlier[flags] &^= isPacked
-			h.Disk[k] = earlier
-			comesBack(h.Disk)
+			for _, packs := range []bool{true, false} {
+				h.Disk[k] = holding1(v, packs)
+				comesBack(h.Disk)
+			}
 			h.Disk[k] = v[:len(v)-1]
 			if _, err := restore(h.Disk); err == nil {
 				t.Error("a record with half an ID was accepted")
 			}
 		}
 	}
+}
+
+// holding1 returns the record of an address that a container's ID is known of as it was
+// written before it had places of fixed lengths, at last with the ID packed, at first not.
+func holding1(v []byte, packs bool) []byte {
+	const key, mac, network, isPacked = 1, 2, 4, 8
+	out := append([]byte{1, v[1], v[2], 0}, v[4:12]...)
+	out = binary.AppendUvarint(out, binary.BigEndian.Uint64(v[12:]))
+	for _, part := range []struct {
+		flag byte
+		b    []byte
+	}{{key, v[20:28]}, {mac, v[32:38]}, {network, v[28:32]}} {
+		if !bytes.Equal(part.b, make([]byte, len(part.b))) {
+			out[3] |= part.flag
+			out = append(out, part.b...)
+		}
+	}
+	name := 40 + int(binary.BigEndian.Uint16(v[38:]))
+	out = append(append(out, byte(name-40)), v[40:name]...)
+	if packs {
+		out[3] |= isPacked
+		return append(out, v[name:]...)
+	}
+	text := hex.EncodeToString(v[name:])
+	return append(append(out, byte(len(text))), text...)
 }
 
 // FuzzRestore gives every decoder of the disk bytes of any kind.

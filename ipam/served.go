@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"net/netip"
+	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // served is what follows from a network and from the pools that there are. An
@@ -37,24 +37,33 @@ const (
 	ways = 4
 )
 
-// makeServed returns n places, a power of two, and those behind the last one.
-func makeServed(n int) []served { return make([]served, n+ways-1) }
+// servedPlaces are places for what follows from networks: a power of two, and those
+// behind the last one.
+type servedPlaces struct {
+	all   []served
+	shift int // which bits of a hash tell the place
+	last  *served
+}
 
-// servedPlaces returns where a network on the pool may be kept. Pools follow one
-// another at even distances, of which all bits are to tell.
-func (m *Machine) servedPlaces(cidr netip.Prefix) *[ways]served {
+func makeServed(n int) servedPlaces {
+	all := make([]served, n+ways-1)
+	return servedPlaces{all: all, shift: bits.LeadingZeros64(uint64(n)) + 1, last: &all[0]}
+}
+
+// of returns where a network on the pool may be kept. Pools follow one another at even
+// distances, of which all bits are to tell.
+func (l *servedPlaces) of(cidr netip.Prefix) *[ways]served {
 	const mix = 0x9e3779b97f4a7c15
 	b := cidr.Addr().As16()
 	n := binary.BigEndian.Uint64(b[:8])*mix + binary.BigEndian.Uint64(b[8:]) + uint64(cidr.Bits())
 	n = (n ^ n>>32) * mix
-	n >>= bits.LeadingZeros64(uint64(len(m.served))) + 1
-	return (*[ways]served)(m.served[n:])
+	return (*[ways]served)(l.all[n>>l.shift:])
 }
 
 // makeRoom sees to it that there are two places for each pool, as far as may be.
 // What is kept is dropped with the places, and worked out anew.
 func (m *Machine) makeRoom() {
-	had := len(m.served) - (ways - 1)
+	had := len(m.served.all) - (ways - 1)
 	n := had
 	for n < min(2*len(m.pools), mostServed) {
 		n *= 2
@@ -67,9 +76,13 @@ func (m *Machine) makeRoom() {
 // servedBefore returns what is kept of just that network, which so is one that a pool
 // can serve, or nil. It may be of an older content of the state.
 func (m *Machine) servedBefore(n *Network) *served {
-	places := m.servedPlaces(n.Pool)
+	if s := m.served.last; s.pool != nil && s.network == *n {
+		return s
+	}
+	places := m.served.of(n.Pool)
 	for i := range places {
 		if s := &places[i]; s.pool != nil && s.network == *n {
+			m.served.last = s
 			return s
 		}
 	}
@@ -78,9 +91,14 @@ func (m *Machine) servedBefore(n *Network) *served {
 
 // servedPool returns the pool of a network, or nil if there is none.
 func (m *Machine) servedPool(n *Network) *pool {
-	places := m.servedPlaces(n.Pool)
+	now := m.version()
+	if s := m.served.last; s.pool != nil && s.network.Pool == n.Pool && s.at == now {
+		return s.pool
+	}
+	places := m.served.of(n.Pool)
 	for i := range places {
-		if s := &places[i]; s.pool != nil && s.network.Pool == n.Pool && s.at == m.version() {
+		if s := &places[i]; s.pool != nil && s.network.Pool == n.Pool && s.at == now {
+			m.served.last = s
 			return s.pool
 		}
 	}
@@ -107,7 +125,7 @@ func (m *Machine) serve(n *Network) (*served, error) {
 // servedLeast returns a place for a network that is kept nowhere: one with nothing
 // of today if there is one.
 func (m *Machine) servedLeast(n *Network) *served {
-	places := m.servedPlaces(n.Pool)
+	places := m.served.of(n.Pool)
 	for i := range places {
 		if s := &places[i]; s.pool == nil || s.at != m.version() {
 			return s
@@ -116,18 +134,30 @@ func (m *Machine) servedLeast(n *Network) *served {
 	return &places[0]
 }
 
-// ownMember is this peer's entry in the roster, as of a content of the state.
+// ownMember is this peer's entry in the roster, and what follows from that, as of a
+// content of the state.
 type ownMember struct {
-	id     peer.ID
 	at     version
 	member *chronicle.Member // nil: it is in none
+	sole   bool              // no other host can have networks in the pools
 }
 
 // me returns this peer's entry in the roster, or nil. It is looked for once in
 // each slot, for the roster may be long.
-func (m *Machine) me() *chronicle.Member {
-	if now := m.version(); m.own.at != now || m.own.id != m.self {
-		m.own = ownMember{m.self, now, m.state.Member(m.self)}
+func (m *Machine) me() *chronicle.Member { return m.inRoster().member }
+
+// soleUser reports whether no other host can have networks in the pools: this
+// peer is alone, and nobody that was evicted may be back.
+func (m *Machine) soleUser() bool { return m.inRoster().sole }
+
+func (m *Machine) inRoster() *ownMember {
+	if m.own.at != m.version() {
+		m.lookUpOwn()
 	}
-	return m.own.member
+	return &m.own
+}
+
+func (m *Machine) lookUpOwn() {
+	sole := m.alone() && !slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool { return !g.Forgotten })
+	m.own = ownMember{m.version(), m.state.Member(m.self), sole}
 }

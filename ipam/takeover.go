@@ -83,7 +83,7 @@ func (m *Machine) awaitTold(p *pool, o addr.Offset, rec *space.Record) error {
 	c := m.current
 	if c.doubted.IsZero() {
 		c.doubted = m.now
-		m.noteAt(NoteDoubted, p, addr.Nth(p.CIDR, o))
+		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o)})
 	}
 	if m.inventory.After(c.doubted) {
 		return nil

@@ -97,7 +97,7 @@ func OffsetOf(pool netip.Prefix, a netip.Addr) (Offset, bool) {
 	base := pool.Addr()
 	if a = a.Unmap(); a.Is4() && base.Is4() {
 		o := Offset(bits4(a) - bits4(base)) // of an address before the pool it is far beyond its end
-		return o, Count(o) < Size(pool)
+		return o, o>>(32-pool.Bits()) == 0
 	}
 	if !pool.Contains(a) {
 		return 0, false

@@ -39,6 +39,17 @@ func (s Seed) KeyOf(part string) Key { return s.with(part).key() }
 // with returns the seed of one part more.
 func (s Seed) with(part string) Seed {
 	const prime = 1<<40 + 0x1b3
+	for len(part) >= 8 { // a name is hashed for each container that starts, and most are longer
+		s = (s ^ Seed(part[0])) * prime
+		s = (s ^ Seed(part[1])) * prime
+		s = (s ^ Seed(part[2])) * prime
+		s = (s ^ Seed(part[3])) * prime
+		s = (s ^ Seed(part[4])) * prime
+		s = (s ^ Seed(part[5])) * prime
+		s = (s ^ Seed(part[6])) * prime
+		s = (s ^ Seed(part[7])) * prime
+		part = part[8:]
+	}
 	for i := range len(part) {
 		s = (s ^ Seed(part[i])) * prime
 	}

@@ -75,7 +75,8 @@ func (s *Space) SetAside(r addr.Range) {
 	for part := range s.aside.outside(r) {
 		for p, w := range s.freedIn(part) {
 			for ; w != 0; w &= w - 1 {
-				s.dequeue(p.rec[bits.TrailingZeros64(w)])
+				n := bits.TrailingZeros64(w)
+				s.dequeue(s.slab.rec(p.rec[n]), p.base+addr.Offset(n))
 			}
 		}
 	}
@@ -105,16 +106,17 @@ func (s *Space) Restore(r addr.Range) {
 // erase forgets record i.
 func (s *Space) erase(i uint32) {
 	r := s.slab.rec(i)
-	p, bit := s.page(r), uint64(1)<<(r.place%pageLen)
+	p, o := s.page(r), s.offset(i)
+	bit := uint64(1) << (o % pageLen)
 	if p.held&bit != 0 {
 		s.held--
 	} else {
 		s.freed--
 	}
-	s.dequeue(i)
+	s.dequeue(r, o)
 	s.keys.remove(i, r.key)
 	s.slab.put(i)
-	p.rec[bits.TrailingZeros64(bit)] = none
+	p.rec[o%pageLen] = none
 	p.used &^= bit
 	p.held &^= bit
 	if p.used == 0 {

@@ -61,7 +61,7 @@ func (s *Space) cut(o addr.Offset) {
 		if s.offset(i) >= o {
 			half = &s.segments[n+1]
 		}
-		s.insertAfter(half, half.tail, i)
+		s.insertAfter(half, half.tail, i, s.slab.rec(i))
 		i = next
 	}
 }
@@ -89,10 +89,9 @@ func (s *Space) oldest(want addr.Range) uint32 {
 	return best
 }
 
-// insertAfter links record i into the queue behind record at, or in front of
-// all if at is none.
-func (s *Space) insertAfter(q *segment, at, i uint32) {
-	r := s.slab.rec(i)
+// insertAfter links r, which is record i, into the queue behind record at, or in
+// front of all if at is none.
+func (s *Space) insertAfter(q *segment, at, i uint32, r *record) {
 	r.form |= isQueued
 	r.prev = at
 	if at == none {
@@ -110,20 +109,20 @@ func (s *Space) insertAfter(q *segment, at, i uint32) {
 	}
 }
 
-// enqueue puts record i of address o, freed just now, at the end of its queue.
-func (s *Space) enqueue(i uint32, o addr.Offset) {
+// enqueue puts r, which is record i of address o and was freed just now, at the
+// end of its queue.
+func (s *Space) enqueue(i uint32, r *record, o addr.Offset) {
 	q := &s.segments[s.segment(o)]
-	s.insertAfter(q, q.tail, i)
+	s.insertAfter(q, q.tail, i, r)
 }
 
-// dequeue takes record i out of its queue, if it is in one.
-func (s *Space) dequeue(i uint32) {
-	r := s.slab.rec(i)
+// dequeue takes the record of o out of its queue, if it is in one.
+func (s *Space) dequeue(r *record, o addr.Offset) {
 	if !r.queued() {
 		return
 	}
 	if r.prev == none || r.next == none { // an end, so the segment knows it
-		q := &s.segments[s.segment(s.offset(i))]
+		q := &s.segments[s.segment(o)]
 		if r.prev == none {
 			q.head = r.next
 		}
@@ -160,7 +159,7 @@ func (s *Space) requeue(list []uint32) {
 		for at != none && s.compareSeq(i, at) < 0 {
 			at = s.slab.rec(at).prev
 		}
-		s.insertAfter(q, at, i)
+		s.insertAfter(q, at, i, s.slab.rec(i))
 	}
 }
 

@@ -59,8 +59,9 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form) error {
 		return fmt.Errorf("space: two records of offset %d", o)
 	}
 	i := s.create(o)
-	s.slab.setHolder(i, &rec.Holder, text, f)
 	r := s.slab.rec(i)
+	*s.slab.text(i) = text
+	r.setHolder(&rec.Holder, f)
 	r.seq, r.since = rec.Seq, rec.Since
 	s.seq = max(s.seq, rec.Seq)
 	if rec.State == Held {

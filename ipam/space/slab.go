@@ -49,11 +49,10 @@ func (sl *slab) text(i uint32) *string {
 	return &sl.blocks[i>>blockBits].text[i%blockLen]
 }
 
-// setHolder writes to record i who it is of, whose name and reference come in
+// setHolder writes to the record who it is of, whose name and reference lie beside it in
 // the form of [textOf].
-func (sl *slab) setHolder(i uint32, h *Holder, text string, f form) {
-	r := sl.rec(i)
-	*sl.text(i), r.form = text, r.form&isQueued|f|formOf(h.Kind)
+func (r *record) setHolder(h *Holder, f form) {
+	r.form = r.form&isQueued | f | formOf(h.Kind)
 	r.key, r.network, r.mac = h.Key, h.Network, h.MAC
 }
 
@@ -65,10 +64,6 @@ func (r *record) export(text string, rec *Record, st State) {
 	rec.Key, rec.Network, rec.MAC, rec.Kind = r.key, r.network, r.mac, r.form.kind()
 	rec.Since, rec.Seq, rec.State = r.since, r.seq, st
 }
-
-// past returns record i of a freed address, which is in no queue, as it can be
-// brought back.
-func (sl *slab) past(i uint32) Past { return Past{*sl.rec(i), *sl.text(i), true} }
 
 // bringBack writes to record i what was known of its address before.
 func (sl *slab) bringBack(i uint32, b *Past) {

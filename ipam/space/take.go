@@ -123,18 +123,18 @@ func (s *Space) Free(o addr.Offset, now time.Time, f *Freeing) bool {
 		return false
 	}
 	i := p.rec[o%pageLen]
-	s.slab.export(i, &f.Before, Held)
+	r := s.slab.rec(i)
+	r.export(*s.slab.text(i), &f.Before, Held)
 	if !s.mine.contains(o) {
 		s.strays--
 		s.erase(i)
 		return true
 	}
-	r := s.slab.rec(i)
 	s.seq++
 	r.seq, r.since = s.seq, now.UnixNano()
 	s.release(p, o)
 	if !s.aside.contains(o) {
-		s.enqueue(i, o)
+		s.enqueue(i, r, o)
 	}
 	f.Record = f.Before
 	f.Record.State, f.Record.Seq, f.Record.Since = Freed, r.seq, r.since
@@ -183,7 +183,8 @@ func (s *Space) Describe(o addr.Offset, h Holder) (rec Record, changed bool) {
 	if p.state(o) != Held {
 		return s.record(p, o), false
 	}
-	s.describe(p.rec[o%pageLen], &h)
+	i := p.rec[o%pageLen]
+	s.describe(i, s.slab.rec(i), &h)
 	return s.record(p, o), true
 }
 
@@ -224,17 +225,20 @@ func (s *Space) unused(want addr.Range) (addr.Offset, bool) {
 // hold hands out o, usable and not held, whose record is i, or none, and fills
 // in the grant.
 func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
+	var r *record
 	if i == none {
 		i = s.create(o)
-		s.setHolder(i, h)
+		r = s.slab.rec(i)
+		s.setHolder(i, r, h)
 		s.keys.add(&s.slab, i, h.Key)
 	} else {
-		s.dequeue(i)
-		g.Before = s.slab.past(i)
-		s.describe(i, h)
+		r = s.slab.rec(i)
+		s.dequeue(r, o)
+		b := &g.Before
+		b.rec, b.text, b.freed = *r, *s.slab.text(i), true
+		s.describe(i, r, h)
 		s.freed--
 	}
-	r := s.slab.rec(i)
 	s.seq++
 	r.seq, r.since = s.seq, now
 	p := s.page(r)
@@ -264,19 +268,20 @@ func (s *Space) create(o addr.Offset) uint32 {
 	return i
 }
 
-// describe gives record i another holder.
-func (s *Space) describe(i uint32, h *Holder) {
-	k := s.slab.rec(i).key
+// describe gives r, which is record i, another holder.
+func (s *Space) describe(i uint32, r *record, h *Holder) {
+	k := r.key
 	if k == h.Key {
-		s.setHolder(i, h)
+		s.setHolder(i, r, h)
 		return
 	}
 	s.keys.remove(i, k)
-	s.setHolder(i, h)
+	s.setHolder(i, r, h)
 	s.keys.add(&s.slab, i, h.Key)
 }
 
-func (s *Space) setHolder(i uint32, h *Holder) {
+func (s *Space) setHolder(i uint32, r *record, h *Holder) {
 	text, f := textOf(h.Name, h.Ref)
-	s.slab.setHolder(i, h, text, f)
+	*s.slab.text(i) = text
+	r.setHolder(h, f)
 }
