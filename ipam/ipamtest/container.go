@@ -231,11 +231,15 @@ func (e *engine) release(x *container, had []endpoint) {
 }
 
 // restart has the engine start anew under its containers. It may answer nothing
-// for so long that the process waits for no list of it.
+// for so long that the process waits for no list of it. One that starts has no
+// network in the making: what it asks for then it had before.
 func (e *engine) restart() {
 	c, life := e.s.c, e.life
+	if slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) {
+		return
+	}
 	if c.customs.orderly {
-		if !e.starting && !slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) {
+		if !e.starting {
 			e.startInOrder()
 		}
 		return
