@@ -133,7 +133,7 @@ func (b *bench) measurePools() error {
 		if err != nil {
 			return fmt.Errorf("%s pools: %w", name, err)
 		}
-		if err := pairs(remembered); err != nil {
+		if err := pairs(max(remembered, 300*pools)); err != nil { // until each address of each has been used
 			return fmt.Errorf("%s pools: %w", name, err)
 		}
 		list = append(list, computing(name, pairs))

@@ -128,7 +128,7 @@ func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (aga
 			again = true
 		default:
 			delete(m.networks, n.ID())
-			m.perPool[n.Pool] -= n.count
+			m.countAsked(n.Pool, -n.count)
 			n.count = 0
 			m.saveNetwork(n)
 			m.note(Note{Kind: NoteNetworkGone, Pool: p.CIDR})

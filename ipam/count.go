@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -46,7 +47,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	net.asked = m.now
 	if !net.again {
 		net.count++
-		m.perPool[n.Pool]++
+		m.countAsked(n.Pool, 1)
 	}
 	m.saveNetwork(net)
 	return nil
@@ -80,7 +81,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		return
 	}
 	n.count--
-	m.perPool[n.Pool]--
+	m.countAsked(n.Pool, -1)
 	n.replayed = min(n.replayed, n.count)
 	n.burst = max(n.burst-1, 0)
 	if n.count <= 0 {
@@ -105,17 +106,29 @@ func (m *Machine) isOnly(p *pool, n *Network) bool {
 
 // networksOf returns how many networks of this host draw from the pool, as far
 // as is known: those that the engine asked for, and those that it has besides.
-func (m *Machine) networksOf(p *pool) int { return m.perPool[p.CIDR] + p.lost }
+func (m *Machine) networksOf(p *pool) int { return p.asked + p.lost }
 
 // networksTold returns how many of them people are told of: one that may have been asked
 // for and listed counts once.
-func (m *Machine) networksTold(p *pool) int { return max(m.perPool[p.CIDR], p.listed) }
+func (m *Machine) networksTold(p *pool) int { return max(p.asked, p.listed) }
+
+// countAsked notes that the engine has asked for so many networks more on a subnet, or
+// has so many fewer. There may be no pool of it.
+func (m *Machine) countAsked(cidr netip.Prefix, more int) {
+	n := m.perPool[cidr] + more
+	if m.perPool[cidr] = n; n == 0 {
+		delete(m.perPool, cidr)
+	}
+	if p := m.poolOf(cidr); p != nil {
+		p.asked = n
+	}
+}
 
 // unlessGone makes a call wait that is refused since a network is on the pool, where only
 // a list says so that was begun before one went: it may be that one, and the next list
 // tells.
 func (m *Machine) unlessGone(p *pool, refusal error) error {
-	if p.lost > 0 && m.perPool[p.CIDR] == 0 && !m.inventory.After(p.parted) {
+	if p.lost > 0 && p.asked == 0 && !m.inventory.After(p.parted) {
 		return waitFor(refusal)
 	}
 	return refusal
@@ -138,7 +151,7 @@ func (m *Machine) lostOn(p *pool, asked []*network, begun time.Time, first bool)
 	if first {
 		return most
 	}
-	return min(max(p.lost, p.listed-m.perPool[p.CIDR]), most)
+	return min(max(p.lost, p.listed-p.asked), most)
 }
 
 // knowsNetworks reports whether this peer knows which networks of this host are on its

@@ -128,8 +128,8 @@ func (m *Machine) addPool(cp *chronicle.Pool) *pool {
 func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 	p := m.pools[cp.Key]
 	if p == nil {
-		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), listed: -1}
-		m.pools[cp.Key] = p
+		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), asked: m.perPool[cp.CIDR], listed: -1}
+		m.pools[cp.Key], m.inOrder = p, nil
 	}
 	return p
 }
@@ -228,6 +228,7 @@ func (m *Machine) dropPool(p *pool) {
 	}
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
+	m.inOrder = nil
 	m.deleted[p.CIDR] = m.now
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }

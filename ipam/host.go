@@ -112,8 +112,11 @@ func (m *Machine) sightHost(p *pool) {
 	}
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
+		if !ok {
+			continue
+		}
 		r := p.ReservationAt(o)
-		if !ok || !hostMayHave(r) {
+		if !hostMayHave(r) {
 			continue
 		}
 		h := space.Holder{Kind: space.Host}

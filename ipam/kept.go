@@ -29,16 +29,6 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	return h.Kind == space.Container && (r.Note == h.Name || MAC(h.MAC).is(r.Note))
 }
 
-// keepsNames reports whether any address of the pool is kept for a name: of most none
-// is, so it is looked for once in each slot.
-func (m *Machine) keepsNames(p *pool) bool {
-	if now := m.version(); p.keepsAt != now {
-		p.keepsAt = now
-		p.keepsNames = slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == chronicle.KindKeptForName })
-	}
-	return p.keepsNames
-}
-
 // keptIn returns the addresses of the pool that are kept for the holder, those first
 // that nobody has.
 func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
@@ -63,7 +53,7 @@ func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
 // already, as a container does that is on two networks of the pool, it is to get any:
 // then done is false.
 func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
-	if !m.keepsNames(p) {
+	if !m.factsOf(p).keepsNames {
 		return false, nil
 	}
 	has := false
@@ -105,7 +95,7 @@ func (m *Machine) holdKept() {
 
 // holdKeptAt is holdKept for one address, if it is kept for a name at all.
 func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
-	if !m.keepsNames(p) {
+	if !m.factsOf(p).keepsNames {
 		return
 	}
 	r := p.ReservationAt(o)
@@ -145,7 +135,7 @@ func (m *Machine) keepNoMore(p *pool, in addr.Range) {
 // closeKept gives back what has waited for its name long enough, as whoever
 // has the name next may be on another host. A peer that is cut off keeps it.
 func (m *Machine) closeKept(p *pool) {
-	if m.cutOff() {
+	if !m.factsOf(p).keepsNames || m.cutOff() {
 		return
 	}
 	var actions []chronicle.Action

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -10,32 +11,44 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// pool is a pool of the state with what this peer knows of it.
+// pool is a pool of the state with what this peer knows of it. What each call reads, and
+// each look at all pools, comes first, in few lines of the cache: a host may have a
+// thousand, and call one after the other.
 type pool struct {
 	*chronicle.Pool
 	space *space.Space
-	mine  []addr.Range // as the ring has it
-	// gateway is this host's own gateway address, if it has one.
-	gateway    addr.Offset
-	hasGateway bool
-	// listed is how many networks on this pool the engine's last inventory
-	// shows, -1 before the first.
-	listed int
-	// lost is how many of them this peer may not have been asked for.
-	lost int
-	// untaken says that of this host's own addresses one was not its own yet.
-	untaken bool
+	facts poolFacts
+	// asked is how many networks of this host the engine has asked for on the pool,
+	// and lost how many of those that it has this peer may not have been asked for.
+	asked, lost int
+	idle        bool      // it is told to have networks here, and has none,
+	idleSince   time.Time // since then
+
 	// missing holds when an inventory first lacked an address that a container
-	// holds, unnamed an auxiliary address that no network names, and offHost
-	// when the host first lacked an address that is held for an interface.
-	missing, unnamed, offHost absences
+	// holds, offHost when the host first lacked an address that is held for an
+	// interface, and unnamed an auxiliary address that no network names.
+	missing, offHost absences
 	// seen holds the addresses that the last inventory has, and whose; surveyed
 	// says that these are all: it was complete, and knew the pool.
-	seen     map[addr.Offset]string
+	seen map[addr.Offset]string
+	// strangers holds since when an address is kept back for something else
+	// on the network.
+	strangers map[addr.Offset]time.Time
+	// released holds when an address was last released, for as long as an
+	// echo may follow: of a release by the one side comes one by the other.
+	released struct{ local, global releases }
+
 	surveyed bool
-	// keepsNames says whether any of its addresses is kept for a name, as of keepsAt.
-	keepsNames bool
-	keepsAt    version
+	untaken  bool // of this host's own addresses one was not its own yet
+	toldOnce bool // something was announced since somebody joined
+	// gateway is this host's own gateway address, if it has one.
+	hasGateway bool
+	gateway    addr.Offset
+	mine       []addr.Range // as the ring has it
+	// listed is how many networks on this pool the engine's last inventory
+	// shows, -1 before the first.
+	listed  int
+	unnamed absences
 	// kept holds what the networks keep back that the last inventory has.
 	kept map[addr.Offset]chronicle.Kind
 	// named holds when the engine last named an auxiliary address of a network
@@ -44,19 +57,45 @@ type pool struct {
 	// has come, one that did earlier says otherwise.
 	named, left map[addr.Offset]time.Time
 	parted      time.Time
-	// released holds when an address was last released, for as long as an
-	// echo may follow: of a release by the one side comes one by the other.
-	released struct{ local, global releases }
-	// strangers holds since when an address is kept back for something else
-	// on the network.
-	strangers map[addr.Offset]time.Time
 
 	vacated     time.Time  // when somebody last was given all that this peer had here
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
-	idleSince   time.Time  // since when it is told to have networks here, and has none
 	announced   wire.Spare // what was announced last
-	toldOnce    bool       // anything was, since somebody joined
+}
+
+// poolFacts is what follows for a pool from a content of the state.
+type poolFacts struct {
+	at         version
+	keepsNames bool // some address of it is kept for a name
+	auxiliary  bool // some is reserved for a network
+	used       bool // this peer has said that it uses the pool
+	chosen     bool // its subnet was
+	passing    bool // and it goes when nobody uses it
+}
+
+// factsOf returns what follows for the pool from the state. It is looked for once in each
+// slot: a host may have a thousand pools, in which little happens.
+func (m *Machine) factsOf(p *pool) *poolFacts {
+	if p.facts.at != m.version() {
+		m.learnFacts(p)
+	}
+	return &p.facts
+}
+
+func (m *Machine) learnFacts(p *pool) {
+	has := func(k chronicle.Kind) bool {
+		return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == k })
+	}
+	chosen := p.Origin == chronicle.FromChoice
+	p.facts = poolFacts{
+		at:         m.version(),
+		keepsNames: has(chronicle.KindKeptForName),
+		auxiliary:  has(chronicle.KindAuxiliary),
+		used:       p.UsedBy(m.self),
+		chosen:     chosen,
+		passing:    chosen && p.Name == "" && !p.Operated(),
+	}
 }
 
 // keeps reports whether the last inventory has a network that keeps the address back.

@@ -28,6 +28,7 @@ type Machine struct {
 	state *chronicle.State
 
 	pools    map[chronicle.PoolKey]*pool
+	inOrder  []*pool // of their addresses; nil when pools came or went
 	networks map[PoolID]*network
 	waiting  []*Call
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)

@@ -19,7 +19,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if !ok {
 		return
 	}
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary && m.soleUser() && m.isOnly(p, &q.Network) {
+	if r := m.auxiliaryAt(p, o); r != nil && m.soleUser() && m.isOnly(p, &q.Network) {
 		// The engine lets go of an auxiliary address only with its network, or
 		// it never was one: an endpoint that was replayed to a new database.
 		// A network that was taken for a replay, or is removed once more, gives back
@@ -39,6 +39,17 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	m.freeHolding(p, o)
 	m.leaveToHost(p, o)
 	m.settleEmptied(p)
+}
+
+// auxiliaryAt returns the reservation that keeps the address back for a network, or nil.
+func (m *Machine) auxiliaryAt(p *pool, o addr.Offset) *chronicle.Reservation {
+	if !m.factsOf(p).auxiliary {
+		return nil
+	}
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary {
+		return r
+	}
+	return nil
 }
 
 // isEcho reports whether a release of the held address at o repeats one that
@@ -188,7 +199,7 @@ func remember[K comparable](m *map[K]time.Time, k K, at time.Time) {
 // settleEmptied lets a pool go that was only kept for an address that was
 // still held.
 func (m *Machine) settleEmptied(p *pool) {
-	if p.Origin == chronicle.FromChoice && !p.busy() && m.networksOf(p) == 0 {
+	if m.factsOf(p).chosen && !p.busy() && m.networksOf(p) == 0 {
 		m.settle(p)
 	}
 }

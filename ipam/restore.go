@@ -112,7 +112,7 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 		n, err := parseNetwork(key, value)
 		if err == nil {
 			l.m.networks[n.ID()] = n
-			l.m.perPool[n.Pool] += n.count
+			l.m.countAsked(n.Pool, n.count)
 		}
 		return wrap(err, "network")
 	case bucketHolding:

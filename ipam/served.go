@@ -140,6 +140,7 @@ type ownMember struct {
 	at     version
 	member *chronicle.Member // nil: it is in none
 	sole   bool              // no other host can have networks in the pools
+	dealt  int               // how many peers a pool is dealt to
 }
 
 // me returns this peer's entry in the roster, or nil. It is looked for once in
@@ -159,5 +160,11 @@ func (m *Machine) inRoster() *ownMember {
 
 func (m *Machine) lookUpOwn() {
 	sole := m.alone() && !slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool { return !g.Forgotten })
-	m.own = ownMember{m.version(), m.state.Member(m.self), sole}
+	dealt := 0
+	for i := range m.state.Roster {
+		if m.state.Roster[i].Phase != chronicle.Draining {
+			dealt++
+		}
+	}
+	m.own = ownMember{m.version(), m.state.Member(m.self), sole, dealt}
 }

@@ -161,13 +161,7 @@ func (m *Machine) dropUnused(p *pool) {
 
 // share returns how much of a pool is dealt to each peer.
 func (m *Machine) share(p *pool) addr.Count {
-	n := 0
-	for _, member := range m.state.Roster {
-		if member.Phase != chronicle.Draining {
-			n++
-		}
-	}
-	size := p.Ring.Size() / addr.Count(max(n, 1))
+	size := p.Ring.Size() / addr.Count(max(m.inRoster().dealt, 1))
 	switch m.cfg.Deal {
 	case chronicle.DealAll:
 		return size
@@ -185,7 +179,11 @@ const unusedAfter = time.Minute
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
 func (m *Machine) retirePool(p *pool) {
-	if p.Origin != chronicle.FromChoice || p.Name != "" || m.uses(p) || p.Operated() {
+	facts := m.factsOf(p)
+	if !facts.chosen {
+		return
+	}
+	if !facts.passing || m.uses(p) {
 		p.unusedSince = time.Time{}
 		return
 	}
@@ -351,6 +349,9 @@ func (m *Machine) evictSilent() {
 // changed a good deal, or when somebody was refused and there is something now.
 func (m *Machine) announce() {
 	due := m.now.Sub(m.announcedAt) >= announceEvery || m.now.Before(m.announcedAt)
+	if !due && len(m.begged) == 0 {
+		return
+	}
 	var v wire.Announce
 	for _, p := range m.sortedPools() {
 		now := wire.Spare{Pool: p.Key, Free: p.space.Spare(), Resting: p.space.Resting(m.now, m.cfg.Rest)}

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -54,13 +53,11 @@ func (m *Machine) saysUse(p *pool) bool {
 
 // tellUse says in the state whether this host has networks on the pool.
 func (m *Machine) tellUse(p *pool) {
-	if m.pools[p.Key] != p {
-		return
-	}
 	switch uses, told := m.networksOf(p) > 0, m.toldUse(p); {
-	case uses && !told:
+	case uses == told || m.pools[p.Key] != p: // it is told, or there is nothing to tell of any more
+	case uses:
 		m.background(chronicle.Use{Pool: p.Key})
-	case !uses && told && m.surelyUnused(p):
+	case m.surelyUnused(p):
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
@@ -92,13 +89,13 @@ func (m *Machine) usedBefore(p *pool) bool {
 // tendUse tells what was not told yet. That networks are gone it tells after a
 // while: one may be about to be made.
 func (m *Machine) tendUse(p *pool) {
-	if m.networksOf(p) > 0 || !p.UsedBy(m.self) {
-		p.idleSince = time.Time{}
+	if m.networksOf(p) > 0 || !m.factsOf(p).used {
+		p.idle = false
 		m.tellUse(p)
 		return
 	}
-	if p.idleSince.IsZero() {
-		p.idleSince = m.now
+	if !p.idle {
+		p.idle, p.idleSince = true, m.now
 	}
 	if m.now.Sub(p.idleSince) >= unusedAfter {
 		m.settle(p)
@@ -108,7 +105,10 @@ func (m *Machine) tendUse(p *pool) {
 // toldUse reports whether the state says that this host has networks on the
 // pool, or will once what is under way is decided.
 func (m *Machine) toldUse(p *pool) bool {
-	told := p.UsedBy(m.self)
+	told := m.factsOf(p).used
+	if len(m.proposals) == 0 {
+		return told
+	}
 	for a := range m.underWay() {
 		switch a := a.(type) {
 		case chronicle.Use:

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -246,14 +247,14 @@ func (m *Machine) Check(now time.Time) []error {
 	return errs
 }
 
-// sortedPools returns the pools in order of their addresses.
+// sortedPools returns the pools in order of their addresses. The list is not to be changed,
+// and stays what it is when pools come or go.
 func (m *Machine) sortedPools() []*pool {
-	out := make([]*pool, 0, len(m.pools))
-	for _, p := range m.pools {
-		out = append(out, p)
+	if m.inOrder == nil {
+		m.inOrder = slices.Collect(maps.Values(m.pools))
+		slices.SortFunc(m.inOrder, func(a, b *pool) int { return chronicle.SortedBy(a.Pool, b.Pool) })
 	}
-	slices.SortFunc(out, func(a, b *pool) int { return chronicle.SortedBy(a.Pool, b.Pool) })
-	return out
+	return m.inOrder
 }
 
 func (m *Machine) sortedNetworks() []PoolID {

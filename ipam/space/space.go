@@ -30,6 +30,10 @@ type Space struct { // what each call reads comes first, in few lines of the cac
 	aside    set
 	fresh    set // in mine and not in aside; holds all of that which is never used
 	segments []segment
+	first    struct { // where those lie as long as there is one of each
+		mine, fresh [1]addr.Range
+		segments    [1]segment
+	}
 
 	slab  slab
 	keys  keys
@@ -39,7 +43,9 @@ type Space struct { // what each call reads comes first, in few lines of the cac
 // New returns the space of a pool with size addresses, of which nothing is
 // mine.
 func New(size addr.Count) *Space {
-	return &Space{end: addr.Offset(size), remember: rememberMax, segments: []segment{{}}}
+	s := &Space{end: addr.Offset(size), remember: rememberMax}
+	s.mine, s.fresh, s.segments = s.first.mine[:0], s.first.fresh[:0], s.first.segments[:]
+	return s
 }
 
 // Size returns the number of addresses in the pool.
