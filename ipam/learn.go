@@ -187,7 +187,7 @@ func (m *Machine) install(state *chronicle.State) {
 	}
 	for _, cp := range state.Pools {
 		p := m.poolFor(cp)
-		p.Pool = cp
+		p.Pool, p.facts = cp, poolFacts{}
 		m.followRing(p)
 		m.keepNoMore(p, addr.Whole(p.CIDR))
 		m.sightSoon(p, addr.Whole(p.CIDR))
