@@ -131,10 +131,10 @@ func (c *checked) visit(visit func(bucket string, key, value []byte) error) erro
 func (c *checked) each(visit func(bucket string, key, value []byte) error) error {
 	for _, b := range c.buckets {
 		for _, leaf := range b.leaves {
-			for i := range leaf.count() {
-				_, key, stored := leaf.entry(i)
-				n := len(stored) - crcSize
-				if err := visit(b.name, key, stored[:n:n]); err != nil {
+			for l := leaf.entries(); l.more(); {
+				_, both, key := l.next()
+				n := len(both) - crcSize
+				if err := visit(b.name, both[:key:key], both[key:n:n]); err != nil {
 					return err
 				}
 			}
@@ -167,10 +167,10 @@ func (c *checked) checkRecords(t trees, buckets []bucket) error {
 			continue
 		}
 		s := newSealer(name)
-		leaves, err := t.records(b, func(key, stored []byte) error {
-			_, part, err := s.open(key, stored)
+		leaves, err := t.records(b, func(both []byte, key int) error {
+			part, err := s.check(both, key)
 			if err != nil {
-				return damagedRecord(name, key, err)
+				return damagedRecord(name, both[:key], err)
 			}
 			got.count++
 			got.sum += part
@@ -213,8 +213,8 @@ func (t trees) header(buckets []bucket) (header, error) {
 		return header{}, damagedBy(errNoHeader)
 	}
 	all := make(map[string][]byte)
-	_, err := t.records(buckets[i], func(key, stored []byte) error {
-		all[string(key)] = stored
+	_, err := t.records(buckets[i], func(both []byte, key int) error {
+		all[string(both[:key])] = both[key:]
 		return nil
 	})
 	if err != nil {
@@ -223,9 +223,9 @@ func (t trees) header(buckets []bucket) (header, error) {
 	return readHeader(all, t.meta.txid())
 }
 
-// records reads the tree of a bucket, in which there is nothing but records, calls visit for each of them with its stored
-// form, and returns the leaves.
-func (t trees) records(b bucket, visit func(key, stored []byte) error) (leaves []page, err error) {
+// records reads the tree of a bucket, in which there is nothing but records, calls visit for each of them with its key, the
+// stored form behind it, and the length of the key, and returns the leaves.
+func (t trees) records(b bucket, visit func(both []byte, key int) error) (leaves []page, err error) {
 	if !b.isBucket {
 		return nil, damagedBy(fmt.Errorf("its entry %x is a record among buckets", b.name))
 	}
@@ -233,12 +233,12 @@ func (t trees) records(b bucket, visit func(key, stored []byte) error) (leaves [
 		return nil, damagedBy(fmt.Errorf("its bucket %q has %d bytes", b.name, len(b.value)))
 	}
 	read := func(leaf page) error {
-		for i := range leaf.count() {
-			isBucket, key, stored := leaf.entry(i)
+		for l := leaf.entries(); l.more(); {
+			isBucket, both, key := l.next()
 			if isBucket {
-				return damagedBy(fmt.Errorf("its bucket %q has a bucket, %x, among records", b.name, key))
+				return damagedBy(fmt.Errorf("its bucket %q has a bucket, %x, among records", b.name, both[:key]))
 			}
-			if err := visit(key, stored); err != nil {
+			if err := visit(both, key); err != nil {
 				return err
 			}
 		}

@@ -13,7 +13,9 @@ const crcSize = 4
 // scratch space is part of it because a slice given to crc32.Update escapes, and one allocation per record is too many.
 type sealer struct {
 	table   *crc32.Table
-	prefix  uint32    // checksum of the bucket's length and name
+	prefix  uint32 // checksum of the bucket's length and name
+	keyed   uint32 // and of the length of the last key that check had, which most keys of a bucket share
+	keyLen  int
 	scratch [256]byte // 4 or more; a record that fits is copied, as a checksum over one piece costs half of three
 }
 
@@ -21,6 +23,7 @@ func newSealer(bucket string) *sealer {
 	s := &sealer{table: crc32.MakeTable(crc32.Castagnoli)}
 	s.prefix = s.length(0, len(bucket))
 	s.prefix = crc32.Update(s.prefix, s.table, []byte(bucket))
+	s.keyed = s.length(s.prefix, 0)
 	return s
 }
 
@@ -61,6 +64,23 @@ func (s *sealer) open(key, stored []byte) ([]byte, uint64, error) {
 		return nil, 0, fmt.Errorf("checksum is %08x, content has %08x", kept, sum)
 	}
 	return value, contribution(sum), nil
+}
+
+// check returns a record's contribution to the guard, as open does, of a key with the stored form behind it. Where they lie
+// one behind the other they need not be copied.
+func (s *sealer) check(both []byte, key int) (uint64, error) {
+	n := len(both) - crcSize
+	if n < key {
+		return 0, fmt.Errorf("stored value of %d bytes is too short", len(both)-key)
+	}
+	if s.keyLen != key {
+		s.keyed, s.keyLen = s.length(s.prefix, key), key
+	}
+	kept, sum := binary.BigEndian.Uint32(both[n:]), crc32.Update(s.keyed, s.table, both[:n])
+	if kept != sum {
+		return 0, fmt.Errorf("checksum is %08x, content has %08x", kept, sum)
+	}
+	return contribution(sum), nil
 }
 
 // contribution spreads a record's checksum over 64 bits (the finalizer of splitmix64), so that sums of many

@@ -241,6 +241,31 @@ func (p page) entry(i int) (isBucket bool, key, value []byte) {
 	return flags&bucketFlag != 0, both[:size:size], both[size:]
 }
 
+// entries returns what a sound leaf has under its keys, to be gone through from the first to the last.
+func (p page) entries() leafEntries {
+	at := pageHeader + entrySize*p.count()
+	return leafEntries{heads: p[pageHeader:at], rest: p[at:]}
+}
+
+// leafEntries are entries of a leaf, of which it is known that they lie one behind the other: there may be very many, and
+// where each is need not be worked out anew.
+type leafEntries struct {
+	heads, rest []byte // of those that are left
+}
+
+// more reports whether there are any.
+func (l *leafEntries) more() bool { return len(l.heads) >= entrySize }
+
+// next returns the next one: the key with the value behind it, and the length of the key.
+func (l *leafEntries) next() (isBucket bool, both []byte, key int) {
+	e := (*[entrySize]byte)(l.heads)
+	key = int(binary.NativeEndian.Uint32(e[8:]))
+	n := key + int(binary.NativeEndian.Uint32(e[12:]))
+	both = l.rest[:n:n]
+	l.heads, l.rest = l.heads[entrySize:], l.rest[n:]
+	return binary.NativeEndian.Uint32(e[:])&bucketFlag != 0, both, key
+}
+
 // pageSet is a set of pages of a file that has so many.
 type pageSet struct {
 	pages uint64

@@ -32,7 +32,7 @@ func checkImage(image []byte) error {
 func (t trees) checkTrees() error {
 	buckets, err := t.buckets()
 	for _, b := range buckets {
-		_, readErr := t.records(b, func(_, _ []byte) error { return nil })
+		_, readErr := t.records(b, func([]byte, int) error { return nil })
 		err = errors.Join(err, readErr)
 	}
 	return errors.Join(err, t.checkLeft())
