@@ -1,17 +1,14 @@
 package persist
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,28 +32,33 @@ func checkFile(path string, timeout time.Duration) error {
 	}
 	defer f.Close()
 	c, err := check(f)
-	if err != nil {
-		return err
-	}
-	if c.header.logged {
+	if err == nil && c.header.logged {
 		_, _, err = readWAL(path, c.header)
 	}
-	return errors.Join(err, c.close())
+	return err
 }
 
-// checked is a database that has been checked, in mapped memory, without its log. It holds as long as nothing is written
-// to the file.
+// checked is a database that has been checked, without its log. It holds as long as nothing is written to the file.
 type checked struct {
-	image   []byte
+	pages   *pageReader
 	meta    metaPage // of the last commit
 	header  header
 	buckets []checkedBucket // of the caller
 }
 
 type checkedBucket struct {
-	name   string
-	leaves []page
+	name string
+	leaves
 }
+
+// leaves are those of a bucket, in order: pages, or one that is inline.
+type leaves struct {
+	pages  []leafPages
+	inline page
+}
+
+// leafPages are the pages of a leaf.
+type leafPages struct{ first, count uint64 }
 
 // check reads all that is in use of a file that [openLocked] has opened. Errors: as [CheckFile].
 func check(f *os.File) (*checked, error) {
@@ -68,75 +70,39 @@ func check(f *os.File) (*checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := meta.u64(offEndPage) * uint64(meta.u32(offPageSize)) // which the file has, behind it may be more
-	image, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map it: %w", err)
-	}
-	c := &checked{image: image, meta: meta}
-	stop := mapAhead(image)
-	err = c.readMapped(func() error { return c.check(newTrees(image, meta, list)) })
-	stop()
-	if err != nil {
-		return nil, errors.Join(err, c.close())
-	}
-	return c, nil
+	t := newTrees(f, meta, list)
+	// Most of it lies in the order in which it is read, but not all. It is advice: if it is not taken the file is read all
+	// the same.
+	_ = unix.Fadvise(int(f.Fd()), 0, int64(t.pages.end*t.pages.size), unix.FADV_WILLNEED)
+	c := &checked{pages: t.pages, meta: meta}
+	return c, c.check(t)
 }
 
-// mapAhead has the kernel map a file ahead of who reads it from the beginning to the end, which it does in a fraction of
-// the time that it takes page by page. Older kernels cannot; what cannot be read who reads it meets himself. stop ends that.
-func mapAhead(image []byte) (stop func()) {
-	const piece = 4 << 20
-	var ended atomic.Bool
-	var ahead sync.WaitGroup
-	ahead.Go(func() {
-		for part := range slices.Chunk(image, piece) {
-			if ended.Load() || unix.Madvise(part, unix.MADV_POPULATE_READ) != nil {
-				return
-			}
-		}
-	})
-	return func() {
-		ended.Store(true)
-		ahead.Wait()
-	}
-}
-
-// readMapped calls read, in which it is an error that the image cannot be read, as the disk fails or the file gets shorter
-// meanwhile. Otherwise that would end the process.
-func (c *checked) readMapped(read func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
-		}
-		begin := uintptr(unsafe.Pointer(unsafe.SliceData(c.image))) // to compare with, nothing else
-		fault, is := r.(interface{ Addr() uintptr })
-		if !is || fault.Addr() < begin || fault.Addr()-begin >= uintptr(len(c.image)) {
-			panic(r)
-		}
-		err = fmt.Errorf("byte %d of it cannot be read: %w", fault.Addr()-begin, unix.EIO)
-	}()
-	return read()
-}
-
-func (c *checked) close() error { return unix.Munmap(c.image) }
-
-// visit calls visit for each record, in order of bucket and key. Key and value are valid until the end of c.
+// visit calls visit for each record, in order of bucket and key. Key and value are valid during the call.
 func (c *checked) visit(visit func(bucket string, key, value []byte) error) error {
-	return c.readMapped(func() error { return c.each(visit) })
-}
-
-func (c *checked) each(visit func(bucket string, key, value []byte) error) error {
 	for _, b := range c.buckets {
-		for _, leaf := range b.leaves {
+		each := func(leaf page) error {
 			for l := leaf.entries(); l.more(); {
 				_, both, key := l.next()
 				n := len(both) - crcSize
 				if err := visit(b.name, both[:key:key], both[key:n:n]); err != nil {
 					return err
 				}
+			}
+			return nil
+		}
+		for _, l := range b.pages {
+			leaf, err := c.pages.read(l.first, l.count)
+			if err != nil {
+				return err
+			}
+			if err := each(leaf); err != nil {
+				return err
+			}
+		}
+		if b.inline != nil {
+			if err := each(b.inline); err != nil {
+				return err
 			}
 		}
 	}
@@ -199,7 +165,7 @@ func (t trees) buckets() (list []bucket, err error) {
 	err = t.read(t.meta.u64(offRoot), func(leaf page) error {
 		for i := range leaf.count() {
 			isBucket, name, value := leaf.entry(i)
-			list = append(list, bucket{name, value, isBucket})
+			list = append(list, bucket{bytes.Clone(name), bytes.Clone(value), isBucket})
 		}
 		return nil
 	})
@@ -214,7 +180,7 @@ func (t trees) header(buckets []bucket) (header, error) {
 	}
 	all := make(map[string][]byte)
 	_, err := t.records(buckets[i], func(both []byte, key int) error {
-		all[string(both[:key])] = both[key:]
+		all[string(both[:key])] = bytes.Clone(both[key:])
 		return nil
 	})
 	if err != nil {
@@ -224,15 +190,15 @@ func (t trees) header(buckets []bucket) (header, error) {
 }
 
 // records reads the tree of a bucket, in which there is nothing but records, calls visit for each of them with its key, the
-// stored form behind it, and the length of the key, and returns the leaves.
-func (t trees) records(b bucket, visit func(both []byte, key int) error) (leaves []page, err error) {
+// stored form behind it, and the length of the key, and returns the leaves. The bytes are valid during the call.
+func (t trees) records(b bucket, visit func(both []byte, key int) error) (list leaves, err error) {
 	if !b.isBucket {
-		return nil, damagedBy(fmt.Errorf("its entry %x is a record among buckets", b.name))
+		return list, damagedBy(fmt.Errorf("its entry %x is a record among buckets", b.name))
 	}
 	if len(b.value) < bucketValue {
-		return nil, damagedBy(fmt.Errorf("its bucket %q has %d bytes", b.name, len(b.value)))
+		return list, damagedBy(fmt.Errorf("its bucket %q has %d bytes", b.name, len(b.value)))
 	}
-	read := func(leaf page) error {
+	each := func(leaf page) error {
 		for l := leaf.entries(); l.more(); {
 			isBucket, both, key := l.next()
 			if isBucket {
@@ -242,19 +208,20 @@ func (t trees) records(b bucket, visit func(both []byte, key int) error) (leaves
 				return err
 			}
 		}
-		leaves = append(leaves, leaf)
 		return nil
 	}
 	if root := binary.NativeEndian.Uint64(b.value); root != 0 {
-		err := t.read(root, read)
-		return leaves, err
+		err := t.read(root, func(leaf page) error {
+			list.pages = append(list.pages, leafPages{leaf.id(), 1 + uint64(leaf.following())})
+			return each(leaf)
+		})
+		return list, err
 	}
-	p := page(b.value[bucketValue:])
-	if err := p.checkInline(); err != nil {
-		return nil, damagedBy(fmt.Errorf("the inline leaf of its bucket %q %w", b.name, err))
+	list.inline = b.value[bucketValue:]
+	if err := list.inline.checkInline(); err != nil {
+		return list, damagedBy(fmt.Errorf("the inline leaf of its bucket %q %w", b.name, err))
 	}
-	err = read(p)
-	return leaves, err
+	return list, each(list.inline)
 }
 
 // exists reports whether there is anything at path.

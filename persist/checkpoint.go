@@ -189,7 +189,7 @@ func (s *Store) applyUpTo(list []entry, number uint64) error {
 
 // transact commits entries to the database in one transaction, of those with the same key the last, and what more puts.
 func (s *Store) transact(list []entry, more func(*batch) error) (err error) {
-	s.forget()
+	s.checked = nil
 	t := batch{db: s.db, guard: s.guard, arena: s.arena[:0]}
 	done := false
 	defer func() {

@@ -208,7 +208,7 @@ func TestGuard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.forget() // what it was before
+			s.checked = nil // what it was before
 			if _, err := loadContent(s); !errors.Is(err, ErrDamaged) {
 				t.Errorf("load: got %v, want ErrDamaged", err)
 			}

@@ -63,11 +63,11 @@ func openFile(f *os.File, cfg Config) (_ *Store, err error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	if err := settleFile(f, c, cfg); err != nil {
-		return nil, errors.Join(err, c.close(), f.Close())
+		return nil, errors.Join(err, f.Close())
 	}
 	db, err := openBolt(cfg, func(string, int, fs.FileMode) (*os.File, error) { return f, nil })
 	if err != nil { // and bbolt has closed the file
-		return nil, errors.Join(err, c.close())
+		return nil, err
 	}
 	s := &Store{path: cfg.Path, cfg: cfg, db: db, file: f, checked: c, noWAL: cfg.segment < 0}
 	opened := false

@@ -57,16 +57,8 @@ func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
 			return fmt.Errorf("load database %s: %w", s.path, err)
 		}
 	}
-	defer s.forget()
+	defer func() { s.checked = nil }()
 	return s.checked.visit(visit)
-}
-
-// forget gives back what the check has read.
-func (s *Store) forget() {
-	if s.checked != nil {
-		_ = s.checked.close() // fails for what was never mapped
-		s.checked = nil
-	}
 }
 
 // Commit makes durable what fill puts, all of it or nothing, and returns nil only when it is on disk. A put with a nil
@@ -154,11 +146,10 @@ func (s *Store) Close() error {
 		return nil
 	}
 	err := s.end()
-	s.forget()
 	if closing := s.db.Close(); err == nil {
 		err = closing
 	}
-	s.db, s.batch, s.arena = nil, nil, nil
+	s.db, s.batch, s.arena, s.checked = nil, nil, nil, nil
 	if err != nil {
 		return fmt.Errorf("close database %s: %w", s.path, err)
 	}

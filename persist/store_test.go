@@ -277,8 +277,8 @@ func TestStoreIsAMap(t *testing.T) {
 	})
 }
 
-// What the check has read is what is loaded, as long as nothing was written.
-func TestLoadReadsOnce(t *testing.T) {
+// What is loaded was checked once, as long as nothing was written.
+func TestLoadChecksOnce(t *testing.T) {
 	s := mustOpen(t, hastyConfig(madeDatabase(t, 3)))
 	before := s.checked
 	if before == nil {
@@ -286,12 +286,12 @@ func TestLoadReadsOnce(t *testing.T) {
 	}
 	err := s.Load(func(string, []byte, []byte) error {
 		if s.checked != before {
-			t.Error("the file is read again")
+			t.Error("the file is checked again")
 		}
 		return nil
 	})
 	if err != nil || s.checked != nil {
-		t.Errorf("got %v, and what was read is kept: %t", err, s.checked != nil)
+		t.Errorf("got %v, and what was found is kept: %t", err, s.checked != nil)
 	}
 	if err := commitStep(s, 4); err != nil {
 		t.Fatal(err)

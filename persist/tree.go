@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 )
 
@@ -32,15 +33,15 @@ const (
 // than it needs; a record that says that it is a bucket; an inline leaf that says that it has a page of its own. bbolt
 // writes a page in one way only, so whatever deviates from that, and means something, is damage here.
 type trees struct {
-	image    []byte
-	pageSize uint64
-	meta     metaPage
-	met      pageSet // the pages that something has, or that are free
+	pages *pageReader
+	meta  metaPage
+	met   pageSet // the pages that something has, or that are free
 }
 
-// newTrees returns the trees of the file with that meta page and list of free pages. The image has its pages.
-func newTrees(image []byte, meta metaPage, list freeList) trees {
-	t := trees{image: image, pageSize: uint64(meta.u32(offPageSize)), meta: meta, met: newPageSet(meta.u64(offEndPage))}
+// newTrees returns the trees of the file with that meta page and list of free pages.
+func newTrees(f io.ReaderAt, meta metaPage, list freeList) trees {
+	end := meta.u64(offEndPage)
+	t := trees{pages: &pageReader{file: f, size: uint64(meta.u32(offPageSize)), end: end}, meta: meta, met: newPageSet(end)}
 	for _, ids := range [][]uint64{{0, 1}, list.own, list.free} {
 		for _, id := range ids {
 			t.met.add(id)
@@ -67,7 +68,7 @@ type page []byte
 type tree struct {
 	trees
 	leaf  func(page) error // is called with each leaf
-	last  []byte           // the last key of the last leaf, nil if there was none
+	last  []byte           // the last key of the last leaf, empty if there was none
 	depth int              // of all leaves, in pages; 0 until one is met
 }
 
@@ -81,7 +82,7 @@ func (t trees) read(root uint64, leaf func(page) error) error {
 }
 
 // read reads a page and all that is below it. The keys of branches follow one another if those of leaves do, as each is
-// the first key of a leaf. depth is that of the page.
+// the first key of a leaf. depth is that of the page, which is valid until the next one is read.
 func (t *tree) read(id uint64, depth int) (page, error) {
 	p, err := t.take(id)
 	if err != nil {
@@ -89,6 +90,7 @@ func (t *tree) read(id uint64, depth int) (page, error) {
 	}
 	switch p.kind() {
 	case branchKind:
+		p = slices.Clone(p) // others are read before all of it is
 		return p, t.readBranch(p, depth)
 	case leafKind:
 		return p, t.readLeaf(p, depth)
@@ -120,20 +122,23 @@ func (t *tree) readLeaf(p page, depth int) error {
 		return damagedPage(p.id(), fmt.Errorf("is a leaf that is %d pages deep, where others are %d", depth, t.depth))
 	}
 	if n := p.count(); n > 0 {
-		if key := p.key(0); t.last != nil && bytes.Compare(t.last, key) >= 0 {
+		if key := p.key(0); len(t.last) > 0 && bytes.Compare(t.last, key) >= 0 {
 			return damagedPage(p.id(), fmt.Errorf("begins with key %x behind key %x", key, t.last))
 		}
-		t.last = p.key(n - 1)
+		t.last = append(t.last[:0], p.key(n-1)...)
 	}
 	return t.leaf(p)
 }
 
-// take returns a page, which is in use then.
+// take returns a page, which is in use then. It is valid until the next one is taken.
 func (t trees) take(id uint64) (page, error) {
 	if id >= t.met.pages {
 		return nil, damagedPage(id, errors.New("is behind the end of the file"))
 	}
-	p := page(t.image[id*t.pageSize:])
+	p, err := t.pages.read(id, 1)
+	if err != nil {
+		return nil, err
+	}
 	more := uint64(p.following())
 	if more >= t.met.pages-id {
 		return nil, damagedPage(id, fmt.Errorf("goes on for %d pages, behind the end of the file", more))
@@ -143,14 +148,18 @@ func (t trees) take(id uint64) (page, error) {
 			return nil, damagedPage(i, errors.New("is in use twice, or free and in use"))
 		}
 	}
-	p = slices.Clip(p[:(1+more)*t.pageSize])
+	if more > 0 {
+		if p, err = t.pages.read(id, 1+more); err != nil {
+			return nil, err
+		}
+	}
 	switch end, err := p.check(); {
 	case p.id() != id:
 		return nil, damagedPage(id, fmt.Errorf("says that it is page %d", p.id()))
 	case err != nil:
 		return nil, damagedPage(id, err)
-	case more != uint64(end-1)/t.pageSize:
-		return nil, damagedPage(id, fmt.Errorf("goes on for %d pages and needs %d", more, uint64(end-1)/t.pageSize))
+	case more != uint64(end-1)/t.pages.size:
+		return nil, damagedPage(id, fmt.Errorf("goes on for %d pages and needs %d", more, uint64(end-1)/t.pages.size))
 	}
 	return p, nil
 }

@@ -16,7 +16,7 @@ import (
 func treesOf(image []byte) (trees, error) {
 	f := bytes.NewReader(image)
 	meta, list, err := readMeta(f, f.Size())
-	return newTrees(image, meta, list), err
+	return newTrees(f, meta, list), err
 }
 
 // checkImage checks a file.
@@ -25,7 +25,7 @@ func checkImage(image []byte) error {
 	if err != nil {
 		return err
 	}
-	return (&checked{image: image}).check(t)
+	return new(checked).check(t)
 }
 
 // checkTrees reads all trees, whatever is in them.
@@ -72,7 +72,7 @@ func TestTreeFlips(t *testing.T) {
 				flip(entry, 8*entrySize)
 				flip(p.key(i), 8*len(p.key(i)))
 				keys++
-				visit(file.image[p.child(i)*file.pageSize:])
+				visit(image[p.child(i)*file.pages.size:])
 				continue
 			}
 			flip(entry, 1) // nor is what else the flags say
@@ -82,13 +82,13 @@ func TestTreeFlips(t *testing.T) {
 				continue
 			}
 			if root := binary.NativeEndian.Uint64(value); root != 0 {
-				visit(file.image[root*file.pageSize:])
+				visit(image[root*file.pages.size:])
 				continue
 			}
 			visit(page(value[bucketValue:]))
 		}
 	}
-	visit(file.image[file.meta.u64(offRoot)*file.pageSize:])
+	visit(image[file.meta.u64(offRoot)*file.pages.size:])
 	if keys < 10 || leaves < 2 {
 		t.Errorf("the database has %d keys in branches and %d inline leaves, too few to prove anything", keys, leaves)
 	}
@@ -297,7 +297,7 @@ func TestTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			image := whole()
 			check := func(list bool) error {
-				file := trees{image: image, pageSize: pageSize, met: newPageSet(6)}
+				file := trees{pages: &pageReader{file: bytes.NewReader(image), size: pageSize, end: 6}, met: newPageSet(6)}
 				if list {
 					file.met.add(2)
 					file.met.add(5)
@@ -353,7 +353,7 @@ func TestDeepTree(t *testing.T) {
 			p[pageHeader+2*entrySize+i] = byte('a' + i)
 		}
 	}
-	err := (trees{image: image, pageSize: pageSize, met: newPageSet(pages)}).checkTrees()
+	err := (trees{pages: &pageReader{file: bytes.NewReader(image), size: pageSize, end: pages}, met: newPageSet(pages)}).checkTrees()
 	if want := fmt.Sprintf("its page %d is a branch with 2 children, %d pages deep", maxDepth-1, maxDepth); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

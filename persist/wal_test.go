@@ -353,6 +353,5 @@ func headerOf(t *testing.T, s *Store) (h header) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.close()
 	return c.header
 }
