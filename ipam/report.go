@@ -38,7 +38,9 @@ func (m *Machine) Status(now time.Time) Status {
 	for _, id := range m.state.Voters() {
 		s.Voters = append(s.Voters, id.String())
 	}
-	for _, p := range m.sortedPools() {
+	pools := m.sortedPools()
+	s.Pools = slices.Grow(s.Pools, len(pools))
+	for _, p := range pools {
 		s.Pools = append(s.Pools, m.poolStatus(p, now, true))
 	}
 	for _, id := range m.sortedNetworks() {
