@@ -25,7 +25,7 @@ type loaded struct {
 	anything bool
 	unknown  string // a bucket that this release does not have
 	last     *pool  // of the last address: most lie side by side
-	texts    space.Texts
+	memory   space.Memory
 
 	acceptor     paxos.Acceptor
 	acceptorSlot uint64
@@ -273,7 +273,7 @@ func (l *loaded) visitHolding(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := l.last.space.PutText(o, &rec, name, ref, packed, &l.texts); err != nil {
+	if err := l.last.space.PutText(o, &rec, name, ref, packed, &l.memory); err != nil {
 		return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, l.last.CIDR, err)
 	}
 	if rec.Kind == space.Gateway && rec.State == space.Held {

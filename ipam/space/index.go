@@ -130,38 +130,42 @@ func (x *keys) put(i uint32, k Key) {
 
 // build makes the index of all records of a slab that has no other but live
 // ones, at once: that costs less than to add them one by one, each where
-// chance has its key.
+// chance has its key. They have been counted.
 func (x *keys) build(sl *slab) {
-	*x = keys{}
-	for i := uint32(1); i <= sl.top; i++ {
-		if sl.rec(i).key != NoKey {
-			x.count++
-		}
+	*x = keys{count: x.count}
+	if x.count == 0 {
+		return
 	}
-	for x.count > keyLoad*x.buckets {
-		x.extend()
+	x.buckets = (x.count + keyLoad - 1) / keyLoad
+	strips := make([][stripLen]bucket, (x.buckets+stripLen-1)>>stripBits)
+	x.strips = make([]*[stripLen]bucket, len(strips))
+	for n := range strips {
+		x.strips[n] = &strips[n]
 	}
 	// Buckets are only written to, and what is in them is counted where that is near: to read each would be to wait
 	// for it.
 	lens := make([]uint8, x.buckets)
 	var late []uint32 // those whose bucket is full
-	for i := uint32(1); i <= sl.top; i++ {
-		k := sl.rec(i).key
-		if k == NoKey {
-			continue
+	for n, block := range sl.blocks {
+		for slot := range block.rec {
+			k := block.rec[slot].key
+			if k == NoKey { // or there is no such record
+				continue
+			}
+			i := uint32(n<<blockBits | slot)
+			n := x.bucket(k)
+			at := lens[n]
+			if at >= bucketLen {
+				late = append(late, i)
+				continue
+			}
+			b := &strips[n>>stripBits][n%stripLen]
+			b.rec[at], b.tag[at] = i, tagOf(k)
+			lens[n]++
 		}
-		n := x.bucket(k)
-		at := lens[n]
-		if at >= bucketLen {
-			late = append(late, i)
-			continue
-		}
-		b := x.at(n)
-		b.rec[at], b.tag[at] = i, tagOf(k)
-		lens[n]++
 	}
 	for n, l := range lens {
-		x.at(n).rest = uint32(l)
+		strips[n>>stripBits][n%stripLen].rest = uint32(l)
 	}
 	for _, i := range late {
 		x.put(i, sl.rec(i).key)

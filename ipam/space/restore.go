@@ -14,61 +14,93 @@ import (
 // [Space.Seal], only Put, Own and SetAside may be called.
 func (s *Space) Put(o addr.Offset, rec Record) error {
 	text, f := textOf(rec.Name, rec.Ref)
-	return s.put(o, &rec, text, f)
+	return s.put(o, &rec, text, f, nil)
 }
 
 // PutText is Put where name and reference come as bytes, which may change
 // afterwards, and not with the record; packed says that the reference comes as
-// [AppendID] makes it. They are kept in texts.
-func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed bool, texts *Texts) error {
+// [AppendID] makes it. They are kept in the memory, and so is the record.
+func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed bool, mem *Memory) error {
 	name = name[:min(len(name), maxName)]
 	f := form(len(name))
 	if packed {
 		f |= isPacked
 	}
-	return s.put(o, rec, texts.add(name, ref), f)
+	return s.put(o, rec, mem.text(name, ref), f, mem)
 }
 
-// Texts is memory that the texts of many records share, also of records of
-// several spaces: of which there may be many with few records each. A piece of
-// it lives as long as one of them. The zero Texts is empty.
-type Texts struct{ piece strings.Builder }
+// Memory is what many records share that are brought back, also records of several
+// spaces: of which there may be many with few records each. A piece of it lives as
+// long as one of them. The zero Memory is empty.
+type Memory struct {
+	texts   strings.Builder
+	records [][blockLen]record
+	strings [][blockLen]string
+}
 
-// textsLen is how many bytes of texts share a piece of memory.
-const textsLen = 8192
+const (
+	// textsLen is how many bytes of texts share a piece of memory.
+	textsLen = 8192
+	// blocksLen is how many blocks do. Their records, and their texts, fill a size class
+	// of Go's allocator.
+	blocksLen = 16
+)
 
-// add returns the two texts, one behind the other.
-func (t *Texts) add(name, ref []byte) string {
-	if n := len(name) + len(ref); t.piece.Cap()-t.piece.Len() < n {
-		t.piece = strings.Builder{}
-		t.piece.Grow(max(textsLen, n))
+// text returns the two texts, one behind the other.
+func (m *Memory) text(name, ref []byte) string {
+	if n := len(name) + len(ref); m.texts.Cap()-m.texts.Len() < n {
+		m.texts = strings.Builder{}
+		m.texts.Grow(max(textsLen, n))
 	}
-	from := t.piece.Len()
-	t.piece.Write(name)
-	t.piece.Write(ref)
-	return t.piece.String()[from:]
+	from := m.texts.Len()
+	m.texts.Write(name)
+	m.texts.Write(ref)
+	return m.texts.String()[from:]
 }
 
-func (s *Space) put(o addr.Offset, rec *Record, text string, f form) error {
-	switch {
-	case o >= s.end:
+// block returns a zero block.
+func (m *Memory) block() block {
+	if len(m.records) == 0 {
+		m.records, m.strings = make([][blockLen]record, blocksLen), make([][blockLen]string, blocksLen)
+	}
+	b := block{&m.records[0], &m.strings[0]}
+	m.records, m.strings = m.records[1:], m.strings[1:]
+	return b
+}
+
+// put brings back a record, in the memory if there is any.
+func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory) error {
+	if o >= s.end {
 		return fmt.Errorf("space: record of offset %d in a pool of %d", o, s.end)
-	case rec.State != Held && rec.State != Freed:
+	}
+	if rec.State != Held && rec.State != Freed {
 		return fmt.Errorf("space: record of offset %d is %v, neither held nor freed", o, rec.State)
-	case s.pages.find(o).state(o) != Unused:
+	}
+	p := s.pages.add(o)
+	slot := o % pageLen
+	bit := uint64(1) << slot
+	if p.used&bit != 0 {
 		return fmt.Errorf("space: two records of offset %d", o)
 	}
-	i := s.create(o)
+	if mem != nil && s.slab.full() {
+		s.slab.blocks = append(s.slab.blocks, mem.block())
+	}
+	i := s.slab.get()
 	r := s.slab.rec(i)
 	*s.slab.text(i) = text
 	r.setHolder(&rec.Holder, f)
-	r.seq, r.since = rec.Seq, rec.Since
+	r.seq, r.since, r.place = rec.Seq, rec.Since, p.self<<pageBits|uint32(slot)
+	p.used |= bit
+	p.rec[slot] = i
 	s.seq = max(s.seq, rec.Seq)
 	if rec.State == Held {
-		s.page(r).held |= 1 << (o % pageLen)
+		p.held |= bit
 		s.held++
 	} else {
 		s.freed++
+	}
+	if rec.Key != NoKey {
+		s.keys.count++
 	}
 	if !s.mine.contains(o) {
 		s.strays++
@@ -81,6 +113,9 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form) error {
 // that are not mine stay, as strays.
 func (s *Space) Seal() {
 	s.keys.build(&s.slab)
+	if s.freed == 0 {
+		return
+	}
 	var list []uint32
 	for p, w := range s.freedIn(s.pool()) {
 		for ; w != 0; w &= w - 1 {

@@ -73,6 +73,9 @@ func (sl *slab) bringBack(i uint32, b *Past) {
 	r.place = place
 }
 
+// full reports whether the next record that was never in use needs another block.
+func (sl *slab) full() bool { return int((sl.top+1)>>blockBits) == len(sl.blocks) }
+
 // get returns the index of a zero record.
 func (sl *slab) get() uint32 {
 	sl.live++
@@ -81,8 +84,9 @@ func (sl *slab) get() uint32 {
 		sl.spare, r.next = r.next, none
 		return i
 	}
+	full := sl.full()
 	sl.top++
-	if int(sl.top>>blockBits) == len(sl.blocks) {
+	if full {
 		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]string)})
 	}
 	return sl.top
