@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -23,6 +24,9 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 	}
 	var mine addr.Count
 	others := map[peer.ID]addr.Count{}
+	if ranges {
+		s.Holders = make([]RangeStatus, 0, p.Ring.Len()) // or some more, where reservations lie side by side
+	}
 	for r, t := range p.Ring.All() {
 		n := uint64(r.Size())
 		switch {
@@ -40,7 +44,7 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 		if !ranges {
 			continue
 		}
-		for _, part := range p.parts(r, t) {
+		for part := range p.parts(r, t) {
 			s.Holders = append(s.Holders, m.rangeStatus(p, part, t))
 		}
 	}
@@ -64,19 +68,22 @@ func (m *Machine) poolStatus(p *pool, now time.Time, ranges bool) PoolStatus {
 	return s
 }
 
-// parts cuts a reserved range into its reservations, each of which has a
-// reason of its own.
-func (p *pool) parts(r addr.Range, t ring.Token) []addr.Range {
-	if t.Owner != ring.Reserved {
-		return []addr.Range{r}
+// parts yields a range, and of a reserved one its reservations, each of which has
+// a reason of its own.
+func (p *pool) parts(r addr.Range, t ring.Token) iter.Seq[addr.Range] {
+	return func(yield func(addr.Range) bool) {
+		if t.Owner != ring.Reserved {
+			yield(r)
+			return
+		}
+		for o := r.Start; o < r.End; {
+			v := p.ReservationAt(o)
+			if !yield(v.Range) {
+				return
+			}
+			o = v.Range.End
+		}
 	}
-	var out []addr.Range
-	for o := r.Start; o < r.End; {
-		v := p.ReservationAt(o)
-		out = append(out, v.Range)
-		o = v.Range.End
-	}
-	return out
 }
 
 func (m *Machine) rangeStatus(p *pool, r addr.Range, t ring.Token) RangeStatus {
@@ -251,6 +258,14 @@ func (m *Machine) Check(now time.Time) []error {
 // and stays what it is when pools come or go.
 func (m *Machine) sortedPools() []*pool {
 	if m.inOrder == nil {
+		m.inOrder = make([]*pool, 0, len(m.pools))
+		for cp := range m.state.ByAddress() {
+			if p := m.pools[cp.Key]; p != nil {
+				m.inOrder = append(m.inOrder, p)
+			}
+		}
+	}
+	if len(m.inOrder) < len(m.pools) { // of a slot that is being followed, some are gone from the state
 		m.inOrder = slices.Collect(maps.Values(m.pools))
 		slices.SortFunc(m.inOrder, func(a, b *pool) int { return chronicle.SortedBy(a.Pool, b.Pool) })
 	}

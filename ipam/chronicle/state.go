@@ -116,6 +116,9 @@ func (s *State) rank(cidr netip.Prefix) int {
 	return i
 }
 
+// ByAddress yields the pools in the order of their addresses.
+func (s *State) ByAddress() iter.Seq[*Pool] { return slices.Values(s.byAddress) }
+
 // PoolNamed returns the pool of that name, or nil.
 func (s *State) PoolNamed(name string) *Pool {
 	if name == "" {

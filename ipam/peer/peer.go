@@ -19,7 +19,11 @@ type ID [16]byte
 var None ID //nolint:gochecknoglobals // Go has no constant arrays
 
 // String returns the ID as 32 hexadecimal digits.
-func (id ID) String() string { return hex.EncodeToString(id[:]) }
+func (id ID) String() string {
+	var digits [2 * len(id)]byte
+	hex.Encode(digits[:], id[:])
+	return string(digits[:])
+}
 
 // Short returns the first 8 digits, enough for people and logs.
 func (id ID) Short() string { return hex.EncodeToString(id[:4]) }

@@ -83,6 +83,9 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 		return fmt.Errorf("space: two records of offset %d", o)
 	}
 	if mem != nil && s.slab.full() {
+		if s.slab.blocks == nil {
+			s.slab.blocks = make([]block, 0, 4)
+		}
 		s.slab.blocks = append(s.slab.blocks, mem.block())
 	}
 	i := s.slab.get()
