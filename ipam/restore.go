@@ -97,6 +97,9 @@ func (l *loaded) finishVotes() error {
 
 func (l *loaded) visit(bucket string, key, value []byte) error {
 	l.anything = true
+	if bucket == bucketHolding { // as nearly all are
+		return wrap(l.visitHolding(key, value), "address")
+	}
 	switch bucket {
 	case bucketIdentity:
 		return wrap(l.visitIdentity(string(key), value), "identity")
@@ -115,8 +118,6 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 			l.m.countAsked(n.Pool, n.count)
 		}
 		return wrap(err, "network")
-	case bucketHolding:
-		return wrap(l.visitHolding(key, value), "address")
 	}
 	l.unknown = bucket
 	return nil

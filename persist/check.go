@@ -133,13 +133,19 @@ func (c *checked) checkRecords(t trees, buckets []bucket) error {
 			continue
 		}
 		s := newSealer(name)
-		leaves, err := t.records(b, func(both []byte, key int) error {
-			part, err := s.check(both, key)
-			if err != nil {
-				return damagedRecord(name, both[:key], err)
+		leaves, err := t.records(b, func(leaf page) error {
+			for l := leaf.entries(); l.more(); {
+				isBucket, both, key := l.next()
+				if isBucket {
+					return bucketAmongRecords(b, both[:key])
+				}
+				part, err := s.check(both, key)
+				if err != nil {
+					return damagedRecord(name, both[:key], err)
+				}
+				got.count++
+				got.sum += part
 			}
-			got.count++
-			got.sum += part
 			return nil
 		})
 		if err != nil {
@@ -179,8 +185,14 @@ func (t trees) header(buckets []bucket) (header, error) {
 		return header{}, damagedBy(errNoHeader)
 	}
 	all := make(map[string][]byte)
-	_, err := t.records(buckets[i], func(both []byte, key int) error {
-		all[string(both[:key])] = bytes.Clone(both[key:])
+	_, err := t.records(buckets[i], func(leaf page) error {
+		for l := leaf.entries(); l.more(); {
+			isBucket, both, key := l.next()
+			if isBucket {
+				return bucketAmongRecords(buckets[i], both[:key])
+			}
+			all[string(both[:key])] = bytes.Clone(both[key:])
+		}
 		return nil
 	})
 	if err != nil {
@@ -189,31 +201,24 @@ func (t trees) header(buckets []bucket) (header, error) {
 	return readHeader(all, t.meta.txid())
 }
 
-// records reads the tree of a bucket, in which there is nothing but records, calls visit for each of them with its key, the
-// stored form behind it, and the length of the key, and returns the leaves. The bytes are valid during the call.
-func (t trees) records(b bucket, visit func(both []byte, key int) error) (list leaves, err error) {
+// bucketAmongRecords is the error for a bucket that has one under that key.
+func bucketAmongRecords(b bucket, key []byte) error {
+	return damagedBy(fmt.Errorf("its bucket %q has a bucket, %x, among records", b.name, key))
+}
+
+// records reads the tree of a bucket, in which there should be nothing but records, calls visit for each of its leaves, and
+// returns them. Their bytes are valid during the call.
+func (t trees) records(b bucket, visit func(leaf page) error) (list leaves, err error) {
 	if !b.isBucket {
 		return list, damagedBy(fmt.Errorf("its entry %x is a record among buckets", b.name))
 	}
 	if len(b.value) < bucketValue {
 		return list, damagedBy(fmt.Errorf("its bucket %q has %d bytes", b.name, len(b.value)))
 	}
-	each := func(leaf page) error {
-		for l := leaf.entries(); l.more(); {
-			isBucket, both, key := l.next()
-			if isBucket {
-				return damagedBy(fmt.Errorf("its bucket %q has a bucket, %x, among records", b.name, both[:key]))
-			}
-			if err := visit(both, key); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	if root := binary.NativeEndian.Uint64(b.value); root != 0 {
 		err := t.read(root, func(leaf page) error {
 			list.pages = append(list.pages, leafPages{leaf.id(), 1 + uint64(leaf.following())})
-			return each(leaf)
+			return visit(leaf)
 		})
 		return list, err
 	}
@@ -221,7 +226,7 @@ func (t trees) records(b bucket, visit func(both []byte, key int) error) (list l
 	if err := list.inline.checkInline(); err != nil {
 		return list, damagedBy(fmt.Errorf("the inline leaf of its bucket %q %w", b.name, err))
 	}
-	return list, each(list.inline)
+	return list, visit(list.inline)
 }
 
 // exists reports whether there is anything at path.

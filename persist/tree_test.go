@@ -32,7 +32,14 @@ func checkImage(image []byte) error {
 func (t trees) checkTrees() error {
 	buckets, err := t.buckets()
 	for _, b := range buckets {
-		_, readErr := t.records(b, func([]byte, int) error { return nil })
+		_, readErr := t.records(b, func(leaf page) error {
+			for l := leaf.entries(); l.more(); {
+				if isBucket, both, key := l.next(); isBucket {
+					return bucketAmongRecords(b, both[:key])
+				}
+			}
+			return nil
+		})
 		err = errors.Join(err, readErr)
 	}
 	return errors.Join(err, t.checkLeft())
