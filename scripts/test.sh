@@ -94,7 +94,7 @@ for name in "$@"; do
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
 	peers) lane peers peers ;;
 	# They mostly wait, so more of them run at a time than there are processors.
-	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -parallel 4 -timeout 25m ./internal/e2e/... ;;
+	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -parallel 4 -timeout 40m ./internal/e2e/... ;;
 	fuzz) lane fuzz fuzz ;;
 	*) echo "test.sh: no lane $name" >&2 && exit 2 ;;
 	esac

@@ -15,7 +15,7 @@ import (
 
 // readyLimit is how long peers may take to find each other, to be admitted and to check their databases. Each of the
 // three is a matter of seconds; two halves of a cluster look for each other every 30 s.
-const readyLimit = 2 * time.Minute
+const readyLimit = 4 * time.Minute
 
 // A Cluster is several engines on one switch that share a key. Use [NewCluster]. Its methods belong to the goroutine
 // of the test.

@@ -21,7 +21,7 @@ import (
 
 // commandLimit is how long one command inside a host may take. It is far above what any command needs: the engine's own
 // longest wait for an absent plugin is 15 s per address.
-const commandLimit = 2 * time.Minute
+const commandLimit = 5 * time.Minute
 
 // initScript is the first process of every host.
 //
