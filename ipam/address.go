@@ -93,8 +93,7 @@ func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
 	m.saveHolding(p, g.Offset, &g.Record)
 	m.noteUse(NoteGranted, p, at, &g.Record)
 	if g.Pressed {
-		n := grow(&m.fx.Note)
-		n.Kind, n.Pool, n.Address = NotePressed, p.CIDR, at
+		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: at})
 	}
 	m.openAhead(p)
 	a.Address = netip.PrefixFrom(at, p.CIDR.Bits())

@@ -21,12 +21,11 @@ type pool struct {
 	// asked is how many networks of this host the engine has asked for on the pool,
 	// and lost how many of those that it has this peer may not have been asked for.
 	asked, lost int
-	idle        bool      // it is told to have networks here, and has none,
-	idleSince   time.Time // since then
+	idleSince   time.Time // since when it is told to have networks here, and has none
 
 	// missing holds when an inventory first lacked an address that a container
-	// holds, offHost when the host first lacked an address that is held for an
-	// interface, and unnamed an auxiliary address that no network names.
+	// holds, and offHost when the host first lacked an address that is held for an
+	// interface.
 	missing, offHost absences
 	// seen holds the addresses that the last inventory has, and whose; surveyed
 	// says that these are all: it was complete, and knew the pool.
@@ -47,7 +46,9 @@ type pool struct {
 	mine       []addr.Range // as the ring has it
 	// listed is how many networks on this pool the engine's last inventory
 	// shows, -1 before the first.
-	listed  int
+	listed int
+	// unnamed holds when an inventory first lacked an auxiliary address that no
+	// network names.
 	unnamed absences
 	// kept holds what the networks keep back that the last inventory has.
 	kept map[addr.Offset]chronicle.Kind

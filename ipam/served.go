@@ -151,6 +151,7 @@ func (m *Machine) me() *chronicle.Member { return m.inRoster().member }
 // peer is alone, and nobody that was evicted may be back.
 func (m *Machine) soleUser() bool { return m.inRoster().sole }
 
+// inRoster returns what the roster says of this peer, looked for once in each slot.
 func (m *Machine) inRoster() *ownMember {
 	if m.own.at != m.version() {
 		m.lookUpOwn()

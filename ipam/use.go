@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"slices"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -90,12 +91,12 @@ func (m *Machine) usedBefore(p *pool) bool {
 // while: one may be about to be made.
 func (m *Machine) tendUse(p *pool) {
 	if m.networksOf(p) > 0 || !m.factsOf(p).used {
-		p.idle = false
+		p.idleSince = time.Time{}
 		m.tellUse(p)
 		return
 	}
-	if !p.idle {
-		p.idle, p.idleSince = true, m.now
+	if p.idleSince.IsZero() {
+		p.idleSince = m.now
 	}
 	if m.now.Sub(p.idleSince) >= unusedAfter {
 		m.settle(p)
