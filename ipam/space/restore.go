@@ -79,8 +79,7 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 		return fmt.Errorf("space: record of offset %d is %v, neither held nor freed", o, rec.State)
 	}
 	p := s.pages.add(o)
-	slot := o % pageLen
-	bit := uint64(1) << slot
+	bit := uint64(1) << (o % pageLen)
 	if p.used&bit != 0 {
 		return fmt.Errorf("space: two records of offset %d", o)
 	}
@@ -90,13 +89,11 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 		}
 		s.slab.blocks = append(s.slab.blocks, mem.block())
 	}
-	i := s.slab.get()
+	i := s.create(o)
 	r := s.slab.rec(i)
 	*s.slab.text(i) = text
 	r.setHolder(&rec.Holder, f)
-	r.seq, r.since, r.place = rec.Seq, rec.Since, p.self<<pageBits|uint32(slot)
-	p.used |= bit
-	p.rec[slot] = i
+	r.seq, r.since = rec.Seq, rec.Since
 	s.seq = max(s.seq, rec.Seq)
 	if rec.State == Held {
 		p.held |= bit
