@@ -53,8 +53,23 @@ lane() {
 		printf '== %s: passed in %ds\n' "$name" $((SECONDS - begun))
 	else
 		printf '== %s: FAILED after %ds, see %s\n' "$name" $((SECONDS - begun)) "$log"
+		failures "$log"
 		failed+=("$name")
 	fi
+}
+
+# failures repeats of a lane that failed what its failed tests said, without what engines wrote: so it stands at the end of
+# a long output, too.
+failures() {
+	awk '
+		/^=== (RUN|PAUSE|CONT|NAME)/ { test = $3; kept = 0; next }
+		/^ *--- FAIL: / { failed[++n] = $3; kept = 0; next }
+		/^ *--- / { kept = 0; next }
+		/^ +[A-Za-z0-9_]+\.go:[0-9]+: last lines of / { kept = 0; next }
+		/^ +[A-Za-z0-9_]+\.go:[0-9]+: / { kept = 6 }
+		/^panic: / { failed[++n] = test = "panic"; kept = 30 } # also of tests that take too long
+		kept-- > 0 { said[test] = said[test] substr($0, 1, 400) "\n" }
+		END { for (i = 1; i <= n; i++) printf "%s:\n%s", failed[i], said[failed[i]] }' "$1"
 }
 
 # skipped counts and names the tests that were skipped, with their lanes; a test with skipped subtests is one of each.
