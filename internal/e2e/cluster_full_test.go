@@ -107,7 +107,7 @@ func (c *Cluster) leftToOthers() {
 	n := len(containers(gone))
 	all := strings.Fields(gone.Docker("ps", "--all", "--quiet"))
 	gone.Docker(append([]string{"rm", "--force"}, all...)...)
-	gone.Docker("network", "rm", "small")
+	c.removeNetworks(gone, "small")
 	gone.Ringlet("drain")
 	gone.Ringlet("leave")
 	gone.Docker("plugin", "rm", "--force", Plugin)

@@ -130,7 +130,7 @@ func (c *Cluster) leaves(e *Engine) {
 	c.t.Helper()
 	all := strings.Fields(e.Docker("ps", "--all", "--quiet"))
 	e.Docker(append([]string{"rm", "--force"}, all...)...)
-	e.Docker("network", "rm", "small", "more")
+	c.removeNetworks(e, "small", "more")
 	e.Ringlet("drain")
 	e.Ringlet("leave")
 	c.AwaitReady(c.Others(e)...)
