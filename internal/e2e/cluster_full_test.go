@@ -105,9 +105,7 @@ func (c *Cluster) leftToOthers() {
 	c.t.Helper()
 	gone := c.Engines[1]
 	n := len(containers(gone))
-	all := strings.Fields(gone.Docker("ps", "--all", "--quiet"))
-	gone.Docker(append([]string{"rm", "--force"}, all...)...)
-	c.removeNetworks(gone, "small")
+	c.empty(gone, "small")
 	gone.Ringlet("drain")
 	gone.Ringlet("leave")
 	gone.Docker("plugin", "rm", "--force", Plugin)

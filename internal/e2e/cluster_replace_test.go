@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // replaced replaces all hosts, one after the other, each in another way, while the containers of the others run.
@@ -128,9 +127,7 @@ func (c *Cluster) leftForAnotherMachine(e *Engine) {
 // leaves has a host without containers and networks give its space back and leave.
 func (c *Cluster) leaves(e *Engine) {
 	c.t.Helper()
-	all := strings.Fields(e.Docker("ps", "--all", "--quiet"))
-	e.Docker(append([]string{"rm", "--force"}, all...)...)
-	c.removeNetworks(e, "small", "more")
+	c.empty(e, "small", "more")
 	e.Ringlet("drain")
 	e.Ringlet("leave")
 	c.AwaitReady(c.Others(e)...)

@@ -81,26 +81,26 @@ func disperse(e *Engine, prefix string) error {
 	return err
 }
 
-// removeNetworks removes networks of an engine all of whose containers are gone. An engine of 20.10 on a busy machine, on
-// which many containers started at once, was seen to hold that one of them had endpoints still; when it starts an engine
-// counts them anew.
-func (c *Cluster) removeNetworks(e *Engine, names ...string) {
+// empty removes all containers of an engine, and then the networks. An engine of 20.10 on a busy machine, on which many
+// containers started at once, was seen to hold that one of them had endpoints still; when it starts an engine counts them
+// anew.
+func (c *Cluster) empty(e *Engine, networks ...string) {
 	c.t.Helper()
+	all := strings.Fields(e.Docker("ps", "--all", "--quiet"))
+	e.Docker(append([]string{"rm", "--force"}, all...)...)
 	Eventually(c.t, readyLimit, "nothing is attached on "+e.Name, func() bool { return len(endpoints(e)) == 0 })
-	_, err := e.TryDocker(append([]string{"network", "rm"}, names...)...)
-	if err == nil {
-		return
-	}
-	if !strings.Contains(err.Error(), "has active endpoints") {
-		c.t.Fatal(err)
-	}
-	c.t.Logf("the engine starts again, as it has counted endpoints that are gone: %v", err)
-	e.Restart()
-	c.AwaitReady(c.Engines...)
-	for _, name := range strings.Fields(e.Docker("network", "ls", "--format", "{{.Name}}")) {
-		if slices.Contains(names, name) {
-			e.Docker("network", "rm", name)
+	for _, name := range networks {
+		_, err := e.TryDocker("network", "rm", name)
+		if err == nil {
+			continue
 		}
+		if !strings.Contains(err.Error(), "has active endpoints") {
+			c.t.Fatal(err)
+		}
+		c.t.Logf("the engine starts again, as it has counted endpoints that are gone: %v", err)
+		e.Restart()
+		c.AwaitReady(c.Engines...)
+		e.Docker("network", "rm", name)
 	}
 }
 
@@ -430,9 +430,7 @@ func (c *Cluster) left() {
 	gone := c.Engines[2]
 	_, err := gone.TryRinglet("leave")
 	refused(t, err, "one-"+gone.Name)
-	all := strings.Fields(gone.Docker("ps", "--all", "--quiet"))
-	gone.Docker(append([]string{"rm", "--force"}, all...)...)
-	c.removeNetworks(gone, "lan", "more", "named")
+	c.empty(gone, "lan", "more", "named")
 	gone.Ringlet("drain")
 	gone.Ringlet("leave")
 	if out, err := gone.TryDocker("network", "create", "--ipam-driver", Plugin, "--subnet", "10.50.0.0/16", "lan"); err == nil {
