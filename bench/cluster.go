@@ -202,7 +202,7 @@ func (c *cluster) add(store node.Store) error {
 
 // addDurable starts the next peer with a database of its own.
 func (c *cluster) addDurable(dir string) error {
-	store, err := openStore(filepath.Join(dir, fmt.Sprint("peer-", len(c.members))))
+	store, err := openStore(filepath.Join(dir, fmt.Sprint("peer-", len(c.members))), nil)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func makeHeld(dir string, held int, networks ...ipam.Network) error {
 // ringlet writes it: the core's records, many to a transaction. where returns the network of the i-th, from 0 on, and its
 // address, an invalid one for any.
 func makeDatabase(dir string, held int, where func(i int) (ipam.Network, netip.Addr)) error {
-	store, err := openStore(dir)
+	store, err := openStore(dir, nil)
 	if err != nil {
 		return err
 	}

@@ -23,25 +23,28 @@ const label = "ringlet"
 // silent is a log that nobody reads.
 var silent = slog.New(slog.DiscardHandler)
 
-func newNode(store node.Store) (*node.Node, error) {
-	return node.New(node.Config{
-		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll, Label: label},
-		Store:   store, Logger: silent,
-	})
+func machineConfig() ipam.Config {
+	return ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll, Label: label}
 }
 
-// openStore opens a database as ringlet does.
-func openStore(dir string) (*persist.Store, error) {
-	return persist.Open(persist.Config{Path: filepath.Join(dir, "ringlet.db"), Schema: ipam.SchemaVersion, Logger: silent})
+// newNode makes a node of a store that was opened with the preview, if there is one.
+func newNode(store node.Store, preview *node.Preview) (*node.Node, error) {
+	return node.New(node.Config{Machine: machineConfig(), Store: store, Preview: preview, Logger: silent})
+}
+
+// openStore opens a database as ringlet does. preview may be nil.
+func openStore(dir string, preview persist.Preview) (*persist.Store, error) {
+	return persist.Open(persist.Config{Path: filepath.Join(dir, "ringlet.db"), Schema: ipam.SchemaVersion, Preview: preview, Logger: silent})
 }
 
 // openNode opens a node on the database in dir.
 func openNode(dir string) (*node.Node, *persist.Store, error) {
-	store, err := openStore(dir)
+	preview := node.NewPreview(machineConfig)
+	store, err := openStore(dir, preview)
 	if err != nil {
 		return nil, nil, err
 	}
-	n, err := newNode(store)
+	n, err := newNode(store, preview)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}

@@ -78,7 +78,7 @@ func oneByOneServer(socket string) error {
 
 // serve has a driver and a node with a store serve a socket until they are told to end.
 func serve(socket string, store node.Store, backend func(calls) driver.Backend) error {
-	n, err := newNode(store)
+	n, err := newNode(store, nil)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 // what a peer writes.
 var ErrForeign = errors.New("not a database that this peer can use")
 
-// loaded is a database on its way into a machine.
-type loaded struct {
+// Restoration is a database on its way into a machine. Use [NewRestoration], or [Restore] for all of it.
+type Restoration struct {
 	m        *Machine
 	identity *identity
 	anything bool
@@ -38,14 +38,31 @@ type loaded struct {
 // bytes need to be valid only during the call. An error means that the
 // records were not all written by one machine, or were damaged since.
 func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) error) error) (*Machine, error) {
+	l, err := NewRestoration(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := load(l.Visit); err != nil {
+		return nil, err
+	}
+	return l.Machine()
+}
+
+// NewRestoration begins to restore a machine. It fails where [New] does.
+func NewRestoration(cfg Config) (*Restoration, error) {
 	m, err := New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	l := loaded{m: m}
-	if err := load(l.visit); err != nil {
-		return nil, err
-	}
+	return &Restoration{m: m}, nil
+}
+
+// Empty reports whether no record has come yet.
+func (l *Restoration) Empty() bool { return !l.anything }
+
+// Machine returns the machine when all records have come. Nothing else may be done with the restoration then.
+func (l *Restoration) Machine() (*Machine, error) {
+	m := l.m
 	if l.unknown != "" {
 		return nil, fmt.Errorf("%w: it has the bucket %q, which this release does not know", ErrForeign, l.unknown)
 	}
@@ -83,7 +100,7 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 
 // finishVotes takes in what this peer has promised and accepted in the slot
 // that is next. What it has on disk of an older one is of no use.
-func (l *loaded) finishVotes() error {
+func (l *Restoration) finishVotes() error {
 	m := l.m
 	if l.acceptorSlot != m.state.Slot+1 {
 		return nil
@@ -95,7 +112,8 @@ func (l *loaded) finishVotes() error {
 	return nil
 }
 
-func (l *loaded) visit(bucket string, key, value []byte) error {
+// Visit takes in a record, see [Restore]. After an error the restoration is of no use.
+func (l *Restoration) Visit(bucket string, key, value []byte) error {
 	l.anything = true
 	if bucket == bucketHolding { // as nearly all are
 		return wrap(l.visitHolding(key, value), "address")
@@ -123,7 +141,7 @@ func (l *loaded) visit(bucket string, key, value []byte) error {
 	return nil
 }
 
-func (l *loaded) visitIdentity(key string, value []byte) error {
+func (l *Restoration) visitIdentity(key string, value []byte) error {
 	switch key {
 	case keySelf:
 		id, err := parseIdentity(value)
@@ -176,7 +194,7 @@ func (l *loaded) visitIdentity(key string, value []byte) error {
 }
 
 // visitAside takes in commands that may have left and are not settled.
-func (l *loaded) visitAside(value []byte) error {
+func (l *Restoration) visitAside(value []byte) error {
 	batch, err := chronicle.DecodeBatch(append([]byte{}, value...))
 	if err != nil {
 		return err
@@ -202,7 +220,7 @@ func wrap(err error, what string) error {
 	return nil
 }
 
-func (l *loaded) visitChronicle(key string, value []byte) (err error) {
+func (l *Restoration) visitChronicle(key string, value []byte) (err error) {
 	if key == keySnapshot {
 		var s *chronicle.State
 		if s, err = chronicle.DecodeState(value); err == nil {
@@ -251,13 +269,13 @@ func (l *loaded) visitChronicle(key string, value []byte) (err error) {
 
 // later refuses a database that a later release has written: this one would
 // have to leave out slots that the addresses in it follow from.
-func (l *loaded) later() error {
+func (l *Restoration) later() error {
 	return fmt.Errorf("%w: a later release has used it, at a level of the protocol that this one does not speak (it speaks %d): install that release again, the database is as it was", ErrForeign, l.m.cfg.Spoken)
 }
 
 // visitHolding puts an address back. A pool and its addresses go in one write,
 // so none is of a pool that is gone.
-func (l *loaded) visitHolding(key, value []byte) error {
+func (l *Restoration) visitHolding(key, value []byte) error {
 	k, o, err := parseHoldingKey(key)
 	if err != nil {
 		return err
@@ -266,6 +284,9 @@ func (l *loaded) visitHolding(key, value []byte) error {
 		cp := l.m.state.Pool(k)
 		if cp == nil {
 			return fmt.Errorf("%w: it lies in pool %v, which does not exist", codec.ErrCorrupt, k)
+		}
+		if l.last != nil {
+			l.last.space.Index()
 		}
 		l.last = l.m.poolFor(cp)
 	}

@@ -31,7 +31,7 @@ func checkFile(path string, timeout time.Duration) error {
 		return err
 	}
 	defer f.Close()
-	c, err := check(f)
+	c, err := check(f, nil)
 	if err == nil && c.header.logged {
 		_, _, err = readWAL(path, c.header)
 	}
@@ -44,6 +44,7 @@ type checked struct {
 	meta    metaPage // of the last commit
 	header  header
 	buckets []checkedBucket // of the caller
+	preview Preview         // was shown the records; nil if nobody was
 }
 
 type checkedBucket struct {
@@ -60,8 +61,9 @@ type leaves struct {
 // leafPages are the pages of a leaf.
 type leafPages struct{ first, count uint64 }
 
-// check reads all that is in use of a file that [openLocked] has opened. Errors: as [CheckFile].
-func check(f *os.File) (*checked, error) {
+// check reads all that is in use of a file that [openLocked] has opened, and shows its records meanwhile to the preview that
+// show names, if it does, of a file with that header; show may be nil. Errors: as [CheckFile].
+func check(f *os.File, show func(header) Preview) (*checked, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func check(f *os.File) (*checked, error) {
 	// the same.
 	_ = unix.Fadvise(int(f.Fd()), 0, int64(t.pages.end*t.pages.size), unix.FADV_WILLNEED)
 	c := &checked{pages: t.pages, meta: meta}
-	return c, c.check(t)
+	return c, c.check(t, show)
 }
 
 // visit calls visit for each record, in order of bucket and key. Key and value are valid during the call.
@@ -109,13 +111,19 @@ func (c *checked) visit(visit func(bucket string, key, value []byte) error) erro
 	return nil
 }
 
-func (c *checked) check(t trees) error {
+func (c *checked) check(t trees, show func(header) Preview) error {
 	buckets, err := t.buckets()
 	if err != nil {
 		return err
 	}
 	if c.header, err = t.header(buckets); err != nil { // of a newer version, too, whatever else is strange here
 		return err
+	}
+	if show != nil {
+		c.preview = show(c.header)
+	}
+	if c.preview != nil {
+		c.preview.Begin()
 	}
 	if err := c.checkRecords(t, buckets); err != nil {
 		return err
@@ -145,6 +153,10 @@ func (c *checked) checkRecords(t trees, buckets []bucket) error {
 				}
 				got.count++
 				got.sum += part
+				if c.preview != nil {
+					n := len(both) - crcSize
+					c.preview.Visit(name, both[:key:key], both[key:n:n])
+				}
 			}
 			return nil
 		})

@@ -28,6 +28,9 @@ type Config struct {
 	// the database's schema to Schema run in one transaction. Steps before the oldest supported schema may be left out.
 	Migrations map[uint64]Migration
 
+	// Preview is shown the records while Open checks the file. It may be nil.
+	Preview Preview
+
 	// Logger takes what an operator should know. Required; slog.DiscardHandler for none.
 	Logger *slog.Logger
 
@@ -39,6 +42,18 @@ type Config struct {
 	awaitWAL bool
 	// segment, for tests, is the size of a segment of the log, in bytes, if it is not 0; negative for no log.
 	segment int64
+}
+
+// Preview is shown the records of a database while [Open] checks it, so that a start need not read the file again with
+// [Store.Load]. Of a database that was not closed, or is going to be migrated, it is shown nothing.
+type Preview interface {
+	// Begin is called before the first record, and once more if the file was damaged and another takes its place.
+	Begin()
+	// Visit is called for each record, in order of bucket and key, as [Store.Load] does it. The record itself is sound;
+	// but only End says that none is missing, or of another time.
+	Visit(bucket string, key, value []byte)
+	// End is called when the database is open, and holds what was shown since Begin and nothing else.
+	End()
 }
 
 func (cfg Config) withDefaults() Config {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,10 @@ func openDamaged(t *testing.T, h *history, image []byte, n uint64) (found bool) 
 	if err := os.WriteFile(path, image, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, damage, err := OpenOrReplace(hastyConfig(path))
+	seen := &shown{t: t}
+	cfg := hastyConfig(path)
+	cfg.Preview = seen
+	s, damage, err := OpenOrReplace(cfg)
 	if err != nil {
 		t.Errorf("got error %v, want a store", err)
 		return false
@@ -31,6 +35,9 @@ func openDamaged(t *testing.T, h *history, image []byte, n uint64) (found bool) 
 	if err != nil {
 		t.Errorf("load: %v", err)
 		return false
+	}
+	if !seen.ended || !maps.Equal(seen.content, got) {
+		t.Errorf("the preview was shown %d records, to the end: %t; %d are loaded, or they differ", len(seen.content), seen.ended, len(got))
 	}
 	if damage == nil {
 		if err := h.check(got, n, n); err != nil {

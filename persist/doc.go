@@ -66,7 +66,8 @@
 // bbolt believes what it reads: a damaged file can end the process with a fault that recover does not catch, or be
 // destroyed for good by a commit. Its own check does as well, and passes over some of what its trees are made of. So bbolt
 // gets a file only after [Open] has read all of it in another way, which believes nothing (check.go, tree.go), and Load
-// hands out the leaves that it has found, unless something was written since. [OpenOrReplace] moves a damaged file out of
+// hands out the leaves that it has found, unless something was written since. A [Preview] is shown each record as soon as that
+// is sound, and told when all of them are: it saves reading the file twice. [OpenOrReplace] moves a damaged file out of
 // the way, keeps it, and reports that as [Damage].
 //
 // # Concurrency

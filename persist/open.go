@@ -58,7 +58,7 @@ func open(cfg Config) (*Store, os.FileInfo, error) {
 
 // openFile opens the database in an open file, which it closes if that fails.
 func openFile(f *os.File, cfg Config) (_ *Store, err error) {
-	c, err := check(f)
+	c, err := check(f, cfg.previewOf)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -82,8 +82,20 @@ func openFile(f *os.File, cfg Config) (_ *Store, err error) {
 	if err := s.prepare(cfg); err != nil {
 		return nil, err
 	}
+	if c.preview != nil {
+		c.preview.End()
+	}
 	opened = true
 	return s, nil
+}
+
+// previewOf returns the preview for a file whose records are what the database will hold, else nil: those of an older schema
+// are going to be migrated, and what a log has is going to be brought over.
+func (cfg Config) previewOf(h header) Preview {
+	if h.logged || h.schema != cfg.Schema {
+		return nil
+	}
+	return cfg.Preview
 }
 
 // settleFile sees to it that what the check has found is on disk, before anybody goes by it. A sync that failed may have left

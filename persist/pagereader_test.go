@@ -63,7 +63,7 @@ func TestCheckUnreadable(t *testing.T) {
 	for page := range int(meta.u64(offEndPage)) {
 		for _, cause := range []error{failed, io.EOF} {
 			f := failingAt{image, int64(page * size), cause}
-			switch err := new(checked).check(newTrees(f, meta, list)); {
+			switch err := new(checked).check(newTrees(f, meta, list), nil); {
 			case errors.Is(err, ErrDamaged) || err != nil && !errors.Is(err, cause):
 				t.Errorf("page %d: got %v, want %v", page, err, cause)
 			case err != nil:

@@ -53,7 +53,7 @@ func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
 	}
 	if s.checked == nil {
 		var err error
-		if s.checked, err = check(s.file); err != nil {
+		if s.checked, err = check(s.file, nil); err != nil {
 			return fmt.Errorf("load database %s: %w", s.path, err)
 		}
 	}

@@ -25,7 +25,7 @@ func checkImage(image []byte) error {
 	if err != nil {
 		return err
 	}
-	return new(checked).check(t)
+	return new(checked).check(t, nil)
 }
 
 // checkTrees reads all trees, whatever is in them.

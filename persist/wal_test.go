@@ -349,7 +349,7 @@ func TestClosedIsOneFile(t *testing.T) {
 
 func headerOf(t *testing.T, s *Store) (h header) {
 	t.Helper()
-	c, err := check(s.file)
+	c, err := check(s.file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

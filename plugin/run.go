@@ -119,25 +119,27 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 	garbage := &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	garbage.hold()
-	store, damaged, err := openStore(opts, logger)
+	machine := machineConfig(cfg)
+	machine.AwaitInventory = exists(opts.DockerSocket)
+	clustered := len(cfg.Keys) > 0 || cfg.Insecure
+	machine.Hesitate = clustered && inPlugin && machine.AwaitInventory
+	preview := node.NewPreview(func() ipam.Config {
+		machine.Place = place(filepath.Join(opts.Data, databaseName))
+		return machine
+	})
+	store, damaged, err := openStore(opts, preview, logger)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-
-	machine := machineConfig(cfg)
-	machine.AwaitInventory = exists(opts.DockerSocket)
-	if len(cfg.Keys) > 0 || cfg.Insecure {
-		// A peer whose database was lost may have had a cluster, and must not
-		// found another beside it. The others remember where it was, and come.
-		machine.Join = machine.Join || damaged && cfg.Bootstrap.N != 1
-		machine.Hesitate = inPlugin && machine.AwaitInventory
-	}
+	// A peer whose database was lost may have had a cluster, and must not found
+	// another beside it. The others remember where it was, and come.
+	machine.Join = machine.Join || clustered && damaged && cfg.Bootstrap.N != 1
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
 	happened := newStream()
 	n, err := node.New(node.Config{
-		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout,
+		Machine: machine, Store: store, Preview: preview, Logger: logger, Timeout: cfg.Timeout,
 		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher, happened),
 	})
 	if err != nil {
@@ -264,11 +266,11 @@ const (
 	journalName  = "journal" // a directory
 )
 
-// openStore opens the database. One that is damaged is kept beside a new one,
-// and damaged says so.
-func openStore(opts cli.ServeOptions, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
+// openStore opens the database, and shows it to preview. One that is damaged is
+// kept beside a new one, and damaged says so.
+func openStore(opts cli.ServeOptions, preview persist.Preview, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
 	store, damage, err := persist.OpenOrReplace(persist.Config{
-		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Logger: logger,
+		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger,
 	})
 	if err != nil {
 		return nil, false, err

@@ -51,11 +51,13 @@ func fill(tb testing.TB, dir string, held int) {
 func open(tb testing.TB, dir string) (*persist.Store, *node.Node) {
 	tb.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	store, err := persist.Open(persist.Config{Path: filepath.Join(dir, databaseName), Schema: ipam.SchemaVersion, Logger: logger})
+	machine := ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}
+	preview := node.NewPreview(func() ipam.Config { return machine })
+	store, err := persist.Open(persist.Config{Path: filepath.Join(dir, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	n, err := node.New(node.Config{Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}, Store: store, Logger: logger})
+	n, err := node.New(node.Config{Machine: machine, Store: store, Preview: preview, Logger: logger})
 	if err != nil {
 		tb.Fatal(err)
 	}

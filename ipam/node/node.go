@@ -45,6 +45,7 @@ type Store interface {
 type Config struct {
 	Machine ipam.Config
 	Store   Store
+	Preview *Preview     // of the store, which was opened with it; may be nil
 	Logger  *slog.Logger // must not be nil
 
 	// Timeout ends a request whose context has no deadline; default 20 seconds.
@@ -126,10 +127,11 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 20 * time.Second
 	}
-	m, err := ipam.Restore(cfg.Machine, cfg.Store.Load)
+	m, err := cfg.restore()
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
+	cfg.Preview = nil
 	n := &Node{
 		cfg: cfg, machine: m, clock: newClock(),
 		alarm: make(chan time.Time, 1), failed: make(chan struct{}),

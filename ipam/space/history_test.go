@@ -250,6 +250,9 @@ func (h *history) restart() error {
 				return err
 			}
 		}
+		if h.dice(2) == 0 {
+			s.Index()
+		}
 		return nil
 	}
 	early := h.dice(2) == 0 // the records first, or the ranges

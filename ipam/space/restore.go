@@ -11,7 +11,7 @@ import (
 // Put brings back a record that was written to disk, in any order of records.
 // It is an error if o is not in the pool, has a record already, or if the
 // record is neither Held nor Freed. Put is for a new space: until
-// [Space.Seal], only Put, Own and SetAside may be called.
+// [Space.Seal], only Put, Own, SetAside and Index may be called.
 func (s *Space) Put(o addr.Offset, rec Record) error {
 	text, f := textOf(rec.Name, rec.Ref)
 	return s.put(o, &rec, text, f, nil)
@@ -65,6 +65,9 @@ func (m *Memory) block() block {
 		m.blocks = min(max(2*m.blocks, 1), blocksLen)
 		m.records, m.strings = make([][blockLen]record, m.blocks), make([][blockLen]string, m.blocks)
 	}
+	// Memory that is read before it was written to costs the kernel a page that it maps for that alone, and reading is
+	// what whoever has a block by its address begins with.
+	m.records[0][0], m.strings[0][0] = record{}, ""
 	b := block{&m.records[0], &m.strings[0]}
 	m.records, m.strings = m.records[1:], m.strings[1:]
 	return b
@@ -110,11 +113,18 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 	return nil
 }
 
+// Index indexes the keys of all records: none may be put after that. It is for who puts
+// records of one space after the other, as they are in the processor's cache still;
+// [Space.Seal] does it else.
+func (s *Space) Index() { s.keys.build(&s.slab) }
+
 // Seal ends the restoring: it indexes the keys, queues the freed addresses in the order in
 // which they were freed, and forgets those that are not mine. Held addresses
 // that are not mine stay, as strays.
 func (s *Space) Seal() {
-	s.keys.build(&s.slab)
+	if s.keys.buckets == 0 {
+		s.Index()
+	}
 	if s.freed == 0 {
 		return
 	}
