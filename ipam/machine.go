@@ -119,6 +119,7 @@ type Machine struct {
 	digestAt    place
 	digestValue uint64
 	shown       shown
+	ownerTexts  map[peer.ID]string // see textOf
 
 	// What is asked of other peers, and by them.
 	questions    map[question]*asking
@@ -168,25 +169,26 @@ func New(cfg Config) (*Machine, error) {
 	}
 	m := &Machine{
 		cfg: cfg, given: cfg, state: &chronicle.State{},
-		pools:     map[chronicle.PoolKey]*pool{},
-		networks:  map[PoolID]*network{},
-		chosen:    map[bool]netip.Addr{},
-		conflicts: map[conflict]dispute{},
-		disputed:  map[conflict]dispute{},
-		deleted:   map[netip.Prefix]time.Time{},
-		perPool:   map[netip.Prefix]int{},
-		inbox:     map[peer.ID][]chronicle.Command{},
-		asides:    map[uint64]bool{},
-		contacts:  map[peer.ID]*contact{},
-		misfits:   map[peer.ID]wire.Formation{},
-		foreign:   map[[16]byte]meeting{},
-		differs:   map[peer.ID]uint64{},
-		questions: map[question]*asking{},
-		answers:   map[asked]answered{},
-		inquiries: map[peer.ID]*inquiry{},
-		goneSince: map[peer.ID]departure{},
-		begged:    map[chronicle.PoolKey]bool{},
-		served:    makeServed(leastServed),
+		pools:      map[chronicle.PoolKey]*pool{},
+		networks:   map[PoolID]*network{},
+		chosen:     map[bool]netip.Addr{},
+		conflicts:  map[conflict]dispute{},
+		disputed:   map[conflict]dispute{},
+		deleted:    map[netip.Prefix]time.Time{},
+		perPool:    map[netip.Prefix]int{},
+		inbox:      map[peer.ID][]chronicle.Command{},
+		asides:     map[uint64]bool{},
+		contacts:   map[peer.ID]*contact{},
+		misfits:    map[peer.ID]wire.Formation{},
+		foreign:    map[[16]byte]meeting{},
+		differs:    map[peer.ID]uint64{},
+		questions:  map[question]*asking{},
+		answers:    map[asked]answered{},
+		inquiries:  map[peer.ID]*inquiry{},
+		goneSince:  map[peer.ID]departure{},
+		begged:     map[chronicle.PoolKey]bool{},
+		ownerTexts: map[peer.ID]string{},
+		served:     makeServed(leastServed),
 	}
 	return m, nil
 }

@@ -30,7 +30,7 @@ func (m *Machine) shares(p *pool, now time.Time) []ShareStatus {
 	}
 	var out []ShareStatus
 	for _, id := range sortedIDs(owned) {
-		s := ShareStatus{Owner: id.String(), Owned: uint64(owned[id])}
+		s := ShareStatus{Owner: m.textOf(id), Owned: uint64(owned[id])}
 		if id == m.self {
 			s.Held, s.Resting, s.Told = uint64(p.space.Held()-p.space.Strays())-p.waitingKept(addr.Whole(p.CIDR)), uint64(p.space.Resting(now, m.cfg.Rest)), true
 		} else {

@@ -87,7 +87,7 @@ func (p *pool) parts(r addr.Range, t ring.Token) iter.Seq[addr.Range] {
 }
 
 func (m *Machine) rangeStatus(p *pool, r addr.Range, t ring.Token) RangeStatus {
-	s := RangeStatus{Start: addr.Nth(p.CIDR, r.Start), End: addr.Nth(p.CIDR, r.End-1), Owner: t.Owner.String(), Version: uint64(t.Version)}
+	s := RangeStatus{Start: addr.Nth(p.CIDR, r.Start), End: addr.Nth(p.CIDR, r.End-1), Version: uint64(t.Version)}
 	switch t.Owner {
 	case ring.Free:
 		s.Owner = "free"
@@ -95,9 +95,23 @@ func (m *Machine) rangeStatus(p *pool, r addr.Range, t ring.Token) RangeStatus {
 		v := p.ReservationAt(r.Start)
 		s.Owner, s.Kind, s.Note = "reserved", v.Kind.String(), v.Note
 	case m.self:
+		s.Owner = m.textOf(t.Owner)
 		s.Held = uint64(p.space.CountHeld(r)) - p.waitingKept(r)
+	default:
+		s.Owner = m.textOf(t.Owner)
 	}
 	return s
+}
+
+// textOf returns the text of the ID of a peer that owns something: of which there are
+// few, each named for many ranges.
+func (m *Machine) textOf(id peer.ID) string {
+	text, ok := m.ownerTexts[id]
+	if !ok {
+		text = id.String()
+		m.ownerTexts[id] = text
+	}
+	return text
 }
 
 // Addresses lists the addresses of a pool, or of all if ref is empty: those

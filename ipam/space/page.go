@@ -100,6 +100,7 @@ func (ps *pages) add(o addr.Offset) *page {
 	if ps.dir == nil {
 		ps.dir = make(map[addr.Offset]uint32)
 		ps.order = make([]addr.Offset, 0, 4)
+		ps.all = slices.Grow(ps.all, 3)
 	}
 	ps.dir[p.base] = p.self
 	n := len(ps.order)
