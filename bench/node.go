@@ -39,7 +39,7 @@ func openStore(dir string, preview persist.Preview) (*persist.Store, error) {
 
 // openNode opens a node on the database in dir.
 func openNode(dir string) (*node.Node, *persist.Store, error) {
-	preview := node.NewPreview(machineConfig)
+	preview := node.NewPreview(machineConfig())
 	store, err := openStore(dir, preview)
 	if err != nil {
 		return nil, nil, err

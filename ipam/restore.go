@@ -34,8 +34,8 @@ type Restoration struct {
 
 // Restore returns the machine that the records describe, or a new one if
 // there are none. load calls visit once for each record, in the order of
-// buckets and keys, so that a pool is known before its addresses come; the
-// bytes need to be valid only during the call. An error means that the
+// buckets and keys, so that a pool is known before its addresses come, which
+// come together; the bytes need to be valid only during the call. An error means that the
 // records were not all written by one machine, or were damaged since.
 func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) error) error) (*Machine, error) {
 	l, err := NewRestoration(cfg)
@@ -45,10 +45,11 @@ func Restore(cfg Config, load func(visit func(bucket string, key, value []byte) 
 	if err := load(l.Visit); err != nil {
 		return nil, err
 	}
-	return l.Machine()
+	return l.Machine(cfg)
 }
 
-// NewRestoration begins to restore a machine. It fails where [New] does.
+// NewRestoration begins to restore a machine. cfg may change until [Restoration.Machine],
+// but for what tells which records are understood. It fails where [New] does.
 func NewRestoration(cfg Config) (*Restoration, error) {
 	m, err := New(cfg)
 	if err != nil {
@@ -57,12 +58,16 @@ func NewRestoration(cfg Config) (*Restoration, error) {
 	return &Restoration{m: m}, nil
 }
 
-// Empty reports whether no record has come yet.
-func (l *Restoration) Empty() bool { return !l.anything }
-
-// Machine returns the machine when all records have come. Nothing else may be done with the restoration then.
-func (l *Restoration) Machine() (*Machine, error) {
+// Machine returns the machine when all records have come: with the configuration as it
+// is by now, which may follow from how the database was found. Nothing else may be done
+// with the restoration then.
+func (l *Restoration) Machine(cfg Config) (*Machine, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
 	m := l.m
+	m.cfg, m.given = cfg, cfg
 	if l.unknown != "" {
 		return nil, fmt.Errorf("%w: it has the bucket %q, which this release does not know", ErrForeign, l.unknown)
 	}

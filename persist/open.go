@@ -85,6 +85,7 @@ func openFile(f *os.File, cfg Config) (_ *Store, err error) {
 	if c.preview != nil {
 		c.preview.End()
 	}
+	s.cfg.Preview, c.preview = nil, nil // what it has is its own
 	opened = true
 	return s, nil
 }

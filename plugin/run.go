@@ -119,22 +119,21 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 	garbage := &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	garbage.hold()
-	machine := machineConfig(cfg)
-	machine.AwaitInventory = exists(opts.DockerSocket)
-	clustered := len(cfg.Keys) > 0 || cfg.Insecure
-	machine.Hesitate = clustered && inPlugin && machine.AwaitInventory
-	preview := node.NewPreview(func() ipam.Config {
-		machine.Place = place(filepath.Join(opts.Data, databaseName))
-		return machine
-	})
+	preview := node.NewPreview(machineConfig(cfg))
 	store, damaged, err := openStore(opts, preview, logger)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	// A peer whose database was lost may have had a cluster, and must not found
-	// another beside it. The others remember where it was, and come.
-	machine.Join = machine.Join || clustered && damaged && cfg.Bootstrap.N != 1
+
+	machine := machineConfig(cfg)
+	machine.AwaitInventory = exists(opts.DockerSocket)
+	if len(cfg.Keys) > 0 || cfg.Insecure {
+		// A peer whose database was lost may have had a cluster, and must not
+		// found another beside it. The others remember where it was, and come.
+		machine.Join = machine.Join || damaged && cfg.Bootstrap.N != 1
+		machine.Hesitate = inPlugin && machine.AwaitInventory
+	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
 	happened := newStream()

@@ -52,7 +52,7 @@ func open(tb testing.TB, dir string) (*persist.Store, *node.Node) {
 	tb.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	machine := ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}
-	preview := node.NewPreview(func() ipam.Config { return machine })
+	preview := node.NewPreview(machine)
 	store, err := persist.Open(persist.Config{Path: filepath.Join(dir, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger})
 	if err != nil {
 		tb.Fatal(err)

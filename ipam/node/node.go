@@ -45,7 +45,7 @@ type Store interface {
 type Config struct {
 	Machine ipam.Config
 	Store   Store
-	Preview *Preview     // of the store, which was opened with it; may be nil
+	Preview *Preview     // of the store, which was opened with it and has not been written to since; may be nil
 	Logger  *slog.Logger // must not be nil
 
 	// Timeout ends a request whose context has no deadline; default 20 seconds.
@@ -114,7 +114,7 @@ type job struct {
 	abandoned bool // under Node.mu
 }
 
-// New restores the machine from the store, and makes the first commit, in
+// New restores the machine from the preview or the store, and makes the first commit, in
 // which a new peer founds its cluster and every peer raises its boot. It
 // starts no goroutine.
 func New(cfg Config) (*Node, error) {
@@ -131,7 +131,6 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	cfg.Preview = nil
 	n := &Node{
 		cfg: cfg, machine: m, clock: newClock(),
 		alarm: make(chan time.Time, 1), failed: make(chan struct{}),

@@ -7,21 +7,22 @@ import "github.com/ringlet/ringlet/ipam"
 // takes the machine, or restores one from the store if the preview was not shown
 // all that the store has.
 type Preview struct {
-	config func() ipam.Config
+	cfg ipam.Config
 
 	restoring *ipam.Restoration
 	err       error // of the first record that could not be taken in
 	complete  bool
 }
 
-// NewPreview returns a preview that has been shown nothing. config is called when
-// a database is there to be read.
-func NewPreview(config func() ipam.Config) *Preview { return &Preview{config: config} }
+// NewPreview returns a preview that has been shown nothing. Of the machine's
+// configuration it goes by what tells which records are understood; all else may
+// be another one in the node's.
+func NewPreview(cfg ipam.Config) *Preview { return &Preview{cfg: cfg} }
 
 // Begin forgets what was shown, as another file is read.
 func (p *Preview) Begin() {
 	p.complete = false
-	p.restoring, p.err = ipam.NewRestoration(p.config())
+	p.restoring, p.err = ipam.NewRestoration(p.cfg)
 }
 
 // Visit takes in a record. An error waits until it is known whether the file is
@@ -35,15 +36,17 @@ func (p *Preview) Visit(bucket string, key, value []byte) {
 // End says that what was shown is what the store has.
 func (p *Preview) End() { p.complete = true }
 
-// restore returns the machine that the store describes. An empty one describes
-// none: what the new machine is to be may have followed from that.
+// restore returns the machine that the store describes. A preview is used once, as
+// it holds only until something is written.
 func (cfg Config) restore() (*ipam.Machine, error) {
 	p := cfg.Preview
-	switch {
-	case p == nil || !p.complete || p.err == nil && p.restoring.Empty():
+	if p == nil || !p.complete {
 		return ipam.Restore(cfg.Machine, cfg.Store.Load)
-	case p.err != nil:
-		return nil, p.err
 	}
-	return p.restoring.Machine()
+	restoring, err := p.restoring, p.err
+	*p = Preview{cfg: p.cfg}
+	if err != nil {
+		return nil, err
+	}
+	return restoring.Machine(cfg.Machine)
 }

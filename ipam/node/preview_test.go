@@ -37,7 +37,7 @@ func held(t *testing.T) ipamtest.Disk {
 // restart makes a node of a disk of which the preview was shown something. join is what is known when the store is open.
 func restart(d *counting, join bool, show func(*node.Preview)) (*node.Node, error) {
 	machine := ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 3))}
-	preview := node.NewPreview(func() ipam.Config { return machine })
+	preview := node.NewPreview(machine)
 	show(preview)
 	machine.Join = join
 	return node.New(node.Config{Machine: machine, Store: d, Preview: preview, Logger: slog.New(slog.DiscardHandler)})
@@ -94,7 +94,7 @@ func TestPreviewIsTheDatabase(t *testing.T) {
 	}
 }
 
-// What a new machine is to be may follow from the database being new: so it is not made before that is known.
+// What a new machine is to be may follow from how the database was found: what is known when it is open counts.
 func TestPreviewOfNothing(t *testing.T) {
 	d := &counting{disk: disk{records: ipamtest.Disk{}}}
 	n, err := restart(d, true, func(p *node.Preview) { p.Begin(); p.End() })
@@ -103,6 +103,9 @@ func TestPreviewOfNothing(t *testing.T) {
 	}
 	if s, err := n.Status(t.Context()); err != nil || s.State != ipam.Joining {
 		t.Errorf("the peer is %v, %v, want joining", s.State, err)
+	}
+	if d.loads != 0 {
+		t.Errorf("the disk was loaded %d times", d.loads)
 	}
 }
 

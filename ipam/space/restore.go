@@ -9,8 +9,8 @@ import (
 )
 
 // Put brings back a record that was written to disk, in any order of records.
-// It is an error if o is not in the pool, has a record already, or if the
-// record is neither Held nor Freed. Put is for a new space: until
+// It is an error if o is not in the pool, has a record already, if the
+// record is neither Held nor Freed, or if the keys are indexed already. Put is for a new space: until
 // [Space.Seal], only Put, Own, SetAside and Index may be called.
 func (s *Space) Put(o addr.Offset, rec Record) error {
 	text, f := textOf(rec.Name, rec.Ref)
@@ -81,6 +81,9 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 	if rec.State != Held && rec.State != Freed {
 		return fmt.Errorf("space: record of offset %d is %v, neither held nor freed", o, rec.State)
 	}
+	if s.keys.buckets != 0 {
+		return fmt.Errorf("space: record of offset %d comes after the keys were indexed", o)
+	}
 	p := s.pages.add(o)
 	bit := uint64(1) << (o % pageLen)
 	if p.used&bit != 0 {
@@ -113,12 +116,11 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 	return nil
 }
 
-// Index indexes the keys of all records: none may be put after that. It is for who puts
-// records of one space after the other, as they are in the processor's cache still;
-// [Space.Seal] does it else.
+// Index indexes the keys of all records: no more can be put then. It is for who brings
+// back one space after the other, as the records are in the processor's cache still.
 func (s *Space) Index() { s.keys.build(&s.slab) }
 
-// Seal ends the restoring: it indexes the keys, queues the freed addresses in the order in
+// Seal ends the restoring: it indexes the keys if [Space.Index] has not, queues the freed addresses in the order in
 // which they were freed, and forgets those that are not mine. Held addresses
 // that are not mine stay, as strays.
 func (s *Space) Seal() {

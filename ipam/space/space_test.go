@@ -255,6 +255,13 @@ func TestPutRefuses(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+	if err := s.Put(4, Record{State: Held, Seq: 7, Holder: Holder{Key: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Index()
+	if err := s.Put(5, held); err == nil {
+		t.Error("after Index: no error")
+	}
 	s.Seal()
 	if g := mustTake(t, s, s.pool(), at(0), 0); g.Record.Seq != 8 {
 		t.Errorf("Seq goes on with %d after 7", g.Record.Seq)
