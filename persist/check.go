@@ -86,8 +86,8 @@ func (c *checked) visit(visit func(bucket string, key, value []byte) error) erro
 		each := func(leaf page) error {
 			for l := leaf.entries(); l.more(); {
 				_, both, key := l.next()
-				n := len(both) - crcSize
-				if err := visit(b.name, both[:key:key], both[key:n:n]); err != nil {
+				k, v := unsealed(both, key)
+				if err := visit(b.name, k, v); err != nil {
 					return err
 				}
 			}
@@ -154,8 +154,8 @@ func (c *checked) checkRecords(t trees, buckets []bucket) error {
 				got.count++
 				got.sum += part
 				if c.preview != nil {
-					n := len(both) - crcSize
-					c.preview.Visit(name, both[:key:key], both[key:n:n])
+					k, v := unsealed(both, key)
+					c.preview.Visit(name, k, v)
 				}
 			}
 			return nil

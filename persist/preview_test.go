@@ -37,34 +37,12 @@ func (s *shown) End() {
 	s.ended = true
 }
 
-// copyDatabase copies a database and its log, if it has one, as they are on disk, to a path of its own.
-func copyDatabase(t *testing.T, path string) string {
-	t.Helper()
-	to := dbPath(t)
-	for from, to := range map[string]string{path: to, walPath(path): walPath(to)} {
-		b, err := os.ReadFile(from)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err := errors.Join(err, os.WriteFile(to, b, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return to
-}
-
 func TestPreview(t *testing.T) {
 	const n = 60
-	whole := madeDatabase(t, n)
-	open := mustOpen(t, hastyConfig(copyDatabase(t, whole)))
-	for i := range uint64(3) { // the log is there after the first
-		if err := commitStep(open, n+1+i); err != nil {
-			t.Fatal(err)
-		}
-	}
-	damaged := copyDatabase(t, whole)
+	damaged := madeDatabase(t, n)
+	last := lastRecord(t, damaged)
 	image := readFile(t, damaged)
-	at := bytes.LastIndex(image, recordOf(t, whole))
+	at := bytes.LastIndex(image, last)
 	if at < 0 {
 		t.Fatal("the last record is not in the file")
 	}
@@ -84,9 +62,9 @@ func TestPreview(t *testing.T) {
 		began, ended bool
 	}{
 		{name: "new", path: dbPath(t), began: true, ended: true},
-		{name: "closed", path: copyDatabase(t, whole), steps: n, began: true, ended: true},
-		{name: "with a log", path: copyDatabase(t, open.path), steps: n + 3},
-		{name: "to be migrated", path: copyDatabase(t, whole), change: later, steps: n},
+		{name: "closed", path: madeDatabase(t, n), steps: n, began: true, ended: true},
+		{name: "with a log", path: crashAt(t, n).lay(t), steps: n},
+		{name: "to be migrated", path: madeDatabase(t, n), change: later, steps: n},
 		{name: "damaged", path: damaged, err: ErrDamaged, began: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,15 +99,15 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// recordOf returns the last record of a database as it lies in its file.
-func recordOf(t *testing.T, path string) (both []byte) {
+// lastRecord returns the last record of a closed database as it lies in its file.
+func lastRecord(t *testing.T, path string) (both []byte) {
 	t.Helper()
-	s := mustOpen(t, hastyConfig(copyDatabase(t, path)))
+	s := mustOpen(t, hastyConfig(path))
 	err := s.Load(func(_ string, key, value []byte) error {
 		both = append(append(both[:0], key...), value...)
 		return nil
 	})
-	if err != nil {
+	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return both

@@ -83,6 +83,12 @@ func (s *sealer) check(both []byte, key int) (uint64, error) {
 	return contribution(sum), nil
 }
 
+// unsealed returns key and value of a record that check has found to be sound.
+func unsealed(both []byte, key int) (k, v []byte) {
+	n := len(both) - crcSize
+	return both[:key:key], both[key:n:n]
+}
+
 // contribution spreads a record's checksum over 64 bits (the finalizer of splitmix64), so that sums of many
 // records do not cancel out as the checksums themselves, being linear, would.
 func contribution(sum uint32) uint64 {
