@@ -118,7 +118,7 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 // reserveFor is reserveShared for a network of this host. While that is made its pool is said
 // to be used first: what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
-	if net := m.networks[n.ID()]; net != nil && net.fresh {
+	if m.makes(n) {
 		if err := m.keepUnderNetworks(p, true); err != nil {
 			return err
 		}

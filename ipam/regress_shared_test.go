@@ -295,6 +295,61 @@ func TestSharedOnAHostThatIsCutOff(t *testing.T) {
 	}
 }
 
+// A host that is cut off makes a network on a pool that nobody knows it to use, and asks for
+// an address that another network keeps back. Before it has said that it uses the pool it
+// hears that it was evicted, or starts anew, or both. The other network goes, and what it
+// shared with it.
+func TestSharedBeforeTheUseIsSaid(t *testing.T) {
+	cidr, aux := prefix("10.60.0.0/24"), address("10.60.0.50")
+	for what := range 8 {
+		purpose, evicted, restarts := ipam.ForGateway, what&1 > 0, what&2 > 0
+		if what&4 > 0 {
+			purpose = ipam.ForUnmarked
+		}
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		order := c.order()
+		a, b := order[0], order[2]
+		first := c.network(a, cidr, aux.String())
+		c.wait(5 * time.Second)
+		if c.die(b); evicted {
+			if err := c.ask(a, &ipam.EvictRequest{Peer: c.name(b)}).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := c.ask(b, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayHost})
+		if n.Err != nil {
+			t.Fatal(n.Err)
+		}
+		if restarts {
+			c.start(b)
+		}
+		call := c.call(b, &ipam.AddressRequest{Network: n.Pool.Network, Purpose: purpose, Address: aux})
+		if evicted { // it hears the others, and what it wants is not decided
+			c.lose = func(f flight) bool {
+				switch f.frame.Body.(type) {
+				case wire.Join, wire.Submit:
+					return f.from == b
+				}
+				return false
+			}
+			c.heal()
+		}
+		c.wait(5 * time.Second)
+		c.ask(a, &ipam.PoolRelease{Network: first})
+		c.wait(time.Minute)
+		c.lose = func(flight) bool { return false }
+		r, answered := c.peers[b].replies[call]
+		if !answered {
+			t.Fatal("the call is not answered at its deadline")
+		}
+		if err := c.ip(a, cidr, aux); err == nil && r.Err == nil {
+			t.Errorf("purpose %d, evicted %v, restarts %v: %s gives a container what a network of %s keeps back", purpose, evicted, restarts, c.name(a), c.name(b))
+		}
+		c.check()
+	}
+}
+
 // That host has another name from its next start on, while its engine is silent still: what
 // tells its machine is another word then, and what it took over is what it was.
 func TestSharedOnABlindHostWithANewDatabaseAndName(t *testing.T) {
