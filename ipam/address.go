@@ -325,9 +325,8 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	_, shares := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr)
-	// What is kept back for anything but networks is no network's; and to one that is being made
-	// nothing stays kept back before it is known to all that this host uses the pool.
-	back := sharesReservation(p.ReservationAt(o)) && (m.saysUse(p) || !m.makes(&q.Network))
+	// What is kept back for anything but networks is no network's.
+	back := sharesReservation(p.ReservationAt(o)) && m.mayShare(p, &q.Network)
 	switch rec := p.space.Lookup(o); {
 	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway && !shares:
 		return standing(p, p.gateway), nil

@@ -93,15 +93,6 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 }
 
-// makes reports whether the engine may be making a network, so that what it asks for on its
-// behalf was not granted before. An engine that starts asks for the pool of what it has first:
-// of a network that waits for no answer to that since this process started, it goes on making
-// one.
-func (m *Machine) makes(n *Network) bool {
-	net := m.networks[n.ID()]
-	return net != nil && (net.fresh || net.replayed == 0)
-}
-
 // isOnly reports whether a network is the only one on its pool, and one that the
 // engine has asked for, and not only again.
 func (m *Machine) isOnly(p *pool, n *Network) bool {

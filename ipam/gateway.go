@@ -115,15 +115,36 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
 }
 
-// reserveFor is reserveShared for a network of this host. While that is made its pool is said
-// to be used first: what networks share goes with the last of them, on whatever host.
+// reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
+// what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
-	if m.makes(n) {
+	if !m.mayShare(p, n) {
 		if err := m.keepUnderNetworks(p, true); err != nil {
 			return err
 		}
 	}
-	return m.reserveShared(p, o, kind)
+	err := m.reserveShared(p, o, kind)
+	if err == nil {
+		m.markShares(n)
+	}
+	return err
+}
+
+// mayShare reports whether what is reserved for networks stays so for as long as this host has
+// the network, as all know that the host uses the pool: the state says so, or said so when the
+// network was first granted such an address. Whether the engine makes a network or asks
+// again for one that it has is no matter, as that may not be known.
+func (m *Machine) mayShare(p *pool, n *Network) bool {
+	net := m.networks[n.ID()]
+	return m.saysUse(p) || net != nil && net.shares && p.UsedBy(m.self)
+}
+
+// markShares notes that a network was granted what may not be handed out while it is there.
+func (m *Machine) markShares(n *Network) {
+	if net := m.networks[n.ID()]; net != nil && !net.shares {
+		net.shares = true
+		m.saveNetwork(net)
+	}
 }
 
 // reserveShared reserves an address as a gateway or an auxiliary address.

@@ -122,6 +122,9 @@ type network struct {
 	// fresh says that the engine is making the network, or was when it last
 	// asked for its pool, and did not ask again for one that it has.
 	fresh bool
+	// shares says that it was granted an address that is reserved for networks, on this or
+	// another host. Since then the state says that this host uses the pool.
+	shares bool
 	// chosenAt is when it was last answered to a request that left the
 	// choice to us, and burst how often in quick succession.
 	chosenAt time.Time

@@ -236,8 +236,8 @@ func (m *Machine) saveSnapshot() {
 	m.save(bucketChronicle, from, split)
 }
 
-// saveNetwork writes how many networks of this host asked for the same and
-// when the last did, and deletes the key when none is left.
+// saveNetwork writes how many networks of this host asked for the same, when the last
+// did, and that they share reservations if so, and deletes the key when none is left.
 func (m *Machine) saveNetwork(n *network) {
 	from := len(m.arena)
 	m.arena = append(m.arena, n.ID()...)
@@ -246,9 +246,15 @@ func (m *Machine) saveNetwork(n *network) {
 		split = len(m.arena)
 		m.arena = codec.Uint(append(m.arena, formatRecord), uint64(n.count))
 		m.arena = binary.BigEndian.AppendUint64(m.arena, uint64(n.asked.UnixNano()))
+		if n.shares {
+			m.arena = append(m.arena, networkShares)
+		}
 	}
 	m.save(bucketNetwork, from, split)
 }
+
+// networkShares ends the record of a network that shares reservations.
+const networkShares = 1
 
 func parseNetwork(key, value []byte) (*network, error) {
 	n, err := ParsePoolID(PoolID(key))
@@ -266,6 +272,9 @@ func parseNetwork(key, value []byte) (*network, error) {
 	net := &network{Network: n, count: int(count)}
 	if r.Rest() > 0 { // one byte or two were all before it was written
 		net.asked = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a network", 8))))
+	}
+	if net.shares = r.Rest() > 0; net.shares && r.Byte("reservations of a network") != networkShares {
+		r.Fail("reservations of a network")
 	}
 	return net, r.Done()
 }

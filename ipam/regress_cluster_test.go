@@ -100,7 +100,6 @@ func TestKeptBackWhileAHostStarts(t *testing.T) {
 	}{{kept, "kept for web"}, {excluded, "excluded"}, {whole, "network address"}} {
 		for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
 			c.start(1)
-			c.call(1, &ipam.PoolRequest{Space: n.Space, Pool: n.Pool, Gateway: n.Gateway})
 			ask := func(a netip.Addr) uint64 {
 				return c.call(1, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: a})
 			}

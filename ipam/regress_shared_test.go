@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -297,56 +298,93 @@ func TestSharedOnAHostThatIsCutOff(t *testing.T) {
 
 // A host that is cut off makes a network on a pool that nobody knows it to use, and asks for
 // an address that another network keeps back. Before it has said that it uses the pool it
-// hears that it was evicted, or starts anew, or both. The other network goes, and what it
-// shared with it.
+// hears that it was evicted, or its process or its engine starts anew, so that the network may be
+// taken for one that the engine has. The other network goes, and what it shared with it.
 func TestSharedBeforeTheUseIsSaid(t *testing.T) {
 	cidr, aux := prefix("10.60.0.0/24"), address("10.60.0.50")
-	for what := range 8 {
-		purpose, evicted, restarts := ipam.ForGateway, what&1 > 0, what&2 > 0
-		if what&4 > 0 {
-			purpose = ipam.ForUnmarked
-		}
-		c := newLockstep(t, 3)
-		c.run(time.Minute, c.agreed)
-		order := c.order()
-		a, b := order[0], order[2]
-		first := c.network(a, cidr, aux.String())
-		c.wait(5 * time.Second)
-		if c.die(b); evicted {
-			if err := c.ask(a, &ipam.EvictRequest{Peer: c.name(b)}).Err; err != nil {
-				t.Fatal(err)
+	request := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayHost}
+	between := map[string]func(c *lockstep, b int){
+		"nothing":           func(*lockstep, int) {},
+		"the process":       func(c *lockstep, b int) { c.start(b) },
+		"before the answer": func(c *lockstep, b int) { c.start(b); c.call(b, &ipam.Greeting{}); c.call(b, request) },
+		"the engine":        func(c *lockstep, b int) { c.call(b, &ipam.Greeting{}); c.call(b, request) },
+	}
+	for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
+		for starts, anew := range between {
+			for _, evicted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d, %s, %v", purpose, starts, evicted), func(t *testing.T) {
+					c := newLockstep(t, 3)
+					c.run(time.Minute, c.agreed)
+					order := c.order()
+					a, b := order[0], order[2]
+					first := c.network(a, cidr, aux.String())
+					c.wait(5 * time.Second)
+					if c.die(b); evicted {
+						if err := c.ask(a, &ipam.EvictRequest{Peer: c.name(b)}).Err; err != nil {
+							t.Fatal(err)
+						}
+					}
+					n := c.ask(b, request)
+					if n.Err != nil {
+						t.Fatal(n.Err)
+					}
+					anew(c, b)
+					call := c.call(b, &ipam.AddressRequest{Network: n.Pool.Network, Purpose: purpose, Address: aux})
+					if evicted { // it hears the others, and what it wants is not decided
+						c.lose = func(f flight) bool {
+							switch f.frame.Body.(type) {
+							case wire.Join, wire.Submit:
+								return f.from == b
+							}
+							return false
+						}
+						c.heal()
+					}
+					c.wait(5 * time.Second)
+					c.ask(a, &ipam.PoolRelease{Network: first})
+					c.wait(time.Minute)
+					c.lose = func(flight) bool { return false }
+					if r, answered := c.peers[b].replies[call]; !answered || r.Err == nil {
+						t.Errorf("%s grants its network what it has not said that it needs: answered %v", c.name(b), answered)
+					}
+					if err := c.ip(a, cidr, aux); err != nil {
+						t.Errorf("the last network that is known is gone, and what it kept back is not free: %v", err)
+					}
+					c.check()
+				})
 			}
 		}
-		n := c.ask(b, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayHost})
-		if n.Err != nil {
-			t.Fatal(n.Err)
-		}
-		if restarts {
-			c.start(b)
-		}
-		call := c.call(b, &ipam.AddressRequest{Network: n.Pool.Network, Purpose: purpose, Address: aux})
-		if evicted { // it hears the others, and what it wants is not decided
-			c.lose = func(f flight) bool {
-				switch f.frame.Body.(type) {
-				case wire.Join, wire.Submit:
-					return f.from == b
-				}
-				return false
+	}
+}
+
+// A host that is cut off, with something under way that cannot be decided, starts anew, and again
+// while its engine asks for what it has: that is answered at once, without anybody.
+func TestSharedIsReplayedWhileCutOff(t *testing.T) {
+	cidr, aux := prefix("10.60.0.0/24"), address("10.60.0.50")
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	b := c.order()[2]
+	n := c.network(b, cidr, aux.String())
+	c.wait(5 * time.Second)
+	c.die(b)
+	c.call(b, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")})
+	for range 2 {
+		c.start(b)
+		c.call(b, &ipam.Greeting{})
+		c.call(b, &ipam.PoolRequest{Space: n.Space, Pool: n.Pool, Gateway: n.Gateway})
+	}
+	c.start(b)
+	for _, q := range []*ipam.AddressRequest{
+		{Network: n, Purpose: ipam.ForGateway, Address: address("10.60.0.1")},
+		{Network: n, Purpose: ipam.ForUnmarked, Address: aux},
+	} {
+		for range 2 { // while it waits for others, and when it has given up
+			call := c.call(b, q)
+			if r, answered := c.peers[b].replies[call]; !answered || r.Err != nil {
+				t.Errorf("%v is not answered at once: %v, %v", q.Address, answered, r.Err)
 			}
-			c.heal()
+			c.wait(5 * time.Second)
 		}
-		c.wait(5 * time.Second)
-		c.ask(a, &ipam.PoolRelease{Network: first})
-		c.wait(time.Minute)
-		c.lose = func(flight) bool { return false }
-		r, answered := c.peers[b].replies[call]
-		if !answered {
-			t.Fatal("the call is not answered at its deadline")
-		}
-		if err := c.ip(a, cidr, aux); err == nil && r.Err == nil {
-			t.Errorf("purpose %d, evicted %v, restarts %v: %s gives a container what a network of %s keeps back", purpose, evicted, restarts, c.name(a), c.name(b))
-		}
-		c.check()
 	}
 }
 

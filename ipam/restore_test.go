@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,16 @@ func TestRestoreRefusesForeign(t *testing.T) {
 			})
 			return d
 		}(),
-		"a cluster, no peer":   func() ipamtest.Disk { d := aDisk(t); delete(d, "identity\x00\x00self"); return d }(),
+		"a cluster, no peer": func() ipamtest.Disk { d := aDisk(t); delete(d, "identity\x00\x00self"); return d }(),
+		"a network, and more": func() ipamtest.Disk {
+			d := aDisk(t)
+			for k, v := range d {
+				if strings.HasPrefix(k, "network") {
+					d[k] = append(slices.Clone(v), 7)
+				}
+			}
+			return d
+		}(),
 		"a network, no format": {"network\x00\x00ringlet1/local/10.0.0.0/8": nil},
 	} {
 		if _, err := restore(d); err == nil {

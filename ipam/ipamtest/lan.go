@@ -58,6 +58,11 @@ func (s *site) tellHost() {
 	s.call(&ipam.HostAddresses{At: s.clock(), Addresses: s.interfaces()}, nil)
 }
 
-// toldAfter is how long a process may have been without news of a new address of its
-// host, or a grant on its way that is older.
+// toldAfter is how long a process that runs may have been without news of a new address of
+// its host, or a grant on its way that is older.
 const toldAfter = time.Minute
+
+// toldOwn reports whether the host's process, if there is one, has had the time to hear of
+// the address that the host has on the LAN: while it is stopped nobody tells it, and what waits
+// for it then comes in any order.
+func (s *site) toldOwn() bool { return s.c.now-max(s.roamed, s.stopped) > toldAfter }

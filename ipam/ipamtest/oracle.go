@@ -221,7 +221,7 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if u := o.use[i]; u.site != 0 && (u.site != s.index+1 || u.name != name) {
 		o.c.fail("I1", "%v is given to %s on %s, while %s on %s uses it", a, name, s, u.name, o.c.sites[u.site-1])
 	}
-	if a == s.own() && o.c.now-s.roamed > toldAfter {
+	if a == s.own() && s.toldOwn() {
 		o.c.fail("I1", "%v is given to %s on %s, whose own it is", a, name, s)
 	}
 	if strings.HasPrefix(name, gatewayUse) && s.machine != nil && !o.of(s).held[i] && !o.mayHandOut(s, a) {
