@@ -139,7 +139,7 @@ func (m *Machine) Differences(disk *Machine) []string {
 		return out
 	}
 	for _, id := range m.sortedNetworks() {
-		if n := disk.networks[id]; n == nil || n.count != m.networks[id].count || n.shares != m.networks[id].shares {
+		if n := disk.networks[id]; n == nil || n.count != m.networks[id].count || n.useSaid != m.networks[id].useSaid {
 			bad("the database lacks the network %s, or counts it otherwise", id)
 		}
 	}

@@ -49,6 +49,8 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 		net.count++
 		m.countAsked(n.Pool, 1)
 	}
+	net.useSaid = net.useSaid || m.saysUse(p)
+	p.useMarked = p.useMarked && net.useSaid
 	m.saveNetwork(net)
 	return nil
 }

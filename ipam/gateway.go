@@ -123,28 +123,11 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 			return err
 		}
 	}
-	err := m.reserveShared(p, o, kind)
-	if err == nil {
-		m.markShares(n)
+	if err := m.reserveShared(p, o, kind); err != nil {
+		return err
 	}
-	return err
-}
-
-// mayShare reports whether what is reserved for networks stays so for as long as this host has
-// the network, as all know that the host uses the pool: the state says so, or said so when the
-// network was first granted such an address. Whether the engine makes a network or asks
-// again for one that it has is no matter, as that may not be known.
-func (m *Machine) mayShare(p *pool, n *Network) bool {
-	net := m.networks[n.ID()]
-	return m.saysUse(p) || net != nil && net.shares && p.UsedBy(m.self)
-}
-
-// markShares notes that a network was granted what may not be handed out while it is there.
-func (m *Machine) markShares(n *Network) {
-	if net := m.networks[n.ID()]; net != nil && !net.shares {
-		net.shares = true
-		m.saveNetwork(net)
-	}
+	m.markUse(p)
+	return nil
 }
 
 // reserveShared reserves an address as a gateway or an auxiliary address.

@@ -38,8 +38,10 @@ type pool struct {
 	released struct{ local, global releases }
 
 	surveyed bool
-	untaken  bool // of this host's own addresses one was not its own yet
-	toldOnce bool // something was announced since somebody joined
+	// useMarked says that all networks on the pool have useSaid.
+	useMarked bool
+	untaken   bool // of this host's own addresses one was not its own yet
+	toldOnce  bool // something was announced since somebody joined
 	// gateway is this host's own gateway address, if it has one.
 	hasGateway bool
 	gateway    addr.Offset
@@ -122,9 +124,9 @@ type network struct {
 	// fresh says that the engine is making the network, or was when it last
 	// asked for its pool, and did not ask again for one that it has.
 	fresh bool
-	// shares says that it was granted an address that is reserved for networks, on this or
-	// another host. Since then the state says that this host uses the pool.
-	shares bool
+	// useSaid says that the state has said, since this is counted, that this host uses
+	// the pool.
+	useSaid bool
 	// chosenAt is when it was last answered to a request that left the
 	// choice to us, and burst how often in quick succession.
 	chosenAt time.Time

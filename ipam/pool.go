@@ -62,8 +62,10 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	// First, or what is reserved goes with the last network of another host in a slot that this
 	// call has decided.
 	_, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if err := m.keepUnderNetworks(p, shares && !m.mayShare(p, &n)); err != nil {
-		return PoolGrant{}, err
+	if !m.mayShare(p, &n) {
+		if err := m.keepUnderNetworks(p, shares); err != nil {
+			return PoolGrant{}, err
+		}
 	}
 	gateway, err := m.sharedGateway(p, n)
 	if err != nil {
@@ -71,9 +73,6 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	}
 	if err := m.enter(n, p, chosen); err != nil {
 		return PoolGrant{}, err
-	}
-	if shares {
-		m.markShares(&n)
 	}
 	m.tellUse(p)
 	if len(p.mine) == 0 {

@@ -237,7 +237,7 @@ func (m *Machine) saveSnapshot() {
 }
 
 // saveNetwork writes how many networks of this host asked for the same, when the last
-// did, and that they share reservations if so, and deletes the key when none is left.
+// did, and whether it is said that their pool is used, and deletes the key when none is left.
 func (m *Machine) saveNetwork(n *network) {
 	from := len(m.arena)
 	m.arena = append(m.arena, n.ID()...)
@@ -246,15 +246,15 @@ func (m *Machine) saveNetwork(n *network) {
 		split = len(m.arena)
 		m.arena = codec.Uint(append(m.arena, formatRecord), uint64(n.count))
 		m.arena = binary.BigEndian.AppendUint64(m.arena, uint64(n.asked.UnixNano()))
-		if n.shares {
-			m.arena = append(m.arena, networkShares)
+		if n.useSaid {
+			m.arena = append(m.arena, networkUseSaid)
 		}
 	}
 	m.save(bucketNetwork, from, split)
 }
 
-// networkShares ends the record of a network that shares reservations.
-const networkShares = 1
+// networkUseSaid ends the record of a network of which it is said that its pool is used.
+const networkUseSaid = 1
 
 func parseNetwork(key, value []byte) (*network, error) {
 	n, err := ParsePoolID(PoolID(key))
@@ -273,8 +273,8 @@ func parseNetwork(key, value []byte) (*network, error) {
 	if r.Rest() > 0 { // one byte or two were all before it was written
 		net.asked = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a network", 8))))
 	}
-	if net.shares = r.Rest() > 0; net.shares && r.Byte("reservations of a network") != networkShares {
-		r.Fail("reservations of a network")
+	if net.useSaid = r.Rest() > 0; net.useSaid && r.Byte("use of a network's pool") != networkUseSaid {
+		r.Fail("use of a network's pool")
 	}
 	return net, r.Done()
 }

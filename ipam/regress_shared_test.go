@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -360,31 +361,82 @@ func TestSharedBeforeTheUseIsSaid(t *testing.T) {
 // A host that is cut off, with something under way that cannot be decided, starts anew, and again
 // while its engine asks for what it has: that is answered at once, without anybody.
 func TestSharedIsReplayedWhileCutOff(t *testing.T) {
-	cidr, aux := prefix("10.60.0.0/24"), address("10.60.0.50")
-	c := newLockstep(t, 3)
-	c.run(time.Minute, c.agreed)
-	b := c.order()[2]
-	n := c.network(b, cidr, aux.String())
-	c.wait(5 * time.Second)
-	c.die(b)
-	c.call(b, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")})
-	for range 2 {
-		c.start(b)
-		c.call(b, &ipam.Greeting{})
-		c.call(b, &ipam.PoolRequest{Space: n.Space, Pool: n.Pool, Gateway: n.Gateway})
+	type replay struct {
+		pool    ipam.PoolRequest
+		purpose ipam.Purpose
+		address netip.Addr
 	}
-	c.start(b)
-	for _, q := range []*ipam.AddressRequest{
-		{Network: n, Purpose: ipam.ForGateway, Address: address("10.60.0.1")},
-		{Network: n, Purpose: ipam.ForUnmarked, Address: aux},
-	} {
-		for range 2 { // while it waits for others, and when it has given up
-			call := c.call(b, q)
-			if r, answered := c.peers[b].replies[call]; !answered || r.Err != nil {
-				t.Errorf("%v is not answered at once: %v, %v", q.Address, answered, r.Err)
+	first := func(cidr string) ipam.PoolRequest {
+		return ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr), Gateway: ipam.GatewayFirst}
+	}
+	makes := func(c *lockstep, b int, all ...replay) []replay {
+		for _, r := range all {
+			n := c.ask(b, &r.pool)
+			if n.Err == nil {
+				n.Err = c.ask(b, &ipam.AddressRequest{Network: n.Pool.Network, Purpose: r.purpose, Address: r.address}).Err
 			}
-			c.wait(5 * time.Second)
+			if n.Err != nil {
+				t.Fatal(n.Err)
+			}
 		}
+		return all
+	}
+	for name, has := range map[string]func(c *lockstep, b int) []replay{
+		"some is free": func(c *lockstep, b int) []replay {
+			return makes(c, b, replay{first("10.60.0.0/24"), ipam.ForUnmarked, address("10.60.0.50")})
+		},
+		"all is reserved": func(c *lockstep, b int) []replay {
+			return makes(c, b, replay{first("10.60.0.0/30"), ipam.ForUnmarked, address("10.60.0.2")})
+		},
+		"a second network shares the first one's gateway": func(c *lockstep, b int) []replay {
+			own := ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/24")}
+			q := &ipam.AddressRequest{Network: c.ask(b, &own).Pool.Network, Purpose: ipam.ForGateway}
+			gateway := c.ask(b, q).Address.Address.Addr()
+			typed := own
+			typed.Gateway, typed.GatewayAddr = ipam.GatewayAddr, gateway
+			return append(makes(c, b, replay{typed, ipam.ForGateway, gateway}), replay{own, ipam.ForGateway, gateway})
+		},
+		"an older record": func(c *lockstep, b int) []replay {
+			all := makes(c, b, replay{first("10.60.0.0/24"), ipam.ForUnmarked, address("10.60.0.50")})
+			c.wait(5 * time.Second)
+			for k, v := range c.peers[b].disk {
+				if strings.HasPrefix(k, "network") {
+					c.peers[b].disk[k] = v[:len(v)-1]
+				}
+			}
+			c.start(b)
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.run(time.Minute, c.agreed)
+			b := c.order()[2]
+			all := has(c, b)
+			c.wait(5 * time.Second)
+			c.die(b)
+			c.call(b, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")})
+			for i := range 3 { // at once, and once it waits for nobody any more
+				c.start(b)
+				c.call(b, &ipam.Greeting{})
+				c.wait(time.Duration(i) * 5 * time.Second)
+				answered := func(q ipam.Request) ipam.Reply {
+					call := c.call(b, q)
+					r, ok := c.peers[b].replies[call]
+					if !ok || r.Err != nil {
+						t.Fatalf("start %d: %+v is not answered at once: %v, %v", i, q, ok, r.Err)
+					}
+					return r
+				}
+				for _, r := range all {
+					n := answered(&r.pool).Pool.Network
+					if i == 0 {
+						c.start(b)
+					}
+					answered(&ipam.AddressRequest{Network: n, Purpose: r.purpose, Address: r.address})
+				}
+			}
+		})
 	}
 }
 

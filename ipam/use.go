@@ -52,6 +52,31 @@ func (m *Machine) saysUse(p *pool) bool {
 	return p.UsedBy(m.self) && m.state.Number(m.self) >= m.unsettledTo && !m.parting(p)
 }
 
+// mayShare reports whether what is reserved for networks stays so for as long as this host has
+// the network: the state says that the host uses the pool, and nothing is under way that ends
+// it. Where that is not known, as what was said before a start is not, the network's record may
+// tell. Whether the engine makes a network or asks again for one that it has is no matter, as
+// that may not be known either.
+func (m *Machine) mayShare(p *pool, n *Network) bool {
+	net := m.networks[n.ID()]
+	return m.saysUse(p) || net != nil && net.useSaid && p.UsedBy(m.self)
+}
+
+// markUse writes to the records of the networks on a pool that the state says that it is
+// used, once it does. None ends that before the last of them is gone.
+func (m *Machine) markUse(p *pool) {
+	if p.useMarked || p.asked == 0 || !m.saysUse(p) {
+		return
+	}
+	p.useMarked = true
+	for _, id := range m.sortedNetworks() {
+		if n := m.networks[id]; n.Pool == p.CIDR && !n.useSaid {
+			n.useSaid = true
+			m.saveNetwork(n)
+		}
+	}
+}
+
 // tellUse says in the state whether this host has networks on the pool.
 func (m *Machine) tellUse(p *pool) {
 	switch uses, told := m.networksOf(p) > 0, m.toldUse(p); {
@@ -93,6 +118,7 @@ func (m *Machine) tendUse(p *pool) {
 	if m.networksOf(p) > 0 || !m.factsOf(p).used {
 		p.idleSince = time.Time{}
 		m.tellUse(p)
+		m.markUse(p)
 		return
 	}
 	if p.idleSince.IsZero() {

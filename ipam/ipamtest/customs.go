@@ -14,7 +14,7 @@ import (
 // containers of several hosts have one name, and are renamed; an engine that starts
 // asks for one thing after the other, takes a network back of which something is
 // refused, although it has that, and asks for what it had when its host lost power;
-// and hosts get other addresses on their LAN. Like [habits] they have their own source
+// a network that could not be made is made once more; and hosts get other addresses on their LAN. Like [habits] they have their own source
 // of randomness. Chances are in ten thousandths.
 type customs struct {
 	rnd     *rand.Rand
@@ -23,6 +23,7 @@ type customs struct {
 	orderly bool          // engines start so
 	damaged int           // of hosts that lose power, those that lose their database by that, where databases are lost at all
 	undone  int           // of networks that are asked for again, those that are taken back for another reason
+	repeats int           // of networks whose pool is not answered for, those that are made once more
 	roams   time.Duration // between two changes of a host's address on the LAN; 0: there are none
 }
 
@@ -33,6 +34,7 @@ func drawCustoms(seed uint64) customs {
 		h.orderly, h.undone = h.rnd.IntN(2) == 0, one(h.rnd, 0, 1000)
 		h.damaged = one(h.rnd, 0, 5000)
 		h.roams = one(h.rnd, 0, 20*time.Second, 2*time.Minute)
+		h.repeats = one(h.rnd, 0, 8000)
 	}
 	return h
 }

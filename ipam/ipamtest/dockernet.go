@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -28,6 +29,12 @@ func (e *engine) create() {
 		n.request.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
 	}
 	c.habits.decorate(&n.request)
+	e.makeNetwork(n)
+}
+
+// makeNetwork asks for what a network needs.
+func (e *engine) makeNetwork(n *network) {
+	c := e.s.c
 	if !e.s.cfg.AwaitInventory && slices.ContainsFunc(e.networks, func(m *network) bool { return m.request == n.request }) {
 		return // nobody could tell it from a replay of the other
 	}
@@ -39,6 +46,10 @@ func (e *engine) create() {
 		case e.life != life:
 		case !ok || r.Err != nil:
 			e.drop(n)
+			if !ok && c.customs.chance(c.customs.repeats) {
+				c.count["made once more"]++
+				c.after(c.about(5*time.Second), func() { e.repeat(n, life) })
+			}
 		default:
 			n.Network = r.Pool.Network
 			n.request.Pool = n.Pool
@@ -52,6 +63,14 @@ func (e *engine) create() {
 			e.addGateway(n)
 		}
 	})
+}
+
+// repeat has a user make a network that could not be made, with the same options.
+func (e *engine) repeat(n *network, life uint64) {
+	if e.life == life && !e.s.c.calm {
+		e.made++
+		e.makeNetwork(&network{name: fmt.Sprintf("%s-net%d", e.s, e.made), bridge: n.bridge, request: n.request})
+	}
 }
 
 // drop forgets a network.
