@@ -50,7 +50,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 		m.countAsked(n.Pool, 1)
 	}
 	net.useSaid = net.useSaid || m.saysUse(p)
-	p.useMarked = p.useMarked && net.useSaid
+	m.toMark = m.toMark || !net.useSaid
 	m.saveNetwork(net)
 	return nil
 }

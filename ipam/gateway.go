@@ -126,7 +126,9 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 	if err := m.reserveShared(p, o, kind); err != nil {
 		return err
 	}
-	m.markUse(p)
+	if net := m.networks[n.ID()]; net != nil {
+		m.markUse(net)
+	}
 	return nil
 }
 

@@ -38,10 +38,8 @@ type pool struct {
 	released struct{ local, global releases }
 
 	surveyed bool
-	// useMarked says that all networks on the pool have useSaid.
-	useMarked bool
-	untaken   bool // of this host's own addresses one was not its own yet
-	toldOnce  bool // something was announced since somebody joined
+	untaken  bool // of this host's own addresses one was not its own yet
+	toldOnce bool // something was announced since somebody joined
 	// gateway is this host's own gateway address, if it has one.
 	hasGateway bool
 	gateway    addr.Offset

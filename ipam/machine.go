@@ -30,6 +30,7 @@ type Machine struct {
 	pools    map[chronicle.PoolKey]*pool
 	inOrder  []*pool // of their addresses; nil when pools came or went
 	networks map[PoolID]*network
+	toMark   bool // of some the record may lack that the use of their pool is said
 	waiting  []*Call
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 

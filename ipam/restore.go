@@ -138,6 +138,7 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 		n, err := parseNetwork(key, value)
 		if err == nil {
 			l.m.networks[n.ID()] = n
+			l.m.toMark = l.m.toMark || !n.useSaid
 			l.m.countAsked(n.Pool, n.count)
 		}
 		return wrap(err, "network")

@@ -48,6 +48,7 @@ func (m *Machine) tend() {
 		return // to propose that it has learned of a slot that evicts it
 	}
 	m.meetUnlisted()
+	m.markUses()
 	if m.alone() && !m.draining() && !m.leaving {
 		// All is its own, and nobody wants it, but for what is kept back for
 		// those that were lost.

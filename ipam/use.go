@@ -62,18 +62,29 @@ func (m *Machine) mayShare(p *pool, n *Network) bool {
 	return m.saysUse(p) || net != nil && net.useSaid && p.UsedBy(m.self)
 }
 
-// markUse writes to the records of the networks on a pool that the state says that it is
-// used, once it does. None ends that before the last of them is gone.
-func (m *Machine) markUse(p *pool) {
-	if p.useMarked || p.asked == 0 || !m.saysUse(p) {
+// markUse writes to the record of a network that the state says that its pool is used, once it
+// does, and reports whether that stands there. Nothing ends it before the network is gone.
+func (m *Machine) markUse(n *network) bool {
+	if n.useSaid {
+		return true
+	}
+	p := m.poolOf(n.Pool)
+	if p == nil || !m.saysUse(p) {
+		return false
+	}
+	n.useSaid = true
+	m.saveNetwork(n)
+	return true
+}
+
+// markUses is markUse of all networks.
+func (m *Machine) markUses() {
+	if !m.toMark {
 		return
 	}
-	p.useMarked = true
+	m.toMark = false
 	for _, id := range m.sortedNetworks() {
-		if n := m.networks[id]; n.Pool == p.CIDR && !n.useSaid {
-			n.useSaid = true
-			m.saveNetwork(n)
-		}
+		m.toMark = !m.markUse(m.networks[id]) || m.toMark
 	}
 }
 
@@ -118,7 +129,6 @@ func (m *Machine) tendUse(p *pool) {
 	if m.networksOf(p) > 0 || !m.factsOf(p).used {
 		p.idleSince = time.Time{}
 		m.tellUse(p)
-		m.markUse(p)
 		return
 	}
 	if p.idleSince.IsZero() {
