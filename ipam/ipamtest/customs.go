@@ -14,8 +14,9 @@ import (
 // containers of several hosts have one name, and are renamed; an engine that starts
 // asks for one thing after the other, takes a network back of which something is
 // refused, although it has that, and asks for what it had when its host lost power;
-// a network that could not be made is made once more; and hosts get other addresses on their LAN. Like [habits] they have their own source
-// of randomness. Chances are in ten thousandths.
+// a network that could not be made is made once more; and hosts get other addresses on
+// their LAN. Like [habits] they have their own source of randomness. Chances are in ten
+// thousandths.
 type customs struct {
 	rnd     *rand.Rand
 	shared  int           // of a host's containers, the first ones, those named like others' on all hosts

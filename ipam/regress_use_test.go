@@ -1,0 +1,148 @@
+package ipam_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// A host that is cut off makes a network on a pool that nobody knows it to use, and asks for
+// an address that another network keeps back. Before it has said that it uses the pool it
+// hears that it was evicted, or its process or its engine starts anew, so that the network may be
+// taken for one that the engine has. The other network goes, and what it shared with it.
+func TestSharedBeforeTheUseIsSaid(t *testing.T) {
+	request := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/24"), Gateway: ipam.GatewayHost}
+	between := map[string]func(c *lockstep, b int){
+		"nothing":           func(*lockstep, int) {},
+		"the process":       func(c *lockstep, b int) { c.start(b) },
+		"before the answer": func(c *lockstep, b int) { c.start(b); c.call(b, &ipam.Greeting{}); c.call(b, request) },
+		"the engine":        func(c *lockstep, b int) { c.call(b, &ipam.Greeting{}); c.call(b, request) },
+	}
+	for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
+		for starts, anew := range between {
+			for _, evicted := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d, %s, %v", purpose, starts, evicted), func(t *testing.T) {
+					testSharedBeforeTheUseIsSaid(t, request, purpose, anew, evicted)
+				})
+			}
+		}
+	}
+}
+
+func testSharedBeforeTheUseIsSaid(t *testing.T, request *ipam.PoolRequest, purpose ipam.Purpose, anew func(c *lockstep, b int), evicted bool) {
+	aux := address("10.60.0.50")
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	order := c.order()
+	a, b := order[0], order[2]
+	first := c.network(a, request.Pool, aux.String())
+	c.wait(5 * time.Second)
+	if c.die(b); evicted {
+		if err := c.ask(a, &ipam.EvictRequest{Peer: c.name(b)}).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := c.ask(b, request)
+	if n.Err != nil {
+		t.Fatal(n.Err)
+	}
+	anew(c, b)
+	call := c.call(b, &ipam.AddressRequest{Network: n.Pool.Network, Purpose: purpose, Address: aux})
+	if evicted { // it hears the others, and what it wants is not decided
+		c.lose = func(f flight) bool {
+			switch f.frame.Body.(type) {
+			case wire.Join, wire.Submit:
+				return f.from == b
+			}
+			return false
+		}
+		c.heal()
+	}
+	c.wait(5 * time.Second)
+	c.ask(a, &ipam.PoolRelease{Network: first})
+	c.wait(time.Minute)
+	c.lose = func(flight) bool { return false }
+	if r, answered := c.peers[b].replies[call]; !answered || r.Err == nil {
+		t.Errorf("%s grants its network what it has not said that it needs: answered %v", c.name(b), answered)
+	}
+	if err := c.ip(a, request.Pool, aux); err != nil {
+		t.Errorf("the last network that is known is gone, and what it kept back is not free: %v", err)
+	}
+	c.check()
+}
+
+// A host that is cut off, with something under way that cannot be decided, starts anew, and again
+// while its engine asks for what it has: that is answered at once, without anybody.
+func TestSharedIsReplayedWhileCutOff(t *testing.T) {
+	type replay struct {
+		pool    ipam.PoolRequest
+		purpose ipam.Purpose
+		address netip.Addr
+	}
+	first := func(c *lockstep, b int, cidr, aux string) []replay {
+		n := c.network(b, prefix(cidr), aux)
+		return []replay{{ipam.PoolRequest{Space: n.Space, Pool: n.Pool, Gateway: n.Gateway}, ipam.ForUnmarked, address(aux)}}
+	}
+	for name, has := range map[string]func(c *lockstep, b int) []replay{
+		"some is free":    func(c *lockstep, b int) []replay { return first(c, b, "10.60.0.0/24", "10.60.0.50") },
+		"all is reserved": func(c *lockstep, b int) []replay { return first(c, b, "10.60.0.0/30", "10.60.0.2") },
+		"a second network shares the first one's gateway": func(c *lockstep, b int) []replay {
+			own := ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/24")}
+			q := &ipam.AddressRequest{Network: c.ask(b, &own).Pool.Network, Purpose: ipam.ForGateway}
+			gateway := c.ask(b, q).Address.Address.Addr()
+			typed := own
+			typed.Gateway, typed.GatewayAddr = ipam.GatewayAddr, gateway
+			if err := c.ask(b, &typed).Err; err != nil {
+				t.Fatal(err)
+			}
+			return []replay{{typed, ipam.ForGateway, gateway}, {own, ipam.ForGateway, gateway}}
+		},
+		"an older record": func(c *lockstep, b int) []replay {
+			all := first(c, b, "10.60.0.0/24", "10.60.0.50")
+			c.wait(5 * time.Second)
+			for k, v := range c.peers[b].disk {
+				if strings.HasPrefix(k, "network") {
+					c.peers[b].disk[k] = v[:len(v)-1]
+				}
+			}
+			c.start(b)
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.run(time.Minute, c.agreed)
+			b := c.order()[2]
+			all := has(c, b)
+			c.wait(5 * time.Second)
+			c.die(b)
+			c.call(b, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")})
+			answered := func(q ipam.Request) ipam.Reply {
+				t.Helper()
+				call := c.call(b, q)
+				r, ok := c.peers[b].replies[call]
+				if !ok || r.Err != nil {
+					t.Fatalf("%+v is not answered at once: %v, %v", q, ok, r.Err)
+				}
+				return r
+			}
+			for i := range 3 { // at once, and once it waits for nobody any more
+				c.start(b)
+				c.call(b, &ipam.Greeting{})
+				c.wait(time.Duration(i) * 5 * time.Second)
+				for _, r := range all {
+					n := answered(&r.pool).Pool.Network
+					if i == 0 {
+						c.start(b)
+					}
+					answered(&ipam.AddressRequest{Network: n, Purpose: r.purpose, Address: r.address})
+				}
+			}
+		})
+	}
+}
