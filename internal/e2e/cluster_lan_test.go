@@ -32,7 +32,7 @@ func TestClusterOwnLAN(t *testing.T) {
 		if err := disperse(maker, "guest"); err != nil {
 			t.Fatal(err)
 		}
-		maker.Docker("network", "rm", "lan")
+		c.unmake(maker, "lan")
 		maker.Ringlet("pool", "rm", "192.168.50.0/24") // a list of the engine may be under way that has the network still
 	}
 	c.reachTheirOwn()

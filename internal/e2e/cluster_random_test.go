@@ -142,9 +142,7 @@ func (c *Cluster) allCanBeHad(users []*user, families int) {
 			e.Docker(append([]string{"rm", "--force"}, ids...)...)
 		}
 		// By their IDs: two users may have made two networks of one name.
-		for id := range strings.FieldsSeq(e.Docker("network", "ls", "--quiet", "--filter", "name=extra", "--filter", "name=chosen")) {
-			e.Docker("network", "rm", id)
-		}
+		c.unmake(e, strings.Fields(e.Docker("network", "ls", "--quiet", "--filter", "name=extra", "--filter", "name=chosen"))...)
 	}
 	if got := c.union("with all containers gone"); len(got) != 0 {
 		t.Errorf("%v are in use without containers", got)

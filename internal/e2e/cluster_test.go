@@ -81,13 +81,19 @@ func disperse(e *Engine, prefix string) error {
 	return err
 }
 
-// empty removes all containers of an engine, and then the networks. An engine of 20.10 on a busy machine, on which many
-// containers started at once, was seen to hold that one of them had endpoints still; when it starts an engine counts them
-// anew.
+// empty removes all containers of an engine, and then the networks.
 func (c *Cluster) empty(e *Engine, networks ...string) {
 	c.t.Helper()
 	all := strings.Fields(e.Docker("ps", "--all", "--quiet"))
 	e.Docker(append([]string{"rm", "--force"}, all...)...)
+	c.unmake(e, networks...)
+}
+
+// unmake removes networks of an engine from which no container is left. An engine of 20.10 on a busy machine, on which
+// many containers started at once, was seen to hold that one of them had endpoints still; when it starts an engine counts
+// them anew.
+func (c *Cluster) unmake(e *Engine, networks ...string) {
+	c.t.Helper()
 	Eventually(c.t, readyLimit, "nothing is attached on "+e.Name, func() bool { return len(endpoints(e)) == 0 })
 	for _, name := range networks {
 		_, err := e.TryDocker("network", "rm", name)
