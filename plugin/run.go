@@ -120,19 +120,20 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	garbage := &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	garbage.hold()
 	preview := node.NewPreview(machineConfig(cfg))
-	store, damaged, err := openStore(opts, preview, logger)
+	lists := listed(opts, inPlugin)
+	store, damaged, err := openStore(opts, lists, preview, logger)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 
 	machine := machineConfig(cfg)
-	machine.AwaitInventory = exists(opts.DockerSocket)
+	machine.AwaitInventory = lists
 	if len(cfg.Keys) > 0 || cfg.Insecure {
 		// A peer whose database was lost may have had a cluster, and must not
 		// found another beside it. The others remember where it was, and come.
 		machine.Join = machine.Join || damaged && cfg.Bootstrap.N != 1
-		machine.Hesitate = inPlugin && machine.AwaitInventory
+		machine.Hesitate = inPlugin && lists
 	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
@@ -265,9 +266,16 @@ const (
 	journalName  = "journal" // a directory
 )
 
+// listed reports whether there is an engine that will list what it has. Whoever names its socket outside a managed plugin
+// says so, also where it starts behind this process, as with the unit of the manual; in one the socket is there by now.
+func listed(opts cli.ServeOptions, inPlugin bool) bool {
+	named := !inPlugin && opts.DockerSocket != "" && opts.DockerSocket != cli.DefaultDockerSocket
+	return named || exists(opts.DockerSocket)
+}
+
 // openStore opens the database, and shows it to preview. One that is damaged is
-// kept beside a new one, and damaged says so.
-func openStore(opts cli.ServeOptions, preview persist.Preview, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
+// kept beside a new one, and damaged says so; lists, whether the engine will list what it has.
+func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
 	store, damage, err := persist.OpenOrReplace(persist.Config{
 		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger,
 	})
@@ -276,7 +284,7 @@ func openStore(opts cli.ServeOptions, preview persist.Preview, logger *slog.Logg
 	}
 	if damage != nil {
 		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
-		if !exists(opts.DockerSocket) {
+		if !lists {
 			next = "this peer begins anew and cannot ask the engine what is in use: restart the engine, so that it replays its endpoints, before new containers are started"
 		}
 		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))

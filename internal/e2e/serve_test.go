@@ -12,7 +12,7 @@ import (
 // again under running containers, and everybody has what he had.
 func TestEngineOutsideDocker(t *testing.T) {
 	t.Parallel()
-	e := Start(t, Config{Name: "host-a"})
+	e := Start(t, Config{Name: "host-a", LiveRestore: true})
 	e.ImportDemo()
 	args := unitCommand(t)
 	data := filepath.Join(e.Dir(), "data") // the machine's own directories are not the host's
@@ -22,35 +22,40 @@ func TestEngineOutsideDocker(t *testing.T) {
 		}
 	}
 	log := newLog()
-	serve := func() *process {
+	serve := func(until string) *process {
 		t.Helper()
 		mark := log.Mark()
 		p, err := e.spawn(log, Built(t, "ringlet"), args...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := log.Wait(t.Context(), mark, time.Minute, Contains("docker engine connected")); err != nil {
+		if _, err := log.Wait(t.Context(), mark, time.Minute, Contains(until)); err != nil {
 			t.Fatal(err)
 		}
 		return p
+	}
+	end := func(p *process) {
+		t.Helper()
+		if err := p.signal("TERM"); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.wait(stopLimit); err != nil {
+			t.Fatal(err)
+		}
 	}
 	admin := func(command ...string) string {
 		t.Helper()
 		return e.Ringlet(append(command, "--socket", "/run/ringlet-admin.sock")...)
 	}
-	p := serve()
+	const connected = "docker engine connected"
+	p := serve(connected)
 	e.Docker("network", "create", "--ipam-driver", "ringlet", "--subnet", "10.77.0.0/24", "net")
 	before := map[string]string{}
 	for _, name := range []string{"one", "two"} {
 		before[name] = runDemo(e, "net", name).String()
 	}
-	if err := p.signal("TERM"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.wait(stopLimit); err != nil {
-		t.Fatal(err)
-	}
-	serve()
+	end(p)
+	p = serve(connected)
 	for name, address := range before {
 		if got := sameAddress(e, "net", name).String(); got != address {
 			t.Errorf("%s had %s and has %s", name, address, got)
@@ -63,6 +68,29 @@ func TestEngineOutsideDocker(t *testing.T) {
 	admin("check")
 	e.Docker("rm", "--force", "one")
 	Eventually(t, mended, "the address is freed", func() bool { return strings.Contains(admin("who", before["one"]), "resting") })
+
+	// It starts before the engine, as the unit has it, with nothing of its own, while containers live on: nothing is handed
+	// out before the engine has said what is in use.
+	end(p)
+	e.Stop()
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+	serve("docker engine not available")
+	const pool, socket = "10.77.0.0/24", "--socket=/run/ringlet-admin.sock"
+	_, err := e.TryRinglet("pool", "create", pool, socket)
+	refused(t, err, "waits for the engine to list")
+	e.Up()
+	device := ""
+	Eventually(t, mended, "the engine has listed what it has", func() bool {
+		device, err = e.TryRinglet("alloc", "--pool", pool, "--for", "device", socket)
+		return err == nil
+	})
+	for _, name := range []string{"two", "three"} {
+		if got := sameAddress(e, "net", name).String(); got == strings.TrimSpace(device) {
+			t.Errorf("%s is in use by %s and was handed out", got, name)
+		}
+	}
 }
 
 // unitCommand returns the arguments of ringlet in the systemd unit of the manual.
