@@ -154,10 +154,7 @@ func (e *Engine) Restart() {
 
 func (e *Engine) end(signal string) {
 	e.t.Helper()
-	if err := e.dockerd.signal(signal); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := e.dockerd.wait(stopLimit); err != nil {
+	if err := e.dockerd.end(signal); err != nil {
 		e.t.Fatal(err)
 	}
 }

@@ -69,14 +69,17 @@ func (p *process) signal(name string) error {
 	return p.cmd.Process.Signal(syscall.SIGCONT) // nsenter stops itself when its child is stopped, and would not see it end
 }
 
-// wait returns when the daemon has ended.
-func (p *process) wait(limit time.Duration) error {
-	timer := time.NewTimer(limit)
+// end sends a signal and returns when the daemon has ended of it.
+func (p *process) end(signal string) error {
+	if err := p.signal(signal); err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopLimit)
 	defer timer.Stop()
 	select {
 	case <-p.done:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("%s on %s still runs after %v", p.name, p.host.Name, limit)
+		return fmt.Errorf("%s on %s still runs after %v", p.name, p.host.Name, stopLimit)
 	}
 }

@@ -21,6 +21,11 @@ func TestEngineOutsideDocker(t *testing.T) {
 			args[i] = data
 		}
 	}
+	const (
+		pool      = "10.77.0.0/24"
+		socket    = "--socket=/run/ringlet-admin.sock"
+		connected = "docker engine connected"
+	)
 	log := newLog()
 	serve := func(until string) *process {
 		t.Helper()
@@ -36,20 +41,16 @@ func TestEngineOutsideDocker(t *testing.T) {
 	}
 	end := func(p *process) {
 		t.Helper()
-		if err := p.signal("TERM"); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.wait(stopLimit); err != nil {
+		if err := p.end("TERM"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	admin := func(command ...string) string {
 		t.Helper()
-		return e.Ringlet(append(command, "--socket", "/run/ringlet-admin.sock")...)
+		return e.Ringlet(append(command, socket)...)
 	}
-	const connected = "docker engine connected"
 	p := serve(connected)
-	e.Docker("network", "create", "--ipam-driver", "ringlet", "--subnet", "10.77.0.0/24", "net")
+	e.Docker("network", "create", "--ipam-driver", "ringlet", "--subnet", pool, "net")
 	before := map[string]string{}
 	for _, name := range []string{"one", "two"} {
 		before[name] = runDemo(e, "net", name).String()
@@ -77,7 +78,6 @@ func TestEngineOutsideDocker(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve("docker engine not available")
-	const pool, socket = "10.77.0.0/24", "--socket=/run/ringlet-admin.sock"
 	_, err := e.TryRinglet("pool", "create", pool, socket)
 	refused(t, err, "waits for the engine to list")
 	e.Up()
