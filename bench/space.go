@@ -59,6 +59,7 @@ func (s *spaces) allocate(pool string, want netip.Addr) (netip.Prefix, error) {
 	s.h.Name = s.names[s.next]
 	s.h.Key = s.seed.KeyOf(s.h.Name)
 	s.grant = space.Grant{}
+	p.space.Ahead(addr.Whole(p.base), s.h.Key)
 	taken := false
 	if o, ok := addr.OffsetOf(p.base, want); ok {
 		taken = p.space.Claim(o, &s.h, s.now, &s.grant) == space.Taken

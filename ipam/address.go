@@ -109,6 +109,7 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
+	p.space.Ahead(want, h.Key)
 	trace := p.space.Find(h.Key)
 	if trace.IsHeld {
 		if again, err := m.retried(p, n, want, trace.Held, h); err != nil {

@@ -44,8 +44,8 @@ func emptyNetworks(cidrs ...netip.Prefix) *ipam.Inventory {
 
 // pairs returns what allocates and frees an address for a container of another
 // name each time, in a pool that is full of what was freed before: what a host
-// does all its life.
-func pairs(tb testing.TB, pool string) func() {
+// does all its life. So many addresses more are held.
+func pairs(tb testing.TB, pool string, held int) func() {
 	tb.Helper()
 	names := make([]string, 150_000) // more than a pool remembers
 	for i := range names {
@@ -58,6 +58,10 @@ func pairs(tb testing.TB, pool string) func() {
 	step, next := stepper(tb), 0
 	step(&ipam.PoolRequest{Space: ipam.Local, Pool: cidr})
 	step(emptyNetworks(cidr))
+	for i := range held {
+		request.Name = "holder-" + strconv.Itoa(i)
+		step(request)
+	}
 	pair := func() {
 		next = (next + 1) % len(names)
 		request.Name = names[next]
@@ -74,7 +78,7 @@ func pairs(tb testing.TB, pool string) func() {
 // release by the core, once its memory is as large as the pool needs.
 func TestNoAllocations(t *testing.T) {
 	for _, pool := range []string{"10.50.0.0/24", "10.50.0.0/16", "fd00:1::/64"} {
-		if got := testing.AllocsPerRun(2_000, pairs(t, pool)); got != 0 {
+		if got := testing.AllocsPerRun(2_000, pairs(t, pool, 0)); got != 0 {
 			t.Errorf("%s: an allocation and its release allocate %v times, want 0", pool, got)
 		}
 	}
@@ -159,9 +163,14 @@ func BenchmarkIdlePools(b *testing.B) {
 // records to be written included. Accepted (P1): 3 times a two-level bitmap
 // with a lock and a pool by ID, which bench compares it with.
 func BenchmarkPair(b *testing.B) {
-	for _, pool := range []string{"10.50.0.0/24", "10.50.0.0/16", "fd00:1::/64"} {
-		b.Run("pool="+pool, func(b *testing.B) {
-			pair := pairs(b, pool)
+	for _, c := range []struct {
+		pool string
+		held int
+	}{
+		{"10.50.0.0/24", 0}, {"10.50.0.0/16", 0}, {"fd00:1::/64", 0}, {"10.0.0.0/8", 1_000_000},
+	} {
+		b.Run(fmt.Sprintf("pool=%s/held=%d", c.pool, c.held), func(b *testing.B) {
+			pair := pairs(b, c.pool, c.held)
 			b.ReportAllocs()
 			for b.Loop() {
 				pair()

@@ -67,6 +67,57 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
+// TestAhead holds two spaces, large enough for what is asked of the memory ahead, to
+// hand out the same whether it is asked or not, for a holder with a key and without,
+// in the pool and in a range that cuts it.
+func TestAhead(t *testing.T) {
+	const n = 10 * nearBuckets
+	now := time.Unix(1, 0)
+	asked, other := New(2*n), New(2*n)
+	both := func(call func(s *Space) any) {
+		t.Helper()
+		if a, b := call(asked), call(other); a != b {
+			t.Fatalf("asked %+v, not asked %+v", a, b)
+		}
+	}
+	for _, s := range []*Space{asked, other} {
+		s.Own(s.pool())
+		s.remember = n / 4
+		for i := range n {
+			s.take(s.pool(), others(i), now, 0)
+		}
+		for i := range n / 2 {
+			s.free(addr.Offset(i*2), now)
+		}
+	}
+	if asked.keys.buckets <= nearBuckets {
+		t.Fatalf("%d buckets, which are too few to be asked for", asked.keys.buckets)
+	}
+	for i := range 1000 {
+		want, h := asked.pool(), others(n+i)
+		if i%2 == 0 {
+			want = addr.Range{Start: 1000, End: n}
+		}
+		if i%3 == 0 {
+			h.Key = NoKey
+		}
+		asked.Ahead(want, h.Key)
+		both(func(s *Space) any { return s.Find(h.Key) })
+		var at addr.Offset
+		both(func(s *Space) any {
+			g, ok := s.take(want, h, now, 0)
+			at = g.Offset
+			return fmt.Sprint(g, ok)
+		})
+		if i%5 == 0 {
+			both(func(s *Space) any { return fmt.Sprint(s.free(at, now)) })
+		}
+	}
+	if got := testing.AllocsPerRun(100, func() { asked.Ahead(asked.pool(), 1) }); got != 0 {
+		t.Errorf("%v allocations, want 0", got)
+	}
+}
+
 // TestMemory holds the goal P9: at most 64 bytes for each held address beyond
 // the bytes of its holder's name and container ID. A lone address in a wide
 // pool may cost a page, but not kilobytes.

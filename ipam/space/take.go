@@ -30,6 +30,32 @@ type Freeing struct {
 	Record Record // as it is now: Freed, or the zero Record of a stray, which is forgotten
 }
 
+// nearBuckets is the number of buckets of an index, 256 KB, that a processor has in a
+// near cache, or as good as that.
+const nearBuckets = 1 << 12
+
+// Ahead asks the memory for what a Take in want for a holder with the key is about to
+// read where much is held: the line of this key, and that of the key of the address
+// which comes next. The processor waits for both at once then, and not for one after
+// the other. It changes nothing, and guesses: where want has several segments another
+// address may come next.
+func (s *Space) Ahead(want addr.Range, k Key) {
+	if s.keys.buckets > nearBuckets {
+		s.ahead(want, k)
+	}
+}
+
+func (s *Space) ahead(want addr.Range, k Key) {
+	x := &s.keys
+	longest := x.at(x.bucket(k)).len()
+	if i := s.segments[s.segment(want.Start)].head; i != none {
+		longest = max(longest, x.at(x.bucket(s.slab.rec(i).key)).len())
+	}
+	if longest > bucketLen { // or the compiler would leave out what is read for nothing
+		panic("space: a bucket has more records than it has room for")
+	}
+}
+
 // Take hands out an address in want to h, and reports false if every usable
 // address there is held. It fills in the grant, which is to be zero: copies of
 // it would cost more than all the rest. It prefers, in this order,
