@@ -106,6 +106,7 @@ func parseMAC(s string) (m ipam.MAC) {
 type status struct {
 	*node.Node
 	watcher *dockerd.Watcher
+	sight   sight
 	network *peers
 	probes  *prober
 	faults  []*fault
@@ -126,7 +127,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
-	if p, wrong := engineProblem(s.watcher.State()); wrong {
+	if p, wrong := engineProblem(s.watcher.State(), s.sight); wrong {
 		out.Problems = append(out.Problems, p)
 	}
 	out = s.network.complete(out)
@@ -147,21 +148,31 @@ func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) 
 	return s.network.Join(ctx, address)
 }
 
+// sight is how this process comes to see its engine.
+type sight struct {
+	inPlugin bool // through the mount of a managed plugin
+	named    bool // through the socket that whoever started it named
+}
+
 // engineProblem returns what an operator should know of the connection to the
 // engine; false if nothing is wrong.
-func engineProblem(engine dockerd.State) (ipam.Problem, bool) {
+func engineProblem(engine dockerd.State, how sight) (ipam.Problem, bool) {
+	name, look := "let the plugin's mount docker have a directory with docker.sock in it", "the plugin's mount docker has its directory"
+	if !how.inPlugin {
+		name, look = "name the engine's socket with --docker-socket", "it listens on the socket that --docker-socket names"
+	}
 	switch {
-	case !engine.Connected && !exists(engine.Socket):
+	case !engine.Connected && !how.named && !exists(engine.Socket):
 		return ipam.Problem{
 			Code: "no-docker-socket", Level: string(ipam.Degraded),
 			Text: "this peer cannot ask its engine which containers live, and relies on what the engine replays when it starts",
-			Next: "let the plugin's mount docker have a directory with docker.sock in it, so that addresses of containers that vanish are freed",
+			Next: name + ", so that addresses of containers that vanish are freed",
 		}, true
 	case !engine.Connected && !engine.Since.IsZero() && time.Since(engine.Since) > 10*time.Second:
 		return ipam.Problem{
 			Code: "engine-unreachable", Level: string(ipam.Degraded),
 			Text: fmt.Sprintf("the engine does not answer on %s (%s); addresses are handed out all the same", engine.Socket, engine.LastError),
-			Next: "see whether the engine runs, and whether the plugin's mount docker has its directory",
+			Next: "see whether the engine runs, and whether " + look,
 		}, true
 	case engine.Connected && !engine.Failing.IsZero() && time.Since(engine.Failing) > longIncomplete:
 		return ipam.Problem{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +16,43 @@ func TestIncompleteListsAreAProblem(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		st := dockerd.State{Connected: true, Since: time.Now(), LastError: "/networks/n2: datastore is broken", Failing: time.Now()}
 		time.Sleep(time.Minute)
-		if p, wrong := engineProblem(st); wrong {
+		if p, wrong := engineProblem(st, sight{inPlugin: true}); wrong {
 			t.Errorf("a problem at once: %+v", p)
 		}
 		time.Sleep(time.Second)
-		p, wrong := engineProblem(st)
+		p, wrong := engineProblem(st, sight{inPlugin: true})
 		if !wrong || p.Code != "inventory-incomplete" || !strings.Contains(p.Text, "for 1m1s (/networks/n2: datastore is broken)") {
 			t.Errorf("got %+v, %v", p, wrong)
 		}
 		st.Failing, st.LastError = time.Time{}, ""
-		if p, wrong := engineProblem(st); wrong {
+		if p, wrong := engineProblem(st, sight{inPlugin: true}); wrong {
 			t.Errorf("all is well: %+v", p)
+		}
+	})
+}
+
+// What is wrong with the way to the engine is told with what mends it there: in a plugin
+// that is its mount, outside an option. An engine whose socket is named and that is down
+// is one that does not answer, though its socket is gone: it will be back.
+func TestEngineOutOfSightIsAProblem(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		gone := filepath.Join(t.TempDir(), "docker.sock")
+		for _, c := range []struct {
+			name       string
+			socket     string
+			how        sight
+			code, next string
+		}{
+			{"plugin", gone, sight{inPlugin: true}, "no-docker-socket", "mount docker"},
+			{"outside, none", "", sight{}, "no-docker-socket", "--docker-socket"},
+			{"outside, default", gone, sight{}, "no-docker-socket", "--docker-socket"},
+			{"outside, named", gone, sight{named: true}, "engine-unreachable", "--docker-socket"},
+		} {
+			st := dockerd.State{Socket: c.socket, Since: time.Now(), LastError: "no such file"}
+			time.Sleep(11 * time.Second)
+			if p, wrong := engineProblem(st, c.how); !wrong || p.Code != c.code || !strings.Contains(p.Next, c.next) {
+				t.Errorf("%s: got %+v, %v, want %s and %q", c.name, p, wrong, c.code, c.next)
+			}
 		}
 	})
 }

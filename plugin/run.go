@@ -170,7 +170,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	probes := newProber(n, meter, logger)
-	view := &status{Node: n, watcher: watcher, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
+	view := &status{Node: n, watcher: watcher, sight: sight{inPlugin, named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)
@@ -266,11 +266,15 @@ const (
 	journalName  = "journal" // a directory
 )
 
-// listed reports whether there is an engine that will list what it has. Whoever names its socket outside a managed plugin
-// says so, also where it starts behind this process, as with the unit of the manual; in one the socket is there by now.
+// listed reports whether there is an engine that will list what it has: one whose socket is named, also where it starts
+// behind this process, as with the unit of the manual; in a managed plugin the socket is there by now.
 func listed(opts cli.ServeOptions, inPlugin bool) bool {
-	named := !inPlugin && opts.DockerSocket != "" && opts.DockerSocket != cli.DefaultDockerSocket
-	return named || exists(opts.DockerSocket)
+	return named(opts, inPlugin) || exists(opts.DockerSocket)
+}
+
+// named reports whether somebody says, outside a managed plugin, which socket the engine has.
+func named(opts cli.ServeOptions, inPlugin bool) bool {
+	return !inPlugin && opts.DockerSocket != "" && opts.DockerSocket != cli.DefaultDockerSocket
 }
 
 // openStore opens the database, and shows it to preview. One that is damaged is
