@@ -143,7 +143,7 @@ func engineAge(e admin.AboutEngine) diagnosis {
 	case !e.Connected:
 		return diagnosis{
 			"engine", diagnosedWarn, "the plugin does not reach its engine's API: " + e.LastError,
-			"see that the engine runs and that the plugin's mount docker has its socket; without it leaks are found only when the engine restarts",
+			"see that the engine runs, and that the plugin's mount docker, or outside Docker --docker-socket, leads to its socket; without it leaks are found only when the engine restarts",
 		}
 	case e.LastError != "":
 		return diagnosis{
