@@ -127,7 +127,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
-	if p, wrong := engineProblem(s.watcher.State(), s.sight); wrong {
+	if p, wrong := engineProblem(s.watcher.State(), s.sight, out.Verdict == ipam.Fine); wrong {
 		out.Problems = append(out.Problems, p)
 	}
 	out = s.network.complete(out)
@@ -155,8 +155,9 @@ type sight struct {
 }
 
 // engineProblem returns what an operator should know of the connection to the
-// engine; false if nothing is wrong.
-func engineProblem(engine dockerd.State, how sight) (ipam.Problem, bool) {
+// engine; false if nothing is wrong. All else is fine, or it is not sure that
+// addresses are handed out.
+func engineProblem(engine dockerd.State, how sight, fine bool) (ipam.Problem, bool) {
 	name, look := "let the plugin's mount docker have a directory with docker.sock in it", "the plugin's mount docker has its directory"
 	if !how.inPlugin {
 		name, look = "name the engine's socket with --docker-socket", "it listens on the socket that --docker-socket names"
@@ -169,9 +170,12 @@ func engineProblem(engine dockerd.State, how sight) (ipam.Problem, bool) {
 			Next: name + ", so that addresses of containers that vanish are freed",
 		}, true
 	case !engine.Connected && !engine.Since.IsZero() && time.Since(engine.Since) > 10*time.Second:
+		text := "the engine cannot be asked what it has: " + engine.LastError
+		if fine {
+			text += "; addresses are handed out all the same"
+		}
 		return ipam.Problem{
-			Code: "engine-unreachable", Level: string(ipam.Degraded),
-			Text: fmt.Sprintf("the engine does not answer on %s (%s); addresses are handed out all the same", engine.Socket, engine.LastError),
+			Code: "engine-unreachable", Level: string(ipam.Degraded), Text: text,
 			Next: "see whether the engine runs, and whether " + look,
 		}, true
 	case engine.Connected && !engine.Failing.IsZero() && time.Since(engine.Failing) > longIncomplete:

@@ -16,16 +16,16 @@ func TestIncompleteListsAreAProblem(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		st := dockerd.State{Connected: true, Since: time.Now(), LastError: "/networks/n2: datastore is broken", Failing: time.Now()}
 		time.Sleep(time.Minute)
-		if p, wrong := engineProblem(st, sight{inPlugin: true}); wrong {
+		if p, wrong := engineProblem(st, sight{inPlugin: true}, true); wrong {
 			t.Errorf("a problem at once: %+v", p)
 		}
 		time.Sleep(time.Second)
-		p, wrong := engineProblem(st, sight{inPlugin: true})
+		p, wrong := engineProblem(st, sight{inPlugin: true}, true)
 		if !wrong || p.Code != "inventory-incomplete" || !strings.Contains(p.Text, "for 1m1s (/networks/n2: datastore is broken)") {
 			t.Errorf("got %+v, %v", p, wrong)
 		}
 		st.Failing, st.LastError = time.Time{}, ""
-		if p, wrong := engineProblem(st, sight{inPlugin: true}); wrong {
+		if p, wrong := engineProblem(st, sight{inPlugin: true}, true); wrong {
 			t.Errorf("all is well: %+v", p)
 		}
 	})
@@ -50,8 +50,23 @@ func TestEngineOutOfSightIsAProblem(t *testing.T) {
 		} {
 			st := dockerd.State{Socket: c.socket, Since: time.Now(), LastError: "no such file"}
 			time.Sleep(11 * time.Second)
-			if p, wrong := engineProblem(st, c.how); !wrong || p.Code != c.code || !strings.Contains(p.Next, c.next) {
+			if p, wrong := engineProblem(st, c.how, true); !wrong || p.Code != c.code || !strings.Contains(p.Next, c.next) {
 				t.Errorf("%s: got %+v, %v, want %s and %q", c.name, p, wrong, c.code, c.next)
+			}
+		}
+	})
+}
+
+// An engine that is down does not keep addresses from being handed out, which is said
+// only where nothing else does, as a new database.
+func TestDownEnginePromisesNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		st := dockerd.State{Socket: "/run/docker.sock", Since: time.Now(), LastError: "there is no docker socket"}
+		time.Sleep(11 * time.Second)
+		const reason, promise = "the engine cannot be asked what it has: there is no docker socket", "; addresses are handed out all the same"
+		for fine, want := range map[bool]string{true: reason + promise, false: reason} {
+			if p, wrong := engineProblem(st, sight{named: true}, fine); !wrong || p.Text != want {
+				t.Errorf("all else fine: %v: got %q, want %q", fine, p.Text, want)
 			}
 		}
 	})

@@ -119,7 +119,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 	garbage := &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	garbage.hold()
-	preview := node.NewPreview(machineConfig(cfg))
+	machine := machineConfig(cfg)
+	preview := node.NewPreview(machine)
 	lists := listed(opts, inPlugin)
 	store, damaged, err := openStore(opts, lists, preview, logger)
 	if err != nil {
@@ -127,7 +128,6 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	defer store.Close()
 
-	machine := machineConfig(cfg)
 	machine.AwaitInventory = lists
 	if len(cfg.Keys) > 0 || cfg.Insecure {
 		// A peer whose database was lost may have had a cluster, and must not

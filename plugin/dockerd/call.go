@@ -56,17 +56,28 @@ func blinds(err error) bool {
 	return ok && silent.what == pingPath || errors.Is(err, errStranger)
 }
 
+// explained is an error whose text says what another one means.
+type explained struct {
+	text string
+	err  error
+}
+
+func (e *explained) Error() string { return e.text }
+func (e *explained) Unwrap() error { return e.err }
+
 // explainDial says what a failed connection means to the one who set up the
 // plugin.
 func explainDial(socket string, err error) error {
+	text := ""
 	switch {
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("there is no docker socket %s: the engine is stopped, or the socket's directory is not mounted: %w", socket, err)
+		text = "there is no docker socket %s: the engine is stopped, or the socket's directory is not mounted"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nobody listens on the docker socket %s: the engine is stopped, or the socket itself is mounted instead of its directory: %w", socket, err)
+		text = "nobody listens on the docker socket %s: the engine is stopped, or the socket itself is mounted instead of its directory"
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("the docker socket %s may not be opened: run as root or in the socket's group: %w", socket, err)
+		text = "the docker socket %s may not be opened: run as root or in the socket's group"
 	default:
 		return fmt.Errorf("no connection to the docker socket %s: %w", socket, err)
 	}
+	return &explained{fmt.Sprintf(text, socket), err}
 }
