@@ -117,6 +117,8 @@ func TestAddressMovesToAnother(t *testing.T) {
 			inBubble(t, func(c *cluster) {
 				var moved atomic.Bool
 				former := c.start(1, func(cfg *gossip.Config) {
+					cfg.Bind, cfg.Advertise = netip.MustParseAddrPort("0.0.0.0:7950"), at(1)
+					cfg.Transport = func(netip.AddrPort) (memberlist.Transport, error) { return c.net.Open(at(1)) }
 					cfg.Join = []string{at(2).String()}
 					gossip.SetHost(cfg, func() []netip.Addr {
 						if moved.Load() {

@@ -225,6 +225,18 @@ func (s *session) isOwn(a netip.AddrPort) bool {
 	return own && (a.Port() == s.port || a.Port() == s.self.Port())
 }
 
+// listensAt reports whether it is this process that listens at an address of this host. One
+// that is bound to a single address leaves the others to processes beside it, as a second
+// engine on the host may have; a loopback address is what the host's own name may stand for.
+func (s *session) listensAt(a netip.AddrPort) bool {
+	bound := s.g.cfg.Bind.Addr()
+	if !bound.IsValid() || bound.IsUnspecified() {
+		return s.isOwn(a)
+	}
+	own := a.Addr() == bound || a.Addr() == s.self.Addr() || a.Addr().IsLoopback() && !s.self.Addr().IsLoopback()
+	return own && s.isOwn(a)
+}
+
 func join[T fmt.Stringer](list []T) string {
 	var words []string
 	for _, v := range list {

@@ -197,3 +197,35 @@ func TestThisHost(t *testing.T) {
 		t.Errorf("localhost stands for %v, %v", got, err)
 	}
 }
+
+// A process that is bound to one address of its host takes the others for those of processes
+// beside it.
+func TestListensAt(t *testing.T) {
+	one, two := netip.MustParseAddr("10.99.0.1"), netip.MustParseAddr("10.99.0.2")
+	loopback, second := netip.MustParseAddr("127.0.1.1"), netip.MustParseAddr("127.0.0.2")
+	for _, tt := range []struct {
+		bind, self netip.Addr
+		is, not    []netip.Addr
+	}{
+		{netip.IPv4Unspecified(), one, []netip.Addr{one, two, loopback}, []netip.Addr{netip.MustParseAddr("10.99.0.3")}},
+		{one, one, []netip.Addr{one, loopback}, []netip.Addr{two}},
+		{one, netip.MustParseAddr("198.51.100.7"), []netip.Addr{one, netip.MustParseAddr("198.51.100.7"), loopback}, []netip.Addr{two}},
+		{second, second, []netip.Addr{second}, []netip.Addr{one, loopback}},
+	} {
+		h := &host{addrs: func() ([]hostAddr, error) {
+			return []hostAddr{{"lo", loopback}, {"lo", second}, {"eth0", one}, {"eth1", two}}, nil
+		}}
+		s := &session{g: &Gossip{cfg: Config{host: h, Bind: netip.AddrPortFrom(tt.bind, 7950)}}, self: netip.AddrPortFrom(tt.self, 7950), port: 7950}
+		s.readOwn()
+		for _, a := range tt.is {
+			if !s.listensAt(netip.AddrPortFrom(a, 7950)) || s.listensAt(netip.AddrPortFrom(a, 7951)) {
+				t.Errorf("bound to %v: %v, at its port alone, is not its own", tt.bind, a)
+			}
+		}
+		for _, a := range tt.not {
+			if s.listensAt(netip.AddrPortFrom(a, 7950)) {
+				t.Errorf("bound to %v: %v is its own", tt.bind, a)
+			}
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (s *session) look(ctx context.Context) {
 	s.noteSeat()
 	missing := make([]netip.AddrPort, 0, 16)
 	for _, a := range s.g.table.missing(s.g.seats.addrs()) {
-		if !s.isOwn(a) {
+		if !s.listensAt(a) {
 			missing = append(missing, a)
 		}
 	}

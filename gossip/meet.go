@@ -45,7 +45,7 @@ func (g *Gossip) Meet(ctx context.Context, where string) ([]Presence, error) {
 		return nil, fmt.Errorf("%s stands for no address: %w: see whether the name is right, and known to the resolver of this host", s.host, err)
 	}
 	session.readOwn()
-	addrs = slices.DeleteFunc(addrs, session.isOwn)
+	addrs = slices.DeleteFunc(addrs, session.listensAt)
 	if len(addrs) == 0 {
 		return nil, &AddressError{s.name + " is this peer itself: name another one"}
 	}

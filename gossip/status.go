@@ -114,7 +114,7 @@ func (g *Gossip) unreached(s *session) []Problem {
 				"%s in RINGLET_JOIN stands for no address: %w", seat.host, seat.err)))
 			continue
 		}
-		if slices.ContainsFunc(seat.addrs, func(a netip.AddrPort) bool { return alive[a] || s.isOwn(a) }) {
+		if slices.ContainsFunc(seat.addrs, func(a netip.AddrPort) bool { return alive[a] || s.listensAt(a) }) {
 			continue
 		}
 		if err := g.watch.failure(seat.addrs); err != nil {

@@ -32,7 +32,9 @@ type Words struct {
 // or no room in it, the log alone has the reason.
 func Write(dir string, at time.Time, why error) error {
 	text := at.UTC().Format(time.RFC3339) + "\n" + why.Error() + "\n"
-	if err := os.WriteFile(filepath.Join(dir, Name), []byte(text), 0o600); err != nil {
+	path := filepath.Join(dir, Name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		_ = os.Remove(path) // a part of it, or none, as on a full disk, would be taken for a file that was damaged
 		return fmt.Errorf("the reason could not be kept for ringlet doctor: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -41,7 +42,21 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// What a full disk left, or somebody else, is not taken for a reason.
+// A full disk leaves nothing.
+func TestWordsOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/full", filepath.Join(dir, Name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(dir, time.Now(), errors.New("why")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got error %v, want %v", err, syscall.ENOSPC)
+	}
+	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something is there: %v", err)
+	}
+}
+
+// What was cut short, or somebody else left, is not taken for a reason.
 func TestWordsCutShort(t *testing.T) {
 	dir := t.TempDir()
 	for _, text := range []string{"", "2026-11-23T09:00:00Z", "2026-11-23T09:00:00Z\n\n", "yesterday\nwhy\n"} {
