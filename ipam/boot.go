@@ -15,7 +15,7 @@ import (
 type bootCheck struct {
 	until    time.Time
 	newHost  bool               // the host itself has started since
-	answered map[peer.ID]uint64 // at which slot each said that it is; this peer counts, too
+	answered map[peer.ID]uint64 // up to which slot each may know what was decided; this peer counts, too
 	helloAt  time.Time
 }
 
@@ -34,7 +34,7 @@ func (m *Machine) beginCheck() {
 	if m.state.Slot == 0 || m.alone() {
 		return
 	}
-	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, answered: map[peer.ID]uint64{m.self: 0}}
+	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, answered: map[peer.ID]uint64{}}
 	c.until = m.now.Add(silence)
 	if c.newHost {
 		c.until = m.now.Add(m.cfg.BootWait)
@@ -90,30 +90,37 @@ func (m *Machine) known() []peer.ID {
 	return out
 }
 
-// welcome answers a hello, from what is on disk. It does not answer one whose eviction
-// this peer has accepted, and which may be decided although it does not know: the answer
-// would say that nothing was.
+// welcome answers a hello, from what is on disk, unless that is known to be wrong.
 func (m *Machine) welcome(to peer.ID) {
-	if m.acceptedEviction(to) {
+	if m.suspect != "" || m.broken != nil {
 		return
+	}
+	undecided := m.undecided()
+	if undecided && m.state.Member(to) != nil {
+		m.completes = true // it cannot go on before that
 	}
 	known := m.contact(to).start
 	m.send(to, wire.Welcome{
 		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
-		Listing: m.listingHere(), Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
+		Listing: m.listingHere(), Undecided: undecided, Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
 	})
 }
 
-// acceptedEviction reports whether this peer has accepted the eviction of another in the
-// slot that is next.
-func (m *Machine) acceptedEviction(of peer.ID) bool {
+// undecided reports whether this peer has accepted a change of the roster in the slot
+// that is next. That may be decided although it does not know, and those who decide the
+// slots behind it need not be of the present roster: they may have evicted a peer, and
+// given up its space, of which neither it nor a majority that it knows has heard.
+func (m *Machine) undecided() bool {
 	if len(m.acceptor.Value) == 0 {
 		return false
 	}
 	batch, err := chronicle.DecodeBatch(m.acceptor.Value)
-	return err == nil && slices.ContainsFunc(batch, func(c chronicle.Command) bool {
-		a, is := c.Action.(chronicle.Evict)
-		return is && a.Peer == of
+	return err != nil || slices.ContainsFunc(batch, func(c chronicle.Command) bool {
+		switch c.Action.(type) {
+		case chronicle.Admit, chronicle.Evict, chronicle.Retire:
+			return true
+		}
+		return false
 	})
 }
 
@@ -121,15 +128,43 @@ func (m *Machine) acceptedEviction(of peer.ID) bool {
 func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 	m.takeCopied(f.From, wire.Copied{Boot: m.boot, Nonce: m.nonce, KnownBoot: w.Boot, KnownNonce: w.Nonce})
 	m.accepted = m.accepted || w.Boot == m.boot && w.Nonce == m.nonce
+	if f.Cluster != m.state.Cluster || w.Boot != m.boot || w.Nonce != m.nonce {
+		return // who is in no cluster knows nothing of this one
+	}
 	c := m.check
-	if c == nil || w.Boot != m.boot || w.Nonce != m.nonce {
-		if c == nil && m.bootedAlone && w.Boot == m.boot && w.Nonce == m.nonce && !m.cutOff() {
+	if c == nil {
+		if m.bootedAlone && !m.cutOff() {
 			m.bootedAlone = false
 			m.changed = true
 		}
 		return
 	}
-	c.answered[f.From] = max(c.answered[f.From], f.Slot)
+	knows := f.Slot
+	if w.Undecided {
+		knows++
+	}
+	c.answered[f.From] = max(c.answered[f.From], knows)
+}
+
+// heardOf returns who has answered, with this peer, and those of them who know of nothing
+// that this peer does not.
+func (c *bootCheck) heardOf(m *Machine) (all, level []peer.ID) {
+	c.answered[m.self] = m.state.Slot
+	if m.undecided() {
+		c.answered[m.self]++
+	}
+	all = sortedIDs(c.answered)
+	level = slices.DeleteFunc(slices.Clone(all), func(id peer.ID) bool { return c.answered[id] > m.state.Slot })
+	return all, level
+}
+
+// completing reports whether this peer is to see to it that the next slot is decided,
+// though it has just started: a change of the roster has been accepted there, and until
+// it is known what was decided nobody can tell whether this database is up to date. A
+// majority has answered, so it is no copy, and what it has promised is on its disk.
+func (m *Machine) completing() bool {
+	all, level := m.check.heardOf(m)
+	return m.majority(all) && !m.majority(level) && !m.behind()
 }
 
 // checkBoot ends the boot check when it can.
@@ -140,8 +175,8 @@ func (m *Machine) checkBoot() {
 	}
 	// The answer of one who is lost, and knew what nobody has told, is none: by that the space
 	// of this peer may have been given up.
-	all := sortedIDs(c.answered)
-	level := slices.DeleteFunc(slices.Clone(all), func(id peer.ID) bool { return c.answered[id] > m.state.Slot })
+	all, level := c.heardOf(m)
+	m.completes = m.completes || m.undecided()
 	switch over := !m.now.Before(c.until); {
 	case m.majority(all) && len(level) < len(all) && (!over || !m.cutOff() && !m.outdated() && m.behind()):
 		// What they know comes first, as long as they are there to tell it.

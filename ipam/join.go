@@ -397,9 +397,13 @@ func (m *Machine) admits(a chronicle.Action) bool {
 }
 
 // strayed reports whether this peer knows a cluster that it was never in, and
-// in which nobody is left, as far as it hears.
+// in which nobody is left, as far as it hears. Who has voted there is not to
+// forget that: it would vote anew on the same slots, once it met one that lags.
+// One that was in it has left by a command of its own; one that was not may have
+// founded it with others.
 func (m *Machine) strayed() bool {
-	if m.state.Slot == 0 || m.member() || m.state.Gone(m.self) != nil || m.ownedBy(m.self) > 0 {
+	was := m.member() || m.state.Gone(m.self) != nil || m.state.Number(m.self) > 0 || m.ownedBy(m.self) > 0
+	if m.state.Slot == 0 || was || m.cfg.Formation.Size > 0 && !m.cfg.Formation.Observer {
 		return false
 	}
 	return !slices.ContainsFunc(m.state.Roster, func(member chronicle.Member) bool { return m.live(member.ID) })
@@ -415,7 +419,7 @@ func (m *Machine) dissolve() {
 	m.saveNumber() // the state knew it
 	m.state = &chronicle.State{}
 	m.values, m.valueBytes, m.firstValue, m.refounded = nil, 0, 0, 0
-	m.acceptor, m.attempt = paxos.Acceptor{}, nil
+	m.acceptor, m.attempt, m.early = paxos.Acceptor{}, nil, early{}
 	m.later = 0
 	clear(m.inbox)
 	// In the cluster that it comes to others may have lost their databases.

@@ -58,7 +58,7 @@ func (m *Machine) concluded(wasMember bool) {
 		m.acceptorOnDisk = false
 		m.dropAcceptor()
 	}
-	m.attempt = nil
+	m.attempt, m.completes = nil, false
 	m.pulledAt = time.Time{}
 	m.settleProposals()
 	m.holdKept()
@@ -178,6 +178,9 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 // install makes a later state this peer's.
 func (m *Machine) install(state *chronicle.State) {
 	was, old := m.member(), m.state
+	if state.Cluster != old.Cluster {
+		m.early = early{} // about a slot of the cluster before
+	}
 	m.state = state
 	m.checkNumber()
 	for _, p := range m.sortedPools() {

@@ -71,6 +71,7 @@ type Machine struct {
 	acceptorChanged bool
 	acceptorOnDisk  bool
 	attempt         *attempt
+	completes       bool // what it has accepted is to be decided, as others wait for that
 	early           early
 	values          [][]byte // the last decided values
 	firstValue      uint64   // slot of the first of them

@@ -301,7 +301,10 @@ func (m *Machine) recover(*RecoverRequest) error {
 	for i := range cluster {
 		cluster[i] = byte(m.cfg.Rand.Uint32())
 	}
-	state, err := m.state.Refound(cluster, m.founder())
+	state, err := m.supposed()
+	if err == nil {
+		state, err = state.Refound(cluster, m.founder())
+	}
 	if err != nil {
 		return failf(ErrSuspended, "the state of %s cannot be used: %v", m.cfg.Name, err)
 	}
@@ -314,6 +317,19 @@ func (m *Machine) recover(*RecoverRequest) error {
 	m.refounded = state.Slot
 	m.note(Note{Kind: NoteRecovered})
 	return nil
+}
+
+// supposed returns the state with what may have been decided since, by what this peer has
+// accepted: whoever decided it is gone, and its containers may live.
+func (m *Machine) supposed() (*chronicle.State, error) {
+	if len(m.acceptor.Value) == 0 {
+		return m.state, nil
+	}
+	batch, err := chronicle.DecodeBatch(m.acceptor.Value)
+	if err != nil {
+		return nil, err
+	}
+	return m.state.Supposing(batch, m.self)
 }
 
 // mayReturn reports whether this peer was evicted, has what it had still, and

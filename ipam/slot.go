@@ -18,6 +18,7 @@ type attempt struct {
 	askedAt  time.Time
 	retryAt  time.Time // when to begin again, after the ballot was lost
 	tries    int
+	seats    map[peer.ID]peer.ID // of slot 1: by which seat each is counted, the first that it had in the ballot
 }
 
 const (
@@ -45,17 +46,26 @@ func (m *Machine) electorate() (paxos.Electorate, error) {
 
 // voter returns the ID by which the electorate of the next slot counts a peer,
 // peer.None for one that it does not count.
+//
+// In slot 1 that is a host's seat, which may change while a ballot runs, as
+// names are looked up anew: nobody counts at two.
 func (m *Machine) voter(id peer.ID) peer.ID {
 	if m.state.Slot > 0 || m.cfg.Formation.Size == 0 {
 		return id
 	}
-	return m.seatOf(id)
+	seat, counted := m.attempt.seats[id]
+	if !counted {
+		if seat = m.seatOf(id); seat != peer.None {
+			m.attempt.seats[id] = seat
+		}
+	}
+	return seat
 }
 
 // takesPart reports whether this peer may vote on slots and propose them, where
 // it is of the roster: what it knows is current, whole and understood.
 func (m *Machine) takesPart() bool {
-	return !m.booting() && m.suspect == "" && m.broken == nil && !m.outdated()
+	return (!m.booting() || m.completing()) && m.suspect == "" && m.broken == nil && !m.outdated()
 }
 
 // run goes on with the slot that this peer proposes, or begins with it if
@@ -66,7 +76,7 @@ func (m *Machine) run() {
 	}
 	a := m.attempt
 	if a == nil {
-		if len(m.inbox) > 0 {
+		if len(m.inbox) > 0 || m.completes && m.undecided() {
 			m.begin()
 		}
 		return
@@ -86,7 +96,7 @@ func (m *Machine) run() {
 // begin starts a ballot of this peer for the next slot.
 func (m *Machine) begin() {
 	batch := m.gather()
-	if len(batch) == 0 && m.attempt == nil {
+	if len(batch) == 0 && m.attempt == nil && (!m.completes || !m.undecided()) {
 		return
 	}
 	if m.attempt == nil {
@@ -106,6 +116,7 @@ func (m *Machine) begin() {
 		}
 		m.attempt = &attempt{proposer: proposer}
 	}
+	m.attempt.seats = map[peer.ID]peer.ID{}
 	value := chronicle.EncodeBatch(batch)
 	if m.beginUnprepared(batch, value) {
 		return

@@ -382,3 +382,38 @@ func TestForgo(t *testing.T) {
 		t.Error("given to nobody")
 	}
 }
+
+// Of a batch that may have been decided only counts what it brings to others than one peer.
+func TestSupposing(t *testing.T) {
+	w := found(t, a, b)
+	k := w.pool(a, "10.0.0.0/24", chronicle.DealHalf) // [0,64) and [64,128)
+	before := w.s.Digest()
+	batch := []chronicle.Command{
+		{Author: b, Number: 100, Action: chronicle.Open{Pool: k, Range: span(128, 144), Size: 16}},
+		{Author: a, Number: 100, Action: chronicle.Open{Pool: k, Range: span(144, 160), Size: 16}},
+		{Author: b, Number: 101, Action: chronicle.Close{Pool: k, Range: span(64, 80)}},
+		{Author: b, Number: 102, Action: chronicle.Give{Pool: k, Range: span(80, 88), To: a}},
+		{Author: a, Number: 101, Action: chronicle.Give{Pool: k, Range: span(0, 8), To: b}},
+		{Author: a, Number: 102, Action: chronicle.Admit{Founder: chronicle.Founder{ID: c, Name: "h"}, Speaks: 1}},
+		{Author: c, Number: 100, Action: chronicle.Open{Pool: k, Range: span(160, 168), Size: 8}},
+		{Author: b, Number: 103, Action: chronicle.CreatePool{CIDR: netip.MustParsePrefix("10.0.1.0/24"), Deal: chronicle.DealNone}},
+		{Author: a, Number: 103, Action: chronicle.Evict{Peer: b}},
+	}
+	s, err := w.s.Supposing(batch, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.s.Digest() != before {
+		t.Error("the state was changed")
+	}
+	w.s = s
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	w.want(k, a, "[[8,64)]")
+	w.want(k, b, "[[0,8) [64,144)]")
+	w.want(k, c, "[[160,168)]")
+	if len(s.Pools) != 2 || s.Member(b) == nil {
+		t.Errorf("got %d pools, and the roster %v", len(s.Pools), s.Roster)
+	}
+}

@@ -173,6 +173,30 @@ func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
 	return t, nil
 }
 
+// Supposing returns the state with all that a batch, of which nobody can say whether it was
+// decided in the next slot, brings to others than a peer: they may use it, and so may
+// their containers. What it takes from anybody is not taken, and the peer gets nothing. s is
+// not changed.
+func (s *State) Supposing(batch []Command, self peer.ID) (*State, error) {
+	brings := func(c Command) bool {
+		switch a := c.Action.(type) {
+		case Admit, SetState, CreatePool, Reserve:
+			return true
+		case Open, Borrow, Inherit:
+			return c.Author != self
+		case Give:
+			return a.To != self
+		}
+		return false
+	}
+	t, err := DecodeState(s.Encode())
+	if err != nil {
+		return nil, err
+	}
+	t.Apply(slices.DeleteFunc(slices.Clone(batch), func(c Command) bool { return !brings(c) }))
+	return t, nil
+}
+
 // Forgo makes what a peer was about to give away somebody else's who was evicted: it has
 // not heard whether that was decided, and then others may use it. What it has freed may
 // be anybody's by then, and goes to the first of them that is not forgotten.

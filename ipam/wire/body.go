@@ -48,6 +48,10 @@ type (
 		Formation Formation
 		Observer  bool
 		Listing   Listing
+		// Undecided says that the sender has accepted a change of the roster for
+		// the slot after its last, which may be decided by now: what that brought
+		// about it need not have heard.
+		Undecided bool
 		Spoken    chronicle.Level
 		// Boot and Nonce are the highest that the sender knows of the peer
 		// that it answers; Boot 0: none.

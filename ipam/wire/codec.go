@@ -94,8 +94,10 @@ func appendStanding(b []byte, observer bool, l Listing) []byte {
 	return b
 }
 
-func readStanding(r *codec.Reader) (observer bool, l Listing) {
-	standing := r.Byte("standing")
+// isUndecided is what Welcome.Undecided adds to a standing.
+const isUndecided = 1 << 3
+
+func parseStanding(r *codec.Reader, standing byte) (observer bool, l Listing) {
 	if l = Listing(standing >> 1); l > Untaken {
 		r.Fail("standing")
 	}
@@ -133,7 +135,7 @@ func (v Hello) append(b []byte) []byte {
 
 func readHello(r *codec.Reader) Body {
 	v := Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
-	v.Observer, v.Listing = readStanding(r)
+	v.Observer, v.Listing = parseStanding(r, r.Byte("standing"))
 	v.Spoken = readLevel(r)
 	return v
 }
@@ -143,13 +145,18 @@ func (Welcome) Type() Type { return typeWelcome }
 
 func (v Welcome) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	b = codec.Uint(appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing), uint64(v.Spoken))
-	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
+	b = appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing)
+	if v.Undecided {
+		b[len(b)-1] |= isUndecided
+	}
+	return codec.Uint(codec.Uint(codec.Uint(b, uint64(v.Spoken)), uint64(v.Boot)), v.Nonce)
 }
 
 func readWelcome(r *codec.Reader) Body {
 	v := Welcome{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
-	v.Observer, v.Listing = readStanding(r)
+	standing := r.Byte("standing")
+	v.Observer, v.Listing = parseStanding(r, standing&^isUndecided)
+	v.Undecided = standing&isUndecided != 0
 	v.Spoken, v.Boot, v.Nonce = readLevel(r), peer.Boot(r.Uint("known boot")), r.Uint("known nonce")
 	return v
 }

@@ -68,7 +68,7 @@ func (e *explained) Unwrap() error { return e.err }
 // explainDial says what a failed connection means to the one who set up the
 // plugin.
 func explainDial(socket string, err error) error {
-	text := ""
+	var text string
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		text = "there is no docker socket %s: the engine is stopped, or the socket's directory is not mounted"
