@@ -150,6 +150,7 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	}
 	if m.gone(p, o) {
 		rec := p.space.Lookup(o)
+		remember(&p.tookOver, o, m.now)
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)
@@ -210,11 +211,15 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 			return err
 		case !may:
 			return m.errHeld(p, want, rec.Holder, rec.Since)
-		case h.Kind != space.Client && p.space.Mine(o) && !p.space.Usable(o):
+		case h.Kind == space.Client || p.space.Usable(o):
+			*a = m.renew(p, o, h)
+			return nil
+		case p.space.Mine(o):
 			return m.waitForMajority() // about what it is set aside for
 		}
-		*a = m.renew(p, o, h)
-		return nil
+		// It was given up while this host was away, and whose it is now may have given it to somebody.
+		m.freeHolding(p, o)
+		r = p.ReservationAt(o)
 	}
 	if kind, kept := p.kept[o]; kept && r != nil {
 		return errKeptTwice(p, want, r, kind)

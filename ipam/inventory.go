@@ -27,6 +27,9 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	if inv.Begun.Before(m.inventory) {
 		return 0 // late
 	}
+	if !m.clockSet.IsZero() && (inv.Begun.Before(m.clockSet) || inv.Begun.Round(0).After(m.now.Round(0))) {
+		return time.Second // somebody has set the clock: what was granted since may look older than it
+	}
 	if inv.Begun.After(m.greeted) {
 		m.replaying = false // the engine answers only when it has replayed all
 	}
@@ -67,6 +70,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
+		maps.DeleteFunc(p.tookOver, func(_ addr.Offset, at time.Time) bool { return m.now.Sub(at) >= lateRelease })
 		p.seen, p.kept = s.seen[p], s.kept[p]
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)

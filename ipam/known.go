@@ -33,6 +33,9 @@ type pool struct {
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time
+	// tookOver holds since when an address is a container's that took it over from
+	// one that is gone. The release of that one may come yet.
+	tookOver map[addr.Offset]time.Time
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }

@@ -197,7 +197,7 @@ func (n Network) check() error {
 		return fmt.Errorf("range %v does not lie in subnet %v", n.Range, n.Pool)
 	}
 	if n.PoolName != "" && !chronicle.ValidName(n.PoolName) {
-		return fmt.Errorf("%q cannot be the name of a pool", n.PoolName)
+		return errPoolName(n.PoolName)
 	}
 	if n.Gateway == GatewayAddr {
 		if _, ok := addr.OffsetOf(n.Pool, n.GatewayAddr); !ok {
@@ -205,6 +205,22 @@ func (n Network) check() error {
 		}
 	}
 	return nil
+}
+
+// checkGateway reports why nobody can have the network's gateway.
+func (n Network) checkGateway() error {
+	o, shared := gatewayOffset(n.Pool, n.Gateway, n.GatewayAddr)
+	for _, r := range fixedReservations(n.Pool) {
+		if shared && r.Range.Contains(o) {
+			return fmt.Errorf("gateway %v is the %v of subnet %v, which nobody can have: choose another address", n.GatewayAddr, r.Kind, n.Pool)
+		}
+	}
+	return nil
+}
+
+// errPoolName says what the name of a pool may be.
+func errPoolName(name string) error {
+	return fmt.Errorf("%q cannot be the name of a pool: use 1 to %d letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", name, chronicle.MaxName)
 }
 
 // ParseGateway reads the value of the option gateway.

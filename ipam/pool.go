@@ -20,27 +20,40 @@ const (
 )
 
 // requestPool answers libnetwork's RequestPool.
+//
+// Engines before 29 do not survive an error to the replay of a network that has
+// endpoints, and no engine waits for long: what this host has is granted whatever is
+// wrong, or under way.
 func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
-	if err := m.ready(); err != nil {
-		// Engines before 29 do not survive an error to the replay of a network
-		// that has endpoints, so what this host has is granted whatever is wrong.
-		if m.serves(q) {
-			n, _ := q.network(q.Pool) // which it serves
-			if p := m.poolOf(n.Pool); p != nil {
-				_ = m.enter(n, p, false) // of what has a subnet every one is counted
-			}
-			return PoolGrant{Network: n}, nil
-		}
-		return PoolGrant{}, err
+	unready := m.ready()
+	g, err := PoolGrant{}, unready
+	if err == nil {
+		g, err = m.grantPool(q)
 	}
+	if err == nil || unready == nil && !m.replaying || !m.serves(q) {
+		return g, err
+	}
+	n, _ := q.network(q.Pool) // which it serves
+	if p := m.poolOf(n.Pool); p != nil {
+		_ = m.enter(n, p, false) // of what has a subnet every one is counted
+	}
+	return PoolGrant{Network: n}, nil
+}
+
+// grantPool grants a network its pool, where all is well.
+func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 	if m.leaving && !m.serves(q) {
 		return PoolGrant{}, m.errLeaving()
 	}
 	if q.Pool.IsValid() {
 		// Before a pool is made that the network could not use.
+		var n Network
 		cidr, err := addr.Checked(q.Pool)
 		if err == nil {
-			_, err = q.network(cidr)
+			n, err = q.network(cidr)
+		}
+		if err == nil {
+			err = n.checkGateway()
 		}
 		if err != nil {
 			return PoolGrant{}, failf(ErrBadRequest, "%v", err)
@@ -104,7 +117,7 @@ func (m *Machine) serves(q *PoolRequest) bool {
 func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	name := q.PoolName
 	if name != "" && !chronicle.ValidName(name) {
-		return nil, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", name)
+		return nil, false, failf(ErrBadRequest, "%v", errPoolName(name))
 	}
 	v6 := q.V6
 	if q.Pool.IsValid() {
@@ -263,6 +276,9 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) 
 		p := m.pools[cp.Key]
 		if !m.idle(p) {
 			return nil, p, m.unlessGone(p, m.errOverlap(cidr, p))
+		}
+		if err := m.awaitNetworkList(); err != nil {
+			return nil, p, err
 		}
 		pools = append(pools, p)
 		if len(p.Users) > 0 {

@@ -250,3 +250,21 @@ func TestSubnetsNobodyCanUse(t *testing.T) {
 	wide := network(t, h, "255.255.255.252/30")
 	wantErr(t, claim(h, wide, "255.255.255.255", "web"), ipam.ErrAddressReserved, "broadcast address")
 }
+
+// A gateway that nobody can have is refused before a pool is made for it, which would keep the
+// name and the subnet from the network that is meant.
+func TestNoPoolForAGatewayNobodyCanHave(t *testing.T) {
+	for subnet, gateway := range map[string]string{"10.50.0.0/24": "10.50.0.255", "10.51.0.0/24": "10.51.0.0", "fd00::/64": "fd00::"} {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		q := ipam.PoolRequest{Space: ipam.Local, Pool: prefix(subnet), Gateway: ipam.GatewayAddr, GatewayAddr: netip.MustParseAddr(gateway), PoolName: "lab"}
+		r := h.Call(&q)
+		wantErr(t, r.Err, ipam.ErrBadRequest, gateway, "address of subnet "+subnet, "choose another address")
+		if s := h.Machine().Status(h.Now); len(s.Pools) > 0 {
+			t.Errorf("%s: there is a pool: %+v", subnet, s.Pools)
+		}
+		q.Pool, q.GatewayAddr, q.Gateway = prefix("10.60.0.0/24"), netip.Addr{}, ipam.GatewayFirst
+		if r := h.Call(&q); r.Err != nil {
+			t.Errorf("with another subnet and gateway: %v", r.Err)
+		}
+	}
+}

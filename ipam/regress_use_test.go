@@ -35,6 +35,7 @@ func TestSharedBeforeTheUseIsSaid(t *testing.T) {
 }
 
 func testSharedBeforeTheUseIsSaid(t *testing.T, request *ipam.PoolRequest, purpose ipam.Purpose, anew func(c *lockstep, b int), evicted bool) {
+	t.Helper()
 	aux := address("10.60.0.50")
 	c := newLockstep(t, 3)
 	c.run(time.Minute, c.agreed)

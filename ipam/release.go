@@ -30,7 +30,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if kind, held := p.space.Holds(o); !held || kind != space.Container && kind != space.Unmarked {
 		return
 	}
-	if m.isEcho(p, o, q.Network.Space) {
+	if m.isEcho(p, o, q.Network.Space) || m.isLate(p, o) {
 		// If the new holder is gone indeed, an inventory will tell.
 		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
@@ -69,6 +69,18 @@ func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
 	}
 	own.remember(o, now, m.cfg.Echo)
 	return false
+}
+
+// lateRelease is for how long an engine brings a release that it could not deliver, as the
+// plugin was away, and a bit more: it tries for 15 seconds.
+const lateRelease = 20 * time.Second
+
+// isLate reports whether a release of the held address at o may be that of the container
+// which had it before: lists had shown that to be gone, and another took the address over.
+func (m *Machine) isLate(p *pool, o addr.Offset) bool {
+	at, took := p.tookOver[o]
+	since := m.now.Sub(at)
+	return took && since >= 0 && since < lateRelease
 }
 
 // releases are the last ones of one side: all of which an echo may follow, and some

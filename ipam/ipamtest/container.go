@@ -43,6 +43,7 @@ type habits struct {
 	replayed bool // an engine that starts under its containers asks for their addresses again
 	blind    int  // of such starts, those in which the process gives up waiting for lists
 	deprived int  // of hosts, those where the plugin has no socket of the engine
+	retries  bool // an engine that finds no process tries again, for 15 seconds
 }
 
 func drawHabits(seed uint64) habits {
@@ -53,6 +54,7 @@ func drawHabits(seed uint64) habits {
 		if h.fixed == 0 { // without lists who has a MAC is believed to be who had it
 			h.blind, h.deprived = one(h.rnd, 0, 5000), one(h.rnd, 0, 0, 3000)
 		}
+		h.retries = h.rnd.IntN(2) == 0
 	}
 	return h
 }
@@ -92,7 +94,7 @@ func holderOf(user string) string { return strings.TrimSuffix(user, secondEnd) }
 func (e *engine) run(x *container) {
 	c, h := e.s.c, &e.s.c.habits
 	n := one(c.rnd, e.networks...)
-	if !n.ready {
+	if !n.ready || e.trying[n.ID()] > 0 {
 		return
 	}
 	drawn := func() ipam.MAC {
@@ -103,7 +105,7 @@ func (e *engine) run(x *container) {
 	}
 	x.busy = true
 	x.join(n, drawn(), x.id)
-	if m := one(h.rnd, e.networks...); h.chance(h.second) && m != n && m.ready {
+	if m := one(h.rnd, e.networks...); h.chance(h.second) && m != n && m.ready && e.trying[m.ID()] == 0 {
 		x.join(m, drawn(), x.id+secondEnd)
 	}
 	q := e.request(x, 0)

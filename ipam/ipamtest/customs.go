@@ -166,7 +166,12 @@ func (e *engine) askAgain(n *network, next func()) {
 	}
 	var ask func(k int)
 	ask = func(k int) {
+		served := func(ipam.Reply, bool) {}
+		if check := e.served(n); k == 0 && check != nil {
+			served = check
+		}
 		e.s.call(calls[k], func(r ipam.Reply, ok bool) {
+			served(r, ok)
 			switch failed := !ok || r.Err != nil; {
 			case e.life != life:
 			case failed && k == 0:

@@ -205,6 +205,58 @@ func (e *engine) giveBack(n *network) {
 	e.s.call(&ipam.PoolRelease{Network: n.Network}, nil)
 }
 
+// tryAgain has a call that found no process brought once more after a while, as engines do after
+// 1, 2, 4 and 8 seconds. It reports whether it is one that they make.
+func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time.Duration) bool {
+	var of ipam.PoolID
+	switch q := r.(type) {
+	case *ipam.PoolRequest:
+	case *ipam.PoolRelease:
+		of = q.Network.ID()
+	case *ipam.AddressRequest:
+		of = q.Network.ID()
+	case *ipam.AddressRelease:
+		of = q.Network.ID()
+	default:
+		return false
+	}
+	s, life := e.s, e.life
+	e.trying[of]++
+	s.c.after(wait, func() {
+		e.trying[of]--
+		switch {
+		case e.life != life:
+		case s.machine != nil:
+			s.c.count["brought late"]++
+			s.call(r, done)
+		case wait < 8*time.Second:
+			e.tryAgain(r, done, 2*wait)
+		case done != nil:
+			done(ipam.Reply{}, false)
+		}
+	})
+	return true
+}
+
+// served returns what sees to it that a network which the host has, and on which are containers,
+// is granted what it had when the engine asks for that again: engines before 29 do not survive an error.
+func (e *engine) served(n *network) func(ipam.Reply, bool) {
+	s := e.s
+	if s.machine == nil || n.users == 0 {
+		return nil
+	}
+	id := n.ID()
+	if !slices.ContainsFunc(s.machine.Status(s.clock()).Networks, func(had ipam.NetStatus) bool { return had.ID == id }) {
+		return nil
+	}
+	s.c.count["asked again below containers"]++
+	return func(r ipam.Reply, ok bool) {
+		if ok && r.Err != nil {
+			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
+		}
+	}
+}
+
 // replay asks again for everything that the engine has, as it does when it
 // starts.
 func (e *engine) replay() {
@@ -214,12 +266,12 @@ func (e *engine) replay() {
 			continue
 		}
 		q := n.request
-		e.s.call(&q, nil)
+		e.s.call(&q, e.served(n))
 		if n.gateway.IsValid() {
-			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.gateway}, nil)
+			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.gateway}, e.served(n))
 		}
 		for _, a := range n.aux {
-			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}, nil)
+			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}, e.served(n))
 		}
 	}
 	for _, x := range e.containers {

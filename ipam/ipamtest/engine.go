@@ -22,6 +22,7 @@ type engine struct {
 	looking    uint64 // life of the process that makes an inventory
 	starting   bool   // it replays what it has, and does nothing else
 	left       []leftover
+	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
 }
 
 // network is a docker network.
@@ -47,7 +48,7 @@ type client struct {
 }
 
 func (e *engine) init(s *site) {
-	e.s = s
+	e.s, e.trying = s, map[ipam.PoolID]int{}
 	for i := range s.c.w.Slots {
 		name := s.c.customs.nameOf(s, i)
 		e.containers = append(e.containers, &container{id: fmt.Sprintf("%s%d", s, i), name: name, names: []string{name}})

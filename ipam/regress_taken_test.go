@@ -1,0 +1,189 @@
+package ipam_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// What an engine asks for again, lets go of late, or lists from before the clock was set; and
+// what was given up while its host was away.
+
+// A host makes a network on a pool while it is cut off, so that it cannot be decided that it uses
+// the pool, and fills its space there. Its engine starts anew below the containers: what it asks
+// for again is granted at once.
+func TestReplayWhileCutOffAndFull(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		cidr := prefix("10.50.0.0/28")
+		first := 0
+		if again {
+			first = 2
+		}
+		if r := c.ask(first, creation(cidr)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.run(time.Minute, c.agreed)
+		c.wait(5 * time.Second)
+		c.die(2)
+		c.part(2, 0, 1)
+		c.wait(10 * time.Second)
+		if again {
+			c.ask(2, &ipam.PoolRelease{Network: local(cidr)})
+		}
+		if r := c.ask(2, creation(cidr)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		for c.ask(2, docker(cidr)).Err == nil {
+		}
+		c.ask(2, &ipam.Greeting{})
+		at := c.now
+		if r := c.ask(2, creation(cidr)); r.Err != nil || c.now.Sub(at) > time.Second {
+			t.Errorf("made again: %t: answered after %v: %v", again, c.now.Sub(at), r.Err)
+		}
+	}
+}
+
+// A host is forgotten, and its pool makes room for a wider one. It comes back with its containers,
+// and its engine asks for its network again.
+func TestReplayOfAPoolThatMadeRoom(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := prefix("10.60.0.0/24")
+	n := c.network(2, cidr)
+	if r := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(5 * time.Second)
+	c.die(2)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(2)}, &ipam.ForgetRequest{Peer: c.name(2)}} {
+		if err := c.ask(0, r).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.network(0, prefix("10.60.0.0/16"))
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.ask(2, &ipam.Greeting{})
+	if r := c.ask(2, &ipam.PoolRequest{Space: n.Space, Pool: cidr, Gateway: n.Gateway}); r.Err != nil {
+		t.Errorf("what it has is refused: %v", r.Err)
+	}
+}
+
+// A host is forgotten, and another one has given an address of it to a container. It comes back, where
+// the container that had the address has gone meanwhile. Nobody can claim it there, also not that one.
+func TestClaimOfWhatWasGivenUp(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr, at := prefix("10.60.0.0/24"), address("10.60.0.99")
+	back := c.order()[2]
+	other := (back + 1) % 3
+	look := func(endpoints ...ipam.InventoryEndpoint) {
+		for i := range c.peers {
+			inv := &ipam.Inventory{Begun: c.now}
+			if i == back && len(c.peers[i].machine.State().Pools) > 0 {
+				inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
+			}
+			c.call(i, inv)
+		}
+		c.wait(2 * time.Second)
+	}
+	claim := func(i int, name string, mac byte) error {
+		return c.ask(i, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: name, Address: at, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}).Err
+	}
+	look()
+	look()
+	c.network(back, cidr)
+	if err := claim(back, "web", 7); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		look(listed(at.String(), "web", 7))
+		c.wait(time.Minute)
+	}
+	c.die(back)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(back)}, &ipam.ForgetRequest{Peer: c.name(back)}} {
+		if err := c.ask(other, r).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.network(other, cidr)
+	if err := claim(other, "other", 8); err != nil {
+		t.Fatal(err)
+	}
+	c.heal()
+	c.ask(other, &ipam.PoolCreation{CIDR: prefix("10.99.0.0/24")}) // to be heard of
+	c.run(time.Minute, c.agreed)
+	look()
+	wantErr(t, claim(back, "web", 7), ipam.ErrAddressInUse, "other", c.name(other))
+	wantErr(t, claim(back, "db", 9), ipam.ErrAddressInUse, "other", c.name(other))
+}
+
+// The clock is set back while the engine lists what it has: what is granted then looks older than the list.
+func TestClockSetBackDuringAList(t *testing.T) {
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, on("10.50.0.0/24"))
+	begun := h.Now
+	h.Now = h.Now.Add(100 * time.Millisecond)
+	h.SetClock(-2*time.Minute, true)
+	mustAsk(t, h, n, "web", 7, "10.50.0.9")
+	h.Now = h.Now.Add(100 * time.Millisecond)
+	if r := h.Call(&ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}}); r.Again != time.Second {
+		t.Errorf("the next list is asked for in %v", r.Again)
+	}
+	wantErr(t, ask(h, n, "db", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+}
+
+// A container is stopped while the plugin is away: its engine tries for 15 seconds to release the address. The
+// plugin is back, a list lacks the container, and another one takes the address over. Then the release comes.
+func TestLateRelease(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		h, n, other, networks := onTwoNetworks(t)
+		if same {
+			h.Call(creation(prefix("10.50.0.0/24")))
+			h.Now = h.Now.Add(2 * time.Minute)
+			networks = append(networks, on("10.50.0.0/24"))
+			other = n
+		}
+		mustAsk(t, h, n, "web", 7, "10.50.0.9")
+		with := append([]ipam.InventoryNetwork{on("10.50.0.0/24", listed("10.50.0.9", "web", 7))}, networks[1:]...)
+		for range 3 {
+			h.Now = h.Now.Add(time.Minute)
+			look(h, with...)
+		}
+		h.Restart()
+		look(h, networks...)
+		mustAsk(t, h, other, "db", 9, "10.50.0.9")
+		release(h, n, address("10.50.0.9"))
+		wantErr(t, ask(h, n, "third", 10, "10.50.0.9").Err, ipam.ErrAddressInUse, "db")
+
+		h.Now = h.Now.Add(30 * time.Second)
+		release(h, other, address("10.50.0.9"))
+		mustAsk(t, h, n, "third", 10, "10.50.0.9")
+	}
+}
+
+// A peer knows a network by lists alone, and has just started anew: before a list has come nothing wider takes
+// the place of its pool.
+func TestPoolOfAnUnaskedNetworkMakesNoRoom(t *testing.T) {
+	for what, q := range map[string]ipam.Request{
+		"network": creation(prefix("10.60.0.0/16")),
+		"pool":    &ipam.PoolCreation{CIDR: prefix("10.60.0.0/16")},
+	} {
+		h := withSocket(t)
+		look(h, keeping("10.60.0.0/24", "10.60.0.9"))
+		look(h, keeping("10.60.0.0/24", "10.60.0.9"))
+		h.Restart()
+		if r, answered := h.Try(q); answered {
+			t.Errorf("%s: %v", what, r.Err)
+		}
+		look(h, keeping("10.60.0.0/24", "10.60.0.9"))
+		if s := h.Machine().Status(h.Now); len(s.Pools) != 1 || s.Pools[0].Pool != prefix("10.60.0.0/24") {
+			t.Errorf("%s: the pools are %+v", what, s.Pools)
+		}
+	}
+}
