@@ -2,7 +2,9 @@ package gossip
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -22,8 +24,11 @@ func (g *Gossip) open(ctx context.Context) (*session, error) {
 	}
 	inner, port, err := g.listen()
 	if err != nil {
-		return nil, troublef("end the program that has the port, or set RINGLET_BIND to another one",
-			"%v cannot be opened for peers: %w", g.cfg.Bind, err)
+		next := "end the program that has the port, or set RINGLET_BIND to another one"
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			next = fmt.Sprintf("set RINGLET_BIND to an address that this host has, or to 0.0.0.0:%d for all", g.cfg.Bind.Port())
+		}
+		return nil, troublef(next, "%v cannot be opened for peers: %w", g.cfg.Bind, err)
 	}
 	s, err := g.create(inner, addr, port, keys)
 	if err != nil {

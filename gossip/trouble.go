@@ -74,7 +74,7 @@ func causeOf(text string) (cause, bool) {
 
 // explain says what a cause means, of whoever is meant, and what to do.
 func (g *Gossip) explain(c cause, who string) error {
-	const sameKeys = "give both peers the same keys in RINGLET_KEY_FILE; one that was off while the keys changed needs the new key by hand"
+	const sameKeys = "give both peers the same keys, in RINGLET_KEY or RINGLET_KEY_FILE; one that was off while the keys changed needs the new key by hand"
 	switch c {
 	case causeLabel:
 		return troublef("set the same RINGLET_CLUSTER on both hosts if they belong together, else take it out of RINGLET_JOIN",

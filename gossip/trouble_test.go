@@ -3,11 +3,14 @@ package gossip_test
 import (
 	"bytes"
 	"errors"
+	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -238,6 +241,23 @@ func TestPortBusy(t *testing.T) {
 		c.together(20*time.Second, a, b)
 		if got := b.Status().Problems; len(got) > 0 {
 			t.Errorf("problems: %+v", got)
+		}
+	})
+}
+
+// TestBindElsewhere starts a peer that is to listen at an address which its host does not have.
+func TestBindElsewhere(t *testing.T) {
+	inBubble(t, func(c *cluster) {
+		p := c.start(1, func(cfg *gossip.Config) {
+			cfg.Transport = func(netip.AddrPort) (memberlist.Transport, error) {
+				return nil, &net.OpError{Op: "listen", Net: "tcp4", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}
+			}
+		})
+		c.until(10*time.Second, "told", func() bool { return p.problem("network-closed", "cannot be opened for peers") })
+		for _, problem := range p.Status().Problems {
+			if want := "set RINGLET_BIND to an address that this host has, or to 0.0.0.0:7950 for all"; problem.Next != want {
+				t.Errorf("advised %q, want %q", problem.Next, want)
+			}
 		}
 	})
 }

@@ -199,7 +199,7 @@ func (m *Machine) errThere(id, by peer.ID) error {
 	case m.livesIn(id):
 		return failf(ErrBadRequest, "containers of %s have addresses of %s, as where its plugin was installed anew under another name, and others would get these, too: stop those containers first, ringlet status names them", witness, name)
 	}
-	return failf(ErrBadRequest, "%s is alive, %s hears from it, and its containers may be using its addresses: it is admitted again by itself; if it is to go, use ringlet leave there, and stop its plugin then", name, witness)
+	return failf(ErrBadRequest, "%s is alive, %s hears from it, and its containers may be using its addresses: it is admitted again by itself, unless it was told to leave; if it is to go, use ringlet leave there, remove its containers, and stop its plugin then", name, witness)
 }
 
 // takeReport takes in what another peer knows of one that is to be forgotten.

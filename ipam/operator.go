@@ -23,7 +23,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		return PoolStatus{}, false, failf(ErrBadRequest, "%v", err)
 	}
 	if q.Name != "" && !chronicle.ValidName(q.Name) {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%q cannot be the name of a pool: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", q.Name)
+		return PoolStatus{}, false, failf(ErrBadRequest, "%v", errPoolName(q.Name))
 	}
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
@@ -65,7 +65,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 		return err
 	}
 	if held := p.space.Held(); p.busy() {
-		return failf(ErrPoolInUse, "pool %s holds %s: remove the containers first, ringlet ip ls --pool %v shows them", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
+		return failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
 	}
 	if m.networksOf(p) > 0 {
 		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(m.networksTold(p), "network", "networks"))
@@ -171,7 +171,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		}
 	}
 	if held > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, or use --force, and others get these only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
+		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, and let ringlet free end what others have, or use --force, and others get these only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
 	}
 	n := m.networksHere()
 	if n > 0 && !q.Force {

@@ -363,6 +363,10 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	if !q.Kind.Operated() {
 		return Reserving{}, failf(ErrBadRequest, "what is reserved as %v is not ended by hand", q.Kind)
 	}
+	out := Reserving{First: q.First, Last: q.Last, Kind: q.Kind.String(), Collisions: []Collision{}}
+	if q.Pool == "" && m.poolAt(q.First) == nil && m.poolAt(q.Last) == nil {
+		return out, nil // nothing is kept back where there is no pool
+	}
 	p, in, err := m.stretch(q.Pool, q.First, q.Last)
 	if err != nil {
 		return Reserving{}, err
@@ -370,7 +374,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	if m.beginning(p, in) {
 		return Reserving{}, m.waitForMajority() // likewise
 	}
-	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Collisions: []Collision{}}
+	out.Pool = p.CIDR
 	for range 4 {
 		actions, n := p.unreserving(in, q.Kind)
 		m.current.freed = max(m.current.freed, n) // what there was when it was served first

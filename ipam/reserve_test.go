@@ -152,9 +152,13 @@ func TestReserveRefused(t *testing.T) {
 		{keep("10.50.0.1", "db"), ipam.ErrAddressInUse, "container web"},
 		{keep("10.50.0.0", "db"), ipam.ErrAddressReserved, "network address"},
 		{unreserve("10.50.0.0", "10.50.0.3", chronicle.KindNetwork), ipam.ErrBadRequest, "not ended by hand"},
-		{unreserve("10.60.0.0", "10.60.0.3", chronicle.KindExcluded), ipam.ErrPoolNotFound, "lies in no pool"},
+		{unreserve("10.50.0.9", "10.60.0.3", chronicle.KindExcluded), ipam.ErrAddressOutOfRange, "10.60.0.3"},
 	} {
 		wantErr(t, h.Call(tt.q).Err, tt.kind, tt.text)
+	}
+	// What is not so needs no end, also where there is no pool.
+	if r := h.Call(unreserve("10.60.0.0", "10.60.0.3", chronicle.KindExcluded)); r.Err != nil || r.Reserving.Addresses != 0 {
+		t.Errorf("got %+v, %v", r.Reserving, r.Err)
 	}
 }
 

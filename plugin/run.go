@@ -103,6 +103,9 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if !inPlugin && opts.Data == cli.DefaultData {
 		return errors.New("this is not inside a managed plugin: name the directory of the database with --data, see ringlet serve --help")
 	}
+	if info, err := os.Stat(opts.Data); err == nil && !info.IsDir() {
+		return fmt.Errorf("--data %s is a file: name the directory of the database, see ringlet serve --help", opts.Data)
+	}
 	if filepath.Clean(opts.Socket) == filepath.Clean(opts.AdminSocket) {
 		return fmt.Errorf("--socket and --admin-socket are both %s: give each a path of its own, see ringlet serve --help", opts.Socket)
 	}

@@ -65,7 +65,10 @@ func (s *service) attempt(ctx context.Context, l net.Listener) error {
 // just been told.
 func cause(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
-		return e.Err
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
+		return fmt.Errorf("the name %s stands for no address", e.Name)
 	}
 	return err
 }
@@ -83,7 +86,7 @@ func newHTTP(address string, serve func(context.Context, net.Listener) error, lo
 			text: func(err error) string {
 				return fmt.Sprintf("metrics and the API are not served on %s (RINGLET_HTTP): %v", address, err)
 			},
-			next: fmt.Sprintf("see what has the address with ss -ltnp and stop it, or set RINGLET_HTTP to another one, or off; it is tried again every %v at the latest", lastRetry),
+			next: fmt.Sprintf("stop what has the address, which ss -ltnp tells, or set RINGLET_HTTP to another one, of this host, or off; it is tried again every %v at the latest", lastRetry),
 		},
 	}
 }

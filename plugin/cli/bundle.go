@@ -48,8 +48,8 @@ metrics, the last lines of the log, a check and what ringlet doctor finds.
 
 Keys and tokens are not in it: keys by their fingerprints alone. The names of
 hosts and containers and their addresses are: look through it before you give it to
-others. A part that could not be had is there with its error. Of a plugin that does
-not answer there are its settings and what ringlet doctor finds.`,
+others. A part that could not be had is there with its error. Of a managed
+plugin that does not answer there are its settings and what ringlet doctor finds.`,
 		Example: `  ringlet bundle
   ringlet bundle --out /tmp/host-a.tar.gz
   ringlet bundle --out - | tar tzv`,

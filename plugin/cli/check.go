@@ -136,7 +136,7 @@ func (a *app) readReport(file string) (ipam.Audit, error) {
 	}
 	switch {
 	case err != nil:
-		return ipam.Audit{}, fmt.Errorf("the report cannot be read: %w", err)
+		return ipam.Audit{}, unreadable(file, "a report of ringlet check -o json", err)
 	case report.PeerID == "":
 		return ipam.Audit{}, fmt.Errorf("%s is no report of ringlet check -o json", file)
 	}

@@ -71,9 +71,9 @@ func TestCollectRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]string{
-		"":            "cannot be read",
+		"":            "it is no JSON, or was cut short",
 		"{}":          "no report",
-		"[1]":         "cannot be read",
+		"[1]":         "it has something else",
 		string(other): "the report is of host-b",
 	} {
 		f := alone()

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -135,12 +136,14 @@ func (c *client) failure(err error) error {
 		text = "there is no socket there: see whether the plugin is enabled (docker plugin ls), and whether its engine is on this host"
 	case errors.Is(err, fs.ErrPermission):
 		text = "only root may use it: try again with sudo"
+	case errors.Is(err, syscall.ECONNREFUSED) && noSocket(c.socket):
+		text = "that is no socket: name the one that ringlet serve has as its --admin-socket"
 	case errors.Is(err, syscall.ECONNREFUSED) && c.named:
 		text = "nobody answers there: the process has ended, see its log for the reason (journalctl -u ringlet, or the engine's if it is a plugin)"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = "nobody answers there: the plugin has ended, see the engine's log for the reason"
 	case errors.Is(err, context.DeadlineExceeded):
-		text = fmt.Sprintf("no answer within %v: see the engine's log for what the plugin is doing", requestTimeout)
+		text = fmt.Sprintf("no answer within %v: see its log for what it is doing (journalctl -u ringlet, or the engine's if it is a plugin)", requestTimeout)
 	case errors.Is(err, context.Canceled):
 		return err
 	default:
@@ -150,6 +153,12 @@ func (c *client) failure(err error) error {
 		text = fmt.Sprintf("%v: try again", err)
 	}
 	return &noAnswerError{text: fmt.Sprintf("the plugin cannot be reached at %s: %s", c.socket, text), cause: err}
+}
+
+// noSocket reports whether a path is that of something else.
+func noSocket(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Type() != fs.ModeSocket
 }
 
 func (c *client) stranger(what string) error {

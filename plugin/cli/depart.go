@@ -108,9 +108,13 @@ func (a *app) leave(ctx context.Context, c *client, force, noWait bool) error {
 	if err := a.follow(ctx, c, &d, gone, noWait); err != nil {
 		return err
 	}
+	kept := ""
+	if force && d.Owned > 0 {
+		kept = "; what it had is kept back until, with its plugin gone, ringlet forget on another host gives it up"
+	}
 	return a.show(d, func() {
 		if gone(d) {
-			a.view.printf("left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew\n")
+			a.view.printf("left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew%s\n", kept)
 			return
 		}
 		a.view.wrap(plain, "leaving: ", left(d))

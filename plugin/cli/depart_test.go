@@ -58,6 +58,7 @@ func TestDeparting(t *testing.T) {
 	stayed := "ringlet: this host no longer gives its space back: that was undone, or there is nobody left to take it; ringlet status tells more\n"
 	const drained = "drained: this host has given all its space back; ringlet drain --undo ends that\n"
 	const left = "left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew\n"
+	kept := strings.TrimSuffix(left, "\n") + "; what it had is kept back until, with its plugin gone, ringlet forget on another host gives it up\n"
 	tests := []struct {
 		name, args string
 		then       []ipam.Status
@@ -84,7 +85,8 @@ func TestDeparting(t *testing.T) {
 		{"undone meanwhile", "drain", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Ready, 9, 0)}, nil, 1, "giving space back: 9 addresses are left, none in use\n", stayed},
 		{"in JSON, the end alone", "drain -o json", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Leaving, 0, 0)}, nil, 0, "{\n  \"state\": \"leaving\",\n  \"owned\": 0,\n  \"resting\": 0,\n  \"held\": 0\n}\n", ""},
 		{"left at once", "leave", []ipam.Status{at(ipam.Left, 0, 0)}, nil, 0, left, ""},
-		{"left at once, with what it knew last", "leave --force", []ipam.Status{at(ipam.Left, 4, 4)}, nil, 0, left, ""},
+		{"left at once, with what it knew last", "leave --force", []ipam.Status{at(ipam.Left, 4, 4)}, nil, 0, kept, ""},
+		{"left at once, with nothing", "leave --force", []ipam.Status{at(ipam.Left, 0, 0)}, nil, 0, left, ""},
 		{
 			"leaving takes a while", "leave",
 			[]ipam.Status{at(ipam.Leaving, 2, 0), at(ipam.Leaving, 0, 0), at(ipam.Left, 0, 0)},

@@ -50,9 +50,9 @@ whether it sends the names of containers, the MTU towards the others, hosts that
 the same name, and whether this program is the one that runs in the plugin. Each
 finding says what to do.
 
-Of a plugin that does not start, or does not answer, it tells why its process ended,
-which settings are refused, whether the database is sound, and whether there is room
-on the disk.
+Of a managed plugin that does not start, or does not answer, it tells why its process
+ended, which settings are refused, whether the database is sound, and whether there is
+room on the disk.
 
 Exit code 1 if something does not work, 3 if something is to be looked at.`,
 		Example: `  ringlet doctor

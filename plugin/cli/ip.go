@@ -30,7 +30,8 @@ func (a *app) ipCommand() *cobra.Command {
 		Short:      "List the addresses that are in use or kept back, of this peer or of all",
 		Long: `List the addresses of this peer that nobody else can get now: held by containers
 and others, gateways and other addresses of this host, reserved ones, and those
-that were freed a moment ago and rest. With --freed, also those that are ready
+that were freed a moment ago and rest. What was excluded as a range is in ringlet
+exclude ls. With --freed, also those that are ready
 to be given out again and remember who had them last. With --all, also those that
 other peers hold, as they say: seconds late at most, and for 15 minutes after a
 peer was last heard of.`,
@@ -124,7 +125,7 @@ func (v view) address(u admin.Use) {
 	s := u.AddressStatus
 	told := ""
 	if !u.Told.IsZero() {
-		told = s.Peer + ", which was there " + v.ago(u.Told)
+		told = s.Peer + ", which renewed its word " + v.ago(u.Told)
 	}
 	since := ""
 	if !s.Since.IsZero() {
@@ -191,6 +192,8 @@ holder gets the same address each time, until it is freed.`,
 				return usagef(cmd, "name the pool with --pool")
 			case holder == "":
 				return usagef(cmd, "name the holder with --for")
+			case len(holder) > ipam.MaxHolder:
+				return usagef(cmd, "the holder has %d bytes, and at most %d are kept", len(holder), ipam.MaxHolder)
 			}
 			body := admin.NewAddress{For: holder}
 			if cmd.Flags().Changed("ip") { // empty is none: a script has not set the variable, and any address would not do

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
@@ -37,6 +38,9 @@ are named by their CIDR or their name.`,
 			cidr, err := parseCIDR(cmd, args[0])
 			if err != nil {
 				return err
+			}
+			if name != "" && !chronicle.ValidName(name) {
+				return usagef(cmd, "%q cannot be the name of a pool: use 1 to %d letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", name, chronicle.MaxName)
 			}
 			return a.do(func(ctx context.Context, c *client, _ []string) error {
 				var made admin.MadePool

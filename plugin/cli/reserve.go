@@ -142,8 +142,16 @@ func (a *app) reservations(cmd *cobra.Command, args []string, file, text string,
 		return nil, usagef(cmd, "name addresses, or a file with -f")
 	}
 	for _, r := range out {
-		if _, _, err := admin.ParseStretch(r.addresses); err != nil {
+		first, last, err := admin.ParseStretch(r.addresses)
+		switch {
+		case err != nil:
 			return nil, usagef(cmd, "%v", err)
+		case last.Less(first):
+			return nil, usagef(cmd, "%v lies behind %v: write the range the other way round", first, last)
+		case named && first != last:
+			return nil, usagef(cmd, "one address at a time is kept for a name, and not %s: exclude a range, or name one address of it", r.addresses)
+		case len(r.text) > chronicle.MaxNote:
+			return nil, usagef(cmd, "a note or name has at most %d bytes, and not %d", chronicle.MaxNote, len(r.text))
 		}
 	}
 	return out, nil

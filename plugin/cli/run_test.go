@@ -140,6 +140,7 @@ func TestUsageErrors(t *testing.T) {
 		return nil, nil
 	}
 	var all strings.Builder
+	long := strings.Repeat("x", 256)
 	for _, args := range []string{
 		"stauts", "frobnicate", "pool lss", "pool frobnicate", "ip frobnicate", "ip who 10.0.0.1", "ip release 10.0.0.1", "pool status", "pool list", "pool remove lab", "pools", "allocate", "whois 10.0.0.1", "status now", "status --frob", "status -o yaml", "status -o", "pool create", "pool create a b", "pool create foo", "pool create 10.0.0.0", "pool create 10.0.0.1/24", "pool create 10.0.0.0/33",
 		"pool ls x", "pool show", "who", "who me", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
@@ -147,6 +148,7 @@ func TestUsageErrors(t *testing.T) {
 		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
 		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "kick host-b",
 		"completion", "completion tcsh", "ring x", "serve x", "serve --data", "help frobnicate", "help pool x",
+		"pool create 10.0.0.0/24 --name bad/name", "exclude add 10.0.0.9-10.0.0.3", "reserve add 10.0.0.5-10.0.0.6 --for db", "reserve add 10.0.0.5 --for " + long, "exclude add 10.0.0.5 --note " + long, "alloc --pool lab --for " + long,
 	} {
 		got := ringlet(t, Config{FindPlugin: noPlugin, Serve: func(context.Context, ServeOptions) error { return errors.New("served") }}, strings.Fields(args)...)
 		if got.code != 2 || got.out != "" || !strings.HasPrefix(got.err, "ringlet: ") {
@@ -244,7 +246,7 @@ func TestUnreachable(t *testing.T) {
 	tests := map[string]struct{ socket, want string }{
 		"none":        {filepath.Join(dir, "none.sock"), "there is no socket there: see whether that is its --admin-socket"},
 		"dead":        {dead, "nobody answers there: the process has ended"},
-		"no socket":   {plain, "nobody answers there"},
+		"no socket":   {plain, "that is no socket"},
 		"another API": {strange(http.NotFound), "is not ringlet's admin socket (404 Not Found)"},
 		"another JSON": {strange(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(400)
@@ -320,6 +322,12 @@ func TestServe(t *testing.T) {
 	r := ringlet(t, Config{Serve: func(context.Context, ServeOptions) error { return errors.New("the socket is in use") }}, "serve")
 	if r.code != 1 || r.err != "ringlet: the socket is in use\n" {
 		t.Errorf("code %d, said %q", r.code, r.err)
+	}
+	for _, flag := range []string{"--data", "--socket", "--admin-socket"} { // as of a variable of a script that is not set
+		serves := func(context.Context, ServeOptions) error { t.Errorf("%s is empty, and it serves", flag); return nil }
+		if r := ringlet(t, Config{Serve: serves}, "serve", flag, ""); r.code != 2 || !strings.Contains(r.err, flag+" is empty") {
+			t.Errorf("%s is empty: code %d, said %q", flag, r.code, r.err)
+		}
 	}
 	if r := ringlet(t, Config{}, "serve"); r.code != 2 {
 		t.Errorf("without a process to run: code %d, said %q", r.code, r.err)

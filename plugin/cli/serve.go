@@ -44,6 +44,11 @@ variables, RINGLET_NAME and so on.`,
     --admin-socket /run/ringlet-admin.sock --docker-socket /run/docker.sock`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for flag, path := range map[string]string{"data": opts.Data, "socket": opts.Socket, "admin-socket": opts.AdminSocket} {
+				if path == "" {
+					return usagef(cmd, "--%s is empty: name a path, or leave it out for the default", flag)
+				}
+			}
 			if len(opts.DriverNames) == 0 {
 				opts.DriverNames = []string{legacyName(opts.Socket)}
 			}

@@ -201,10 +201,32 @@ func writeSnapshot(file string, s snapshot) error {
 	if err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)
 	}
+	if _, err := os.Stat(filepath.Dir(file)); err != nil {
+		return fmt.Errorf("the snapshot cannot be written: %w", err)
+	}
 	if err := persist.ReplaceFile(file, append(text, '\n')); err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)
 	}
 	return nil
+}
+
+// unreadable says what is wrong with a file that should be something else, in JSON.
+func unreadable(file, what string, err error) error {
+	if file == "-" {
+		file = "standard input"
+	}
+	_, broken := errors.AsType[*json.SyntaxError](err)
+	_, other := errors.AsType[*json.UnmarshalTypeError](err)
+	_, system := errors.AsType[*fs.PathError](err)
+	switch {
+	case system:
+		return fmt.Errorf("the file cannot be read: %w", err)
+	case broken:
+		return fmt.Errorf("%s is not %s: it is no JSON, or was cut short", file, what)
+	case other:
+		return fmt.Errorf("%s is not %s: it has something else", file, what)
+	}
+	return fmt.Errorf("%s is not %s: %w", file, what, err)
 }
 
 func readSnapshot(file string) (snapshot, error) {
@@ -215,7 +237,7 @@ func readSnapshot(file string) (snapshot, error) {
 	}
 	switch {
 	case err != nil:
-		return s, fmt.Errorf("the snapshot cannot be read: %w", err)
+		return s, unreadable(file, "a snapshot of ringlet", err)
 	case s.Format < 1 || s.Format > snapshotFormat:
 		return s, fmt.Errorf("%s is no snapshot that this release can read: it has format %d, and this release knows %d", file, s.Format, snapshotFormat)
 	}

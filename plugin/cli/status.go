@@ -83,9 +83,9 @@ func (v view) status(st ipam.Status, all bool) {
 	}
 }
 
-// isIdle reports whether a pool is there and no more.
+// isIdle reports whether nothing on this host uses a pool, and nothing is to be seen to there.
 func isIdle(p ipam.PoolStatus) bool {
-	return p.Networks == 0 && p.Held == 0 && p.Quarantined == 0
+	return p.Networks == 0 && p.HeldHere == 0 && p.Quarantined == 0
 }
 
 // verdict prints the line that most people read, and no more.
