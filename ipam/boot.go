@@ -43,6 +43,18 @@ func (m *Machine) beginCheck() {
 	m.greetPeers()
 }
 
+// slumber is how far a clock is ahead at least of where it would be before the host is taken for one
+// that was suspended. Less evicts nobody.
+const slumber = time.Minute
+
+// awaken has a peer ask the others for news, as after a start, whose host seems to have been
+// suspended: they may have evicted it meanwhile, and given up its space.
+func (m *Machine) awaken(ahead time.Duration) {
+	if ahead >= slumber && m.check == nil {
+		m.beginCheck()
+	}
+}
+
 // greetPeers says hello to all that this peer knows.
 func (m *Machine) greetPeers() {
 	if m.check != nil {

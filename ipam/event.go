@@ -19,8 +19,11 @@ type Event interface{ event() }
 type Tick struct{}
 
 // ClockSet says that somebody has set the host's clock since the last step, while this
-// process ran. What was noted before that has another clock's times.
-type ClockSet struct{}
+// process ran. What was noted before that has another clock's times. So it looks, too, where
+// the host was suspended: of that time the clock that nobody sets knows nothing.
+type ClockSet struct {
+	By time.Duration // how far ahead the clock is of where it would be, negative if it is behind
+}
 
 // Call is a request that is answered by one [Reply] with its ID, at once or
 // in a later step, and by its deadline at the latest.

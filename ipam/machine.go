@@ -216,6 +216,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.changed = true
 	case ClockSet:
 		m.setClock()
+		m.awaken(ev.By)
 		m.changed = true
 	case *Call:
 		if !m.try(ev) {

@@ -111,3 +111,27 @@ func TestForgottenAsOnlyOneKnowsWhoIsCutOff(t *testing.T) {
 		c.heldOnce(cidr)
 	}
 }
+
+// A host is suspended, and forgotten meanwhile. As it goes on it asks the others before it hands out what it
+// had, also where a container has waited for it to.
+func TestForgottenWhileSuspended(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, second, sleeps := order[0], order[1], order[2]
+	c.die(sleeps)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
+		if err := c.ask(first, r).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = c.full(first, cidr), c.full(second, cidr)
+	c.dead = nil
+	c.step(sleeps, ipam.ClockSet{By: time.Hour})
+	if r := c.ask(sleeps, docker(cidr)); r.Err == nil {
+		t.Errorf("%v was handed out", r.Address.Address)
+	}
+	c.heldOnce(cidr)
+}

@@ -119,7 +119,7 @@ func (h *Host) SetClock(by time.Duration, running bool) {
 		h.Restart()
 		return
 	}
-	h.step(ipam.ClockSet{}, 0)
+	h.step(ipam.ClockSet{By: by}, 0)
 }
 
 // Reboot starts the host anew, with another time on its clock.

@@ -18,20 +18,26 @@ func newClock() clock {
 	return clock{now, now.UnixNano()}
 }
 
-// read returns the time, and whether somebody has set the clock since it was read last.
-func (c *clock) read() (now time.Time, set bool) {
+// read returns the time, and by how much somebody has set the clock since it was read last, 0
+// if nobody has.
+func (c *clock) read() (now time.Time, by time.Duration) {
 	now = time.Now()
-	if !c.strays(now) {
-		return now, false
+	if c.strays(now) == 0 {
+		return now, 0
 	}
 	// Between its two halves a reading may have been interrupted; not twice.
-	if now = time.Now(); !c.strays(now) {
-		return now, false
+	now = time.Now()
+	if by = c.strays(now); by != 0 {
+		c.at, c.wall = now, now.UnixNano()
 	}
-	c.at, c.wall = now, now.UnixNano()
-	return now, true
+	return now, by
 }
 
-func (c *clock) strays(now time.Time) bool {
-	return (time.Duration(now.UnixNano()-c.wall) - now.Sub(c.at)).Abs() > ipam.ClockSlack
+// strays returns how far the clock is from where it would be, 0 if that is next to nothing.
+func (c *clock) strays(now time.Time) time.Duration {
+	by := time.Duration(now.UnixNano()-c.wall) - now.Sub(c.at)
+	if by.Abs() <= ipam.ClockSlack {
+		return 0
+	}
+	return by
 }

@@ -129,10 +129,10 @@ func (n *Node) serve(batch []*job) {
 				calls++
 				ev = &j.call
 			}
-			now, set := n.clock.read()
-			if set {
-				n.cfg.Logger.Info("somebody has set the clock")
-				if err := step(now, ipam.ClockSet{}, put); err != nil {
+			now, by := n.clock.read()
+			if by != 0 {
+				n.cfg.Logger.Info("somebody has set the clock, or the host was suspended", slog.Duration("by", by))
+				if err := step(now, ipam.ClockSet{By: by}, put); err != nil {
 					return err
 				}
 			}
