@@ -35,10 +35,15 @@ func (s *Server) eventsRoute() route {
 
 // events answers with a stream of events, and with one more place taken until
 // it ends.
-func (s *Server) events(_ context.Context, r *request) (answer, error) {
+func (s *Server) events(ctx context.Context, r *request) (answer, error) {
 	want, err := wantedBy(r)
 	if err != nil {
 		return answer{}, err
+	}
+	if pool := r.query.Get("pool"); pool != "" {
+		if want.pool, err = s.subnetOf(ctx, pool); err != nil {
+			return answer{}, err
+		}
 	}
 	if r.http.Method == http.MethodHead {
 		want.follow = false
@@ -68,10 +73,7 @@ func wantedBy(r *request) (want wanted, err error) {
 			return want, badRequest("%q is no kind of event: there are %s", k, strings.Join(known, ", "))
 		}
 	}
-	if pool := r.query.Get("pool"); pool != "" {
-		want.pool, err = parseCIDR(pool)
-	}
-	return want, err
+	return want, nil
 }
 
 // fits reports whether an event is wanted.

@@ -54,7 +54,9 @@ func TestEventsOnTheWire(t *testing.T) {
 }
 
 func TestWhichEvents(t *testing.T) {
-	s, _ := logged(t, Config{Backend: newMemory(), Events: eventful()})
+	m := newMemory()
+	m.pools = append(m.pools, ipam.PoolStatus{Pool: netip.MustParsePrefix("10.51.0.0/24"), Name: "dmz"})
+	s, _ := logged(t, Config{Backend: m, Events: eventful()})
 	for _, tt := range []struct {
 		query, last string
 		want        string // IDs, with a + for a gap
@@ -69,6 +71,7 @@ func TestWhichEvents(t *testing.T) {
 		{"&kind=granted,problem-began", "", "2-2 2-4"},
 		{"&pool=10.51.0.0/24", "", "2-3"},
 		{"&kind=granted&pool=10.51.0.0/24", "", ""},
+		{"&pool=dmz", "", "2-3"},
 	} {
 		var got []string
 		gap := ""
@@ -85,10 +88,13 @@ func TestWhichEvents(t *testing.T) {
 			t.Errorf("%s after %q: got %v %s, want %s", tt.query, tt.last, got, gap, tt.want)
 		}
 	}
-	for _, query := range []string{"?since=x", "?follow=no", "?kind=grant", "?kind=granted,", "?pool=lab", "?pool=10.50.0.1/24", "?tail=3"} {
+	for _, query := range []string{"?since=x", "?follow=no", "?kind=grant", "?kind=granted,", "?pool=10.50.0.1/24", "?tail=3"} {
 		if w, p := ask(t.Context(), s.Handler(), "GET", "/v1/events"+query, nil); w.Code != 400 || p.Code != "bad-request" {
 			t.Errorf("%s: %d %s", query, w.Code, w.Body)
 		}
+	}
+	if w, p := ask(t.Context(), s.Handler(), "GET", "/v1/events?pool=none", nil); w.Code != 404 || p.Code != "pool-not-found" {
+		t.Errorf("no such pool: %d %s", w.Code, w.Body)
 	}
 }
 

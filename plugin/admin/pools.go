@@ -105,6 +105,20 @@ func findPool(st ipam.Status, name string) (ipam.PoolStatus, error) {
 	return st.Pools[i], nil
 }
 
+// subnetOf returns the subnet that is named, of which there may be no pool any more, or that of the
+// pool with that name.
+func (s *Server) subnetOf(ctx context.Context, name string) (netip.Prefix, error) {
+	if strings.Contains(name, "/") {
+		return parseCIDR(name)
+	}
+	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	pool, err := findPool(st, name)
+	return pool.Pool, err
+}
+
 // poolNamed returns a pool's CIDR or name as the Backend wants it: what has a
 // slash must be a CIDR, in the one form that it is printed in.
 func poolNamed(s string) (string, error) {

@@ -41,7 +41,7 @@ line; its id is what --since takes.`,
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what happens, until it is stopped")
 	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, with commas between them")
-	f.StringVar(&o.pool, "pool", "", "only events of the pool with this `CIDR`")
+	a.poolFlag(cmd, &o.pool, "only events of this `pool`, by CIDR or name")
 	f.StringVar(&o.since, "since", "", "only what came after the event with this `ID`")
 	return cmd
 }
