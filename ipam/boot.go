@@ -158,9 +158,10 @@ func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 	c.answered[f.From] = max(c.answered[f.From], knows)
 }
 
-// heardOf returns who has answered, with this peer, and those of them who know of nothing
-// that this peer does not.
-func (c *bootCheck) heardOf(m *Machine) (all, level []peer.ID) {
+// answersToCheck returns who has answered the boot check, with this peer, and those of them who know
+// of nothing that this peer does not.
+func (m *Machine) answersToCheck() (all, level []peer.ID) {
+	c := m.check
 	c.answered[m.self] = m.state.Slot
 	if m.undecided() {
 		c.answered[m.self]++
@@ -175,7 +176,7 @@ func (c *bootCheck) heardOf(m *Machine) (all, level []peer.ID) {
 // it is known what was decided nobody can tell whether this database is up to date. A
 // majority has answered, so it is no copy, and what it has promised is on its disk.
 func (m *Machine) completing() bool {
-	all, level := m.check.heardOf(m)
+	all, level := m.answersToCheck()
 	return m.majority(all) && !m.majority(level) && !m.behind()
 }
 
@@ -187,7 +188,7 @@ func (m *Machine) checkBoot() {
 	}
 	// The answer of one who is lost, and knew what nobody has told, is none: by that the space
 	// of this peer may have been given up.
-	all, level := c.heardOf(m)
+	all, level := m.answersToCheck()
 	m.completes = m.completes || m.undecided()
 	switch over := !m.now.Before(c.until); {
 	case m.majority(all) && len(level) < len(all) && (!over || !m.cutOff() && !m.outdated() && m.behind()):

@@ -67,11 +67,10 @@ func (m *Machine) greet() {
 // releasePool answers libnetwork's ReleasePool: it forgets the network, never
 // the addresses in use.
 func (m *Machine) releasePool(q *PoolRelease) {
-	p := m.poolOf(q.Network.Pool)
-	if p != nil {
+	p, n := m.poolOf(q.Network.Pool), m.networks[q.Network.ID()]
+	if p != nil && !m.mayLive(n) {
 		p.parted = m.now
 	}
-	n := m.networks[q.Network.ID()]
 	if n == nil {
 		return
 	}
@@ -93,6 +92,13 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	if p != nil {
 		m.settle(p)
 	}
+}
+
+// mayLive reports whether a network whose pool is given back may live all the same, and no list
+// will tell: the engine has asked for it since it started, perhaps again, and gives back what it got
+// where another subnet of the network is refused.
+func (m *Machine) mayLive(n *network) bool {
+	return n != nil && m.replaying && !m.sighted() && !n.asked.Before(m.greeted) && m.now.Sub(n.asked) < makeTime
 }
 
 // isOnly reports whether a network is the only one on its pool, and one that the

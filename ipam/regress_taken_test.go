@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -186,4 +187,26 @@ func TestPoolOfAnUnaskedNetworkMakesNoRoom(t *testing.T) {
 			t.Errorf("%s: the pools are %+v", what, s.Pools)
 		}
 	}
+}
+
+// A peer with a new database knows a network by lists alone. The host boots, its engine asks for the network
+// again, answers no question yet, and gives the pool back, as another subnet of the network is refused. The
+// network lives, and has its gateway.
+func TestReplayThatIsTakenBack(t *testing.T) {
+	h := withSocket(t)
+	own := &ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.1/24")}}
+	h.Call(own)
+	look(h, on("10.50.0.0/24"))
+	look(h, on("10.50.0.0/24"))
+	h.Reboot(time.Minute)
+	n := h.Call(creation(prefix("10.50.0.0/24"))).Pool.Network
+	h.Call(&ipam.Blindness{})
+	gateway := address("10.50.0.1")
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: gateway}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	release(h, n, gateway)
+	h.Call(&ipam.PoolRelease{Network: n})
+	mustAsk(t, h, n, "web", 7, "")
+	wantErr(t, ask(h, n, "db", 8, "10.50.0.1").Err, ipam.ErrAddressInUse, "gateway")
 }
