@@ -150,7 +150,9 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	}
 	if m.gone(p, o) {
 		rec := p.space.Lookup(o)
-		remember(&p.tookOver, o, m.now)
+		if max(m.networksOf(p), p.listed) > 1 { // an engine asks for nothing of a network before a release of it is brought
+			remember(&p.tookOver, o, m.now)
+		}
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)

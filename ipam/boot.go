@@ -50,8 +50,13 @@ const slumber = time.Minute
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been
 // suspended: they may have evicted it meanwhile, and given up its space.
 func (m *Machine) awaken(ahead time.Duration) {
-	if ahead >= slumber && m.check == nil {
-		m.beginCheck()
+	if ahead < slumber {
+		return
+	}
+	m.check = nil // what was answered before says nothing of the time since
+	if m.beginCheck(); m.check != nil {
+		// The network may come back some seconds later: silence says as little as after a start of the host.
+		m.check.newHost, m.check.until = true, m.now.Add(m.cfg.BootWait)
 	}
 }
 
@@ -102,16 +107,15 @@ func (m *Machine) known() []peer.ID {
 	return out
 }
 
-// welcome answers a hello, from what is on disk, unless that is known to be wrong.
+// welcome answers a hello, from what is on disk. Where that is known to be wrong, the answer says
+// of nobody's start that it is known.
 func (m *Machine) welcome(to peer.ID) {
-	if m.suspect != "" || m.broken != nil {
-		return
-	}
 	undecided := m.undecided()
-	if undecided && m.state.Member(to) != nil {
-		m.completes = true // it cannot go on before that
-	}
+	m.completes = m.completes || undecided // it cannot go on before that
 	known := m.contact(to).start
+	if m.suspect != "" || m.broken != nil {
+		known = start{}
+	}
 	m.send(to, wire.Welcome{
 		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
 		Listing: m.listingHere(), Undecided: undecided, Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
@@ -139,7 +143,9 @@ func (m *Machine) undecided() bool {
 // takeWelcome counts an answer to this peer's hello.
 func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 	m.takeCopied(f.From, wire.Copied{Boot: m.boot, Nonce: m.nonce, KnownBoot: w.Boot, KnownNonce: w.Nonce})
-	m.accepted = m.accepted || w.Boot == m.boot && w.Nonce == m.nonce
+	if w.Boot == m.boot && w.Nonce == m.nonce {
+		m.contact(f.From).accepts = true
+	}
 	if f.Cluster != m.state.Cluster || w.Boot != m.boot || w.Nonce != m.nonce {
 		return // who is in no cluster knows nothing of this one
 	}
@@ -177,7 +183,7 @@ func (m *Machine) answersToCheck() (all, level []peer.ID) {
 // majority has answered, so it is no copy, and what it has promised is on its disk.
 func (m *Machine) completing() bool {
 	all, level := m.answersToCheck()
-	return m.majority(all) && !m.majority(level) && !m.behind()
+	return m.majority(all) && len(level) < len(all) && !m.behind()
 }
 
 // checkBoot ends the boot check when it can.

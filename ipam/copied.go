@@ -43,13 +43,19 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 		return // it is about an earlier start
 	}
 	m.send(from, wire.Twin{Boot: now.boot, Nonce: now.nonce, OtherBoot: q.KnownBoot, OtherNonce: q.KnownNonce})
-	if m.accepted && q.KnownBoot > m.surpassed {
+	why := fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d)", m.nameOf(from), q.KnownBoot, m.boot)
+	if !m.contact(from).accepts {
+		// Each start has a higher boot: after some this one would pass for the latest.
+		m.outlive(why)
+		return
+	}
+	if q.KnownBoot > m.surpassed {
 		// This database was the latest when it started, so it is no old one. Once
 		// the other is gone, one more start is enough.
 		m.surpassed = q.KnownBoot
 		m.saveIdentity()
 	}
-	m.suspend(fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d): this database is a copy of another host's, or an old one that was put back", m.nameOf(from), q.KnownBoot, m.boot))
+	m.suspend(why + ": this database is a copy of another host's, or an old one that was put back")
 }
 
 // takeTwin learns that an earlier start of a peer still runs beside the latest:
@@ -115,7 +121,7 @@ func (m *Machine) hasVeto() bool {
 // outlive makes this peer stop handing out for good, whatever starts: its database went
 // back in time. What it says to be held, and to have been promised, may be wrong.
 func (m *Machine) outlive(why string) {
-	why = "its database is an old one that was put back: " + why
+	why = "its database is an old one that was put back, or a copy: " + why
 	m.suspend(why)
 	if !m.outlived {
 		m.suspect, m.outlived = why, true

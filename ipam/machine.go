@@ -91,7 +91,6 @@ type Machine struct {
 	bootedAlone bool
 	suspect     string    // why this peer stopped handing out for good
 	outlived    bool      // its database is an old one, so that no start will do
-	accepted    bool      // others knew this very start as the latest
 	surpassed   peer.Boot // the boot of a copy that was started later; the next start is to be above it
 	forgotten   bool      // its space was given up while it was away
 	left        bool      // it was retired, as somebody wished
@@ -278,6 +277,7 @@ func (m *Machine) finish() {
 // founds a cluster if there is none and it may.
 func (m *Machine) start() {
 	m.bootUp()
+	m.lastQuestion = uint64(m.boot) << 32 // what answers an earlier start answers no question of this one
 	m.startedAt, m.joinedAt = m.now, m.now
 	m.beginClock()
 	m.seats = []peer.ID{m.self}

@@ -147,6 +147,9 @@ func (m *Machine) unheard(id peer.ID) error {
 	if m.present(id) || m.livesIn(id) {
 		return m.errThere(id, m.self)
 	}
+	if !m.mayTell() {
+		return waitFor(failf(ErrNotReady, "ringlet on %s has just started, and has yet to hear from others and to list what its engine has: try again in a moment", m.cfg.Name))
+	}
 	q := m.inquiries[id]
 	if q == nil || m.now.Sub(q.since) >= inquiryTime || m.now.Before(q.since) {
 		m.lastQuestion++
@@ -173,6 +176,13 @@ func (m *Machine) unheard(id peer.ID) error {
 		return m.waitForMajority()
 	}
 	return waitFor(failf(ErrNotReady, "%s can be reached and did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(open), m.nameOf(id)))
+}
+
+// mayTell reports whether this peer can say that it does not hear from another one, and has no
+// containers in its space: it has been there for a while, and its engine has listed what it has,
+// if it will.
+func (m *Machine) mayTell() bool {
+	return m.now.Sub(m.startedAt) >= reachTime && !m.booting() && (!m.sighted() || !m.inventory.IsZero())
 }
 
 // livesIn reports whether containers of this host have addresses in the space of

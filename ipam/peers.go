@@ -16,6 +16,7 @@ type contact struct {
 	name    peer.Name
 	machine uint64
 	addr    string
+	accepts bool  // it knew this very start of this peer as the latest
 	start   start // the latest known; kept on disk for peers of the cluster
 
 	alive   bool      // as the carrier says

@@ -36,6 +36,10 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	n, _ := q.network(q.Pool) // which it serves
 	if p := m.poolOf(n.Pool); p != nil {
 		_ = m.enter(n, p, false) // of what has a subnet every one is counted
+	} else if net := m.networks[n.ID()]; m.replaying {
+		// The engine gives it back where something else of the network is refused.
+		net.again, net.asked = net.replayed < net.count, m.now
+		net.replayed++
 	}
 	return PoolGrant{Network: n}, nil
 }

@@ -65,7 +65,9 @@ func (m *Machine) receive(msg *Message) {
 	case wire.Announce:
 		m.takeAnnounce(f.From, c, b)
 	case wire.Inquire:
-		m.send(f.From, wire.Report{ID: b.ID, Peer: b.Peer, Heard: m.present(b.Peer) || m.livesIn(b.Peer)})
+		if heard := m.present(b.Peer) || m.livesIn(b.Peer); heard || m.mayTell() {
+			m.send(f.From, wire.Report{ID: b.ID, Peer: b.Peer, Heard: heard})
+		}
 	case wire.Report:
 		m.takeReport(f.From, b)
 	case wire.Beat:

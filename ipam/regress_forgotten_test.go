@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // A host is forgotten, the pool of its containers is removed, and it comes back with
@@ -220,5 +221,91 @@ func TestRemovedPoolOfALaggardIsNoted(t *testing.T) {
 		if got := c.peers[back].removed; !slices.Equal(got, []netip.Prefix{cidr}) {
 			t.Errorf("as a whole: %v: noted to be removed are %v", whole, got)
 		}
+	}
+}
+
+// A host's plugin was installed anew under another name: its containers have addresses of its former self, as
+// its engine lists. That process starts anew, and has no list yet: it cannot say that nobody uses that space.
+func TestForgetBesideOneThatHasJustStarted(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		c := newAwaiting(t)
+		c.run(time.Minute, c.agreed)
+		cidr, at := prefix("10.60.0.0/24"), address("10.60.0.99")
+		order := c.order()
+		first, anew := order[0], order[2]
+		former := c.peers[anew].machine.Self()
+		look := func(i int) {
+			inv := &ipam.Inventory{Begun: c.now}
+			if i == anew && len(c.peers[i].machine.State().Pools) > 0 {
+				inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), listed(at.String(), "web", 7))}
+			}
+			c.call(i, inv)
+		}
+		for i := range c.peers {
+			c.call(i, &ipam.Inventory{Begun: c.now})
+		}
+		c.wait(2 * time.Second)
+		c.network(anew, cidr)
+		if err := c.ask(anew, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: "web", Address: at, MAC: ipam.MAC{2, 0, 0, 0, 0, 7}}).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.wait(2 * time.Second)
+		c.rebuild(anew)
+		c.run(time.Minute, func() bool { return len(c.peers[anew].machine.State().Roster) == 4 })
+		c.wait(20 * time.Second)
+		look(anew)
+		c.wait(2 * time.Second)
+		look(anew)
+		c.wait(2 * time.Second)
+		if err := c.ask(first, &ipam.EvictRequest{Peer: former.String()}).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.wait(20 * time.Second)
+		if restarts {
+			c.start(anew)
+			c.wait(3 * time.Second) // the boot check is over, a list has not come yet
+		}
+		err := c.ask(first, &ipam.ForgetRequest{Peer: former.String()}).Err
+		if err == nil {
+			t.Errorf("restarts %t: it was forgotten", restarts)
+		}
+	}
+}
+
+// A report that answers what was asked before a start is not one on what is asked now.
+func TestReportOfAnEarlierLife(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	order := c.order()
+	first, second, gone := order[0], order[1], order[2]
+	c.die(gone)
+	if err := c.ask(first, &ipam.EvictRequest{Peer: c.name(gone)}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(20 * time.Second)
+	c.start(first)
+	c.step(first, &ipam.Presence{Peer: c.peers[gone].machine.Self()})
+	c.wait(20 * time.Second)
+	var late *wire.Report
+	c.lose = func(f flight) bool {
+		if r, ok := f.frame.Body.(wire.Report); ok && late == nil {
+			late = &r
+		}
+		_, ok := f.frame.Body.(wire.Report)
+		return ok
+	}
+	c.call(first, &ipam.ForgetRequest{Peer: c.name(gone)})
+	c.wait(time.Second)
+	c.start(first)
+	c.step(first, &ipam.Presence{Peer: c.peers[gone].machine.Self()})
+	c.wait(20 * time.Second)
+	// The second one hears from it by now.
+	c.step(second, &ipam.Presence{Peer: c.peers[gone].machine.Self(), Alive: true})
+	c.call(first, &ipam.ForgetRequest{Peer: c.name(gone)})
+	c.say(first, second, *late, func(*wire.Header) {})
+	c.wait(time.Second)
+	if g := c.peers[first].machine.State().Gone(c.peers[gone].machine.Self()); g == nil || g.Forgotten {
+		t.Errorf("it was forgotten by report %+v", *late)
 	}
 }

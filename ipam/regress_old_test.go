@@ -277,3 +277,54 @@ func TestCameToItsOwnClusterAgain(t *testing.T) {
 		}
 	}
 }
+
+// A database is put back from before some starts. Who tells it that its start is the latest is a host that
+// has just come, and is in no cluster: that is no reason to take the next start for good.
+func TestOldDatabaseBesideAStranger(t *testing.T) {
+	for _, stranger := range []bool{true, false} {
+		c := newThreeAndOne(t, true)
+		cidr := prefix("10.50.0.0/24")
+		order := c.order()
+		old := order[2]
+		for _, i := range order[:3] {
+			if r := c.ask(i, creation(cidr)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		c.wait(time.Minute)
+		copied := maps.Clone(c.peers[old].disk)
+		for range 20 {
+			if r := c.ask(old, docker(cidr)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		for range 5 {
+			c.start(old)
+			c.wait(5 * time.Second)
+		}
+		c.peers[old].disk = copied
+		c.forked = true
+		if stranger {
+			c.lose = between(3, old)
+		} else {
+			c.lose = func(flight) bool { return true }
+		}
+		c.start(old)
+		c.step(3, &ipam.Presence{Peer: c.peers[old].machine.Self(), Alive: true})
+		c.wait(time.Second)
+		c.lose = without(3)
+		c.wait(10 * time.Second)
+		if got := c.status(old).State; got != ipam.Suspended {
+			t.Fatalf("stranger %t: it is %v", stranger, got)
+		}
+		for n := 1; n <= 8; n++ {
+			c.start(old)
+			c.wait(5 * time.Second)
+			r := c.ask(old, docker(cidr))
+			if r.Err == nil {
+				t.Errorf("stranger %t: the old database hands out %v at start %d", stranger, r.Address.Address, n)
+				break
+			}
+		}
+	}
+}

@@ -210,3 +210,75 @@ func TestReplayThatIsTakenBack(t *testing.T) {
 	mustAsk(t, h, n, "web", 7, "")
 	wantErr(t, ask(h, n, "db", 8, "10.50.0.1").Err, ipam.ErrAddressInUse, "gateway")
 }
+
+// A container with an address of its own (--ip, --restart always) went while the plugin was away; it comes back, takes
+// its address over, and ends at once, as containers do that cannot work yet. It is started again: it is refused its own address,
+// and stays down.
+func TestOwnAddressAfterATakeOver(t *testing.T) {
+	for _, renamed := range []string{"db", "web"} {
+		h := withSocket(t)
+		n := network(t, h, "10.50.0.0/24")
+		h.Now = h.Now.Add(2 * time.Minute)
+		look(h, on("10.50.0.0/24"))
+		mustAsk(t, h, n, "web", 7, "10.50.0.9")
+		for range 3 {
+			h.Now = h.Now.Add(time.Minute)
+			look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
+		}
+		h.Restart()
+		look(h, on("10.50.0.0/24"))
+		h.Now = h.Now.Add(time.Second)
+		mustAsk(t, h, n, renamed, 8, "10.50.0.9")
+		h.Now = h.Now.Add(time.Second)
+		release(h, n, address("10.50.0.9")) // it ended
+		h.Now = h.Now.Add(time.Second)
+		r, answered := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: renamed, MAC: ipam.MAC{2, 0, 0, 0, 0, 9}, Address: address("10.50.0.9")})
+		if !answered || r.Err != nil {
+			t.Errorf("%s: answered %t, %v", renamed, answered, r.Err)
+		}
+	}
+}
+
+// As TestReplayOfAPoolThatMadeRoom, and the engine goes on: it asks for the gateway, is refused, and gives the pool back, as
+// engines do when the replay of a network fails. It starts anew, below the same containers, and asks again.
+func TestReplayTwiceOfAPoolThatMadeRoom(t *testing.T) {
+	for _, ready := range []bool{true, false} {
+		c := newLockstep(t, 3)
+		c.found()
+		cidr := prefix("10.60.0.0/24")
+		n0 := c.network(2, cidr)
+		gw := c.ask(2, &ipam.AddressRequest{Network: n0, Purpose: ipam.ForGateway})
+		if gw.Err != nil {
+			t.Fatal(gw.Err)
+		}
+		if r := c.ask(2, &ipam.AddressRequest{Network: n0, Purpose: ipam.ForContainer, Name: "web"}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.wait(5 * time.Second)
+		c.die(2)
+		for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(2)}, &ipam.ForgetRequest{Peer: c.name(2)}} {
+			if err := c.ask(0, r).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.network(0, prefix("10.60.0.0/16"))
+		c.heal()
+		c.run(time.Minute, c.agreed)
+		if !ready {
+			c.start(2)
+		}
+		for n := range 3 {
+			c.ask(2, &ipam.Greeting{})
+			r := c.ask(2, &ipam.PoolRequest{Space: n0.Space, Pool: cidr, Gateway: n0.Gateway})
+			if r.Err != nil {
+				t.Errorf("ready %t, replay %d: what it has is refused: %v", ready, n, r.Err)
+				break
+			}
+			g := c.ask(2, &ipam.AddressRequest{Network: r.Pool.Network, Purpose: ipam.ForGateway, Address: gw.Address.Address.Addr()})
+			if g.Err != nil {
+				c.ask(2, &ipam.PoolRelease{Network: r.Pool.Network})
+			}
+			c.wait(10 * time.Second)
+		}
+	}
+}

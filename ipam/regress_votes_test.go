@@ -328,3 +328,216 @@ func TestSeatChangesInABallot(t *testing.T) {
 		t.Error("it has founded the cluster with no vote but its own")
 	}
 }
+
+// All hosts lose their power as the first one has proposed an admission that nobody else has
+// accepted yet: only its own acceptor has it. All of them boot and see each other.
+func TestBootWithMinorityUndecided(t *testing.T) {
+	for _, boot := range []string{"same", "another"} {
+		for _, whole := range []bool{true, false} {
+			c := newThreeAndOne(t, true)
+			order := c.order()
+			first := order[0]
+			cidr := prefix("10.50.0.0/24")
+			for _, i := range order[:3] {
+				if r := c.ask(i, creation(cidr)); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			c.wait(time.Minute)
+			c.lose = func(f flight) bool {
+				_, acc := f.frame.Body.(wire.Accept)
+				return acc || f.from == 3 && f.to != first || f.to == 3 && f.from != first
+			}
+			asked := false
+			lose := c.lose
+			c.lose = func(f flight) bool {
+				_, acc := f.frame.Body.(wire.Accept)
+				asked = asked || acc && f.from == first
+				return lose(f)
+			}
+			c.step(3, &ipam.Presence{Peer: c.peers[first].machine.Self(), Alive: true})
+			c.step(first, &ipam.Presence{Peer: c.peers[3].machine.Self(), Alive: true})
+			c.run(time.Minute, func() bool { return asked })
+			c.silence(0, 1, 2, 3)
+			c.queue = nil
+			c.wait(20 * time.Second)
+			c.lose = without(3)
+			c.dead = nil
+			at := c.now
+			hosts := order[:3]
+			if !whole { // processes only, of the two others
+				hosts = order[1:3]
+			}
+			for _, i := range hosts {
+				c.peers[i].cfg.HostBoot = boot
+				c.start(i)
+			}
+			for _, i := range order[:3] {
+				for _, j := range order[:3] {
+					if i != j {
+						c.step(i, &ipam.Presence{Peer: c.peers[j].machine.Self(), Alive: true})
+					}
+				}
+			}
+			took := map[int]time.Duration{}
+			c.run(5*time.Minute, func() bool {
+				for _, i := range hosts {
+					if _, ok := took[i]; !ok && c.status(i).State == ipam.Ready {
+						took[i] = c.now.Sub(at)
+					}
+				}
+				return len(took) == len(hosts)
+			})
+			for _, d := range took {
+				if d > time.Second {
+					t.Errorf("boot %s, first boots too %t: %v to be ready", boot, whole, d)
+				}
+			}
+		}
+	}
+}
+
+// A host that was evicted comes back, and its admission is accepted by one voter when the proposer is lost, and so is it.
+// It boots beside the two that are left, of whom that one is undecided: that is decided, and it is admitted.
+func TestBootOfOneWhoseAdmissionIsUndecided(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		c := newLockstepWith(t, 4, func(c *lockstep) {
+			for _, p := range c.peers {
+				p.cfg.BootAlone = alone
+				p.cfg.EvictAfter = -1
+			}
+		})
+		c.run(time.Minute, c.agreed)
+		order := c.order()
+		first, accepts, other, back := order[0], order[1], order[2], order[3]
+		cidr := prefix("10.50.0.0/24")
+		for _, i := range order {
+			if r := c.ask(i, creation(cidr)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		c.wait(time.Minute)
+		c.die(back)
+		if err := c.ask(first, &ipam.EvictRequest{Peer: c.name(back)}).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.wait(time.Second)
+		was := c.peers[first].machine.State().Slot
+		voted := false
+		c.lose = func(f flight) bool {
+			_, accept := f.frame.Body.(wire.Accept)
+			_, accepted := f.frame.Body.(wire.Accepted)
+			voted = voted || accepted && f.from == accepts
+			return accepted || accept && f.to == other || f.from == back && f.to != first || f.to == back && f.from != first
+		}
+		c.dead = nil
+		c.start(back)
+		for _, i := range order[:3] {
+			c.step(i, &ipam.Presence{Peer: c.peers[back].machine.Self(), Alive: true})
+		}
+		c.run(time.Minute, func() bool { return voted })
+		c.silence(first, back)
+		c.queue = nil
+		c.wait(time.Second)
+		c.die(first, back)
+		if got := c.peers[accepts].machine.State().Slot; got != was {
+			t.Fatalf("slot %d, was %d", got, was)
+		}
+		c.lose = func(flight) bool { return false }
+		c.dead = map[int]bool{first: true}
+		c.peers[back].cfg.HostBoot = "another"
+		c.start(back)
+		c.step(back, &ipam.Presence{Peer: c.peers[first].machine.Self()})
+		for _, i := range order[1:3] {
+			c.step(i, &ipam.Presence{Peer: c.peers[back].machine.Self(), Alive: true})
+		}
+		c.wait(10 * time.Second)
+		if got := c.status(back).State; got != ipam.Ready {
+			t.Errorf("alone %t: it is %v: %v", alone, got, c.status(back).Problems)
+		}
+	}
+}
+
+// A host boots, hears from one of the four others, and is suspended before it hears from another: it is
+// evicted and forgotten meanwhile. It goes on, and reaches one alone that lags. What the first one said is of another time.
+func TestSuspendedDuringItsBootCheck(t *testing.T) {
+	c := newLockstep(t, 5)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, says, lags, fourth, boots := order[0], order[1], order[2], order[3], order[4]
+	for _, i := range order {
+		if r := c.ask(i, creation(cidr)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.wait(time.Minute)
+	c.lose = without(first, lags, fourth)
+	c.peers[boots].cfg.HostBoot = "another"
+	c.start(boots)
+	c.part(boots, first, lags, fourth)
+	c.wait(2 * time.Second)
+	if got := c.status(boots).State; got != ipam.Checking {
+		t.Fatalf("it is %v", got)
+	}
+	c.lose = without(lags)
+	c.dead = map[int]bool{boots: true}
+	c.peers[boots].wake = time.Time{}
+	c.part(lags, first, says, fourth)
+	for _, i := range order[:4] {
+		c.step(i, &ipam.Presence{Peer: c.peers[boots].machine.Self()})
+	}
+	now := c.now
+	c.run(2*time.Minute, func() bool { c.peers[boots].wake = time.Time{}; return c.now.Sub(now) > 20*time.Second })
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(boots)}, &ipam.ForgetRequest{Peer: c.name(boots)}} {
+		call := c.call(first, r)
+		c.run(time.Minute, func() bool { c.peers[boots].wake = time.Time{}; _, ok := c.peers[first].replies[call]; return ok })
+		if err := c.peers[first].replies[call].Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 {
+		call := c.call(first, docker(cidr))
+		c.run(time.Minute, func() bool { c.peers[boots].wake = time.Time{}; _, ok := c.peers[first].replies[call]; return ok })
+		if c.peers[first].replies[call].Err != nil {
+			break
+		}
+	}
+	c.dead = nil
+	c.lose = between(boots, lags)
+	c.step(boots, ipam.ClockSet{By: time.Hour})
+	c.part(boots, first, says, fourth)
+	c.step(boots, &ipam.Presence{Peer: c.peers[lags].machine.Self(), Alive: true})
+	c.step(lags, &ipam.Presence{Peer: c.peers[boots].machine.Self(), Alive: true})
+	c.wait(time.Minute)
+	if got := c.status(boots).State; got != ipam.Checking {
+		t.Errorf("it is %v", got)
+	}
+	_ = c.full(boots, cidr)
+	c.heldOnce(cidr)
+}
+
+// As TestForgottenWhileSuspended, where the network of the host comes back some seconds after it has: most do.
+func TestForgottenWhileSuspendedWithoutNetwork(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, second, sleeps := order[0], order[1], order[2]
+	c.die(sleeps)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
+		if err := c.ask(first, r).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = c.full(first, cidr), c.full(second, cidr)
+	c.dead = nil
+	c.lose = without(sleeps)
+	c.step(sleeps, ipam.ClockSet{By: time.Hour})
+	c.wait(4 * time.Second)
+	if r := c.ask(sleeps, docker(cidr)); r.Err == nil {
+		t.Errorf("%v was handed out", r.Address.Address)
+	}
+	c.heldOnce(cidr)
+}

@@ -297,6 +297,14 @@ func sayEvicted(s *transcript) {
 	c.step(0, &ipam.Presence{Peer: c.peers[2].machine.Self(), Alive: true})
 	s.said("ringlet forget host-2, from which this one hears", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
 
+	l := newAwaiting(s.t)
+	l.run(time.Minute, l.agreed)
+	l.die(2)
+	l.ask(0, &ipam.EvictRequest{Peer: "host-2"})
+	l.start(0)
+	l.part(0, 2)
+	s.said("ringlet forget host-2, before the engine has listed anything", l.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
+
 	d, cidr := lab(s.t)
 	d.die(2)
 	if err := d.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {

@@ -76,7 +76,7 @@ func (m *Machine) run() {
 	}
 	a := m.attempt
 	if a == nil {
-		if len(m.inbox) > 0 || m.completes && m.undecided() {
+		if len(m.inbox) > 0 || m.completes && len(m.acceptor.Value) > 0 {
 			m.begin()
 		}
 		return
@@ -96,7 +96,7 @@ func (m *Machine) run() {
 // begin starts a ballot of this peer for the next slot.
 func (m *Machine) begin() {
 	batch := m.gather()
-	if len(batch) == 0 && m.attempt == nil && (!m.completes || !m.undecided()) {
+	if len(batch) == 0 && m.attempt == nil && (!m.completes || len(m.acceptor.Value) == 0) {
 		return
 	}
 	if m.attempt == nil {

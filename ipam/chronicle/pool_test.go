@@ -383,7 +383,8 @@ func TestForgo(t *testing.T) {
 	}
 }
 
-// Of a batch that may have been decided only counts what it brings to others than one peer.
+// Of a batch that may have been decided counts what it brings to others than one peer, and not what it takes
+// from them.
 func TestSupposing(t *testing.T) {
 	w := found(t, a, b)
 	k := w.pool(a, "10.0.0.0/24", chronicle.DealHalf) // [0,64) and [64,128)
@@ -410,10 +411,10 @@ func TestSupposing(t *testing.T) {
 	if err := s.Check(); err != nil {
 		t.Error(err)
 	}
-	w.want(k, a, "[[8,64)]")
+	w.want(k, a, "[[8,64) [144,160)]") // nobody else has had the latter
 	w.want(k, b, "[[0,8) [64,144)]")
 	w.want(k, c, "[[160,168)]")
-	if len(s.Pools) != 2 || s.Member(b) == nil {
-		t.Errorf("got %d pools, and the roster %v", len(s.Pools), s.Roster)
+	if len(s.Pools) != 2 || s.Gone(b) == nil {
+		t.Errorf("got %d pools, and of those who were evicted %v", len(s.Pools), s.Former)
 	}
 }

@@ -173,28 +173,75 @@ func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
 	return t, nil
 }
 
-// Supposing returns the state with all that a batch, of which nobody can say whether it was
-// decided in the next slot, brings to others than a peer: they may use it, and so may
-// their containers. What it takes from anybody is not taken, and the peer gets nothing. s is
-// not changed.
+// Supposing returns the state in which a batch has been decided of which nobody can say whether it
+// was, for a peer that cannot ask the others. What others have by it they may be using, and so may their
+// containers; what it takes from them they may be using still. The peer gets nothing of anybody's, and
+// what it has let go may be anybody's by now. s is not changed.
 func (s *State) Supposing(batch []Command, self peer.ID) (*State, error) {
-	brings := func(c Command) bool {
-		switch a := c.Action.(type) {
-		case Admit, SetState, CreatePool, Reserve:
-			return true
-		case Open, Borrow, Inherit:
-			return c.Author != self
-		case Give:
-			return a.To != self
-		}
-		return false
-	}
 	t, err := DecodeState(s.Encode())
 	if err != nil {
 		return nil, err
 	}
-	t.Apply(slices.DeleteFunc(slices.Clone(batch), func(c Command) bool { return !brings(c) }))
-	return t, nil
+	t.Apply(batch)
+	for i := range t.Former {
+		g := &t.Former[i]
+		if before := s.Gone(g.ID); before == nil || !before.Forgotten {
+			g.Forgotten = false
+		}
+	}
+	heir := ring.Free
+	if i := slices.IndexFunc(t.Roster, func(m Member) bool { return m.ID != self }); i >= 0 {
+		heir = t.Roster[i].ID
+	}
+	for _, was := range s.Pools {
+		if p := t.Pool(was.Key); p != nil {
+			p.giveBack(was, self, heir, ring.Version(t.Slot))
+		}
+	}
+	return DecodeState(t.Encode()) // no digest of it may have been kept
+}
+
+// giveBack makes what is free, or self's, whose it was before, but what self had itself and has let
+// go the heir's.
+func (p *Pool) giveBack(was *Pool, self, heir peer.ID, version ring.Version) {
+	for r, before := range was.Ring.All() {
+		if before.Owner == ring.Free {
+			continue
+		}
+		var parts []addr.Range
+		for part, now := range p.Ring.Within(r) {
+			if now.Owner != before.Owner && (now.Owner == self || now.Owner == ring.Free) {
+				parts = append(parts, part)
+			}
+		}
+		for _, part := range parts {
+			switch before.Owner {
+			case self:
+				p.Ring.Assign(part, heir, version)
+			case ring.Reserved:
+				p.Ring.Assign(part, ring.Reserved, version)
+				p.reserveAgain(was, part)
+			default:
+				p.Ring.Assign(part, before.Owner, version)
+			}
+		}
+	}
+	for _, u := range was.Users {
+		p.addUser(u)
+	}
+}
+
+// reserveAgain brings back what was reserved in a range, where that has ended.
+func (p *Pool) reserveAgain(was *Pool, in addr.Range) {
+	for _, r := range was.Reserved {
+		r.Range = r.Range.Intersect(in)
+		if r.Range.Empty() {
+			continue
+		}
+		if i, there := p.reservationIn(r.Range); !there {
+			p.Reserved = slices.Insert(p.Reserved, i, r)
+		}
+	}
 }
 
 // Forgo makes what a peer was about to give away somebody else's who was evicted: it has
