@@ -20,7 +20,10 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		}
 	}
 	if err := m.ready(); err != nil {
-		*a, err = m.standingFor(q, err)
+		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
+		if *a, err = m.standingFor(q, err); (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp() {
+			err = settled(err)
+		}
 		return err
 	}
 	if s == nil || s.at != m.version() {

@@ -96,9 +96,12 @@ func (m *Machine) releasePool(q *PoolRelease) {
 
 // mayLive reports whether a network whose pool is given back may live all the same, and no list
 // will tell: the engine has asked for it since it started, perhaps again, and gives back what it got
-// where another subnet of the network is refused.
+// where another subnet of the network is refused. nil is one of which nothing is known.
 func (m *Machine) mayLive(n *network) bool {
-	return n != nil && m.replaying && !m.sighted() && !n.asked.Before(m.greeted) && m.now.Sub(n.asked) < makeTime
+	if n == nil {
+		return m.replaying && m.cfg.AwaitInventory && m.blind
+	}
+	return m.replaying && !m.sighted() && !n.asked.Before(m.greeted) && m.now.Sub(n.asked) < makeTime
 }
 
 // isOnly reports whether a network is the only one on its pool, and one that the

@@ -467,6 +467,14 @@ func (e *waitError) Error() string {
 	return e.late.Error()
 }
 
+// settled returns an error that makes a call wait as one that does not.
+func settled(err error) error {
+	if e, ok := errors.AsType[*waitError](err); ok && e.late != nil {
+		return e.late
+	}
+	return err
+}
+
 // waits reports whether an error makes a call wait.
 func waits(err error) bool {
 	_, ok := errors.AsType[*waitError](err)

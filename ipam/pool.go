@@ -30,7 +30,12 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if err == nil {
 		g, err = m.grantPool(q)
 	}
-	if err == nil || unready == nil && !m.replaying || !m.serves(q) {
+	switch {
+	case err == nil:
+		return g, nil
+	case !m.serves(q):
+		return m.replayed(q, err)
+	case unready == nil && !m.replaying:
 		return g, err
 	}
 	n, _ := q.network(q.Pool) // which it serves
@@ -42,6 +47,27 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		net.replayed++
 	}
 	return PoolGrant{Network: n}, nil
+}
+
+// replayWait is how long after its start a peer has an engine that starts wait for what it asks for
+// again: by then it is in its cluster, or will not be soon.
+const replayWait = 10 * time.Second
+
+// holdsUp reports whether an engine starts, asks for what it has and answers no question before it is
+// done, and this peer cannot give it that for longer than it may have it wait.
+func (m *Machine) holdsUp() bool {
+	return m.replaying && m.cfg.AwaitInventory && m.blind && m.now.Sub(m.startedAt) >= replayWait
+}
+
+// replayed answers a request that waits, for a network of which this peer knows nothing, as where it has
+// lost its database. An engine that starts has the network, and has nobody make a new one. Of addresses
+// nothing is granted by that: the pool is made, or refused, when the first is asked for.
+func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
+	n, err := q.network(q.Pool)
+	if err == nil && waits(why) && q.Space == Local && m.holdsUp() {
+		return PoolGrant{Network: n}, nil
+	}
+	return PoolGrant{}, why
 }
 
 // grantPool grants a network its pool, where all is well.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
 // What an engine asks for again, lets go of late, or lists from before the clock was set; and
@@ -279,6 +280,37 @@ func TestReplayTwiceOfAPoolThatMadeRoom(t *testing.T) {
 				c.ask(2, &ipam.PoolRelease{Network: r.Pool.Network})
 			}
 			c.wait(10 * time.Second)
+		}
+	}
+}
+
+// A host has a new database and is in no cluster. Its engine starts, answers no question before it is done, and
+// does not survive that a network which it has is refused: the network is granted. What else it asks for again it
+// is told at once that it cannot have yet, and goes on.
+func TestReplayToANewDatabaseWithoutCluster(t *testing.T) {
+	for name, cfg := range map[string]ipam.Config{"joins": {Join: true}, "hesitates": {Hesitate: true}} {
+		cfg.AwaitInventory = true
+		h := ipamtest.NewHost(t, cfg)
+		h.Call(&ipam.Greeting{})
+		r, answered := h.Try(creation(prefix("10.50.0.0/24")))
+		if answered {
+			t.Fatalf("%s: %v", name, r.Err)
+		}
+		h.Call(&ipam.Blindness{})
+		h.Now = h.Now.Add(11 * time.Second)
+		r = h.Call(creation(prefix("10.50.0.0/24")))
+		if r.Err != nil || r.Pool.Network.Pool != prefix("10.50.0.0/24") {
+			t.Fatalf("%s: got %+v, %v", name, r.Pool, r.Err)
+		}
+		n := r.Pool.Network
+		wantErr(t, h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}).Err, ipam.ErrNotReady)
+		h.Call(&ipam.PoolRelease{Network: n})
+		wrong := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.60.0.0/24")}
+		if r, answered := h.Try(wrong); answered && r.Err == nil {
+			t.Errorf("%s: a network was granted that cannot be", name)
+		}
+		if r, answered := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}); answered && r.Err == nil {
+			t.Errorf("%s: %v was handed out", name, r.Address.Address)
 		}
 	}
 }
