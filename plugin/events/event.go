@@ -57,7 +57,7 @@ var words = map[ipam.NoteKind]word{
 	ipam.NoteConflict:    {"conflict", "conflict"},
 	ipam.NoteTakenOver:   {"taken-over", "taken over from a container that is gone"},
 	ipam.NotePressed:     {"pressed", "handed out before it had rested, for want of others"},
-	ipam.NoteEcho:        {"echo", "released twice; the second time was ignored"},
+	ipam.NoteEcho:        {"echo", "released for its last holder, which was ignored"},
 	ipam.NoteStrangerEnd: {"stranger-gone", "no longer kept back for what answered for it a while ago"},
 	ipam.NoteNetworkGone: {"network-gone", "a network forgotten that the engine no longer has"},
 	ipam.NoteFounded:     {"founded", "this peer founded its cluster"},
