@@ -329,6 +329,9 @@ func (m *Machine) wake() {
 	if len(m.waiting) > 0 && len(m.questions) > 0 {
 		m.wakeAt(m.now.Add(pulse))
 	}
+	if late := m.startedAt.Add(replayWait); len(m.waiting) > 0 && m.replaying && m.now.Before(late) {
+		m.wakeAt(late)
+	}
 	switch {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))

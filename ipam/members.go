@@ -148,7 +148,7 @@ func (m *Machine) unheard(id peer.ID) error {
 		return m.errThere(id, m.self)
 	}
 	if !m.mayTell() {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has just started, and has yet to hear from others and to list what its engine has: try again in a moment", m.cfg.Name))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has just started, and has yet to hear from others and to list what its engine has: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
 	}
 	q := m.inquiries[id]
 	if q == nil || m.now.Sub(q.since) >= inquiryTime || m.now.Before(q.since) {

@@ -59,13 +59,18 @@ func (m *Machine) holdsUp() bool {
 	return m.replaying && m.cfg.AwaitInventory && m.blind && m.now.Sub(m.startedAt) >= replayWait
 }
 
-// replayed answers a request that waits, for a network of which this peer knows nothing, as where it has
-// lost its database. An engine that starts has the network, and has nobody make a new one. Of addresses
+// replayed answers a request that this peer cannot grant as it stands, for a network of which it knows
+// nothing, as where it has lost its database, or has an old one. An engine that starts has the network,
+// and has nobody make a new one; whether it starts is known once it has listed what it has. Of addresses
 // nothing is granted by that: the pool is made, or refused, when the first is asked for.
 func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.network(q.Pool)
-	if err == nil && waits(why) && q.Space == Local && m.holdsUp() {
+	switch {
+	case err != nil || q.Space != Local || !waits(why) && m.ready() == nil:
+	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
+	case m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted):
+		return PoolGrant{}, waitFor(settled(why))
 	}
 	return PoolGrant{}, why
 }

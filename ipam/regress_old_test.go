@@ -328,33 +328,3 @@ func TestOldDatabaseBesideAStranger(t *testing.T) {
 		}
 	}
 }
-
-// The first voter has stopped handing out, as its database is an old one. It is heard, and does nothing. A
-// host that is gone is evicted all the same, later.
-func TestEvictedBesideASuspendedFirstVoter(t *testing.T) {
-	c := newLockstepWith(t, 5, func(c *lockstep) {
-		for _, p := range c.peers {
-			p.cfg.EvictAfter = time.Minute
-		}
-	})
-	c.run(time.Minute, c.agreed)
-	c.wait(time.Minute)
-	order := c.order()
-	first, dies := order[0], order[4]
-	old := maps.Clone(c.peers[first].disk)
-	c.start(first)
-	c.start(first)
-	c.wait(5 * time.Second)
-	c.peers[first].disk = old
-	c.forked = true
-	c.start(first)
-	c.wait(5 * time.Second)
-	if got := c.status(first).State; got != ipam.Suspended {
-		t.Fatalf("it is %v", got)
-	}
-	c.die(dies)
-	c.wait(5 * time.Minute)
-	if n := len(c.peers[order[1]].machine.State().Roster); n != 4 {
-		t.Errorf("%d hosts are in the roster 5 minutes after one died", n)
-	}
-}

@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"maps"
 	"net/netip"
 	"testing"
 	"time"
@@ -312,5 +313,33 @@ func TestReplayToANewDatabaseWithoutCluster(t *testing.T) {
 		if r, answered := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}); answered && r.Err == nil {
 			t.Errorf("%s: %v was handed out", name, r.Address.Address)
 		}
+	}
+}
+
+// A database is put back from before a network was made, and is found out. The engine starts, and asks for the network.
+func TestReplayToAnOldDatabase(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	for i := range c.peers {
+		c.call(i, &ipam.Inventory{Begun: c.now})
+	}
+	c.wait(20 * time.Second)
+	old := maps.Clone(c.peers[2].disk)
+	c.start(2)
+	c.wait(5 * time.Second)
+	cidr := prefix("10.60.0.0/24")
+	c.call(2, &ipam.Inventory{Begun: c.now})
+	n := c.network(2, cidr)
+	c.wait(5 * time.Second)
+	c.peers[2].disk, c.forked = old, true
+	c.start(2)
+	c.ask(2, &ipam.Greeting{})
+	call := c.call(2, &ipam.PoolRequest{Space: n.Space, Pool: cidr, Gateway: n.Gateway}) // at once, as engines do
+	c.wait(9 * time.Second)
+	c.ask(2, &ipam.Blindness{})
+	c.wait(3 * time.Second)
+	r, answered := c.peers[2].replies[call]
+	if got := c.status(2).State; got != ipam.Suspended || !answered || r.Err != nil {
+		t.Errorf("it is %v, answered %t, %v", got, answered, r.Err)
 	}
 }

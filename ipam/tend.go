@@ -329,19 +329,17 @@ func (m *Machine) silentFor(id peer.ID) time.Duration {
 }
 
 // evictSilent has a peer evicted of which a voter has had no sign for the
-// lease time (protocol, 4.1). The lowest live voter begins; the next one waits for another
-// lease time, as that one may be there and decide nothing, and so on.
+// lease time (protocol, 4.1). The lowest live voter begins.
 func (m *Machine) evictSilent() {
 	if m.cfg.EvictAfter <= 0 {
 		return
 	}
 	live := m.liveVoters()
-	turn := slices.Index(live, m.self)
-	if turn < 0 || !m.majority(live) {
+	if len(live) == 0 || live[0] != m.self || !m.majority(live) {
 		return
 	}
 	for _, member := range m.state.Roster {
-		if member.ID != m.self && !m.live(member.ID) && m.silentFor(member.ID)/time.Duration(turn+1) >= m.cfg.EvictAfter && m.keepsMajority(member.ID) {
+		if member.ID != m.self && !m.live(member.ID) && m.silentFor(member.ID) >= m.cfg.EvictAfter && m.keepsMajority(member.ID) {
 			m.background(chronicle.Evict{Peer: member.ID})
 			return
 		}

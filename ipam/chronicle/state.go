@@ -189,6 +189,16 @@ func (s *State) Supposing(batch []Command, self peer.ID) (*State, error) {
 			g.Forgotten = false
 		}
 	}
+	for _, m := range s.Roster { // whether it has left nobody can say
+		if t.Member(m.ID) == nil && t.Gone(m.ID) == nil {
+			t.Former = append(t.Former, Gone{Member: m, Evicted: t.Slot})
+		}
+	}
+	for _, g := range s.Former { // likewise, where it had been admitted again
+		if t.Member(g.ID) == nil && t.Gone(g.ID) == nil {
+			t.Former = append(t.Former, g)
+		}
+	}
 	heir := ring.Free
 	if i := slices.IndexFunc(t.Roster, func(m Member) bool { return m.ID != self }); i >= 0 {
 		heir = t.Roster[i].ID
@@ -210,8 +220,12 @@ func (p *Pool) giveBack(was *Pool, self, heir peer.ID, version ring.Version) {
 		}
 		var parts []addr.Range
 		for part, now := range p.Ring.Within(r) {
-			if now.Owner != before.Owner && (now.Owner == self || now.Owner == ring.Free) {
+			switch {
+			case now.Owner == before.Owner:
+			case now.Owner == self, now.Owner == ring.Free:
 				parts = append(parts, part)
+			case now.Owner == ring.Reserved && (before.Owner != self || heir != ring.Free):
+				parts = append(parts, p.keptIn(part)...) // it was lent, and self could borrow it
 			}
 		}
 		for _, part := range parts {
@@ -229,6 +243,16 @@ func (p *Pool) giveBack(was *Pool, self, heir peer.ID, version ring.Version) {
 	for _, u := range was.Users {
 		p.addUser(u)
 	}
+}
+
+// keptIn returns what of a range is kept for names.
+func (p *Pool) keptIn(in addr.Range) (parts []addr.Range) {
+	for _, r := range p.Reserved {
+		if kept := r.Range.Intersect(in); r.Kind == KindKeptForName && !kept.Empty() {
+			parts = append(parts, kept)
+		}
+	}
+	return parts
 }
 
 // reserveAgain brings back what was reserved in a range, where that has ended.

@@ -1,7 +1,9 @@
 package chronicle_test
 
 import (
+	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -131,6 +133,70 @@ func TestForgoBehindSupposing(t *testing.T) {
 	for r, tok := range s.Pool(k).Ring.Within(span(64, 80)) {
 		if tok.Owner == a {
 			t.Errorf("%v is the survivor's", r)
+		}
+	}
+}
+
+// Random histories, and a batch behind each that may have been decided: what others have by it, and had before,
+// is not the survivor's, and all that is somebody's can be forgotten, so that nothing is lost.
+func TestSupposingRandom(t *testing.T) {
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 77))
+		ids := []peer.ID{a, b, c}
+		w := found(t, ids...)
+		pick := func() peer.ID { return ids[rnd.IntN(len(ids))] }
+		number := uint64(1000)
+		draw := func(n int) (batch []chronicle.Command) {
+			for range n {
+				number++
+				batch = append(batch, chronicle.Command{Author: pick(), Number: number, Action: randomAction(rnd, w.s, pick)})
+			}
+			return batch
+		}
+		for range rnd.IntN(40) {
+			w.s.Apply(draw(1 + rnd.IntN(3)))
+		}
+		if w.s.Member(a) == nil {
+			continue
+		}
+		batch := draw(1 + rnd.IntN(5))
+		wantKept(t, w, batch, a)
+		s, err := w.s.Supposing(batch, a)
+		if err == nil {
+			s, err = s.Refound([16]byte{9}, chronicle.Founder{ID: a, Name: "h"})
+		}
+		if err == nil {
+			err = s.Check()
+		}
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for _, p := range w.s.Pools {
+			q := s.Pool(p.Key)
+			for r, had := range p.Ring.All() {
+				if q == nil || had.Owner == a || had.Owner == ring.Free || had.Owner == ring.Reserved {
+					continue
+				}
+				for part, has := range q.Ring.Within(r) {
+					if has.Owner == a || has.Owner == ring.Free {
+						t.Errorf("seed %d: %v of %v was %v's, and is %v's", seed, part, p.CIDR, had.Owner, has.Owner)
+					}
+				}
+			}
+		}
+		for _, g := range slices.Clone(s.Former) {
+			number++
+			s.Apply([]chronicle.Command{{Author: a, Number: number, Action: chronicle.Forget{Peer: g.ID, Evicted: g.Evicted}}})
+		}
+		for _, p := range s.Pools {
+			for r, has := range p.Ring.All() {
+				if has.Owner != a && has.Owner != ring.Free && has.Owner != ring.Reserved {
+					t.Errorf("seed %d: %v of %v stays %v's", seed, r, p.CIDR, has.Owner)
+				}
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d: %v", seed, batch)
 		}
 	}
 }
