@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 // (protocol, 6.6).
 type bootCheck struct {
 	until    time.Time
-	newHost  bool               // the host itself has started since
+	newHost  bool               // the host itself has started since, or was suspended
+	question uint64             // by which answers to it are known: others may lie in the sockets of a host that was suspended
 	answered map[peer.ID]uint64 // up to which slot each may know what was decided; this peer counts, too
 	helloAt  time.Time
 }
@@ -34,7 +36,7 @@ func (m *Machine) beginCheck() {
 	if m.state.Slot == 0 || m.alone() {
 		return
 	}
-	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, answered: map[peer.ID]uint64{}}
+	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, question: m.cfg.Rand.Uint64(), answered: map[peer.ID]uint64{}}
 	c.until = m.now.Add(silence)
 	if c.newHost {
 		c.until = m.now.Add(m.cfg.BootWait)
@@ -54,11 +56,17 @@ func (m *Machine) awaken(ahead time.Duration) {
 		return
 	}
 	m.check = nil // what was answered before says nothing of the time since
-	if m.beginCheck(); m.check != nil {
-		// The network may come back some seconds later: silence says as little as after a start of the host.
-		m.check.newHost, m.check.until = true, m.now.Add(m.cfg.BootWait)
+	if m.state.Slot == 0 || m.alone() {
+		return
 	}
+	// The network may come back some seconds later: silence says as little as after a start of the host.
+	// On disk, so that a process which starts meanwhile does not take it for an answer either.
+	m.saveHostBoot(suspended)
+	m.beginCheck()
 }
+
+// suspended is the boot of a host that has not been asked for since it was suspended; no host has it.
+const suspended = "suspended"
 
 // greetPeers says hello to all that this peer knows.
 func (m *Machine) greetPeers() {
@@ -83,7 +91,14 @@ func (m *Machine) greetPeers() {
 
 // greetPeer says hello to one peer.
 func (m *Machine) greetPeer(id peer.ID) {
-	m.send(id, wire.Hello{Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer, Listing: m.listingHere(), Spoken: m.cfg.Spoken})
+	hello := wire.Hello{
+		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
+		Listing: m.listingHere(), Spoken: m.cfg.Spoken,
+	}
+	if m.check != nil {
+		hello.Question = m.check.question
+	}
+	m.send(id, hello)
 }
 
 // known returns all other peers that this peer knows of, in order of their
@@ -109,7 +124,7 @@ func (m *Machine) known() []peer.ID {
 
 // welcome answers a hello, from what is on disk. Where that is known to be wrong, the answer says
 // of nobody's start that it is known.
-func (m *Machine) welcome(to peer.ID) {
+func (m *Machine) welcome(to peer.ID, question uint64) {
 	undecided := m.undecided()
 	m.completes = m.completes || undecided // it cannot go on before that
 	known := m.contact(to).start
@@ -118,7 +133,7 @@ func (m *Machine) welcome(to peer.ID) {
 	}
 	m.send(to, wire.Welcome{
 		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
-		Listing: m.listingHere(), Undecided: undecided, Spoken: m.cfg.Spoken, Boot: known.boot, Nonce: known.nonce,
+		Listing: m.listingHere(), Undecided: undecided, Spoken: m.cfg.Spoken, Question: question, Boot: known.boot, Nonce: known.nonce,
 	})
 }
 
@@ -157,6 +172,9 @@ func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 		}
 		return
 	}
+	if w.Question != c.question {
+		return
+	}
 	knows := f.Slot
 	if w.Undecided {
 		knows++
@@ -168,6 +186,9 @@ func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 // of nothing that this peer does not.
 func (m *Machine) answersToCheck() (all, level []peer.ID) {
 	c := m.check
+	// Who cannot be reached any more may have heard since of what was decided since: one that is gone is
+	// not asked before this peer is forgotten.
+	maps.DeleteFunc(c.answered, func(id peer.ID, knows uint64) bool { return knows <= m.state.Slot && !m.live(id) })
 	c.answered[m.self] = m.state.Slot
 	if m.undecided() {
 		c.answered[m.self]++
@@ -233,5 +254,5 @@ func (m *Machine) endCheck() {
 	m.check = nil
 	m.submitted = false
 	m.changed = true
-	m.saveHostBoot()
+	m.saveHostBoot(m.cfg.HostBoot)
 }

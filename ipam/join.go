@@ -368,11 +368,9 @@ func (m *Machine) giveWay(f *wire.Frame) {
 
 // wasShared reports whether others may know the cluster in which this peer is alone by
 // now: one that was evicted, or that has left and does not know it yet, is in it as far
-// as it knows, and goes on from there with whoever is there again.
+// as it knows, and goes on from there with whoever is there again. So it is with one that
+// this peer has recovered: it has voted in the one before.
 func (m *Machine) wasShared() bool {
-	if m.refounded > 0 && m.refounded == m.state.Slot {
-		return false // it is new
-	}
 	if m.firstValue != 1 {
 		return true // nobody can say
 	}
@@ -418,7 +416,7 @@ func (m *Machine) dissolve() {
 	m.dropSnapshot()
 	m.saveNumber() // the state knew it
 	m.state = &chronicle.State{}
-	m.values, m.valueBytes, m.firstValue, m.refounded = nil, 0, 0, 0
+	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.acceptor, m.attempt, m.early = paxos.Acceptor{}, nil, early{}
 	m.later = 0
 	clear(m.inbox)

@@ -75,7 +75,6 @@ type Machine struct {
 	early           early
 	values          [][]byte // the last decided values
 	firstValue      uint64   // slot of the first of them
-	refounded       uint64   // at which this process has recovered the cluster, as another one; 0: it has not
 	oldest          uint64   // the oldest slot on disk; 0: there is none
 	valueBytes      int
 	pulledAt        time.Time
@@ -202,10 +201,14 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.fx.Send = m.fx.Send[:0]
 	m.fx.Reply = m.fx.Reply[:0]
 	m.fx.Note = m.fx.Note[:0]
+	due := m.fx.WakeAt
 	m.fx.WakeAt, m.fx.Beat = time.Time{}, nil
 	m.arena = m.arena[:0]
 	if m.boot == 0 {
 		m.start()
+	}
+	if !due.IsZero() {
+		m.awaken(now.Sub(due)) // the process was frozen, and its clocks were not
 	}
 	if !m.strangers.IsZero() {
 		m.freeStrangers()
@@ -288,7 +291,7 @@ func (m *Machine) start() {
 	if m.state.Slot > 0 {
 		m.beginCheck()
 		if m.check == nil {
-			m.saveHostBoot()
+			m.saveHostBoot(m.cfg.HostBoot)
 		}
 		return
 	}
@@ -299,7 +302,7 @@ func (m *Machine) start() {
 		m.unsure = m.unlisted && !m.lacks(ruleLists) && (m.cfg.Join || m.cfg.Hesitate || m.cfg.FoundAlone || m.cfg.Formation.Size > 0)
 		m.saveUnlisted()
 	}
-	m.saveHostBoot()
+	m.saveHostBoot(m.cfg.HostBoot)
 	// One that was without a cluster before this start was looking for one, and
 	// must not found another beside it, unless somebody has said that it is to.
 	if m.restoredGaveWay {

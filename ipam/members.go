@@ -303,8 +303,12 @@ func (m *Machine) recover(*RecoverRequest) error {
 		return failf(ErrBadRequest, "a majority of the cluster can be reached from %s: use ringlet evict for the hosts that are lost", m.cfg.Name)
 	}
 	for _, id := range m.others() {
-		if m.live(id) {
+		switch {
+		case m.live(id):
 			return failf(ErrBadRequest, "%s can be reached from %s, and a cluster is recovered by one host alone: stop ringlet there first, and let it join anew afterwards with its data removed", m.nameOf(id), m.cfg.Name)
+		case m.present(id):
+			// Both would have what is free, and what either frees.
+			return failf(ErrBadRequest, "%s can be reached from %s, and is in another cluster, as where this one was recovered there: let %s join that one, with its data removed, or stop ringlet on %s first", m.nameOf(id), m.cfg.Name, m.cfg.Name, m.nameOf(id))
 		}
 	}
 	var cluster [16]byte
@@ -324,7 +328,6 @@ func (m *Machine) recover(*RecoverRequest) error {
 	m.left = false // there is nobody left whom it would leave
 	m.stay()
 	m.install(state)
-	m.refounded = state.Slot
 	m.note(Note{Kind: NoteRecovered})
 	return nil
 }

@@ -40,7 +40,7 @@ func (m *Machine) receive(msg *Message) {
 		m.introduced(f.From, c, b.Name, b.Machine, b.Spoken, b.Listing)
 		m.bereaved = m.bereaved || b.Listing == wire.Untaken
 		m.meet(f.From, c, b.Formation, b.Observer)
-		m.welcome(f.From)
+		m.welcome(f.From, b.Question)
 	case wire.Welcome:
 		m.introduced(f.From, c, b.Name, b.Machine, b.Spoken, b.Listing)
 		m.bereaved = m.bereaved || b.Listing == wire.Untaken
@@ -92,7 +92,7 @@ func (m *Machine) checkCluster(f *wire.Frame, c *contact) bool {
 	c.heard, c.cluster = m.now, f.Cluster
 	if h, ok := f.Body.(wire.Hello); ok {
 		c.name = h.Name
-		m.welcome(f.From) // so that it knows as well
+		m.welcome(f.From, h.Question) // so that it knows as well
 	}
 	met, known := m.foreign[f.Cluster]
 	if !known || m.now.Sub(met.last) > foreignTime {

@@ -159,14 +159,14 @@ func parseContact(key, value []byte) (id peer.ID, c *contact, err error) {
 	return peer.ID(key), c, r.Done()
 }
 
-// saveHostBoot writes down which start of the host this is: what the boot
-// check had to find out is found out.
-func (m *Machine) saveHostBoot() {
-	if m.restoredHost == m.cfg.HostBoot {
+// saveHostBoot writes down for which start of the host the boot check has found out
+// what it had to.
+func (m *Machine) saveHostBoot(boot string) {
+	if m.restoredHost == boot {
 		return
 	}
-	m.restoredHost = m.cfg.HostBoot
-	m.put(bucketIdentity, keyHost, []byte(m.cfg.HostBoot))
+	m.restoredHost = boot
+	m.put(bucketIdentity, keyHost, []byte(boot))
 }
 
 // saveLabel writes down the name of the cluster, if it has changed.

@@ -135,3 +135,177 @@ func TestForgottenWhileSuspended(t *testing.T) {
 	}
 	c.heldOnce(cidr)
 }
+
+// A host boots, hears from one of the three others, and is cut off for an hour, in which it is evicted and forgotten
+// also by that one. Then it reaches one alone that lags. What the first one said is of another time.
+func TestCutOffDuringItsBootCheck(t *testing.T) {
+	c := newLockstep(t, 4)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, says, lags, boots := order[0], order[1], order[2], order[3]
+	for _, i := range order {
+		if r := c.ask(i, creation(cidr)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.wait(time.Minute)
+	c.die(lags)
+	c.lose = without(first)
+	c.peers[boots].cfg.HostBoot = "another" // and RINGLET_BOOT_ALONE=false
+	c.start(boots)
+	c.part(boots, first, lags)
+	c.wait(2 * time.Second)
+	if got := c.status(boots).State; got != ipam.Checking {
+		t.Fatalf("it is %v", got)
+	}
+	c.lose = without(boots, lags)
+	c.part(boots, first, says, lags)
+	c.wait(time.Hour)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(boots)}, &ipam.ForgetRequest{Peer: c.name(boots)}} {
+		if err := c.ask(first, r).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = c.full(first, cidr)
+	c.dead = nil
+	c.peers[lags].cfg.HostBoot = "another"
+	c.start(lags)
+	c.part(lags, first, says)
+	c.lose = between(boots, lags)
+	c.step(boots, &ipam.Presence{Peer: c.peers[lags].machine.Self(), Alive: true})
+	c.wait(time.Minute)
+	if got := c.status(boots).State; got != ipam.Checking {
+		t.Errorf("it is %v", got)
+	}
+	_ = c.full(boots, cidr)
+	c.heldOnce(cidr)
+}
+
+// A host is suspended as the answers to its boot check are on their way, and forgotten meanwhile. They lie in its
+// sockets as it goes on: they are of another time.
+func TestLateAnswersAfterSleep(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, second, sleeps := order[0], order[1], order[2]
+	var late []flight
+	c.lose = func(f flight) bool {
+		_, welcome := f.frame.Body.(wire.Welcome)
+		if welcome && f.to == sleeps {
+			late = append(late, f)
+		}
+		return welcome && f.to == sleeps
+	}
+	c.start(sleeps)
+	c.wait(100 * time.Millisecond)
+	if len(late) == 0 {
+		t.Fatal("nobody answers")
+	}
+	c.lose = without(sleeps)
+	c.dead = map[int]bool{sleeps: true}
+	c.part(sleeps, first, second)
+	run := func(i int, r ipam.Request) error {
+		call := c.call(i, r)
+		c.run(time.Minute, func() bool { c.peers[sleeps].wake = time.Time{}; _, ok := c.peers[i].replies[call]; return ok })
+		return c.peers[i].replies[call].Err
+	}
+	end := c.now.Add(15 * time.Second)
+	c.run(time.Minute, func() bool { c.peers[sleeps].wake = time.Time{}; return c.now.After(end) })
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
+		if err := run(first, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for run(first, docker(cidr)) == nil {
+	}
+	c.dead = nil
+	c.step(sleeps, ipam.ClockSet{By: time.Hour})
+	for _, f := range late {
+		c.step(sleeps, &ipam.Message{Frame: f.frame, Seat: f.from + 1})
+	}
+	if got := c.status(sleeps).State; got != ipam.Checking {
+		t.Errorf("it is %v", got)
+	}
+	for range 100 {
+		if r := c.ask(sleeps, docker(cidr)); r.Err != nil {
+			break
+		}
+	}
+	c.heldOnce(cidr)
+}
+
+// The process of a host is frozen, as by a debugger, the freezer of its cgroup or a machine that is out of memory:
+// both of its clocks go on. It is forgotten meanwhile.
+func TestForgottenWhileFrozen(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, second, frozen := order[0], order[1], order[2]
+	c.dead = map[int]bool{frozen: true}
+	c.part(first, frozen)
+	c.part(second, frozen)
+	thaw := func(done func() bool) {
+		c.run(time.Hour, func() bool { c.peers[frozen].wake = time.Time{}; return done() })
+	}
+	end := c.now.Add(20 * time.Minute)
+	thaw(func() bool { return c.now.After(end) })
+	run := func(i int, r ipam.Request) error {
+		call := c.call(i, r)
+		thaw(func() bool { _, ok := c.peers[i].replies[call]; return ok })
+		return c.peers[i].replies[call].Err
+	}
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(frozen)}, &ipam.ForgetRequest{Peer: c.name(frozen)}} {
+		if err := run(first, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, i := range []int{first, second} {
+		for run(i, docker(cidr)) == nil {
+		}
+	}
+	c.dead = nil
+	if r := c.ask(frozen, docker(cidr)); r.Err == nil {
+		t.Errorf("%v was handed out", r.Address.Address)
+	}
+	c.heldOnce(cidr)
+}
+
+// A host was suspended, and forgotten meanwhile, and its network is not there yet. Somebody starts its plugin anew, as
+// it hands out nothing. It hands out no more then.
+func TestRestartedAfterSleep(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, second, sleeps := order[0], order[1], order[2]
+	c.die(sleeps)
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
+		if err := c.ask(first, r).Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = c.full(first, cidr), c.full(second, cidr)
+	c.dead = nil
+	c.lose = without(sleeps)
+	c.step(sleeps, ipam.ClockSet{By: time.Hour})
+	c.wait(2 * time.Second)
+	c.start(sleeps)
+	c.part(sleeps, first, second)
+	c.wait(4 * time.Second)
+	if r := c.ask(sleeps, docker(cidr)); r.Err == nil {
+		t.Errorf("%v was handed out", r.Address.Address)
+	}
+	c.heldOnce(cidr)
+	c.lose = func(flight) bool { return false }
+	c.heal()
+	c.wait(10 * time.Second)
+	if got := c.status(sleeps).State; got != ipam.Ready {
+		t.Errorf("it is %v", got)
+	}
+}

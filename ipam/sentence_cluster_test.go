@@ -356,6 +356,16 @@ func sayMajorityLost(s *transcript) {
 	s.said("ringlet evict, with too many lost", c.ask(a, &ipam.EvictRequest{Peer: c.name(order[3])}).Err)
 	s.said("ringlet recover, with another host left", c.ask(a, &ipam.RecoverRequest{}).Err)
 
+	back := order[2]
+	c.die(order[0], back, order[3], order[4])
+	if r := c.ask(a, &ipam.RecoverRequest{}); r.Err != nil {
+		s.t.Fatal(r.Err)
+	}
+	delete(c.dead, back)
+	c.step(back, &ipam.Presence{Peer: c.peers[a].machine.Self(), Alive: true})
+	c.say(back, a, wire.Beat{}, func(*wire.Header) {})
+	s.said("ringlet recover, beside one that has recovered", c.ask(back, &ipam.RecoverRequest{}).Err)
+
 	two := newLockstep(s.t, 2)
 	two.run(time.Minute, two.agreed)
 	order = two.order()

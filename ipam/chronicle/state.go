@@ -281,6 +281,9 @@ func (s *State) Forgo(author peer.ID, actions iter.Seq[Action]) {
 			key, r, to = a.Pool, a.Range, a.To
 		case Close:
 			key, r = a.Pool, a.Range
+		case Reserve:
+			s.reserve(author, a) // another's network may keep it back
+			continue
 		default:
 			continue
 		}

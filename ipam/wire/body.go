@@ -40,6 +40,7 @@ type (
 		Observer  bool // takes part in no formation
 		Listing   Listing
 		Spoken    chronicle.Level // the highest; all from 1 to it are
+		Question  uint64          // which the answer repeats
 	}
 	// Welcome answers a Hello, from the disk of its sender.
 	Welcome struct {
@@ -53,6 +54,7 @@ type (
 		// about it need not have heard.
 		Undecided bool
 		Spoken    chronicle.Level
+		Question  uint64 // that of the Hello
 		// Boot and Nonce are the highest that the sender knows of the peer
 		// that it answers; Boot 0: none.
 		Boot  peer.Boot

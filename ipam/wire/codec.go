@@ -130,13 +130,14 @@ func (Hello) Type() Type { return typeHello }
 
 func (v Hello) append(b []byte) []byte {
 	b = codec.Uint(codec.Bytes(b, v.Name), v.Machine)
-	return codec.Uint(appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing), uint64(v.Spoken))
+	b = codec.Uint(appendStanding(appendFormation(b, v.Formation), v.Observer, v.Listing), uint64(v.Spoken))
+	return codec.Uint(b, v.Question)
 }
 
 func readHello(r *codec.Reader) Body {
 	v := Hello{Name: readName(r), Machine: r.Uint("machine"), Formation: readFormation(r)}
 	v.Observer, v.Listing = parseStanding(r, r.Byte("standing"))
-	v.Spoken = readLevel(r)
+	v.Spoken, v.Question = readLevel(r), r.Uint("question")
 	return v
 }
 
@@ -149,7 +150,8 @@ func (v Welcome) append(b []byte) []byte {
 	if v.Undecided {
 		b[len(b)-1] |= isUndecided
 	}
-	return codec.Uint(codec.Uint(codec.Uint(b, uint64(v.Spoken)), uint64(v.Boot)), v.Nonce)
+	b = codec.Uint(codec.Uint(b, uint64(v.Spoken)), v.Question)
+	return codec.Uint(codec.Uint(b, uint64(v.Boot)), v.Nonce)
 }
 
 func readWelcome(r *codec.Reader) Body {
@@ -157,7 +159,8 @@ func readWelcome(r *codec.Reader) Body {
 	standing := r.Byte("standing")
 	v.Observer, v.Listing = parseStanding(r, standing&^isUndecided)
 	v.Undecided = standing&isUndecided != 0
-	v.Spoken, v.Boot, v.Nonce = readLevel(r), peer.Boot(r.Uint("known boot")), r.Uint("known nonce")
+	v.Spoken, v.Question = readLevel(r), r.Uint("question")
+	v.Boot, v.Nonce = peer.Boot(r.Uint("known boot")), r.Uint("known nonce")
 	return v
 }
 

@@ -23,8 +23,8 @@ var (
 
 // bodies has one body of each type, with no field at its zero value.
 var bodies = []wire.Body{
-	wire.Hello{Name: "a", Machine: 1, Formation: form, Observer: true, Listing: wire.Unlisted, Spoken: 2},
-	wire.Welcome{Name: "b", Machine: 2, Formation: form, Observer: true, Listing: wire.Unlisted, Undecided: true, Spoken: 1, Boot: 3, Nonce: 4},
+	wire.Hello{Name: "a", Machine: 1, Formation: form, Observer: true, Listing: wire.Unlisted, Spoken: 2, Question: 5},
+	wire.Welcome{Name: "b", Machine: 2, Formation: form, Observer: true, Listing: wire.Unlisted, Undecided: true, Spoken: 1, Question: 5, Boot: 3, Nonce: 4},
 	wire.Copied{Boot: 1, Nonce: 2, KnownBoot: 3, KnownNonce: 4},
 	wire.Twin{Boot: 5, Nonce: 6, OtherBoot: 7, OtherNonce: 8},
 	wire.Prepare{Slot: 1, Formation: form, Ballot: ballot},
@@ -79,7 +79,7 @@ func TestStanding(t *testing.T) {
 	for standing := range byte(8) {
 		want := wire.Hello{Name: "a", Observer: standing&1 != 0, Listing: wire.Listing(standing / 2), Spoken: 1}
 		b := wire.Encode(nil, &wire.Frame{Header: header, Body: want})
-		at := len(b) - 2 // the level is behind it
+		at := len(b) - 3 // the level and the question are behind it
 		if b[at] != standing {
 			t.Errorf("standing %d is written as %d", standing, b[at])
 		}
