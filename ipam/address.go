@@ -261,7 +261,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 		}
 	}
 	r := p.ReservationAt(o)
-	making := (net == nil || net.fresh) && !m.grantedBefore(p, o)
+	making := (net == nil || net.fresh) && !m.grantedBefore(p, o) && !m.endpointMayHave()
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err
@@ -289,6 +289,14 @@ func (m *Machine) grantedBefore(p *pool, o addr.Offset) bool {
 	}
 	_, held := p.space.Holds(o)
 	return !held && p.space.Mine(o) && p.space.Usable(o)
+}
+
+// endpointMayHave reports whether an address that the engine asks for may be that of an endpoint, of
+// which a new database knows nothing: before the first list nothing tells it from an auxiliary address.
+// Where other hosts may name it, too, nobody could tell later that no network does. So it is held until
+// the list tells, and reserved then.
+func (m *Machine) endpointMayHave() bool {
+	return m.replaying && m.unlisted && !m.inherited && m.cfg.AwaitInventory && m.inventory.IsZero() && !m.soleUser()
 }
 
 // open takes free space of the pool within want, up to size addresses, and

@@ -98,8 +98,12 @@ func (m *Machine) follow(o chronicle.Outcome) {
 }
 
 // departs reports whether this peer, if it is in the roster no more, has left as it
-// was to. One that was evicted while it still owned space comes back to give it up.
-func (m *Machine) departs() bool { return m.leaving && (m.forced || m.ownedBy(m.self) == 0) }
+// was to. One that was evicted while it still owned space, or had said that it uses a pool,
+// comes back to give it up.
+func (m *Machine) departs() bool {
+	uses := func(p *chronicle.Pool) bool { return p.UsedBy(m.self) }
+	return m.leaving && (m.forced || m.ownedBy(m.self) == 0 && !slices.ContainsFunc(m.state.Pools, uses))
+}
 
 // followLeave notes that this peer has left, if it was to.
 func (m *Machine) followLeave(id peer.ID) {

@@ -160,6 +160,9 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	if err != nil {
 		return err
 	}
+	if out[0].Refused != "" && len(p.Users) == 0 {
+		return m.waitForMajority() // the last network before this one went
+	}
 	if out[0].Refused != "" {
 		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
 	}

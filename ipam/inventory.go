@@ -198,8 +198,12 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 	}
 }
 
-// keepBack reserves what a network keeps back.
+// keepBack reserves what a network keeps back, which its host uses the pool for: who
+// has not said so yet says so before.
 func (m *Machine) keepBack(p *pool, o addr.Offset, kind chronicle.Kind) {
+	if !m.toldUse(p) {
+		m.background(chronicle.Use{Pool: p.Key})
+	}
 	m.untaken = m.stillOthers(p, o, m.reserveShared(p, o, kind)) || m.untaken
 }
 

@@ -20,6 +20,7 @@ import (
 
 var (
 	stepsFlag  = flag.Int("steps", 20_000_000, "how many steps TestSim takes, over all its schedules")
+	fromFlag   = flag.Uint64("from", 1, "first seed of TestSim")
 	soakFlag   = flag.Duration("soak", 0, "run TestSimSoak for this long, with seeds that no run had before")
 	linesFlag  = flag.Int("lines", 60, "how many lines of a failing schedule's trace are shown")
 	reduceFlag = flag.Bool("reduce", false, "look for the shortest schedule that fails as the one of -seed does")
@@ -163,7 +164,7 @@ func TestSim(t *testing.T) {
 	if testing.Short() {
 		budget /= 10
 	}
-	simulate(t, 1, func(y *tally) bool {
+	simulate(t, *fromFlag, func(y *tally) bool {
 		y.mu.Lock()
 		defer y.mu.Unlock()
 		return y.steps < budget

@@ -127,7 +127,13 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 		Table: table.New(s.Cluster, key.Slot, key.Place, size),
 	}
 	s.deal(p, a.Deal)
+	if a.Origin != FromOperator && s.Member(author) != nil {
+		p.Users = []peer.ID{author}
+	}
 	for _, r := range a.Reserved {
+		if r.Kind.Shared() && len(p.Users) == 0 {
+			continue // no network that goes would end it
+		}
 		if r.Range.Empty() || r.Range.End > addr.Offset(size) || r.Kind == KindKeptForName && r.Range.Size() != 1 {
 			continue
 		}
@@ -135,9 +141,6 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 			p.Reserved = slices.Insert(p.Reserved, i, r)
 			p.Ring.Assign(r.Range, ring.Reserved, ring.Version(s.Slot))
 		}
-	}
-	if a.Origin != FromOperator && s.Member(author) != nil {
-		p.Users = []peer.ID{author}
 	}
 	s.Pools = append(s.Pools, p)
 	s.byAddress = slices.Insert(s.byAddress, s.rank(cidr), p)

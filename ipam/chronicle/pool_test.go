@@ -221,7 +221,6 @@ func TestUnreserveAPart(t *testing.T) {
 func TestDeleteWithWhatIsKeptBack(t *testing.T) {
 	w := found(t, a, b)
 	k := w.pool(a, "10.0.0.0/24", chronicle.DealNone)
-	w.ok(a, chronicle.Unuse{Pool: k})
 	reserve := func(o addr.Offset, kind chronicle.Kind, note string) {
 		w.ok(b, chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind, Note: note}})
 	}
@@ -229,6 +228,11 @@ func TestDeleteWithWhatIsKeptBack(t *testing.T) {
 	reserve(1, chronicle.KindGateway, "")
 	if now := w.s.Pool(k).KeptBack(); now != known[0] || now != 0 {
 		t.Errorf("a gateway counts as kept back by an operator: %x", now)
+	}
+	w.ok(a, chronicle.Unuse{Pool: k})
+	w.want(k, ring.Reserved, "[]")
+	for _, kind := range []chronicle.Kind{chronicle.KindGateway, chronicle.KindAuxiliary} { // nobody would end that
+		w.refused(b, chronicle.Reserve{Pool: k, Reservation: chronicle.Reservation{Range: addr.One(1), Kind: kind}})
 	}
 	for i, change := range []func(){
 		func() { reserve(9, chronicle.KindExcluded, "printers") },

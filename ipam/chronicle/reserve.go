@@ -17,6 +17,8 @@ func (s *State) reserve(author peer.ID, a Reserve) (refused string) {
 		return "nothing can be reserved as that"
 	case a.Kind == KindKeptForName && a.Range.Size() != 1:
 		return "one address at a time is kept for a name"
+	case a.Kind.Shared() && len(p.Users) == 0:
+		return "no host has a network on it" // and none that goes would end it
 	case !p.Ring.Consists(a.Range, func(o peer.ID) bool { return o == author || o == ring.Free }):
 		return "it is neither free nor its author's"
 	}

@@ -161,7 +161,7 @@ func (s *site) mayLose() bool {
 func (s *site) bereft() {
 	s.kill()
 	s.lose()
-	s.settled, s.leaving = false, false
+	s.settled, s.leaving, s.forced = false, false, false
 	s.engine.forgetClients()
 	s.cfg.Join = true
 }
@@ -177,7 +177,7 @@ func (s *site) end() {
 	s.powerOff()
 	s.dead = true
 	s.engine.destroyed()
-	s.settled, s.leaving = false, false
+	s.settled, s.leaving, s.forced = false, false, false
 	s.lostPeers = append(s.lostPeers, s.peers...)
 	s.peers = nil
 	s.lose()
@@ -224,7 +224,9 @@ func (c *cluster) operate(f fault, s *site) {
 		}
 		s.leaving = true
 		c.count["told to leave"]++
-		r = &ipam.LeaveRequest{Force: c.rnd.IntN(2) == 0}
+		leave := &ipam.LeaveRequest{Force: c.rnd.IntN(2) == 0}
+		s.forced = s.forced || leave.Force
+		r = leave
 	case pools:
 		subnet := one(c.rnd, c.w.Subnets...)
 		if c.rnd.IntN(2) == 0 {

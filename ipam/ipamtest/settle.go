@@ -83,6 +83,7 @@ func (c *cluster) settle() {
 		c.account()
 	}
 	c.takeAll()
+	c.clearAway()
 }
 
 // majorityLost reports whether a majority is lost for good, as it may be where

@@ -23,6 +23,7 @@ type site struct {
 	dead      bool      // for good
 	settled   bool      // slot 1 is on its disk
 	leaving   bool      // it was told to leave
+	forced    bool      // whatever is held there
 	stranded  bool      // it was installed again without being told of others
 	peers     []peer.ID // that were on it, the last one is
 	lostPeers []peer.ID // that were on it before it was destroyed

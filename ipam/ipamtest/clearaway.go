@@ -1,0 +1,189 @@
+package ipamtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+)
+
+// clearAway has users remove all that there is, some of it while the plugin does not
+// hear it, and operators end what they keep back. Once the engines have listed that they
+// have nothing, nothing may be taken any more: no address is held or kept back, no host
+// says that it uses a pool, no subnet that was chosen is one, and all pools can be removed.
+func (c *cluster) clearAway() {
+	if c.breach != nil || slices.ContainsFunc(c.sites, func(s *site) bool { return !s.cfg.AwaitInventory }) {
+		return // without lists nobody tells of a release that was lost
+	}
+	rnd := rand.New(rand.NewPCG(c.o.Seed, 0xc1ea))
+	c.tracef("all is removed")
+	for _, s := range c.sites {
+		for _, x := range s.engine.containers {
+			switch {
+			case x.busy || !x.running || s.machine == nil:
+			case rnd.IntN(3) > 0:
+				s.engine.stop(x)
+			default:
+				s.engine.ended(x)
+				s.engine.off(x)
+			}
+		}
+	}
+	c.pass(30 * time.Second)
+	for _, s := range c.sites {
+		e := &s.engine
+		for _, n := range slices.Clone(e.networks) {
+			switch {
+			case s.machine == nil:
+			case !n.ready || n.users > 0:
+				c.fail("test", "%s has a network that cannot be removed: %+v, %+v", s, n, e.containers)
+				return
+			case rnd.IntN(3) > 0:
+				e.giveBack(n)
+			default:
+				e.drop(n)
+				e.leaveGateway(n)
+				e.dropKept(n)
+			}
+		}
+	}
+	c.pass(30 * time.Second)
+	c.endOrders()
+	for _, s := range c.sites {
+		// Who has left by force is given up, with its host.
+		if !s.dead && s.forced && c.oracle.state.Member(s.id) == nil {
+			s.end()
+		}
+	}
+	c.buryTheDead()
+	for _, g := range slices.Clone(c.oracle.state.Former) {
+		if s, at := c.hostOf(g.ID), c.anyPeer(); s != nil && at != nil && s.leaving && s.id != g.ID {
+			c.ask(at, &ipam.ForgetRequest{Peer: g.ID.String()}) // nobody is left who would take over
+		}
+	}
+	end := c.now + 15*time.Minute
+	for c.breach == nil && c.taken() != "" && c.now < end {
+		for _, s := range c.sites {
+			s.engine.look(s.engine.life)
+		}
+		c.pass(30 * time.Second)
+	}
+	if what := c.taken(); what != "" && c.breach == nil {
+		c.fail("leak", "nobody has anything any more, and %s", what)
+	}
+	for _, s := range c.sites {
+		if s.machine != nil && c.breach == nil && c.oracle.state.Member(s.id) != nil && s.machine.AwaitsLists() {
+			c.fail("liveness", "%s waits for lists for good: %v", s, s.machine.Status(s.clock()).Problems)
+		}
+	}
+	c.count["cleared away"]++
+	if shared := slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
+		return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind.Shared() })
+	}); shared {
+		c.count["shared by nobody"]++
+	} else {
+		c.takeAll()
+	}
+	c.removePools()
+}
+
+// endOrders ends what operators keep back.
+func (c *cluster) endOrders() {
+	at := c.anyPeer()
+	if at == nil {
+		return
+	}
+	for _, p := range slices.Clone(c.oracle.state.Pools) {
+		first := c.addrs[p.CIDR.Addr()]
+		last := first + int(p.Ring.Size()) - 1
+		for _, kind := range []chronicle.Kind{chronicle.KindExcluded, chronicle.KindKeptForName} {
+			q := &ipam.UnreserveRequest{Pool: p.CIDR.String(), First: c.list[first], Last: c.list[last], Kind: kind}
+			if r := c.ask(at, q); r.Err != nil && c.breach == nil && c.oracle.state.PoolOf(p.CIDR) != nil {
+				c.fail("leak", "what is kept back in %v cannot be ended on %s: %v", p.CIDR, at, r.Err)
+			}
+		}
+	}
+	clear(c.oracle.ordered)
+}
+
+// taken says what of all is taken although nobody has it; empty if nothing is.
+func (c *cluster) taken() string {
+	for i := range c.oracle.sites {
+		s := c.sites[i]
+		if s.machine == nil {
+			continue
+		}
+		for k, held := range c.oracle.sites[i].held {
+			if held && c.list[k] != s.own() {
+				st, _ := s.machine.Who(s.clock(), c.list[k])
+				return fmt.Sprintf("%v is held on %s: %+v", c.list[k], s, st)
+			}
+		}
+		status := s.machine.Status(s.clock())
+		if len(status.Networks) > 0 {
+			return fmt.Sprintf("%s counts networks: %+v", s, status.Networks)
+		}
+	}
+	for _, g := range c.oracle.state.Former {
+		if !g.Forgotten && c.owns(g.ID) {
+			return g.ID.Short() + " was evicted and owns space"
+		}
+	}
+	for _, p := range c.oracle.state.Pools {
+		if len(p.Users) > 0 {
+			return fmt.Sprintf("%v is used by %v", p.CIDR, p.Users)
+		}
+		if p.Origin == chronicle.FromChoice && p.Name == "" {
+			return fmt.Sprintf("%v was chosen, and is a pool still", p.CIDR)
+		}
+		for _, r := range p.Reserved {
+			if r.Kind.Shared() && c.count["Forget"] > 0 {
+				continue // whoever was forgotten may be back, and name it
+			}
+			if !r.Kind.Fixed() {
+				return fmt.Sprintf("%v of %v is kept back as %v (%q)", r.Range, p.CIDR, r.Kind, r.Note)
+			}
+		}
+	}
+	return ""
+}
+
+// removePools has operators remove all pools, and looks whether anything of them is left on
+// a disk.
+func (c *cluster) removePools() {
+	for _, p := range slices.Clone(c.oracle.state.Pools) {
+		at := c.anyPeer()
+		if at == nil || c.breach != nil {
+			return
+		}
+		var err error
+		for range 3 { // the others have taken no note yet of what is gone
+			if err = c.ask(at, &ipam.PoolRemoval{Pool: p.CIDR.String()}).Err; err == nil || c.oracle.state.PoolOf(p.CIDR) == nil {
+				err = nil
+				break
+			}
+			c.pass(30 * time.Second)
+		}
+		if err != nil && c.breach == nil {
+			c.fail("leak", "nobody has anything any more, and %v cannot be removed on %s: %v", p.CIDR, at, err)
+		}
+	}
+	if !c.wait(time.Minute, c.agreed) {
+		c.fail("liveness", "a minute after all pools were removed the peers do not agree: %s", c.standing())
+	}
+	c.pass(10 * time.Second) // what was committed together is on the disks
+	for _, s := range c.sites {
+		if s.machine == nil || c.breach != nil {
+			continue
+		}
+		for k := range s.disk {
+			if bucket, key, _ := strings.Cut(k, sep); bucket == "holding" || bucket == "network" || bucket == "chronicle" && strings.HasPrefix(key, "\x03") {
+				c.fail("leak", "there is no pool any more, and %s has %q of %s on its disk", s, key, bucket)
+			}
+		}
+	}
+}
