@@ -21,6 +21,7 @@ type engine struct {
 	made       int    // networks
 	looking    uint64 // life of the process that makes an inventory
 	starting   bool   // it replays what it has, and does nothing else
+	lists      int    // that it has given
 	left       []leftover
 	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
 }
@@ -224,6 +225,7 @@ func (e *engine) look(life uint64) {
 			}
 			s.call(hosts, nil)
 			e.tell(inv)
+			e.lists++
 			s.call(inv, func(r ipam.Reply, ok bool) {
 				if e.looking == process {
 					e.looking = 0
