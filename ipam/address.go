@@ -151,11 +151,15 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	if h.Kind != space.Container || !p.space.Usable(o) { // what is another's by now could not be taken again
 		return m.confirm(p, o, *h)
 	}
+	if t, again := p.tookOver[o]; again {
+		p.tookOver[o] = takeOver{at: t.at} // the first one's release may come yet
+	}
 	if m.gone(p, o) {
 		rec := p.space.Lookup(o)
-		if max(m.networksOf(p), p.listed) > 1 { // an engine asks for nothing of a network before a release of it is brought
-			remember(&p.tookOver, o, m.now)
+		if p.tookOver == nil {
+			p.tookOver = map[addr.Offset]takeOver{}
 		}
+		p.tookOver[o] = takeOver{at: m.now}
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)

@@ -70,7 +70,11 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
-		maps.DeleteFunc(p.tookOver, func(_ addr.Offset, at time.Time) bool { return m.now.Sub(at) >= lateRelease })
+		maps.DeleteFunc(p.tookOver, func(o addr.Offset, t takeOver) bool {
+			_, lives := s.seen[p][o]
+			_, held := p.space.Holds(o)
+			return m.now.Sub(t.at) >= lateRelease && (!t.released || lives || !held)
+		})
 		p.seen, p.kept = s.seen[p], s.kept[p]
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)

@@ -33,9 +33,9 @@ type pool struct {
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time
-	// tookOver holds since when an address is a container's that took it over from
-	// one that is gone. The release of that one may come yet.
-	tookOver map[addr.Offset]time.Time
+	// tookOver holds the addresses of containers that took them over from others which
+	// are gone. The releases of those may come yet.
+	tookOver map[addr.Offset]takeOver
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }
@@ -66,6 +66,14 @@ type pool struct {
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
 	announced   wire.Spare // what was announced last
+}
+
+// takeOver is that of an address.
+type takeOver struct {
+	at time.Time
+	// released says that a release came since, which was taken for that of the container
+	// which had the address before.
+	released bool
 }
 
 // poolFacts is what follows for a pool from a content of the state.

@@ -77,10 +77,24 @@ const lateRelease = 20 * time.Second
 
 // isLate reports whether a release of the held address at o may be that of the container
 // which had it before: lists had shown that to be gone, and another took the address over.
+// An engine takes a container off its lists before it brings the release, and keeps nobody
+// from asking for the address meanwhile. It brings it once.
 func (m *Machine) isLate(p *pool, o addr.Offset) bool {
-	at, took := p.tookOver[o]
-	since := m.now.Sub(at)
-	return took && since >= 0 && since < lateRelease
+	t, took := p.tookOver[o]
+	since := m.now.Sub(t.at)
+	if !took || t.released || since < 0 || since >= lateRelease {
+		return false
+	}
+	t.released = true
+	p.tookOver[o] = t
+	forget(p.seen, o) // that the one which has it now was seen says nothing any more
+	return true
+}
+
+// mayBeReleased reports whether the release of whoever holds the address at o may have been
+// taken for that of the container which had it before. A list can tell.
+func (m *Machine) mayBeReleased(p *pool, o addr.Offset) bool {
+	return p.tookOver[o].released && m.sighted()
 }
 
 // releases are the last ones of one side: all of which an echo may follow, and some

@@ -34,7 +34,7 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 		return m.isLeft(p, o), nil
 	}
 	// Where an inventory is yet to tell of a holder, another address is as good.
-	if p.listed > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
+	if p.listed > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !m.mayBeReleased(p, o) || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
 		return false, nil
 	}
 	return true, m.awaitTold(p, o, &rec)
@@ -59,7 +59,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case m.gone(p, o):
 		return m.isLeft(p, o), nil
 	}
-	named := h.Name != "" && rec.Name == h.Name
+	named := h.Name != "" && rec.Name == h.Name || m.mayBeReleased(p, o) // as good as named: a list has to tell
 	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
 		return false, nil
 	}
