@@ -26,7 +26,7 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 		return nil
 	}
 	if err != nil {
-		m.broken = fmt.Errorf("slot %d was decided and cannot be read: %w", m.state.Slot+1, err)
+		m.broken = errUnreadable(m.state.Slot+1, err)
 		batch = nil // equally on all peers
 	}
 	was := m.member()
@@ -49,6 +49,12 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 	}
 	m.concluded(was)
 	return batch
+}
+
+// errUnreadable says that a slot was decided whose value no peer can have meant. It counts as an empty one, on all peers and
+// also after a start: which of them has the defect nobody can tell.
+func errUnreadable(slot uint64, err error) error {
+	return fmt.Errorf("slot %d was decided and cannot be read: %w", slot, err)
 }
 
 // concluded does what follows once the state stands at another slot.
@@ -80,7 +86,7 @@ func (m *Machine) concluded(wasMember bool) {
 // keepValues is how many decided values are kept in memory for peers that lag
 // a little, and keepBytes how long they may be together.
 const (
-	keepValues = 1024
+	keepValues = wire.MaxSlots // so that one frame has room for all
 	keepBytes  = 4 << 20
 )
 

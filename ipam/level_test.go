@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func TestUpgradeOneAfterTheOther(t *testing.T) {
 func TestEvictedAsItRaisesTheLevel(t *testing.T) {
 	c := newLockstepWith(t, 2, func(c *lockstep) {
 		for _, p := range c.peers {
-			p.cfg.Machine = 7 // each takes the other for its former self, once it hears nothing of it
+			p.cfg.Machine = 7 // each takes the other for its former self, once it hears nothing of it, and never did
 		}
 	})
 	c.run(time.Minute, c.agreed)
@@ -101,6 +102,7 @@ func TestEvictedAsItRaisesTheLevel(t *testing.T) {
 		evicts = evicts || f.from == b && prepare
 		return true
 	}
+	maps.DeleteFunc(c.peers[b].disk, func(k string, _ []byte) bool { return strings.HasPrefix(k, "peer") })
 	c.upgrade(b, 2)
 	c.step(b, &ipam.Presence{Peer: c.peers[a].machine.Self()})
 	c.run(time.Minute, func() bool { return evicts })

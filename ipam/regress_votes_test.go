@@ -227,11 +227,17 @@ func TestBootBesideOneWithoutCluster(t *testing.T) {
 		}
 	}
 	_ = c.full(first, cidr)
-	c.lose = func(flight) bool { return true }
+	var asked uint64
+	c.lose = func(f flight) bool {
+		if h, ok := f.frame.Body.(wire.Hello); ok && f.from == starts {
+			asked = h.Question
+		}
+		return true
+	}
 	c.reboot([]int{starts}, first)
 	c.wait(time.Second)
 	start := c.peers[starts].machine.Identity()
-	c.say(starts, stays, wire.Welcome{Spoken: 1, Boot: start.Boot, Nonce: start.Nonce}, func(h *wire.Header) { h.Cluster, h.Slot = [16]byte{}, 0 })
+	c.say(starts, stays, wire.Welcome{Spoken: 1, Question: asked, Boot: start.Boot, Nonce: start.Nonce}, func(h *wire.Header) { h.Cluster, h.Slot = [16]byte{}, 0 })
 	c.wait(time.Second)
 	if got := c.status(starts).State; got != ipam.Checking {
 		t.Errorf("it is %v", got)

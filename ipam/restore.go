@@ -89,6 +89,9 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	m.self, m.restored, m.own = l.identity.self, l.identity.boot, ownMember{}
 	m.number = max(m.savedNumber, m.state.Number(m.self))
 	m.unsettledTo = m.savedNumber
+	if err := l.checkAsides(); err != nil {
+		return nil, err
+	}
 	if err := l.finishVotes(); err != nil {
 		return nil, err
 	}
@@ -101,6 +104,18 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	m.proposals = l.asides
 	m.setAsideAgain()
 	return m, nil
+}
+
+// checkAsides finds commands that this peer cannot have proposed: they would never be settled.
+func (l *Restoration) checkAsides() error {
+	for _, p := range l.asides {
+		for i, c := range p.commands {
+			if c.Author != l.m.self || c.Number > l.m.number || i > 0 && c.Number <= p.commands[i-1].Number {
+				return fmt.Errorf("record of the commands: %w: command %d of %s", codec.ErrCorrupt, c.Number, c.Author.Short())
+			}
+		}
+	}
+	return nil
 }
 
 // finishVotes takes in what this peer has promised and accepted in the slot
@@ -262,8 +277,8 @@ func (l *Restoration) visitChronicle(key string, value []byte) (err error) {
 	}
 	value = append([]byte{}, value...)
 	batch, err := chronicle.DecodeBatch(value)
-	if err != nil {
-		return wrap(err, "slot")
+	if err != nil { // it was decided so, as learn has found; or what is on disk is not what was written, which the store would have found
+		l.m.broken, batch = errUnreadable(n, err), nil
 	}
 	if l.m.outdated() || !chronicle.Known(batch) {
 		return l.later()

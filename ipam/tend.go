@@ -275,7 +275,15 @@ func (m *Machine) inherit() {
 // isFormerSelf reports whether a peer was of this machine and has not been
 // heard of for long enough.
 func (m *Machine) isFormerSelf(id peer.ID, machine uint64) bool {
-	return machine == m.machine() && !m.present(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
+	return machine == m.machine() && !m.present(id) && !m.livedBeside(id) && m.now.Sub(m.joinedAt) >= lostAfter && m.silentFor(id) >= lostAfter
+}
+
+// livedBeside reports whether this peer, in this start or an earlier one, has heard from another one. Then that is no
+// former self, which is silent since before this peer was there, but a host of which the firmware or the system says
+// the same, as of one that was cloned, under the same name: it may be cut off, and its containers live.
+func (m *Machine) livedBeside(id peer.ID) bool {
+	c := m.contacts[id]
+	return c != nil && c.start.boot != 0
 }
 
 // isPredecessor reports whether a peer was probably this one before it lost
@@ -283,7 +291,7 @@ func (m *Machine) isFormerSelf(id peer.ID, machine uint64) bool {
 // given up.
 func (m *Machine) isPredecessor(id peer.ID) bool {
 	machine := m.machine()
-	if machine == 0 || id == m.self || m.present(id) {
+	if machine == 0 || id == m.self || m.present(id) || m.livedBeside(id) {
 		return false
 	}
 	if member := m.state.Member(id); member != nil {

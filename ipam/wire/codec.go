@@ -39,6 +39,9 @@ const (
 // MaxValue is the longest value of a slot, in bytes.
 const MaxValue = 1 << 20
 
+// MaxSlots is how many slots one [Decided] tells of.
+const MaxSlots = 1024
+
 // MaxDirectory is the longest message of a [Directory], in bytes.
 const MaxDirectory = 256 << 10
 
@@ -273,7 +276,13 @@ func (v Decided) append(b []byte) []byte {
 }
 
 func readDecided(r *codec.Reader) Body {
-	v := Decided{First: r.Uint("first slot"), Values: make([][]byte, r.Count("number of slots", 1))}
+	v := Decided{First: r.Uint("first slot")}
+	n := r.Count("number of slots", 1)
+	if n > MaxSlots {
+		r.Fail("number of slots")
+		return v
+	}
+	v.Values = make([][]byte, n)
 	for i := range v.Values {
 		v.Values[i] = readValue(r)
 	}
