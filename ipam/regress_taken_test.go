@@ -232,6 +232,9 @@ func TestOwnAddressAfterATakeOver(t *testing.T) {
 		h.Now = h.Now.Add(time.Second)
 		mustAsk(t, h, n, renamed, 8, "10.50.0.9")
 		h.Now = h.Now.Add(time.Second)
+		if renamed == "" { // nothing but a list tells then that it was there
+			look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 8)))
+		}
 		release(h, n, address("10.50.0.9")) // it ended
 		h.Now = h.Now.Add(time.Second)
 		// The release may have been that of the one before it: the engine's next list tells.

@@ -186,6 +186,7 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Before)
 	}
 	m.forgetSight(p, o)
+	forget(p.tookOver, o)
 	m.settleConflict(p, o)
 	m.saveRecord(p, o, &f.Record)
 	if !kept {

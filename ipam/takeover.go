@@ -59,17 +59,20 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case m.gone(p, o):
 		return m.isLeft(p, o), nil
 	}
-	named := h.Name != "" && rec.Name == h.Name || m.mayBeReleased(p, o) // as good as named: a list has to tell
-	if !named && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
+	named, released := h.Name != "" && rec.Name == h.Name, m.mayBeReleased(p, o)
+	if !named && !released && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
 		return false, nil
 	}
 	if !m.told(rec) || p.listed > 1 { // it may be on the other network: when it is not listed for long, it is gone
 		return false, m.errUntold(p, o, *rec)
 	}
-	if !named { // an inventory after the grace tells whether the holder of a MAC is gone
-		return !m.sighted(), nil
+	switch {
+	case named, released && rec.Ref != "": // what was listed, and is no more, is gone
+		return true, m.awaitTold(p, o, rec)
+	case released: // it may be about to start
+		return false, m.errUntold(p, o, *rec)
 	}
-	return true, m.awaitTold(p, o, rec)
+	return !m.sighted(), nil // an inventory after the grace tells whether the holder of a MAC is gone
 }
 
 // awaitTold makes a call wait for an inventory that was begun after it came, where one
