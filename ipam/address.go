@@ -382,7 +382,7 @@ func (m *Machine) openAhead(p *pool) {
 
 // full says why no address is left.
 func (m *Machine) full(p *pool, n Network, want addr.Range) error {
-	var held, reserved, elsewhere addr.Count
+	var held, reserved, elsewhere, lost addr.Count
 	for r, t := range p.Ring.Within(want) {
 		switch t.Owner {
 		case ring.Reserved:
@@ -396,8 +396,12 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 				return m.errDraining(p)
 			}
 		default:
+			if m.state.Member(t.Owner) == nil {
+				lost += r.Size()
+				break
+			}
 			elsewhere += r.Size()
 		}
 	}
-	return errFull(p, n.Range, held, elsewhere, reserved, want.Size())
+	return errFull(p, n.Range, held, elsewhere, lost, reserved, want.Size())
 }

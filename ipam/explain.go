@@ -159,8 +159,9 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 	case e.OwnedHow == "":
 		e.Verdict = "is free, and in no host's space"
 	case e.OwnedHow == "evicted":
+		t, _ := p.Ring.At(o)
 		e.Verdict = "may be in use on " + e.Owner + ", which was lost and evicted"
-		e.Next = "bring that host back, or give up its space with ringlet forget " + e.Owner + " if it is gone for good"
+		e.Next = "bring that host back, or give up its space with ringlet forget " + m.refOf(t.Owner) + " if it is gone for good"
 	case e.OwnedHow == "unreachable":
 		e.Verdict = "is in the space of " + e.Owner + ", which cannot be reached: nobody else knows whether it is in use"
 		e.Next = "start or reconnect that host"
@@ -181,7 +182,7 @@ func (m *Machine) explainHolder(e *Explanation, p *pool, o addr.Offset, rec spac
 		e.Retry = &until
 		e.Next = fmt.Sprintf("ringlet exclude add %v, if the device stays; ringlet release %[1]v, once it no longer has the address", e.Address)
 	case space.Client:
-		e.Next = fmt.Sprintf("ringlet free --for %s %v, once it is not needed", rec.Ref, e.Address)
+		e.Next = fmt.Sprintf("ringlet free --for %s %v, once it is not needed", word(rec.Ref), e.Address)
 	case space.Container, space.Unmarked:
 		sight := &EngineSight{}
 		sight.Container, sight.Listed = p.seen[o]

@@ -289,7 +289,7 @@ func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, 
 	case space.Gateway:
 		next = "remove the networks of this host on that pool, or the other holder"
 	case space.Client:
-		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", h.Ref, addr.Nth(p.CIDR, o))
+		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", word(h.Ref), addr.Nth(p.CIDR, o))
 	case space.Container, space.Unmarked, space.Host, space.Stranger, space.Kept:
 	}
 	m.disagree(p, o, dispute{

@@ -66,6 +66,7 @@ type pool struct {
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
 	announced   wire.Spare // what was announced last
+	announcedAt time.Time
 }
 
 // takeOver is that of an address.

@@ -72,7 +72,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	gone := m.state.Gone(id)
 	switch {
 	case gone == nil:
-		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: evict it first, with ringlet evict %s, if its host is gone for good", m.nameOf(id), q.Peer)
+		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: evict it first, with ringlet evict %s, if its host is gone for good", m.nameOf(id), word(q.Peer))
 	case gone.Forgotten:
 		if c := m.current; c != nil && c.frees.ID == gone.ID.String() {
 			return c.frees, nil // this call had it forgotten

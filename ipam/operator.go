@@ -16,7 +16,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		return PoolStatus{}, false, err
 	}
 	if q.CIDR != q.CIDR.Masked() {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%v has bits set behind its length: did you mean %v", q.CIDR, q.CIDR.Masked())
+		return PoolStatus{}, false, failf(ErrBadRequest, "%v has bits set behind its mask: did you mean %v", q.CIDR, q.CIDR.Masked())
 	}
 	cidr, err := addr.Checked(q.CIDR)
 	if err != nil {
@@ -106,7 +106,7 @@ func (m *Machine) poolRef(ref string) *pool {
 func (m *Machine) vacated(p *pool) error {
 	for _, id := range p.parties() {
 		if m.state.Gone(id) != nil {
-			return failf(ErrPoolInUse, "pool %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good", poolText(p.Pool), m.nameOf(id), m.nameOf(id))
+			return failf(ErrPoolInUse, "pool %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good", poolText(p.Pool), m.nameOf(id), m.refOf(id))
 		}
 	}
 	if len(m.concerned(p, wire.WantVacant, addr.Whole(p.CIDR))) == 0 {
@@ -148,7 +148,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if err == nil && q.Undo && m.leaving {
 		m.stay()
 	}
-	return err
+	return m.staysWanted(err, "ringlet status")
 }
 
 // leave makes this peer leave its cluster. It is answered when it has left.

@@ -96,8 +96,11 @@ func (m *Machine) nameOf(id peer.ID) string {
 	if name := m.goesBy(id, admitted); name != "" {
 		return string(name)
 	}
-	return "peer " + id.Short()
+	return unnamed(id)
 }
+
+// unnamed stands for the name of a peer that has told none.
+func unnamed(id peer.ID) string { return "peer " + id.Short() }
 
 // goesBy returns the name by which a peer goes now, as far as it has said: that with
 // which it was admitted may be another.

@@ -276,7 +276,7 @@ func (m *Machine) peerProblems() []Problem {
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {
 			name := m.nameOf(gone.ID)
-			add("quarantine", "bring that host back, or, if it is gone for good, ringlet forget "+name, "%s was evicted, and %s that it may be using are kept back", name, plural(n, "address", "addresses"))
+			add("quarantine", "bring that host back, or, if it is gone for good, ringlet forget "+m.refOf(gone.ID), "%s was evicted, and %s that it may be using are kept back", name, plural(n, "address", "addresses"))
 		}
 	}
 	for _, id := range sortedIDs(m.misfits) {
@@ -346,7 +346,7 @@ func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 		switch {
 		case !p.hasContainers():
 		case s.Free+s.Ready+s.Resting == 0:
-			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: of %s %v are in use and %v are reserved", poolText(p.Pool), plural(s.Size, "address", "addresses"), addr.Count(s.Held), addr.Count(s.Reserved)))
+			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: of %s %v are in use%s and %v are reserved", poolText(p.Pool), plural(s.Size, "address", "addresses"), addr.Count(s.Held), lostText(addr.Count(s.Quarantined)), addr.Count(s.Reserved)))
 		case s.Mine == 0 && s.Free == 0 && !m.alone():
 			out = append(out, problem(Degraded, "short-of-space", "remove containers, or move to a larger network", "this host has no free address left in pool %s and asks other hosts for each, which takes longer", poolText(p.Pool)))
 		}

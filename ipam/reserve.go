@@ -153,7 +153,7 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 		if r.Kind == wanted.Kind && r.Note == name {
 			return m.affirm(p, wanted.Range)
 		}
-		return failf(ErrAddressReserved, "address %v in %s %s: choose another address, or end that first", a, poolText(p.Pool), reservedText(r))
+		return errKept(p, a, r)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)

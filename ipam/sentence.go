@@ -76,6 +76,23 @@ func dateText(nanos int64) string {
 	return time.Unix(0, nanos).UTC().Format("2006-01-02 15:04 MST")
 }
 
+// word writes what others chose as one word of a command that is to be typed in.
+func word(s string) string {
+	special := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("|&;<>()$`\\\"'*?[]#~!{}^", r) }
+	if s != "" && !strings.ContainsFunc(s, special) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// refOf names a peer as a command takes it.
+func (m *Machine) refOf(id peer.ID) string {
+	if name := m.nameOf(id); name != unnamed(id) {
+		return word(name)
+	}
+	return id.String()
+}
+
 // shortRef shortens a container's ID to what docker ps shows.
 func shortRef(ref string) string {
 	if len(ref) == 64 {
@@ -98,7 +115,7 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 	next := "stop that container first, or choose another address"
 	switch h.Kind {
 	case space.Client:
-		next = fmt.Sprintf("free it with ringlet free --for %s %v, or choose another address", h.Ref, a)
+		next = fmt.Sprintf("free it with ringlet free --for %s %v, or choose another address", word(h.Ref), a)
 	case space.Gateway, space.Host:
 		next = "choose another address"
 	case space.Stranger:
@@ -124,7 +141,7 @@ func (m *Machine) errHeldBy(p *pool, o addr.Offset, holder string) error {
 // errQuarantined refuses an address that a lost host may be using.
 func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
 	return failf(ErrAddressInUse, "address %v in %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good, or choose another address",
-		addr.Nth(p.CIDR, o), poolText(p.Pool), m.nameOf(owner), m.nameOf(owner))
+		addr.Nth(p.CIDR, o), poolText(p.Pool), m.nameOf(owner), m.refOf(owner))
 }
 
 // waitFor makes a call wait, and says what it is told if that was in vain.
@@ -227,6 +244,19 @@ func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder
 	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), what, next)
 }
 
+// errKept refuses to keep an address for a name that is kept back already.
+func errKept(p *pool, a netip.Addr, r *chronicle.Reservation) error {
+	next := "choose another address"
+	switch r.Kind {
+	case chronicle.KindExcluded:
+		next += fmt.Sprintf(", or end that first with ringlet exclude rm %v", a)
+	case chronicle.KindKeptForName:
+		next += fmt.Sprintf(", or end that first with ringlet reserve rm %v", a)
+	case chronicle.KindGateway, chronicle.KindAuxiliary, chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
+	}
+	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), reservedText(r), next)
+}
+
 // errKeptTwice says that an address is kept for who asks, and kept back by a network.
 func errKeptTwice(p *pool, a netip.Addr, r *chronicle.Reservation, kind chronicle.Kind) error {
 	return failf(ErrAddressReserved, "address %v in %s %s, but a network of this host keeps it back as %v: remove that network, or end the reservation with ringlet reserve rm %v",
@@ -259,18 +289,31 @@ func errOutside(cidr netip.Prefix, a netip.Addr) error {
 	return failf(ErrAddressOutOfRange, "address %v does not lie in %v: choose one that does", a, cidr)
 }
 
-// errFull says that a part of a pool is full. The counts are of that part.
-func errFull(p *pool, want netip.Prefix, held, elsewhere, reserved, size addr.Count) error {
+// errFull says that a part of a pool is full. The counts are of that part; lost is what
+// evicted hosts may be using.
+func errFull(p *pool, want netip.Prefix, held, elsewhere, lost, reserved, size addr.Count) error {
 	where := poolText(p.Pool)
 	if want != p.CIDR {
 		where = fmt.Sprintf("range %v of %s", want, where)
 	}
-	if elsewhere > 0 {
-		return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use on this host, %v are other hosts', which have none to spare, and %v are reserved; remove a container, or make a larger network",
-			where, size, held, elsewhere, reserved)
+	next := "remove a container, or make a larger network"
+	if lost > 0 {
+		next = "bring those hosts back, or give up their space with ringlet forget if they are gone for good; else " + next
 	}
-	return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use and %v are reserved; remove a container, or make a larger network",
-		where, size, held, reserved)
+	if elsewhere > 0 {
+		return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use on this host, %v are other hosts', which have none to spare%s, and %v are reserved; %s",
+			where, size, held, elsewhere, lostText(lost), reserved, next)
+	}
+	return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use%s and %v are reserved; %s",
+		where, size, held, lostText(lost), reserved, next)
+}
+
+// lostText is the part of a sentence that counts what evicted hosts may be using.
+func lostText(n addr.Count) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %v are kept back for hosts that were evicted", n)
 }
 
 func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {

@@ -273,6 +273,7 @@ func sayLost(s *transcript) {
 	s.said("docker run, with space left only on a host that is gone", c.full(0, cidr))
 	c.silence(1, 2)
 	s.said("ringlet evict, while nobody answers", c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err)
+	s.said("ringlet drain, while nobody answers", c.ask(0, &ipam.DrainRequest{}).Err)
 	d, _ := lab(s.t)
 	order := d.order()
 	d.die(order[1], order[2])
@@ -310,6 +311,8 @@ func sayEvicted(s *transcript) {
 	if err := d.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
 		s.t.Fatal(err)
 	}
+	d.full(1, cidr)
+	s.said("docker run, with nothing left but what a host has that was evicted", d.full(0, cidr))
 	d.vacate(0, cidr)
 	d.vacate(1, cidr)
 	s.said("ringlet pool rm, with space of a host that was evicted", d.ask(0, &ipam.PoolRemoval{Pool: cidr.String()}).Err)

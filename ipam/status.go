@@ -72,7 +72,7 @@ type PoolStatus struct {
 	Pool        netip.Prefix `json:"pool"`
 	Name        string       `json:"name"`
 	Size        uint64       `json:"size"`         // 2^64-1 for a /64
-	Held        uint64       `json:"held"`         // of other peers as many as they announced
+	Held        uint64       `json:"held"`         // of other peers as many as they announced, a minute late at most
 	HeldHere    uint64       `json:"held_here"`    // those on this peer
 	Resting     uint64       `json:"resting"`      // likewise
 	RestingHere uint64       `json:"resting_here"` // those on this peer

@@ -15,6 +15,8 @@ const (
 	tendEvery = time.Second
 	// announceEvery is how often it announces at most what it has to spare.
 	announceEvery = 10 * time.Second
+	// countEvery is how late a change may be that matters to nobody but who counts.
+	countEvery = time.Minute
 	// lostAfter is how long a peer must not have been heard of before its
 	// successor on the same machine takes it for gone.
 	lostAfter = 10 * time.Second
@@ -355,7 +357,8 @@ func (m *Machine) evictSilent() {
 }
 
 // announce tells the others how much this peer has to spare, when that has
-// changed a good deal, or when somebody was refused and there is something now.
+// changed a good deal, or when somebody was refused and there is something now; and any
+// other change after a while, since by it they count what is held.
 func (m *Machine) announce() {
 	due := m.now.Sub(m.announcedAt) >= announceEvery || m.now.Before(m.announcedAt)
 	if !due && len(m.begged) == 0 {
@@ -365,11 +368,11 @@ func (m *Machine) announce() {
 	for _, p := range m.sortedPools() {
 		now := wire.Spare{Pool: p.Key, Free: p.space.Spare(), Resting: p.space.Resting(m.now, m.cfg.Rest)}
 		wanted := m.begged[p.Key] && now.Free > 0
-		if !wanted && (!due || p.toldOnce && !changedMuch(p.announced, now)) {
+		if !wanted && (!due || p.toldOnce && !changedMuch(p.announced, now) && !m.countsDiffer(p, now)) {
 			continue
 		}
 		delete(m.begged, p.Key)
-		p.announced, p.toldOnce = now, true
+		p.announced, p.announcedAt, p.toldOnce = now, m.now, true
 		if v.Pools = append(v.Pools, now); len(v.Pools) == maxAnnounce {
 			break
 		}
@@ -380,6 +383,12 @@ func (m *Machine) announce() {
 	if len(v.Pools) > 0 {
 		m.send(peer.None, v)
 	}
+}
+
+// countsDiffer reports whether others have counted what is held in a pool wrongly for long
+// enough.
+func (m *Machine) countsDiffer(p *pool, now wire.Spare) bool {
+	return p.announced != now && (m.now.Sub(p.announcedAt) >= countEvery || m.now.Before(p.announcedAt))
 }
 
 // changedMuch reports whether others should hear of a change: always while

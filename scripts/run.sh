@@ -66,10 +66,17 @@ else
 fi
 
 say "ringlet status"
-"$BUILD/ringlet" status 2>&1 | show || true
+# Only root may use the plugin's socket, where whoever may use the engine can run the rest.
+root=
+if [[ $EUID == 0 ]]; then
+	"$BUILD/ringlet" status 2>&1 | show || true
+else
+	root="sudo "
+	echo "  ${root}$BUILD/ringlet status tells how it is: only root may use the plugin's socket"
+fi
 
 say "Now you"
 hint() { printf '  %-58s %s# %s%s\n' "$1" "$dim" "$2" "$plain"; }
 hint "docker run --rm --network $NETWORK $IMAGE addrs" "one more container"
-hint "build/ringlet ip ls" "who holds what"
+hint "${root}build/ringlet ip ls" "who holds what"
 hint "make uninstall" "remove all of this"

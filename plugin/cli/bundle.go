@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net/http"
 	"os"
@@ -101,6 +102,9 @@ func (a *app) bundle(ctx context.Context, file string) error {
 		return writeBundle(a.out, dir, at, parts)
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("the bundle cannot be written: there is %s already: name another file with --out, or remove that one", file)
+	}
 	if err != nil {
 		return fmt.Errorf("the bundle cannot be written: %w", err)
 	}

@@ -78,7 +78,7 @@ func TestBundle(t *testing.T) {
 	if len(parts) != len(want) || !strings.Contains(parts["status.json"], `"verdict":"fine"`) || !strings.Contains(parts["log.txt"], "ringlet started") {
 		t.Errorf("the bundle has %d parts", len(parts))
 	}
-	if got := ringlet(t, cfg, "bundle", "--out", file); got.code != exitFailed || !strings.Contains(got.err, "exists") {
+	if got := ringlet(t, cfg, "bundle", "--out", file); got.code != exitFailed || !strings.Contains(got.err, "name another file with --out, or remove that one") {
 		t.Errorf("a file that is there: %+v", got)
 	}
 	if got := ringlet(t, cfg, "bundle", "--out", "-"); got.code != 0 || len(unpack(t, strings.NewReader(got.out))) != len(want) {

@@ -57,7 +57,7 @@ func (v view) check(audit ipam.Audit) {
 	case broken > 0:
 		v.wrap(red, "failed: ", "the records contradict one another: keep the plugin's data, and report this")
 	case len(audit.Findings) > 0:
-		v.wrap(yellow, "degraded: ", "no invariant is broken, and "+plural(len(audit.Findings), "address is", "addresses are")+" not as the engine has them")
+		v.wrap(yellow, "degraded: ", "no invariant is broken, and "+plural(len(audit.Findings), "address is not as it should be", "addresses are not as they should be"))
 	default:
 		v.wrap(green, "fine: ", "no invariant is broken, and the database is as it should be")
 	}
@@ -69,9 +69,9 @@ func (v view) check(audit ipam.Audit) {
 	}
 	if audit.Looked == nil {
 		v.wrap(plain, "engine: ", "it has not listed what it has since the plugin started, so that nothing is known of leaks")
-		return
+	} else {
+		v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address", "addresses")+" "+v.ago(*audit.Looked)+", and containers hold "+fmt.Sprint(audit.Held)+" here")
 	}
-	v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address", "addresses")+" "+v.ago(*audit.Looked)+", and containers hold "+fmt.Sprint(audit.Held)+" here")
 	for _, f := range audit.Findings {
 		v.wrap(yellow, "  "+f.Code+": ", safe(f.Text))
 		v.wrap(plain, "    next: ", safe(f.Next))
@@ -138,7 +138,7 @@ func (a *app) readReport(file string) (ipam.Audit, error) {
 	case err != nil:
 		return ipam.Audit{}, unreadable(file, "a report of ringlet check -o json", err)
 	case report.PeerID == "":
-		return ipam.Audit{}, fmt.Errorf("%s is no report of ringlet check -o json", file)
+		return ipam.Audit{}, fmt.Errorf("%s is no report of ringlet check -o json", source(file))
 	}
 	return report, nil
 }

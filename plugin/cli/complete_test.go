@@ -28,6 +28,7 @@ func TestCompletion(t *testing.T) {
 		"ip ls ", "ip ls --pool ", "ring --pool 10.5", "who ", "who fd", "who 10.50.0.2 ", "release ",
 		"lookup --for ", "lookup --pool ", "alloc --pool ", "alloc --for ", "alloc --ip ", "free --for ", "free ", "free --for printer-3 ", "free --for nobody ",
 		"serve ", "serve --data ", "serve --socket ", "serve --docker-socket ", "serve --driver-name ",
+		"events --kind ", "events --kind peer-", "events --kind granted,problem-",
 	} {
 		args := append([]string{"__complete"}, strings.Fields(line)...)
 		if line == "" || strings.HasSuffix(line, " ") {

@@ -60,7 +60,7 @@ func (a *app) drain(ctx context.Context, c *client, undo, noWait bool) error {
 	}
 	return a.show(d, func() {
 		if drained(d) {
-			a.view.printf("drained: this host has given all its space back; ringlet drain --undo ends that\n")
+			a.view.wrap(plain, "drained: ", "this host has given all its space back; ringlet drain --undo ends that")
 			return
 		}
 		a.view.wrap(plain, "draining: ", left(d))
@@ -114,7 +114,7 @@ func (a *app) leave(ctx context.Context, c *client, force, noWait bool) error {
 	}
 	return a.show(d, func() {
 		if gone(d) {
-			a.view.printf("left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew%s\n", kept)
+			a.view.wrap(plain, "left: ", "this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew"+kept)
 			return
 		}
 		a.view.wrap(plain, "leaving: ", left(d))

@@ -57,8 +57,8 @@ func TestDeparting(t *testing.T) {
 	holders := "\n  10.50.0.2  web\n  10.50.0.3  printer-3\n  10.50.0.4  evil\\x1b[2J\\nname\n  10.50.0.7  a container with MAC 02:42:0a:32:00:07\n  fd00:50::2  web\n"
 	stayed := "ringlet: this host no longer gives its space back: that was undone, or there is nobody left to take it; ringlet status tells more\n"
 	const drained = "drained: this host has given all its space back; ringlet drain --undo ends that\n"
-	const left = "left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew\n"
-	kept := strings.TrimSuffix(left, "\n") + "; what it had is kept back until, with its plugin gone, ringlet forget on another host gives it up\n"
+	const left = "left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data\n      to join anew\n"
+	kept := strings.TrimSuffix(left, "\n") + "; what it had is kept back until, with its plugin gone, ringlet forget on another\n      host gives it up\n"
 	tests := []struct {
 		name, args string
 		then       []ipam.Status

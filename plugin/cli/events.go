@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,9 @@ func (a *app) eventsCommand() *cobra.Command {
 		Long: `Show what happened on this peer since it started, the last 4096 events: addresses
 handed out and freed, ranges that changed hands, hosts that came and went,
 problems that began and ended. Times are UTC. With -o json each event is one
-line; its id is what --since takes.`,
+line; its id is what --since takes.
+
+The kinds are ` + kindList() + `.`,
 		Example: `  ringlet events
   ringlet events --follow --kind granted,freed --pool 10.50.0.0/24
   ringlet events --follow -o json --since 17-42-9e3779b9`,
@@ -41,9 +44,43 @@ line; its id is what --since takes.`,
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what happens, until it is stopped")
 	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, with commas between them")
+	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds) // the flag exists
 	a.poolFlag(cmd, &o.pool, "only events of this `pool`, by CIDR or name")
 	f.StringVar(&o.since, "since", "", "only what came after the event with this `ID`")
 	return cmd
+}
+
+// kindList lists the kinds of events, over several lines.
+func kindList() string {
+	const columns = 80
+	var b strings.Builder
+	column := len("The kinds are ")
+	for i, kind := range slices.Sorted(slices.Values(events.Kinds())) {
+		switch {
+		case i == 0:
+		case column+len(", "+kind+",") > columns:
+			b.WriteString(",\n")
+			column = 0
+		default:
+			b.WriteString(", ")
+			column += len(", ")
+		}
+		b.WriteString(kind)
+		column += len(kind)
+	}
+	return b.String()
+}
+
+// completeKinds offers kinds of events, behind those that stand there already.
+func completeKinds(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	before := begun[:strings.LastIndex(begun, ",")+1]
+	var out []cobra.Completion
+	for _, kind := range slices.Sorted(slices.Values(events.Kinds())) {
+		if strings.HasPrefix(before+kind, begun) {
+			out = append(out, before+kind)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) events(ctx context.Context, c *client, o eventsOptions) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes of the program.
@@ -33,6 +34,14 @@ func (e *usageError) Error() string { return e.text }
 // usagef returns a usage error of a command, with the way to its help.
 func usagef(c *cobra.Command, format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...) + "; see " + c.CommandPath() + " --help"}
+}
+
+// flagError says what is wrong with a flag, in words that need no knowledge of Go.
+func flagError(c *cobra.Command, err error) error {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
+		return usagef(c, "--%s is true or false, not %q", bad.GetFlag().Name, bad.GetValue())
+	}
+	return usagef(c, "%v", err)
 }
 
 // ExitCode returns the exit code for the error of a command, 0 for nil.

@@ -40,6 +40,7 @@ type fixture struct {
 	reservations []ipam.ReservationStatus
 	stories      []ipam.Explanation
 	findings     []ipam.Finding
+	unlisted     bool // the engine has not listed what it has
 	about        admin.About
 	keys         admin.Keys
 	reserving    error // of a reservation
@@ -147,6 +148,11 @@ func (f *fixture) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, erro
 			return s, f.call("who %v", a)
 		}
 	}
+	for _, p := range f.st.Pools {
+		if p.Pool.Contains(a) {
+			return ipam.AddressStatus{Address: a, Pool: p.Pool, State: stateReady}, nil
+		}
+	}
 	return ipam.AddressStatus{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool", a)}
 }
 
@@ -204,6 +210,9 @@ func (f *fixture) Check(context.Context) (ipam.Audit, error) {
 	a := ipam.Audit{
 		Verdict: ipam.Fine, At: now, Peer: "host-a", PeerID: "3f2a9c0d11e4", Slot: 7, Broken: append([]string{}, f.broken...), Database: []string{},
 		Looked: new(now.Add(-time.Second)), Listed: 3, Held: 3, Findings: append([]ipam.Finding{}, f.findings...),
+	}
+	if f.unlisted {
+		a.Looked, a.Listed, a.Held = nil, 0, 0
 	}
 	switch {
 	case len(f.broken) > 0:

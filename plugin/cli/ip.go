@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -283,8 +284,11 @@ func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client,
 			return err
 		}
 		var now admin.Use // of what nobody here holds
+		nowhere := ""
 		if len(freed) == 0 && ip != "" {
-			_ = c.get(ctx, path("addresses", ip), &now) // else nothing more is said
+			if p, ok := errors.AsType[*admin.Problem](c.get(ctx, path("addresses", ip), &now)); ok && p.Code == ipam.ErrPoolNotFound.Error() {
+				nowhere = p.Detail
+			}
 		}
 		return a.show(fullsOf(freed), func() {
 			for _, s := range freed {
@@ -292,6 +296,8 @@ func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client,
 			}
 			switch {
 			case len(freed) > 0:
+			case nowhere != "":
+				a.view.wrap(plain, "nothing to free: ", safe(nowhere))
 			case ip == "":
 				a.view.printf("nothing to free: %s holds no address on this peer\n", safe(holderID))
 			case holderID == "":

@@ -60,7 +60,7 @@ func (v view) keys(k admin.Keys) {
 	if k.Source == "file" {
 		v.wrap(grey, "in ", safe(k.File)+" of the plugin, which can change while it runs")
 	} else {
-		v.wrap(grey, "in ", "RINGLET_KEY, which changes with docker plugin disable, set and enable")
+		v.wrap(grey, "in ", "RINGLET_KEY, which changes with docker plugin disable, set and enable, and outside Docker with a restart")
 	}
 }
 
@@ -98,7 +98,7 @@ can tell. Without arguments it tells what is next here.`,
 			if key == "-" {
 				line, _ := bufio.NewReader(a.cfg.In).ReadString('\n')
 				if key = strings.TrimSpace(line); key == "" {
-					return fmt.Errorf("there is no key on standard input")
+					return fmt.Errorf("there is no key on standard input: ringlet keygen prints one")
 				}
 			}
 			return a.do(func(ctx context.Context, c *client, _ []string) error {

@@ -20,11 +20,11 @@ func (a *app) kvCommand() *cobra.Command {
 for whom, and how to reach it. It is what this peer was told, a few seconds late
 at most; a peer that is gone goes from it after 15 minutes. Its keys begin with
 
-  ringlet/state/nodes/v1/CLUSTER/NODE
-  ringlet/state/ip/v1/CLUSTER/IP
-  ringlet/state/services/v1/CLUSTER/PROJECT/SERVICE
-  ringlet/state/pools/v1/CLUSTER/CIDR, and …/names/NAME
-  ringlet/.heartbeat                     renewed each minute
+    ringlet/state/nodes/v1/CLUSTER/NODE
+    ringlet/state/ip/v1/CLUSTER/IP
+    ringlet/state/services/v1/CLUSTER/PROJECT/SERVICE
+    ringlet/state/pools/v1/CLUSTER/CIDR, and …/names/NAME
+    ringlet/.heartbeat                     renewed each minute
 
 where CLUSTER is RINGLET_CLUSTER, "ringlet" unless it was set.`,
 		Args: noSuchCommand,

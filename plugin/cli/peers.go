@@ -24,9 +24,10 @@ func (a *app) peersCommand() *cobra.Command {
 		Short:      "List the peers of the cluster",
 		GroupID:    groupLook,
 		Long: `List the peers of the cluster as this one sees them, and below them those that
-were evicted, with the addresses that are kept back for them. REACHABLE is what
-holds now. BEHIND counts the decisions of the cluster that a peer is not known to
-have heard of: it falls to 0 by itself while the peer can be reached.`,
+were evicted, with the addresses that are kept back for them. STATE is filling
+until a peer has space of a pool, then active, or draining. REACHABLE is what holds
+now. BEHIND counts the decisions of the cluster that a peer is not known to have
+heard of: it falls to 0 by itself while the peer can be reached.`,
 		Example: `  ringlet peers
   ringlet peers -o json | jq -r '.[] | select(.reachable | not) | .name'`,
 		Args: exactly(),

@@ -21,8 +21,8 @@ func (a *app) poolCommand() *cobra.Command {
 		Long: `A pool is a subnet whose addresses ringlet gives out. A docker network makes its
 pool. A subnet that ringlet chose goes with its last network; one that you named
 stays and remembers who had what, until the space is needed for another network.
-A pool that is created here, or has a name, stays until it is removed here. Pools
-are named by their CIDR or their name.`,
+A pool that is created here, or has a name, stays until it is removed here. Where
+POOL stands, write its CIDR or its name.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -56,26 +56,39 @@ are named by their CIDR or their name.`,
 		Use:        "ls",
 		SuggestFor: []string{"list"},
 		Short:      "List the pools",
-		Example:    "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
-		Args:       exactly(),
-		RunE:       a.do(a.listPools),
+		Long: `List the pools, and what became of the addresses of each in the whole cluster; from
+HELD to QUARANTINED they add up to SIZE:
+
+    HELD         in use, by containers, by others or by a host itself
+    RESTING      freed a moment ago, and handed out only where there is no other
+    READY        free, in the space of some host
+    FREE         free, and in no host's space yet
+    RESERVED     excluded or kept for a name, network and broadcast addresses, and
+                 gateways that hosts share
+    QUARANTINED  of hosts that were evicted, which may be using them
+    MINE         free or resting in the space of this host, counted above, too
+
+What other hosts hold is as they have told: a minute late at most.`,
+		Example: "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
+		Args:    exactly(),
+		RunE:    a.do(a.listPools),
 	}, &cobra.Command{
-		Use:        "show CIDR",
+		Use:        "show POOL",
 		Short:      "Show one pool and its ranges",
 		Example:    "  ringlet pool show 10.50.0.0/24\n  ringlet pool show lab",
-		Args:       exactly("CIDR"),
+		Args:       exactly("POOL"),
 		RunE:       a.do(a.showPool),
 		SuggestFor: []string{"inspect", "get"},
 
 		ValidArgsFunction: a.completeFirst(poolWords),
 	}, &cobra.Command{
-		Use:   "rm CIDR",
+		Use:   "rm POOL",
 		Short: "Remove a pool of which no address is held",
 		Long: `Remove a pool of which no address is held and on which no host has networks. What is
 excluded from it, or reserved in it, goes with it.`,
 		SuggestFor: []string{"remove", "delete", "del"},
 		Example:    "  ringlet pool rm lab",
-		Args:       exactly("CIDR"),
+		Args:       exactly("POOL"),
 
 		ValidArgsFunction: a.completeFirst(poolWords),
 		RunE: a.do(func(ctx context.Context, c *client, args []string) error {

@@ -45,7 +45,9 @@ that container, and exclude the address again.`,
 		Long: `Exclude one or more of 10.50.0.5, 10.50.0.10-10.50.0.19 and 10.50.0.16/28. In a
 file stands one on each line, with a note behind it, and # begins a comment.
 
-Repeating it changes nothing. Exit code 3 if some of it is in use, which is told.`,
+Repeating it changes nothing, nor the note of what is excluded already: end that
+with rm first. Exit code 3 if some of it is in use, which is told. The first that
+is refused ends it; what stands before that is excluded.`,
 		Example: `  ringlet exclude add 10.50.0.1-10.50.0.19 --note "routers and printers"
   ringlet exclude add 10.50.0.64/26 10.50.0.200
   ringlet exclude add -f excluded.txt`,
@@ -89,7 +91,8 @@ the name after --for.`,
 knows by that name. It may have the address already. In a file stands one address
 on each line, with the name behind it, and # begins a comment.
 
-An address that another holds is refused, with who that is: nothing is moved.`,
+An address that another holds is refused, with who that is: nothing is moved. Of a
+file the first line that is refused ends it; what stands before that is kept.`,
 		Example: `  ringlet reserve add 10.50.0.20 --for db
   ringlet reserve add 10.50.0.21 --for 02:42:0a:32:00:15
   ringlet reserve add -f reserved.txt`,
@@ -265,7 +268,7 @@ func (v view) reserved(done []ipam.Reserving) {
 		}
 		what := "excluded"
 		if n := len(did.Collisions); n > 0 {
-			what = plural(did.Addresses, "address", "addresses") + " excluded, and not these:"
+			what = plural(did.Addresses, "address", "addresses") + " kept from everybody, and not these:"
 		}
 		v.wrap(plain, where+": ", what)
 		for _, found := range did.Collisions {
@@ -303,7 +306,7 @@ func (a *app) reservationsCommand(parent, short, kind string) *cobra.Command {
 					shown = append(shown, r)
 				}
 			}
-			return a.show(shown, func() { a.view.reservations(shown, kind) })
+			return a.show(shown, func() { a.view.reservations(shown, kind, all) })
 		}),
 	}
 	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
@@ -337,8 +340,13 @@ func joined(list []ipam.ReservationStatus) []ipam.ReservationStatus {
 	return out
 }
 
-func (v view) reservations(list []ipam.ReservationStatus, kind string) {
-	if len(list) == 0 {
+// reservations lists what is kept back, all of it or what is of one kind.
+func (v view) reservations(list []ipam.ReservationStatus, kind string, all bool) {
+	switch {
+	case len(list) == 0 && all:
+		v.printf("nothing is kept back\n")
+		return
+	case len(list) == 0:
 		v.printf("nothing is %s\n", kindText(kind))
 		return
 	}

@@ -63,7 +63,7 @@ func TestReserve(t *testing.T) {
 		},
 		{
 			"some of it in use", "exclude add 10.50.0.1-10.50.0.9 --pool lab",
-			"10.50.0.1-10.50.0.9: 7 addresses excluded, and not these:\n" +
+			"10.50.0.1-10.50.0.9: 7 addresses kept from everybody, and not these:\n" +
 				"  10.50.0.2 is held by container web (0123456789ab) on host-a since 2026-11-21\n  11:58 UTC\n" +
 				"  10.50.0.4-10.50.0.6 is held by \\\"evil\\x1b[2J\\nname\\\" on host-a since\n  2026-11-18 12:00 UTC\n", 3,
 			[]string{`reserve "lab" 10.50.0.1-10.50.0.9 excluded ""`},

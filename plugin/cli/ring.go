@@ -17,7 +17,9 @@ func (a *app) ringCommand() *cobra.Command {
 		Short:   "Draw who owns which part of a pool",
 		GroupID: groupLook,
 		Long: `Draw each pool in the order of its addresses, one letter for each peer, and list
-the ranges. A range that is smaller than a letter is in the list only.`,
+the ranges. A range that is smaller than a letter is in the list only. HELD is
+known of this peer's ranges alone; VERSION is the decision that gave a range its
+owner.`,
 		Example: `  ringlet ring --pool 10.50.0.0/24
   ringlet ring -o json`,
 		Args: exactly(),

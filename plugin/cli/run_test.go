@@ -51,6 +51,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"free --for nobody", []string{`free "" "nobody" invalid IP`}, "nothing to free: nobody holds no address on this peer\n"},
 		{"release 10.50.0.3", []string{`free "" "" 10.50.0.3`}, "freed 10.50.0.3, which printer-3 had\n"},
 		{"release 10.50.0.7", []string{`free "" "" 10.50.0.7`}, "freed 10.50.0.7, which a container with MAC 02:42:0a:32:00:07 had\n"},
+		{"release 10.99.0.1", []string{`free "" "" 10.99.0.1`}, "nothing to free: address 10.99.0.1 lies in no pool"},
 		{"release 10.50.0.99", []string{`free "" "" 10.50.0.99`}, "nothing to free: nobody holds 10.50.0.99 on this peer\n"},
 		{"release 10.50.0.4", []string{`free "" "" 10.50.0.4`}, `which evil\x1b[2J\nname had`},
 		{"peers", []string{"status"}, "host-a (this peer)  active"},

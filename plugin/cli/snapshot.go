@@ -210,11 +210,17 @@ func writeSnapshot(file string, s snapshot) error {
 	return nil
 }
 
+// source is how a file that is read is called.
+func source(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
 // unreadable says what is wrong with a file that should be something else, in JSON.
 func unreadable(file, what string, err error) error {
-	if file == "-" {
-		file = "standard input"
-	}
+	file = source(file)
 	_, broken := errors.AsType[*json.SyntaxError](err)
 	_, other := errors.AsType[*json.UnmarshalTypeError](err)
 	_, system := errors.AsType[*fs.PathError](err)

@@ -55,6 +55,39 @@ func TestRulesAndDashboardKnowTheSeries(t *testing.T) {
 	}
 }
 
+// The guide tells of each series, with its labels, and of no other.
+func TestSeriesAreExplained(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, filepath.Join(monitoring, "README.md")), "## Metrics")
+	table, _, _ = strings.Cut(table, "## Alerts")
+	series := read(t, "testdata/series.txt") + "ringlet_status_age_seconds 0\n"
+	told := map[string]string{} // labels by name
+	for _, m := range regexp.MustCompile("`(ringlet_[a-z0-9_]+)(?:\\{([a-z,]+)\\})?`").FindAllStringSubmatch(table, -1) {
+		told[m[1]] = m[2]
+	}
+	for _, name := range names(series) {
+		labels, ok := told[name]
+		if !ok {
+			t.Errorf("the guide does not tell of %s", name)
+		}
+		delete(told, name)
+		line := regexp.MustCompile(`(?m)^` + name + `(?:_count)?(?:\{([^}]*)\})? `).FindStringSubmatch(series)
+		if line == nil {
+			t.Fatalf("no value of %s", name)
+		}
+		var want []string
+		for _, m := range regexp.MustCompile(`([a-z]+)="`).FindAllStringSubmatch(line[1], -1) {
+			want = append(want, m[1])
+		}
+		got := strings.FieldsFunc(labels, func(r rune) bool { return r == ',' })
+		if slices.Sort(want); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("the guide has the labels %q of %s, want %q", got, name, want)
+		}
+	}
+	for name := range told {
+		t.Errorf("the guide tells of %s, which there is not", name)
+	}
+}
+
 // Each alert has what it takes, and a paragraph on what to do.
 func TestAlertsAreExplained(t *testing.T) {
 	rules, guide := read(t, filepath.Join(monitoring, "alerts.yml")), read(t, filepath.Join(monitoring, "README.md"))

@@ -1,0 +1,121 @@
+package ipam_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// What a peer holds in a pool so wide that it lacks nothing is known to the others a
+// minute later, and what it freed as well.
+func TestOthersCountWhatIsHeldInAWidePool(t *testing.T) {
+	for _, cidr := range []string{"10.60.0.0/16", "fd00:60::/64"} {
+		t.Run(cidr, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			pool := prefix(cidr)
+			for i := range c.peers {
+				c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: pool, V6: pool.Addr().Is6()})
+			}
+			agree := func(held, resting uint64) {
+				t.Helper()
+				c.wait(90 * time.Second)
+				for i := range c.peers {
+					for _, p := range c.status(i).Pools {
+						if p.Pool == pool && (p.Held != held || p.Resting != resting) {
+							t.Errorf("%s counts %d held and %d resting, want %d and %d", c.name(i), p.Held, p.Resting, held, resting)
+						}
+					}
+				}
+			}
+			for n := range 100 {
+				if err := c.ask(0, &ipam.ClientRequest{Pool: cidr, ID: fmt.Sprint("vm-", n)}).Err; err != nil {
+					t.Fatal(err)
+				}
+			}
+			agree(100, 0)
+			for n := range 60 {
+				if err := c.ask(0, &ipam.FreeRequest{ID: fmt.Sprint("vm-", n)}).Err; err != nil {
+					t.Fatal(err)
+				}
+			}
+			agree(40, 60)
+			c.wait(10 * time.Minute)
+			agree(40, 0)
+		})
+	}
+}
+
+// A host is told that it will drain, although nobody is there who could agree now.
+func TestDrainThatIsWantedStill(t *testing.T) {
+	c, _ := lab(t)
+	o := c.order()
+	c.die(o[0], o[1])
+	refused(t, c.ask(o[2], &ipam.DrainRequest{}).Err, "what you asked for is done as soon as they agree, and ringlet status shows it then")
+	c.heal()
+	c.run(time.Minute, func() bool { return c.status(o[2]).State == ipam.Leaving })
+}
+
+// What is to be typed in is one word for each argument, whatever a holder is called.
+func TestCommandsCanBeTypedIn(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/28")
+	for holder, word := range map[string]string{
+		"printer-3":      "printer-3",
+		"shim of host-a": "'shim of host-a'",
+		"$(reboot)":      "'$(reboot)'",
+		"it's":           `'it'\''s'`,
+		"büro/3:a@b":     "büro/3:a@b",
+	} {
+		a := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/28", ID: holder}).Address.Address.Addr()
+		want := fmt.Sprintf("ringlet free --for %s %v,", word, a)
+		if e, err := h.Machine().Explain(h.Now, a); err != nil || !strings.HasPrefix(e.Next, want) {
+			t.Errorf("%s is told %q, %v, want %s", holder, e.Next, err, want)
+		}
+		refused(t, claim(h, n, a.String(), "db"), want)
+	}
+}
+
+// Of a pool that is full it is told how much of it is kept back for a host that is gone.
+func TestFullPoolHasSpaceOfALostHost(t *testing.T) {
+	c, cidr := lab(t)
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.full(1, cidr)
+	refused(t, c.full(0, cidr), "are kept back for hosts that were evicted")
+	for _, p := range c.status(0).Problems {
+		if p.Code == "pool-full" && !strings.Contains(p.Text, "are kept back for hosts that were evicted") {
+			t.Errorf("told %q", p.Text)
+		}
+	}
+	c.wait(2 * time.Minute)
+	s := c.status(0).Pools[0]
+	if sum := s.Held + s.Reserved + s.Quarantined; sum != s.Size || s.Quarantined == 0 {
+		t.Errorf("%d of %d are told, in %+v", sum, s.Size, s)
+	}
+}
+
+// Who wants an address for a name that is kept back already is told what ends that, where
+// anything does.
+func TestReserveNamesWhatEndsAnother(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	network(t, h, "10.50.0.0/28")
+	h.Call(keep("10.50.0.3", "db"))
+	h.Call(exclude("10.50.0.4", "10.50.0.5"))
+	for a, want := range map[string]string{
+		"10.50.0.3":  "choose another address, or end that first with ringlet reserve rm 10.50.0.3",
+		"10.50.0.4":  "choose another address, or end that first with ringlet exclude rm 10.50.0.4",
+		"10.50.0.15": "is the pool's broadcast address: choose another address",
+	} {
+		err := h.Call(keep(a, "web")).Err
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", a, err, want)
+		}
+	}
+}
