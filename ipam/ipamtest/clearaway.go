@@ -53,6 +53,7 @@ func (c *cluster) clearAway() {
 	}
 	c.pass(30 * time.Second)
 	c.endOrders()
+	c.pass(30 * time.Second) // what was kept back may be a host's own
 	for _, s := range c.sites {
 		// Who has left by force is given up, with its host.
 		if !s.dead && s.forced && c.oracle.state.Member(s.id) == nil {
