@@ -81,6 +81,11 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		n.replayed--
 		return
 	}
+	if n.replayed == 0 && m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted) && m.now.Sub(m.greeted) < makeTime {
+		// The engine may have asked for it again before this process started, and have been
+		// refused the rest. A list tells whether it lives.
+		return
+	}
 	n.count--
 	m.countAsked(n.Pool, -1)
 	n.replayed = min(n.replayed, n.count)

@@ -213,6 +213,38 @@ func TestReplayThatIsTakenBack(t *testing.T) {
 	wantErr(t, ask(h, n, "db", 8, "10.50.0.1").Err, ipam.ErrAddressInUse, "gateway")
 }
 
+// As TestReplayThatIsTakenBack, and this process ends in between: the engine, which had the pool, is refused the rest.
+func TestReplayThatIsTakenBackAfterARestart(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		h := withSocket(t)
+		look(h)
+		n := h.Call(creation(prefix("10.50.0.0/24"))).Pool.Network
+		g := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+		h.Now = h.Now.Add(2 * time.Minute)
+		look(h, on("10.50.0.0/24"))
+		h.Reboot(time.Minute)
+		h.Call(creation(prefix("10.50.0.0/24")))
+		h.Now = h.Now.Add(time.Second)
+		h.Restart()
+		h.Call(&ipam.Blindness{}) // it answers nobody yet
+		h.Call(&ipam.PoolRelease{Network: n})
+		if s, err := h.Machine().Who(h.Now, g); err != nil || s.State != "gateway" {
+			t.Errorf("its gateway is %+v, %v", s, err)
+		}
+		for range 4 {
+			h.Now = h.Now.Add(time.Minute)
+			if lives {
+				look(h, on("10.50.0.0/24"))
+			} else {
+				look(h)
+			}
+		}
+		if s, err := h.Machine().Who(h.Now, g); err != nil || (s.State == "gateway") != lives {
+			t.Errorf("it lives %t, and its gateway is %+v, %v", lives, s, err)
+		}
+	}
+}
+
 // A container with an address of its own (--ip, --restart always) went while the plugin was away; it comes back, takes
 // its address over, and ends at once, as containers do that cannot work yet. It is started again: it is refused its own address,
 // and stays down.
