@@ -40,9 +40,9 @@ type capabilities struct {
 // announced is what we ask of engines. With MAC addresses a container's
 // request always has options, so that it differs from a replayed one on all
 // versions. A replay is the only inventory that an engine volunteers.
-func announced() capabilities {
+func announced(noMAC bool) capabilities {
 	return capabilities{
-		CapabilitiesResponse:  remote.CapabilitiesResponse{RequiresMACAddress: true},
+		CapabilitiesResponse:  remote.CapabilitiesResponse{RequiresMACAddress: !noMAC},
 		RequiresRequestReplay: true,
 	}
 }

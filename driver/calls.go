@@ -49,7 +49,7 @@ func (d *Driver) capabilities(ctx context.Context, _ *call, _ []byte) (any, erro
 	ctx, cancel := context.WithTimeout(ctx, greetTime)
 	defer cancel()
 	err := guard(func() error { d.cfg.Backend.Greeted(ctx); return nil })
-	return announced(), err
+	return announced(d.cfg.NoMAC), err
 }
 
 func (d *Driver) addressSpaces(context.Context, *call, []byte) (any, error) {

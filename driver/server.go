@@ -41,6 +41,10 @@ type Config struct {
 	// MaxBody is the longest body that is read, in bytes; 0 means
 	// DefaultMaxBody.
 	MaxBody int64
+	// NoMAC has engines give endpoints no MAC before they ask for an address, as
+	// networks of driver ipvlan need it. Before 29 the requests of containers then
+	// have no options.
+	NoMAC bool
 	// Observe is called after each request with the call's name, its result
 	// and the time until its answer was sent. Results are ok, a code of
 	// ipam.Code, no-body, cut-off, panic and undelivered. It must not block;

@@ -20,6 +20,9 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		}
 	}
 	if err := m.ready(); err != nil {
+		if q.Purpose == ForUnmarked && m.bareOn(&q.Network) {
+			return m.replayUnready(q, a, err)
+		}
 		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
 		if *a, err = m.standingFor(q, err); (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp() {
 			err = settled(err)
@@ -37,10 +40,11 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		*a, err = m.gateway(p, q)
 		return err
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
-		*a, err = m.unmarked(p, q)
+		*a, err = m.unmarked(p, q, s.key)
 		return err
 	}
 	m.replaying = false // the engine replays everything before it starts a container
+	m.named = m.named || q.Name != ""
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
 		h.Kind = space.Client
@@ -244,12 +248,20 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 
 // unmarked answers a request for a certain address that comes without
 // options: an auxiliary address of a network that is being made, or, when the
-// engine has started, an endpoint that it has.
-func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err error) {
+// engine has started, an endpoint that it has. key is what records keep of the network.
+func (m *Machine) unmarked(p *pool, q *AddressRequest, key uint32) (AddressGrant, error) {
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, q.Address)
 	}
+	if m.bareOn(&q.Network) {
+		return m.bareAddress(p, q, o, key)
+	}
+	return m.keptOrReplayed(p, q, o)
+}
+
+// keptOrReplayed answers such a request where none is a container's that starts.
+func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a AddressGrant, err error) {
 	m.stillMade(q.Network)
 	net := m.networks[q.Network.ID()]
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
@@ -266,6 +278,9 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest) (a AddressGrant, err erro
 	}
 	r := p.ReservationAt(o)
 	making := (net == nil || net.fresh) && !m.grantedBefore(p, o) && !m.endpointMayHave()
+	if kind, held := p.space.Holds(o); m.bareOn(&q.Network) && (!held || kind != space.Host) {
+		making = false // what is reserved a container may share: it is held, until a list has it reserved
+	}
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
 			return AddressGrant{}, err

@@ -54,6 +54,11 @@ type Config struct {
 	// whether its holder lives.
 	AwaitInventory bool
 
+	// NoMAC says that engines give endpoints no MAC before they ask for an address, as networks of
+	// driver ipvlan need it. On engines before 29 a container's request then has no options: with an
+	// address it comes as [ForUnmarked], and only a list tells what it is. So AwaitInventory is to be set.
+	NoMAC bool
+
 	// Join makes a peer without a cluster wait for one, and never found one
 	// alone.
 	Join bool

@@ -62,6 +62,7 @@ func (m *Machine) greet() {
 	for _, n := range m.networks {
 		n.replayed = 0
 	}
+	m.forgetReplays()
 }
 
 // releasePool answers libnetwork's ReleasePool: it forgets the network, never

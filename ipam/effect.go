@@ -99,6 +99,7 @@ const (
 	NoteMoved       // a range changed hands, here or elsewhere: From, To
 	NoteAnswered    // another peer, From, was asked for space; To is one of [Answers]
 	NoteDoubted     // whether the holder of an address is who asks for it, the engine's next list tells
+	NoteUnclear     // whether a container asks for an address or a network, the engine's next list tells
 )
 
 // Note is something worth a line in the log, a count in the metrics, or an

@@ -36,7 +36,8 @@ type Call struct {
 	// what was proposed, until it asks.
 	outcomes map[string][]chronicle.Outcome
 	askedAt  time.Time              // when it asked another peer first
-	doubted  time.Time              // when it first found what it wants held by what may be its own container
+	doubted  time.Time              // when it first found that only a list tells who asks, or whether the holder lives
+	fresh    bool                   // it asks for nothing that the engine has already
 	subnet   netip.Prefix           // the subnet that was chosen for it
 	inUse    []netip.Prefix         // pools that could make room for it, and that other hosts use
 	made     chronicle.PoolKey      // the pool that was made for it

@@ -33,6 +33,9 @@ type pool struct {
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time
+	// replayed holds what the engine has asked for again without options since it started, and how many
+	// pools it had asked for by then; with Config.NoMAC.
+	replayed map[addr.Offset]uint64
 	// tookOver holds the addresses of containers that took them over from others which
 	// are gone. The releases of those may come yet.
 	tookOver map[addr.Offset]takeOver

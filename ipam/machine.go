@@ -39,6 +39,9 @@ type Machine struct {
 	listed    []netip.Prefix             // subnets of the networks that the last inventory has
 	replaying bool                       // the engine may still be asking again for what it has
 	greeted   time.Time                  // when it started, or this process
+	named     bool                       // since then a container's request had its name
+	asks      map[PoolID]uint64          // networks whose pools were asked for since then, by order; with NoMAC
+	lastAsk   uint64                     // of them
 	strangers time.Time                  // when to look at the strangers again; zero: there are none
 	deleted   map[netip.Prefix]time.Time // pools that went since the last inventory
 	perPool   map[netip.Prefix]int       // networks of this host, by pool
@@ -333,6 +336,9 @@ func (m *Machine) wake() {
 		m.wakeAt(m.now.Add(pulse))
 	}
 	if late := m.startedAt.Add(replayWait); len(m.waiting) > 0 && m.replaying && m.now.Before(late) {
+		m.wakeAt(late)
+	}
+	if late := m.greeted.Add(replayWait); len(m.waiting) > 0 && m.bare() && m.now.Before(late) {
 		m.wakeAt(late)
 	}
 	switch {

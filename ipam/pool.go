@@ -25,6 +25,7 @@ const (
 // endpoints, and no engine waits for long: what this host has is granted whatever is
 // wrong, or under way.
 func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
+	m.noteAsked(q)
 	unready := m.ready()
 	g, err := PoolGrant{}, unready
 	if err == nil {

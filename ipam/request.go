@@ -87,7 +87,7 @@ const (
 	ForGateway Purpose = 2
 	// ForUnmarked is a request with an address and without options: an
 	// auxiliary address of a new network, or the replay of an endpoint that
-	// exists.
+	// exists; with [Config.NoMAC] also a container's.
 	ForUnmarked Purpose = 3
 	// ForClient is a user of the API or the command line, known by
 	// AddressRequest.ID.

@@ -132,6 +132,18 @@ func (m *Machine) errUntold(p *pool, o addr.Offset, rec space.Record) error {
 		addr.Nth(p.CIDR, o), poolText(p.Pool), m.holderText(rec.Holder, rec.Since))}
 }
 
+// errUnclear makes a request wait that comes without options, for a list that tells what it is for.
+func (m *Machine) errUnclear(p *chronicle.Pool, a netip.Addr) error {
+	return waitFor(failf(ErrNotReady, "the engine has not told yet whether a container or a new network asks for address %v in %s: try again in a moment, and see ringlet status if it fails again", a, poolText(p)))
+}
+
+// errEither refuses an address that networks keep back, where nobody tells whether one more network
+// asks for it or a container.
+func errEither(p *pool, a netip.Addr, r *chronicle.Reservation) error {
+	return failf(ErrAddressReserved, "address %v in %s is reserved as %v, and an engine before 29 does not tell whether a container or one more network asks for it: choose another address, or leave it out of the new network, as it is kept back already",
+		a, poolText(p.Pool), r.Kind)
+}
+
 // errHeldBy refuses an address that somebody on another host holds, whom that
 // host has named.
 func (m *Machine) errHeldBy(p *pool, o addr.Offset, holder string) error {

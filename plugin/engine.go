@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -58,8 +60,11 @@ func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
 // deliver brings inventories to the node, also those that are not complete:
 // what they have is in use.
-func deliver(n *node.Node, h *host) dockerd.Deliver {
+func deliver(n *node.Node, h *host, l *locked) dockerd.Deliver {
 	return func(ctx context.Context, inv dockerd.Inventory) (time.Duration, error) {
+		if inv.Complete {
+			l.see(inv.Networks)
+		}
 		if err := h.tell(ctx); err != nil {
 			return 0, err
 		}
@@ -107,6 +112,7 @@ type status struct {
 	*node.Node
 	watcher *dockerd.Watcher
 	sight   sight
+	locked  *locked
 	network *peers
 	probes  *prober
 	faults  []*fault
@@ -130,6 +136,9 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if p, wrong := engineProblem(s.watcher.State(), s.sight, out.Verdict == ipam.Fine); wrong {
 		out.Problems = append(out.Problems, p)
 	}
+	if p, wrong := s.locked.problem(s.watcher.State().Names); wrong {
+		out.Problems = append(out.Problems, p)
+	}
 	out = s.network.complete(out)
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
 	for _, f := range s.faults {
@@ -146,6 +155,58 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 // Join meets another peer.
 func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) {
 	return s.network.Join(ctx, address)
+}
+
+// ipvlan is the network driver that starts no container which was given a MAC.
+const ipvlan = "ipvlan"
+
+// locked is the networks on which no container starts, since the engine gives each a MAC
+// (RINGLET_MAC). Safe for concurrent use.
+type locked struct {
+	mac      bool // the setting
+	inPlugin bool
+	names    atomic.Pointer[[]string] // of the networks, in order; nil: none is known
+}
+
+// see takes note of the networks that the engine has.
+func (l *locked) see(networks []dockerd.Network) {
+	var names []string
+	for _, n := range networks {
+		if l.mac && n.Driver == ipvlan {
+			names = append(names, n.Name)
+		}
+	}
+	slices.Sort(names)
+	l.names.Store(&names)
+}
+
+// problem returns what an operator should know; false if nothing is wrong. self is what this plugin is
+// called.
+func (l *locked) problem(self []string) (ipam.Problem, bool) {
+	names := l.names.Load()
+	if names == nil || len(*names) == 0 {
+		return ipam.Problem{}, false
+	}
+	which := "network " + (*names)[0] + " is"
+	switch more := len(*names) - 1; {
+	case more == 1:
+		which = fmt.Sprintf("networks %s and %s are", (*names)[0], (*names)[1])
+	case more > 1:
+		which = fmt.Sprintf("network %s and %d others are", (*names)[0], more)
+	}
+	next := "start ringlet serve anew with RINGLET_MAC=false, and then the engine"
+	if l.inPlugin {
+		name := "ringlet:latest"
+		if len(self) > 0 {
+			name = self[0]
+		}
+		next = fmt.Sprintf("docker plugin disable --force %s, docker plugin set %[1]s RINGLET_MAC=false, docker plugin enable %[1]s; containers run on meanwhile", name)
+	}
+	return ipam.Problem{
+		Code: "mac-on-ipvlan", Level: string(ipam.Degraded),
+		Text: which + " of driver " + ipvlan + ", on which no container starts as long as the engine gives each a MAC",
+		Next: next,
+	}, true
 }
 
 // sight is how this process comes to see its engine.
@@ -212,7 +273,7 @@ func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream)
 			m.Asked(n.To)
 		case ipam.NoteInherited:
 			watcher.Recheck() // what lives in it is to be known before anything else is done
-		case ipam.NoteDoubted:
+		case ipam.NoteDoubted, ipam.NoteUnclear:
 			watcher.Recheck() // a container waits for it
 		default: // the log has them
 		}

@@ -109,6 +109,10 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if filepath.Clean(opts.Socket) == filepath.Clean(opts.AdminSocket) {
 		return fmt.Errorf("--socket and --admin-socket are both %s: give each a path of its own, see ringlet serve --help", opts.Socket)
 	}
+	lists := listed(opts, inPlugin)
+	if err := checkMAC(cfg, opts, inPlugin, lists); err != nil {
+		return err
+	}
 	socket, err := driver.Listen(opts.Socket)
 	if err != nil {
 		return err
@@ -124,14 +128,13 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	garbage.hold()
 	machine := machineConfig(cfg)
 	preview := node.NewPreview(machine)
-	lists := listed(opts, inPlugin)
 	store, damaged, err := openStore(opts, lists, preview, logger)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 
-	machine.AwaitInventory = lists
+	machine.AwaitInventory, machine.NoMAC = lists, !cfg.MAC && lists
 	if len(cfg.Keys) > 0 || cfg.Insecure {
 		// A peer whose database was lost may have had a cluster, and must not
 		// found another beside it. The others remember where it was, and come.
@@ -173,7 +176,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	probes := newProber(n, meter, logger)
-	view := &status{Node: n, watcher: watcher, sight: sight{inPlugin, named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
+	macs := &locked{mac: !machine.NoMAC, inPlugin: inPlugin}
+	view := &status{Node: n, watcher: watcher, locked: macs, sight: sight{inPlugin, named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)
@@ -184,7 +188,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	view.faults = append(view.faults, record.fault)
 
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, Observe: meter.ObserveRequest})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, NoMAC: machine.NoMAC, Observe: meter.ObserveRequest})
 	if err != nil {
 		return err
 	}
@@ -204,7 +208,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		host.watch,
 		host.listen,
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
-		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host)) },
+		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host, macs)) },
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 		record.Run,
 		shared.Run,
@@ -278,6 +282,19 @@ func listed(opts cli.ServeOptions, inPlugin bool) bool {
 // named reports whether somebody says, outside a managed plugin, which socket the engine has.
 func named(opts cli.ServeOptions, inPlugin bool) bool {
 	return !inPlugin && opts.DockerSocket != "" && opts.DockerSocket != cli.DefaultDockerSocket
+}
+
+// checkMAC reports why an engine cannot be told to give endpoints no MAC: only its lists tell then what
+// containers ask for. Whoever says that there is no engine needs none.
+func checkMAC(cfg config.Config, opts cli.ServeOptions, inPlugin, lists bool) error {
+	if cfg.MAC || lists || !inPlugin && opts.DockerSocket == "" {
+		return nil
+	}
+	next := "name it with --docker-socket"
+	if inPlugin {
+		next = "let the plugin's mount docker have a directory with docker.sock in it"
+	}
+	return fmt.Errorf("RINGLET_MAC=false needs the engine's socket, as only the engine can tell then what a container's --ip is, and there is none at %s: %s, or set RINGLET_MAC=true", opts.DockerSocket, next)
 }
 
 // openStore opens the database, and shows it to preview. One that is damaged is

@@ -154,12 +154,6 @@ func TestEngineContainerLife(t *testing.T) {
 	create("lan", "--driver", "macvlan", "--opt", "parent=eth0", "--subnet", "192.168.77.0/24", "--gateway", "192.168.77.254", "--ip-range", "192.168.77.128/25")
 	create("dual", "--ipv6", "--subnet", "10.77.2.0/24", "--subnet", "fd00:77::/64")
 	create("chosen")
-	if !e.hasIPVLAN() {
-		t.Log("no ipvlan in this kernel, so no network of that kind")
-	} else {
-		create("ipv", "--driver", "ipvlan", "--opt", "parent=eth0", "--subnet", "10.77.9.0/24")
-		runDemo(e, "ipv", "on-ipvlan")
-	}
 
 	a, b := runDemo(e, "bridge1", "one"), runDemo(e, "bridge1", "two")
 	e.Docker("exec", "one", "/demo", "ping", b.String())

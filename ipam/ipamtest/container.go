@@ -121,14 +121,31 @@ func (x *container) join(n *network, mac ipam.MAC, user string) {
 func (e *engine) request(x *container, k int) *ipam.AddressRequest {
 	c, end := e.s.c, &x.ends[k]
 	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: end.mac}
-	if c.chance(1000) {
+	if c.chance(1000) && !c.customs.bare {
 		q.Name = "" // an engine before 29
 	}
 	if c.chance(c.w.Claims) {
 		q.Address = c.wanted(end.network.Pool)
 	}
+	if c.customs.bare {
+		q.MAC = ipam.MAC{}
+		if e.old() {
+			q.Name = ""
+		}
+		// Before the first list it passes for what the engine has, and one of a network's, too.
+		if q.Name == "" && e.lists == e.unlisted && q.Address.IsValid() && e.s.reserves(end.network.Pool, q.Address) {
+			q.Address = netip.Addr{}
+		}
+		if q.Name == "" && q.Address.IsValid() {
+			q.Purpose = ipam.ForUnmarked
+			c.count["bare claim"]++
+		}
+	}
 	return q
 }
+
+// old reports whether the engine is one from before 29, where that matters.
+func (e *engine) old() bool { return e.s.index%3 != 2 }
 
 // obtain asks for the address of an endpoint, and again if the plugin dies over
 // it; then for those that follow.
@@ -240,6 +257,9 @@ func (e *engine) restart() {
 	if slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) {
 		return
 	}
+	if c.customs.bare && e.asking() {
+		return // what it asks for would end with it
+	}
 	if c.customs.orderly {
 		if !e.starting {
 			e.startInOrder()
@@ -261,12 +281,24 @@ func (e *engine) restart() {
 	})
 }
 
+// asking reports whether the engine waits for an answer about a container or a network.
+func (e *engine) asking() bool {
+	for _, n := range e.trying {
+		if n > 0 {
+			return true
+		}
+	}
+	return slices.ContainsFunc(e.containers, func(x *container) bool { return x.busy })
+}
+
 // replayEnd asks for the address of an endpoint again, as an engine does that
 // starts under its containers, and for those that follow. Whatever it is told,
 // the container keeps what it has.
-func (e *engine) replayEnd(x *container, k int) {
+// Then it goes on with next.
+func (e *engine) replayEnd(x *container, k int, next func()) {
 	if k == len(x.ends) {
 		x.busy = false
+		next()
 		return
 	}
 	c, life, end := e.s.c, e.life, x.ends[k]
@@ -279,6 +311,6 @@ func (e *engine) replayEnd(x *container, k int) {
 			c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
 		}
 		c.count["replayed address"]++
-		e.replayEnd(x, k+1)
+		e.replayEnd(x, k+1, next)
 	})
 }

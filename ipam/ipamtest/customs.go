@@ -15,7 +15,8 @@ import (
 // asks for one thing after the other, takes a network back of which something is
 // refused, although it has that, and asks for what it had when its host lost power;
 // a network that could not be made is made once more; and hosts get other addresses on
-// their LAN. Like [habits] they have their own source of randomness. Chances are in ten
+// their LAN. And where networks take no MAC, as those of ipvlan, engines before 29 ask for what
+// containers need without options. Like [habits] they have their own source of randomness. Chances are in ten
 // thousandths.
 type customs struct {
 	rnd     *rand.Rand
@@ -25,6 +26,7 @@ type customs struct {
 	damaged int           // of hosts that lose power, those that lose their database by that, where databases are lost at all
 	undone  int           // of networks that are asked for again, those that are taken back for another reason
 	repeats int           // of networks whose pool is not answered for, those that are made once more
+	bare    bool          // engines give endpoints no MAC, and start so
 	roams   time.Duration // between two changes of a host's address on the LAN; 0: there are none
 }
 
@@ -37,8 +39,16 @@ func drawCustoms(seed uint64) customs {
 		h.roams = one(h.rnd, 0, 20*time.Second, 2*time.Minute)
 		h.repeats = one(h.rnd, 0, 8000)
 	}
+	// Drawn apart, so that the other schedules stay what they were.
+	if rnd := rand.New(rand.NewPCG(seed, 0xba4e)); rnd.IntN(8) == 0 {
+		h.goBare()
+	}
 	return h
 }
+
+// goBare has engines give endpoints no MAC. Each that starts then does so in order, as engines do: that
+// it asks for all that it has before anything else is what tells these.
+func (h *customs) goBare() { h.bare, h.orderly, h.undone = true, true, 0 }
 
 func (h *customs) chance(n int) bool { return n > 0 && h.rnd.IntN(10_000) < n }
 
@@ -98,7 +108,7 @@ type leftover struct {
 // and then do something else. It answers nobody meanwhile.
 func (e *engine) startInOrder() {
 	c, life := e.s.c, e.life
-	e.starting = true
+	e.starting, e.unlisted = true, e.lists
 	e.s.call(&ipam.Greeting{}, nil)
 	c.after(time.Duration(c.customs.rnd.Int64N(int64(3*time.Second))), func() {
 		if e.life == life && e.starting && e.s.cfg.AwaitInventory {
@@ -115,7 +125,14 @@ func (e *engine) startInOrder() {
 	for _, x := range e.containers {
 		if x.running && !x.busy {
 			x.busy = true
-			steps = append(steps, func(next func()) { e.replayEnd(x, 0); next() })
+			steps = append(steps, func(next func()) {
+				if c.customs.bare { // what it starts then looks like what it asks for again
+					e.replayEnd(x, 0, next)
+					return
+				}
+				e.replayEnd(x, 0, func() {})
+				next()
+			})
 		}
 	}
 	left := e.left
@@ -139,6 +156,9 @@ func (e *engine) startInOrder() {
 		case len(steps) == 0:
 			e.starting = false
 			c.count["started in order"]++
+			if c.customs.bare {
+				e.look(life)
+			}
 		default:
 			step := steps[0]
 			steps = steps[1:]

@@ -279,7 +279,7 @@ func (e *engine) replay() {
 	for _, x := range e.containers {
 		if e.s.c.habits.replayed && x.running && !x.busy {
 			x.busy = true
-			e.replayEnd(x, 0)
+			e.replayEnd(x, 0, func() {})
 		}
 	}
 }

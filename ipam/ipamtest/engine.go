@@ -22,6 +22,7 @@ type engine struct {
 	looking    uint64 // life of the process that makes an inventory
 	starting   bool   // it replays what it has, and does nothing else
 	lists      int    // that it has given
+	unlisted   int    // those that it had given when it, or the process, last started
 	left       []leftover
 	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
 }

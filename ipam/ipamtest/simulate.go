@@ -22,6 +22,8 @@ type Options struct {
 	Time time.Duration
 	// Weather changes what was drawn. May be nil.
 	Weather func(*Weather)
+	// Bare has engines give endpoints no MAC (see [ipam.Config].NoMAC), which otherwise the seed decides.
+	Bare bool
 	// Apply, if not nil, is what the machines of the schedule have been told
 	// to do in place of [chronicle.State.Apply].
 	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
@@ -120,6 +122,9 @@ func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
 		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
+	}
+	if o.Bare {
+		c.customs.goBare()
 	}
 	c.w = drawWeather(c.rnd)
 	if o.Weather != nil {

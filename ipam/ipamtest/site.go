@@ -93,7 +93,8 @@ func (c *cluster) addSite() *site {
 	for _, t := range c.sites {
 		t.believed = append(t.believed, make([]belief, len(c.sites)-len(t.believed))...)
 	}
-	if c.habits.chance(c.habits.deprived) {
+	s.cfg.NoMAC = c.customs.bare
+	if c.habits.chance(c.habits.deprived) && !c.customs.bare {
 		s.cfg.AwaitInventory, s.cfg.Hesitate = false, false
 	}
 	s.engine.init(s)
@@ -148,6 +149,7 @@ func (s *site) start() {
 		return
 	}
 	s.machine = m
+	s.engine.unlisted = s.engine.lists
 	s.life++
 	s.stopped, s.alarm, s.wakeAt = 0, 0, 0
 	s.batch = batch{}

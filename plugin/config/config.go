@@ -73,6 +73,8 @@ type Config struct {
 	Rest       time.Duration // how long a freed address is not handed out, 0 to 24 h
 	Timeout    time.Duration // deadline of a request, 1 s to 28 s
 
+	MAC bool // engines give each endpoint a MAC before they ask for its address
+
 	HTTP      string // host:port of metrics and API, the host may be empty; or HTTPOff
 	Token     string // what a write over TCP must show; empty allows none
 	LogLevel  slog.Level

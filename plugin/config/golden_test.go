@@ -43,6 +43,7 @@ func TestEverythingWrong(t *testing.T) {
 		"RINGLET_BOOT_ALONE=no",
 		"RINGLET_REST=2 days",
 		"RINGLET_TIMEOUT=1m",
+		"RINGLET_MAC=yes",
 		"RINGLET_HTTP=9950",
 		"RINGLET_TOKEN=correct horse",
 		"LOG_LEVEL=" + strings.Repeat("verbose ", 20),

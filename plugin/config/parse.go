@@ -144,6 +144,10 @@ func parseTimeout(cfg *Config, value string, _ source) error {
 	return duration(&cfg.Timeout, value, time.Second, 28*time.Second)
 }
 
+func parseMAC(cfg *Config, value string, _ source) error {
+	return boolean(&cfg.MAC, value)
+}
+
 func parseToken(cfg *Config, value string, _ source) error {
 	// It travels in a header field.
 	const maxToken = 1024

@@ -212,6 +212,13 @@ func serving() []Setting {
 		Effect:  "for requests after the next start",
 		parse:   parseTimeout,
 	}, {
+		Name: "RINGLET_MAC", Default: "true",
+		Range:   "true or false",
+		Example: "false",
+		Meaning: "false on hosts with networks of driver ipvlan, where no container starts that the engine gives a MAC",
+		Effect:  "from the next start",
+		parse:   parseMAC,
+	}, {
 		Name: "RINGLET_HTTP", Default: HTTPOff,
 		Range:   "off, or host:port, the host may be left out",
 		Example: "127.0.0.1:7951",

@@ -33,6 +33,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Bool("boot_alone", c.BootAlone),
 		slog.String("rest", c.Rest.String()),
 		slog.String("timeout", c.Timeout.String()),
+		slog.Bool("mac", c.MAC),
 		slog.String("http", c.HTTP),
 		slog.Bool("token", c.Token != ""),
 		slog.String("log_level", strings.ToLower(c.LogLevel.String())),

@@ -1,0 +1,496 @@
+package ipam_test
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Engines give endpoints no MAC, so that before 29 a container's request with an address looks like one
+// for an auxiliary address, and like one for what the engine has already.
+
+const bareNet = "10.50.0.0/24"
+
+// withoutMAC is a peer beside such an engine, which has listed that it has no network.
+func withoutMAC(t testing.TB) *ipamtest.Host {
+	t.Helper()
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	look(h)
+	return h
+}
+
+// plainly is a request without options for the address.
+func plainly(n ipam.Network, a string) *ipam.AddressRequest {
+	return &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address(a)}
+}
+
+// answeredBy has a list come, and returns what the request is answered that waited for it.
+func answeredBy(t testing.TB, h *ipamtest.Host, networks ...ipam.InventoryNetwork) ipam.Reply {
+	t.Helper()
+	h.Now = h.Now.Add(200 * time.Millisecond)
+	const list = 1 << 40
+	fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: networks}})
+	h.Disk.Commit(fx.Save)
+	h.Check()
+	for _, r := range fx.Reply {
+		if r.Call != list {
+			return r
+		}
+	}
+	t.Fatal("the list answers nothing")
+	return ipam.Reply{}
+}
+
+// waits fails the test if the request is answered at once, or if no list is asked for.
+func waits(t testing.TB, h *ipamtest.Host, q ipam.Request) {
+	t.Helper()
+	if r, ok := h.Try(q); ok {
+		t.Fatalf("answered before a list has told: %+v, %v", r.Address, r.Err)
+	}
+	if !slices.ContainsFunc(h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteUnclear }) {
+		t.Fatal("no list is asked for")
+	}
+}
+
+// stateOf says what an address is.
+func stateOf(t testing.TB, h *ipamtest.Host, a string) ipam.AddressStatus {
+	t.Helper()
+	s, err := h.Machine().Who(h.Now, address(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// made is a network that lists show.
+func made(t testing.TB, h *ipamtest.Host, endpoints ...ipam.InventoryEndpoint) ipam.Network {
+	t.Helper()
+	n := network(t, h, bareNet)
+	look(h, on(bareNet, endpoints...))
+	return n
+}
+
+// A network in the making is not listed, and gets its auxiliary addresses with the next list.
+func TestBareAuxiliary(t *testing.T) {
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h); r.Err != nil || r.Address.Address != netip.MustParsePrefix("10.50.0.5/24") {
+		t.Fatalf("%v, %v", r.Address, r.Err)
+	}
+	h.CheckDisk()
+	if s := stateOf(t, h, "10.50.0.5"); s.State != "reserved" {
+		t.Errorf("%+v", s)
+	}
+	// It is made. What it keeps back no container gets.
+	lives := on(bareNet)
+	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
+	look(h, lives)
+	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrAddressReserved, "auxiliary")
+	look(h, lives)
+	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrAddressReserved, "auxiliary")
+}
+
+// An auxiliary address that somebody has is refused, whoever it is.
+func TestBareAuxiliaryOfWhatIsHeld(t *testing.T) {
+	for what, hold := range map[string]func(h *ipamtest.Host, n ipam.Network){
+		"container": func(h *ipamtest.Host, n ipam.Network) { mustAsk(t, h, n, "", 0, "10.50.0.9") },
+		"client": func(h *ipamtest.Host, _ ipam.Network) {
+			h.Call(&ipam.ClientRequest{Pool: bareNet, Address: address("10.50.0.9"), ID: "printer"})
+		},
+	} {
+		h := withoutMAC(t)
+		n := network(t, h, bareNet)
+		hold(h, n)
+		waits(t, h, plainly(n, "10.50.0.9"))
+		wantErr(t, answeredBy(t, h).Err, ipam.ErrAddressInUse)
+		if s := stateOf(t, h, "10.50.0.9"); s.State != "held" {
+			t.Errorf("%s: %+v", what, s)
+		}
+	}
+}
+
+// A container's --ip on a network that is listed is a claim: at once if that is known, else with
+// the next list.
+func TestBareClaim(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		h := withoutMAC(t)
+		n := network(t, h, bareNet)
+		claims := func(a string) ipam.Reply {
+			if known {
+				return h.Call(plainly(n, a))
+			}
+			waits(t, h, plainly(n, a))
+			return answeredBy(t, h, on(bareNet))
+		}
+		if known {
+			look(h, on(bareNet))
+		}
+		r := claims("10.50.0.9")
+		if r.Err != nil || r.Address.Ticket.IsZero() {
+			t.Fatalf("%+v, %v", r.Address, r.Err)
+		}
+		h.CheckDisk()
+		if s := stateOf(t, h, "10.50.0.9"); s.State != "held" || s.Kind != "container" {
+			t.Errorf("%+v", s)
+		}
+		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "a container on host-a")
+
+		look(h, on(bareNet, listed("10.50.0.9", "web", 9)))
+		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web", "stop that container first")
+		release(h, n, address("10.50.0.9"))
+		if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+			t.Error(r.Err)
+		}
+	}
+}
+
+// A network of long ago is not in the making, whatever lists have told.
+func TestBareClaimOnAnOldNetwork(t *testing.T) {
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	h.Now = h.Now.Add(2 * time.Minute)
+	h.Call(&ipam.Blindness{})
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Error(r.Err)
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
+// A claim whose answer was lost is made once more. It is refused as long as its holder may live, and
+// not for ever.
+func TestBareClaimTwice(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+	lost := h.Now
+	for h.Now.Sub(lost) < time.Minute {
+		h.Now = h.Now.Add(10 * time.Second)
+		look(h, on(bareNet))
+	}
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Errorf("a minute later: %v", r.Err)
+	}
+	// An answer that could not be delivered is taken back.
+	r := h.Call(plainly(n, "10.50.0.10"))
+	h.Call(&ipam.Withdrawal{Ticket: r.Address.Ticket})
+	if r := h.Call(plainly(n, "10.50.0.10")); r.Err != nil {
+		t.Error(r.Err)
+	}
+}
+
+// A container without name, MAC and --ip gets an address that nobody has, is named by the lists, and
+// what it had is free when it is gone.
+func TestBareContainer(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	first := mustAsk(t, h, n, "", 0, "").Address.Addr()
+	if second := mustAsk(t, h, n, "", 0, "").Address.Addr(); second == first {
+		t.Fatalf("two containers have %v", first)
+	}
+	look(h, on(bareNet, listed(first.String(), "web", 9)))
+	if s := stateOf(t, h, first.String()); s.Name != "web" || s.Container == "" {
+		t.Errorf("%+v", s)
+	}
+	release(h, n, first)
+	if s := stateOf(t, h, first.String()); s.State == "held" {
+		t.Errorf("after the release: %+v", s)
+	}
+	again := mustAsk(t, h, n, "", 0, "").Address.Addr()
+	for range 4 {
+		h.Now = h.Now.Add(30 * time.Second)
+		look(h, on(bareNet))
+	}
+	if s := stateOf(t, h, again.String()); s.State == "held" {
+		t.Errorf("no list has shown it for long: %+v", s)
+	}
+}
+
+// The engine starts under its containers and answers nothing: it has what it asks for, and what
+// containers ask for that it starts meanwhile is nobody else's.
+func TestBareReplay(t *testing.T) {
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	lives := on(bareNet, listed("10.50.0.9", "web", 9), listed("10.50.0.10", "db", 10))
+	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
+	mustAsk(t, h, n, "", 0, "10.50.0.9")
+	look(h, lives)
+	h.Now = h.Now.Add(time.Hour)
+
+	h.Call(&ipam.Greeting{})
+	network(t, h, bareNet)
+	if r, ok := h.Try(plainly(n, "10.50.0.5")); ok {
+		t.Fatalf("answered before it is known that the engine starts: %+v, %v", r.Address, r.Err)
+	}
+	h.Call(&ipam.Blindness{})
+	for _, a := range []string{"10.50.0.5", "10.50.0.9", "10.50.0.10"} {
+		if r := h.Call(plainly(n, a)); a != "10.50.0.5" && r.Err != nil {
+			t.Errorf("%s is refused, which the engine has: %v", a, r.Err)
+		}
+	}
+	// A container with web's --ip, which was stopped all along, is started with the engine.
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web")
+	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrAddressReserved, "auxiliary")
+	// db was none but its sandbox, and starts anew.
+	release(h, n, address("10.50.0.10"))
+	if r := h.Call(plainly(n, "10.50.0.10")); r.Err != nil {
+		t.Errorf("a container that starts with the engine: %v", r.Err)
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.10")).Err, ipam.ErrAddressInUse)
+	h.CheckDisk()
+}
+
+// A container with --ip starts with the engine, and passes for what that has. Its address was missing from lists before,
+// as its former holder was gone: those say nothing of it (seed 1106).
+func TestBareReplayOfWhatWasMissing(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	h.Call(plainly(n, "10.50.0.9"))
+	h.Now = h.Now.Add(time.Minute)
+	look(h, on(bareNet)) // it is gone
+	h.Call(&ipam.Greeting{})
+	network(t, h, bareNet)
+	h.Call(&ipam.Blindness{})
+	h.Now = h.Now.Add(25 * time.Second)
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	look(h, on(bareNet)) // the endpoint is not there yet
+	if s := stateOf(t, h, "10.50.0.9"); s.State != "held" {
+		t.Errorf("%+v", s)
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
+// A container has the address that is kept for its name. The engine asks for that again, behind two networks.
+func TestBareReplayOfWhatIsKeptForAName(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	h.Call(keep("10.50.0.9", "web"))
+	mustAsk(t, h, n, "web", 0, "10.50.0.9")
+	look(h, on(bareNet, listed("10.50.0.9", "web", 9)))
+	h.Now = h.Now.Add(time.Hour)
+	h.Call(&ipam.Greeting{})
+	network(t, h, bareNet)
+	network(t, h, "10.51.0.0/24")
+	h.Call(&ipam.Blindness{})
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Error(r.Err)
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web")
+}
+
+// An engine that starts gets no address again that a list has shown to be kept back by other hosts alone.
+func TestBareReplayOfWhatOthersKeepBack(t *testing.T) {
+	h := withoutMAC(t)
+	first := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst}).Pool.Network
+	look(h, on(bareNet))
+	h.Now = h.Now.Add(time.Hour)
+	h.Call(&ipam.Greeting{})
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst})
+	h.Call(&ipam.Blindness{})
+	wantErr(t, h.Call(plainly(first, "10.50.0.1")).Err, ipam.ErrAddressReserved, "gateway")
+}
+
+// An engine that starts is held up for replayWait at most, whatever is known of it.
+func TestBareReplayIsNotHeldUp(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h, listed("10.50.0.9", "web", 9), listed("10.50.0.10", "db", 10))
+	h.Now = h.Now.Add(time.Hour)
+	h.Call(&ipam.Greeting{})
+	network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.9"))
+	h.Now = h.Now.Add(9 * time.Second)
+	if r, ok := h.Tick(); ok {
+		t.Fatalf("%+v, %v", r.Address, r.Err)
+	}
+	h.Now = h.Now.Add(time.Second)
+	if r, ok := h.Tick(); !ok || r.Err != nil {
+		t.Fatalf("answered %t, %v", ok, r.Err)
+	}
+	if r := h.Call(plainly(n, "10.50.0.10")); r.Err != nil {
+		t.Error(r.Err)
+	}
+}
+
+// The process starts anew below an engine that goes on: nothing is asked for again, and what a container
+// asks for that starts is no replay, with and without lists.
+func TestBareRestartOfTheProcess(t *testing.T) {
+	for _, blind := range []bool{false, true} {
+		h := withoutMAC(t)
+		n := made(t, h, listed("10.50.0.9", "web", 9))
+		h.Now = h.Now.Add(time.Hour)
+		h.Restart()
+		if blind {
+			h.Call(&ipam.Blindness{})
+		}
+		r, ok := h.Try(plainly(n, "10.50.0.9"))
+		if !ok {
+			r = answeredBy(t, h, on(bareNet, listed("10.50.0.9", "web", 9)))
+		}
+		wantErr(t, r.Err, ipam.ErrAddressInUse, "container web")
+	}
+}
+
+// A second network on the subnet is made when the first is listed. An address that nobody has is held,
+// and reserved once the network is listed; one that is kept back, or held, is refused, as it may
+// be a container that asks.
+func TestBareSecondNetwork(t *testing.T) {
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	first := on(bareNet)
+	first.Auxiliary = []netip.Addr{address("10.50.0.5")}
+	look(h, first)
+	mustAsk(t, h, n, "", 0, "10.50.0.9")
+	network(t, h, bareNet)
+	for a, want := range map[string]error{"10.50.0.5": ipam.ErrAddressReserved, "10.50.0.9": ipam.ErrAddressInUse, "10.50.0.6": nil} {
+		waits(t, h, plainly(n, a))
+		if r := answeredBy(t, h, first); want != nil {
+			wantErr(t, r.Err, want)
+		} else if r.Err != nil {
+			t.Error(r.Err)
+		}
+	}
+	second := on(bareNet)
+	second.Auxiliary = []netip.Addr{address("10.50.0.6")}
+	look(h, first, second)
+	if s := stateOf(t, h, "10.50.0.6"); s.State != "reserved" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Two containers wait for one list, on a network beside one in the making, for an address whose holder is gone:
+// only one gets it (seed 1216).
+func TestBareTwoClaimsOfOneList(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.9"))
+	if r := answeredBy(t, h, on(bareNet)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	h.Now = h.Now.Add(time.Minute)
+	look(h, on(bareNet))
+	network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.9"))
+	waits(t, h, plainly(n, "10.50.0.9"))
+	h.Now = h.Now.Add(time.Second)
+	granted := 0
+	for _, r := range h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{on(bareNet)}}}).Reply {
+		if r.Call != 1<<40 && r.Err == nil {
+			granted++
+		}
+	}
+	if granted > 1 {
+		t.Errorf("%d containers have the address", granted)
+	}
+}
+
+// A new database, and an engine that starts: what it has is held until it lists that, and what two
+// containers want only one gets.
+func TestBareReplayToANewDatabase(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	n := network(t, h, bareNet)
+	h.Call(&ipam.Blindness{})
+	for _, a := range []string{"10.50.0.5", "10.50.0.9"} {
+		if r := h.Call(plainly(n, a)); r.Err != nil {
+			t.Errorf("%s is refused, which the engine has: %v", a, r.Err)
+		}
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+	lives := on(bareNet, listed("10.50.0.9", "web", 9))
+	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
+	look(h, lives)
+	if s := stateOf(t, h, "10.50.0.5"); s.State != "reserved" {
+		t.Errorf("%+v", s)
+	}
+	if s := stateOf(t, h, "10.50.0.9"); s.State != "held" || s.Name != "web" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Without a cluster nothing is handed out, and nobody is told that he has what another has.
+func TestBareWhileNothingIsHandedOut(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.NoMAC, p.cfg.HostBoot = true, true, "first"
+		}
+	})
+	c.found()
+	n := plain(bareNet)
+	for i := range c.peers {
+		c.call(i, &ipam.Inventory{Begun: c.now})
+	}
+	c.wait(time.Second)
+	r := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	a := r.Address.Address.Addr().String()
+	c.wait(2 * time.Minute)
+	c.lose = func(flight) bool { return true }
+	c.peers[1].cfg.HostBoot = "another"
+	c.start(1)
+	c.call(1, &ipam.Greeting{})
+	id := c.call(1, plainly(n, a))
+	if r, ok := c.peers[1].replies[id]; ok {
+		t.Errorf("a container is answered: %+v, %v", r.Address, r.Err)
+	}
+	// It was the engine that starts.
+	c.call(1, &ipam.Greeting{})
+	c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool})
+	c.call(1, &ipam.Blindness{})
+	for i, want := range []error{nil, ipam.ErrAddressInUse} {
+		id = c.call(1, plainly(n, a))
+		if r, ok := c.peers[1].replies[id]; !ok || !errors.Is(r.Err, want) {
+			t.Errorf("request %d: answered %t, %v", i, ok, r.Err)
+		}
+	}
+}
+
+// What a swarm's manager asks for no list has, and no container does.
+func TestBareSwarm(t *testing.T) {
+	h := withoutMAC(t)
+	network(t, h, bareNet)
+	n := plain(bareNet)
+	n.Space = ipam.Global
+	h.Disk["network\x00\x00"+string(n.ID())] = []byte{1, 1} // of an earlier release
+	h.Restart()
+	h.Call(&ipam.PoolRequest{Space: ipam.Global, Pool: n.Pool})
+	look(h)
+	vip := run(t, h, n, "")
+	h.Now = h.Now.Add(time.Hour)
+	if r := h.Call(plainly(n, vip.String())); r.Err != nil {
+		t.Errorf("the manager asks for what it has: %v", r.Err)
+	}
+}
+
+// An engine that sends names sends one with each container's request: what comes without is none.
+func TestBareWithNames(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	mustAsk(t, h, n, "web", 0, "10.50.0.9")
+	network(t, h, bareNet)
+	for _, a := range []string{"10.50.0.5", "10.50.0.5"} { // of two networks in the making
+		if r := h.Call(plainly(n, a)); r.Err != nil {
+			t.Error(r.Err)
+		}
+	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
