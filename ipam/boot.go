@@ -52,7 +52,7 @@ const slumber = time.Minute
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been
 // suspended: they may have evicted it meanwhile, and given up its space.
 func (m *Machine) awaken(ahead time.Duration) {
-	if ahead < slumber {
+	if ahead < slumber || m.lacks(ruleAwake) {
 		return
 	}
 	m.check = nil // what was answered before says nothing of the time since
@@ -220,8 +220,11 @@ func (m *Machine) checkBoot() {
 	switch over := !m.now.Before(c.until); {
 	case m.majority(all) && len(level) < len(all) && (!over || !m.cutOff() && !m.outdated() && m.behind()):
 		// What they know comes first, as long as they are there to tell it.
-	case m.majority(level), m.majority(all) && m.outdated():
+	case m.majority(level):
 		m.endCheck()
+		return
+	case m.majority(all) && m.outdated():
+		m.stopChecking() // what is its own it cannot learn, and a start that speaks what they do asks anew
 		return
 	case over && !c.newHost:
 		m.endCheck()
@@ -251,8 +254,13 @@ func (m *Machine) behind() bool {
 
 // endCheck lets this peer vote and hand out.
 func (m *Machine) endCheck() {
+	m.stopChecking()
+	m.saveHostBoot(m.cfg.HostBoot)
+}
+
+// stopChecking is endCheck where it has not been found out whether this database is up to date.
+func (m *Machine) stopChecking() {
 	m.check = nil
 	m.submitted = false
 	m.changed = true
-	m.saveHostBoot(m.cfg.HostBoot)
 }

@@ -21,6 +21,7 @@ const (
 	RuleAsideDisk  = ruleAsideDisk
 	RuleList       = ruleList
 	RuleLists      = ruleLists
+	RuleAwake      = ruleAwake
 	RuleSight      = ruleSight
 )
 

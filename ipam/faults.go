@@ -35,6 +35,7 @@ const (
 	ruleSight                       // who sees a cluster founds none: else there are two
 	ruleList                        // without its database a peer waits for the engine's list: else it hands out what containers have
 	ruleLists                       // and for those of others who may have lost theirs, too: else it hands out what containers there have
+	ruleAwake                       // who was suspended asks as after a start: else it hands out what was given up meanwhile
 )
 
 func (m *Machine) lacks(r rule) bool { return m.cfg.faults.without&r != 0 }

@@ -89,7 +89,7 @@ func faithful(w *ipamtest.Weather) {
 	w.Config.EvictAfter = 0
 	for i, name := range ipamtest.FaultNames() {
 		switch name {
-		case "evicts", "wipes", "destroys", "replaces", "leaves", "reinstalls", "refounds", "quits":
+		case "evicts", "wipes", "destroys", "replaces", "leaves", "reinstalls", "refounds", "quits", "recovers":
 			w.Nemesis[i] = 0
 		}
 	}

@@ -307,8 +307,12 @@ func (m *Machine) recover(*RecoverRequest) error {
 		case m.live(id):
 			return failf(ErrBadRequest, "%s can be reached from %s, and a cluster is recovered by one host alone: stop ringlet there first, and let it join anew afterwards with its data removed", m.nameOf(id), m.cfg.Name)
 		case m.present(id):
-			// Both would have what is free, and what either frees.
-			return failf(ErrBadRequest, "%s can be reached from %s, and is in another cluster, as where this one was recovered there: let %s join that one, with its data removed, or stop ringlet on %s first", m.nameOf(id), m.cfg.Name, m.cfg.Name, m.nameOf(id))
+			return m.errRecovered(id)
+		}
+	}
+	for _, id := range m.known() {
+		if c := m.contacts[id]; c != nil && m.present(id) && m.joinedElsewhere(c) {
+			return m.errRecovered(id)
 		}
 	}
 	var cluster [16]byte
@@ -330,6 +334,20 @@ func (m *Machine) recover(*RecoverRequest) error {
 	m.install(state)
 	m.note(Note{Kind: NoteRecovered})
 	return nil
+}
+
+// joinedElsewhere reports whether a peer is in another cluster, and on the host of one of this cluster: its data was
+// removed, and it has joined one that was recovered from this, as far as anybody can tell.
+func (m *Machine) joinedElsewhere(c *contact) bool {
+	return c.cluster != ([16]byte{}) && c.cluster != m.state.Cluster && slices.ContainsFunc(m.state.Roster, func(other chronicle.Member) bool {
+		return other.ID != m.self && (other.Name == c.name || other.Machine != 0 && other.Machine == c.machine)
+	})
+}
+
+// errRecovered refuses to recover the cluster beside one that has: both would have what is free, and what
+// either frees.
+func (m *Machine) errRecovered(id peer.ID) error {
+	return failf(ErrBadRequest, "%s can be reached from %s, and is in another cluster, as where this one was recovered there: let %s join that one, with its data removed, or stop ringlet on %s first", m.nameOf(id), m.cfg.Name, m.cfg.Name, m.nameOf(id))
 }
 
 // supposed returns the state with what may have been decided since, by what this peer has

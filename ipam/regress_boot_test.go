@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -307,5 +308,57 @@ func TestRestartedAfterSleep(t *testing.T) {
 	c.wait(10 * time.Second)
 	if got := c.status(sleeps).State; got != ipam.Ready {
 		t.Errorf("it is %v", got)
+	}
+}
+
+// A host was off, and forgotten meanwhile, and its cluster was upgraded. It boots with the older release, which cannot
+// follow what was decided. Then it is upgraded, and its plugin starts anew without its network. It does not know by
+// that start of the host that its database is the latest.
+func TestUpgradedAfterBoot(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		c := newLockstepWith(t, 3, func(c *lockstep) {
+			for _, p := range c.peers {
+				p.cfg = ipam.Remembering(p.cfg, 3) // it lags, and gets a snapshot
+			}
+		})
+		c.found()
+		c.wait(time.Minute)
+		cidr := prefix("10.50.0.0/24")
+		order := c.order()
+		first, second, boots := order[0], order[1], order[2]
+		c.die(boots)
+		for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(boots)}, &ipam.ForgetRequest{Peer: c.name(boots)}} {
+			if err := c.ask(first, r).Err; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, i := range []int{first, second} {
+			c.upgrade(i, chronicle.Spoken+1)
+			c.wait(5 * time.Second)
+		}
+		_, _ = c.full(first, cidr), c.full(second, cidr)
+		if got := c.peers[first].machine.State().Level; got != chronicle.Spoken+1 {
+			t.Fatalf("level %d", got)
+		}
+		c.dead = nil
+		c.peers[boots].cfg.HostBoot, c.peers[boots].cfg.BootAlone = "another", alone
+		c.start(boots)
+		c.wait(30 * time.Second)
+		if got := c.status(boots).State; got != ipam.Outdated {
+			t.Fatalf("it is %v", got)
+		}
+		c.lose = without(boots)
+		c.upgrade(boots, chronicle.Spoken+1)
+		c.part(boots, first, second)
+		c.wait(4 * time.Second)
+		c.call(boots, docker(cidr))
+		c.heldOnce(cidr)
+		c.lose = func(flight) bool { return false }
+		c.heal()
+		c.wait(10 * time.Second)
+		c.heldOnce(cidr)
+		if got := c.status(boots).State; got != ipam.Ready {
+			t.Errorf("it is %v", got)
+		}
 	}
 }

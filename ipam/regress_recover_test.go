@@ -111,6 +111,52 @@ func TestRecoverBesideOneThatHasRecovered(t *testing.T) {
 	c.heldOnce(cidr)
 }
 
+// As in TestRecoverBesideOneThatHasRecovered, but the one that recovered the cluster is off again by now. What the second
+// one sees is another of the five, whose data was removed, and which has joined the first as a new peer.
+func TestRecoverBesideOneThatJoinedAnew(t *testing.T) {
+	c := newLockstepWith(t, 5, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Machine = uint64(i + 1)
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	for i := range c.peers {
+		c.network(i, cidr)
+	}
+	c.wait(time.Minute)
+	order := c.order()
+	a, b, anew := order[3], order[4], order[0]
+	c.die(order[0], order[1], order[2], b)
+	if r := c.ask(a, &ipam.RecoverRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.dead = map[int]bool{order[1]: true, order[2]: true, b: true}
+	was := c.rebuild(anew)
+	c.run(time.Minute, func() bool { return len(c.peers[a].machine.State().Roster) == 2 })
+	c.wait(10 * time.Second)
+	c.network(anew, cidr)
+	c.dead = map[int]bool{a: true, order[1]: true, order[2]: true}
+	c.start(b)
+	for _, i := range order[:4] {
+		id := c.peers[i].machine.Self()
+		c.step(b, &ipam.Presence{Peer: id, Alive: i == anew})
+	}
+	c.step(b, &ipam.Presence{Peer: was})
+	c.step(anew, &ipam.Presence{Peer: c.peers[b].machine.Self(), Alive: true})
+	c.wait(30 * time.Second)
+	if err := c.ask(b, &ipam.RecoverRequest{}).Err; err == nil {
+		t.Errorf("%s recovers the cluster beside %s, which it sees", c.name(b), c.name(anew))
+	} else {
+		t.Log(err)
+	}
+	c.dead = map[int]bool{order[1]: true, order[2]: true}
+	_ = c.full(anew, cidr)
+	_ = c.full(a, cidr)
+	_ = c.full(b, cidr)
+	c.heldOnce(cidr)
+}
+
 // Of three hosts without a pool one is cut off, and the two others evict it; the second has accepted that, does not
 // hear that it was decided, and loses the first as well. It recovers the cluster, and meets the one that was cut off,
 // which is in the old one. It does not forget for that what it has voted there.

@@ -92,6 +92,10 @@ func TestSimWithoutARule(t *testing.T) {
 			strike(w, "heals", 1)
 			strike(w, "forgets", 6)
 		}, "I1", true},
+		{"who was suspended asks nobody", ipam.RuleAwake, nil, func(w *ipamtest.Weather) {
+			away(w)
+			w.Config.BootAlone = false
+		}, "I1", false},
 		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
 			restless(w)
 			busy(w)
@@ -218,6 +222,17 @@ func wiped(w *ipamtest.Weather) {
 			w.Nemesis[i] = 2
 		}
 	}
+}
+
+// away has hosts be suspended, frozen and off, and others take what they have.
+func away(w *ipamtest.Weather) {
+	w.Hosts = max(w.Hosts, 3)
+	w.Storm, w.Config.EvictAfter = 5*time.Second, 0
+	w.Pace = min(w.Pace, 500*time.Millisecond)
+	for i := range w.Nemesis {
+		w.Nemesis[i] = 0
+	}
+	strike(w, "sleeps", 2)
 }
 
 // strike has a fault strike so often, in relation to others.

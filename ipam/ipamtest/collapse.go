@@ -13,7 +13,7 @@ import (
 // late; so for now all can, and none is older than what the cluster may agree to
 // speak.
 func (c *cluster) collapse() {
-	unfit := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || !s.cfg.AwaitInventory })
+	unfit := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || s.absent != nil || !s.cfg.AwaitInventory })
 	if !c.wasFounded() || c.ordering || unfit {
 		return
 	}
@@ -76,4 +76,4 @@ func (c *cluster) settleDown() {
 
 // unsettled reports whether more faults now could bring about what no protocol
 // can help.
-func (c *cluster) unsettled() bool { return c.beginning || c.refounding() }
+func (c *cluster) unsettled() bool { return c.beginning || c.recovering || c.refounding() }

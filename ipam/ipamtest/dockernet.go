@@ -240,7 +240,8 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 
 // served returns what sees to it that a network which the host has, and on which are containers,
 // is granted what it had when the engine asks for that again: engines before 29 do not survive an error.
-// One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone on.
+// One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone
+// on; and what a process that was frozen, or finds no majority and is not to go on without, is asked is late.
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s := e.s
 	if s.machine == nil || n.users == 0 {
@@ -251,9 +252,10 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 		return nil
 	}
 	s.c.count["asked again below containers"]++
-	lists, end := e.lists, s.c.now+s.c.w.Deadline
+	lists, at := e.lists, s.c.now
 	return func(r ipam.Reply, ok bool) {
-		if ok && r.Err != nil && lists == e.lists && s.c.now <= end+time.Second {
+		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
+		if ok && r.Err != nil && lists == e.lists && !late {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}
 	}

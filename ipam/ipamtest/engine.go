@@ -129,7 +129,7 @@ func (e *engine) act(life uint64) {
 		return
 	}
 	c.after(c.about(c.w.Pace), func() { e.act(life) })
-	if !c.isUnited() || e.starting {
+	if !c.isUnited() || e.starting || e.s.packs || e.s.suspended() {
 		return
 	}
 	if c.customs.chance(c.customs.renames) {

@@ -3,6 +3,7 @@ package ipamtest
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -14,6 +15,7 @@ import (
 // and the state that they make.
 type history struct {
 	state   *chronicle.State
+	ended   bool     // it was recovered, and goes on as another one
 	first   uint64   // the slot with which it begins: 0, or that of a recovery
 	values  [][]byte // of the slots behind first
 	digests []uint64 // of the state at first and each slot behind
@@ -76,11 +78,17 @@ func (o *oracle) refound(h *history, state *chronicle.State) {
 		return
 	}
 	h.state, h.first, h.digests[0] = base, base.Slot, base.Digest()
+	if before := o.histories[o.state.Cluster]; before != nil {
+		maps.Copy(h.subnets, before.subnets) // its survivor drops what may have been removed
+	}
 	for _, p := range base.Pools {
 		h.subnets[p.Key] = p.CIDR
 	}
 	o.state = base
 	o.c.survivor = nil
+	for _, other := range o.histories {
+		other.ended = true
+	}
 }
 
 // decided compares the value of a slot with what others know (I3), and is the
@@ -96,6 +104,10 @@ func (o *oracle) decided(s *site, h *history, slot uint64, value []byte) {
 		return
 	case slot > last+1:
 		o.c.fail("I3", "%s writes slot %d, and slot %d is the last one", s, slot, last)
+		return
+	}
+	if h.ended {
+		o.c.fail("I3", "%s decides slot %d of a cluster that was recovered", s, slot)
 		return
 	}
 	value = bytes.Clone(value)
@@ -164,6 +176,10 @@ func (o *oracle) learned(s *site, v *sights) {
 			o.c.fail("I3", "%s is at slot %d, and slot %d is the last one that was written", s, state.Slot, h.state.Slot)
 		case state.Slot >= h.first && state.Digest() != h.digests[state.Slot-h.first]:
 			o.c.fail("I4", "%s is at slot %d with another state than was decided", s, state.Slot)
+		}
+		if !h.ended && s.cast != nil && s.cast.back {
+			s.cast = nil // it was in no cluster, or could leave the one that is no more
+			o.c.count["came over"]++
 		}
 	} else if state.Slot > 0 {
 		o.c.fail("I3", "%s is in a cluster that nobody founded", s)

@@ -51,7 +51,7 @@ func (c *cluster) goesOn(lost, leaves *site) bool {
 	}
 	for _, s := range c.sites {
 		// What only the one who is lost knows is lost with it.
-		if s != lost && s.machine != nil && s.settled && !c.rosterGoesOn(s.machine.State().Roster, lost, leaves) {
+		if s != lost && s.machine != nil && s.cast == nil && s.settled && !c.rosterGoesOn(s.machine.State().Roster, lost, leaves) {
 			return false
 		}
 	}
@@ -66,7 +66,7 @@ func (c *cluster) rosterGoesOn(roster []chronicle.Member, lost, leaves *site) bo
 			if departed && s != nil && (s.leaving || s == leaves) || len(voters) == chronicle.MaxVoters {
 				continue
 			}
-			if s == lost {
+			if s == lost || s != nil && s.doomed() {
 				s = nil
 			}
 			voters = append(voters, s)

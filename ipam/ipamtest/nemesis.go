@@ -36,13 +36,15 @@ const (
 	ghosts                  // messages of long ago arrive again
 	reserves                // an operator excludes addresses, keeps one for a container, or ends that
 	collapses               // all databases are lost at once, and an operator has one host begin again
+	sleeps                  // a host is away for a while: see absences
+	recovers                // a majority is lost for good, and an operator recovers the cluster: see outcast
 	faults                  // how many there are
 )
 
 var faultNames = [faults]string{
 	"parts", "isolates", "oneWay", "heals", "crashes", "reboots", "freezes", "clockJumps", "wipes", "destroys",
 	"replaces", "evicts", "forgets", "drains", "undrains", "leaves", "pools", "replays",
-	"reinstalls", "refounds", "quits", "ghosts", "reserves", "collapses",
+	"reinstalls", "refounds", "quits", "ghosts", "reserves", "collapses", "sleeps", "recovers",
 }
 
 // nemesis has a fault happen, again and again.
@@ -71,8 +73,29 @@ func (c *cluster) nemesis() {
 	})
 }
 
+// happensThere reports whether a fault needs somebody on the host that it strikes.
+func (f fault) happensThere() bool {
+	switch f {
+	case crashes, reboots, freezes, clockJumps, wipes, drains, undrains, leaves, pools, replays, reinstalls, quits, reserves, sleeps:
+		return true
+	}
+	return false
+}
+
+// operated reports whether a fault is what an operator does on a host.
+func (f fault) operated() bool {
+	switch f {
+	case wipes, drains, undrains, leaves, pools, reinstalls, quits, reserves, evicts, forgets, refounds:
+		return true
+	}
+	return false
+}
+
 // happen has one fault strike one host.
 func (c *cluster) happen(f fault, s *site) {
+	if s.absent != nil && f.happensThere() || s.cast != nil && f.operated() {
+		return // there is nobody
+	}
 	c.tracef("%s strikes %s", faultNames[f], s)
 	c.count[faultNames[f]]++
 	switch f {
@@ -123,6 +146,10 @@ func (c *cluster) happen(f fault, s *site) {
 		c.refoundByList()
 	case collapses:
 		c.collapse()
+	case sleeps:
+		s.sleep()
+	case recovers:
+		c.loseMajority(s)
 	case quits:
 		s.quit()
 	case reserves:
@@ -137,6 +164,9 @@ func (c *cluster) happen(f fault, s *site) {
 func (c *cluster) heal() {
 	for i := range c.cut {
 		clear(c.cut[i])
+	}
+	for _, s := range c.sites {
+		s.offline = 0
 	}
 }
 
@@ -175,7 +205,7 @@ func (s *site) destroy() {
 
 func (s *site) end() {
 	s.powerOff()
-	s.dead = true
+	s.dead, s.absent = true, nil
 	s.engine.destroyed()
 	s.settled, s.leaving, s.forced = false, false, false
 	s.lostPeers = append(s.lostPeers, s.peers...)
@@ -188,7 +218,7 @@ func (s *site) lose() {
 	s.disk = Disk{}
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)
-	s.id = peer.None
+	s.id, s.cast = peer.None, nil
 }
 
 // replace makes a destroyed host anew.

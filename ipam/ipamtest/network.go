@@ -88,13 +88,19 @@ func (c *cluster) delay() time.Duration {
 }
 
 func (c *cluster) deliver(from, to *site, id peer.ID, frame []byte) {
-	if c.cut[from.index][to.index] || to.machine == nil || id != to.id && !c.w.Astray {
+	if c.cut[from.index][to.index] || from.offline > c.now || to.offline > c.now || to.machine == nil || id != to.id && !c.w.Astray {
 		return
 	}
 	f, err := wire.Decode(frame)
 	if err != nil {
 		c.fail("wire", "%s sent what cannot be read: %v", from, err)
 		return
+	}
+	if a := to.absent; a != nil {
+		if a.frames--; a.frames < 0 {
+			return
+		}
+		c.count["slept through"]++
 	}
 	c.count["received"]++
 	to.awake(&ipam.Message{Frame: f, Seat: from.seat})
@@ -125,7 +131,7 @@ func (s *site) probe(life uint64) {
 		}
 	}
 	t := c.sites[i]
-	answers := t.machine != nil && t.stopped <= c.now && !c.cut[s.index][i] && !c.cut[i][s.index]
+	answers := t.machine != nil && t.stopped <= c.now && !c.cut[s.index][i] && !c.cut[i][s.index] && s.offline <= c.now && t.offline <= c.now
 	if !c.calm && !c.beginning && c.chance(c.w.Suspect) {
 		answers = false
 	}

@@ -87,6 +87,9 @@ func (s *site) flushLater(life uint64) {
 	switch wait := s.stopped - s.c.now; {
 	case s.life != life:
 	case wait > 0:
+		if s.absent != nil {
+			wait = min(wait, time.Second)
+		}
 		s.c.after(wait, func() { s.flushLater(life) })
 	default:
 		s.flush()

@@ -129,7 +129,7 @@ func (c *cluster) buryTheDead() {
 func (c *cluster) anyPeer() *site {
 	var live []*site
 	for _, s := range c.sites {
-		if s.machine != nil && s.machine.State().Member(s.id) != nil {
+		if s.machine != nil && s.cast == nil && s.machine.State().Member(s.id) != nil {
 			live = append(live, s)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *site) orphaned() bool {
 // refoundByList loses the databases of a majority of those on the list that
 // founded the cluster, while all others are there and can be seen.
 func (c *cluster) refoundByList() {
-	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now })
+	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || s.absent != nil })
 	if c.w.Birth != ByList || !c.wasFounded() || c.refounding() || frozen {
 		return
 	}
@@ -77,16 +77,7 @@ func (s *site) quit() {
 	if !s.powered || !c.goesOn(nil, s) {
 		return
 	}
-	for _, x := range e.containers {
-		if !x.busy && x.running {
-			e.stop(x)
-		}
-	}
-	for _, x := range e.clients {
-		if x.address.IsValid() {
-			e.turnClient(x)
-		}
-	}
+	s.clear()
 	c.after(c.between(0, 2*time.Second), func() {
 		if e.life != life || !c.goesOn(nil, s) {
 			return

@@ -18,6 +18,8 @@ func (c *cluster) settle() {
 	c.tracef("the faults end")
 	c.habits.partial = 0 // leaks are found by complete lists
 	c.heal()
+	c.awaken()
+	c.cureAll()
 	for _, s := range c.sites {
 		s.powerOn()
 		s.start()

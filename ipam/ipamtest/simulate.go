@@ -65,6 +65,7 @@ type cluster struct {
 	releases releases
 	habits   habits
 	customs  customs
+	absences absences
 	lan      netip.Prefix
 	now      time.Duration
 	tasks    queue
@@ -84,10 +85,11 @@ type cluster struct {
 	survivor *site // where an operator recovers the cluster
 	// Where an operator has the cluster begin again that has lost all of its
 	// databases, until it has; and whether the hosts have yet to come together there.
-	beginner  *site
-	beginning bool
-	collapses int // so far; no message outlives one
-	breach    *BreachError
+	beginner   *site
+	beginning  bool
+	recovering bool // an operator recovers the cluster
+	collapses  int  // so far; no message outlives one
+	breach     *BreachError
 }
 
 // Simulate runs one schedule: that many steps of bad weather, then good
@@ -121,12 +123,13 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
+		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
 	}
 	if o.Bare {
 		c.customs.goBare()
 	}
 	c.w = drawWeather(c.rnd)
+	c.absences.change(&c.w)
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}

@@ -48,6 +48,14 @@ type site struct {
 	believed []belief
 	turn     int // whom it probed last
 
+	absent    *absence      // nil: it is there
+	wakes     bool          // its process goes on, and has done nothing yet
+	overslept time.Duration // of that its clock that nobody sets knows nothing
+	cast      *outcast      // nil: it is in the cluster, or may come to it
+	packs     bool          // a user removes all that is on it, to switch it off
+	missed    []ipam.Event  // that its process has yet to hear of
+	offline   time.Duration // it has no network before
+
 	engine  engine
 	lockers []*locker
 
@@ -111,7 +119,7 @@ func (s *site) clock() time.Time {
 
 // powerOn boots the host.
 func (s *site) powerOn() {
-	if s.powered || s.dead {
+	if s.powered || s.dead || s.absent != nil {
 		return
 	}
 	s.powered = true
@@ -129,13 +137,20 @@ func (s *site) powerOff() {
 	}
 	s.c.tracef("%s loses its power", s)
 	s.kill()
-	s.powered = false
+	s.powered, s.absent, s.packs = false, nil, false
 	s.engine.powerOff()
 }
 
 // start begins the plugin's process.
 func (s *site) start() {
 	if !s.powered || s.machine != nil || s.c.breach != nil {
+		return
+	}
+	if s.cast != nil && !s.cast.back {
+		return
+	}
+	if s.suspended() {
+		s.c.after(s.absent.until-s.c.now+time.Millisecond, s.start)
 		return
 	}
 	s.skew, s.skewed = s.skew+s.skewed, 0
@@ -204,6 +219,7 @@ func (s *site) kill() {
 	s.c.tracef("%s crashes at slot %d, with %d records not committed", s, s.machine.State().Slot, len(s.batch.save))
 	s.c.count["crash"]++
 	s.machine = nil
+	s.wakes, s.overslept, s.missed = false, 0, nil
 	s.life++
 	s.batch = batch{}
 	s.beat = nil
@@ -245,6 +261,10 @@ func (s *site) awake(ev ipam.Event) {
 	if s.machine == nil {
 		return
 	}
+	if s.absent != nil {
+		s.missed = append(s.missed, ev)
+		return
+	}
 	if wait := s.stopped - s.c.now; wait > 0 {
 		life := s.life
 		s.c.after(wait, func() {
@@ -252,6 +272,10 @@ func (s *site) awake(ev ipam.Event) {
 				s.awake(ev)
 			}
 		})
+		return
+	}
+	if s.wakes {
+		s.wakeUp(ev)
 		return
 	}
 	s.step(ev)
