@@ -97,6 +97,10 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
 	at := addr.Nth(p.CIDR, g.Offset)
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
+	m.doubtNobody(p, g.Offset)
+	if !m.lostAt.IsZero() {
+		m.oweUnknown(p, g.Offset)
+	}
 	m.saveHolding(p, g.Offset, &g.Record)
 	m.noteUse(NoteGranted, p, at, &g.Record)
 	if g.Pressed {
@@ -155,15 +159,9 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	if h.Kind != space.Container || !p.space.Usable(o) { // what is another's by now could not be taken again
 		return m.confirm(p, o, *h)
 	}
-	if t, again := p.tookOver[o]; again {
-		p.tookOver[o] = takeOver{at: t.at} // the first one's release may come yet
-	}
+	m.owe(p, o)
 	if m.gone(p, o) {
 		rec := p.space.Lookup(o)
-		if p.tookOver == nil {
-			p.tookOver = map[addr.Offset]takeOver{}
-		}
-		p.tookOver[o] = takeOver{at: m.now}
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)

@@ -15,7 +15,7 @@ import (
 // Every verdict on an address of a host that has all kinds, with what to do.
 func TestExplain(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
-	h.Call(inventory(h, ipam.Network{Pool: prefix("10.50.0.0/27")}))
+	h.Call(&ipam.Inventory{Begun: h.Now})
 	n := network(t, h, "10.50.0.0/27")
 	id := strings.Repeat("4f3a2b1c", 8)
 	web := run(t, h, n, "web")  // .1

@@ -52,6 +52,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	clear(m.conflicts)
 	m.listed = m.listed[:0]
 	m.incomplete, m.untaken = false, false
+	unlisted := m.unlisted
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
@@ -61,6 +62,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.learnBefore()
 		m.saveUnlisted()
 	}
+	m.settleOwed(&s)
 	asked := map[netip.Prefix][]*network{}
 	for _, id := range m.sortedNetworks() {
 		n := m.networks[id]
@@ -70,17 +72,15 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
-		maps.DeleteFunc(p.tookOver, func(o addr.Offset, t takeOver) bool {
-			_, lives := s.seen[p][o]
-			_, held := p.space.Holds(o)
-			return m.now.Sub(t.at) >= lateRelease && (!t.released || lives || !held)
-		})
 		p.seen, p.kept = s.seen[p], s.kept[p]
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
 		never := p.listed < 0
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first || never)
+		if unlisted && p.listed > p.asked {
+			m.lostAt = m.now
+		}
 		m.sightHost(p)
 		if m.sightGone(p, asked[p.CIDR], &s) {
 			again = m.cfg.Grace
@@ -275,6 +275,9 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if err := m.borrow(p, o, r); err != nil {
 		m.sightUnsettled(p, o, h, err)
 		return
+	}
+	if m.unlisted {
+		m.lostAt = m.now
 	}
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
 		m.conflict(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())

@@ -36,9 +36,6 @@ type pool struct {
 	// replayed holds what the engine has asked for again without options since it started, and how many
 	// pools it had asked for by then; with Config.NoMAC.
 	replayed map[addr.Offset]uint64
-	// tookOver holds the addresses of containers that took them over from others which
-	// are gone. The releases of those may come yet.
-	tookOver map[addr.Offset]takeOver
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }
@@ -70,14 +67,6 @@ type pool struct {
 	unusedSince time.Time  // since when nothing here uses it
 	announced   wire.Spare // what was announced last
 	announcedAt time.Time
-}
-
-// takeOver is that of an address.
-type takeOver struct {
-	at time.Time
-	// released says that a release came since, which was taken for that of the container
-	// which had the address before.
-	released bool
 }
 
 // poolFacts is what follows for a pool from a content of the state.

@@ -53,6 +53,7 @@ type Machine struct {
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]dispute       // since the begin of the last complete inventory
 	disputed  map[conflict]dispute       // before that
+	owed      map[netip.Addr]owing       // releases that may come late
 	refusals  []Refusal                  // the last ones, in order
 	broken    error                      // a broken invariant: nothing is handed out any more
 
@@ -112,6 +113,7 @@ type Machine struct {
 	helloAt     time.Time
 	metUnlisted time.Time // when those who have yet to list were last asked
 	waitedAt    time.Time // the step in which it was found that others have yet to
+	lostAt      time.Time // when a list last showed what an earlier database of this host must have known
 	listedAt    time.Time // when the list of this host's engine was taken in
 	before      before    // whether the list that a new database waited for had networks; on disk like unsure
 	bereaved    bool      // some other host had networks that its database did not know

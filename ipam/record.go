@@ -3,6 +3,7 @@ package ipam
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 //	chronicle   0x01, slot (8 bytes)                       the slot's batch
 //	network     pool ID                                    how many networks asked for it, and when last
 //	holding     pool's slot (8), place (4), offset (8)     who holds, or held, the address
+//	late        address (4 or 16)                          how many releases of it may come late, and since when
 //
 // Numbers in keys are big-endian, so that addresses handed out one after the
 // other lie side by side. Each address has its own key: an allocation writes
@@ -31,6 +33,7 @@ const (
 	bucketChronicle = "chronicle"
 	bucketNetwork   = "network"
 	bucketHolding   = "holding"
+	bucketLate      = "late"
 
 	keySelf     = "self"
 	keyUnlisted = "unlisted"
@@ -251,6 +254,32 @@ func (m *Machine) saveNetwork(n *network) {
 		}
 	}
 	m.save(bucketNetwork, from, split)
+}
+
+// saveOwed writes how many releases of an address may come late, and deletes the key when none may.
+func (m *Machine) saveOwed(a netip.Addr, w *owing) {
+	if w.n == 0 {
+		m.put(bucketLate, string(a.AsSlice()), nil)
+		return
+	}
+	b := codec.Uint([]byte{formatRecord}, uint64(w.n))
+	m.put(bucketLate, string(a.AsSlice()), binary.BigEndian.AppendUint64(b, uint64(w.at.UnixNano())))
+}
+
+func parseOwed(key, value []byte) (a netip.Addr, w owing, err error) {
+	a, ok := netip.AddrFromSlice(key)
+	if !ok {
+		return a, w, fmt.Errorf("%w: its key", codec.ErrCorrupt)
+	}
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of late releases")
+	}
+	if w.n = int(r.Uint("number of late releases")); w.n <= 0 {
+		r.Fail("number of late releases")
+	}
+	w.at = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of late releases", 8))))
+	return a, w, r.Done()
 }
 
 // networkUseSaid ends the record of a network of which it is said that its pool is used.

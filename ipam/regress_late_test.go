@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
 // A container ends. Its engine strikes it off its lists first, and brings the release when the network driver is done with it, or
@@ -129,4 +130,152 @@ func TestLateReleaseIsForgottenWithItsHolder(t *testing.T) {
 	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 11}, Address: address("10.50.0.9")}
 	look(h, on("10.50.0.0/24"))
 	wantErr(t, h.Call(q).Err, ipam.ErrAddressInUse, "10.50.0.9")
+}
+
+// endOf has a container that was there for long end on a host: its engine lists it no more, and has yet to
+// bring its release.
+func endOf(t *testing.T, name string) (*ipamtest.Host, ipam.Network) {
+	t.Helper()
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, on("10.50.0.0/24"))
+	mustAsk(t, h, n, name, 7, "10.50.0.9")
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
+	}
+	look(h, on("10.50.0.0/24"))
+	return h, n
+}
+
+// keeps fails the test if the address is not that of the container with the MAC, or another gets it,
+// before and after the engine has listed it.
+func keeps(t *testing.T, h *ipamtest.Host, n ipam.Network, mac byte) {
+	t.Helper()
+	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 99}, Address: address("10.50.0.9")}
+	for range 2 {
+		if r, answered := h.Try(q); answered && r.Err == nil {
+			t.Fatal("an address is granted that a container has")
+		}
+		if s, err := h.Machine().Who(h.Now, q.Address); err != nil || s.MAC != (ipam.MAC{2, 0, 0, 0, 0, mac}).String() {
+			t.Fatalf("the address is %+v, %v", s, err)
+		}
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", mac)))
+	}
+}
+
+// A container ends, and the network driver takes long: another takes its address over, or gets it once two lists
+// have freed it, and has had it for minutes when the release comes. It keeps it, and what it releases itself is free.
+func TestLateReleaseOfASlowDriver(t *testing.T) {
+	for _, freed := range []bool{false, true} {
+		for _, starts := range []bool{false, true} { // the plugin does, since
+			h, n := endOf(t, "")
+			for range 2 {
+				if freed {
+					h.Now = h.Now.Add(30 * time.Second)
+					look(h, on("10.50.0.0/24"))
+				}
+			}
+			mustAsk(t, h, n, "", 9, "10.50.0.9")
+			for range 3 {
+				h.Now = h.Now.Add(30 * time.Second)
+				look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
+			}
+			if starts {
+				h.Restart()
+			}
+			release(h, n, address("10.50.0.9"))
+			keeps(t, h, n, 9)
+			if starts {
+				h.Restart()
+			}
+			release(h, n, address("10.50.0.9"))
+			mustAsk(t, h, n, "", 11, "10.50.0.9")
+		}
+	}
+}
+
+// Two containers end one after the other, and another one takes over each time: two releases come late.
+func TestLateReleasesOfTwo(t *testing.T) {
+	h, n := endOf(t, "")
+	mustAsk(t, h, n, "", 8, "10.50.0.9")
+	for range 3 {
+		h.Now = h.Now.Add(30 * time.Second)
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "api", 8)))
+	}
+	look(h, on("10.50.0.0/24"))
+	mustAsk(t, h, n, "", 9, "10.50.0.9")
+	for range 2 {
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
+		release(h, n, address("10.50.0.9"))
+		keeps(t, h, n, 9)
+	}
+}
+
+// A container that its engine has renamed ends, and another one of its former name, which the record has, takes its
+// address over before the release comes.
+func TestLateReleaseOfARenamedOne(t *testing.T) {
+	h, n := endOf(t, "")
+	h.Now = h.Now.Add(time.Second)
+	mustAsk(t, h, n, "web", 9, "10.50.0.9")
+	h.Now = h.Now.Add(time.Minute)
+	release(h, n, address("10.50.0.9"))
+	keeps(t, h, n, 9)
+}
+
+// Later engines (29) let a network be removed while the release of a container that was on it has yet to come. It is
+// made again, and another container has the address.
+func TestLateReleaseOnANetworkMadeAgain(t *testing.T) {
+	h, n := endOf(t, "")
+	h.Call(&ipam.PoolRelease{Network: n})
+	for range 3 {
+		h.Now = h.Now.Add(30 * time.Second)
+		look(h)
+	}
+	n = network(t, h, "10.50.0.0/24")
+	mustAsk(t, h, n, "", 9, "10.50.0.9")
+	release(h, n, address("10.50.0.9"))
+	keeps(t, h, n, 9)
+}
+
+// The database is lost, and with it who had the address of which the release has yet to come.
+func TestLateReleaseAboveANewDatabase(t *testing.T) {
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24", listed("10.50.0.8", "api", 8))) // no more of the other one
+	mustAsk(t, h, n, "", 9, "10.50.0.9")
+	release(h, n, address("10.50.0.9"))
+	keeps(t, h, n, 9)
+	release(h, n, address("10.50.0.9")) // its own
+	mustAsk(t, h, n, "", 11, "10.50.0.9")
+}
+
+// A release was lost for good. What is taken for it was that of the next container: its address is freed by lists,
+// within two minutes, and is to be had before by whoever asks for it.
+func TestLateReleaseThatNeverComes(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		h, n := endOf(t, "")
+		mustAsk(t, h, n, "", 9, "10.50.0.9")
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
+		release(h, n, address("10.50.0.9"))
+		if asked {
+			q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 10}, Address: address("10.50.0.9")}
+			if r, answered := h.Try(q); answered && r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			look(h, on("10.50.0.0/24"))
+			if s, err := h.Machine().Who(h.Now, q.Address); err != nil || s.MAC != q.MAC.String() {
+				t.Errorf("nobody has the address, who asks for it waits, and it is %+v, %v", s, err)
+			}
+			continue
+		}
+		for range 2 {
+			h.Now = h.Now.Add(30 * time.Second)
+			look(h, on("10.50.0.0/24"))
+		}
+		if s, err := h.Machine().Who(h.Now, address("10.50.0.9")); err != nil || s.State == "held" {
+			t.Errorf("nobody has the address, and it is %+v, %v", s, err)
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package ipam
 
 import (
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -27,7 +29,10 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		return
 	}
-	if kind, held := p.space.Holds(o); !held || kind != space.Container && kind != space.Unmarked {
+	if !hasEndpoint(p, o) {
+		if _, held := p.space.Holds(o); !held && p.ReservationAt(o) == nil { // else it may be that of a network
+			m.isLate(p, o)
+		}
 		return
 	}
 	if m.isEcho(p, o, q.Network.Space) || m.isLate(p, o) {
@@ -36,7 +41,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
 		return
 	}
-	m.freeHolding(p, o)
+	m.freeReleased(p, o)
 	m.leaveToHost(p, o)
 	m.settleEmptied(p)
 }
@@ -71,30 +76,131 @@ func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
 	return false
 }
 
-// lateRelease is for how long an engine brings a release that it could not deliver, as the
-// plugin was away, and a bit more: it tries for 15 seconds.
-const lateRelease = 20 * time.Second
+// lateRelease is how long after the holder of an address was found to be gone its release
+// may come yet. The engine has taken it off its lists before, waits for the network driver,
+// however long that takes, and tries for 15 seconds where the plugin is away.
+const lateRelease = 10 * time.Minute
 
-// isLate reports whether a release of the held address at o may be that of the container
-// which had it before: lists had shown that to be gone, and another took the address over.
-// An engine takes a container off its lists before it brings the release, and keeps nobody
-// from asking for the address meanwhile. It brings it once.
+// owing is what is known of an address whose holders ended without a release. An engine
+// brings one for each of them, once or never, and keeps nobody from asking for the address
+// meanwhile: whose a release is that comes nobody can say.
+type owing struct {
+	at time.Time // the last of them ended
+	n  int       // releases that may come yet
+	// doubted is when a release came that was taken for that of one of them, and may have been
+	// that of whoever has the address now. Lists that were begun later tell.
+	doubted time.Time
+}
+
+func (m *Machine) owing(a netip.Addr, w owing) {
+	if m.owed == nil {
+		m.owed = map[netip.Addr]owing{}
+	}
+	m.owed[a] = w
+}
+
+// owe takes note that the holder of an address ends without a release. Where no list ever
+// comes, nobody would tell whose one was that comes later.
+func (m *Machine) owe(p *pool, o addr.Offset) {
+	if !m.cfg.AwaitInventory {
+		return
+	}
+	a := addr.Nth(p.CIDR, o)
+	w := owing{at: m.now, n: 1}
+	if before := m.owed[a]; m.owes(before) {
+		w.n += before.n
+	}
+	m.owing(a, w)
+	m.saveOwed(a, &w)
+}
+
+// oweUnknown takes note that an address is granted above a new database. The one that was lost
+// may have had a holder of it whose release may come yet.
+func (m *Machine) oweUnknown(p *pool, o addr.Offset) {
+	a, w := addr.Nth(p.CIDR, o), owing{at: m.lostAt, n: 1}
+	if _, known := m.owed[a]; !known && m.owes(w) {
+		m.owing(a, w)
+		m.saveOwed(a, &w)
+	}
+}
+
+// owes reports whether a release may come late.
+func (m *Machine) owes(w owing) bool { return w.n > 0 && m.now.Sub(m.sureSince(w.at)) < lateRelease }
+
+// isLate reports whether a release of the address may be that of a container which had it
+// before whoever has it now, if anybody has.
 func (m *Machine) isLate(p *pool, o addr.Offset) bool {
-	t, took := p.tookOver[o]
-	since := m.now.Sub(t.at)
-	if !took || t.released || since < 0 || since >= lateRelease {
+	if len(m.owed) == 0 {
 		return false
 	}
-	t.released = true
-	p.tookOver[o] = t
-	forget(p.seen, o) // that the one which has it now was seen says nothing any more
+	a := addr.Nth(p.CIDR, o)
+	w := m.owed[a]
+	if !m.owes(w) {
+		return false
+	}
+	w.n--
+	if hasEndpoint(p, o) {
+		w.doubted = m.now
+		forget(p.seen, o) // that the one which has it now was seen says nothing any more
+	}
+	m.owed[a] = w // at is the last one's: of which of them this was nobody knows
+	m.saveOwed(a, &w)
 	return true
 }
 
 // mayBeReleased reports whether the release of whoever holds the address at o may have been
-// taken for that of the container which had it before. A list can tell.
+// taken for that of a container which had it before. A list can tell.
 func (m *Machine) mayBeReleased(p *pool, o addr.Offset) bool {
-	return p.tookOver[o].released && m.sighted()
+	return len(m.owed) > 0 && !m.owed[addr.Nth(p.CIDR, o)].doubted.IsZero() && m.sighted()
+}
+
+// doubtNobody takes note that the address has a holder whose release has not come.
+func (m *Machine) doubtNobody(p *pool, o addr.Offset) {
+	if len(m.owed) == 0 {
+		return
+	}
+	a := addr.Nth(p.CIDR, o)
+	if w, known := m.owed[a]; known {
+		w.doubted = time.Time{}
+		m.owed[a] = w
+	}
+}
+
+// settleOwed takes note of what a list tells of releases that were doubted, and forgets
+// those that come no more.
+func (m *Machine) settleOwed(s *sight) {
+	var over []netip.Addr
+	for a, w := range m.owed {
+		if !w.doubted.IsZero() && w.doubted.Before(s.begun) && !m.stillDoubted(a, s) {
+			w.doubted = time.Time{}
+			m.owed[a] = w
+		}
+		if w.doubted.IsZero() && m.now.Sub(m.sureSince(w.at)) >= lateRelease {
+			over = append(over, a)
+		}
+	}
+	slices.SortFunc(over, netip.Addr.Compare)
+	for _, a := range over {
+		delete(m.owed, a)
+		m.saveOwed(a, &owing{})
+	}
+}
+
+// stillDoubted reports whether an address is held, and the list has nobody who has it.
+func (m *Machine) stillDoubted(a netip.Addr, s *sight) bool {
+	p := m.poolAt(a)
+	if p == nil {
+		return false
+	}
+	o, _ := addr.OffsetOf(p.CIDR, a)
+	_, lives := s.seen[p][o]
+	return hasEndpoint(p, o) && !lives
+}
+
+// hasEndpoint reports whether an address is held by an endpoint of the engine.
+func hasEndpoint(p *pool, o addr.Offset) bool {
+	kind, held := p.space.Holds(o)
+	return held && (kind == space.Container || kind == space.Unmarked)
 }
 
 // releases are the last ones of one side: all of which an echo may follow, and some
@@ -174,9 +280,17 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	m.settleEmptied(p)
 }
 
-// freeHolding frees the held address at o; its record stays, so that its
-// holder finds it again. One that is kept for a name waits for that name.
+// freeHolding frees the held address at o, of which no release has come.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
+	if hasEndpoint(p, o) {
+		m.owe(p, o)
+	}
+	m.freeReleased(p, o)
+}
+
+// freeReleased frees the held address at o; its record stays, so that its
+// holder finds it again. One that is kept for a name waits for that name.
+func (m *Machine) freeReleased(p *pool, o addr.Offset) {
 	var f space.Freeing
 	if !p.space.Free(o, m.now, &f) {
 		return
@@ -186,7 +300,6 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Before)
 	}
 	m.forgetSight(p, o)
-	forget(p.tookOver, o)
 	m.settleConflict(p, o)
 	m.saveRecord(p, o, &f.Record)
 	if !kept {

@@ -157,6 +157,12 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 			l.m.countAsked(n.Pool, n.count)
 		}
 		return wrap(err, "network")
+	case bucketLate:
+		a, w, err := parseOwed(key, value)
+		if err == nil {
+			l.m.owing(a, w)
+		}
+		return wrap(err, "late releases")
 	}
 	l.unknown = bucket
 	return nil

@@ -101,7 +101,7 @@ func (e *engine) run(x *container) {
 		return ipam.MAC{2, byte(e.s.index), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), byte(c.rnd.Uint32()), 1}
 	}
 	if h.chance(h.fixed) {
-		drawn = func() ipam.MAC { return ipam.MAC{2, byte(e.s.index), x.id[len(x.id)-1], 0, 0, 2} }
+		drawn = func() ipam.MAC { return fixedMAC(e.s, x) }
 	}
 	x.busy = true
 	x.join(n, drawn(), x.id)
@@ -110,6 +110,11 @@ func (e *engine) run(x *container) {
 	}
 	q := e.request(x, 0)
 	e.obtain(x, 0, q, 1+c.rnd.IntN(3))
+}
+
+// fixedMAC is the MAC that some containers, more than one of a host, are given by hand.
+func fixedMAC(s *site, x *container) ipam.MAC {
+	return ipam.MAC{2, byte(s.index), x.id[len(x.id)-1], 0, 0, 2}
 }
 
 func (x *container) join(n *network, mac ipam.MAC, user string) {
@@ -121,15 +126,16 @@ func (x *container) join(n *network, mac ipam.MAC, user string) {
 func (e *engine) request(x *container, k int) *ipam.AddressRequest {
 	c, end := e.s.c, &x.ends[k]
 	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: end.mac}
-	if c.chance(1000) && !c.customs.bare {
+	if c.chance(1000) && !c.customs.bare || e.old {
 		q.Name = "" // an engine before 29
 	}
 	if c.chance(c.w.Claims) {
 		q.Address = c.wanted(end.network.Pool)
 	}
+	q.Address = c.claimed(end.network.Pool, q.Address)
 	if c.customs.bare {
 		q.MAC = ipam.MAC{}
-		if e.old() {
+		if e.nameless() {
 			q.Name = ""
 		}
 		// Before the first list it passes for what the engine has, and one of a network's, too.
@@ -144,8 +150,8 @@ func (e *engine) request(x *container, k int) *ipam.AddressRequest {
 	return q
 }
 
-// old reports whether the engine is one from before 29, where that matters.
-func (e *engine) old() bool { return e.s.index%3 != 2 }
+// nameless reports whether the engine is one from before 29, where all of them give no MACs.
+func (e *engine) nameless() bool { return e.s.index%3 != 2 }
 
 // obtain asks for the address of an endpoint, and again if the plugin dies over
 // it; then for those that follow.
@@ -223,17 +229,30 @@ func (e *engine) ended(x *container) (had []endpoint) {
 
 // off notes that a container does not run.
 func (e *engine) off(x *container) {
+	e.leave(x)
+	x.busy = false
+}
+
+// leave notes that a container is on no network.
+func (e *engine) leave(x *container) {
 	for _, end := range x.ends {
 		end.network.users--
 	}
-	x.busy, x.ends = false, nil
+	x.ends = nil
 }
 
 // stop stops a container. Its addresses are not used from here on; whether the
 // plugin hears of that is another matter.
 func (e *engine) stop(x *container) {
 	x.busy = true
-	e.release(x, e.ended(x))
+	had := e.ended(x)
+	if e.s.c.partings.ongoing && !e.old {
+		e.leave(x) // later engines do not count what is on a network
+	}
+	e.release(x, had)
+	if len(had) == 1 {
+		e.loop(x, had[0])
+	}
 }
 
 func (e *engine) release(x *container, had []endpoint) {
@@ -242,7 +261,7 @@ func (e *engine) release(x *container, had []endpoint) {
 		return
 	}
 	life := e.life
-	e.s.call(&ipam.AddressRelease{Network: had[0].network.Network, Address: had[0].address}, func(ipam.Reply, bool) {
+	e.part(had[0], func() {
 		if e.life == life {
 			e.release(x, had[1:])
 		}
@@ -260,6 +279,7 @@ func (e *engine) restart() {
 	if c.customs.bare && e.asking() {
 		return // what it asks for would end with it
 	}
+	e.starts++
 	if c.customs.orderly {
 		if !e.starting {
 			e.startInOrder()

@@ -208,6 +208,7 @@ func (e *engine) giveBack(n *network) {
 // tryAgain has a call that found no process brought once more after a while, as engines do after
 // 1, 2, 4 and 8 seconds. It reports whether it is one that they make.
 func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time.Duration) bool {
+	s, life := e.s, e.life
 	var of ipam.PoolID
 	switch q := r.(type) {
 	case *ipam.PoolRequest:
@@ -216,11 +217,12 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 	case *ipam.AddressRequest:
 		of = q.Network.ID()
 	case *ipam.AddressRelease:
-		of = q.Network.ID()
+		if of = q.Network.ID(); s.c.partings.ongoing {
+			of = "" // that locks nothing
+		}
 	default:
 		return false
 	}
-	s, life := e.s, e.life
 	e.trying[of]++
 	s.c.after(wait, func() {
 		e.trying[of]--

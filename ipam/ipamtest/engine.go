@@ -24,6 +24,8 @@ type engine struct {
 	lists      int    // that it has given
 	unlisted   int    // those that it had given when it, or the process, last started
 	left       []leftover
+	starts     int                 // of it, under its containers
+	old        bool                // it is one before 29
 	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
 }
 
@@ -51,6 +53,7 @@ type client struct {
 
 func (e *engine) init(s *site) {
 	e.s, e.trying = s, map[ipam.PoolID]int{}
+	e.old = s.c.partings.chance(s.c.partings.old)
 	for i := range s.c.w.Slots {
 		name := s.c.customs.nameOf(s, i)
 		e.containers = append(e.containers, &container{id: fmt.Sprintf("%s%d", s, i), name: name, names: []string{name}})
@@ -184,7 +187,7 @@ func (e *engine) turnClient(x *client) {
 	x.subnet = one(c.rnd, c.w.Subnets...)
 	q := &ipam.ClientRequest{Pool: x.subnet.String(), ID: x.name}
 	if c.chance(c.w.Claims) {
-		q.Address = c.wanted(x.subnet)
+		q.Address = c.claimed(x.subnet, c.wanted(x.subnet))
 	}
 	life := e.s.life
 	e.s.call(q, func(r ipam.Reply, ok bool) {

@@ -33,6 +33,11 @@ func (s *site) step(ev ipam.Event) {
 			c.tracef("%s notes %+v", s, n)
 		}
 	}
+	for i := range fx.Note {
+		if fx.Note[i].Kind == ipam.NoteDoubted {
+			s.doubted()
+		}
+	}
 	s.order(fx.WakeAt)
 	if !c.calm && c.chance(c.w.CrashInStep) && !c.unsettled() {
 		s.kill()

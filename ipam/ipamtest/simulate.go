@@ -66,6 +66,7 @@ type cluster struct {
 	habits   habits
 	customs  customs
 	absences absences
+	partings partings
 	lan      netip.Prefix
 	now      time.Duration
 	tasks    queue
@@ -123,7 +124,7 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
+		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), partings: drawPartings(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
 	}
 	if o.Bare {
 		c.customs.goBare()

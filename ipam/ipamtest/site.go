@@ -242,7 +242,7 @@ func (s *site) restartSoon() {
 // that there is none.
 func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
 	if s.machine == nil {
-		if s.c.habits.retries && !s.c.calm && s.engine.tryAgain(r, done, time.Second) {
+		if (s.c.habits.retries || s.c.partings.ongoing) && !s.c.calm && s.engine.tryAgain(r, done, time.Second) {
 			return
 		}
 		if done != nil {
