@@ -133,7 +133,9 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
-	if p, wrong := engineProblem(s.watcher.State(), s.sight, out.Verdict == ipam.Fine); wrong {
+	how := s.sight
+	how.idle = len(out.Networks) == 0
+	if p, wrong := engineProblem(s.watcher.State(), how, out.Verdict == ipam.Fine); wrong {
 		out.Problems = append(out.Problems, p)
 	}
 	if p, wrong := s.locked.problem(s.watcher.State().Names); wrong {
@@ -213,6 +215,7 @@ func (l *locked) problem(self []string) (ipam.Problem, bool) {
 type sight struct {
 	inPlugin bool // through the mount of a managed plugin
 	named    bool // through the socket that whoever started it named
+	idle     bool // no engine has a network here
 }
 
 // engineProblem returns what an operator should know of the connection to the
@@ -224,6 +227,7 @@ func engineProblem(engine dockerd.State, how sight, fine bool) (ipam.Problem, bo
 		name, look = "name the engine's socket with --docker-socket", "it listens on the socket that --docker-socket names"
 	}
 	switch {
+	case engine.Socket == "" && !how.inPlugin && how.idle: // somebody has said that there is none
 	case !engine.Connected && !how.named && !exists(engine.Socket):
 		return ipam.Problem{
 			Code: "no-docker-socket", Level: string(ipam.Degraded),

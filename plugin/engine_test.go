@@ -47,6 +47,8 @@ func TestEngineOutOfSightIsAProblem(t *testing.T) {
 			{"outside, none", "", sight{}, "no-docker-socket", "--docker-socket"},
 			{"outside, default", gone, sight{}, "no-docker-socket", "--docker-socket"},
 			{"outside, named", gone, sight{named: true}, "engine-unreachable", "--docker-socket"},
+			{"plugin, no network", gone, sight{inPlugin: true, idle: true}, "no-docker-socket", "mount docker"},
+			{"outside, default, no network", gone, sight{idle: true}, "no-docker-socket", "--docker-socket"},
 		} {
 			st := dockerd.State{Socket: c.socket, Since: time.Now(), LastError: "no such file"}
 			time.Sleep(11 * time.Second)
@@ -55,6 +57,13 @@ func TestEngineOutOfSightIsAProblem(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever says that there is no engine is told of none, as long as none has a network here.
+func TestWithoutAnEngineNothingIsWrong(t *testing.T) {
+	if p, wrong := engineProblem(dockerd.State{}, sight{idle: true}, true); wrong {
+		t.Errorf("got %+v", p)
+	}
 }
 
 // An engine that is down does not keep addresses from being handed out, which is said

@@ -177,7 +177,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	probes := newProber(n, meter, logger)
 	macs := &locked{mac: !machine.NoMAC, inPlugin: inPlugin}
-	view := &status{Node: n, watcher: watcher, locked: macs, sight: sight{inPlugin, named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
+	view := &status{Node: n, watcher: watcher, locked: macs, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)
