@@ -182,8 +182,8 @@ func (s *site) goAway(doomed bool) {
 	a.frames = one(h.rnd, 0, 3, 30, 300)
 	d := time.Duration(h.rnd.ExpFloat64() * float64(one(h.rnd, 10*time.Second, time.Minute, 10*time.Minute, time.Hour)))
 	if doomed {
-		a.least = c.now + 2*time.Minute // who is away for less asks nobody as it goes on
-		d = max(d, 2*time.Minute)
+		a.least = c.now + 10*time.Second // who is away for much less asks nobody as it goes on
+		d = max(d, 10*time.Second)
 		c.count["doomed"]++
 		id := s.id
 		c.after(h.between(10*time.Second, time.Minute), func() { c.giveUp(s, a, id) })
