@@ -37,9 +37,10 @@ func (d *divided) restored() (*machine, error) {
 		return nil, err
 	}
 	m := drive(core)
-	core.Step(m.now, ipam.Tick{})
-	m.now = m.now.Add(time.Minute) // nobody answered that this database is an old one
-	core.Step(m.now, ipam.Tick{})
+	for range 60 { // nobody answers that this database is an old one
+		core.Step(m.now, ipam.Tick{})
+		m.now = m.now.Add(time.Second)
+	}
 	net := network8
 	net.Range = d.part(self)
 	m.request = ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 10, 1, 2, 3}}
