@@ -14,7 +14,6 @@ import (
 type outcast struct {
 	roster []chronicle.Member // of which it has one vote, or two
 	back   bool
-	seen   time.Duration // since when it sees one of the new cluster, 0: it does not
 }
 
 // loseMajority loses all hosts but one that does not have a majority alone, and has an operator
