@@ -162,13 +162,7 @@ func TestFramesOfAnyKind(t *testing.T) {
 			at = at.Add(time.Duration(rnd.IntN(2000)) * time.Millisecond)
 			step(ipam.Tick{})
 		}
-		errs := m.Check(at)
-		if known := m.Status(at).Verdict == ipam.Failed; len(errs) > 0 && !known {
-			t.Fatalf("%v: %v", trail, errs)
-		}
-		if _, err := ipam.Restore(cfg, mine.Load); err != nil {
-			t.Fatalf("%v: not restored: %v", trail, err)
-		}
+		mustBeSound(t, m, at, cfg, mine, trail)
 	}
 	t.Logf("%d sorts refused", len(refused))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -61,18 +62,11 @@ func FuzzFrames(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mine := maps.Clone(disk)
+		mine := ipamtest.Disk(maps.Clone(disk))
 		var question uint64
 		step := func(ev ipam.Event) {
 			fx := m.Step(now, ev)
-			for _, r := range fx.Save {
-				k := r.Bucket + "\x00\x00" + string(r.Key)
-				if r.Value == nil {
-					delete(mine, k)
-				} else {
-					mine[k] = append([]byte{}, r.Value...)
-				}
-			}
+			mine.Commit(fx.Save)
 			question = max(question, questionOf(fx))
 		}
 		step(ipam.Tick{})
@@ -94,12 +88,19 @@ func FuzzFrames(f *testing.F) {
 			step(&ipam.Message{Frame: x, Seat: from + 1})
 		}
 		step(ipam.Tick{})
-		errs := m.Check(now)
-		if known := m.Status(now).Verdict == ipam.Failed; len(errs) > 0 && !known {
-			t.Errorf("%+v: %v", frames, errs)
-		}
-		if _, err := ipam.Restore(cfg, mine.Load); err != nil {
-			t.Errorf("%+v: not restored: %v", frames, err)
-		}
+		mustBeSound(t, m, now, cfg, mine, frames)
 	})
+}
+
+// mustBeSound fails the test if an invariant is broken of which the status says nothing, or what is on disk cannot be
+// restored. What was done is said then.
+func mustBeSound(t testing.TB, m *ipam.Machine, now time.Time, cfg ipam.Config, disk ipamtest.Disk, done any) {
+	t.Helper()
+	errs := m.Check(now)
+	if known := m.Status(now).Verdict == ipam.Failed; len(errs) > 0 && !known {
+		t.Fatalf("%+v: %v", done, errs)
+	}
+	if _, err := ipam.Restore(cfg, disk.Load); err != nil {
+		t.Fatalf("%+v: not restored: %v", done, err)
+	}
 }

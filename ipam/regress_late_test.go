@@ -8,21 +8,29 @@ import (
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
+// endOf has a container that was there for long end on a host: its engine lists it no more, and has yet to
+// bring its release.
+func endOf(t *testing.T, name string) (*ipamtest.Host, ipam.Network) {
+	t.Helper()
+	h := withSocket(t)
+	n := network(t, h, "10.50.0.0/24")
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, on("10.50.0.0/24"))
+	mustAsk(t, h, n, name, 7, "10.50.0.9")
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
+	}
+	look(h, on("10.50.0.0/24"))
+	return h, n
+}
+
 // A container ends. Its engine strikes it off its lists first, and brings the release when the network driver is done with it, or
 // the plugin is back: nothing keeps it from asking for the address meanwhile, as it does for whoever else wants it with --ip. That
 // one takes it over, and the release that then comes is not its own: it keeps its address.
 func TestLateReleaseOnOneNetwork(t *testing.T) {
 	for _, name := range []string{"", "db"} { // as engines before 29 ask, and later ones
-		h := withSocket(t)
-		n := network(t, h, "10.50.0.0/24")
-		h.Now = h.Now.Add(2 * time.Minute)
-		look(h, on("10.50.0.0/24"))
-		mustAsk(t, h, n, "", 7, "10.50.0.9")
-		for range 3 {
-			h.Now = h.Now.Add(time.Minute)
-			look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-		}
-		look(h, on("10.50.0.0/24"))
+		h, n := endOf(t, "")
 		mustAsk(t, h, n, name, 9, "10.50.0.9")
 		release(h, n, address("10.50.0.9"))
 		for _, looks := range []bool{false, true} {
@@ -44,16 +52,7 @@ func TestLateReleaseOnOneNetwork(t *testing.T) {
 // As TestLateReleaseOnOneNetwork, and the one that took the address over ends before the late release comes: a third one
 // has the address by then, and keeps it.
 func TestLateReleaseBehindAnother(t *testing.T) {
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	h.Now = h.Now.Add(2 * time.Minute)
-	look(h, on("10.50.0.0/24"))
-	mustAsk(t, h, n, "", 7, "10.50.0.9")
-	for range 3 {
-		h.Now = h.Now.Add(time.Minute)
-		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-	}
-	look(h, on("10.50.0.0/24"))
+	h, n := endOf(t, "")
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
 	release(h, n, address("10.50.0.9")) // its own
@@ -70,16 +69,7 @@ func TestLateReleaseBehindAnother(t *testing.T) {
 // As TestLateReleaseBehindAnother, and the second one starts yet: no list has it so far, and the third waits until one must.
 func TestLateReleaseOfOneThatStarts(t *testing.T) {
 	for _, lives := range []bool{true, false} {
-		h := withSocket(t)
-		n := network(t, h, "10.50.0.0/24")
-		h.Now = h.Now.Add(2 * time.Minute)
-		look(h, on("10.50.0.0/24"))
-		mustAsk(t, h, n, "", 7, "10.50.0.9")
-		for range 3 {
-			h.Now = h.Now.Add(time.Minute)
-			look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-		}
-		look(h, on("10.50.0.0/24"))
+		h, n := endOf(t, "")
 		mustAsk(t, h, n, "", 9, "10.50.0.9")
 		release(h, n, address("10.50.0.9")) // that of the first one
 		ask := func() (ipam.Reply, bool) {
@@ -110,16 +100,7 @@ func TestLateReleaseOfOneThatStarts(t *testing.T) {
 // An address was taken over, and freed since by lists. Who has it then is no more than any other to be taken for one that
 // has let go of it.
 func TestLateReleaseIsForgottenWithItsHolder(t *testing.T) {
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	h.Now = h.Now.Add(2 * time.Minute)
-	look(h, on("10.50.0.0/24"))
-	mustAsk(t, h, n, "", 7, "10.50.0.9")
-	for range 3 {
-		h.Now = h.Now.Add(time.Minute)
-		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-	}
-	look(h, on("10.50.0.0/24"))
+	h, n := endOf(t, "")
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	release(h, n, address("10.50.0.9"))
 	for range 3 { // freed, as no list has it
@@ -130,23 +111,6 @@ func TestLateReleaseIsForgottenWithItsHolder(t *testing.T) {
 	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 11}, Address: address("10.50.0.9")}
 	look(h, on("10.50.0.0/24"))
 	wantErr(t, h.Call(q).Err, ipam.ErrAddressInUse, "10.50.0.9")
-}
-
-// endOf has a container that was there for long end on a host: its engine lists it no more, and has yet to
-// bring its release.
-func endOf(t *testing.T, name string) (*ipamtest.Host, ipam.Network) {
-	t.Helper()
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	h.Now = h.Now.Add(2 * time.Minute)
-	look(h, on("10.50.0.0/24"))
-	mustAsk(t, h, n, name, 7, "10.50.0.9")
-	for range 3 {
-		h.Now = h.Now.Add(time.Minute)
-		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-	}
-	look(h, on("10.50.0.0/24"))
-	return h, n
 }
 
 // keeps fails the test if the address is not that of the container with the MAC, or another gets it,
