@@ -165,14 +165,19 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)
+	m.grantAnew(p, o, h)
+	m.alive(p, o, p.space.Lookup(o))
+	return standing(p, o)
+}
+
+// grantAnew has the address at o, which is held, be h's from now on.
+func (m *Machine) grantAnew(p *pool, o addr.Offset, h *space.Holder) {
 	p.space.Free(o, m.now, &space.Freeing{})
 	var g space.Grant
 	if p.space.Claim(o, h, m.now, &g) == space.Taken {
 		m.saveHolding(p, o, &g.Record)
 		m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
 	}
-	m.alive(p, o, p.space.Lookup(o))
-	return standing(p, o)
 }
 
 // confirm answers with an address that h holds already. A grant of it that is
@@ -280,11 +285,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 		making = false // what is reserved a container may share: it is held, until a list has it reserved
 	}
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
-		if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
-			return AddressGrant{}, err
-		}
-		remember(&p.named, o, m.now)
-		return standing(p, o), nil
+		return m.reserveAuxiliary(p, q, o)
 	}
 	// The network is older than this request, so this is no part of its
 	// making: the engine has an endpoint there that this peer has lost. Of one
@@ -294,6 +295,15 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 	}
 	m.dismissStranger(p, o) // it was this endpoint that answered
 	return a, m.take(p, o, &space.Holder{Kind: space.Unmarked}, &a)
+}
+
+// reserveAuxiliary grants a network an auxiliary address.
+func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (AddressGrant, error) {
+	if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
+		return AddressGrant{}, err
+	}
+	remember(&p.named, o, m.now)
+	return standing(p, o), nil
 }
 
 // grantedBefore reports whether an address that the engine asks for is one that it has, in

@@ -216,18 +216,12 @@ func (m *Machine) noteReplayed(p *pool, o addr.Offset, held bool) {
 	}
 	p.replayed[o] = m.lastAsk
 	// It may be a container that starts with the engine, and that no list shows yet.
-	rec := p.space.Lookup(o)
-	if !held || rec.State != space.Held || rec.Kind != space.Container && rec.Kind != space.Unmarked {
+	if !held || !hasEndpoint(p, o) {
 		return
 	}
 	forget(p.missing, o)
-	if h := rec.Holder; p.space.Usable(o) {
-		p.space.Free(o, m.now, &space.Freeing{})
-		var g space.Grant
-		if p.space.Claim(o, &h, m.now, &g) == space.Taken {
-			m.saveHolding(p, o, &g.Record)
-			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
-		}
+	if h := p.space.Lookup(o).Holder; p.space.Usable(o) {
+		m.grantAnew(p, o, &h)
 	}
 }
 
@@ -238,9 +232,5 @@ func (m *Machine) auxiliary(p *pool, q *AddressRequest, o addr.Offset) (AddressG
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept && rec.Kind != space.Host {
 		return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 	}
-	if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
-		return AddressGrant{}, err
-	}
-	remember(&p.named, o, m.now)
-	return standing(p, o), nil
+	return m.reserveAuxiliary(p, q, o)
 }

@@ -229,6 +229,16 @@ func (c *lockstep) heal() {
 	}
 }
 
+// giveUp has an operator on one host evict another, and forget it.
+func (c *lockstep) giveUp(by, lost int) {
+	c.t.Helper()
+	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(lost)}, &ipam.ForgetRequest{Peer: c.name(lost)}} {
+		if err := c.ask(by, r).Err; err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

@@ -123,11 +123,7 @@ func TestForgottenWhileSuspended(t *testing.T) {
 	order := c.order()
 	first, second, sleeps := order[0], order[1], order[2]
 	c.die(sleeps)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
-		if err := c.ask(first, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(first, sleeps)
 	_, _ = c.full(first, cidr), c.full(second, cidr)
 	c.dead = nil
 	c.step(sleeps, ipam.ClockSet{By: time.Hour})
@@ -163,11 +159,7 @@ func TestCutOffDuringItsBootCheck(t *testing.T) {
 	c.lose = without(boots, lags)
 	c.part(boots, first, says, lags)
 	c.wait(time.Hour)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(boots)}, &ipam.ForgetRequest{Peer: c.name(boots)}} {
-		if err := c.ask(first, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(first, boots)
 	_ = c.full(first, cidr)
 	c.dead = nil
 	c.peers[lags].cfg.HostBoot = "another"
@@ -286,11 +278,7 @@ func TestRestartedAfterSleep(t *testing.T) {
 	order := c.order()
 	first, second, sleeps := order[0], order[1], order[2]
 	c.die(sleeps)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
-		if err := c.ask(first, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(first, sleeps)
 	_, _ = c.full(first, cidr), c.full(second, cidr)
 	c.dead = nil
 	c.lose = without(sleeps)
@@ -327,11 +315,7 @@ func TestUpgradedAfterBoot(t *testing.T) {
 		order := c.order()
 		first, second, boots := order[0], order[1], order[2]
 		c.die(boots)
-		for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(boots)}, &ipam.ForgetRequest{Peer: c.name(boots)}} {
-			if err := c.ask(first, r).Err; err != nil {
-				t.Fatal(err)
-			}
-		}
+		c.giveUp(first, boots)
 		for _, i := range []int{first, second} {
 			c.upgrade(i, chronicle.Spoken+1)
 			c.wait(5 * time.Second)

@@ -341,11 +341,7 @@ func TestHostAddressInSpaceOfAForgottenHost(t *testing.T) {
 		c.die(lost)
 		c.call(has, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 		c.wait(phase)
-		for _, q := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(lost)}, &ipam.ForgetRequest{Peer: c.name(lost)}} {
-			if err := c.ask(takes, q).Err; err != nil {
-				t.Fatal(err)
-			}
-		}
+		c.giveUp(takes, lost)
 		c.wait(20 * time.Millisecond)
 		if err := c.ip(takes, cidr, own); err == nil {
 			t.Errorf("after %v: a container has what %s has itself", phase, c.name(has))

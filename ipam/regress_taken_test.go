@@ -61,11 +61,7 @@ func TestReplayOfAPoolThatMadeRoom(t *testing.T) {
 	}
 	c.wait(5 * time.Second)
 	c.die(2)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(2)}, &ipam.ForgetRequest{Peer: c.name(2)}} {
-		if err := c.ask(0, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(0, 2)
 	c.network(0, prefix("10.60.0.0/16"))
 	c.heal()
 	c.run(time.Minute, c.agreed)
@@ -107,11 +103,7 @@ func TestClaimOfWhatWasGivenUp(t *testing.T) {
 		c.wait(time.Minute)
 	}
 	c.die(back)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(back)}, &ipam.ForgetRequest{Peer: c.name(back)}} {
-		if err := c.ask(other, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(other, back)
 	c.network(other, cidr)
 	if err := claim(other, "other", 8); err != nil {
 		t.Fatal(err)
@@ -300,11 +292,7 @@ func TestReplayTwiceOfAPoolThatMadeRoom(t *testing.T) {
 		}
 		c.wait(5 * time.Second)
 		c.die(2)
-		for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(2)}, &ipam.ForgetRequest{Peer: c.name(2)}} {
-			if err := c.ask(0, r).Err; err != nil {
-				t.Fatal(err)
-			}
-		}
+		c.giveUp(0, 2)
 		c.network(0, prefix("10.60.0.0/16"))
 		c.heal()
 		c.run(time.Minute, c.agreed)

@@ -221,11 +221,7 @@ func TestBootBesideOneWithoutCluster(t *testing.T) {
 	order := c.order()
 	first, stays, starts := order[0], order[1], order[2]
 	c.die(starts)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(starts)}, &ipam.ForgetRequest{Peer: c.name(starts)}} {
-		if err := c.ask(first, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(first, starts)
 	_ = c.full(first, cidr)
 	var asked uint64
 	c.lose = func(f flight) bool {
@@ -257,11 +253,7 @@ func TestBootBesideAnOldDatabase(t *testing.T) {
 	c.start(stays)
 	c.part(stays, starts)
 	c.wait(5 * time.Second)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(starts)}, &ipam.ForgetRequest{Peer: c.name(starts)}} {
-		if err := c.ask(first, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(first, starts)
 	_ = c.full(first, cidr)
 	c.peers[stays].disk = old
 	c.lose = func(f flight) bool {
@@ -532,11 +524,7 @@ func TestForgottenWhileSuspendedWithoutNetwork(t *testing.T) {
 	order := c.order()
 	first, second, sleeps := order[0], order[1], order[2]
 	c.die(sleeps)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(sleeps)}, &ipam.ForgetRequest{Peer: c.name(sleeps)}} {
-		if err := c.ask(first, r).Err; err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.giveUp(first, sleeps)
 	_, _ = c.full(first, cidr), c.full(second, cidr)
 	c.dead = nil
 	c.lose = without(sleeps)

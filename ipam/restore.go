@@ -160,7 +160,7 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 	case bucketLate:
 		a, w, err := parseOwed(key, value)
 		if err == nil {
-			l.m.owing(a, w)
+			l.m.holdOwed(a, w)
 		}
 		return wrap(err, "late releases")
 	}

@@ -1,0 +1,141 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// lateRelease is how long after the holder of an address was found to be gone its release
+// may come yet. The engine has taken it off its lists before, waits for the network driver,
+// however long that takes, and tries for 15 seconds where the plugin is away.
+const lateRelease = 10 * time.Minute
+
+// owing is what is known of an address whose holders ended without a release. An engine
+// brings one for each of them, once or never, and keeps nobody from asking for the address
+// meanwhile: whose a release is that comes nobody can say.
+type owing struct {
+	at time.Time // the last of them ended
+	n  int       // releases that may come yet
+	// doubted is when a release came that was taken for that of one of them, and may have been
+	// that of whoever has the address now. Lists that were begun later tell.
+	doubted time.Time
+}
+
+// setOwed takes note of what an address is owed, also on disk.
+func (m *Machine) setOwed(a netip.Addr, w owing) {
+	m.holdOwed(a, w)
+	m.saveOwed(a, &w)
+}
+
+// holdOwed is setOwed for what is on disk, or need not be.
+func (m *Machine) holdOwed(a netip.Addr, w owing) {
+	if m.owed == nil {
+		m.owed = map[netip.Addr]owing{}
+	}
+	m.owed[a] = w
+}
+
+// owe takes note that the holder of an address ends without a release. Where no list ever
+// comes, nobody would tell whose one was that comes later.
+func (m *Machine) owe(p *pool, o addr.Offset) {
+	if !m.cfg.AwaitInventory {
+		return
+	}
+	a := addr.Nth(p.CIDR, o)
+	w := owing{at: m.now, n: 1}
+	if before := m.owed[a]; m.owes(before) {
+		w.n += before.n
+	}
+	m.setOwed(a, w)
+}
+
+// oweUnknown takes note that an address is granted above a new database. The one that was lost
+// may have had a holder of it whose release may come yet.
+func (m *Machine) oweUnknown(p *pool, o addr.Offset) {
+	a, w := addr.Nth(p.CIDR, o), owing{at: m.lostAt, n: 1}
+	if _, known := m.owed[a]; !known && m.owes(w) {
+		m.setOwed(a, w)
+	}
+}
+
+// owes reports whether a release may come late.
+func (m *Machine) owes(w owing) bool { return w.n > 0 && m.now.Sub(m.sureSince(w.at)) < lateRelease }
+
+// isLate reports whether a release of the address may be that of a container which had it
+// before whoever has it now, if anybody has.
+func (m *Machine) isLate(p *pool, o addr.Offset) bool {
+	if len(m.owed) == 0 {
+		return false
+	}
+	a := addr.Nth(p.CIDR, o)
+	w := m.owed[a]
+	if !m.owes(w) {
+		return false
+	}
+	w.n--
+	if hasEndpoint(p, o) {
+		w.doubted = m.now
+		forget(p.seen, o) // that the one which has it now was seen says nothing any more
+	}
+	m.setOwed(a, w) // at is the last one's: of which of them this was nobody knows
+	return true
+}
+
+// mayBeReleased reports whether the release of whoever holds the address at o may have been
+// taken for that of a container which had it before. A list can tell.
+func (m *Machine) mayBeReleased(p *pool, o addr.Offset) bool {
+	return len(m.owed) > 0 && !m.owed[addr.Nth(p.CIDR, o)].doubted.IsZero() && m.sighted()
+}
+
+// doubtNobody takes note that the address has a holder whose release has not come.
+func (m *Machine) doubtNobody(p *pool, o addr.Offset) {
+	if len(m.owed) == 0 {
+		return
+	}
+	a := addr.Nth(p.CIDR, o)
+	if w, known := m.owed[a]; known {
+		w.doubted = time.Time{}
+		m.owed[a] = w
+	}
+}
+
+// settleOwed takes note of what a list tells of releases that were doubted, and forgets
+// those that come no more.
+func (m *Machine) settleOwed(s *sight) {
+	var over []netip.Addr
+	for a, w := range m.owed {
+		if !w.doubted.IsZero() && w.doubted.Before(s.begun) && !m.stillDoubted(a, s) {
+			w.doubted = time.Time{}
+			m.owed[a] = w
+		}
+		if w.doubted.IsZero() && m.now.Sub(m.sureSince(w.at)) >= lateRelease {
+			over = append(over, a)
+		}
+	}
+	slices.SortFunc(over, netip.Addr.Compare)
+	for _, a := range over {
+		delete(m.owed, a)
+		m.saveOwed(a, &owing{})
+	}
+}
+
+// stillDoubted reports whether an address is held, and the list has nobody who has it.
+func (m *Machine) stillDoubted(a netip.Addr, s *sight) bool {
+	p := m.poolAt(a)
+	if p == nil {
+		return false
+	}
+	o, _ := addr.OffsetOf(p.CIDR, a)
+	_, lives := s.seen[p][o]
+	return hasEndpoint(p, o) && !lives
+}
+
+// hasEndpoint reports whether an address is held by an endpoint of the engine.
+func hasEndpoint(p *pool, o addr.Offset) bool {
+	kind, held := p.space.Holds(o)
+	return held && (kind == space.Container || kind == space.Unmarked)
+}
