@@ -9,21 +9,20 @@ import (
 // Engines that give endpoints no MAC, some of them from before 29: what these ask for with an address may
 // be a container's, a network's or what they have, and no address is ever two containers'.
 func TestSimBare(t *testing.T) {
+	bare := func(seed uint64) ipamtest.Options {
+		o := schedule(seed)
+		o.Bare = true
+		return o
+	}
+	if *seedFlag != 0 {
+		again(t, bare(*seedFlag))
+		return
+	}
 	seeds := uint64(400)
 	if testing.Short() {
 		seeds = 60
 	}
-	y := &tally{counts: map[string]int{}}
-	for seed := *fromFlag; seed < *fromFlag+seeds; seed++ {
-		o := schedule(seed)
-		o.Bare = true
-		r, err := ipamtest.Simulate(o)
-		y.add(t, r)
-		if err != nil {
-			t.Fatalf("seed %d, after %d steps: %v", seed, r.Steps, err)
-		}
-	}
-	t.Log(y)
+	y := simulate(t, bare, *fromFlag, func(_ *tally, seed uint64) bool { return seed < *fromFlag+seeds })
 	for _, what := range []string{"bare claim", "replayed address", "started in order", "asked again below containers"} {
 		if y.counts[what] == 0 {
 			t.Errorf("nothing was %q", what)

@@ -105,7 +105,7 @@ func (y *tally) String() string {
 
 // simulate runs schedules from the seed on, on all cores, until more says no
 // or one fails.
-func simulate(t *testing.T, from uint64, more func(y *tally) bool) *tally {
+func simulate(t *testing.T, of func(seed uint64) ipamtest.Options, from uint64, more func(y *tally, seed uint64) bool) *tally {
 	t.Helper()
 	y := &tally{counts: map[string]int{}}
 	var next atomic.Uint64
@@ -114,13 +114,17 @@ func simulate(t *testing.T, from uint64, more func(y *tally) bool) *tally {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for !failed.Load() && more(y) {
+			for !failed.Load() {
 				seed := next.Add(1) - 1
-				r, err := ipamtest.Simulate(schedule(seed))
+				if !more(y, seed) {
+					return
+				}
+				o := of(seed)
+				r, err := ipamtest.Simulate(o)
 				y.add(t, r)
 				if err != nil {
 					failed.Store(true)
-					t.Errorf("%s", explain(seed, r, err))
+					t.Error(explain(t, o, r, err))
 				}
 			}
 		})
@@ -131,9 +135,8 @@ func simulate(t *testing.T, from uint64, more func(y *tally) bool) *tally {
 }
 
 // explain says how a schedule failed, and how to see it again.
-func explain(seed uint64, r ipamtest.Result, err error) string {
+func explain(t *testing.T, o ipamtest.Options, r ipamtest.Result, err error) string {
 	var lines []string
-	o := schedule(seed)
 	o.Trace = func(line string) {
 		if lines = append(lines, line); len(lines) > 2**linesFlag+1000 {
 			lines = slices.Delete(lines, 0, len(lines)-*linesFlag)
@@ -141,7 +144,17 @@ func explain(seed uint64, r ipamtest.Result, err error) string {
 	}
 	_, _ = ipamtest.Simulate(o)
 	lines = lines[max(0, len(lines)-*linesFlag):]
-	return fmt.Sprintf("seed %d, after %d steps: %v\n%s\nto see it again: go test ./ipam -run 'TestSim$' -seed %d -lines 1000", seed, r.Steps, err, strings.Join(lines, "\n"), seed)
+	return fmt.Sprintf("seed %d, after %d steps: %v\n%s\nto see it again: go test ./ipam -run '%s$' -seed %d -lines 1000", o.Seed, r.Steps, err, strings.Join(lines, "\n"), t.Name(), o.Seed)
+}
+
+// again runs the schedule of -seed alone.
+func again(t *testing.T, o ipamtest.Options) {
+	t.Helper()
+	r, err := ipamtest.Simulate(o)
+	t.Logf("%+v", r)
+	if err != nil {
+		t.Error(explain(t, o, r, err))
+	}
 }
 
 // TestSim runs clusters through bad weather, and checks after each step what
@@ -153,18 +166,14 @@ func TestSim(t *testing.T) {
 			reduce(t, *seedFlag)
 			return
 		}
-		r, err := ipamtest.Simulate(schedule(*seedFlag))
-		t.Logf("%+v", r)
-		if err != nil {
-			t.Error(explain(*seedFlag, r, err))
-		}
+		again(t, schedule(*seedFlag))
 		return
 	}
 	budget := *stepsFlag
 	if testing.Short() {
 		budget /= 10
 	}
-	simulate(t, *fromFlag, func(y *tally) bool {
+	simulate(t, schedule, *fromFlag, func(y *tally, _ uint64) bool {
 		y.mu.Lock()
 		defer y.mu.Unlock()
 		return y.steps < budget
@@ -180,7 +189,7 @@ func TestSimSoak(t *testing.T) {
 	from := rand.Uint64()
 	t.Logf("seeds from %d", from)
 	end := time.Now().Add(*soakFlag)
-	simulate(t, from, func(*tally) bool { return time.Now().Before(end) })
+	simulate(t, schedule, from, func(*tally, uint64) bool { return time.Now().Before(end) })
 }
 
 // TestSimReplays asserts that a seed is all that a schedule depends on.

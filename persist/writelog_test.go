@@ -100,7 +100,10 @@ func (w pageWrite) someSectors(rnd *rand.Rand, image []byte) []byte {
 }
 
 func TestEveryCrashState(t *testing.T) {
-	const steps = 150
+	steps := uint64(150)
+	if testing.Short() {
+		steps = 40
+	}
 	rnd := testRand(t)
 	base, txs := recordWorkload(t, steps)
 	path := filepath.Join(t.TempDir(), "crashed.db")

@@ -18,7 +18,7 @@ func TestClusterOwnLAN(t *testing.T) {
 		for i := range c.Engines {
 			refused(t, claim(maker, hostAt(i).String()), hostAt(i).String(), c.Engines[i].Name)
 		}
-		c.crowd([]*Engine{maker}, "lan", "guest", 10)
+		c.crowd([]*Engine{maker}, "lan", "guest", 6)
 		for i, e := range c.Engines {
 			if out := e.Ringlet("who", hostAt(i).String()); !strings.Contains(out, "state    host") {
 				t.Errorf("%s makes the network: who %v on %s says:\n%s", maker.Name, hostAt(i), e.Name, out)

@@ -14,9 +14,9 @@ func TestClusterLost(t *testing.T) {
 	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=10s")
 	c.Install()
 	for _, e := range c.Engines {
-		e.lan("small", smallSubnet, "--ipam-opt", "gateway=first")
+		e.lan("small", tinySubnet, "--ipam-opt", "gateway=first")
 	}
-	c.crowd(c.Engines, "small", "first", 4)
+	c.crowd(c.Engines, "small", "first", 3)
 	c.evictedAndBack()
 	c.goneForGood()
 	c.forgottenReturns()
@@ -24,7 +24,7 @@ func TestClusterLost(t *testing.T) {
 }
 
 // lostAddress is the address of a container on the host that is lost.
-const lostAddress = "10.51.0.60"
+const lostAddress = "10.51.0.28"
 
 // wants starts a container that wants an address of the network small.
 func wants(e *Engine, name, address string) error {
@@ -119,9 +119,9 @@ func (c *Cluster) goneForGood() {
 	if got := sameAddress(a, "small", "thief"); got != netip.MustParseAddr(lostAddress) {
 		t.Errorf("got %v, want %v", got, lostAddress)
 	}
-	room := smallRoom - len(c.union("before all is used", a, b))
+	room := tinyRoom - len(c.union("before all is used", a, b))
 	c.crowd([]*Engine{a, b}, "small", "heir", room/2)
-	if got, want := len(c.union("with all used", a, b)), smallRoom-room%2; got != want {
+	if got, want := len(c.union("with all used", a, b)), tinyRoom-room%2; got != want {
 		t.Errorf("%d addresses are in use, want %d", got, want)
 	}
 }

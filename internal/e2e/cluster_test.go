@@ -277,7 +277,7 @@ func holds(t testing.TB, err error, address, who string) {
 
 func (c *Cluster) manyAtOnce() {
 	c.t.Helper()
-	const many = 25
+	const many = 12
 	before := len(c.union("before many at once"))
 	c.crowd(c.Engines, "lan", "many", many)
 	if got := len(c.union("after many at once")) - before; got != 3*many {

@@ -37,7 +37,7 @@ func (c *Cluster) lossy() {
 	for _, e := range c.Engines {
 		undo = append(undo, e.drop("-m", "statistic", "--mode", "random", "--probability", "0.05"))
 	}
-	c.crowd(c.Engines, "lan", "lossy", 12)
+	c.crowd(c.Engines, "lan", "lossy", 6)
 	c.union("while packets are lost")
 	for _, f := range undo {
 		f()
@@ -49,7 +49,7 @@ func (c *Cluster) lossy() {
 func (c *Cluster) oneWay() {
 	c.t.Helper()
 	undo := c.Engines[0].drop("-s", hostAt(1).String())
-	c.crowd(c.Engines, "lan", "deaf", 10)
+	c.crowd(c.Engines, "lan", "deaf", 6)
 	c.union("while one is deaf to another")
 	undo()
 	c.AwaitReady(c.Engines...)
@@ -62,7 +62,7 @@ func (c *Cluster) withoutUDP() {
 	for _, e := range c.Engines {
 		undo = append(undo, e.drop("-p", "udp"))
 	}
-	c.crowd(c.Engines, "lan", "tcp", 10)
+	c.crowd(c.Engines, "lan", "tcp", 6)
 	c.union("without UDP")
 	for _, f := range undo {
 		f()
