@@ -286,8 +286,11 @@ func (m *Machine) route() {
 	}
 	m.submitted = true
 	to := m.self
-	if live := m.liveVoters(); m.submitTries < min(len(live), 2) {
+	switch live := m.liveVoters(); {
+	case m.submitTries < min(len(live), 2):
 		to = live[m.submitTries]
+	case len(live) > 0 && !m.member():
+		to = live[m.submitTries%len(live)] // it has no part in a slot while it is not in the roster
 	}
 	if to == m.self {
 		m.inbox[m.self] = m.appendUnsettled(m.inbox[m.self][:0])

@@ -34,6 +34,25 @@ func TestEvictedWhileItLeaves(t *testing.T) {
 	}
 }
 
+// A peer that has nothing is to leave, is cut off before that is decided, and evicted: what
+// it wanted decided is settled when it is back, although it is not in the roster any more,
+// and does not have it wake for ever.
+func TestLeftWithSomethingUndecided(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	c.die(1)
+	c.call(1, &ipam.LeaveRequest{})
+	c.wait(30 * time.Second)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	c.wait(time.Minute)
+	if s := c.status(1); s.State != ipam.Left || s.Pending != 0 {
+		t.Errorf("it is %s, and %d of its commands are undecided", s.State, s.Pending)
+	}
+}
+
 // A peer becomes the last of its cluster while it is to leave: it stays, and can
 // do everything.
 func TestLastOneStays(t *testing.T) {
