@@ -64,6 +64,16 @@ func TestCheckAndCollect(t *testing.T) {
 	golden.Check(t, "check-gc.txt", []byte(all.String()))
 }
 
+// What was found and could not be told is no answer.
+func TestFindingsThatCouldNotBeWritten(t *testing.T) {
+	f := alone()
+	f.findings = leaks(2)
+	got := ringlet(t, Config{Out: fullDisk{}, Getenv: env("RINGLET_SOCKET", serve(t, f))}, "check")
+	if got.code != exitFailed || !strings.Contains(got.err, "could not be written") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What is no report, or that of another host, frees nothing.
 func TestCollectRefused(t *testing.T) {
 	other, err := json.Marshal(ipam.Audit{Peer: "host-b", PeerID: "77aa", Findings: leaks(1)})

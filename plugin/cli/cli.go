@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -231,7 +232,8 @@ func (a *app) do(f func(ctx context.Context, c *client, args []string) error) fu
 
 // flushed writes out what the command printed, also if it failed after that.
 func (a *app) flushed(err error) error {
-	if flushErr := a.out.Flush(); flushErr != nil && err == nil {
+	_, told := errors.AsType[exitError](err) // by what could not be written
+	if flushErr := a.out.Flush(); flushErr != nil && (err == nil || told) {
 		return fmt.Errorf("the output could not be written: %w", flushErr)
 	}
 	return err

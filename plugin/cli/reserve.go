@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -184,6 +185,8 @@ func (a *app) readReservations(cmd *cobra.Command, file, text string, named bool
 		switch {
 		case named && len(words) != 2:
 			return nil, usagef(cmd, "line %d of %s: write an address and whom it is for, such as 10.50.0.20 db", n, file)
+		case len(words) > 1 && isRangesEnd(words[1:]):
+			return nil, usagef(cmd, "line %d of %s: write a range without spaces, such as 10.50.0.10-10.50.0.19", n, file)
 		case r.text == "":
 			r.text = text
 		}
@@ -196,6 +199,17 @@ func (a *app) readReservations(cmd *cobra.Command, file, text string, named bool
 		return nil, fmt.Errorf("the list cannot be read: %w", err)
 	}
 	return out, nil
+}
+
+// isRangesEnd reports whether what looks like a note is the end of a range that was
+// written with spaces: all but its first address would be left out.
+func isRangesEnd(note []string) bool {
+	end, dash := strings.CutPrefix(note[0], "-")
+	if end == "" && len(note) > 1 {
+		end = note[1]
+	}
+	_, err := netip.ParseAddr(end)
+	return dash && err == nil
 }
 
 // reserve keeps addresses back, one after the other, and ends at the first that
@@ -306,6 +320,7 @@ func (a *app) reservationsCommand(parent, short, kind string) *cobra.Command {
 					shown = append(shown, r)
 				}
 			}
+			shown = joined(shown)
 			return a.show(shown, func() { a.view.reservations(shown, kind, all) })
 		}),
 	}
@@ -325,7 +340,7 @@ func kindText(kind string) string {
 // joined makes one of pieces that follow one another and are kept back alike: what is
 // excluded at once is reserved piece by piece, as its owners gave it up.
 func joined(list []ipam.ReservationStatus) []ipam.ReservationStatus {
-	var out []ipam.ReservationStatus
+	out := []ipam.ReservationStatus{}
 	for _, r := range list {
 		if n := len(out); n > 0 && r.Kind == chronicle.KindExcluded.String() {
 			last := &out[n-1]
@@ -350,7 +365,6 @@ func (v view) reservations(list []ipam.ReservationStatus, kind string, all bool)
 		v.printf("nothing is %s\n", kindText(kind))
 		return
 	}
-	list = joined(list)
 	rows := make([][]string, len(list))
 	for i, r := range list {
 		pool := r.PoolName

@@ -32,6 +32,11 @@ func TestExcludedPieces(t *testing.T) {
 	if want := []string{"ADDRESSES COUNT", "10.50.0.32-10.50.0.41 10", "10.50.0.43 1", "10.50.0.44 1"}; !slices.Equal(rows, want) {
 		t.Errorf("got %q, want %q", rows, want)
 	}
+	var list []ipam.ReservationStatus
+	got = ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "exclude", "ls", "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list) != 3 {
+		t.Errorf("got %s, %v", got.out, err)
+	}
 }
 
 // An engine that sends no names of containers knows none of them by one.
@@ -172,6 +177,11 @@ func TestReserveFromFile(t *testing.T) {
 		cfg := Config{In: strings.NewReader(wrong), Getenv: env("RINGLET_SOCKET", serve(t, f))}
 		if got := ringlet(t, cfg, strings.Fields(args)...); got.code != exitUsage || len(f.calls) > 0 {
 			t.Errorf("%s: %+v, asked %q", args, got, f.calls)
+		}
+	}
+	for _, line := range []string{"10.50.0.10 - 10.50.0.19 printers", "10.50.0.10 -10.50.0.19"} { // of which all but the first would be handed out
+		if got := ringlet(t, Config{In: strings.NewReader(line)}, "exclude", "add", "-f", "-"); got.code != exitUsage || !strings.Contains(got.err, "without spaces") {
+			t.Errorf("%q: %+v", line, got)
 		}
 	}
 	if got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", "none")}, "exclude", "add", "-f", file+".none"); got.code != 1 || !strings.Contains(got.err, "no such file") {

@@ -66,7 +66,7 @@ type publisher struct {
 	renewed  time.Time
 	compared time.Time
 	looked   time.Time
-	beat     time.Time // the heartbeat's last minute
+	beat     time.Time // when the heartbeat was last renewed; zero: it is another peer's
 }
 
 // wait waits until something is to be done, and a little longer.
@@ -76,6 +76,9 @@ func (p *publisher) wait(ctx context.Context) {
 		due = p.looked.Add(lookAgain)
 	}
 	if at := p.renewed.Add(renewEvery); at.Before(due) {
+		due = at
+	}
+	if at := p.beat.Add(lookEvery); !p.beat.IsZero() && at.Before(due) {
 		due = at
 	}
 	if at := p.compared.Add(compareEvery); p.all && at.Before(due) {
@@ -125,8 +128,12 @@ func (p *publisher) work(ctx context.Context) {
 	renew := now.Sub(p.renewed) >= renewEvery
 	all := renew || p.all && now.Sub(p.compared) >= compareEvery
 	since := now.Sub(p.looked)
-	if all || p.look && since >= lookAgain || since >= lookEvery {
+	beats := !p.beat.IsZero() && now.Sub(p.beat) >= lookEvery
+	if all || p.look && since >= lookAgain || since >= lookEvery || beats {
 		p.looked = now
+		if beats { // again, or a minute after this look where it fails
+			p.beat = time.Time{}
+		}
 		if all {
 			clear(p.now) // what is listed now is newer
 		}

@@ -46,10 +46,11 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 		})
 	}
 	keys, values := []string{NodeKeys(p.cfg.Cluster) + n.Name}, [][]byte{value}
-	if minute := now.Truncate(time.Minute); !beats(st) {
+	if !beats(st) {
+		p.beat = time.Time{}
 		keys, values = append(keys, Heart), append(values, nil)
-	} else if !minute.Equal(p.beat) {
-		p.beat = minute
+	} else if now.Sub(p.beat) >= lookEvery {
+		p.beat = now
 		keys, values = append(keys, Heart), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
 	}
 	p.write(keys, values)
