@@ -221,6 +221,7 @@ func (m *Machine) noteReplayed(p *pool, o addr.Offset, held bool) {
 	}
 	forget(p.missing, o)
 	if h := p.space.Lookup(o).Holder; p.space.Usable(o) {
+		h.Ref = "" // which is of one that a list has shown
 		m.grantAnew(p, o, &h)
 	}
 }

@@ -79,7 +79,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first || never)
 		if unlisted && p.listed > p.asked {
-			m.lostAt = m.now
+			m.noteLost()
 		}
 		m.sightHost(p)
 		if m.sightGone(p, asked[p.CIDR], &s) {
@@ -277,7 +277,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 		return
 	}
 	if m.unlisted {
-		m.lostAt = m.now
+		m.noteLost()
 	}
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
 		m.conflict(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())

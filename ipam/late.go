@@ -14,6 +14,9 @@ import (
 // however long that takes, and tries for 15 seconds where the plugin is away.
 const lateRelease = 10 * time.Minute
 
+// unknown stands for a number of holders of which nothing is known.
+const unknown = 1 << 20
+
 // owing is what is known of an address whose holders ended without a release. An engine
 // brings one for each of them, once or never, and keeps nobody from asking for the address
 // meanwhile: whose a release is that comes nobody can say.
@@ -53,10 +56,19 @@ func (m *Machine) owe(p *pool, o addr.Offset) {
 	m.setOwed(a, w)
 }
 
+// noteLost takes note that a list shows what an earlier database of this host must have known,
+// also on disk: what else that one knew may end yet.
+func (m *Machine) noteLost() {
+	if !m.lostAt.Equal(m.now) {
+		m.lostAt = m.now
+		m.saveLost()
+	}
+}
+
 // oweUnknown takes note that an address is granted above a new database. The one that was lost
 // may have had a holder of it whose release may come yet.
 func (m *Machine) oweUnknown(p *pool, o addr.Offset) {
-	a, w := addr.Nth(p.CIDR, o), owing{at: m.lostAt, n: 1}
+	a, w := addr.Nth(p.CIDR, o), owing{at: m.lostAt, n: unknown}
 	if _, known := m.owed[a]; !known && m.owes(w) {
 		m.setOwed(a, w)
 	}
@@ -68,7 +80,7 @@ func (m *Machine) owes(w owing) bool { return w.n > 0 && m.now.Sub(m.sureSince(w
 // isLate reports whether a release of the address may be that of a container which had it
 // before whoever has it now, if anybody has.
 func (m *Machine) isLate(p *pool, o addr.Offset) bool {
-	if len(m.owed) == 0 {
+	if len(m.owed) == 0 || !m.cfg.AwaitInventory { // lists came when it was written down
 		return false
 	}
 	a := addr.Nth(p.CIDR, o)
@@ -76,7 +88,9 @@ func (m *Machine) isLate(p *pool, o addr.Offset) bool {
 	if !m.owes(w) {
 		return false
 	}
-	w.n--
+	if w.n < unknown {
+		w.n--
+	}
 	if hasEndpoint(p, o) {
 		w.doubted = m.now
 		forget(p.seen, o) // that the one which has it now was seen says nothing any more
@@ -106,8 +120,12 @@ func (m *Machine) doubtNobody(p *pool, o addr.Offset) {
 // settleOwed takes note of what a list tells of releases that were doubted, and forgets
 // those that come no more.
 func (m *Machine) settleOwed(s *sight) {
-	var over []netip.Addr
+	var over, gone []netip.Addr
 	for a, w := range m.owed {
+		if !w.doubted.IsZero() && w.doubted.Before(s.begun) && m.wasListed(a, s) {
+			gone = append(gone, a)
+			continue
+		}
 		if !w.doubted.IsZero() && w.doubted.Before(s.begun) && !m.stillDoubted(a, s) {
 			w.doubted = time.Time{}
 			m.owed[a] = w
@@ -115,6 +133,17 @@ func (m *Machine) settleOwed(s *sight) {
 		if w.doubted.IsZero() && m.now.Sub(m.sureSince(w.at)) >= lateRelease {
 			over = append(over, a)
 		}
+	}
+	slices.SortFunc(gone, netip.Addr.Compare)
+	for _, a := range gone {
+		p := m.poolAt(a)
+		o, _ := addr.OffsetOf(p.CIDR, a)
+		m.freeHolding(p, o)
+		m.leaveToHost(p, o)
+	}
+	if !m.lostAt.IsZero() && m.now.Sub(m.sureSince(m.lostAt)) >= lateRelease {
+		m.lostAt = time.Time{}
+		m.saveLost()
 	}
 	slices.SortFunc(over, netip.Addr.Compare)
 	for _, a := range over {
@@ -132,6 +161,18 @@ func (m *Machine) stillDoubted(a netip.Addr, s *sight) bool {
 	o, _ := addr.OffsetOf(p.CIDR, a)
 	_, lives := s.seen[p][o]
 	return hasEndpoint(p, o) && !lives
+}
+
+// wasListed reports whether a doubted address is held by an endpoint that lists have shown, and this one
+// does not: the release was its own, or that is yet to come.
+func (m *Machine) wasListed(a netip.Addr, s *sight) bool {
+	p := m.poolAt(a)
+	if p == nil || s.seen[p] == nil {
+		return false
+	}
+	o, _ := addr.OffsetOf(p.CIDR, a)
+	_, lives := s.seen[p][o]
+	return hasEndpoint(p, o) && !lives && p.space.Lookup(o).Ref != "" && p.space.Usable(o)
 }
 
 // hasEndpoint reports whether an address is held by an endpoint of the engine.

@@ -24,6 +24,7 @@ import (
 //	network     pool ID                                    how many networks asked for it, and when last
 //	holding     pool's slot (8), place (4), offset (8)     who holds, or held, the address
 //	late        address (4 or 16)                          how many releases of it may come late, and since when
+//	late        "earlier"                                  when a list last showed what an earlier database must have known
 //
 // Numbers in keys are big-endian, so that addresses handed out one after the
 // other lie side by side. Each address has its own key: an allocation writes
@@ -35,6 +36,7 @@ const (
 	bucketHolding   = "holding"
 	bucketLate      = "late"
 
+	keyLost     = "earlier" // of a length that no address has
 	keySelf     = "self"
 	keyUnlisted = "unlisted"
 	keySnapshot = "\x00"
@@ -264,6 +266,25 @@ func (m *Machine) saveOwed(a netip.Addr, w *owing) {
 	}
 	b := codec.Uint([]byte{formatRecord}, uint64(w.n))
 	m.put(bucketLate, string(a.AsSlice()), binary.BigEndian.AppendUint64(b, uint64(w.at.UnixNano())))
+}
+
+// saveLost writes when a list last showed what an earlier database must have known, and deletes the key
+// once it says nothing any more.
+func (m *Machine) saveLost() {
+	if m.lostAt.IsZero() {
+		m.put(bucketLate, keyLost, nil)
+		return
+	}
+	m.put(bucketLate, keyLost, binary.BigEndian.AppendUint64([]byte{formatRecord}, uint64(m.lostAt.UnixNano())))
+}
+
+func parseLost(value []byte) (time.Time, error) {
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of a loss")
+	}
+	at := time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a loss", 8))))
+	return at, r.Done()
 }
 
 func parseOwed(key, value []byte) (a netip.Addr, w owing, err error) {

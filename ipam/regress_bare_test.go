@@ -494,3 +494,36 @@ func TestBareWithNames(t *testing.T) {
 	}
 	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
 }
+
+// A network is in the making on the subnet of another one, and a container starts on that one with --ip: either may be
+// meant. The network does not get as its --gateway what the container then has.
+func TestBareClaimAndGateway(t *testing.T) {
+	for _, blind := range []bool{false, true} {
+		h := withoutMAC(t)
+		n := network(t, h, bareNet)
+		if !blind {
+			h.Now = h.Now.Add(20 * time.Second)
+			look(h, on(bareNet))
+		}
+		if blind {
+			h.Call(&ipam.Blindness{})
+			if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		second := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Range: prefix("10.50.0.128/25"), Gateway: ipam.GatewayNone})
+		if second.Err != nil {
+			t.Fatal(second.Err)
+		}
+		if !blind {
+			waits(t, h, plainly(n, "10.50.0.9"))
+			if r := answeredBy(t, h, on(bareNet)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		r := h.Call(&ipam.AddressRequest{Network: second.Pool.Network, Purpose: ipam.ForGateway, Address: address("10.50.0.9")})
+		if r.Err == nil {
+			t.Errorf("blind %t: a network has as its gateway what a container has: %+v", blind, stateOf(t, h, "10.50.0.9"))
+		}
+	}
+}

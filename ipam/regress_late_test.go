@@ -1,10 +1,13 @@
 package ipam_test
 
 import (
+	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -205,14 +208,143 @@ func TestLateReleaseOnANetworkMadeAgain(t *testing.T) {
 
 // The database is lost, and with it who had the address of which the release has yet to come.
 func TestLateReleaseAboveANewDatabase(t *testing.T) {
+	for _, restarts := range []bool{false, true} { // before the address is asked for
+		h := withSocket(t)
+		n := network(t, h, "10.50.0.0/24")
+		look(h, on("10.50.0.0/24", listed("10.50.0.8", "api", 8))) // no more of the other one
+		if restarts {
+			h.Restart()
+			look(h, on("10.50.0.0/24", listed("10.50.0.8", "api", 8)))
+		}
+		mustAsk(t, h, n, "", 9, "10.50.0.9")
+		for range 2 { // nobody knows of how many
+			look(h, on("10.50.0.0/24", listed("10.50.0.8", "api", 8), listed("10.50.0.9", "db", 9)))
+			release(h, n, address("10.50.0.9"))
+			keeps(t, h, n, 9)
+		}
+		release(h, n, address("10.50.0.9")) // its own, as the next list tells
+		look(h, on("10.50.0.0/24", listed("10.50.0.8", "api", 8)))
+		mustAsk(t, h, n, "", 11, "10.50.0.9")
+	}
+}
+
+// As it, and it was the release of a container that starts again and is to have its address: it waits for a list.
+func TestRestartAboveANewDatabase(t *testing.T) {
+	for _, name := range []string{"", "web"} {
+		for _, minutes := range []time.Duration{11, 3} {
+			t.Run(name+" "+(minutes*time.Minute).String(), func(t *testing.T) {
+				h := withSocket(t)
+				n := plain("10.50.0.0/24")
+				look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 9)))
+				h.Now = h.Now.Add(minutes * time.Minute)
+				look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 9)))
+				release(h, n, address("10.50.0.9"))
+				h.Now = h.Now.Add(100 * time.Millisecond)
+				q := with(n, "10.50.0.9", 10)
+				q.Name = name
+				isGranted(t, h, q, on("10.50.0.0/24"))
+			})
+		}
+	}
+}
+
+// isGranted fails the test if a container gets no address by its deadline, while its engine lists every second what lives.
+func isGranted(t *testing.T, h *ipamtest.Host, q *ipam.AddressRequest, lives ...ipam.InventoryNetwork) {
+	t.Helper()
+	from := h.Now
+	r, answered := h.Try(q)
+	for !answered {
+		h.Now = h.Now.Add(time.Second)
+		const list = 1 << 40
+		fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: lives}})
+		h.Disk.Commit(fx.Save)
+		for _, x := range fx.Reply {
+			if x.Call != list {
+				r, answered = x, true
+			}
+		}
+		if h.Now.Sub(from) > time.Minute {
+			t.Fatal("never answered")
+		}
+	}
+	if r.Err != nil {
+		t.Fatalf("refused after %v: %v", h.Now.Sub(from), r.Err)
+	}
+}
+
+// with is a request on engines before 29.
+func with(n ipam.Network, a string, mac byte) *ipam.AddressRequest {
+	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}
+	if a != "" {
+		q.Address = address(a)
+	}
+	return q
+}
+
+// The network is made again, and keeps the address back as an auxiliary one.
+func TestLateReleaseOfAnAuxiliaryAddress(t *testing.T) {
+	h, n := endOf(t, "")
+	h.Call(&ipam.PoolRelease{Network: n})
+	for range 3 {
+		h.Now = h.Now.Add(30 * time.Second)
+		look(h)
+	}
+	n = network(t, h, "10.50.0.0/24")
+	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	lives := on("10.50.0.0/24")
+	lives.Auxiliary = []netip.Addr{address("10.50.0.9")}
+	look(h, lives)
+	release(h, n, address("10.50.0.9")) // that of the container
+	if r := h.Call(with(n, "10.50.0.9", 11)); r.Err == nil {
+		t.Errorf("a container has what the network keeps back: %+v", r.Address)
+	}
+}
+
+// The address is kept for a name: the late release counts, and the next one is of who has it then.
+func TestLateReleaseOfWhatIsKept(t *testing.T) {
 	h := withSocket(t)
 	n := network(t, h, "10.50.0.0/24")
-	look(h, on("10.50.0.0/24", listed("10.50.0.8", "api", 8))) // no more of the other one
-	mustAsk(t, h, n, "", 9, "10.50.0.9")
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, on("10.50.0.0/24"))
+	h.Call(&ipam.ReserveRequest{First: address("10.50.0.9"), Last: address("10.50.0.9"), Kind: chronicle.KindKeptForName, Note: "web"})
+	mustAsk(t, h, n, "web", 7, "")
+	h.Now = h.Now.Add(2 * time.Minute)
+	look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
+	for range 3 {
+		h.Now = h.Now.Add(time.Minute)
+		look(h, on("10.50.0.0/24"))
+	}
+	release(h, n, address("10.50.0.9")) // late
+	mustAsk(t, h, n, "web", 8, "")
 	release(h, n, address("10.50.0.9"))
-	keeps(t, h, n, 9)
-	release(h, n, address("10.50.0.9")) // its own
-	mustAsk(t, h, n, "", 11, "10.50.0.9")
+	if s, err := h.Machine().Who(h.Now, address("10.50.0.9")); err != nil || s.State == "held" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// A release may come late, and the next process knows of no engine that lists: no release is doubted that no list
+// would settle.
+func TestLateReleaseWithoutLists(t *testing.T) {
+	h, n := endOf(t, "")
+	mustAsk(t, h, n, "", 9, "10.50.0.9")
+	look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
+	m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(9, 9)), HostStart: ipamtest.Start.Add(-time.Hour)}, h.Disk.Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(r ipam.Request) ipam.Reply {
+		fx := m.Step(h.Now, &ipam.Call{ID: 1, Deadline: h.Now.Add(20 * time.Second), Request: r})
+		return fx.Reply[0]
+	}
+	call(&ipam.Greeting{})
+	call(&ipam.AddressRelease{Network: n, Address: address("10.50.0.9")}) // its own
+	h.Now = h.Now.Add(24 * time.Hour)
+	if r := call(with(n, "10.50.0.9", 11)); r.Err != nil {
+		t.Errorf("a day later: %v", r.Err)
+	}
 }
 
 // A release was lost for good. What is taken for it was that of the next container: its address is freed by lists,

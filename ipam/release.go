@@ -20,6 +20,9 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if r := m.auxiliaryAt(p, o); r != nil && m.soleUser() && m.isOnly(p, &q.Network) {
+		if m.isLate(p, o) {
+			return // with the network it goes all the same
+		}
 		// The engine lets go of an auxiliary address only with its network, or
 		// it never was one: an endpoint that was replayed to a new database.
 		// A network that was taken for a replay, or is removed once more, gives back
@@ -28,7 +31,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if !hasEndpoint(p, o) {
-		if _, held := p.space.Holds(o); !held && p.ReservationAt(o) == nil { // else it may be that of a network
+		if !sharesReservation(p.ReservationAt(o)) { // else it may be that of a network
 			m.isLate(p, o)
 		}
 		return
@@ -37,6 +40,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		// If the new holder is gone indeed, an inventory will tell.
 		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
+		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: q.Address})
 		return
 	}
 	m.freeReleased(p, o)

@@ -158,6 +158,11 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 		}
 		return wrap(err, "network")
 	case bucketLate:
+		if string(key) == keyLost {
+			at, err := parseLost(value)
+			l.m.lostAt = at
+			return wrap(err, "loss of a database")
+		}
 		a, w, err := parseOwed(key, value)
 		if err == nil {
 			l.m.holdOwed(a, w)

@@ -60,6 +60,9 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 		return m.isLeft(p, o), nil
 	}
 	named, released := h.Name != "" && rec.Name == h.Name, m.mayBeReleased(p, o)
+	if released && rec.Ref != "" && m.inTime() {
+		return false, m.awaitTold(p, o, rec) // the list that lacks what was listed frees it, whatever network it was on
+	}
 	if !named && !released && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
 		return false, nil
 	}

@@ -23,7 +23,7 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteTakenOver:   {slog.LevelInfo, "address taken over from a container that is gone"},
 	ipam.NoteNetworkGone: {slog.LevelInfo, "network forgotten that the engine no longer has"},
 	ipam.NoteFounded:     {slog.LevelInfo, "cluster founded"},
-	ipam.NoteEcho:        {slog.LevelInfo, "release was the last holder's, and was ignored"},
+	ipam.NoteEcho:        {slog.LevelInfo, "release may have been the last holder's, and was ignored"},
 	ipam.NoteWithdrawn:   {slog.LevelInfo, "grant taken back that could not be delivered"},
 	ipam.NoteJoined:      {slog.LevelInfo, "admitted to the cluster"},
 	ipam.NoteEvicted:     {slog.LevelWarn, "evicted from the cluster, asking to be admitted again"},
