@@ -171,6 +171,11 @@ func names(e admin.AboutEngine) diagnosis {
 }
 
 func keyed(about admin.About, st ipam.Status) diagnosis {
+	for _, p := range st.Problems {
+		if p.Code == "foreign-key" || p.Code == "keys-unreadable" {
+			return diagnosis{"key", diagnosedWarn, p.Text, p.Next}
+		}
+	}
 	switch {
 	case about.Network.Keys > 0:
 		return diagnosis{"key", diagnosedOK, "everything between hosts is encrypted, with " + plural(about.Network.Keys, "key", "keys"), ""}

@@ -56,6 +56,11 @@ func TestDoctor(t *testing.T) {
 		}, "warn  engine", exitDegraded},
 		{"no key among others", func(f *fixture, _ *Config) { f.about.Network = admin.AboutNetwork{} }, "fail  key", exitFailed},
 		{"in the clear", func(f *fixture, _ *Config) { f.about.Network.Keys = 0 }, "warn  key", exitDegraded},
+		{"another key", func(f *fixture, _ *Config) {
+			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
+				Code: "foreign-key", Level: "degraded", Text: "192.168.1.11 encrypts with a key that this peer does not have", Next: "give every host of the cluster the same key",
+			}}
+		}, "warn  key: 192.168.1.11 encrypts", exitDegraded},
 		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "warn  clock", exitDegraded},
 		{"no clock", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{} } }, "skip  clock", exitFine},
 		{"a small MTU", func(_ *fixture, c *Config) {
