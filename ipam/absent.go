@@ -67,16 +67,22 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 		}
 	}
 	for _, o := range free {
-		rec := p.space.Lookup(o)
-		m.freeHolding(p, o)
-		m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
-		if kind, kept := p.kept[o]; kept {
-			m.keepBack(p, o, kind)
-		} else {
-			m.leaveToHost(p, o)
-		}
+		m.freeGone(p, o, p.kept)
 	}
 	return again
+}
+
+// freeGone frees the held address at o, whose holder is gone as a list tells: to the network that keeps it back,
+// by the same list, or to the host if it has that itself, or to all.
+func (m *Machine) freeGone(p *pool, o addr.Offset, kept map[addr.Offset]chronicle.Kind) {
+	rec := p.space.Lookup(o)
+	m.freeHolding(p, o)
+	m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+	if kind, keeps := kept[o]; keeps {
+		m.keepBack(p, o, kind)
+	} else {
+		m.leaveToHost(p, o)
+	}
 }
 
 // sightReserved looks for auxiliary addresses that no network names any more,

@@ -34,6 +34,12 @@ const (
 // sends one with each.
 func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m.named }
 
+// mayBeContainers reports whether what is held by nobody knows whom may be a container's that has just started
+// (meansEither), and not what an engine that starts has, or what a list is about to tell.
+func (m *Machine) mayBeContainers(rec *space.Record) bool {
+	return rec.Kind == space.Unmarked && m.bare() && !m.replaying && !m.listing
+}
+
 // bareOn reports whether it may on a network. A swarm's manager starts no container, and no list has what
 // it asks for.
 func (m *Machine) bareOn(n *Network) bool { return n.Space == Local && m.bare() }

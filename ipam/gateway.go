@@ -143,12 +143,8 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		}
 		return errReserved(p, a, r, space.Holder{})
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held {
-		// It may be a container's that has started on another network.
-		either := rec.Kind == space.Unmarked && m.bare() && !m.replaying && !m.listing
-		if either || !p.yields(o, rec, kind) {
-			return m.errHeld(p, a, rec.Holder, rec.Since)
-		}
+	if rec := p.space.Lookup(o); rec.State == space.Held && (m.mayBeContainers(&rec) || !p.yields(o, rec, kind)) {
+		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
 	// listed, or asks for before it has listed anything, is in use here already.

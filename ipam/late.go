@@ -14,8 +14,8 @@ import (
 // however long that takes, and tries for 15 seconds where the plugin is away.
 const lateRelease = 10 * time.Minute
 
-// unknown stands for a number of holders of which nothing is known.
-const unknown = 1 << 20
+// countless stands for a number of holders of which nothing is known.
+const countless = 1 << 20
 
 // owing is what is known of an address whose holders ended without a release. An engine
 // brings one for each of them, once or never, and keeps nobody from asking for the address
@@ -68,7 +68,7 @@ func (m *Machine) noteLost() {
 // oweUnknown takes note that an address is granted above a new database. The one that was lost
 // may have had a holder of it whose release may come yet.
 func (m *Machine) oweUnknown(p *pool, o addr.Offset) {
-	a, w := addr.Nth(p.CIDR, o), owing{at: m.lostAt, n: unknown}
+	a, w := addr.Nth(p.CIDR, o), owing{at: m.lostAt, n: countless}
 	if _, known := m.owed[a]; !known && m.owes(w) {
 		m.setOwed(a, w)
 	}
@@ -88,7 +88,7 @@ func (m *Machine) isLate(p *pool, o addr.Offset) bool {
 	if !m.owes(w) {
 		return false
 	}
-	if w.n < unknown {
+	if w.n < countless {
 		w.n--
 	}
 	if hasEndpoint(p, o) {
@@ -122,13 +122,16 @@ func (m *Machine) doubtNobody(p *pool, o addr.Offset) {
 func (m *Machine) settleOwed(s *sight) {
 	var over, gone []netip.Addr
 	for a, w := range m.owed {
-		if !w.doubted.IsZero() && w.doubted.Before(s.begun) && m.wasListed(a, s) {
-			gone = append(gone, a)
-			continue
-		}
-		if !w.doubted.IsZero() && w.doubted.Before(s.begun) && !m.stillDoubted(a, s) {
-			w.doubted = time.Time{}
-			m.owed[a] = w
+		if !w.doubted.IsZero() && w.doubted.Before(s.begun) {
+			absent, known := m.absent(a, s)
+			if known {
+				gone = append(gone, a)
+				continue
+			}
+			if !absent {
+				w.doubted = time.Time{}
+				m.owed[a] = w
+			}
 		}
 		if w.doubted.IsZero() && m.now.Sub(m.sureSince(w.at)) >= lateRelease {
 			over = append(over, a)
@@ -138,8 +141,7 @@ func (m *Machine) settleOwed(s *sight) {
 	for _, a := range gone {
 		p := m.poolAt(a)
 		o, _ := addr.OffsetOf(p.CIDR, a)
-		m.freeHolding(p, o)
-		m.leaveToHost(p, o)
+		m.freeGone(p, o, s.kept[p])
 	}
 	if !m.lostAt.IsZero() && m.now.Sub(m.sureSince(m.lostAt)) >= lateRelease {
 		m.lostAt = time.Time{}
@@ -152,27 +154,18 @@ func (m *Machine) settleOwed(s *sight) {
 	}
 }
 
-// stillDoubted reports whether an address is held, and the list has nobody who has it.
-func (m *Machine) stillDoubted(a netip.Addr, s *sight) bool {
+// absent reports whether a doubted address is held by an endpoint that the list does not have, and whether
+// that one was listed before: the release was its own, or that is yet to come.
+func (m *Machine) absent(a netip.Addr, s *sight) (absent, known bool) {
 	p := m.poolAt(a)
 	if p == nil {
-		return false
+		return false, false
 	}
 	o, _ := addr.OffsetOf(p.CIDR, a)
-	_, lives := s.seen[p][o]
-	return hasEndpoint(p, o) && !lives
-}
-
-// wasListed reports whether a doubted address is held by an endpoint that lists have shown, and this one
-// does not: the release was its own, or that is yet to come.
-func (m *Machine) wasListed(a netip.Addr, s *sight) bool {
-	p := m.poolAt(a)
-	if p == nil || s.seen[p] == nil {
-		return false
+	if _, lives := s.seen[p][o]; lives || !hasEndpoint(p, o) {
+		return false, false
 	}
-	o, _ := addr.OffsetOf(p.CIDR, a)
-	_, lives := s.seen[p][o]
-	return hasEndpoint(p, o) && !lives && p.space.Lookup(o).Ref != "" && p.space.Usable(o)
+	return true, s.seen[p] != nil && p.space.Lookup(o).Ref != "" && p.space.Usable(o)
 }
 
 // hasEndpoint reports whether an address is held by an endpoint of the engine.

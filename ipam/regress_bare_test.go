@@ -33,17 +33,25 @@ func plainly(n ipam.Network, a string) *ipam.AddressRequest {
 func answeredBy(t testing.TB, h *ipamtest.Host, networks ...ipam.InventoryNetwork) ipam.Reply {
 	t.Helper()
 	h.Now = h.Now.Add(200 * time.Millisecond)
+	r, answers := listAnswers(h, networks...)
+	if !answers {
+		t.Fatal("the list answers nothing")
+	}
+	return r
+}
+
+// listAnswers has a list come, and returns what a request is answered by it that waited, if one is.
+func listAnswers(h *ipamtest.Host, networks ...ipam.InventoryNetwork) (ipam.Reply, bool) {
 	const list = 1 << 40
 	fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: networks}})
 	h.Disk.Commit(fx.Save)
 	h.Check()
 	for _, r := range fx.Reply {
 		if r.Call != list {
-			return r
+			return r, true
 		}
 	}
-	t.Fatal("the list answers nothing")
-	return ipam.Reply{}
+	return ipam.Reply{}, false
 }
 
 // waits fails the test if the request is answered at once, or if no list is asked for.

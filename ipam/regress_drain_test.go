@@ -20,18 +20,24 @@ func TestEvictedWhileItLeaves(t *testing.T) {
 	c.found()
 	c.vacate(1, prefix("10.50.0.0/24"))
 	c.wait(time.Second)
-	c.die(1)
-	c.call(1, &ipam.LeaveRequest{})
-	c.wait(30 * time.Second)
-	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	c.heal()
+	c.evictedWhileItLeaves()
 	c.wait(time.Hour)
 	r := c.ask(1, &ipam.LeaveRequest{})
 	if n := c.status(0).Pools[0].Quarantined; n > 0 {
 		t.Errorf("it is %s, leave answers %v, and %d addresses are kept back for it", c.status(1).State, r.Err, n)
 	}
+}
+
+// evictedWhileItLeaves has the second peer be cut off, asked to leave, evicted by the others, and back.
+func (c *lockstep) evictedWhileItLeaves() {
+	c.t.Helper()
+	c.die(1)
+	c.call(1, &ipam.LeaveRequest{})
+	c.wait(30 * time.Second)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
+		c.t.Fatal(r.Err)
+	}
+	c.heal()
 }
 
 // A peer that has nothing is to leave, is cut off before that is decided, and evicted: what
@@ -40,13 +46,7 @@ func TestEvictedWhileItLeaves(t *testing.T) {
 func TestLeftWithSomethingUndecided(t *testing.T) {
 	c := newLockstep(t, 3)
 	c.run(time.Minute, c.agreed)
-	c.die(1)
-	c.call(1, &ipam.LeaveRequest{})
-	c.wait(30 * time.Second)
-	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-1"}); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	c.heal()
+	c.evictedWhileItLeaves()
 	c.wait(time.Minute)
 	if s := c.status(1); s.State != ipam.Left || s.Pending != 0 {
 		t.Errorf("it is %s, and %d of its commands are undecided", s.State, s.Pending)

@@ -37,7 +37,7 @@ func TestLateReleaseOnOneNetwork(t *testing.T) {
 		mustAsk(t, h, n, name, 9, "10.50.0.9")
 		release(h, n, address("10.50.0.9"))
 		for _, looks := range []bool{false, true} {
-			q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 10}, Address: address("10.50.0.9")}
+			q := asking(n, "", 10, "10.50.0.9")
 			if r, answered := h.Try(q); answered && r.Err == nil {
 				t.Errorf("%q lives, and another container has its address", name)
 			}
@@ -59,12 +59,12 @@ func TestLateReleaseBehindAnother(t *testing.T) {
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
 	release(h, n, address("10.50.0.9")) // its own
-	h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 10}, Address: address("10.50.0.9")})
+	h.Try(asking(n, "", 10, "10.50.0.9"))
 	for range 2 {
 		look(h, on("10.50.0.0/24"))
 	}
 	release(h, n, address("10.50.0.9")) // that of the first one
-	if r, answered := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 11}, Address: address("10.50.0.9")}); answered && r.Err == nil {
+	if r, answered := h.Try(asking(n, "", 11, "10.50.0.9")); answered && r.Err == nil {
 		t.Error("an address is granted that a container has")
 	}
 }
@@ -76,7 +76,7 @@ func TestLateReleaseOfOneThatStarts(t *testing.T) {
 		mustAsk(t, h, n, "", 9, "10.50.0.9")
 		release(h, n, address("10.50.0.9")) // that of the first one
 		ask := func() (ipam.Reply, bool) {
-			return h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 10}, Address: address("10.50.0.9")})
+			return h.Try(asking(n, "", 10, "10.50.0.9"))
 		}
 		for range 3 {
 			if r, answered := ask(); answered && r.Err == nil {
@@ -111,7 +111,7 @@ func TestLateReleaseIsForgottenWithItsHolder(t *testing.T) {
 		look(h, on("10.50.0.0/24"))
 	}
 	mustAsk(t, h, n, "", 10, "10.50.0.9")
-	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 11}, Address: address("10.50.0.9")}
+	q := asking(n, "", 11, "10.50.0.9")
 	look(h, on("10.50.0.0/24"))
 	wantErr(t, h.Call(q).Err, ipam.ErrAddressInUse, "10.50.0.9")
 }
@@ -120,7 +120,7 @@ func TestLateReleaseIsForgottenWithItsHolder(t *testing.T) {
 // before and after the engine has listed it.
 func keeps(t *testing.T, h *ipamtest.Host, n ipam.Network, mac byte) {
 	t.Helper()
-	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 99}, Address: address("10.50.0.9")}
+	q := asking(n, "", 99, "10.50.0.9")
 	for range 2 {
 		if r, answered := h.Try(q); answered && r.Err == nil {
 			t.Fatal("an address is granted that a container has")
@@ -191,16 +191,22 @@ func TestLateReleaseOfARenamedOne(t *testing.T) {
 	keeps(t, h, n, 9)
 }
 
-// Later engines (29) let a network be removed while the release of a container that was on it has yet to come. It is
-// made again, and another container has the address.
-func TestLateReleaseOnANetworkMadeAgain(t *testing.T) {
-	h, n := endOf(t, "")
+// madeAgain has a network be removed, as no list has it, and made again.
+func madeAgain(t *testing.T, h *ipamtest.Host, n ipam.Network) ipam.Network {
+	t.Helper()
 	h.Call(&ipam.PoolRelease{Network: n})
 	for range 3 {
 		h.Now = h.Now.Add(30 * time.Second)
 		look(h)
 	}
-	n = network(t, h, "10.50.0.0/24")
+	return network(t, h, "10.50.0.0/24")
+}
+
+// Later engines (29) let a network be removed while the release of a container that was on it has yet to come. It is
+// made again, and another container has the address.
+func TestLateReleaseOnANetworkMadeAgain(t *testing.T) {
+	h, n := endOf(t, "")
+	n = madeAgain(t, h, n)
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	release(h, n, address("10.50.0.9"))
 	keeps(t, h, n, 9)
@@ -240,9 +246,7 @@ func TestRestartAboveANewDatabase(t *testing.T) {
 				look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 9)))
 				release(h, n, address("10.50.0.9"))
 				h.Now = h.Now.Add(100 * time.Millisecond)
-				q := with(n, "10.50.0.9", 10)
-				q.Name = name
-				isGranted(t, h, q, on("10.50.0.0/24"))
+				isGranted(t, h, asking(n, name, 10, "10.50.0.9"), on("10.50.0.0/24"))
 			})
 		}
 	}
@@ -254,51 +258,29 @@ func isGranted(t *testing.T, h *ipamtest.Host, q *ipam.AddressRequest, lives ...
 	from := h.Now
 	r, answered := h.Try(q)
 	for !answered {
-		h.Now = h.Now.Add(time.Second)
-		const list = 1 << 40
-		fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: lives}})
-		h.Disk.Commit(fx.Save)
-		for _, x := range fx.Reply {
-			if x.Call != list {
-				r, answered = x, true
-			}
-		}
 		if h.Now.Sub(from) > time.Minute {
 			t.Fatal("never answered")
 		}
+		h.Now = h.Now.Add(time.Second)
+		r, answered = listAnswers(h, lives...)
 	}
 	if r.Err != nil {
 		t.Fatalf("refused after %v: %v", h.Now.Sub(from), r.Err)
 	}
 }
 
-// with is a request on engines before 29.
-func with(n ipam.Network, a string, mac byte) *ipam.AddressRequest {
-	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}
-	if a != "" {
-		q.Address = address(a)
-	}
-	return q
-}
-
 // The network is made again, and keeps the address back as an auxiliary one.
 func TestLateReleaseOfAnAuxiliaryAddress(t *testing.T) {
 	h, n := endOf(t, "")
-	h.Call(&ipam.PoolRelease{Network: n})
-	for range 3 {
-		h.Now = h.Now.Add(30 * time.Second)
-		look(h)
-	}
-	n = network(t, h, "10.50.0.0/24")
-	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")})
-	if r.Err != nil {
+	n = madeAgain(t, h, n)
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	lives := on("10.50.0.0/24")
 	lives.Auxiliary = []netip.Addr{address("10.50.0.9")}
 	look(h, lives)
 	release(h, n, address("10.50.0.9")) // that of the container
-	if r := h.Call(with(n, "10.50.0.9", 11)); r.Err == nil {
+	if r := h.Call(asking(n, "", 11, "10.50.0.9")); r.Err == nil {
 		t.Errorf("a container has what the network keeps back: %+v", r.Address)
 	}
 }
@@ -342,7 +324,7 @@ func TestLateReleaseWithoutLists(t *testing.T) {
 	call(&ipam.Greeting{})
 	call(&ipam.AddressRelease{Network: n, Address: address("10.50.0.9")}) // its own
 	h.Now = h.Now.Add(24 * time.Hour)
-	if r := call(with(n, "10.50.0.9", 11)); r.Err != nil {
+	if r := call(asking(n, "", 11, "10.50.0.9")); r.Err != nil {
 		t.Errorf("a day later: %v", r.Err)
 	}
 }
@@ -356,7 +338,7 @@ func TestLateReleaseThatNeverComes(t *testing.T) {
 		look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
 		release(h, n, address("10.50.0.9"))
 		if asked {
-			q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0, 0, 0, 0, 10}, Address: address("10.50.0.9")}
+			q := asking(n, "", 10, "10.50.0.9")
 			if r, answered := h.Try(q); answered && r.Err != nil {
 				t.Fatal(r.Err)
 			}

@@ -17,6 +17,11 @@ import (
 // ask requests an address as a container that starts: by name and by the last
 // byte of its MAC, where the engine sends them, and a certain one if a is given.
 func ask(h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam.Reply {
+	return h.Call(asking(n, name, mac, a))
+}
+
+// asking is what ask requests.
+func asking(n ipam.Network, name string, mac byte, a string) *ipam.AddressRequest {
 	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name}
 	if mac != 0 {
 		q.MAC = ipam.MAC{2, 0, 0, 0, 0, mac}
@@ -24,7 +29,7 @@ func ask(h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam
 	if a != "" {
 		q.Address = address(a)
 	}
-	return h.Call(q)
+	return q
 }
 
 func mustAsk(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam.AddressGrant {

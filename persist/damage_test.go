@@ -120,10 +120,7 @@ func TestNoDatabase(t *testing.T) {
 // Random bits of the file change. Half of the flips aim at the first bytes of pages, where bbolt's structure is.
 func TestBitFlips(t *testing.T) {
 	const n = 40
-	flips := 250
-	if testing.Short() {
-		flips = 60
-	}
+	flips := orShort(250, 60)
 	rnd := testRand(t)
 	image := readFile(t, madeDatabase(t, n))
 	h := newHistory()

@@ -70,10 +70,7 @@ func TestLostSectorsOfTheLog(t *testing.T) {
 	rnd := testRand(t)
 	h := newHistory()
 	found, same, last := 0, 0, 0
-	logs := 60
-	if testing.Short() {
-		logs = 15
-	}
+	logs := orShort(60, 15)
 	for range logs {
 		n := uint64(20 + rnd.IntN(60))
 		c := crashAt(t, n)

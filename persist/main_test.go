@@ -69,6 +69,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// orShort returns n, and with -short the second number: what runs in one goroutine need not be tried as often under
+// the race detector.
+func orShort(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 func exitOn(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -44,10 +44,7 @@ func writeAll(t *testing.T, dir string, files map[string][]byte) {
 }
 
 func TestPowerCut(t *testing.T) {
-	cuts := 40
-	if testing.Short() {
-		cuts = 10
-	}
+	cuts := orShort(40, 10)
 	rnd := testRand(t)
 	h := newHistory()
 	commits := uint64(0)

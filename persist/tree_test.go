@@ -51,10 +51,7 @@ func TestTreeFlips(t *testing.T) {
 	if err := checkImage(image); err != nil {
 		t.Fatal(err)
 	}
-	stride := 1
-	if testing.Short() {
-		stride = 7 // so that each of the eight has its turn
-	}
+	stride := orShort(1, 7)               // so that each of the eight has its turn
 	flip := func(part []byte, bits int) { // the first ones
 		for bit := 0; bit < bits; bit += stride {
 			part[bit/8] ^= 1 << (bit % 8)
@@ -116,10 +113,7 @@ func TestTreesOfBBolt(t *testing.T) {
 	}
 	defer db.Close()
 	span, grows := 1+rnd.IntN(20000), true
-	transactions := 300
-	if testing.Short() {
-		transactions = 60
-	}
+	transactions := orShort(300, 60)
 	t.Logf("pages of %d bytes", size)
 	for n := range transactions {
 		if rnd.IntN(20) == 0 {

@@ -138,10 +138,7 @@ func batchAt(record []byte) int {
 // No bit of a log can change unnoticed, unless nothing is in its place that the database needs.
 func TestLogBitFlips(t *testing.T) {
 	const n = 47
-	flips := 400
-	if testing.Short() {
-		flips = 80
-	}
+	flips := orShort(400, 80)
 	rnd := testRand(t)
 	c := crashAt(t, n)
 	h := newHistory()

@@ -100,10 +100,7 @@ func (w pageWrite) someSectors(rnd *rand.Rand, image []byte) []byte {
 }
 
 func TestEveryCrashState(t *testing.T) {
-	steps := uint64(150)
-	if testing.Short() {
-		steps = 40
-	}
+	steps := uint64(orShort(150, 40))
 	rnd := testRand(t)
 	base, txs := recordWorkload(t, steps)
 	path := filepath.Join(t.TempDir(), "crashed.db")

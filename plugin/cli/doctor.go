@@ -171,12 +171,10 @@ func names(e admin.AboutEngine) diagnosis {
 }
 
 func keyed(about admin.About, st ipam.Status) diagnosis {
-	for _, p := range st.Problems {
-		if p.Code == "foreign-key" || p.Code == "keys-unreadable" {
-			return diagnosis{"key", diagnosedWarn, p.Text, p.Next}
-		}
-	}
+	p, found := problemOf(st, "foreign-key", "keys-unreadable")
 	switch {
+	case found:
+		return diagnosis{"key", diagnosedWarn, p.Text, p.Next}
 	case about.Network.Keys > 0:
 		return diagnosis{"key", diagnosedOK, "everything between hosts is encrypted, with " + plural(about.Network.Keys, "key", "keys"), ""}
 	case !about.Network.Open && len(st.Peers) < 2:
@@ -284,8 +282,8 @@ func (a *app) dial(ctx context.Context, name, address string) diagnosis {
 }
 
 func udp(st ipam.Status) diagnosis {
-	if i := slices.IndexFunc(st.Problems, func(p ipam.Problem) bool { return p.Code == "udp-silent" }); i >= 0 {
-		return diagnosis{"ports", diagnosedFail, st.Problems[i].Text, st.Problems[i].Next}
+	if p, found := problemOf(st, "udp-silent"); found {
+		return diagnosis{"ports", diagnosedFail, p.Text, p.Next}
 	}
 	if len(st.Peers) < 2 {
 		return diagnosis{"ports", diagnosedSkip, "UDP: there is no other host", ""}
@@ -349,6 +347,15 @@ func sameNames(st ipam.Status) diagnosis {
 		return diagnosis{"host-names", diagnosedWarn, "several hosts have the same name: " + strings.Join(twice, ", "), "give each a RINGLET_NAME of its own; commands need the ID meanwhile. One that was rebuilt: evict and forget the former one"}
 	}
 	return diagnosis{"host-names", diagnosedOK, "each host has a name of its own", ""}
+}
+
+// problemOf returns the first problem that has one of the codes.
+func problemOf(st ipam.Status, codes ...string) (p ipam.Problem, found bool) {
+	i := slices.IndexFunc(st.Problems, func(p ipam.Problem) bool { return slices.Contains(codes, p.Code) })
+	if i < 0 {
+		return p, false
+	}
+	return st.Problems[i], true
 }
 
 func problems(st ipam.Status) diagnosis {

@@ -74,7 +74,7 @@ func (f full) HeldAfter(_ context.Context, _ netip.Prefix, after netip.Addr, lim
 func TestMemory(t *testing.T) {
 	const held = 20_000
 	d, err := New(Config{
-		Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: full{held}, Log: events.New(1, 0, 0),
+		Self: hostA, Cluster: "test", Source: full{held}, Log: events.New(1, 0, 0),
 		About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
 		Services: func(context.Context, []string) (map[string][2]string, error) { return nil, errors.New("no engine") },
 	})
@@ -112,6 +112,35 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
+// hostA is the peer whose directory tests look at.
+var hostA = ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}
+
+// running is a directory that runs in a bubble, until end is called. There may be no carrier.
+func running(t *testing.T, source Source, log *events.Log, c Carrier) (d *Directory, end func()) {
+	t.Helper()
+	d, err := New(Config{
+		Self: hostA, Cluster: "test", Source: source, Log: log,
+		About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c != nil {
+		d.Carry(c)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	synctest.Wait()
+	return d, func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // slow is a peer whose disk is slow: its snapshot is from before it had a pool.
 type slow struct {
 	alone
@@ -127,24 +156,11 @@ func (s slow) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr
 // What is held is told also while the last known status lacks its pool.
 func TestCompareOnSlowDisk(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, err := New(Config{
-			Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: slow{full: full{3}}, Log: events.New(1, 0, 0),
-			About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- d.Run(ctx) }()
-		synctest.Wait()
+		d, end := running(t, slow{full: full{3}}, events.New(1, 0, 0), nil)
 		if got := len(d.replica.Own(AddressKeys("test"))); got != 3 {
 			t.Errorf("%d addresses are told, want 3", got)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 	})
 }
 
@@ -152,30 +168,15 @@ func TestCompareOnSlowDisk(t *testing.T) {
 // the same, or none.
 func TestHeard(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		self := ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}
-		d, err := New(Config{
-			Self: self, Cluster: "test", Source: alone{self}, Log: events.New(1, 0, 0),
-			About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		r := &recorder{}
-		d.Carry(r)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- d.Run(ctx) }()
-		synctest.Wait()
+		d, end := running(t, alone{hostA}, events.New(1, 0, 0), r)
 		d.Heard(peer.ID{2}, 0)
 		synctest.Wait()
 		d.Heard(peer.ID{3}, d.summary.Load())
 		synctest.Wait()
 		d.Heard(peer.ID{4}, d.summary.Load()+1)
 		synctest.Wait()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		end()
 		if want := []peer.ID{{4}}; !slices.Equal(r.to, want) {
 			t.Errorf("compared with %v, want %v", r.to, want)
 		}

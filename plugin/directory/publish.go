@@ -128,10 +128,10 @@ func (p *publisher) work(ctx context.Context) {
 	renew := now.Sub(p.renewed) >= renewEvery
 	all := renew || p.all && now.Sub(p.compared) >= compareEvery
 	since := now.Sub(p.looked)
-	beats := !p.beat.IsZero() && now.Sub(p.beat) >= lookEvery
-	if all || p.look && since >= lookAgain || since >= lookEvery || beats {
+	heartbeatDue := !p.beat.IsZero() && now.Sub(p.beat) >= lookEvery
+	if all || p.look && since >= lookAgain || since >= lookEvery || heartbeatDue {
 		p.looked = now
-		if beats { // again, or a minute after this look where it fails
+		if heartbeatDue { // again, or a minute after this look where it fails
 			p.beat = time.Time{}
 		}
 		if all {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
 	"github.com/ringlet/ringlet/plugin/events"
 )
@@ -21,7 +20,7 @@ func TestPeerWithManyPools(t *testing.T) {
 		all           bool // all pools are told, with some of their ranges
 	}{{3, 5, true}, {20, 100, true}, {600, 3, true}, {2_000, 3, false}, {50_000, 1, false}} {
 		d, err := New(Config{
-			Self: ipam.Identity{ID: peer.ID{1}, Name: "host-a", Boot: 1}, Cluster: "test", Source: full{}, Log: events.New(1, 0, 0),
+			Self: hostA, Cluster: "test", Source: full{}, Log: events.New(1, 0, 0),
 			About: func() Node { return Node{Address: "192.0.2.1:7950"} }, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
