@@ -161,11 +161,13 @@ func (m *Machine) means(p *pool, q *AddressRequest) (meaning, error) {
 }
 
 // mayBeReplay reports whether the engine may have the address already, and ask for it again since it
-// starts: it has asked for the network's pool since, or just before this process started.
+// starts: it has asked for the network's pool since, or just before this process started, and the network
+// is none that the host did not have before, as far as this peer knows.
 func (m *Machine) mayBeReplay(q *AddressRequest) bool {
 	id := q.Network.ID()
 	net := m.networks[id]
-	if !m.replaying || m.asks[id] == 0 && (net == nil || !m.inTheMaking(net, m.now)) {
+	isNew := net != nil && net.fresh && !m.unlisted
+	if !m.replaying || isNew || m.asks[id] == 0 && (net == nil || !m.inTheMaking(net, m.now)) {
 		m.current.fresh = true // whatever is asked for while it waits
 	}
 	return !m.current.fresh

@@ -312,6 +312,23 @@ func TestBareReplayOfWhatOthersKeepBack(t *testing.T) {
 	wantErr(t, h.Call(plainly(first, "10.50.0.1")).Err, ipam.ErrAddressReserved, "gateway")
 }
 
+// A network that is made just after the engine has started asks for nothing again: what a container on it
+// asks for it does not share with another network, though no list comes for long (seed 17193626226500084475
+// of TestSim).
+func TestBareClaimOnANewNetworkOfAnEngineThatStarts(t *testing.T) {
+	h := withoutMAC(t)
+	h.Now = h.Now.Add(time.Hour)
+	h.Call(&ipam.Greeting{})
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst})
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.1"))
+	h.Now = h.Now.Add(11 * time.Second)
+	if r, ok := h.Tick(); ok {
+		t.Fatalf("answered before a list has told: %v, %v", r.Address, r.Err)
+	}
+	wantErr(t, answeredBy(t, h, on(bareNet), on(bareNet)).Err, ipam.ErrAddressReserved, "gateway")
+}
+
 // An engine that starts is held up for replayWait at most, whatever is known of it.
 func TestBareReplayIsNotHeldUp(t *testing.T) {
 	h := withoutMAC(t)

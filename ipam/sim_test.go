@@ -144,7 +144,7 @@ func explain(t *testing.T, o ipamtest.Options, r ipamtest.Result, err error) str
 	}
 	_, _ = ipamtest.Simulate(o)
 	lines = lines[max(0, len(lines)-*linesFlag):]
-	return fmt.Sprintf("seed %d, after %d steps: %v\n%s\nto see it again: go test ./ipam -run '%s$' -seed %d -lines 1000", o.Seed, r.Steps, err, strings.Join(lines, "\n"), t.Name(), o.Seed)
+	return fmt.Sprintf("seed %d, after %d steps: %v\n%s\nto see it again: go test ./ipam -run '%s$' -seed %d -lines 1000", o.Seed, r.Steps, err, strings.Join(lines, "\n"), strings.TrimSuffix(t.Name(), "Soak"), o.Seed)
 }
 
 // again runs the schedule of -seed alone.
