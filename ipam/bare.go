@@ -197,13 +197,14 @@ func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	asked := m.asks[q.Network.ID()]
 	twice := before && asked <= at
 	switch held := rec.State == space.Held; {
-	case held && (rec.Kind == space.Client || rec.Kind == space.Gateway), held && twice && rec.Kind == space.Unmarked:
+	case held && (rec.Kind == space.Client || rec.Kind == space.Gateway), held && twice && rec.Kind == space.Unmarked,
+		held && before && rec.Kind == space.Container:
 		return m.errHeld(p, q.Address, rec.Holder, rec.Since)
-	case held && rec.Kind == space.Container && (before || asked == 0):
-		// What was asked for before this process started is not known. An engine goes on that is refused
-		// the address of an endpoint.
+	// What was asked for before this process started is not known. An engine goes on that is refused the
+	// address of an endpoint, or one that a network shares.
+	case held && asked == 0 && hasEndpoint(p, o):
 		return m.errHeld(p, q.Address, rec.Holder, rec.Since)
-	case !held && sharesReservation(r) && (twice || asked != 0 && asked < m.lastAsk || p.surveyed && !p.keepsAuxiliary(o)):
+	case !held && sharesReservation(r) && (twice || asked == 0 || asked < m.lastAsk || p.surveyed && !p.keepsAuxiliary(o)):
 		return errReserved(p, q.Address, r, space.Holder{Kind: space.Container})
 	}
 	return nil

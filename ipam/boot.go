@@ -142,17 +142,23 @@ func (m *Machine) welcome(to peer.ID, question uint64) {
 // slots behind it need not be of the present roster: they may have evicted a peer, and
 // given up its space, of which neither it nor a majority that it knows has heard.
 func (m *Machine) undecided() bool {
-	if len(m.acceptor.Value) == 0 {
-		return false
-	}
-	batch, err := chronicle.DecodeBatch(m.acceptor.Value)
-	return err != nil || slices.ContainsFunc(batch, func(c chronicle.Command) bool {
-		switch c.Action.(type) {
+	return m.accepted(func(a chronicle.Action) bool {
+		switch a.(type) {
 		case chronicle.Admit, chronicle.Evict, chronicle.Retire:
 			return true
 		}
 		return false
 	})
+}
+
+// accepted reports whether this peer has accepted such an action in the slot that is next, which may be decided
+// although nobody asks for it any more, as what was asked of a process that ended. It may be one that cannot be read.
+func (m *Machine) accepted(such func(chronicle.Action) bool) bool {
+	if len(m.acceptor.Value) == 0 {
+		return false
+	}
+	batch, err := chronicle.DecodeBatch(m.acceptor.Value)
+	return err != nil || slices.ContainsFunc(batch, func(c chronicle.Command) bool { return such(c.Action) })
 }
 
 // takeWelcome counts an answer to this peer's hello.

@@ -128,10 +128,18 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if q.Undo {
 		phase = chronicle.Active
 	}
+	other := func(a chronicle.Action) bool {
+		s, ok := a.(chronicle.SetState)
+		return ok && s.Peer == m.self && s.Phase != phase
+	}
 	for a := range m.underWay() {
-		if s, ok := a.(chronicle.SetState); ok && s.Peer == m.self && s.Phase != phase {
+		if other(a) {
 			return m.waitForMajority() // about what was asked for before
 		}
+	}
+	if m.accepted(other) {
+		m.completes = true // what was asked for before this process started
+		return m.waitForMajority()
 	}
 	m.drained = m.drained && !q.Undo
 	member := m.state.Member(m.self)

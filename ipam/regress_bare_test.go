@@ -369,6 +369,24 @@ func TestBareRestartOfTheProcess(t *testing.T) {
 	}
 }
 
+// The process starts anew while networks are in the making, and gets no list for long. What was asked for
+// before is not known: nothing passes for a replay that a container may ask for (seed 2202183492003180302 of
+// TestSim).
+func TestBareRestartOfTheProcessBelowNewNetworks(t *testing.T) {
+	h := withoutMAC(t)
+	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst})
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.9"))
+	if r := answeredBy(t, h, on(bareNet)); r.Err != nil { // it may be a container's
+		t.Fatal(r.Err)
+	}
+	h.Restart()
+	h.Call(&ipam.Greeting{})
+	h.Now = h.Now.Add(11 * time.Second)
+	wantErr(t, h.Call(plainly(n, "10.50.0.1")).Err, ipam.ErrAddressReserved, "gateway")
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
 // A second network on the subnet is made when the first is listed. An address that nobody has is held,
 // and reserved once the network is listed; one that is kept back, or held, is refused, as it may
 // be a container that asks.

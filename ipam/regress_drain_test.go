@@ -53,6 +53,32 @@ func TestLeftWithSomethingUndecided(t *testing.T) {
 	}
 }
 
+// A peer is to drain, and its process ends before that is decided, but not before it has accepted it. Who undoes
+// that then is not told that there is nothing to undo, with the draining decided later (seed 2002820 of TestSimBare).
+func TestUndrainOfWhatIsUndecided(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	for i := range c.peers {
+		c.lose = func(flight) bool { return true }
+		c.call(i, &ipam.DrainRequest{})
+		c.tick(100*time.Millisecond, i)
+		c.start(i)
+		c.lose = func(flight) bool { return false }
+		if r := c.ask(i, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		// The next slot begins with what was accepted.
+		if r := c.ask(0, &ipam.PoolCreation{CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i)}), 24)}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.wait(time.Minute)
+		p := c.peers[i].machine
+		if m := p.State().Member(p.Self()); m.Phase != chronicle.Active {
+			t.Errorf("peer %d is %v", i, m.Phase)
+		}
+	}
+}
+
 // A peer becomes the last of its cluster while it is to leave: it stays, and can
 // do everything.
 func TestLastOneStays(t *testing.T) {

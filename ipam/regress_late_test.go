@@ -357,3 +357,32 @@ func TestLateReleaseThatNeverComes(t *testing.T) {
 		}
 	}
 }
+
+// An engine gives back late what it asked for when there was another database, for a network that was not made,
+// while it makes one with the same options: that one's gateway stays its own (seed 2001812 of TestSimBare).
+func TestLateReleaseOfAPool(t *testing.T) {
+	for _, lives := range []bool{true, false} {
+		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+		look(h)
+		n := network(t, h, bareNet)
+		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		h.Now = h.Now.Add(time.Second)
+		h.Call(&ipam.PoolRelease{Network: n})
+		gateway, want := r.Address.Address.Addr().String(), "gateway"
+		if s := stateOf(t, h, gateway); s.State != want {
+			t.Errorf("before a list has told, the gateway is %s", s.State)
+		}
+		if lives {
+			look(h, on(bareNet))
+		} else {
+			look(h)
+			want = "resting"
+		}
+		if s := stateOf(t, h, gateway); s.State != want {
+			t.Errorf("the network is listed: %t, and its gateway is %s", lives, s.State)
+		}
+	}
+}

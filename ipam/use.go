@@ -102,15 +102,19 @@ func (m *Machine) tellUse(p *pool) {
 // surelyUnused reports whether no network of this host can be on a pool of which it knows
 // none, or somebody has said that the host is to have none. Nobody tells of those that a
 // new database never knew, or that it knew by an inventory alone which came before this
-// start: where none comes now it has to have seen one go.
+// start: where none comes now it has to have seen one go. Where inventories come, the next one
+// tells whether what was given back last was a network's that lives: the engine may have given
+// back late what it asked for before the database was lost.
 func (m *Machine) surelyUnused(p *pool) bool {
 	switch {
 	case m.draining():
 		return m.knowsNetworks()
 	case m.unlisted && m.inherited && m.usedBefore(p):
 		return false
-	case m.sighted(), !m.cfg.AwaitInventory:
-		return m.knowsNetworks()
+	case m.sighted():
+		return m.inventory.After(m.greeted) && m.inventory.After(p.parted)
+	case !m.cfg.AwaitInventory:
+		return true
 	}
 	return !p.parted.IsZero()
 }
