@@ -344,8 +344,9 @@ func DecodeState(b []byte) (*State, error) {
 		last = id
 	}
 	s.Pools = make([]*Pool, r.Count("number of pools", 10))
+	divided := make([]division, len(s.Pools))
 	for i := range s.Pools {
-		s.Pools[i] = readPool(r, s.Cluster)
+		s.Pools[i], divided[i] = readPool(r, s.Cluster)
 		if r.Err() != nil {
 			return nil, r.Err()
 		}
@@ -354,13 +355,14 @@ func DecodeState(b []byte) (*State, error) {
 	if err := r.Done(); err != nil {
 		return nil, err
 	}
-	if err := s.check(); err != nil {
+	if err := s.check(divided); err != nil {
 		return nil, fmt.Errorf("%w: %w", codec.ErrCorrupt, err)
 	}
 	return s, nil
 }
 
-func readPool(r *codec.Reader, cluster [16]byte) *Pool {
+// readPool reads a pool, and returns how its ring is divided, too, so that this need not be asked of each token.
+func readPool(r *codec.Reader, cluster [16]byte) (*Pool, division) {
 	p := &Pool{Key: readKey(r), CIDR: r.Prefix("subnet")}
 	p.Name, p.Origin = string(r.Bytes("name of a pool", MaxNote)), Origin(r.Byte("origin"))
 	p.Reserved = make([]Reservation, r.Count("number of reservations", 4))
@@ -373,36 +375,44 @@ func readPool(r *codec.Reader, cluster [16]byte) *Pool {
 	for i := range p.Users {
 		p.Users[i] = r.ID("user")
 	}
-	owners := make([]peer.ID, r.Count("number of owners", 16))
-	for i := range owners {
-		owners[i] = r.ID("owner")
+	d := division{owners: make([]peer.ID, r.Count("number of owners", 16))}
+	for i := range d.owners {
+		d.owners[i] = r.ID("owner")
 	}
 	tokens := make([]ring.Token, r.Count("number of tokens", 3))
-	used := 0
+	reserved := slices.Index(d.owners, ring.Reserved)
+	used, last := 0, -1 // owners so far, and the number of the last one
 	var at uint64
 	for i := range tokens {
 		t := &tokens[i]
 		step, n := r.Uint("token"), r.Uint("owner of a token")
-		if at+step < at || n > uint64(used) || n >= uint64(len(owners)) {
+		if at+step < at || n > uint64(used) || n >= uint64(len(d.owners)) {
 			r.Fail("token")
-			return p
+			return p, d
 		}
-		used = max(used, int(n)+1) // owners stand in the order of their first token
+		if i > 0 && last == reserved {
+			d.reserved += addr.Count(step)
+		}
+		last = int(n)
+		used = max(used, last+1) // owners stand in the order of their first token
 		at += step
-		t.Start, t.Owner, t.Version = addr.Offset(at), owners[n], ring.Version(r.Uint("version"))
+		t.Start, t.Owner, t.Version = addr.Offset(at), d.owners[n], ring.Version(r.Uint("version"))
 	}
 	cidr, err := addr.Checked(p.CIDR)
-	if err != nil || cidr != p.CIDR || used != len(owners) {
+	if err != nil || cidr != p.CIDR || used != len(d.owners) {
 		r.Fail("pool")
-		return p
+		return p, d
 	}
 	size := addr.Size(cidr)
 	if p.Ring, err = ring.FromTokens(size, tokens); err != nil {
 		r.Fail(err.Error())
-		return p
+		return p, d
+	}
+	if last == reserved {
+		d.reserved += size - addr.Count(at)
 	}
 	p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, size)
-	return p
+	return p, d
 }
 
 // SortedBy is the order in which pools are shown to people: by address.

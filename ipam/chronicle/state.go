@@ -364,7 +364,11 @@ func (p *Pool) reservationIndex(o addr.Offset) (int, bool) {
 // peers that stand twice, a digest that is of something else. It is slow, and
 // meant for tests and for operators.
 func (s *State) Check() error {
-	errs := []error{s.check(), s.checkHashes()}
+	divided := make([]division, len(s.Pools))
+	for i, p := range s.Pools {
+		divided[i] = divisionOf(p.Ring)
+	}
+	errs := []error{s.check(divided), s.checkHashes()}
 	for _, p := range s.Pools {
 		if err := p.Ring.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("pool %v: %w", p.CIDR, err))
@@ -373,9 +377,29 @@ func (s *State) Check() error {
 	return errors.Join(errs...)
 }
 
+// division is what the tokens of a ring say together.
+type division struct {
+	owners   []peer.ID  // those that have some, nobody and the pool itself among them
+	reserved addr.Count // addresses that are the pool's own
+}
+
+func divisionOf(r *ring.Ring) (d division) {
+	met := map[peer.ID]bool{}
+	for part, t := range r.All() {
+		if !met[t.Owner] {
+			met[t.Owner] = true
+			d.owners = append(d.owners, t.Owner)
+		}
+		if t.Owner == ring.Reserved {
+			d.reserved += part.Size()
+		}
+	}
+	return d
+}
+
 // check is [State.Check] without what is known of a state that was just decoded:
-// its rings are rings, and nothing of it has been hashed.
-func (s *State) check() error {
+// its rings are rings, and nothing of it has been hashed. It is told how they are divided.
+func (s *State) check(divided []division) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	seen := map[peer.ID]bool{}
@@ -400,7 +424,6 @@ func (s *State) check() error {
 		}
 	}
 	names := map[string]bool{}
-	var met [256][8]peer.ID // owners that were seen, each where its first bytes say: few are looked up twice
 	for i, p := range s.Pools {
 		if i > 0 && s.Pools[i-1].Key.Compare(p.Key) >= 0 {
 			bad("pool %v stands out of order", p.Key)
@@ -415,19 +438,12 @@ func (s *State) check() error {
 		if p.Ring.Size() != addr.Size(p.CIDR) {
 			bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
 		}
-		var reserved addr.Count
-		for r, t := range p.Ring.All() {
-			at := &met[t.Owner[0]][t.Owner[1]%8]
-			switch {
-			case t.Owner == ring.Reserved:
-				reserved += r.Size()
-			case t.Owner == ring.Free || t.Owner == *at:
-			case seen[t.Owner]:
-				*at = t.Owner
-			default:
-				bad("pool %v: %v belongs to a peer that never was", p.CIDR, r)
+		for _, id := range divided[i].owners {
+			if id != ring.Reserved && id != ring.Free && !seen[id] {
+				bad("pool %v: %v, who owns a part of it, never was a peer", p.CIDR, id)
 			}
 		}
+		reserved := divided[i].reserved
 		for j, r := range p.Reserved {
 			if j > 0 && p.Reserved[j-1].Range.End > r.Range.Start {
 				bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
