@@ -118,6 +118,9 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
+	if m.hasExcluded(p, n, o) {
+		return nil
+	}
 	if !m.mayShare(p, n) {
 		if err := m.keepUnderNetworks(p, true); err != nil {
 			return err
@@ -130,6 +133,14 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 		m.markUse(net)
 	}
 	return nil
+}
+
+// hasExcluded reports whether an engine that starts asks again for what a network of it has, and an operator has
+// excluded meanwhile, as the host of a lost database may have it on a bridge: nobody else gets that, and the network
+// goes on with it whatever it is answered.
+func (m *Machine) hasExcluded(p *pool, n *Network, o addr.Offset) bool {
+	net, r := m.networks[n.ID()], p.ReservationAt(o)
+	return m.replaying && net != nil && net.again && r != nil && r.Kind == chronicle.KindExcluded
 }
 
 // reserveShared reserves an address as a gateway or an auxiliary address.

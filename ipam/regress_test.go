@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -359,4 +360,33 @@ func TestNetworkMadeDuringALook(t *testing.T) {
 	h.Now = h.Now.Add(10 * time.Millisecond)
 	h.Call(look)
 	wantErr(t, claim(h, n, gw.String(), "x"), ipam.ErrAddressInUse, "gateway")
+}
+
+// An operator excludes what a network has on its bridge, of which a new database does not know. The engine, when it
+// starts, is granted that again, and a new network is refused it (seed 9645881499627028232 of TestSim).
+func TestReplayOfWhatIsExcluded(t *testing.T) {
+	const cidr, a = "10.50.0.0/24", "10.50.0.5"
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	look(h)
+	n := network(t, h, cidr)
+	look(h, on(cidr))
+	if r := h.Call(&ipam.ReserveRequest{First: address(a), Last: address(a), Kind: chronicle.KindExcluded}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
+		want := &ipam.AddressRequest{Network: n, Purpose: purpose, Address: address(a)}
+		network(t, h, cidr)
+		wantErr(t, h.Call(want).Err, ipam.ErrAddressReserved, "excluded")
+		h.Call(&ipam.PoolRelease{Network: n})
+		look(h, on(cidr))
+		h.Call(&ipam.Greeting{})
+		network(t, h, cidr)
+		if r := h.Call(want); r.Err != nil || r.Address.Address.Addr() != address(a) {
+			t.Errorf("%v, %v", r.Address.Address, r.Err)
+		}
+		look(h, on(cidr))
+	}
+	if s := stateOf(t, h, a); s.State != "reserved" {
+		t.Errorf("it is %s", s.State)
+	}
 }
