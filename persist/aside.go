@@ -23,6 +23,8 @@ type Damage struct {
 	Kept string
 	// Cause is what was found; it wraps [ErrDamaged].
 	Cause error
+	// LogAlone says that nothing but the log of the database is kept: it was taken away, or another one was written over it.
+	LogAlone bool
 }
 
 // String tells an operator what was found and where the file is; what it means for him is the caller's to add.
@@ -61,16 +63,16 @@ func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 		return nil, nil, err
 	}
 	if damage == nil && s.guard.count == 0 {
-		if damage, err = leftAside(cfg.Path); err != nil {
+		if damage, err = LeftAside(cfg.Path); err != nil {
 			return nil, nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, damage, nil
 }
 
-// leftAside reports the newest file that was set aside from path, if any. A log alone is what a database left that was taken
-// away.
-func leftAside(path string) (*Damage, error) {
+// LeftAside reports the newest file that was set aside from the database at path, nil if there is none: by this start, or by
+// an earlier one.
+func LeftAside(path string) (*Damage, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -91,7 +93,7 @@ func leftAside(path string) (*Damage, error) {
 			return &Damage{Kept: database, Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged)}, nil
 		}
 		if isLog {
-			return &Damage{Kept: kept, Cause: fmt.Errorf("%w: it was gone, and nothing but its log there", ErrDamaged)}, nil
+			return &Damage{Kept: kept, Cause: fmt.Errorf("%w: it was gone, and nothing but its log there", ErrDamaged), LogAlone: true}, nil
 		}
 	}
 	return nil, nil

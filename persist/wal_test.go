@@ -199,7 +199,7 @@ func TestLogOfAnother(t *testing.T) {
 			if kept, err := os.ReadFile(walPath(damage.Kept)); !bytes.Equal(kept, log) || (err == nil) != (log != nil) {
 				t.Errorf("the log was not kept as it was (%v)", err)
 			}
-			if again, err := leftAside(path); err != nil || again == nil || again.Kept != damage.Kept {
+			if again, err := LeftAside(path); err != nil || again == nil || again.Kept != damage.Kept {
 				t.Errorf("afterwards got %v, %v, want what was kept", again, err)
 			}
 			// With its own log beside it, it is whole again.

@@ -113,6 +113,7 @@ type status struct {
 	watcher *dockerd.Watcher
 	sight   sight
 	locked  *locked
+	lost    aside
 	network *peers
 	probes  *prober
 	faults  []*fault
@@ -139,6 +140,9 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		out.Problems = append(out.Problems, p)
 	}
 	if p, wrong := s.locked.problem(s.watcher.State().Names); wrong {
+		out.Problems = append(out.Problems, p)
+	}
+	if p, wrong := s.lost.problem(); wrong {
 		out.Problems = append(out.Problems, p)
 	}
 	out = s.network.complete(out)

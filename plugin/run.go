@@ -176,8 +176,12 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	probes := newProber(n, meter, logger)
+	lost, err := findAside(filepath.Join(opts.Data, databaseName))
+	if err != nil {
+		return err
+	}
 	macs := &locked{mac: !machine.NoMAC, inPlugin: inPlugin}
-	view := &status{Node: n, watcher: watcher, locked: macs, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
+	view := &status{Node: n, watcher: watcher, locked: macs, lost: lost, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)

@@ -383,6 +383,13 @@ func TestEngineDamagedDatabase(t *testing.T) {
 	if out := e.Run("ls", data); !strings.Contains(out, "ringlet.db.damaged-") {
 		t.Errorf("the damaged file was not kept: %s", out)
 	}
+	if out, _ := e.TryRinglet("status"); !strings.Contains(out, "the database of this host was damaged") {
+		t.Errorf("the status does not say that it was: %s", out)
+	}
+	e.Run("find", data, "-name", "ringlet.db.damaged-*", "-delete")
+	if out, err := e.TryRinglet("status"); err != nil || !strings.HasPrefix(out, "fine") {
+		t.Errorf("once it is removed the status is: %s, %v", out, err)
+	}
 	c := runDemo(e, "net", "cc")
 	if c == e.Address("aa", "net") || c == e.Address("bb", "net") {
 		t.Errorf("%v is in use and was handed out", c)

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/persist"
+)
+
+// A database that was damaged, taken away, or written over by an older copy is a problem of the status until somebody
+// removes what is kept of it, also behind another start.
+func TestDatabaseReplaced(t *testing.T) {
+	for what, c := range map[string]struct {
+		lose func(path string, old []byte) error
+		text string
+	}{
+		"damaged":    {func(path string, _ []byte) error { return os.WriteFile(path, []byte("damaged"), 0o600) }, "was damaged"},
+		"taken away": {func(path string, _ []byte) error { return os.Remove(path) }, "was taken away"},
+		"older copy": {func(path string, old []byte) error { return os.WriteFile(path, old, 0o600) }, "an older copy"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path, old := crashed(t)
+			if a, err := findAside(path); err != nil || a.Damage != nil {
+				t.Fatalf("before anything is lost: %v, %v", a.Damage, err)
+			}
+			if err := c.lose(path, old); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				s, _, err := persist.OpenOrReplace(databaseAt(path))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				a, err := findAside(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, wrong := a.problem()
+				if !wrong || p.Code != "database-replaced" || !strings.Contains(p.Text, c.text) || !strings.Contains(p.Next, filepath.Base(a.Kept)) {
+					t.Errorf("%v, %+v", wrong, p)
+				}
+			}
+			a, err := findAside(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(a.Kept); err != nil {
+				t.Fatal(err)
+			}
+			if p, wrong := a.problem(); wrong {
+				t.Errorf("it is removed: %+v", p)
+			}
+		})
+	}
+}
+
+// crashed returns a database that was not closed, so that it has a log, and what was in its file at its start.
+func crashed(t *testing.T) (path string, old []byte) {
+	t.Helper()
+	running := filepath.Join(t.TempDir(), databaseName)
+	s, err := persist.Open(databaseAt(running))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	old = read(t, running)
+	commit := func() {
+		if err := s.Commit(func(put func(bucket string, key, value []byte) error) error {
+			return put("bucket", []byte("key"), []byte("value"))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); !exists(running + ".wal"); commit() { // it is made in the background
+		if time.Now().After(end) {
+			t.Fatal("the database gets no log")
+		}
+	}
+	commit() // which takes it for its own
+	commit()
+	path = filepath.Join(t.TempDir(), databaseName)
+	for _, suffix := range []string{"", ".wal"} {
+		if err := os.WriteFile(path+suffix, read(t, running+suffix), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path, old
+}
+
+func databaseAt(path string) persist.Config {
+	return persist.Config{Path: path, Schema: ipam.SchemaVersion, Logger: slog.New(slog.DiscardHandler)}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
