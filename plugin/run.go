@@ -22,7 +22,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
@@ -299,25 +298,6 @@ func checkMAC(cfg config.Config, opts cli.ServeOptions, inPlugin, lists bool) er
 		next = "let the plugin's mount docker have a directory with docker.sock in it"
 	}
 	return fmt.Errorf("RINGLET_MAC=false needs the engine's socket, as only the engine can tell then what a container's --ip is, and there is none at %s: %s, or set RINGLET_MAC=true", opts.DockerSocket, next)
-}
-
-// openStore opens the database, and shows it to preview. One that is damaged is
-// kept beside a new one, and damaged says so; lists, whether the engine will list what it has.
-func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
-	store, damage, err := persist.OpenOrReplace(persist.Config{
-		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger,
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	if damage != nil {
-		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
-		if !lists {
-			next = "this peer begins anew and cannot ask the engine what is in use: restart the engine, so that it replays its endpoints, before new containers are started"
-		}
-		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))
-	}
-	return store, damage != nil, nil
 }
 
 // newWatcher returns what watches the engine, which does nothing without its

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,6 +96,21 @@ func crashed(t *testing.T) (path string, old []byte) {
 		}
 	}
 	return path, old
+}
+
+// Whoever starts the process outside Docker reads what to do where the system refuses its database.
+func TestRemedies(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "mount it", syscall.EACCES: "let this process", syscall.EPERM: "let this process",
+	} {
+		why := &fs.PathError{Op: "open", Path: "/data/ringlet.db", Err: errno}
+		if err := withRemedy(why, "/data"); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if why := errors.New("another one"); withRemedy(why, "/data") != why { //nolint:errorlint // the very same
+		t.Error("an error of another kind is changed")
+	}
 }
 
 func databaseAt(path string) persist.Config {

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"syscall"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/cli"
+)
+
+// openStore opens the database, and shows it to preview. One that is damaged is
+// kept beside a new one, and damaged says so; lists, whether the engine will list what it has.
+func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
+	store, damage, err := persist.OpenOrReplace(persist.Config{
+		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger,
+	})
+	if err != nil {
+		return nil, false, withRemedy(err, opts.Data)
+	}
+	if damage != nil {
+		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
+		if !lists {
+			next = "this peer begins anew and cannot ask the engine what is in use: restart the engine, so that it replays its endpoints, before new containers are started"
+		}
+		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))
+	}
+	return store, damage != nil, nil
+}
+
+// withRemedy adds to an error of the system, of a database in the directory, what to do about it.
+func withRemedy(err error, dir string) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room for some MB where %s lies, and start again", err, dir)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: see in dmesg whether the disk of %s fails, and mount it to be written", err, dir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: let this process read and write all in %s, as root, or as the owner of its files", err, dir)
+	}
+	return err
+}
+
+// aside is a database that was set aside, in whose place there is a new one, or an older one. Lists of the
+// engine tell that one what containers have, and nobody what ringlet alloc had given out: so it is told for
+// as long as the file lies there, also by later starts.
+type aside struct{ *persist.Damage } // nil: nothing was set aside
+
+// findAside looks for what was set aside from the database.
+func findAside(database string) (aside, error) {
+	damage, err := persist.LeftAside(database)
+	return aside{damage}, err
+}
+
+// problem returns what to tell an operator; false if there is no such file, or it is not there any more.
+func (a aside) problem() (ipam.Problem, bool) {
+	if a.Damage == nil || !exists(a.Kept) {
+		return ipam.Problem{}, false
+	}
+	text := "the database of this host was damaged, and a new one took its place"
+	if a.LogAlone {
+		text = "the database of this host was taken away, or an older copy was written over it"
+	}
+	return ipam.Problem{
+		Code: "database-replaced", Level: string(ipam.Degraded),
+		Text: text + ": what ringlet alloc had given out may be given out again",
+		Next: "give out again with ringlet alloc --ip what is in use outside Docker, and then remove " + filepath.Base(a.Kept) +
+			" from the plugin's data",
+	}, true
+}
