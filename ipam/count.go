@@ -97,6 +97,9 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	m.saveNetwork(n)
 	if p != nil {
 		m.settle(p)
+		if m.givenBack(p) {
+			m.note(Note{Kind: NoteParted, Pool: p.CIDR})
+		}
 	}
 }
 
@@ -141,14 +144,19 @@ func (m *Machine) countAsked(cidr netip.Prefix, more int) {
 	}
 }
 
-// unlessGone makes a call wait that is refused since a network is on the pool, where only
-// a list says so that was begun before one went: it may be that one, and the next list
-// tells.
+// unlessGone makes a call wait that is refused since a network is on the pool, or what one
+// kept, where no list was begun since one went: it may be that one, and the next list tells.
 func (m *Machine) unlessGone(p *pool, refusal error) error {
-	if p.lost > 0 && p.asked == 0 && !m.inventory.After(p.parted) {
+	if p.asked == 0 && (p.lost > 0 || m.givenBack(p)) && !m.inventory.After(p.parted) {
 		return waitFor(refusal)
 	}
 	return refusal
+}
+
+// givenBack reports whether a pool was given back for all networks that this peer knows of, and the next
+// list is to tell that none is there: see surelyUnused.
+func (m *Machine) givenBack(p *pool) bool {
+	return m.sighted() && m.networksOf(p) == 0 && !p.parted.IsZero() && !m.inventory.After(p.parted)
 }
 
 // lostOn returns how many networks on the pool the engine has, in an inventory,

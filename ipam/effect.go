@@ -100,6 +100,7 @@ const (
 	NoteAnswered    // another peer, From, was asked for space; To is one of [Answers]
 	NoteDoubted     // whether the holder of an address is who asks for it, the engine's next list tells
 	NoteUnclear     // whether a container asks for an address or a network, the engine's next list tells
+	NoteParted      // whether the last network of a pool is gone, the engine's next list tells
 )
 
 // Note is something worth a line in the log, a count in the metrics, or an

@@ -65,7 +65,8 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 		return err
 	}
 	if held := p.space.Held(); p.busy() {
-		return failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
+		err := failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
+		return m.unlessGone(p, err)
 	}
 	if m.networksOf(p) > 0 {
 		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(m.networksTold(p), "network", "networks"))

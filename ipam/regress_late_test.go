@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -371,18 +372,23 @@ func TestLateReleaseOfAPool(t *testing.T) {
 		}
 		h.Now = h.Now.Add(time.Second)
 		h.Call(&ipam.PoolRelease{Network: n})
+		if !slices.ContainsFunc(h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteParted }) {
+			t.Error("no list is asked for")
+		}
 		gateway, want := r.Address.Address.Addr().String(), "gateway"
 		if s := stateOf(t, h, gateway); s.State != want {
 			t.Errorf("before a list has told, the gateway is %s", s.State)
 		}
-		if lives {
-			look(h, on(bareNet))
-		} else {
-			look(h)
-			want = "resting"
+		if _, answered := h.Try(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/16")}); answered {
+			t.Error("a wider network does not wait for the list")
 		}
-		if s := stateOf(t, h, gateway); s.State != want {
-			t.Errorf("the network is listed: %t, and its gateway is %s", lives, s.State)
+		if lives {
+			wantErr(t, answeredBy(t, h, on(bareNet)).Err, ipam.ErrPoolOverlap)
+			if s := stateOf(t, h, gateway); s.State != want {
+				t.Errorf("the network is listed, and its gateway is %s", s.State)
+			}
+		} else if r := answeredBy(t, h); r.Err != nil {
+			t.Error(r.Err)
 		}
 	}
 }

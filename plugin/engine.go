@@ -281,8 +281,8 @@ func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream)
 			m.Asked(n.To)
 		case ipam.NoteInherited:
 			watcher.Recheck() // what lives in it is to be known before anything else is done
-		case ipam.NoteDoubted, ipam.NoteUnclear:
-			watcher.Recheck() // a container waits for it
+		case ipam.NoteDoubted, ipam.NoteUnclear, ipam.NoteParted:
+			watcher.Recheck() // a call waits for it, or soon may
 		default: // the log has them
 		}
 	}

@@ -45,6 +45,7 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteMoved:       {slog.LevelDebug, "range changed hands"},
 	ipam.NoteAnswered:    {slog.LevelDebug, "peer was asked for space"},
 	ipam.NoteDoubted:     {slog.LevelDebug, "engine is asked whether the holder of an address is who asks for it"},
+	ipam.NoteParted:      {slog.LevelDebug, "engine is asked whether the last network of a pool is gone"},
 	ipam.NoteUnclear:     {slog.LevelDebug, "engine is asked whether a container asks for an address or a network"},
 }
 
