@@ -167,11 +167,7 @@ func (p *peers) complete(st ipam.Status) ipam.Status {
 		return st
 	}
 	now := p.Status()
-	for _, problem := range now.Problems {
-		st.Problems = append(st.Problems, ipam.Problem{
-			Code: problem.Code, Level: string(ipam.Degraded), Text: problem.Text, Next: problem.Next,
-		})
-	}
+	st.Problems = withCauses(st.Problems, now.Problems)
 	if !now.Self.IsValid() {
 		return st
 	}
@@ -183,4 +179,19 @@ func (p *peers) complete(st ipam.Status) ipam.Status {
 		}
 	}
 	return st
+}
+
+// withCauses adds to the problems of a status those of the network between peers: behind what keeps this peer from
+// anything, and before what may follow from them, as that no majority is reached. To recover, which is advised then, is
+// wrong for a host that has a wrong key.
+func withCauses(problems []ipam.Problem, network []gossip.Problem) []ipam.Problem {
+	at := slices.IndexFunc(problems, func(p ipam.Problem) bool { return p.Level != string(ipam.Failed) })
+	if at < 0 {
+		at = len(problems)
+	}
+	causes := make([]ipam.Problem, 0, len(network))
+	for _, p := range network {
+		causes = append(causes, ipam.Problem{Code: p.Code, Level: string(ipam.Degraded), Text: p.Text, Next: p.Next})
+	}
+	return slices.Concat(problems[:at], causes, problems[at:])
 }

@@ -272,3 +272,25 @@ func TestJoinByHand(t *testing.T) {
 		}
 	})
 }
+
+// What is wrong with the network stands before what follows from it, and behind what is worse.
+func TestCausesComeFirst(t *testing.T) {
+	failed, cutOff := ipam.Problem{Code: "joining", Level: "failed"}, ipam.Problem{Code: "cut-off", Level: "degraded"}
+	for _, tt := range []struct {
+		problems []ipam.Problem
+		want     string
+	}{
+		{nil, "foreign-key"},
+		{[]ipam.Problem{cutOff}, "foreign-key cut-off"},
+		{[]ipam.Problem{failed}, "joining foreign-key"},
+		{[]ipam.Problem{failed, cutOff}, "joining foreign-key cut-off"},
+	} {
+		var got []string
+		for _, p := range withCauses(tt.problems, []gossip.Problem{{Code: "foreign-key"}}) {
+			got = append(got, p.Code)
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s, want %s", text, tt.want)
+		}
+	}
+}

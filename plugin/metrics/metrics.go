@@ -86,7 +86,7 @@ func New(cfg Config) *Metrics {
 		directory: newDirectoryCollector(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ringlet_requests_total",
-			Help: "Requests of engines and of the API that were answered, by call and result: ok, or the code of the error.",
+			Help: "Requests of engines and of the API that were answered, by call and result: ok, the code of the error, or gone, where nobody waited any more.",
 		}, []string{"call", "result"}),
 		requestSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "ringlet_request_duration_seconds",
