@@ -84,19 +84,30 @@ func (l *list) all() iter.Seq[Token] {
 }
 
 // find returns the place of the last token that starts at or before o, in a
-// list whose first token starts at 0. o is less than end, the ring's.
+// list whose first token starts at 0. o is less than end, the ring's. Within
+// the piece it begins where an even division would have it, too, and goes on
+// one by one: a piece is short.
 func (l *list) find(o, end addr.Offset) place {
 	n := l.findPiece(o, end)
 	piece := l.pieces[n]
-	lo, hi := 0, len(piece) // tokens before lo start at or before o, from hi on after it
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); piece[mid].Start <= o {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
+	if n+1 < len(l.starts) {
+		end = l.starts[n+1]
 	}
-	return place{n, lo - 1}
+	lo := evenly(o-l.starts[n], end-l.starts[n], len(piece))
+	for lo+1 < len(piece) && piece[lo+1].Start <= o {
+		lo++
+	}
+	for piece[lo].Start > o {
+		lo--
+	}
+	return place{n, lo}
+}
+
+// evenly returns which of n parts o would lie in, less than end, if they were of one size.
+func evenly(o, end addr.Offset, n int) int {
+	high, low := bits.Mul64(uint64(o), uint64(n))
+	part, _ := bits.Div64(high, low, uint64(end)) // o*n/end, less than n
+	return int(part)
 }
 
 // findPiece returns the last piece that starts at or before o. It begins where
@@ -105,9 +116,7 @@ func (l *list) find(o, end addr.Offset) place {
 // the logarithm of that alone.
 func (l *list) findPiece(o, end addr.Offset) int {
 	n := len(l.starts)
-	high, low := bits.Mul64(uint64(o), uint64(n))
-	guess, _ := bits.Div64(high, low, uint64(end)) // o*n/end, less than n
-	lo := int(guess)
+	lo := evenly(o, end, n)
 	hi := lo + 1
 	if l.starts[lo] <= o {
 		for step := 1; hi < n && l.starts[hi] <= o; step *= 2 {
