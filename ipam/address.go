@@ -24,7 +24,10 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 			return m.replayUnready(q, a, err)
 		}
 		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
-		if *a, err = m.standingFor(q, err); (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp() {
+		switch *a, err = m.standingFor(q, err); {
+		case err == nil && q.Purpose == ForGateway:
+			m.noteGateway(m.poolOf(q.Network.Pool), a.Address.Addr())
+		case err != nil && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp():
 			err = settled(err)
 		}
 		return err
@@ -37,14 +40,18 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 	p := s.pool
 	switch {
 	case q.Purpose == ForGateway:
-		*a, err = m.gateway(p, q)
+		if *a, err = m.gateway(p, q); err == nil {
+			m.noteGateway(p, a.Address.Addr())
+		}
 		return err
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
 		*a, err = m.unmarked(p, q, s.key)
 		return err
 	}
-	m.replaying = false // the engine replays everything before it starts a container
-	m.named = m.named || q.Name != ""
+	if q.Purpose == ForContainer && !m.current.before {
+		m.replaying = false // the engine replays everything before it starts a container
+		m.named = m.named || q.Name != ""
+	}
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
 		h.Kind = space.Client

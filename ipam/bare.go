@@ -1,6 +1,8 @@
 package ipam
 
 import (
+	"net/netip"
+
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -37,7 +39,7 @@ func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m
 // mayBeContainers reports whether what is held by nobody knows whom may be a container's that has just started
 // (meansEither), and not what an engine that starts has, or what a list is about to tell.
 func (m *Machine) mayBeContainers(rec *space.Record) bool {
-	return rec.Kind == space.Unmarked && m.bare() && !m.replaying && !m.listing
+	return rec.Kind == space.Unmarked && m.bare() && !(m.replaying && m.unlisted) && !m.listing
 }
 
 // bareOn reports whether it may on a network. A swarm's manager starts no container, and no list has what
@@ -56,8 +58,30 @@ func (m *Machine) noteAsked(q *PoolRequest) {
 	if m.asks == nil {
 		m.asks = map[PoolID]uint64{}
 	}
+	net := m.networks[n.ID()]
+	asked, known := m.asks[n.ID()]
+	if twin := net != nil && net.count > 1 && m.askedBefore(net); twin || known && asked == 0 {
+		m.asks[n.ID()] = 0 // what is on an equal network may have been asked for before this process started
+		return
+	}
 	m.lastAsk++
 	m.asks[n.ID()] = m.lastAsk
+}
+
+// askedBefore reports whether an engine that starts may have asked for a network, and for what is on it, before
+// this process started.
+func (m *Machine) askedBefore(n *network) bool {
+	return m.asks[n.ID()] == 0 && n.asked.Before(m.startedAt) && m.inTheMaking(n, m.startedAt)
+}
+
+// askedBeforeOn is askedBefore for the networks on a pool.
+func (m *Machine) askedBeforeOn(p *pool) bool {
+	for _, n := range m.networks {
+		if n.Pool == p.CIDR && m.askedBefore(n) {
+			return true
+		}
+	}
+	return false
 }
 
 // forgetReplays forgets what an engine has asked for again that starts once more.
@@ -193,21 +217,39 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 // but nothing that a container has; and it asks for that before the engine turns to the next one.
 func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	rec, r := p.space.Lookup(o), p.ReservationAt(o)
-	at, before := p.replayed[o]
-	asked := m.asks[q.Network.ID()]
-	twice := before && asked <= at
-	switch held := rec.State == space.Held; {
-	case held && (rec.Kind == space.Client || rec.Kind == space.Gateway), held && twice && rec.Kind == space.Unmarked,
-		held && before && rec.Kind == space.Container:
+	switch held := rec.State == space.Held && rec.Kind != space.Kept; {
+	case held && m.holdsAgainst(p, q, o, &rec):
+		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered
 		return m.errHeld(p, q.Address, rec.Holder, rec.Since)
-	// What was asked for before this process started is not known. An engine goes on that is refused the
-	// address of an endpoint, or one that a network shares.
-	case held && asked == 0 && hasEndpoint(p, o):
-		return m.errHeld(p, q.Address, rec.Holder, rec.Since)
-	case !held && sharesReservation(r) && (twice || asked == 0 || asked < m.lastAsk || p.surveyed && !p.keepsAuxiliary(o)):
+	case !held && r != nil && m.keptAgainst(p, q, o, r):
+		m.noteAskedAgain(p, o)
 		return errReserved(p, q.Address, r, space.Holder{Kind: space.Container})
 	}
 	return nil
+}
+
+// holdsAgainst reports whether an address is held by another one than who may ask for it again. What was asked for
+// before this process started is not known; an engine goes on that is refused the address of an endpoint.
+func (m *Machine) holdsAgainst(p *pool, q *AddressRequest, o addr.Offset, rec *space.Record) bool {
+	asked := p.replayed[o]
+	switch rec.Kind {
+	case space.Host, space.Stranger: // which only a new database takes for what a network or an endpoint has
+		return asked || !m.unlisted
+	case space.Container, space.Unmarked:
+		elsewhere := rec.Network != 0 && rec.Network != networkKey(q.Network.ID())
+		return asked || elsewhere || m.asks[q.Network.ID()] == 0 || m.askedBeforeOn(p)
+	}
+	return true
+}
+
+// keptAgainst reports whether a reserved address is kept back for others than the network that may ask for it again.
+func (m *Machine) keptAgainst(p *pool, q *AddressRequest, o addr.Offset, r *chronicle.Reservation) bool {
+	if !r.Kind.Shared() { // of what is kept for a name nobody else can have had it, as far as a new database knows
+		return r.Kind != chronicle.KindKeptForName || !m.unlisted
+	}
+	asked := m.asks[q.Network.ID()]
+	inTurn := asked != 0 && asked == m.lastAsk && !m.askedBeforeOn(p)
+	return p.replayed[o] || !inTurn || m.isGateway(p, o) || p.surveyed && !p.keepsAuxiliary(o)
 }
 
 // keepsAuxiliary reports whether a network of this host keeps the address back as auxiliary, by the last
@@ -217,13 +259,36 @@ func (p *pool) keepsAuxiliary(o addr.Offset) bool {
 	return named || p.kept[o] == chronicle.KindAuxiliary
 }
 
+// isGateway reports whether the address is the gateway of a network of this host, by its options: the engine has
+// that without asking.
+func (m *Machine) isGateway(p *pool, o addr.Offset) bool {
+	for _, n := range m.networks {
+		if g, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr); n.Pool == p.CIDR && shares && g == o {
+			return true
+		}
+	}
+	return false
+}
+
+// noteGateway notes that the engine has asked for the gateway of a network, which no container gets then.
+func (m *Machine) noteGateway(p *pool, a netip.Addr) {
+	if o, ok := addr.OffsetOf(p.CIDR, a); ok && m.replaying && m.bare() {
+		m.noteAskedAgain(p, o)
+	}
+}
+
+// noteAskedAgain notes that the engine has asked for an address since it started: it does so once.
+func (m *Machine) noteAskedAgain(p *pool, o addr.Offset) {
+	if p.replayed == nil {
+		p.replayed = map[addr.Offset]bool{}
+	}
+	p.replayed[o] = true
+}
+
 // noteReplayed notes that the engine has asked for an address again. One that was held is so from now on, so
 // that earlier lists say nothing of it.
 func (m *Machine) noteReplayed(p *pool, o addr.Offset, held bool) {
-	if p.replayed == nil {
-		p.replayed = map[addr.Offset]uint64{}
-	}
-	p.replayed[o] = m.lastAsk
+	m.noteAskedAgain(p, o)
 	// It may be a container that starts with the engine, and that no list shows yet.
 	if !held || !hasEndpoint(p, o) {
 		return

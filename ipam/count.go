@@ -59,6 +59,9 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 // that it asks for may be those that it has.
 func (m *Machine) greet() {
 	m.replaying, m.greeted = true, m.now
+	for _, c := range m.waiting {
+		c.before = true
+	}
 	for _, n := range m.networks {
 		n.replayed = 0
 	}

@@ -33,9 +33,9 @@ type pool struct {
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time
-	// replayed holds what the engine has asked for again without options since it started, and how many
-	// pools it had asked for by then; with Config.NoMAC.
-	replayed map[addr.Offset]uint64
+	// replayed holds what the engine has asked for without options since it started, whatever it was answered, and
+	// the gateways that it asked for.
+	replayed map[addr.Offset]bool
 	// released holds when an address was last released, for as long as an
 	// echo may follow: of a release by the one side comes one by the other.
 	released struct{ local, global releases }

@@ -124,6 +124,10 @@ func (x *container) join(n *network, mac ipam.MAC, user string) {
 
 // request is what the engine asks for an endpoint.
 func (e *engine) request(x *container, k int) *ipam.AddressRequest {
+	return e.requestOf(x, k, netip.Addr{})
+}
+
+func (e *engine) requestOf(x *container, k int, a netip.Addr) *ipam.AddressRequest {
 	c, end := e.s.c, &x.ends[k]
 	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: end.mac}
 	if c.chance(1000) && !c.customs.bare || e.old {
@@ -133,13 +137,16 @@ func (e *engine) request(x *container, k int) *ipam.AddressRequest {
 		q.Address = c.wanted(end.network.Pool)
 	}
 	q.Address = c.claimed(end.network.Pool, q.Address)
+	if a.IsValid() {
+		q.Address = a
+	}
 	if c.customs.bare {
 		q.MAC = ipam.MAC{}
 		if e.nameless() {
 			q.Name = ""
 		}
 		// Before the first list it passes for what the engine has, and one of a network's, too.
-		if q.Name == "" && e.lists == e.unlisted && q.Address.IsValid() && e.s.reserves(end.network.Pool, q.Address) {
+		if q.Name == "" && e.lists == e.unlisted && q.Address.IsValid() && e.othersKeep(end.network.Pool, q.Address) {
 			q.Address = netip.Addr{}
 		}
 		if q.Name == "" && q.Address.IsValid() {

@@ -27,6 +27,11 @@ type customs struct {
 	undone  int           // of networks that are asked for again, those that are taken back for another reason
 	repeats int           // of networks whose pool is not answered for, those that are made once more
 	bare    bool          // engines give endpoints no MAC, and start so
+	tells   int           // of requests that are unclear, those for which a list comes soon
+	early   int           // of engines that start, those that start containers before they answer anybody
+	breaks  int           // of their steps, those before which the process ends
+	scripts int           // of their steps, those before which a client acts
+	late    time.Duration // that lists come late after a start, at most
 	roams   time.Duration // between two changes of a host's address on the LAN; 0: there are none
 }
 
@@ -48,7 +53,12 @@ func drawCustoms(seed uint64) customs {
 
 // goBare has engines give endpoints no MAC. Each that starts then does so in order, as engines do: that
 // it asks for all that it has before anything else is what tells these.
-func (h *customs) goBare() { h.bare, h.orderly, h.undone = true, true, 0 }
+func (h *customs) goBare() {
+	h.bare, h.orderly, h.undone = true, true, 0
+	h.tells, h.early = one(h.rnd, 0, 5000, 10_000), one(h.rnd, 0, 5000, 10_000)
+	h.breaks, h.scripts = one(h.rnd, 0, 0, 300, 2000), one(h.rnd, 0, 0, 2000)
+	h.late = one(h.rnd, 0, 3*time.Second, 20*time.Second)
+}
 
 func (h *customs) chance(n int) bool { return n > 0 && h.rnd.IntN(10_000) < n }
 
@@ -117,19 +127,35 @@ func (e *engine) startInOrder() {
 		}
 	})
 	var steps []func(next func())
+	var under []*container
+	for _, x := range e.containers {
+		if c.customs.bare && x.running && !x.busy {
+			x.busy = true
+			under = append(under, x)
+		}
+	}
 	for _, n := range e.networks {
 		if n.ready {
 			steps = append(steps, func(next func()) { e.askAgain(n, next) })
+			for _, x := range under {
+				for k := range x.ends {
+					if x.ends[k].network == n {
+						steps = append(steps, func(next func()) { e.replayOne(x, k, next) })
+					}
+				}
+			}
 		}
 	}
+	steps = append(steps, func(next func()) {
+		for _, x := range under {
+			x.busy = false
+		}
+		next()
+	})
 	for _, x := range e.containers {
 		if x.running && !x.busy {
 			x.busy = true
 			steps = append(steps, func(next func()) {
-				if c.customs.bare { // what it starts then looks like what it asks for again
-					e.replayEnd(x, 0, next)
-					return
-				}
 				e.replayEnd(x, 0, func() {})
 				next()
 			})
@@ -149,15 +175,34 @@ func (e *engine) startInOrder() {
 			e.s.call(&ipam.AddressRelease{Network: l.network.Network, Address: l.address}, func(ipam.Reply, bool) { next() })
 		})
 	}
+	if h := &c.customs; h.bare && h.chance(h.early) && !c.calm {
+		for range 1 + h.rnd.IntN(5) {
+			steps = append(steps, e.early)
+		}
+	}
 	var goOn func()
 	goOn = func() {
+		if h := &c.customs; e.life == life && h.bare && !c.calm {
+			if h.chance(h.breaks) && e.s.machine != nil && !c.unsettled() {
+				c.count["ended below a start"]++
+				e.s.kill()
+				e.s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), e.s.start)
+			}
+			if len(e.clients) > 0 && h.chance(h.scripts) {
+				e.turnClient(one(h.rnd, e.clients...))
+			}
+		}
 		switch {
 		case e.life != life:
 		case len(steps) == 0:
 			e.starting = false
 			c.count["started in order"]++
-			if c.customs.bare {
-				e.look(life)
+			if h := &c.customs; h.bare {
+				var late time.Duration
+				if h.late > 0 {
+					late = time.Duration(h.rnd.Int64N(int64(h.late)))
+				}
+				c.after(late, func() { e.look(life) })
 			}
 		default:
 			step := steps[0]
@@ -242,4 +287,76 @@ func (c *cluster) roam() {
 		c.tracef("%s has %v on the LAN now, no more %v", s, a, s.own())
 		s.lanAddr, s.roamed = a, c.now
 	})
+}
+
+// replayOne asks for one address of a container again.
+func (e *engine) replayOne(x *container, k int, next func()) {
+	c, life, end := e.s.c, e.life, x.ends[k]
+	if !end.address.IsValid() {
+		next()
+		return
+	}
+	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForUnmarked, Address: end.address}
+	e.s.call(q, func(r ipam.Reply, ok bool) {
+		if e.life != life {
+			return
+		}
+		if got := r.Address.Address.Addr(); ok && r.Err == nil && got != end.address {
+			c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
+		}
+		c.count["replayed address"]++
+		if r.Err != nil {
+			c.count["replay refused"]++
+		}
+		next()
+	})
+}
+
+// early has an engine that starts start a container, with an address that somebody may have.
+func (e *engine) early(next func()) {
+	c, h, life := e.s.c, &e.s.c.customs, e.life
+	x, n := one(h.rnd, e.containers...), (*network)(nil)
+	if len(e.networks) > 0 {
+		n = one(h.rnd, e.networks...)
+	}
+	if n == nil || x.busy || x.running || !e.runs(n) {
+		next()
+		return
+	}
+	size := 1 << (n.Pool.Addr().BitLen() - n.Pool.Bits())
+	a := c.list[c.addrs[n.Pool.Addr()]:][h.rnd.IntN(size)]
+	var had []netip.Addr
+	for _, y := range e.containers {
+		for _, end := range y.ends {
+			if end.address.IsValid() && n.Pool.Contains(end.address) {
+				had = append(had, end.address)
+			}
+		}
+	}
+	for _, m := range e.networks {
+		for _, b := range append([]netip.Addr{m.typed}, m.aux...) {
+			if b.IsValid() && n.Pool.Contains(b) {
+				had = append(had, b)
+			}
+		}
+	}
+	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() {
+		had = append(had, own)
+	}
+	if len(had) > 0 && h.rnd.IntN(2) == 0 {
+		a = one(h.rnd, had...)
+	}
+	c.count["early"]++
+	e.runWith(x, n, ipam.MAC{2, byte(e.s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 4}, a)
+	var wait func()
+	wait = func() {
+		switch {
+		case e.life != life:
+		case x.busy:
+			c.after(10*time.Millisecond, wait)
+		default:
+			next()
+		}
+	}
+	wait()
 }

@@ -130,6 +130,21 @@ func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
 	return ok && p != nil && p.ReservationAt(o) != nil
 }
 
+// othersKeep reports whether an address is reserved for networks, none of them this engine's.
+func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
+	if e.s.machine == nil {
+		return false
+	}
+	p := e.s.machine.State().PoolOf(pool)
+	o, ok := addr.OffsetOf(pool, a)
+	if !ok || p == nil || p.ReservationAt(o) == nil || !p.ReservationAt(o).Kind.Shared() {
+		return false
+	}
+	return !slices.ContainsFunc(e.networks, func(n *network) bool {
+		return n.ready && n.Pool == pool && (n.typed == a || slices.Contains(n.aux, a))
+	})
+}
+
 // dropKept notes that a network that goes keeps nothing back any more.
 func (e *engine) dropKept(n *network) {
 	if n.typed.IsValid() {

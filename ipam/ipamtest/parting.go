@@ -118,8 +118,7 @@ func (h *partings) mac(s *site, x *container) ipam.MAC {
 func (e *engine) runWith(x *container, n *network, mac ipam.MAC, a netip.Addr) {
 	x.busy = true
 	x.join(n, mac, x.id)
-	q := e.request(x, 0)
-	q.Address = a
+	q := e.requestOf(x, 0, a)
 	e.obtain(x, 0, q, 1)
 }
 

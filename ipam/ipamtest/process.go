@@ -37,6 +37,9 @@ func (s *site) step(ev ipam.Event) {
 		if fx.Note[i].Kind == ipam.NoteDoubted {
 			s.doubted()
 		}
+		if h := &s.c.customs; fx.Note[i].Kind == ipam.NoteUnclear && h.bare && h.chance(h.tells) {
+			s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), func() { s.engine.look(s.engine.life) })
+		}
 	}
 	s.order(fx.WakeAt)
 	if !c.calm && c.chance(c.w.CrashInStep) && !c.unsettled() {

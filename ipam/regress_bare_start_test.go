@@ -1,0 +1,350 @@
+package ipam_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// RINGLET_MAC=false: an engine before 29 that starts asks for what its networks and endpoints have, network by network,
+// and then starts containers, whose requests look the same; it answers no question before it is done.
+
+// started has the engine start above the host's peer, in a process that it has started, too, with the networks that it has.
+func started(h *ipamtest.Host, requests ...ipam.PoolRequest) {
+	h.Restart()
+	h.Call(&ipam.Greeting{})
+	for _, q := range requests {
+		h.Call(&q)
+	}
+	h.Call(&ipam.Blindness{})
+}
+
+func plainPool() ipam.PoolRequest { return ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet)} }
+
+// What an operator excluded no container gets that starts with its engine.
+func TestBareStartOnWhatIsExcluded(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	if r := h.Call(exclude("10.50.0.9", "10.50.0.9")); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	h.Now = h.Now.Add(time.Hour)
+	started(h, plainPool())
+	for range 2 {
+		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressReserved)
+	}
+}
+
+// Nor what the host has itself.
+func TestBareStartOnTheHostsOwn(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	own := &ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}}
+	h.Call(own)
+	h.Now = h.Now.Add(time.Hour)
+	h.Restart()
+	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: own.Addresses})
+	h.Call(&ipam.Greeting{})
+	q := plainPool()
+	h.Call(&q)
+	h.Call(&ipam.Blindness{})
+	for range 2 {
+		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+	}
+}
+
+// Nor what is kept for a name, which it may not have.
+func TestBareStartOnWhatIsKeptForAName(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	h.Call(keep("10.50.0.9", "web"))
+	h.Now = h.Now.Add(time.Hour)
+	started(h, plainPool())
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressReserved)
+}
+
+// Nor what something else on the LAN answers for.
+func TestBareStartOnWhatAStrangerHas(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	r := mustAsk(t, h, n, "", 0, "10.50.0.9")
+	h.Call(&ipam.Stranger{Ticket: r.Ticket, MAC: ipam.MAC{2, 3}})
+	if s := stateOf(t, h, "10.50.0.9"); s.Kind != "stranger" {
+		t.Logf("%+v", s)
+	}
+	h.Now = h.Now.Add(time.Second)
+	started(h, plainPool())
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
+// Two networks on a pool, and an endpoint of the first that no list has shown: a container on the second that starts
+// with the engine does not get its address.
+func TestBareStartOfTwoNetworks(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	second := plainPool()
+	second.Range = prefix("10.50.0.128/25")
+	other := h.Call(&second).Pool.Network
+	waits(t, h, plainly(n, "10.50.0.9"))
+	if r := answeredBy(t, h, on(bareNet)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	look(h, on(bareNet), on(bareNet))
+	h.Now = h.Now.Add(time.Second)
+	h.Restart()
+	h.Call(&ipam.Greeting{})
+	q := plainPool()
+	h.Call(&q)
+	h.Call(&ipam.Blindness{})
+	h.Call(plainly(n, "10.50.0.9")) // goes on with it, whatever it is answered
+	h.Call(&second)
+	wantErr(t, h.Call(plainly(other, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
+// The same above a new database.
+func TestBareStartOfTwoNetworksAboveANewDatabase(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	n := network(t, h, bareNet)
+	h.Call(&ipam.Blindness{})
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	second := plainPool()
+	second.Range = prefix("10.50.0.128/25")
+	other := h.Call(&second).Pool.Network
+	wantErr(t, h.Call(plainly(other, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
+// Nor does it get what another network of its host keeps back as auxiliary.
+func TestBareStartOnTheAuxiliaryOfAnotherNetwork(t *testing.T) {
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	first := on(bareNet)
+	first.Auxiliary = []netip.Addr{address("10.50.0.5")}
+	look(h, first)
+	second := plainPool()
+	second.Range = prefix("10.50.0.128/25")
+	other := h.Call(&second).Pool.Network
+	look(h, first, on(bareNet))
+	h.Now = h.Now.Add(time.Hour)
+	for _, anew := range []bool{false, true} {
+		if anew {
+			h.Restart()
+		}
+		h.Call(&ipam.Greeting{})
+		q := plainPool()
+		h.Call(&q)
+		h.Call(&ipam.Blindness{})
+		if r := h.Call(plainly(n, "10.50.0.5")); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		h.Call(&second)
+		if r := h.Call(plainly(other, "10.50.0.5")); r.Err == nil {
+			t.Errorf("process anew %t: a container has what a network keeps back", anew)
+		}
+	}
+}
+
+// Who allocates outside Docker while an engine starts does not end what that asks for again.
+func TestClientWhileAnEngineStarts(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h, listed("10.50.0.9", "web", 9))
+	h.Now = h.Now.Add(time.Hour)
+	h.Restart()
+	h.Call(&ipam.Greeting{})
+	if r := h.Call(&ipam.ClientRequest{Pool: bareNet, ID: "printer"}); r.Err != nil {
+		t.Log(r.Err)
+	}
+	h.Call(&ipam.Blindness{})
+	if r := h.Call(&ipam.ClientRequest{Pool: bareNet, ID: "printer"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	q := plainPool()
+	h.Call(&q)
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Errorf("the engine is refused what it has: %v", r.Err)
+	}
+	for _, s := range h.Machine().Status(h.Now).Networks {
+		t.Logf("%+v", s)
+	}
+}
+
+// A network that a script makes right behind the start, before a list, does not get as its gateway what a container
+// has just been given; nor as one that all engines share.
+func TestBareStartAndGatewayOfANewNetwork(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	h.Now = h.Now.Add(time.Hour)
+	started(h, plainPool())
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil { // a container that starts with the engine
+		t.Fatal(r.Err)
+	}
+	second := plainPool()
+	second.Range, second.Gateway = prefix("10.50.0.128/25"), ipam.GatewayNone
+	other := h.Call(&second).Pool.Network
+	if r := h.Call(&ipam.AddressRequest{Network: other, Purpose: ipam.ForGateway, Address: address("10.50.0.9")}); r.Err == nil {
+		t.Errorf("a network has as its gateway what a container has: %+v", stateOf(t, h, "10.50.0.9"))
+	}
+}
+
+func TestBareStartAndSharedGatewayOfANewNetwork(t *testing.T) {
+	h := withoutMAC(t)
+	n := made(t, h)
+	h.Now = h.Now.Add(time.Hour)
+	started(h, plainPool())
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil { // a container that starts with the engine
+		t.Fatal(r.Err)
+	}
+	second := plainPool()
+	second.Gateway, second.GatewayAddr = ipam.GatewayAddr, address("10.50.0.9")
+	if r := h.Call(&second); r.Err == nil {
+		t.Errorf("a network has as its gateway what a container has: %+v", stateOf(t, h, "10.50.0.9"))
+	}
+}
+
+// The process starts anew while its engine does, between two networks with equal options: nobody gets what is on the
+// first, which was asked for again before.
+func TestBareStartOfEqualNetworksAndAProcessThatStartsAnewMeanwhile(t *testing.T) {
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	network(t, h, bareNet)
+	lives := []ipam.InventoryNetwork{on(bareNet, listed("10.50.0.9", "web", 9)), on(bareNet)}
+	look(h, lives...)
+	h.Now = h.Now.Add(time.Hour)
+	look(h, lives...)
+	started(h, plainPool())
+	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	h.Now = h.Now.Add(time.Second)
+	started(h, plainPool()) // its second network
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+}
+
+// A container that starts with its engine does not get the gateway of its network.
+func TestBareStartOnTheGateway(t *testing.T) {
+	for _, typed := range []bool{true, false} {
+		h := withoutMAC(t)
+		q := plainPool()
+		if q.Gateway = ipam.GatewayNone; !typed {
+			q.Gateway = ipam.GatewayFirst
+		}
+		gateway := func(n ipam.Network) {
+			if !typed {
+				return
+			}
+			if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		n := h.Call(&q).Pool.Network
+		gateway(n)
+		first := on(bareNet)
+		first.Gateways = []netip.Addr{address("10.50.0.1")}
+		look(h, first)
+		h.Now = h.Now.Add(time.Hour)
+		started(h, q)
+		gateway(n)
+		if r := h.Call(plainly(n, "10.50.0.1")); r.Err == nil {
+			t.Errorf("typed %t: a container gets the gateway", typed)
+		} else {
+			t.Log(typed, r.Err)
+		}
+	}
+}
+
+// A call of the engine that was, which waits still, does not end what the engine that starts asks for again.
+func TestCallOfAnEngineThatWas(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	look(h)
+	first, second := network(t, h, bareNet), network(t, h, "10.51.0.0/24")
+	h.Now = h.Now.Add(time.Hour)
+	look(h, on(bareNet), on("10.51.0.0/24"))
+	mustAsk(t, h, first, "web", 0, "10.50.0.9")
+	if r, ok := h.Try(&ipam.AddressRequest{Network: first, Purpose: ipam.ForContainer, Name: "web", Address: address("10.50.0.9")}); ok {
+		t.Fatalf("%+v, %v", r.Address, r.Err)
+	}
+	h.Now = h.Now.Add(time.Second)
+	h.Call(&ipam.Greeting{})
+	h.Tick()
+	network(t, h, "10.51.0.0/24")
+	for _, s := range h.Machine().Status(h.Now).Networks {
+		if s.ID == second.ID() && s.Count != 1 {
+			t.Errorf("counted %d times", s.Count)
+		}
+	}
+}
+
+// Nor that which another network of its host has by its options.
+func TestBareStartOnTheGatewayOfAnotherNetwork(t *testing.T) {
+	h := withoutMAC(t)
+	q := plainPool()
+	q.Gateway = ipam.GatewayFirst
+	h.Call(&q)
+	second := plainPool()
+	second.Gateway = ipam.GatewayNone
+	n := h.Call(&second).Pool.Network
+	lives := on(bareNet)
+	lives.Gateways = []netip.Addr{address("10.50.0.1")}
+	look(h, lives, on(bareNet))
+	h.Now = h.Now.Add(time.Hour)
+	started(h, q, second)
+	wantErr(t, h.Call(plainly(n, "10.50.0.1")).Err, ipam.ErrAddressReserved, "gateway")
+}
+
+// The same between two networks with different options, also for what the first keeps back.
+func TestBareStartOfTwoNetworksAndAProcessThatStartsAnewMeanwhile(t *testing.T) {
+	second := plainPool()
+	second.Range = prefix("10.50.0.128/25")
+	h := withoutMAC(t)
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	other := h.Call(&second).Pool.Network
+	first := on(bareNet, listed("10.50.0.9", "web", 9))
+	first.Auxiliary = []netip.Addr{address("10.50.0.5")}
+	look(h, first, on(bareNet))
+	h.Now = h.Now.Add(time.Hour)
+	look(h, first, on(bareNet))
+	started(h, plainPool())
+	for _, a := range []string{"10.50.0.5", "10.50.0.9"} {
+		if r := h.Call(plainly(n, a)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	h.Now = h.Now.Add(time.Second)
+	started(h, second)
+	wantErr(t, h.Call(plainly(other, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+	wantErr(t, h.Call(plainly(other, "10.50.0.5")).Err, ipam.ErrAddressReserved)
+}
+
+// The same with any RINGLET_MAC, and without the engine's socket: nobody would ever tell that the network is gone.
+func TestClientWhileAnEngineStartsWithoutSocket(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, bareNet)
+	g := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	h.Restart()
+	h.Call(&ipam.Greeting{})
+	if r := h.Call(&ipam.ClientRequest{Pool: bareNet, ID: "printer"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	network(t, h, bareNet) // asked for again
+	h.Now = h.Now.Add(time.Hour)
+	release(h, n, g)
+	h.Call(&ipam.PoolRelease{Network: n})
+	if s := stateOf(t, h, g.String()); s.State == "held" {
+		t.Errorf("%+v", s)
+	}
+	if left := h.Machine().Status(h.Now).Networks; len(left) > 0 {
+		t.Errorf("%+v", left)
+	}
+}
