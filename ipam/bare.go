@@ -71,7 +71,8 @@ func (m *Machine) noteAsked(q *PoolRequest) {
 // askedBefore reports whether an engine that starts may have asked for a network, and for what is on it, before
 // this process started.
 func (m *Machine) askedBefore(n *network) bool {
-	return m.asks[n.ID()] == 0 && n.asked.Before(m.startedAt) && m.inTheMaking(n, m.startedAt)
+	earlier := n.asked.Before(m.startedAt) || !m.sureSince(n.asked).Equal(n.asked) // by a clock that has been set
+	return m.asks[n.ID()] == 0 && earlier && m.inTheMaking(n, m.startedAt)
 }
 
 // askedBeforeOn is askedBefore for the networks on a pool.
@@ -249,7 +250,7 @@ func (m *Machine) keptAgainst(p *pool, q *AddressRequest, o addr.Offset, r *chro
 	}
 	asked := m.asks[q.Network.ID()]
 	inTurn := asked != 0 && asked == m.lastAsk && !m.askedBeforeOn(p)
-	return p.replayed[o] || !inTurn || m.isGateway(p, o) || p.surveyed && !p.keepsAuxiliary(o)
+	return p.replayed[o] || !inTurn || m.isGateway(p, &q.Network, o) || p.surveyed && !p.keepsAuxiliary(o)
 }
 
 // keepsAuxiliary reports whether a network of this host keeps the address back as auxiliary, by the last
@@ -259,15 +260,19 @@ func (p *pool) keepsAuxiliary(o addr.Offset) bool {
 	return named || p.kept[o] == chronicle.KindAuxiliary
 }
 
-// isGateway reports whether the address is the gateway of a network of this host, by its options: the engine has
-// that without asking.
-func (m *Machine) isGateway(p *pool, o addr.Offset) bool {
-	for _, n := range m.networks {
-		if g, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr); n.Pool == p.CIDR && shares && g == o {
+// isGateway reports whether the address is the gateway of a network by its options, this one or another of this host:
+// the engine has that without asking.
+func (m *Machine) isGateway(p *pool, n *Network, o addr.Offset) bool {
+	is := func(n *Network) bool {
+		g, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+		return n.Pool == p.CIDR && shares && g == o
+	}
+	for _, net := range m.networks {
+		if is(&net.Network) {
 			return true
 		}
 	}
-	return false
+	return is(n)
 }
 
 // noteGateway notes that the engine has asked for the gateway of a network, which no container gets then.

@@ -62,6 +62,9 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 			return p, err
 		}
 	}
+	if slices.ContainsFunc(m.sortedPools(), m.mayGoSoon) {
+		return nil, waitFor(errNoSubnet(bits, universe)) // and its subnet may be chosen again
+	}
 	if q.PoolName != "" && !m.alone() {
 		// Another host may have made one for that name, and be about to name it.
 		return nil, waitFor(errNoSubnet(bits, universe))

@@ -76,6 +76,9 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		p.parted = m.now
 	}
 	if n == nil {
+		if p != nil {
+			m.askForList(p)
+		}
 		return
 	}
 	if n.again && m.replaying && m.now.Sub(n.asked) < makeTime {
@@ -100,9 +103,14 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	m.saveNetwork(n)
 	if p != nil {
 		m.settle(p)
-		if m.givenBack(p) {
-			m.note(Note{Kind: NoteParted, Pool: p.CIDR})
-		}
+		m.askForList(p)
+	}
+}
+
+// askForList has the engine asked whether a pool that was given back has a network.
+func (m *Machine) askForList(p *pool) {
+	if m.givenBack(p) {
+		m.note(Note{Kind: NoteParted, Pool: p.CIDR})
 	}
 }
 
@@ -150,16 +158,33 @@ func (m *Machine) countAsked(cidr netip.Prefix, more int) {
 // unlessGone makes a call wait that is refused since a network is on the pool, or what one
 // kept, where no list was begun since one went: it may be that one, and the next list tells.
 func (m *Machine) unlessGone(p *pool, refusal error) error {
-	if p.asked == 0 && (p.lost > 0 || m.givenBack(p)) && !m.inventory.After(p.parted) {
+	if m.mayBeGone(p) {
 		return waitFor(refusal)
 	}
 	return refusal
 }
 
+// mayBeGone reports whether no network that this peer was asked for is on the pool, and the next list tells of others.
+func (m *Machine) mayBeGone(p *pool) bool {
+	return p.asked == 0 && (p.lost > 0 || m.givenBack(p)) && !m.inventory.After(p.parted)
+}
+
+// mayGoSoon reports whether the subnet of a pool was chosen, and it goes if the next list tells that no network is on it.
+func (m *Machine) mayGoSoon(p *pool) bool {
+	return p.Origin == chronicle.FromChoice && p.Name == "" && m.sighted() && !p.parted.IsZero() && m.mayBeGone(p)
+}
+
 // givenBack reports whether a pool was given back for all networks that this peer knows of, and the next
 // list is to tell that none is there: see surelyUnused.
 func (m *Machine) givenBack(p *pool) bool {
-	return m.sighted() && m.networksOf(p) == 0 && !p.parted.IsZero() && !m.inventory.After(p.parted)
+	return m.sighted() && m.networksOf(p) == 0 && m.mayBeLate(p.parted) && !m.inventory.After(p.parted)
+}
+
+// mayBeLate reports whether what the engine gave back at that time, which may be none, may be what it had asked for
+// when there was another database: where this one was new, or this process, of which nobody knows whether it was, had
+// just started.
+func (m *Machine) mayBeLate(at time.Time) bool {
+	return !at.IsZero() && m.now.Sub(at) < makeTime && (m.unlisted || at.Sub(m.listedAt) < makeTime || at.Sub(m.startedAt) < makeTime)
 }
 
 // lostOn returns how many networks on the pool the engine has, in an inventory,

@@ -18,21 +18,23 @@ type Explanation struct {
 	Verdict string `json:"verdict"` // what became of it: "is held by …"
 	Next    string `json:"next"`    // what to do about it; empty if there is nothing
 
-	PoolName string       `json:"pool_name"`
-	Origin   string       `json:"origin"`   // who wanted the pool: network, choice or operator
-	Networks []PoolID     `json:"networks"` // of this host, that draw from the pool
-	First    netip.Addr   `json:"first"`    // of the range that it lies in
-	Last     netip.Addr   `json:"last"`
-	Owner    string       `json:"owner"`     // name of the peer that owns that, or free, or reserved
-	OwnerID  string       `json:"owner_id"`  // empty if no peer does
-	OwnedHow string       `json:"owned_how"` // self, reachable, unreachable, evicted; empty if no peer does
-	Version  uint64       `json:"version"`   // the slot that made it so
-	Reserved *ReservedFor `json:"reserved,omitempty"`
-	Engine   *EngineSight `json:"engine,omitempty"`   // of what a container holds here
-	Conflict string       `json:"conflict,omitempty"` // who has it that should not
-	Rests    *time.Time   `json:"rests_until,omitempty"`
-	Retry    *time.Time   `json:"stranger_until,omitempty"` // when it is tried again although something answered
-	Refusals []Refusal    `json:"refusals"`                 // of this peer, the last one first
+	PoolName string   `json:"pool_name"`
+	Origin   string   `json:"origin"`   // who wanted the pool: network, choice or operator
+	Networks []PoolID `json:"networks"` // of this host, that draw from the pool, as far as the engine has asked for them
+	// NetworksHere is how many there are, also of those that the engine lists alone, as in [PoolStatus].
+	NetworksHere int          `json:"networks_here"`
+	First        netip.Addr   `json:"first"` // of the range that it lies in
+	Last         netip.Addr   `json:"last"`
+	Owner        string       `json:"owner"`     // name of the peer that owns that, or free, or reserved
+	OwnerID      string       `json:"owner_id"`  // empty if no peer does
+	OwnedHow     string       `json:"owned_how"` // self, reachable, unreachable, evicted; empty if no peer does
+	Version      uint64       `json:"version"`   // the slot that made it so
+	Reserved     *ReservedFor `json:"reserved,omitempty"`
+	Engine       *EngineSight `json:"engine,omitempty"`   // of what a container holds here
+	Conflict     string       `json:"conflict,omitempty"` // who has it that should not
+	Rests        *time.Time   `json:"rests_until,omitempty"`
+	Retry        *time.Time   `json:"stranger_until,omitempty"` // when it is tried again although something answered
+	Refusals     []Refusal    `json:"refusals"`                 // of this peer, the last one first
 }
 
 // ReservedFor says why an address is kept back.
@@ -57,7 +59,7 @@ func (m *Machine) Explain(now time.Time, a netip.Addr) (Explanation, error) {
 		return Explanation{}, err
 	}
 	p := m.poolOf(s.Pool)
-	e := Explanation{AddressStatus: s, PoolName: p.Name, Origin: originText(p.Origin), Networks: []PoolID{}, Refusals: []Refusal{}}
+	e := Explanation{AddressStatus: s, PoolName: p.Name, Origin: originText(p.Origin), Networks: []PoolID{}, NetworksHere: m.networksTold(p), Refusals: []Refusal{}}
 	for _, id := range m.sortedNetworks() {
 		if m.networks[id].Pool == p.CIDR {
 			e.Networks = append(e.Networks, id)

@@ -2,7 +2,9 @@ package ipam
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -115,11 +117,41 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits()), nil
 }
 
+// keepGateway has the gateway reserved that a network shares which this peer was not asked for, since its database is
+// younger: engines before 29 list no gateway that nobody typed, and a container could have it.
+func (m *Machine) keepGateway(p *pool, n *Network) {
+	o, ok := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	if !ok || !m.soleUser() || p.lost == 0 || p.ReservationAt(o) != nil || m.closing(p, addr.One(o)) {
+		return
+	}
+	m.keepBackSoon(p, o, chronicle.KindGateway)
+}
+
+// keepListed has what networks keep back in the range, as the last list tells, reserved for them, once nothing else
+// is there.
+func (m *Machine) keepListed(p *pool, in addr.Range) {
+	for _, o := range slices.Sorted(maps.Keys(p.kept)) {
+		if _, held := p.space.Holds(o); in.Contains(o) && !held && p.listed > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
+			m.keepBackSoon(p, o, p.kept[o])
+		}
+	}
+}
+
+// keepBackSoon is keepBack while a call is served, which does not wait for it: what is proposed is set aside.
+func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
+	current := m.current
+	m.current = nil
+	m.keepBack(p, o, kind)
+	m.current = current
+}
+
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
-	if m.hasExcluded(p, n, o) {
-		return nil
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindExcluded && (kind == chronicle.KindGateway || !m.bareOn(n)) {
+		if again, err := m.asksAgain(n); again || err != nil {
+			return err
+		}
 	}
 	if !m.mayShare(p, n) {
 		if err := m.keepUnderNetworks(p, true); err != nil {
@@ -135,12 +167,23 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 	return nil
 }
 
-// hasExcluded reports whether an engine that starts asks again for what a network of it has, and an operator has
+// asksAgain reports whether an engine that starts asks again for what a network of it has, and an operator has
 // excluded meanwhile, as the host of a lost database may have it on a bridge: nobody else gets that, and the network
-// goes on with it whatever it is answered.
-func (m *Machine) hasExcluded(p *pool, n *Network, o addr.Offset) bool {
-	net, r := m.networks[n.ID()], p.ReservationAt(o)
-	return m.replaying && net != nil && net.again && r != nil && r.Kind == chronicle.KindExcluded
+// goes on with it whatever it is answered. Of a network that only lists have told of, whether the engine starts tells
+// that it answers nothing, or the next list; the error makes the call wait for that.
+func (m *Machine) asksAgain(n *Network) (bool, error) {
+	net := m.networks[n.ID()]
+	switch {
+	case !m.replaying:
+		return false, nil
+	case net != nil && net.again:
+		return true, nil
+	case !m.cfg.AwaitInventory || m.inventory.After(m.greeted) || n.Space != Local:
+		return false, nil
+	case m.blind:
+		return true, nil
+	}
+	return false, m.awaitNetworkList()
 }
 
 // reserveShared reserves an address as a gateway or an auxiliary address.

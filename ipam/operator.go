@@ -64,12 +64,13 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.awaitNetworkList(); err != nil {
 		return err
 	}
-	if held := p.space.Held(); p.busy() {
-		err := failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(int(held), "address", "addresses"), p.CIDR)
+	if p.busy() {
+		held := m.poolStatus(p, m.now, false).HeldHere
+		err := failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(held, "address", "addresses"), p.CIDR)
 		return m.unlessGone(p, err)
 	}
-	if m.networksOf(p) > 0 {
-		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(m.networksTold(p), "network", "networks"))
+	if m.networksOf(p) > 0 || m.givenBack(p) {
+		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(max(m.networksTold(p), 1), "network", "networks"))
 		return m.unlessGone(p, err)
 	}
 	if err := m.vacated(p); err != nil {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -67,7 +68,7 @@ func (m *Machine) holdsUp() bool {
 func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.network(q.Pool)
 	switch {
-	case err != nil || q.Space != Local || !waits(why) && m.ready() == nil:
+	case err != nil || q.Space != Local || errors.Is(why, ErrBadRequest):
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
 	case m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted):
@@ -106,6 +107,7 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 	if err != nil {
 		p.parted = m.now // the network is not made
 		m.settle(p)
+		m.askForList(p)
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 	}
 	// First, or what is reserved goes with the last network of another host in a slot that this
@@ -315,6 +317,9 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) 
 		}
 		if err := m.awaitNetworkList(); err != nil {
 			return nil, p, err
+		}
+		if m.givenBack(p) {
+			return nil, p, waitFor(m.errOverlap(cidr, p))
 		}
 		pools = append(pools, p)
 		if len(p.Users) > 0 {

@@ -204,7 +204,11 @@ func TestBareStartAndSharedGatewayOfANewNetwork(t *testing.T) {
 	}
 	second := plainPool()
 	second.Gateway, second.GatewayAddr = ipam.GatewayAddr, address("10.50.0.9")
-	if r := h.Call(&second); r.Err == nil {
+	r, ok := h.Try(&second)
+	if !ok { // it may be one that the engine has, which starts
+		r = answeredBy(t, h, on(bareNet, listed("10.50.0.9", "web", 9)))
+	}
+	if r.Err == nil {
 		t.Errorf("a network has as its gateway what a container has: %+v", stateOf(t, h, "10.50.0.9"))
 	}
 }

@@ -1,12 +1,14 @@
 package ipam_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -117,5 +119,97 @@ func TestReserveNamesWhatEndsAnother(t *testing.T) {
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", a, err, want)
 		}
+	}
+}
+
+// Who asks about an address is told of as many networks on its pool as the status tells, also of those that a new
+// database was never asked for.
+func TestExplainCountsNetworksAsStatusDoes(t *testing.T) {
+	h := withSocket(t)
+	look(h, on("10.50.0.0/24"))
+	e, err := h.Machine().Explain(h.Now, address("10.50.0.9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Machine().Status(h.Now).Pools[0].Networks; got != 1 || !strings.Contains(string(out), `"networks_here":1`) {
+		t.Errorf("the status tells of %d networks, and of the address it is said: %s", got, out)
+	}
+}
+
+// A pool that cannot be removed has as many addresses in use as the list of pools says: what waits for its name is not
+// one of them.
+func TestRemovalCountsWhatIsHeldAsPoolsDo(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	n := network(t, h, "10.50.0.0/24")
+	look(h, on("10.50.0.0/24"))
+	if err := h.Call(keep("10.50.0.9", "web")).Err; err != nil {
+		t.Fatal(err)
+	}
+	mustAsk(t, h, n, "web", 7, "")
+	release(h, n, address("10.50.0.9"))
+	if err := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "vm"}).Err; err != nil {
+		t.Fatal(err)
+	}
+	held := h.Machine().Status(h.Now).Pools[0].HeldHere
+	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/24"}).Err, ipam.ErrPoolInUse, fmt.Sprintf("holds %d address", held))
+}
+
+// On an engine that sends no names, an address that is kept for a MAC already is not to be kept for one: the container
+// is to have that MAC.
+func TestKeptForMACWithoutNames(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	for _, mac := range []string{"02:42:c0:a8:01:79", "02-42-C0-A8-01-79", "0242.c0a8.0179"} {
+		h.Call(unreserve("10.50.0.9", "10.50.0.9", chronicle.KindKeptForName))
+		if err := h.Call(keep("10.50.0.9", mac)).Err; err != nil {
+			t.Fatal(err)
+		}
+		err := claim(h, n, "10.50.0.9", "")
+		wantErr(t, err, ipam.ErrAddressReserved, "is kept for "+mac, "give the container that MAC")
+		if strings.Contains(err.Error(), "be kept for a MAC instead") {
+			t.Error(err)
+		}
+	}
+}
+
+// What is told of an address that something else has names the command that keeps it from all, while containers run.
+func TestStrangerIsToBeExcluded(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/29")
+	answered(h, ask(h, n, "web", 1, "").Address)
+	if p, ok := hasProblem(h, "stranger"); !ok || !strings.Contains(p.Next, "ringlet exclude add") {
+		t.Errorf("problem %+v", p)
+	}
+}
+
+// Behind a recovery a host that is brought back as it was goes on in the cluster as it was, and hands out what this one
+// does: the status, too, says that it is to lose its data first.
+func TestStatusOfRecoveredBringsNobodyBackAsHeWas(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	for i := range c.peers {
+		c.network(i, prefix("10.50.0.0/24"))
+	}
+	c.wait(time.Minute)
+	order := c.order()
+	c.die(order[0], order[1])
+	if r := c.ask(order[2], &ipam.RecoverRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	n := 0
+	for _, p := range c.status(order[2]).Problems {
+		if p.Code == "quarantine" {
+			if n++; !strings.Contains(p.Next, "recovered") || !strings.Contains(p.Next, "data") {
+				t.Errorf("%s: %s", p.Text, p.Next)
+			}
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d hosts are told of, want 2", n)
 	}
 }

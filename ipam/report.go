@@ -276,7 +276,7 @@ func (m *Machine) peerProblems() []Problem {
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {
 			name := m.nameOf(gone.ID)
-			add("quarantine", "bring that host back, or, if it is gone for good, ringlet forget "+m.refOf(gone.ID), "%s was evicted, and %s that it may be using are kept back", name, plural(n, "address", "addresses"))
+			add("quarantine", "bring that host back, with its data removed if this cluster was recovered without it; or, if it is gone for good, ringlet forget "+m.refOf(gone.ID), "%s was evicted, and %s that it may be using are kept back", name, plural(n, "address", "addresses"))
 		}
 	}
 	for _, id := range sortedIDs(m.misfits) {

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -45,8 +46,15 @@ func (m MAC) is(text string) bool {
 	if m.IsZero() || len(text) != macLen && len(text) != dottedLen {
 		return false
 	}
-	digits := strings.NewReplacer(":", "", "-", "", ".", "").Replace(text)
-	return strings.EqualFold(digits, fmt.Sprintf("%x", m[:]))
+	return strings.EqualFold(macDigits.Replace(text), fmt.Sprintf("%x", m[:]))
+}
+
+var macDigits = strings.NewReplacer(":", "", "-", "", ".", "")
+
+// isMAC reports whether a text is a MAC in one of its forms, and so of no container's name.
+func isMAC(text string) bool {
+	b, err := hex.DecodeString(macDigits.Replace(text))
+	return err == nil && len(b) == len(MAC{}) && MAC(b).is(text)
 }
 
 // PoolRequest asks for the pool of a new network, or again for one that the

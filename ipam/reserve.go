@@ -380,6 +380,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 		m.current.freed = max(m.current.freed, n) // what there was when it was served first
 		if len(actions) == 0 {
 			out.Addresses = m.current.freed
+			m.keepListed(p, in)
 			return out, nil
 		}
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {

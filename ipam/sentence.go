@@ -251,7 +251,11 @@ func errSwarm() error {
 func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder) error {
 	what, next := reservedText(r), "choose another address"
 	if r.Kind == chronicle.KindKeptForName && h.Kind == space.Container && h.Name == "" {
-		next = "this engine does not tell the names of containers, as engines from 29 on do; let it be kept for a MAC instead, or " + next
+		if isMAC(r.Note) {
+			next = "give the container that MAC, or " + next
+		} else {
+			next = "this engine does not tell the names of containers, as engines from 29 on do; let it be kept for a MAC instead, or " + next
+		}
 	}
 	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), what, next)
 }

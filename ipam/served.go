@@ -113,6 +113,7 @@ func (m *Machine) serve(n *Network) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.keepGateway(p, n)
 	m.makeRoom()
 	s := m.servedBefore(n)
 	if s == nil {

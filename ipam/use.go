@@ -112,7 +112,7 @@ func (m *Machine) surelyUnused(p *pool) bool {
 	case m.unlisted && m.inherited && m.usedBefore(p):
 		return false
 	case m.sighted():
-		return m.inventory.After(m.greeted) && m.inventory.After(p.parted)
+		return m.knowsNetworks() && !m.givenBack(p)
 	case !m.cfg.AwaitInventory:
 		return true
 	}

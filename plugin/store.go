@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/ringlet/ringlet/internal/logattr"
@@ -40,6 +42,8 @@ func withRemedy(err error, dir string) error {
 		return fmt.Errorf("%w: make room for some MB where %s lies, and start again", err, dir)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: see in dmesg whether the disk of %s fails, and mount it to be written", err, dir)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: make the directory that %s is to lie in, or correct --data", err, dir)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: let this process read and write all in %s, as root, or as the owner of its files", err, dir)
 	}
@@ -48,18 +52,37 @@ func withRemedy(err error, dir string) error {
 
 // aside is a database that was set aside, in whose place there is a new one, or an older one. Lists of the
 // engine tell that one what containers have, and nobody what ringlet alloc had given out: so it is told for
-// as long as the file lies there, also by later starts.
-type aside struct{ *persist.Damage } // nil: nothing was set aside
+// as long as anything that is kept of it lies there, also by later starts.
+type aside struct {
+	*persist.Damage          // nil: nothing was set aside
+	files           []string // all that is kept, also of earlier ones: databases, and their logs
+}
 
 // findAside looks for what was set aside from the database.
 func findAside(database string) (aside, error) {
 	damage, err := persist.LeftAside(database)
-	return aside{damage}, err
+	if damage == nil || err != nil {
+		return aside{}, err
+	}
+	entries, err := os.ReadDir(filepath.Dir(database))
+	a := aside{Damage: damage}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(database)+".damaged-") {
+			a.files = append(a.files, filepath.Join(filepath.Dir(database), e.Name()))
+		}
+	}
+	return a, err
 }
 
-// problem returns what to tell an operator; false if there is no such file, or it is not there any more.
+// problem returns what to tell an operator; false if there is no such file, or none is there any more.
 func (a aside) problem() (ipam.Problem, bool) {
-	if a.Damage == nil || !exists(a.Kept) {
+	var left []string
+	for _, file := range a.files {
+		if exists(file) {
+			left = append(left, filepath.Base(file))
+		}
+	}
+	if len(left) == 0 {
 		return ipam.Problem{}, false
 	}
 	text := "the database of this host was damaged, and a new one took its place"
@@ -68,8 +91,8 @@ func (a aside) problem() (ipam.Problem, bool) {
 	}
 	return ipam.Problem{
 		Code: "database-replaced", Level: string(ipam.Degraded),
-		Text: text + ": what ringlet alloc had given out may be given out again",
-		Next: "give out again with ringlet alloc --ip what is in use outside Docker, and then remove " + filepath.Base(a.Kept) +
+		Text: text + ": what ringlet alloc had given out may be given out again, and what was made, excluded or reserved here is lost if no other host of the cluster knows it",
+		Next: "make that anew, with ringlet snapshot restore, or ringlet alloc --ip for what is in use outside Docker, exclude add and reserve add; then remove " + strings.Join(left, " ") +
 			" from the plugin's data",
 	}, true
 }

@@ -55,13 +55,61 @@ func TestDatabaseReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Remove(a.Kept); err != nil {
-				t.Fatal(err)
+			for _, file := range a.files {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if p, wrong := a.problem(); wrong {
 				t.Errorf("it is removed: %+v", p)
 			}
 		})
+	}
+}
+
+// What the status says to remove is all of it: behind the next start nothing is told any more. A database that crashed
+// before it was damaged has a log, and there may have been another before it.
+func TestDatabaseReplacedUntilRemoved(t *testing.T) {
+	path, _ := crashed(t)
+	log := read(t, path+".wal")
+	for range 2 {
+		for name, b := range map[string][]byte{path: []byte("damaged"), path + ".wal": log} {
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, damage, err := persist.OpenOrReplace(databaseAt(path))
+		if err != nil || damage == nil {
+			t.Fatal(damage, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := findAside(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, _ := a.problem()
+	for word := range strings.FieldsSeq(p.Next) {
+		if !strings.Contains(word, ".damaged-") {
+			continue
+		}
+		if _, wrong := a.problem(); !wrong {
+			t.Errorf("fine before %s is removed", word)
+		}
+		if err := os.Remove(filepath.Join(filepath.Dir(path), word)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, wrong := a.problem(); wrong {
+		t.Errorf("all that it says is removed: %+v", p)
+	}
+	if a, err = findAside(path); err != nil {
+		t.Fatal(err)
+	}
+	if p, wrong := a.problem(); wrong {
+		t.Errorf("all that it says is removed, and the next start says %+v", p)
 	}
 }
 
@@ -101,7 +149,7 @@ func crashed(t *testing.T) (path string, old []byte) {
 // Whoever starts the process outside Docker reads what to do where the system refuses its database.
 func TestRemedies(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
-		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "mount it", syscall.EACCES: "let this process", syscall.EPERM: "let this process",
+		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "mount it", syscall.ENOENT: "make the directory", syscall.EACCES: "let this process", syscall.EPERM: "let this process",
 	} {
 		why := &fs.PathError{Op: "open", Path: "/data/ringlet.db", Err: errno}
 		if err := withRemedy(why, "/data"); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {

@@ -340,7 +340,7 @@ func (e *engine) early(next func()) {
 			}
 		}
 	}
-	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() {
+	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() && e.lists > e.newTo { // else it may be a network's, which asks again
 		had = append(had, own)
 	}
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {

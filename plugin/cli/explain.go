@@ -112,7 +112,7 @@ func poolStory(e ipam.Explanation) string {
 	default:
 		out += ", made for a network"
 	}
-	return out + ", with " + plural(len(e.Networks), "network", "networks") + " of this host on it"
+	return out + ", with " + plural(e.NetworksHere, "network", "networks") + " of this host on it"
 }
 
 func ownerStory(e ipam.Explanation) string {
