@@ -346,6 +346,10 @@ func (e *engine) early(next func()) {
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {
 		a = one(h.rnd, had...)
 	}
+	if e.lists <= e.newTo && e.s.reserves(n.Pool, a) { // what is kept for a name, too, may be an endpoint's that asks again
+		next()
+		return
+	}
 	c.count["early"]++
 	e.runWith(x, n, ipam.MAC{2, byte(e.s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 4}, a)
 	var wait func()

@@ -130,12 +130,10 @@ func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
 	return ok && p != nil && p.ReservationAt(o) != nil
 }
 
-// othersKeep reports whether an address is reserved for networks, none of them this engine's.
+// othersKeep reports whether an address is reserved for networks, none of them this engine's, whether its peer has
+// heard of it or not.
 func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
-	if e.s.machine == nil {
-		return false
-	}
-	p := e.s.machine.State().PoolOf(pool)
+	p := e.s.c.oracle.state.PoolOf(pool)
 	o, ok := addr.OffsetOf(pool, a)
 	if !ok || p == nil || p.ReservationAt(o) == nil || !p.ReservationAt(o).Kind.Shared() {
 		return false
