@@ -170,6 +170,7 @@ func (v view) recovered(r admin.Recovery) {
 	}
 	v.wrap(plain, "evicted: ", strings.Join(names, ", ")+", for which "+plural(r.KeptBack, "address is", "addresses are")+" kept back until ringlet forget gives them up")
 	v.wrap(yellow, "next: ", "on each of those hosts that is to come back, remove the plugin with its data before it starts, and install it with RINGLET_JOIN naming this host")
+	v.wrap(yellow, "then: ", "ask again for what was asked for here while no majority was reached, and is not there now: see ringlet pool ls, exclude ls and reserve ls")
 }
 
 // isAre agrees with n things.

@@ -54,7 +54,9 @@ func TestLost(t *testing.T) {
 			recovered + "evicted: host-b.a-rather-long-domain.example.org, host-c, host-d, host-e, for which 32 addresses are\n" +
 				"         kept back until ringlet forget gives them up\n" +
 				"next: on each of those hosts that is to come back, remove the plugin with its data before it starts,\n" +
-				"      and install it with RINGLET_JOIN naming this host\n",
+				"      and install it with RINGLET_JOIN naming this host\n" +
+				"then: ask again for what was asked for here while no majority was reached, and is not there now: see\n" +
+				"      ringlet pool ls, exclude ls and reserve ls\n",
 		},
 	}
 	for _, tt := range tests {
