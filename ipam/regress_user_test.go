@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,5 +212,29 @@ func TestStatusOfRecoveredBringsNobodyBackAsHeWas(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d hosts are told of, want 2", n)
+	}
+}
+
+// A majority that has just come back is no majority that does not agree: what waited for it is not held against it.
+// One that is in sight and agrees on nothing is.
+func TestMajorityThatIsJustBack(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	order := c.order()
+	c.die(order[0], order[1])
+	c.call(order[2], creation(prefix("10.50.0.0/24")))
+	c.wait(10 * time.Second)
+	c.lose = func(flight) bool { return true }
+	c.heal()
+	disagrees := func() bool {
+		return slices.ContainsFunc(c.status(order[2]).Problems, func(p ipam.Problem) bool { return p.Code == "no-agreement" })
+	}
+	c.tick(time.Second, order[2])
+	if disagrees() {
+		t.Error("a majority that is just back is said to agree on nothing")
+	}
+	c.tick(8*time.Second, order[2])
+	if !disagrees() {
+		t.Error("nobody is told that nothing is agreed")
 	}
 }

@@ -169,7 +169,7 @@ func (m *Machine) ownProblems() []Problem {
 		}
 		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "%s (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible%s", why, m.names(m.away(m.state.Voters())), waiting)
 	}
-	if waited := m.oldestProposal(); waited >= longAgreement && !m.cutOff() && !m.booting() && !m.outdated() && m.member() {
+	if waited := m.oldestProposal(); waited >= longAgreement && m.majority(m.steadyVoters()) && !m.booting() && !m.outdated() && m.member() {
 		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))
 	}
 	if owners := m.ownersOfListed(); len(owners) > 0 && !slices.ContainsFunc(owners, func(id peer.ID) bool { return !m.isPredecessor(id) }) {
@@ -207,6 +207,14 @@ func (m *Machine) oldestProposal() time.Duration {
 		since = m.startedAt // it was on disk
 	}
 	return m.now.Sub(since)
+}
+
+// steadyVoters returns the voters that have been in sight for so long that they could have agreed.
+func (m *Machine) steadyVoters() []peer.ID {
+	return slices.DeleteFunc(m.liveVoters(), func(id peer.ID) bool {
+		c := m.contacts[id]
+		return c != nil && m.now.Sub(c.since) < longAgreement
+	})
 }
 
 // foundersMet returns how many of the hosts that found the cluster have been
