@@ -130,16 +130,21 @@ func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
 	return ok && p != nil && p.ReservationAt(o) != nil
 }
 
-// othersKeep reports whether an address is reserved for networks, none of them this engine's, whether its peer has
-// heard of it or not.
+// othersKeep reports whether an address is reserved for networks, none of them one of this engine's that its peer was
+// asked for, whether the peer has heard of it or not.
 func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
 	p := e.s.c.oracle.state.PoolOf(pool)
 	o, ok := addr.OffsetOf(pool, a)
 	if !ok || p == nil || p.ReservationAt(o) == nil || !p.ReservationAt(o).Kind.Shared() {
 		return false
 	}
+	var known []ipam.NetStatus
+	if m := e.s.machine; m != nil {
+		known = m.Status(e.s.clock()).Networks
+	}
 	return !slices.ContainsFunc(e.networks, func(n *network) bool {
-		return n.ready && n.Pool == pool && (n.typed == a || slices.Contains(n.aux, a))
+		isKnown := slices.ContainsFunc(known, func(had ipam.NetStatus) bool { return had.ID == n.ID() })
+		return n.ready && n.Pool == pool && isKnown && (n.typed == a || slices.Contains(n.aux, a))
 	})
 }
 
