@@ -37,7 +37,7 @@ const (
 func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m.named }
 
 // mayBeContainers reports whether what is held by nobody knows whom may be a container's that has just started
-// (meansEither), and not what an engine that starts has, or what a list is about to tell.
+// (meansEither), and not what an engine that starts above a new database has, or what a list is about to tell.
 func (m *Machine) mayBeContainers(rec *space.Record) bool {
 	return rec.Kind == space.Unmarked && m.bare() && !(m.replaying && m.unlisted) && !m.listing
 }

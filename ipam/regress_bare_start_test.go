@@ -24,6 +24,24 @@ func started(h *ipamtest.Host, requests ...ipam.PoolRequest) {
 
 func plainPool() ipam.PoolRequest { return ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet)} }
 
+// upperHalf asks for the same pool for a network with other options.
+func upperHalf() ipam.PoolRequest {
+	q := plainPool()
+	q.Range = prefix("10.50.0.128/25")
+	return q
+}
+
+// keepsAuxiliary is a network that keeps 10.50.0.5 back as auxiliary.
+func keepsAuxiliary(t *testing.T, h *ipamtest.Host) ipam.Network {
+	t.Helper()
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	return n
+}
+
 // What an operator excluded no container gets that starts with its engine.
 func TestBareStartOnWhatIsExcluded(t *testing.T) {
 	h := withoutMAC(t)
@@ -73,7 +91,7 @@ func TestBareStartOnWhatAStrangerHas(t *testing.T) {
 	r := mustAsk(t, h, n, "", 0, "10.50.0.9")
 	h.Call(&ipam.Stranger{Ticket: r.Ticket, MAC: ipam.MAC{2, 3}})
 	if s := stateOf(t, h, "10.50.0.9"); s.Kind != "stranger" {
-		t.Logf("%+v", s)
+		t.Fatalf("%+v", s)
 	}
 	h.Now = h.Now.Add(time.Second)
 	started(h, plainPool())
@@ -85,8 +103,7 @@ func TestBareStartOnWhatAStrangerHas(t *testing.T) {
 func TestBareStartOfTwoNetworks(t *testing.T) {
 	h := withoutMAC(t)
 	n := made(t, h)
-	second := plainPool()
-	second.Range = prefix("10.50.0.128/25")
+	second := upperHalf()
 	other := h.Call(&second).Pool.Network
 	waits(t, h, plainly(n, "10.50.0.9"))
 	if r := answeredBy(t, h, on(bareNet)); r.Err != nil {
@@ -94,11 +111,7 @@ func TestBareStartOfTwoNetworks(t *testing.T) {
 	}
 	look(h, on(bareNet), on(bareNet))
 	h.Now = h.Now.Add(time.Second)
-	h.Restart()
-	h.Call(&ipam.Greeting{})
-	q := plainPool()
-	h.Call(&q)
-	h.Call(&ipam.Blindness{})
+	started(h, plainPool())
 	h.Call(plainly(n, "10.50.0.9")) // goes on with it, whatever it is answered
 	h.Call(&second)
 	wantErr(t, h.Call(plainly(other, "10.50.0.9")).Err, ipam.ErrAddressInUse)
@@ -112,8 +125,7 @@ func TestBareStartOfTwoNetworksAboveANewDatabase(t *testing.T) {
 	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	second := plainPool()
-	second.Range = prefix("10.50.0.128/25")
+	second := upperHalf()
 	other := h.Call(&second).Pool.Network
 	wantErr(t, h.Call(plainly(other, "10.50.0.9")).Err, ipam.ErrAddressInUse)
 }
@@ -121,16 +133,11 @@ func TestBareStartOfTwoNetworksAboveANewDatabase(t *testing.T) {
 // Nor does it get what another network of its host keeps back as auxiliary.
 func TestBareStartOnTheAuxiliaryOfAnotherNetwork(t *testing.T) {
 	h := withoutMAC(t)
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.5"))
-	if r := answeredBy(t, h); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	n := keepsAuxiliary(t, h)
 	first := on(bareNet)
 	first.Auxiliary = []netip.Addr{address("10.50.0.5")}
 	look(h, first)
-	second := plainPool()
-	second.Range = prefix("10.50.0.128/25")
+	second := upperHalf()
 	other := h.Call(&second).Pool.Network
 	look(h, first, on(bareNet))
 	h.Now = h.Now.Add(time.Hour)
@@ -159,9 +166,6 @@ func TestClientWhileAnEngineStarts(t *testing.T) {
 	h.Now = h.Now.Add(time.Hour)
 	h.Restart()
 	h.Call(&ipam.Greeting{})
-	if r := h.Call(&ipam.ClientRequest{Pool: bareNet, ID: "printer"}); r.Err != nil {
-		t.Log(r.Err)
-	}
 	h.Call(&ipam.Blindness{})
 	if r := h.Call(&ipam.ClientRequest{Pool: bareNet, ID: "printer"}); r.Err != nil {
 		t.Fatal(r.Err)
@@ -170,9 +174,6 @@ func TestClientWhileAnEngineStarts(t *testing.T) {
 	h.Call(&q)
 	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
 		t.Errorf("the engine is refused what it has: %v", r.Err)
-	}
-	for _, s := range h.Machine().Status(h.Now).Networks {
-		t.Logf("%+v", s)
 	}
 }
 
@@ -258,8 +259,6 @@ func TestBareStartOnTheGateway(t *testing.T) {
 		gateway(n)
 		if r := h.Call(plainly(n, "10.50.0.1")); r.Err == nil {
 			t.Errorf("typed %t: a container gets the gateway", typed)
-		} else {
-			t.Log(typed, r.Err)
 		}
 	}
 }
@@ -305,14 +304,9 @@ func TestBareStartOnTheGatewayOfAnotherNetwork(t *testing.T) {
 
 // The same between two networks with different options, also for what the first keeps back.
 func TestBareStartOfTwoNetworksAndAProcessThatStartsAnewMeanwhile(t *testing.T) {
-	second := plainPool()
-	second.Range = prefix("10.50.0.128/25")
+	second := upperHalf()
 	h := withoutMAC(t)
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.5"))
-	if r := answeredBy(t, h); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	n := keepsAuxiliary(t, h)
 	other := h.Call(&second).Pool.Network
 	first := on(bareNet, listed("10.50.0.9", "web", 9))
 	first.Auxiliary = []netip.Addr{address("10.50.0.5")}

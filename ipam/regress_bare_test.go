@@ -226,11 +226,7 @@ func TestBareContainer(t *testing.T) {
 // containers ask for that it starts meanwhile is nobody else's.
 func TestBareReplay(t *testing.T) {
 	h := withoutMAC(t)
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.5"))
-	if r := answeredBy(t, h); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	n := keepsAuxiliary(t, h)
 	lives := on(bareNet, listed("10.50.0.9", "web", 9), listed("10.50.0.10", "db", 10))
 	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
 	mustAsk(t, h, n, "", 0, "10.50.0.9")
@@ -392,11 +388,7 @@ func TestBareRestartOfTheProcessBelowNewNetworks(t *testing.T) {
 // be a container that asks.
 func TestBareSecondNetwork(t *testing.T) {
 	h := withoutMAC(t)
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.5"))
-	if r := answeredBy(t, h); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	n := keepsAuxiliary(t, h)
 	first := on(bareNet)
 	first.Auxiliary = []netip.Addr{address("10.50.0.5")}
 	look(h, first)

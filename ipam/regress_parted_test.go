@@ -115,16 +115,7 @@ func TestLateReleaseOfAPoolThatAnotherWants(t *testing.T) {
 					t.Run(fmt.Sprint(what, by, mode, lives), func(t *testing.T) {
 						c := newAwaiting(t)
 						c.run(time.Minute, c.agreed)
-						look := func(networks ...ipam.InventoryNetwork) {
-							for i := range c.peers {
-								inv := &ipam.Inventory{Begun: c.now}
-								if i == 0 {
-									inv.Networks = networks
-								}
-								c.call(i, inv)
-							}
-							c.wait(2 * time.Second)
-						}
+						look := func(networks ...ipam.InventoryNetwork) { c.look(2*time.Second, networks...) }
 						look()
 						look()
 						r := c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: mode})
@@ -157,6 +148,19 @@ func TestLateReleaseOfAPoolThatAnotherWants(t *testing.T) {
 			}
 		}
 	}
+}
+
+// look has all engines give a list, the first one of these networks, and lets time pass.
+func (c *lockstep) look(d time.Duration, networks ...ipam.InventoryNetwork) {
+	c.t.Helper()
+	for i := range c.peers {
+		inv := &ipam.Inventory{Begun: c.now}
+		if i == 0 {
+			inv.Networks = networks
+		}
+		c.call(i, inv)
+	}
+	c.wait(d)
 }
 
 // rightBehind has a network removed on a host with a sound database.
@@ -268,16 +272,7 @@ func TestAuxiliaryRightBehindAnotherNetwork(t *testing.T) {
 	c := newAwaiting(t)
 	c.run(time.Minute, c.agreed)
 	cidr := prefix("10.60.0.0/24")
-	look := func(networks ...ipam.InventoryNetwork) {
-		for i := range c.peers {
-			inv := &ipam.Inventory{Begun: c.now}
-			if i == 0 {
-				inv.Networks = networks
-			}
-			c.call(i, inv)
-		}
-		c.wait(time.Minute)
-	}
+	look := func(networks ...ipam.InventoryNetwork) { c.look(time.Minute, networks...) }
 	look()
 	look()
 	look()

@@ -49,7 +49,7 @@ func (m MAC) is(text string) bool {
 	return strings.EqualFold(macDigits.Replace(text), fmt.Sprintf("%x", m[:]))
 }
 
-var macDigits = strings.NewReplacer(":", "", "-", "", ".", "")
+var macDigits = strings.NewReplacer(":", "", "-", "", ".", "") //nolint:gochecknoglobals // a constant that Go cannot compute
 
 // isMAC reports whether a text is a MAC in one of its forms, and so of no container's name.
 func isMAC(text string) bool {

@@ -111,10 +111,8 @@ func (m *Machine) surelyUnused(p *pool) bool {
 		return m.knowsNetworks()
 	case m.unlisted && m.inherited && m.usedBefore(p):
 		return false
-	case m.sighted():
+	case m.sighted(), !m.cfg.AwaitInventory:
 		return m.knowsNetworks() && !m.givenBack(p)
-	case !m.cfg.AwaitInventory:
-		return true
 	}
 	return !p.parted.IsZero()
 }

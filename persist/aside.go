@@ -25,6 +25,8 @@ type Damage struct {
 	Cause error
 	// LogAlone says that nothing but the log of the database is kept: it was taken away, or another one was written over it.
 	LogAlone bool
+	// All are the paths of all that is kept, also of earlier ones: databases, and their logs. [LeftAside] tells them.
+	All []string
 }
 
 // String tells an operator what was found and where the file is; what it means for him is the caller's to add.
@@ -80,20 +82,21 @@ func LeftAside(path string) (*Damage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	prefix := filepath.Base(path) + asideInfix
-	for _, e := range slices.Backward(entries) { // in order of name, and so of time
-		if !strings.HasPrefix(e.Name(), prefix) {
-			continue
+	var all []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+asideInfix) {
+			all = append(all, filepath.Join(filepath.Dir(path), e.Name()))
 		}
-		kept := filepath.Join(filepath.Dir(path), e.Name())
+	}
+	for _, kept := range slices.Backward(all) { // in order of name, and so of time
 		database, isLog := strings.CutSuffix(kept, walSuffix)
 		if there, err := exists(database); err != nil {
 			return nil, fmt.Errorf("open database %s: %w", path, err)
 		} else if there {
-			return &Damage{Kept: database, Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged)}, nil
+			return &Damage{Kept: database, Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged), All: all}, nil
 		}
 		if isLog {
-			return &Damage{Kept: kept, Cause: fmt.Errorf("%w: it was gone, and nothing but its log there", ErrDamaged), LogAlone: true}, nil
+			return &Damage{Kept: kept, Cause: fmt.Errorf("%w: it was gone, and nothing but its log there", ErrDamaged), LogAlone: true, All: all}, nil
 		}
 	}
 	return nil, nil

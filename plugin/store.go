@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -53,31 +52,21 @@ func withRemedy(err error, dir string) error {
 // aside is a database that was set aside, in whose place there is a new one, or an older one. Lists of the
 // engine tell that one what containers have, and nobody what ringlet alloc had given out: so it is told for
 // as long as anything that is kept of it lies there, also by later starts.
-type aside struct {
-	*persist.Damage          // nil: nothing was set aside
-	files           []string // all that is kept, also of earlier ones: databases, and their logs
-}
+type aside struct{ *persist.Damage } // nil: nothing was set aside
 
 // findAside looks for what was set aside from the database.
 func findAside(database string) (aside, error) {
 	damage, err := persist.LeftAside(database)
-	if damage == nil || err != nil {
-		return aside{}, err
-	}
-	entries, err := os.ReadDir(filepath.Dir(database))
-	a := aside{Damage: damage}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(database)+".damaged-") {
-			a.files = append(a.files, filepath.Join(filepath.Dir(database), e.Name()))
-		}
-	}
-	return a, err
+	return aside{damage}, err
 }
 
 // problem returns what to tell an operator; false if there is no such file, or none is there any more.
 func (a aside) problem() (ipam.Problem, bool) {
+	if a.Damage == nil {
+		return ipam.Problem{}, false
+	}
 	var left []string
-	for _, file := range a.files {
+	for _, file := range a.All {
 		if exists(file) {
 			left = append(left, filepath.Base(file))
 		}

@@ -55,7 +55,7 @@ func TestDatabaseReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, file := range a.files {
+			for _, file := range a.All {
 				if err := os.Remove(file); err != nil {
 					t.Fatal(err)
 				}

@@ -328,6 +328,11 @@ func (e *engine) replayEnd(x *container, k int, next func()) {
 		next()
 		return
 	}
+	e.replayOne(x, k, func() { e.replayEnd(x, k+1, next) })
+}
+
+// replayOne is replayEnd for one address of a container.
+func (e *engine) replayOne(x *container, k int, next func()) {
 	c, life, end := e.s.c, e.life, x.ends[k]
 	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForUnmarked, Address: end.address}
 	e.s.call(q, func(r ipam.Reply, ok bool) {
@@ -338,6 +343,9 @@ func (e *engine) replayEnd(x *container, k int, next func()) {
 			c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
 		}
 		c.count["replayed address"]++
-		e.replayEnd(x, k+1, next)
+		if r.Err != nil {
+			c.count["replay refused"]++
+		}
+		next()
 	})
 }
