@@ -41,22 +41,22 @@ const (
 	// askAgain is after how long one who did not answer is asked again.
 	askAgain = 2 * time.Second
 	// forgetAsking is after how long nobody wants to know any more, and a
-	// refusal is too old to go by.
+	// refusal is of no use to anybody.
 	forgetAsking = 30 * time.Second
 )
 
-// refusal is an answer that says no, and when it came.
+// refusal is an answer that says no, and when the question was put.
 type refusal struct {
 	wire.Answer
-	at time.Time
+	asked time.Time
 }
 
-// stale reports whether a refusal is too old to end a call with: it came before
-// the call asked for the first time, for one that waits no longer, and what was in
-// use may have been freed. Of space the news is good for a while: what there is of
-// it peers announce, and of that an announcement may be on the way, or lost.
-func (m *Machine) stale(want wire.Want, r refusal) bool {
-	return m.current != nil && r.at.Before(m.current.askedAt) && (want != wire.WantSpace || m.now.Sub(r.at) >= answerTime)
+// stale reports whether a refusal is too old to end a call with: its question was put
+// before the call asked for the first time, for one that waits no longer or for one that
+// waited already, and what was in use then may have been freed. That a peer announces what
+// there is again is no reason to believe it for longer: an announcement may be on the way.
+func (m *Machine) stale(r refusal) bool {
+	return m.current != nil && r.asked.Before(m.current.askedAt)
 }
 
 // errRefused is returned when everybody who could do it has refused.
@@ -93,7 +93,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 		at, silent := a.silent[id]
 		no, refused := a.refused[id]
 		switch {
-		case refused && !m.stale(want, no):
+		case refused && !m.stale(no):
 			last = no.Answer
 		case !m.live(id), silent && m.now.Sub(at) < askAgain:
 			away = append(away, id)
@@ -116,7 +116,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 		}
 	}
 	if len(candidates) > 0 {
-		m.question(q, a, m.pick(p, candidates))
+		m.question(q, a, m.pick(p, a.due(candidates)))
 		return wire.Answer{}, m.waitForPeers(p, q, []peer.ID{a.peer})
 	}
 	if len(away) > 0 {
@@ -159,6 +159,22 @@ func (m *Machine) ownersOf(p *pool, in addr.Range) []peer.ID {
 		}
 	}
 	return out
+}
+
+// due returns who of the candidates is to be asked before the others: those who have not
+// refused, else the one whose refusal is the oldest. So everybody is asked in turn, however
+// many calls come, each of which wants to hear of all.
+func (a *asking) due(candidates []peer.ID) []peer.ID {
+	unasked := slices.DeleteFunc(slices.Clone(candidates), func(id peer.ID) bool {
+		_, refused := a.refused[id]
+		return refused
+	})
+	if len(unasked) > 0 {
+		return unasked
+	}
+	return []peer.ID{slices.MinFunc(candidates, func(x, y peer.ID) int {
+		return a.refused[x].asked.Compare(a.refused[y].asked)
+	})}
 }
 
 // concerned returns the other peers of the roster that can do what is wanted in
@@ -209,7 +225,7 @@ func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
 			a.granted = answer.Range
 			return
 		case wire.RefusedHeld, wire.RefusedFull:
-			a.refused[from] = refusal{answer, m.now}
+			a.refused[from] = refusal{answer, a.since}
 		default:
 			a.silent[from] = m.now // it, or this peer, sees an old ring
 		}

@@ -19,8 +19,8 @@ type asked struct {
 	id   uint64
 }
 
-// answered is the answer to it, kept so that a question that comes twice is
-// not granted twice.
+// answered is what it was granted, kept so that a question that comes twice is not
+// granted twice. Refusals are not kept: in a full pool every call asks everybody.
 type answered struct {
 	answer wire.Answer
 	at     time.Time
@@ -41,7 +41,7 @@ func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
 	if len(answer.Text) > wire.MaxText {
 		answer.Text = answer.Text[:wire.MaxText]
 	}
-	if answer.Verdict != wire.RefusedNow {
+	if answer.Verdict == wire.Granted {
 		m.answers[key] = answered{answer, m.now}
 	}
 	m.send(f.From, answer)

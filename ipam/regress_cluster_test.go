@@ -149,3 +149,47 @@ func TestRefusalFromBeforeTheCall(t *testing.T) {
 		t.Errorf("it is free by now: %v", err)
 	}
 }
+
+// A host with nothing left was told a moment ago that the others have nothing either. Then a
+// container of one of them goes, and the news of that gets lost: the next call asks again, and
+// so does each of many calls at once.
+func TestSpaceFreedAMomentAgo(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	cidr := netip.MustParsePrefix("10.60.0.0/28")
+	for i := range c.peers {
+		c.network(i, cidr)
+	}
+	held := 0
+	for i := range 2 {
+		for range 2 {
+			if r := c.ask(i, docker(cidr)); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			held++
+		}
+	}
+	wantErr(t, c.full(2, cidr), ipam.ErrNoAddress, "have none to spare")
+	c.lose = func(f flight) bool {
+		_, news := f.frame.Body.(wire.Announce)
+		return news
+	}
+	c.stop(0, cidr)
+	c.stop(1, cidr)
+	calls := map[uint64]bool{}
+	for range held + 2 {
+		calls[c.call(2, docker(cidr))] = true
+	}
+	c.wait(20 * time.Second)
+	granted := 0
+	for id := range calls {
+		if r, done := c.peers[2].replies[id]; !done {
+			t.Errorf("call %d is not answered", id)
+		} else if r.Err == nil {
+			granted++
+		}
+	}
+	if granted != held {
+		t.Errorf("%d addresses were had of the %d that had been freed before anybody asked", granted, held)
+	}
+}
