@@ -163,7 +163,7 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 	case e.OwnedHow == "evicted":
 		t, _ := p.Ring.At(o)
 		e.Verdict = "may be in use on " + e.Owner + ", which was lost and evicted"
-		e.Next = "bring that host back, or give up its space with ringlet forget " + m.refOf(t.Owner) + " if it is gone for good"
+		e.Next = m.backText(t.Owner)
 	case e.OwnedHow == "unreachable":
 		e.Verdict = "is in the space of " + e.Owner + ", which cannot be reached: nobody else knows whether it is in use"
 		e.Next = "start or reconnect that host"

@@ -108,7 +108,7 @@ func (m *Machine) poolRef(ref string) *pool {
 func (m *Machine) vacated(p *pool) error {
 	for _, id := range p.parties() {
 		if m.state.Gone(id) != nil {
-			return failf(ErrPoolInUse, "pool %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good", poolText(p.Pool), m.nameOf(id), m.refOf(id))
+			return failf(ErrPoolInUse, "pool %s may be in use on %s, which was lost and evicted: %s", poolText(p.Pool), m.nameOf(id), m.backText(id))
 		}
 	}
 	if len(m.concerned(p, wire.WantVacant, addr.Whole(p.CIDR))) == 0 {

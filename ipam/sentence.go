@@ -150,10 +150,16 @@ func (m *Machine) errHeldBy(p *pool, o addr.Offset, holder string) error {
 	return failf(ErrAddressInUse, "address %v in %s is held by %s: stop or free that there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), holder)
 }
 
+// backText says what ends it that the space of an evicted host is kept back. If the cluster
+// was recovered without it, status says so there once it runs, and that its data must go.
+func (m *Machine) backText(id peer.ID) string {
+	return "bring that host back, or give up its space with ringlet forget " + m.refOf(id) + " if it is gone for good"
+}
+
 // errQuarantined refuses an address that a lost host may be using.
 func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
-	return failf(ErrAddressInUse, "address %v in %s may be in use on %s, which was lost and evicted: bring that host back, or give up its space with ringlet forget %s if it is gone for good, or choose another address",
-		addr.Nth(p.CIDR, o), poolText(p.Pool), m.nameOf(owner), m.refOf(owner))
+	return failf(ErrAddressInUse, "address %v in %s may be in use on %s, which was lost and evicted: %s, or choose another address",
+		addr.Nth(p.CIDR, o), poolText(p.Pool), m.nameOf(owner), m.backText(owner))
 }
 
 // waitFor makes a call wait, and says what it is told if that was in vain.
