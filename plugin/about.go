@@ -43,7 +43,7 @@ func (p *daemon) About(context.Context) (admin.About, error) {
 
 func (p *daemon) engine() admin.AboutEngine {
 	st := p.watcher.State()
-	out := admin.AboutEngine{Connected: st.Connected, Version: st.EngineVersion, API: st.APIVersion, Names: append([]string{}, st.Names...), LastError: st.LastError}
+	out := admin.AboutEngine{Socket: st.Socket, Connected: st.Connected, Version: st.EngineVersion, API: st.APIVersion, Names: append([]string{}, st.Names...), LastError: st.LastError}
 	if !st.LastLook.IsZero() {
 		out.LastLook = new(st.LastLook.UTC())
 	}

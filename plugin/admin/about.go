@@ -21,6 +21,7 @@ type About struct {
 
 // AboutEngine is the docker engine, as this process sees it.
 type AboutEngine struct {
+	Socket    string     `json:"socket"` // where it is asked; empty: there is none that could be asked
 	Connected bool       `json:"connected"`
 	Version   string     `json:"version"` // like 29.0.1; empty if it was never asked
 	API       string     `json:"api"`

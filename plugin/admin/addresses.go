@@ -92,7 +92,7 @@ func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
 		if use.Peer != story.Peer {
 			speaker = use.Peer
 		}
-		story.Verdict += fmt.Sprintf("; %s said that the address is held by %s, and renewed its word %s", speaker, holderOf(use), use.Told.UTC().Format("2006-01-02 15:04 MST"))
+		story.Verdict += fmt.Sprintf("; %s said that the address is held by %s, and renewed its word at %s", speaker, holderOf(use), use.Told.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	return answer{body: story}, nil
 }

@@ -254,9 +254,9 @@ func TestExplainElsewhere(t *testing.T) {
 	d := readDocument(t)
 	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: withFormer()})
 	for ip, want := range map[string]string{
-		"10.50.0.6": `"verdict":"is in the space of host-b; it said that the address is held by container \"cache\", and renewed its word 2026-11-21 09:00 UTC"`,
+		"10.50.0.6": `"verdict":"is in the space of host-b; it said that the address is held by container \"cache\", and renewed its word at 2026-11-21 09:00 UTC"`,
 		"10.50.0.5": `"verdict":"is in the space of host-b"`,
-		"10.50.0.3": `"verdict":"is in the space of host-b; host-d said that the address is held by container \"former\", and renewed its word 2026-11-21 09:00 UTC"`,
+		"10.50.0.3": `"verdict":"is in the space of host-b; host-d said that the address is held by container \"former\", and renewed its word at 2026-11-21 09:00 UTC"`,
 	} {
 		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip+"/explain", nil)
 		if !strings.Contains(w.Body.String(), want) {

@@ -108,7 +108,7 @@ func (a *app) diagnose(ctx context.Context, c *client) ([]diagnosis, error) {
 	if err := c.get(ctx, path("status"), &st); err != nil {
 		return nil, err
 	}
-	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
+	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine, st), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
 	found = append(found, a.ports(ctx, about, st)...)
 	return append(found, udp(st), a.mtu(about), sameNames(st), problems(st)), nil
 }
@@ -137,9 +137,14 @@ func major(version string) (int, bool) {
 	return n, err == nil
 }
 
-func engineAge(e admin.AboutEngine) diagnosis {
+// engineAge says whether the plugin sees its engine, and of what age that is. Who told ringlet
+// that there is none hears in status if a network shows otherwise.
+func engineAge(e admin.AboutEngine, st ipam.Status) diagnosis {
 	n, ok := major(e.Version)
+	missed := slices.ContainsFunc(st.Problems, func(p ipam.Problem) bool { return p.Code == "no-docker-socket" })
 	switch {
+	case !e.Connected && e.Socket == "" && !missed:
+		return diagnosis{"engine", diagnosedSkip, "there is no engine to ask, and none has networks here", ""}
 	case !e.Connected:
 		return diagnosis{
 			"engine", diagnosedWarn, "the plugin does not reach its engine's API: " + e.LastError,

@@ -49,7 +49,18 @@ func TestDoctor(t *testing.T) {
 		{"an engine that sends no names", func(f *fixture, _ *Config) { f.about.Engine.Version = "28.5.2" }, "warn  names", exitDegraded},
 		{"an engine of old", func(f *fixture, _ *Config) { f.about.Engine.Version = "19.03.1" }, "warn  engine", exitDegraded},
 		{"no engine", func(f *fixture, _ *Config) {
-			f.about.Engine = admin.AboutEngine{LastError: "there is no docker socket"}
+			f.about.Engine = admin.AboutEngine{Socket: "/run/docker.sock", LastError: "there is no docker socket"}
+		}, "warn  engine", exitDegraded},
+		{"no engine, as somebody has said", func(f *fixture, _ *Config) {
+			f.about.Engine = admin.AboutEngine{LastError: "no docker socket: relying on the engine's replay"}
+		}, "skip  engine", exitFine},
+		{"an engine that nobody has told of", func(f *fixture, _ *Config) {
+			f.about.Engine = admin.AboutEngine{LastError: "no docker socket: relying on the engine's replay"}
+			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
+				Code: "no-docker-socket", Level: string(ipam.Degraded),
+				Text: "this peer cannot ask its engine which containers live, and relies on what the engine replays when it starts",
+				Next: "name the engine's socket with --docker-socket, so that addresses of containers that vanish are freed",
+			}}
 		}, "warn  engine", exitDegraded},
 		{"an engine that does not tell all", func(f *fixture, _ *Config) {
 			f.about.Engine.LastError = "/networks/n2: datastore is broken"

@@ -30,7 +30,7 @@ func (f *fixture) ChangeKeys(_ context.Context, c admin.KeyChange) (admin.Keys, 
 func wellAbout() admin.About {
 	return admin.About{
 		Version: "v1.2.3", Go: "go1.26", Platform: "linux/amd64", Started: now.Add(-time.Hour), Settings: map[string]string{"name": "host-a", "key": "1"},
-		Engine:  admin.AboutEngine{Connected: true, Version: "29.0.1", API: "1.52", Names: []string{"ringlet:latest"}, LastLook: new(now)},
+		Engine:  admin.AboutEngine{Socket: "/run/docker/host/docker.sock", Connected: true, Version: "29.0.1", API: "1.52", Names: []string{"ringlet:latest"}, LastLook: new(now)},
 		Network: admin.AboutNetwork{Open: true, Advertise: "192.168.1.10:7950", Alive: 1, Known: 1, Keys: 1, Problems: []string{}},
 	}
 }
