@@ -145,8 +145,7 @@ func (m *Machine) giveUp(q question, a *asking) {
 func (m *Machine) question(q question, a *asking, to peer.ID) {
 	m.lastQuestion++
 	a.id, a.peer, a.since, a.granted = m.lastQuestion, to, m.now, addr.Range{}
-	delete(a.silent, to)
-	delete(a.refused, to)
+	delete(a.silent, to) // a refusal of before stays: calls may wait that were told it
 	m.send(to, wire.Ask{ID: a.id, Want: q.want, Pool: q.pool, Range: q.in, Kind: q.kind})
 }
 
@@ -223,6 +222,7 @@ func (m *Machine) takeAnswer(from peer.ID, answer wire.Answer) {
 		switch answer.Verdict {
 		case wire.Granted:
 			a.granted = answer.Range
+			delete(a.refused, from)
 			return
 		case wire.RefusedHeld, wire.RefusedFull:
 			a.refused[from] = refusal{answer, a.since}
