@@ -317,13 +317,14 @@ func (e *engine) early(next func()) {
 			}
 		}
 	}
-	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() && e.lists > e.newTo { // else it may be a network's, which asks again
+	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() && e.lists > e.newTo {
 		had = append(had, own)
 	}
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {
 		a = one(h.rnd, had...)
 	}
-	if e.lists <= e.newTo && e.s.reserves(n.Pool, a) { // what is kept for a name, too, may be an endpoint's that asks again
+	// Above a new database what is kept for a name, or is the host's own, may be an endpoint's that asks again.
+	if e.lists <= e.newTo && (e.s.reserves(n.Pool, a) || a == e.s.own()) {
 		next()
 		return
 	}
