@@ -235,7 +235,7 @@ func (m *Machine) holdsAgainst(p *pool, q *AddressRequest, o addr.Offset, rec *s
 	asked := p.replayed[o]
 	switch rec.Kind {
 	case space.Host, space.Stranger: // which only a new database takes for what a network or an endpoint has
-		return asked || !m.unlisted
+		return asked || m.everListed()
 	case space.Container, space.Unmarked:
 		elsewhere := rec.Network != 0 && rec.Network != networkKey(q.Network.ID())
 		return asked || elsewhere || m.asks[q.Network.ID()] == 0 || m.askedBeforeOn(p)
@@ -246,7 +246,7 @@ func (m *Machine) holdsAgainst(p *pool, q *AddressRequest, o addr.Offset, rec *s
 // keptAgainst reports whether a reserved address is kept back for others than the network that may ask for it again.
 func (m *Machine) keptAgainst(p *pool, q *AddressRequest, o addr.Offset, r *chronicle.Reservation) bool {
 	if !r.Kind.Shared() { // of what is kept for a name nobody else can have had it, as far as a new database knows
-		return r.Kind != chronicle.KindKeptForName || !m.unlisted
+		return r.Kind != chronicle.KindKeptForName || m.everListed()
 	}
 	asked := m.asks[q.Network.ID()]
 	inTurn := asked != 0 && asked == m.lastAsk && !m.askedBeforeOn(p)

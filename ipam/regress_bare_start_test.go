@@ -74,6 +74,35 @@ func TestBareStartOnTheHostsOwn(t *testing.T) {
 	}
 }
 
+// Also where the process starts anew while other hosts, new as this one, have yet to list what they have
+// (seed 8730718930668074842 of TestSim).
+func TestBareStartBesideUnlistedOthers(t *testing.T) {
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.NoMAC = true, true
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	pool := plainPool()
+	r := c.ask(1, &pool)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	own := func() *ipam.HostAddresses {
+		return &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}}
+	}
+	c.ask(1, own())
+	c.ask(1, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(bareNet)}})
+	c.start(1)
+	c.ask(1, own())
+	c.ask(1, &ipam.Greeting{})
+	c.ask(1, &pool)
+	c.ask(1, &ipam.Blindness{})
+	for range 2 {
+		wantErr(t, c.ask(1, plainly(r.Pool.Network, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+	}
+}
+
 // Nor what is kept for a name, which it may not have.
 func TestBareStartOnWhatIsKeptForAName(t *testing.T) {
 	h := withoutMAC(t)
