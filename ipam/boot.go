@@ -52,7 +52,11 @@ const slumber = reachTime
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been
 // suspended: they may have evicted it meanwhile, and given up its space.
 func (m *Machine) awaken(ahead time.Duration) {
-	if ahead < slumber || m.lacks(ruleAwake) {
+	if ahead < slumber {
+		return
+	}
+	m.oweLonger(ahead)
+	if m.lacks(ruleAwake) {
 		return
 	}
 	m.check = nil // what was answered before says nothing of the time since

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -61,6 +62,24 @@ func (m *Machine) owe(p *pool, o addr.Offset) {
 func (m *Machine) noteLost() {
 	if !m.lostAt.Equal(m.now) {
 		m.lostAt = m.now
+		m.saveLost()
+	}
+}
+
+// mayOwe reports whether releases may come late. This peer looks at the clock each second then, to
+// notice that it has slept.
+func (m *Machine) mayOwe() bool { return len(m.owed) > 0 || !m.lostAt.IsZero() }
+
+// oweLonger takes note that this peer has slept that long: the engine, which slept, too, or waited
+// for it, may bring meanwhile what it owed before.
+func (m *Machine) oweLonger(slept time.Duration) {
+	for _, a := range slices.SortedFunc(maps.Keys(m.owed), netip.Addr.Compare) {
+		w := m.owed[a]
+		w.at = w.at.Add(slept)
+		m.setOwed(a, w)
+	}
+	if !m.lostAt.IsZero() {
+		m.lostAt = m.lostAt.Add(slept)
 		m.saveLost()
 	}
 }

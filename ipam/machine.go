@@ -347,7 +347,7 @@ func (m *Machine) wake() {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))
 	case m.left || m.suspect != "":
-	case m.state.Slot == 0 || m.unsure || !m.soleUser():
+	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		m.wakeAt(m.now.Add(tendEvery))
 	}
 }

@@ -392,3 +392,25 @@ func TestLateReleaseOfAPool(t *testing.T) {
 		}
 	}
 }
+
+// The plugin's process is frozen for longer than a release may be late, or its host sleeps: what the engine owed
+// before comes when it wakes, after what others have asked for meanwhile (seed 16947341601326489617 of TestSim).
+func TestLateReleaseAfterASleep(t *testing.T) {
+	for _, asleep := range []bool{false, true} { // with a clock that stands
+		h, n := endOf(t, "")
+		for range 3 {
+			h.Now = h.Now.Add(time.Minute)
+			look(h, on("10.50.0.0/24"))
+		}
+		if asleep {
+			h.SetClock(20*time.Minute, true)
+		} else {
+			h.Now = h.Now.Add(20 * time.Minute)
+		}
+		mustAsk(t, h, n, "", 9, "10.50.0.9")
+		release(h, n, address("10.50.0.9"))
+		if r, answered := h.Try(asking(n, "", 10, "10.50.0.9")); answered && r.Err == nil {
+			t.Errorf("asleep %t: an address is granted that a container has", asleep)
+		}
+	}
+}
