@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 
 	crand "crypto/rand"
@@ -43,6 +45,9 @@ var errSettings = errors.New("the settings are wrong, see above")
 // The sockets are opened first, so that the engine finds them within its few
 // seconds whatever the disk has to say; what it asks meanwhile waits.
 func run(ctx context.Context, opts cli.ServeOptions) error {
+	// Else Go ends the process at the first line of its log that nobody is there to
+	// read any more. That write fails, and the line is lost, as others may be.
+	signal.Ignore(syscall.SIGPIPE)
 	cfg, err := config.Load(os.Environ(), os.Hostname)
 	logger, sink := logging.New(logging.Config{
 		Level: cfg.LogLevel, Format: logging.Format(cfg.LogFormat), Out: os.Stdout, Err: os.Stderr,
