@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -26,20 +28,26 @@ func machineID(name string) uint64 {
 	if machine == "" {
 		return 0
 	}
-	root := ""
-	if f, err := os.Open("/proc/self/mountinfo"); err == nil {
-		root = dockerd.DataRoot(f)
-		_ = f.Close() // it was only read
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return 0
 	}
+	root := dockerd.DataRoot(f)
+	_ = f.Close() // it was only read
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\n%s\n%s\n", machine, root, name)
 	return max(h.Sum64(), 1)
 }
 
 // place returns what tells a database from its copies: the number of its file
-// and the machine. It is empty if the file cannot be looked at.
+// and the machine. It is empty if the file cannot be looked at, or nobody knows
+// what the machine is called.
 func place(path string) string {
 	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	machine, err := firmwareText()
 	if err != nil {
 		return ""
 	}
@@ -48,28 +56,34 @@ func place(path string) string {
 		return ""
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(firmwareText())) // never fails
+	_, _ = h.Write([]byte(machine)) // never fails
 	return fmt.Sprintf("inode %d, machine %016x", file.Ino, h.Sum64())
 }
 
 // machineText returns what the firmware, the system or, where neither can be
 // read from inside the plugin, the first network card says of the machine.
 func machineText() string {
-	if text := firmwareText(); text != "" {
+	if text, err := firmwareText(); err != nil || text != "" {
 		return text
 	}
 	return cardText()
 }
 
 // firmwareText returns what the firmware or the system says of the machine,
-// nothing where neither can be read.
-func firmwareText() string {
+// nothing where neither is there to be read. An error says that it may be another
+// time, as for a process that has too many files open: else the machine would seem
+// to be another one.
+func firmwareText() (string, error) {
 	for _, file := range []string{"/sys/class/dmi/id/product_uuid", "/etc/machine-id"} {
-		if b, err := os.ReadFile(file); err == nil && len(bytes.TrimSpace(b)) > 0 {
-			return string(bytes.TrimSpace(b))
+		b, err := os.ReadFile(file)
+		switch text := string(bytes.TrimSpace(b)); {
+		case err == nil && text != "":
+			return text, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+			return "", err
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // cardText returns the address of the first network card that is no engine's.

@@ -124,6 +124,8 @@ func room(st syscall.Statfs_t, data string) diagnosis {
 	switch {
 	case st.Flags&unix.ST_RDONLY != 0:
 		return diagnosis{"disk", diagnosedFail, "nothing can be written where its data is, in " + data + ": that file system is mounted read-only", "see in dmesg whether the disk fails, and mount it again to be written"}
+	case st.Blocks == 0: // as of one in memory without a limit
+		return diagnosis{"disk", diagnosedSkip, "how much is free where its data is, in " + data + ", that file system does not tell", ""}
 	case free < leastDisk:
 		return diagnosis{"disk", diagnosedFail, text, "make room: nothing is handed out that cannot be written first"}
 	case st.Files > 0 && st.Ffree == 0:

@@ -100,3 +100,22 @@ func TestJournalLeavesRoom(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file system that does not tell how large it is may have room.
+func TestJournalWhereNobodyTellsTheRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=0"); err != nil {
+		t.Skipf("needs the right to mount a file system without a limit: %v", err)
+	}
+	defer func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	f := files{dir: dir, maxBytes: 1 << 20, maxFiles: 2, reserve: reserve}
+	defer f.end()
+	r := record{Event: events.Event{ID: events.ID{Boot: 1, Number: 1}, Kind: events.Granted, Address: addr(1)}}
+	if err := f.append(t.Context(), []record{r}, false); err != nil {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,10 +120,14 @@ func (f *files) write(text []byte, last bool) error {
 	return nil
 }
 
-// left returns how many bytes the file system of the open file has left.
+// left returns how many bytes the file system of the open file has left, and very many
+// where it does not tell, as one in memory without a limit.
 func (f *files) left() (uint64, error) {
 	var st syscall.Statfs_t
 	err := syscall.Fstatfs(int(f.out.Fd()), &st)
+	if st.Blocks == 0 {
+		return math.MaxUint64, err
+	}
 	return st.Bavail * uint64(st.Bsize), err
 }
 
