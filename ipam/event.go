@@ -50,6 +50,7 @@ type Call struct {
 
 	leaves   bool // it has had this peer begin to leave
 	affirmed bool // what it found to be so already was so when it asked
+	partly   bool // what it waits for is only a part of what it asks for
 }
 
 // HostRoute is a route of the host itself.

@@ -295,7 +295,7 @@ func (m *Machine) seek() {
 	}
 	m.askedToJoin = m.now
 	gone := m.state.Gone(m.self)
-	m.drained = gone != nil && !gone.Forgotten && gone.Phase == chronicle.Draining
+	m.setDrained(gone != nil && !gone.Forgotten && gone.Phase == chronicle.Draining)
 	var live []peer.ID
 	for _, id := range m.others() {
 		if m.live(id) {

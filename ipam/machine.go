@@ -99,7 +99,7 @@ type Machine struct {
 	left        bool      // it was retired, as somebody wished
 	forced      bool      // it leaves although something is held here
 	leaving     bool
-	drained     bool // it was draining when it was evicted, and goes on with that once it is back
+	drained     bool // it was draining when it was evicted, and goes on with that once it is back; on disk
 	founding    bool
 	hesitates   bool      // it founds a cluster if the engine has no networks
 	orphaned    int       // networks that the engine has, and the new database does not know

@@ -34,6 +34,9 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		}
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
+	if c := m.current; c != nil {
+		c.partly = err != nil && q.Name != ""
+	}
 	if err == nil {
 		err = m.namePool(p, q.Name)
 	}
@@ -143,7 +146,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		m.completes = true // what was asked for before this process started
 		return m.waitForMajority()
 	}
-	m.drained = m.drained && !q.Undo
+	m.setDrained(m.drained && !q.Undo)
 	member := m.state.Member(m.self)
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:

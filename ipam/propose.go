@@ -18,7 +18,7 @@ type proposal struct {
 	commands []chronicle.Command
 	outcomes []chronicle.Outcome // those that have come
 	calls    []*Call             // that wait for it
-	aside    bool                // ranges are set aside for it on disk
+	aside    bool                // it is on disk, with the ranges that are set aside for it
 	since    time.Time           // when it was first proposed
 }
 
@@ -85,6 +85,16 @@ func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, err
 // command of its own.
 func (m *Machine) waitsForDecision() bool {
 	return m.current != nil && slices.ContainsFunc(m.proposals, func(p *proposal) bool { return slices.Contains(p.calls, m.current) })
+}
+
+// keepWanted has what the call that is being served waits for stay wanted also if the process ends,
+// but for what may be taken back.
+func (m *Machine) keepWanted() {
+	for _, p := range m.proposals {
+		if slices.Contains(p.calls, m.current) && !slices.ContainsFunc(p.commands, revocable) {
+			p.aside = true
+		}
+	}
 }
 
 // background is propose where nobody waits.
@@ -272,9 +282,10 @@ func (m *Machine) noteOutcome(o chronicle.Outcome) {
 // route brings the commands of this peer to somebody who proposes them: the
 // lowest live voter, the next one after a second, and then this peer itself
 // (protocol, 2.6). All that are not settled go together, in order: a later
-// number that is applied first would settle the earlier ones.
+// number that is applied first would settle the earlier ones. A peer that was evicted waits
+// until it is back: most would be refused, and with that what somebody was told is to come.
 func (m *Machine) route() {
-	if len(m.proposals) == 0 || m.booting() || m.suspect != "" || m.outdated() {
+	if len(m.proposals) == 0 || m.booting() || m.suspect != "" || m.outdated() || m.mayReturn() && !m.left {
 		return
 	}
 	if late := m.now.Sub(m.submittedAt); late >= patience || late < 0 {
@@ -319,7 +330,12 @@ func (m *Machine) appendUnsettled(batch []chronicle.Command) []chronicle.Command
 }
 
 // takeSubmit takes in the commands of another peer, to propose them.
-func (m *Machine) takeSubmit(from peer.ID, q wire.Submit) {
+func (m *Machine) takeSubmit(f *wire.Frame, q wire.Submit) {
+	from := f.From
+	if gone := m.state.Gone(from); gone != nil && f.Slot < gone.Evicted {
+		m.sendSlots(from, f.Slot) // it has not heard of it, and waits once it has: see route
+		return
+	}
 	batch, err := chronicle.DecodeBatch(q.Batch)
 	if err != nil || m.state.Slot == 0 || !m.member() || !chronicle.Known(batch) {
 		return

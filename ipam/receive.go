@@ -55,7 +55,7 @@ func (m *Machine) receive(msg *Message) {
 	case wire.Snapshot:
 		m.takeSnapshot(f.Header, b)
 	case wire.Submit:
-		m.takeSubmit(f.From, b)
+		m.takeSubmit(f, b)
 	case wire.Join:
 		m.takeJoin(f, b)
 	case wire.Ask:

@@ -16,6 +16,7 @@ import (
 //	bucket      key                     value
 //	identity    "gave way"              this peer dissolved its cluster to join another
 //	identity    "clock"                 how the host's clock stood, and since when nobody has set it
+//	identity    "drained"               this peer was draining when it was evicted, and goes on with that
 //	identity    "host"                  the boot ID of the host when this peer last ran
 //	identity    "label"                 the name of the cluster in the settings
 //	identity    "left"                  this peer is to leave, or has left, as somebody wished
@@ -29,6 +30,7 @@ const (
 	bucketPeer = "peer"
 
 	keyClock   = "clock"
+	keyDrained = "drained"
 	keyGaveWay = "gave way"
 	keyHost    = "host"
 	keyLabel   = "label"
@@ -201,6 +203,20 @@ func (m *Machine) saveLeaving() {
 		return
 	}
 	m.put(bucketIdentity, keyLeft, codec.Bool(codec.Bool([]byte{formatRecord}, m.left), m.forced))
+}
+
+// setDrained notes, and writes down, whether this peer drains on once it is admitted again: its process may
+// end between the two.
+func (m *Machine) setDrained(drained bool) {
+	if drained == m.drained {
+		return
+	}
+	m.drained = drained
+	if !drained {
+		m.put(bucketIdentity, keyDrained, nil)
+		return
+	}
+	m.put(bucketIdentity, keyDrained, []byte{formatRecord})
 }
 
 // saveGaveWay writes down that this peer looks for a cluster that it has seen.

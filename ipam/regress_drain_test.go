@@ -287,6 +287,12 @@ func TestDrainsOnAfterAnEviction(t *testing.T) {
 		"cut off":    func(*lockstep) {},
 		"off":        func(c *lockstep) { c.start(2) },
 		"off, twice": func(c *lockstep) { c.start(2); c.wait(100 * time.Millisecond); c.start(2) },
+		"off, and again as soon as it is admitted": func(c *lockstep) {
+			c.start(2)
+			c.run(time.Minute, func() bool { return c.status(2).State == ipam.Joining })
+			c.run(time.Minute, func() bool { return c.status(2).State != ipam.Joining })
+			c.start(2)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newLockstep(t, 3)
@@ -318,5 +324,27 @@ func TestDrainsOnAfterAnEviction(t *testing.T) {
 				t.Errorf("with its draining undone it is %v", got)
 			}
 		})
+	}
+}
+
+// Who waits for a host to have drained that is evicted meanwhile is not told that this was undone.
+func TestDrainsOnAsItSays(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	for _, q := range []ipam.Request{docker(prefix("10.50.0.0/24")), &ipam.DrainRequest{}} {
+		if r := c.ask(2, q); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.die(2)
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	c.start(2)
+	for end := c.now.Add(10 * time.Second); c.now.Before(end); c.wait(10 * time.Millisecond) {
+		if got := c.status(2).State; got == ipam.Ready {
+			t.Fatalf("it drains on, and says that it is %s", got)
+		}
 	}
 }

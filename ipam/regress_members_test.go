@@ -309,3 +309,54 @@ func TestEvictionUnderWayIsToldOf(t *testing.T) {
 	c.dead = map[int]bool{lost: true}
 	c.run(time.Minute, func() bool { return len(c.peers[asks].machine.State().Roster) == 2 })
 }
+
+// A host is cut off, and told to exclude an address and to drain, which is done as soon as the
+// others agree, as it says. They evict it. What it was told is decided when it is in the cluster
+// again, however long that takes once it is back: before, it would be refused.
+func TestEvictedWithOrdersUnderWay(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.die(2)
+	for _, q := range []ipam.Request{exclude("10.50.0.250", "10.50.0.250"), &ipam.DrainRequest{}} {
+		wantErr(t, c.ask(2, q).Err, ipam.ErrNotReady, "is done as soon as they agree")
+	}
+	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	lost := false
+	c.lose = func(f flight) bool {
+		_, joins := f.frame.Body.(wire.Join)
+		once := joins && !lost
+		lost = lost || joins
+		return once
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	if s := c.status(2); s.State != ipam.Leaving || s.Pending > 0 {
+		t.Errorf("it is %s, and %d of its commands are undecided", s.State, s.Pending)
+	}
+	wantErr(t, c.ip(0, prefix("10.50.0.0/24"), address("10.50.0.250")), ipam.ErrAddressReserved)
+}
+
+// A host that was evicted is back and has not heard of it yet, as it is told to drain: it is not
+// said to drain unless it does.
+func TestDrainOfOneThatWasEvicted(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	first, last := c.order()[0], c.order()[2]
+	c.die(last)
+	if r := c.ask(first, &ipam.EvictRequest{Peer: c.name(last)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	if r := c.ask(last, &ipam.DrainRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for range 10 {
+		if got := c.status(last).State; got != ipam.Leaving {
+			t.Errorf("it was told to drain, and is %v", got)
+		}
+		c.wait(time.Second)
+	}
+}

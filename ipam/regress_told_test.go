@@ -49,3 +49,21 @@ func TestToldAgainAfterAStart(t *testing.T) {
 		}
 	}
 }
+
+// Of what an operator asks of a host that is cut off only a part may be under way: what lies in
+// others' space is to be had of them, and a pool is named once it is made. Who is told that this
+// is done later takes it for all.
+func TestOnlyAPartIsUnderWay(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.die(2)
+	for i := range 2 {
+		c.step(2, &ipam.Presence{Peer: c.peers[i].machine.Self()})
+	}
+	for _, q := range []ipam.Request{exclude("10.50.0.1", "10.50.0.254"), &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24"), Name: "lab"}} {
+		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "a part of what you asked for is done as soon as they agree", "ask again for the rest")
+	}
+	for _, q := range []ipam.Request{exclude("10.50.0.240", "10.50.0.254"), &ipam.PoolCreation{CIDR: prefix("10.70.0.0/24")}} {
+		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "; what you asked for is done as soon as they agree")
+	}
+}

@@ -74,7 +74,7 @@ func (m *Machine) standing() State {
 		return Forming
 	case m.state.Slot == 0 || !m.member():
 		return Joining
-	case m.leaving || m.draining():
+	case m.leaving || m.draining() || m.drained:
 		return Leaving
 	case m.alone():
 		return Alone

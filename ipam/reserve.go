@@ -213,6 +213,7 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 			}
 			return found.list, firstWait(late)
 		}
+		m.current.partly = late != nil || len(found.list) > 0 || len(actions) > maxActions
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
 			return nil, err
 		}

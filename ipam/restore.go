@@ -183,6 +183,13 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 		inherited, unsure, had, err := parseUnlisted(value)
 		l.m.unlisted, l.m.unsure, l.m.inherited, l.m.before = true, unsure, inherited, had
 		return err
+	case keyDrained:
+		r := codec.NewReader(value)
+		if r.Byte("format") != formatRecord {
+			r.Fail("format of a note that this peer was draining")
+		}
+		l.m.drained = true
+		return r.Done()
 	case keyGaveWay:
 		r := codec.NewReader(value)
 		if r.Byte("format") != formatRecord {

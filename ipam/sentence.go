@@ -214,11 +214,16 @@ func (m *Machine) staysWanted(err error, shows string) error {
 	if !ok || m.inTime() || !m.waitsForDecision() {
 		return err
 	}
+	m.keepWanted()
 	late, ok := errors.AsType[*Error](wait.late)
 	if !ok {
 		return err
 	}
-	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; what you asked for is done as soon as they agree, and " + shows + " shows it then"})
+	next := "what you asked for is done as soon as they agree, and " + shows + " shows it then"
+	if m.current.partly {
+		next = "a part of what you asked for is done as soon as they agree, and " + shows + " shows it then: ask again for the rest"
+	}
+	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; " + next})
 }
 
 func (m *Machine) waitForCluster() error {

@@ -54,7 +54,7 @@ func (m *Machine) tend() {
 	if m.alone() && !m.draining() && !m.leaving {
 		// All is its own, and nobody wants it, but for what is kept back for
 		// those that were lost.
-		m.drained = false
+		m.setDrained(false)
 		m.inherit()
 		m.endQuarantine()
 		for _, p := range m.sortedPools() {
@@ -88,6 +88,7 @@ func (m *Machine) tend() {
 func (m *Machine) grow() {
 	member := m.state.Member(m.self)
 	if member.Phase != chronicle.Filling {
+		m.setDrained(false)
 		return
 	}
 	for a := range m.underWay() {
