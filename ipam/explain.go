@@ -87,7 +87,7 @@ const lastOf64 = "subnet anycast address"
 func (m *Machine) explainAt(e *Explanation, p *pool, o addr.Offset) {
 	r, t := p.rangeAt(o)
 	e.First, e.Last, e.Version = addr.Nth(p.CIDR, r.Start), addr.Nth(p.CIDR, r.End-1), uint64(t.Version)
-	e.Conflict = m.conflicts[conflict{p.Key, o}].text
+	e.Conflict = m.conflicts[conflict{pool: p.Key, at: o}].text
 	m.explainOwner(e, t)
 	if v := p.ReservationAt(o); v != nil {
 		e.Reserved = &ReservedFor{v.Kind.String(), v.Note}
@@ -172,7 +172,7 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 		e.Next = fmt.Sprintf("ringlet explain %v on that host", e.Address)
 	}
 	if e.Conflict != "" {
-		e.Next = m.conflicts[conflict{p.Key, o}].ending()
+		e.Next = m.conflicts[conflict{pool: p.Key, at: o}].ending()
 	}
 }
 

@@ -33,6 +33,10 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		}
 		return standing(p, o), nil
 	}
+	if m.networks[q.Network.ID()] == nil && m.replaying {
+		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
+		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for one that its engine has, as that was starting: make it again", m.cfg.Name, poolText(p.Pool))
+	}
 	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
@@ -195,7 +199,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		if sharesReservation(r) {
 			return nil
 		}
-		return errReserved(p, a, r, space.Holder{})
+		return errKept(p, a, r)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && (m.mayBeContainers(&rec) || !p.yields(o, rec, kind)) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)

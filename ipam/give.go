@@ -127,8 +127,10 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 	if q.Range.Size() != 1 || !p.space.Mine(o) {
 		return wire.Answer{Verdict: wire.RefusedNotMine}
 	}
-	// What answered here may be the router that another host's network names.
-	named := func(k space.Kind) bool { return k == space.Stranger && q.Want == wire.WantReserved }
+	// What answered here, or this host itself, may be the router that another host's network names.
+	named := func(k space.Kind) bool {
+		return (k == space.Stranger || k == space.Host) && q.Want == wire.WantReserved
+	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept && !named(rec.Kind) {
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.holderText(rec.Holder, rec.Since)}
 	}

@@ -151,7 +151,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return
 	}
 	if err != nil {
-		m.conflicts[conflict{}] = dispute{text: "network " + n.Name + " has no pool: " + err.Error()}
+		m.conflicts[conflict{subnet: subnet}] = dispute{text: "network " + n.Name + " has no pool: " + err.Error(), next: "remove that network, and make it anew with another subnet"}
 		return
 	}
 	if s.seen[p] == nil {
@@ -162,11 +162,8 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		if !ok {
 			continue
 		}
-		if other, twice := s.seen[p][o]; twice && other != e.Container {
-			m.conflict(p, o, holderOf(e), m.now.UnixNano(), "is used by container "+shortRef(other)+" too")
-		}
-		s.seen[p][o] = e.Container
 		m.sightAddress(p, o, e, s)
+		s.seen[p][o] = e.Container
 	}
 	m.sightKept(p, n.Gateways, chronicle.KindGateway, s)
 	m.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, s)
@@ -234,6 +231,9 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 		// endpoint that was replayed to a new database.
 		m.incomplete = true
 		return
+	}
+	if other, twice := s.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
+		m.conflict(p, o, h, m.now.UnixNano(), "is used by container "+shortRef(other)+" too")
 	}
 	if rec.Kind == space.Stranger && rec.MAC == h.MAC {
 		m.dismissStranger(p, o) // it was this endpoint that answered
@@ -308,7 +308,7 @@ func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, 
 // disagree notes what cannot both be right about an address, whose text is: "is …, but
 // …". It is noted once, as long as it stays the same.
 func (m *Machine) disagree(p *pool, o addr.Offset, d dispute) {
-	k := conflict{p.Key, o}
+	k := conflict{pool: p.Key, at: o}
 	if _, known := m.conflicts[k]; known {
 		return
 	}
@@ -323,8 +323,8 @@ func (m *Machine) disagree(p *pool, o addr.Offset, d dispute) {
 
 // settleConflict forgets a conflict about an address that whoever had it has no more.
 func (m *Machine) settleConflict(p *pool, o addr.Offset) {
-	forget(m.conflicts, conflict{p.Key, o})
-	forget(m.disputed, conflict{p.Key, o})
+	forget(m.conflicts, conflict{pool: p.Key, at: o})
+	forget(m.disputed, conflict{pool: p.Key, at: o})
 }
 
 // settleHostConflicts forgets the conflicts about addresses that the host itself has no

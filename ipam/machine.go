@@ -148,8 +148,9 @@ type Machine struct {
 }
 
 type conflict struct {
-	pool chronicle.PoolKey
-	at   addr.Offset
+	pool   chronicle.PoolKey
+	at     addr.Offset
+	subnet netip.Prefix // of a network that has no pool
 }
 
 // dispute is what cannot both be right in a conflict.

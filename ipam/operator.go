@@ -67,7 +67,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.awaitNetworkList(); err != nil {
 		return err
 	}
-	if p.busy() {
+	if p.hasContainers() || p.busy() && m.networksOf(p) == 0 { // its gateway goes with its networks
 		held := m.poolStatus(p, m.now, false).HeldHere
 		err := failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(held, "address", "addresses"), p.CIDR)
 		return m.unlessGone(p, err)

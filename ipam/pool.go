@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func (m *Machine) holdsUp() bool {
 func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.network(q.Pool)
 	switch {
-	case err != nil || q.Space != Local || errors.Is(why, ErrBadRequest):
+	case err != nil || q.Space != Local || checkUse(n.Pool) != nil || n.checkGateway() != nil: // no engine has it
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
 	case m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted):

@@ -547,3 +547,62 @@ func TestConflictWithTheHostEnds(t *testing.T) {
 		}
 	}
 }
+
+// A host has come from another cluster, with a network on a pool that there had a name which is another pool's here, or on
+// one that is called otherwise here. Its engine starts, and does not survive that a network which it has is refused: the
+// network is granted. A new one is refused once a list has told that.
+func TestReplayOfAPoolNameThatIsAnothers(t *testing.T) {
+	for what, pool := range map[string]string{"the name is another pool's": "10.60.0.0/24", "the pool has another name": "10.50.0.0/24"} {
+		t.Run(what, func(t *testing.T) {
+			q := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), PoolName: "lab"}
+			named := &ipam.PoolCreation{CIDR: prefix(pool), Name: "lab"}
+			if named.CIDR == q.Pool {
+				named.Name = "prod"
+			}
+			h := withSocket(t)
+			look(h)
+			h.Call(named)
+			h.Restart()
+			if r, answered := h.Try(q); answered {
+				t.Fatalf("before a list tells whether it is new: %v", r.Err)
+			}
+			h.Call(&ipam.Blindness{})
+			h.Now = h.Now.Add(11 * time.Second)
+			r := h.Call(q)
+			if r.Err != nil || r.Pool.Network.Pool != q.Pool {
+				t.Fatalf("what it has is refused: %+v, %v", r.Pool, r.Err)
+			}
+			gateway := &ipam.AddressRequest{Network: r.Pool.Network, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}
+			if r := h.Call(gateway); r.Err != nil {
+				t.Errorf("its gateway is refused: %v", r.Err)
+			}
+			look(h, on("10.50.0.0/24"))
+			wantErr(t, h.Call(q).Err, ipam.ErrBadRequest, "name")
+			h.CheckDisk()
+		})
+	}
+}
+
+// An engine has started, and before it is asked anything a new network is made that cannot be: its pool is granted, as it
+// may be one that the engine has. It is no more when its gateway is to be chosen, and nobody counts it: it is refused, rather
+// than granted a gateway that goes with the next list.
+func TestNewNetworkTakenForAReplay(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/24"), Name: "lab"})
+	h.Restart()
+	h.Call(&ipam.Blindness{})
+	h.Now = h.Now.Add(11 * time.Second)
+	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), PoolName: "lab"})
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	wantErr(t, h.Call(&ipam.AddressRequest{Network: r.Pool.Network, Purpose: ipam.ForGateway}).Err, ipam.ErrNotReady, "make it again")
+	h.Call(&ipam.PoolRelease{Network: r.Pool.Network})
+	look(h)
+	for _, s := range h.Machine().Status(h.Now).Pools {
+		if s.Networks > 0 || s.Held > 0 {
+			t.Errorf("nobody has anything, and of %v %d are held below %d networks", s.Pool, s.Held, s.Networks)
+		}
+	}
+}

@@ -451,3 +451,31 @@ func TestHostAddressThatIsKeptForAName(t *testing.T) {
 		}
 	}
 }
+
+// One host has an address on the LAN itself. It is the router of the others' containers, or is named as auxiliary address
+// as other devices are, in a network on whatever host, whether or not that host's peer holds the address by then.
+func TestAddressOfAHostThatANetworkNames(t *testing.T) {
+	for what, purpose := range map[string]ipam.Purpose{"--gateway": ipam.ForGateway, "--aux-address": ipam.ForUnmarked} {
+		for _, i := range []int{0, 2} {
+			c := newLockstep(t, 3)
+			c.found()
+			cidr, own := prefix("10.60.0.0/24"), address("10.60.0.77")
+			c.ask(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+			n := c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
+			c.wait(5 * time.Second)
+			if r := c.ask(i, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: own}); r.Err != nil {
+				t.Errorf("docker network create %s %v on %s: %v", what, own, c.name(i), r.Err)
+			}
+			c.wait(5 * time.Second)
+			for j := range c.peers {
+				wantErr(t, c.ip(j, cidr, own), ipam.ErrAddressReserved)
+			}
+			c.ask(i, &ipam.PoolRelease{Network: n})
+			c.wait(2 * time.Minute)
+			for j := range c.peers {
+				wantErr(t, c.ip(j, cidr, own), ipam.ErrAddressInUse, "on an interface")
+			}
+			c.check()
+		}
+	}
+}

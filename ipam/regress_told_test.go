@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // A peer that has started again knows what the others have of each pool, and they what
@@ -65,5 +66,62 @@ func TestOnlyAPartIsUnderWay(t *testing.T) {
 	}
 	for _, q := range []ipam.Request{exclude("10.50.0.240", "10.50.0.254"), &ipam.PoolCreation{CIDR: prefix("10.70.0.0/24")}} {
 		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "; what you asked for is done as soon as they agree")
+	}
+}
+
+// An engine is asked for one network after the other: an address that moves to another network of
+// the pool meanwhile is listed on both. It is not said that two containers have it.
+func TestAddressThatMovesDuringAList(t *testing.T) {
+	h := withSocket(t)
+	from := network(t, h, "10.50.0.0/24")
+	to := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Gateway: ipam.GatewayLast}).Pool.Network
+	look(h)
+	a := mustAsk(t, h, from, "web", 1, "").Address.Addr().String()
+	before, after := on("10.50.0.0/24", listed(a, "web", 1)), on("10.50.0.0/24", listed(a, "web2", 2))
+	look(h, before, on("10.50.0.0/24"))
+	begun := h.Now
+	h.Now = h.Now.Add(time.Second)
+	release(h, from, address(a))
+	mustAsk(t, h, to, "web2", 2, a)
+	h.Now = h.Now.Add(time.Second)
+	h.Call(&ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{before, after}})
+	for _, problem := range h.Machine().Status(h.Now).Problems {
+		t.Error(problem)
+	}
+	look(h, on("10.50.0.0/24"), after)
+	for _, problem := range h.Machine().Status(h.Now).Problems {
+		t.Error(problem)
+	}
+	h.CheckDisk()
+}
+
+// What an operator was told is done as soon as a majority is there again is done then, also where
+// the process ends before.
+func TestOrdersOutliveTheProcess(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	a := "10.50.0.250"
+	if r := c.ask(2, exclude(a, a)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.die(2)
+	for _, q := range []ipam.Request{
+		unreserve(a, a, chronicle.KindExcluded), &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")}, &ipam.DrainRequest{},
+	} {
+		wantErr(t, c.ask(2, q).Err, ipam.ErrNotReady, "is done as soon as they agree")
+	}
+	c.start(2)
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	if s := c.status(2); s.State != ipam.Leaving || len(s.Pools) != 2 || s.Pending > 0 {
+		t.Errorf("it is %s, and there are %d pools", s.State, len(s.Pools))
+	}
+	if err := c.ip(0, prefix("10.50.0.0/24"), address(a)); err != nil {
+		t.Error(err)
+	}
+	c.start(2)
+	if n := c.status(2).Pending; n > 0 {
+		t.Errorf("%d commands are wanted once more", n)
 	}
 }

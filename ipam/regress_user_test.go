@@ -238,3 +238,56 @@ func TestMajorityThatIsJustBack(t *testing.T) {
 		t.Error("nobody is told that nothing is agreed")
 	}
 }
+
+// A host has come from another cluster with two networks that overlap a pool of this one. Of each it is told, and what
+// ends that.
+func TestNetworksThatHaveNoPoolAreTold(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	network(t, h, "10.50.0.0/16")
+	one, two := on("10.50.1.0/24", listed("10.50.1.9", "web", 9)), on("10.50.2.0/24", listed("10.50.2.9", "db", 8))
+	one.Name, two.Name = "one", "two"
+	look(h, on("10.50.0.0/16"), one, two)
+	problems := h.Machine().Status(h.Now).Problems
+	for _, name := range []string{"one", "two"} {
+		told := false
+		for _, p := range problems {
+			told = told || strings.HasPrefix(p.Text, "network "+name+" has no pool") && strings.HasPrefix(p.Next, "remove that network")
+		}
+		if !told {
+			t.Errorf("of network %s nothing is told, or not what ends it: %+v", name, problems)
+		}
+	}
+	look(h, on("10.50.0.0/16"))
+	if problems := h.Machine().Status(h.Now).Problems; len(problems) > 0 {
+		t.Errorf("the networks are gone, and it is told: %+v", problems)
+	}
+}
+
+// Who removes a pool below a network that has no container is told of the network.
+func TestPoolBelowANetworkIsNotRemoved(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/24"}).Err, ipam.ErrPoolInUse, "1 network", "docker network rm")
+}
+
+// A network's router has the address that it has: who makes a network with it is told what ends that it is kept back.
+func TestNetworkNamesWhatIsKeptBack(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	h.Call(exclude("10.50.0.1", "10.50.0.99"))
+	h.Call(keep("10.50.0.101", "db"))
+	for a, want := range map[string]string{"10.50.0.1": "end that first with ringlet exclude rm 10.50.0.1", "10.50.0.101": "end that first with ringlet reserve rm 10.50.0.101"} {
+		for _, q := range []ipam.Request{
+			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address(a)},
+			&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool, Gateway: ipam.GatewayAddr, GatewayAddr: address(a)},
+		} {
+			wantErr(t, h.Call(q).Err, ipam.ErrAddressReserved, want)
+		}
+	}
+	wantErr(t, h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.50")}).Err, ipam.ErrAddressReserved, "ringlet exclude rm 10.50.0.50")
+	wantErr(t, claim(h, n, "10.50.0.50", "web"), ipam.ErrAddressReserved, "choose another address")
+}

@@ -271,7 +271,7 @@ func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder
 	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), what, next)
 }
 
-// errKept refuses to keep an address for a name that is kept back already.
+// errKept refuses to keep an address back, for a name or a network, that is kept back already.
 func errKept(p *pool, a netip.Addr, r *chronicle.Reservation) error {
 	next := "choose another address"
 	switch r.Kind {
