@@ -84,6 +84,8 @@ func (c *cluster) settle() {
 	if c.breach == nil {
 		c.account()
 	}
+	c.noConflict()
+	c.nameSome()
 	c.takeAll()
 	c.clearAway()
 }

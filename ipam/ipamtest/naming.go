@@ -1,0 +1,114 @@
+package ipamtest
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ring"
+)
+
+// nameSome has users of each host make a network, now that all is quiet, and name addresses that nobody has: as that of
+// a container, as the network's router, and as auxiliary. None may be refused; what the network names is kept back until
+// it goes.
+func (c *cluster) nameSome() {
+	rnd := rand.New(rand.NewPCG(c.o.Seed, 0xa5ca11)) // so that the rest of the schedule stays what it was
+	for _, s := range c.sites {
+		if !c.namesThere(s) || len(c.oracle.state.Pools) == 0 {
+			continue
+		}
+		pool := one(rnd, c.oracle.state.Pools...).CIDR
+		r := c.ask(s, &ipam.PoolRequest{Space: ipam.Local, Pool: pool, Gateway: ipam.GatewayNone})
+		if r.Err != nil {
+			c.fail("refused", "%s is refused a network on %v: %v", s, pool, r.Err)
+			return
+		}
+		n := r.Pool.Network
+		for _, purpose := range []ipam.Purpose{ipam.ForContainer, ipam.ForGateway, ipam.ForUnmarked} {
+			if a := c.nobodys(rnd, s, pool, purpose); a.IsValid() && c.breach == nil {
+				c.name(s, n, a, purpose)
+			}
+		}
+		c.ask(s, &ipam.PoolRelease{Network: n})
+	}
+	for range 3 { // lists end what no network names any more
+		for _, s := range c.sites {
+			s.engine.look(s.engine.life)
+		}
+		c.pass(time.Minute)
+	}
+	c.noLeak()
+}
+
+// noConflict looks whether a peer says that two have what one has. Where space was given up, or a majority, two may.
+func (c *cluster) noConflict() {
+	if c.count["Forget"] > 0 || c.collapses > 0 || c.count["recover"] > 0 {
+		return
+	}
+	for _, s := range c.sites {
+		if s.machine == nil || !s.cfg.AwaitInventory {
+			continue
+		}
+		for _, p := range s.machine.Status(s.clock()).Problems {
+			if p.Code == "conflict" && c.breach == nil {
+				c.fail("told", "%s says at rest: %s", s, p.Text)
+			}
+		}
+	}
+}
+
+// namesThere reports whether users of a host can name addresses, and its lists tell what they were for.
+func (c *cluster) namesThere(s *site) bool {
+	return c.breach == nil && s.machine != nil && !s.leaving && s.cfg.AwaitInventory && !s.cfg.NoMAC && c.oracle.state.Member(s.id) != nil
+}
+
+// nobodys returns an address of a pool that is free, or what another host has itself and a network may name. It is invalid
+// if none was drawn.
+func (c *cluster) nobodys(rnd *rand.Rand, s *site, pool netip.Prefix, purpose ipam.Purpose) netip.Addr {
+	p := c.oracle.state.PoolOf(pool)
+	if p == nil {
+		return netip.Addr{}
+	}
+	for range 20 {
+		o := addr.Offset(rnd.Uint64N(uint64(p.Ring.Size())))
+		a := addr.Nth(pool, o)
+		owned := slices.ContainsFunc(c.sites, func(t *site) bool { return t.own() == a })
+		t, _ := p.Ring.At(o)
+		switch {
+		case owned && (purpose == ipam.ForContainer || a == s.own()):
+		case p.ReservationAt(o) != nil || t.Owner != ring.Free && c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil && t.Owner != ring.Free:
+		case c.heldAt(p, o) && !owned || c.oracle.use[c.addrs[a]].site != 0:
+		default:
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
+// name has somebody ask for the address.
+func (c *cluster) name(s *site, n ipam.Network, a netip.Addr, purpose ipam.Purpose) {
+	q := &ipam.AddressRequest{Network: n, Purpose: purpose, Address: a}
+	if purpose == ipam.ForContainer {
+		q.Name, q.MAC = "newcomer", ipam.MAC{2, 9, byte(s.index)}
+	}
+	switch r := c.ask(s, q); {
+	case c.breach != nil:
+	case r.Err != nil:
+		c.fail("refused", "%s is refused %v, which nobody has, for purpose %d: %v", s, a, purpose, r.Err)
+	case purpose == ipam.ForContainer:
+		c.count["named"]++
+		c.ask(s, &ipam.AddressRelease{Network: n, Address: a})
+	default:
+		c.count["named"]++
+		if p := c.oracle.state.PoolOf(n.Pool); !slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool {
+			o, _ := addr.OffsetOf(n.Pool, a)
+			return r.Range.Contains(o) && r.Kind.Shared()
+		}) {
+			c.fail("refused", "%s is granted %v for a network, and it is not kept back", s, a)
+		}
+	}
+}
