@@ -323,8 +323,9 @@ func (e *engine) early(next func()) {
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {
 		a = one(h.rnd, had...)
 	}
-	// Above a new database what is kept for a name, or is the host's own, may be an endpoint's that asks again.
-	if e.lists <= e.newTo && (e.s.reserves(n.Pool, a) || a == e.s.own()) {
+	// Above a new database what is kept for a name, or is the host's own, may be an endpoint's that asks again; of
+	// what is reserved its peer may have yet to hear.
+	if e.lists <= e.newTo && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own()) {
 		next()
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
 // create makes a network: a pool, then a gateway, then auxiliary addresses. If
@@ -125,7 +126,16 @@ func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
 	if s.machine == nil {
 		return false
 	}
-	p := s.machine.State().PoolOf(pool)
+	return reservedIn(s.machine.State(), pool, a)
+}
+
+// reserves is the same by the last slot that anybody knows.
+func (c *cluster) reserves(pool netip.Prefix, a netip.Addr) bool {
+	return reservedIn(c.oracle.state, pool, a)
+}
+
+func reservedIn(state *chronicle.State, pool netip.Prefix, a netip.Addr) bool {
+	p := state.PoolOf(pool)
 	o, ok := addr.OffsetOf(pool, a)
 	return ok && p != nil && p.ReservationAt(o) != nil
 }
