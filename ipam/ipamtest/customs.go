@@ -289,6 +289,12 @@ func (c *cluster) roam() {
 	})
 }
 
+// isNew reports whether the host's database is new: no list has been taken in since, or others have yet to list.
+func (s *site) isNew() bool {
+	_, marked := s.disk["identity"+sep+"unlisted"]
+	return marked
+}
+
 // early has an engine that starts start a container, with an address that somebody may have.
 func (e *engine) early(next func()) {
 	c, h, life := e.s.c, &e.s.c.customs, e.life
@@ -317,7 +323,7 @@ func (e *engine) early(next func()) {
 			}
 		}
 	}
-	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() && e.lists > e.newTo {
+	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() && !e.s.isNew() {
 		had = append(had, own)
 	}
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {
@@ -325,7 +331,7 @@ func (e *engine) early(next func()) {
 	}
 	// Above a new database what is kept for a name, or is the host's own, may be an endpoint's that asks again; of
 	// what is reserved its peer may have yet to hear.
-	if e.lists <= e.newTo && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own()) {
+	if e.s.isNew() && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own()) {
 		next()
 		return
 	}

@@ -23,7 +23,6 @@ type engine struct {
 	starting   bool   // it replays what it has, and does nothing else
 	lists      int    // that it has given
 	unlisted   int    // those that it had given when it, or the process, last started
-	newTo      int    // those that it had given when the database of its peer was last lost
 	left       []leftover
 	starts     int                 // of it, under its containers
 	old        bool                // it is one before 29

@@ -216,7 +216,6 @@ func (s *site) end() {
 // lose loses the database.
 func (s *site) lose() {
 	s.disk = Disk{}
-	s.engine.newTo = s.engine.lists
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)
 	s.id, s.cast = peer.None, nil
