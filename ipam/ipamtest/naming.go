@@ -34,6 +34,8 @@ func (c *cluster) nameSome() {
 			}
 		}
 		c.ask(s, &ipam.PoolRelease{Network: n})
+		c.pass(5 * time.Second) // what the network named is free again, and all hear of that
+		c.wait(time.Minute, c.agreed)
 	}
 	for range 3 { // lists end what no network names any more
 		for _, s := range c.sites {
@@ -44,9 +46,10 @@ func (c *cluster) nameSome() {
 	c.noLeak()
 }
 
-// noConflict looks whether a peer says that two have what one has. Where space was given up, or a majority, two may.
+// noConflict looks whether a peer says that two have what one has. Where space was given up, or a majority,
+// two may, and where a host has just got an address on its LAN.
 func (c *cluster) noConflict() {
-	if c.count["Forget"] > 0 || c.collapses > 0 || c.count["recover"] > 0 {
+	if c.count["Forget"] > 0 || c.collapses > 0 || c.count["recover"] > 0 || c.customs.roams > 0 {
 		return
 	}
 	for _, s := range c.sites {
@@ -77,9 +80,11 @@ func (c *cluster) nobodys(rnd *rand.Rand, s *site, pool netip.Prefix, purpose ip
 		o := addr.Offset(rnd.Uint64N(uint64(p.Ring.Size())))
 		a := addr.Nth(pool, o)
 		owned := slices.ContainsFunc(c.sites, func(t *site) bool { return t.own() == a })
+		gateway := slices.ContainsFunc(c.sites, func(t *site) bool { return t.machine != nil && t.hasGateway(a) })
 		t, _ := p.Ring.At(o)
 		switch {
 		case owned && (purpose == ipam.ForContainer || a == s.own()):
+		case gateway: // of the networks there, and kept for the next one
 		case p.ReservationAt(o) != nil || t.Owner != ring.Free && c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil && t.Owner != ring.Free:
 		case c.heldAt(p, o) && !owned || c.oracle.use[c.addrs[a]].site != 0:
 		default:

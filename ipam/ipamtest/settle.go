@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,10 @@ func (c *cluster) settle() {
 	if !agreed {
 		c.fail("liveness", "after ten minutes of good weather the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
 	}
+	// An engine that starts answers nobody until it has asked for all that it has, and may wait for each answer.
+	c.wait(10*time.Minute, func() bool {
+		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.engine.starting })
+	})
 	for range 3 {
 		for _, s := range c.sites {
 			s.engine.look(s.engine.life)
