@@ -414,3 +414,35 @@ func TestLateReleaseAfterASleep(t *testing.T) {
 		}
 	}
 }
+
+// A network is made with the address of a container that has ended, as its gateway, and taken back: what it releases is its
+// gateway, and the late release of that container is yet to come (seed 2501117 of TestSim).
+func TestLateReleaseBehindAGateway(t *testing.T) {
+	const pool = "10.50.0.8/30" // with two addresses, one of which a script has
+	h := withSocket(t)
+	n := network(t, h, pool)
+	look(h, on(pool))
+	if r := h.Call(&ipam.ClientRequest{Pool: pool, Address: address("10.50.0.10"), ID: "script"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	mustAsk(t, h, n, "", 7, "10.50.0.9")
+	h.Now = h.Now.Add(time.Minute)
+	look(h, on(pool, listed("10.50.0.9", "web", 7)))
+	for range 3 { // it ends, and no release comes
+		h.Now = h.Now.Add(time.Minute)
+		look(h, on(pool))
+	}
+	h.Call(&ipam.PoolRelease{Network: n})
+	made := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(pool), Gateway: ipam.GatewayHost}).Pool.Network
+	if r := h.Call(&ipam.AddressRequest{Network: made, Purpose: ipam.ForGateway}); r.Err != nil || r.Address.Address.Addr() != address("10.50.0.9") {
+		t.Fatalf("its gateway is %v, %v", r.Address.Address, r.Err)
+	}
+	release(h, made, address("10.50.0.9"))
+	h.Call(&ipam.PoolRelease{Network: made})
+	n = network(t, h, pool)
+	mustAsk(t, h, n, "", 9, "10.50.0.9")
+	release(h, n, address("10.50.0.9"))
+	if r, answered := h.Try(asking(n, "", 10, "10.50.0.9")); answered && r.Err == nil {
+		t.Error("an address is granted that a container has")
+	}
+}

@@ -31,7 +31,8 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if !hasEndpoint(p, o) {
-		if !sharesReservation(p.ReservationAt(o)) { // else it may be that of a network
+		kind, held := p.space.Holds(o)
+		if gateway := held && kind == space.Gateway; !gateway && !sharesReservation(p.ReservationAt(o)) { // else it may be that of a network
 			m.isLate(p, o)
 		}
 		return
