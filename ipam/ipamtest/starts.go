@@ -99,9 +99,9 @@ func (e *engine) startInOrder() {
 			e.starting = false
 			c.count["started in order"]++
 			if h := &c.customs; h.bare {
-				var late time.Duration
+				late := time.Millisecond // at once would be the moment of its start, if it has nothing to ask for
 				if h.late > 0 {
-					late = time.Duration(h.rnd.Int64N(int64(h.late)))
+					late += time.Duration(h.rnd.Int64N(int64(h.late)))
 				}
 				c.after(late, func() { e.look(life) })
 			}
