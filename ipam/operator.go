@@ -111,7 +111,7 @@ func (m *Machine) poolRef(ref string) *pool {
 func (m *Machine) vacated(p *pool) error {
 	for _, id := range p.parties() {
 		if m.state.Gone(id) != nil {
-			return failf(ErrPoolInUse, "pool %s may be in use on %s, which was lost and evicted: %s", poolText(p.Pool), m.nameOf(id), m.backText(id))
+			return failf(ErrPoolInUse, "pool %s %s", poolText(p.Pool), m.quarantineText(id))
 		}
 	}
 	if len(m.concerned(p, wire.WantVacant, addr.Whole(p.CIDR))) == 0 {

@@ -212,11 +212,11 @@ func (m *Machine) setDrained(drained bool) {
 		return
 	}
 	m.drained = drained
-	if !drained {
-		m.put(bucketIdentity, keyDrained, nil)
-		return
+	var mark []byte // none removes it
+	if drained {
+		mark = []byte{formatRecord}
 	}
-	m.put(bucketIdentity, keyDrained, []byte{formatRecord})
+	m.put(bucketIdentity, keyDrained, mark)
 }
 
 // saveGaveWay writes down that this peer looks for a cluster that it has seen.

@@ -304,7 +304,7 @@ func (m *Machine) excludeTheirs(p *pool, of part, found *collisions) error {
 	case m.isPredecessor(of.owner):
 		return m.waitForSuccession()
 	case m.state.Member(of.owner) == nil:
-		found.add(of.Range, fmt.Sprintf("may be in use on %s, which was lost and evicted: %s", m.nameOf(of.owner), m.backText(of.owner)))
+		found.add(of.Range, m.quarantineText(of.owner))
 		return nil
 	case !m.live(of.owner):
 		found.add(of.Range, fmt.Sprintf("is in the space of %s, which cannot be reached: start or reconnect that host, and exclude it again", m.nameOf(of.owner)))

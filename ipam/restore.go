@@ -184,19 +184,11 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 		l.m.unlisted, l.m.unsure, l.m.inherited, l.m.before = true, unsure, inherited, had
 		return err
 	case keyDrained:
-		r := codec.NewReader(value)
-		if r.Byte("format") != formatRecord {
-			r.Fail("format of a note that this peer was draining")
-		}
 		l.m.drained = true
-		return r.Done()
+		return parseMark(value, "a note that this peer was draining")
 	case keyGaveWay:
-		r := codec.NewReader(value)
-		if r.Byte("format") != formatRecord {
-			r.Fail("format of a note that a cluster was dissolved")
-		}
 		l.m.restoredGaveWay = true
-		return r.Done()
+		return parseMark(value, "a note that a cluster was dissolved")
 	case keyClock:
 		c, err := parseClock(value)
 		l.m.restoredClock = c
@@ -230,6 +222,15 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 		return fmt.Errorf("%w: its key", codec.ErrCorrupt)
 	}
 	return nil
+}
+
+// parseMark reads a record that is there or not, and says nothing else.
+func parseMark(value []byte, what string) error {
+	r := codec.NewReader(value)
+	if r.Byte("format") != formatRecord {
+		r.Fail("format of " + what)
+	}
+	return r.Done()
 }
 
 // visitAside takes in commands that may have left and are not settled.

@@ -156,10 +156,14 @@ func (m *Machine) backText(id peer.ID) string {
 	return "bring that host back, or give up its space with ringlet forget " + m.refOf(id) + " if it is gone for good"
 }
 
+// quarantineText says of what is kept back for an evicted host that it is, and what ends that: "may be …".
+func (m *Machine) quarantineText(id peer.ID) string {
+	return fmt.Sprintf("may be in use on %s, which was lost and evicted: %s", m.nameOf(id), m.backText(id))
+}
+
 // errQuarantined refuses an address that a lost host may be using.
 func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
-	return failf(ErrAddressInUse, "address %v in %s may be in use on %s, which was lost and evicted: %s, or choose another address",
-		addr.Nth(p.CIDR, o), poolText(p.Pool), m.nameOf(owner), m.backText(owner))
+	return failf(ErrAddressInUse, "address %v in %s %s, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), m.quarantineText(owner))
 }
 
 // waitFor makes a call wait, and says what it is told if that was in vain.

@@ -126,26 +126,34 @@ func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
 	if s.machine == nil {
 		return false
 	}
-	return reservedIn(s.machine.State(), pool, a)
+	return reservationIn(s.machine.State(), pool, a) != nil
 }
 
 // reserves is the same by the last slot that anybody knows.
 func (c *cluster) reserves(pool netip.Prefix, a netip.Addr) bool {
-	return reservedIn(c.oracle.state, pool, a)
+	return reservationIn(c.oracle.state, pool, a) != nil
 }
 
-func reservedIn(state *chronicle.State, pool netip.Prefix, a netip.Addr) bool {
+// reservationIn returns the reservation of an address, or nil.
+func reservationIn(state *chronicle.State, pool netip.Prefix, a netip.Addr) *chronicle.Reservation {
 	p := state.PoolOf(pool)
 	o, ok := addr.OffsetOf(pool, a)
-	return ok && p != nil && p.ReservationAt(o) != nil
+	if !ok || p == nil {
+		return nil
+	}
+	return p.ReservationAt(o)
+}
+
+// keepsBack reports whether an address is reserved for networks by the last slot that anybody knows.
+func (c *cluster) keepsBack(pool netip.Prefix, a netip.Addr) bool {
+	r := reservationIn(c.oracle.state, pool, a)
+	return r != nil && r.Kind.Shared()
 }
 
 // othersKeep reports whether an address is reserved for networks, none of them one of this engine's that its peer was
 // asked for, whether the peer has heard of it or not.
 func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
-	p := e.s.c.oracle.state.PoolOf(pool)
-	o, ok := addr.OffsetOf(pool, a)
-	if !ok || p == nil || p.ReservationAt(o) == nil || !p.ReservationAt(o).Kind.Shared() {
+	if !e.s.c.keepsBack(pool, a) {
 		return false
 	}
 	var known []ipam.NetStatus

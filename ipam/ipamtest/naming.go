@@ -8,7 +8,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ring"
 )
 
@@ -85,7 +84,7 @@ func (c *cluster) nobodys(rnd *rand.Rand, s *site, pool netip.Prefix, purpose ip
 		switch {
 		case owned && (purpose == ipam.ForContainer || a == s.own()):
 		case gateway: // of the networks there, and kept for the next one
-		case p.ReservationAt(o) != nil || t.Owner != ring.Free && c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil && t.Owner != ring.Free:
+		case p.ReservationAt(o) != nil || t.Owner != ring.Free && (c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil):
 		case c.heldAt(p, o) && !owned || c.oracle.use[c.addrs[a]].site != 0:
 		default:
 			return a
@@ -105,15 +104,9 @@ func (c *cluster) name(s *site, n ipam.Network, a netip.Addr, purpose ipam.Purpo
 	case r.Err != nil:
 		c.fail("refused", "%s is refused %v, which nobody has, for purpose %d: %v", s, a, purpose, r.Err)
 	case purpose == ipam.ForContainer:
-		c.count["named"]++
 		c.ask(s, &ipam.AddressRelease{Network: n, Address: a})
-	default:
-		c.count["named"]++
-		if p := c.oracle.state.PoolOf(n.Pool); !slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool {
-			o, _ := addr.OffsetOf(n.Pool, a)
-			return r.Range.Contains(o) && r.Kind.Shared()
-		}) {
-			c.fail("refused", "%s is granted %v for a network, and it is not kept back", s, a)
-		}
+	case !c.keepsBack(n.Pool, a):
+		c.fail("refused", "%s is granted %v for a network, and it is not kept back", s, a)
 	}
+	c.count["named"]++
 }
