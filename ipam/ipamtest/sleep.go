@@ -247,13 +247,22 @@ func (s *site) comeBack(a *absence) {
 	}
 	if h.chance(h.restarts) && s.machine != nil {
 		life := s.life
-		c.after(h.between(0, one(h.rnd, 10*time.Millisecond, 3*time.Second)), func() {
-			if s.life == life && s.absent == nil && !s.wakes { // else it has not taken note of it
-				c.count["restarted as it woke"]++
-				s.kill()
-				c.after(h.between(0, 3*time.Second), s.start)
-			}
-		})
+		c.after(h.between(0, one(h.rnd, 10*time.Millisecond, 3*time.Second)), func() { s.restartAwake(life) })
+	}
+}
+
+// restartAwake ends the process that went on, and begins it again: as soon as it has taken note of that, also on disk, since
+// one that is begun anew cannot know of it otherwise, and believes after two seconds of silence that nothing was decided.
+func (s *site) restartAwake(life uint64) {
+	c := s.c
+	switch {
+	case s.life != life || s.absent != nil || s.wakes:
+	case s.batch.pending:
+		c.after(time.Millisecond, func() { s.restartAwake(life) })
+	default:
+		c.count["restarted as it woke"]++
+		s.kill()
+		c.after(c.absences.between(0, 3*time.Second), s.start)
 	}
 }
 
