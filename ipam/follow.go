@@ -89,6 +89,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.saveContact(a.ID, m.contact(a.ID))
 		m.notePeer(NotePeerJoined, a.ID)
 	case chronicle.Evict:
+		delete(m.inbox, a.Peer) // it brings that again, once it is back: see route
 		m.notePeer(NotePeerEvicted, a.Peer)
 		m.followLeave(a.Peer)
 	case chronicle.Retire:

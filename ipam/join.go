@@ -295,7 +295,8 @@ func (m *Machine) seek() {
 	}
 	m.askedToJoin = m.now
 	gone := m.state.Gone(m.self)
-	m.setDrained(gone != nil && !gone.Forgotten && gone.Phase == chronicle.Draining)
+	// Also where it had been admitted again, and did not come to drain before it was lost anew.
+	m.setDrained(gone != nil && !gone.Forgotten && (m.drained || gone.Phase == chronicle.Draining))
 	var live []peer.ID
 	for _, id := range m.others() {
 		if m.live(id) {

@@ -211,6 +211,9 @@ func (m *Machine) install(state *chronicle.State) {
 	for _, p := range m.pools {
 		m.forgotten = m.forgotten || p.space.Strays() > 0
 	}
+	for _, gone := range state.Former {
+		delete(m.inbox, gone.ID) // as in follow
+	}
 	m.dropSlots(old.Slot)
 	m.saveSnapshot()
 	m.saveContacts()

@@ -282,10 +282,11 @@ func (m *Machine) noteOutcome(o chronicle.Outcome) {
 // route brings the commands of this peer to somebody who proposes them: the
 // lowest live voter, the next one after a second, and then this peer itself
 // (protocol, 2.6). All that are not settled go together, in order: a later
-// number that is applied first would settle the earlier ones. A peer that was evicted waits
-// until it is back: most would be refused, and with that what somebody was told is to come.
+// number that is applied first would settle the earlier ones. A peer that was evicted, and
+// perhaps forgotten, waits until it is back: most would be refused, and with that what
+// somebody was told is to come.
 func (m *Machine) route() {
-	if len(m.proposals) == 0 || m.booting() || m.suspect != "" || m.outdated() || m.mayReturn() && !m.left {
+	if len(m.proposals) == 0 || m.booting() || m.suspect != "" || m.outdated() || m.state.Gone(m.self) != nil && !m.left {
 		return
 	}
 	if late := m.now.Sub(m.submittedAt); late >= patience || late < 0 {

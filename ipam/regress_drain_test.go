@@ -327,6 +327,38 @@ func TestDrainsOnAfterAnEviction(t *testing.T) {
 	}
 }
 
+// It is lost once more as soon as it is admitted, before that it drains on is decided: it does when it is back.
+func TestDrainsOnAfterTwoEvictions(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	for _, q := range []ipam.Request{docker(prefix("10.50.0.0/24")), &ipam.DrainRequest{}} {
+		if r := c.ask(2, q); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	phase := func() chronicle.Phase {
+		if m := c.peers[2].machine.State().Member(c.peers[2].machine.Self()); m != nil {
+			return m.Phase
+		}
+		return 0
+	}
+	c.lose = func(f flight) bool { _, submits := f.frame.Body.(wire.Submit); return submits && f.from == 2 }
+	for range 2 {
+		c.die(2)
+		if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.heal()
+		c.start(2)
+		c.run(time.Minute, func() bool { return phase() == chronicle.Filling })
+	}
+	c.lose = func(flight) bool { return false }
+	c.wait(10 * time.Second)
+	if got := phase(); got != chronicle.Draining {
+		t.Errorf("it is %v", got)
+	}
+}
+
 // Who waits for a host to have drained that is evicted meanwhile is not told that this was undone.
 func TestDrainsOnAsItSays(t *testing.T) {
 	c := newLockstep(t, 3)

@@ -360,3 +360,56 @@ func TestDrainOfOneThatWasEvicted(t *testing.T) {
 		c.wait(time.Second)
 	}
 }
+
+// A host that is cut off has told another one, which is cut off with it, what it was told to do.
+// That one hears of its eviction first: it does not propose what would be refused.
+func TestEvictedWithOrdersAtAnother(t *testing.T) {
+	for name, own := range map[string]bool{"in its own space": true, "in nobody's": false} {
+		t.Run(name, func(t *testing.T) {
+			c := newLockstep(t, 5)
+			c.found()
+			order := c.order()
+			first, with, last := order[0], order[3], order[4]
+			excluded, asks := address("10.50.0.250"), first
+			if own {
+				excluded, asks = c.ask(last, docker(prefix("10.50.0.0/24"))).Address.Address.Addr(), last
+				c.stop(last, prefix("10.50.0.0/24"))
+			}
+			c.lose = func(f flight) bool { return (f.from == with || f.from == last) != (f.to == with || f.to == last) }
+			c.part(with, order[:3]...)
+			c.part(last, order[:3]...)
+			wantErr(t, c.ask(last, exclude(excluded.String(), excluded.String())).Err, ipam.ErrUnreachable, "is done as soon as they agree")
+			if r := c.ask(first, &ipam.EvictRequest{Peer: c.name(last)}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.heal()
+			c.lose = func(f flight) bool { return f.from == last || f.to == last }
+			c.wait(time.Second)
+			c.lose = func(flight) bool { return false }
+			c.run(time.Minute, c.agreed)
+			c.wait(10 * time.Second)
+			wantErr(t, c.ip(asks, prefix("10.50.0.0/24"), excluded), ipam.ErrAddressReserved)
+		})
+	}
+}
+
+// So it is with one whose space was given up meanwhile, and with what it wants itself.
+func TestForgottenWithOrdersUnderWay(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.die(2)
+	wantErr(t, c.ask(2, exclude("10.50.0.250", "10.50.0.250")).Err, ipam.ErrNotReady, "is done as soon as they agree")
+	c.giveUp(0, 2)
+	joins := 0
+	c.lose = func(f flight) bool {
+		if _, join := f.frame.Body.(wire.Join); join {
+			joins++
+			return joins <= 3
+		}
+		return false
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	wantErr(t, c.ip(0, prefix("10.50.0.0/24"), address("10.50.0.250")), ipam.ErrAddressReserved)
+}
