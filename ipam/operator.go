@@ -147,20 +147,17 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		return m.waitForMajority()
 	}
 	m.setDrained(m.drained && !q.Undo)
+	if q.Undo && m.leaving {
+		m.stay() // also where that is decided when nobody waits for it any more
+	}
 	member := m.state.Member(m.self)
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
-		if q.Undo && m.leaving {
-			m.stay()
-		}
 		return nil
 	case !q.Undo && m.alone():
 		return failf(ErrBadRequest, "%s is the only peer of its cluster, and nobody could take over its space: add another host first", m.cfg.Name)
 	}
 	_, err := m.propose(chronicle.SetState{Peer: m.self, Phase: phase})
-	if err == nil && q.Undo && m.leaving {
-		m.stay()
-	}
 	return m.staysWanted(err, "ringlet status")
 }
 

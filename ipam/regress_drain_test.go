@@ -121,6 +121,25 @@ func TestUndoneWhileLeaveWaits(t *testing.T) {
 	}
 }
 
+// A host that leaves is cut off, and its draining is undone, which is done as soon as the others agree, as it
+// says: it stays then.
+func TestUndoneWhileItLeavesCutOff(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.vacate(1, prefix("10.50.0.0/24"))
+	c.wait(time.Second)
+	c.call(1, &ipam.LeaveRequest{})
+	p := c.peers[1].machine
+	c.run(time.Minute, func() bool { return p.State().Member(p.Self()).Phase == chronicle.Draining })
+	c.die(1)
+	wantErr(t, c.ask(1, &ipam.DrainRequest{Undo: true}).Err, ipam.ErrNotReady, "is done as soon as they agree")
+	c.heal()
+	c.wait(time.Minute)
+	if s := c.status(1); s.State != ipam.Ready {
+		t.Errorf("draining was undone, and the peer is %s", s.State)
+	}
+}
+
 // A peer that has just been admitted, and has its first space, drains: it does
 // not become active behind that.
 func TestDrainsWhileItIsFilling(t *testing.T) {
