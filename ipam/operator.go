@@ -28,10 +28,13 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
 	}
-	if created = m.poolOf(cidr) == nil; created {
+	there := m.poolOf(cidr)
+	if created = there == nil; created {
 		if err := m.awaitLists(); err != nil {
 			return PoolStatus{}, false, err
 		}
+	} else if m.removing(there) {
+		return PoolStatus{}, false, m.waitForMajority() // about what was asked for before
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
 	if c := m.current; c != nil {
@@ -93,6 +96,16 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 		}
 	}
 	return nil
+}
+
+// removing reports whether a command of this peer is under way that removes the pool.
+func (m *Machine) removing(p *pool) bool {
+	for a := range m.underWay() {
+		if d, ok := a.(chronicle.DeletePool); ok && d.Pool == p.Key {
+			return true
+		}
+	}
+	return false
 }
 
 // poolRef returns the pool that a user names, by subnet or name, or nil.

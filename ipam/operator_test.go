@@ -2,8 +2,10 @@ package ipam_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -31,5 +33,30 @@ func TestPoolCreationTellsWhetherThePoolIsNew(t *testing.T) {
 	wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix("10.80.0.0/24"), Name: "plant"}).Err, ipam.ErrBadRequest, "has the name lab, not plant")
 	if s := h.Machine().Status(h.Now); len(s.Pools) != 3 {
 		t.Errorf("there are %d pools, want 3", len(s.Pools))
+	}
+}
+
+// A pool is to be removed, which is done as soon as the others agree, as it says. Who creates it meanwhile is not
+// told that it is there: it goes, and is made anew.
+func TestPoolCreatedWhileItsRemovalIsUndecided(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Deal = chronicle.DealNone
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	create := &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")}
+	if r := c.ask(0, create); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.lose = undecided
+	wantErr(t, c.ask(0, &ipam.PoolRemoval{Pool: "10.60.0.0/24"}).Err, ipam.ErrNotReady, "is done as soon as they agree")
+	call := c.call(0, create)
+	c.wait(time.Second)
+	c.lose = func(flight) bool { return false }
+	c.run(time.Minute, func() bool { _, answered := c.peers[0].replies[call]; return answered })
+	c.wait(10 * time.Second)
+	if r := c.peers[0].replies[call]; r.Err != nil || !r.Created || c.peers[0].machine.State().PoolOf(create.CIDR) == nil {
+		t.Errorf("it is told %v, created: %t, and the pools are %v", r.Err, r.Created, c.peers[0].machine.State().Pools)
 	}
 }
