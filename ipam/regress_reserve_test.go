@@ -597,3 +597,41 @@ func TestKeptIsToldToBeElsewhere(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	tell("host-2", "is kept for web, and is in the space of host-2")
 }
+
+// What an operator has ended on one host does not come back since one on another, which has not heard of it, asks
+// for something else of that range.
+func TestEndedWhileAnotherFindsItReserved(t *testing.T) {
+	at := "10.50.0.250"
+	for what, tt := range map[string]struct {
+		is, ends, asks ipam.Request
+		left           string
+	}{
+		"excluded, and a part is asked for":      {exclude("10.50.0.240", at), unreserve("10.50.0.240", at, chronicle.KindExcluded), exclude(at, at), "excluded"},
+		"kept for a name, and is to be excluded": {keep(at, "web"), unreserve(at, at, chronicle.KindKeptForName), exclude(at, at), ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newLockstep(t, 3)
+			c.found()
+			if r := c.ask(0, tt.is); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.run(time.Minute, c.agreed)
+			c.silence(2)
+			if r := c.ask(0, tt.ends); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			call := c.call(2, tt.asks)
+			c.silence()
+			c.run(time.Minute, func() bool { _, answered := c.peers[2].replies[call]; return answered && c.agreed() })
+			list, err := c.peers[0].machine.Reservations("10.50.0.0/24")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range list[1 : len(list)-1] { // without the network's address and the broadcast's
+				if r.Kind != tt.left || r.First != address(at) {
+					t.Errorf("%v-%v is %s again (%s)", r.First, r.Last, r.Kind, r.Note)
+				}
+			}
+		})
+	}
+}

@@ -151,7 +151,7 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 	wanted := &chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: name}
 	if r := p.ReservationAt(o); r != nil {
 		if r.Kind == wanted.Kind && r.Note == name {
-			return m.affirm(p, wanted.Range)
+			return m.affirm(p, wanted.Range, wanted.Kind)
 		}
 		return errKept(p, a, r)
 	}
@@ -209,7 +209,7 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 		}
 		if len(actions) == 0 {
 			if late == nil {
-				late = m.affirm(p, in)
+				late = m.affirm(p, in, chronicle.KindExcluded)
 			}
 			return found.list, firstWait(late)
 		}
@@ -224,17 +224,23 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 // affirm has a call wait, once, that finds that what it asks for in a range is
 // reserved already: this peer may be cut off, and the pool another one by now. What it
 // asks for once more is decided after all of which it does not know yet; as is what was
-// decided for the call before.
-func (m *Machine) affirm(p *pool, in addr.Range) error {
+// decided for the call before. What else is reserved there, or beside, somebody may have
+// ended meanwhile: it is not asked for.
+func (m *Machine) affirm(p *pool, in addr.Range, kind chronicle.Kind) error {
 	c := m.current
 	if c == nil || c.affirmed || len(c.outcomes) > 0 || m.alone() {
 		return nil
 	}
-	i := slices.IndexFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind.Operated() && r.Range.Overlaps(in) })
-	if i < 0 {
+	var actions []chronicle.Action
+	for _, r := range p.Reserved {
+		if r.Range = r.Range.Intersect(in); r.Kind == kind && !r.Range.Empty() && len(actions) < maxActions {
+			actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: r})
+		}
+	}
+	if len(actions) == 0 {
 		return nil // nothing is said to be reserved
 	}
-	_, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: p.Reserved[i]})
+	_, err := m.propose(actions...)
 	c.affirmed = err == nil
 	return err
 }
