@@ -90,17 +90,31 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 		c.frees = out
 	}
 	_, err = m.propose(chronicle.Forget{Peer: id, Evicted: gone.Evicted})
-	return out, m.staysWanted(err, "ringlet peers")
+	return out, err
 }
 
-// reconsider wants no peer forgotten any more that this one hears from again.
+// reconsider wants no peer evicted or forgotten any more that this one hears from again, and
+// none forgotten by what others said too long ago: they may hear from it by now; nor one
+// admitted that it does not hear from any more: that one asks again, or has left meanwhile.
 // What was sent may still be decided, as long as nobody has admitted that peer;
 // it is not sent again, and whoever was to propose it is told.
 func (m *Machine) reconsider() {
 	n := len(m.proposals)
 	m.proposals = slices.DeleteFunc(m.proposals, func(p *proposal) bool {
-		f, ok := p.commands[0].Action.(chronicle.Forget)
-		return ok && m.present(f.Peer)
+		late := false
+		switch a := p.commands[0].Action.(type) {
+		case chronicle.Evict:
+			late = a.Peer != m.self && m.live(a.Peer)
+		case chronicle.Forget:
+			late = m.present(a.Peer) || m.now.Sub(p.since) >= inquiryTime
+		}
+		if a, admits := p.commands[len(p.commands)-1].Action.(chronicle.Admit); admits {
+			late = late || !m.live(a.ID)
+		}
+		if late && p.aside {
+			m.dropAside(p.last())
+		}
+		return late
 	})
 	if len(m.proposals) == n {
 		return

@@ -296,6 +296,9 @@ func (m *Machine) route() {
 	if m.submitted {
 		return
 	}
+	if m.reconsider(); len(m.proposals) == 0 {
+		return
+	}
 	m.submitted = true
 	to := m.self
 	switch live := m.liveVoters(); {

@@ -309,3 +309,46 @@ func TestReportOfAnEarlierLife(t *testing.T) {
 		t.Errorf("it was forgotten by report %+v", *late)
 	}
 }
+
+// A host that was evicted is to be forgotten, as nobody hears from it, and the host that is to propose that is cut off
+// just then. When it reaches the others again one of these hears from the lost one, which cannot be admitted yet: what
+// they said half a minute ago counts no more.
+func TestForgetByWhatWasTrueBefore(t *testing.T) {
+	c := newLockstep(t, 4)
+	c.found()
+	order := c.order()
+	first, other, asks, lost := order[0], order[1], order[2], order[3]
+	if r := c.ask(lost, docker(prefix("10.50.0.0/24"))); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.die(lost)
+	if r := c.ask(asks, &ipam.EvictRequest{Peer: c.name(lost)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if r := c.ask(asks, &ipam.ForgetRequest{Peer: c.name(lost), DryRun: true}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.lose = func(f flight) bool { return f.from == asks || f.to == asks }
+	call := c.call(asks, &ipam.ForgetRequest{Peer: c.name(lost)})
+	c.wait(2 * time.Second)
+	c.part(asks, first, other)
+	c.run(time.Minute, func() bool { _, answered := c.peers[asks].replies[call]; return answered })
+	c.dead = map[int]bool{first: true}
+	c.part(other, first)
+	for _, i := range []int{other, lost} {
+		c.step(i, &ipam.Presence{Peer: c.peers[other+lost-i].machine.Self(), Alive: true})
+	}
+	c.wait(10 * time.Second)
+
+	c.dead, c.lose = nil, func(flight) bool { return false }
+	for _, i := range []int{first, other} {
+		c.step(asks, &ipam.Presence{Peer: c.peers[i].machine.Self(), Alive: true})
+		c.step(i, &ipam.Presence{Peer: c.peers[asks].machine.Self(), Alive: true})
+	}
+	c.wait(100 * time.Millisecond)
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	for _, p := range c.status(lost).Problems {
+		t.Errorf("%s is back: %s", c.name(lost), p.Text)
+	}
+}

@@ -310,6 +310,84 @@ func TestEvictionUnderWayIsToldOf(t *testing.T) {
 	c.run(time.Minute, func() bool { return len(c.peers[asks].machine.State().Roster) == 2 })
 }
 
+// An eviction was under way as its host was cut off, and that one ends. An hour later, as it starts again, the host
+// that it was about is long back: that is not evicted any more.
+func TestEvictionOfOneThatIsBack(t *testing.T) {
+	c := newLockstep(t, 4)
+	c.found()
+	order := c.order()
+	lost, asks := order[2], order[3]
+	c.die(lost)
+	c.lose = func(f flight) bool { return f.from == asks || f.to == asks }
+	wantErr(t, c.ask(asks, &ipam.EvictRequest{Peer: c.name(lost)}).Err, ipam.ErrUnreachable, "is done as soon as they agree")
+	c.heal()
+	c.part(asks, order[0], order[1], lost)
+	c.wait(time.Hour)
+	slot := c.peers[order[0]].machine.State().Slot
+	c.lose = func(flight) bool { return false }
+	c.start(asks)
+	c.heal()
+	c.wait(10 * time.Second)
+	s := c.peers[order[0]].machine.State()
+	if n := c.status(asks).Pending; s.Roster[2].ID != c.peers[lost].machine.Self() || n > 0 {
+		t.Errorf("%d slots later the roster is %v, and %d commands are undecided", s.Slot-slot, s.Roster, n)
+	}
+	c.start(asks)
+	if n := c.status(asks).Pending; n > 0 {
+		t.Errorf("%d commands are wanted once more", n)
+	}
+}
+
+// A host that was evicted asks one to admit it that is cut off with it, is admitted by the others, and leaves. When
+// that one reaches the others again it does not bring back the one that has left.
+func TestAdmissionOfOneThatHasLeft(t *testing.T) {
+	c := newLockstep(t, 4)
+	c.found()
+	order := c.order()
+	first, other, asked, leaves := order[0], order[1], order[2], order[3]
+	self := c.peers[leaves].machine.Self()
+	meet := func(a, b int) {
+		c.step(a, &ipam.Presence{Peer: c.peers[b].machine.Self(), Alive: true})
+		c.step(b, &ipam.Presence{Peer: c.peers[a].machine.Self(), Alive: true})
+	}
+	in := func() bool { return c.peers[leaves].machine.State().Member(self) != nil }
+	c.vacate(leaves, prefix("10.50.0.0/24"))
+	c.die(leaves)
+	if r := c.ask(first, &ipam.EvictRequest{Peer: c.name(leaves)}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(time.Second)
+
+	c.dead = map[int]bool{first: true, other: true}
+	c.part(asked, first, other)
+	c.part(leaves, first, other)
+	meet(asked, leaves)
+	c.say(leaves, asked, wire.Beat{}, func(*wire.Header) {})
+	c.wait(10 * time.Second)
+	if c.status(asked).Pending == 0 {
+		t.Fatal("it was not asked")
+	}
+
+	c.dead = map[int]bool{asked: true}
+	c.part(asked, leaves)
+	for _, i := range []int{first, other} {
+		meet(i, leaves)
+	}
+	c.run(time.Minute, in)
+	if r := c.ask(leaves, &ipam.LeaveRequest{}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.dead = map[int]bool{leaves: true}
+	for _, i := range []int{first, other} {
+		c.part(i, leaves)
+		meet(i, asked)
+	}
+	c.wait(10 * time.Second)
+	if c.peers[first].machine.State().Member(self) != nil {
+		t.Error("it is in the cluster again")
+	}
+}
+
 // A host is cut off, and told to exclude an address and to drain, which is done as soon as the
 // others agree, as it says. They evict it. What it was told is decided when it is in the cluster
 // again, however long that takes once it is back: before, it would be refused.
