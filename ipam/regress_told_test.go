@@ -125,3 +125,21 @@ func TestOrdersOutliveTheProcess(t *testing.T) {
 		t.Errorf("%d commands are wanted once more", n)
 	}
 }
+
+// An address that a host is to exclude while it is cut off lies in nobody's space, as far as it knows. Another host
+// hands it out meanwhile, or its neighbour: then nothing of the range is excluded, and that is not promised.
+func TestExcludeIsTooLate(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.die(2)
+	wantErr(t, c.ask(2, exclude("10.50.0.240", "10.50.0.254")).Err, ipam.ErrNotReady, "is done as soon as they agree, if it can be done by then, and ringlet explain 10.50.0.240 shows it")
+	if err := c.ip(0, prefix("10.50.0.0/24"), address("10.50.0.241")); err != nil {
+		t.Fatal(err)
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	if err := c.ip(0, prefix("10.50.0.0/24"), address("10.50.0.245")); err != nil {
+		t.Error(err)
+	}
+}

@@ -58,7 +58,7 @@ func TestDrainThatIsWantedStill(t *testing.T) {
 	c, _ := lab(t)
 	o := c.order()
 	c.die(o[0], o[1])
-	refused(t, c.ask(o[2], &ipam.DrainRequest{}).Err, "what you asked for is done as soon as they agree, and ringlet status shows it then")
+	refused(t, c.ask(o[2], &ipam.DrainRequest{}).Err, "what you asked for is done as soon as they agree, if it can be done by then, and ringlet status shows it")
 	c.heal()
 	c.run(time.Minute, func() bool { return c.status(o[2]).State == ipam.Leaving })
 }

@@ -223,9 +223,9 @@ func (m *Machine) staysWanted(err error, shows string) error {
 	if !ok {
 		return err
 	}
-	next := "what you asked for is done as soon as they agree, and " + shows + " shows it then"
+	next := "what you asked for is done as soon as they agree, if it can be done by then, and " + shows + " shows it"
 	if m.current.partly {
-		next = "a part of what you asked for is done as soon as they agree, and " + shows + " shows it then: ask again for the rest"
+		next = "a part of what you asked for is done as soon as they agree, if it can be done by then, and " + shows + " shows it: ask again for the rest"
 	}
 	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; " + next})
 }
