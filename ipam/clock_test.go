@@ -111,3 +111,33 @@ func TestDamagedClock(t *testing.T) {
 	}
 	t.Error("there is no record of the clock")
 }
+
+// A clock was ahead by years as an address was freed, and is right again: the host that leaves waits no longer for the
+// address to have rested than otherwise, also where its process has started since.
+func TestLeaveAfterAClockThatWasAhead(t *testing.T) {
+	const ahead = 10 * 365 * 24 * time.Hour
+	for _, starts := range []bool{false, true} {
+		c := newLockstep(t, 3)
+		c.found()
+		cidr := prefix("10.50.0.0/24")
+		if r := c.ask(1, docker(cidr)); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		right := c.now
+		c.now = right.Add(ahead)
+		c.step(1, ipam.ClockSet{By: ahead})
+		c.stop(1, cidr)
+		c.now = right
+		c.step(1, ipam.ClockSet{By: -ahead})
+		if starts {
+			c.start(1)
+		}
+		c.wait(10 * time.Second)
+		c.vacate(1, cidr)
+		c.call(1, &ipam.LeaveRequest{})
+		c.wait(time.Hour)
+		if s := c.status(1).State; s != ipam.Left {
+			t.Errorf("its process has started since: %t; it is %s", starts, s)
+		}
+	}
+}

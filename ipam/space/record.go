@@ -91,8 +91,11 @@ func (r Record) Rested(now time.Time, rest time.Duration) bool {
 	return rested(r.Since, now.UnixNano(), rest)
 }
 
-// rested is [Record.Rested] in nanoseconds. The subtraction cannot overflow,
-// for now is not negative; since comes from disk and may be anything.
+// rested is [Record.Rested] in nanoseconds. What seems to begin later than a rest
+// from now has a time from a clock that was ahead, by years perhaps, and nobody knows
+// since when it rests: it must not do so until then. The subtraction cannot overflow,
+// for now is not negative, nor the addition in the next two centuries; since comes from
+// disk and may be anything.
 func rested(since, now int64, rest time.Duration) bool {
-	return since <= now-int64(rest)
+	return since <= now-int64(rest) || since > now+int64(rest)
 }
