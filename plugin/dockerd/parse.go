@@ -112,10 +112,14 @@ func (r *reader) prefix(what, value string) netip.Prefix {
 	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 }
 
+// noGateway is what engine 28.0.0 shows as the gateway of an IPv6 subnet that was chosen and has
+// none, as that of an internal macvlan network.
+const noGateway = "<nil>"
+
 // address reads an address, with or without a mask: engines have shown
 // gateways in both forms.
 func (r *reader) address(what, value string) netip.Addr {
-	if value == "" {
+	if value == "" || value == noGateway {
 		return netip.Addr{}
 	}
 	if strings.Contains(value, "/") {

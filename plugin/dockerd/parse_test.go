@@ -47,6 +47,11 @@ func TestParseNetwork(t *testing.T) {
 			},
 		}, ""},
 		{"nothing typed", `{"Id":"f00","IPAM":{"Options":null,"Config":null},"Containers":null}`, Network{ID: "f00"}, ""},
+		{
+			"no gateway", `{"Id":"f","IPAM":{"Config":[{"Subnet":"fd00::/64","Gateway":"<nil>"}]}}`,
+			Network{ID: "f", Subnets: []Subnet{{Prefix: prefix("fd00::/64")}}},
+			"",
+		},
 		{"no id", `{}`, Network{Unreadable: 1}, "it is missing"},
 		{
 			"endpoint without its own id", `{"Id":"f","Containers":{"ep-e9":{}}}`,
