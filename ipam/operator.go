@@ -61,6 +61,8 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	switch c := m.current; {
 	case p == nil && c != nil && c.removed:
 		return nil // this call had it removed
+	case p == nil && m.creating(q.Pool):
+		return m.waitForMajority() // about what was asked for before
 	case p == nil:
 		return errNoPool(q.Pool)
 	}
@@ -102,6 +104,21 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 func (m *Machine) removing(p *pool) bool {
 	for a := range m.underWay() {
 		if d, ok := a.(chronicle.DeletePool); ok && d.Pool == p.Key {
+			return true
+		}
+	}
+	return false
+}
+
+// creating reports whether a command of this peer is under way that creates the pool
+// of a subnet.
+func (m *Machine) creating(subnet string) bool {
+	cidr, err := netip.ParsePrefix(subnet)
+	if err != nil {
+		return false
+	}
+	for a := range m.underWay() {
+		if c, ok := a.(chronicle.CreatePool); ok && c.CIDR == cidr.Masked() {
 			return true
 		}
 	}

@@ -60,3 +60,20 @@ func TestPoolCreatedWhileItsRemovalIsUndecided(t *testing.T) {
 		t.Errorf("it is told %v, created: %t, and the pools are %v", r.Err, r.Created, c.peers[0].machine.State().Pools)
 	}
 }
+
+// So it is the other way round: who removes a pool whose creation is undecided is not told that there is none.
+func TestPoolRemovedWhileItsCreationIsUndecided(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	create := &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")}
+	c.lose = undecided
+	wantErr(t, c.ask(0, create).Err, ipam.ErrNotReady, "is done as soon as they agree")
+	call := c.call(0, &ipam.PoolRemoval{Pool: "10.60.0.0/24"})
+	c.wait(time.Second)
+	c.lose = func(flight) bool { return false }
+	c.run(time.Minute, func() bool { _, answered := c.peers[0].replies[call]; return answered })
+	c.wait(10 * time.Second)
+	if r := c.peers[0].replies[call]; r.Err != nil || c.peers[0].machine.State().PoolOf(create.CIDR) != nil {
+		t.Errorf("it is told %v, and the pools are %v", r.Err, c.peers[0].machine.State().Pools)
+	}
+}
