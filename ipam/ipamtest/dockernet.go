@@ -122,11 +122,14 @@ func (e *engine) useGateway(n *network, a netip.Addr) {
 
 // reserves reports whether an address is reserved as far as the host's peer
 // knows.
-func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool {
+func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool { return s.reservation(pool, a) != nil }
+
+// reservation returns the reservation of an address as far as the host's peer knows, or nil.
+func (s *site) reservation(pool netip.Prefix, a netip.Addr) *chronicle.Reservation {
 	if s.machine == nil {
-		return false
+		return nil
 	}
-	return reservationIn(s.machine.State(), pool, a) != nil
+	return reservationIn(s.machine.State(), pool, a)
 }
 
 // reserves is the same by the last slot that anybody knows.
@@ -204,8 +207,8 @@ func (e *engine) addAuxiliary(n *network) {
 		case !ok || r.Err != nil:
 			e.giveBack(n)
 		default:
-			// One that is held may have been taken for the replay of an endpoint.
-			if e.s.reserves(n.Pool, a) {
+			// One that is held may have been taken for the replay of an endpoint, also where it is kept for the holder's name.
+			if r := e.s.reservation(n.Pool, a); r != nil && r.Kind != chronicle.KindKeptForName {
 				n.aux = append(n.aux, a)
 				c.oracle.keeps(a)
 			}
