@@ -227,12 +227,10 @@ func (p *pool) hasGuestsIn(r addr.Range) bool {
 
 // closing reports whether a command that takes some of the range is under way.
 func (m *Machine) closing(p *pool, r addr.Range) bool {
-	for a := range m.underWay() {
-		if pool, taken := m.taken(a); pool == p && taken.Overlaps(r) {
-			return true
-		}
-	}
-	return false
+	return m.isUnderWay(func(a chronicle.Action) bool {
+		pool, taken := m.taken(a)
+		return pool == p && taken.Overlaps(r)
+	})
 }
 
 // useText says what uses a pool on this host.

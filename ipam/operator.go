@@ -102,27 +102,20 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 
 // removing reports whether a command of this peer is under way that removes the pool.
 func (m *Machine) removing(p *pool) bool {
-	for a := range m.underWay() {
-		if d, ok := a.(chronicle.DeletePool); ok && d.Pool == p.Key {
-			return true
-		}
-	}
-	return false
+	return m.isUnderWay(func(a chronicle.Action) bool {
+		d, ok := a.(chronicle.DeletePool)
+		return ok && d.Pool == p.Key
+	})
 }
 
 // creating reports whether a command of this peer is under way that creates the pool
 // of a subnet.
 func (m *Machine) creating(subnet string) bool {
 	cidr, err := netip.ParsePrefix(subnet)
-	if err != nil {
-		return false
-	}
-	for a := range m.underWay() {
-		if c, ok := a.(chronicle.CreatePool); ok && c.CIDR == cidr.Masked() {
-			return true
-		}
-	}
-	return false
+	return err == nil && m.isUnderWay(func(a chronicle.Action) bool {
+		c, ok := a.(chronicle.CreatePool)
+		return ok && c.CIDR == cidr.Masked()
+	})
 }
 
 // poolRef returns the pool that a user names, by subnet or name, or nil.
@@ -167,10 +160,8 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		s, ok := a.(chronicle.SetState)
 		return ok && s.Peer == m.self && s.Phase != phase
 	}
-	for a := range m.underWay() {
-		if other(a) {
-			return m.waitForMajority() // about what was asked for before
-		}
+	if m.isUnderWay(other) {
+		return m.waitForMajority() // about what was asked for before
 	}
 	if m.accepted(other) {
 		m.completes = true // what was asked for before this process started

@@ -38,6 +38,16 @@ func (m *Machine) underWay() iter.Seq[chronicle.Action] {
 	}
 }
 
+// isUnderWay reports whether there is such an action among those.
+func (m *Machine) isUnderWay(such func(chronicle.Action) bool) bool {
+	for a := range m.underWay() {
+		if such(a) {
+			return true
+		}
+	}
+	return false
+}
+
 // patience is how long a command may take before another peer is asked to
 // propose it.
 const patience = time.Second

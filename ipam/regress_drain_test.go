@@ -107,15 +107,27 @@ func TestLastOneStays(t *testing.T) {
 // Who undoes a draining while the call that asked to leave still waits has undone
 // it.
 func TestUndoneWhileLeaveWaits(t *testing.T) {
+	c := leaving(t)
+	if r := c.ask(1, &ipam.DrainRequest{Undo: true}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	stays(t, c, 30*time.Second)
+}
+
+// leaving returns a cluster of which the second host is asked to leave.
+func leaving(t *testing.T) *lockstep {
 	c := newLockstep(t, 3)
 	c.found()
 	c.vacate(1, prefix("10.50.0.0/24"))
 	c.wait(time.Second)
 	c.call(1, &ipam.LeaveRequest{})
-	if r := c.ask(1, &ipam.DrainRequest{Undo: true}); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	c.wait(30 * time.Second)
+	return c
+}
+
+// stays holds that host to be as any other some time after its draining was undone.
+func stays(t *testing.T, c *lockstep, after time.Duration) {
+	t.Helper()
+	c.wait(after)
 	if s := c.status(1); s.State != ipam.Ready {
 		t.Errorf("draining was undone, and the peer is %s", s.State)
 	}
@@ -124,20 +136,13 @@ func TestUndoneWhileLeaveWaits(t *testing.T) {
 // A host that leaves is cut off, and its draining is undone, which is done as soon as the others agree, as it
 // says: it stays then.
 func TestUndoneWhileItLeavesCutOff(t *testing.T) {
-	c := newLockstep(t, 3)
-	c.found()
-	c.vacate(1, prefix("10.50.0.0/24"))
-	c.wait(time.Second)
-	c.call(1, &ipam.LeaveRequest{})
+	c := leaving(t)
 	p := c.peers[1].machine
 	c.run(time.Minute, func() bool { return p.State().Member(p.Self()).Phase == chronicle.Draining })
 	c.die(1)
 	wantErr(t, c.ask(1, &ipam.DrainRequest{Undo: true}).Err, ipam.ErrNotReady, "is done as soon as they agree")
 	c.heal()
-	c.wait(time.Minute)
-	if s := c.status(1); s.State != ipam.Ready {
-		t.Errorf("draining was undone, and the peer is %s", s.State)
-	}
+	stays(t, c, time.Minute)
 }
 
 // A peer that has just been admitted, and has its first space, drains: it does

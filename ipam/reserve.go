@@ -76,23 +76,19 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 // ending reports whether a command of this peer is under way that ends what is
 // reserved in the range.
 func (m *Machine) ending(p *pool, in addr.Range) bool {
-	for a := range m.underWay() {
-		if u, ok := a.(chronicle.Unreserve); ok && u.Pool == p.Key && u.Range.Overlaps(in) {
-			return true
-		}
-	}
-	return false
+	return m.isUnderWay(func(a chronicle.Action) bool {
+		u, ok := a.(chronicle.Unreserve)
+		return ok && u.Pool == p.Key && u.Range.Overlaps(in)
+	})
 }
 
 // beginning reports whether a command of this peer is under way that reserves
 // some of the range.
 func (m *Machine) beginning(p *pool, in addr.Range) bool {
-	for a := range m.underWay() {
-		if r, ok := a.(chronicle.Reserve); ok && r.Pool == p.Key && r.Range.Overlaps(in) {
-			return true
-		}
-	}
-	return false
+	return m.isUnderWay(func(a chronicle.Action) bool {
+		r, ok := a.(chronicle.Reserve)
+		return ok && r.Pool == p.Key && r.Range.Overlaps(in)
+	})
 }
 
 func checkReserve(q *ReserveRequest) error {

@@ -91,10 +91,12 @@ func (m *Machine) grow() {
 		m.setDrained(false)
 		return
 	}
-	for a := range m.underWay() {
-		if s, ok := a.(chronicle.SetState); ok && s.Peer == m.self {
-			return // it may be to drain
-		}
+	settles := func(a chronicle.Action) bool {
+		s, ok := a.(chronicle.SetState)
+		return ok && s.Peer == m.self
+	}
+	if m.isUnderWay(settles) {
+		return // it may be to drain
 	}
 	if m.drained {
 		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
