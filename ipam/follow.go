@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -151,6 +152,7 @@ func (m *Machine) followRing(p *pool) {
 	}
 	for _, r := range subtract(mine, p.mine) {
 		p.space.Own(r)
+		m.settleStrays(p, r)
 		m.holdHost(p, r)
 	}
 	p.mine = mine
@@ -182,21 +184,59 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 }
 
 // noteStrays notes what is held here in space that is this peer's no more, since
-// it was given up while it was away. Of containers only those count that the
-// engine has been seen to have since.
+// it was given up while it was away.
 func (m *Machine) noteStrays(p *pool) {
-	if p.space.Strays() == 0 {
+	for o, rec := range m.strays(p) {
+		why := "its host was given up by ringlet forget, and somebody else may have it"
+		if m.outlived {
+			why = "the database of its host is an old one, and somebody else may have it"
+		}
+		d := m.disputeOf(addr.Nth(p.CIDR, o), rec.Holder, rec.Since, why)
+		d.stray = true
+		m.disagree(p, o, d)
+	}
+}
+
+// strays yields what is held here in space that is this peer's no more. Of containers only
+// those count that the engine has been seen to have since.
+func (m *Machine) strays(p *pool) iter.Seq2[addr.Offset, space.Record] {
+	return func(yield func(addr.Offset, space.Record) bool) {
+		if p.space.Strays() == 0 {
+			return
+		}
+		for o, rec := range p.held() {
+			_, lives := p.seen[o]
+			if !p.space.Mine(o) && (lives || !hasEndpoint(p, o) || !m.sighted()) && !yield(o, rec) {
+				return
+			}
+		}
+	}
+}
+
+// regain asks for the addresses of strays, which nobody may have got since: what is nobody's, or
+// free on the host that owns it, is this peer's again, before it is handed out to somebody else.
+// Where the database is an old one that only goes for what can be seen to be there still.
+func (m *Machine) regain(p *pool) {
+	if m.ready() != nil {
 		return
 	}
-	for o, rec := range p.held() {
-		_, lives := p.seen[o]
-		counts := rec.Kind == space.Container || rec.Kind == space.Unmarked
-		if !p.space.Mine(o) && (lives || !counts || !m.sighted()) {
-			why := "its host was given up by ringlet forget, and somebody else may have it"
-			if m.outlived {
-				why = "the database of its host is an old one, and somebody else may have it"
-			}
-			m.conflict(p, o, rec.Holder, rec.Since, why)
+	var want []addr.Offset
+	for o, rec := range m.strays(p) {
+		if _, lives := p.seen[o]; holdable(p.ReservationAt(o)) && (lives || !m.outlived || rec.Kind == space.Host) {
+			want = append(want, o)
+		}
+	}
+	for _, o := range want {
+		_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
+	}
+}
+
+// settleStrays forgets that what is held in a range which has just become this peer's was in
+// space of somebody else.
+func (m *Machine) settleStrays(p *pool, r addr.Range) {
+	for k, d := range m.conflicts {
+		if d.stray && k.pool == p.Key && r.Contains(k.at) {
+			m.settleConflict(p, k.at)
 		}
 	}
 }

@@ -23,6 +23,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	m.settleHostConflicts()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
+		m.regain(p)
 		for o, kind := range p.space.Kinds() {
 			if kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
 				continue
@@ -55,7 +56,7 @@ func (m *Machine) onHost(a netip.Addr) bool {
 func (m *Machine) holdHost(p *pool, r addr.Range) {
 	for _, a := range m.host {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
-		if !ok || !r.Contains(o) || !hostMayHave(p.ReservationAt(o)) {
+		if !ok || !r.Contains(o) || !holdable(p.ReservationAt(o)) {
 			continue
 		}
 		p.wakeKept(o, m.now)
@@ -67,10 +68,10 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 	}
 }
 
-// hostMayHave reports whether the host's own address is to be held that is kept back so,
-// or not at all (nil). What is kept for a name a container would get otherwise; all else
-// nobody gets.
-func hostMayHave(r *chronicle.Reservation) bool {
+// holdable reports whether what somebody here has anyway, as the host itself, is to be held
+// where it is kept back so, or not at all (nil). What is kept for a name a container would get
+// otherwise; all else nobody gets.
+func holdable(r *chronicle.Reservation) bool {
 	return r == nil || r.Kind == chronicle.KindKeptForName
 }
 
@@ -116,7 +117,7 @@ func (m *Machine) sightHost(p *pool) {
 			continue
 		}
 		r := p.ReservationAt(o)
-		if !hostMayHave(r) {
+		if !holdable(r) {
 			continue
 		}
 		h := space.Holder{Kind: space.Host}

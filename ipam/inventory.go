@@ -289,20 +289,24 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 // conflict notes that somebody uses an address, since then as far as is known, which is
 // not his to have.
 func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, why string) {
+	m.disagree(p, o, m.disputeOf(addr.Nth(p.CIDR, o), h, since, why))
+}
+
+func (m *Machine) disputeOf(a netip.Addr, h space.Holder, since int64, why string) dispute {
 	next := ""
 	switch h.Kind {
 	case space.Gateway:
 		next = "remove the networks of this host on that pool, or the other holder"
 	case space.Client:
-		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", word(h.Ref), addr.Nth(p.CIDR, o))
+		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", word(h.Ref), a)
 	case space.Container, space.Unmarked, space.Host, space.Stranger, space.Kept:
 	}
-	m.disagree(p, o, dispute{
+	return dispute{
 		text: "is used by " + m.holderText(h, since) + ", but " + why,
 		same: whoText(h) + ", but " + why,
 		next: next,
 		host: h.Kind == space.Host,
-	})
+	}
 }
 
 // disagree notes what cannot both be right about an address, whose text is: "is …, but

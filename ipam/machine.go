@@ -159,6 +159,7 @@ type dispute struct {
 	same string // what stays the same as long as it lasts
 	next string // what ends it, if that is no container
 	host bool   // it is about an address that the host itself has
+	stray bool  // it is about one that is held in space of somebody else, since this host was given up
 }
 
 // ending says what ends the conflict.

@@ -352,3 +352,79 @@ func TestForgetByWhatWasTrueBefore(t *testing.T) {
 		t.Errorf("%s is back: %s", c.name(lost), p.Text)
 	}
 }
+
+// A host is forgotten, and comes back with its containers, with what a client has, and with an address of its own
+// on the LAN. What nobody has got since is its own again, whoever's space it is by now, and is handed out to nobody
+// else; the rest is a conflict until the other holder goes.
+func TestForgottenHostHasAgainWhatNobodyGot(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	taken, freed, left, own := address("10.60.0.99"), address("10.60.0.100"), address("10.60.0.101"), address("10.60.0.200")
+	back := c.order()[2]
+	other := (back + 1) % 3
+	containers := []ipam.InventoryEndpoint{listed(taken.String(), "web", 7), listed(freed.String(), "db", 8), listed(left.String(), "mail", 9)}
+	look := func(endpoints ...ipam.InventoryEndpoint) {
+		for i := range c.peers {
+			inv := &ipam.Inventory{Begun: c.now}
+			if i == back && len(c.peers[i].machine.State().Pools) > 0 {
+				inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
+			}
+			c.call(i, inv)
+		}
+		c.call(back, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.wait(20 * time.Second)
+	}
+	conflicts := func() (out []netip.Addr) {
+		for _, p := range c.status(back).Problems {
+			if p.Code == "conflict" {
+				out = append(out, p.Address)
+			}
+		}
+		return out
+	}
+	look()
+	look()
+	c.network(back, cidr)
+	for _, e := range containers {
+		r := c.ask(back, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: e.Name, Address: e.Address, MAC: e.MAC})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	vm := c.ask(back, &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}).Address.Address.Addr()
+	look(containers...)
+	look(containers...)
+	c.die(back)
+	c.giveUp(other, back)
+	network := c.network(other, cidr)
+	for _, a := range []netip.Addr{taken, freed} {
+		if err := c.ip(other, cidr, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.ask(other, &ipam.AddressRelease{Network: network, Address: freed})
+
+	c.heal()
+	c.ask(other, &ipam.PoolCreation{CIDR: prefix("10.99.0.0/24")}) // to be heard of
+	c.run(time.Minute, c.agreed)
+	if n := len(conflicts()); n == 0 {
+		t.Fatal("nothing is in the space of others")
+	}
+	look(containers...)
+	look(containers...)
+	if got := conflicts(); !slices.Equal(got, []netip.Addr{taken}) {
+		t.Errorf("conflicts about %v, and %v alone is another's", got, taken)
+	}
+	for _, a := range []netip.Addr{freed, left, vm, own} {
+		wantErr(t, c.ip(other, cidr, a), ipam.ErrAddressInUse, c.name(back))
+	}
+
+	c.ask(other, &ipam.AddressRelease{Network: network, Address: taken})
+	look(containers...)
+	look(containers...)
+	if got := conflicts(); len(got) > 0 {
+		t.Errorf("conflicts about %v, which nobody else has", got)
+	}
+	wantErr(t, c.ip(other, cidr, taken), ipam.ErrAddressInUse, c.name(back))
+}
