@@ -171,10 +171,13 @@ func (c *cluster) obtainable(s *site, subnet netip.Prefix) int {
 	return n
 }
 
-func (c *cluster) heldAt(p *chronicle.Pool, o addr.Offset) bool {
+func (c *cluster) heldAt(p *chronicle.Pool, o addr.Offset) bool { return c.heldBeside(p, o, -1) }
+
+// heldBeside reports whether a site but this one, by its index, holds the address.
+func (c *cluster) heldBeside(p *chronicle.Pool, o addr.Offset, but int) bool {
 	i := c.addrs[p.CIDR.Addr()] + int(o)
 	for k := range c.oracle.sites {
-		if c.oracle.sites[k].held[i] {
+		if k != but && c.oracle.sites[k].held[i] {
 			return true
 		}
 	}

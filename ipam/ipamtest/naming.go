@@ -78,14 +78,14 @@ func (c *cluster) nobodys(rnd *rand.Rand, s *site, pool netip.Prefix, purpose ip
 	for range 20 {
 		o := addr.Offset(rnd.Uint64N(uint64(p.Ring.Size())))
 		a := addr.Nth(pool, o)
-		owned := slices.ContainsFunc(c.sites, func(t *site) bool { return t.own() == a })
+		owner := slices.IndexFunc(c.sites, func(t *site) bool { return t.own() == a })
 		gateway := slices.ContainsFunc(c.sites, func(t *site) bool { return t.machine != nil && t.hasGateway(a) })
 		t, _ := p.Ring.At(o)
 		switch {
-		case owned && (purpose == ipam.ForContainer || a == s.own()):
+		case owner >= 0 && (purpose == ipam.ForContainer || a == s.own()):
 		case gateway: // of the networks there, and kept for the next one
 		case p.ReservationAt(o) != nil || t.Owner != ring.Free && (c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil):
-		case c.heldAt(p, o) && !owned || c.oracle.use[c.addrs[a]].site != 0:
+		case c.heldBeside(p, o, owner) || c.oracle.use[c.addrs[a]].site != 0: // also by one without lists, whose container went unnoticed
 		default:
 			return a
 		}
