@@ -155,11 +155,11 @@ type conflict struct {
 
 // dispute is what cannot both be right in a conflict.
 type dispute struct {
-	text string // a sentence, from when it was noted first
-	same string // what stays the same as long as it lasts
-	next string // what ends it, if that is no container
-	host bool   // it is about an address that the host itself has
-	stray bool  // it is about one that is held in space of somebody else, since this host was given up
+	text  string // a sentence, from when it was noted first
+	same  string // what stays the same as long as it lasts
+	next  string // what ends it, if that is no container
+	host  bool   // it is about an address that the host itself has
+	stray bool   // it is about one that is held in space of somebody else, since this host was given up
 }
 
 // ending says what ends the conflict.
@@ -228,6 +228,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.awaken(ev.By)
 		m.changed = true
 	case *Call:
+		if m.unlisted && m.cfg.AwaitInventory {
+			m.noteUnasked(ev)
+		}
 		if !m.try(ev) {
 			m.waiting = append(m.waiting, ev)
 		}

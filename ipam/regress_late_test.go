@@ -446,3 +446,20 @@ func TestLateReleaseBehindAGateway(t *testing.T) {
 		t.Error("an address is granted that a container has")
 	}
 }
+
+// The database is lost with the engine up. A container asks for its address, on a network that was there before, and another
+// network like that one is made, of which the list does not tell yet: it has no more networks than were asked for. The release
+// of who had the address before comes all the same (seed 8665062976995703963 of TestSim).
+func TestLateReleaseBesideANewNetwork(t *testing.T) {
+	h := withSocket(t)
+	n := plain("10.50.0.0/24")
+	if r, answered := h.Try(asking(n, "", 9, "10.50.0.9")); answered {
+		t.Fatalf("it does not wait for a list: %v", r.Err)
+	}
+	network(t, h, "10.50.0.0/24")
+	if r, answered := listAnswers(h, on("10.50.0.0/24")); !answered || r.Err != nil {
+		t.Fatalf("it gets no address, answered %t: %v", answered, r.Err)
+	}
+	release(h, n, address("10.50.0.9"))
+	keeps(t, h, n, 9)
+}
