@@ -40,8 +40,9 @@ func TestClusterRandom(t *testing.T) {
 	if r.IntN(2) == 0 {
 		options, families = append(options, "--ipv6", "--subnet", randomSixth), 2
 	}
-	t.Logf("-seed %d -rounds %d, live-restore %v, %d families", *seed, *rounds, kind.LiveRestore, families)
-	c := NewClusterOf(t, kind, 3, "RINGLET_REST=2s", "RINGLET_TIMEOUT=10s")
+	mac := r.IntN(4) > 0 // else the engines are as hosts with networks of driver ipvlan need it
+	t.Logf("-seed %d -rounds %d, live-restore %v, %d families, MAC %v", *seed, *rounds, kind.LiveRestore, families, mac)
+	c := NewClusterOf(t, kind, 3, "RINGLET_REST=2s", "RINGLET_TIMEOUT=10s", fmt.Sprint("RINGLET_MAC=", mac))
 	c.Install()
 	var users []*user
 	for i, e := range c.Engines {
