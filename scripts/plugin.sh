@@ -144,20 +144,33 @@ push() {
 
 uninstall() {
 	need_engine
+	local users problem kept=
 	docker rm --force "${DEMO_CONTAINERS[@]}" >/dev/null 2>&1 || true
 	if docker network inspect "$DEMO_NETWORK" >/dev/null 2>&1; then
+		users=$(docker network inspect --format '{{range .Containers}}{{.Name}} {{end}}' "$DEMO_NETWORK")
+		[[ -z $users ]] || fail "the network $DEMO_NETWORK has containers that make run did not start, and was left as it is, as was $PLUGIN: $users" \
+			"remove them first: docker rm --force $users"
 		docker network rm "$DEMO_NETWORK" >/dev/null
 		echo "removed the network $DEMO_NETWORK and its containers"
 	fi
+	# An image that somebody's containers are made of stays, and does not keep the plugin.
 	if docker image inspect "$DEMO_IMAGE" >/dev/null 2>&1; then
-		docker image rm "$DEMO_IMAGE" >/dev/null
-		echo "removed the image $DEMO_IMAGE"
+		if problem=$(docker image rm "$DEMO_IMAGE" 2>&1 >/dev/null); then
+			echo "removed the image $DEMO_IMAGE"
+		else
+			kept=$problem
+		fi
 	fi
 	case $(state) in
 	absent) echo "$PLUGIN is not in the engine" ;;
 	foreign) fail "$PLUGIN in this engine is another plugin, not ringlet" ;;
 	*) remove ;;
 	esac
+	[[ -n $kept ]] || return 0
+	users=$(docker ps --all --filter "ancestor=$DEMO_IMAGE" --format '{{.Names}}')
+	[[ -n $users ]] || fail "the image $DEMO_IMAGE was left as it is: $kept"
+	fail "the image $DEMO_IMAGE has containers that make run did not start, and was left as it is: ${users//$'\n'/ }" \
+		"docker rm --force ${users//$'\n'/ }, and then make uninstall again, removes it, too"
 }
 
 command=${1:-}

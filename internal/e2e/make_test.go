@@ -81,6 +81,34 @@ func TestEngineMakeRun(t *testing.T) {
 	}
 }
 
+// Containers of the user's own on what make run made: on its network they keep that and the plugin, and of its image they
+// keep the image alone. Both times make uninstall names them, and it goes on where they are gone.
+func TestEngineMakeUninstallBesideContainers(t *testing.T) {
+	t.Parallel()
+	m := newMaker(Start(t, Config{Name: "host-a"}))
+	empty := inventory(m.Engine)
+	m.run(plugin, "run.sh")
+	m.Docker("run", "--detach", "--name", "mine", "--network", "ringlet-demo", "ringlet-demo")
+	_, err := m.try(plugin, "plugin.sh", "uninstall")
+	refused(t, err, "network ringlet-demo", "docker rm --force mine")
+	if got := m.Docker("plugin", "inspect", "--format", "{{.Enabled}}", Plugin); got != "true" {
+		t.Errorf("the plugin is enabled: %s", got)
+	}
+
+	m.Docker("network", "disconnect", "--force", "ringlet-demo", "mine")
+	_, err = m.try(plugin, "plugin.sh", "uninstall")
+	refused(t, err, "image ringlet-demo", "docker rm --force mine")
+	if got := m.Docker("plugin", "ls", "--quiet"); got != "" {
+		t.Errorf("a container of the demo's image keeps the plugin %s", got)
+	}
+
+	m.Docker("rm", "--force", "mine")
+	m.run(plugin, "plugin.sh", "uninstall")
+	if got := inventory(m.Engine); got != empty {
+		t.Errorf("make uninstall left in the engine: %s", got)
+	}
+}
+
 // inventory is what an engine has.
 func inventory(e *Engine) string {
 	e.t.Helper()
