@@ -13,6 +13,7 @@ import (
 type trouble struct {
 	err  error
 	next string // a sentence, empty if nothing is known to help
+	code string // of the problem that it is wherever it is met; empty: what was tried decides
 }
 
 // Error implements error.
@@ -22,14 +23,17 @@ func (t *trouble) Error() string { return t.err.Error() }
 func (t *trouble) Unwrap() error { return t.err }
 
 func troublef(next, format string, args ...any) error {
-	return &trouble{fmt.Errorf(format, args...), next}
+	return &trouble{err: fmt.Errorf(format, args...), next: next}
 }
 
-// problem turns an error into what Status tells.
+// problem turns an error into what Status tells. The code is that of the error, if it has one.
 func problem(code, prefix string, err error) Problem {
 	p := Problem{Code: code, Text: prefix + strings.Join(strings.Fields(err.Error()), " ")}
 	if t, ok := errors.AsType[*trouble](err); ok {
 		p.Next = t.next
+		if t.code != "" {
+			p.Code = t.code
+		}
 	}
 	return p
 }
@@ -74,17 +78,24 @@ func causeOf(text string) (cause, bool) {
 
 // explain says what a cause means, of whoever is meant, and what to do.
 func (g *Gossip) explain(c cause, who string) error {
-	const sameKeys = "give both peers the same keys, in RINGLET_KEY or RINGLET_KEY_FILE; one that was off while the keys changed needs the new key by hand"
+	// A host that cannot be joined at for its keys has a problem with keys, as who is joined at has.
+	keys := func(format string) error {
+		return &trouble{
+			fmt.Errorf(format, who),
+			"give both peers the same keys, in RINGLET_KEY or RINGLET_KEY_FILE; one that was off while the keys changed needs the new key by hand",
+			string(c),
+		}
+	}
 	switch c {
 	case causeLabel:
 		return troublef("set the same RINGLET_CLUSTER on both hosts if they belong together, else take it out of RINGLET_JOIN",
 			"%s speaks for another cluster than %q", who, g.cfg.Label)
 	case causeKey:
-		return troublef(sameKeys, "%s encrypts with a key that this peer does not have", who)
+		return keys("%s encrypts with a key that this peer does not have")
 	case causePlain:
-		return troublef(sameKeys, "%s does not encrypt, which is refused here", who)
+		return keys("%s does not encrypt, which is refused here")
 	case causeNoKey:
-		return troublef(sameKeys, "%s encrypts, and this peer has no key", who)
+		return keys("%s encrypts, and this peer has no key")
 	default:
 		return troublef("see which program has the port there; if it is ringlet, set the same RINGLET_CLUSTER on both hosts",
 			"%s answers and hangs up: it belongs to another cluster, or is no peer", who)

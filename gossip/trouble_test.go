@@ -50,32 +50,33 @@ func TestForeign(t *testing.T) {
 		labels      [2]string
 		keys        [2][][]byte
 		code, text  string // what the first says of the second
-		joinFailure string // what the second says of the first
+		joinCode    string // what the second says of the first
+		joinFailure string
 	}{
 		"label": {
 			[2]string{"blue", "red"},
 			[2][][]byte{},
-			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
+			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "seed-unreachable", "answers and hangs up",
 		},
 		"label and key": {
 			[2]string{"blue", "red"},
 			[2][][]byte{{key(1)}, {key(1)}},
-			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "answers and hangs up",
+			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "seed-unreachable", "answers and hangs up",
 		},
 		"key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{{key(1), key(2)}, {key(3)}},
-			"foreign-key", "10.0.0.2 encrypts with a key that this peer does not have", "it encrypts with a key that this peer does not have",
+			"foreign-key", "10.0.0.2 encrypts with a key that this peer does not have", "foreign-key", "it encrypts with a key that this peer does not have",
 		},
 		"the second without a key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{{key(1)}, nil},
-			"unencrypted-peer", "10.0.0.2 does not encrypt", "it encrypts, and this peer has no key",
+			"unencrypted-peer", "10.0.0.2 does not encrypt", "no-key", "it encrypts, and this peer has no key",
 		},
 		"the first without a key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{nil, {key(1)}},
-			"no-key", "10.0.0.2 encrypts, and this peer has no key", "it does not encrypt",
+			"no-key", "10.0.0.2 encrypts, and this peer has no key", "unencrypted-peer", "it does not encrypt",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestForeign(t *testing.T) {
 					})
 				}
 				c.until(20*time.Second, "told by both", func() bool {
-					return peers[0].problem(tt.code, tt.text) && peers[1].problem("seed-unreachable", tt.joinFailure)
+					return peers[0].problem(tt.code, tt.text) && peers[1].problem(tt.joinCode, tt.joinFailure)
 				})
 				for _, p := range peers {
 					if p.Status().Alive > 0 || len(p.Status().Problems) != 1 {

@@ -176,16 +176,16 @@ func names(e admin.AboutEngine) diagnosis {
 }
 
 func keyed(about admin.About, st ipam.Status) diagnosis {
-	p, found := problemOf(st, "foreign-key", "keys-unreadable")
+	p, found := problemOf(st, "foreign-key", "unencrypted-peer", "no-key", "keys-unreadable")
 	switch {
+	case !about.Network.Open && about.Network.Keys == 0 && len(st.Peers) > 1:
+		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "set RINGLET_KEY to the key of the cluster"}
 	case found:
 		return diagnosis{"key", diagnosedWarn, p.Text, p.Next}
 	case about.Network.Keys > 0:
 		return diagnosis{"key", diagnosedOK, "everything between hosts is encrypted, with " + plural(about.Network.Keys, "key", "keys"), ""}
-	case !about.Network.Open && len(st.Peers) < 2:
-		return diagnosis{"key", diagnosedSkip, "this host is alone and has no key", ""}
 	case !about.Network.Open:
-		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "set RINGLET_KEY to the key of the cluster"}
+		return diagnosis{"key", diagnosedSkip, "this host is alone and has no key", ""}
 	}
 	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches this host's port for the others (RINGLET_BIND) can take part", "make a key with ringlet keygen, and set RINGLET_KEY on every host"}
 }

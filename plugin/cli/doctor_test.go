@@ -65,11 +65,27 @@ func TestDoctor(t *testing.T) {
 		{"an engine that does not tell all", func(f *fixture, _ *Config) {
 			f.about.Engine.LastError = "/networks/n2: datastore is broken"
 		}, "warn  engine", exitDegraded},
-		{"no key among others", func(f *fixture, _ *Config) { f.about.Network = admin.AboutNetwork{} }, "fail  key", exitFailed},
+		{"no key among others", func(f *fixture, _ *Config) {
+			f.about.Network = admin.AboutNetwork{}
+			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
+				Code: "no-key", Level: "degraded", Text: "this peer has others and talks to none, since it has no key", Next: "set RINGLET_KEY",
+			}}
+		}, "fail  key: this host has others", exitFailed},
 		{"in the clear", func(f *fixture, _ *Config) { f.about.Network.Keys = 0 }, "warn  key", exitDegraded},
 		{"another key", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
 				Code: "foreign-key", Level: "degraded", Text: "192.168.1.11 encrypts with a key that this peer does not have", Next: "give every host of the cluster the same key",
+			}}
+		}, "warn  key: 192.168.1.11 encrypts", exitDegraded},
+		{"another host that encrypts nothing", func(f *fixture, _ *Config) {
+			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
+				Code: "unencrypted-peer", Level: "degraded", Text: "192.168.1.11:7950 in RINGLET_JOIN cannot be reached: it does not encrypt, which is refused here", Next: "give both peers the same keys",
+			}}
+		}, "warn  key: 192.168.1.11:7950 in RINGLET_JOIN", exitDegraded},
+		{"in the clear among others that encrypt", func(f *fixture, _ *Config) {
+			f.about.Network.Keys = 0
+			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
+				Code: "no-key", Level: "degraded", Text: "192.168.1.11 encrypts, and this peer has no key", Next: "give both peers the same keys",
 			}}
 		}, "warn  key: 192.168.1.11 encrypts", exitDegraded},
 		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "warn  clock", exitDegraded},
