@@ -142,13 +142,18 @@ func (v view) address(u admin.Use) {
 
 func (a *app) lookupCommand() *cobra.Command {
 	var pool, holder string
+	var all bool
 	cmd := &cobra.Command{
-		Use:                   "lookup --for ID",
+		Use:                   "lookup --for ID [--all]",
 		DisableFlagsInUseLine: true,
 		Short:                 "List what a container or another holder has",
 		GroupID:               groupLook,
+		Long: `List what a container or another holder has on this peer. With --all, also what it
+has on others, as they say: seconds late at most, and for 15 minutes after a peer was
+last heard of.`,
 		Example: `  ringlet lookup --for printer-3
-  ringlet lookup --pool lab --for web-1`,
+  ringlet lookup --pool lab --for web-1
+  ringlet lookup --all --for db`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if holder == "" {
@@ -156,22 +161,45 @@ func (a *app) lookupCommand() *cobra.Command {
 			}
 			return a.do(func(ctx context.Context, c *client, _ []string) error {
 				var list []ipam.AddressStatus
-				if err := c.get(ctx, query(addressesOf(pool), "for", holder), &list); err != nil {
+				everywhere := ""
+				if all {
+					everywhere = "true"
+				}
+				if err := c.get(ctx, query(addressesOf(pool), "for", holder, "all", everywhere), &list); err != nil {
 					return err
 				}
 				return a.show(fullsOf(list), func() {
-					if len(list) == 0 {
+					switch {
+					case len(list) > 0:
+						a.view.addresses(list)
+					case all:
+						a.view.printf("%s holds no address on this peer, nor on another that says what it holds\n", safe(holder))
+					default:
 						a.view.printf("%s holds no address on this peer\n", safe(holder))
-						return
+						a.view.elsewhere(ctx, c, pool, holder, "")
 					}
-					a.view.addresses(list)
 				})
 			})(cmd, args)
 		},
 	}
 	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
 	a.forFlag(cmd, &holder, "the `holder`, by its name or a container's ID", holderWords(isHeld))
+	cmd.Flags().BoolVar(&all, "all", false, "also list what the holder has on other peers")
 	return cmd
+}
+
+// elsewhere tells what other peers say that somebody has who has nothing here, and what to do
+// about it.
+func (v view) elsewhere(ctx context.Context, c *client, pool, holder, next string) {
+	var list []admin.Use
+	if c.get(ctx, query(addressesOf(pool), "for", holder, "all", "true"), &list) != nil {
+		return // of no interest beside what is known here
+	}
+	for _, u := range list {
+		if !u.Told.IsZero() && isHeld(u.AddressStatus) {
+			v.printf("%s says that it has %v there%s\n", safe(u.Peer), u.Address, next)
+		}
+	}
 }
 
 func (a *app) allocCommand() *cobra.Command {
@@ -300,6 +328,7 @@ func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client,
 				a.view.wrap(plain, "nothing to free: ", safe(nowhere))
 			case ip == "":
 				a.view.printf("nothing to free: %s holds no address on this peer\n", safe(holderID))
+				a.view.elsewhere(ctx, c, "", holderID, ": free it there")
 			case holderID == "":
 				a.view.printf("nothing to free: nobody holds %s on this peer\n", ip)
 			default:

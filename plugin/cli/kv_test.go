@@ -112,6 +112,10 @@ func TestKV(t *testing.T) {
 		"who-told.txt":     {"who", "10.50.0.200"},
 		"who-told.json":    {"who", "10.50.0.200", "-o", "json"},
 		"release-told.txt": {"release", "10.50.0.200"},
+		"lookup-told.txt":  {"lookup", "--for", "db"},
+		"lookup-every.txt": {"lookup", "--all", "--for", "db"},
+		"lookup-none.txt":  {"lookup", "--all", "--for", "nobody", "--pool", "10.50.0.0/24"},
+		"free-told.txt":    {"free", "--for", "db"},
 	} {
 		got := ringlet(t, Config{}, append(args, "--socket", socket)...)
 		if got.code != 0 || got.err != "" {

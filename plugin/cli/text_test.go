@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,7 +29,7 @@ func TestDotsAreNoPool(t *testing.T) {
 	for args, call := range map[string]string{"ip ls --pool ..": `addresses ".."`, "lookup --pool . --for printer-3": `lookup "." printer-3`} {
 		f.calls = nil
 		ringlet(t, Config{Getenv: env("RINGLET_SOCKET", socket)}, strings.Fields(args)...)
-		if len(f.calls) != 1 || f.calls[0] != call {
+		if len(f.calls) == 0 || slices.ContainsFunc(f.calls, func(c string) bool { return c != call }) {
 			t.Errorf("%s: calls %q, want %s", args, f.calls, call)
 		}
 	}
