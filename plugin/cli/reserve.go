@@ -8,7 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"slices"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -229,11 +230,11 @@ func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool
 		done = append(done, did)
 	}
 	if len(done) > 0 || failed == nil {
-		hint := ""
+		var hints []string
 		if named && a.format == formatTable {
-			hint = namesHint(ctx, c, done)
+			hints = namesHints(ctx, c, done)
 		}
-		if err := a.show(done, func() { a.view.reserved(done); a.view.hint(hint) }); err != nil {
+		if err := a.show(done, func() { a.view.reserved(done); a.view.hints(hints) }); err != nil {
 			return err
 		}
 	}
@@ -248,26 +249,36 @@ func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool
 	return nil
 }
 
-// namesHint says what to know of addresses that are kept for names where the engine
-// sends none; nothing where it does, or none is for a name.
-func namesHint(ctx context.Context, c *client, done []ipam.Reserving) string {
-	named := slices.ContainsFunc(done, func(r ipam.Reserving) bool {
-		_, err := net.ParseMAC(r.Note)
-		return err != nil
-	})
+// containerName is what engines take as the name of a container.
+var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]+$`)
+
+// namesHints says what to know of addresses that are kept for names: which of these no
+// container can have, as a MAC with a part missing, and whether the engine sends any.
+func namesHints(ctx context.Context, c *client, done []ipam.Reserving) []string {
+	var hints []string
+	named := false
+	for _, r := range done {
+		switch mac, err := net.ParseMAC(r.Note); {
+		case err == nil && len(mac) == len(ipam.MAC{}):
+		case containerName.MatchString(r.Note):
+			named = true
+		default:
+			hints = append(hints, strconv.Quote(r.Note)+" is no MAC, and no container can have that name: it is for ringlet alloc alone")
+		}
+	}
 	var about admin.About
 	if !named || c.get(ctx, path("about"), &about) != nil {
-		return "" // the addresses are kept
+		return hints // the addresses are kept
 	}
-	if n, known := major(about.Engine.Version); !known || n >= namesEngine {
-		return ""
+	if n, known := major(about.Engine.Version); known && n < namesEngine {
+		hints = append(hints, "engine "+about.Engine.Version+" does not send the names of containers: on this host a container gets its address by a fixed MAC, kept with --for MAC, and ringlet alloc by its name")
 	}
-	return "engine " + about.Engine.Version + " does not send the names of containers: on this host a container gets its address by a fixed MAC, kept with --for MAC, and ringlet alloc by its name"
+	return hints
 }
 
-// hint prints what is to be known beside what was asked for, if there is anything.
-func (v view) hint(text string) {
-	if text != "" {
+// hints prints what is to be known beside what was asked for, if there is anything.
+func (v view) hints(texts []string) {
+	for _, text := range texts {
 		v.wrap(yellow, "note: ", safe(text))
 	}
 }

@@ -55,6 +55,23 @@ func TestReserveForANameThatIsNotSent(t *testing.T) {
 	}
 }
 
+// What can be neither a MAC nor the name of a container is kept, as ringlet alloc takes any
+// name, and is told: with a part of a MAC missing no container would ever get the address.
+func TestReserveForWhatNoContainerIsCalled(t *testing.T) {
+	for holder, want := range map[string]bool{
+		"db": false, "shop_web.1": false, "02:42:c0:a8:01:79": false, "0242.C0A8.0179": false, "02-42-c0-a8-01-79": false,
+		"02:42:c0:a8:01": true, "02:42:c0:a8:01:79:00:01": true, "/db": true, "shim of host-a": true, "x": true, "\x1b[2Jdb": true,
+	} {
+		f := alone()
+		f.about.Engine.Version = "29.0.0"
+		cfg := Config{columns: 200, Getenv: env("RINGLET_SOCKET", serve(t, f))}
+		got := ringlet(t, cfg, "reserve", "add", "10.50.0.20", "--for", holder)
+		if got.code != 0 || strings.Contains(got.out, "no container can have that name") != want || strings.Contains(got.out, "\x1b") {
+			t.Errorf("for %q: %+v", holder, got)
+		}
+	}
+}
+
 // What is kept back is told, with what is in the way.
 func TestReserve(t *testing.T) {
 	for _, tt := range []struct {
@@ -78,8 +95,13 @@ func TestReserve(t *testing.T) {
 			[]string{`reserve "" 10.50.0.9-10.50.0.9 excluded ""`, `reserve "" fd00:50::9-fd00:50::9 excluded ""`},
 		},
 		{
-			"kept", "reserve add 10.50.0.20 --for a\x1bb", "10.50.0.20: kept for a\\x1bb\n", 0,
-			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "a\x1bb"`, "about"},
+			"kept", "reserve add 10.50.0.20 --for db", "10.50.0.20: kept for db\n", 0,
+			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "db"`, "about"},
+		},
+		{
+			"kept for what no container is called", "reserve add 10.50.0.20 --for a\x1bb",
+			"10.50.0.20: kept for a\\x1bb\nnote: \"a\\x1bb\" is no MAC, and no container can have that name: it is for ringlet\n      alloc alone\n", 0,
+			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "a\x1bb"`},
 		},
 		{
 			"kept for a MAC", "reserve add 10.50.0.20 --for 02:42:0a:32:00:15", "10.50.0.20: kept for 02:42:0a:32:00:15\n", 0,
