@@ -79,11 +79,13 @@ hands out nothing any more. Remove the plugin afterwards; to bring the host back
 remove the plugin's data and let it join anew.
 
 It is refused while a container, a network or anybody else has an address of this
-host. With --force it leaves at once, and all its space is kept back from
-everybody, as that of a host that was lost: its containers may go on using it.
+host. With --force it leaves then, too, at once, and all its space is kept back from
+everybody, as that of a host that was lost: its containers may go on using it. Where
+nobody has one, --force changes nothing.
 
-The command waits until the host has left, and tells how far it is. The host goes
-on without it. Until it has left, ringlet drain --undo keeps it.`,
+The command waits until the host has left, and tells how far it is: addresses that
+were freed a moment ago rest first, for RINGLET_REST. The host goes on without it.
+Until it has left, ringlet drain --undo keeps it.`,
 		Example: `  ringlet leave
   ringlet drain && ringlet leave`,
 		Args: exactly(),
