@@ -34,7 +34,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 			return PoolStatus{}, false, err
 		}
 	} else if m.removing(there) {
-		return PoolStatus{}, false, m.waitForMajority() // about what was asked for before
+		return PoolStatus{}, false, m.waitForEarlier()
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
 	if c := m.current; c != nil {
@@ -62,7 +62,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	case p == nil && c != nil && c.removed:
 		return nil // this call had it removed
 	case p == nil && m.creating(q.Pool):
-		return m.waitForMajority() // about what was asked for before
+		return m.waitForEarlier()
 	case p == nil:
 		return errNoPool(q.Pool)
 	}
@@ -161,11 +161,11 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		return ok && s.Peer == m.self && s.Phase != phase
 	}
 	if m.isUnderWay(other) {
-		return m.waitForMajority() // about what was asked for before
+		return m.waitForEarlier()
 	}
 	if m.accepted(other) {
 		m.completes = true // what was asked for before this process started
-		return m.waitForMajority()
+		return m.waitForEarlier()
 	}
 	m.setDrained(m.drained && !q.Undo)
 	if q.Undo && m.leaving {

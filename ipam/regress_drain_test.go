@@ -404,3 +404,32 @@ func TestDrainsOnAsItSays(t *testing.T) {
 		}
 	}
 }
+
+// A host is cut off, and its operator asks for the opposite of what he has just been told is done as soon as the others agree.
+// That goes ahead all the same, so he is told to ask again.
+func TestOppositeWhileCutOff(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr, out := prefix("10.50.0.0/24"), prefix("10.60.0.0/24")
+	c.network(1, cidr)
+	reserve := &ipam.ReserveRequest{First: address("10.50.0.200"), Last: address("10.50.0.220"), Kind: chronicle.KindExcluded}
+	c.silence(1)
+	for _, both := range [][2]ipam.Request{
+		{&ipam.DrainRequest{}, &ipam.DrainRequest{Undo: true}},
+		{reserve, &ipam.UnreserveRequest{First: reserve.First, Last: reserve.Last, Kind: reserve.Kind}},
+		{&ipam.PoolCreation{CIDR: out}, &ipam.PoolRemoval{Pool: out.String()}},
+	} {
+		wantErr(t, c.ask(1, both[0]).Err, ipam.ErrNotReady, "what you asked for is done as soon as they agree")
+		wantErr(t, c.ask(1, both[1]).Err, ipam.ErrNotReady, "the opposite was asked for before, and is done as soon as they agree: ask again after that")
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	phase := func() chronicle.Phase { return c.peers[1].machine.State().Member(c.peers[1].machine.Self()).Phase }
+	if phase() != chronicle.Draining {
+		t.Errorf("it is %v", phase())
+	}
+	if err := c.ask(1, &ipam.DrainRequest{Undo: true}).Err; err != nil || phase() == chronicle.Draining {
+		t.Errorf("it is %v: %v", phase(), err)
+	}
+}

@@ -55,7 +55,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 		return Reserving{}, err
 	}
 	if m.ending(p, in) {
-		return Reserving{}, m.waitForMajority() // about what was asked for before
+		return Reserving{}, m.waitForEarlier()
 	}
 	out := Reserving{Pool: p.CIDR, First: q.First, Last: q.Last, Kind: q.Kind.String(), Note: q.Note, Collisions: []Collision{}}
 	if q.Kind == chronicle.KindKeptForName {
@@ -375,7 +375,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 		return Reserving{}, err
 	}
 	if m.beginning(p, in) {
-		return Reserving{}, m.waitForMajority() // likewise
+		return Reserving{}, m.waitForEarlier()
 	}
 	out.Pool = p.CIDR
 	for range 4 {

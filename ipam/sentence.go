@@ -211,6 +211,18 @@ func (m *Machine) waitForMajority() error {
 	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; meanwhile this host hands out the addresses in the space that it has", m.cfg.Name, m.names(away)))
 }
 
+// waitForEarlier is waitForMajority where the opposite of what is asked for was asked for before, which
+// goes ahead of it. Whoever waits in vain is told, as that is done when nobody thinks of it any more.
+func (m *Machine) waitForEarlier() error {
+	err := m.waitForMajority()
+	wait, _ := errors.AsType[*waitError](err)
+	late, ok := errors.AsType[*Error](wait.late)
+	if !ok {
+		return err
+	}
+	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; the opposite was asked for before, and is done as soon as they agree: ask again after that"})
+}
+
 // staysWanted says of a decision that an operator waited for in vain that it is
 // not withdrawn by that, and which command shows it then.
 func (m *Machine) staysWanted(err error, shows string) error {
