@@ -79,7 +79,7 @@ func (m *Machine) freeGone(p *pool, o addr.Offset, kept map[addr.Offset]chronicl
 	m.freeHolding(p, o)
 	m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	if kind, keeps := kept[o]; keeps {
-		m.keepBack(p, o, kind)
+		_ = m.keepBack(p, o, kind) // the next list tells if that is in vain
 	} else {
 		m.leaveToHost(p, o)
 	}

@@ -3,6 +3,7 @@ package ipam
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -215,20 +216,51 @@ func (m *Machine) strays(p *pool) iter.Seq2[addr.Offset, space.Record] {
 
 // regain asks for the addresses of strays, which nobody may have got since: what is nobody's, or
 // free on the host that owns it, is this peer's again, before it is handed out to somebody else.
-// Where the database is an old one that only goes for what can be seen to be there still.
+// What the host itself has, or a device on its network, makes way for a reservation that was
+// decided since, as it does in space of this peer: see yields.
 func (m *Machine) regain(p *pool) {
 	if m.ready() != nil {
 		return
 	}
-	var want []addr.Offset
+	var want, kept []addr.Offset
 	for o, rec := range m.strays(p) {
-		if _, lives := p.seen[o]; holdable(p.ReservationAt(o)) && (lives || !m.outlived || rec.Kind == space.Host) {
+		switch {
+		case holdable(p.ReservationAt(o)):
 			want = append(want, o)
+		case rec.Kind == space.Host || rec.Kind == space.Stranger:
+			kept = append(kept, o)
 		}
 	}
-	for _, o := range want {
-		_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
+	for _, o := range kept {
+		m.freeHolding(p, o)
 	}
+	if len(want) == 0 {
+		return
+	}
+	opens := m.opening(p)
+	var free []chronicle.Action // together, as each proposal is sent with all that are not settled
+	for _, o := range want {
+		switch t, _ := p.Ring.At(o); {
+		case t.Owner != ring.Free || m.draining():
+			_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
+		case !opens[o]:
+			free = append(free, chronicle.Open{Pool: p.Key, Range: addr.One(o), Size: 1})
+		}
+	}
+	for actions := range slices.Chunk(free, maxSubmit) {
+		m.background(actions...)
+	}
+}
+
+// opening returns the single addresses of the pool that are about to be opened.
+func (m *Machine) opening(p *pool) map[addr.Offset]bool {
+	opens := map[addr.Offset]bool{}
+	for a := range m.underWay() {
+		if open, ok := a.(chronicle.Open); ok && open.Pool == p.Key && open.Range.Size() == 1 {
+			opens[open.Range.Start] = true
+		}
+	}
+	return opens
 }
 
 // settleStrays forgets that what is held in a range which has just become this peer's was in
@@ -270,6 +302,9 @@ func (m *Machine) dropPool(p *pool) {
 	}
 	for _, c := range m.contacts {
 		delete(c.spare, p.Key)
+	}
+	for _, told := range []map[conflict]dispute{m.conflicts, m.disputed} {
+		maps.DeleteFunc(told, func(k conflict, _ dispute) bool { return k.pool == p.Key })
 	}
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)

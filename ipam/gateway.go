@@ -145,7 +145,7 @@ func (m *Machine) keepListed(p *pool, in addr.Range) {
 func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
 	current := m.current
 	m.current = nil
-	m.keepBack(p, o, kind)
+	_ = m.keepBack(p, o, kind)
 	m.current = current
 }
 

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -51,7 +52,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	m.conflicts, m.disputed = m.disputed, m.conflicts
 	clear(m.conflicts)
 	m.listed = m.listed[:0]
-	m.incomplete, m.untaken = false, false
+	m.incomplete, m.untaken, m.unanswered = false, false, false
 	unlisted := m.unlisted
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
@@ -88,7 +89,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		}
 		m.settle(p)
 	}
-	if m.unlisted || m.incomplete || m.takesIn() {
+	if m.unlisted || m.incomplete || m.unanswered || m.takesIn() {
 		again = time.Second // what was listed is not all taken in
 	}
 	return again
@@ -100,6 +101,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err error) {
 	if waits(err) {
 		m.incomplete = true
+		m.lasts(p, o, whoText(h))
 		return
 	}
 	m.conflict(p, o, h, m.now.UnixNano(), err.Error())
@@ -195,19 +197,35 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.onHost(a)):
 		case rec.State == space.Held && !p.yields(o, rec, kind):
 			m.conflict(p, o, rec.Holder, rec.Since, "is kept back as "+kind.String())
-		default: // nothing is in its way
-			m.keepBack(p, o, kind)
+		default: // nothing here is in its way
+			m.sightUnkept(p, o, kind, m.keepBack(p, o, kind))
 		}
 	}
 }
 
+// sightUnkept notes that what a network keeps back is held by somebody on another host, as its
+// owner says.
+func (m *Machine) sightUnkept(p *pool, o addr.Offset, kind chronicle.Kind, err error) {
+	who := "is kept back as " + kind.String() + " by a network of this host"
+	switch t, _ := p.Ring.At(o); {
+	case waits(err):
+		m.unanswered = m.unanswered || t.Owner != m.self && m.live(t.Owner)
+		m.lasts(p, o, who)
+	case errors.Is(err, ErrAddressInUse) && m.state.Member(t.Owner) != nil:
+		same := who + ", but " + err.Error()
+		m.disagree(p, o, dispute{text: same, who: who, same: same, next: "remove the other holder, or that network"})
+	}
+}
+
 // keepBack reserves what a network keeps back, which its host uses the pool for: who
-// has not said so yet says so before.
-func (m *Machine) keepBack(p *pool, o addr.Offset, kind chronicle.Kind) {
+// has not said so yet says so before. The error says what is in the way.
+func (m *Machine) keepBack(p *pool, o addr.Offset, kind chronicle.Kind) error {
 	if !m.toldUse(p) {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
-	m.untaken = m.stillOthers(p, o, m.reserveShared(p, o, kind)) || m.untaken
+	err := m.reserveShared(p, o, kind)
+	m.untaken = m.stillOthers(p, o, err) || m.untaken
+	return err
 }
 
 // holderOf returns an endpoint as the holder of its address.
@@ -303,6 +321,7 @@ func (m *Machine) disputeOf(a netip.Addr, h space.Holder, since int64, why strin
 	}
 	return dispute{
 		text: "is used by " + m.holderText(h, since) + ", but " + why,
+		who:  whoText(h),
 		same: whoText(h) + ", but " + why,
 		next: next,
 		host: h.Kind == space.Host,
@@ -323,6 +342,16 @@ func (m *Machine) disagree(p *pool, o addr.Offset, d dispute) {
 	d.text = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + d.text
 	m.conflicts[k] = d
 	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: d.text})
+}
+
+// lasts leaves it at the conflict that the last list found about an address of the same holder, if
+// it did: the owner is asked anew, and as long as it has not answered nothing else is known.
+func (m *Machine) lasts(p *pool, o addr.Offset, who string) {
+	k := conflict{pool: p.Key, at: o}
+	_, known := m.conflicts[k]
+	if last, told := m.disputed[k]; told && !known && last.who == who {
+		m.conflicts[k] = last
+	}
 }
 
 // settleConflict forgets a conflict about an address that whoever had it has no more.

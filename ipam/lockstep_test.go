@@ -54,6 +54,7 @@ type lockstepPeer struct {
 	calls   uint64
 	asked   []ipam.Note    // what came of its questions
 	removed []netip.Prefix // the pools that it was told are gone
+	noted   []ipam.Note    // the conflicts that it found
 }
 
 // flight is a frame on its way.
@@ -140,6 +141,8 @@ func (c *lockstep) step(i int, ev ipam.Event) {
 			p.asked = append(p.asked, n)
 		case ipam.NotePoolDeleted:
 			p.removed = append(p.removed, n.Pool)
+		case ipam.NoteConflict:
+			p.noted = append(p.noted, n)
 		default:
 		}
 	}

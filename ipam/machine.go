@@ -140,6 +140,7 @@ type Machine struct {
 	current    *Call       // the call that is being served, if it can wait
 	listing    bool        // an inventory is being taken in
 	incomplete bool        // the last inventory could not be taken in whole
+	unanswered bool        // an owner has yet to say who has what a network keeps back by that
 	changed    bool        // something happened that calls may wait for
 	local      []wire.Body // messages to itself
 	outgoing   []letter
@@ -156,6 +157,7 @@ type conflict struct {
 // dispute is what cannot both be right in a conflict.
 type dispute struct {
 	text  string // a sentence, from when it was noted first
+	who   string // whom it is about
 	same  string // what stays the same as long as it lasts
 	next  string // what ends it, if that is no container
 	host  bool   // it is about an address that the host itself has
@@ -296,6 +298,9 @@ func (m *Machine) start() {
 	m.seats = []peer.ID{m.self}
 	m.settleProposals()
 	m.holdKept()
+	for _, p := range m.sortedPools() {
+		m.noteStrays(p) // without the engine's lists nothing else does
+	}
 	m.saveLabel()
 	m.savePlace()
 	if m.state.Slot > 0 {

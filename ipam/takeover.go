@@ -144,6 +144,7 @@ func (m *Machine) goBlind() {
 	}
 	m.blind = true
 	for _, p := range m.sortedPools() {
+		m.noteStrays(p)
 		m.settle(p)
 	}
 }
