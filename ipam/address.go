@@ -357,7 +357,7 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 		}
 		return nil
 	}
-	if opened, err := m.open(p, addr.One(o), 1); err != nil || opened {
+	if opened, err := m.open(p, addr.One(o), 1); err != nil || opened && p.space.Mine(o) {
 		return err
 	}
 	switch t, _ := p.Ring.At(o); {

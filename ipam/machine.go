@@ -267,10 +267,16 @@ func (m *Machine) goOn() {
 	m.route()
 	m.run()
 	m.drain()
+	m.retryAll() // before what calls have waited for is given back, as nobody uses it
 	m.tend()
 	m.drain()
-	// A call that is answered may make way for another, which is tried in the
-	// next round; those that make no progress wait for what comes.
+	m.retryAll()
+}
+
+// retryAll tries the calls that wait again, if something has happened. One that is answered
+// may make way for another, which is tried in the next round; those that make no progress wait
+// for what comes.
+func (m *Machine) retryAll() {
 	for range 4 {
 		if !m.changed {
 			break

@@ -3,13 +3,16 @@ package ipam_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/ring"
 )
 
 // Schedules that once handed an address to two containers, lost one, or kept
@@ -388,5 +391,45 @@ func TestReplayOfWhatIsExcluded(t *testing.T) {
 	}
 	if s := stateOf(t, h, a); s.State != "reserved" {
 		t.Errorf("it is %s", s.State)
+	}
+}
+
+// A container asks for an address that is nobody's, on a host that has more than it needs, all of which rests yet. What is opened
+// for it comes in the very step in which the host looks at its pools: it is not given back then (seed 6469520754188425316).
+func TestWhatIsOpenedForACallIsNotGivenBack(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.Rest = time.Minute
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	host, free := c.order()[0], address("10.50.0.0") // it knows of a decision first
+	n := c.network(host, cidr)
+	for _, count := range slices.Concat([]int{150}, slices.Repeat([]int{40}, 20)) {
+		var held []netip.Addr
+		for range count {
+			r := c.ask(host, docker(cidr))
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			held = append(held, r.Address.Address.Addr())
+		}
+		for _, a := range held {
+			c.ask(host, &ipam.AddressRelease{Network: n, Address: a})
+		}
+		c.wait(5 * time.Second)
+	}
+	for r, t := range c.peers[host].machine.State().PoolOf(cidr).Ring.All() {
+		if t.Owner == ring.Free {
+			free = addr.Nth(cidr, r.Start)
+		}
+	}
+	id := c.call(host, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Address: free})
+	c.now = c.now.Add(1100 * time.Millisecond)
+	c.tick(20*time.Millisecond, (host+1)%3, (host+2)%3)
+	c.run(time.Minute, func() bool { _, ok := c.peers[host].replies[id]; return ok })
+	if err := c.peers[host].replies[id].Err; err != nil {
+		t.Errorf("%v, which nobody has, is refused: %v", free, err)
 	}
 }
