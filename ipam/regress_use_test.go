@@ -147,3 +147,25 @@ func TestSharedIsReplayedWhileCutOff(t *testing.T) {
 		})
 	}
 }
+
+// A network is about to be made on a pool that its host has not used so far, in the very step in which the host looks at its
+// pools: what is said for the network is not taken back with it (seed 7127953442196675892).
+func TestUseIsNotEndedAsItIsSaid(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/30")
+	host := c.order()[2]
+	c.network((host+1)%3, cidr, "10.60.0.2") // and there is nothing that the host could own
+	c.wait(time.Second)
+	c.now = c.now.Add(1100 * time.Millisecond) // it has not looked for a second
+	said := func() uint64 { return c.peers[0].machine.State().Number(c.peers[host].machine.Self()) }
+	before := said()
+	c.network(host, cidr)
+	c.wait(time.Second)
+	if n := said() - before; n != 1 {
+		t.Errorf("it has said something %d times: that it uses the pool would do", n)
+	}
+	if !c.peers[host].machine.State().PoolOf(cidr).UsedBy(c.peers[host].machine.Self()) {
+		t.Error("it has the network, and does not say so")
+	}
+}

@@ -126,17 +126,18 @@ func (m *Machine) usedBefore(p *pool) bool {
 }
 
 // tendUse tells what was not told yet. That networks are gone it tells after a
-// while: one may be about to be made.
+// while: one may be about to be made, as where its call has just had told that
+// the pool is used.
 func (m *Machine) tendUse(p *pool) {
-	if m.networksOf(p) > 0 || !m.factsOf(p).used {
+	switch {
+	case m.networksOf(p) > 0:
 		p.idleSince = time.Time{}
 		m.tellUse(p)
-		return
-	}
-	if p.idleSince.IsZero() {
+	case !m.factsOf(p).used:
+		p.idleSince = time.Time{}
+	case p.idleSince.IsZero():
 		p.idleSince = m.now
-	}
-	if m.now.Sub(p.idleSince) >= unusedAfter {
+	case m.now.Sub(p.idleSince) >= unusedAfter:
 		m.settle(p)
 	}
 }
