@@ -44,17 +44,15 @@ func TestSimWithoutARule(t *testing.T) {
 		{"an open needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Open); return ok }), claims, "I1", false},
 		{"a reservation needs no free space", 0, forced(func(a chronicle.Action) bool { _, ok := a.(chronicle.Reserve); return ok }), nil, "check", false},
 		{"a pool is deleted with its ranges", 0, emptied, func(w *ipamtest.Weather) {
-			removed(w)
-			w.Subnets, w.Clients, w.Slots = []netip.Prefix{prefix("10.1.0.0/28")}, 2, 1
-			w.Config.Deal = chronicle.DealNone
-			w.Pace, w.Storm, w.Latency = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
+			crossing(w)
+			w.Subnets, w.Clients = []netip.Prefix{prefix("10.1.0.0/28")}, 2
 		}, "I1", false},
 		{"a pool is deleted under networks", 0, unused(func(a chronicle.Action) (chronicle.PoolKey, peer.ID) {
 			if d, ok := a.(chronicle.DeletePool); ok {
 				return d.Pool, peer.None
 			}
 			return chronicle.PoolKey{}, peer.None
-		}), func(w *ipamtest.Weather) { removed(w); tiny(w) }, "I1", false},
+		}), func(w *ipamtest.Weather) { crossing(w); tiny(w); w.Clients = 0 }, "I1", false},
 		{"a new database founds a cluster under networks", 0, nil, func(w *ipamtest.Weather) {
 			reinstalled(w)
 			w.Config.Hesitate = false
@@ -280,6 +278,13 @@ func removed(w *ipamtest.Weather) {
 			w.Nemesis[i] = 4
 		}
 	}
+}
+
+// crossing has pools be removed while others begin to use them, of which neither hears for a while.
+func crossing(w *ipamtest.Weather) {
+	removed(w)
+	w.Slots, w.Config.Deal = 1, chronicle.DealNone
+	w.Pace, w.Storm, w.Latency = 300*time.Millisecond, 300*time.Millisecond, 200*time.Millisecond
 }
 
 // claims has many hosts want the same addresses.
