@@ -234,33 +234,9 @@ func (m *Machine) regain(p *pool) {
 	for _, o := range kept {
 		m.freeHolding(p, o)
 	}
-	if len(want) == 0 {
-		return
-	}
-	opens := m.opening(p)
-	var free []chronicle.Action // together, as each proposal is sent with all that are not settled
 	for _, o := range want {
-		switch t, _ := p.Ring.At(o); {
-		case t.Owner != ring.Free || m.draining():
-			_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
-		case !opens[o]:
-			free = append(free, chronicle.Open{Pool: p.Key, Range: addr.One(o), Size: 1})
-		}
+		_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
 	}
-	for actions := range slices.Chunk(free, maxSubmit) {
-		m.background(actions...)
-	}
-}
-
-// opening returns the single addresses of the pool that are about to be opened.
-func (m *Machine) opening(p *pool) map[addr.Offset]bool {
-	opens := map[addr.Offset]bool{}
-	for a := range m.underWay() {
-		if open, ok := a.(chronicle.Open); ok && open.Pool == p.Key && open.Range.Size() == 1 {
-			opens[open.Range.Start] = true
-		}
-	}
-	return opens
 }
 
 // settleStrays forgets that what is held in a range which has just become this peer's was in

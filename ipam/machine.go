@@ -71,6 +71,7 @@ type Machine struct {
 	submitted       bool                            // the proposals have been sent on
 	submittedAt     time.Time
 	submitTries     int
+	submitTo        peer.ID        // who is to get them at the end of the step
 	acceptor        paxos.Acceptor // of the next slot
 	acceptorChanged bool
 	acceptorOnDisk  bool
@@ -291,6 +292,7 @@ func (m *Machine) retryAll() {
 func (m *Machine) finish() {
 	m.saveProposals()
 	m.saveAcceptor()
+	m.submit()
 	m.post()
 }
 

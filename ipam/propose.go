@@ -322,7 +322,19 @@ func (m *Machine) route() {
 		m.run()
 		return
 	}
-	m.send(to, wire.Submit{Batch: chronicle.EncodeBatch(m.unsettled())})
+	m.submitTo = to
+}
+
+// submit sends what route has found somebody to propose, at the end of a step: of many commands
+// that are proposed in one step each would be sent with all before it otherwise.
+func (m *Machine) submit() {
+	if m.submitTo == peer.None {
+		return
+	}
+	if batch := m.unsettled(); len(batch) > 0 {
+		m.send(m.submitTo, wire.Submit{Batch: chronicle.EncodeBatch(batch)})
+	}
+	m.submitTo = peer.None
 }
 
 // maxSubmit is how many commands are submitted at once.
