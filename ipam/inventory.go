@@ -310,6 +310,7 @@ func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, 
 	m.disagree(p, o, m.disputeOf(addr.Nth(p.CIDR, o), h, since, why))
 }
 
+// disputeOf says of an address what conflict does.
 func (m *Machine) disputeOf(a netip.Addr, h space.Holder, since int64, why string) dispute {
 	next := ""
 	switch h.Kind {

@@ -242,6 +242,36 @@ func (c *lockstep) giveUp(by, lost int) {
 	}
 }
 
+// listed brings every peer a list of its engine, that of one with a network that has the endpoints, once there is a pool.
+func (c *lockstep) listed(i int, cidr netip.Prefix, endpoints ...ipam.InventoryEndpoint) {
+	for k, p := range c.peers {
+		inv := &ipam.Inventory{Begun: c.now}
+		if k == i && len(p.machine.State().Pools) > 0 {
+			inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
+		}
+		c.call(k, inv)
+	}
+}
+
+// comeBack heals the network, and has another peer have something decided, by which who was given up hears that it was.
+func (c *lockstep) comeBack(other int) {
+	c.t.Helper()
+	c.heal()
+	c.ask(other, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.99.0.0/24")})
+	c.run(time.Minute, c.agreed)
+}
+
+// conflicts returns the addresses about which a peer tells of a conflict, in order.
+func (c *lockstep) conflicts(i int) (out []netip.Addr) {
+	for _, p := range c.status(i).Problems {
+		if p.Code == "conflict" {
+			out = append(out, p.Address)
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

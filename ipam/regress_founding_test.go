@@ -184,11 +184,7 @@ func TestLastOneHasWhatWasForgotten(t *testing.T) {
 		t.Fatal(held.Err)
 	}
 	c.die(other)
-	for _, r := range []ipam.Request{&ipam.EvictRequest{Peer: c.name(other)}, &ipam.ForgetRequest{Peer: c.name(other)}} {
-		if r := c.ask(first, r); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
+	c.giveUp(first, other)
 	c.heal()
 	c.say(other, first, wire.Beat{}, func(*wire.Header) {})
 	c.run(time.Minute, c.agreed)

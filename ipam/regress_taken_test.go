@@ -80,13 +80,7 @@ func TestClaimOfWhatWasGivenUp(t *testing.T) {
 	back := c.order()[2]
 	other := (back + 1) % 3
 	look := func(endpoints ...ipam.InventoryEndpoint) {
-		for i := range c.peers {
-			inv := &ipam.Inventory{Begun: c.now}
-			if i == back && len(c.peers[i].machine.State().Pools) > 0 {
-				inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
-			}
-			c.call(i, inv)
-		}
+		c.listed(back, cidr, endpoints...)
 		c.wait(2 * time.Second)
 	}
 	claim := func(i int, name string, mac byte) error {
@@ -108,9 +102,7 @@ func TestClaimOfWhatWasGivenUp(t *testing.T) {
 	if err := claim(other, "other", 8); err != nil {
 		t.Fatal(err)
 	}
-	c.heal()
-	c.ask(other, &ipam.PoolCreation{CIDR: prefix("10.99.0.0/24")}) // to be heard of
-	c.run(time.Minute, c.agreed)
+	c.comeBack(other)
 	look()
 	wantErr(t, claim(back, "web", 7), ipam.ErrAddressInUse, "other", c.name(other))
 	wantErr(t, claim(back, "db", 9), ipam.ErrAddressInUse, "other", c.name(other))

@@ -43,11 +43,7 @@ peer was last heard of.`,
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
 			var list []ipam.AddressStatus
-			everywhere := ""
-			if all {
-				everywhere = "true"
-			}
-			if err := c.get(ctx, query(addressesOf(pool), "all", everywhere), &list); err != nil {
+			if err := c.get(ctx, usesOf(pool, "", all), &list); err != nil {
 				return err
 			}
 			if !withFreed {
@@ -161,11 +157,7 @@ last heard of.`,
 			}
 			return a.do(func(ctx context.Context, c *client, _ []string) error {
 				var list []ipam.AddressStatus
-				everywhere := ""
-				if all {
-					everywhere = "true"
-				}
-				if err := c.get(ctx, query(addressesOf(pool), "for", holder, "all", everywhere), &list); err != nil {
+				if err := c.get(ctx, usesOf(pool, holder, all), &list); err != nil {
 					return err
 				}
 				return a.show(fullsOf(list), func() {
@@ -188,11 +180,21 @@ last heard of.`,
 	return cmd
 }
 
+// usesOf is the path to what is held in a pool, or in all of them, by somebody or anybody: on this
+// peer, or on all.
+func usesOf(pool, holder string, all bool) string {
+	everywhere := ""
+	if all {
+		everywhere = "true"
+	}
+	return query(addressesOf(pool), "for", holder, "all", everywhere)
+}
+
 // elsewhere tells what other peers say that somebody has who has nothing here, and what to do
 // about it.
 func (v view) elsewhere(ctx context.Context, c *client, pool, holder, next string) {
 	var list []admin.Use
-	if c.get(ctx, query(addressesOf(pool), "for", holder, "all", "true"), &list) != nil {
+	if c.get(ctx, usesOf(pool, holder, true), &list) != nil {
 		return // of no interest beside what is known here
 	}
 	for _, u := range list {
