@@ -370,7 +370,11 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 }
 
 // standingFor answers, while nothing can be handed out, a request for what is
-// held already: the engine replays what it has when it starts.
+// held already: the engine replays what it has when it starts. Where this peer
+// has left, and never knew what its engine has, as its database is a new one,
+// that is as good as held as long as nobody else can have been given it: an
+// engine before 29 does not start without its networks' gateways. Who asks
+// without options and without a MAC may be a container that is new.
 func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
 	p := m.poolOf(q.Network.Pool)
 	if p == nil {
@@ -384,13 +388,29 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway && !shares:
 		return standing(p, p.gateway), nil
 	case !ok:
-	case back && (q.Purpose == ForGateway || q.Purpose == ForUnmarked):
+	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
+	case back:
+		return standing(p, o), nil
+	case rec.State != space.Held && m.left && m.replaying && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
 		return standing(p, o), nil
 	case rec.State != space.Held:
 	case q.Purpose == ForGateway && rec.Kind == space.Gateway, q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
 		return standing(p, o), nil
 	}
 	return AddressGrant{}, why
+}
+
+// isKeptBack reports whether nobody is given the address at o: its owner has left, or was evicted, and nobody has
+// forgotten it, or is what this peer was before it lost its database.
+func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
+	switch t, _ := p.Ring.At(o); t.Owner {
+	case m.self:
+		return true
+	case ring.Free, ring.Reserved:
+		return false
+	default:
+		return m.state.Member(t.Owner) == nil || m.isPredecessor(t.Owner)
+	}
 }
 
 // openAhead takes more space before it is needed: when what is free in this

@@ -606,3 +606,49 @@ func TestNewNetworkTakenForAReplay(t *testing.T) {
 		}
 	}
 }
+
+// A host loses its database under a network and a container, and is made to leave before it has seen what its engine has.
+// Nobody else gets what the engine asks for again as it starts, as that lies in the space of the host before, and
+// engines before 29 do not start without it. What others may hand out it is refused.
+func TestEngineStartsOnAHostThatLeft(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Machine = uint64(i + 1)
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	for i := range c.peers {
+		c.network(i, cidr)
+	}
+	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+	web := c.ask(2, docker(cidr)).Address.Address.Addr()
+	others := c.ask(0, docker(cidr)).Address.Address.Addr()
+	c.rebuild(2)
+	c.run(time.Minute, func() bool {
+		m := c.peers[2].machine
+		return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
+	})
+	if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(10 * time.Second)
+	replay := func(purpose ipam.Purpose, a netip.Addr) error {
+		return c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: purpose, Address: a}).Err
+	}
+	refused(t, replay(ipam.ForUnmarked, web), "has left") // no engine starts
+	c.ask(2, &ipam.Greeting{})
+	for range 2 {
+		if err := replay(ipam.ForGateway, gateway); err != nil {
+			t.Error(err)
+		}
+		if err := replay(ipam.ForUnmarked, web); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, replay(ipam.ForUnmarked, others), "has left")
+	if err := c.ip(0, cidr, web); err == nil {
+		t.Error("another host gets what its container has")
+	}
+	refused(t, c.ip(2, cidr, web), "has left")
+}

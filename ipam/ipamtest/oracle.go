@@ -234,10 +234,14 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
 	o.use[i] = user{s.index + 1, name}
-	if v := o.of(s); !v.held[i] && s.machine != nil {
+	if v := o.of(s); !v.held[i] && s.machine != nil && !s.hasLeft() {
 		o.c.fail("I1", "%v is given to %s on %s, and its peer does not hold it", a, name, s)
 	}
 }
+
+// hasLeft reports whether the host's peer has left. It hands out nothing, and lets its engine have what that asks for
+// again, also above a new database.
+func (s *site) hasLeft() bool { return s.machine.Status(s.clock()).State == ipam.Left }
 
 // keeps and drops take note that a network keeps an address back from now on,
 // and that it does no longer.
