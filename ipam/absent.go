@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func (m *Machine) sightGone(p *pool, asked []*network, s *sight) (again bool) {
 	}
 	again = m.sightMissing(p, s)
 	again = m.sightReserved(p, asked, s) || again
-	return m.sightNetworks(p, asked, s.begun) || again
+	return m.sightNetworks(p.CIDR, p.listed, asked, s.begun) || again
 }
 
 // sightMissing looks for held addresses that no endpoint has, and reports
@@ -117,13 +118,13 @@ func (m *Machine) inTheMaking(n *network, at time.Time) bool {
 	return at.Before(m.sureSince(n.asked).Add(makeTime))
 }
 
-// sightNetworks compares the networks that were asked for on a pool with those
-// that the engine has. Those that it lacks twice, the grace apart, were
+// sightNetworks compares the networks that were asked for on a subnet with those
+// that the engine lists. Those that it lacks twice, the grace apart, were
 // removed while nobody listened.
-func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (again bool) {
+func (m *Machine) sightNetworks(subnet netip.Prefix, listed int, asked []*network, begun time.Time) (again bool) {
 	for _, n := range asked {
 		switch {
-		case p.listed > 0:
+		case listed > 0:
 			n.missing = time.Time{}
 		case m.inTheMaking(n, begun):
 			again = true
@@ -137,7 +138,7 @@ func (m *Machine) sightNetworks(p *pool, asked []*network, begun time.Time) (aga
 			m.countAsked(n.Pool, -n.count)
 			n.count = 0
 			m.saveNetwork(n)
-			m.note(Note{Kind: NoteNetworkGone, Pool: p.CIDR})
+			m.note(Note{Kind: NoteNetworkGone, Pool: subnet})
 		}
 	}
 	return again

@@ -381,12 +381,9 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 		return AddressGrant{}, why
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
-	_, shares := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr)
 	// What is kept back for anything but networks is no network's.
 	back := sharesReservation(p.ReservationAt(o)) && m.mayShare(p, &q.Network)
 	switch rec := p.space.Lookup(o); {
-	case q.Purpose == ForGateway && !q.Address.IsValid() && p.hasGateway && !shares:
-		return standing(p, p.gateway), nil
 	case !ok:
 	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
 	case back:

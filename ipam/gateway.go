@@ -43,8 +43,11 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		}
 		return standing(p, o), nil
 	}
-	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway {
+	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway && p.space.Mine(o) {
 		m.adoptGateway(p, o)
+	}
+	if err := m.regainGateway(p, q); err != nil {
+		return AddressGrant{}, err
 	}
 	if p.hasGateway {
 		return m.confirm(p, p.gateway, gatewayHolder()), nil
@@ -68,6 +71,38 @@ func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
 	m.confirm(p, o, gatewayHolder())
 	p.gateway, p.hasGateway = o, true
 	return true
+}
+
+// regainGateway sees to it that the gateway of this host's networks is this peer's before another network gets it: it
+// may be somebody else's, if this host was given up and is back. If no network has it any more, the other one gets a
+// gateway of its own.
+func (m *Machine) regainGateway(p *pool, q *AddressRequest) error {
+	if !p.hasGateway || p.space.Mine(p.gateway) {
+		return nil
+	}
+	if r := p.ReservationAt(p.gateway); holdable(r) {
+		if err := m.borrow(p, p.gateway, r); err == nil || waits(err) {
+			return err
+		}
+	}
+	if a := addr.Nth(p.CIDR, p.gateway); m.onHost(a) || m.hasOwnGateway(p, q.Network.ID()) {
+		return failf(ErrAddressInUse, "networks of this host on %s have the gateway %v, which somebody else may have since ringlet forget gave this host up: see ringlet lookup --all %[2]v, "+
+			"and free it there, or remove those networks first", poolText(p.Pool), a)
+	}
+	p.hasGateway = false
+	m.freeHolding(p, p.gateway)
+	return nil
+}
+
+// hasOwnGateway reports whether a network of this host may have the host's own gateway in the pool beside that which is
+// being made: one that lists alone have told of may.
+func (m *Machine) hasOwnGateway(p *pool, but PoolID) bool {
+	for id, net := range m.networks {
+		if net.Pool == p.CIDR && net.Gateway == GatewayHost && (id != but || net.count > 1) {
+			return true
+		}
+	}
+	return p.lost > 0
 }
 
 // leaveGateway has the next network of a pool get the gateway of the last one again, which

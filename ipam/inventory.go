@@ -89,6 +89,12 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		}
 		m.settle(p)
 	}
+	for _, subnet := range slices.SortedFunc(maps.Keys(asked), netip.Prefix.Compare) {
+		// One without a pool, which was removed while this host was given up.
+		if m.poolOf(subnet) == nil && asked[subnet][0].Space != Global && m.sightNetworks(subnet, networks[subnet], asked[subnet], inv.Begun) {
+			again = m.cfg.Grace
+		}
+	}
 	if m.unlisted || m.incomplete || m.unanswered || m.takesIn() {
 		again = time.Second // what was listed is not all taken in
 	}

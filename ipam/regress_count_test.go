@@ -105,3 +105,64 @@ func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A host has lost its database under a network, and a second one with the same options is made there, whose gateway waits until
+// the host has taken over from its former self. Meanwhile the first is removed: what is given back is not the second, which is
+// not answered yet. Its gateway stays its own, until lists tell that it is gone, too.
+func TestNetworkIsRemovedWhileOneLikeItIsMade(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Machine, p.cfg.AwaitInventory = uint64(i+1), true
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	look := func(networks ...ipam.InventoryNetwork) {
+		for i := range c.peers {
+			inv := &ipam.Inventory{Begun: c.now}
+			if i == 2 {
+				inv.Networks = networks
+			}
+			c.call(i, inv)
+		}
+		c.wait(time.Second)
+	}
+	look()
+	q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}
+	n := c.ask(2, q).Pool.Network
+	first := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	look(on(cidr.String()))
+	c.rebuild(2)
+	c.run(time.Minute, func() bool {
+		m := c.peers[2].machine
+		return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
+	})
+	look(on(cidr.String()))
+	if r := c.ask(2, q); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	call := c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+	if r, answered := c.peers[2].replies[call]; answered {
+		t.Fatalf("before it has taken over it answers %v, %v", r.Address.Address, r.Err)
+	}
+	look(on(cidr.String()))
+	c.ask(2, &ipam.AddressRelease{Network: n, Address: first})
+	c.ask(2, &ipam.PoolRelease{Network: n})
+	answered := func() bool { _, ok := c.peers[2].replies[call]; return ok }
+	for !answered() {
+		look()
+	}
+	r := c.peers[2].replies[call]
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	look() // it is not listed yet
+	wantErr(t, c.ip(0, cidr, r.Address.Address.Addr()), ipam.ErrAddressInUse, "host-2")
+	for range 6 {
+		look()
+		c.wait(30 * time.Second)
+	}
+	if err := c.ip(0, cidr, r.Address.Address.Addr()); err != nil {
+		t.Errorf("no network is there, and its gateway is kept: %v", err)
+	}
+}

@@ -362,3 +362,106 @@ func TestForgottenHostWhoseRouterWasHandedOut(t *testing.T) {
 	}
 	c.check()
 }
+
+// A host has its own gateway on a network, and is forgotten; another host gives the gateway's address to a container. Another
+// network of the host that is back does not get that, nor what the bridge of one that is gone has left: it gets a gateway
+// of its own, or, where the two would share one, an error that names it. Once nobody else has it any more it is the host's again.
+func TestGatewayOfAForgottenHost(t *testing.T) {
+	cidr := prefix("10.60.0.0/24")
+	for _, there := range []bool{true, false} {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		back := c.order()[2]
+		other := (back + 1) % 3
+		made := func(q ipam.PoolRequest) ipam.Network {
+			t.Helper()
+			q.Space, q.Pool = ipam.Local, cidr
+			r := c.ask(back, &q)
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			return r.Pool.Network
+		}
+		gateway := func(n ipam.Network) (netip.Addr, error) {
+			r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+			return r.Address.Address.Addr(), r.Err
+		}
+		made(ipam.PoolRequest{Gateway: ipam.GatewayNone}) // it keeps the other's gateway when that goes
+		first := made(ipam.PoolRequest{})
+		had, err := gateway(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.wait(10 * time.Second)
+		if !there {
+			c.ask(back, &ipam.AddressRelease{Network: first, Address: had})
+			c.ask(back, &ipam.PoolRelease{Network: first})
+		}
+		c.die(back)
+		c.giveUp(other, back)
+		if err := c.ip(other, cidr, had); err != nil {
+			t.Fatal(err)
+		}
+		c.start(back) // which has yet to hear of it
+		if there {
+			q := &ipam.AddressRequest{Network: made(ipam.PoolRequest{}), Purpose: ipam.ForGateway}
+			if r, answered := c.answered(back, q); answered && r.Err == nil {
+				t.Errorf("before it knows whether it was forgotten it grants %v", r.Address.Address)
+			}
+		}
+		c.comeBack(other)
+		second := made(ipam.PoolRequest{Sticky: ipam.StickyNone})
+		switch got, err := gateway(second); {
+		case there:
+			wantErr(t, err, ipam.ErrAddressInUse, had.String(), "remove those networks first")
+		case err != nil:
+			t.Errorf("no network has a gateway there, and it gets none: %v", err)
+		case got == had:
+			t.Errorf("it gets %v, which a container of another host has", got)
+		}
+		if !there {
+			continue
+		}
+		c.ask(other, &ipam.AddressRelease{Network: local(cidr), Address: had})
+		if got, err := gateway(second); got != had {
+			t.Errorf("nobody else has %v, and it gets %v, %v", had, got, err)
+		}
+		wantErr(t, c.ip(other, cidr, had), ipam.ErrAddressInUse, c.name(back))
+	}
+}
+
+// A host with a network is forgotten, and the network's pool is removed. The host comes back, and its network is removed while
+// nobody listens: it is counted no more once lists lack it, though there is no pool that it could have been on.
+func TestNetworkWithoutAPoolIsForgotten(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	back := c.order()[2]
+	other := (back + 1) % 3
+	look := func(networks ...ipam.InventoryNetwork) {
+		for i := range c.peers {
+			inv := &ipam.Inventory{Begun: c.now}
+			if i == back {
+				inv.Networks = networks
+			}
+			c.call(i, inv)
+		}
+		c.wait(40 * time.Second)
+	}
+	look()
+	c.network(back, cidr)
+	look(on(cidr.String()))
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.comeBack(other)
+	c.wait(3 * time.Minute)
+	for range 3 {
+		look()
+	}
+	if n := c.status(back).Networks; len(n) > 0 {
+		t.Errorf("the engine has no network, and %+v are counted", n)
+	}
+}
