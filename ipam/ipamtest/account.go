@@ -17,7 +17,7 @@ func (c *cluster) noLeak() {
 	for i := range c.oracle.sites {
 		s := c.sites[i]
 		for k, held := range c.oracle.sites[i].held {
-			if held && c.oracle.use[k].site != i+1 && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
+			if held && c.oracle.use[k].site != i+1 && c.oracle.sites[i].strays[k] == "" && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
 				if c.list[k] == s.own() {
 					continue
 				}
@@ -76,7 +76,7 @@ func (c *cluster) account() {
 					c.fail("I8", "%s accounts for %d of %d addresses of %v: %+v", s, sum, mine.Size, p.CIDR, mine)
 				}
 				if c.oracle.state.Member(s.id) != nil { // else what it has is quarantined
-					a.Held += mine.HeldHere
+					a.Held += mine.HeldHere - c.oracle.heldAstray(s, p)
 					a.Resting += mine.RestingHere
 					a.Ready += mine.Mine - mine.RestingHere
 				}

@@ -29,6 +29,9 @@ func (e *engine) create() {
 	} else if pool := n.request.Pool; (c.w.Lockers > 0 || c.rnd.IntN(5) == 0) && pool.Bits()+1 < pool.Addr().BitLen() {
 		n.request.Range = netip.PrefixFrom(pool.Addr(), pool.Bits()+1)
 	}
+	if h := &c.absences; h.chance(h.laden) {
+		n.request.Gateway = one(h.rnd, ipam.GatewayHost, ipam.GatewayNone) // which keeps nothing back
+	}
 	c.habits.decorate(&n.request)
 	e.makeNetwork(n)
 }
@@ -172,10 +175,10 @@ func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
 // dropKept notes that a network that goes keeps nothing back any more.
 func (e *engine) dropKept(n *network) {
 	if n.typed.IsValid() {
-		e.s.c.oracle.drops(n.typed)
+		e.s.c.oracle.drops(e.s, n.typed)
 	}
 	for _, a := range n.aux {
-		e.s.c.oracle.drops(a)
+		e.s.c.oracle.drops(e.s, a)
 	}
 }
 
@@ -184,7 +187,7 @@ func (e *engine) dropKept(n *network) {
 func (e *engine) leaveGateway(n *network) {
 	a := n.gateway
 	n.gateway = netip.Addr{}
-	if !a.IsValid() || !n.bridge || !e.s.c.oracle.isUsed(a) {
+	if !a.IsValid() || !n.bridge || !e.s.c.oracle.isUsed(e.s, a) {
 		return
 	}
 	if !slices.ContainsFunc(e.networks, func(m *network) bool { return m.bridge && m.gateway == a }) {
@@ -283,6 +286,7 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 // is granted what it had when the engine asks for that again: engines before 29 do not survive an error.
 // One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone
 // on; and what a process that was frozen, or finds no majority and is not to go on without, is asked is late.
+// What a network kept back whose host was given up it gets again with a majority alone (docs/limits.md).
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s := e.s
 	if s.machine == nil || n.users == 0 {
@@ -296,7 +300,8 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	lists, at := e.lists, s.c.now
 	return func(r ipam.Reply, ok bool) {
 		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
-		if ok && r.Err != nil && lists == e.lists && !late {
+		astray := slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return s.c.oracle.of(s).unkept[s.c.addrs[a]] > 0 })
+		if ok && r.Err != nil && lists == e.lists && !late && !astray {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}
 	}

@@ -41,6 +41,10 @@ type user struct {
 type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
+	// What was its own when it was given up, and who on it uses that, by address: see stray.go.
+	astray []bool
+	strays []string
+	unkept []int // networks of it that would keep that back
 	// For which ready is.
 	cluster [16]byte
 	slot    uint64
@@ -63,7 +67,7 @@ func (o *oracle) init(c *cluster) {
 func (o *oracle) of(s *site) *sights {
 	for len(o.sites) <= s.index {
 		n := len(o.c.list)
-		o.sites = append(o.sites, sights{held: make([]bool, n), ready: make([]bool, n)})
+		o.sites = append(o.sites, sights{held: make([]bool, n), ready: make([]bool, n), astray: make([]bool, n), strays: make([]string, n), unkept: make([]int, n)})
 	}
 	return &o.sites[s.index]
 }
@@ -131,13 +135,16 @@ func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
 
 // alone reports whoever else has an address that a host has.
 func (o *oracle) alone(s *site, i int, has string) {
+	if o.of(s).astray[i] {
+		return
+	}
 	a := o.c.list[i]
 	if u := o.use[i]; u.site != 0 && u.site != s.index+1 {
 		o.c.fail("I1", "%s %s %v, which %s on %s uses", s, has, a, u.name, o.c.sites[u.site-1])
 	}
 	for j := range o.sites {
 		v := &o.sites[j]
-		if j == s.index {
+		if j == s.index || v.astray[i] {
 			continue
 		}
 		if v.held[i] {
@@ -218,6 +225,11 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		o.c.fail("I1", "%s gives %v to %s, which lies in no pool", s, a, name)
 		return
 	}
+	if v := o.of(s); v.strays[i] == name {
+		return // a second network on the pool has the gateway, too
+	} else if v.astray[i] {
+		o.c.fail("I1", "%v is given to %s on %s, which was given up, and does not have it again", a, name, s)
+	}
 	if u := o.use[i]; u.site != 0 && (u.site != s.index+1 || u.name != name) {
 		o.c.fail("I1", "%v is given to %s on %s, while %s on %s uses it", a, name, s, u.name, o.c.sites[u.site-1])
 	}
@@ -246,11 +258,22 @@ func (s *site) hasLeft() bool { return s.machine.Status(s.clock()).State == ipam
 // keeps and drops take note that a network keeps an address back from now on,
 // and that it does no longer.
 func (o *oracle) keeps(a netip.Addr) { o.kept[o.c.addrs[a]]++ }
-func (o *oracle) drops(a netip.Addr) { o.kept[o.c.addrs[a]]-- }
+func (o *oracle) drops(s *site, a netip.Addr) {
+	i := o.c.addrs[a]
+	if v := o.of(s); v.unkept[i] > 0 {
+		v.unkept[i]--
+		return
+	}
+	o.kept[i]--
+}
 
 // leaves takes note that it uses it no longer.
 func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	i := o.c.addrs[a]
+	if v := o.of(s); v.strays[i] == name {
+		v.strays[i] = ""
+		return
+	}
 	if u := o.use[i]; u != (user{s.index + 1, name}) {
 		o.c.fail("test", "%s on %s leaves %v, which %s on site %d uses", name, s, a, u.name, u.site)
 	}
@@ -278,5 +301,8 @@ func (o *oracle) collapsed() {
 	clear(o.unsure)
 }
 
-// isUsed reports whether anybody uses the address.
-func (o *oracle) isUsed(a netip.Addr) bool { return o.use[o.c.addrs[a]].site != 0 }
+// isUsed reports whether anybody uses the address, or somebody on the host does though it is astray.
+func (o *oracle) isUsed(s *site, a netip.Addr) bool {
+	i := o.c.addrs[a]
+	return o.use[i].site != 0 || o.of(s).strays[i] != ""
+}

@@ -118,6 +118,7 @@ func (c *cluster) buryTheDead() {
 				if c.oracle.state.Member(id) == nil && (g == nil || g.Forgotten) {
 					break
 				}
+				c.clearStrays()
 				c.ask(at, &ipam.ForgetRequest{Peer: id.String()})
 				c.pass(10 * time.Second) // some may still believe it to live
 			}

@@ -65,6 +65,7 @@ func (c *cluster) settle() {
 		}
 		c.pass(30 * time.Second)
 	}
+	c.settleStrays()
 	for _, s := range c.sites {
 		for _, x := range s.engine.clients {
 			if s.machine != nil {

@@ -24,6 +24,8 @@ type Options struct {
 	Weather func(*Weather)
 	// Bare has engines give endpoints no MAC (see [ipam.Config].NoMAC), which otherwise the seed decides.
 	Bare bool
+	// Laden has hosts be given up with all that they have, and come back (see stray.go), which otherwise is rare.
+	Laden bool
 	// Apply, if not nil, is what the machines of the schedule have been told
 	// to do in place of [chronicle.State.Apply].
 	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
@@ -128,6 +130,9 @@ func newCluster(o Options) *cluster {
 	}
 	if o.Bare {
 		c.customs.goBare()
+	}
+	if o.Laden {
+		c.absences.goLaden()
 	}
 	c.w = drawWeather(c.rnd)
 	c.absences.change(&c.w)

@@ -24,6 +24,7 @@ type absences struct {
 	forgotten int  // of those, those that are given up
 	restarts  int  // of processes that go on, those that end right then and begin again
 	offline   int  // of hosts that go on, those that have no network yet
+	laden     int  // of hosts that are not emptied, those that are given up with all that they have
 }
 
 func drawAbsences(seed uint64) absences {
@@ -38,7 +39,15 @@ func drawAbsences(seed uint64) absences {
 	if h.rnd.IntN(3) == 0 {
 		h.recovers = one(h.rnd, 1, 4)
 	}
+	h.laden = one(h.rnd, 0, 3000, 9000)
 	return h
+}
+
+// goLaden has hosts be given up with all that they have, again and again.
+func (h *absences) goLaden() {
+	h.waits, h.weight, h.recovers = true, one(h.rnd, 2, 8, 16), 0
+	h.emptied, h.laden, h.forgotten = one(h.rnd, 0, 3000), 9000, 5000
+	h.restarts, h.offline = one(h.rnd, 0, 3000), one(h.rnd, 0, 5000)
 }
 
 // change makes weather in which hosts are away. Some of it is quiet otherwise.
@@ -78,6 +87,7 @@ type absence struct {
 	frames int           // that its sockets take meanwhile
 	least  time.Duration // when it ends at the earliest
 	doomed bool          // an operator has it given up, and it is not there before it is
+	laden  bool          // with all that it has
 }
 
 // away is how a host is.
@@ -104,7 +114,12 @@ func (s *site) sleep() {
 		return
 	}
 	if !h.chance(h.emptied) {
-		s.goAway(false)
+		laden := !s.c.w.Config.BootAlone && h.chance(h.laden) && s.laden()
+		s.goAway(laden)
+		if laden {
+			s.absent.laden = true
+			s.c.count["laden"]++
+		}
 		return
 	}
 	s.clear()
@@ -303,6 +318,9 @@ func (c *cluster) giveUp(s *site, a *absence, id peer.ID) {
 		if t.machine != nil && t.absent == nil && t.cast == nil && t.stopped <= c.now && t.machine.State().Member(t.id) != nil {
 			live = append(live, t)
 		}
+	}
+	if c.calm {
+		c.clearStrays() // which may be in its space: nobody else may get that before they are gone
 	}
 	if len(live) > 0 {
 		at := one(c.absences.rnd, live...)
