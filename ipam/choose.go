@@ -63,13 +63,13 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 		}
 	}
 	if slices.ContainsFunc(m.sortedPools(), m.mayGoSoon) {
-		return nil, waitFor(errNoSubnet(bits, universe)) // and its subnet may be chosen again
+		return nil, waitFor(m.errNoSubnet(bits, universe)) // and its subnet may be chosen again
 	}
 	if q.PoolName != "" && !m.alone() {
 		// Another host may have made one for that name, and be about to name it.
-		return nil, waitFor(errNoSubnet(bits, universe))
+		return nil, waitFor(m.errNoSubnet(bits, universe))
 	}
-	return nil, errNoSubnet(bits, universe)
+	return nil, m.errNoSubnet(bits, universe)
 }
 
 // search is which subnet is looked for.

@@ -9,6 +9,22 @@ import (
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
+// Who reads that no subnet is left reads what is in the way: else nobody thinks of a setting, or of a VPN's route.
+func TestWhatIsInTheWayOfSubnets(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{
+		Universe: []netip.Prefix{prefix("10.60.0.0/22")}, Avoid: []netip.Prefix{prefix("10.60.1.0/24"), prefix("192.168.0.0/16")},
+	})
+	h.Call(&ipam.HostAddresses{
+		At: h.Now, Addresses: []netip.Prefix{prefix("10.60.2.5/24"), prefix("172.16.0.5/16")},
+		Routes: []ipam.HostRoute{{To: prefix("10.60.2.0/24"), OnLink: true}, {To: prefix("10.60.3.128/25")}},
+	})
+	if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet, "no free /24 subnet is left in 10.60.0.0/22 "+
+		"(in the way: 1 pool; RINGLET_AVOID with 10.60.1.0/24; addresses and routes of this host with 10.60.2.0/24, 10.60.3.128/25): name one")
+}
+
 func TestChosenSubnets(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/23")}, Avoid: []netip.Prefix{prefix("192.168.0.0/16")}})
 	choose := func() (ipam.Network, error) {
@@ -27,7 +43,8 @@ func TestChosenSubnets(t *testing.T) {
 		t.Fatalf("chose %v and %v", one.Pool, two.Pool)
 	}
 	_, err = choose()
-	wantErr(t, err, ipam.ErrNoSubnet, "/24", "10.60.0.0/23", "--subnet")
+	wantErr(t, err, ipam.ErrNoSubnet, "/24", "10.60.0.0/23 (in the way: 2 pools):", "--subnet")
+	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Bits: 22}).Err, ipam.ErrNoSubnet, "no /22 subnet fits into 10.60.0.0/23", "size=")
 	h.Call(&ipam.PoolRelease{Network: one})
 	three, err := choose()
 	if err != nil || three.Pool != one.Pool {
@@ -87,7 +104,7 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 				c.routes = append(c.routes, on(want))
 				h.Call(&ipam.HostAddresses{At: h.Now, Routes: c.routes})
 			}
-			wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet, c.universe, "route")
+			wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet, c.universe, "in the way")
 
 			h.Call(&ipam.HostAddresses{At: h.Now})
 			if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); (r.Err == nil) != (what != "to all") {

@@ -381,13 +381,62 @@ func plural[N int | uint64](n N, one, many string) string {
 	return addr.Count(n).String() + " " + many
 }
 
-func errNoSubnet(bits int, universe []netip.Prefix) error {
-	texts := make([]string, len(universe))
-	for i, u := range universe {
-		texts[i] = u.String()
+// errNoSubnet says that no subnet is left to choose, and what is in the way of those that there are.
+func (m *Machine) errNoSubnet(bits int, universe []netip.Prefix) error {
+	if !slices.ContainsFunc(universe, func(u netip.Prefix) bool { return u.Bits() <= bits }) {
+		return failf(ErrNoSubnet, "no /%d subnet fits into %s: choose a smaller one with --ipam-opt size=, name one with --subnet, or widen RINGLET_UNIVERSE", bits, prefixes(universe))
 	}
-	return failf(ErrNoSubnet, "no free /%d subnet is left in %s that overlaps no network or route of this host: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE",
-		bits, strings.Join(texts, ", "))
+	there := func(all []netip.Prefix) []netip.Prefix {
+		return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !slices.ContainsFunc(universe, p.Overlaps) })
+	}
+	foreign := func(all []netip.Prefix) []netip.Prefix { // what is a pool's is counted there
+		return slices.DeleteFunc(there(all), func(p netip.Prefix) bool { return m.poolOf(p) != nil })
+	}
+	pools := 0
+	for _, u := range universe {
+		pools += len(m.state.Overlapping(u))
+	}
+	var in []string
+	if pools > 0 {
+		in = append(in, plural(pools, "pool", "pools"))
+	}
+	if avoid := there(m.cfg.Avoid); len(avoid) > 0 {
+		in = append(in, "RINGLET_AVOID with "+prefixes(avoid))
+	}
+	if host := foreign(append(masked(m.host), m.routed...)); len(host) > 0 {
+		in = append(in, "addresses and routes of this host with "+prefixes(host))
+	}
+	if listed := foreign(m.listed); len(listed) > 0 {
+		in = append(in, "networks of its engine with "+prefixes(listed))
+	}
+	why := ""
+	if len(in) > 0 {
+		why = " (in the way: " + strings.Join(in, "; ") + ")"
+	}
+	return failf(ErrNoSubnet, "no free /%d subnet is left in %s%s: name one with --subnet, remove networks that are not needed, or widen RINGLET_UNIVERSE", bits, prefixes(universe), why)
+}
+
+func masked(all []netip.Prefix) []netip.Prefix {
+	out := make([]netip.Prefix, len(all))
+	for i, p := range all {
+		out[i] = p.Masked()
+	}
+	return out
+}
+
+// prefixes joins subnets, each of them once, the first [maxNamed] of them.
+func prefixes(all []netip.Prefix) string {
+	all = slices.Compact(slices.SortedFunc(slices.Values(all), netip.Prefix.Compare))
+	named := all[:min(len(all), maxNamed)]
+	texts := make([]string, len(named))
+	for i, p := range named {
+		texts[i] = p.String()
+	}
+	out := strings.Join(texts, ", ")
+	if more := len(all) - len(named); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }
 
 func errNameTaken(name string, cidr netip.Prefix) error {

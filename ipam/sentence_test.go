@@ -72,6 +72,7 @@ func TestSentences(t *testing.T) {
 		t.Fatal(err)
 	}
 	said("docker network create, with the universe used up", pool(ipam.PoolRequest{}))
+	said("docker network create --ipam-opt size=20, of which the universe has none", pool(ipam.PoolRequest{Bits: 20}))
 	said("docker network create --ipv6, without an IPv6 universe", pool(ipam.PoolRequest{V6: true}))
 	for range 50 {
 		if err := pool(ipam.PoolRequest{PoolName: "lab"}); err != nil {
