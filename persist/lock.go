@@ -40,6 +40,16 @@ func lockFile(f *os.File, exclusive bool, timeout time.Duration) error {
 	}
 }
 
+// InUse reports whether a process, be it this one, has the database at path open.
+func InUse(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(lockFile(f, false, 0), ErrLocked)
+}
+
 // holderOf describes the process that holds a lock on f, for people.
 func holderOf(f *os.File) string {
 	const unknown = "a process that cannot be seen from here (perhaps in another container)"

@@ -24,6 +24,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
@@ -82,8 +83,12 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	return nil
 }
 
-// keepReason keeps why this process ends for who looks at it from outside.
+// keepReason keeps why this process ends for who looks at it from outside. Beside a database that
+// another one serves from, it would be taken for the last word of that.
 func keepReason(opts cli.ServeOptions, why error, logger *slog.Logger) {
+	if persist.InUse(filepath.Join(opts.Data, databaseName)) {
+		return
+	}
 	if err := lastwords.Write(opts.Data, time.Now(), why); err != nil {
 		logger.Debug("no last words", logattr.Err(err)) // the log has them
 	}

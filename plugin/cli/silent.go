@@ -62,7 +62,7 @@ func lastStart(data string) diagnosis {
 	switch {
 	case err == nil:
 		text := strings.Join(strings.Split(words.Text, "\n"), "; ")
-		return diagnosis{"start", diagnosedFail, "its process ended at " + words.At.UTC().Format(clockLayout) + ": " + text, ""}
+		return diagnosis{"start", diagnosedFail, "its process ended at " + words.At.UTC().Format(clockLayout) + ": " + text, "mend that, unless it was done since; if docker plugin enable told of something else after that time, mend that first: the engine did not begin a process then"}
 	case errors.Is(err, fs.ErrPermission):
 		return diagnosis{"start", diagnosedSkip, "only root can look into " + data, "try again with sudo"}
 	case errors.Is(err, fs.ErrNotExist):

@@ -85,7 +85,7 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		{"disabled by somebody", func(*silence, *Config) {}, []string{"fail  plugin: the plugin ringlet:latest is disabled", "skip  start:", "ok    settings:", "ok    database:", "ok    disk:", "ok    clock:"}},
 		{"it said why", func(s *silence, _ *Config) {
 			s.says(lastwords.Name, "2026-11-21T11:00:00Z\ndatabase /data/ringlet.db: has schema 9\nand this is 1\n")
-		}, []string{"fail  start: its process ended at 2026-11-21 11:00:00 UTC: database"}},
+		}, []string{"fail  start: its process ended at 2026-11-21 11:00:00 UTC: database", "if docker plugin enable told of something else after that time"}},
 		{"what it said was cut short", func(s *silence, _ *Config) { s.says(lastwords.Name, "") }, []string{"warn  start:"}},
 		{"wrong settings", func(s *silence, _ *Config) {
 			s.plugin.Env = []string{"RINGLET_TIMEOUT=abc", "RINGLET_KEY=xyz"}
