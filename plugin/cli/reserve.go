@@ -143,7 +143,12 @@ func (a *app) reservations(cmd *cobra.Command, args []string, file, text string,
 		}
 		out = append(out, lines...)
 	}
-	if len(out) == 0 {
+	switch {
+	case len(out) == 0 && file == "-":
+		return nil, usagef(cmd, "standard input has no addresses: write one on each line; # begins a comment")
+	case len(out) == 0 && file != "":
+		return nil, usagef(cmd, "%s has no addresses: write one on each line; # begins a comment", file)
+	case len(out) == 0:
 		return nil, usagef(cmd, "name addresses, or a file with -f")
 	}
 	for _, r := range out {

@@ -206,6 +206,17 @@ func TestReserveFromFile(t *testing.T) {
 			t.Errorf("%q: %+v", line, got)
 		}
 	}
+	for _, empty := range []string{"", "# nothing yet\n\n"} {
+		for _, command := range [][]string{{"exclude", "add"}, {"reserve", "add"}, {"exclude", "rm"}} {
+			got := ringlet(t, Config{In: strings.NewReader(empty)}, append(command, "-f", "-")...)
+			if got.code != exitUsage || !strings.Contains(got.err, "standard input has no addresses: write one on each line") {
+				t.Errorf("%v -f - of %q: code %d, said %q", command, empty, got.code, got.err)
+			}
+		}
+	}
+	if got := ringlet(t, Config{}, "exclude", "add", "-f", os.DevNull); got.code != exitUsage || !strings.Contains(got.err, os.DevNull+" has no addresses") {
+		t.Errorf("of an empty file: code %d, said %q", got.code, got.err)
+	}
 	if got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", "none")}, "exclude", "add", "-f", file+".none"); got.code != 1 || !strings.Contains(got.err, "no such file") {
 		t.Errorf("%+v", got)
 	}
