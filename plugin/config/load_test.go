@@ -227,6 +227,8 @@ func TestRefused(t *testing.T) {
 		{"RINGLET_KEY", []string{"RINGLET_JOIN=b"}, "RINGLET_INSECURE=true"},
 		{"RINGLET_INSECURE=yes", nil, "neither true nor false"},
 		{"RINGLET_UNIVERSE=10.32.0.5/12", nil, "write 10.32.0.0/12"},
+		{"RINGLET_UNIVERSE=10.0.0.0/4", nil, "more than the private subnet 10.0.0.0/8, write that"},
+		{"RINGLET_UNIVERSE=192.168.0.0/8", nil, "more than the private subnet 192.168.0.0/16, write that"},
 		{"RINGLET_UNIVERSE=10.32.0.0", nil, "no prefix length"},
 		{"RINGLET_UNIVERSE=10.32/12", nil, `"10.32/12" is not a subnet`},
 		{"RINGLET_UNIVERSE=8.0.0.0/7", nil, "wider than a /8"},

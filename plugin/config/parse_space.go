@@ -33,12 +33,24 @@ func parseUniverse(cfg *Config, value string, _ source) error {
 			err = checkUniverse(p)
 		}
 		if err != nil {
-			return err
+			return cmp.Or(beyondPrivate(entry), err)
 		}
 		cfg.Universe = append(cfg.Universe, p)
 		return nil
 	})
 	return errors.Join(append(Problems(err), overlaps(cfg.Universe)...)...)
+}
+
+// beyondPrivate says what to write instead of a subnet with a private address (RFC 1918) that is larger than what
+// is private around it: to mask it would be wrong, as 192.0.0.0/8 belongs to others.
+func beyondPrivate(s string) error {
+	p, _ := netip.ParsePrefix(s) // what is none lies nowhere
+	for _, own := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} {
+		if own := netip.MustParsePrefix(own); own.Contains(p.Addr()) && p.Bits() < own.Bits() {
+			return fmt.Errorf("%s is more than the private subnet %v, write that or a part of it", shown(s), own)
+		}
+	}
+	return nil
 }
 
 // checkUniverse refuses what can be no home for containers.
