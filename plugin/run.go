@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -62,6 +63,8 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	}()
 	defer func() { stopLog(); <-flushed }()
 
+	defer adopt(logger)()
+
 	if err != nil {
 		for _, problem := range config.Problems(err) {
 			logger.Error("setting refused", logattr.Err(problem))
@@ -81,6 +84,18 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	}
 	logger.Info("ringlet stopped")
 	return nil
+}
+
+// adopt has what libraries write to the log package, as net/http does of the engine's socket, come as lines of
+// logger, until the function that it returns is called.
+func adopt(logger *slog.Logger) (giveBack func()) {
+	out, flags := log.Writer(), log.Flags()
+	log.SetFlags(0) // the time is logger's
+	log.SetOutput(logging.Lines(logger, func(string) slog.Level { return slog.LevelWarn }))
+	return func() {
+		log.SetOutput(out)
+		log.SetFlags(flags)
+	}
 }
 
 // keepReason keeps why this process ends for who looks at it from outside. Beside a database that

@@ -6,15 +6,18 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/ringlet/ringlet/plugin/events"
+	"github.com/ringlet/ringlet/plugin/logging"
 )
 
 // Limits of a [Server].
@@ -132,6 +135,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// levelOf returns the level of a line of net/http. Clients that break off or talk nonsense are no concern of an
+// operator; that no more connections can be accepted is.
+func levelOf(text string) slog.Level {
+	if strings.HasPrefix(text, "http: Accept error") {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
 // Handler returns the API, for a listener other than those of [Server.Serve].
 // It has the limits of requests, not those of connections.
 func (s *Server) Handler() http.Handler { return s.handler }
@@ -152,8 +164,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		WriteTimeout:      readTimeout + s.cfg.Timeout + writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		// Clients that break off or talk nonsense are no concern of an operator.
-		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:          log.New(logging.Lines(s.cfg.Logger, levelOf), "", 0),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(netutil.LimitListener(l, maxConns)) }()

@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/ringlet/ringlet/internal/golden"
@@ -247,6 +249,52 @@ func TestServeSaysThatItsListenerDied(t *testing.T) {
 	_ = l.Close()
 	if err := s.Serve(t.Context(), l); err == nil || !strings.Contains(err.Error(), "stopped answering") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// full is a listener of a process that has no file left for a first connection.
+type full struct {
+	net.Listener
+	refused atomic.Bool
+}
+
+func (f *full) Accept() (net.Conn, error) {
+	if f.refused.CompareAndSwap(false, true) {
+		return nil, &net.OpError{Op: "accept", Net: "unix", Err: syscall.EMFILE}
+	}
+	return f.Listener.Accept()
+}
+
+// That nobody can connect is worth a warning; what clients do is not.
+func TestConnectionsThatAreNotAccepted(t *testing.T) {
+	var log strings.Builder
+	s, err := New(Config{Backend: newMemory(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "admin.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, &full{Listener: l}) }()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /livez?a;b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	if _, err := io.ReadAll(conn); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := log.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "too many open files") || strings.Contains(got, "semicolon") {
+		t.Errorf("the log says\n%s", got)
 	}
 }
 
