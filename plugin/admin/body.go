@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -128,6 +130,32 @@ func decode(body []byte, v any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return badRequest("the request's body must end after the JSON object")
+	}
+	return checkFields(body, v)
+}
+
+// checkFields refuses fields of an object, which [decode] has read into v, that are spelled in another case or given
+// twice: encoding/json takes the last of them.
+func checkFields(body []byte, v any) error {
+	var known []string
+	for f := range reflect.TypeOf(v).Elem().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		known = append(known, name)
+	}
+	d, given := json.NewDecoder(bytes.NewReader(body)), map[string]bool{}
+	_, _ = d.Token() // the brace: all of it was read before
+	for d.More() {
+		field, _ := d.Token()
+		name := fmt.Sprint(field)
+		switch i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); {
+		case given[name]:
+			return badRequest("%q is given twice: give it once", name)
+		case i >= 0 && known[i] != name:
+			return badRequest("unknown field %q: write it %q", name, known[i])
+		}
+		given[name] = true
+		var value json.RawMessage
+		_ = d.Decode(&value)
 	}
 	return nil
 }

@@ -33,3 +33,25 @@ func TestNullIsNoObject(t *testing.T) {
 		}
 	}
 }
+
+// A field that is spelled in another case, or given twice, is refused as an unknown one is: the last of them would
+// be taken, and one that reads the request before it may have taken the first.
+func TestFieldsAreGivenOnce(t *testing.T) {
+	c := serveOn(t, Config{Backend: newMemory()})
+	for body, want := range map[string]string{
+		`{"for":"a","FOR":"b"}`:                                  `unknown field \"FOR\": write it \"for\"`,
+		`{"for":"a","for":"b"}`:                                  `\"for\" is given twice: give it once`,
+		`{"Address":"10.50.0.9","for":"a"}`:                      `unknown field \"Address\": write it \"address\"`,
+		`{"for":{"for":1}}`:                                      `must be a string`,
+		`{"for":"for","address":"10.50.0.9","host":"10.50.0.9"}`: `unknown field`,
+	} {
+		status, _, answer := do(t, c, http.MethodPost, "/v1/pools/10.50.0.0%2F24/addresses", body)
+		if status != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s, want %s", body, status, answer, want)
+		}
+	}
+	// There is no such pool: the request was read.
+	if status, _, answer := do(t, c, http.MethodPost, "/v1/pools/10.50.0.0%2F24/addresses", `{"for":"for"}`); status != http.StatusNotFound {
+		t.Errorf("%d %s", status, answer)
+	}
+}
