@@ -223,7 +223,7 @@ func (m *Machine) namePool(p *pool, name string) error {
 	case name == "" || p.Name == name:
 		return nil
 	case p.Name != "":
-		return failf(ErrBadRequest, "the pool %v has the name %s, not %s: use pool=%s, or another subnet", p.CIDR, p.Name, name, strings.TrimSuffix(p.Name, suffix6))
+		return failf(ErrBadRequest, "the pool %v has the name %s, not %s: use the name %s, or another subnet", p.CIDR, p.Name, name, strings.TrimSuffix(p.Name, suffix6))
 	}
 	if other := m.state.PoolNamed(name); other != nil {
 		return errNameTaken(name, other.CIDR)

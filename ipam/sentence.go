@@ -444,6 +444,9 @@ func errNameTaken(name string, cidr netip.Prefix) error {
 }
 
 func errNoPool(ref string) error {
+	if _, err := netip.ParseAddr(ref); err == nil { // which only a pool of that name could be, and none has such a name
+		return failf(ErrPoolNotFound, "there is no pool %s, as that is an address: name the pool with its prefix length, such as 10.50.0.0/24, or by its name; ringlet pool ls shows both", ref)
+	}
 	return failf(ErrPoolNotFound, "there is no pool %s: ringlet pool ls shows the pools that there are", ref)
 }
 

@@ -110,6 +110,7 @@ func TestSentences(t *testing.T) {
 	said("docker run --ip6 fd00::", claim(h, six, "fd00::", "c"))
 	said("docker run --ip6 fd00::ffff:ffff:ffff:ffff", claim(h, six, "fd00::ffff:ffff:ffff:ffff", "c"))
 
+	said("ringlet alloc --pool 10.51.0.7 --for vm", h.Call(&ipam.ClientRequest{Pool: "10.51.0.7", ID: "vm"}).Err)
 	said("ringlet alloc --pool nowhere --for vm", h.Call(&ipam.ClientRequest{Pool: "nowhere", ID: "vm"}).Err)
 	said("ringlet alloc --pool lab --for ''", h.Call(&ipam.ClientRequest{Pool: "lab"}).Err)
 	said("ringlet lookup --for ''", h.Call(&ipam.LookupRequest{}).Err)
