@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -124,8 +126,32 @@ func anyOf(names ...string) cobra.PositionalArgs {
 			return nil
 		}
 		if len(names) == 0 {
-			return usagef(c, "%s takes no argument, and got %q", c.CommandPath(), args[0])
+			return usagef(c, "%s takes no argument, and got %q%s", c.CommandPath(), args[0], flagFor(c, args[0]))
 		}
 		return usagef(c, "%s takes %s, and got %d arguments", c.CommandPath(), strings.Join(names, " "), len(args))
 	}
+}
+
+// plainWord is what can be typed and shown as it is.
+var plainWord = regexp.MustCompile(`^[\w.:/][\w.:/-]*$`)
+
+// flagFor says which flag whoever gave an argument to a command that takes none may have meant.
+func flagFor(c *cobra.Command, arg string) string {
+	if !plainWord.MatchString(arg) {
+		return ""
+	}
+	free := func(flag string) bool { return c.Flags().Lookup(flag) != nil && !c.Flags().Changed(flag) }
+	_, err := netip.ParseAddr(arg)
+	switch {
+	case err == nil && free("ip"):
+		return ": write --ip " + arg
+	case err == nil && (free("for") || free("pool")):
+		return ": ringlet who " + arg + " tells who has an address"
+	case err == nil:
+	case free("for"):
+		return ": write --for " + arg
+	case free("pool"):
+		return ": write --pool " + arg
+	}
+	return ""
 }

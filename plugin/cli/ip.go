@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
@@ -32,10 +35,9 @@ func (a *app) ipCommand() *cobra.Command {
 		Long: `List the addresses of this peer that nobody else can get now: held by containers
 and others, gateways and other addresses of this host, reserved ones, and those
 that were freed a moment ago and rest. What was excluded as a range is in ringlet
-exclude ls. With --freed, also those that are ready
-to be given out again and remember who had them last. With --all, also those that
-other peers hold, as they say: seconds late at most, and for 15 minutes after a
-peer was last heard of.`,
+exclude ls alone. With --freed, also those that are ready to be given out again and
+remember who had them last. With --all, also those that other peers hold, as they
+say: seconds late at most, and for 15 minutes after a peer was last heard of.`,
 		Example: `  ringlet ip ls
   ringlet ip ls --pool lab -o json | jq -r '.[] | select(.state == "held") | .address'
   ringlet ip ls --freed
@@ -73,9 +75,8 @@ func (a *app) whoCommand() *cobra.Command {
 		Short:      "Tell who has an address, or had it at a time",
 		GroupID:    groupLook,
 		Long: `Tell who has an address, also on another peer as far as that one has told, and
-when it did. With --at tell who had it at a time, as the journal of
-this peer knows: it is written from the first start on, and its last 64 MiB are
-kept.`,
+when it did. With --at tell who had it at a time, as the journal of this peer
+knows: it is written from the first start on, and its last 64 MiB are kept.`,
 		Example: `  ringlet who 10.50.0.7
   ringlet who 10.50.0.7 --at "2026-11-20 09:00"
   ringlet who 10.50.0.7 --at 2h`,
@@ -87,6 +88,9 @@ kept.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ip, err := parseIP(cmd, args[0])
 		if err != nil {
+			if containerName.MatchString(args[0]) && strings.ContainsFunc(args[0], unicode.IsLetter) {
+				return usagef(cmd, "%q is not an address such as 10.50.0.7 or fd00:50::7: ringlet lookup --for %s lists what a container or another holder has", args[0], args[0])
+			}
 			return err
 		}
 		var when time.Time
@@ -128,12 +132,15 @@ func (v view) address(u admin.Use) {
 	if !s.Since.IsZero() {
 		since = v.ago(s.Since) + " (" + s.Since.UTC().Format(time.RFC3339) + ")"
 	}
-	last := ""
-	if freed(s) {
+	last, name := "", "name"
+	switch {
+	case freed(s):
 		last = "last "
+	case s.Kind == chronicle.KindExcluded.String():
+		name = "note"
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
-		last+"name", s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "told by", told)
+		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "told by", told)
 }
 
 func (a *app) lookupCommand() *cobra.Command {

@@ -27,7 +27,9 @@ func (a *app) peersCommand() *cobra.Command {
 were evicted, with the addresses that are kept back for them. STATE is filling
 until a peer has space of a pool, then active, or draining. REACHABLE is what holds
 now. BEHIND counts the decisions of the cluster that a peer is not known to have
-heard of: it falls to 0 by itself while the peer can be reached.`,
+heard of: it falls to 0 by itself while the peer can be reached. HEARD tells when
+something came from it last, also if it is in another cluster by now, of which
+ringlet status tells: it lives then, and counts as not reachable.`,
 		Example: `  ringlet peers
   ringlet peers -o json | jq -r '.[] | select(.reachable | not) | .name'`,
 		Args: exactly(),

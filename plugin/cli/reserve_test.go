@@ -222,6 +222,16 @@ func TestReserveFromFile(t *testing.T) {
 	}
 }
 
+// What an excluded address has is a note, and no name.
+func TestWhoOfAnExcludedAddress(t *testing.T) {
+	f := alone()
+	f.list = append(f.list, ipam.AddressStatus{Address: ip("10.50.0.99"), Pool: prefix("10.50.0.0/24"), State: "reserved", Kind: "excluded", Name: "printers"})
+	got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "who", "10.50.0.99")
+	if got.code != exitFine || !strings.Contains(got.out, "note     printers\n") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The tab key offers what is reserved.
 func TestReservationsAreOffered(t *testing.T) {
 	cfg := Config{Getenv: env("RINGLET_SOCKET", serve(t, alone()))}
