@@ -33,14 +33,14 @@ func Listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("socket path %s has %d bytes, and %d is the most that a socket can have: choose a shorter one", path, len(path), maxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("directory of the socket %s cannot be made: %w", path, err)
+		return nil, fmt.Errorf("directory of the socket %s cannot be made: %w: choose another path, or make it, with the rights to write in it", path, err)
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("socket %s cannot be opened: %w", path, err)
+		return nil, fmt.Errorf("socket %s cannot be opened: %w: choose a path where this process may make files", path, err)
 	}
 	// Until here the umask decided; a usual one lets only the owner connect.
 	if err := os.Chmod(path, socketMode); err != nil {

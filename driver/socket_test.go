@@ -67,7 +67,7 @@ func TestListenRefuses(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ path, want string }{
 		"a file":             {file, "is no socket"},
-		"below a file":       {filepath.Join(file, "x.sock"), "cannot be made"},
+		"below a file":       {filepath.Join(file, "x.sock"), "not a directory: choose another path"},
 		"too long":           {filepath.Join(dir, strings.Repeat("x", 108)), "choose a shorter one"},
 		"a dangling symlink": {link(t, dir), "is no socket"},
 	} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"syscall"
 	"time"
 
@@ -69,7 +71,12 @@ func (e *explained) Unwrap() error { return e.err }
 // plugin.
 func explainDial(socket string, err error) error {
 	var text string
+	info, _ := os.Stat(socket) // nil: it tells nothing more
 	switch {
+	case info != nil && info.IsDir():
+		text = "%s is a directory, and no docker socket: write the path of the socket in it; if there is none in it, the engine made the directory as it was to mount a socket that was not there"
+	case info != nil && info.Mode().Type() != fs.ModeSocket:
+		text = "%s is a file, and no docker socket: write the path of the engine's socket, such as /run/docker.sock"
 	case errors.Is(err, syscall.ENOENT):
 		text = "there is no docker socket %s: the engine is stopped, or the socket's directory is not mounted"
 	case errors.Is(err, syscall.ECONNREFUSED):

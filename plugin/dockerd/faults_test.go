@@ -2,11 +2,39 @@ package dockerd
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
+
+// What is no socket is told as what it is: whoever reads that nobody listens there looks for a stopped engine.
+func TestWhatIsNoSocket(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, "left.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	_ = l.Close()
+	for path, want := range map[string]string{
+		dir: "is a directory, and no docker socket", file: "is a file, and no docker socket",
+		left: "nobody listens on the docker socket", filepath.Join(dir, "none"): "there is no docker socket",
+	} {
+		_, err := net.Dial("unix", path)
+		if got := explainDial(path, err); !strings.Contains(got.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, got, want)
+		}
+	}
+}
 
 func TestEngineRestarts(t *testing.T) {
 	inBubble(t, Config{}, func(b *bench) {
