@@ -12,6 +12,10 @@ type owners struct {
 // status lists them.
 func ownersOf(st ipam.Status) owners {
 	o := owners{self: st.Self.ID, names: map[string]part{}}
+	called := map[string]int{}
+	for _, p := range st.Peers {
+		called[p.Name]++
+	}
 	styles := []style{green, blue, yellow, red}
 	for i, p := range st.Peers {
 		letter := '*' // for all peers beyond the alphabet
@@ -19,6 +23,9 @@ func ownersOf(st ipam.Status) owners {
 			letter = 'A' + rune(i)
 		}
 		name := safe(p.Name)
+		if called[p.Name] > 1 {
+			name += " " + p.ID[:min(len(p.ID), 8)] // as commands take it
+		}
 		if p.ID == o.self {
 			name += " (this peer)"
 		}

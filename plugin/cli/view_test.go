@@ -181,3 +181,17 @@ func TestTableFits(t *testing.T) {
 		}
 	})
 }
+
+// Hosts that have one name, as one that was rebuilt and its former self, are told apart by the digits that commands take.
+func TestOwnersOfOneName(t *testing.T) {
+	o := ownersOf(ipam.Status{Self: ipam.PeerStatus{ID: "77aa00bb11cc"}, Peers: []ipam.PeerStatus{
+		{ID: "77aa00bb11cc", Name: "host-a"}, {ID: "88dd00ee11ff", Name: "host-a", State: stateEvicted}, {ID: "99ff00ee11ff", Name: "host-b"},
+	}})
+	for id, want := range map[string]string{
+		"77aa00bb11cc": "host-a 77aa00bb (this peer)", "88dd00ee11ff": "host-a 88dd00ee (evicted)", "99ff00ee11ff": "host-b",
+	} {
+		if got := o.part(ipam.RangeStatus{Owner: id}).text; got != want {
+			t.Errorf("%s is called %q, want %q", id, got, want)
+		}
+	}
+}
