@@ -122,6 +122,7 @@ func TestHelp(t *testing.T) {
 		{"status", "-h"},
 		{"help", "pool"},
 		{"pool", "create", "-h"},
+		{"pool", "show", "-h"},
 		{"ip", "ls", "-h"},
 		{"alloc", "-h"},
 		{"free", "-h"},

@@ -73,8 +73,11 @@ What other hosts hold is as they have told: a minute late at most.`,
 		Args:    exactly(),
 		RunE:    a.do(a.listPools),
 	}, &cobra.Command{
-		Use:        "show POOL",
-		Short:      "Show one pool and its ranges",
+		Use:   "show POOL",
+		Short: "Show one pool and its ranges",
+		Long: `Show one pool: a bar of who has what, and its ranges in the order of their addresses.
+HELD is known of this peer's ranges alone; VERSION is the decision that gave a range
+its owner; NOTE says why a range is kept back.`,
 		Example:    "  ringlet pool show 10.50.0.0/24\n  ringlet pool show lab",
 		Args:       exactly("POOL"),
 		RunE:       a.do(a.showPool),

@@ -144,10 +144,8 @@ func (a *app) reservations(cmd *cobra.Command, args []string, file, text string,
 		out = append(out, lines...)
 	}
 	switch {
-	case len(out) == 0 && file == "-":
-		return nil, usagef(cmd, "standard input has no addresses: write one on each line; # begins a comment")
 	case len(out) == 0 && file != "":
-		return nil, usagef(cmd, "%s has no addresses: write one on each line; # begins a comment", file)
+		return nil, usagef(cmd, "%s has no addresses: write one on each line; # begins a comment", source(file))
 	case len(out) == 0:
 		return nil, usagef(cmd, "name addresses, or a file with -f")
 	}
@@ -411,8 +409,9 @@ func (a *app) unreserveCommand(parent, arg, short, kind string) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		SuggestFor:            []string{"remove", "delete", "del"},
 		Short:                 short,
-		Long: `End that for all addresses that are named, one by one or as ranges or subnets. What
-lies outside of them stays as it is. Ending what is not so is no error.`,
+		Long: short + `: those that are named, one by one or as
+ranges or subnets, or in a file, as ringlet ` + parent + ` add takes it. What lies outside
+of them stays as it is, and where there is nothing to end that is no error.`,
 		Example: "  ringlet " + parent + " rm 10.50.0.20",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := a.reservations(cmd, args, file, "", false)

@@ -104,6 +104,7 @@ it is, so that it can be repeated. What cannot be is told, and the rest is done.
 	snap.AddCommand(&cobra.Command{
 		Use:     "save FILE",
 		Short:   "Save a snapshot",
+		Long:    `Save a snapshot in FILE, as JSON. A file of that name is replaced by a whole one.`,
 		Example: "  ringlet snapshot save ringlet.json",
 		Args:    exactly("FILE"),
 		RunE:    a.do(a.saveSnapshot),
