@@ -22,7 +22,7 @@ import (
 // diagnosis is one thing that was looked at.
 type diagnosis struct {
 	// ports, key, clock, engine, names, mtu, host-names, version, problems; of a plugin
-	// that does not answer: plugin, start, settings, database, disk, clock
+	// that does not answer: plugin, mounts, start, settings, database, disk, clock
 	Check string `json:"check"`
 	Level string `json:"level"` // ok, warn, fail, skip
 	Text  string `json:"text"`
@@ -50,9 +50,9 @@ whether it sends the names of containers, the MTU towards the others, hosts that
 the same name, and whether this program is the one that runs in the plugin. Each
 finding says what to do.
 
-Of a managed plugin that does not start, or does not answer, it tells why its process
-ended, which settings are refused, whether the database is sound, and whether there is
-room on the disk.
+Of a managed plugin that does not start, or does not answer, it tells what the engine
+cannot mount, why its process ended, which settings are refused, whether the database
+is sound, and whether there is room on the disk.
 
 Exit code 1 if something does not work, 3 if something is to be looked at.`,
 		Example: `  ringlet doctor

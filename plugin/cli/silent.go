@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
@@ -40,6 +43,7 @@ func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnos
 		return []diagnosis{{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is on another host: the engine that was asked keeps it in %s, and there is no such directory here", t.plugin.Name, dir), "run ringlet there; DOCKER_HOST or --host says which engine is asked"}}
 	}
 	data := t.plugin.Data(root)
+	found = append(found, mounts(t.plugin)...)
 	found = append(found, lastStart(data))
 	found = append(found, settings(t.plugin.Env, func(path string) string { return t.plugin.Path(root, path) })...)
 	return append(found, database(data), disk(data), clock(a.cfg.clock()))
@@ -69,6 +73,25 @@ func lastStart(data string) diagnosis {
 		return diagnosis{"start", diagnosedSkip, "its last process ended as it was told to, or left no word of why", engineLog}
 	}
 	return diagnosis{"start", diagnosedWarn, "why its last process ended cannot be read: " + err.Error(), engineLog}
+}
+
+// mounts tells what the engine cannot give the plugin: it refuses the start then, of which the plugin's last process
+// knows nothing.
+func mounts(p dockerd.Plugin) []diagnosis {
+	var found []diagnosis
+	for _, at := range slices.Sorted(maps.Keys(p.Mounts)) {
+		source, next := p.Mounts[at], "make it, while the plugin is disabled"
+		if at == filepath.Dir(DefaultDockerSocket) {
+			next = fmt.Sprintf("docker plugin set %s docker.source=/var/run, or the directory of this host that has docker.sock", p.Name)
+		}
+		switch info, err := os.Stat(source); {
+		case errors.Is(err, fs.ErrNotExist):
+			found = append(found, diagnosis{"mounts", diagnosedFail, fmt.Sprintf("the engine cannot start it: it is to have %s of this host as %s, and there is no such directory", source, at), next})
+		case err == nil && !info.IsDir():
+			found = append(found, diagnosis{"mounts", diagnosedFail, fmt.Sprintf("the engine cannot start it: it is to have %s of this host as %s, and that is no directory", source, at), next})
+		}
+	}
+	return found
 }
 
 // settings tells what a start would refuse.

@@ -102,6 +102,12 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		{"no key file there", func(s *silence, _ *Config) {
 			s.plugin.Env = []string{"RINGLET_KEY_FILE=/data/keys"}
 		}, []string{"fail  settings: RINGLET_KEY_FILE"}},
+		{"the engine's socket is elsewhere", func(s *silence, _ *Config) {
+			s.plugin.Mounts = map[string]string{"/run/docker/host": filepath.Join(s.root, "none")}
+		}, []string{"fail  mounts: the engine cannot start it: it is to have /", "/none of this host as /run/docker/host, and there is no such directory", "docker plugin set ringlet:latest docker.source="}},
+		{"the socket is mounted itself", func(s *silence, _ *Config) {
+			s.plugin.Mounts = map[string]string{"/run/docker/host": s.database()}
+		}, []string{"/ringlet.db of this host as /run/docker/host, and that is no directory"}},
 		{"a damaged database", func(s *silence, _ *Config) { s.says(DatabaseName, strings.Repeat("x", 64<<10)) }, []string{"warn  database:"}},
 		{"no database yet", func(s *silence, _ *Config) { s.lacks(s.database()) }, []string{"skip  database: there is none yet"}},
 		{"no data on this host", func(s *silence, _ *Config) { s.lacks(s.data) }, []string{"skip  start:", "skip  database:", "skip  disk:"}},
