@@ -42,9 +42,10 @@ type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
 	// What was its own when it was given up, and who on it uses that, by address: see stray.go.
-	astray []bool
-	strays []string
-	unkept []int // networks of it that would keep that back
+	givenUp bool // there may be some
+	astray  []bool
+	strays  []string
+	unkept  []int // networks of it that would keep that back
 	// For which ready is.
 	cluster [16]byte
 	slot    uint64

@@ -22,6 +22,7 @@ func (o *oracle) givenUp(id peer.ID) {
 		return
 	}
 	v := o.of(s)
+	v.givenUp = true
 	for _, n := range s.engine.networks {
 		for _, a := range n.keeps() {
 			o.kept[o.c.addrs[a]]--
@@ -45,7 +46,7 @@ func (o *oracle) givenUp(id peer.ID) {
 func (o *oracle) regain() {
 	for j := range o.sites {
 		v, s := &o.sites[j], o.c.sites[j]
-		if !v.mayRegain() {
+		if !v.givenUp {
 			continue
 		}
 		for _, p := range o.state.Pools {
@@ -59,12 +60,11 @@ func (o *oracle) regain() {
 				}
 			}
 		}
+		v.givenUp = slices.Contains(v.astray, true) || v.hasStrays()
 	}
 }
 
-// mayRegain reports whether anything of the host is astray, and hasStrays whether anybody on it uses that.
-func (v *sights) mayRegain() bool { return slices.Contains(v.astray, true) || v.hasStrays() }
-
+// hasStrays reports whether anybody on the host uses what is astray.
 func (v *sights) hasStrays() bool {
 	return slices.ContainsFunc(v.strays, func(name string) bool { return name != "" }) || slices.ContainsFunc(v.unkept, func(n int) bool { return n > 0 })
 }
@@ -129,7 +129,7 @@ func (o *oracle) heldAstray(s *site, p *chronicle.Pool) (n uint64) {
 // it.
 func (s *site) laden() bool {
 	c, e := s.c, &s.engine
-	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now || !s.cfg.AwaitInventory ||
+	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now ||
 		s.machine.AwaitsLists() || c.oracle.state.Member(s.id) == nil || !c.goesOn(s, s) || e.asking() || e.starting {
 		return false
 	}
