@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -18,6 +19,7 @@ func TestClusterLost(t *testing.T) {
 	}
 	c.crowd(c.Engines, "small", "first", 3)
 	c.evictedAndBack()
+	c.forgottenUnderContainers()
 	c.goneForGood()
 	c.forgottenReturns()
 	c.recovered()
@@ -99,6 +101,60 @@ func (c *Cluster) evictedAndBack() {
 	c.union("after an evicted host came back")
 }
 
+// A host that runs, and is only cut off, is given up, and one of its addresses goes to another host. When it can be reached
+// again it has all others as before, nobody else gets them, and it tells of the one until the other host gives that up.
+func (c *Cluster) forgottenUnderContainers() {
+	t := c.t
+	t.Helper()
+	a, b, lost := c.Engines[0], c.Engines[1], c.Engines[2]
+	kept := endpoints(lost)
+	c.Cut(lost)
+	c.evict(lost, a, b)
+	c.forget(a, lost)
+	a.Docker("start", "thief")
+	if got := sameAddress(a, "small", "thief"); got != netip.MustParseAddr(lostAddress) {
+		t.Errorf("got %v, want %v", got, lostAddress)
+	}
+
+	c.Heal(lost)
+	c.Await("the host that is back tells of the one conflict", []*Engine{lost}, func(all []PeerStatus) string {
+		var told []string
+		for _, p := range all[0].Problems {
+			if p.Code == "conflict" {
+				told = append(told, p.Text)
+			}
+		}
+		if len(told) != 1 || !strings.Contains(told[0], lostAddress) {
+			return fmt.Sprintf("%s is %s, and tells of %q", lost.Name, all[0].State, told)
+		}
+		return ""
+	})
+	for _, at := range kept {
+		if at != netip.MustParseAddr(lostAddress) {
+			refused(t, wants(a, "late", at.String()), at.String(), "held by", lost.Name)
+			a.Docker("rm", "late")
+		}
+	}
+	a.Docker("stop", "thief")
+	c.AwaitReady(c.Engines...)
+	if got := endpoints(lost); !slices.Equal(got, kept) {
+		t.Errorf("containers of %s had %v and have %v", lost.Name, kept, got)
+	}
+	_, err := a.TryDocker("start", "thief")
+	refused(t, err, "held by container fixed", lost.Name)
+	c.union("after a host that was given up under its containers came back")
+}
+
+// forget gives up the space of a host that was evicted, once all voters miss it.
+func (c *Cluster) forget(by, lost *Engine) {
+	c.t.Helper()
+	Eventually(c.t, mended, "all voters miss the host that was lost", func() bool {
+		_, err := by.TryRinglet("forget", lost.Name, "--dry-run")
+		return err == nil
+	})
+	by.Ringlet("forget", lost.Name)
+}
+
 // A host is lost and given up: all of its space is the others'.
 func (c *Cluster) goneForGood() {
 	t := c.t
@@ -108,12 +164,8 @@ func (c *Cluster) goneForGood() {
 	_, err := a.TryRinglet("forget", lost.Name)
 	refused(t, err, lost.Name)
 	c.evict(lost, a, b)
-	Eventually(t, mended, "all voters miss the host that was lost", func() bool {
-		_, err := a.TryRinglet("forget", lost.Name, "--dry-run")
-		return err == nil
-	})
 	refused(t, wants(b, "early", lostAddress), lostAddress, lost.Name)
-	a.Ringlet("forget", lost.Name)
+	c.forget(a, lost)
 	c.AwaitReady(a, b)
 	a.Docker("start", "thief")
 	if got := sameAddress(a, "small", "thief"); got != netip.MustParseAddr(lostAddress) {
