@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -94,12 +93,11 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		// refused the rest. A list tells whether it lives.
 		return
 	}
-	if n.count == 1 && n.fresh && m.waitsFor(q.Network.ID()) {
-		// It is another one with the same options, of which a new database knows nothing: the engine gives back nothing of
-		// this one before it is answered. If it does, as it has ended, lists tell.
-		if p != nil {
-			m.askForList(p)
-		}
+	if p != nil && p.lost > 0 && n.fresh && m.inTheMaking(n, m.now) {
+		// It may be one with the same options that this peer was never asked for. Then that which is counted is yet to be
+		// listed, and what it has would go with the next list. Else the two are one less all the same.
+		p.lost--
+		m.askForList(p)
 		return
 	}
 	n.count--
@@ -114,14 +112,6 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		m.settle(p)
 		m.askForList(p)
 	}
-}
-
-// waitsFor reports whether the engine waits for the gateway, or an auxiliary address, of a network.
-func (m *Machine) waitsFor(id PoolID) bool {
-	return slices.ContainsFunc(m.waiting, func(c *Call) bool {
-		q, ok := c.Request.(*AddressRequest)
-		return ok && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && q.Network.ID() == id
-	})
 }
 
 // askForList has the engine asked whether a pool that was given back has a network.

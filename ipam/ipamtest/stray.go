@@ -126,10 +126,10 @@ func (o *oracle) heldAstray(s *site, p *chronicle.Pool) (n uint64) {
 }
 
 // laden reports whether the host may be given up with all that it has: nobody is asked anything, and the others do without
-// it.
+// it. Without lists nobody could tell, once its pools are removed, what it has (docs/limits.md).
 func (s *site) laden() bool {
 	c, e := s.c, &s.engine
-	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now ||
+	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now || !s.cfg.AwaitInventory ||
 		s.machine.AwaitsLists() || c.oracle.state.Member(s.id) == nil || !c.goesOn(s, s) || e.asking() || e.starting {
 		return false
 	}
