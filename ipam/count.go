@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -100,6 +101,14 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		m.askForList(p)
 		return
 	}
+	if n.count == 1 && m.waitsFor(q.Network.ID()) {
+		// It is another one with the same options, for which this one was taken: the engine gives back nothing of this one
+		// before it is answered. If it does, as it has ended, lists tell.
+		if p != nil {
+			m.askForList(p)
+		}
+		return
+	}
 	n.count--
 	m.countAsked(n.Pool, -1)
 	n.replayed = min(n.replayed, n.count)
@@ -112,6 +121,14 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		m.settle(p)
 		m.askForList(p)
 	}
+}
+
+// waitsFor reports whether the engine waits for the gateway, or an auxiliary address, of a network.
+func (m *Machine) waitsFor(id PoolID) bool {
+	return slices.ContainsFunc(m.waiting, func(c *Call) bool {
+		q, ok := c.Request.(*AddressRequest)
+		return ok && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && q.Network.ID() == id
+	})
 }
 
 // askForList has the engine asked whether a pool that was given back has a network.

@@ -166,3 +166,51 @@ func TestNetworkIsRemovedWhileOneLikeItIsMade(t *testing.T) {
 		t.Errorf("no network is there, and its gateway is kept: %v", err)
 	}
 }
+
+// A network is removed while the plugin is away, and one with the same options is made before the engine brings that: by then it
+// is taken for the first one, for which an engine that starts would ask again. What is given back is the first, as the
+// second waits for its gateway: that stays its own, until lists tell that it is gone, too.
+func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	look := func() {
+		for i := range c.peers {
+			c.call(i, &ipam.Inventory{Begun: c.now})
+		}
+		c.wait(time.Second)
+	}
+	look()
+	q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}
+	n := c.ask(2, q).Pool.Network // a macvlan network, for which the engine asks for no gateway
+	c.wait(time.Minute)
+	c.silence(0, 1)
+	c.start(2)
+	c.call(2, &ipam.Greeting{})
+	c.wait(10 * time.Millisecond)
+	if r := c.ask(2, q); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	call := c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+	answered := func() bool { _, ok := c.peers[2].replies[call]; return ok }
+	if answered() {
+		t.Fatal("it is answered before the peer knows that its database is up to date")
+	}
+	c.call(2, &ipam.Inventory{Begun: c.now})
+	c.call(2, &ipam.PoolRelease{Network: n})
+	c.dead = nil
+	c.run(time.Minute, answered)
+	r := c.peers[2].replies[call]
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	look() // it is not listed yet
+	wantErr(t, c.ip(0, cidr, r.Address.Address.Addr()), ipam.ErrAddressInUse, "host-2")
+	for range 6 {
+		look()
+		c.wait(30 * time.Second)
+	}
+	if err := c.ip(0, cidr, r.Address.Address.Addr()); err != nil {
+		t.Errorf("no network is there, and its gateway is kept: %v", err)
+	}
+}
