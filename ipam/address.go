@@ -373,8 +373,10 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 // held already: the engine replays what it has when it starts. Where this peer
 // has left, and never knew what its engine has, as its database is a new one,
 // that is as good as held as long as nobody else can have been given it: an
-// engine before 29 does not start without its networks' gateways. Who asks
-// without options and without a MAC may be a container that is new.
+// engine before 29 does not start without its networks' gateways. What networks
+// share none but networks get, and the gateway on an interface of this host is
+// that of a bridge. Who asks without options and without a MAC may be a container
+// that is new.
 func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
 	p := m.poolOf(q.Network.Pool)
 	if p == nil {
@@ -382,7 +384,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	// What is kept back for anything but networks is no network's.
-	back := sharesReservation(p.ReservationAt(o)) && m.mayShare(p, &q.Network)
+	back := sharesReservation(p.ReservationAt(o)) && (m.left && m.replaying || m.mayShare(p, &q.Network))
 	switch rec := p.space.Lookup(o); {
 	case !ok:
 	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
@@ -391,7 +393,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	case rec.State != space.Held && m.left && m.replaying && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
 		return standing(p, o), nil
 	case rec.State != space.Held:
-	case q.Purpose == ForGateway && rec.Kind == space.Gateway, q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
+	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.replaying), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
 		return standing(p, o), nil
 	}
 	return AddressGrant{}, why

@@ -652,3 +652,83 @@ func TestEngineStartsOnAHostThatLeft(t *testing.T) {
 	}
 	refused(t, c.ip(2, cidr, web), "has left")
 }
+
+// A host loses its database under a network with a gateway on its bridge, takes over what it had and takes in what its engine
+// lists, which has no gateway that nobody typed, and is made to leave. The engine starts, and is granted the gateway: nobody else
+// has what is on an interface of this host.
+func TestEngineStartsOnTheBridgeOfAHostThatLeft(t *testing.T) {
+	c := rebuildable(t)
+	cidr := prefix("10.50.0.0/24")
+	c.network(0, cidr)
+	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.rebuild(2)
+	for range 30 {
+		c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(gateway, cidr.Bits())}})
+		if len(c.peers[2].machine.State().Pools) > 0 {
+			c.call(2, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(cidr.String(), listed("10.50.0.9", "web", 7))}})
+		}
+		c.wait(time.Second)
+	}
+	if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+		t.Fatal(err)
+	}
+	replay := func() error {
+		return c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway, Address: gateway}).Err
+	}
+	refused(t, replay(), "has left") // no engine starts
+	c.ask(2, &ipam.Greeting{})
+	if err := replay(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A host loses its database under a network with a router and an auxiliary address that networks share, and is made to leave
+// before it has said that it uses the pool. Its engine starts, and is granted both: none but networks get them.
+func TestEngineStartsOnSharedAddressesOfAHostThatLeft(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		c := rebuildable(t)
+		cidr, device := prefix("10.50.0.0/24"), address("10.50.0.77")
+		q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst}
+		n := c.network(2, cidr, device.String())
+		c.peers[2].cfg.NoMAC = bare
+		c.rebuild(2)
+		c.run(time.Minute, func() bool {
+			m := c.peers[2].machine
+			return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
+		})
+		if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.wait(10 * time.Second)
+		c.ask(2, &ipam.Greeting{})
+		c.call(2, &ipam.Blindness{})
+		for _, r := range []ipam.Request{
+			q,
+			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")},
+			&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device},
+		} {
+			if err := c.ask(2, r).Err; err != nil {
+				t.Errorf("bare %t: %T: %v", bare, r, err)
+			}
+		}
+		for _, a := range []netip.Addr{address("10.50.0.1"), device} {
+			wantErr(t, c.ip(0, cidr, a), ipam.ErrAddressReserved)
+		}
+	}
+}
+
+// rebuildable returns three hosts whose engines have listed that they have nothing.
+func rebuildable(t *testing.T) *lockstep {
+	t.Helper()
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Machine, p.cfg.AwaitInventory = uint64(i+1), true
+		}
+	})
+	c.run(time.Minute, c.agreed)
+	for i := range c.peers {
+		c.call(i, &ipam.Inventory{Begun: c.now})
+	}
+	c.wait(time.Second)
+	return c
+}
