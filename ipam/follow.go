@@ -268,12 +268,16 @@ func (m *Machine) yield(p *pool, r addr.Range) {
 
 // dropPool forgets a pool that was deleted, and its records. It can have containers here
 // only if this host was forgotten: the pool may be made anew, and what they have be this
-// peer's again, so their engine is asked first.
+// peer's again, so their engine is asked first; and those that are gone by then may have
+// their releases yet to come.
 func (m *Machine) dropPool(p *pool) {
 	if p.hasContainers() {
 		m.awaitListAnew()
 	}
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
+		if hasEndpoint(p, o) {
+			m.owe(p, o)
+		}
 		m.saveHolding(p, o, nil)
 	}
 	for _, c := range m.contacts {

@@ -465,3 +465,49 @@ func TestNetworkWithoutAPoolIsForgotten(t *testing.T) {
 		t.Errorf("the engine has no network, and %+v are counted", n)
 	}
 }
+
+// A host is forgotten, the pool of its containers is removed, and it comes back. A container that has ended meanwhile is not
+// listed any more, and a new one gets its address with --ip, before the engine, which waited for the host, brings the first
+// one's release: that ends nothing of the new one.
+func TestLateReleaseOfARemovedPool(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr, at := prefix("10.60.0.0/24"), address("10.60.0.99")
+	back := c.order()[2]
+	other := (back + 1) % 3
+	look := func(endpoints ...ipam.InventoryEndpoint) {
+		c.listed(back, cidr, endpoints...)
+		c.wait(2 * time.Second)
+	}
+	run := func(name string, mac byte) error {
+		return c.ask(back, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: name, Address: at, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}).Err
+	}
+	look()
+	look()
+	n := c.network(back, cidr)
+	if err := run("web", 7); err != nil {
+		t.Fatal(err)
+	}
+	c.wait(time.Minute)
+	look(listed(at.String(), "web", 7))
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.comeBack(other)
+	for range 4 {
+		look()
+	}
+	if err := run("db", 8); err != nil {
+		t.Fatal(err)
+	}
+	c.ask(back, &ipam.AddressRelease{Network: n, Address: at})
+	wantErr(t, c.ip(other, cidr, at), ipam.ErrAddressInUse, c.name(back))
+	look(listed(at.String(), "db", 8))
+	c.ask(back, &ipam.AddressRelease{Network: n, Address: at})
+	c.wait(10 * time.Second)
+	if err := c.ip(other, cidr, at); err != nil {
+		t.Errorf("both are gone: %v", err)
+	}
+}
