@@ -239,6 +239,18 @@ func (m *Machine) regain(p *pool) {
 	}
 }
 
+// regainAt is regain for one address that is held here, for a call that waits for it. The error says who has it.
+func (m *Machine) regainAt(p *pool, o addr.Offset) error {
+	if p.space.Mine(o) {
+		return nil
+	}
+	r := p.ReservationAt(o)
+	if !holdable(r) {
+		return errKept(p, addr.Nth(p.CIDR, o), r)
+	}
+	return m.borrow(p, o, r)
+}
+
 // settleStrays forgets that what is held in a range which has just become this peer's was in
 // space of somebody else.
 func (m *Machine) settleStrays(p *pool, r addr.Range) {

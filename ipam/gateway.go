@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -20,6 +21,11 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
 		if !ok {
 			return AddressGrant{}, errOutside(p.CIDR, q.Address)
+		}
+		if p.hasGateway && p.gateway == o && !m.replaying { // an engine that starts has it anyway
+			if err := m.regainGateway(p, q); err != nil {
+				return AddressGrant{}, err
+			}
 		}
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
@@ -80,18 +86,31 @@ func (m *Machine) regainGateway(p *pool, q *AddressRequest) error {
 	if !p.hasGateway || p.space.Mine(p.gateway) {
 		return nil
 	}
-	if r := p.ReservationAt(p.gateway); holdable(r) {
-		if err := m.borrow(p, p.gateway, r); err == nil || waits(err) {
-			return err
-		}
+	err := m.regainAt(p, p.gateway)
+	if err == nil || waits(err) {
+		return err
 	}
 	if a := addr.Nth(p.CIDR, p.gateway); m.onHost(a) || m.hasOwnGateway(p, q.Network.ID()) {
-		return failf(ErrAddressInUse, "networks of this host on %s have the gateway %v, which somebody else may have since ringlet forget gave this host up: see ringlet lookup --all %[2]v, "+
-			"and free it there, or remove those networks first", poolText(p.Pool), a)
+		return failf(ErrAddressInUse, "networks of this host on %s have the gateway %v, which was given up with this host by ringlet forget, and %s, or remove those networks first", poolText(p.Pool), a, m.whoseText(p, p.gateway))
 	}
 	p.hasGateway = false
 	m.freeHolding(p, p.gateway)
 	return nil
+}
+
+// whoseText says whose an address is now that was this peer's, and what ends that: "is …".
+func (m *Machine) whoseText(p *pool, o addr.Offset) string {
+	t, _ := p.Ring.At(o)
+	switch r := p.ReservationAt(o); {
+	case !holdable(r):
+		return reservedText(r) + ": end that"
+	case t.Owner == ring.Free, t.Owner == ring.Reserved:
+		return "is not to be had again: see ringlet status"
+	case m.state.Member(t.Owner) == nil:
+		return m.quarantineText(t.Owner)
+	default:
+		return fmt.Sprintf("is in the space of %s by now: see ringlet explain %v there, and free it", m.nameOf(t.Owner), addr.Nth(p.CIDR, o))
+	}
 }
 
 // hasOwnGateway reports whether a network of this host may have the host's own gateway in the pool beside that which is

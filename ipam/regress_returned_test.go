@@ -511,3 +511,59 @@ func TestLateReleaseOfARemovedPool(t *testing.T) {
 		t.Errorf("both are gone: %v", err)
 	}
 }
+
+// A host is forgotten with a network, whose gateway another host gives to a container. A further network of the host that is back
+// names that gateway: it is refused, and told whose space it is in; once nobody else has it, it is granted. An engine that starts is
+// granted it whatever it is: it has it.
+func TestNamedGatewayOfAForgottenHost(t *testing.T) {
+	cidr := prefix("10.60.0.0/24")
+	for _, there := range []bool{true, false} {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		back := c.order()[2]
+		other := (back + 1) % 3
+		made := func(q ipam.PoolRequest) ipam.Network {
+			t.Helper()
+			q.Space, q.Pool = ipam.Local, cidr
+			r := c.ask(back, &q)
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			return r.Pool.Network
+		}
+		made(ipam.PoolRequest{Gateway: ipam.GatewayNone}) // it keeps the other's gateway when that goes
+		first := made(ipam.PoolRequest{})
+		had := c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway}).Address.Address.Addr()
+		c.wait(10 * time.Second)
+		if !there {
+			c.ask(back, &ipam.AddressRelease{Network: first, Address: had})
+			c.ask(back, &ipam.PoolRelease{Network: first})
+		}
+		c.die(back)
+		c.giveUp(other, back)
+		if err := c.ip(other, cidr, had); err != nil {
+			t.Fatal(err)
+		}
+		c.comeBack(other)
+		c.ask(back, docker(cidr)) // its engine has started
+		again := &ipam.AddressRequest{Network: made(ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway, Address: had}
+		if there {
+			wantErr(t, c.ask(back, again).Err, ipam.ErrAddressInUse, had.String(), c.name(other), "remove those networks first")
+			c.ask(back, &ipam.Greeting{})
+			if r := c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway, Address: had}); r.Err != nil {
+				t.Errorf("its engine starts: %v", r.Err)
+			}
+			c.ask(back, docker(cidr))
+		} else {
+			wantErr(t, c.ask(back, again).Err, ipam.ErrAddressInUse, had.String(), c.name(other))
+		}
+		c.ask(other, &ipam.AddressRelease{Network: local(cidr), Address: had})
+		if r := c.ask(back, again); r.Err != nil {
+			t.Errorf("nobody else has %v: %v", had, r.Err)
+		}
+		if err := c.ip(other, cidr, had); err == nil {
+			t.Errorf("another host gets the gateway %v", had)
+		}
+	}
+}
+
