@@ -567,3 +567,43 @@ func TestNamedGatewayOfAForgottenHost(t *testing.T) {
 	}
 }
 
+// A holder outside Docker asks for its address again on a host that was forgotten and is back. It gets it if nobody else has got it, at
+// once; else it is refused that, and gets another one where any will do.
+func TestClientOfAForgottenHost(t *testing.T) {
+	cidr := prefix("10.60.0.0/24")
+	for _, taken := range []bool{false, true} {
+		for _, named := range []bool{false, true} {
+			c := newLockstep(t, 3)
+			c.run(time.Minute, c.agreed)
+			back := c.order()[2]
+			other := (back + 1) % 3
+			c.ask(back, &ipam.PoolCreation{CIDR: cidr})
+			vm := &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}
+			had := c.ask(back, vm).Address.Address.Addr()
+			c.die(back)
+			c.giveUp(other, back)
+			if taken {
+				if err := c.ip(other, cidr, had); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.comeBack(other)
+			if named {
+				vm.Address = had
+			}
+			r := c.ask(back, vm)
+			switch got := r.Address.Address.Addr(); {
+			case taken && named:
+				wantErr(t, r.Err, ipam.ErrAddressInUse, c.name(other))
+			case r.Err != nil:
+				t.Errorf("taken %t, named %t: %v", taken, named, r.Err)
+			case (got == had) == taken:
+				t.Errorf("taken %t, named %t: it had %v, and gets %v", taken, named, had, got)
+			}
+			if !taken {
+				wantErr(t, c.ip(other, cidr, had), ipam.ErrAddressInUse, "vm", c.name(back))
+			}
+			c.check()
+		}
+	}
+}

@@ -19,11 +19,19 @@ import (
 // its address to the one that comes back under its key. The error makes the call wait
 // until an inventory can tell.
 func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) (bool, error) {
-	if !want.Contains(o) || !p.space.Mine(o) {
+	if !want.Contains(o) {
 		return false, nil
 	}
 	rec := p.space.Lookup(o)
-	switch {
+	switch mine := p.space.Mine(o); {
+	case !mine && rec.Kind == space.Client && h.Kind == space.Client:
+		err := m.regainAt(p, o) // it gets another one where somebody else has that by now
+		if waits(err) {
+			return false, err
+		}
+		return err == nil, nil
+	case !mine:
+		return false, nil
 	case rec.Kind != h.Kind:
 		return false, nil
 	case rec.Kind == space.Client:
