@@ -216,8 +216,8 @@ func (m *Machine) strays(p *pool) iter.Seq2[addr.Offset, space.Record] {
 
 // regain asks for the addresses of strays, which nobody may have got since: what is nobody's, or
 // free on the host that owns it, is this peer's again, before it is handed out to somebody else.
-// What the host itself has, or a device on its network, makes way for a reservation that was
-// decided since, as it does in space of this peer: see yields.
+// What the host itself has, or a device on its network, and the gateway of its networks make way for a
+// reservation that was decided since, as they do in space of this peer: see yields.
 func (m *Machine) regain(p *pool) {
 	if m.ready() != nil {
 		return
@@ -227,12 +227,12 @@ func (m *Machine) regain(p *pool) {
 		switch {
 		case holdable(p.ReservationAt(o)):
 			want = append(want, o)
-		case rec.Kind == space.Host || rec.Kind == space.Stranger:
+		case rec.Kind == space.Host || rec.Kind == space.Stranger, rec.Kind == space.Gateway && p.yields(o, rec, p.ReservationAt(o).Kind):
 			kept = append(kept, o)
 		}
 	}
 	for _, o := range kept {
-		m.freeHolding(p, o)
+		m.freeYielded(p, o)
 	}
 	for _, o := range want {
 		_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
@@ -271,11 +271,16 @@ func (m *Machine) yield(p *pool, r addr.Range) {
 		}
 	}
 	for _, o := range free {
-		if p.hasGateway && p.gateway == o {
-			p.hasGateway = false
-		}
-		m.freeHolding(p, o)
+		m.freeYielded(p, o)
 	}
+}
+
+// freeYielded frees what makes way.
+func (m *Machine) freeYielded(p *pool, o addr.Offset) {
+	if p.hasGateway && p.gateway == o {
+		p.hasGateway = false
+	}
+	m.freeHolding(p, o)
 }
 
 // dropPool forgets a pool that was deleted, and its records. It can have containers here

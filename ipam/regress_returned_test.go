@@ -567,6 +567,46 @@ func TestNamedGatewayOfAForgottenHost(t *testing.T) {
 	}
 }
 
+// A host that has its own gateway on a network is forgotten, and a network of another host shares that address as the gateway of all
+// hosts from then on. There is no conflict when the host is back, whether it hears of one thing after the other or of all at once,
+// and further networks of it get a gateway.
+func TestGatewayThatIsSharedMeanwhile(t *testing.T) {
+	cidr := prefix("10.60.0.0/24")
+	for _, whole := range []bool{false, true} {
+		c := newLockstep(t, 3)
+		c.run(time.Minute, c.agreed)
+		back := c.order()[2]
+		other := (back + 1) % 3
+		n := c.ask(back, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
+		had := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+		c.wait(10 * time.Second)
+		c.die(back)
+		c.giveUp(other, back)
+		if r := c.ask(other, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayAddr, GatewayAddr: had}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if whole {
+			c.forgetSlots(back)
+		}
+		c.comeBack(other)
+		for range 3 {
+			c.call(back, &ipam.HostAddresses{At: c.now})
+			c.wait(20 * time.Second)
+		}
+		if got := c.conflicts(back); len(got) > 0 {
+			t.Errorf("as a whole %t: %+v", whole, c.status(back).Problems)
+		}
+		second := c.ask(back, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Sticky: ipam.StickyNone}).Pool.Network
+		if r := c.ask(back, &ipam.AddressRequest{Network: second, Purpose: ipam.ForGateway}); r.Err != nil {
+			t.Errorf("as a whole %t: %v", whole, r.Err)
+		}
+		for i := range c.peers {
+			wantErr(t, c.ip(i, cidr, had), ipam.ErrAddressReserved)
+		}
+		c.check()
+	}
+}
+
 // A holder outside Docker asks for its address again on a host that was forgotten and is back. It gets it if nobody else has got it, at
 // once; else it is refused that, and gets another one where any will do.
 func TestClientOfAForgottenHost(t *testing.T) {
