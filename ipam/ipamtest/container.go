@@ -291,7 +291,7 @@ func (e *engine) restart() {
 	if slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) {
 		return
 	}
-	if c.customs.bare && e.asking() {
+	if c.customs.bare && e.asking() || c.customs.orderly && e.bringsAgain() {
 		return // what it asks for would end with it
 	}
 	e.starts++
@@ -318,12 +318,17 @@ func (e *engine) restart() {
 
 // asking reports whether the engine waits for an answer about a container or a network.
 func (e *engine) asking() bool {
+	return e.bringsAgain() || slices.ContainsFunc(e.containers, func(x *container) bool { return x.busy })
+}
+
+// bringsAgain reports whether the engine is about to bring a call once more that found no process.
+func (e *engine) bringsAgain() bool {
 	for _, n := range e.trying {
 		if n > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(e.containers, func(x *container) bool { return x.busy })
+	return false
 }
 
 // replayEnd asks for the address of an endpoint again, as an engine does that

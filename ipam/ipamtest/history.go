@@ -162,7 +162,7 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 			o.c.count["evicted alive"]++
 		}
 	case chronicle.Forget:
-		o.givenUp(a.Peer)
+		o.givenUp(a.Peer, h.state.Slot)
 	}
 	if o.c.tracing() {
 		o.c.tracef("  %s %d %v %v", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Range)

@@ -42,10 +42,11 @@ type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
 	// What was its own when it was given up, and who on it uses that, by address: see stray.go.
-	givenUp bool // there may be some
-	astray  []bool
-	strays  []string
-	unkept  []int // networks of it that would keep that back
+	anyAstray bool // there may be some
+	astray    []bool
+	strays    []string
+	unkept    []int  // networks of it that would keep that back
+	gaveUp    uint64 // the slot from which on its space is others': it has yet to hear of that before
 	// For which ready is.
 	cluster [16]byte
 	slot    uint64
@@ -195,6 +196,10 @@ func (o *oracle) holding(s *site, key []byte) {
 	}
 	v.held[i] = held
 	if held {
+		// What its host has itself it takes for its own until it hears that it was given up.
+		if a == s.own() && s.machine.State().Slot < v.gaveUp {
+			v.astray[i], v.anyAstray = true, true
+		}
 		o.alone(s, i, "holds")
 		return
 	}

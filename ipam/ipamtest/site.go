@@ -174,7 +174,7 @@ func (s *site) start() {
 	s.c.count["start"]++
 	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
 	s.call(&ipam.Greeting{}, nil)
-	if s.machine != nil && s.c.lan.IsValid() {
+	if s.machine != nil && (s.c.lan.IsValid() || s.c.absences.laden > 0) {
 		s.tellHost() // before the engine is served, as the plugin does
 	}
 	if s.machine == nil {

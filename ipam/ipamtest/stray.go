@@ -15,14 +15,17 @@ import (
 // others may get what it has: so what it uses then is astray, and two may have it. From when its peer has an
 // address again, by what was decided, that is nobody else's.
 
-// givenUp takes note that the space of a peer is given up, whose host is away with all that it has.
-func (o *oracle) givenUp(id peer.ID) {
+// givenUp takes note that the space of a peer is given up in a slot, whose host is away, maybe with all that it has.
+func (o *oracle) givenUp(id peer.ID, slot uint64) {
 	s := o.c.bearer(id)
-	if s == nil || s.absent == nil || !s.absent.laden {
+	if s == nil || s.absent == nil {
 		return
 	}
 	v := o.of(s)
-	v.givenUp = true
+	if v.gaveUp = slot; !s.absent.laden {
+		return
+	}
+	v.anyAstray = true
 	for _, n := range s.engine.networks {
 		for _, a := range n.keeps() {
 			o.kept[o.c.addrs[a]]--
@@ -46,7 +49,7 @@ func (o *oracle) givenUp(id peer.ID) {
 func (o *oracle) regain() {
 	for j := range o.sites {
 		v, s := &o.sites[j], o.c.sites[j]
-		if !v.givenUp {
+		if !v.anyAstray {
 			continue
 		}
 		for _, p := range o.state.Pools {
@@ -60,7 +63,7 @@ func (o *oracle) regain() {
 				}
 			}
 		}
-		v.givenUp = slices.Contains(v.astray, true) || v.hasStrays()
+		v.anyAstray = slices.Contains(v.astray, true) || v.hasStrays()
 	}
 }
 
