@@ -39,19 +39,23 @@ func (u uses) sorted() uses {
 const (
 	stateElsewhere = "elsewhere" // it is in another peer's range
 	stateReserved  = "reserved"
+	stateFree      = "free"  // it is in nobody's range
+	stateReady     = "ready" // it is in this peer's range, and free
 )
 
 // told adds what another peer says of an address: the one in whose range it is, or, if that
 // says nothing, one that is there and has it all the same, as a host that was forgotten and
 // is back. In the directory is for some minutes also what one said that had it before: one
-// that was forgotten, or the former self of a host that was rebuilt.
+// that was forgotten, or the former self of a host that was rebuilt. Of an address that nobody
+// has by what is agreed, or that this peer may hand out, those that have it all the same are told.
 func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
 	kept := st.State == stateReserved && st.Peer != "" // for a name, which another peer has
-	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" && !kept {
+	unheld := (st.State == stateFree || st.State == stateReady) && st.Kind == ""
+	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" && !kept && !unheld {
 		return Use{AddressStatus: st}
 	}
 	said := s.cfg.Directory.Holdings(st.Address)
-	held := slices.DeleteFunc(slices.Clone(said), func(h directory.Holding) bool { return h.Node != st.Peer })
+	held := slices.DeleteFunc(slices.Clone(said), func(h directory.Holding) bool { return unheld || h.Node != st.Peer })
 	if len(held) == 0 && len(said) > 0 {
 		held = s.ofReachable(ctx, said)
 	}
@@ -61,14 +65,14 @@ func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
 	return useOf(slices.MaxFunc(held, func(a, b directory.Holding) int { return a.Told.Compare(b.Told) }))
 }
 
-// ofReachable returns what is said by peers that can be reached.
+// ofReachable returns what is said by other peers that can be reached.
 func (s *Server) ofReachable(ctx context.Context, said []directory.Holding) []directory.Holding {
 	st, err := s.cfg.Backend.Snapshot(ctx)
 	if err != nil {
 		return nil // of no interest beside what is known here
 	}
 	return slices.DeleteFunc(said, func(h directory.Holding) bool {
-		return !slices.ContainsFunc(st.Peers, func(p ipam.PeerStatus) bool { return p.ID == h.Owner && p.Reachable })
+		return !slices.ContainsFunc(st.Peers, func(p ipam.PeerStatus) bool { return p.ID == h.Owner && p.ID != st.Self.ID && p.Reachable })
 	})
 }
 

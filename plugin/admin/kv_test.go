@@ -284,6 +284,36 @@ func TestWhoElsewhere(t *testing.T) {
 	}
 }
 
+// unheld has addresses that nobody has, or that this peer may hand out, as far as it knows.
+type unheld struct {
+	abroad
+	state string
+}
+
+func (b unheld) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), State: b.state}, nil
+}
+
+// An address in nobody's space, or in this peer's, is told to be held by another peer that is there and has it all the same: a
+// host that was forgotten and is back, before it has asked for it. What one said that is not there, or this peer, is no word of that.
+func TestWhoHasWhatIsFree(t *testing.T) {
+	shelf := withFormer()
+	shelf.items = append(shelf.items, directory.Item{Key: "ringlet/state/ip/v1/ringlet/10.50.0.1", Value: shelf.items[0].Value, Owner: "aa01", Told: someTime})
+	for _, state := range []string{"free", "ready"} {
+		s, _ := logged(t, Config{Backend: unheld{abroad{newMemory()}, state}, Directory: shelf})
+		for ip, want := range map[string]string{
+			"10.50.0.3": `"peer":"host-d","state":"held","kind":"container","container":"","name":"former"`,
+			"10.50.0.5": `"peer":"","state":"` + state + `"`,
+			"10.50.0.1": `"peer":"","state":"` + state + `"`,
+		} {
+			w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip, nil)
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s, %s: got %s, want %s in it", ip, state, w.Body, want)
+			}
+		}
+	}
+}
+
 // What a host said that was forgotten, or replaced by another of its machine, is not listed
 // among what is held: its addresses are others' by now.
 func TestHeldByHostsOfTheCluster(t *testing.T) {
