@@ -101,7 +101,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		m.askForList(p)
 		return
 	}
-	if n.count == 1 && m.waitsFor(q.Network.ID()) {
+	if n.count == 1 && m.cfg.AwaitInventory && m.waitsFor(q.Network.ID()) {
 		// It is another one with the same options, for which this one was taken: the engine gives back nothing of this one
 		// before it is answered. If it does, as it has ended, lists tell.
 		if p != nil {
@@ -123,11 +123,12 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 }
 
-// waitsFor reports whether the engine waits for the gateway, or an auxiliary address, of a network.
+// waitsFor reports whether the engine waits for the gateway, or an auxiliary address, of a network: it has given up what is
+// answered late, as after a sleep.
 func (m *Machine) waitsFor(id PoolID) bool {
 	return slices.ContainsFunc(m.waiting, func(c *Call) bool {
 		q, ok := c.Request.(*AddressRequest)
-		return ok && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && q.Network.ID() == id
+		return ok && m.now.Before(c.Deadline) && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && q.Network.ID() == id
 	})
 }
 

@@ -214,3 +214,25 @@ func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
 		t.Errorf("no network is there, and its gateway is kept: %v", err)
 	}
 }
+
+// An engine whose calls of plugins have a shorter time gives up a network that waits for an auxiliary address, and gives back its
+// pool, on a host that gets no lists: the network is counted no more, which nothing else would tell.
+func TestEngineGivesUpANetworkWithoutLists(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	c.network(2, cidr)
+	c.silence(0, 1)
+	c.wait(5 * time.Second)
+	n := c.ask(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayNone}).Pool.Network
+	call := c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.60.0.77")})
+	c.wait(5 * time.Second)
+	if _, answered := c.peers[2].replies[call]; answered {
+		t.Fatal("what nobody agrees to is answered")
+	}
+	c.ask(2, &ipam.PoolRelease{Network: n})
+	c.wait(time.Minute)
+	if networks := c.status(2).Networks; len(networks) != 1 {
+		t.Errorf("the engine has one network, and %+v are counted", networks)
+	}
+}
