@@ -94,16 +94,9 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		// refused the rest. A list tells whether it lives.
 		return
 	}
-	if p != nil && p.lost > 0 && n.fresh && m.inTheMaking(n, m.now) {
-		// It may be one with the same options that this peer was never asked for. Then that which is counted is yet to be
-		// listed, and what it has would go with the next list. Else the two are one less all the same.
-		p.lost--
-		m.askForList(p)
-		return
-	}
 	if n.count == 1 && m.cfg.AwaitInventory && m.waitsFor(q.Network.ID()) {
-		// It is another one with the same options, for which this one was taken: the engine gives back nothing of this one
-		// before it is answered. If it does, as it has ended, lists tell.
+		// It is another one with the same options, of which a new database knows nothing, or for which this one was taken: the
+		// engine gives back nothing of this one before it is answered. If it does, as it has ended, lists tell.
 		if p != nil {
 			m.askForList(p)
 		}
