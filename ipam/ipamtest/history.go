@@ -85,6 +85,7 @@ func (o *oracle) refound(h *history, state *chronicle.State) {
 		h.subnets[p.Key] = p.CIDR
 	}
 	o.state = base
+	o.regain()
 	o.c.survivor = nil
 	for _, other := range o.histories {
 		other.ended = true
