@@ -155,8 +155,28 @@ func (m *Machine) followRing(p *pool) {
 		p.space.Own(r)
 		m.settleStrays(p, r)
 		m.holdHost(p, r)
+		m.holdSeen(p, r)
 	}
 	p.mine = mine
+}
+
+// holdSeen holds what the engine's last list has in a range that has just become this peer's, and was somebody else's to
+// hold before: a container of this host uses it, and no other is to get it before the next list.
+func (m *Machine) holdSeen(p *pool, r addr.Range) {
+	if m.listing || len(p.seen) == 0 {
+		return // what is being listed is taken in one by one
+	}
+	for _, o := range slices.Sorted(maps.Keys(p.seen)) {
+		if !r.Contains(o) || p.ReservationAt(o) != nil {
+			continue
+		}
+		var g space.Grant
+		if p.space.Claim(o, &space.Holder{Kind: space.Container, Ref: known(p.seen[o])}, m.now, &g) == space.Taken {
+			m.saveHolding(p, o, &g.Record)
+			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
+			m.settleConflict(p, o)
+		}
+	}
 }
 
 // disown takes a range out of the space, and what was remembered of it out of

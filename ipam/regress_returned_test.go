@@ -647,3 +647,48 @@ func TestClientOfAForgottenHost(t *testing.T) {
 		}
 	}
 }
+
+// A host lists a container that it does not hold, as another one has its address: it was forgotten, and the pool is another one by
+// now. The other one ends, and a container of the host asks for that address before the next list: it is refused, as the list has it.
+// Once the first one is released, too, the next one gets it.
+func TestListedContainerThatIsNotHeldYet(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		c := newAwaiting(t)
+		c.run(time.Minute, c.agreed)
+		cidr, at := prefix("10.60.0.0/24"), address("10.60.0.99")
+		back := c.order()[2]
+		other := (back + 1) % 3
+		lists := map[int][]ipam.InventoryNetwork{}
+		look := func() {
+			for i := range c.peers {
+				c.call(i, &ipam.Inventory{Begun: c.now, Networks: lists[i]})
+			}
+			c.wait(2 * time.Second)
+		}
+		look()
+		c.network(other, cidr)
+		if err := c.ip(other, cidr, at); err != nil {
+			t.Fatal(err)
+		}
+		lists[back] = []ipam.InventoryNetwork{on(cidr.String(), listed(at.String(), "web", 7))}
+		lists[other] = []ipam.InventoryNetwork{on(cidr.String(), listed(at.String(), "other", 8))}
+		for range 4 {
+			look()
+		}
+		if got := c.conflicts(back); !slices.Equal(got, []netip.Addr{at}) {
+			t.Fatalf("conflicts about %v", got)
+		}
+		c.ask(other, &ipam.AddressRelease{Network: local(cidr), Address: at})
+		if released {
+			c.ask(back, &ipam.AddressRelease{Network: local(cidr), Address: at})
+		}
+		err := c.ask(back, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: "new", Address: at, MAC: ipam.MAC{2, 0, 0, 0, 0, 9}}).Err
+		if (err == nil) != released {
+			t.Errorf("released %t: %v", released, err)
+		}
+		if len(c.conflicts(back)) > 0 && !released {
+			t.Errorf("it is this host's, and it tells of %+v", c.status(back).Problems)
+		}
+		c.check()
+	}
+}

@@ -35,6 +35,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		if gateway := held && kind == space.Gateway; !gateway && !sharesReservation(p.ReservationAt(o)) { // else it may be that of a network
 			m.isLate(p, o)
 		}
+		forget(p.seen, o) // of what is not held here, as another host has it
 		return
 	}
 	if m.isEcho(p, o, q.Network.Space) || m.isLate(p, o) {
