@@ -166,10 +166,14 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 	if m.listing || len(p.seen) == 0 {
 		return // what is being listed is taken in one by one
 	}
-	for _, o := range slices.Sorted(maps.Keys(p.seen)) {
-		if !r.Contains(o) || p.ReservationAt(o) != nil {
-			continue
+	var seen []addr.Offset
+	for o := range p.seen {
+		if r.Contains(o) && p.ReservationAt(o) == nil {
+			seen = append(seen, o)
 		}
+	}
+	slices.Sort(seen)
+	for _, o := range seen {
 		var g space.Grant
 		if p.space.Claim(o, &space.Holder{Kind: space.Container, Ref: known(p.seen[o])}, m.now, &g) == space.Taken {
 			m.saveHolding(p, o, &g.Record)
