@@ -45,6 +45,20 @@ func (o *oracle) givenUp(id peer.ID, slot uint64) {
 	}
 }
 
+// removed takes note that a pool was: whoever removes it ends what holders outside Docker have there on hosts that were
+// given up, as nobody knows of that any more (docs/limits.md).
+func (o *oracle) removed(key chronicle.PoolKey, h *history) {
+	for j := range o.sites {
+		s := o.c.sites[j]
+		for _, x := range s.engine.clients {
+			if h.subnets[key].Contains(x.address) && o.sites[j].strays[o.c.addrs[x.address]] == x.name {
+				o.leaves(s, x.address, x.name)
+				x.address = netip.Addr{}
+			}
+		}
+	}
+}
+
 // regain takes note of what hosts have again that was astray.
 func (o *oracle) regain() {
 	for j := range o.sites {
