@@ -58,7 +58,7 @@ func (e *engine) makeNetwork(n *network) {
 			n.Network = r.Pool.Network
 			n.request.Pool = n.Pool
 			if n.typed = r.Pool.Gateway.Addr(); n.typed.IsValid() {
-				c.oracle.keeps(n.typed)
+				c.oracle.keeps(e.s, n.typed)
 			}
 			if r.Pool.Gateway.IsValid() || n.request.Gateway != ipam.GatewayHost {
 				e.addAuxiliary(n)
@@ -99,7 +99,7 @@ func (e *engine) addGateway(n *network) {
 			e.giveBack(n)
 		case q.Address.IsValid():
 			n.typed, n.asks = q.Address, true
-			c.oracle.keeps(n.typed)
+			c.oracle.keeps(e.s, n.typed)
 			e.addAuxiliary(n)
 		default:
 			e.useGateway(n, r.Address.Address.Addr())
@@ -157,9 +157,9 @@ func (c *cluster) keepsBack(pool netip.Prefix, a netip.Addr) bool {
 }
 
 // othersKeep reports whether an address is reserved for networks, none of them one of this engine's that its peer was
-// asked for, whether the peer has heard of it or not.
+// asked for, whether the peer has heard of it or not, or has yet to hear that it is no more.
 func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
-	if !e.s.c.keepsBack(pool, a) {
+	if r := e.s.reservation(pool, a); !e.s.c.keepsBack(pool, a) && (r == nil || !r.Kind.Shared()) {
 		return false
 	}
 	var known []ipam.NetStatus
@@ -213,7 +213,7 @@ func (e *engine) addAuxiliary(n *network) {
 			// One that is held may have been taken for the replay of an endpoint, also where it is kept for the holder's name.
 			if r := e.s.reservation(n.Pool, a); r != nil && r.Kind != chronicle.KindKeptForName {
 				n.aux = append(n.aux, a)
-				c.oracle.keeps(a)
+				c.oracle.keeps(e.s, a)
 			}
 			n.ready = true
 		}
@@ -286,7 +286,8 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 // is granted what it had when the engine asks for that again: engines before 29 do not survive an error.
 // One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone
 // on; and what a process that was frozen, or finds no majority and is not to go on without, is asked is late.
-// What a network kept back whose host was given up it gets again with a majority alone (docs/limits.md).
+// What a network kept back whose host was given up it gets again with a majority alone, and its own gateway not at all
+// where its pool was removed (docs/limits.md).
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s := e.s
 	if s.machine == nil || n.users == 0 {
@@ -300,7 +301,7 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	lists, at := e.lists, s.c.now
 	return func(r ipam.Reply, ok bool) {
 		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
-		astray := slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return s.c.oracle.of(s).unkept[s.c.addrs[a]] > 0 })
+		astray := n.removed || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return s.c.oracle.of(s).unkept[s.c.addrs[a]] > 0 })
 		if ok && r.Err != nil && lists == e.lists && !late && !astray {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}

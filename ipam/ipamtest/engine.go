@@ -40,6 +40,7 @@ type network struct {
 	asks    bool       // it is --gateway
 	aux     []netip.Addr
 	ready   bool // it is made
+	removed bool // its pool was, while its host was given up
 	users   int  // containers on it, or about to be
 }
 

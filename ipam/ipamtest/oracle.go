@@ -263,7 +263,14 @@ func (s *site) hasLeft() bool { return s.machine.Status(s.clock()).State == ipam
 
 // keeps and drops take note that a network keeps an address back from now on,
 // and that it does no longer.
-func (o *oracle) keeps(a netip.Addr) { o.kept[o.c.addrs[a]]++ }
+func (o *oracle) keeps(s *site, a netip.Addr) {
+	i := o.c.addrs[a]
+	if v := o.of(s); v.astray[i] && s.machine.State().Slot < v.gaveUp {
+		v.unkept[i]++ // its own gateway, which it believes to have
+		return
+	}
+	o.kept[i]++
+}
 func (o *oracle) drops(s *site, a netip.Addr) {
 	i := o.c.addrs[a]
 	if v := o.of(s); v.unkept[i] > 0 {

@@ -46,10 +46,13 @@ func (o *oracle) givenUp(id peer.ID, slot uint64) {
 }
 
 // removed takes note that a pool was: whoever removes it ends what holders outside Docker have there on hosts that were
-// given up, as nobody knows of that any more (docs/limits.md).
+// given up, as nobody knows of that any more, nor of the gateways of their networks (docs/limits.md).
 func (o *oracle) removed(key chronicle.PoolKey, h *history) {
 	for j := range o.sites {
 		s := o.c.sites[j]
+		for _, n := range s.engine.networks {
+			n.removed = n.removed || n.Pool == h.subnets[key]
+		}
 		for _, x := range s.engine.clients {
 			if h.subnets[key].Contains(x.address) && o.sites[j].strays[o.c.addrs[x.address]] == x.name {
 				o.leaves(s, x.address, x.name)
