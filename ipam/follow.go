@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -314,6 +315,9 @@ func (m *Machine) freeYielded(p *pool, o addr.Offset) {
 func (m *Machine) dropPool(p *pool) {
 	if p.hasContainers() {
 		m.awaitListAnew()
+	}
+	if a := addr.Nth(p.CIDR, p.gateway); p.hasGateway && m.networksOf(p) > 0 && !m.onHost(a) {
+		m.host = append(m.host, netip.PrefixFrom(a, p.CIDR.Bits())) // its bridge has it, until the interfaces are read again
 	}
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
 		if hasEndpoint(p, o) {

@@ -692,3 +692,29 @@ func TestListedContainerThatIsNotHeldYet(t *testing.T) {
 		c.check()
 	}
 }
+
+// A host with its own gateway on a bridge is forgotten, and the pool is removed and made anew. No container of the host that is back
+// gets the gateway's address, also before its interfaces have been read, on which that is.
+func TestBridgeOfARemovedPool(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	back := c.order()[2]
+	other := (back + 1) % 3
+	n := c.ask(back, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
+	had := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.wait(10 * time.Second)
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.network(other, cidr)
+	c.comeBack(other)
+	for i := range 255 { // whoever asks for it has the host open it
+		if r := c.ask(back, docker(cidr)); r.Address.Address.Addr() == had {
+			t.Fatalf("container %d gets %v, which the bridge has", i, had)
+		}
+	}
+	wantErr(t, c.ip(back, cidr, had), ipam.ErrAddressInUse)
+}

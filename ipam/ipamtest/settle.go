@@ -46,6 +46,9 @@ func (c *cluster) settle() {
 		}
 	}
 	c.buryTheDead()
+	if c.oracle.state.Slot == 0 {
+		c.removeUnfounded()
+	}
 	agreed := c.wait(10*time.Minute, c.agreed)
 	if !agreed && c.majorityLost() { // only now: a dead one was admitted late
 		c.recover()
@@ -94,6 +97,16 @@ func (c *cluster) settle() {
 	c.nameSome()
 	c.takeAll()
 	c.clearAway()
+}
+
+// removeUnfounded has users remove the networks of hosts of which none has founded a cluster: one that was made while
+// the engine answered nothing was taken for one that it has, and a new database beside it for one after a lost one.
+func (c *cluster) removeUnfounded() {
+	for _, s := range c.sites {
+		for _, n := range slices.Clone(s.engine.networks) {
+			s.engine.remove(n)
+		}
+	}
 }
 
 // majorityLost reports whether a majority is lost for good, as it may be where
