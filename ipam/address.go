@@ -405,17 +405,11 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	return AddressGrant{}, why
 }
 
-// isKeptBack reports whether nobody is given the address at o: its owner has left, or was evicted, and nobody has
-// forgotten it, or is what this peer was before it lost its database.
+// isKeptBack reports whether the address at o lies in the space of this peer, or of who it was before it lost its
+// database: of a host that has left nobody is given that before it is forgotten.
 func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
-	switch t, _ := p.Ring.At(o); t.Owner {
-	case m.self:
-		return true
-	case ring.Free, ring.Reserved:
-		return false
-	default:
-		return m.state.Member(t.Owner) == nil || m.isPredecessor(t.Owner)
-	}
+	t, _ := p.Ring.At(o)
+	return t.Owner == m.self || m.isPredecessor(t.Owner)
 }
 
 // openAhead takes more space before it is needed: when what is free in this
