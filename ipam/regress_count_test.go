@@ -106,6 +106,31 @@ func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
 	}
 }
 
+// keepsGatewayUntilListed asserts that a gateway that the third host was granted for a network is nobody else's before lists
+// show whether there is such a network, and somebody's once they have shown that there is none.
+func (c *lockstep) keepsGatewayUntilListed(call uint64, cidr netip.Prefix) {
+	c.t.Helper()
+	r := c.peers[2].replies[call]
+	if r.Err != nil {
+		c.t.Fatal(r.Err)
+	}
+	look := func() {
+		for i := range c.peers {
+			c.call(i, &ipam.Inventory{Begun: c.now})
+		}
+		c.wait(time.Second)
+	}
+	look() // it is not listed yet
+	wantErr(c.t, c.ip(0, cidr, r.Address.Address.Addr()), ipam.ErrAddressInUse, "host-2")
+	for range 6 {
+		look()
+		c.wait(30 * time.Second)
+	}
+	if err := c.ip(0, cidr, r.Address.Address.Addr()); err != nil {
+		c.t.Errorf("no network is there, and its gateway is kept: %v", err)
+	}
+}
+
 // A host has lost its database under a network, and a second one with the same options is made there, whose gateway waits until
 // the host has taken over from its former self. Meanwhile the first is removed: what is given back is not the second, which is
 // not answered yet. Its gateway stays its own, until lists tell that it is gone, too.
@@ -152,19 +177,7 @@ func TestNetworkIsRemovedWhileOneLikeItIsMade(t *testing.T) {
 	for !answered() {
 		look()
 	}
-	r := c.peers[2].replies[call]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	look() // it is not listed yet
-	wantErr(t, c.ip(0, cidr, r.Address.Address.Addr()), ipam.ErrAddressInUse, "host-2")
-	for range 6 {
-		look()
-		c.wait(30 * time.Second)
-	}
-	if err := c.ip(0, cidr, r.Address.Address.Addr()); err != nil {
-		t.Errorf("no network is there, and its gateway is kept: %v", err)
-	}
+	c.keepsGatewayUntilListed(call, cidr)
 }
 
 // A network is removed while the plugin is away, and one with the same options is made before the engine brings that: by then it
@@ -200,19 +213,7 @@ func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
 	c.call(2, &ipam.PoolRelease{Network: n})
 	c.dead = nil
 	c.run(time.Minute, answered)
-	r := c.peers[2].replies[call]
-	if r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	look() // it is not listed yet
-	wantErr(t, c.ip(0, cidr, r.Address.Address.Addr()), ipam.ErrAddressInUse, "host-2")
-	for range 6 {
-		look()
-		c.wait(30 * time.Second)
-	}
-	if err := c.ip(0, cidr, r.Address.Address.Addr()); err != nil {
-		t.Errorf("no network is there, and its gateway is kept: %v", err)
-	}
+	c.keepsGatewayUntilListed(call, cidr)
 }
 
 // An engine whose calls of plugins have a shorter time gives up a network that waits for an auxiliary address, and gives back its

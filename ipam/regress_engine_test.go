@@ -624,15 +624,7 @@ func TestEngineStartsOnAHostThatLeft(t *testing.T) {
 	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
 	web := c.ask(2, docker(cidr)).Address.Address.Addr()
 	others := c.ask(0, docker(cidr)).Address.Address.Addr()
-	c.rebuild(2)
-	c.run(time.Minute, func() bool {
-		m := c.peers[2].machine
-		return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
-	})
-	if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
-		t.Fatal(err)
-	}
-	c.wait(10 * time.Second)
+	c.leavesAnew(2)
 	replay := func(purpose ipam.Purpose, a netip.Addr) error {
 		return c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: purpose, Address: a}).Err
 	}
@@ -691,15 +683,7 @@ func TestEngineStartsOnSharedAddressesOfAHostThatLeft(t *testing.T) {
 		q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst}
 		n := c.network(2, cidr, device.String())
 		c.peers[2].cfg.NoMAC = bare
-		c.rebuild(2)
-		c.run(time.Minute, func() bool {
-			m := c.peers[2].machine
-			return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
-		})
-		if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
-			t.Fatal(err)
-		}
-		c.wait(10 * time.Second)
+		c.leavesAnew(2)
 		c.ask(2, &ipam.Greeting{})
 		c.call(2, &ipam.Blindness{})
 		for _, r := range []ipam.Request{
@@ -715,6 +699,20 @@ func TestEngineStartsOnSharedAddressesOfAHostThatLeft(t *testing.T) {
 			wantErr(t, c.ip(0, cidr, a), ipam.ErrAddressReserved)
 		}
 	}
+}
+
+// leavesAnew has a host lose its database, and be made to leave as soon as it is in the cluster again.
+func (c *lockstep) leavesAnew(i int) {
+	c.t.Helper()
+	c.rebuild(i)
+	c.run(time.Minute, func() bool {
+		m := c.peers[i].machine
+		return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
+	})
+	if err := c.ask(i, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+		c.t.Fatal(err)
+	}
+	c.wait(10 * time.Second)
 }
 
 // rebuildable returns three hosts whose engines have listed that they have nothing.

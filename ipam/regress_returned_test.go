@@ -363,54 +363,63 @@ func TestForgottenHostWhoseRouterWasHandedOut(t *testing.T) {
 	c.check()
 }
 
+// makes has the engine of a peer make a network on the subnet, and returns that.
+func (c *lockstep) makes(i int, cidr netip.Prefix, q ipam.PoolRequest) ipam.Network {
+	c.t.Helper()
+	q.Space, q.Pool = ipam.Local, cidr
+	r := c.ask(i, &q)
+	if r.Err != nil {
+		c.t.Fatal(r.Err)
+	}
+	return r.Pool.Network
+}
+
+// forgottenGateway returns three hosts of which one was forgotten, and is not back yet, with a network that had a gateway of the
+// host's own, and is there still or not, beside one without. A container of the host behind it has that address by now.
+func forgottenGateway(t *testing.T, cidr netip.Prefix, there bool) (c *lockstep, back int, first ipam.Network, had netip.Addr) {
+	t.Helper()
+	c = newLockstep(t, 3)
+	c.run(time.Minute, c.agreed)
+	back = c.order()[2]
+	other := (back + 1) % 3
+	c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone}) // it keeps the other's gateway when that goes
+	first = c.makes(back, cidr, ipam.PoolRequest{})
+	had = c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.wait(10 * time.Second)
+	if !there {
+		c.ask(back, &ipam.AddressRelease{Network: first, Address: had})
+		c.ask(back, &ipam.PoolRelease{Network: first})
+	}
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ip(other, cidr, had); err != nil {
+		t.Fatal(err)
+	}
+	return c, back, first, had
+}
+
 // A host has its own gateway on a network, and is forgotten; another host gives the gateway's address to a container. Another
 // network of the host that is back does not get that, nor what the bridge of one that is gone has left: it gets a gateway
 // of its own, or, where the two would share one, an error that names it. Once nobody else has it any more it is the host's again.
 func TestGatewayOfAForgottenHost(t *testing.T) {
 	cidr := prefix("10.60.0.0/24")
 	for _, there := range []bool{true, false} {
-		c := newLockstep(t, 3)
-		c.run(time.Minute, c.agreed)
-		back := c.order()[2]
+		c, back, first, had := forgottenGateway(t, cidr, there)
 		other := (back + 1) % 3
-		made := func(q ipam.PoolRequest) ipam.Network {
-			t.Helper()
-			q.Space, q.Pool = ipam.Local, cidr
-			r := c.ask(back, &q)
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			return r.Pool.Network
-		}
 		gateway := func(n ipam.Network) (netip.Addr, error) {
 			r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
 			return r.Address.Address.Addr(), r.Err
 		}
-		made(ipam.PoolRequest{Gateway: ipam.GatewayNone}) // it keeps the other's gateway when that goes
-		first := made(ipam.PoolRequest{})
-		had, err := gateway(first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.wait(10 * time.Second)
-		if !there {
-			c.ask(back, &ipam.AddressRelease{Network: first, Address: had})
-			c.ask(back, &ipam.PoolRelease{Network: first})
-		}
-		c.die(back)
-		c.giveUp(other, back)
-		if err := c.ip(other, cidr, had); err != nil {
-			t.Fatal(err)
-		}
 		c.start(back) // which has yet to hear of it
 		if there {
-			q := &ipam.AddressRequest{Network: made(ipam.PoolRequest{}), Purpose: ipam.ForGateway}
+			c.makes(back, cidr, ipam.PoolRequest{}) // a second one with the same options
+			q := &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway}
 			if r, answered := c.answered(back, q); answered && r.Err == nil {
 				t.Errorf("before it knows whether it was forgotten it grants %v", r.Address.Address)
 			}
 		}
 		c.comeBack(other)
-		second := made(ipam.PoolRequest{Sticky: ipam.StickyNone})
+		second := c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone})
 		switch got, err := gateway(second); {
 		case there:
 			wantErr(t, err, ipam.ErrAddressInUse, had.String(), "remove those networks first")
@@ -518,35 +527,11 @@ func TestLateReleaseOfARemovedPool(t *testing.T) {
 func TestNamedGatewayOfAForgottenHost(t *testing.T) {
 	cidr := prefix("10.60.0.0/24")
 	for _, there := range []bool{true, false} {
-		c := newLockstep(t, 3)
-		c.run(time.Minute, c.agreed)
-		back := c.order()[2]
+		c, back, first, had := forgottenGateway(t, cidr, there)
 		other := (back + 1) % 3
-		made := func(q ipam.PoolRequest) ipam.Network {
-			t.Helper()
-			q.Space, q.Pool = ipam.Local, cidr
-			r := c.ask(back, &q)
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			return r.Pool.Network
-		}
-		made(ipam.PoolRequest{Gateway: ipam.GatewayNone}) // it keeps the other's gateway when that goes
-		first := made(ipam.PoolRequest{})
-		had := c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway}).Address.Address.Addr()
-		c.wait(10 * time.Second)
-		if !there {
-			c.ask(back, &ipam.AddressRelease{Network: first, Address: had})
-			c.ask(back, &ipam.PoolRelease{Network: first})
-		}
-		c.die(back)
-		c.giveUp(other, back)
-		if err := c.ip(other, cidr, had); err != nil {
-			t.Fatal(err)
-		}
 		c.comeBack(other)
 		c.ask(back, docker(cidr)) // its engine has started
-		again := &ipam.AddressRequest{Network: made(ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway, Address: had}
+		again := &ipam.AddressRequest{Network: c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway, Address: had}
 		if there {
 			wantErr(t, c.ask(back, again).Err, ipam.ErrAddressInUse, had.String(), c.name(other), "remove those networks first")
 			c.ask(back, &ipam.Greeting{})
