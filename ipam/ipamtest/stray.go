@@ -26,12 +26,16 @@ func (o *oracle) givenUp(id peer.ID, slot uint64) {
 		return
 	}
 	v.anyAstray = true
+	keep := map[int]int{}
 	for _, n := range s.engine.networks {
 		for _, a := range n.keeps() {
-			o.kept[o.c.addrs[a]]--
-			v.unkept[o.c.addrs[a]]++
-			o.c.count["strays of networks"]++
+			keep[o.c.addrs[a]]++
 		}
+	}
+	for i, n := range keep {
+		o.kept[i] -= n - v.unkept[i] // others than those that are astray since it was given up before
+		v.unkept[i] = n
+		o.c.count["strays of networks"]++
 	}
 	for i := range o.use {
 		switch u := o.use[i]; {
