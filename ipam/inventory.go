@@ -116,17 +116,20 @@ func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err err
 // sightAll takes note of what an inventory has, and returns how many networks
 // are on each subnet.
 func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
-	m.listing = true
-	defer func() { m.listing = false }()
+	m.listing, m.whole = true, !inv.Partial
+	defer func() { m.listing, m.whole = false, false }()
 	networks := map[netip.Prefix]int{}
 	for _, n := range inv.Networks {
 		for _, subnet := range n.Subnets {
 			subnet = subnet.Masked()
-			networks[subnet]++
-			if !slices.Contains(m.listed, subnet) {
+			if networks[subnet]++; !slices.Contains(m.listed, subnet) {
 				m.listed = append(m.listed, subnet)
 			}
-			m.sightSubnet(subnet, n, s)
+		}
+	}
+	for _, n := range inv.Networks { // of which each may need to know what the others are on
+		for _, subnet := range n.Subnets {
+			m.sightSubnet(subnet.Masked(), n, s)
 		}
 	}
 	return networks

@@ -47,3 +47,48 @@ func TestReplayDoesNotWaitForOthers(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A host that was forgotten is back with a container on a network whose pool was removed, and has yet to list it. A pool in the
+// way of that one is made meanwhile, of which the host gets its part, and is left by its network. The list has it make room: it
+// shows that the host has nothing there, and what the host has on the other could never be taken in otherwise.
+func TestPoolInTheWayOfWhatIsListed(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	small, wide, at := prefix("10.60.0.16/28"), prefix("10.60.0.0/27"), address("10.60.0.20")
+	back := c.order()[2]
+	other := (back + 1) % 3
+	web := listed(at.String(), "web", 7)
+	look := func(networks ...ipam.InventoryNetwork) {
+		for i := range c.peers {
+			inv := &ipam.Inventory{Begun: c.now}
+			if i == back {
+				inv.Networks = networks
+			}
+			c.call(i, inv)
+		}
+		c.wait(2 * time.Second)
+	}
+	look()
+	look()
+	n := c.network(back, small)
+	if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", Address: at, MAC: web.MAC}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.wait(time.Minute)
+	look(on(small.String(), web))
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: small.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.comeBack(other)
+	c.ask(other, &ipam.PoolRelease{Network: c.network(other, wide)})
+	c.wait(10 * time.Second)
+	for range 10 {
+		look(on(small.String(), web))
+	}
+	if c.peers[back].machine.AwaitsLists() {
+		t.Fatalf("what it lists is not taken in: %+v", c.status(back).Problems)
+	}
+	wantErr(t, c.ip(other, small, at), ipam.ErrAddressInUse, c.name(back))
+}

@@ -140,6 +140,7 @@ type Machine struct {
 
 	current    *Call       // the call that is being served, if it can wait
 	listing    bool        // an inventory is being taken in
+	whole      bool        // it is one that is complete
 	incomplete bool        // the last inventory could not be taken in whole
 	unanswered bool        // an owner has yet to say who has what a network keeps back by that
 	changed    bool        // something happened that calls may wait for

@@ -134,12 +134,16 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	// know yet what is in use there, containers may live: it gives up nothing
 	// but what the engine's list itself shows to be kept back, which is set
 	// aside before anything is handed out, and an address on which that shows
-	// nobody, to who has found it in use, or as what a network keeps back.
+	// nobody, to who has found it in use, or as what a network keeps back; and a
+	// pool without a network, which makes room for one that the list has.
 	for _, a := range actions {
 		if _, reserves := a.(chronicle.Reserve); reserves && m.listing {
 			continue
 		}
 		p, r := m.taken(a)
+		if m.whole && p != nil && !slices.Contains(m.listed, p.CIDR) {
+			continue
+		}
 		switch a.(type) {
 		case chronicle.Give, chronicle.Reserve:
 			if p.shownFree(r) {
