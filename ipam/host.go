@@ -31,9 +31,19 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			// Interfaces come and go while networks are made anew; a bridge without a network does not.
 			first, _ := p.offHost.since(o, q.At)
 			if q.At.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
-				m.freeHolding(p, o)
+				m.leaveToListed(p, o)
 			}
 		}
+	}
+}
+
+// leaveToListed frees what the host had itself, and leaves it to a container that has it, too, by the engine's last list.
+func (m *Machine) leaveToListed(p *pool, o addr.Offset) {
+	ref, lives := p.seen[o]
+	m.freeHolding(p, o)
+	if lives {
+		p.seen[o] = ref
+		m.holdSeen(p, addr.One(o))
 	}
 }
 

@@ -479,3 +479,31 @@ func TestAddressOfAHostThatANetworkNames(t *testing.T) {
 		}
 	}
 }
+
+// A host has an address of its own that a container of it has, too, as a new database finds. When the host has another one, that is
+// the container's, and nobody else's, also before the engine lists it again.
+func TestOwnAddressThatAContainerHasToo(t *testing.T) {
+	h := withSocket(t)
+	own := netip.MustParsePrefix("10.50.0.9/24")
+	web := listed("10.50.0.9", "web", 7)
+	see := func(all ...netip.Prefix) {
+		h.Now = h.Now.Add(15 * time.Second)
+		h.Call(&ipam.HostAddresses{At: h.Now, Addresses: all})
+	}
+	see(own)
+	look(h, on("10.50.0.0/24", web))
+	see(own)
+	look(h, on("10.50.0.0/24", web))
+	if s := stateOf(t, h, "10.50.0.9"); s.Kind != "host" {
+		t.Fatalf("%+v", s)
+	}
+	for range 4 {
+		see()
+	}
+	wantErr(t, claim(h, plain("10.50.0.0/24"), "10.50.0.9", "other"), ipam.ErrAddressInUse)
+	look(h, on("10.50.0.0/24", web))
+	if s := stateOf(t, h, "10.50.0.9"); s.Kind != "container" || s.Name != "web" {
+		t.Errorf("%+v", s)
+	}
+	h.CheckDisk()
+}
