@@ -234,13 +234,10 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 			return err
 		case !may:
 			return m.errHeld(p, want, rec.Holder, rec.Since)
-		case h.Kind == space.Client:
+		case h.Kind == space.Client || p.space.Usable(o):
 			if err := m.regainAt(p, o); err != nil {
 				return err
 			}
-			*a = m.renew(p, o, h)
-			return nil
-		case p.space.Usable(o):
 			*a = m.renew(p, o, h)
 			return nil
 		case p.space.Mine(o):

@@ -59,13 +59,7 @@ func TestPoolInTheWayOfWhatIsListed(t *testing.T) {
 	other := (back + 1) % 3
 	web := listed(at.String(), "web", 7)
 	look := func(networks ...ipam.InventoryNetwork) {
-		for i := range c.peers {
-			inv := &ipam.Inventory{Begun: c.now}
-			if i == back {
-				inv.Networks = networks
-			}
-			c.call(i, inv)
-		}
+		c.lists(back, networks...)
 		c.wait(2 * time.Second)
 	}
 	look()

@@ -242,15 +242,24 @@ func (c *lockstep) giveUp(by, lost int) {
 	}
 }
 
-// listed brings every peer a list of its engine, that of one with a network that has the endpoints, once there is a pool.
-func (c *lockstep) listed(i int, cidr netip.Prefix, endpoints ...ipam.InventoryEndpoint) {
-	for k, p := range c.peers {
+// lists brings every peer a list of its engine, that of one with networks.
+func (c *lockstep) lists(i int, networks ...ipam.InventoryNetwork) {
+	for k := range c.peers {
 		inv := &ipam.Inventory{Begun: c.now}
-		if k == i && len(p.machine.State().Pools) > 0 {
-			inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
+		if k == i {
+			inv.Networks = networks
 		}
 		c.call(k, inv)
 	}
+}
+
+// listed brings every peer a list of its engine, that of one with a network that has the endpoints, once there is a pool.
+func (c *lockstep) listed(i int, cidr netip.Prefix, endpoints ...ipam.InventoryEndpoint) {
+	var networks []ipam.InventoryNetwork
+	if len(c.peers[i].machine.State().Pools) > 0 {
+		networks = append(networks, on(cidr.String(), endpoints...))
+	}
+	c.lists(i, networks...)
 }
 
 // comeBack heals the network, and has another peer have something decided, by which who was given up hears that it was.

@@ -115,9 +115,7 @@ func (c *lockstep) keepsGatewayUntilListed(call uint64, cidr netip.Prefix) {
 		c.t.Fatal(r.Err)
 	}
 	look := func() {
-		for i := range c.peers {
-			c.call(i, &ipam.Inventory{Begun: c.now})
-		}
+		c.lists(2)
 		c.wait(time.Second)
 	}
 	look() // it is not listed yet
@@ -143,13 +141,7 @@ func TestNetworkIsRemovedWhileOneLikeItIsMade(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	cidr := prefix("10.60.0.0/24")
 	look := func(networks ...ipam.InventoryNetwork) {
-		for i := range c.peers {
-			inv := &ipam.Inventory{Begun: c.now}
-			if i == 2 {
-				inv.Networks = networks
-			}
-			c.call(i, inv)
-		}
+		c.lists(2, networks...)
 		c.wait(time.Second)
 	}
 	look()
@@ -188,9 +180,7 @@ func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	cidr := prefix("10.60.0.0/24")
 	look := func() {
-		for i := range c.peers {
-			c.call(i, &ipam.Inventory{Begun: c.now})
-		}
+		c.lists(2)
 		c.wait(time.Second)
 	}
 	look()

@@ -448,13 +448,7 @@ func TestNetworkWithoutAPoolIsForgotten(t *testing.T) {
 	back := c.order()[2]
 	other := (back + 1) % 3
 	look := func(networks ...ipam.InventoryNetwork) {
-		for i := range c.peers {
-			inv := &ipam.Inventory{Begun: c.now}
-			if i == back {
-				inv.Networks = networks
-			}
-			c.call(i, inv)
-		}
+		c.lists(back, networks...)
 		c.wait(40 * time.Second)
 	}
 	look()

@@ -19,23 +19,20 @@ import (
 // its address to the one that comes back under its key. The error makes the call wait
 // until an inventory can tell.
 func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) (bool, error) {
-	if !want.Contains(o) {
+	if !want.Contains(o) || !p.space.Mine(o) && h.Kind != space.Client {
 		return false, nil
 	}
 	rec := p.space.Lookup(o)
-	switch mine := p.space.Mine(o); {
-	case !mine && rec.Kind == space.Client && h.Kind == space.Client:
-		err := m.regainAt(p, o) // it gets another one where somebody else has that by now
+	switch {
+	case rec.Kind != h.Kind:
+		return false, nil
+	case rec.Kind == space.Client:
+		// Also while it is set aside: what is held is taken from nobody. It gets another one where somebody else has that by now.
+		err := m.regainAt(p, o)
 		if waits(err) {
 			return false, err
 		}
 		return err == nil, nil
-	case !mine:
-		return false, nil
-	case rec.Kind != h.Kind:
-		return false, nil
-	case rec.Kind == space.Client:
-		return true, nil // also while it is set aside: what is held is taken from nobody
 	case !p.space.Usable(o):
 		return false, nil
 	case m.gone(p, o):
