@@ -135,6 +135,8 @@ type Machine struct {
 	goneSince    map[peer.ID]departure      // of whom a quarantine is for
 	begged       map[chronicle.PoolKey]bool // pools of which somebody was refused space
 	tendedAt     int64                      // in nanoseconds since 1970
+	stirredAt    int64                      // of the last step of any consequence, see stir; in nanoseconds since 1970
+	due          time.Time                  // when it is to be stepped again, or should be; who comes much later has slept
 	unsighted    []*pool                    // where to look for addresses of the host as soon as others can be asked
 	announcedAt  time.Time
 
@@ -212,14 +214,13 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.fx.Send = m.fx.Send[:0]
 	m.fx.Reply = m.fx.Reply[:0]
 	m.fx.Note = m.fx.Note[:0]
-	due := m.fx.WakeAt
 	m.fx.WakeAt, m.fx.Beat = time.Time{}, nil
 	m.arena = m.arena[:0]
 	if m.boot == 0 {
 		m.start()
 	}
-	if !due.IsZero() {
-		m.awaken(now.Sub(due)) // the process was frozen, and its clocks were not
+	if !m.due.IsZero() {
+		m.awaken(now.Sub(m.due)) // the process was frozen, and its clocks were not
 	}
 	if !m.strangers.IsZero() {
 		m.freeStrangers()
@@ -248,6 +249,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.finish()
 	}
 	m.beat()
+	m.stir()
 	m.wake()
 	return &m.fx
 }
@@ -368,6 +370,10 @@ func (m *Machine) wake() {
 	case m.left || m.suspect != "":
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		m.wakeAt(m.now.Add(tendEvery))
+	}
+	m.due = m.fx.WakeAt
+	if m.rests() && m.due.Equal(m.now.Add(tendEvery)) {
+		m.fx.WakeAt = m.now.Add(restEvery) // how long it may sleep unnoticed stays as it is
 	}
 }
 

@@ -13,6 +13,11 @@ import (
 const (
 	// tendEvery is how often a peer with others looks after its pools.
 	tendEvery = time.Second
+	// restAfter is for how long nothing has happened, but that others were heard of, when a peer is at rest, and
+	// restEvery how often it is to be woken then: to wake costs an idle host more than all that it does when it is
+	// awake, and what it waits for is minutes away. That is less than tendEvery and slumber together, see wake.
+	restAfter = time.Minute
+	restEvery = 4 * time.Second
 	// announceEvery is how often it announces at most what it has to spare.
 	announceEvery = 10 * time.Second
 	// countEvery is how late a change may be that matters to nobody but who counts.
@@ -26,6 +31,20 @@ const (
 func (m *Machine) tended() bool {
 	since := m.now.UnixNano() - m.tendedAt
 	return since >= 0 && since < int64(tendEvery)
+}
+
+// rests reports whether nothing is under way, and nothing has happened for so long that whatever
+// is next is not in a hurry. Where calls wait, some wait for nothing but time.
+func (m *Machine) rests() bool {
+	return m.now.UnixNano()-m.stirredAt >= int64(restAfter) && m.state.Slot > 0 && !m.unsure && len(m.waiting) == 0 && !m.mayOwe()
+}
+
+// stir notes whether the step has been of any consequence: something was written down, said or found. To hear of
+// others, and to be asked for what is known, are not.
+func (m *Machine) stir() {
+	if len(m.fx.Save)+len(m.fx.Send)+len(m.fx.Note) > 0 {
+		m.stirredAt = m.now.UnixNano()
+	}
 }
 
 // tend does in the background what keeps this peer ready: it becomes active,

@@ -23,7 +23,9 @@ import (
 type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
-func newPeers(ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, logger *slog.Logger) (*peers, error) {
+func newPeers(
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, threads *processors, logger *slog.Logger,
+) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
 	}
@@ -31,6 +33,7 @@ func newPeers(ctx context.Context, cfg config.Config, n *node.Node, d *directory
 	if err != nil {
 		return nil, err
 	}
+	settings.Deliver = threads.deliver(settings.Deliver)
 	return connect(settings, n, d)
 }
 

@@ -189,7 +189,8 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return err
 	}
-	network, err = newPeers(ctx, cfg, n, shared, happened, logger)
+	threads := newProcessors()
+	network, err = newPeers(ctx, cfg, n, shared, happened, threads, logger)
 	if err != nil {
 		return err
 	}
@@ -216,13 +217,14 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	view.faults = append(view.faults, record.fault)
 
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, NoMAC: machine.NoMAC, Observe: meter.ObserveRequest})
+	observe := threads.observe(meter.ObserveRequest)
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, NoMAC: machine.NoMAC, Observe: observe})
 	if err != nil {
 		return err
 	}
 	services, err := apis(opts, cfg, adminSocket, admin.Config{
 		Backend: view, Process: &daemon{cfg: cfg, started: started, database: filepath.Join(opts.Data, databaseName), watcher: watcher, network: network, sink: sink},
-		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: meter.ObserveRequest, Events: happened.log, Journal: record, Directory: shared,
+		Logger: logger, Metrics: meter.Handler(), Timeout: cfg.Timeout, Observe: observe, Events: happened.log, Journal: record, Directory: shared,
 		Page: page.Handler(), PagePaths: page.Paths(),
 	})
 	if err != nil {
@@ -241,6 +243,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		record.Run,
 		shared.Run,
 		garbage.run,
+		threads.run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)

@@ -70,11 +70,14 @@ const (
 // is always nil.
 func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.Status, error)) error {
 	for {
-		calm := false
+		began, calm := time.Now(), false
 		if st, err := status(ctx); err == nil {
 			calm = !s.log.Problems(time.Now(), st.Problems)
 		}
-		if !rest(ctx, watchInterval, nil) || calm && !rest(ctx, calmInterval-watchInterval, s.stir) {
+		if calm && !rest(ctx, calmInterval, s.stir) {
+			return nil
+		}
+		if next := began.Add(watchInterval); !rest(ctx, time.Until(next), nil) {
 			return nil
 		}
 	}
@@ -82,6 +85,9 @@ func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.S
 
 // rest waits, or until it is woken, and reports whether ctx still lives.
 func rest(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

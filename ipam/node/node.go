@@ -62,8 +62,8 @@ type Config struct {
 type Node struct {
 	cfg     Config
 	machine *ipam.Machine
-	alarm   chan time.Time // when the machine wants to be woken; newest counts
-	failed  chan struct{}  // closed when a commit has failed
+	alarm   *time.Timer   // goes off when the machine wants to be woken
+	failed  chan struct{} // closed when a commit has failed
 
 	carrier     atomic.Pointer[carried]
 	lastBeat    atomic.Pointer[[]byte]
@@ -85,7 +85,7 @@ type Node struct {
 	clock   clock
 	nextID  uint64
 	waiting map[uint64]*job
-	wakeAt  time.Time
+	wakeAt  time.Time // when alarm goes off; zero: it has
 	// Of the batch that is being served; kept, so that a steady load allocates none.
 	notes   []ipam.Note
 	sends   []ipam.Send
@@ -133,7 +133,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, machine: m, clock: newClock(),
-		alarm: make(chan time.Time, 1), failed: make(chan struct{}),
+		alarm: time.NewTimer(0), failed: make(chan struct{}),
 		waiting: map[uint64]*job{},
 	}
 	if _, err := n.call(context.Background(), &ipam.Greeting{}); err != nil {
@@ -148,17 +148,13 @@ func New(cfg Config) (*Node, error) {
 // Run wakes the machine when it wants to be woken. It returns nil when ctx
 // ends, and an error if a commit has failed.
 func (n *Node) Run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-n.failed:
 			return n.err
-		case at := <-n.alarm:
-			timer.Reset(time.Until(at))
-		case <-timer.C:
+		case <-n.alarm.C:
 			_ = n.do(&job{ctx: ctx, turn: make(chan bool, 1)}) // seen above
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // disk is a store in memory that can be slow, and can fail.
@@ -26,6 +27,7 @@ type disk struct {
 	fail    error
 	hung    chan struct{} // no commit ends before it is closed; nil: none hangs
 	commits int
+	tries   int // commits, and steps of the machine after which there was nothing to write
 }
 
 func (d *disk) Load(visit func(bucket string, key, value []byte) error) error {
@@ -35,6 +37,7 @@ func (d *disk) Load(visit func(bucket string, key, value []byte) error) error {
 func (d *disk) Commit(fill func(put func(bucket string, key, value []byte) error) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.tries++
 	var save []ipam.Record
 	if err := fill(func(bucket string, key, value []byte) error {
 		r := ipam.Record{Bucket: bucket, Key: append([]byte(nil), key...)}
@@ -270,6 +273,31 @@ func TestWaitingCallHasItsDeadline(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
+		}
+	})
+}
+
+// A machine that wants to be woken each second is. Where something else has it stepped meanwhile that is as good.
+func TestAlarm(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{Join: true})
+		serve(t, n)
+		synctest.Wait()
+		before := d.tries
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := d.tries - before; got < 55 || got > 65 {
+			t.Errorf("it was stepped %d times in a minute, want 60", got)
+		}
+		before = d.tries
+		for range 150 {
+			time.Sleep(400 * time.Millisecond)
+			n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
+		}
+		synctest.Wait()
+		if got := d.tries - before; got < 150 || got > 155 {
+			t.Errorf("it was stepped %d times while it heard of another 150 times", got)
 		}
 	})
 }

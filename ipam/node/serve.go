@@ -260,17 +260,16 @@ func (n *Node) wakeFailed(j *job) {
 	}
 }
 
-// setAlarm passes on when the machine wants to be woken, unless it will be
-// before that: each step puts it off, and an alarm that goes off early does no
-// harm, and less often than it would be set anew.
+// alarmSlack is by how much the machine may want to be woken later before the alarm is put off. Where steps come
+// now and then, each of which is as good as an alarm, none goes off; under load it is not set anew in each.
+const alarmSlack = 500 * time.Millisecond
+
+// setAlarm has the machine woken when it wants to be, or somewhat before that: an alarm that goes off early does no
+// harm. A machine that does not want to be woken may be, once.
 func (n *Node) setAlarm(at time.Time) {
-	if at.IsZero() || !n.wakeAt.IsZero() && !at.Before(n.wakeAt) {
+	if at.IsZero() || !n.wakeAt.IsZero() && !at.Before(n.wakeAt) && at.Sub(n.wakeAt) < alarmSlack {
 		return
 	}
 	n.wakeAt = at
-	select {
-	case <-n.alarm: // an older wish
-	default:
-	}
-	n.alarm <- at
+	n.alarm.Reset(time.Until(at))
 }

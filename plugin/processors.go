@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// burst is how many requests and frames within burstTime are a load. What an idle host hears of a thousand others
+// is three a second.
+const (
+	burst     = 16
+	burstTime = time.Second
+)
+
+// processors has Go run on a single processor while there is no load. What comes one by one needs no other, and for
+// each thing that comes Go wakes a second thread, in case that there is more to do: that was a quarter of all
+// processor time of an idle host. A load has all of them from its first moment until there was none for the time
+// over; to change that stops the world for some microseconds.
+type processors struct {
+	one func() // all but one are left
+	all func() // those that the process may have are used
+
+	begun   time.Time
+	count   atomic.Uint32
+	counted atomic.Int64  // when the last burst was complete, since begun
+	busy    chan struct{} // has something if there was a load since it was last read
+}
+
+func newProcessors() *processors {
+	return &processors{
+		one: func() { runtime.GOMAXPROCS(1) }, all: runtime.SetDefaultGOMAXPROCS,
+		begun: time.Now(), busy: make(chan struct{}, 1),
+	}
+}
+
+// came takes note of something to do. It does not block.
+func (p *processors) came() {
+	if p.count.Add(1)%burst != 0 {
+		return
+	}
+	now := time.Since(p.begun)
+	if now-time.Duration(p.counted.Swap(int64(now))) >= burstTime {
+		return
+	}
+	select {
+	case p.busy <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// observe is what a server is to call after each request, which has it counted.
+func (p *processors) observe(next func(call, result string, took time.Duration)) func(call, result string, took time.Duration) {
+	return func(call, result string, took time.Duration) {
+		p.came()
+		next(call, result, took)
+	}
+}
+
+// deliver is what is to be called with frames that have come, which has them counted.
+func (p *processors) deliver(next func(iter.Seq2[[]byte, int])) func(iter.Seq2[[]byte, int]) {
+	return func(arrived iter.Seq2[[]byte, int]) {
+		next(func(yield func([]byte, int) bool) {
+			for frame, seat := range arrived {
+				p.came()
+				if !yield(frame, seat) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// run adapts the number of processors until ctx ends. That of an operator stands. Its error is always nil.
+func (p *processors) run(ctx context.Context) error {
+	if os.Getenv("GOMAXPROCS") != "" {
+		<-ctx.Done()
+		return nil
+	}
+	defer p.all()
+	for {
+		for loaded := true; loaded; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(over):
+			}
+			select {
+			case <-p.busy:
+			default:
+				loaded = false
+			}
+		}
+		p.one()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.busy:
+		}
+		p.all()
+	}
+}
