@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -65,6 +66,9 @@ type Config struct {
 	// Summary is told what another peer has last set with [Gossip.SetSummary],
 	// one after the other and often. It must not block for long. May be nil.
 	Summary func(from peer.ID, summary uint64)
+	// Pace brings together what is done now and then with what else the process does. It follows this network, which
+	// looks for news each [pace.Beat]. May be nil.
+	Pace *pace.Pace
 	// Logger takes what an operator should know. Required; slog.DiscardHandler for none.
 	Logger *slog.Logger
 

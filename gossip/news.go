@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/pace"
 )
 
 // How news travels: hints, and who has come or gone. memberlist would look for
@@ -16,7 +18,7 @@ import (
 const (
 	// lookEvery is how often memberlist looks. That somebody is suspected, of which
 	// it tells nobody, waits for that, or rides on the next probe.
-	lookEvery = 5 * time.Second
+	lookEvery = pace.Beat
 	// newsEvery is how often news is passed on while there is any.
 	newsEvery = 200 * time.Millisecond
 	// hintFanout is to how many peers hints go at a time, and newsFanout how many

@@ -86,6 +86,7 @@ func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16
 		g.table.end(time.Now())
 		return nil, fmt.Errorf("memberlist cannot be started: %w", err)
 	}
+	g.cfg.Pace.Begin() // as it has just begun to look for news
 	return s, nil
 }
 
@@ -159,7 +160,7 @@ func (s *session) close(loops *sync.WaitGroup) {
 // sendBeats sends the beat to one peer at a time: where no UDP comes through,
 // probes carry none.
 func (s *session) sendBeats(ctx context.Context) {
-	for sleep(ctx, vary(beatEvery, 0.2)) {
+	for sleep(ctx, s.g.cfg.Pace.Round(vary(beatEvery, 0.2))) {
 		living, beat := s.g.table.living(), s.g.currentBeat()
 		if len(living) > 0 && len(beat) > 0 {
 			s.g.outbox.put(living[rand.IntN(len(living))].ID, beat)
@@ -173,7 +174,7 @@ func (s *session) lostAddress(ctx context.Context) bool {
 	if s.g.cfg.Advertise.IsValid() || !s.g.cfg.Bind.Addr().IsUnspecified() {
 		return false // the operator's choice stays
 	}
-	for gone := 0; sleep(ctx, addrEvery); {
+	for gone := 0; sleep(ctx, s.g.cfg.Pace.Round(addrEvery)); {
 		if s.hasAddress() {
 			gone = 0
 		} else if gone++; gone == 2 {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/route"
@@ -45,6 +46,7 @@ type host struct {
 	wait    func(context.Context) error // until it tells of one
 	known   atomic.Uint64               // of how many the node knows
 	news    chan struct{}               // full when there may be others
+	pace    *pace.Pace                  // may be nil
 
 	logger *slog.Logger
 }
@@ -124,7 +126,7 @@ func (h *host) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-h.news:
-		case <-time.After(pause):
+		case <-time.After(h.pace.Round(pause)):
 		}
 		if err := h.tell(ctx); err != nil && ctx.Err() == nil {
 			return err

@@ -24,7 +24,7 @@ type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
 func newPeers(
-	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, threads *processors, logger *slog.Logger,
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, idle thrift, logger *slog.Logger,
 ) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
@@ -33,7 +33,7 @@ func newPeers(
 	if err != nil {
 		return nil, err
 	}
-	settings.Deliver = threads.deliver(settings.Deliver)
+	settings.Deliver, settings.Pace = idle.threads.deliver(settings.Deliver), idle.pace
 	return connect(settings, n, d)
 }
 

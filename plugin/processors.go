@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/pace"
 )
 
 // burst is how many requests and frames within burstTime are a load. What an idle host hears of a thousand others
@@ -28,6 +30,12 @@ type processors struct {
 	count   atomic.Uint32
 	counted atomic.Int64  // when the last burst was complete, since begun
 	busy    chan struct{} // has something if there was a load since it was last read
+}
+
+// thrift is what has an idle process cost little.
+type thrift struct {
+	threads *processors
+	pace    *pace.Pace
 }
 
 func newProcessors() *processors {

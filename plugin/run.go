@@ -20,6 +20,7 @@ import (
 
 	"github.com/ringlet/ringlet/driver"
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -167,7 +168,9 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	machine.Place = place(filepath.Join(opts.Data, databaseName))
 	meter := metrics.New(metrics.Config{Version: version, Logger: logger})
+	idle := thrift{threads: newProcessors(), pace: pace.New()}
 	happened := newStream()
+	happened.pace = idle.pace
 	n, err := node.New(node.Config{
 		Machine: machine, Store: store, Preview: preview, Logger: logger, Timeout: cfg.Timeout,
 		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher, happened),
@@ -184,17 +187,17 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	shared, err := directory.New(directory.Config{
 		Self: id, Cluster: cfg.Cluster, Source: n, Log: happened.log, Logger: logger,
 		About:    func() directory.Node { return about(cfg, watcher, func() *peers { return network }) },
-		Services: servicesOf(watcher),
+		Services: servicesOf(watcher), Pace: idle.pace,
 	})
 	if err != nil {
 		return err
 	}
-	threads := newProcessors()
-	network, err = newPeers(ctx, cfg, n, shared, happened, threads, logger)
+	network, err = newPeers(ctx, cfg, n, shared, happened, idle, logger)
 	if err != nil {
 		return err
 	}
 	host := newHost(n, logger)
+	host.pace = idle.pace
 	deafen := host.hear()
 	defer deafen()
 	if err := host.tell(ctx); err != nil {
@@ -217,7 +220,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	}
 	view.faults = append(view.faults, record.fault)
 
-	observe := threads.observe(meter.ObserveRequest)
+	observe := idle.threads.observe(meter.ObserveRequest)
 	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, NoMAC: machine.NoMAC, Observe: observe})
 	if err != nil {
 		return err
@@ -243,7 +246,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		record.Run,
 		shared.Run,
 		garbage.run,
-		threads.run,
+		idle.threads.run,
 	}
 	if network != nil {
 		meter.WatchGossip(network.Status, n.Refused)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
 )
@@ -14,6 +15,7 @@ import (
 type stream struct {
 	log  *events.Log   // nil until begin; then it does not change
 	stir chan struct{} // has room for one: something has happened
+	pace *pace.Pace    // may be nil
 
 	mu    sync.Mutex
 	early []earlyNote // of the node's first commit, before its boot was known
@@ -74,7 +76,7 @@ func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.S
 		if st, err := status(ctx); err == nil {
 			calm = !s.log.Problems(time.Now(), st.Problems)
 		}
-		if calm && !rest(ctx, calmInterval, s.stir) {
+		if calm && !rest(ctx, s.pace.Round(calmInterval), s.stir) {
 			return nil
 		}
 		if next := began.Add(watchInterval); !rest(ctx, time.Until(next), nil) {

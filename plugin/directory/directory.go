@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -73,6 +74,7 @@ type Config struct {
 	// Services tells of which service each of some containers is one, as namespace
 	// and name; what is of none, or not there, is left out. Nil: nobody can tell.
 	Services func(ctx context.Context, containers []string) (map[string][2]string, error)
+	Pace     *pace.Pace   // of what is done now and then; may be nil
 	Logger   *slog.Logger // must not be nil
 }
 
@@ -169,7 +171,7 @@ func (d *Directory) exchange(ctx context.Context) {
 			}
 			continue
 		case <-leases.C:
-			leases.Reset(leasesEvery - leasesEvery/5 + rand.N(2*leasesEvery/5))
+			leases.Reset(d.cfg.Pace.Round(leasesEvery - leasesEvery/5 + rand.N(2*leasesEvery/5)))
 			if c := d.carrier.Load(); c != nil {
 				if living := c.Living(); len(living) > 0 {
 					d.compare(living[rand.IntN(len(living))], true)
@@ -185,7 +187,7 @@ func (d *Directory) exchange(ctx context.Context) {
 		if wait := time.Until(next); !next.IsZero() {
 			expiry.Reset(max(wait, 0))
 		} else {
-			expiry.Reset(tickEvery)
+			expiry.Reset(d.cfg.Pace.Round(tickEvery))
 		}
 	}
 }
