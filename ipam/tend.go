@@ -15,9 +15,10 @@ const (
 	tendEvery = time.Second
 	// restAfter is for how long nothing has happened, but that others were heard of, when a peer is at rest, and
 	// restEvery how often it is to be woken then: to wake costs an idle host more than all that it does when it is
-	// awake, and what it waits for is minutes away. That is less than tendEvery and slumber together, see wake.
+	// awake, and what it waits for is minutes away. Whom others probe is stepped more often by that, and need not be
+	// woken at all. By how much it may sleep unnoticed see wake.
 	restAfter = time.Minute
-	restEvery = 4 * time.Second
+	restEvery = 2 * time.Second
 	// announceEvery is how often it announces at most what it has to spare.
 	announceEvery = 10 * time.Second
 	// countEvery is how late a change may be that matters to nobody but who counts.
