@@ -202,8 +202,9 @@ func (e *engine) early(next func()) {
 		a = one(h.rnd, had...)
 	}
 	// Above a new database what is kept for a name, or is the host's own, may be an endpoint's that asks again; of
-	// what is reserved its peer may have yet to hear.
-	if e.s.isNew() && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own()) {
+	// what is reserved its peer may have yet to hear. So may what is kept for a name that has it, as far as is known.
+	if e.s.isNew() && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own()) ||
+		e.s.machine != nil && e.s.holds(a) && !c.oracle.obeyed(a, x.id) {
 		next()
 		return
 	}
