@@ -39,7 +39,7 @@ func (s *session) rejoin(ctx context.Context) {
 		case s.g.missed.Load():
 			every = missedEvery
 		}
-		if !sleep(ctx, s.g.cfg.Pace.Round(vary(every, 0.5)), s.g.hurry) {
+		if !sleep(ctx, vary(every, 0.5), s.g.hurry) {
 			return
 		}
 		s.g.seats.resolve(ctx, s.g.cfg.host.lookup)

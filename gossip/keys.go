@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// rekeyEvery is how often the keys are read again.
+// rekeyEvery is how often the keys are read again, or somewhat more often: operators go by it.
 const rekeyEvery = 10 * time.Second
 
 var errNoKeys = troublef("put the keys back", "there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
@@ -64,7 +64,7 @@ func (s *session) rekey(ctx context.Context) {
 	if s.g.cfg.Keys == nil {
 		return
 	}
-	for sleep(ctx, s.g.cfg.Pace.Round(rekeyEvery)) {
+	for sleep(ctx, s.g.cfg.Pace.Round(rekeyEvery*4/5)) {
 		keys, err := s.g.keysAfter(s.keyring.GetKeys())
 		if err == nil {
 			err = s.setKeys(keys)

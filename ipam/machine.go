@@ -374,6 +374,9 @@ func (m *Machine) wake() {
 	m.due = m.fx.WakeAt
 	if m.rests() && m.due.Equal(m.now.Add(tendEvery)) {
 		m.fx.WakeAt = m.now.Add(restEvery) // how long it may sleep unnoticed stays as it is
+		if !m.strangers.IsZero() {
+			m.wakeAt(m.strangers)
+		}
 	}
 }
 

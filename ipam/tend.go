@@ -40,8 +40,8 @@ func (m *Machine) rests() bool {
 	return m.now.UnixNano()-m.stirredAt >= int64(restAfter) && m.state.Slot > 0 && !m.unsure && len(m.waiting) == 0 && !m.mayOwe()
 }
 
-// stir notes whether the step has been of any consequence: something was written down, said or found. To hear of
-// others, and to be asked for what is known, are not.
+// stir notes whether the step has been of any consequence: something was written down, said or found. To hear that
+// others live is not, nor to be told of the host what is known.
 func (m *Machine) stir() {
 	if len(m.fx.Save)+len(m.fx.Send)+len(m.fx.Note) > 0 {
 		m.stirredAt = m.now.UnixNano()

@@ -11,24 +11,27 @@ import (
 	"github.com/ringlet/ringlet/internal/pace"
 )
 
-// burst is how many requests and frames within burstTime are a load. What an idle host hears of a thousand others
-// is three a second.
 const (
-	burst     = 16
+	// Of burst requests and frames within burstTime there may be a load, of twice as many there is one. What an idle
+	// host hears of a thousand others is three a second.
+	burst     = 8
 	burstTime = time.Second
+	// longCall is how long a request takes that is a load by itself, or has waited for another host or a slow disk,
+	// which does no harm.
+	longCall = 20 * time.Millisecond
 )
 
 // processors has Go run on a single processor while there is no load. What comes one by one needs no other, and for
 // each thing that comes Go wakes a second thread, in case that there is more to do: that was a quarter of all
-// processor time of an idle host. A load has all of them from its first moment until there was none for the time
-// over; to change that stops the world for some microseconds.
+// processor time of an idle host. A load has all of them, once it is noticed, until there was none for the time over, or
+// twice that; to change it stops the world for some microseconds.
 type processors struct {
 	one func() // all but one are left
 	all func() // those that the process may have are used
 
 	begun   time.Time
 	count   atomic.Uint32
-	counted atomic.Int64  // when the last burst was complete, since begun
+	counted atomic.Int64  // when it last was a multiple of burst, since begun
 	busy    chan struct{} // has something if there was a load since it was last read
 }
 
@@ -51,9 +54,13 @@ func (p *processors) came() {
 		return
 	}
 	now := time.Since(p.begun)
-	if now-time.Duration(p.counted.Swap(int64(now))) >= burstTime {
-		return
+	if now-time.Duration(p.counted.Swap(int64(now))) < burstTime {
+		p.loaded()
 	}
+}
+
+// loaded takes note of a load. It does not block.
+func (p *processors) loaded() {
 	select {
 	case p.busy <- struct{}{}:
 	default: // it is known already
@@ -63,7 +70,9 @@ func (p *processors) came() {
 // observe is what a server is to call after each request, which has it counted.
 func (p *processors) observe(next func(call, result string, took time.Duration)) func(call, result string, took time.Duration) {
 	return func(call, result string, took time.Duration) {
-		p.came()
+		if p.came(); took >= longCall {
+			p.loaded()
+		}
 		next(call, result, took)
 	}
 }

@@ -55,12 +55,25 @@ func TestProcessors(t *testing.T) {
 				t.Errorf("of one request in %v there is a load", every)
 			}
 		}
-		for range burst {
-			p.came()
+		for first := range burst { // whatever came before
+			for range first {
+				p.came()
+				time.Sleep(over)
+			}
+			for range 2 * burst {
+				p.came()
+			}
+			if !all() {
+				t.Errorf("of %d requests at once, %d after others, there is no load", 2*burst, first)
+			}
+			time.Sleep(2 * over)
+			if all() {
+				t.Error("when the load is over it has all")
+			}
 		}
-		load(p, time.Millisecond, burst*time.Millisecond)
+		p.observe(func(string, string, time.Duration) {})("call", "ok", longCall)
 		if !all() {
-			t.Error("under load it has one processor")
+			t.Error("of a request that took long there is no load")
 		}
 		load(p, 10*time.Millisecond, time.Hour)
 		if !all() {

@@ -65,7 +65,7 @@ func (s *stream) begin(id ipam.Identity) {
 // there is to say of the cluster, in a large one for nothing nearly always.
 const (
 	watchInterval = 2 * time.Second
-	calmInterval  = 10 * time.Second
+	calmInterval  = 10 * time.Second // at most
 )
 
 // watch makes events of problems that begin or end, until ctx ends. Its error
@@ -76,7 +76,7 @@ func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.S
 		if st, err := status(ctx); err == nil {
 			calm = !s.log.Problems(time.Now(), st.Problems)
 		}
-		if calm && !rest(ctx, s.pace.Round(calmInterval), s.stir) {
+		if calm && !rest(ctx, s.pace.Round(calmInterval*4/5), s.stir) {
 			return nil
 		}
 		if next := began.Add(watchInterval); !rest(ctx, time.Until(next), nil) {

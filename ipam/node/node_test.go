@@ -302,6 +302,28 @@ func TestAlarm(t *testing.T) {
 	})
 }
 
+// A call that waits is tried again at each alarm, whatever else has the machine stepped.
+func TestAlarmWhileACallWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := &disk{}
+		n := start(t, d, ipam.Config{Join: true})
+		serve(t, n)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		go n.RequestAddress(ctx, request("web")) // there is no cluster: in vain
+		synctest.Wait()
+		before := d.tries
+		for range 150 {
+			time.Sleep(400 * time.Millisecond)
+			n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
+		}
+		synctest.Wait()
+		if got := d.tries - before - 150; got < 45 {
+			t.Errorf("there were %d alarms in a minute", got)
+		}
+	})
+}
+
 func TestRestartKeepsWhatIsHeld(t *testing.T) {
 	d := &disk{}
 	n := start(t, d, ipam.Config{})

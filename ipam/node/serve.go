@@ -260,14 +260,18 @@ func (n *Node) wakeFailed(j *job) {
 	}
 }
 
-// alarmSlack is by how much the machine may want to be woken later before the alarm is put off. Where steps come
-// now and then, each of which is as good as an alarm, none goes off; under load it is not set anew in each.
+// alarmSlack is by how much the machine may want to be woken later before the alarm is put off: under load it is not
+// set anew in each step.
 const alarmSlack = 500 * time.Millisecond
 
-// setAlarm has the machine woken when it wants to be, or somewhat before that: an alarm that goes off early does no
-// harm. A machine that does not want to be woken may be, once.
+// setAlarm has the machine woken when it wants to be, or before that: an alarm that goes off early does no harm. A
+// machine that does not want to be woken may be, once. Where nobody waits any step does what an alarm does, and puts it
+// off; a call that waits for nothing but time is tried again at an alarm alone.
 func (n *Node) setAlarm(at time.Time) {
-	if at.IsZero() || !n.wakeAt.IsZero() && !at.Before(n.wakeAt) && at.Sub(n.wakeAt) < alarmSlack {
+	if at.IsZero() {
+		return
+	}
+	if soon := !n.wakeAt.IsZero() && !at.Before(n.wakeAt); soon && (len(n.waiting) > 0 || at.Sub(n.wakeAt) < alarmSlack) {
 		return
 	}
 	n.wakeAt = at
