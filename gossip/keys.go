@@ -64,7 +64,7 @@ func (s *session) rekey(ctx context.Context) {
 	if s.g.cfg.Keys == nil {
 		return
 	}
-	for sleep(ctx, s.g.cfg.Pace.Round(rekeyEvery*4/5)) {
+	for sleep(ctx, s.g.cfg.Pace.Within(rekeyEvery)) {
 		keys, err := s.g.keysAfter(s.keyring.GetKeys())
 		if err == nil {
 			err = s.setKeys(keys)

@@ -76,7 +76,7 @@ func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.S
 		if st, err := status(ctx); err == nil {
 			calm = !s.log.Problems(time.Now(), st.Problems)
 		}
-		if calm && !rest(ctx, s.pace.Round(calmInterval*4/5), s.stir) {
+		if calm && !rest(ctx, s.pace.Within(calmInterval), s.stir) {
 			return nil
 		}
 		if next := began.Add(watchInterval); !rest(ctx, time.Until(next), nil) {

@@ -34,10 +34,25 @@ func (p *Pace) Round(d time.Duration) time.Duration {
 	if p == nil || d <= 0 {
 		return d
 	}
-	end := time.Since(p.made) - time.Duration(p.phase.Load()) + d
+	end := p.since() + d
 	by := (end+Beat/2)/Beat*Beat - end
 	if by.Abs() > d/slack {
 		return d
 	}
 	return d + by
 }
+
+// Within returns d, or down to half of it: how long it is until the last beat by then, if there is one.
+func (p *Pace) Within(d time.Duration) time.Duration {
+	if p == nil || d <= 0 {
+		return d
+	}
+	late := (p.since() + d) % Beat
+	if late > d/2 {
+		return d
+	}
+	return d - late
+}
+
+// since returns how long ago there was a beat.
+func (p *Pace) since() time.Duration { return time.Since(p.made) - time.Duration(p.phase.Load()) }

@@ -21,6 +21,11 @@ func TestRound(t *testing.T) {
 			if got < d-d/4 || got > d+d/4 {
 				t.Errorf("%v becomes %v", d, got)
 			}
+			if within := p.Within(d); within < d/2 || within > d {
+				t.Errorf("within %v becomes %v", d, within)
+			} else if off := (time.Since(began) + within) % pace.Beat; off != 0 && (d >= 2*pace.Beat || within != d) {
+				t.Errorf("within %v becomes %v, which ends %v after a beat", d, within, off)
+			}
 			if off := (time.Since(began) + got) % pace.Beat; off != 0 && (d >= 2*pace.Beat || got != d) {
 				t.Errorf("%v becomes %v, which ends %v after a beat", d, got, off)
 			}
@@ -45,8 +50,8 @@ func TestNoPace(t *testing.T) {
 	var none *pace.Pace
 	none.Begin()
 	for _, d := range []time.Duration{-1, 0, time.Minute} {
-		if got := none.Round(d); got != d {
-			t.Errorf("%v becomes %v", d, got)
+		if got, within := none.Round(d), none.Within(d); got != d || within != d {
+			t.Errorf("%v becomes %v and %v", d, got, within)
 		}
 	}
 }
