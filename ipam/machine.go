@@ -367,7 +367,7 @@ func (m *Machine) wake() {
 	switch {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))
-	case m.left || m.suspect != "":
+	case m.hasLeft() || m.suspect != "":
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		m.wakeAt(m.now.Add(tendEvery))
 	}

@@ -433,3 +433,48 @@ func TestOppositeWhileCutOff(t *testing.T) {
 		t.Errorf("it is %v: %v", phase(), err)
 	}
 }
+
+// A host that has left is away when a late request has it admitted again, and is given a share of a new pool, and evicted.
+// When it is back it is admitted once more, to give that up, and has left: nobody else would before ringlet forget.
+func TestLeftAdmittedAgainAndEvicted(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.wait(time.Minute)
+	self := c.peers[2].machine.Self()
+	for i := range c.peers {
+		c.vacate(i, prefix("10.50.0.0/24"))
+	}
+	c.call(2, &ipam.LeaveRequest{})
+	c.wait(10 * time.Second)
+	if got := c.status(2).State; got != ipam.Left {
+		t.Fatalf("it is %v", got)
+	}
+	c.silence(2)
+	c.say(0, 2, wire.Join{Name: "host-2"}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
+	c.run(time.Minute, func() bool { return c.peers[0].machine.State().Member(self) != nil })
+	if err := c.ask(0, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.die(2)
+	if err := c.ask(0, &ipam.EvictRequest{Peer: c.name(2)}).Err; err != nil {
+		t.Fatal(err)
+	}
+	owned := func() (n int) {
+		for range c.peers[0].machine.State().PoolOf(prefix("10.61.0.0/24")).Ring.OwnedBy(self) {
+			n++
+		}
+		return n
+	}
+	if owned() == 0 {
+		t.Fatal("it got no share")
+	}
+	c.heal()
+	c.say(2, 0, wire.Beat{}, func(*wire.Header) {}) // as gossip brings it
+	c.wait(time.Minute)
+	if n := owned(); n > 0 || c.peers[0].machine.State().Member(self) != nil {
+		t.Errorf("it owns %d ranges, and is %v", n, c.peers[0].machine.State().Member(self))
+	}
+	if got := c.status(2).State; got != ipam.Left {
+		t.Errorf("it is %v", got)
+	}
+}
