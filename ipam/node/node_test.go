@@ -64,6 +64,13 @@ func (d *disk) Commit(fill func(put func(bucket string, key, value []byte) error
 	return nil
 }
 
+// tried returns how often a commit was tried.
+func (d *disk) tried() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tries
+}
+
 func start(t *testing.T, d *disk, cfg ipam.Config) *node.Node {
 	t.Helper()
 	if d.records == nil {
@@ -284,19 +291,19 @@ func TestAlarm(t *testing.T) {
 		n := start(t, d, ipam.Config{Join: true})
 		serve(t, n)
 		synctest.Wait()
-		before := d.tries
+		before := d.tried()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := d.tries - before; got < 55 || got > 65 {
+		if got := d.tried() - before; got < 55 || got > 65 {
 			t.Errorf("it was stepped %d times in a minute, want 60", got)
 		}
-		before = d.tries
+		before = d.tried()
 		for range 150 {
 			time.Sleep(400 * time.Millisecond)
 			n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
 		}
 		synctest.Wait()
-		if got := d.tries - before; got < 150 || got > 155 {
+		if got := d.tried() - before; got < 150 || got > 155 {
 			t.Errorf("it was stepped %d times while it heard of another 150 times", got)
 		}
 	})
@@ -312,13 +319,13 @@ func TestAlarmWhileACallWaits(t *testing.T) {
 		defer cancel()
 		go n.RequestAddress(ctx, request("web")) // there is no cluster: in vain
 		synctest.Wait()
-		before := d.tries
+		before := d.tried()
 		for range 150 {
 			time.Sleep(400 * time.Millisecond)
 			n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
 		}
 		synctest.Wait()
-		if got := d.tries - before - 150; got < 45 {
+		if got := d.tried() - before - 150; got < 45 {
 			t.Errorf("there were %d alarms in a minute", got)
 		}
 	})
