@@ -160,7 +160,7 @@ func (s *session) close(loops *sync.WaitGroup) {
 // sendBeats sends the beat to one peer at a time: where no UDP comes through,
 // probes carry none.
 func (s *session) sendBeats(ctx context.Context) {
-	for sleep(ctx, vary(beatEvery, 0.2)) {
+	for sleep(ctx, s.g.cfg.Pace.Round(vary(beatEvery, 0.2))) {
 		living, beat := s.g.table.living(), s.g.currentBeat()
 		if len(living) > 0 && len(beat) > 0 {
 			s.g.outbox.put(living[rand.IntN(len(living))].ID, beat)
