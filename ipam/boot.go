@@ -46,7 +46,8 @@ func (m *Machine) beginCheck() {
 }
 
 // slumber is how far a clock is ahead at least of where it would be before the host is taken for one
-// that was suspended; at rest, of where it would be had it been woken after tendEvery. In less nobody can be evicted and forgotten: who was heard of so lately is there.
+// that was suspended; at rest, of where it would be had it been woken after tendEvery. In less nobody
+// can be evicted and forgotten: who was heard of so lately is there.
 const slumber = reachTime
 
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been

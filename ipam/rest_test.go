@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -8,31 +9,23 @@ import (
 )
 
 // atRest returns three peers of which nobody has wanted anything for a while.
-func atRest(t *testing.T) *lockstep {
-	c := newLockstep(t, 3)
-	c.found()
-	mustHold(t, c, 0)
+func atRest(t *testing.T) (*lockstep, netip.Prefix) {
+	c, cidr := lab(t)
 	c.wait(5 * time.Minute)
-	return c
-}
-
-// mustHold has a peer hand out an address.
-func mustHold(t *testing.T, c *lockstep, i int) {
-	t.Helper()
-	if r := c.ask(i, docker(prefix("10.50.0.0/24"))); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	return c, cidr
 }
 
 // A host with which nobody does anything is woken less often, until something is done.
 func TestWokenLessOftenAtRest(t *testing.T) {
-	c := atRest(t)
+	c, cidr := atRest(t)
 	awaits := func() time.Duration { return c.peers[0].wake.Sub(c.now) }
 	c.step(0, ipam.Tick{})
 	if got := awaits(); got <= time.Second || got > 5*time.Second {
 		t.Errorf("at rest it is to be woken after %v", got)
 	}
-	mustHold(t, c, 0)
+	if err := c.ask(0, docker(cidr)).Err; err != nil {
+		t.Fatal(err)
+	}
 	c.step(0, ipam.Tick{})
 	if got := awaits(); got > time.Second {
 		t.Errorf("after a call it is to be woken after %v", got)
@@ -52,7 +45,7 @@ func TestFrozenAtRest(t *testing.T) {
 		{7 * time.Second, ipam.Checking},
 		{time.Hour, ipam.Checking},
 	} {
-		c := atRest(t)
+		c, _ := atRest(t)
 		c.step(0, ipam.Tick{})
 		c.now = c.now.Add(tt.frozen)
 		c.step(0, ipam.Tick{})

@@ -98,18 +98,11 @@ func (p *processors) run(ctx context.Context) error {
 		return nil
 	}
 	defer p.all()
-	for {
-		for loaded := true; loaded; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(over):
-			}
-			select {
-			case <-p.busy:
-			default:
-				loaded = false
-			}
+	for rest(ctx, over, nil) {
+		select {
+		case <-p.busy:
+			continue
+		default:
 		}
 		p.one()
 		select {
@@ -119,4 +112,5 @@ func (p *processors) run(ctx context.Context) error {
 		}
 		p.all()
 	}
+	return nil
 }
