@@ -181,6 +181,12 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 	for _, o := range seen {
 		var g space.Grant
 		if p.space.Claim(o, &space.Holder{Kind: space.Container, Ref: known(p.seen[o])}, m.now, &g) == space.Taken {
+			if m.unlisted {
+				m.noteLost()
+			}
+			if !m.lostAt.IsZero() {
+				m.oweUnknown(p, o)
+			}
 			m.saveHolding(p, o, &g.Record)
 			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
 			m.settleConflict(p, o)

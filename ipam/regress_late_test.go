@@ -463,3 +463,45 @@ func TestLateReleaseBesideANewNetwork(t *testing.T) {
 	release(h, n, address("10.50.0.9"))
 	keeps(t, h, n, 9)
 }
+
+// A host loses its database under a container, and its engine lists it before the host has taken over what it had before: it is
+// held when that is decided, and not when a list comes. The release that comes later may be that of who had the address before
+// (seed 15852230399374591906 of TestSim).
+func TestLateReleaseBehindATakeover(t *testing.T) {
+	c := rebuildable(t)
+	cidr, web := prefix("10.50.0.0/24"), listed("10.50.0.9", "web", 7)
+	c.network(2, cidr)
+	if err := c.ip(2, cidr, web.Address); err != nil {
+		t.Fatal(err)
+	}
+	c.rebuild(2)
+	machine := c.peers[2].machine
+	holder := func() string {
+		s, err := machine.Who(c.now, web.Address)
+		if err != nil {
+			return err.Error()
+		}
+		return s.Container
+	}
+	var begun time.Time // of the last list
+	c.run(2*time.Minute, func() bool {
+		if holder() == web.Container {
+			return true
+		}
+		if len(machine.State().Pools) > 0 && c.now.Sub(begun) >= 10*time.Second {
+			begun = c.now
+			c.listed(2, cidr, web)
+		}
+		return false
+	})
+	if holder() != web.Container || c.now.Equal(begun) {
+		t.Fatalf("it is %q that has the address, at a list %t", holder(), c.now.Equal(begun))
+	}
+	c.listed(2, cidr, web)
+	c.ask(2, &ipam.AddressRelease{Network: local(cidr), Address: web.Address})
+	for i := range c.peers {
+		if err := c.ip(i, cidr, web.Address); err == nil {
+			t.Errorf("host %d gets an address that a container has", i)
+		}
+	}
+}
