@@ -153,11 +153,17 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestRecordSize fails when a field makes the record grow past what its
-// comment says.
+// TestRecordSize fails when a field makes the record grow past a line of the
+// processor's cache, or blocks past what Go's allocator has without loss.
 func TestRecordSize(t *testing.T) {
-	if got := unsafe.Sizeof(record{}); got != 48 {
-		t.Errorf("a record has %d bytes, want 48", got)
+	if got := unsafe.Sizeof(record{}); got != 64 {
+		t.Errorf("a record has %d bytes, want 64", got)
+	}
+	if got := unsafe.Sizeof(shortBlock{}); got != 512 {
+		t.Errorf("a short block has %d bytes, want 512, the largest size class that has no header", got)
+	}
+	if got := unsafe.Sizeof(longBlock{}); got != 32768 {
+		t.Errorf("a long block has %d bytes, want 32768: with its header that is more than a size class, and whole pages", got)
 	}
 	if got := unsafe.Sizeof(page{}); got > 288 {
 		t.Errorf("a page has %d bytes, want at most 288, a size class", got)

@@ -23,9 +23,9 @@
 // # Inside
 //
 //   - Records lie in a slab, in blocks, and name one another by 32-bit index.
-//     A slab of a million records grows by a block, never by a copy. They have
-//     no pointers; who holds an address lies beside them, a container's ID in
-//     half of its length.
+//     A slab of a million records grows by a block, never by a copy, and one of
+//     a handful has a short one. The name and the ID of who holds an address
+//     share a string, in which the ID takes half of its length.
 //   - Pages of 64 addresses, made when first used, lead from an offset to its
 //     record; their bitmaps answer questions about ranges. An unused /8 or /64
 //     costs nothing, and a lone claim in the middle of it one page.

@@ -38,7 +38,7 @@ type granting struct {
 func (g Grant) plain() granting {
 	out := granting{Offset: g.Offset, Record: g.Record, Pressed: g.Pressed}
 	if g.Before.freed {
-		g.Before.rec.export(g.Before.text, &out.Before, Freed)
+		g.Before.rec.export(&out.Before, Freed)
 	}
 	return out
 }

@@ -146,23 +146,20 @@ func (x *keys) build(sl *slab) {
 	// for it.
 	lens := make([]uint8, x.buckets)
 	var late []uint32 // those whose bucket is full
-	for n, block := range sl.blocks {
-		for slot := range block.rec {
-			k := block.rec[slot].key
-			if k == NoKey { // or there is no such record
-				continue
-			}
-			i := uint32(n<<blockBits | slot)
-			n := x.bucket(k)
-			at := lens[n]
-			if at >= bucketLen {
-				late = append(late, i)
-				continue
-			}
-			b := &strips[n>>stripBits][n%stripLen]
-			b.rec[at], b.tag[at] = i, tagOf(k)
-			lens[n]++
+	for i := uint32(1); i <= sl.top; i++ {
+		k := sl.rec(i).key
+		if k == NoKey { // or there is no such record
+			continue
 		}
+		n := x.bucket(k)
+		at := lens[n]
+		if at >= bucketLen {
+			late = append(late, i)
+			continue
+		}
+		b := &strips[n>>stripBits][n%stripLen]
+		b.rec[at], b.tag[at] = i, tagOf(k)
+		lens[n]++
 	}
 	for n, l := range lens {
 		strips[n>>stripBits][n%stripLen].rest = uint32(l)

@@ -33,18 +33,17 @@ func (s *Space) PutText(o addr.Offset, rec *Record, name, ref []byte, packed boo
 // spaces: of which there may be many with few records each. A piece of it lives as
 // long as one of them. The zero Memory is empty.
 type Memory struct {
-	texts   strings.Builder
-	records [][blockLen]record
-	strings [][blockLen]string
-	blocks  int // of which the last piece was made
+	texts  strings.Builder
+	short  []shortBlock
+	blocks int // of which the last piece was made
 }
 
 const (
 	// textsLen is how many bytes of texts share a piece of memory.
 	textsLen = 8192
-	// blocksLen is how many blocks do, once there are as many. Their records, and their
-	// texts, fill whole pages: a smaller piece with pointers loses a tenth to Go's allocator.
-	blocksLen = 64
+	// blocksLen is how many short blocks do, once there are as many: what a long block
+	// is. A smaller piece with pointers loses a tenth to Go's allocator.
+	blocksLen = longLen / shortLen
 )
 
 // text returns the two texts, one behind the other.
@@ -60,16 +59,16 @@ func (m *Memory) text(name, ref []byte) string {
 }
 
 // block returns a zero block.
-func (m *Memory) block() block {
-	if len(m.records) == 0 {
+func (m *Memory) block() *shortBlock {
+	if len(m.short) == 0 {
 		m.blocks = min(max(2*m.blocks, 1), blocksLen)
-		m.records, m.strings = make([][blockLen]record, m.blocks), make([][blockLen]string, m.blocks)
+		m.short = make([]shortBlock, m.blocks)
 	}
+	b := &m.short[0]
+	m.short = m.short[1:]
 	// Memory that is read before it was written to costs the kernel a page that it maps for that alone, and reading is
 	// what whoever has a block by its address begins with.
-	m.records[0][0], m.strings[0][0] = record{}, ""
-	b := block{&m.records[0], &m.strings[0]}
-	m.records, m.strings = m.records[1:], m.strings[1:]
+	b[0] = record{}
 	return b
 }
 
@@ -89,16 +88,12 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 	if p.used&bit != 0 {
 		return fmt.Errorf("space: two records of offset %d", o)
 	}
-	if mem != nil && s.slab.full() {
-		if s.slab.blocks == nil {
-			s.slab.blocks = make([]block, 0, 4)
-		}
-		s.slab.blocks = append(s.slab.blocks, mem.block())
+	if full, long := s.slab.full(); mem != nil && full && !long {
+		s.slab.short = append(s.slab.short, mem.block())
 	}
 	i := s.create(o)
 	r := s.slab.rec(i)
-	*s.slab.text(i) = text
-	r.setHolder(&rec.Holder, f)
+	r.setHolder(&rec.Holder, text, f)
 	r.seq, r.since = rec.Seq, rec.Since
 	s.seq = max(s.seq, rec.Seq)
 	if rec.State == Held {

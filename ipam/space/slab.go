@@ -5,10 +5,10 @@ import "math/bits"
 // none is the index of no record.
 const none uint32 = 0
 
-// record is a [Record] as it lies in the slab, ordered so that it has no
-// padding, 48 bytes, and without pointers, so that no garbage collection reads
-// it. Whether it is held stands in its page, and who holds it beside it.
+// record is a [Record] as it lies in the slab: 64 bytes, which are a line of the
+// processor's cache. Whether it is held stands in its page.
 type record struct {
+	text       string // name and reference, as form says
 	since      int64
 	seq        uint64
 	key        Key
@@ -23,44 +23,51 @@ type record struct {
 // segment.
 func (r *record) queued() bool { return r.form&isQueued != 0 }
 
-// blockLen is the number of records in a block. Records and texts of a
-// block lie apart: each fills a size class of Go's allocator, or nearly so.
+// The first records of a slab lie in short blocks, for most spaces have few, and all
+// others in long ones: the pointers to those of a million records take 16 KB. Go's
+// allocator has both without loss: up to 512 bytes it puts no header in front of what
+// has pointers, and 32 KB with one are more than a size class, so they get pages.
 const (
-	blockBits = 5
-	blockLen  = 1 << blockBits
+	shortBits = 3
+	shortLen  = 1 << shortBits // records of a short block, 512 bytes
+	longBits  = 9
+	longLen   = 1 << longBits // records of a long block, 32 KB, and of all short ones together
 )
 
-// block is a piece of the slab.
-type block struct {
-	rec  *[blockLen]record
-	text *[blockLen]string
-}
+type (
+	shortBlock [shortLen]record
+	longBlock  [longLen]record
+)
 
 // slab holds records by index, from 1 on. Blocks never move.
 type slab struct {
-	blocks []block
-	spare  uint32 // first of the list of records given back
-	top    uint32 // highest index ever in use
-	live   int    // records in use
+	short []*shortBlock
+	long  []*longBlock
+	spare uint32 // first of the list of records given back
+	top   uint32 // highest index ever in use
+	live  int    // records in use
 }
 
-func (sl *slab) rec(i uint32) *record { return &sl.blocks[i>>blockBits].rec[i%blockLen] }
-func (sl *slab) text(i uint32) *string {
-	return &sl.blocks[i>>blockBits].text[i%blockLen]
+func (sl *slab) rec(i uint32) *record {
+	if n := i >> longBits; n > 0 {
+		return &sl.long[n-1][i%longLen]
+	}
+	return &sl.short[i>>shortBits][i%shortLen]
 }
 
-// setHolder writes to the record who it is of, whose name and reference lie beside it in
-// the form of [textOf].
-func (r *record) setHolder(h *Holder, f form) {
+// setHolder writes to the record who it is of, whose name and reference come as [textOf]
+// has them.
+func (r *record) setHolder(h *Holder, text string, f form) {
+	r.text = text
 	r.form = r.form&isQueued | f | formOf(h.Kind)
 	r.key, r.network, r.mac = h.Key, h.Network, h.MAC
 }
 
 // export writes record i as callers see it to rec.
-func (sl *slab) export(i uint32, rec *Record, st State) { sl.rec(i).export(*sl.text(i), rec, st) }
+func (sl *slab) export(i uint32, rec *Record, st State) { sl.rec(i).export(rec, st) }
 
-func (r *record) export(text string, rec *Record, st State) {
-	rec.Name, rec.Ref = r.form.split(text)
+func (r *record) export(rec *Record, st State) {
+	rec.Name, rec.Ref = r.form.split(r.text)
 	rec.Key, rec.Network, rec.MAC, rec.Kind = r.key, r.network, r.mac, r.form.kind()
 	rec.Since, rec.Seq, rec.State = r.since, r.seq, st
 }
@@ -69,12 +76,19 @@ func (r *record) export(text string, rec *Record, st State) {
 func (sl *slab) bringBack(i uint32, b *Past) {
 	r := sl.rec(i)
 	place := r.place
-	*r, *sl.text(i) = b.rec, b.text
+	*r = b.rec
 	r.place = place
 }
 
-// full reports whether the next record that was never in use needs another block.
-func (sl *slab) full() bool { return int((sl.top+1)>>blockBits) == len(sl.blocks) }
+// full reports whether the next record that was never in use needs another block, and
+// whether that is a long one.
+func (sl *slab) full() (full, long bool) {
+	i := sl.top + 1
+	if i < longLen {
+		return int(i>>shortBits) == len(sl.short), false
+	}
+	return int(i>>longBits) > len(sl.long), true
+}
 
 // get returns the index of a zero record.
 func (sl *slab) get() uint32 {
@@ -84,18 +98,20 @@ func (sl *slab) get() uint32 {
 		sl.spare, r.next = r.next, none
 		return i
 	}
-	full := sl.full()
-	sl.top++
-	if full {
-		sl.blocks = append(sl.blocks, block{new([blockLen]record), new([blockLen]string)})
+	switch full, long := sl.full(); {
+	case full && long:
+		sl.long = append(sl.long, new(longBlock))
+	case full:
+		sl.short = append(sl.short, new(shortBlock))
 	}
+	sl.top++
 	return sl.top
 }
 
 // put gives record i back.
 func (sl *slab) put(i uint32) {
 	sl.live--
-	*sl.rec(i), *sl.text(i) = record{next: sl.spare}, ""
+	*sl.rec(i) = record{next: sl.spare}
 	sl.spare = i
 }
 

@@ -349,7 +349,7 @@ func TestGivenBackIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, n := range map[string]int{
-		"pages": len(s.pages.all), "page bases": len(s.pages.order), "blocks": len(s.slab.blocks),
+		"pages": len(s.pages.all), "page bases": len(s.pages.order), "blocks": len(s.slab.short) + len(s.slab.long),
 		"ranges": len(s.mine) + len(s.aside) + len(s.fresh), "buckets": s.keys.buckets, "segments": len(s.segments),
 	} {
 		if n > 2*pageLen {

@@ -20,7 +20,6 @@ type Grant struct {
 // Record would cost a copy of its strings that hardly anybody asks for.
 type Past struct {
 	rec   record // in no queue
-	text  string
 	freed bool
 }
 
@@ -150,7 +149,7 @@ func (s *Space) Free(o addr.Offset, now time.Time, f *Freeing) bool {
 	}
 	i := p.rec[o%pageLen]
 	r := s.slab.rec(i)
-	r.export(*s.slab.text(i), &f.Before, Held)
+	r.export(&f.Before, Held)
 	if !s.mine.contains(o) {
 		s.strays--
 		s.erase(i)
@@ -255,13 +254,13 @@ func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	if i == none {
 		i = s.create(o)
 		r = s.slab.rec(i)
-		s.setHolder(i, r, h)
+		s.setHolder(r, h)
 		s.keys.add(&s.slab, i, h.Key)
 	} else {
 		r = s.slab.rec(i)
 		s.dequeue(r, o)
 		b := &g.Before
-		b.rec, b.text, b.freed = *r, *s.slab.text(i), true
+		b.rec, b.freed = *r, true
 		s.describe(i, r, h)
 		s.freed--
 	}
@@ -298,16 +297,15 @@ func (s *Space) create(o addr.Offset) uint32 {
 func (s *Space) describe(i uint32, r *record, h *Holder) {
 	k := r.key
 	if k == h.Key {
-		s.setHolder(i, r, h)
+		s.setHolder(r, h)
 		return
 	}
 	s.keys.remove(i, k)
-	s.setHolder(i, r, h)
+	s.setHolder(r, h)
 	s.keys.add(&s.slab, i, h.Key)
 }
 
-func (s *Space) setHolder(i uint32, r *record, h *Holder) {
+func (s *Space) setHolder(r *record, h *Holder) {
 	text, f := textOf(h.Name, h.Ref)
-	*s.slab.text(i) = text
-	r.setHolder(h, f)
+	r.setHolder(h, text, f)
 }
