@@ -83,9 +83,14 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		return
 	}
 	if n.again && m.replaying && m.now.Sub(n.asked) < makeTime {
+		n.again = false
+		if m.cfg.AwaitInventory && m.waitsFor(q.Network.ID()) {
+			// One with the same options has gone, and another is made, which was taken for that: it counts in its place.
+			n.fresh = true
+			return
+		}
 		// What was not counted is taken back: a new network that was refused,
 		// or a replay that failed while the network lives.
-		n.again = false
 		n.replayed--
 		return
 	}

@@ -206,6 +206,55 @@ func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
 	c.keepsGatewayUntilListed(call, cidr)
 }
 
+// As TestReleaseIsBroughtWhileANetworkLikeItIsMade, before any list has shown that the engine does not start, and a third one like
+// them is made. When that goes again the second keeps its gateway (seed 6844689550852853897 of TestSim).
+func TestReleaseIsBroughtWhileTwoNetworksLikeItAreMade(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	c.lists(2)
+	c.wait(time.Second)
+	var n ipam.Network
+	var calls []uint64
+	makes := func() {
+		n = c.makes(2, cidr, ipam.PoolRequest{})
+		calls = append(calls, c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}))
+	}
+	makes()
+	c.lists(2, on(cidr.String()))
+	c.wait(time.Minute)
+	had := c.peers[2].replies[calls[0]].Address.Address.Addr()
+	c.silence(0, 1)
+	c.start(2)
+	c.call(2, &ipam.Greeting{})
+	c.wait(10 * time.Millisecond)
+	calls = nil
+	makes()
+	c.call(2, &ipam.AddressRelease{Network: n, Address: had})
+	c.call(2, &ipam.PoolRelease{Network: n})
+	makes()
+	c.wait(time.Second)
+	c.lists(2)
+	c.dead = nil
+	c.run(time.Minute, func() bool {
+		for _, call := range calls {
+			if _, answered := c.peers[2].replies[call]; !answered {
+				return false
+			}
+		}
+		return true
+	})
+	for _, call := range calls {
+		if r := c.peers[2].replies[call]; r.Err != nil || r.Address.Address.Addr() != had {
+			t.Fatalf("its gateway is %v, %v, and not %v", r.Address.Address, r.Err, had)
+		}
+	}
+	c.call(2, &ipam.AddressRelease{Network: n, Address: had})
+	c.call(2, &ipam.PoolRelease{Network: n})
+	c.wait(time.Second)
+	c.keepsGatewayUntilListed(calls[0], cidr)
+}
+
 // An engine whose calls of plugins have a shorter time gives up a network that waits for an auxiliary address, and gives back its
 // pool, on a host that gets no lists: the network is counted no more, which nothing else would tell.
 func TestEngineGivesUpANetworkWithoutLists(t *testing.T) {
