@@ -352,31 +352,43 @@ func (m *Machine) wake() {
 	if !m.strangers.IsZero() {
 		m.wakeAt(m.strangers)
 	}
-	for _, c := range m.waiting {
-		m.wakeAt(c.Deadline)
+	if len(m.waiting) > 0 {
+		m.wakeForCalls()
 	}
-	if len(m.waiting) > 0 && len(m.questions) > 0 {
-		m.wakeAt(m.now.Add(pulse))
-	}
-	if late := m.startedAt.Add(replayWait); len(m.waiting) > 0 && m.replaying && m.now.Before(late) {
-		m.wakeAt(late)
-	}
-	if late := m.greeted.Add(replayWait); len(m.waiting) > 0 && m.bare() && m.now.Before(late) {
-		m.wakeAt(late)
-	}
+	var tend time.Time
 	switch {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))
 	case m.hasLeft() || m.suspect != "":
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
-		m.wakeAt(m.now.Add(tendEvery))
+		tend = m.now.Add(tendEvery)
 	}
 	m.due = m.fx.WakeAt
-	if m.rests() && m.due.Equal(m.now.Add(tendEvery)) {
-		m.fx.WakeAt = m.now.Add(restEvery) // how long it may sleep unnoticed stays as it is
-		if !m.strangers.IsZero() {
-			m.wakeAt(m.strangers)
-		}
+	if tend.IsZero() {
+		return
+	}
+	if m.due.IsZero() || tend.Before(m.due) {
+		m.due = tend
+	}
+	if m.rests() {
+		tend = m.now.Add(restEvery) // how long it may sleep unnoticed stays as it is
+	}
+	m.wakeAt(tend)
+}
+
+// wakeForCalls is wake for what waits.
+func (m *Machine) wakeForCalls() {
+	for _, c := range m.waiting {
+		m.wakeAt(c.Deadline)
+	}
+	if len(m.questions) > 0 {
+		m.wakeAt(m.now.Add(pulse))
+	}
+	if late := m.startedAt.Add(replayWait); m.replaying && m.now.Before(late) {
+		m.wakeAt(late)
+	}
+	if late := m.greeted.Add(replayWait); m.bare() && m.now.Before(late) {
+		m.wakeAt(late)
 	}
 }
 
