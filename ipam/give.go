@@ -164,7 +164,7 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 
 // uses reports whether a network or a container of this host is on the pool, or may be.
 func (m *Machine) uses(p *pool) bool {
-	return m.networksOf(p) > 0 || p.hasContainers() || !m.knowsNetworks() || m.givenBack(p) && !m.draining()
+	return m.networksOf(p) > 0 || p.hasContainers() || !m.knowsNetworks() || m.givenBack(p)
 }
 
 // givesUp reports whether this peer has just given up the pool, or is about to, and

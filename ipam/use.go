@@ -107,11 +107,9 @@ func (m *Machine) tellUse(p *pool) {
 // back late what it asked for before the database was lost.
 func (m *Machine) surelyUnused(p *pool) bool {
 	switch {
-	case m.draining():
-		return m.knowsNetworks()
-	case m.unlisted && m.inherited && m.usedBefore(p):
+	case m.unlisted && m.inherited && m.usedBefore(p) && !m.draining():
 		return false
-	case m.sighted(), !m.cfg.AwaitInventory:
+	case m.draining(), m.sighted(), !m.cfg.AwaitInventory:
 		return m.knowsNetworks() && !m.givenBack(p)
 	}
 	return !p.parted.IsZero()

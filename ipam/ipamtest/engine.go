@@ -140,11 +140,11 @@ func (e *engine) act(life uint64) {
 		e.rename()
 	}
 	switch n := c.rnd.IntN(100); {
-	case n < 4 || len(e.networks) == 0:
+	case n < 4 || len(e.networks) == 0, n < c.w.Makes && c.rnd.IntN(2) == 0:
 		if len(e.networks) < 4 {
 			e.create()
 		}
-	case n < 6:
+	case n < 6, n < c.w.Makes:
 		e.remove(one(c.rnd, e.networks...))
 	case n < 8:
 		e.look(life)

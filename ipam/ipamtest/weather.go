@@ -21,6 +21,7 @@ type Weather struct {
 	Subnets []netip.Prefix
 	Chooses bool // some networks name no subnet
 	Slots   int  // containers that a host can have
+	Makes   int  // of an engine's acts, in hundredths, those that make or remove a network, beside a few; not drawn
 	Clients int  // holders outside Docker that a host can have
 	Lockers int  // holders on a host that want the same few addresses as those of all hosts, and tell what they are told; not drawn
 	Claims  int  // of requests, those for a certain address
