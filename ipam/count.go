@@ -64,7 +64,7 @@ func (m *Machine) greet() {
 		c.before = true
 	}
 	for _, n := range m.networks {
-		n.replayed = 0
+		n.replayed, n.inPlace = 0, false
 	}
 	m.forgetReplays()
 }
@@ -84,9 +84,9 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 	if n.again && m.replaying && m.now.Sub(n.asked) < makeTime {
 		n.again = false
-		if m.cfg.AwaitInventory && m.waitsFor(q.Network.ID()) {
+		if m.cfg.AwaitInventory && m.makes(n) {
 			// One with the same options has gone, and another is made, which was taken for that: it counts in its place.
-			n.fresh = true
+			n.fresh, n.inPlace = true, true
 			return
 		}
 		// What was not counted is taken back: a new network that was refused,
@@ -94,12 +94,13 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		n.replayed--
 		return
 	}
-	if n.replayed == 0 && m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted) && m.now.Sub(m.greeted) < makeTime {
+	if unclear := n.replayed == 0 || n.inPlace; unclear && m.replaying && m.cfg.AwaitInventory &&
+		!m.inventory.After(m.greeted) && m.now.Sub(m.greeted) < makeTime {
 		// The engine may have asked for it again before this process started, and have been
 		// refused the rest. A list tells whether it lives.
 		return
 	}
-	if n.count == 1 && m.cfg.AwaitInventory && m.waitsFor(q.Network.ID()) {
+	if n.count == 1 && m.cfg.AwaitInventory && m.makes(n) {
 		// It is another one with the same options, of which a new database knows nothing, or for which this one was taken: the
 		// engine gives back nothing of this one before it is answered. If it does, as it has ended, lists tell.
 		if p != nil {
@@ -121,12 +122,21 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 }
 
-// waitsFor reports whether the engine waits for the gateway, or an auxiliary address, of a network: it has given up what is
-// answered late, as after a sleep.
-func (m *Machine) waitsFor(id PoolID) bool {
+// makes reports whether the engine waits for a part of what may be another network with the same options: for the gateway, or an
+// auxiliary address, or, if a list will tell, for anything that belongs to a network, as it may have several subnets. It has given
+// up what is answered late, as after a sleep.
+func (m *Machine) makes(n *network) bool {
 	return slices.ContainsFunc(m.waiting, func(c *Call) bool {
-		q, ok := c.Request.(*AddressRequest)
-		return ok && m.now.Before(c.Deadline) && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && q.Network.ID() == id
+		if !m.now.Before(c.Deadline) {
+			return false
+		}
+		switch q := c.Request.(type) {
+		case *AddressRequest:
+			return (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && (q.Network.ID() == n.ID() || m.sighted())
+		case *PoolRequest:
+			return m.sighted()
+		}
+		return false
 	})
 }
 

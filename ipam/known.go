@@ -121,6 +121,9 @@ type network struct {
 	asked time.Time
 	// again says that this was taken for a replay, and not counted.
 	again bool
+	// inPlace says that one that was so counts since the engine started, in the place of one that has gone, as it seems: it
+	// may have been another that was not counted.
+	inPlace bool
 	// missing is when an inventory first lacked all networks on the pool.
 	missing time.Time
 	// fresh says that the engine is making the network, or was when it last

@@ -255,6 +255,94 @@ func TestReleaseIsBroughtWhileTwoNetworksLikeItAreMade(t *testing.T) {
 	c.keepsGatewayUntilListed(calls[0], cidr)
 }
 
+// As it, and what is given back had been refused before the plugin was away, and was not counted, as it was taken for the one that
+// lives: that one keeps its gateway, as the second is refused, too, and the engine tells nothing any more.
+func TestRefusedNetworkIsBroughtWhileOneLikeItIsMade(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	c.lists(2)
+	c.wait(time.Second)
+	n := c.makes(2, cidr, ipam.PoolRequest{})
+	had := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.lists(2, on(cidr.String()))
+	c.wait(2 * time.Minute)
+	c.silence(0, 1)
+	c.start(2)
+	c.call(2, &ipam.Greeting{})
+	c.wait(time.Second)
+	c.makes(2, cidr, ipam.PoolRequest{})
+	call := c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+	c.call(2, &ipam.PoolRelease{Network: n})
+	c.wait(time.Second)
+	c.dead = nil
+	c.run(time.Minute, func() bool { _, answered := c.peers[2].replies[call]; return answered })
+	c.call(2, &ipam.Blindness{})
+	c.wait(time.Second)
+	c.call(2, &ipam.PoolRelease{Network: n})
+	c.wait(time.Second)
+	wantErr(t, c.ip(0, cidr, had), ipam.ErrAddressInUse, "host-2")
+}
+
+// A network with two subnets is made while the release of one like it, with the first of them, is yet to come: it has its first
+// gateway, and waits for the second subnet, when that comes, before a list or behind one. It keeps that gateway.
+func TestReleaseIsBroughtWhileTheOtherSubnetIsMade(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		c := newAwaiting(t)
+		c.run(time.Minute, c.agreed)
+		cidr := prefix("10.60.0.0/24")
+		c.lists(2)
+		c.wait(time.Second)
+		gateway := &ipam.AddressRequest{Purpose: ipam.ForGateway}
+		makes := func() netip.Addr {
+			gateway.Network = c.makes(2, cidr, ipam.PoolRequest{})
+			r := c.ask(2, gateway)
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			return r.Address.Address.Addr()
+		}
+		release := func(a netip.Addr) {
+			c.call(2, &ipam.AddressRelease{Network: gateway.Network, Address: a})
+			c.call(2, &ipam.PoolRelease{Network: gateway.Network})
+			c.wait(time.Second)
+		}
+		had := makes()
+		c.lists(2, on(cidr.String()))
+		c.wait(time.Minute)
+		c.start(2)
+		c.call(2, &ipam.Greeting{})
+		c.wait(time.Second)
+		if got := makes(); got != had {
+			t.Fatalf("the gateway is %v, and not %v", got, had)
+		}
+		c.silence(0, 1)
+		call := c.call(2, &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00:60::/64")})
+		c.wait(time.Second)
+		if !early {
+			c.lists(2)
+			c.wait(time.Second)
+		}
+		release(had)
+		if r, answered := c.peers[2].replies[call]; answered {
+			t.Fatalf("the second subnet is answered without a majority: %v", r.Err)
+		}
+		if early {
+			another := makes() // one more, which its driver refuses
+			c.lists(2)
+			c.wait(time.Second)
+			release(another)
+		}
+		c.lists(2) // it is not listed yet
+		c.dead = nil
+		c.wait(2 * time.Second)
+		if r, answered := c.peers[2].replies[call]; !answered || r.Err != nil {
+			t.Fatalf("the second subnet: answered %t, %v", answered, r.Err)
+		}
+		wantErr(t, c.ip(0, cidr, had), ipam.ErrAddressInUse, "host-2")
+	}
+}
+
 // An engine whose calls of plugins have a shorter time gives up a network that waits for an auxiliary address, and gives back its
 // pool, on a host that gets no lists: the network is counted no more, which nothing else would tell.
 func TestEngineGivesUpANetworkWithoutLists(t *testing.T) {

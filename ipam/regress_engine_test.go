@@ -701,6 +701,54 @@ func TestEngineStartsOnSharedAddressesOfAHostThatLeft(t *testing.T) {
 	}
 }
 
+// A host loses its database under a network with a gateway on its bridge, takes over what it had, and its engine starts. It is
+// made to leave before it has taken in what its engine lists. When the network goes, so does what is known of its gateway (seed
+// 3436276608055222964 of TestSim).
+func TestNetworkOfAHostThatLeftGoes(t *testing.T) {
+	c := rebuildable(t)
+	cidr := prefix("10.50.0.0/24")
+	n := c.makes(2, cidr, ipam.PoolRequest{})
+	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}
+	gateway := c.ask(2, q).Address.Address
+	c.lists(2, on(cidr.String()))
+	before := c.rebuild(2)
+	c.run(time.Minute, func() bool {
+		g := c.peers[2].machine.State().Gone(before)
+		return g != nil && g.Forgotten // it has taken over
+	})
+	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
+	c.ask(2, &ipam.Greeting{})
+	c.makes(2, cidr, ipam.PoolRequest{})
+	q.Address = gateway.Addr()
+	if err := c.ask(2, q).Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+		t.Fatal(err)
+	}
+	state := func() string {
+		s, err := c.peers[2].machine.Who(c.now, q.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.State
+	}
+	c.lists(2, on(cidr.String()))
+	c.wait(2 * time.Minute)
+	if got := state(); got != "gateway" {
+		t.Errorf("while the network is there its gateway is %s", got)
+	}
+	c.ask(2, &ipam.PoolRelease{Network: n})
+	for range 4 {
+		c.call(2, &ipam.HostAddresses{At: c.now})
+		c.lists(2)
+		c.wait(30 * time.Second)
+	}
+	if got := state(); got == "gateway" {
+		t.Errorf("no network is there, and its gateway is kept")
+	}
+}
+
 // leavesAnew has a host lose its database, and be made to leave as soon as it is in the cluster again.
 func (c *lockstep) leavesAnew(i int) {
 	c.t.Helper()

@@ -107,7 +107,7 @@ func (m *Machine) tellUse(p *pool) {
 // back late what it asked for before the database was lost.
 func (m *Machine) surelyUnused(p *pool) bool {
 	switch {
-	case m.unlisted && m.inherited && m.usedBefore(p) && !m.draining():
+	case m.unlisted && m.inherited && m.usedBefore(p) && !m.draining() && !m.left:
 		return false
 	case m.draining(), m.sighted(), !m.cfg.AwaitInventory:
 		return m.knowsNetworks() && !m.givenBack(p)
