@@ -39,8 +39,9 @@ func (e *engine) create() {
 // makeNetwork asks for what a network needs.
 func (e *engine) makeNetwork(n *network) {
 	c := e.s.c
-	if !e.s.cfg.AwaitInventory && slices.ContainsFunc(e.networks, func(m *network) bool { return m.request == n.request }) {
-		return // nobody could tell it from a replay of the other
+	like := func(m *network) bool { return m.request == n.request }
+	if !e.s.cfg.AwaitInventory && (slices.ContainsFunc(e.networks, like) || slices.ContainsFunc(e.parting, like)) {
+		return // nobody could tell it from a replay of the other (docs/limits.md)
 	}
 	e.networks = append(e.networks, n)
 	life := e.life
@@ -244,7 +245,10 @@ func (e *engine) giveBack(n *network) {
 	for _, a := range n.aux {
 		e.s.call(&ipam.AddressRelease{Network: n.Network, Address: a}, nil)
 	}
-	e.s.call(&ipam.PoolRelease{Network: n.Network}, nil)
+	e.parting = append(e.parting, n)
+	e.s.call(&ipam.PoolRelease{Network: n.Network}, func(ipam.Reply, bool) {
+		e.parting = slices.DeleteFunc(e.parting, func(m *network) bool { return m == n })
+	})
 }
 
 // tryAgain has a call that found no process brought once more after a while, as engines do after

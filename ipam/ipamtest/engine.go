@@ -16,6 +16,7 @@ type engine struct {
 	s          *site
 	life       uint64 // of the host
 	networks   []*network
+	parting    []*network // of which the plugin has yet to be told that they are gone
 	containers []*container
 	clients    []*client
 	made       int    // networks

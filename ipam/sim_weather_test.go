@@ -1,0 +1,72 @@
+package ipam_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/ipamtest"
+)
+
+// Networks come and go as fast as containers, many of them like one that has just gone, while plugins are away and engines start.
+func TestSimNetworks(t *testing.T) {
+	inWeather(t, func(w *ipamtest.Weather, rnd *rand.Rand) {
+		w.Makes = 30 + rnd.IntN(50)
+		w.Slots = 1 + rnd.IntN(3)
+		w.CrashInStep, w.CrashInCommit = rnd.IntN(30), rnd.IntN(100)
+	})
+}
+
+// Few kinds of faults happen, and those often: what two of them do to each other is met sooner than among all.
+func TestSimFew(t *testing.T) {
+	inWeather(t, func(w *ipamtest.Weather, rnd *rand.Rand) {
+		for i := range w.Nemesis {
+			if rnd.IntN(6) > 0 {
+				w.Nemesis[i] = 0
+			}
+		}
+		if w.Storm > 0 {
+			w.Storm = min(w.Storm, 4*time.Second)
+		}
+		if rnd.IntN(2) == 0 {
+			w.Makes = 10 + rnd.IntN(40)
+		}
+		if rnd.IntN(2) == 0 {
+			w.Claims, w.Popular = 6000, true
+		}
+		w.Slots = 1 + rnd.IntN(4)
+	})
+}
+
+// inWeather runs schedules of few subnets and quick engines, in weather that is changed.
+func inWeather(t *testing.T, change func(w *ipamtest.Weather, rnd *rand.Rand)) {
+	t.Helper()
+	changed := func(seed uint64) ipamtest.Options {
+		o := schedule(seed)
+		first := o.Weather
+		o.Weather = func(w *ipamtest.Weather) {
+			if first != nil {
+				first(w)
+			}
+			rnd := rand.New(rand.NewPCG(seed, 0x3ea))
+			w.Subnets = w.Subnets[:1+rnd.IntN(min(2, len(w.Subnets)))]
+			w.Pace = min(w.Pace, 500*time.Millisecond)
+			change(w, rnd)
+		}
+		return o
+	}
+	if *seedFlag != 0 {
+		again(t, changed(*seedFlag))
+		return
+	}
+	if *soakFlag != 0 {
+		end := time.Now().Add(*soakFlag)
+		simulate(t, changed, rand.Uint64(), func(*tally, uint64) bool { return time.Now().Before(end) })
+		return
+	}
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 50
+	}
+	simulate(t, changed, *fromFlag, func(_ *tally, seed uint64) bool { return seed < *fromFlag+seeds })
+}
