@@ -379,7 +379,8 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 // engine before 29 does not start without its networks' gateways. What networks
 // share none but networks get, and the gateway on an interface of this host is
 // that of a bridge. Who asks without options and without a MAC may be a container
-// that is new.
+// that is new, and a network of which the engine asks long after it has started is:
+// what this peer knew when it left may be somebody else's by now.
 func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
 	p := m.poolOf(q.Network.Pool)
 	if p == nil {
@@ -387,13 +388,14 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	// What is kept back for anything but networks is no network's.
-	back := sharesReservation(p.ReservationAt(o)) && (m.left && m.replaying || m.mayShare(p, &q.Network))
+	starts := m.left && m.replaying && m.now.Sub(m.greeted) < makeTime
+	back := sharesReservation(p.ReservationAt(o)) && (starts || m.mayShare(p, &q.Network))
 	switch rec := p.space.Lookup(o); {
 	case !ok:
 	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
 	case back:
 		return standing(p, o), nil
-	case rec.State != space.Held && m.left && m.replaying && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
+	case rec.State != space.Held && starts && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
 		return standing(p, o), nil
 	case rec.State != space.Held:
 	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.replaying), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
