@@ -38,6 +38,9 @@ type Options struct {
 	Trace func(line string)
 }
 
+// longest is how long the bad weather lasts at most, simulated, where no machine is left that makes a step.
+const longest = 7 * 24 * time.Hour
+
 // Result says what happened in a schedule.
 type Result struct {
 	Weather Weather
@@ -115,7 +118,7 @@ func (c *cluster) run() {
 			c.fail("panic", "%v\n%s", v, debug.Stack())
 		}
 	}()
-	for c.breach == nil && (c.o.Time > 0 && c.now < c.o.Time || c.o.Time == 0 && c.steps < c.o.Steps) {
+	for c.breach == nil && (c.o.Time > 0 && c.now < c.o.Time || c.o.Time == 0 && c.steps < c.o.Steps && c.now < longest) {
 		c.next()
 	}
 	if c.breach == nil {
