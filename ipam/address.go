@@ -388,7 +388,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	// What is kept back for anything but networks is no network's.
-	starts := m.left && m.replaying && m.now.Sub(m.greeted) < makeTime
+	starts := m.left && m.mayStart()
 	back := sharesReservation(p.ReservationAt(o)) && (starts || m.mayShare(p, &q.Network))
 	switch rec := p.space.Lookup(o); {
 	case !ok:

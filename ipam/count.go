@@ -84,7 +84,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 	if n.again && m.replaying && m.now.Sub(n.asked) < makeTime {
 		n.again = false
-		if m.cfg.AwaitInventory && m.makes(n) {
+		if m.makesAnother(n) {
 			// One with the same options has gone, and another is made, which was taken for that: it counts in its place.
 			n.fresh, n.inPlace = true, true
 			return
@@ -94,13 +94,12 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		n.replayed--
 		return
 	}
-	if unclear := n.replayed == 0 || n.inPlace; unclear && m.replaying && m.cfg.AwaitInventory &&
-		!m.inventory.After(m.greeted) && m.now.Sub(m.greeted) < makeTime {
+	if unclear := n.replayed == 0 || n.inPlace; unclear && m.mayStart() && m.cfg.AwaitInventory && !m.inventory.After(m.greeted) {
 		// The engine may have asked for it again before this process started, and have been
 		// refused the rest. A list tells whether it lives.
 		return
 	}
-	if n.count == 1 && m.cfg.AwaitInventory && m.makes(n) {
+	if n.count == 1 && m.makesAnother(n) {
 		// It is another one with the same options, of which a new database knows nothing, or for which this one was taken: the
 		// engine gives back nothing of this one before it is answered. If it does, as it has ended, lists tell.
 		if p != nil {
@@ -122,11 +121,15 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 }
 
-// makes reports whether the engine waits for a part of what may be another network with the same options: for the gateway, or an
-// auxiliary address, or, if a list will tell, for anything that belongs to a network, as it may have several subnets. It has given
-// up what is answered late, as after a sleep.
-func (m *Machine) makes(n *network) bool {
-	return slices.ContainsFunc(m.waiting, func(c *Call) bool {
+// mayStart reports whether the engine may be starting: it has said so, or this process has started, a moment ago, and nothing has
+// shown since that it is done.
+func (m *Machine) mayStart() bool { return m.replaying && m.now.Sub(m.greeted) < makeTime }
+
+// makesAnother reports, where lists come, whether the engine waits for a part of what may be another network with the same options:
+// for the gateway, or an auxiliary address, or, if a list will tell, for anything that belongs to a network, as it may have several
+// subnets. It has given up what is answered late, as after a sleep.
+func (m *Machine) makesAnother(n *network) bool {
+	return m.cfg.AwaitInventory && slices.ContainsFunc(m.waiting, func(c *Call) bool {
 		if !m.now.Before(c.Deadline) {
 			return false
 		}

@@ -106,6 +106,35 @@ func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
 	}
 }
 
+// listedNetwork returns three hosts, of which the third has a network with a gateway of its own that its engine has listed.
+func listedNetwork(t *testing.T) (c *lockstep, n ipam.Network, gateway netip.Addr) {
+	t.Helper()
+	c = newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	c.lists(2)
+	c.wait(time.Second)
+	n = c.makes(2, prefix("10.60.0.0/24"), ipam.PoolRequest{})
+	gateway = c.ownGateway(2, n)
+	c.lists(2, on(n.Pool.String()))
+	return c, n, gateway
+}
+
+// ownGateway has the engine of a peer ask for the gateway of a network, which is the host's own.
+func (c *lockstep) ownGateway(i int, n ipam.Network) netip.Addr {
+	c.t.Helper()
+	r := c.ask(i, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+	if r.Err != nil {
+		c.t.Fatal(r.Err)
+	}
+	return r.Address.Address.Addr()
+}
+
+// givesBack has the engine of a peer give back a network with its gateway.
+func (c *lockstep) givesBack(i int, n ipam.Network, gateway netip.Addr) {
+	c.call(i, &ipam.AddressRelease{Network: n, Address: gateway})
+	c.call(i, &ipam.PoolRelease{Network: n})
+}
+
 // keepsGatewayUntilListed asserts that a gateway that the third host was granted for a network is nobody else's before lists
 // show whether there is such a network, and somebody's once they have shown that there is none.
 func (c *lockstep) keepsGatewayUntilListed(call uint64, cidr netip.Prefix) {
@@ -209,29 +238,19 @@ func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
 // As TestReleaseIsBroughtWhileANetworkLikeItIsMade, before any list has shown that the engine does not start, and a third one like
 // them is made. When that goes again the second keeps its gateway (seed 6844689550852853897 of TestSim).
 func TestReleaseIsBroughtWhileTwoNetworksLikeItAreMade(t *testing.T) {
-	c := newAwaiting(t)
-	c.run(time.Minute, c.agreed)
-	cidr := prefix("10.60.0.0/24")
-	c.lists(2)
-	c.wait(time.Second)
-	var n ipam.Network
+	c, n, had := listedNetwork(t)
 	var calls []uint64
 	makes := func() {
-		n = c.makes(2, cidr, ipam.PoolRequest{})
+		c.makes(2, n.Pool, ipam.PoolRequest{})
 		calls = append(calls, c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}))
 	}
-	makes()
-	c.lists(2, on(cidr.String()))
 	c.wait(time.Minute)
-	had := c.peers[2].replies[calls[0]].Address.Address.Addr()
 	c.silence(0, 1)
 	c.start(2)
 	c.call(2, &ipam.Greeting{})
 	c.wait(10 * time.Millisecond)
-	calls = nil
 	makes()
-	c.call(2, &ipam.AddressRelease{Network: n, Address: had})
-	c.call(2, &ipam.PoolRelease{Network: n})
+	c.givesBack(2, n, had)
 	makes()
 	c.wait(time.Second)
 	c.lists(2)
@@ -249,29 +268,21 @@ func TestReleaseIsBroughtWhileTwoNetworksLikeItAreMade(t *testing.T) {
 			t.Fatalf("its gateway is %v, %v, and not %v", r.Address.Address, r.Err, had)
 		}
 	}
-	c.call(2, &ipam.AddressRelease{Network: n, Address: had})
-	c.call(2, &ipam.PoolRelease{Network: n})
+	c.givesBack(2, n, had)
 	c.wait(time.Second)
-	c.keepsGatewayUntilListed(calls[0], cidr)
+	c.keepsGatewayUntilListed(calls[0], n.Pool)
 }
 
 // As it, and what is given back had been refused before the plugin was away, and was not counted, as it was taken for the one that
 // lives: that one keeps its gateway, as the second is refused, too, and the engine tells nothing any more.
 func TestRefusedNetworkIsBroughtWhileOneLikeItIsMade(t *testing.T) {
-	c := newAwaiting(t)
-	c.run(time.Minute, c.agreed)
-	cidr := prefix("10.60.0.0/24")
-	c.lists(2)
-	c.wait(time.Second)
-	n := c.makes(2, cidr, ipam.PoolRequest{})
-	had := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
-	c.lists(2, on(cidr.String()))
+	c, n, had := listedNetwork(t)
 	c.wait(2 * time.Minute)
 	c.silence(0, 1)
 	c.start(2)
 	c.call(2, &ipam.Greeting{})
 	c.wait(time.Second)
-	c.makes(2, cidr, ipam.PoolRequest{})
+	c.makes(2, n.Pool, ipam.PoolRequest{})
 	call := c.call(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
 	c.call(2, &ipam.PoolRelease{Network: n})
 	c.wait(time.Second)
@@ -281,34 +292,15 @@ func TestRefusedNetworkIsBroughtWhileOneLikeItIsMade(t *testing.T) {
 	c.wait(time.Second)
 	c.call(2, &ipam.PoolRelease{Network: n})
 	c.wait(time.Second)
-	wantErr(t, c.ip(0, cidr, had), ipam.ErrAddressInUse, "host-2")
+	wantErr(t, c.ip(0, n.Pool, had), ipam.ErrAddressInUse, "host-2")
 }
 
 // A network with two subnets is made while the release of one like it, with the first of them, is yet to come: it has its first
 // gateway, and waits for the second subnet, when that comes, before a list or behind one. It keeps that gateway.
 func TestReleaseIsBroughtWhileTheOtherSubnetIsMade(t *testing.T) {
 	for _, early := range []bool{true, false} {
-		c := newAwaiting(t)
-		c.run(time.Minute, c.agreed)
-		cidr := prefix("10.60.0.0/24")
-		c.lists(2)
-		c.wait(time.Second)
-		gateway := &ipam.AddressRequest{Purpose: ipam.ForGateway}
-		makes := func() netip.Addr {
-			gateway.Network = c.makes(2, cidr, ipam.PoolRequest{})
-			r := c.ask(2, gateway)
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			return r.Address.Address.Addr()
-		}
-		release := func(a netip.Addr) {
-			c.call(2, &ipam.AddressRelease{Network: gateway.Network, Address: a})
-			c.call(2, &ipam.PoolRelease{Network: gateway.Network})
-			c.wait(time.Second)
-		}
-		had := makes()
-		c.lists(2, on(cidr.String()))
+		c, n, had := listedNetwork(t)
+		makes := func() netip.Addr { return c.ownGateway(2, c.makes(2, n.Pool, ipam.PoolRequest{})) }
 		c.wait(time.Minute)
 		c.start(2)
 		c.call(2, &ipam.Greeting{})
@@ -323,7 +315,8 @@ func TestReleaseIsBroughtWhileTheOtherSubnetIsMade(t *testing.T) {
 			c.lists(2)
 			c.wait(time.Second)
 		}
-		release(had)
+		c.givesBack(2, n, had)
+		c.wait(time.Second)
 		if r, answered := c.peers[2].replies[call]; answered {
 			t.Fatalf("the second subnet is answered without a majority: %v", r.Err)
 		}
@@ -331,7 +324,8 @@ func TestReleaseIsBroughtWhileTheOtherSubnetIsMade(t *testing.T) {
 			another := makes() // one more, which its driver refuses
 			c.lists(2)
 			c.wait(time.Second)
-			release(another)
+			c.givesBack(2, n, another)
+			c.wait(time.Second)
 		}
 		c.lists(2) // it is not listed yet
 		c.dead = nil
@@ -339,7 +333,7 @@ func TestReleaseIsBroughtWhileTheOtherSubnetIsMade(t *testing.T) {
 		if r, answered := c.peers[2].replies[call]; !answered || r.Err != nil {
 			t.Fatalf("the second subnet: answered %t, %v", answered, r.Err)
 		}
-		wantErr(t, c.ip(0, cidr, had), ipam.ErrAddressInUse, "host-2")
+		wantErr(t, c.ip(0, n.Pool, had), ipam.ErrAddressInUse, "host-2")
 	}
 }
 

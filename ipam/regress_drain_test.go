@@ -483,44 +483,28 @@ func TestLeftAdmittedAgainAndEvicted(t *testing.T) {
 // which then seems to be the end of the only one: the gateway that both had stays until the next list has told.
 func TestReleaseIsBroughtToAHostThatDrains(t *testing.T) {
 	for _, lives := range []bool{true, false} {
-		c := newAwaiting(t)
-		c.run(time.Minute, c.agreed)
-		cidr := prefix("10.60.0.0/24")
-		c.lists(2)
-		c.wait(time.Second)
-		n := c.makes(2, cidr, ipam.PoolRequest{})
-		gateway := func() netip.Addr {
-			r := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			return r.Address.Address.Addr()
-		}
-		had := gateway()
-		c.lists(2, on(cidr.String()))
+		c, n, had := listedNetwork(t)
 		c.wait(time.Minute)
 		c.ask(2, &ipam.DrainRequest{})
 		c.start(2)
 		c.call(2, &ipam.Greeting{})
-		c.makes(2, cidr, ipam.PoolRequest{})
-		if got := gateway(); got != had {
+		if got := c.ownGateway(2, c.makes(2, n.Pool, ipam.PoolRequest{})); got != had {
 			t.Fatalf("the gateway is %v, and not %v", got, had)
 		}
 		c.lists(2)
 		c.wait(time.Second)
-		c.call(2, &ipam.AddressRelease{Network: n, Address: had})
-		c.call(2, &ipam.PoolRelease{Network: n})
+		c.givesBack(2, n, had)
 		c.wait(time.Second)
-		wantErr(t, c.ip(0, cidr, had), ipam.ErrAddressInUse, "host-2")
+		wantErr(t, c.ip(0, n.Pool, had), ipam.ErrAddressInUse, "host-2")
 		for range 3 {
 			if lives {
-				c.lists(2, on(cidr.String()))
+				c.lists(2, on(n.Pool.String()))
 			} else {
 				c.lists(2)
 			}
 			c.wait(30 * time.Second)
 		}
-		if err := c.ip(0, cidr, had); (err != nil) != lives {
+		if err := c.ip(0, n.Pool, had); (err != nil) != lives {
 			t.Errorf("lists show the network %t: %v", lives, err)
 		}
 	}

@@ -14,18 +14,5 @@ func TestSimBare(t *testing.T) {
 		o.Bare = true
 		return o
 	}
-	if *seedFlag != 0 {
-		again(t, bare(*seedFlag))
-		return
-	}
-	seeds := uint64(400)
-	if testing.Short() {
-		seeds = 60
-	}
-	y := simulate(t, bare, *fromFlag, func(_ *tally, seed uint64) bool { return seed < *fromFlag+seeds })
-	for _, what := range []string{"bare claim", "replayed address", "started in order", "asked again below containers"} {
-		if y.counts[what] == 0 {
-			t.Errorf("nothing was %q", what)
-		}
-	}
+	inTurn(t, bare, 400, 60).has(t, "bare claim", "replayed address", "started in order", "asked again below containers")
 }

@@ -1,10 +1,8 @@
 package ipam_test
 
 import (
-	"math/rand/v2"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
@@ -20,23 +18,5 @@ func TestSimLaden(t *testing.T) {
 		}
 		return o
 	}
-	if *seedFlag != 0 {
-		again(t, laden(*seedFlag))
-		return
-	}
-	if *soakFlag != 0 {
-		end := time.Now().Add(*soakFlag)
-		simulate(t, laden, rand.Uint64(), func(*tally, uint64) bool { return time.Now().Before(end) })
-		return
-	}
-	seeds := uint64(400)
-	if testing.Short() {
-		seeds = 60
-	}
-	y := simulate(t, laden, *fromFlag, func(_ *tally, seed uint64) bool { return seed < *fromFlag+seeds })
-	for _, what := range []string{"laden", "strays", "strays that are had again", "strays removed"} {
-		if y.counts[what] == 0 {
-			t.Errorf("nothing was %q", what)
-		}
-	}
+	inTurn(t, laden, 400, 60).has(t, "laden", "strays", "strays that are had again", "strays removed")
 }

@@ -147,6 +147,34 @@ func explain(t *testing.T, o ipamtest.Options, r ipamtest.Result, err error) str
 	return fmt.Sprintf("seed %d, after %d steps: %v\n%s\nto see it again: go test ./ipam -run '%s$' -seed %d -lines 1000", o.Seed, r.Steps, err, strings.Join(lines, "\n"), strings.TrimSuffix(t.Name(), "Soak"), o.Seed)
 }
 
+// inTurn runs so many schedules, fewer in short, from -from on; with -soak others for that long, and with -seed that one alone, of
+// which it returns nothing.
+func inTurn(t *testing.T, of func(seed uint64) ipamtest.Options, seeds, short uint64) *tally {
+	t.Helper()
+	switch {
+	case *seedFlag != 0:
+		again(t, of(*seedFlag))
+		return nil
+	case *soakFlag != 0:
+		end := time.Now().Add(*soakFlag)
+		simulate(t, of, rand.Uint64(), func(*tally, uint64) bool { return time.Now().Before(end) })
+		return nil
+	case testing.Short():
+		seeds = short
+	}
+	return simulate(t, of, *fromFlag, func(_ *tally, seed uint64) bool { return seed < *fromFlag+seeds })
+}
+
+// has fails the test if something never happened in its schedules.
+func (y *tally) has(t *testing.T, events ...string) {
+	t.Helper()
+	for _, what := range events {
+		if y != nil && y.counts[what] == 0 {
+			t.Errorf("nothing was %q", what)
+		}
+	}
+}
+
 // again runs the schedule of -seed alone.
 func again(t *testing.T, o ipamtest.Options) {
 	t.Helper()

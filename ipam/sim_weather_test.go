@@ -55,18 +55,5 @@ func inWeather(t *testing.T, change func(w *ipamtest.Weather, rnd *rand.Rand)) {
 		}
 		return o
 	}
-	if *seedFlag != 0 {
-		again(t, changed(*seedFlag))
-		return
-	}
-	if *soakFlag != 0 {
-		end := time.Now().Add(*soakFlag)
-		simulate(t, changed, rand.Uint64(), func(*tally, uint64) bool { return time.Now().Before(end) })
-		return
-	}
-	seeds := uint64(300)
-	if testing.Short() {
-		seeds = 50
-	}
-	simulate(t, changed, *fromFlag, func(_ *tally, seed uint64) bool { return seed < *fromFlag+seeds })
+	inTurn(t, changed, 300, 50)
 }
