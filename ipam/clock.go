@@ -40,6 +40,9 @@ func (m *Machine) beginClock() {
 		is.zero, is.set = was.zero, was.set
 	default:
 		is.set = m.now.UnixNano()
+		if was.zero != 0 && is.zero != 0 && off >= slumber && !m.lacks(ruleAwake) {
+			m.saveHostBoot(suspended) // who ran meanwhile would take the host for one that slept
+		}
 	}
 	if is.set != 0 {
 		m.clockSet = time.Unix(0, is.set)

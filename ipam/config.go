@@ -82,9 +82,10 @@ type Config struct {
 	// before it hands anything out, default 20 seconds; it then goes on alone
 	// if BootAlone is set.
 	HostBoot string
-	// HostStart is when the host started, by its clock as it stands now: another
-	// time for the same HostBoot says that somebody has set the clock. Zero: the
-	// kernel does not say.
+	// HostStart is when the host started, by its clock as it stands now and the clock
+	// that nobody sets, which stands still while the host is suspended: another time for
+	// the same HostBoot says that somebody has set the clock, or that the host slept.
+	// Zero: the kernel does not say.
 	HostStart time.Time
 	BootWait  time.Duration
 	BootAlone bool

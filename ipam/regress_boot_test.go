@@ -299,6 +299,43 @@ func TestRestartedAfterSleep(t *testing.T) {
 	}
 }
 
+// The plugin was off on a host that was suspended, and forgotten meanwhile. It starts in the same boot of the host,
+// whose network is not there yet, and hands out nothing, as if it had run all the time; nor does the process after it.
+func TestStartedAfterSleep(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.HostStart = c.now.Add(-time.Hour)
+		}
+	})
+	c.found()
+	c.wait(time.Minute)
+	cidr := prefix("10.50.0.0/24")
+	order := c.order()
+	first, second, slept := order[0], order[1], order[2]
+	c.die(slept)
+	c.giveUp(first, slept)
+	_, _ = c.full(first, cidr), c.full(second, cidr)
+	c.dead = nil
+	c.lose = without(slept)
+	host := &c.peers[slept].cfg
+	host.HostStart = host.HostStart.Add(time.Minute)
+	for range 2 {
+		c.start(slept)
+		c.part(slept, first, second)
+		c.wait(4 * time.Second)
+		if r := c.ask(slept, docker(cidr)); r.Err == nil {
+			t.Errorf("%v was handed out", r.Address.Address)
+		}
+	}
+	c.heldOnce(cidr)
+	c.lose = func(flight) bool { return false }
+	c.heal()
+	c.wait(10 * time.Second)
+	if got := c.status(slept).State; got != ipam.Ready {
+		t.Errorf("it is %v", got)
+	}
+}
+
 // A host was off, and forgotten meanwhile, and its cluster was upgraded. It boots with the older release, which cannot
 // follow what was decided. Then it is upgraded, and its plugin starts anew without its network. It does not know by
 // that start of the host that its database is the latest.

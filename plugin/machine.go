@@ -103,13 +103,14 @@ func cardText() string {
 	return ""
 }
 
-// hostStart returns when the host started, by its clock as it stands now; the zero time
+// hostStart returns when the host started, by its clock as it stands now, and by the clock
+// that nobody sets: later by as long as the host has been suspended since. The zero time
 // where the kernel does not say.
 func hostStart() time.Time {
 	var up unix.Timespec
 	for {
 		now := time.Now()
-		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &up); err != nil {
 			return time.Time{}
 		}
 		if time.Since(now) < time.Millisecond { // nobody came between the two

@@ -42,7 +42,7 @@ func (s *site) step(ev ipam.Event) {
 		}
 	}
 	s.order(fx.WakeAt)
-	if !c.calm && c.chance(c.w.CrashInStep) && !c.unsettled() {
+	if s.mayCrash() && c.chance(c.w.CrashInStep) {
 		s.kill()
 		s.restartSoon()
 		return
@@ -115,6 +115,7 @@ func (s *site) flush() {
 // commit makes records durable.
 func (s *site) commit(save []ipam.Record) {
 	s.disk.Commit(save)
+	s.unaware = s.unaware && s.wakes
 	s.c.oracle.committed(s, save)
 }
 
@@ -122,7 +123,7 @@ func (s *site) commit(save []ipam.Record) {
 // point of it.
 func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
 	crash := -1
-	if c := s.c; !c.calm && c.chance(c.w.CrashInCommit) && !c.unsettled() {
+	if c := s.c; s.mayCrash() && c.chance(c.w.CrashInCommit) {
 		crash = c.rnd.IntN(len(send) + len(reply) + 1)
 	}
 	if beat != nil {

@@ -2,6 +2,7 @@ package ipamtest
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
@@ -45,6 +46,7 @@ func (c *cluster) release(s *site) {
 func (c *cluster) upgradeAll() {
 	for _, s := range c.sites {
 		if s.cfg.Spoken == olderLevel && s.machine != nil {
+			c.wait(time.Minute, func() bool { return !s.unaware })
 			s.kill()
 			s.start()
 		}

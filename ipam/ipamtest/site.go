@@ -50,7 +50,9 @@ type site struct {
 
 	absent    *absence      // nil: it is there
 	wakes     bool          // its process goes on, and has done nothing yet
+	unaware   bool          // it was frozen, of which nothing is on its disk yet
 	overslept time.Duration // of that its clock that nobody sets knows nothing
+	slept     time.Duration // by which that is behind, since the host booted
 	cast      *outcast      // nil: it is in the cluster, or may come to it
 	packs     bool          // a user removes all that is on it, to switch it off
 	missed    []ipam.Event  // that its process has yet to hear of
@@ -124,6 +126,7 @@ func (s *site) powerOn() {
 	}
 	s.powered = true
 	s.boots++
+	s.slept = 0
 	s.cfg.HostBoot = fmt.Sprintf("%s-%d", s, s.boots)
 	s.c.tracef("%s boots", s)
 	s.start()
@@ -156,7 +159,7 @@ func (s *site) start() {
 	s.skew, s.skewed = s.skew+s.skewed, 0
 	s.c.release(s)
 	cfg := s.cfg
-	cfg.HostStart = Start.Add(s.skew)
+	cfg.HostStart = Start.Add(s.skew + s.slept)
 	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
 	m, err := ipam.Restore(cfg, s.disk.Load)
 	if err != nil {
@@ -210,6 +213,10 @@ func (s *site) watchHost(life uint64) {
 	}
 }
 
+// mayCrash reports whether the process may end by itself. Not between going on after it was frozen and having that on its
+// disk: one that is begun anew cannot know of it, and believes after two seconds of silence that nothing was decided.
+func (s *site) mayCrash() bool { return !s.c.calm && !s.c.unsettled() && !s.unaware }
+
 // kill ends the plugin's process: what was not committed is lost, and nobody
 // is answered any more.
 func (s *site) kill() {
@@ -219,7 +226,7 @@ func (s *site) kill() {
 	s.c.tracef("%s crashes at slot %d, with %d records not committed", s, s.machine.State().Slot, len(s.batch.save))
 	s.c.count["crash"]++
 	s.machine = nil
-	s.wakes, s.overslept, s.missed = false, 0, nil
+	s.wakes, s.unaware, s.overslept, s.missed = false, false, 0, nil
 	s.life++
 	s.batch = batch{}
 	s.beat = nil

@@ -235,6 +235,9 @@ func (s *site) comeBack(a *absence) {
 		c.after(10*time.Second, func() { s.comeBack(a) })
 		return
 	}
+	if a.how == suspended {
+		s.slept += time.Duration(float64(c.now-a.since) * s.rate)
+	}
 	s.absent = nil
 	c.tracef("%s goes on after %v", s, c.now-a.since)
 	if h.chance(h.offline) && !c.calm {
@@ -247,7 +250,7 @@ func (s *site) comeBack(a *absence) {
 	if s.machine == nil {
 		return
 	}
-	s.wakes, s.stopped = true, c.now
+	s.wakes, s.unaware, s.stopped = true, a.how == frozen, c.now
 	missed := s.missed
 	s.missed = nil
 	if a.how == suspended {
@@ -266,13 +269,12 @@ func (s *site) comeBack(a *absence) {
 	}
 }
 
-// restartAwake ends the process that went on, and begins it again: as soon as it has taken note of that, also on disk, since
-// one that is begun anew cannot know of it otherwise, and believes after two seconds of silence that nothing was decided.
+// restartAwake ends the process that went on, and begins it again.
 func (s *site) restartAwake(life uint64) {
 	c := s.c
 	switch {
 	case s.life != life || s.absent != nil || s.wakes:
-	case s.batch.pending:
+	case s.unaware:
 		c.after(time.Millisecond, func() { s.restartAwake(life) })
 	default:
 		c.count["restarted as it woke"]++

@@ -84,7 +84,7 @@ func (e *engine) startInOrder() {
 	var goOn func()
 	goOn = func() {
 		if h := &c.customs; e.life == life && h.bare && !c.calm {
-			if h.chance(h.breaks) && e.s.machine != nil && !c.unsettled() {
+			if h.chance(h.breaks) && e.s.machine != nil && e.s.mayCrash() {
 				c.count["ended below a start"]++
 				e.s.kill()
 				e.s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), e.s.start)
