@@ -335,6 +335,7 @@ func (m *Machine) dropPool(p *pool) {
 		}
 		m.saveHolding(p, o, nil)
 	}
+	m.oweKept(p)
 	for _, c := range m.contacts {
 		delete(c.spare, p.Key)
 	}

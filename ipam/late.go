@@ -136,6 +136,37 @@ func (m *Machine) isLate(p *pool, o addr.Offset) bool {
 	return true
 }
 
+// mayBeNetworks reports whether a release of an address that an endpoint has may be that of a network of this
+// host, which keeps it back, too, as the last list told: one may have got it while this host was given up.
+func (m *Machine) mayBeNetworks(p *pool, o addr.Offset) bool {
+	if len(p.kept) == 0 || !m.sighted() {
+		return false
+	}
+	if _, kept := p.kept[o]; !kept {
+		return false
+	}
+	a := addr.Nth(p.CIDR, o)
+	m.holdOwed(a, owing{at: m.now, doubted: m.now}) // nothing is owed, or it would be late
+	forget(p.seen, o)
+	return true
+}
+
+// oweKept takes note that a pool goes which networks of this host are on, as it was given up: what they keep back
+// may be had by others before a list tells of it, and they bring its release whenever they go.
+func (m *Machine) oweKept(p *pool) {
+	if m.networksOf(p) == 0 {
+		return
+	}
+	for _, r := range p.Reserved {
+		if sharesReservation(&r) {
+			m.owe(p, r.Range.Start)
+		}
+	}
+	if p.hasGateway {
+		m.owe(p, p.gateway)
+	}
+}
+
 // mayBeReleased reports whether the release of whoever holds the address at o may have been
 // taken for that of a container which had it before. A list can tell.
 func (m *Machine) mayBeReleased(p *pool, o addr.Offset) bool {

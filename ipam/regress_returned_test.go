@@ -398,6 +398,61 @@ func forgottenGateway(t *testing.T, cidr netip.Prefix, there bool) (c *lockstep,
 	return c, back, first, had
 }
 
+// A host is forgotten, the pool of its networks is removed, and it comes back. A container on one of them gets the gateway of
+// the other. When that network is removed, before a list or long after one, it gives back its gateway, which ends nothing of
+// the container; and what the container gives back is free once a list lacks it.
+func TestReleaseOfARemovedPoolsGateway(t *testing.T) {
+	cidr, router := prefix("10.60.0.0/24"), address("10.60.0.1")
+	for _, listedSince := range []bool{false, true} {
+		c := newAwaiting(t)
+		c.run(time.Minute, c.agreed)
+		back := c.order()[2]
+		other := (back + 1) % 3
+		networks := func(endpoints ...ipam.InventoryEndpoint) []ipam.InventoryNetwork {
+			kept := on(cidr.String())
+			kept.Gateways = []netip.Addr{router}
+			return []ipam.InventoryNetwork{kept, on(cidr.String(), endpoints...)}
+		}
+		c.lists(back)
+		c.lists(back)
+		first := c.makes(back, cidr, ipam.PoolRequest{})
+		if r := c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		second := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+		c.wait(time.Minute)
+		c.lists(back, networks()...)
+		c.die(back)
+		c.giveUp(other, back)
+		if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+			t.Fatal(err)
+		}
+		c.comeBack(other)
+		web := &ipam.AddressRequest{Network: second, Purpose: ipam.ForContainer, Name: "web", Address: router, MAC: ipam.MAC{2, 0, 0, 0, 0, 7}}
+		if r := c.ask(back, web); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.wait(time.Minute)
+		if listedSince {
+			c.lists(back, networks(listed(router.String(), "web", 7))...)
+			c.wait(time.Hour)
+		}
+		c.ask(back, &ipam.AddressRelease{Network: first, Address: router})
+		c.ask(back, &ipam.PoolRelease{Network: first})
+		wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
+		c.wait(2 * time.Second)
+		c.lists(back, on(cidr.String(), listed(router.String(), "web", 7)))
+		wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
+		c.ask(back, &ipam.AddressRelease{Network: second, Address: router})
+		c.wait(2 * time.Second)
+		c.lists(back, on(cidr.String()))
+		c.wait(10 * time.Second)
+		if err := c.ip(other, cidr, router); err != nil {
+			t.Errorf("with a list %t: both are gone: %v", listedSince, err)
+		}
+	}
+}
+
 // A host has its own gateway on a network, and is forgotten; another host gives the gateway's address to a container. Another
 // network of the host that is back does not get that, nor what the bridge of one that is gone has left: it gets a gateway
 // of its own, or, where the two would share one, an error that names it. Once nobody else has it any more it is the host's again.
