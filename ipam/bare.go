@@ -219,8 +219,11 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	rec, r := p.space.Lookup(o), p.ReservationAt(o)
 	switch held := rec.State == space.Held && rec.Kind != space.Kept; {
+	case held && hasEndpoint(p, o) && !p.space.Mine(o) && !m.left:
+		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered, and no container is to start with it
+		return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), m.whoseText(p, o))
 	case held && m.holdsAgainst(p, q, o, &rec):
-		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered
+		m.noteAskedAgain(p, o) // so it does here
 		return m.errHeld(p, q.Address, rec.Holder, rec.Since)
 	case !held && r != nil && m.keptAgainst(p, q, o, r):
 		m.noteAskedAgain(p, o)

@@ -113,6 +113,37 @@ func TestBareStartOnWhatIsKeptForAName(t *testing.T) {
 	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressReserved)
 }
 
+// Nor what was given up with its host, is another host's by now, and free there: the engine of the host that is back has lost the
+// release of who had it (seed 11514389931655453154 of TestSimLaden).
+func TestBareStartOnWhatWasGivenUp(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) {
+		for _, p := range c.peers {
+			p.cfg.AwaitInventory, p.cfg.NoMAC = true, true
+		}
+	})
+	c.found()
+	c.wait(time.Minute)
+	c.lists(0)
+	c.wait(time.Second)
+	order := c.order()
+	other, back := order[0], order[2]
+	pool := plainPool()
+	n := c.makes(back, prefix(bareNet), pool)
+	had := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Address.Address.Addr()
+	c.wait(time.Minute)
+	c.die(back)
+	c.giveUp(other, back)
+	_ = c.full(other, prefix(bareNet))
+	c.comeBack(other)
+	c.ask(other, &ipam.AddressRelease{Network: n, Address: had})
+	c.ask(back, &ipam.Greeting{})
+	c.ask(back, &pool)
+	c.ask(back, &ipam.Blindness{})
+	for range 2 {
+		wantErr(t, c.ask(back, plainly(n, had.String())).Err, ipam.ErrAddressInUse, had.String(), "ringlet forget", c.name(other))
+	}
+}
+
 // Nor what something else on the LAN answers for.
 func TestBareStartOnWhatAStrangerHas(t *testing.T) {
 	h := withoutMAC(t)

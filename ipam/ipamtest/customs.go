@@ -127,8 +127,8 @@ func (c *cluster) roam() {
 		if u := c.oracle.use[c.addrs[a]]; u.site != 0 {
 			return // whoever is to get it looks whether somebody has it (RFC 2131, 4.4.1)
 		}
-		if s.machine == nil || s.hasGateway(a) {
-			return // its peer keeps its gateway until its last network is gone, and the next one has it again
+		if s.machine == nil || s.hasGateway(a) || s.hasClient(a) {
+			return // its peer keeps both: the next network has the gateway again, and a client may have got it for an interface
 		}
 		c.count["roamed"]++
 		c.tracef("%s has %v on the LAN now, no more %v", s, a, s.own())

@@ -224,6 +224,12 @@ func (s *site) hasGateway(a netip.Addr) bool {
 	return err == nil && st.State == "gateway"
 }
 
+// hasClient reports whether the host's peer holds an address for a holder outside Docker.
+func (s *site) hasClient(a netip.Addr) bool {
+	st, err := s.machine.Who(s.clock(), a)
+	return err == nil && st.State == "held" && st.Kind == "client"
+}
+
 // uses takes note that somebody on the host uses an address from now on.
 func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	i, ok := o.c.addrs[a]
