@@ -385,7 +385,7 @@ func readPool(r *codec.Reader, cluster [16]byte) (*Pool, division) {
 	var at uint64
 	for i := range tokens {
 		t := &tokens[i]
-		step, n := r.Uint("token"), r.Uint("owner of a token")
+		step, n, version := r.Uints("token")
 		if at+step < at || n > uint64(used) || n >= uint64(len(d.owners)) {
 			r.Fail("token")
 			return p, d
@@ -396,7 +396,7 @@ func readPool(r *codec.Reader, cluster [16]byte) (*Pool, division) {
 		last = int(n)
 		used = max(used, last+1) // owners stand in the order of their first token
 		at += step
-		t.Start, t.Owner, t.Version = addr.Offset(at), d.owners[n], ring.Version(r.Uint("version"))
+		t.Start, t.Owner, t.Version = addr.Offset(at), d.owners[n], ring.Version(version)
 	}
 	cidr, err := addr.Checked(p.CIDR)
 	if err != nil || cidr != p.CIDR || used != len(d.owners) {

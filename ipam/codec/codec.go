@@ -91,9 +91,11 @@ func (r *Reader) Uint(what string) uint64 {
 		r.at++
 		return uint64(r.b[r.at-1])
 	}
-	if r.at+1 < len(r.b) && r.b[r.at+1]-1 < 1<<7-1 { // and most of the others have two bytes, the second not 0
-		r.at += 2
-		return uint64(r.b[r.at-2]&(1<<7-1)) | uint64(r.b[r.at-1])<<7
+	if r.at+1 < len(r.b) { // and most of the others have two bytes
+		if n, end := short(r.b, r.at); end > 0 {
+			r.at = end
+			return n
+		}
 	}
 	n, size := binary.Uvarint(r.b[r.at:])
 	if size <= 0 || size > 1 && r.b[r.at+size-1] == 0 {
@@ -102,6 +104,32 @@ func (r *Reader) Uint(what string) uint64 {
 	}
 	r.at += size
 	return n
+}
+
+// Uints reads three varints as Uint reads each: in less time, if they are short.
+func (r *Reader) Uints(what string) (x, y, z uint64) {
+	if b := r.b[r.at:]; len(b) >= 3*2 {
+		if x, i := short(b, 0); i > 0 {
+			if y, j := short(b, i); j > 0 {
+				if z, k := short(b, j); k > 0 {
+					r.at += k
+					return x, y, z
+				}
+			}
+		}
+	}
+	return r.Uint(what), r.Uint(what), r.Uint(what)
+}
+
+// short reads a varint of one byte or two, the second not 0, and returns where it ends: 0 if it is none.
+func short(b []byte, at int) (n uint64, end int) {
+	switch n = uint64(b[at]); {
+	case n < 1<<7:
+		return n, at + 1
+	case b[at+1]-1 < 1<<7-1:
+		return n&(1<<7-1) | uint64(b[at+1])<<7, at + 2
+	}
+	return 0, 0
 }
 
 // Uint32 reads a varint that fits 32 bits.

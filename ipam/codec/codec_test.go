@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 
@@ -91,11 +92,11 @@ func ExampleReader() {
 }
 
 func FuzzReader(f *testing.F) {
-	f.Add([]byte{1, 2, 3}, []byte{0, 1, 2, 3, 4, 5})
+	f.Add([]byte{1, 2, 3}, []byte{0, 1, 2, 3, 4, 5, 6})
 	f.Fuzz(func(t *testing.T, in, how []byte) {
 		r := codec.NewReader(in)
 		for _, op := range how {
-			switch op % 6 {
+			switch op % 7 {
 			case 0:
 				r.Uint("x")
 			case 1:
@@ -112,6 +113,8 @@ func FuzzReader(f *testing.F) {
 				r.Bool("x")
 			case 5:
 				r.ID("x")
+			case 6:
+				r.Uints("x")
 			}
 		}
 	})
@@ -129,6 +132,24 @@ func TestUintAgainstBinary(t *testing.T) {
 			t.Fatalf("%x: %v", in, r.Err())
 		} else if short && (got != want || r.Rest() != len(in)-size) {
 			t.Fatalf("%x: %d and %d bytes left, want %d", in, got, r.Rest(), want)
+		}
+	}
+}
+
+// Three numbers are read together as they are one after the other, whatever stands there.
+func TestUintsAgainstUint(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 1 << 18 {
+		in := make([]byte, rnd.IntN(10))
+		for i := range in {
+			in[i] = []byte{0, 1, 127, 128, 129, 255, byte(rnd.Uint32())}[rnd.IntN(7)]
+		}
+		one, all := codec.NewReader(in), codec.NewReader(in)
+		want := [3]uint64{one.Uint("number"), one.Uint("number"), one.Uint("number")}
+		var got [3]uint64
+		got[0], got[1], got[2] = all.Uints("number")
+		if got != want || all.Rest() != one.Rest() || (all.Err() == nil) != (one.Err() == nil) {
+			t.Fatalf("%x: %d and %d bytes left, %v; want %d and %d, %v", in, got, all.Rest(), all.Err(), want, one.Rest(), one.Err())
 		}
 	}
 }
