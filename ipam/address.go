@@ -397,6 +397,8 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 		return standing(p, o), nil
 	case rec.State != space.Held && starts && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
 		return standing(p, o), nil
+	case rec.State != space.Held && q.Purpose == ForGateway && m.mayStart() && m.onHost(q.Address):
+		return standing(p, o), nil // the bridge has it, and this host's former self had, whose space this one has yet to take over
 	case rec.State != space.Held:
 	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.replaying), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
 		return standing(p, o), nil

@@ -674,6 +674,33 @@ func TestEngineStartsOnTheBridgeOfAHostThatLeft(t *testing.T) {
 	}
 }
 
+// A host loses its database under a network with a gateway on its bridge, and is cut off before it has taken over what it had. It
+// and its engine start: the engine is granted the gateway, though nothing can be handed out (seed 11163432410432095844 of TestSim).
+func TestEngineStartsOnTheBridgeOfAHostThatIsCutOff(t *testing.T) {
+	c := rebuildable(t)
+	cidr := prefix("10.50.0.0/24")
+	c.network(0, cidr)
+	n := c.makes(2, cidr, ipam.PoolRequest{})
+	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}
+	gateway := c.ask(2, q).Address.Address
+	before := c.rebuild(2)
+	c.run(time.Minute, func() bool {
+		s := c.peers[2].machine.State()
+		return s.Member(c.peers[2].machine.Self()) != nil && s.Gone(before) == nil
+	})
+	c.lose = without(2)
+	c.peers[2].cfg.HostBoot = "another"
+	c.start(2)
+	c.part(2, 0, 1)
+	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
+	q.Address = gateway.Addr()
+	refused(t, c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: gateway.Addr().Next()}).Err, "peers")
+	c.ask(2, &ipam.Greeting{})
+	if err := c.ask(2, q).Err; err != nil {
+		t.Error(err)
+	}
+}
+
 // A host loses its database under a network with a router and an auxiliary address that networks share, and is made to leave
 // before it has said that it uses the pool. Its engine starts, and is granted both: none but networks get them.
 func TestEngineStartsOnSharedAddressesOfAHostThatLeft(t *testing.T) {
