@@ -50,15 +50,18 @@ func (m *Machine) beginClock() {
 	m.saveClock(is)
 }
 
-// setClock takes note that somebody has set the clock. Where it stands now against
-// that of the host's start is not known: the next start begins anew.
-func (m *Machine) setClock() {
+// setClock takes note that somebody has set the clock by that much.
+func (m *Machine) setClock(by time.Duration) {
 	m.clockSet = m.now
 	for _, p := range m.pools { // the same with all, in any order
 		p.released.local.restamp(m.now.UnixNano())
 		p.released.global.restamp(m.now.UnixNano())
 	}
-	m.saveClock(clockState{boot: m.hostBoot(), set: m.now.UnixNano()})
+	is := clockState{boot: m.hostBoot(), zero: m.restoredClock.zero, set: m.now.UnixNano()}
+	if is.zero != 0 {
+		is.zero += int64(by) // the next start finds the clock as it is now
+	}
+	m.saveClock(is)
 }
 
 func (m *Machine) hostBoot() uint64 { return uint64(space.KeyOf("start of a host", m.cfg.HostBoot)) }

@@ -229,7 +229,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	case Tick:
 		m.changed = true
 	case ClockSet:
-		m.setClock()
+		m.setClock(ev.By)
 		m.awaken(ev.By)
 		m.changed = true
 	case *Call:

@@ -312,12 +312,15 @@ func TestStartedAfterSleep(t *testing.T) {
 	cidr := prefix("10.50.0.0/24")
 	order := c.order()
 	first, second, slept := order[0], order[1], order[2]
+	c.step(slept, ipam.ClockSet{By: time.Second}) // as a time server does soon after a boot
+	c.wait(10 * time.Second)
+	host := &c.peers[slept].cfg
+	host.HostStart = host.HostStart.Add(time.Second)
 	c.die(slept)
 	c.giveUp(first, slept)
 	_, _ = c.full(first, cidr), c.full(second, cidr)
 	c.dead = nil
 	c.lose = without(slept)
-	host := &c.peers[slept].cfg
 	host.HostStart = host.HostStart.Add(time.Minute)
 	for range 2 {
 		c.start(slept)
