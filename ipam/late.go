@@ -117,9 +117,11 @@ func (m *Machine) owes(w owing) bool { return w.n > 0 && m.now.Sub(m.sureSince(w
 // isLate reports whether a release of the address may be that of a container which had it
 // before whoever has it now, if anybody has.
 func (m *Machine) isLate(p *pool, o addr.Offset) bool {
-	if len(m.owed) == 0 || !m.cfg.AwaitInventory { // lists came when it was written down
-		return false
-	}
+	return len(m.owed) > 0 && m.cfg.AwaitInventory && m.doubtOwed(p, o) // lists came when it was written down
+}
+
+// doubtOwed is isLate where some address is owed a release: the compiler has what is in most calls inline.
+func (m *Machine) doubtOwed(p *pool, o addr.Offset) bool {
 	a := addr.Nth(p.CIDR, o)
 	w := m.owed[a]
 	if !m.owes(w) {
@@ -139,10 +141,12 @@ func (m *Machine) isLate(p *pool, o addr.Offset) bool {
 // mayBeNetworks reports whether a release of an address that an endpoint has may be that of a network of this
 // host, which keeps it back, too, as the last list told: one may have got it while this host was given up.
 func (m *Machine) mayBeNetworks(p *pool, o addr.Offset) bool {
-	if len(p.kept) == 0 || !m.sighted() {
-		return false
-	}
-	if _, kept := p.kept[o]; !kept {
+	return len(p.kept) > 0 && m.doubtKept(p, o)
+}
+
+// doubtKept is mayBeNetworks where some address is kept back.
+func (m *Machine) doubtKept(p *pool, o addr.Offset) bool {
+	if !p.keeps(o) || !m.sighted() {
 		return false
 	}
 	a := addr.Nth(p.CIDR, o)
