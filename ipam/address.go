@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -374,31 +375,37 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 
 // standingFor answers, while nothing can be handed out, a request for what is
 // held already: the engine replays what it has when it starts. Where this peer
-// has left, and never knew what its engine has, as its database is a new one,
-// that is as good as held as long as nobody else can have been given it: an
+// never knew what its engine has, as its database is a new one, and has left, or
+// has yet to take over what it had, that is as good as held as long as nobody else can have been given it: an
 // engine before 29 does not start without its networks' gateways. What networks
 // share none but networks get, and the gateway on an interface of this host is
 // that of a bridge. Who asks without options and without a MAC may be a container
 // that is new, and a network of which the engine asks long after it has started is:
 // what this peer knew when it left may be somebody else's by now.
 func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
-	p := m.poolOf(q.Network.Pool)
-	if p == nil {
+	p, cidr := m.poolOf(q.Network.Pool), q.Network.Pool
+	o, ok := addr.OffsetOf(cidr, q.Address)
+	if !ok || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
 		return AddressGrant{}, why
 	}
-	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	starts := m.mayStart()
+	bridge := starts && q.Purpose == ForGateway && m.onHost(q.Address)
+	switch {
+	case p != nil:
+	case bridge: // of which a host that is not in its cluster yet knows nothing
+		return AddressGrant{Address: netip.PrefixFrom(q.Address, cidr.Bits())}, nil
+	default:
+		return AddressGrant{}, why
+	}
 	// What is kept back for anything but networks is no network's.
-	starts := m.left && m.mayStart()
-	back := sharesReservation(p.ReservationAt(o)) && (starts || m.mayShare(p, &q.Network))
+	shares := m.mayShare(p, &q.Network) || starts && (m.left || slices.ContainsFunc(p.Users, m.isPredecessor))
 	switch rec := p.space.Lookup(o); {
-	case !ok:
-	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
-	case back:
+	case shares && sharesReservation(p.ReservationAt(o)):
 		return standing(p, o), nil
-	case rec.State != space.Held && starts && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
+	case rec.State != space.Held && starts && m.left && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
 		return standing(p, o), nil
-	case rec.State != space.Held && q.Purpose == ForGateway && m.mayStart() && m.onHost(q.Address):
-		return standing(p, o), nil // the bridge has it, and this host's former self had, whose space this one has yet to take over
+	case rec.State != space.Held && q.Purpose == ForGateway && (bridge || starts && m.wasKeptBack(p, o)):
+		return standing(p, o), nil
 	case rec.State != space.Held:
 	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.replaying), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
 		return standing(p, o), nil
@@ -411,6 +418,12 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
 	t, _ := p.Ring.At(o)
 	return t.Owner == m.self || m.isPredecessor(t.Owner)
+}
+
+// wasKeptBack is isKeptBack where only who this peer was is meant: what is its own by now it may hand out itself.
+func (m *Machine) wasKeptBack(p *pool, o addr.Offset) bool {
+	t, _ := p.Ring.At(o)
+	return m.isPredecessor(t.Owner)
 }
 
 // openAhead takes more space before it is needed: when what is free in this

@@ -218,8 +218,16 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 // but nothing that a container has; and it asks for that before the engine turns to the next one.
 func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	rec, r := p.space.Lookup(o), p.ReservationAt(o)
+	astray := rec.State == space.Held && hasEndpoint(p, o) && !p.space.Mine(o) && !m.left
+	if astray && m.ready() == nil {
+		err := m.regainAt(p, o) // nobody may have got it
+		if waits(err) {
+			return err
+		}
+		astray = err != nil
+	}
 	switch held := rec.State == space.Held && rec.Kind != space.Kept; {
-	case held && hasEndpoint(p, o) && !p.space.Mine(o) && !m.left:
+	case astray:
 		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered, and no container is to start with it
 		return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), m.whoseText(p, o))
 	case held && m.holdsAgainst(p, q, o, &rec):
@@ -280,6 +288,9 @@ func (m *Machine) isGateway(p *pool, n *Network, o addr.Offset) bool {
 
 // noteGateway notes that the engine has asked for the gateway of a network, which no container gets then.
 func (m *Machine) noteGateway(p *pool, a netip.Addr) {
+	if p == nil {
+		return
+	}
 	if o, ok := addr.OffsetOf(p.CIDR, a); ok && m.replaying && m.bare() {
 		m.noteAskedAgain(p, o)
 	}

@@ -40,8 +40,8 @@ func (m *Machine) beginClock() {
 		is.zero, is.set = was.zero, was.set
 	default:
 		is.set = m.now.UnixNano()
-		if was.zero != 0 && is.zero != 0 && off >= slumber && !m.lacks(ruleAwake) {
-			m.saveHostBoot(suspended) // who ran meanwhile would take the host for one that slept
+		if was.zero != 0 && is.zero != 0 && off.Abs() >= slumber && !m.lacks(ruleAwake) {
+			m.saveHostBoot(suspended) // as far as can be told: behind a clock that was set back, too
 		}
 	}
 	if is.set != 0 {

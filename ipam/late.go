@@ -139,14 +139,21 @@ func (m *Machine) doubtOwed(p *pool, o addr.Offset) bool {
 }
 
 // mayBeNetworks reports whether a release of an address that an endpoint has may be that of a network of this
-// host, which keeps it back, too, as the last list told: one may have got it while this host was given up.
-func (m *Machine) mayBeNetworks(p *pool, o addr.Offset) bool {
-	return len(p.kept) > 0 && m.doubtKept(p, o)
+// host, which keeps it back, too, by its options, or as the last list told: the endpoint may have got it while this
+// host was given up.
+func (m *Machine) mayBeNetworks(p *pool, o addr.Offset, n *Network) bool {
+	return (len(p.kept) > 0 || n.Gateway >= GatewayFirst) && m.doubtKept(p, o, n)
 }
 
-// doubtKept is mayBeNetworks where some address is kept back.
-func (m *Machine) doubtKept(p *pool, o addr.Offset) bool {
-	if !p.keeps(o) || !m.sighted() {
+// doubtKept is mayBeNetworks where some address may be kept back.
+func (m *Machine) doubtKept(p *pool, o addr.Offset, n *Network) bool {
+	g, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	keeps := shares && g == o
+	if p.keeps(o) && !keeps {
+		// Who got it after the last network that was listed went has it from nobody.
+		keeps = p.space.Lookup(o).Since <= p.parted.UnixNano() || !m.inventory.Before(p.parted)
+	}
+	if !keeps || !m.sighted() {
 		return false
 	}
 	a := addr.Nth(p.CIDR, o)
@@ -158,13 +165,15 @@ func (m *Machine) doubtKept(p *pool, o addr.Offset) bool {
 // oweKept takes note that a pool goes which networks of this host are on, as it was given up: what they keep back
 // may be had by others before a list tells of it, and they bring its release whenever they go.
 func (m *Machine) oweKept(p *pool) {
+	for range m.networksOf(p) { // each may keep back the same
+		for _, r := range p.Reserved {
+			if sharesReservation(&r) {
+				m.owe(p, r.Range.Start)
+			}
+		}
+	}
 	if m.networksOf(p) == 0 {
 		return
-	}
-	for _, r := range p.Reserved {
-		if sharesReservation(&r) {
-			m.owe(p, r.Range.Start)
-		}
 	}
 	if p.hasGateway {
 		m.owe(p, p.gateway)

@@ -301,41 +301,46 @@ func TestRestartedAfterSleep(t *testing.T) {
 
 // The plugin was off on a host that was suspended, and forgotten meanwhile. It starts in the same boot of the host,
 // whose network is not there yet, and hands out nothing, as if it had run all the time; nor does the process after it.
+// The clock may have been set before, by a time server, or back while the plugin was off.
 func TestStartedAfterSleep(t *testing.T) {
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		for _, p := range c.peers {
-			p.cfg.HostStart = c.now.Add(-time.Hour)
+	for _, set := range []struct{ before, meanwhile time.Duration }{{0, 0}, {time.Second, 0}, {time.Minute, 0}, {0, -time.Hour}} {
+		c := newLockstepWith(t, 3, func(c *lockstep) {
+			for _, p := range c.peers {
+				p.cfg.HostStart = c.now.Add(-time.Hour)
+			}
+		})
+		c.found()
+		c.wait(time.Minute)
+		cidr := prefix("10.50.0.0/24")
+		order := c.order()
+		first, second, slept := order[0], order[1], order[2]
+		host := &c.peers[slept].cfg
+		if set.before > 0 {
+			c.step(slept, ipam.ClockSet{By: set.before})
+			host.HostStart = host.HostStart.Add(set.before)
+			c.wait(time.Minute)
 		}
-	})
-	c.found()
-	c.wait(time.Minute)
-	cidr := prefix("10.50.0.0/24")
-	order := c.order()
-	first, second, slept := order[0], order[1], order[2]
-	c.step(slept, ipam.ClockSet{By: time.Second}) // as a time server does soon after a boot
-	c.wait(10 * time.Second)
-	host := &c.peers[slept].cfg
-	host.HostStart = host.HostStart.Add(time.Second)
-	c.die(slept)
-	c.giveUp(first, slept)
-	_, _ = c.full(first, cidr), c.full(second, cidr)
-	c.dead = nil
-	c.lose = without(slept)
-	host.HostStart = host.HostStart.Add(time.Minute)
-	for range 2 {
-		c.start(slept)
-		c.part(slept, first, second)
-		c.wait(4 * time.Second)
-		if r := c.ask(slept, docker(cidr)); r.Err == nil {
-			t.Errorf("%v was handed out", r.Address.Address)
+		c.die(slept)
+		c.giveUp(first, slept)
+		_, _ = c.full(first, cidr), c.full(second, cidr)
+		c.dead = nil
+		c.lose = without(slept)
+		host.HostStart = host.HostStart.Add(time.Minute + set.meanwhile)
+		for range 2 {
+			c.start(slept)
+			c.part(slept, first, second)
+			c.wait(4 * time.Second)
+			if r := c.ask(slept, docker(cidr)); r.Err == nil {
+				t.Errorf("%+v: %v was handed out", set, r.Address.Address)
+			}
 		}
-	}
-	c.heldOnce(cidr)
-	c.lose = func(flight) bool { return false }
-	c.heal()
-	c.wait(10 * time.Second)
-	if got := c.status(slept).State; got != ipam.Ready {
-		t.Errorf("it is %v", got)
+		c.heldOnce(cidr)
+		c.lose = func(flight) bool { return false }
+		c.heal()
+		c.wait(10 * time.Second)
+		if got := c.status(slept).State; got != ipam.Ready {
+			t.Errorf("%+v: it is %v", set, got)
+		}
 	}
 }
 

@@ -674,30 +674,92 @@ func TestEngineStartsOnTheBridgeOfAHostThatLeft(t *testing.T) {
 	}
 }
 
-// A host loses its database under a network with a gateway on its bridge, and is cut off before it has taken over what it had. It
-// and its engine start: the engine is granted the gateway, though nothing can be handed out (seed 11163432410432095844 of TestSim).
+// anewAndCutOff has a peer lose its database, and be cut off once it is admitted anew, before it has taken over what it had.
+// Then its host boots, and its engine starts.
+func (c *lockstep) anewAndCutOff(i int) {
+	c.t.Helper()
+	before := c.rebuild(i)
+	c.run(time.Minute, func() bool {
+		s := c.peers[i].machine.State()
+		return s.Member(c.peers[i].machine.Self()) != nil && s.Gone(before) == nil
+	})
+	c.lose = without(i)
+	c.peers[i].cfg.HostBoot = "another"
+	c.start(i)
+	c.part(i, (i+1)%3, (i+2)%3)
+}
+
+// Such a host had a network with a gateway on its bridge, which may not be there again yet. Its engine is granted that, though
+// nothing can be handed out (seed 11163432410432095844 of TestSim).
 func TestEngineStartsOnTheBridgeOfAHostThatIsCutOff(t *testing.T) {
+	for _, there := range []bool{true, false} {
+		c := rebuildable(t)
+		cidr := prefix("10.50.0.0/24")
+		c.network(0, cidr)
+		n := c.makes(2, cidr, ipam.PoolRequest{})
+		q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}
+		gateway := c.ask(2, q).Address.Address
+		other := c.ask(0, docker(cidr)).Address.Address.Addr()
+		c.anewAndCutOff(2)
+		if there {
+			c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
+		}
+		c.ask(2, &ipam.Greeting{})
+		refused(t, c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: other}).Err, "peers")
+		q.Address = gateway.Addr()
+		if err := c.ask(2, q).Err; err != nil {
+			t.Errorf("there %t: %v", there, err)
+		}
+	}
+}
+
+// So it is before the host is in the cluster again, and so knows no pool.
+func TestEngineStartsOnTheBridgeOfAHostThatKnowsNoPool(t *testing.T) {
 	c := rebuildable(t)
 	cidr := prefix("10.50.0.0/24")
-	c.network(0, cidr)
 	n := c.makes(2, cidr, ipam.PoolRequest{})
 	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}
 	gateway := c.ask(2, q).Address.Address
-	before := c.rebuild(2)
-	c.run(time.Minute, func() bool {
-		s := c.peers[2].machine.State()
-		return s.Member(c.peers[2].machine.Self()) != nil && s.Gone(before) == nil
-	})
 	c.lose = without(2)
-	c.peers[2].cfg.HostBoot = "another"
-	c.start(2)
+	c.rebuild(2)
 	c.part(2, 0, 1)
 	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
-	q.Address = gateway.Addr()
-	refused(t, c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: gateway.Addr().Next()}).Err, "peers")
 	c.ask(2, &ipam.Greeting{})
-	if err := c.ask(2, q).Err; err != nil {
+	c.call(2, &ipam.Blindness{})
+	if err := c.ask(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err; err != nil {
 		t.Error(err)
+	}
+	q.Address = gateway.Addr()
+	if got := c.ask(2, q); got.Err != nil || got.Address.Address != gateway {
+		t.Errorf("%v, %v", got.Address.Address, got.Err)
+	}
+}
+
+// And with a router and an auxiliary address that networks share.
+func TestEngineStartsOnSharedAddressesOfAHostThatIsCutOff(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		c := rebuildable(t)
+		cidr, device := prefix("10.50.0.0/24"), address("10.50.0.77")
+		q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst}
+		c.network(0, cidr)
+		n := c.network(2, cidr, device.String())
+		c.peers[2].cfg.NoMAC = bare
+		c.anewAndCutOff(2)
+		c.ask(2, &ipam.Greeting{})
+		c.call(2, &ipam.Blindness{})
+		for _, r := range []ipam.Request{
+			q,
+			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")},
+			&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device},
+		} {
+			if err := c.ask(2, r).Err; err != nil {
+				t.Errorf("bare %t: %T: %v", bare, r, err)
+			}
+		}
+		c.wait(2 * time.Minute) // the engine has started: another network is one that nobody knows of
+		if err := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device}).Err; err == nil {
+			t.Errorf("bare %t: a host that is cut off hands out an address that networks share", bare)
+		}
 	}
 }
 

@@ -398,58 +398,122 @@ func forgottenGateway(t *testing.T, cidr netip.Prefix, there bool) (c *lockstep,
 	return c, back, first, had
 }
 
-// A host is forgotten, the pool of its networks is removed, and it comes back. A container on one of them gets the gateway of
-// the other. When that network is removed, before a list or long after one, it gives back its gateway, which ends nothing of
-// the container; and what the container gives back is free once a list lacks it.
-func TestReleaseOfARemovedPoolsGateway(t *testing.T) {
+// A host is forgotten, the pool of its networks is removed, or what they kept back there goes with another host's network, and
+// it comes back. A container on one of them gets the router of the others. When these are removed, before a list or long after
+// one, they give back their router, which ends nothing of the container; and what the container gives back is free once a list
+// lacks it.
+func TestReleaseByANetworkOfAHostThatIsBack(t *testing.T) {
 	cidr, router := prefix("10.60.0.0/24"), address("10.60.0.1")
-	for _, listedSince := range []bool{false, true} {
-		c := newAwaiting(t)
-		c.run(time.Minute, c.agreed)
-		back := c.order()[2]
-		other := (back + 1) % 3
-		networks := func(endpoints ...ipam.InventoryEndpoint) []ipam.InventoryNetwork {
+	for name, s := range map[string]struct {
+		twice   bool // two networks share it
+		untyped bool // nobody typed it: engines before 29 do not list it
+		device  bool // it is an auxiliary address
+		stays   bool // the pool is not removed
+		listed  bool // the container was, long ago
+	}{
+		"one": {}, "one, listed": {listed: true}, "two": {twice: true}, "two, listed": {twice: true, listed: true},
+		"untyped": {untyped: true}, "untyped, listed": {untyped: true, listed: true}, "untyped, in a pool that stays": {untyped: true, stays: true},
+		"untyped, in a pool that stays, listed": {untyped: true, stays: true, listed: true},
+		"auxiliary":                             {device: true}, "auxiliary, listed": {device: true, listed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newAwaiting(t)
+			c.run(time.Minute, c.agreed)
+			back := c.order()[2]
+			other := (back + 1) % 3
 			kept := on(cidr.String())
-			kept.Gateways = []netip.Addr{router}
-			return []ipam.InventoryNetwork{kept, on(cidr.String(), endpoints...)}
-		}
-		c.lists(back)
-		c.lists(back)
-		first := c.makes(back, cidr, ipam.PoolRequest{})
-		if r := c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		second := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-		c.wait(time.Minute)
-		c.lists(back, networks()...)
-		c.die(back)
-		c.giveUp(other, back)
-		if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-			t.Fatal(err)
-		}
-		c.comeBack(other)
-		web := &ipam.AddressRequest{Network: second, Purpose: ipam.ForContainer, Name: "web", Address: router, MAC: ipam.MAC{2, 0, 0, 0, 0, 7}}
-		if r := c.ask(back, web); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		c.wait(time.Minute)
-		if listedSince {
-			c.lists(back, networks(listed(router.String(), "web", 7))...)
-			c.wait(time.Hour)
-		}
-		c.ask(back, &ipam.AddressRelease{Network: first, Address: router})
-		c.ask(back, &ipam.PoolRelease{Network: first})
-		wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
-		c.wait(2 * time.Second)
-		c.lists(back, on(cidr.String(), listed(router.String(), "web", 7)))
-		wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
-		c.ask(back, &ipam.AddressRelease{Network: second, Address: router})
-		c.wait(2 * time.Second)
-		c.lists(back, on(cidr.String()))
-		c.wait(10 * time.Second)
-		if err := c.ip(other, cidr, router); err != nil {
-			t.Errorf("with a list %t: both are gone: %v", listedSince, err)
-		}
+			q, a := ipam.PoolRequest{}, &ipam.AddressRequest{Purpose: ipam.ForGateway, Address: router}
+			switch {
+			case s.device:
+				q.Gateway, q.Sticky = ipam.GatewayNone, ipam.StickyNone
+				a.Purpose = ipam.ForUnmarked
+				kept.Auxiliary = []netip.Addr{router}
+			case s.untyped:
+				q.Gateway, a.Address = ipam.GatewayFirst, netip.Addr{}
+			default:
+				kept.Gateways = []netip.Addr{router}
+			}
+			networks := []ipam.InventoryNetwork{kept}
+			if s.twice {
+				networks = append(networks, kept)
+			}
+			c.lists(back)
+			c.lists(back)
+			for range networks {
+				a.Network = c.makes(back, cidr, q)
+				if r := c.ask(back, a); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+			}
+			plain := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+			web := on(cidr.String(), listed(router.String(), "web", 7))
+			c.wait(time.Minute)
+			c.lists(back, append(networks, on(cidr.String()))...)
+			c.die(back)
+			c.giveUp(other, back)
+			if s.stays {
+				short := c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+				c.wait(2 * time.Minute)
+				c.ask(other, &ipam.PoolRelease{Network: short})
+				c.wait(5 * time.Minute)
+			} else if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+				t.Fatal(err)
+			}
+			c.comeBack(other)
+			run := &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Name: "web", Address: router, MAC: ipam.MAC{2, 0, 0, 0, 0, 7}}
+			if r := c.ask(back, run); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			c.wait(5 * time.Second)
+			if s.listed {
+				c.lists(back, append(networks, web)...)
+				c.wait(time.Hour)
+			}
+			for range networks {
+				c.ask(back, &ipam.AddressRelease{Network: a.Network, Address: router})
+				c.ask(back, &ipam.PoolRelease{Network: a.Network})
+			}
+			wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
+			c.wait(2 * time.Second)
+			c.lists(back, web)
+			wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
+			c.ask(back, &ipam.AddressRelease{Network: plain, Address: router})
+			for range 2 {
+				c.wait(time.Minute)
+				c.lists(back, on(cidr.String()))
+			}
+			c.wait(10 * time.Second)
+			if err := c.ip(other, cidr, router); err != nil {
+				t.Errorf("both are gone: %v", err)
+			}
+		})
+	}
+}
+
+// A network that kept an address back is removed, and made anew without that. A container gets the address before a list, ends,
+// and is started again with it, without a name as by engines before 29: it is no network's any more, and free at once.
+func TestReleaseOfWhatARemovedNetworkKeptBack(t *testing.T) {
+	h := withSocket(t)
+	look(h)
+	n, a := network(t, h, "10.50.0.0/24"), address("10.50.0.9")
+	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: a}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	kept := on("10.50.0.0/24")
+	kept.Auxiliary = []netip.Addr{a}
+	for range 2 {
+		h.Now = h.Now.Add(time.Minute)
+		look(h, kept)
+	}
+	release(h, n, a)
+	h.Call(&ipam.PoolRelease{Network: n})
+	h.Now = h.Now.Add(time.Second)
+	n = network(t, h, "10.50.0.0/24")
+	for mac := range byte(3) {
+		mustAsk(t, h, n, "", 7+mac, a.String())
+		h.Now = h.Now.Add(2 * time.Second)
+		release(h, n, a)
+		h.Now = h.Now.Add(200 * time.Millisecond)
 	}
 }
 

@@ -38,7 +38,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		forget(p.seen, o) // of what is not held here, as another host has it
 		return
 	}
-	if m.isEcho(p, o, q.Network.Space) || m.isLate(p, o) || m.mayBeNetworks(p, o) {
+	if m.isEcho(p, o, q.Network.Space) || m.isLate(p, o) || m.mayBeNetworks(p, o, &q.Network) {
 		// If the new holder is gone indeed, an inventory will tell.
 		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})

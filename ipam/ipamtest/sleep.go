@@ -22,7 +22,7 @@ type absences struct {
 	recovers  int  // of the loss of a majority
 	emptied   int  // of hosts that go away, those that nothing is left on
 	forgotten int  // of those, those that are given up
-	restarts  int  // of processes that go on, those that end right then and begin again
+	restarts  int  // of processes that go on, those that end right then and begin again; and of hosts that are suspended, those without a process
 	offline   int  // of hosts that go on, those that have no network yet
 	laden     int  // of hosts that are not emptied, those that are given up with all that they have
 }
@@ -210,6 +210,10 @@ func (s *site) goAway(doomed bool) {
 		s.powerOff()
 		s.absent = a
 	} else {
+		if a.how == suspended && h.chance(h.restarts) {
+			c.count["slept without its process"]++
+			s.kill()
+		}
 		s.absent, s.stopped = a, a.until
 		c.oracle.ended(s)
 	}
@@ -248,6 +252,7 @@ func (s *site) comeBack(a *absence) {
 		return
 	}
 	if s.machine == nil {
+		c.after(h.between(0, 3*time.Second), s.start)
 		return
 	}
 	s.wakes, s.unaware, s.stopped = true, a.how == frozen, c.now
