@@ -221,11 +221,11 @@ func (e *engine) addAuxiliary(n *network) {
 	})
 }
 
-// remove removes a network that no container is on. The networks of a host that
+// remove removes a network that no container is on: not while the engine starts, which answers nobody then. The networks of a host that
 // was installed again are all that it knows of its cluster; so it is, also while its
 // process is away, with the one that is about to begin a lost cluster.
 func (e *engine) remove(n *network) {
-	if n.ready && n.users == 0 && !e.s.orphaned() && e.s != e.s.c.beginner {
+	if n.ready && n.users == 0 && !e.starting && !e.s.orphaned() && e.s != e.s.c.beginner {
 		e.giveBack(n)
 	}
 }
