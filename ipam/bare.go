@@ -145,6 +145,14 @@ func (m *Machine) replayUnready(q *AddressRequest, a *AddressGrant, why error) e
 			return err
 		}
 	}
+	if rec := p.space.Lookup(o); ok && m.check != nil && m.check.newHost && rec.State == space.Held && rec.Kind == space.Container {
+		// An engine goes on that is refused what an endpoint has, and a container that starts is not to have what may be another's by now.
+		if m.holdsUp() {
+			m.noteAskedAgain(p, o)
+			why = settled(why)
+		}
+		return why
+	}
 	var err error
 	if *a, err = m.standingFor(q, why); err == nil {
 		m.noteReplayed(p, o, true)
@@ -219,17 +227,23 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	rec, r := p.space.Lookup(o), p.ReservationAt(o)
 	astray := rec.State == space.Held && hasEndpoint(p, o) && !p.space.Mine(o) && !m.left
+	whose := ""
 	if astray && m.ready() == nil {
 		err := m.regainAt(p, o) // nobody may have got it
-		if waits(err) {
+		if waits(err) && !m.holdsUp() && m.inTime() {
 			return err
 		}
-		astray = err != nil
+		if astray = err != nil; waits(err) {
+			whose = "whether somebody else has it by now is yet to be found out: try again in a moment"
+		}
 	}
 	switch held := rec.State == space.Held && rec.Kind != space.Kept; {
 	case astray:
 		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered, and no container is to start with it
-		return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), m.whoseText(p, o))
+		if whose == "" {
+			whose = m.whoseText(p, o)
+		}
+		return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), whose)
 	case held && m.holdsAgainst(p, q, o, &rec):
 		m.noteAskedAgain(p, o) // so it does here
 		return m.errHeld(p, q.Address, rec.Holder, rec.Since)

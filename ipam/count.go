@@ -75,6 +75,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	p, n := m.poolOf(q.Network.Pool), m.networks[q.Network.ID()]
 	if p != nil && !m.mayLive(n) {
 		p.parted = m.now
+		p.partings++
 	}
 	if n == nil {
 		if p != nil {

@@ -73,7 +73,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
-		p.seen, p.kept = s.seen[p], s.kept[p]
+		p.seen, p.kept, p.partings = s.seen[p], s.kept[p], 0
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
 		never := p.listed < 0

@@ -61,6 +61,7 @@ type pool struct {
 	// has come, one that did earlier says otherwise.
 	named, left map[addr.Offset]time.Time
 	parted      time.Time
+	partings    int // networks that it has removed since the last inventory
 
 	vacated     time.Time  // when somebody last was given all that this peer had here
 	spareSince  time.Time  // since when it has more than it needs

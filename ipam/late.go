@@ -151,7 +151,7 @@ func (m *Machine) doubtKept(p *pool, o addr.Offset, n *Network) bool {
 	keeps := shares && g == o
 	if p.keeps(o) && !keeps {
 		// Who got it after the last network that was listed went has it from nobody.
-		keeps = p.space.Lookup(o).Since <= p.parted.UnixNano() || !m.inventory.Before(p.parted)
+		keeps = p.partings < p.listed || p.space.Lookup(o).Since <= p.parted.UnixNano() || !m.inventory.Before(p.parted)
 	}
 	if !keeps || !m.sighted() {
 		return false

@@ -126,7 +126,7 @@ func TestBareStartOnWhatWasGivenUp(t *testing.T) {
 	c.lists(0)
 	c.wait(time.Second)
 	order := c.order()
-	other, back := order[0], order[2]
+	other, first, back := order[0], order[1], order[2]
 	pool := plainPool()
 	n := c.makes(back, prefix(bareNet), pool)
 	had := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Address.Address.Addr()
@@ -135,17 +135,46 @@ func TestBareStartOnWhatWasGivenUp(t *testing.T) {
 	c.giveUp(other, back)
 	_ = c.full(other, prefix(bareNet))
 	c.comeBack(other)
-	c.ask(back, &ipam.Greeting{})
-	c.ask(back, &pool)
-	c.ask(back, &ipam.Blindness{})
+	starts := func() {
+		c.ask(back, &ipam.Greeting{})
+		c.ask(back, &pool)
+		c.call(back, &ipam.Blindness{})
+	}
+	starts()
 	for range 2 {
-		wantErr(t, c.ask(back, plainly(n, had.String())).Err, ipam.ErrAddressInUse, had.String(), "ringlet forget", c.name(other))
+		wantErr(t, c.ask(back, plainly(n, had.String())).Err, ipam.ErrAddressInUse, had.String(), "ringlet forget")
+	}
+	// A call waits for what its owner says, or for nothing, where that is silent; the engine asks once all the same.
+	for _, soon := range []bool{true, false} {
+		if soon {
+			c.start(back)
+			c.part(back)
+			c.run(time.Minute, c.agreed)
+		} else {
+			c.wait(time.Minute)
+		}
+		c.lose = without(other)
+		c.part(other, first, back)
+		starts()
+		begun := c.now
+		if err := c.ask(back, plainly(n, had.String())).Err; err == nil {
+			t.Errorf("soon %t: granted, and the owner is silent", soon)
+		}
+		if took := c.now.Sub(begun); took > 20*time.Second || !soon && took > time.Second {
+			t.Errorf("soon %t: refused after %v", soon, took)
+		}
+		c.lose = func(flight) bool { return false }
+		c.heal()
+		c.wait(3 * time.Second)
+		if err := c.ask(back, plainly(n, had.String())).Err; err == nil {
+			t.Errorf("soon %t: granted, and the engine has asked for it before", soon)
+		}
 	}
 	// Where nobody has it, it is the host's again: the engine asks for what a container has that lives.
 	c.ask(other, &ipam.AddressRelease{Network: n, Address: had})
-	c.ask(back, &ipam.Greeting{})
-	c.ask(back, &pool)
-	c.ask(back, &ipam.Blindness{})
+	c.call(back, &ipam.HostAddresses{At: c.now})
+	c.wait(10 * time.Second)
+	starts()
 	if err := c.ask(back, plainly(n, had.String())).Err; err != nil {
 		t.Error(err)
 	}

@@ -491,10 +491,11 @@ func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	c.call(1, &ipam.Greeting{})
 	c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool})
 	c.call(1, &ipam.Blindness{})
-	for i, want := range []error{nil, ipam.ErrAddressInUse} {
-		id = c.call(1, plainly(n, a))
-		if r, ok := c.peers[1].replies[id]; !ok || !errors.Is(r.Err, want) {
-			t.Errorf("request %d: answered %t, %v", i, ok, r.Err)
+	// Somebody else may have the address by now, and an engine goes on without: it is not held up for long.
+	for i, want := range []error{ipam.ErrNotReady, ipam.ErrAddressInUse} {
+		begun := c.now
+		if err := c.ask(1, plainly(n, a)).Err; !errors.Is(err, want) || c.now.Sub(begun) > 11*time.Second {
+			t.Errorf("request %d: after %v: %v", i, c.now.Sub(begun), err)
 		}
 	}
 }
