@@ -2,6 +2,7 @@ package ipamtest
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -201,9 +202,10 @@ func (e *engine) early(next func()) {
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {
 		a = one(h.rnd, had...)
 	}
-	// Above a new database what is kept for a name, or is the host's own, may be an endpoint's that asks again; of
-	// what is reserved its peer may have yet to hear. So may what is kept for a name that has it, as far as is known.
-	if e.s.isNew() && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own()) ||
+	// Above a new database what is kept for a name, or is the host's own, or its bridge's, may be an endpoint's that asks again;
+	// of what is reserved its peer may have yet to hear. So may what is kept for a name that has it, as far as is known.
+	bridge := slices.ContainsFunc(e.networks, func(m *network) bool { return m.gateway == a })
+	if e.s.isNew() && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own() || bridge) ||
 		e.s.machine != nil && e.s.holds(a) && !c.oracle.obeyed(a, x.id) {
 		next()
 		return
