@@ -417,10 +417,10 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 // database: of a host that has left nobody is given that before it is forgotten.
 func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
 	t, _ := p.Ring.At(o)
-	return t.Owner == m.self || m.isPredecessor(t.Owner)
+	return t.Owner == m.self || m.wasKeptBack(p, o)
 }
 
-// wasKeptBack is isKeptBack where only who this peer was is meant: what is its own by now it may hand out itself.
+// wasKeptBack is isKeptBack of who this peer was alone: what is its own by now it may hand out itself.
 func (m *Machine) wasKeptBack(p *pool, o addr.Offset) bool {
 	t, _ := p.Ring.At(o)
 	return m.isPredecessor(t.Owner)

@@ -142,7 +142,7 @@ func (m *Machine) doubtOwed(p *pool, o addr.Offset) bool {
 // host, which keeps it back, too, by its options, or as the last list told: the endpoint may have got it while this
 // host was given up.
 func (m *Machine) mayBeNetworks(p *pool, o addr.Offset, n *Network) bool {
-	return (len(p.kept) > 0 || n.Gateway >= GatewayFirst) && m.doubtKept(p, o, n)
+	return (len(p.kept) > 0 || n.Gateway != GatewayHost) && m.doubtKept(p, o, n)
 }
 
 // doubtKept is mayBeNetworks where some address may be kept back.
@@ -171,12 +171,9 @@ func (m *Machine) oweKept(p *pool) {
 				m.owe(p, r.Range.Start)
 			}
 		}
-	}
-	if m.networksOf(p) == 0 {
-		return
-	}
-	if p.hasGateway {
-		m.owe(p, p.gateway)
+		if p.hasGateway {
+			m.owe(p, p.gateway)
+		}
 	}
 }
 
