@@ -390,11 +390,10 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	}
 	starts := m.mayStart()
 	bridge := starts && q.Purpose == ForGateway && m.onHost(q.Address)
-	switch {
-	case p != nil:
-	case bridge: // of which a host that is not in its cluster yet knows nothing
-		return AddressGrant{Address: netip.PrefixFrom(q.Address, cidr.Bits())}, nil
-	default:
+	if p == nil {
+		if bridge { // of which a host that is not in its cluster yet knows nothing
+			return AddressGrant{Address: netip.PrefixFrom(q.Address, cidr.Bits())}, nil
+		}
 		return AddressGrant{}, why
 	}
 	// What is kept back for anything but networks is no network's.

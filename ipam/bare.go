@@ -226,32 +226,37 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 // but nothing that a container has; and it asks for that before the engine turns to the next one.
 func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	rec, r := p.space.Lookup(o), p.ReservationAt(o)
-	astray := rec.State == space.Held && hasEndpoint(p, o) && !p.space.Mine(o) && !m.left
-	whose := ""
-	if astray && m.ready() == nil {
-		err := m.regainAt(p, o) // nobody may have got it
-		if waits(err) && !m.holdsUp() && m.inTime() {
+	if hasEndpoint(p, o) && !p.space.Mine(o) && !m.left {
+		if err := m.regainReplayed(p, q, o); err != nil {
 			return err
-		}
-		if astray = err != nil; waits(err) {
-			whose = "whether somebody else has it by now is yet to be found out: try again in a moment"
 		}
 	}
 	switch held := rec.State == space.Held && rec.Kind != space.Kept; {
-	case astray:
-		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered, and no container is to start with it
-		if whose == "" {
-			whose = m.whoseText(p, o)
-		}
-		return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), whose)
 	case held && m.holdsAgainst(p, q, o, &rec):
-		m.noteAskedAgain(p, o) // so it does here
+		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered
 		return m.errHeld(p, q.Address, rec.Holder, rec.Since)
 	case !held && r != nil && m.keptAgainst(p, q, o, r):
 		m.noteAskedAgain(p, o)
 		return errReserved(p, q.Address, r, space.Holder{Kind: space.Container})
 	}
 	return nil
+}
+
+// regainReplayed is regainAt for what an engine may ask for again that starts, which waits for it as long as it may be held up.
+// Where somebody has it, or may have, the engine goes on without, and no container starts with it.
+func (m *Machine) regainReplayed(p *pool, q *AddressRequest, o addr.Offset) error {
+	whose := m.whoseText(p, o)
+	if m.ready() == nil {
+		err := m.regainAt(p, o)
+		switch {
+		case err == nil, waits(err) && !m.holdsUp() && m.inTime():
+			return err
+		case waits(err):
+			whose = "whether somebody else has it by now is yet to be found out: try again in a moment"
+		}
+	}
+	m.noteAskedAgain(p, o)
+	return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), whose)
 }
 
 // holdsAgainst reports whether an address is held by another one than who may ask for it again. What was asked for

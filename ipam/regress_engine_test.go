@@ -735,64 +735,52 @@ func TestEngineStartsOnTheBridgeOfAHostThatKnowsNoPool(t *testing.T) {
 	}
 }
 
-// And with a router and an auxiliary address that networks share.
-func TestEngineStartsOnSharedAddressesOfAHostThatIsCutOff(t *testing.T) {
+// startsOnShared has a host with a network with a router and an auxiliary address that networks share lose its database, and
+// more befall it, beside a network of another host on that pool or not, and then its engine start, which is granted both, though
+// nothing can be handed out. A network that is made later is another one (seed 10372068522610387590 of TestSim).
+func startsOnShared(t *testing.T, others bool, befall func(*lockstep), started func(c *lockstep, cidr netip.Prefix, shared []netip.Addr)) {
+	t.Helper()
 	for _, bare := range []bool{false, true} {
 		c := rebuildable(t)
-		cidr, device := prefix("10.50.0.0/24"), address("10.50.0.77")
+		cidr, router, device := prefix("10.50.0.0/24"), address("10.50.0.1"), address("10.50.0.77")
 		q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst}
-		c.network(0, cidr)
+		if others {
+			c.network(0, cidr)
+		}
 		n := c.network(2, cidr, device.String())
 		c.peers[2].cfg.NoMAC = bare
-		c.anewAndCutOff(2)
+		befall(c)
 		c.ask(2, &ipam.Greeting{})
 		c.call(2, &ipam.Blindness{})
 		for _, r := range []ipam.Request{
 			q,
-			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")},
+			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router},
 			&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device},
 		} {
 			if err := c.ask(2, r).Err; err != nil {
 				t.Errorf("bare %t: %T: %v", bare, r, err)
 			}
 		}
-		c.wait(2 * time.Minute) // the engine has started: another network is one that nobody knows of
+		started(c, cidr, []netip.Addr{router, device})
+		c.wait(2 * time.Minute)
 		if err := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device}).Err; err == nil {
-			t.Errorf("bare %t: a host that is cut off hands out an address that networks share", bare)
+			t.Errorf("bare %t: a host hands out an address that networks share, and its engine has long started", bare)
 		}
 	}
 }
 
-// A host loses its database under a network with a router and an auxiliary address that networks share, and is made to leave
-// before it has said that it uses the pool. Its engine starts, and is granted both: none but networks get them.
+// It is cut off before it has taken over what it had.
+func TestEngineStartsOnSharedAddressesOfAHostThatIsCutOff(t *testing.T) {
+	startsOnShared(t, true, func(c *lockstep) { c.anewAndCutOff(2) }, func(*lockstep, netip.Prefix, []netip.Addr) {})
+}
+
+// It is made to leave before it has said that it uses the pool. None but networks get what they share.
 func TestEngineStartsOnSharedAddressesOfAHostThatLeft(t *testing.T) {
-	for _, bare := range []bool{false, true} {
-		c := rebuildable(t)
-		cidr, device := prefix("10.50.0.0/24"), address("10.50.0.77")
-		q := &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst}
-		n := c.network(2, cidr, device.String())
-		c.peers[2].cfg.NoMAC = bare
-		c.leavesAnew(2)
-		c.ask(2, &ipam.Greeting{})
-		c.call(2, &ipam.Blindness{})
-		for _, r := range []ipam.Request{
-			q,
-			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")},
-			&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device},
-		} {
-			if err := c.ask(2, r).Err; err != nil {
-				t.Errorf("bare %t: %T: %v", bare, r, err)
-			}
-		}
-		for _, a := range []netip.Addr{address("10.50.0.1"), device} {
+	startsOnShared(t, false, func(c *lockstep) { c.leavesAnew(2) }, func(c *lockstep, cidr netip.Prefix, shared []netip.Addr) {
+		for _, a := range shared {
 			wantErr(t, c.ip(0, cidr, a), ipam.ErrAddressReserved)
 		}
-		// A network that is made later is another one (seed 10372068522610387590 of TestSim).
-		c.wait(2 * time.Minute)
-		if err := c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device}).Err; err == nil {
-			t.Errorf("bare %t: a host that has left hands out an address that networks share", bare)
-		}
-	}
+	})
 }
 
 // A host loses its database under a network with a gateway on its bridge, takes over what it had, and its engine starts. It is
