@@ -188,8 +188,10 @@ func (c *Cluster) forgottenReturns() {
 	refused(t, err, "address "+lostAddress, "held by", "container thief", c.Engines[0].Name)
 	c.AwaitReady(c.Engines...)
 	c.union("after a host that was given up came back")
-	if err := disperse(c.Engines[0], "heir"); err != nil {
-		t.Fatal(err)
+	for _, e := range c.Engines[:2] {
+		if err := disperse(e, "heir"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	back.Docker("start", "first-0", "first-1")
 	c.union("with its containers started again")
@@ -200,6 +202,8 @@ func (c *Cluster) recovered() {
 	t := c.t
 	t.Helper()
 	left := c.Engines[2]
+	const anew = 2 // containers on each host of the new cluster
+	c.hasRoom(left, "small", len(c.Engines)*anew)
 	for _, e := range c.Engines[:2] {
 		e.Docker("plugin", "rm", "--force", Plugin)
 	}
@@ -214,7 +218,7 @@ func (c *Cluster) recovered() {
 	for _, e := range c.Engines[:2] {
 		e.InstallPlugin("RINGLET_KEY="+c.Key, "RINGLET_JOIN="+left.Name)
 	}
-	c.crowd(c.Engines, "small", "anew", 2)
+	c.crowd(c.Engines, "small", "anew", anew)
 	c.AwaitReady(c.Engines...)
 	c.union("in the cluster that was founded anew")
 	for _, a := range before {
@@ -222,4 +226,17 @@ func (c *Cluster) recovered() {
 			t.Errorf("%v is not in use any more", a)
 		}
 	}
+}
+
+// hasRoom returns when so many addresses are free in the space that an engine's own peer has. How much it was given
+// depends on what rested with the others when it asked.
+func (c *Cluster) hasRoom(e *Engine, network string, addresses int) {
+	c.t.Helper()
+	Eventually(c.t, mended, fmt.Sprintf("%s has %d addresses", e.Name, addresses), func() bool {
+		errs := crowd([]*Engine{e}, network, "spare", addresses)
+		if err := disperse(e, "spare"); err != nil {
+			c.t.Fatal(err)
+		}
+		return len(errs) == 0
+	})
 }
