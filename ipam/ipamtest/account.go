@@ -163,7 +163,7 @@ func (c *cluster) obtainable(s *site, subnet netip.Prefix) int {
 			if t.Owner == ring.Reserved || t.Owner != ring.Free && c.oracle.state.Member(t.Owner) == nil {
 				continue
 			}
-			if !c.heldAt(p, o) && p.ReservationAt(o) == nil && addr.Nth(subnet, o) != s.own() {
+			if !c.heldByMember(p, o) && p.ReservationAt(o) == nil && addr.Nth(subnet, o) != s.own() {
 				n++
 			}
 		}
@@ -171,11 +171,22 @@ func (c *cluster) obtainable(s *site, subnet netip.Prefix) int {
 	return n
 }
 
+// heldByMember reports whether a site of the cluster holds the address. One that was given up, and has left since, holds
+// what it has itself for the time that it joins again; nobody else heeds that.
+func (c *cluster) heldByMember(p *chronicle.Pool, o addr.Offset) bool {
+	i := c.addrs[p.CIDR.Addr()] + int(o)
+	return slices.ContainsFunc(c.sites, func(s *site) bool { return c.oracle.of(s).held[i] && c.oracle.state.Member(s.id) != nil })
+}
+
 func (c *cluster) heldAt(p *chronicle.Pool, o addr.Offset) bool { return c.heldBeside(p, o, -1) }
 
 // heldBeside reports whether a site but this one, by its index, holds the address.
 func (c *cluster) heldBeside(p *chronicle.Pool, o addr.Offset, but int) bool {
-	i := c.addrs[p.CIDR.Addr()] + int(o)
+	return c.heldElsewhere(addr.Nth(p.CIDR, o), but)
+}
+
+func (c *cluster) heldElsewhere(a netip.Addr, but int) bool {
+	i := c.addrs[a]
 	for k := range c.oracle.sites {
 		if k != but && c.oracle.sites[k].held[i] {
 			return true

@@ -291,7 +291,7 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 // One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone
 // on; and what a process that was frozen, or finds no majority and is not to go on without, is asked is late.
 // What a network kept back whose host was given up it gets again with a majority alone, and its own gateway not at all
-// where its pool was removed (docs/limits.md).
+// where its pool was removed, or somebody else has it by now and the host lost its database, too (docs/limits.md).
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s := e.s
 	if s.machine == nil || n.users == 0 {
@@ -306,7 +306,8 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	return func(r ipam.Reply, ok bool) {
 		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
 		astray := n.removed || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return s.c.oracle.of(s).unkept[s.c.addrs[a]] > 0 })
-		if ok && r.Err != nil && lists == e.lists && !late && !astray {
+		taken := n.gateway.IsValid() && s.c.heldElsewhere(n.gateway, s.index)
+		if ok && r.Err != nil && lists == e.lists && !late && !astray && !taken {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}
 	}
