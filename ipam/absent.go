@@ -53,7 +53,7 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 			continue
 		}
 		rec := p.space.Lookup(o)
-		if s.begun.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
+		if s.begun.Before(m.grantedSince(&rec).Add(m.cfg.Grace)) {
 			again = true // too young to tell
 			continue
 		}
@@ -115,7 +115,7 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 // inTheMaking reports whether a network may still be in the making at that
 // time.
 func (m *Machine) inTheMaking(n *network, at time.Time) bool {
-	return at.Before(m.sureSince(n.asked).Add(makeTime))
+	return at.Before(m.answeredSince(n.asked).Add(makeTime))
 }
 
 // sightNetworks compares the networks that were asked for on a subnet with those

@@ -50,6 +50,8 @@ type Machine struct {
 	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
 	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
+	froze     time.Time                  // when the last step was made behind which the process may have been frozen
+	thawed    time.Time                  // when the next one was
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]dispute       // since the begin of the last complete inventory
 	disputed  map[conflict]dispute       // before that
@@ -209,6 +211,9 @@ func New(cfg Config) (*Machine, error) {
 // Step lets the machine take one event. now never needs to be exact: what is
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
+	if now.Sub(m.now) >= slumber && m.boot != 0 {
+		m.froze, m.thawed = m.now, now
+	}
 	m.now = now
 	m.fx.Save = m.fx.Save[:0]
 	m.fx.Send = m.fx.Send[:0]

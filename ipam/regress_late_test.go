@@ -505,3 +505,40 @@ func TestLateReleaseBehindATakeover(t *testing.T) {
 		}
 	}
 }
+
+// A process is frozen for minutes between a grant and its answer, and its engine is not. What the answer was waited for is yet
+// to come when it goes on, however old the grant is by then: lists that lack it say nothing.
+func TestFrozenBeforeTheAnswer(t *testing.T) {
+	t.Run("a container", func(t *testing.T) {
+		h := withSocket(t)
+		n := network(t, h, "10.50.0.0/24")
+		look(h, on("10.50.0.0/24"))
+		mustAsk(t, h, n, "web", 7, "10.50.0.9")
+		h.Freeze(2 * time.Minute)
+		look(h, on("10.50.0.0/24"))
+		wantErr(t, ask(h, n, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+		h.Now = h.Now.Add(15 * time.Second)
+		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
+		wantErr(t, ask(h, n, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+		// It ended without a release.
+		for range 2 {
+			look(h, on("10.50.0.0/24"))
+			h.Now = h.Now.Add(20 * time.Second)
+		}
+		mustAsk(t, h, n, "db", 8, "10.50.0.9")
+	})
+	t.Run("a network", func(t *testing.T) {
+		h := withSocket(t)
+		look(h)
+		n := network(t, h, "10.50.0.0/24")
+		h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
+		h.Freeze(2 * time.Minute)
+		for range 2 {
+			look(h)
+			h.Now = h.Now.Add(25 * time.Second)
+		}
+		if pools := h.Machine().Status(h.Now).Pools; len(pools) != 1 || pools[0].Networks != 1 {
+			t.Errorf("with a network in the making the pools are %+v", pools)
+		}
+	})
+}
