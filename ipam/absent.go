@@ -53,7 +53,7 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 			continue
 		}
 		rec := p.space.Lookup(o)
-		if s.begun.Before(m.grantedSince(&rec).Add(m.cfg.Grace)) {
+		if s.begun.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
 			again = true // too young to tell
 			continue
 		}

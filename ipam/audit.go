@@ -240,7 +240,7 @@ func (m *Machine) mayCollect(p *pool, o addr.Offset, f Finding) (outcome, why st
 		return CollectedKept, "another has it since that report: " + m.holderText(rec.Holder, rec.Since)
 	case seen || !missing:
 		return CollectedKept, "the engine's last list does not lack it"
-	case m.now.Sub(m.grantedSince(&rec)) < m.cfg.Grace:
+	case m.now.Sub(m.heldSince(&rec)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", m.cfg.Grace)
 	case m.inventory.Sub(first) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("only lists of less than %v lack it: ask again after that", m.cfg.Grace)

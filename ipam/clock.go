@@ -75,9 +75,6 @@ func (m *Machine) sureSince(at time.Time) time.Time {
 	return at
 }
 
-// heldSince is sureSince for the state of an address, such as held or freed.
-func (m *Machine) heldSince(rec *space.Record) time.Time { return m.sureSince(time.Unix(0, rec.Since)) }
-
 // answeredSince is sureSince for what an engine asked for and goes on with once it has its answer. That may not have left yet
 // when the process was frozen, for which whatever is longer than slumber is taken: the engine that waited has it since then.
 func (m *Machine) answeredSince(at time.Time) time.Time {
@@ -91,8 +88,8 @@ func (m *Machine) answeredSince(at time.Time) time.Time {
 // calls that came together, which are stepped through in much less.
 const unanswered = time.Second
 
-// grantedSince is answeredSince for the state of an address.
-func (m *Machine) grantedSince(rec *space.Record) time.Time {
+// heldSince is answeredSince for the state of an address, such as held or freed.
+func (m *Machine) heldSince(rec *space.Record) time.Time {
 	return m.answeredSince(time.Unix(0, rec.Since))
 }
 

@@ -541,4 +541,13 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 			t.Errorf("with a network in the making the pools are %+v", pools)
 		}
 	})
+	t.Run("a container of a fixed MAC, without lists", func(t *testing.T) {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/24")
+		mustAsk(t, h, n, "", 7, "10.50.0.9")
+		h.Freeze(2 * time.Minute)
+		wantErr(t, ask(h, n, "", 7, "10.50.0.9").Err, ipam.ErrAddressInUse, "held")
+		h.Now = h.Now.Add(time.Minute)
+		mustAsk(t, h, n, "", 7, "10.50.0.9") // it is back, for all that anybody can tell
+	})
 }
