@@ -115,7 +115,7 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 // inTheMaking reports whether a network may still be in the making at that
 // time.
 func (m *Machine) inTheMaking(n *network, at time.Time) bool {
-	return at.Before(m.answeredSince(n.asked).Add(makeTime))
+	return at.Before(m.sureSince(n.asked).Add(makeTime))
 }
 
 // sightNetworks compares the networks that were asked for on a subnet with those

@@ -50,12 +50,24 @@ func (m *Machine) beginCheck() {
 // can be evicted and forgotten: who was heard of so lately is there.
 const slumber = reachTime
 
+// thaw has this peer go on after its process was frozen for that long, and its clocks were not. What it had granted
+// the engine may hear only now, and begin to use: it is no older than that.
+func (m *Machine) thaw(late time.Duration) {
+	m.setClock(0)
+	for _, n := range m.networks { // the same with all, in any order
+		if m.now.Sub(n.asked)-late < makeTime {
+			n.asked = n.asked.Add(late)
+		}
+	}
+	if m.replaying && m.now.Sub(m.greeted)-late < makeTime {
+		m.greeted = m.greeted.Add(late)
+	}
+	m.awaken(late)
+}
+
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been
 // suspended: they may have evicted it meanwhile, and given up its space.
 func (m *Machine) awaken(ahead time.Duration) {
-	if ahead < slumber {
-		return
-	}
 	m.oweLonger(ahead)
 	if m.lacks(ruleAwake) {
 		return

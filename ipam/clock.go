@@ -75,23 +75,8 @@ func (m *Machine) sureSince(at time.Time) time.Time {
 	return at
 }
 
-// answeredSince is sureSince for what an engine asked for and goes on with once it has its answer. That may not have left yet
-// when the process was frozen, for which whatever is longer than slumber is taken: the engine that waited has it since then.
-func (m *Machine) answeredSince(at time.Time) time.Time {
-	if at = m.sureSince(at); at.Before(m.thawed) && at.After(m.froze.Add(-unanswered)) {
-		return m.thawed
-	}
-	return at
-}
-
-// unanswered is how long before the last step that may be at most what a process had not answered as it was frozen:
-// calls that came together, which are stepped through in much less.
-const unanswered = time.Second
-
-// heldSince is answeredSince for the state of an address, such as held or freed.
-func (m *Machine) heldSince(rec *space.Record) time.Time {
-	return m.answeredSince(time.Unix(0, rec.Since))
-}
+// heldSince is sureSince for the state of an address, such as held or freed.
+func (m *Machine) heldSince(rec *space.Record) time.Time { return m.sureSince(time.Unix(0, rec.Since)) }
 
 func (m *Machine) saveClock(c clockState) {
 	if c == m.restoredClock {

@@ -247,7 +247,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	h := holderOf(e)
 	delete(p.missing, o)
 	rec := p.space.Lookup(o)
-	if rec.State != space.Unused && m.sureSince(time.Unix(0, rec.Since)).After(s.begun) {
+	if rec.State != space.Unused && m.heldSince(&rec).After(s.begun) {
 		// What waits for its name may have come with space that was taken over since.
 		m.incomplete = m.incomplete || rec.State == space.Held && rec.Kind == space.Kept
 		return // what is known is newer

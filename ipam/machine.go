@@ -49,9 +49,8 @@ type Machine struct {
 	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
 	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
+	grantedAt time.Time                  // when the engine was last granted something
 	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
-	froze     time.Time                  // when the last step was made behind which the process may have been frozen
-	thawed    time.Time                  // when the next one was
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]dispute       // since the begin of the last complete inventory
 	disputed  map[conflict]dispute       // before that
@@ -211,9 +210,6 @@ func New(cfg Config) (*Machine, error) {
 // Step lets the machine take one event. now never needs to be exact: what is
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
-	if now.Sub(m.now) >= slumber && m.boot != 0 {
-		m.froze, m.thawed = m.now, now
-	}
 	m.now = now
 	m.fx.Save = m.fx.Save[:0]
 	m.fx.Send = m.fx.Send[:0]
@@ -224,8 +220,8 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if m.boot == 0 {
 		m.start()
 	}
-	if !m.due.IsZero() {
-		m.awaken(now.Sub(m.due)) // the process was frozen, and its clocks were not
+	if late := now.Sub(m.due); !m.due.IsZero() && late >= slumber {
+		m.thaw(late)
 	}
 	if !m.strangers.IsZero() {
 		m.freeStrangers()
@@ -235,7 +231,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		m.changed = true
 	case ClockSet:
 		m.setClock(ev.By)
-		m.awaken(ev.By)
+		if ev.By >= slumber {
+			m.awaken(ev.By)
+		}
 		m.changed = true
 	case *Call:
 		if m.unlisted && m.cfg.AwaitInventory {
@@ -360,6 +358,9 @@ func (m *Machine) wake() {
 	if len(m.waiting) > 0 {
 		m.wakeForCalls()
 	}
+	if heard := m.grantedAt.Add(m.cfg.CallTime); m.now.Before(heard) {
+		m.wakeAt(heard) // so that it is noticed if the process was frozen before its answer left
+	}
 	var tend time.Time
 	switch {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
@@ -437,12 +438,18 @@ func (m *Machine) try(c *Call) bool {
 	switch q := c.Request.(type) {
 	case *AddressRequest:
 		r.Err = m.requestAddress(q, &r.Address)
+		if r.Err == nil {
+			m.grantedAt = m.now
+		}
 	case *AddressRelease:
 		m.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool = new(PoolGrant)
 		*r.Pool, r.Err = m.requestPool(q)
+		if r.Err == nil {
+			m.grantedAt = m.now
+		}
 	case *PoolRelease:
 		m.current = nil
 		m.releasePool(q)

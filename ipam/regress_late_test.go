@@ -93,6 +93,7 @@ func TestLateReleaseOfOneThatStarts(t *testing.T) {
 			look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
 		} else {
 			look(h, on("10.50.0.0/24"))
+			mustAsk(t, h, n, "", 10, "10.50.0.9") // the calls before were answered in time
 		}
 		want := map[bool]string{true: "02:00:00:00:00:09", false: "02:00:00:00:00:0a"}[lives]
 		if got, err := h.Machine().Who(h.Now, address("10.50.0.9")); err != nil || got.MAC != want {
@@ -405,7 +406,7 @@ func TestLateReleaseAfterASleep(t *testing.T) {
 		if asleep {
 			h.SetClock(20*time.Minute, true)
 		} else {
-			h.Now = h.Now.Add(20 * time.Minute)
+			h.Freeze(20 * time.Minute)
 		}
 		mustAsk(t, h, n, "", 9, "10.50.0.9")
 		release(h, n, address("10.50.0.9"))
@@ -506,33 +507,67 @@ func TestLateReleaseBehindATakeover(t *testing.T) {
 	}
 }
 
-// A process is frozen for minutes between a grant and its answer, and its engine is not. What the answer was waited for is yet
-// to come when it goes on, however old the grant is by then: lists that lack it say nothing.
+// A process is frozen for minutes before an answer leaves, and its engine is not. What it was asked for is yet to come when it
+// goes on, however old the grant is by then: lists that lack it say nothing.
 func TestFrozenBeforeTheAnswer(t *testing.T) {
+	const freeze = 2 * time.Minute
 	t.Run("a container", func(t *testing.T) {
-		h := withSocket(t)
-		n := network(t, h, "10.50.0.0/24")
-		look(h, on("10.50.0.0/24"))
-		mustAsk(t, h, n, "web", 7, "10.50.0.9")
-		h.Freeze(2 * time.Minute)
-		look(h, on("10.50.0.0/24"))
-		wantErr(t, ask(h, n, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
-		h.Now = h.Now.Add(15 * time.Second)
-		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-		wantErr(t, ask(h, n, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
-		// It ended without a release.
-		for range 2 {
-			look(h, on("10.50.0.0/24"))
-			h.Now = h.Now.Add(20 * time.Second)
+		for _, then := range []func(h *ipamtest.Host){
+			func(*ipamtest.Host) {},
+			func(h *ipamtest.Host) { h.Now = h.Now.Add(8 * time.Second) },
+			func(h *ipamtest.Host) { h.Tick(); h.Restart() },
+		} {
+			for _, probed := range []time.Duration{0, 3 * time.Second} { // whether somebody outside has the address
+				h := withSocket(t)
+				n := network(t, h, "10.50.0.0/24")
+				look(h, on("10.50.0.0/24"))
+				mustAsk(t, h, n, "web", 7, "10.50.0.9")
+				h.Now = h.Now.Add(probed)
+				h.Tick()
+				h.Freeze(freeze)
+				look(h, on("10.50.0.0/24"))
+				wantErr(t, ask(h, n, "db", 8, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
+				then(h)
+				look(h, on("10.50.0.0/24"))
+				if r, answered := h.Try(asking(n, "db", 8, "10.50.0.9")); answered && r.Err == nil {
+					t.Errorf("probed for %v: web starts with the address that db gets", probed)
+				}
+				for range 2 { // it never comes
+					h.Now = h.Now.Add(30 * time.Second)
+					look(h, on("10.50.0.0/24"))
+				}
+				mustAsk(t, h, n, "db", 8, "10.50.0.9")
+			}
 		}
+	})
+	t.Run("a container of a fixed MAC, without lists", func(t *testing.T) {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/24")
+		mustAsk(t, h, n, "", 7, "10.50.0.9")
+		h.Freeze(freeze)
+		wantErr(t, ask(h, n, "", 7, "10.50.0.9").Err, ipam.ErrAddressInUse, "held")
+		h.Now = h.Now.Add(time.Minute)
+		mustAsk(t, h, n, "", 7, "10.50.0.9") // it is back, for all that anybody can tell
+	})
+	t.Run("one that a swarm's echo is of", func(t *testing.T) {
+		h := ipamtest.NewHost(t, ipam.Config{})
+		n := network(t, h, "10.50.0.0/24")
+		mustAsk(t, h, n, "web", 7, "10.50.0.9")
+		release(h, n, address("10.50.0.9"))
 		mustAsk(t, h, n, "db", 8, "10.50.0.9")
+		h.Freeze(freeze)
+		manager := n
+		manager.Space = ipam.Global
+		release(h, manager, address("10.50.0.9"))
+		wantErr(t, ask(h, n, "cache", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "db")
 	})
 	t.Run("a network", func(t *testing.T) {
 		h := withSocket(t)
 		look(h)
 		n := network(t, h, "10.50.0.0/24")
+		h.Now = h.Now.Add(1500 * time.Millisecond)
 		h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
-		h.Freeze(2 * time.Minute)
+		h.Freeze(freeze)
 		for range 2 {
 			look(h)
 			h.Now = h.Now.Add(25 * time.Second)
@@ -541,13 +576,21 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 			t.Errorf("with a network in the making the pools are %+v", pools)
 		}
 	})
-	t.Run("a container of a fixed MAC, without lists", func(t *testing.T) {
-		h := ipamtest.NewHost(t, ipam.Config{})
+	t.Run("a network that is replayed", func(t *testing.T) {
+		h := withSocket(t)
+		look(h)
 		n := network(t, h, "10.50.0.0/24")
-		mustAsk(t, h, n, "", 7, "10.50.0.9")
-		h.Freeze(2 * time.Minute)
-		wantErr(t, ask(h, n, "", 7, "10.50.0.9").Err, ipam.ErrAddressInUse, "held")
-		h.Now = h.Now.Add(time.Minute)
-		mustAsk(t, h, n, "", 7, "10.50.0.9") // it is back, for all that anybody can tell
+		gateway := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+		look(h, on("10.50.0.0/24"))
+		h.Now = h.Now.Add(time.Hour)
+		look(h, on("10.50.0.0/24"))
+		h.Call(&ipam.Greeting{})
+		h.Call(&ipam.Blindness{}) // its engine starts, and answers nothing
+		network(t, h, "10.50.0.0/24")
+		h.Freeze(freeze)
+		h.Call(&ipam.PoolRelease{Network: n}) // another subnet of it was refused
+		if r, answered := h.Try(asking(n, "db", 8, gateway.String())); answered && r.Err == nil {
+			t.Error("a container gets the gateway of a network that lives")
+		}
 	})
 }

@@ -59,7 +59,7 @@ func (c *cluster) account() {
 		}
 		for _, v := range p.Reserved {
 			// Kept for a container that has had it: its peer's, and handed to nobody else.
-			if t, _ := p.Ring.At(v.Range.Start); t.Owner != ring.Reserved && c.oracle.state.Member(t.Owner) != nil && !c.heldAt(p, v.Range.Start) {
+			if t, _ := p.Ring.At(v.Range.Start); t.Owner != ring.Reserved && c.oracle.state.Member(t.Owner) != nil && !c.heldByMember(p, v.Range.Start) {
 				a.Reserved += uint64(v.Range.Size())
 			}
 		}
@@ -177,8 +177,6 @@ func (c *cluster) heldByMember(p *chronicle.Pool, o addr.Offset) bool {
 	i := c.addrs[p.CIDR.Addr()] + int(o)
 	return slices.ContainsFunc(c.sites, func(s *site) bool { return c.oracle.of(s).held[i] && c.oracle.state.Member(s.id) != nil })
 }
-
-func (c *cluster) heldAt(p *chronicle.Pool, o addr.Offset) bool { return c.heldBeside(p, o, -1) }
 
 // heldBeside reports whether a site but this one, by its index, holds the address.
 func (c *cluster) heldBeside(p *chronicle.Pool, o addr.Offset, but int) bool {

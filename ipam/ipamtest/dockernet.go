@@ -306,7 +306,7 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	return func(r ipam.Reply, ok bool) {
 		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
 		astray := n.removed || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return s.c.oracle.of(s).unkept[s.c.addrs[a]] > 0 })
-		taken := n.gateway.IsValid() && s.c.heldElsewhere(n.gateway, s.index)
+		taken := n.unknown && n.gateway.IsValid() && s.c.heldElsewhere(n.gateway, s.index)
 		if ok && r.Err != nil && lists == e.lists && !late && !astray && !taken {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}

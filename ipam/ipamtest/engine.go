@@ -42,6 +42,8 @@ type network struct {
 	aux     []netip.Addr
 	ready   bool // it is made
 	removed bool // its pool was, while its host was given up
+	givenUp bool // its host was, with it
+	unknown bool // its host lost its database since
 	users   int  // containers on it, or about to be
 }
 

@@ -66,7 +66,8 @@ type Host struct {
 	cfg     ipam.Config
 	Disk    Disk
 	Now     time.Time
-	stepped time.Time // zero: nothing was since the process started, or went on
+	stepped time.Time // when the machine was
+	wakeAt  time.Time // when it wants to be; zero: not by itself
 	machine *ipam.Machine
 	calls   uint64
 	seed    uint64
@@ -107,7 +108,7 @@ func (h *Host) Restart() {
 	if err != nil {
 		h.tb.Fatalf("restore: %v", err)
 	}
-	h.machine, h.stepped = m, time.Time{}
+	h.machine, h.wakeAt = m, time.Time{}
 	h.Call(&ipam.Greeting{})
 }
 
@@ -132,7 +133,7 @@ func (h *Host) Reboot(by time.Duration) {
 }
 
 // Freeze has the process be frozen for that long, right after what it did last.
-func (h *Host) Freeze(d time.Duration) { h.Now, h.stepped = h.Now.Add(d), time.Time{} }
+func (h *Host) Freeze(d time.Duration) { h.Now, h.wakeAt = h.Now.Add(d), time.Time{} }
 
 // Call has a request served, commits, and returns the reply. It fails the
 // test if the reply does not come at once.
@@ -159,25 +160,31 @@ func (h *Host) Tick() (ipam.Reply, bool) {
 	return h.step(ipam.Tick{}, h.calls)
 }
 
-// step makes a step. Where the last one is long ago there is one soon after that first, as of a process that runs: the answer
-// of the last one has left.
-func (h *Host) step(ev ipam.Event, call uint64) (ipam.Reply, bool) {
+// step makes a step, and before that those that the machine has asked for since the last one, some seconds apart: the process
+// was not frozen.
+func (h *Host) step(ev ipam.Event, call uint64) (reply ipam.Reply, answered bool) {
 	h.tb.Helper()
-	var early ipam.Reply
-	var answered bool
-	if soon := h.stepped.Add(2 * time.Second); !h.stepped.IsZero() && h.Now.After(soon) {
-		early, answered = h.stepAt(soon, ipam.Tick{}, call)
+	for !h.wakeAt.IsZero() {
+		if soon := h.stepped.Add(2 * time.Second); h.wakeAt.Before(soon) {
+			h.wakeAt = soon
+		}
+		if !h.wakeAt.Before(h.Now) {
+			break
+		}
+		if r, ok := h.stepAt(h.wakeAt, ipam.Tick{}, call); ok {
+			reply, answered = r, ok
+		}
 	}
 	if r, ok := h.stepAt(h.Now, ev, call); ok {
 		return r, ok
 	}
-	return early, answered
+	return reply, answered
 }
 
 func (h *Host) stepAt(now time.Time, ev ipam.Event, call uint64) (ipam.Reply, bool) {
 	h.tb.Helper()
-	h.stepped = now
 	fx := h.machine.Step(now, ev)
+	h.stepped, h.wakeAt = now, fx.WakeAt
 	h.Disk.Commit(fx.Save)
 	h.Notes = h.Notes[:0]
 	for _, n := range fx.Note {

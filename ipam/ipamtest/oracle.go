@@ -310,7 +310,12 @@ func (o *oracle) started(s *site) {
 func (o *oracle) ended(s *site) { clear(o.of(s).ready) }
 
 // lost takes note that a host's database is gone.
-func (o *oracle) lost(s *site) { clear(o.of(s).held) }
+func (o *oracle) lost(s *site) {
+	clear(o.of(s).held)
+	for _, n := range s.engine.networks {
+		n.unknown = n.unknown || n.givenUp
+	}
+}
 
 // collapsed takes note that all databases are gone, and with them what was agreed
 // and what operators were told.

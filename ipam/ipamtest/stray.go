@@ -28,6 +28,7 @@ func (o *oracle) givenUp(id peer.ID, slot uint64) {
 	v.anyAstray = true
 	keep := map[int]int{}
 	for _, n := range s.engine.networks {
+		n.givenUp = true
 		for _, a := range n.keeps() {
 			keep[o.c.addrs[a]]++
 		}
