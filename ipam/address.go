@@ -128,6 +128,10 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
+	if p.toKeep {
+		p.toKeep = false
+		m.keepListed(p, addr.Whole(p.CIDR))
+	}
 	p.space.Ahead(want, h.Key)
 	trace := p.space.Find(h.Key)
 	if trace.IsHeld {

@@ -161,6 +161,7 @@ func (m *Machine) followRing(p *pool) {
 		m.settleStrays(p, r)
 		m.holdHost(p, r)
 		m.holdSeen(p, r)
+		p.toKeep = len(p.kept) > 0
 	}
 	p.mine = mine
 }

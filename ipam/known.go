@@ -53,8 +53,10 @@ type pool struct {
 	// unnamed holds when an inventory first lacked an auxiliary address that no
 	// network names.
 	unnamed absences
-	// kept holds what the networks keep back that the last inventory has.
-	kept map[addr.Offset]chronicle.Kind
+	// kept holds what the networks keep back that the last inventory has, and toKeep
+	// says that space has become this peer's since it was seen to that this is reserved.
+	kept   map[addr.Offset]chronicle.Kind
+	toKeep bool
 	// named holds when the engine last named an auxiliary address of a network
 	// that it makes, left when what is no more this peer's was freed, and parted
 	// when the engine last removed a network: until an inventory that began later

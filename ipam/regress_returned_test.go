@@ -860,3 +860,46 @@ func TestBridgeOfARemovedPool(t *testing.T) {
 	}
 	wantErr(t, c.ip(back, cidr, had), ipam.ErrAddressInUse)
 }
+
+// A host is forgotten, what its networks kept back goes with another host's network, and it comes back. Neither a container nor
+// another network gets the router that a network of the host keeps back, as its last list tells (seed 16260521760940708669 of
+// TestSimLaden).
+func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
+	for _, gateway := range []bool{false, true} {
+		c := newAwaiting(t)
+		c.run(time.Minute, c.agreed)
+		back := c.order()[2]
+		other := (back + 1) % 3
+		cidr, router := prefix("10.60.0.0/29"), address("10.60.0.1")
+		c.lists(back)
+		c.lists(back)
+		n := c.makes(back, cidr, ipam.PoolRequest{})
+		if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		plain := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+		c.wait(time.Minute)
+		kept := on(cidr.String())
+		kept.Gateways = []netip.Addr{router}
+		c.lists(back, kept, on(cidr.String()))
+		c.die(back)
+		c.giveUp(other, back)
+		short := c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+		c.wait(2 * time.Minute)
+		c.ask(other, &ipam.PoolRelease{Network: short})
+		c.wait(5 * time.Minute)
+		c.comeBack(other)
+		q := ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer}
+		if gateway {
+			q = ipam.AddressRequest{Network: c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway}
+		}
+		for range 5 { // all that there are
+			if r := c.ask(back, &q); r.Err != nil {
+				t.Fatal(r.Err)
+			} else if r.Address.Address.Addr() == router {
+				t.Fatalf("gateway %t: %v is granted", gateway, router)
+			}
+			q.Network, q.Purpose = plain, ipam.ForContainer
+		}
+	}
+}
