@@ -34,7 +34,7 @@ func (c *Cluster) firstJoinsOthers() {
 	first := c.Engines[0]
 	before := endpoints(first)
 	first.Docker("plugin", "rm", "--force", Plugin)
-	first.InstallPlugin(c.SettingsAnew(first)...)
+	first.InstallPlugin(append(c.SettingsAnew(first), patient)...)
 	c.crowd(c.Engines, "small", "joined", 2)
 	c.AwaitReady(c.Engines...)
 	c.union("with the others in RINGLET_JOIN")
@@ -53,7 +53,7 @@ func (c *Cluster) firstForgetsOthers() {
 	before := endpoints(first)
 	c.Cut(first)
 	first.Docker("plugin", "rm", "--force", Plugin)
-	first.InstallPlugin(append(slices.Clone(c.more), "RINGLET_KEY="+c.Key, "RINGLET_TIMEOUT=7s")...) // one after the other, on a network
+	first.InstallPlugin(append(slices.Clone(c.more), "RINGLET_KEY="+c.Key, "RINGLET_TIMEOUT=15s")...) // one after the other, on a network
 	c.Await("the first host says what to do", []*Engine{first}, func(all []PeerStatus) string {
 		for _, p := range all[0].Problems {
 			if p.Level == "failed" && strings.Contains(p.Next, "set RINGLET_JOIN") {

@@ -13,7 +13,7 @@ import (
 // and nobody gets what a host that is away may be using.
 func TestClusterFive(t *testing.T) {
 	t.Parallel()
-	c := NewCluster(t, 5, "RINGLET_REST=5s", "RINGLET_TIMEOUT=15s", "RINGLET_EVICT_AFTER=20s")
+	c := NewCluster(t, 5, "RINGLET_REST=5s", "RINGLET_TIMEOUT=20s", "RINGLET_EVICT_AFTER=20s")
 	c.Install()
 	for i, e := range c.Engines {
 		e.lan("small", smallSubnet, "--ipam-opt", "gateway=first")
@@ -35,10 +35,17 @@ func (c *Cluster) usedUpWhileCut() {
 	t := c.t
 	t.Helper()
 	others, cut := c.Engines[:4], c.Engines[4]
+	c.AwaitReady(c.Engines...) // it has heard of all space that is its own
 	c.Cut(cut)
 	c.crowd([]*Engine{cut}, "small", "cut", 2)
 	kept := endpoints(cut)
 	c.awaitEvicted(others, cut)
+	c.Await("it knows that it is cut off", []*Engine{cut}, func(all []PeerStatus) string {
+		if all[0].State != "cut-off" {
+			return "it is " + all[0].State
+		}
+		return ""
+	})
 
 	var calls []func() error
 	for _, e := range c.Engines {

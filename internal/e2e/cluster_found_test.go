@@ -109,6 +109,7 @@ func (c *Cluster) damaged(e, other *Engine) {
 	e.Docker("plugin", "disable", "--force", Plugin)
 	data := "/var/lib/docker/plugins/" + e.PluginID(Plugin) + "/propagated-mount"
 	e.Run("dd", "if=/dev/urandom", "of="+data+"/ringlet.db", "bs=4096", "count=3", "seek=1", "conv=notrunc")
+	e.Docker("plugin", "set", Plugin, patient)
 	e.Docker("plugin", "enable", Plugin)
 	theirs := other.Address("fixed", "lan").String()
 	errs := atOnce(func() error { return claim(e, theirs) }, func() error {

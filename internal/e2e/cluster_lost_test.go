@@ -12,7 +12,7 @@ import (
 // somebody says so, and everybody's after that.
 func TestClusterLost(t *testing.T) {
 	t.Parallel()
-	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=10s")
+	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=20s")
 	c.Install()
 	for _, e := range c.Engines {
 		e.lan("small", tinySubnet, "--ipam-opt", "gateway=first")
@@ -110,7 +110,7 @@ func (c *Cluster) forgottenUnderContainers() {
 	kept := endpoints(lost)
 	c.Cut(lost)
 	c.evict(lost, a, b)
-	c.forget(a, lost)
+	c.forget(a, lost.Name)
 	a.Docker("start", "thief")
 	if got := sameAddress(a, "small", "thief"); got != netip.MustParseAddr(lostAddress) {
 		t.Errorf("got %v, want %v", got, lostAddress)
@@ -145,14 +145,14 @@ func (c *Cluster) forgottenUnderContainers() {
 	c.union("after a host that was given up under its containers came back")
 }
 
-// forget gives up the space of a host that was evicted, once all voters miss it.
-func (c *Cluster) forget(by, lost *Engine) {
+// forget gives up the space of a host that was evicted, by its name or ID, once all voters miss it.
+func (c *Cluster) forget(by *Engine, lost string) {
 	c.t.Helper()
 	Eventually(c.t, mended, "all voters miss the host that was lost", func() bool {
-		_, err := by.TryRinglet("forget", lost.Name, "--dry-run")
+		_, err := by.TryRinglet("forget", lost, "--dry-run")
 		return err == nil
 	})
-	by.Ringlet("forget", lost.Name)
+	by.Ringlet("forget", lost)
 }
 
 // A host is lost and given up: all of its space is the others'.
@@ -165,7 +165,7 @@ func (c *Cluster) goneForGood() {
 	refused(t, err, lost.Name)
 	c.evict(lost, a, b)
 	refused(t, wants(b, "early", lostAddress), lostAddress, lost.Name)
-	c.forget(a, lost)
+	c.forget(a, lost.Name)
 	c.AwaitReady(a, b)
 	a.Docker("start", "thief")
 	if got := sameAddress(a, "small", "thief"); got != netip.MustParseAddr(lostAddress) {
@@ -216,7 +216,7 @@ func (c *Cluster) recovered() {
 	before := endpoints(left)
 	left.Ringlet("recover", "--i-know-the-others-are-gone")
 	for _, e := range c.Engines[:2] {
-		e.InstallPlugin("RINGLET_KEY="+c.Key, "RINGLET_JOIN="+left.Name)
+		e.InstallPlugin("RINGLET_KEY="+c.Key, "RINGLET_JOIN="+left.Name, patient)
 	}
 	c.crowd(c.Engines, "small", "anew", anew)
 	c.AwaitReady(c.Engines...)

@@ -106,7 +106,7 @@ func (c *Cluster) onAnotherMachine(e *Engine) {
 	})
 	refused(t, wants(e, "early", fixed), fixed, e.Name, "forget")
 	e.Docker("rm", "--force", "early")
-	c.Others(e)[0].Ringlet("forget", former.Self.ID)
+	c.forget(c.Others(e)[0], former.Self.ID)
 }
 
 // leftAndBack has a host give its space back and leave, and come back without data.

@@ -392,7 +392,7 @@ func (c *Cluster) reinstalled() {
 		t.Fatal(err)
 	}
 	b.Docker("plugin", "rm", "--force", Plugin)
-	b.InstallPlugin(c.Settings(b)...)
+	b.InstallPlugin(append(c.Settings(b), patient)...)
 	c.crowd(c.Engines, "lan", "anew", 5)
 	c.AwaitReady(c.Engines...)
 	c.union("after one was installed anew")

@@ -168,6 +168,7 @@ func (c *Cluster) collects() {
 func (c *Cluster) diagnoses() {
 	t := c.t
 	t.Helper()
+	c.AwaitReady(c.Engines...)
 	e := c.Engines[0]
 	out, err := e.TryRinglet("doctor", "-o", "json")
 	var found []struct{ Check, Level, Text string }
@@ -260,8 +261,14 @@ func (c *Cluster) allLost() {
 		return ""
 	})
 	a.Docker("plugin", "disable", "--force", Plugin)
-	a.Docker("plugin", "set", Plugin, "RINGLET_BOOTSTRAP=1")
+	a.Docker("plugin", "set", Plugin, "RINGLET_BOOTSTRAP=1", patient)
 	a.Docker("plugin", "enable", Plugin)
+	c.Await("the cluster has begun again", []*Engine{a}, func(all []PeerStatus) string {
+		if all[0].Slot == 0 {
+			return "it is " + all[0].State
+		}
+		return ""
+	})
 	c.crowd([]*Engine{a}, "verbs", "early", 3) // before the others have joined, and told what their containers have
 	c.unique("as soon as the cluster has begun again", c.Engines...)
 	now := endpoints(a)

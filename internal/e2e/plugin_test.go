@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // makeNetwork makes a bridge network on the plugin.
@@ -177,7 +176,7 @@ func TestEnginePluginCrash(t *testing.T) {
 	makeNetwork(e, "net", "10.77.0.0/24")
 	before := e.Run("pidof", "-s", "ringlet")
 	e.Run("kill", "-KILL", before)
-	Eventually(t, 30*time.Second, "the engine starts the plugin again", func() bool {
+	Eventually(t, readyLimit, "the engine starts the plugin again", func() bool {
 		now, err := e.Try("pidof", "-s", "ringlet")
 		return err == nil && now != before
 	})

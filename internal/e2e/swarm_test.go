@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // In a swarm: an overlay network is refused, and what the refusal advises works, as the manual has it: the same
@@ -28,7 +27,7 @@ func TestClusterSwarm(t *testing.T) {
 	running := func(e *Engine) []string {
 		return strings.Fields(e.Docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=example_web"))
 	}
-	Eventually(t, time.Minute, "two tasks run on each node", func() bool {
+	Eventually(t, readyLimit, "two tasks run on each node", func() bool {
 		return len(running(manager)) == 2 && len(running(worker)) == 2
 	})
 	for _, e := range c.Engines {
@@ -51,15 +50,15 @@ func TestClusterSwarm(t *testing.T) {
 	manager.Docker("network", "create", "--driver", "bridge", "--scope", "swarm", "--config-from", "inside-config", "inside")
 	manager.Docker("service", "create", "--detach", "--no-resolve-image", "--constraint", "node.role==manager", "--replicas", "2",
 		"--name", "inside", "--network", "inside", Demo)
-	Eventually(t, time.Minute, "two tasks run on a bridge", func() bool {
+	Eventually(t, readyLimit, "two tasks run on a bridge", func() bool {
 		return len(strings.Fields(manager.Docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=inside"))) == 2
 	})
 	manager.Docker("service", "scale", "--detach", "example_web=2")
-	Eventually(t, time.Minute, "two tasks have ended", func() bool { return len(running(manager))+len(running(worker)) == 2 })
+	Eventually(t, readyLimit, "two tasks have ended", func() bool { return len(running(manager))+len(running(worker)) == 2 })
 	c.union("after tasks have ended")
 	manager.Docker("service", "rm", "inside")
 	manager.Docker("stack", "rm", "example")
-	Eventually(t, time.Minute, "all tasks have ended", func() bool { return len(endpoints(manager))+len(endpoints(worker)) == 0 })
+	Eventually(t, readyLimit, "all tasks have ended", func() bool { return len(endpoints(manager))+len(endpoints(worker)) == 0 })
 	c.union("after the stack was removed")
 }
 
@@ -70,7 +69,7 @@ func (c *Cluster) overlayRefused(e *Engine) {
 	t.Helper()
 	mark := e.Log.Mark()
 	if _, err := e.TryDocker("network", "create", "--driver", "overlay", "--ipam-driver", Plugin, "--subnet", "10.88.0.0/24", "over"); err == nil {
-		_, err = e.Log.Wait(t.Context(), mark, 30*time.Second, func(l Line) bool {
+		_, err = e.Log.Wait(t.Context(), mark, readyLimit, func(l Line) bool {
 			return l.Plugin == "" && strings.Contains(l.Msg, "Failed allocation for network") &&
 				strings.Contains(l.Raw, "ringlet does not serve networks of a whole swarm")
 		})
