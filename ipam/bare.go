@@ -71,8 +71,12 @@ func (m *Machine) noteAsked(q *PoolRequest) {
 // askedBefore reports whether an engine that starts may have asked for a network, and for what is on it, before
 // this process started.
 func (m *Machine) askedBefore(n *network) bool {
-	earlier := n.asked.Before(m.startedAt) || !m.sureSince(n.asked).Equal(n.asked) // by a clock that has been set
-	return m.asks[n.ID()] == 0 && earlier && m.inTheMaking(n, m.startedAt)
+	since := n.asked
+	if since.Before(m.setBefore) || since.After(m.now.Add(ClockSlack)) {
+		since = m.setBefore // by a clock that had been set by then
+	}
+	earlier := since.Before(m.startedAt) || !since.Equal(n.asked)
+	return m.asks[n.ID()] == 0 && earlier && m.startedAt.Before(since.Add(makeTime))
 }
 
 // askedBeforeOn is askedBefore for the networks on a pool.

@@ -50,19 +50,37 @@ func (m *Machine) beginCheck() {
 // can be evicted and forgotten: who was heard of so lately is there.
 const slumber = reachTime
 
-// thaw has this peer go on after its process was frozen for that long, and its clocks were not. What it had granted
-// the engine may hear only now, and begin to use: it is no older than that.
-func (m *Machine) thaw(late time.Duration) {
-	m.setClock(0)
+// followClock takes note that somebody has set the clock, as the event says, or that the process was frozen, and its
+// clocks were not, as its tardiness does. last is when the step before was.
+func (m *Machine) followClock(last time.Time, ev Event) {
+	var ahead time.Duration
+	if !m.due.IsZero() {
+		ahead = m.now.Sub(m.due)
+	}
+	if set, ok := ev.(ClockSet); ok {
+		m.setClock(set.By)
+		ahead = max(ahead, set.By)
+	} else if ahead >= slumber {
+		m.thaw(last, ahead)
+	}
+	if ahead >= slumber {
+		m.awaken(ahead)
+	}
+}
+
+// thaw has this peer go on after its process was frozen for that long, some time behind its last step. What it had
+// granted the engine may hear only now, and begin to use: it is no older than that.
+func (m *Machine) thaw(last time.Time, late time.Duration) {
+	m.ageAnew(0, last.Add(-m.cfg.Echo).UnixNano())
+	young := m.now.Add(-late - makeTime)
 	for _, n := range m.networks { // the same with all, in any order
-		if m.now.Sub(n.asked)-late < makeTime {
+		if n.asked.After(young) && !n.asked.Before(m.startedAt) {
 			n.asked = n.asked.Add(late)
 		}
 	}
-	if m.replaying && m.now.Sub(m.greeted)-late < makeTime {
+	if m.replaying && m.greeted.After(young) {
 		m.greeted = m.greeted.Add(late)
 	}
-	m.awaken(late)
 }
 
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been

@@ -161,7 +161,9 @@ func (m *Machine) followRing(p *pool) {
 		m.settleStrays(p, r)
 		m.holdHost(p, r)
 		m.holdSeen(p, r)
-		p.toKeep = len(p.kept) > 0
+		for o := range p.kept {
+			p.toKeep = p.toKeep || r.Contains(o)
+		}
 	}
 	p.mine = mine
 }

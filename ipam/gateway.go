@@ -186,8 +186,11 @@ func (m *Machine) keepGateway(p *pool, n *Network) {
 }
 
 // keepListed has what networks keep back in the range, as the last list tells, reserved for them, once nothing else
-// is there.
+// is there. Where a network has gone since, that may have been its own.
 func (m *Machine) keepListed(p *pool, in addr.Range) {
+	if p.partings > 0 {
+		return
+	}
 	for _, o := range slices.Sorted(maps.Keys(p.kept)) {
 		if _, held := p.space.Holds(o); in.Contains(o) && !held && p.listed > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
 			m.keepBackSoon(p, o, p.kept[o])

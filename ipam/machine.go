@@ -49,6 +49,7 @@ type Machine struct {
 	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
 	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
+	setBefore time.Time                  // clockSet as it was when this process started
 	grantedAt time.Time                  // when the engine was last granted something
 	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
 	inventory time.Time                  // begin of the last complete inventory since this process started
@@ -210,6 +211,7 @@ func New(cfg Config) (*Machine, error) {
 // Step lets the machine take one event. now never needs to be exact: what is
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
+	last := m.now
 	m.now = now
 	m.fx.Save = m.fx.Save[:0]
 	m.fx.Send = m.fx.Send[:0]
@@ -220,20 +222,12 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if m.boot == 0 {
 		m.start()
 	}
-	if late := now.Sub(m.due); !m.due.IsZero() && late >= slumber {
-		m.thaw(late)
-	}
+	m.followClock(last, ev)
 	if !m.strangers.IsZero() {
 		m.freeStrangers()
 	}
 	switch ev := ev.(type) {
-	case Tick:
-		m.changed = true
-	case ClockSet:
-		m.setClock(ev.By)
-		if ev.By >= slumber {
-			m.awaken(ev.By)
-		}
+	case Tick, ClockSet:
 		m.changed = true
 	case *Call:
 		if m.unlisted && m.cfg.AwaitInventory {
@@ -358,8 +352,8 @@ func (m *Machine) wake() {
 	if len(m.waiting) > 0 {
 		m.wakeForCalls()
 	}
-	if heard := m.grantedAt.Add(m.cfg.CallTime); m.now.Before(heard) {
-		m.wakeAt(heard) // so that it is noticed if the process was frozen before its answer left
+	if heard := m.grantedAt.Add(m.cfg.CallTime - slumber); m.now.Before(heard) {
+		m.wakeAt(heard) // so that it is noticed if the process was frozen for longer before its answer left
 	}
 	var tend time.Time
 	switch {

@@ -443,3 +443,61 @@ func TestClientWhileAnEngineStartsWithoutSocket(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 }
+
+// An engine starts on a host whose process was frozen, long ago or in the middle of that, and asks again for a network beside
+// others, and for what it and a container on it have, without saying which is which. It is granted that: what the freeze made
+// uncertain is not whether it had asked before this process started.
+func TestEngineStartsBehindAFreeze(t *testing.T) {
+	const cidr = "10.50.0.0/24"
+	device, web := address("10.50.0.5"), address("10.50.0.9")
+	for name, freeze := range map[string]struct{ before, starting time.Duration }{
+		"never": {}, "long ago": {before: time.Minute}, "while it starts": {starting: 26 * time.Second},
+	} {
+		for _, process := range []bool{false, true} { // whether it starts, too
+			h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+			pool := func(within string) ipam.Network {
+				q := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr), Gateway: ipam.GatewayNone}
+				if within != "" {
+					q.Range = prefix(within)
+				}
+				return h.Call(q).Pool.Network
+			}
+			look(h)
+			n := pool("")
+			h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: device})
+			look(h)
+			first, second := on(cidr, listed(web.String(), "web", 9)), on(cidr)
+			first.Auxiliary = []netip.Addr{device}
+			second.ID, second.Name = "n2", "net2"
+			pool("10.50.0.128/25")
+			for range 5 {
+				h.Now = h.Now.Add(2 * time.Minute)
+				look(h, first, second)
+			}
+			pool("10.50.0.64/26")
+			if freeze.before > 0 {
+				h.Freeze(freeze.before)
+				h.Tick()
+			}
+			for range 3 {
+				h.Now = h.Now.Add(time.Hour)
+				look(h, first, second)
+			}
+			if process {
+				h.Restart()
+			} else {
+				h.Call(&ipam.Greeting{})
+			}
+			h.Call(&ipam.Blindness{})
+			pool("")
+			if freeze.starting > 0 {
+				h.Freeze(freeze.starting)
+			}
+			for _, a := range []netip.Addr{device, web} {
+				if r, answered := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: a}); !answered || r.Err != nil {
+					t.Errorf("frozen %s, with the process %t: %v: %t, %v", name, process, a, answered, r.Err)
+				}
+			}
+		}
+	}
+}

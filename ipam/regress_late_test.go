@@ -540,6 +540,19 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a container, frozen for less", func(t *testing.T) {
+		h := withSocket(t)
+		n := network(t, h, "10.50.0.0/24")
+		look(h, on("10.50.0.0/24"))
+		mustAsk(t, h, n, "web", 7, "10.50.0.9")
+		h.Freeze(23 * time.Second)
+		look(h, on("10.50.0.0/24"))
+		h.Now = h.Now.Add(17 * time.Second)
+		look(h, on("10.50.0.0/24"))
+		if r, answered := h.Try(asking(n, "db", 8, "10.50.0.9")); answered && r.Err == nil {
+			t.Error("web starts with the address that db gets")
+		}
+	})
 	t.Run("a container of a fixed MAC, without lists", func(t *testing.T) {
 		h := ipamtest.NewHost(t, ipam.Config{})
 		n := network(t, h, "10.50.0.0/24")
@@ -593,4 +606,20 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 			t.Error("a container gets the gateway of a network that lives")
 		}
 	})
+}
+
+// What was released long before a freeze no echo follows: behind it another holder's release comes, which is its own.
+func TestReleaseBehindAFreeze(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{})
+	n := network(t, h, "10.50.0.0/24")
+	manager := n
+	manager.Space = ipam.Global
+	mustAsk(t, h, n, "web", 7, "10.50.0.9")
+	release(h, n, address("10.50.0.9"))
+	h.Now = h.Now.Add(time.Hour)
+	mustAsk(t, h, manager, "", 0, "10.50.0.9")
+	h.Freeze(time.Minute)
+	release(h, manager, address("10.50.0.9"))
+	h.Now = h.Now.Add(time.Hour)
+	mustAsk(t, h, n, "db", 8, "10.50.0.9")
 }

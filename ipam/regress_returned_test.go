@@ -903,3 +903,33 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 		}
 	}
 }
+
+// A network goes, and one without what it kept back is made on its subnet before the next list: that is not kept back again, as
+// more space becomes the host's.
+func TestRouterOfANetworkThatWentIsNotKept(t *testing.T) {
+	const cidr = "10.50.0.0/24"
+	router := address("10.50.0.1")
+	for _, containers := range []int{1, 60, 150} {
+		h := withSocket(t)
+		look(h)
+		q := ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr), Gateway: ipam.GatewayNone}
+		n := h.Call(&q).Pool.Network
+		h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router})
+		kept := on(cidr)
+		kept.Gateways = []netip.Addr{router}
+		h.Now = h.Now.Add(2 * time.Minute)
+		look(h, kept)
+		release(h, n, router)
+		h.Call(&ipam.PoolRelease{Network: n})
+		q.Sticky = ipam.StickyNone
+		n = h.Call(&q).Pool.Network
+		for range containers {
+			if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		if rs, err := h.Machine().Reservations(""); err != nil || slices.ContainsFunc(rs, func(r ipam.ReservationStatus) bool { return r.First == router }) {
+			t.Errorf("with %d containers: %+v, %v", containers, rs, err)
+		}
+	}
+}

@@ -122,13 +122,15 @@ func (r *releases) remember(o addr.Offset, now int64, echo time.Duration) {
 	r.young = append(r.young, release{o, now})
 }
 
-// restamp takes what is remembered for released at that time: the clock has been set,
-// and an echo may follow still.
-func (r *releases) restamp(at int64) {
+// restamp takes what is remembered since then for released at that time: an echo may follow still, as the clock
+// has been set, or the process was frozen.
+func (r *releases) restamp(since, at int64) {
 	r.begun = at
 	for _, list := range [][]release{r.young, r.old} {
 		for i := range list {
-			list[i].at = at
+			if list[i].at >= since {
+				list[i].at = at
+			}
 		}
 	}
 }

@@ -116,7 +116,7 @@ func (h *Host) Restart() {
 // while it is away: then it starts anew.
 func (h *Host) SetClock(by time.Duration, running bool) {
 	h.tb.Helper()
-	h.Now, h.cfg.HostStart = h.Now.Add(by), h.cfg.HostStart.Add(by)
+	h.Now, h.cfg.HostStart, h.wakeAt = h.Now.Add(by), h.cfg.HostStart.Add(by), time.Time{}
 	if !running {
 		h.Restart()
 		return

@@ -123,6 +123,9 @@ func (n *network) keeps() []netip.Addr {
 // found takes note that a host has an address again.
 func (o *oracle) found(s *site, v *sights, i int) {
 	v.astray[i] = false
+	for _, n := range s.engine.networks {
+		n.givenUp = n.givenUp && n.gateway != o.c.list[i]
+	}
 	o.kept[i] += v.unkept[i] // a gateway that was named, and is the host's own
 	v.unkept[i] = 0
 	if v.held[i] {
