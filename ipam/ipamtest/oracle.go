@@ -122,6 +122,7 @@ func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
 		for i := first + int(r.Start); i < first+int(r.End); i++ {
 			if s.machine.MayHandOut(p.CIDR, o.c.list[i]) {
 				v.ready[i] = true
+				o.takesOwn(s, v, p.CIDR, i)
 				o.alone(s, i, "may hand out")
 			}
 		}
@@ -196,10 +197,7 @@ func (o *oracle) holding(s *site, key []byte) {
 	}
 	v.held[i] = held
 	if held {
-		// What its host has itself it takes for its own until it hears that it was given up.
-		if a == s.own() && s.machine.State().Slot < v.gaveUp {
-			v.astray[i], v.anyAstray = true, true
-		}
+		o.takesOwn(s, v, subnet, i)
 		o.alone(s, i, "holds")
 		return
 	}
@@ -209,6 +207,25 @@ func (o *oracle) holding(s *site, key []byte) {
 			return
 		}
 		o.c.fail("I1", "%s frees %v, which %s on it uses", s, a, u.name)
+	}
+}
+
+// owns reports whether an address lies in the space of the host's peer, as far as that knows.
+func (s *site) owns(subnet netip.Prefix, a netip.Addr) bool {
+	p := s.machine.State().PoolOf(subnet)
+	o, _ := addr.OffsetOf(subnet, a)
+	if p == nil {
+		return false
+	}
+	t, _ := p.Ring.At(o)
+	return t.Owner == s.id
+}
+
+// takesOwn takes note that a host has an address itself that it takes for its own until it hears that it was given up, maybe
+// at once with what had made it its own.
+func (o *oracle) takesOwn(s *site, v *sights, subnet netip.Prefix, i int) {
+	if a := o.c.list[i]; a == s.own() && v.gaveUp > 0 && (s.machine.State().Slot < v.gaveUp || !s.owns(subnet, a)) && s.holds(a) {
+		v.astray[i], v.anyAstray = true, true
 	}
 }
 
