@@ -50,28 +50,55 @@ func (m *Machine) beginCheck() {
 // can be evicted and forgotten: who was heard of so lately is there.
 const slumber = reachTime
 
-// followClock takes note that somebody has set the clock, as the event says, or that the process was frozen, and its
-// clocks were not, as its tardiness does. last is when the step before was.
-func (m *Machine) followClock(last time.Time, ev Event) {
-	var ahead time.Duration
-	if !m.due.IsZero() {
-		ahead = m.now.Sub(m.due)
+// watch is how a peer that no alarm wakes at rest notices that its process was frozen: for as long as the engine may wait
+// for what it was granted, it wants to be woken.
+type watch struct {
+	left  int       // how often still
+	until time.Time // next; nanos is the same in nanoseconds since 1970, and 0 if it does not
+	nanos int64
+}
+
+const (
+	watchEvery = slumber
+	// watches are how many of them pass before no engine waits any more.
+	watches = 4
+)
+
+// keepWatch has the machine woken behind what it granted, unless it is anyway. This step came so late for the last watch.
+func (m *Machine) keepWatch(late time.Duration) {
+	w := &m.watch
+	switch {
+	case !m.due.IsZero():
+		w.nanos = 0
+		return
+	case w.nanos == 0, late >= 0:
+		if w.left--; w.left < 0 {
+			*w = watch{}
+			return
+		}
+		w.until = m.now.Add(watchEvery)
+		w.nanos = w.until.UnixNano()
 	}
-	if set, ok := ev.(ClockSet); ok {
-		m.setClock(set.By)
-		ahead = max(ahead, set.By)
-	} else if ahead >= slumber {
-		m.thaw(last, ahead)
-	}
-	if ahead >= slumber {
-		m.awaken(ahead)
+	if m.fx.WakeAt.IsZero() {
+		m.fx.WakeAt = w.until
 	}
 }
 
-// thaw has this peer go on after its process was frozen for that long, some time behind its last step. What it had
-// granted the engine may hear only now, and begin to use: it is no older than that.
-func (m *Machine) thaw(last time.Time, late time.Duration) {
-	m.ageAnew(0, last.Add(-m.cfg.Echo).UnixNano())
+// late returns for how long this step is due by what the last one wished.
+func (m *Machine) late() time.Duration {
+	switch {
+	case !m.due.IsZero():
+		return m.now.Sub(m.due)
+	case m.watch.nanos != 0:
+		return time.Duration(m.now.UnixNano() - m.watch.nanos)
+	}
+	return 0
+}
+
+// thaw has this peer go on after its process was frozen for that long, and its clocks were not. What it had granted
+// the engine may hear only now, and begin to use: it is no older than that.
+func (m *Machine) thaw(late time.Duration) {
+	m.ageAnew(0, m.now.Add(-late-watchEvery-m.cfg.Echo).UnixNano())
 	young := m.now.Add(-late - makeTime)
 	for _, n := range m.networks { // the same with all, in any order
 		if n.asked.After(young) && !n.asked.Before(m.startedAt) {
@@ -81,6 +108,7 @@ func (m *Machine) thaw(last time.Time, late time.Duration) {
 	if m.replaying && m.greeted.After(young) {
 		m.greeted = m.greeted.Add(late)
 	}
+	m.awaken(late)
 }
 
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been

@@ -50,7 +50,7 @@ type Machine struct {
 	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
 	setBefore time.Time                  // clockSet as it was when this process started
-	grantedAt time.Time                  // when the engine was last granted something
+	watch     watch                      // for a freeze of the process
 	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]dispute       // since the begin of the last complete inventory
@@ -211,7 +211,6 @@ func New(cfg Config) (*Machine, error) {
 // Step lets the machine take one event. now never needs to be exact: what is
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
-	last := m.now
 	m.now = now
 	m.fx.Save = m.fx.Save[:0]
 	m.fx.Send = m.fx.Send[:0]
@@ -222,12 +221,24 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if m.boot == 0 {
 		m.start()
 	}
-	m.followClock(last, ev)
+	late := m.late()
+	if late >= slumber {
+		if _, set := ev.(ClockSet); !set {
+			m.thaw(late)
+		}
+	}
 	if !m.strangers.IsZero() {
 		m.freeStrangers()
 	}
 	switch ev := ev.(type) {
-	case Tick, ClockSet:
+	case Tick:
+		m.changed = true
+	case ClockSet:
+		m.setClock(ev.By)
+		m.watch.nanos = 0
+		if ahead := max(ev.By, late); ahead >= slumber {
+			m.awaken(ahead)
+		}
 		m.changed = true
 	case *Call:
 		if m.unlisted && m.cfg.AwaitInventory {
@@ -248,6 +259,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.beat()
 	m.stir()
 	m.wake()
+	if m.watch.left > 0 || m.watch.nanos != 0 {
+		m.keepWatch(late)
+	}
 	return &m.fx
 }
 
@@ -352,9 +366,6 @@ func (m *Machine) wake() {
 	if len(m.waiting) > 0 {
 		m.wakeForCalls()
 	}
-	if heard := m.grantedAt.Add(m.cfg.CallTime - slumber); m.now.Before(heard) {
-		m.wakeAt(heard) // so that it is noticed if the process was frozen for longer before its answer left
-	}
 	var tend time.Time
 	switch {
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
@@ -433,7 +444,7 @@ func (m *Machine) try(c *Call) bool {
 	case *AddressRequest:
 		r.Err = m.requestAddress(q, &r.Address)
 		if r.Err == nil {
-			m.grantedAt = m.now
+			m.watch.left = watches
 		}
 	case *AddressRelease:
 		m.current = nil
@@ -442,7 +453,7 @@ func (m *Machine) try(c *Call) bool {
 		r.Pool = new(PoolGrant)
 		*r.Pool, r.Err = m.requestPool(q)
 		if r.Err == nil {
-			m.grantedAt = m.now
+			m.watch.left = watches
 		}
 	case *PoolRelease:
 		m.current = nil
