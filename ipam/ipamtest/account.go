@@ -111,6 +111,9 @@ func (c *cluster) takeAll() {
 
 // takePool takes all of a pool from one peer.
 func (c *cluster) takePool(s *site, subnet netip.Prefix) {
+	if slices.ContainsFunc(c.sites, c.lacksOwn) {
+		c.pass(25 * time.Second) // hosts ask again and again for what they have themselves
+	}
 	want, own := c.obtainable(s, subnet), c.ownHeld(s, subnet)
 	got := 0
 	const holder = "everything"
@@ -141,6 +144,13 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 			c.ask(s, &ipam.FreeRequest{ID: u.name})
 		}
 	}
+}
+
+// lacksOwn reports whether a host that was given up has yet to have its own address again, though nobody else has it any more.
+func (c *cluster) lacksOwn(s *site) bool {
+	a := s.own()
+	i, known := c.addrs[a]
+	return known && c.oracle.of(s).astray[i] && c.oracle.of(s).held[i] && !c.heldElsewhere(a, s.index)
 }
 
 // ownHeld counts the addresses of a pool that other hosts have themselves on their LAN, as their peers know.

@@ -288,7 +288,7 @@ func (s *site) hasLeft() bool { return s.machine.Status(s.clock()).State == ipam
 // and that it does no longer.
 func (o *oracle) keeps(s *site, a netip.Addr) {
 	i := o.c.addrs[a]
-	if v := o.of(s); s.machine.State().Slot < v.gaveUp {
+	if v := o.of(s); v.slot < v.gaveUp {
 		v.unkept[i]++ // until it hears that it was given up, and has that again
 		v.anyAstray = true
 		return
