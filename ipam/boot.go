@@ -50,8 +50,8 @@ func (m *Machine) beginCheck() {
 // can be evicted and forgotten: who was heard of so lately is there.
 const slumber = reachTime
 
-// watch is how a peer that no alarm wakes at rest notices that its process was frozen: for as long as the engine may wait
-// for what it was granted, it wants to be woken.
+// watch is how a peer that no alarm wakes soon notices that its process was frozen: for as long as the engine may wait for
+// what it was granted, it wants to be woken.
 type watch struct {
 	left  int       // how often still
 	until time.Time // next; nanos is the same in nanoseconds since 1970, and 0 if it does not
@@ -64,14 +64,14 @@ const (
 	watches = 4
 )
 
-// keepWatch has the machine woken behind what it granted, unless it is anyway. This step came so late for the last watch.
-func (m *Machine) keepWatch(late time.Duration) {
+// keepWatch has the machine woken behind what it granted, unless it is soon anyway.
+func (m *Machine) keepWatch() {
 	w := &m.watch
 	switch {
-	case !m.due.IsZero():
+	case !m.due.IsZero() && m.due.Sub(m.now) < watchEvery:
 		w.nanos = 0
 		return
-	case w.nanos == 0, late >= 0:
+	case w.nanos == 0, m.now.UnixNano() >= w.nanos:
 		if w.left--; w.left < 0 {
 			*w = watch{}
 			return
@@ -79,20 +79,22 @@ func (m *Machine) keepWatch(late time.Duration) {
 		w.until = m.now.Add(watchEvery)
 		w.nanos = w.until.UnixNano()
 	}
-	if m.fx.WakeAt.IsZero() {
+	if m.fx.WakeAt.IsZero() { // mostly, and each call asks
 		m.fx.WakeAt = w.until
+	} else {
+		m.wakeAt(w.until)
 	}
 }
 
-// late returns for how long this step is due by what the last one wished.
-func (m *Machine) late() time.Duration {
-	switch {
-	case !m.due.IsZero():
-		return m.now.Sub(m.due)
-	case m.watch.nanos != 0:
-		return time.Duration(m.now.UnixNano() - m.watch.nanos)
+// late returns by how much this step comes later than the last one wished; not positive if it does not.
+func (m *Machine) late() (late time.Duration) {
+	if m.watch.nanos != 0 {
+		late = time.Duration(m.now.UnixNano() - m.watch.nanos)
 	}
-	return 0
+	if !m.due.IsZero() {
+		late = max(late, m.now.Sub(m.due))
+	}
+	return late
 }
 
 // thaw has this peer go on after its process was frozen for that long, and its clocks were not. What it had granted

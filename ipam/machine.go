@@ -50,7 +50,7 @@ type Machine struct {
 	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
 	blind     bool                       // no inventory will come for now
 	setBefore time.Time                  // clockSet as it was when this process started
-	watch     watch                      // for a freeze of the process
+	watch     watch                      // see keepWatch
 	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
 	inventory time.Time                  // begin of the last complete inventory since this process started
 	conflicts map[conflict]dispute       // since the begin of the last complete inventory
@@ -260,7 +260,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.stir()
 	m.wake()
 	if m.watch.left > 0 || m.watch.nanos != 0 {
-		m.keepWatch(late)
+		m.keepWatch()
 	}
 	return &m.fx
 }

@@ -540,6 +540,18 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a container, with a stranger on the network", func(t *testing.T) {
+		h := withSocket(t)
+		n := network(t, h, "10.50.0.0/24")
+		look(h, on("10.50.0.0/24"))
+		answered(h, mustAsk(t, h, n, "other", 6, "")) // which is kept back for an hour, when the next alarm goes off
+		mustAsk(t, h, n, "web", 7, "10.50.0.9")
+		h.Freeze(freeze)
+		look(h, on("10.50.0.0/24"))
+		if r, answered := h.Try(asking(n, "db", 8, "10.50.0.9")); answered && r.Err == nil {
+			t.Error("web starts with the address that db gets")
+		}
+	})
 	t.Run("a container, frozen for less", func(t *testing.T) {
 		h := withSocket(t)
 		n := network(t, h, "10.50.0.0/24")
