@@ -64,6 +64,13 @@ const (
 	watches = 4
 )
 
+// watchIf begins a watch, anew, where something was granted. A host that has left has nobody to ask behind a freeze.
+func (m *Machine) watchIf(granted bool) {
+	if granted && !m.left {
+		m.watch.left = watches
+	}
+}
+
 // keepWatch has the machine woken behind what it granted, unless it is soon anyway.
 func (m *Machine) keepWatch() {
 	w := &m.watch

@@ -443,18 +443,14 @@ func (m *Machine) try(c *Call) bool {
 	switch q := c.Request.(type) {
 	case *AddressRequest:
 		r.Err = m.requestAddress(q, &r.Address)
-		if r.Err == nil {
-			m.watch.left = watches
-		}
+		m.watchIf(r.Err == nil)
 	case *AddressRelease:
 		m.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool = new(PoolGrant)
 		*r.Pool, r.Err = m.requestPool(q)
-		if r.Err == nil {
-			m.watch.left = watches
-		}
+		m.watchIf(r.Err == nil)
 	case *PoolRelease:
 		m.current = nil
 		m.releasePool(q)
