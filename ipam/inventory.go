@@ -156,13 +156,17 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 	if s.after(m.deleted[subnet]) {
 		return // it was removed while the engine was asked
 	}
+	refused := conflict{subnet: subnet}
+	if _, again := m.conflicts[refused]; again && m.poolOf(subnet) == nil {
+		return // others that were asked for another network there have said no, and would be asked anew
+	}
 	p, err := m.joinPool(subnet, poolSpec{})
 	if waits(err) {
 		m.incomplete = true
 		return
 	}
 	if err != nil {
-		m.conflicts[conflict{subnet: subnet}] = dispute{text: "network " + n.Name + " has no pool: " + err.Error(), next: "remove that network, and make it anew with another subnet"}
+		m.conflicts[refused] = dispute{text: "network " + n.Name + " has no pool: " + err.Error(), next: "remove that network, and make it anew with another subnet"}
 		return
 	}
 	if s.seen[p] == nil {

@@ -860,3 +860,30 @@ func rebuildable(t *testing.T) *lockstep {
 	c.wait(time.Second)
 	return c
 }
+
+// A host has lost its database, and its engine has two networks on a subnet that overlaps the pool of another host's containers.
+// Neither gets a pool, as its status says; the host has listed, and hands out addresses of other pools (seed 10582536075111612328
+// of TestSimLaden).
+func TestNetworksWithoutAPool(t *testing.T) {
+	c := rebuildable(t)
+	theirs, ours, wide := prefix("10.60.0.16/28"), prefix("10.50.0.0/24"), prefix("10.60.0.0/27")
+	c.makes(1, theirs, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	web := c.ask(1, docker(theirs)).Address.Address.Addr()
+	c.makes(0, ours, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	c.rebuild(2)
+	c.run(time.Minute, func() bool {
+		s := c.peers[2].machine.State()
+		return s.Member(c.peers[2].machine.Self()) != nil && s.PoolOf(theirs) != nil
+	})
+	for range 30 {
+		c.wait(time.Second)
+		c.call(1, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(theirs.String(), listed(web.String(), "web", 7))}})
+		c.call(2, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(wide.String()), on(wide.String()), on(ours.String())}})
+	}
+	if r := c.ask(2, docker(ours)); r.Err != nil {
+		t.Error(r.Err)
+	}
+	if problems := c.status(2).Problems; !slices.ContainsFunc(problems, func(p ipam.Problem) bool { return strings.Contains(p.Text, "has no pool") }) {
+		t.Errorf("its problems are %+v", problems)
+	}
+}
