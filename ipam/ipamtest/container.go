@@ -317,7 +317,7 @@ func (e *engine) restart() {
 		e.replay()
 		return
 	}
-	e.starting = true
+	e.starting, e.unlisted = true, e.lists
 	e.s.call(&ipam.Blindness{}, nil)
 	e.replay()
 	c.after(c.between(0, 20*time.Second), func() {

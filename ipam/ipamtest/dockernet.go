@@ -43,6 +43,9 @@ func (e *engine) makeNetwork(n *network) {
 	if !e.s.cfg.AwaitInventory && (slices.ContainsFunc(e.networks, like) || slices.ContainsFunc(e.parting, like)) {
 		return // nobody could tell it from a replay of the other (docs/limits.md)
 	}
+	if pool := n.request.Pool; pool.IsValid() && e.lists == e.unlisted && c.oracle.state.PoolOf(pool) == nil && len(c.oracle.state.Overlapping(pool)) > 0 {
+		return // nor whether an engine that has just started, and has answered nothing yet, has it (docs/limits.md)
+	}
 	e.networks = append(e.networks, n)
 	life := e.life
 	q := n.request
