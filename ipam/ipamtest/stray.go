@@ -79,7 +79,7 @@ func (o *oracle) regain() {
 			first := o.c.addrs[p.CIDR.Addr()]
 			for r := range p.Ring.OwnedBy(s.id) {
 				for i := first + int(r.Start); i < first+int(r.End); i++ {
-					if v.astray[i] {
+					if v.astray[i] || v.unkept[i] > 0 {
 						o.found(s, v, i)
 					}
 				}
