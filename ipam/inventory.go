@@ -154,7 +154,8 @@ func (s *sight) after(at time.Time) bool {
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
 	if s.after(m.deleted[subnet]) {
-		return // it was removed while the engine was asked
+		m.incomplete = true // it was removed while the engine was asked, and may have been made anew since
+		return
 	}
 	refused := conflict{subnet: subnet}
 	if _, again := m.conflicts[refused]; again && m.poolOf(subnet) == nil {

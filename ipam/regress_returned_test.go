@@ -933,3 +933,42 @@ func TestRouterOfANetworkThatWentIsNotKept(t *testing.T) {
 		}
 	}
 }
+
+// A host is forgotten under a container, its pool is removed, and it comes back while its engine is asked what it has. The pool is
+// made anew for another container before the answer comes, which tells of the first one, and is older than the removal: the other
+// one waits for the next (seed 10967706654349123660 of TestSimLaden).
+func TestListBegunBeforeThePoolWent(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	back := c.order()[2]
+	other := (back + 1) % 3
+	cidr := prefix("10.60.0.0/29")
+	c.lists(back)
+	c.lists(back)
+	n := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	web := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address.Address.Addr()
+	c.wait(time.Minute)
+	c.lists(back, on(cidr.String(), listed(web.String(), "web", 7)))
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	begun := c.now
+	c.comeBack(other)
+	call := c.call(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"})
+	c.run(time.Minute, func() bool { return c.peers[back].machine.State().PoolOf(cidr) != nil })
+	for at := range 4 {
+		if at > 0 {
+			c.wait(2 * time.Second)
+			begun = c.now
+		}
+		c.call(back, &ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{on(cidr.String(), listed(web.String(), "web", 7))}})
+		if r, answered := c.peers[back].replies[call]; answered && r.Err == nil && r.Address.Address.Addr() == web {
+			t.Fatalf("%v is granted, and web uses it", web)
+		}
+	}
+	if r, answered := c.peers[back].replies[call]; !answered || r.Err != nil {
+		t.Errorf("answered %t: %v", answered, r.Err)
+	}
+}
