@@ -71,10 +71,7 @@ func (m *Machine) noteAsked(q *PoolRequest) {
 // askedBefore reports whether an engine that starts may have asked for a network, and for what is on it, before
 // this process started.
 func (m *Machine) askedBefore(n *network) bool {
-	since := n.asked
-	if since.Before(m.setBefore) || since.After(m.now.Add(ClockSlack)) {
-		since = m.setBefore // by a clock that had been set by then
-	}
+	since := m.sureBy(n.asked, m.setBefore)
 	earlier := since.Before(m.startedAt) || !since.Equal(n.asked)
 	return m.asks[n.ID()] == 0 && earlier && m.startedAt.Before(since.Add(makeTime))
 }

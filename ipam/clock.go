@@ -74,9 +74,12 @@ func (m *Machine) hostBoot() uint64 { return uint64(space.KeyOf("start of a host
 
 // sureSince returns since when something is held, reserved or asked for that was noted
 // at a time of the clock, as far as is certain: later where the clock has been set.
-func (m *Machine) sureSince(at time.Time) time.Time {
-	if at.Before(m.clockSet) || at.After(m.now.Add(ClockSlack)) {
-		return m.clockSet
+func (m *Machine) sureSince(at time.Time) time.Time { return m.sureBy(at, m.clockSet) }
+
+// sureBy is sureSince by a clock that was last set then.
+func (m *Machine) sureBy(at, set time.Time) time.Time {
+	if at.Before(set) || at.After(m.now.Add(ClockSlack)) {
+		return set
 	}
 	return at
 }

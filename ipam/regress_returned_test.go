@@ -374,6 +374,15 @@ func (c *lockstep) makes(i int, cidr netip.Prefix, q ipam.PoolRequest) ipam.Netw
 	return r.Pool.Network
 }
 
+// comesAndGoes has the engine of a peer make a network on the subnet, and remove it some time later: what the networks of hosts
+// that were forgotten kept back there goes with it.
+func (c *lockstep) comesAndGoes(i int, cidr netip.Prefix) {
+	c.t.Helper()
+	n := c.makes(i, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	c.wait(2 * time.Minute)
+	c.ask(i, &ipam.PoolRelease{Network: n})
+}
+
 // forgottenGateway returns three hosts of which one was forgotten, and is not back yet, with a network that had a gateway of the
 // host's own, and is there still or not, beside one without. A container of the host behind it has that address by now.
 func forgottenGateway(t *testing.T, cidr netip.Prefix, there bool) (c *lockstep, back int, first ipam.Network, had netip.Addr) {
@@ -452,9 +461,7 @@ func TestReleaseByANetworkOfAHostThatIsBack(t *testing.T) {
 			c.die(back)
 			c.giveUp(other, back)
 			if s.stays {
-				short := c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-				c.wait(2 * time.Minute)
-				c.ask(other, &ipam.PoolRelease{Network: short})
+				c.comesAndGoes(other, cidr)
 				c.wait(5 * time.Minute)
 			} else if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
 				t.Fatal(err)
@@ -515,9 +522,7 @@ func TestSecondReleaseByNetworksOfAHostThatIsBack(t *testing.T) {
 	c.wait(time.Second)
 	c.die(back)
 	c.giveUp(other, back)
-	short := c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-	c.wait(2 * time.Minute)
-	c.ask(other, &ipam.PoolRelease{Network: short})
+	c.comesAndGoes(other, cidr)
 	c.wait(15 * time.Minute)
 	c.comeBack(other)
 	goes := func() {
@@ -884,9 +889,7 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 		c.lists(back, kept, on(cidr.String()))
 		c.die(back)
 		c.giveUp(other, back)
-		short := c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-		c.wait(2 * time.Minute)
-		c.ask(other, &ipam.PoolRelease{Network: short})
+		c.comesAndGoes(other, cidr)
 		c.wait(5 * time.Minute)
 		c.comeBack(other)
 		q := ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer}

@@ -40,12 +40,7 @@ func (c *Cluster) usedUpWhileCut() {
 	c.crowd([]*Engine{cut}, "small", "cut", 2)
 	kept := endpoints(cut)
 	c.awaitEvicted(others, cut)
-	c.Await("it knows that it is cut off", []*Engine{cut}, func(all []PeerStatus) string {
-		if all[0].State != "cut-off" {
-			return "it is " + all[0].State
-		}
-		return ""
-	})
+	c.awaitCutOff(cut)
 
 	var calls []func() error
 	for _, e := range c.Engines {

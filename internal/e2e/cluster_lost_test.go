@@ -64,6 +64,17 @@ func (c *Cluster) awaitEvicted(peers []*Engine, lost ...*Engine) {
 	})
 }
 
+// awaitCutOff returns when a peer knows that it reaches no majority.
+func (c *Cluster) awaitCutOff(e *Engine) {
+	c.t.Helper()
+	c.Await("it knows that it is cut off", []*Engine{e}, func(all []PeerStatus) string {
+		if all[0].State != "cut-off" {
+			return "it is " + all[0].State
+		}
+		return ""
+	})
+}
+
 func (c *Cluster) evictedAndBack() {
 	t := c.t
 	t.Helper()
@@ -207,12 +218,7 @@ func (c *Cluster) recovered() {
 	for _, e := range c.Engines[:2] {
 		e.Docker("plugin", "rm", "--force", Plugin)
 	}
-	c.Await("the third is alone", []*Engine{left}, func(all []PeerStatus) string {
-		if all[0].State != "cut-off" {
-			return "it is " + all[0].State
-		}
-		return ""
-	})
+	c.awaitCutOff(left)
 	before := endpoints(left)
 	left.Ringlet("recover", "--i-know-the-others-are-gone")
 	for _, e := range c.Engines[:2] {
