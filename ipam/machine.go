@@ -374,7 +374,11 @@ func (m *Machine) wake() {
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		tend = m.now.Add(tendEvery)
 	}
-	m.due = m.fx.WakeAt
+	if m.due = m.fx.WakeAt; !m.due.IsZero() && m.due.Before(m.now) {
+		// It is overdue, as a call is whose time ran out in a freeze, until an alarm has it tried again. The freeze was
+		// noticed in this step: the next one is late by what has passed since, or each would take it for another freeze.
+		m.due = m.now
+	}
 	if tend.IsZero() {
 		return
 	}

@@ -169,3 +169,41 @@ func TestUseIsNotEndedAsItIsSaid(t *testing.T) {
 		t.Error("it has the network, and does not say so")
 	}
 }
+
+// A process is frozen right after its start, and the time of a container that waits runs out. As it goes on it hears
+// others before its alarm goes off: all that is behind one freeze. What its engine lists then is newer than the start,
+// and tells that the last network is gone (seed 10583933200943511760).
+func TestUseEndsBehindAFreeze(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	c.lists(0)
+	cidr := prefix("10.60.0.0/24")
+	host := c.order()[2]
+	n := c.network(host, cidr)
+	c.wait(time.Second)
+	c.lists(host, on(cidr.String()))
+	c.wait(time.Minute)
+
+	c.die(host) // nobody answers whether its database is the latest
+	c.start(host)
+	c.call(host, &ipam.Greeting{})
+	waits := c.call(host, docker(cidr))
+	if _, answered := c.peers[host].replies[waits]; answered {
+		t.Fatal("the container does not wait")
+	}
+	end := c.now.Add(3 * time.Minute)
+	c.run(time.Hour, func() bool { c.peers[host].wake = time.Time{}; return c.now.After(end) })
+	c.heal()
+	c.wait(30 * time.Second)
+
+	c.lists(host, on(cidr.String()))
+	c.ask(host, &ipam.PoolRelease{Network: n})
+	for range 3 {
+		c.wait(30 * time.Second)
+		c.lists(host)
+	}
+	c.wait(30 * time.Second)
+	if p := c.peers[host].machine.State().PoolOf(cidr); p.UsedBy(c.peers[host].machine.Self()) {
+		t.Error("its engine lists no network any more, and it says that it uses the pool")
+	}
+}
