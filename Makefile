@@ -114,7 +114,13 @@ e2e: build/plugin build/demo.tar ## The tests with real engines of their own (ro
 
 .PHONY: bench
 bench: build/plugin build/demo.tar ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'
-	@$(GO) -C bench run . -dir "$(CURDIR)/build" $(BENCH)
+	@$(GO) -C bench run -pgo=../plugin/default.pgo . -dir "$(CURDIR)/build" $(BENCH)
+
+# The compiler goes by the profile that lies beside the program's main package, whoever builds it.
+.PHONY: profile
+profile: ## Write plugin/default.pgo anew, what the compiler goes by: after changes of the hot path, on a machine at rest
+	@mkdir -p build
+	@$(GO) -C bench run -pgo=../plugin/default.pgo . -dir "$(CURDIR)/build" -profile "$(CURDIR)/plugin/default.pgo"
 
 .PHONY: microbench
 microbench: ## Go's own benchmarks, ten runs, for benchstat

@@ -8,6 +8,7 @@ require (
 	github.com/containerd/log v0.2.0
 	github.com/docker/docker v28.5.2+incompatible
 	github.com/docker/go-plugins-helpers v0.0.0-20240701071450-45e2431495c8
+	github.com/google/pprof v0.0.0-20261105003125-4bf881d7fb0b
 	github.com/hashicorp/memberlist v0.7.0
 	github.com/ringlet/ringlet v0.0.0
 	go.etcd.io/bbolt v1.5.0

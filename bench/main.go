@@ -52,6 +52,7 @@ func run() error {
 	flag.BoolVar(&b.short, "short", false, "one short round of each: shows that it runs, not how fast")
 	flag.IntVar(&b.rounds, "rounds", 11, "rounds of each part")
 	flag.DurationVar(&b.slice, "slice", 40*time.Millisecond, "how long each contender runs in a round; 10 times that where it waits for disks")
+	profile := flag.String("profile", "", "measure nothing: write to this file what the compiler goes by when it builds ringlet")
 	dir := flag.String("dir", "", "where databases are made, on the disk that is to be measured; default the current directory")
 	flag.Parse()
 	want, err := regexp.Compile("^(" + *only + ")$")
@@ -75,6 +76,9 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b.ctx = ctx
+	if *profile != "" {
+		return b.writeProfile(*profile)
+	}
 	wanted := slices.Concat(parts, slow)
 	if *only != "" {
 		wanted = slices.DeleteFunc(wanted, func(p part) bool { return !slices.ContainsFunc(strings.Fields(p.goals), want.MatchString) })

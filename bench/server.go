@@ -72,7 +72,7 @@ func poll(ctx context.Context, ready func() error) error {
 }
 
 // binary builds a program, once.
-func (b *bench) binary(name, dir, pkg string) (string, error) {
+func (b *bench) binary(name, dir, pkg string, flags ...string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(b.dir, name))
 	if err != nil {
 		return "", err
@@ -80,7 +80,7 @@ func (b *bench) binary(name, dir, pkg string) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	cmd := exec.CommandContext(b.ctx, "go", "build", "-o", path, pkg)
+	cmd := exec.CommandContext(b.ctx, "go", append(append([]string{"build", "-o", path}, flags...), pkg)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -95,6 +95,11 @@ func (b *bench) startRinglet(dir string, settings ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.serveRinglet(bin, dir, settings...)
+}
+
+// serveRinglet runs such a process of the program bin.
+func (b *bench) serveRinglet(bin, dir string, settings ...string) (*process, error) {
 	socket := filepath.Join(dir, "ringlet.sock")
 	p, err := b.start(dir, func() error { return activate(b.ctx, socket) }, bin, []string{
 		"serve", "--data", dir, "--socket", socket, "--admin-socket", filepath.Join(dir, adminSocket), "--docker-socket", "",

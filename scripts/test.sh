@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 
 GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-20s}
-export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+# Only what is released is compiled by the profile: for the tests all packages would be compiled twice.
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false -pgo=off"
 [[ $# -gt 0 ]] || { sed -n 2,4p scripts/test.sh >&2 && exit 2; }
 mkdir -p build/test
 failed=() passed=() logs=()
@@ -97,8 +98,12 @@ fuzz() {
 	return $status
 }
 
-# peers builds the module that compares ringlet with others, and has it measure each row once, as shortly as can be.
-peers() { $GO -C bench vet ./... && $GO -C bench run . -short -dir "$PWD/build"; }
+# peers builds the module that compares ringlet with others, and has it measure each row once, as shortly as can be, and
+# make such a profile as the compiler goes by.
+peers() {
+	$GO -C bench vet ./... && $GO -C bench run . -short -dir "$PWD/build" &&
+		$GO -C bench run . -short -dir "$PWD/build" -profile "$PWD/build/test/default.pgo"
+}
 
 for name in "$@"; do
 	case $name in

@@ -38,7 +38,7 @@ type pkg struct {
 
 // list reads all packages of the module and all they depend on, by import path. It runs go list once per test run.
 var list = sync.OnceValues(func() (map[string]pkg, error) {
-	cmd := exec.Command("go", "list", "-e", "-deps", "-json", ours+"...")
+	cmd := exec.Command("go", "list", "-e", "-deps", "-pgo=off", "-json", ours+"...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"debug/buildinfo"
 	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -181,4 +183,17 @@ func TestEnginePluginCrash(t *testing.T) {
 		return err == nil && now != before
 	})
 	runDemo(e, "net", "one")
+}
+
+// The program is compiled by the profile beside its main package, and so by nothing that a builder has to know of.
+func TestEngineProgramIsCompiledByItsProfile(t *testing.T) {
+	t.Parallel()
+	info, err := buildinfo.ReadFile(filepath.Join(Built(t, "plugin"), "rootfs", "ringlet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-pgo" })
+	if by < 0 || filepath.Base(info.Settings[by].Value) != "default.pgo" {
+		t.Errorf("it is not: %v", info.Settings)
+	}
 }
