@@ -50,7 +50,8 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		return err
 	}
 	if q.Purpose == ForContainer && !m.current.before {
-		m.replaying = false // the engine replays everything before it starts a container
+		// The engine replays everything before it starts a container. It may have gone on without an answer, though.
+		m.replaying = m.replaying && m.gatewayWaits()
 		m.named = m.named || q.Name != ""
 	}
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}

@@ -394,6 +394,35 @@ func TestReplayOfWhatIsExcluded(t *testing.T) {
 	}
 }
 
+// So it is where a container asks before the engine has been answered, which does not mean that it has started: it goes
+// on, in an order of its own, with what it has (seeds 10755462586410003823 and 4955952384592025634 of TestSim).
+func TestContainerBeforeTheGatewayOfANetwork(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	c.lists(0)
+	cidr, other, a := prefix("10.50.0.0/24"), prefix("10.60.0.0/24"), address("10.50.0.5")
+	for _, r := range []ipam.Request{&ipam.PoolCreation{CIDR: cidr}, exclude(a.String(), a.String())} {
+		if r := c.ask(0, r); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.network(0, other)
+	c.wait(time.Second)
+	c.lists(0, on(cidr.String()), on(other.String())) // of a network that it had before its database was lost
+	c.wait(time.Second)
+	c.ask(0, &ipam.Greeting{})
+	gateway := c.call(0, &ipam.AddressRequest{Network: c.network(0, cidr), Purpose: ipam.ForGateway, Address: a})
+	c.network(0, other)
+	if r := c.ask(0, docker(other)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.call(0, &ipam.Blindness{})
+	c.wait(time.Second)
+	if r, answered := c.peers[0].replies[gateway]; !answered || r.Err != nil {
+		t.Errorf("its gateway: %v, %v", answered, r.Err)
+	}
+}
+
 // A container asks for an address that is nobody's, on a host that has more than it needs, all of which rests yet. What is opened
 // for it comes in the very step in which the host looks at its pools: it is not given back then (seed 6469520754188425316).
 func TestWhatIsOpenedForACallIsNotGivenBack(t *testing.T) {
