@@ -21,7 +21,7 @@ type spaces struct {
 	first int
 	next  int
 	h     space.Holder
-	grant space.Grant
+	past  space.Past
 	freed space.Freeing
 }
 
@@ -58,20 +58,21 @@ func (s *spaces) allocate(pool string, want netip.Addr) (netip.Prefix, error) {
 	s.now = s.now.Add(time.Millisecond)
 	s.h.Name = s.names[s.next]
 	s.h.Key = s.seed.KeyOf(s.h.Name)
-	s.grant = space.Grant{}
+	s.past = space.Past{}
 	p.space.Ahead(addr.Whole(p.base), s.h.Key)
-	taken := false
-	if o, ok := addr.OffsetOf(p.base, want); ok {
-		taken = p.space.Claim(o, &s.h, s.now, &s.grant) == space.Taken
+	var g space.Grant
+	out, ok := space.Taken, true
+	if o, named := addr.OffsetOf(p.base, want); named {
+		g, out = p.space.Claim(o, &s.h, s.now, &s.past)
 	} else if former := p.space.Find(s.h.Key); former.IsFormer {
-		taken = p.space.Claim(former.Former, &s.h, s.now, &s.grant) == space.Taken
+		g, out = p.space.Claim(former.Former, &s.h, s.now, &s.past)
 	} else {
-		taken = p.space.Take(addr.Whole(p.base), &s.h, s.now, 5*time.Minute, &s.grant)
+		g, ok = p.space.Take(addr.Whole(p.base), &s.h, s.now, 5*time.Minute, &s.past)
 	}
-	if !taken {
+	if !ok || out != space.Taken {
 		return netip.Prefix{}, errFull
 	}
-	return netip.PrefixFrom(addr.Nth(p.base, s.grant.Offset), p.base.Bits()), nil
+	return netip.PrefixFrom(addr.Nth(p.base, g.Offset), p.base.Bits()), nil
 }
 
 func (s *spaces) free(pool string, a netip.Addr) error {

@@ -103,22 +103,22 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 }
 
 // granted writes down an address that was handed out, and answers with it.
-func (m *Machine) granted(p *pool, g *space.Grant, a *AddressGrant) {
+func (m *Machine) granted(p *pool, g *space.Grant, h *space.Holder, a *AddressGrant) {
 	at := addr.Nth(p.CIDR, g.Offset)
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
 	m.doubtNobody(p, g.Offset)
 	if !m.lostAt.IsZero() {
 		m.oweUnknown(p, g.Offset)
 	}
-	m.saveHolding(p, g.Offset, &g.Record)
-	m.noteUse(NoteGranted, p, at, &g.Record)
+	m.saveGrant(p, g, h)
+	m.noteUse(NoteGranted, p, at, h, g.Since)
 	if g.Pressed {
 		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: at})
 	}
 	m.openAhead(p)
 	a.Address = netip.PrefixFrom(at, p.CIDR.Bits())
 	t := &a.Ticket
-	t.Pool, t.Offset, t.Serial, t.before = p.Key, g.Offset, g.Record.Seq, g.Before
+	t.Pool, t.Offset, t.Serial = p.Key, g.Offset, g.Seq
 }
 
 // allocate chooses an address in want, the network's part of the pool: the one
@@ -150,9 +150,8 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 		return m.take(p, trace.Former, h, a)
 	}
 	for {
-		var g space.Grant
-		if p.space.Take(want, h, m.now, m.cfg.Rest, &g) {
-			m.granted(p, &g, a)
+		if g, ok := p.space.Take(want, h, m.now, m.cfg.Rest, &a.Ticket.before); ok {
+			m.granted(p, &g, h, a)
 			return nil
 		}
 		opened, err := m.open(p, want, m.chunk(p))
@@ -186,10 +185,9 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 // grantAnew has the address at o, which is held, be h's from now on.
 func (m *Machine) grantAnew(p *pool, o addr.Offset, h *space.Holder) {
 	p.space.Free(o, m.now, &space.Freeing{})
-	var g space.Grant
-	if p.space.Claim(o, h, m.now, &g) == space.Taken {
-		m.saveHolding(p, o, &g.Record)
-		m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
+	if g, out := p.space.Claim(o, h, m.now, nil); out == space.Taken {
+		m.saveGrant(p, &g, h)
+		m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), h, g.Since)
 	}
 }
 
@@ -197,7 +195,7 @@ func (m *Machine) grantAnew(p *pool, o addr.Offset, h *space.Holder) {
 // still on its way cannot be withdrawn any more: this answer stands.
 func (m *Machine) confirm(p *pool, o addr.Offset, h space.Holder) AddressGrant {
 	rec, _ := p.space.Renew(o, h)
-	m.saveHolding(p, o, &rec)
+	m.saveRecord(p, o, &rec)
 	return standing(p, o)
 }
 
@@ -216,11 +214,11 @@ func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
 // take hands out the address at o, which is free or waits for the holder.
 func (m *Machine) take(p *pool, o addr.Offset, h *space.Holder, a *AddressGrant) error {
 	p.wakeKept(o, m.now)
-	var g space.Grant
-	if outcome := p.space.Claim(o, h, m.now, &g); outcome != space.Taken {
+	g, outcome := p.space.Claim(o, h, m.now, &a.Ticket.before)
+	if outcome != space.Taken {
 		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), poolText(p.Pool), outcome)
 	}
-	m.granted(p, &g, a)
+	m.granted(p, &g, h, a)
 	return nil
 }
 

@@ -182,16 +182,16 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 	}
 	slices.Sort(seen)
 	for _, o := range seen {
-		var g space.Grant
-		if p.space.Claim(o, &space.Holder{Kind: space.Container, Ref: known(p.seen[o])}, m.now, &g) == space.Taken {
+		h := space.Holder{Kind: space.Container, Ref: known(p.seen[o])}
+		if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
 			if m.unlisted {
 				m.noteLost()
 			}
 			if !m.lostAt.IsZero() {
 				m.oweUnknown(p, o)
 			}
-			m.saveHolding(p, o, &g.Record)
-			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &g.Record)
+			m.saveGrant(p, &g, &h)
+			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &h, g.Since)
 			m.settleConflict(p, o)
 		}
 	}
@@ -205,7 +205,7 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 	m.yield(p, r)
 	for o, rec := range p.space.Records(r) {
 		if rec.State == space.Freed {
-			m.saveHolding(p, o, nil)
+			m.forgetHolding(p, o)
 			if since := time.Unix(0, rec.Since); m.sighted() && since.After(m.inventory) {
 				remember(&p.left, o, since)
 			}
@@ -336,7 +336,7 @@ func (m *Machine) dropPool(p *pool) {
 		if hasEndpoint(p, o) {
 			m.owe(p, o)
 		}
-		m.saveHolding(p, o, nil)
+		m.forgetHolding(p, o)
 	}
 	m.oweKept(p)
 	for _, c := range m.contacts {

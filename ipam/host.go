@@ -70,10 +70,10 @@ func (m *Machine) holdHost(p *pool, r addr.Range) {
 			continue
 		}
 		p.wakeKept(o, m.now)
-		var g space.Grant
-		if p.space.Claim(o, &space.Holder{Kind: space.Host}, m.now, &g) == space.Taken {
-			m.saveHolding(p, o, &g.Record)
-			m.noteUse(NoteGranted, p, a.Addr(), &g.Record)
+		h := space.Holder{Kind: space.Host}
+		if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
+			m.saveGrant(p, &g, &h)
+			m.noteUse(NoteGranted, p, a.Addr(), &h, g.Since)
 		}
 	}
 }

@@ -282,8 +282,8 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 			}
 			if rec.Holder != h {
 				rec, _ = p.space.Describe(o, h)
-				m.saveHolding(p, o, &rec)
-				m.noteUse(NoteDescribed, p, addr.Nth(p.CIDR, o), &rec)
+				m.saveRecord(p, o, &rec)
+				m.noteUse(NoteDescribed, p, addr.Nth(p.CIDR, o), &rec.Holder, rec.Since)
 			}
 		}
 		return

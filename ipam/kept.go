@@ -102,9 +102,9 @@ func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
 	if r == nil || r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.self, r.Range) {
 		return
 	}
-	var g space.Grant
-	if p.space.Claim(o, &space.Holder{Kind: space.Kept, Name: r.Note}, m.now, &g) == space.Taken {
-		m.saveHolding(p, o, &g.Record)
+	h := space.Holder{Kind: space.Kept, Name: r.Note}
+	if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
+		m.saveGrant(p, &g, &h)
 	}
 }
 

@@ -12,23 +12,23 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// noteUse notes what became of an address that rec says somebody holds or held.
-func (m *Machine) noteUse(kind NoteKind, p *pool, a netip.Addr, rec *space.Record) {
+// noteUse notes what became of an address that somebody holds, or held, since then.
+func (m *Machine) noteUse(kind NoteKind, p *pool, a netip.Addr, h *space.Holder, since int64) {
 	n := another(&m.fx.Note) // there is one for each address that comes or goes
 	n.Kind, n.Pool, n.Address = kind, p.CIDR, a
 	n.Last, n.Holder, n.From, n.To = netip.Addr{}, "", "", ""
-	n.Use.tell(rec)
+	n.Use.tell(h, since)
 }
 
-// tell sets what a record says of its holder.
-func (u *Use) tell(rec *space.Record) {
-	u.Kind, u.Container, u.Name, u.MAC = rec.Kind.String(), rec.Ref, rec.Name, rec.MAC
-	u.Since = time.Unix(0, rec.Since).UTC()
+// tell sets what is known of a holder.
+func (u *Use) tell(h *space.Holder, since int64) {
+	u.Kind, u.Container, u.Name, u.MAC = h.Kind.String(), h.Ref, h.Name, h.MAC
+	u.Since = time.Unix(0, since).UTC()
 }
 
 // useOf is what a record says of its holder.
 func useOf(rec *space.Record) (u Use) {
-	u.tell(rec)
+	u.tell(&rec.Holder, rec.Since)
 	return u
 }
 

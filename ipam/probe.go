@@ -40,7 +40,7 @@ func (m *Machine) takeStranger(q *Stranger) {
 	}
 	m.forgetSight(p, o)
 	rec, _ = p.space.Renew(o, space.Holder{Kind: space.Stranger, MAC: q.MAC})
-	m.saveHolding(p, o, &rec)
+	m.saveRecord(p, o, &rec)
 	m.watchStranger(p, o, time.Unix(0, rec.Since))
 	m.note(Note{Kind: NoteStranger, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since), Use: useOf(&rec)})
 	m.settleEmptied(p)

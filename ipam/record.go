@@ -98,14 +98,14 @@ const (
 	holdingFixedLen = 40
 )
 
-func putHolding(b *[holdingFixedLen]byte, r *space.Record) {
-	b[0], b[1], b[2], b[3] = formatHolding, byte(r.State), byte(r.Kind), 0
-	binary.BigEndian.PutUint64(b[4:], uint64(r.Since))
-	binary.BigEndian.PutUint64(b[12:], r.Seq)
-	binary.BigEndian.PutUint64(b[20:], uint64(r.Key))
-	binary.BigEndian.PutUint32(b[28:], r.Network)
-	*(*[6]byte)(b[32:]) = r.MAC
-	binary.BigEndian.PutUint16(b[38:], uint16(len(r.Name))) // which the space has cut
+func putHolding(b *[holdingFixedLen]byte, h *space.Holder, state space.State, seq uint64, since int64) {
+	b[0], b[1], b[2], b[3] = formatHolding, byte(state), byte(h.Kind), 0
+	binary.BigEndian.PutUint64(b[4:], uint64(since))
+	binary.BigEndian.PutUint64(b[12:], seq)
+	binary.BigEndian.PutUint64(b[20:], uint64(h.Key))
+	binary.BigEndian.PutUint32(b[28:], h.Network)
+	*(*[6]byte)(b[32:]) = h.MAC
+	binary.BigEndian.PutUint16(b[38:], uint16(len(h.Name))) // no name is longer than MaxHolder, or MaxNote
 }
 
 // maxText limits the names that are read back.
@@ -170,26 +170,33 @@ func parseHolding1(b []byte, r *space.Record) (name, ref []byte, packed bool, er
 	return name, ref, packed, rd.Done()
 }
 
-// saveHolding writes the record of an address, or deletes it if rec is nil.
-func (m *Machine) saveHolding(p *pool, o addr.Offset, rec *space.Record) {
+// saveGrant writes the record of an address that was granted to a holder.
+func (m *Machine) saveGrant(p *pool, g *space.Grant, h *space.Holder) {
+	m.saveHolding(p, g.Offset, h, space.Held, g.Seq, g.Since)
+}
+
+// forgetHolding deletes the record of an address.
+func (m *Machine) forgetHolding(p *pool, o addr.Offset) {
 	from := len(m.arena)
-	if rec == nil {
-		m.arena = slices.Grow(m.arena, holdingKeyLen)[:from+holdingKeyLen]
-		putHoldingKey((*[holdingKeyLen]byte)(m.arena[from:]), p.Key, o)
-		m.save(bucketHolding, from, -1)
-		return
-	}
+	m.arena = slices.Grow(m.arena, holdingKeyLen)[:from+holdingKeyLen]
+	putHoldingKey((*[holdingKeyLen]byte)(m.arena[from:]), p.Key, o)
+	m.save(bucketHolding, from, -1)
+}
+
+// saveHolding writes the record of an address, part by part: to put it together first would cost as much.
+func (m *Machine) saveHolding(p *pool, o addr.Offset, h *space.Holder, state space.State, seq uint64, since int64) {
+	from := len(m.arena)
 	const fixed = holdingKeyLen + holdingFixedLen
-	b := slices.Grow(m.arena, fixed+len(rec.Name)+len(rec.Ref))[:from+fixed]
+	b := slices.Grow(m.arena, fixed+len(h.Name)+len(h.Ref))[:from+fixed]
 	f := (*[fixed]byte)(b[from:])
 	putHoldingKey((*[holdingKeyLen]byte)(f[:]), p.Key, o)
-	putHolding((*[holdingFixedLen]byte)(f[holdingKeyLen:]), rec)
-	b = append(b, rec.Name...)
-	if rec.Ref != "" {
-		if id, ok := space.AppendID(b, rec.Ref); ok {
+	putHolding((*[holdingFixedLen]byte)(f[holdingKeyLen:]), h, state, seq, since)
+	b = append(b, h.Name...)
+	if h.Ref != "" {
+		if id, ok := space.AppendID(b, h.Ref); ok {
 			b, f[holdingKeyLen+3] = id, 1
 		} else {
-			b = append(b, rec.Ref...)
+			b = append(b, h.Ref...)
 		}
 	}
 	m.arena = b
@@ -200,10 +207,10 @@ func (m *Machine) saveHolding(p *pool, o addr.Offset, rec *space.Record) {
 // saveRecord writes what is known of an address, or forgets it if nothing is.
 func (m *Machine) saveRecord(p *pool, o addr.Offset, rec *space.Record) {
 	if rec.State == space.Unused {
-		m.saveHolding(p, o, nil)
+		m.forgetHolding(p, o)
 		return
 	}
-	m.saveHolding(p, o, rec)
+	m.saveHolding(p, o, &rec.Holder, rec.State, rec.Seq, rec.Since)
 }
 
 // saveSlot writes the value of a slot, and drops one that nobody needs any

@@ -143,7 +143,7 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	}
 	o := q.Ticket.Offset
 	held := p.space.Lookup(o)
-	rec, changed := p.space.Withdraw(space.Grant{Offset: o, Record: space.Record{Seq: q.Ticket.Serial}, Before: q.Ticket.before})
+	rec, changed := p.space.Withdraw(o, q.Ticket.Serial, &q.Ticket.before)
 	if !changed {
 		return // it was freed since
 	}
@@ -174,9 +174,9 @@ func (m *Machine) freeReleased(p *pool, o addr.Offset) {
 	if !p.space.Free(o, m.now, &f) {
 		return
 	}
-	kept := f.Before.Kind == space.Kept
+	kept := f.Kind == space.Kept
 	if !kept {
-		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Before)
+		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Holder, f.HeldSince)
 	}
 	m.forgetSight(p, o)
 	m.settleConflict(p, o)

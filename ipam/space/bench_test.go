@@ -147,10 +147,10 @@ func BenchmarkPair(b *testing.B) {
 					now = now.Add(time.Millisecond)
 					n++
 					h.Key = Key(uint64(n) * 0x9e3779b97f4a7c15)
-					var g Grant
+					var before Past
 					s.Ahead(pool, h.Key)
 					s.Find(h.Key)
-					s.Take(pool, &h, now, time.Minute, &g)
+					g, _ := s.Take(pool, &h, now, time.Minute, &before)
 					s.free(g.Offset, now)
 				}
 			}

@@ -16,17 +16,15 @@ func Example() {
 
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	web := space.Holder{Kind: space.Container, Name: "web-1", Key: space.KeyOf("n", "web-1")}
-	var g, other space.Grant
-	s.Take(addr.Whole(pool), &web, now, time.Minute, &g)
+	g, _ := s.Take(addr.Whole(pool), &web, now, time.Minute, nil)
 	fmt.Println(web.Name, "takes", addr.Nth(pool, g.Offset))
 
 	s.Free(g.Offset, now, &space.Freeing{})
-	s.Take(addr.Whole(pool), &space.Holder{Name: "db-1"}, now, time.Minute, &other)
+	other, _ := s.Take(addr.Whole(pool), &space.Holder{Name: "db-1"}, now, time.Minute, nil)
 	fmt.Println("db-1 takes", addr.Nth(pool, other.Offset), "while the first one rests")
 
 	if t := s.Find(web.Key); t.IsFormer {
-		var again space.Grant
-		outcome := s.Claim(t.Former, &web, now, &again)
+		_, outcome := s.Claim(t.Former, &web, now, nil)
 		fmt.Println(web.Name, "comes back:", addr.Nth(pool, t.Former), outcome)
 	}
 	fmt.Println(s.Held(), "held,", s.Unused(), "of", s.Owned(), "never used")

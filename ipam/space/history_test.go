@@ -30,7 +30,7 @@ type history struct {
 	w      *twin
 	now    time.Time
 	rest   time.Duration
-	grants []Grant // the last few
+	grants []given // the last few
 	last   string  // what the last step did
 }
 
@@ -128,8 +128,8 @@ func (h *history) step() error {
 			return nil
 		}
 		g := h.grants[h.dice(len(h.grants))]
-		h.last = fmt.Sprintf("withdraw %d, Seq %d", g.Offset, g.Record.Seq)
-		r, ok := h.s.Withdraw(g)
+		h.last = fmt.Sprintf("withdraw %d, Seq %d", g.Offset, g.Seq)
+		r, ok := h.s.Withdraw(g.Offset, g.Seq, &g.before)
 		wr, wok := h.w.withdraw(g.plain())
 		got, want = []any{r, ok}, []any{wr, wok}
 	case 13:
@@ -192,7 +192,7 @@ func (h *history) step() error {
 	return h.w.compare(h.s, h.now, h.rest)
 }
 
-func (h *history) granted(g Grant, ok bool) {
+func (h *history) granted(g given, ok bool) {
 	if ok {
 		h.grants = append(h.grants[max(0, len(h.grants)-5):], g)
 	}

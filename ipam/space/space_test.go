@@ -24,7 +24,7 @@ func owning(size addr.Count) *Space {
 }
 
 // mustTake takes an address in want and fails the test unless it is o.
-func mustTake(t *testing.T, s *Space, want addr.Range, now time.Time, o addr.Offset) Grant {
+func mustTake(t *testing.T, s *Space, want addr.Range, now time.Time, o addr.Offset) given {
 	t.Helper()
 	g, ok := s.take(want, Holder{}, now, time.Minute)
 	if !ok || g.Offset != o {
@@ -79,10 +79,10 @@ func TestRemembersNoMoreThanNeeded(t *testing.T) {
 	for o := range addr.Offset(5) {
 		s.free(4-o, at(10+int64(o)))
 	}
-	if g := mustTake(t, s, s.pool(), at(69), 5); g.Pressed || g.Before.freed {
+	if g := mustTake(t, s, s.pool(), at(69), 5); g.Pressed || g.before.freed {
 		t.Errorf("nothing had rested, and the grant is %+v", g)
 	}
-	if g := mustTake(t, s, s.pool(), at(70), 4); g.Pressed || g.Before.rec.seq != 6 {
+	if g := mustTake(t, s, s.pool(), at(70), 4); g.Pressed || g.before.rec.seq != 6 {
 		t.Errorf("4 had rested just now, and the grant is %+v", g)
 	}
 	mustTake(t, s, s.pool(), at(71), 3)
@@ -195,20 +195,20 @@ func TestWithdraw(t *testing.T) {
 	s := owning(2)
 	first := Holder{Name: "first", Key: KeyOf("n", "first")}
 	g, _ := s.take(s.pool(), first, at(0), 0)
-	if r, changed := s.Withdraw(g); !changed || r != (Record{}) || s.Unused() != 2 {
+	if r, changed := s.Withdraw(g.Offset, g.Seq, &g.before); !changed || r != (Record{}) || s.Unused() != 2 {
 		t.Errorf("withdrawn, never used: %+v, %v, %d unused", r, changed, s.Unused())
 	}
-	if _, changed := s.Withdraw(g); changed {
+	if _, changed := s.Withdraw(g.Offset, g.Seq, &g.before); changed {
 		t.Error("withdrawn twice")
 	}
 	g, _ = s.take(s.pool(), first, at(1), 0)
 	freed, _ := s.free(g.Offset, at(2))
-	if r, changed := s.Withdraw(g); changed || r != freed {
+	if r, changed := s.Withdraw(g.Offset, g.Seq, &g.before); changed || r != freed {
 		t.Errorf("withdrawn after it was freed: %+v, %v", r, changed)
 	}
 	h, _ := s.claim(g.Offset, Holder{Name: "second"}, at(3))
 	s.Describe(g.Offset, Holder{Name: "better known"})
-	if r, changed := s.Withdraw(h); !changed || r != freed {
+	if r, changed := s.Withdraw(h.Offset, h.Seq, &h.before); !changed || r != freed {
 		t.Errorf("withdrawn: %+v, %v, want %+v", r, changed, freed)
 	}
 	if o, ok := s.former(first.Key); !ok || o != g.Offset {
@@ -263,8 +263,8 @@ func TestPutRefuses(t *testing.T) {
 		t.Error("after Index: no error")
 	}
 	s.Seal()
-	if g := mustTake(t, s, s.pool(), at(0), 0); g.Record.Seq != 8 {
-		t.Errorf("Seq goes on with %d after 7", g.Record.Seq)
+	if g := mustTake(t, s, s.pool(), at(0), 0); g.Seq != 8 {
+		t.Errorf("Seq goes on with %d after 7", g.Seq)
 	}
 }
 

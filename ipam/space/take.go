@@ -7,11 +7,12 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 )
 
-// Grant is an address that was handed out.
+// Grant is an address that was handed out. What its record says of the holder is what
+// whoever asked for it said.
 type Grant struct {
 	Offset  addr.Offset
-	Record  Record // as it is now, Held
-	Before  Past   // as it was
+	Seq     uint64 // of its record
+	Since   int64  // of its record
 	Pressed bool   // taken although it had not rested, for want of another
 }
 
@@ -25,8 +26,8 @@ type Past struct {
 
 // Freeing is the end of a holding.
 type Freeing struct {
-	Before Record // as it was, Held
-	Record Record // as it is now: Freed, or the zero Record of a stray, which is forgotten
+	Record          // as it is now: Freed; or Unused, of a stray, which is forgotten, with who had it
+	HeldSince int64 // Since as it was
 }
 
 // nearBuckets is the number of buckets of an index, 256 KB, that a processor has in a
@@ -56,40 +57,38 @@ func (s *Space) ahead(want addr.Range, k Key) {
 }
 
 // Take hands out an address in want to h, and reports false if every usable
-// address there is held. It fills in the grant, which is to be zero: copies of
-// it would cost more than all the rest. It prefers, in this order,
+// address there is held. It fills in before, which is to be zero, unless that is
+// nil: copies of it would cost more than all the rest. It prefers, in this order,
 //
 //   - if more than 65,536 freed addresses are remembered, the least recently
 //     freed one in want, provided it has rested for all of rest: so a pool
 //     that is never full does not remember ever more;
 //   - the lowest one that was never used;
 //   - the least recently freed one, even if it rests still.
-func (s *Space) Take(want addr.Range, h *Holder, now time.Time, rest time.Duration, g *Grant) bool {
+func (s *Space) Take(want addr.Range, h *Holder, now time.Time, rest time.Duration, before *Past) (g Grant, ok bool) {
 	want = want.Intersect(s.pool())
 	if want.Empty() {
-		return false
+		return g, false
 	}
 	nanos := now.UnixNano()
 	if s.freed <= s.remember {
 		if o, ok := s.unused(want); ok {
-			s.hold(g, o, none, h, nanos)
-			return true
+			return s.hold(o, none, h, nanos, before), true
 		}
 	}
 	i := s.oldest(want)
 	ripe := i != none && rested(s.slab.rec(i).since, nanos, rest)
 	if !ripe && s.freed > s.remember {
 		if o, ok := s.unused(want); ok {
-			s.hold(g, o, none, h, nanos)
-			return true
+			return s.hold(o, none, h, nanos, before), true
 		}
 	}
 	if i == none {
-		return false
+		return g, false
 	}
+	g = s.hold(s.offset(i), i, h, nanos, before)
 	g.Pressed = !ripe
-	s.hold(g, s.offset(i), i, h, nanos)
-	return true
+	return g, true
 }
 
 // Outcome is the answer to a [Space.Claim].
@@ -119,23 +118,22 @@ func (c Outcome) String() string {
 }
 
 // Claim hands out just the address o to h. A resting address can be claimed:
-// whoever names an address wants that one. It fills in the grant, which is to
-// be zero, if the outcome is Taken.
-func (s *Space) Claim(o addr.Offset, h *Holder, now time.Time, g *Grant) Outcome {
+// whoever names an address wants that one. If the outcome is Taken, it fills in
+// before as [Space.Take] does.
+func (s *Space) Claim(o addr.Offset, h *Holder, now time.Time, before *Past) (g Grant, out Outcome) {
 	p := s.pages.find(o)
 	i := none
 	switch st := p.state(o); {
 	case st == Held:
-		return InUse
+		return g, InUse
 	case !s.mine.contains(o):
-		return NotMine
+		return g, NotMine
 	case s.aside.contains(o):
-		return SetAside
+		return g, SetAside
 	case st == Freed:
 		i = p.rec[o%pageLen]
 	}
-	s.hold(g, o, i, h, now.UnixNano())
-	return Taken
+	return s.hold(o, i, h, now.UnixNano(), before), Taken
 }
 
 // Free ends the holding of o, which goes to the end of the queue, and reports
@@ -149,10 +147,12 @@ func (s *Space) Free(o addr.Offset, now time.Time, f *Freeing) bool {
 	}
 	i := p.rec[o%pageLen]
 	r := s.slab.rec(i)
-	r.export(&f.Before, Held)
+	r.export(&f.Record, Held)
+	f.HeldSince = r.since
 	if !s.mine.contains(o) {
 		s.strays--
 		s.erase(i)
+		f.State = Unused
 		return true
 	}
 	s.seq++
@@ -161,28 +161,26 @@ func (s *Space) Free(o addr.Offset, now time.Time, f *Freeing) bool {
 	if !s.aside.contains(o) {
 		s.enqueue(i, r, o)
 	}
-	f.Record = f.Before
-	f.Record.State, f.Record.Seq, f.Record.Since = Freed, r.seq, r.since
+	f.State, f.Seq, f.Since = Freed, r.seq, r.since
 	return true
 }
 
-// Withdraw takes back a grant that never reached whom it was for, and leaves
-// the address as it was before: freed, with the holder, time and place in the
+// Withdraw takes back the grant of o with that Seq, which never reached whom it was
+// for, and leaves the address as it was before: freed, with the holder, time and place in the
 // queue that it had, or never used. It returns the record as it is now, and
 // whether anything changed: nothing does if the grant does not stand any more,
 // because the address was freed since.
-func (s *Space) Withdraw(g Grant) (rec Record, changed bool) {
-	o := g.Offset
+func (s *Space) Withdraw(o addr.Offset, seq uint64, before *Past) (rec Record, changed bool) {
 	p := s.pages.find(o)
-	if p.state(o) != Held || s.slab.rec(p.rec[o%pageLen]).seq != g.Record.Seq {
+	if p.state(o) != Held || s.slab.rec(p.rec[o%pageLen]).seq != seq {
 		return s.record(p, o), false
 	}
 	i := p.rec[o%pageLen]
 	switch mine := s.mine.contains(o); {
-	case mine && g.Before.freed:
+	case mine && before.freed:
 		s.keys.remove(i, s.slab.rec(i).key)
-		s.slab.bringBack(i, &g.Before)
-		s.keys.add(&s.slab, i, g.Before.rec.key)
+		s.slab.bringBack(i, before)
+		s.keys.add(&s.slab, i, before.rec.key)
 		s.release(p, o)
 		if !s.aside.contains(o) {
 			s.requeue([]uint32{i})
@@ -248,8 +246,8 @@ func (s *Space) unused(want addr.Range) (addr.Offset, bool) {
 }
 
 // hold hands out o, usable and not held, whose record is i, or none, and fills
-// in the grant.
-func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
+// in what was known of it before.
+func (s *Space) hold(o addr.Offset, i uint32, h *Holder, now int64, before *Past) Grant {
 	var r *record
 	if i == none {
 		i = s.create(o)
@@ -259,8 +257,9 @@ func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	} else {
 		r = s.slab.rec(i)
 		s.dequeue(r, o)
-		b := &g.Before
-		b.rec, b.freed = *r, true
+		if before != nil {
+			before.rec, before.freed = *r, true
+		}
 		s.describe(i, r, h)
 		s.freed--
 	}
@@ -270,9 +269,7 @@ func (s *Space) hold(g *Grant, o addr.Offset, i uint32, h *Holder, now int64) {
 	p.held |= 1 << (o % pageLen)
 	s.pages.last = p
 	s.held++
-	g.Offset = o
-	g.Record = Record{Holder: *h, Since: now, Seq: s.seq, State: Held}
-	g.Record.Name = h.Name[:min(len(h.Name), maxName)]
+	return Grant{Offset: o, Seq: s.seq, Since: now}
 }
 
 // release lets o, held on page p, be freed. It is in no queue yet.
