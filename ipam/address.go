@@ -233,6 +233,9 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		return errReserved(p, want, r, *h)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
+		if rec.Kind == space.Container && h.Kind == space.Container && m.onHost(want) { // which has got it beside that container
+			return m.errHeld(p, want, space.Holder{Kind: space.Host}, rec.Since)
+		}
 		switch may, err := m.mayTakeOver(p, n, o, &rec, h); {
 		case err != nil:
 			return err

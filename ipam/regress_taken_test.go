@@ -16,6 +16,30 @@ import (
 // A host makes a network on a pool while it is cut off, so that it cannot be decided that it uses
 // the pool, and fills its space there. Its engine starts anew below the containers: what it asks
 // for again is granted at once.
+// A host gets an address on an interface that one of its containers has, which is told as a conflict. The container is not
+// granted that once more when it starts again without a release: it gets another one, or, where it names that one, hears why
+// it does not (seed 7377270392936894797 of TestSim).
+func TestRestartOnWhatTheHostHas(t *testing.T) {
+	for _, lists := range []bool{true, false} {
+		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: lists})
+		if lists {
+			look(h)
+		}
+		n := network(t, h, "10.50.0.0/24")
+		a := mustAsk(t, h, n, "web", 7, "").Address.Addr().String()
+		if lists {
+			look(h, on("10.50.0.0/24", listed(a, "web", 7)))
+		}
+		hostHas(h, a+"/24")
+		for _, mac := range []byte{7, 8} {
+			if r, answered := h.Try(asking(n, "web", mac, "")); answered && (r.Err != nil || r.Address.Address.Addr() == address(a)) {
+				t.Errorf("lists %v, MAC %d: %v, %v", lists, mac, r.Address.Address, r.Err)
+			}
+			wantErr(t, ask(h, n, "web", mac, a).Err, ipam.ErrAddressInUse, "has it on an interface")
+		}
+	}
+}
+
 func TestReplayWhileCutOffAndFull(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		c := newLockstep(t, 3)

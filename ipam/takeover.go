@@ -39,6 +39,9 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 		return m.isLeft(p, o), nil
 	}
 	// Where an inventory is yet to tell of a holder, another address is as good.
+	if m.onHost(addr.Nth(p.CIDR, o)) {
+		return false, nil // it is in conflict as it is
+	}
 	if p.listed > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !m.mayBeReleased(p, o) || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
 		return false, nil
 	}
