@@ -138,6 +138,10 @@ func (s *site) packUp(life uint64, tries int) {
 		for _, n := range slices.Clone(s.engine.networks) {
 			s.engine.remove(n)
 		}
+		if s.machine == nil { // it crashed over that, and one that is to start cannot be frozen
+			s.packs = false
+			return
+		}
 		bare := s.bare()
 		if !bare && tries > 0 {
 			s.packUp(life, tries-1)
