@@ -33,12 +33,15 @@ func (b *bench) writeProfile(file string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(file)
-	if err != nil {
+	var text bytes.Buffer
+	if err := all.Write(&text); err != nil {
 		return err
 	}
-	defer f.Close()
-	return all.Write(f)
+	part := file + ".part" // so that no half of one breaks the next build
+	if err := os.WriteFile(part, text.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(part, file)
 }
 
 // profileServed profiles a process of ringlet with 64 clients at once, and with one.

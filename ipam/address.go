@@ -50,8 +50,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		return err
 	}
 	if q.Purpose == ForContainer && !m.current.before {
-		// The engine replays everything before it starts a container. It may have gone on without an answer, though.
-		m.replaying = m.replaying && m.gatewayWaits()
+		m.replaying = false // the engine replays everything before it starts a container
 		m.named = m.named || q.Name != ""
 	}
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
@@ -311,7 +310,8 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 		return AddressGrant{}, err
 	}
 	m.dismissStranger(p, o) // it was this endpoint that answered
-	return a, m.take(p, o, &space.Holder{Kind: space.Unmarked}, &a)
+	err = m.take(p, o, &space.Holder{Kind: space.Unmarked}, &a)
+	return a, err
 }
 
 // reserveAuxiliary grants a network an auxiliary address.

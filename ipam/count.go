@@ -144,14 +144,6 @@ func (m *Machine) makesAnother(n *network) bool {
 	})
 }
 
-// gatewayWaits reports whether a call for the gateway of a network waits, which an engine that starts has anyway.
-func (m *Machine) gatewayWaits() bool {
-	return slices.ContainsFunc(m.waiting, func(c *Call) bool {
-		q, is := c.Request.(*AddressRequest)
-		return is && q.Purpose == ForGateway
-	})
-}
-
 // askForList has the engine asked whether a pool that was given back has a network.
 func (m *Machine) askForList(p *pool) {
 	if m.givenBack(p) {

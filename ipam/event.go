@@ -39,6 +39,7 @@ type Call struct {
 	doubted  time.Time              // when it first found that only a list tells who asks, or whether the holder lives
 	fresh    bool                   // it asks for nothing that the engine has already
 	before   bool                   // it came before the engine last started
+	starts   bool                   // the engine may have been starting as it came
 	subnet   netip.Prefix           // the subnet that was chosen for it
 	inUse    []netip.Prefix         // pools that could make room for it, and that other hosts use
 	made     chronicle.PoolKey      // the pool that was made for it

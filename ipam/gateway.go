@@ -32,7 +32,8 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		}
 		if h := gatewayHolder(); q.Network.Gateway == GatewayHost && !p.hasGateway && m.grantedBefore(p, o) {
 			p.gateway, p.hasGateway = o, true
-			return g, m.take(p, o, &h, &g)
+			err := m.take(p, o, &h, &g)
+			return g, err
 		}
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
@@ -231,17 +232,18 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 // asksAgain reports whether an engine that starts asks again for what a network of it has, and an operator has
 // excluded meanwhile, as the host of a lost database may have it on a bridge: nobody else gets that, and the network
 // goes on with it whatever it is answered. Of a network that only lists have told of, whether the engine starts tells
-// that it answers nothing, or the next list; the error makes the call wait for that.
+// that it answers nothing, or the next list; the error makes the call wait for that, also where a container has asked
+// since. Where neither comes in time it is as if it started.
 func (m *Machine) asksAgain(n *Network) (bool, error) {
 	net := m.networks[n.ID()]
 	switch {
-	case !m.replaying:
+	case !m.replaying && (m.current == nil || !m.current.starts):
 		return false, nil
 	case net != nil && net.again:
 		return true, nil
 	case !m.cfg.AwaitInventory || m.inventory.After(m.greeted) || n.Space != Local:
 		return false, nil
-	case m.blind:
+	case m.blind, !m.inTime():
 		return true, nil
 	}
 	return false, m.awaitNetworkList()

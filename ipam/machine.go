@@ -244,6 +244,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		if m.unlisted && m.cfg.AwaitInventory {
 			m.noteUnasked(ev)
 		}
+		ev.starts = m.replaying
 		if !m.try(ev) {
 			m.waiting = append(m.waiting, ev)
 		}

@@ -394,9 +394,16 @@ func TestReplayOfWhatIsExcluded(t *testing.T) {
 	}
 }
 
-// So it is where a container asks before the engine has been answered, which does not mean that it has started: it goes
-// on, in an order of its own, with what it has (seeds 10755462586410003823 and 4955952384592025634 of TestSim).
+// So it is where a container asks before the engine has been answered (seed 4955952384592025634 of TestSim), and where the
+// engine neither lists anything nor is known to answer nothing (seed 10755462586410003823).
 func TestContainerBeforeTheGatewayOfANetwork(t *testing.T) {
+	for _, blind := range []bool{true, false} {
+		containerBeforeTheGateway(t, blind)
+	}
+}
+
+func containerBeforeTheGateway(t *testing.T, blind bool) {
+	t.Helper()
 	c := newAwaiting(t)
 	c.run(time.Minute, c.agreed)
 	c.lists(0)
@@ -416,10 +423,66 @@ func TestContainerBeforeTheGatewayOfANetwork(t *testing.T) {
 	if r := c.ask(0, docker(other)); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	c.call(0, &ipam.Blindness{})
-	c.wait(time.Second)
+	if blind {
+		c.call(0, &ipam.Blindness{})
+		c.wait(time.Second)
+	} else {
+		c.wait(21 * time.Second)
+	}
 	if r, answered := c.peers[0].replies[gateway]; !answered || r.Err != nil {
-		t.Errorf("its gateway: %v, %v", answered, r.Err)
+		t.Errorf("blind %t: its gateway: %v, %v", blind, answered, r.Err)
+	}
+}
+
+// RINGLET_MAC=false: an engine starts, answers no question, and starts a container while the gateway of another network
+// waits for a majority. It starts no more, then: what that container got no other gets that names it.
+func TestBareContainerWhileAGatewayWaits(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		c := newLockstepWith(t, 3, func(c *lockstep) {
+			for _, p := range c.peers {
+				p.cfg.AwaitInventory, p.cfg.NoMAC = true, true
+			}
+		})
+		c.found()
+		c.wait(time.Minute)
+		for i := range 3 {
+			c.lists(i)
+		}
+		c.wait(time.Second)
+		q, other := plainPool(), prefix("10.60.0.0/24")
+		n := c.ask(0, &q).Pool.Network
+		c.network(1, other)
+		networks := []ipam.InventoryNetwork{on(bareNet)}
+		if known {
+			networks = append(networks, on(other.String()))
+		}
+		for range 2 {
+			c.wait(time.Hour)
+			c.lists(0, networks...)
+		}
+
+		c.ask(0, &ipam.Greeting{})
+		if r := c.ask(0, &q); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		r := c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: other, Gateway: ipam.GatewayLast})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		c.call(0, &ipam.Blindness{})
+		c.die(1, 2)
+		waits := c.call(0, &ipam.AddressRequest{Network: r.Pool.Network, Purpose: ipam.ForGateway, Address: address("10.60.0.77")})
+		if _, answered := c.peers[0].replies[waits]; answered {
+			t.Fatal("the gateway does not wait")
+		}
+		first := c.ask(0, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer})
+		if first.Err != nil {
+			t.Fatal(first.Err)
+		}
+		a := first.Address.Address.Addr()
+		if r := c.ask(0, plainly(n, a.String())); r.Err == nil {
+			t.Errorf("known %t: two containers have %v", known, a)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 // watchProcessors returns processors that run, and what they use.
 func watchProcessors(t *testing.T) (p *processors, all func() bool) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	p = newProcessors()
 	var used atomic.Bool

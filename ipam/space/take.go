@@ -57,8 +57,8 @@ func (s *Space) ahead(want addr.Range, k Key) {
 }
 
 // Take hands out an address in want to h, and reports false if every usable
-// address there is held. It fills in before, which is to be zero, unless that is
-// nil: copies of it would cost more than all the rest. It prefers, in this order,
+// address there is held. It fills in before, unless that is nil: copies of it would
+// cost more than all the rest. It prefers, in this order,
 //
 //   - if more than 65,536 freed addresses are remembered, the least recently
 //     freed one in want, provided it has rested for all of rest: so a pool
@@ -250,6 +250,9 @@ func (s *Space) unused(want addr.Range) (addr.Offset, bool) {
 func (s *Space) hold(o addr.Offset, i uint32, h *Holder, now int64, before *Past) Grant {
 	var r *record
 	if i == none {
+		if before != nil {
+			before.freed = false // whatever it was
+		}
 		i = s.create(o)
 		r = s.slab.rec(i)
 		s.setHolder(r, h)
