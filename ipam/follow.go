@@ -141,6 +141,9 @@ func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 	p := m.pools[cp.Key]
 	if p == nil {
 		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), asked: m.perPool[cp.CIDR], listed: -1}
+		if g, gone := m.deleted[cp.CIDR]; gone { // its host may have networks there all the while, if it was given up
+			p.listed, p.kept, p.partings, p.parted = g.listed, g.kept, g.partings, g.parted
+		}
 		m.pools[cp.Key], m.inOrder = p, nil
 	}
 	return p
@@ -321,6 +324,15 @@ func (m *Machine) freeYielded(p *pool, o addr.Offset) {
 	m.freeHolding(p, o)
 }
 
+// gonePool is what the last inventory tells of a pool that went since: of its networks, and of what they keep back.
+type gonePool struct {
+	at       time.Time // when it went
+	listed   int
+	kept     map[addr.Offset]chronicle.Kind
+	partings int
+	parted   time.Time
+}
+
 // dropPool forgets a pool that was deleted, and its records. It can have containers here
 // only if this host was forgotten: the pool may be made anew, and what they have be this
 // peer's again, so their engine is asked first; and those that are gone by then may have
@@ -348,7 +360,7 @@ func (m *Machine) dropPool(p *pool) {
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
 	m.inOrder = nil
-	m.deleted[p.CIDR] = m.now
+	m.deleted[p.CIDR] = gonePool{m.now, p.listed, p.kept, p.partings, p.parted}
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 

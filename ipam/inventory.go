@@ -57,7 +57,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
-	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, at time.Time) bool { return at.Before(inv.Begun) })
+	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, g gonePool) bool { return g.at.Before(inv.Begun) })
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
 		m.unlisted, m.inherited, m.listedAt = false, false, m.now
 		m.learnBefore()
@@ -153,7 +153,7 @@ func (s *sight) after(at time.Time) bool {
 // sightSubnet takes note of one subnet of a network that the engine has: of
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
-	if s.after(m.deleted[subnet]) {
+	if s.after(m.deleted[subnet].at) {
 		m.incomplete = true // it was removed while the engine was asked, and may have been made anew since
 		return
 	}

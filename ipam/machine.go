@@ -34,30 +34,30 @@ type Machine struct {
 	waiting  []*Call
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 
-	host      []netip.Prefix             // addresses that the host itself has, with their masks
-	routed    []netip.Prefix             // where it has routes to and none is to be chosen
-	listed    []netip.Prefix             // subnets of the networks that the last inventory has
-	replaying bool                       // the engine may still be asking again for what it has
-	greeted   time.Time                  // when it started, or this process
-	named     bool                       // since then a container's request had its name
-	asks      map[PoolID]uint64          // networks whose pools were asked for since then, by order; with NoMAC
-	lastAsk   uint64                     // of them
-	strangers time.Time                  // when to look at the strangers again; zero: there are none
-	deleted   map[netip.Prefix]time.Time // pools that went since the last inventory
-	perPool   map[netip.Prefix]int       // networks of this host, by pool
-	inherited bool                       // while unlisted: space of a former self was taken over
-	unlisted  bool                       // the database is new, and no complete inventory has come yet; on disk
-	unsure    bool                       // the database is new, and others may have yet to list, too; on disk
-	blind     bool                       // no inventory will come for now
-	setBefore time.Time                  // clockSet as it was when this process started
-	watch     watch                      // see keepWatch
-	clockSet  time.Time                  // since when nobody has set the clock, as far as is known; zero: for long enough
-	inventory time.Time                  // begin of the last complete inventory since this process started
-	conflicts map[conflict]dispute       // since the begin of the last complete inventory
-	disputed  map[conflict]dispute       // before that
-	owed      map[netip.Addr]owing       // releases that may come late
-	refusals  []Refusal                  // the last ones, in order
-	broken    error                      // a broken invariant: nothing is handed out any more
+	host      []netip.Prefix            // addresses that the host itself has, with their masks
+	routed    []netip.Prefix            // where it has routes to and none is to be chosen
+	listed    []netip.Prefix            // subnets of the networks that the last inventory has
+	replaying bool                      // the engine may still be asking again for what it has
+	greeted   time.Time                 // when it started, or this process
+	named     bool                      // since then a container's request had its name
+	asks      map[PoolID]uint64         // networks whose pools were asked for since then, by order; with NoMAC
+	lastAsk   uint64                    // of them
+	strangers time.Time                 // when to look at the strangers again; zero: there are none
+	deleted   map[netip.Prefix]gonePool // pools that went since the last inventory
+	perPool   map[netip.Prefix]int      // networks of this host, by pool
+	inherited bool                      // while unlisted: space of a former self was taken over
+	unlisted  bool                      // the database is new, and no complete inventory has come yet; on disk
+	unsure    bool                      // the database is new, and others may have yet to list, too; on disk
+	blind     bool                      // no inventory will come for now
+	setBefore time.Time                 // clockSet as it was when this process started
+	watch     watch                     // see keepWatch
+	clockSet  time.Time                 // since when nobody has set the clock, as far as is known; zero: for long enough
+	inventory time.Time                 // begin of the last complete inventory since this process started
+	conflicts map[conflict]dispute      // since the begin of the last complete inventory
+	disputed  map[conflict]dispute      // before that
+	owed      map[netip.Addr]owing      // releases that may come late
+	refusals  []Refusal                 // the last ones, in order
+	broken    error                     // a broken invariant: nothing is handed out any more
 
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
@@ -189,7 +189,7 @@ func New(cfg Config) (*Machine, error) {
 		chosen:     map[bool]netip.Addr{},
 		conflicts:  map[conflict]dispute{},
 		disputed:   map[conflict]dispute{},
-		deleted:    map[netip.Prefix]time.Time{},
+		deleted:    map[netip.Prefix]gonePool{},
 		perPool:    map[netip.Prefix]int{},
 		inbox:      map[peer.ID][]chronicle.Command{},
 		asides:     map[uint64]bool{},
