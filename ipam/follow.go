@@ -335,10 +335,10 @@ type gonePool struct {
 
 // dropPool forgets a pool that was deleted, and its records. It can have containers here
 // only if this host was forgotten: the pool may be made anew, and what they have be this
-// peer's again, so their engine is asked first; and those that are gone by then may have
-// their releases yet to come.
+// peer's again, so their engine is asked first, as for what a network keeps back that no list has had; and those that are
+// gone by then may have their releases yet to come.
 func (m *Machine) dropPool(p *pool) {
-	if p.hasContainers() {
+	if p.hasContainers() || m.hasUnlisted(p) {
 		m.awaitListAnew()
 	}
 	if a := addr.Nth(p.CIDR, p.gateway); p.hasGateway && m.networksOf(p) > 0 && !m.onHost(a) {
@@ -362,6 +362,17 @@ func (m *Machine) dropPool(p *pool) {
 	m.inOrder = nil
 	m.deleted[p.CIDR] = gonePool{m.now, p.listed, p.kept, p.partings, p.parted}
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
+}
+
+// hasUnlisted reports whether the host has a network on the pool that the last list cannot have had: nobody knows what it
+// keeps back once the pool is gone.
+func (m *Machine) hasUnlisted(p *pool) bool {
+	for _, n := range m.networks { // the same with all, in any order
+		if n.Pool == p.CIDR && n.asked.After(m.inventory) {
+			return true
+		}
+	}
+	return false
 }
 
 // subtract returns the parts of a that lie in none of b. Both are in order,

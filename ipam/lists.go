@@ -74,7 +74,7 @@ func (m *Machine) awaitList() error {
 	if comes := m.sighted() || m.inherited && m.cfg.AwaitInventory; !m.unlisted || !comes {
 		return nil
 	}
-	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, since its own database is new: try again in a moment", m.cfg.Name)}
+	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, which it does not know yet: try again in a moment", m.cfg.Name)}
 }
 
 // awaitNetworkList makes a call wait that would remove a pool, as long as this peer does

@@ -908,39 +908,50 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 }
 
 // So it is where its pool was removed, and is made anew for a container of the host that is back, or for another host's network,
-// before the next list (seed 2016277102297788412 of TestSimLaden).
+// before the next list (seed 2016277102297788412 of TestSimLaden). Where no list has had the network, they wait for one
+// (3386105112500102522).
 func TestRouterInAPoolThatIsMadeAnew(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
-		c := newAwaiting(t)
-		c.run(time.Minute, c.agreed)
-		back := c.order()[2]
-		other := (back + 1) % 3
-		cidr, router := prefix("10.60.0.0/29"), address("10.60.0.1")
-		c.lists(back)
-		c.lists(back)
-		n := c.makes(back, cidr, ipam.PoolRequest{})
-		if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		c.wait(time.Minute)
-		kept := on(cidr.String())
-		kept.Gateways = []netip.Addr{router}
-		c.lists(back, kept)
-		c.die(back)
-		c.giveUp(other, back)
-		if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-			t.Fatal(err)
-		}
-		c.wait(5 * time.Minute)
-		c.comeBack(other)
-		if elsewhere {
-			c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-		}
-		for i := range 6 { // one more than there are
-			if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}); i < 5 && r.Err != nil {
+		for _, told := range []bool{true, false} {
+			c := newAwaiting(t)
+			c.run(time.Minute, c.agreed)
+			back := c.order()[2]
+			other := (back + 1) % 3
+			cidr, router := prefix("10.60.0.0/29"), address("10.60.0.1")
+			c.lists(back)
+			c.lists(back)
+			n := c.makes(back, cidr, ipam.PoolRequest{})
+			if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
 				t.Fatal(r.Err)
-			} else if r.Address.Address.Addr() == router {
-				t.Errorf("elsewhere %t: %v is granted", elsewhere, router)
+			}
+			c.wait(time.Minute)
+			kept := on(cidr.String())
+			kept.Gateways = []netip.Addr{router}
+			if told {
+				c.lists(back, kept)
+			}
+			c.die(back)
+			c.giveUp(other, back)
+			if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+				t.Fatal(err)
+			}
+			c.wait(5 * time.Minute)
+			c.comeBack(other)
+			if elsewhere {
+				c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+			}
+			container := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}
+			if !told {
+				wantErr(t, c.ask(back, container).Err, ipam.ErrNotReady, "waits for the engine to list")
+				c.lists(back, kept)
+				c.wait(time.Second)
+			}
+			for i := range 6 { // one more than there are
+				if r := c.ask(back, container); i < 5 && r.Err != nil {
+					t.Fatal(r.Err)
+				} else if r.Address.Address.Addr() == router {
+					t.Errorf("elsewhere %t, told %t: %v is granted", elsewhere, told, router)
+				}
 			}
 		}
 	}
