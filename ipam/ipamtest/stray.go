@@ -205,7 +205,8 @@ func (c *cluster) clearStrays() {
 	}
 }
 
-// isNobodys reports whether an address, by its number, is neither used, held nor kept back on another host than this.
+// isNobodys reports whether an address, by its number, is neither used, held nor kept back on another host than this, nor in
+// a pool that overlaps its network's.
 func (c *cluster) isNobodys(s *site, k int) bool {
 	a := c.list[k]
 	if c.oracle.use[k].site != 0 {
@@ -215,6 +216,9 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 		o, ok := addr.OffsetOf(p.CIDR, a)
 		if !ok {
 			continue
+		}
+		if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.Pool != p.CIDR && n.Pool.Contains(a) }) {
+			return false // status tells that its network has no pool, as this one overlaps it
 		}
 		t, _ := p.Ring.At(o)
 		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.heldBeside(p, o, s.index) {
