@@ -253,8 +253,11 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		m.freeHolding(p, o)
 		r = p.ReservationAt(o)
 	}
-	if kind, kept := p.kept[o]; kept && r != nil {
+	switch kind, kept := p.kept[o]; {
+	case kept && r != nil:
 		return errKeptTwice(p, want, r, kind)
+	case kept && p.partings == 0 && p.listed > 0: // by a network of a host that was given up, which has yet to keep it back again
+		return errKeptBack(p, want, kind)
 	}
 	if err := m.awaitLists(); err != nil {
 		return err

@@ -306,6 +306,11 @@ func errKeptTwice(p *pool, a netip.Addr, r *chronicle.Reservation, kind chronicl
 		a, poolText(p.Pool), reservedText(r), kind, a)
 }
 
+// errKeptBack says that a network of this host keeps an address back, as the engine lists it.
+func errKeptBack(p *pool, a netip.Addr, kind chronicle.Kind) error {
+	return failf(ErrAddressReserved, "address %v in %s is kept back as %v by a network of this host: choose another address", a, poolText(p.Pool), kind)
+}
+
 // reservedText says what an address is kept back for: "is …".
 func reservedText(r *chronicle.Reservation) string {
 	switch r.Kind {

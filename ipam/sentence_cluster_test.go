@@ -346,6 +346,10 @@ func sayReturned(s *transcript) {
 		s.said("ringlet forget host-2, which is there again under another name, with containers, on "+r.name(i), r.ask(i, &ipam.ForgetRequest{Peer: "host-2"}).Err)
 	}
 	s.said("ringlet forget host-2, a name that two had", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
+
+	b, back, plain, router := unkeptRouter(s.t)
+	s.said("docker run --ip, of the router of a network whose host was given up, and is back",
+		b.ask(back, &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Address: router}).Err)
 }
 
 // sayMajorityLost is what is said without a majority.
