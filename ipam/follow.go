@@ -142,7 +142,7 @@ func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 	if p == nil {
 		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), asked: m.perPool[cp.CIDR], listed: -1}
 		if g, gone := m.deleted[cp.CIDR]; gone { // its host may have networks there all the while, if it was given up
-			p.listed, p.kept, p.partings, p.parted = g.listed, g.kept, g.partings, g.parted
+			p.listed, p.lost, p.kept, p.partings, p.parted = g.listed, g.lost, g.kept, g.partings, g.parted
 		}
 		m.pools[cp.Key], m.inOrder = p, nil
 	}
@@ -328,6 +328,7 @@ func (m *Machine) freeYielded(p *pool, o addr.Offset) {
 type gonePool struct {
 	at       time.Time // when it went
 	listed   int
+	lost     int // of those, that nobody asked for
 	kept     map[addr.Offset]chronicle.Kind
 	partings int
 	parted   time.Time
@@ -360,15 +361,19 @@ func (m *Machine) dropPool(p *pool) {
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
 	m.inOrder = nil
-	m.deleted[p.CIDR] = gonePool{m.now, p.listed, p.kept, p.partings, p.parted}
+	m.deleted[p.CIDR] = gonePool{m.now, p.listed, p.lost, p.kept, p.partings, p.parted}
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 
-// hasUnlisted reports whether the host has a network on the pool that the last list cannot have had: nobody knows what it
-// keeps back once the pool is gone.
+// hasUnlisted reports whether the host has a network on the pool that the last list lacks: nobody knows what it keeps back
+// once the pool is gone. A process that has had none yet asks for none: an engine that starts may have its containers wait for
+// that, and list nothing before they are up.
 func (m *Machine) hasUnlisted(p *pool) bool {
+	if m.inventory.IsZero() {
+		return false
+	}
 	for _, n := range m.networks { // the same with all, in any order
-		if n.Pool == p.CIDR && n.asked.After(m.inventory) {
+		if n.Pool == p.CIDR && (n.asked.After(m.inventory) || p.listed < m.networksOf(p)) {
 			return true
 		}
 	}

@@ -243,8 +243,10 @@ func (m *Machine) asksAgain(n *Network) (bool, error) {
 		return true, nil
 	case !m.cfg.AwaitInventory || m.inventory.After(m.greeted) || n.Space != Local:
 		return false, nil
-	case m.blind, !m.inTime():
+	case m.blind:
 		return true, nil
+	case !m.inTime():
+		return net == nil || !net.fresh || m.unlisted, nil
 	}
 	return false, m.awaitNetworkList()
 }

@@ -57,7 +57,14 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
-	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, g gonePool) bool { return g.at.Before(inv.Begun) })
+	older := map[netip.Prefix]bool{} // of whose pools, made anew, this list tells nothing yet
+	for subnet, g := range m.deleted {
+		older[subnet] = s.after(g.at)
+	}
+	// A pool that this list has made anew is not there before others agree.
+	maps.DeleteFunc(m.deleted, func(subnet netip.Prefix, g gonePool) bool {
+		return g.at.Before(inv.Begun) && (networks[subnet] == 0 || m.poolOf(subnet) != nil)
+	})
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
 		m.unlisted, m.inherited, m.listedAt = false, false, m.now
 		m.learnBefore()
@@ -73,7 +80,10 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
-		p.seen, p.kept, p.partings = s.seen[p], s.kept[p], 0
+		p.seen = s.seen[p]
+		if !older[p.CIDR] {
+			p.kept, p.partings = s.kept[p], 0
+		}
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
 		never := p.listed < 0

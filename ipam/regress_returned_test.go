@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -922,53 +923,133 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 	}
 }
 
+// listedWhen says which lists have a network whose host was given up.
+type listedWhen int
+
+const (
+	listedLong listedWhen = iota
+	listedNever
+	listedUnmade // one was begun while it was in the making, and lacks it
+)
+
+// removedPool returns three hosts of which one was forgotten, and is not back yet, with a network whose router an operator named,
+// and of which the pool was removed.
+func removedPool(t *testing.T, when listedWhen) (c *lockstep, back int, n ipam.Network, kept ipam.InventoryNetwork) {
+	t.Helper()
+	c = newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	back = c.order()[2]
+	other := (back + 1) % 3
+	cidr, router := prefix("10.60.0.0/29"), address("10.60.0.1")
+	c.lists(back)
+	c.lists(back)
+	n = c.makes(back, cidr, ipam.PoolRequest{})
+	if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if when == listedUnmade {
+		c.wait(100 * time.Millisecond)
+		c.lists(back)
+	}
+	c.wait(time.Minute)
+	kept = on(cidr.String())
+	kept.Gateways = []netip.Addr{router}
+	if when == listedLong {
+		c.lists(back, kept)
+		c.wait(time.Second)
+	}
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(5 * time.Minute)
+	return c, back, n, kept
+}
+
+// noneGetsRouter has containers of a host take all that there is in the pool of removedPool: the router is not in it.
+func noneGetsRouter(t *testing.T, what string, c *lockstep, i int, n ipam.Network) {
+	t.Helper()
+	for count := range 6 { // one more than there are
+		if r := c.ask(i, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}); count < 5 && r.Err != nil {
+			t.Fatalf("%s: %v", what, r.Err)
+		} else if r.Address.Address.Addr() == address("10.60.0.1") {
+			t.Errorf("%s: the router is granted", what)
+		}
+	}
+}
+
 // So it is where its pool was removed, and is made anew for a container of the host that is back, or for another host's network,
 // before the next list (seed 2016277102297788412 of TestSimLaden). Where no list has had the network, they wait for one
 // (3386105112500102522).
 func TestRouterInAPoolThatIsMadeAnew(t *testing.T) {
 	for _, elsewhere := range []bool{false, true} {
-		for _, told := range []bool{true, false} {
-			c := newAwaiting(t)
-			c.run(time.Minute, c.agreed)
-			back := c.order()[2]
+		for _, when := range []listedWhen{listedLong, listedNever, listedUnmade} {
+			c, back, n, kept := removedPool(t, when)
 			other := (back + 1) % 3
-			cidr, router := prefix("10.60.0.0/29"), address("10.60.0.1")
-			c.lists(back)
-			c.lists(back)
-			n := c.makes(back, cidr, ipam.PoolRequest{})
-			if r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: router}); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			c.wait(time.Minute)
-			kept := on(cidr.String())
-			kept.Gateways = []netip.Addr{router}
-			if told {
-				c.lists(back, kept)
-			}
-			c.die(back)
-			c.giveUp(other, back)
-			if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-				t.Fatal(err)
-			}
-			c.wait(5 * time.Minute)
 			c.comeBack(other)
 			if elsewhere {
-				c.makes(other, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+				c.makes(other, n.Pool, ipam.PoolRequest{Gateway: ipam.GatewayNone})
 			}
-			container := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}
-			if !told {
-				wantErr(t, c.ask(back, container).Err, ipam.ErrNotReady, "waits for the engine to list")
+			if when != listedLong {
+				wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Err, ipam.ErrNotReady, "waits for the engine to list")
 				c.lists(back, kept)
 				c.wait(time.Second)
 			}
-			for i := range 6 { // one more than there are
-				if r := c.ask(back, container); i < 5 && r.Err != nil {
-					t.Fatal(r.Err)
-				} else if r.Address.Address.Addr() == router {
-					t.Errorf("elsewhere %t, told %t: %v is granted", elsewhere, told, router)
-				}
-			}
+			noneGetsRouter(t, fmt.Sprintf("elsewhere %t, listed %d", elsewhere, when), c, back, n)
 		}
+	}
+}
+
+// Nor where a list comes that was begun before the pool went, or one that has it made anew itself.
+func TestRouterInAPoolThatAListMakesAnew(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		c, back, n, kept := removedPool(t, listedLong)
+		other := (back + 1) % 3
+		begun := c.now
+		c.comeBack(other)
+		if late {
+			c.makes(other, n.Pool, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+			c.run(time.Minute, c.agreed)
+		} else {
+			c.wait(time.Second)
+			begun = c.now
+		}
+		c.call(back, &ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{kept}})
+		noneGetsRouter(t, fmt.Sprintf("late %t", late), c, back, n)
+	}
+}
+
+// A host with a network that only its lists have told of was given up, its pool was removed, and it makes another one there, which
+// its engine gives up. The pool is not removed under the first one.
+func TestLostNetworkOnAPoolThatIsMadeAnew(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	back := c.order()[2]
+	other := (back + 1) % 3
+	cidr := prefix("10.60.0.0/29")
+	c.lists(back)
+	c.lists(back)
+	c.wait(time.Hour)
+	for range 3 {
+		c.lists(back, on(cidr.String()))
+		c.wait(time.Minute)
+	}
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.wait(5 * time.Minute)
+	c.comeBack(other)
+	n := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	c.wait(time.Second)
+	c.lists(back, on(cidr.String()))
+	c.wait(time.Second)
+	c.ask(back, &ipam.PoolRelease{Network: n})
+	c.wait(time.Minute)
+	for _, i := range []int{back, other} {
+		wantErr(t, c.ask(i, &ipam.PoolRemoval{Pool: cidr.String()}).Err, ipam.ErrPoolInUse)
 	}
 }
 

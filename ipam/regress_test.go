@@ -434,6 +434,29 @@ func containerBeforeTheGateway(t *testing.T, blind bool) {
 	}
 }
 
+// A process starts below an engine whose first list takes longer than a call may: a new network is not granted what an operator
+// excluded, as it is known to be new.
+func TestNewNetworkOnWhatIsExcluded(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	c.lists(0)
+	cidr, a := prefix("10.50.0.0/24"), address("10.50.0.5")
+	for _, r := range []ipam.Request{&ipam.PoolCreation{CIDR: cidr}, exclude(a.String(), a.String())} {
+		if r := c.ask(0, r); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.wait(time.Hour)
+	c.lists(0)
+	c.wait(time.Minute)
+	c.start(0)
+	c.ask(0, &ipam.Greeting{})
+	c.run(time.Minute, c.agreed)
+	c.wait(time.Second)
+	gateway := &ipam.AddressRequest{Network: c.network(0, cidr), Purpose: ipam.ForGateway, Address: a}
+	wantErr(t, c.ask(0, gateway).Err, ipam.ErrAddressReserved, "excluded")
+}
+
 // RINGLET_MAC=false: an engine starts, answers no question, and starts a container while the gateway of another network
 // waits for a majority. It starts no more, then: what that container got no other gets that names it.
 func TestBareContainerWhileAGatewayWaits(t *testing.T) {
