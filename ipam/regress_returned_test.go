@@ -1053,6 +1053,40 @@ func TestLostNetworkOnAPoolThatIsMadeAnew(t *testing.T) {
 	}
 }
 
+// A host was given up under a container, whose pool was removed, and boots with an engine that lists nothing yet: it chooses
+// nothing before that has, and status tells why.
+func TestStatusTellsOfTheListThatIsAwaited(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	back := c.order()[2]
+	other := (back + 1) % 3
+	cidr := prefix("10.60.0.0/24")
+	c.lists(back)
+	c.lists(back)
+	n := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	web := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address.Address.Addr()
+	c.wait(time.Minute)
+	c.lists(back, on(cidr.String(), listed(web.String(), "web", 7)))
+	c.die(back)
+	c.giveUp(other, back)
+	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		t.Fatal(err)
+	}
+	c.reboot([]int{back})
+	c.heal()
+	c.call(back, &ipam.Blindness{})
+	c.wait(5 * time.Minute)
+	wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"}).Err, ipam.ErrNotReady, "waits for the engine to list")
+	if p := c.status(back).Problems; !slices.ContainsFunc(p, func(p ipam.Problem) bool { return p.Code == "inventory-awaited" }) {
+		t.Errorf("it tells %+v", p)
+	}
+	c.lists(back, on(cidr.String(), listed(web.String(), "web", 7)))
+	c.wait(10 * time.Second)
+	if p := c.status(back).Problems; len(p) > 0 {
+		t.Errorf("the engine has listed what it has, and it tells %+v", p)
+	}
+}
+
 // A network goes, and one without what it kept back is made on its subnet before the next list: that is not kept back again, as
 // more space becomes the host's.
 func TestRouterOfANetworkThatWentIsNotKept(t *testing.T) {

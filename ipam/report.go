@@ -176,8 +176,8 @@ func (m *Machine) ownProblems() []Problem {
 		add(Degraded, "inventory-awaited", "wait half a minute; if it stays, see that a majority of the other hosts runs and can be reached", "the database is new, and containers of this host have addresses in the space of its former self, which it takes over: no address is chosen before it has")
 	} else if len(owners) > 0 {
 		add(Degraded, "inventory-awaited", "bring that host back; if it is gone for good, as when this one was installed anew under another name, stop those containers, and then ringlet evict and ringlet forget it", "the database is new, and containers of this host have addresses in the space of %s, which cannot be reached: no address is chosen before they are taken in", m.names(owners))
-	} else if m.unlisted && m.sighted() && m.state.Slot > 0 {
-		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the database is new, and the engine has not listed yet what is in use: no address is chosen before it has")
+	} else if m.awaitList() != nil && m.state.Slot > 0 {
+		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the engine has not listed yet what is in use, which this host does not know: no address is chosen before it has")
 	}
 	if m.ready() == nil && m.awaitList() == nil && m.awaitsOthers() {
 		if m.takesIn() {
