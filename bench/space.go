@@ -58,7 +58,6 @@ func (s *spaces) allocate(pool string, want netip.Addr) (netip.Prefix, error) {
 	s.now = s.now.Add(time.Millisecond)
 	s.h.Name = s.names[s.next]
 	s.h.Key = s.seed.KeyOf(s.h.Name)
-	s.past = space.Past{}
 	p.space.Ahead(addr.Whole(p.base), s.h.Key)
 	var g space.Grant
 	out, ok := space.Taken, true

@@ -140,9 +140,9 @@ func (m *Machine) addPool(cp *chronicle.Pool) *pool {
 func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 	p := m.pools[cp.Key]
 	if p == nil {
-		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), asked: m.perPool[cp.CIDR], listed: -1}
+		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), asked: m.perPool[cp.CIDR], told: told{listed: -1}}
 		if g, gone := m.deleted[cp.CIDR]; gone { // its host may have networks there all the while, if it was given up
-			p.listed, p.lost, p.kept, p.partings, p.parted = g.listed, g.lost, g.kept, g.partings, g.parted
+			p.told = g.told
 		}
 		m.pools[cp.Key], m.inOrder = p, nil
 	}
@@ -324,14 +324,10 @@ func (m *Machine) freeYielded(p *pool, o addr.Offset) {
 	m.freeHolding(p, o)
 }
 
-// gonePool is what the last inventory tells of a pool that went since: of its networks, and of what they keep back.
+// gonePool is a pool that went since the last inventory, and what that tells of its networks.
 type gonePool struct {
-	at       time.Time // when it went
-	listed   int
-	lost     int // of those, that nobody asked for
-	kept     map[addr.Offset]chronicle.Kind
-	partings int
-	parted   time.Time
+	at time.Time // when it went
+	told
 }
 
 // dropPool forgets a pool that was deleted, and its records. It can have containers here
@@ -361,7 +357,7 @@ func (m *Machine) dropPool(p *pool) {
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
 	m.inOrder = nil
-	m.deleted[p.CIDR] = gonePool{m.now, p.listed, p.lost, p.kept, p.partings, p.parted}
+	m.deleted[p.CIDR] = gonePool{m.now, p.told}
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 

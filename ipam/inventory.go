@@ -57,10 +57,6 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.After(m.greeted)
 	m.inventory = inv.Begun
-	older := map[netip.Prefix]bool{} // of whose pools, made anew, this list tells nothing yet
-	for subnet, g := range m.deleted {
-		older[subnet] = s.after(g.at)
-	}
 	// A pool that this list has made anew is not there before others agree.
 	maps.DeleteFunc(m.deleted, func(subnet netip.Prefix, g gonePool) bool {
 		return g.at.Before(inv.Begun) && (networks[subnet] == 0 || m.poolOf(subnet) != nil)
@@ -81,7 +77,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
 		}
 		p.seen = s.seen[p]
-		if !older[p.CIDR] {
+		if !s.after(m.deleted[p.CIDR].at) { // or it was made anew, and this list tells nothing of it yet
 			p.kept, p.partings = s.kept[p], 0
 		}
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0

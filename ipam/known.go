@@ -18,10 +18,9 @@ type pool struct {
 	*chronicle.Pool
 	space *space.Space
 	facts poolFacts
-	// asked is how many networks of this host the engine has asked for on the pool,
-	// and lost how many of those that it has this peer may not have been asked for.
-	asked, lost int
-	idleSince   time.Time // since when it is told to have networks here, and has none
+	asked int // networks of this host that the engine has asked for on the pool
+	told
+	idleSince time.Time // since when it is told to have networks here, and has none
 
 	// missing holds when an inventory first lacked an address that a container
 	// holds, and offHost when the host first lacked an address that is held for an
@@ -47,29 +46,34 @@ type pool struct {
 	hasGateway bool
 	gateway    addr.Offset
 	mine       []addr.Range // as the ring has it
-	// listed is how many networks on this pool the engine's last inventory
-	// shows, -1 before the first.
-	listed int
 	// unnamed holds when an inventory first lacked an auxiliary address that no
 	// network names.
 	unnamed absences
-	// kept holds what the networks keep back that the last inventory has, and toKeep
-	// says that space has become this peer's since it was seen to that this is reserved.
-	kept   map[addr.Offset]chronicle.Kind
+	// toKeep says that space has become this peer's since it was seen to that what
+	// the networks keep back is reserved.
 	toKeep bool
 	// named holds when the engine last named an auxiliary address of a network
-	// that it makes, left when what is no more this peer's was freed, and parted
-	// when the engine last removed a network: until an inventory that began later
-	// has come, one that did earlier says otherwise.
+	// that it makes, and left when what is no more this peer's was freed: until an
+	// inventory that began later has come, one that did earlier says otherwise.
 	named, left map[addr.Offset]time.Time
-	parted      time.Time
-	partings    int // networks that it has removed since the last inventory
 
 	vacated     time.Time  // when somebody last was given all that this peer had here
 	spareSince  time.Time  // since when it has more than it needs
 	unusedSince time.Time  // since when nothing here uses it
 	announced   wire.Spare // what was announced last
 	announcedAt time.Time
+}
+
+// told is what the engine's last inventory tells of the networks of this host on a pool.
+type told struct {
+	// listed is how many it shows, -1 before the first, and lost how many of those this
+	// peer may not have been asked for.
+	listed, lost int
+	kept         map[addr.Offset]chronicle.Kind // what they keep back
+	// parted is when the engine last removed a network: an inventory that began earlier
+	// says otherwise. partings are those that it has removed since the last one.
+	parted   time.Time
+	partings int
 }
 
 // poolFacts is what follows for a pool from a content of the state.
