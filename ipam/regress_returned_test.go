@@ -285,11 +285,7 @@ func TestConflictsOfARemovedPool(t *testing.T) {
 	back := c.order()[2]
 	other := (back + 1) % 3
 	c.works(back, cidr)
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c.forgets(other, back, cidr)
 	c.comeBack(other)
 	c.wait(20 * time.Second)
 	for _, p := range c.status(back).Problems {
@@ -382,6 +378,35 @@ func (c *lockstep) comesAndGoes(i int, cidr netip.Prefix) {
 	n := c.makes(i, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
 	c.wait(2 * time.Minute)
 	c.ask(i, &ipam.PoolRelease{Network: n})
+}
+
+// forgets has a peer give another one up that is lost, and remove the pool of its network.
+func (c *lockstep) forgets(by, lost int, cidr netip.Prefix) {
+	c.t.Helper()
+	c.die(lost)
+	c.giveUp(by, lost)
+	if err := c.ask(by, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// removedUnder returns three hosts of which one was forgotten, and is not back yet, with a network, as its engine lists it, and a
+// container there, and of which the pool was removed.
+func removedUnder(t *testing.T) (c *lockstep, back int, n ipam.Network, kept ipam.InventoryNetwork) {
+	t.Helper()
+	c = newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	back = c.order()[2]
+	cidr := prefix("10.60.0.0/29")
+	c.lists(back)
+	c.lists(back)
+	n = c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
+	web := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address.Address.Addr()
+	c.wait(time.Minute)
+	kept = on(cidr.String(), listed(web.String(), "web", 7))
+	c.lists(back, kept)
+	c.forgets((back+1)%3, back, cidr)
+	return c, back, n, kept
 }
 
 // forgottenGateway returns three hosts of which one was forgotten, and is not back yet, with a network that had a gateway of the
@@ -627,11 +652,7 @@ func TestNetworkWithoutAPoolIsForgotten(t *testing.T) {
 	look()
 	c.network(back, cidr)
 	look(on(cidr.String()))
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c.forgets(other, back, cidr)
 	c.comeBack(other)
 	c.wait(3 * time.Minute)
 	for range 3 {
@@ -666,11 +687,7 @@ func TestLateReleaseOfARemovedPool(t *testing.T) {
 	}
 	c.wait(time.Minute)
 	look(listed(at.String(), "web", 7))
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c.forgets(other, back, cidr)
 	c.comeBack(other)
 	for range 4 {
 		look()
@@ -856,11 +873,7 @@ func TestBridgeOfARemovedPool(t *testing.T) {
 	n := c.ask(back, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
 	had := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	c.wait(10 * time.Second)
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c.forgets(other, back, cidr)
 	c.network(other, cidr)
 	c.comeBack(other)
 	for i := range 255 { // whoever asks for it has the host open it
@@ -958,11 +971,7 @@ func removedPool(t *testing.T, when listedWhen) (c *lockstep, back int, n ipam.N
 		c.lists(back, kept)
 		c.wait(time.Second)
 	}
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c.forgets(other, back, cidr)
 	c.wait(5 * time.Minute)
 	return c, back, n, kept
 }
@@ -1035,11 +1044,7 @@ func TestLostNetworkOnAPoolThatIsMadeAnew(t *testing.T) {
 		c.lists(back, on(cidr.String()))
 		c.wait(time.Minute)
 	}
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c.forgets(other, back, cidr)
 	c.wait(5 * time.Minute)
 	c.comeBack(other)
 	n := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
@@ -1056,22 +1061,7 @@ func TestLostNetworkOnAPoolThatIsMadeAnew(t *testing.T) {
 // A host was given up under a container, whose pool was removed, and boots with an engine that lists nothing yet: it chooses
 // nothing before that has, and status tells why.
 func TestStatusTellsOfTheListThatIsAwaited(t *testing.T) {
-	c := newAwaiting(t)
-	c.run(time.Minute, c.agreed)
-	back := c.order()[2]
-	other := (back + 1) % 3
-	cidr := prefix("10.60.0.0/24")
-	c.lists(back)
-	c.lists(back)
-	n := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-	web := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address.Address.Addr()
-	c.wait(time.Minute)
-	c.lists(back, on(cidr.String(), listed(web.String(), "web", 7)))
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
+	c, back, n, kept := removedUnder(t)
 	c.reboot([]int{back})
 	c.heal()
 	c.call(back, &ipam.Blindness{})
@@ -1080,7 +1070,7 @@ func TestStatusTellsOfTheListThatIsAwaited(t *testing.T) {
 	if p := c.status(back).Problems; !slices.ContainsFunc(p, func(p ipam.Problem) bool { return p.Code == "inventory-awaited" }) {
 		t.Errorf("it tells %+v", p)
 	}
-	c.lists(back, on(cidr.String(), listed(web.String(), "web", 7)))
+	c.lists(back, kept)
 	c.wait(10 * time.Second)
 	if p := c.status(back).Problems; len(p) > 0 {
 		t.Errorf("the engine has listed what it has, and it tells %+v", p)
@@ -1121,22 +1111,9 @@ func TestRouterOfANetworkThatWentIsNotKept(t *testing.T) {
 // made anew for another container before the answer comes, which tells of the first one, and is older than the removal: the other
 // one waits for the next (seed 10967706654349123660 of TestSimLaden).
 func TestListBegunBeforeThePoolWent(t *testing.T) {
-	c := newAwaiting(t)
-	c.run(time.Minute, c.agreed)
-	back := c.order()[2]
+	c, back, n, kept := removedUnder(t)
+	cidr, web := n.Pool, kept.Endpoints[0].Address
 	other := (back + 1) % 3
-	cidr := prefix("10.60.0.0/29")
-	c.lists(back)
-	c.lists(back)
-	n := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-	web := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address.Address.Addr()
-	c.wait(time.Minute)
-	c.lists(back, on(cidr.String(), listed(web.String(), "web", 7)))
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-		t.Fatal(err)
-	}
 	begun := c.now
 	c.comeBack(other)
 	call := c.call(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"})
@@ -1146,7 +1123,7 @@ func TestListBegunBeforeThePoolWent(t *testing.T) {
 			c.wait(2 * time.Second)
 			begun = c.now
 		}
-		c.call(back, &ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{on(cidr.String(), listed(web.String(), "web", 7))}})
+		c.call(back, &ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{kept}})
 		if r, answered := c.peers[back].replies[call]; answered && r.Err == nil && r.Address.Address.Addr() == web {
 			t.Fatalf("%v is granted, and web uses it", web)
 		}
