@@ -29,6 +29,11 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	return h.Kind == space.Container && (r.Note == h.Name || MAC(h.MAC).is(r.Note))
 }
 
+// keptForAnother reports whether an address is kept for somebody, and not for the holder.
+func keptForAnother(r *chronicle.Reservation, h *space.Holder) bool {
+	return r != nil && r.Kind == chronicle.KindKeptForName && !keptFor(r, h)
+}
+
 // keptIn returns the addresses of the pool that are kept for the holder, those first
 // that nobody has.
 func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {

@@ -67,6 +67,35 @@ func TestKeptAfterALostRelease(t *testing.T) {
 	}
 }
 
+// A container with a kept address is renamed and stops while nobody listens. Whoever has its new name next, which may
+// be that container itself, gets another address, and the kept one goes back to its name.
+func TestKeptForAFormerNameAfterALostRelease(t *testing.T) {
+	for _, mac := range []byte{9, 7} {
+		h := withSocket(t)
+		n := network(t, h, "10.50.0.0/24")
+		look(h, on("10.50.0.0/24"))
+		if err := h.Call(keep("10.50.0.200", "web")).Err; err != nil {
+			t.Fatal(err)
+		}
+		mustAsk(t, h, n, "web", 7, "10.50.0.200")
+		for range 3 {
+			h.Now = h.Now.Add(time.Minute)
+			look(h, on("10.50.0.0/24", listed("10.50.0.200", "db", 7))) // docker rename web db
+		}
+		h.Now = h.Now.Add(time.Minute)
+		look(h, on("10.50.0.0/24")) // stopped, the release never came
+		db := mustAsk(t, h, n, "db", mac, "").Address.Addr()
+		if db == address("10.50.0.200") {
+			t.Fatalf("db (%d) gets %v, which is kept for web", mac, db)
+		}
+		for range 3 {
+			h.Now = h.Now.Add(time.Minute)
+			look(h, on("10.50.0.0/24", listed(db.String(), "db", mac)))
+		}
+		mustAsk(t, h, n, "web", 10, "10.50.0.200")
+	}
+}
+
 // An address is to be kept for the holder outside Docker that has it, and the host is cut off before
 // that is decided. The holder has this address however often it asks, and no other.
 func TestHolderAsksWhileItsReservationIsUndecided(t *testing.T) {

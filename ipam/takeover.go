@@ -33,7 +33,7 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 			return false, err
 		}
 		return err == nil, nil
-	case !p.space.Usable(o):
+	case !p.space.Usable(o), keptForAnother(p.ReservationAt(o), h): // its holder was renamed
 		return false, nil
 	case m.gone(p, o):
 		return m.isLeft(p, o), nil
