@@ -46,27 +46,28 @@ func (s *site) spared() bool {
 // also when those have left who are about to, if that of one host were lost
 // and another one left.
 func (c *cluster) goesOn(lost, leaves *site) bool {
-	if !c.rosterGoesOn(c.oracle.state.Roster, lost, leaves) {
+	if !c.stateGoesOn(c.oracle.state, lost, leaves) {
 		return false
 	}
 	for _, s := range c.sites {
 		// What only the one who is lost knows is lost with it.
-		if s != lost && s.machine != nil && s.cast == nil && s.settled && !c.rosterGoesOn(s.machine.State().Roster, lost, leaves) {
+		if s != lost && s.machine != nil && s.cast == nil && s.settled && !s.isElsewhere(c.oracle.state) && !c.stateGoesOn(s.machine.State(), lost, leaves) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *cluster) rosterGoesOn(roster []chronicle.Member, lost, leaves *site) bool {
+// stateGoesOn is goesOn as one state of the cluster has it.
+func (c *cluster) stateGoesOn(state *chronicle.State, lost, leaves *site) bool {
 	for _, departed := range []bool{false, true} {
 		var voters []*site // nil: its database is lost
-		for _, m := range roster {
+		for _, m := range state.Roster {
 			s := c.bearer(m.ID)
 			if departed && s != nil && (s.leaving || s == leaves) || len(voters) == chronicle.MaxVoters {
 				continue
 			}
-			if s == lost || s != nil && s.doomed() {
+			if s == lost || s != nil && (s.doomed() || s.isElsewhere(state)) {
 				s = nil
 			}
 			voters = append(voters, s)
@@ -91,6 +92,12 @@ func (c *cluster) rosterGoesOn(roster []chronicle.Member, lost, leaves *site) bo
 		}
 	}
 	return true
+}
+
+// isElsewhere reports whether the host's peer goes on with another cluster than that of a state, as where that was
+// recovered on another host, or this one admitted to the recovered one before it heard of it: it has no vote there.
+func (s *site) isElsewhere(state *chronicle.State) bool {
+	return s.c.united && s.machine != nil && s.machine.State().Slot > 0 && s.machine.State().Cluster != state.Cluster
 }
 
 // stillborn returns the peers whose databases were lost, or that of a host if
