@@ -1,0 +1,126 @@
+package ipam
+
+import (
+	"errors"
+	"slices"
+)
+
+// retry tries again all calls that wait.
+func (m *Machine) retry() {
+	m.waiting = slices.DeleteFunc(m.waiting, m.try)
+}
+
+// try serves a call if that can be done now, and reports whether it was
+// answered.
+func (m *Machine) try(c *Call) bool {
+	at := len(m.fx.Reply)
+	r := grow(&m.fx.Reply)
+	r.Call = c.ID
+	m.current = c
+	switch q := c.Request.(type) {
+	case *AddressRequest:
+		r.Err = m.requestAddress(q, &r.Address)
+		m.watchIf(r.Err == nil)
+	case *AddressRelease:
+		m.current = nil
+		m.releaseAddress(q)
+	case *PoolRequest:
+		r.Pool = new(PoolGrant)
+		*r.Pool, r.Err = m.requestPool(q)
+		m.watchIf(r.Err == nil)
+	case *PoolRelease:
+		m.current = nil
+		m.releasePool(q)
+	case *Withdrawal:
+		m.current = nil
+		m.withdraw(q)
+	case *Stranger:
+		m.current = nil
+		m.takeStranger(q)
+	case *Greeting:
+		m.greet()
+	case *Inventory:
+		m.current = nil
+		r.Again = m.takeInventory(q)
+		m.changed = true
+	case *Blindness:
+		m.goBlind()
+		m.changed = true
+	case *HostAddresses:
+		m.current = nil
+		m.takeHost(q)
+	case *ClientRequest:
+		r.Err = m.client(q, &r.Address)
+	case *LookupRequest:
+		r.Addresses, r.Err = m.lookup(q)
+	case *FreeRequest:
+		m.current = nil
+		r.Addresses, r.Err = m.free(q)
+	case *PoolCreation:
+		r.Status = new(PoolStatus)
+		*r.Status, r.Created, r.Err = m.createPool(q)
+		r.Err = m.staysWanted(r.Err, "ringlet pool ls")
+	case *PoolRemoval:
+		r.Err = m.staysWanted(m.removePool(q), "ringlet pool ls")
+	case *ReserveRequest:
+		r.Reserving = new(Reserving)
+		*r.Reserving, r.Err = m.reserve(q)
+		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
+	case *UnreserveRequest:
+		r.Reserving = new(Reserving)
+		*r.Reserving, r.Err = m.unreserve(q)
+		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
+	case *CollectRequest:
+		m.current = nil
+		r.Collected, r.Err = m.collect(q)
+	case *DrainRequest:
+		r.Err = m.drainSelf(q)
+	case *LeaveRequest:
+		r.Err = m.leave(q)
+	case *EvictRequest:
+		r.Err = m.evict(q)
+	case *ForgetRequest:
+		r.Forgetting = new(Forgetting)
+		*r.Forgetting, r.Err = m.forget(q)
+	case *RecoverRequest:
+		r.Err = m.recover(q)
+	}
+	m.current = nil
+	if r.Err == nil {
+		return true
+	}
+	if wait, ok := errors.AsType[*waitError](r.Err); ok {
+		if m.now.Before(c.Deadline) {
+			m.fx.Reply = m.fx.Reply[:at]
+			return false
+		}
+		r.Err = wait.late
+	}
+	m.noteRefusal(c.Request, r.Err)
+	return true
+}
+
+// waitError makes a call wait for a later step. late is the call's answer when
+// its deadline has passed, and may be nil before.
+type waitError struct{ late error }
+
+func (e *waitError) Error() string {
+	if e.late == nil {
+		return "the call waits"
+	}
+	return e.late.Error()
+}
+
+// settled returns an error that makes a call wait as one that does not.
+func settled(err error) error {
+	if e, ok := errors.AsType[*waitError](err); ok && e.late != nil {
+		return e.late
+	}
+	return err
+}
+
+// waits reports whether an error makes a call wait.
+func waits(err error) bool {
+	_, ok := errors.AsType[*waitError](err)
+	return ok
+}
