@@ -224,7 +224,7 @@ func (s *site) owns(subnet netip.Prefix, a netip.Addr) bool {
 // takesOwn takes note that a host has an address itself that it takes for its own until it hears that it was given up, maybe
 // at once with what had made it its own.
 func (o *oracle) takesOwn(s *site, v *sights, subnet netip.Prefix, i int) {
-	if a := o.c.list[i]; a == s.own() && v.gaveUp > 0 && (s.machine.State().Slot < v.gaveUp || !s.owns(subnet, a)) && s.holds(a) {
+	if a := o.c.list[i]; v.gaveUp > 0 && (a == s.own() || s.hasItself(a)) && (s.machine.State().Slot < v.gaveUp || !s.owns(subnet, a)) && s.holds(a) {
 		v.astray[i], v.anyAstray = true, true
 	}
 }
@@ -233,6 +233,13 @@ func (o *oracle) takesOwn(s *site, v *sights, subnet netip.Prefix, i int) {
 func (s *site) holds(a netip.Addr) bool {
 	st, err := s.machine.Who(s.clock(), a)
 	return err == nil && (st.State == "held" || st.State == "gateway" || st.State == "host" || st.State == "stranger")
+}
+
+// hasItself reports whether the host's peer holds an address as one that the host has itself, which it may have no more, as
+// after a freeze in which it was given up and got another one.
+func (s *site) hasItself(a netip.Addr) bool {
+	st, err := s.machine.Who(s.clock(), a)
+	return err == nil && st.State == "host"
 }
 
 // hasGateway reports whether the host's peer holds an address as the host's own gateway.
