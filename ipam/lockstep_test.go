@@ -70,6 +70,13 @@ func newLockstep(tb testing.TB, n int) *lockstep {
 	return newLockstepWith(tb, n, func(*lockstep) {})
 }
 
+// onOwnMachines has each peer know the machine that it runs on, for newLockstepWith.
+func onOwnMachines(c *lockstep) {
+	for i, p := range c.peers {
+		p.cfg.Machine = uint64(i + 1)
+	}
+}
+
 // newLockstepWith is newLockstep with something arranged before the peers
 // start.
 func newLockstepWith(tb testing.TB, n int, arrange func(*lockstep)) *lockstep {

@@ -15,11 +15,7 @@ import (
 // rebuilt, with a network that it knows nothing of, and has taken over from its former self.
 func rebuiltWithoutSocket(t *testing.T) *lockstep {
 	t.Helper()
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		for i, p := range c.peers {
-			p.cfg.Machine = uint64(i + 1)
-		}
-	})
+	c := newLockstepWith(t, 3, onOwnMachines)
 	c.found()
 	c.network(2, prefix("10.60.0.0/24"))
 	c.wait(5 * time.Second)

@@ -51,11 +51,7 @@ func TestAnotherName(t *testing.T) {
 // back: the cluster knows it by the other one, so that it cannot take over from its
 // former self. It does not try for ever, and what is asked of that space is refused.
 func TestNamedAsItsFormerSelfAgain(t *testing.T) {
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		for i, p := range c.peers {
-			p.cfg.Machine = uint64(i + 1)
-		}
-	})
+	c := newLockstepWith(t, 3, onOwnMachines)
 	c.found()
 	cidr := prefix("10.50.0.0/24")
 	held := c.ask(2, docker(cidr)).Address.Address.Addr()

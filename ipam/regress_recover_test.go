@@ -114,11 +114,7 @@ func TestRecoverBesideOneThatHasRecovered(t *testing.T) {
 // As in TestRecoverBesideOneThatHasRecovered, but the one that recovered the cluster is off again by now. What the second
 // one sees is another of the five, whose data was removed, and which has joined the first as a new peer.
 func TestRecoverBesideOneThatJoinedAnew(t *testing.T) {
-	c := newLockstepWith(t, 5, func(c *lockstep) {
-		for i, p := range c.peers {
-			p.cfg.Machine = uint64(i + 1)
-		}
-	})
+	c := newLockstepWith(t, 5, onOwnMachines)
 	c.run(time.Minute, c.agreed)
 	cidr := prefix("10.50.0.0/24")
 	for i := range c.peers {

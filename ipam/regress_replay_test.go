@@ -75,11 +75,7 @@ func TestNewNetworkTakenForAReplay(t *testing.T) {
 // Nobody else gets what the engine asks for again as it starts, as that lies in the space of the host before, and
 // engines before 29 do not start without it. What others may hand out it is refused.
 func TestEngineStartsOnAHostThatLeft(t *testing.T) {
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		for i, p := range c.peers {
-			p.cfg.Machine = uint64(i + 1)
-		}
-	})
+	c := newLockstepWith(t, 3, onOwnMachines)
 	c.run(time.Minute, c.agreed)
 	cidr := prefix("10.50.0.0/24")
 	for i := range c.peers {

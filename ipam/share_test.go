@@ -50,11 +50,7 @@ func TestSharesAddUp(t *testing.T) {
 // A host whose database is new takes over what it had of an IPv6 pool, an eighth of
 // a /64, and the others hear that all of it is free.
 func TestSharesOfAnIPv6PoolAreTold(t *testing.T) {
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		for i, p := range c.peers {
-			p.cfg.Machine = uint64(i + 1)
-		}
-	})
+	c := newLockstepWith(t, 3, onOwnMachines)
 	c.found()
 	wanted := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00:5::/64")}
 	for i := range c.peers {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc64"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -224,29 +225,35 @@ func (s *site) owns(subnet netip.Prefix, a netip.Addr) bool {
 // takesOwn takes note that a host has an address itself that it takes for its own until it hears that it was given up, maybe
 // at once with what had made it its own.
 func (o *oracle) takesOwn(s *site, v *sights, subnet netip.Prefix, i int) {
-	if a := o.c.list[i]; v.gaveUp > 0 && (a == s.own() || s.hasItself(a)) && (s.machine.State().Slot < v.gaveUp || !s.owns(subnet, a)) && s.holds(a) {
+	a := o.c.list[i]
+	if v.gaveUp == 0 || s.machine.State().Slot >= v.gaveUp && s.owns(subnet, a) {
+		return
+	}
+	if a == s.own() && s.holds(a) || s.hasItself(a) {
 		v.astray[i], v.anyAstray = true, true
 	}
 }
 
+// stateOf returns the state that the host's peer tells of an address, or nothing where it tells none.
+func (s *site) stateOf(a netip.Addr) string {
+	st, err := s.machine.Who(s.clock(), a)
+	if err != nil {
+		return ""
+	}
+	return st.State
+}
+
 // holds reports whether the host's peer holds an address.
 func (s *site) holds(a netip.Addr) bool {
-	st, err := s.machine.Who(s.clock(), a)
-	return err == nil && (st.State == "held" || st.State == "gateway" || st.State == "host" || st.State == "stranger")
+	return slices.Contains([]string{"held", "gateway", "host", "stranger"}, s.stateOf(a))
 }
 
 // hasItself reports whether the host's peer holds an address as one that the host has itself, which it may have no more, as
 // after a freeze in which it was given up and got another one.
-func (s *site) hasItself(a netip.Addr) bool {
-	st, err := s.machine.Who(s.clock(), a)
-	return err == nil && st.State == "host"
-}
+func (s *site) hasItself(a netip.Addr) bool { return s.stateOf(a) == "host" }
 
 // hasGateway reports whether the host's peer holds an address as the host's own gateway.
-func (s *site) hasGateway(a netip.Addr) bool {
-	st, err := s.machine.Who(s.clock(), a)
-	return err == nil && st.State == "gateway"
-}
+func (s *site) hasGateway(a netip.Addr) bool { return s.stateOf(a) == "gateway" }
 
 // hasClient reports whether the host's peer holds an address for a holder outside Docker.
 func (s *site) hasClient(a netip.Addr) bool {
