@@ -97,13 +97,10 @@ func TestLateReleaseOfARemovedPool(t *testing.T) {
 		c.listed(back, cidr, endpoints...)
 		c.wait(2 * time.Second)
 	}
-	run := func(name string, mac byte) error {
-		return c.ask(back, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: name, Address: at, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}).Err
-	}
 	look()
 	look()
 	n := c.network(back, cidr)
-	if err := run("web", 7); err != nil {
+	if err := c.ipAs(back, cidr, at, "web", 7); err != nil {
 		t.Fatal(err)
 	}
 	c.wait(time.Minute)
@@ -113,7 +110,7 @@ func TestLateReleaseOfARemovedPool(t *testing.T) {
 	for range 4 {
 		look()
 	}
-	if err := run("db", 8); err != nil {
+	if err := c.ipAs(back, cidr, at, "db", 8); err != nil {
 		t.Fatal(err)
 	}
 	c.ask(back, &ipam.AddressRelease{Network: n, Address: at})

@@ -107,13 +107,10 @@ func TestClaimOfWhatWasGivenUp(t *testing.T) {
 		c.listed(back, cidr, endpoints...)
 		c.wait(2 * time.Second)
 	}
-	claim := func(i int, name string, mac byte) error {
-		return c.ask(i, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: name, Address: at, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}).Err
-	}
 	look()
 	look()
 	c.network(back, cidr)
-	if err := claim(back, "web", 7); err != nil {
+	if err := c.ipAs(back, cidr, at, "web", 7); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -123,13 +120,13 @@ func TestClaimOfWhatWasGivenUp(t *testing.T) {
 	c.die(back)
 	c.giveUp(other, back)
 	c.network(other, cidr)
-	if err := claim(other, "other", 8); err != nil {
+	if err := c.ipAs(other, cidr, at, "other", 8); err != nil {
 		t.Fatal(err)
 	}
 	c.comeBack(other)
 	look()
-	wantErr(t, claim(back, "web", 7), ipam.ErrAddressInUse, "other", c.name(other))
-	wantErr(t, claim(back, "db", 9), ipam.ErrAddressInUse, "other", c.name(other))
+	wantErr(t, c.ipAs(back, cidr, at, "web", 7), ipam.ErrAddressInUse, "other", c.name(other))
+	wantErr(t, c.ipAs(back, cidr, at, "db", 9), ipam.ErrAddressInUse, "other", c.name(other))
 }
 
 // The clock is set back while the engine lists what it has: what is granted then looks older than the list.

@@ -150,6 +150,11 @@ func (c *lockstep) ip(i int, cidr netip.Prefix, a netip.Addr) error {
 	return c.ask(i, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Address: a}).Err
 }
 
+// ipAs is ip for a container with a name and a MAC, as listed has it.
+func (c *lockstep) ipAs(i int, cidr netip.Prefix, a netip.Addr, name string, mac byte) error {
+	return c.ask(i, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer, Name: name, Address: a, MAC: ipam.MAC{2, 0, 0, 0, 0, mac}}).Err
+}
+
 // stop removes the containers of a peer.
 func (c *lockstep) stop(i int, cidr netip.Prefix) {
 	c.t.Helper()
