@@ -17,7 +17,8 @@ import (
 //   - S2 Pages and records lead to each other; no page is empty.
 //   - S3 An address is freed only if it is mine, and queued just if it is
 //     freed and usable.
-//   - S4 Each queue is linked both ways, in order of Seq, inside its segment.
+//   - S4 Each queue is in order of Seq, inside its segment; its first turn and its
+//     last are those of records, and not too many between them are over.
 //   - S5 Each record with a key is in its bucket, once, under its tag; what is
 //     behind a bucket is full.
 //   - S6 The counts are right: held, freed, strays, owned, records in use; no
@@ -86,8 +87,6 @@ func (s *Space) checkRecords() error {
 				return fmt.Errorf("S3: %d is freed and not mine", o)
 			case r.queued() != (!isHeld && s.Usable(o)):
 				return fmt.Errorf("S3: %d held %v, usable %v, queued %v", o, isHeld, s.Usable(o), r.queued())
-			case !r.queued() && (r.prev != none || r.next != none):
-				return fmt.Errorf("S4: %d is not queued and has neighbours", o)
 			}
 			found++
 			if isHeld {
@@ -118,24 +117,48 @@ func (s *Space) checkQueues() error {
 		if n > 0 && (q.start <= s.segments[n-1].start || q.start >= s.end) {
 			return fmt.Errorf("S4: segment %d starts at %d", n, q.start)
 		}
-		prev := none
-		for i := q.head; i != none; i = s.slab.rec(i).next {
-			r := s.slab.rec(i)
-			switch {
-			case !s.extent(n).Contains(s.offset(i)):
-				return fmt.Errorf("S4: %d is in the queue of segment %v", s.offset(i), s.extent(n))
-			case !r.queued() || r.prev != prev:
-				return fmt.Errorf("S4: the queue is broken at %d", s.offset(i))
-			case prev != none && s.compareSeq(prev, i) >= 0:
-				return fmt.Errorf("S4: %d is behind %d in the queue", s.offset(i), s.offset(prev))
-			}
-			prev = i
-		}
-		if q.tail != prev {
-			return fmt.Errorf("S4: the queue of segment %v ends at %d, not at %d", s.extent(n), s.offset(prev), s.offset(q.tail))
+		if err := s.checkQueue(&q.queue, s.extent(n)); err != nil {
+			return fmt.Errorf("S4: the queue of segment %v: %w", s.extent(n), err)
 		}
 	}
 	return nil // that all queued records are in them follows from checkSlab
+}
+
+// checkQueue verifies the queue of a segment that reaches so far.
+func (s *Space) checkQueue(q *queue, extent addr.Range) error {
+	if q.live == 0 {
+		if len(q.list) > 0 || q.first > 0 {
+			return fmt.Errorf("%d turns, and none of a record", len(q.list))
+		}
+		return nil
+	}
+	if q.first >= len(q.list) || q.list[q.first].rec == none || q.list[len(q.list)-1].rec == none {
+		return fmt.Errorf("it begins or ends with a turn that is over")
+	}
+	live, seq, prev := 0, uint64(0), turn{}
+	for _, t := range q.list[q.first:] {
+		if t.seq < seq {
+			return fmt.Errorf("a turn with Seq %d is behind one with %d", t.seq, seq)
+		}
+		seq = t.seq
+		if t.rec == none {
+			continue
+		}
+		live++
+		switch r := s.slab.rec(t.rec); {
+		case !extent.Contains(s.offset(t.rec)):
+			return fmt.Errorf("%d is in it", s.offset(t.rec))
+		case !r.queued() || r.seq != t.seq:
+			return fmt.Errorf("%d is in it with Seq %d, has %d, and is queued %v", s.offset(t.rec), t.seq, r.seq, r.queued())
+		case prev.rec != none && s.compareTurns(prev, t) >= 0:
+			return fmt.Errorf("%d is behind %d", s.offset(t.rec), s.offset(prev.rec))
+		}
+		prev = t
+	}
+	if n := len(q.list) - q.first; live != q.live || n > 2*live+minQueue {
+		return fmt.Errorf("it has %d records in %d turns, counted %d", live, n, q.live)
+	}
+	return nil
 }
 
 func (s *Space) checkKeys() error {
@@ -182,7 +205,7 @@ func (s *Space) checkKeys() error {
 
 func (s *Space) checkSlab() error {
 	spare := 0
-	for i := s.slab.spare; i != none; i = s.slab.rec(i).next {
+	for i := s.slab.spare; i != none; i = s.slab.rec(i).place {
 		if spare++; spare > int(s.slab.top) {
 			return fmt.Errorf("S6: the list of spare records has no end")
 		}
@@ -192,9 +215,7 @@ func (s *Space) checkSlab() error {
 	}
 	inQueues, queued, keyed := 0, 0, 0
 	for _, q := range s.segments {
-		for i := q.head; i != none; i = s.slab.rec(i).next {
-			inQueues++
-		}
+		inQueues += q.live
 	}
 	for p := range s.pages.in(s.pool()) {
 		for w := p.used; w != 0; w &= w - 1 {

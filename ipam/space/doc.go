@@ -22,7 +22,7 @@
 //
 // # Inside
 //
-//   - Records lie in a slab, in blocks, and name one another by 32-bit index.
+//   - Records lie in a slab, in blocks, and are named by a 32-bit index.
 //     A slab of a million records grows by a block, never by a copy, and one of
 //     a handful has a short one. The name and the ID of who holds an address
 //     share a string, in which the ID takes half of its length.
@@ -32,10 +32,11 @@
 //   - Every address that is usable and never used lies in one of the ranges
 //     "fresh". Their starts are cursors: they advance over used addresses, 64
 //     at a time, and each used address is passed once.
-//   - Freed addresses that are usable form queues, linked through their
-//     records, oldest first. The pool is cut into segments at the ends of the
-//     ranges that Take was asked for, and each segment has its own queue, so
-//     that the oldest of a range is the oldest among a few heads.
+//   - Freed addresses that are usable form queues, oldest first, beside the
+//     records: those of addresses that are held need no room for neighbours. The
+//     pool is cut into segments at the ends of the ranges that Take was asked
+//     for, and each segment has its own queue, so that the oldest of a range is
+//     the oldest among a few heads.
 //   - Keys, the hashes of what addresses stick to, are indexed by linear
 //     hashing, in buckets of one line of the processor's cache: a search reads
 //     that line, and only those records whose keys have the tag that it wants.

@@ -347,7 +347,7 @@ func TestHistoriesManySegments(t *testing.T) {
 			if err := h.step(); err != nil {
 				t.Fatalf("seed %d, step %d: %s: %v", n, i, h.last, err)
 			}
-			if !slices.ContainsFunc(h.s.segments, func(q segment) bool { return q.head != none }) {
+			if !slices.ContainsFunc(h.s.segments, func(q segment) bool { return q.live > 0 }) {
 				break
 			}
 		}

@@ -76,7 +76,7 @@ func (s *Space) SetAside(r addr.Range) {
 		for p, w := range s.freedIn(part) {
 			for ; w != 0; w &= w - 1 {
 				n := bits.TrailingZeros64(w)
-				s.dequeue(s.slab.rec(p.rec[n]), p.base+addr.Offset(n))
+				s.dequeue(p.rec[n], s.slab.rec(p.rec[n]), p.base+addr.Offset(n))
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Space) erase(i uint32) {
 	} else {
 		s.freed--
 	}
-	s.dequeue(r, o)
+	s.dequeue(i, r, o)
 	s.keys.remove(i, r.key)
 	s.slab.put(i)
 	p.rec[o%pageLen] = none

@@ -2,169 +2,157 @@ package space
 
 import (
 	"cmp"
+	"iter"
 	"slices"
-
-	"github.com/ringlet/ringlet/ipam/addr"
 )
 
-// maxSegments bounds the number of segments, and so what a Take of the whole
-// pool compares. Docker networks with different --ip-range in one pool are
-// few; past this many, a Take whose range cuts a segment walks its queue.
-const maxSegments = 256
-
-// segment is a stretch of the pool, up to the start of the next one, and the
-// queue of the freed, usable addresses in it, in order of Seq.
-type segment struct {
-	start      addr.Offset
-	head, tail uint32 // least and most recently freed, or none
+// turn is the place of a record in a queue.
+type turn struct {
+	seq uint64 // of the record
+	rec uint32 // none if it has left
 }
 
-// segment returns the index of the segment that holds o.
-func (s *Space) segment(o addr.Offset) int {
-	lo, hi := 0, len(s.segments)-1
-	for lo < hi {
-		if mid := int(uint(lo+hi+1) / 2); s.segments[mid].start <= o {
-			lo = mid
-		} else {
-			hi = mid - 1
-		}
-	}
-	return lo
+// queue holds records in the order in which they were freed, which is that of their Seqs.
+// Most leave it at the front; one that leaves from the middle leaves its turn behind, until
+// there are too many of those. So a record need not know its neighbours: that would cost
+// each one that is held eight bytes, and each that comes or goes a look at them.
+//
+// The zero queue is empty. Of a queue that is not, the first turn and the last are those
+// of records, and of all between them no more are over than minQueue and as many as are not.
+type queue struct {
+	list  []turn // in order of Seq
+	first int    // those before it are over
+	live  int    // records in it
 }
 
-// extent returns the range of segment n.
-func (s *Space) extent(n int) addr.Range {
-	r := addr.Range{Start: s.segments[n].start, End: s.end}
-	if n+1 < len(s.segments) {
-		r.End = s.segments[n+1].start
+// head returns the record that was freed first, or none.
+func (q *queue) head() uint32 {
+	if q.live == 0 {
+		return none
 	}
-	return r
+	return q.list[q.first].rec
 }
 
-// cut lets a segment start at o, unless there are too many already. Each
-// place is cut once in the life of a space, at a cost that grows with the
-// queue; the order in both halves stays.
-func (s *Space) cut(o addr.Offset) {
-	if o == 0 || o >= s.end {
-		return
-	}
-	n := s.segment(o)
-	if s.segments[n].start == o || len(s.segments) >= maxSegments {
-		return
-	}
-	i := s.segments[n].head
-	s.segments[n].head, s.segments[n].tail = none, none
-	s.segments = slices.Insert(s.segments, n+1, segment{start: o})
-	for i != none {
-		next := s.slab.rec(i).next
-		half := &s.segments[n]
-		if s.offset(i) >= o {
-			half = &s.segments[n+1]
-		}
-		s.insertAfter(half, half.tail, i, s.slab.rec(i))
-		i = next
-	}
-}
-
-// oldest returns the least recently freed of the usable addresses in want, a
-// range inside the pool, or none.
-func (s *Space) oldest(want addr.Range) uint32 {
-	s.cut(want.Start)
-	s.cut(want.End)
-	best, seq := none, uint64(0)
-	for n := s.segment(want.Start); n < len(s.segments) && s.segments[n].start < want.End; n++ {
-		i := s.segments[n].head
-		if i == none {
-			continue
-		}
-		if !want.Covers(s.extent(n)) { // too many segments to cut this one
-			for i != none && !want.Contains(s.offset(i)) {
-				i = s.slab.rec(i).next
+// all yields the records, the least recently freed first.
+func (q *queue) all() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for _, t := range q.list[q.first:] {
+			if t.rec != none && !yield(t.rec) {
+				return
 			}
 		}
-		if i != none && (best == none || s.slab.rec(i).seq < seq) {
-			best, seq = i, s.slab.rec(i).seq
+	}
+}
+
+// latest yields the records, the most recently freed first.
+func (q *queue) latest() iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for _, t := range slices.Backward(q.list[q.first:]) {
+			if t.rec != none && !yield(t.rec) {
+				return
+			}
 		}
 	}
-	return best
 }
 
-// insertAfter links r, which is record i, into the queue behind record at, or in
-// front of all if at is none.
-func (s *Space) insertAfter(q *segment, at, i uint32, r *record) {
-	r.form |= isQueued
-	r.prev = at
-	if at == none {
-		r.next = q.head
-		q.head = i
-	} else {
-		before := s.slab.rec(at)
-		r.next = before.next
-		before.next = i
+// push puts a turn at the end. Its Seq is above all others.
+func (q *queue) push(t turn) {
+	if n := len(q.list); n == cap(q.list) && n-q.live > n/4 {
+		q.compact() // instead of more memory
 	}
-	if r.next == none {
-		q.tail = i
-	} else {
-		s.slab.rec(r.next).prev = i
+	q.list = append(q.list, t)
+	q.live++
+}
+
+// search returns where a turn with that Seq is, or would be.
+func (q *queue) search(seq uint64) int {
+	n, _ := slices.BinarySearchFunc(q.list[q.first:], seq, func(t turn, seq uint64) int { return cmp.Compare(t.seq, seq) })
+	return q.first + n
+}
+
+// insert puts a turn before that at n, or at the end, where its Seq belongs. It is
+// quick at both ends, and where somebody has left, and takes memory only if nobody has.
+func (q *queue) insert(n int, t turn) {
+	switch {
+	case n == len(q.list):
+		q.push(t)
+		return
+	case n > q.first && q.list[n-1].rec == none:
+		q.list[n-1] = t
+	case q.first > 0:
+		q.first--
+		copy(q.list[q.first:], q.list[q.first+1:n])
+		q.list[n-1] = t
+	default:
+		q.list = slices.Insert(q.list, n, t)
 	}
+	q.live++
 }
 
-// enqueue puts r, which is record i of address o and was freed just now, at the
-// end of its queue.
-func (s *Space) enqueue(i uint32, r *record, o addr.Offset) {
-	q := &s.segments[s.segment(o)]
-	s.insertAfter(q, q.tail, i, r)
-}
-
-// dequeue takes the record of o out of its queue, if it is in one.
-func (s *Space) dequeue(r *record, o addr.Offset) {
-	if !r.queued() {
+// remove takes out a turn, which is there.
+func (q *queue) remove(t turn) {
+	if q.live--; q.live == 0 {
+		if *q = (queue{list: q.list[:0]}); cap(q.list) > 8*minQueue {
+			q.list = nil // there were many once
+		}
 		return
 	}
-	if r.prev == none || r.next == none { // an end, so the segment knows it
-		q := &s.segments[s.segment(o)]
-		if r.prev == none {
-			q.head = r.next
+	if q.list[q.first] == t {
+		q.first++
+		for q.list[q.first].rec == none {
+			q.first++
 		}
-		if r.next == none {
-			q.tail = r.prev
-		}
+	} else {
+		q.leave(t)
 	}
-	if r.prev != none {
-		s.slab.rec(r.prev).next = r.next
-	}
-	if r.next != none {
-		s.slab.rec(r.next).prev = r.prev
-	}
-	r.prev, r.next = none, none
-	r.form &^= isQueued
-}
-
-// requeue puts records that were freed at some time in the past into their
-// queues, each where its Seq belongs. It walks each queue at most once, from
-// the end. The order of the slice changes.
-func (s *Space) requeue(list []uint32) {
-	slices.SortFunc(list, func(a, b uint32) int {
-		return cmp.Or(cmp.Compare(s.segment(s.offset(a)), s.segment(s.offset(b))), s.compareSeq(b, a))
-	})
-	var q *segment
-	at := none
-	for _, i := range list { // within a segment, from the most recently freed
-		if own := &s.segments[s.segment(s.offset(i))]; own != q {
-			q, at = own, own.tail
-		}
-		if q.head != none && s.compareSeq(i, q.head) < 0 {
-			at = none
-		}
-		for at != none && s.compareSeq(i, at) < 0 {
-			at = s.slab.rec(at).prev
-		}
-		s.insertAfter(q, at, i, s.slab.rec(i))
+	if len(q.list)-q.first > 2*q.live+minQueue {
+		q.compact()
 	}
 }
 
-// compareSeq orders records by when their state began. Seqs are unique unless
-// a disk says otherwise; then offsets decide.
-func (s *Space) compareSeq(a, b uint32) int {
-	return cmp.Or(cmp.Compare(s.slab.rec(a).seq, s.slab.rec(b).seq), cmp.Compare(s.offset(a), s.offset(b)))
+// leave is remove for a turn behind the first.
+func (q *queue) leave(t turn) {
+	n := q.search(t.seq)
+	for q.list[n] != t { // of several with this Seq
+		n++
+	}
+	q.list[n].rec = none
+	last := len(q.list) - 1
+	for q.list[last].rec == none {
+		last--
+	}
+	q.list = q.list[:last+1]
+}
+
+// minQueue is how many turns may be over between the first and the last of any queue.
+const minQueue = 64
+
+// compact leaves out the turns that are over.
+func (q *queue) compact() {
+	q.list = append(q.list[:0], q.list[q.first:]...)
+	if len(q.list) > q.live {
+		q.list = slices.DeleteFunc(q.list, func(t turn) bool { return t.rec == none })
+	}
+	q.first = 0
+	if cap(q.list) > 8*q.live+minQueue {
+		q.list = slices.Clone(q.list)
+	}
+}
+
+// merge puts in turns, which are in order.
+func (q *queue) merge(turns []turn, compare func(a, b turn) int) {
+	q.compact()
+	n := len(q.list)
+	q.list = append(q.list, turns...)
+	q.live = len(q.list)
+	for at := len(q.list) - 1; len(turns) > 0; at-- { // from the end on, so that nothing has to make room
+		last := len(turns) - 1
+		if n > 0 && compare(q.list[n-1], turns[last]) > 0 {
+			n--
+			q.list[at] = q.list[n]
+			continue
+		}
+		q.list[at] = turns[last]
+		turns = turns[:last]
+	}
 }

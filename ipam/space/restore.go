@@ -10,7 +10,7 @@ import (
 
 // Put brings back a record that was written to disk, in any order of records.
 // It is an error if o is not in the pool, has a record already, if the
-// record is neither Held nor Freed, or if the keys are indexed already. Put is for a new space: until
+// record is neither Held nor Freed, if its Seq is above 2^63, or if the keys are indexed already. Put is for a new space: until
 // [Space.Seal], only Put, Own, SetAside and Index may be called.
 func (s *Space) Put(o addr.Offset, rec Record) error {
 	text, f := textOf(rec.Name, rec.Ref)
@@ -72,6 +72,10 @@ func (m *Memory) block() *shortBlock {
 	return b
 }
 
+// maxSeq is the highest Seq that is brought back: none that follows may wrap round, as queues
+// are in their order.
+const maxSeq = 1 << 63
+
 // put brings back a record, in the memory if there is any.
 func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory) error {
 	if o >= s.end {
@@ -79,6 +83,9 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 	}
 	if rec.State != Held && rec.State != Freed {
 		return fmt.Errorf("space: record of offset %d is %v, neither held nor freed", o, rec.State)
+	}
+	if rec.Seq > maxSeq {
+		return fmt.Errorf("space: record of offset %d has Seq %d, which no pool has come to", o, rec.Seq)
 	}
 	if s.keys.buckets != 0 {
 		return fmt.Errorf("space: record of offset %d comes after the keys were indexed", o)

@@ -5,18 +5,17 @@ import "math/bits"
 // none is the index of no record.
 const none uint32 = 0
 
-// record is a [Record] as it lies in the slab: 64 bytes, which are a line of the
-// processor's cache. Whether it is held stands in its page.
+// record is a [Record] as it lies in the slab, in 56 bytes. Whether it is held stands
+// in its page.
 type record struct {
-	text       string // name and reference, as form says
-	since      int64
-	seq        uint64
-	key        Key
-	prev, next uint32 // neighbours in its queue, if queued; next in the list of spare records
-	network    uint32
-	place      uint32 // page index << pageBits | slot: which address it is of
-	mac        [6]byte
-	form       form
+	text    string // name and reference, as form says
+	since   int64
+	seq     uint64
+	key     Key
+	network uint32
+	place   uint32 // page index << pageBits | slot: which address it is of; or the next spare record
+	mac     [6]byte
+	form    form
 }
 
 // queued reports whether the record is freed, usable, and in the queue of its
@@ -24,14 +23,15 @@ type record struct {
 func (r *record) queued() bool { return r.form&isQueued != 0 }
 
 // The first records of a slab lie in short blocks, for most spaces have few, and all
-// others in long ones: the pointers to those of a million records take 16 KB. Go's
-// allocator has both without loss: up to 512 bytes it puts no header in front of what
-// has pointers, and 32 KB with one are more than a size class, so they get pages.
+// others in long ones: the pointers to those of a million records take 8 KB. Go's
+// allocator has both without loss: 448 bytes are a size class, and up to 512 it puts no
+// header in front of what has pointers; 56 KB are more than any size class, so they get
+// pages.
 const (
 	shortBits = 3
-	shortLen  = 1 << shortBits // records of a short block, 512 bytes
-	longBits  = 9
-	longLen   = 1 << longBits // records of a long block, 32 KB, and of all short ones together
+	shortLen  = 1 << shortBits // records of a short block, 448 bytes
+	longBits  = 10
+	longLen   = 1 << longBits // records of a long block, 56 KB, and of all short ones together
 )
 
 type (
@@ -95,7 +95,7 @@ func (sl *slab) get() uint32 {
 	sl.live++
 	if i := sl.spare; i != none {
 		r := sl.rec(i)
-		sl.spare, r.next = r.next, none
+		sl.spare, r.place = r.place, none
 		return i
 	}
 	switch full, long := sl.full(); {
@@ -111,7 +111,7 @@ func (sl *slab) get() uint32 {
 // put gives record i back.
 func (sl *slab) put(i uint32) {
 	sl.live--
-	*sl.rec(i) = record{next: sl.spare}
+	*sl.rec(i) = record{place: sl.spare}
 	sl.spare = i
 }
 

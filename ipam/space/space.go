@@ -202,7 +202,7 @@ func (s *Space) Resting(now time.Time, rest time.Duration) addr.Count {
 	var n addr.Count
 	nanos := now.UnixNano()
 	for _, q := range s.segments {
-		for i := q.tail; i != none; i = s.slab.rec(i).prev {
+		for i := range q.latest() {
 			if rested(s.slab.rec(i).since, nanos, rest) {
 				break
 			}

@@ -48,7 +48,7 @@ func (s *Space) Ahead(want addr.Range, k Key) {
 func (s *Space) ahead(want addr.Range, k Key) {
 	x := &s.keys
 	longest := x.at(x.bucket(k)).len()
-	if i := s.segments[s.segment(want.Start)].head; i != none {
+	if i := s.segments[s.segment(want.Start)].head(); i != none {
 		longest = max(longest, x.at(x.bucket(s.slab.rec(i).key)).len())
 	}
 	if longest > bucketLen { // or the compiler would leave out what is read for nothing
@@ -183,7 +183,7 @@ func (s *Space) Withdraw(o addr.Offset, seq uint64, before *Past) (rec Record, c
 		s.keys.add(&s.slab, i, before.rec.key)
 		s.release(p, o)
 		if !s.aside.contains(o) {
-			s.requeue([]uint32{i})
+			s.putBack(i, s.slab.rec(i), o)
 		}
 		return s.record(p, o), true
 	case mine:
@@ -259,7 +259,7 @@ func (s *Space) hold(o addr.Offset, i uint32, h *Holder, now int64, before *Past
 		s.keys.add(&s.slab, i, h.Key)
 	} else {
 		r = s.slab.rec(i)
-		s.dequeue(r, o)
+		s.dequeue(i, r, o)
 		if before != nil {
 			before.rec, before.freed = *r, true
 		}
