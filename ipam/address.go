@@ -397,7 +397,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	if !ok || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
 		return AddressGrant{}, why
 	}
-	starts := m.mayStart()
+	starts := m.mayStart() || m.mightStart()
 	bridge := starts && q.Purpose == ForGateway && m.onHost(q.Address)
 	if p == nil {
 		if bridge { // of which a host that is not in its cluster yet knows nothing

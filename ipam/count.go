@@ -126,6 +126,11 @@ func (m *Machine) releasePool(q *PoolRelease) {
 // shown since that it is done.
 func (m *Machine) mayStart() bool { return m.replaying && m.now.Sub(m.greeted) < makeTime }
 
+// mightStart is mayStart as the call that is served came, which may have waited since, while a container asked.
+func (m *Machine) mightStart() bool {
+	return m.current != nil && m.current.starts && m.now.Sub(m.greeted) < makeTime
+}
+
 // makesAnother reports, where lists come, whether the engine waits for a part of what may be another network with the same options:
 // for the gateway, or an auxiliary address, or, if a list will tell, for anything that belongs to a network, as it may have several
 // subnets. It has given up what is answered late, as after a sleep.

@@ -105,6 +105,35 @@ func TestEngineStartsOnAHostThatLeft(t *testing.T) {
 	refused(t, c.ip(2, cidr, web), "has left")
 }
 
+// A host loses its database under a network, is made to leave while it is cut off, and its engine starts. The engine asks for the
+// gateway, and for a container, as one whose containers have lived on does; it is granted what it has once it is decided that the
+// host has left, whoever has asked meanwhile (seed 15509164141106438942 of TestSim).
+func TestEngineStartsWhileItsHostLeaves(t *testing.T) {
+	c := newLockstepWith(t, 3, onOwnMachines)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.50.0.0/24")
+	for i := range c.peers {
+		c.network(i, cidr)
+	}
+	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.rebuild(2)
+	c.run(time.Minute, func() bool { return c.peers[2].machine.State().Member(c.peers[2].machine.Self()) != nil })
+	c.lose = without(2)
+	c.call(2, &ipam.LeaveRequest{Force: true})
+	c.ask(2, &ipam.Greeting{})
+	again := c.call(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway, Address: gateway})
+	c.call(2, docker(cidr))
+	if _, ok := c.peers[2].replies[again]; ok {
+		t.Fatal("answered before anything is decided")
+	}
+	c.lose = without()
+	c.heal()
+	c.run(time.Minute, func() bool { _, ok := c.peers[2].replies[again]; return ok })
+	if err := c.peers[2].replies[again].Err; err != nil || c.status(2).State != ipam.Left {
+		t.Errorf("on a host that is %s the engine is answered: %v", c.status(2).State, err)
+	}
+}
+
 // A host loses its database under a network with a gateway on its bridge, takes over what it had and takes in what its engine
 // lists, which has no gateway that nobody typed, and is made to leave. The engine starts, and is granted the gateway: nobody else
 // has what is on an interface of this host.
