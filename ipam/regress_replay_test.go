@@ -75,13 +75,7 @@ func TestNewNetworkTakenForAReplay(t *testing.T) {
 // Nobody else gets what the engine asks for again as it starts, as that lies in the space of the host before, and
 // engines before 29 do not start without it. What others may hand out it is refused.
 func TestEngineStartsOnAHostThatLeft(t *testing.T) {
-	c := newLockstepWith(t, 3, onOwnMachines)
-	c.run(time.Minute, c.agreed)
-	cidr := prefix("10.50.0.0/24")
-	for i := range c.peers {
-		c.network(i, cidr)
-	}
-	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c, cidr, gateway := withGateway(t)
 	web := c.ask(2, docker(cidr)).Address.Address.Addr()
 	others := c.ask(0, docker(cidr)).Address.Address.Addr()
 	c.leavesAnew(2)
@@ -109,15 +103,8 @@ func TestEngineStartsOnAHostThatLeft(t *testing.T) {
 // gateway, and for a container, as one whose containers have lived on does; it is granted what it has once it is decided that the
 // host has left, whoever has asked meanwhile (seed 15509164141106438942 of TestSim).
 func TestEngineStartsWhileItsHostLeaves(t *testing.T) {
-	c := newLockstepWith(t, 3, onOwnMachines)
-	c.run(time.Minute, c.agreed)
-	cidr := prefix("10.50.0.0/24")
-	for i := range c.peers {
-		c.network(i, cidr)
-	}
-	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
-	c.rebuild(2)
-	c.run(time.Minute, func() bool { return c.peers[2].machine.State().Member(c.peers[2].machine.Self()) != nil })
+	c, cidr, gateway := withGateway(t)
+	c.joinsAnew(2)
 	c.lose = without(2)
 	c.call(2, &ipam.LeaveRequest{Force: true})
 	c.ask(2, &ipam.Greeting{})
@@ -323,15 +310,32 @@ func TestNetworkOfAHostThatLeftGoes(t *testing.T) {
 // leavesAnew has a host lose its database, and be made to leave as soon as it is in the cluster again.
 func (c *lockstep) leavesAnew(i int) {
 	c.t.Helper()
+	c.joinsAnew(i)
+	if err := c.ask(i, &ipam.LeaveRequest{Force: true}).Err; err != nil {
+		c.t.Fatal(err)
+	}
+	c.wait(10 * time.Second)
+}
+
+// joinsAnew has a host lose its database, and lets time pass until it is in the cluster again.
+func (c *lockstep) joinsAnew(i int) {
+	c.t.Helper()
 	c.rebuild(i)
 	c.run(time.Minute, func() bool {
 		m := c.peers[i].machine
 		return m.State().Slot > 0 && m.State().Member(m.Self()) != nil
 	})
-	if err := c.ask(i, &ipam.LeaveRequest{Force: true}).Err; err != nil {
-		c.t.Fatal(err)
+}
+
+// withGateway returns three hosts on machines of their own with a network each on one pool, and the gateway of the last.
+func withGateway(t *testing.T) (c *lockstep, cidr netip.Prefix, gateway netip.Addr) {
+	t.Helper()
+	c, cidr = newLockstepWith(t, 3, onOwnMachines), prefix("10.50.0.0/24")
+	c.run(time.Minute, c.agreed)
+	for i := range c.peers {
+		c.network(i, cidr)
 	}
-	c.wait(10 * time.Second)
+	return c, cidr, c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
 }
 
 // rebuildable returns three hosts whose engines have listed that they have nothing.
