@@ -119,6 +119,15 @@ func (l *Log) Live() int { return l.live }
 // Len is how many entries there are.
 func (l *Log) Len() int { return l.entries }
 
+// Bytes is how much memory the entries take, in bytes, without the index.
+func (l *Log) Bytes() int {
+	total := 0
+	for i := range l.blocks {
+		total += cap(l.blocks[i].buf)
+	}
+	return total
+}
+
 // Has reports whether a key has a value.
 func (l *Log) Has(key string) bool {
 	e, there := l.find(key)

@@ -48,7 +48,7 @@ func (r *Replica) takePart(s *section, p *Part, now time.Time) bool {
 	default:
 		return renewed // something before it is missing
 	}
-	if in.changes.Len()+len(p.Puts) > 2*MaxRecords {
+	if in.changes.Len()+len(p.Puts) > 2*MaxRecords || !r.hasRoom(s, in, p) {
 		s.incoming = nil
 		return renewed
 	}
@@ -66,6 +66,30 @@ func (r *Replica) takePart(s *section, p *Part, now time.Time) bool {
 		r.complete(s)
 	}
 	return true
+}
+
+// hasRoom reports whether the memory for a part is within what one peer, and all
+// peers together, may take. The old section of a peer counts until the new one
+// takes its place.
+func (r *Replica) hasRoom(s *section, in *incoming, p *Part) bool {
+	size := 0
+	for i := range p.Puts {
+		size += p.Puts[i].size()
+	}
+	if s.changes.Bytes()+in.changes.Bytes()+size > r.maxBytes {
+		return false
+	}
+	all := size
+	for id, other := range r.sections {
+		if id == peer.None || other == r.own {
+			continue
+		}
+		all += other.changes.Bytes()
+		if other.incoming != nil {
+			all += other.incoming.changes.Bytes()
+		}
+	}
+	return all <= r.maxAllBytes
 }
 
 // complete lets take effect what has come of a section.

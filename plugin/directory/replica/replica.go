@@ -29,6 +29,8 @@ type Replica struct {
 	sums     [Buckets]uint64 // of the live sections
 	leases   [Buckets]uint64 // the same, with their renewals
 	events   []Event
+
+	maxBytes, maxAllBytes int // MaxBytes and MaxAllBytes; tests set less
 }
 
 // Record is one key as one peer has set it.
@@ -49,7 +51,7 @@ type Event struct {
 
 // New returns the replica of a peer that has just started.
 func New(self peer.ID, boot peer.Boot) *Replica {
-	r := &Replica{own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true}}
+	r := &Replica{own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true}, maxBytes: MaxBytes, maxAllBytes: MaxAllBytes}
 	r.clear()
 	return r
 }

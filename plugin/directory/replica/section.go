@@ -17,6 +17,12 @@ const (
 	MaxValue = 32 << 10
 	// MaxRecords is how many keys one peer can have.
 	MaxRecords = 1 << 20
+	// MaxBytes is how much memory the changes of one other peer may take, and
+	// MaxAllBytes those of all others together, in bytes. A host with 100,000
+	// addresses takes some 20 MiB. A peer has the cluster's key, but a faulty one
+	// must not take the memory of every host.
+	MaxBytes    = 256 << 20
+	MaxAllBytes = 1 << 30
 	// maxRemovals is how many removals are remembered at least. Who lacks more
 	// gets the section as a whole.
 	maxRemovals = 512
