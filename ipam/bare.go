@@ -39,7 +39,7 @@ func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m
 // mayBeContainers reports whether what is held by nobody knows whom may be a container's that has just started
 // (meansEither), and not what an engine that starts above a new database has, or what a list is about to tell.
 func (m *Machine) mayBeContainers(rec *space.Record) bool {
-	return rec.Kind == space.Unmarked && m.bare() && !(m.replaying && m.unlisted) && !m.listing
+	return rec.Kind == space.Unmarked && m.bare() && (!m.replaying || !m.unlisted) && !m.listing
 }
 
 // bareOn reports whether it may on a network. A swarm's manager starts no container, and no list has what
@@ -270,6 +270,7 @@ func (m *Machine) holdsAgainst(p *pool, q *AddressRequest, o addr.Offset, rec *s
 	case space.Container, space.Unmarked:
 		elsewhere := rec.Network != 0 && rec.Network != networkKey(q.Network.ID())
 		return asked || elsewhere || m.asks[q.Network.ID()] == 0 || m.askedBeforeOn(p)
+	case space.Gateway, space.Client, space.Kept:
 	}
 	return true
 }

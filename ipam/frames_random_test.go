@@ -10,7 +10,6 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -64,12 +63,25 @@ func TestFramesOfAnyKind(t *testing.T) {
 		res := chronicle.Reservation{Range: rng(), Kind: chronicle.Kind(rnd.IntN(9)), Note: "n"}
 		f := chronicle.Founder{ID: who(), Name: "n", Boot: peer.Boot(num()), Machine: num()}
 		return []chronicle.Action{
-			chronicle.Open{Pool: key(), Range: rng(), Size: addr.Count(num())}, chronicle.Close{Pool: key(), Range: rng()}, chronicle.Give{Pool: key(), Range: rng(), To: who()},
-			chronicle.Reserve{Pool: key(), Reservation: res}, chronicle.Unreserve{Pool: key(), Range: rng(), Kind: res.Kind}, chronicle.Borrow{Pool: key(), At: addr.Offset(num())},
-			chronicle.Use{Pool: key()}, chronicle.Unuse{Pool: key()}, chronicle.DeletePool{Pool: key(), Kept: num() | 1}, chronicle.NamePool{Name: "a", Pool: key()},
+			chronicle.Open{Pool: key(), Range: rng(), Size: addr.Count(num())},
+			chronicle.Close{Pool: key(), Range: rng()},
+			chronicle.Give{Pool: key(), Range: rng(), To: who()},
+			chronicle.Reserve{Pool: key(), Reservation: res},
+			chronicle.Unreserve{Pool: key(), Range: rng(), Kind: res.Kind},
+			chronicle.Borrow{Pool: key(), At: addr.Offset(num())},
+			chronicle.Use{Pool: key()},
+			chronicle.Unuse{Pool: key()},
+			chronicle.DeletePool{Pool: key(), Kept: num() | 1},
+			chronicle.NamePool{Name: "a", Pool: key()},
 			chronicle.CreatePool{CIDR: prefix([]string{"10.50.0.0/16", "10.60.0.0/24", "fd00::/64", "10.61.0.0/31", "10.62.0.0/32"}[rnd.IntN(5)]), Reserved: []chronicle.Reservation{res}, Deal: chronicle.Deal(rnd.IntN(4))},
-			chronicle.Admit{Founder: f, Speaks: chronicle.Level(rnd.IntN(4))}, chronicle.SetState{Peer: who(), Phase: chronicle.Phase(rnd.IntN(5))}, chronicle.Evict{Peer: who()}, chronicle.Retire{Peer: who()},
-			chronicle.Forget{Peer: who(), Evicted: num()}, chronicle.Inherit{Former: who()}, chronicle.Raise{Level: chronicle.Level(num())}, chronicle.Found{Cluster: [16]byte{1}, Peers: []chronicle.Founder{f}},
+			chronicle.Admit{Founder: f, Speaks: chronicle.Level(rnd.IntN(4))},
+			chronicle.SetState{Peer: who(), Phase: chronicle.Phase(rnd.IntN(5))},
+			chronicle.Evict{Peer: who()},
+			chronicle.Retire{Peer: who()},
+			chronicle.Forget{Peer: who(), Evicted: num()},
+			chronicle.Inherit{Former: who()},
+			chronicle.Raise{Level: chronicle.Level(num())},
+			chronicle.Found{Cluster: [16]byte{1}, Peers: []chronicle.Founder{f}},
 		}[rnd.IntN(19)]
 	}
 	batch := func() []byte {
@@ -105,11 +117,15 @@ func TestFramesOfAnyKind(t *testing.T) {
 			wire.Pull{After: num()},
 			wire.Decided{First: num(), Values: [][]byte{batch(), batch()}},
 			wire.Decided{First: slot + 1, Values: [][]byte{batch(), batch(), batch()}},
-			wire.Snapshot{State: snap}, wire.Submit{Batch: batch()}, wire.Join{Name: "j", Machine: num()}, wire.Beat{},
+			wire.Snapshot{State: snap},
+			wire.Submit{Batch: batch()},
+			wire.Join{Name: "j", Machine: num()},
+			wire.Beat{},
 			wire.Ask{ID: num(), Want: wire.Want(rnd.IntN(6)), Pool: key(), Range: rng(), Kind: chronicle.Kind(rnd.IntN(9))},
 			wire.Answer{ID: num(), Verdict: wire.Verdict(rnd.IntN(7)), Range: rng(), Free: addr.Count(num()), Text: "t"},
 			wire.Announce{Pools: []wire.Spare{{Pool: key(), Free: addr.Count(num()), Resting: addr.Count(num())}}},
-			wire.Inquire{ID: num(), Peer: who()}, wire.Report{ID: num(), Peer: who(), Heard: rnd.IntN(2) > 0},
+			wire.Inquire{ID: num(), Peer: who()},
+			wire.Report{ID: num(), Peer: who(), Heard: rnd.IntN(2) > 0},
 		}[rnd.IntN(21)]
 	}
 	refused := map[string]int{}
@@ -120,7 +136,7 @@ func TestFramesOfAnyKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mine := ipamtest.Disk(maps.Clone(disk))
+		mine := maps.Clone(disk)
 		at := now
 		var trail []string
 		var question uint64

@@ -62,7 +62,7 @@ func FuzzFrames(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mine := ipamtest.Disk(maps.Clone(disk))
+		mine := maps.Clone(disk)
 		var question uint64
 		step := func(ev ipam.Event) {
 			fx := m.Step(now, ev)

@@ -116,6 +116,7 @@ func TestUndoneWhileLeaveWaits(t *testing.T) {
 
 // leaving returns a cluster of which the second host is asked to leave.
 func leaving(t *testing.T) *lockstep {
+	t.Helper()
 	c := newLockstep(t, 3)
 	c.found()
 	c.vacate(1, prefix("10.50.0.0/24"))

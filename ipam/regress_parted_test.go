@@ -205,6 +205,7 @@ func gatewayOf(t testing.TB, h *ipamtest.Host, n ipam.Network) netip.Addr {
 func TestNetworkMadeRightBehindAnother(t *testing.T) {
 	const cidr = "10.50.0.0/24"
 	another := func(t *testing.T, h *ipamtest.Host) ipam.Network {
+		t.Helper()
 		n := network(t, h, cidr)
 		if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.254")}); r.Err != nil {
 			t.Fatal(r.Err)

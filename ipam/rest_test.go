@@ -10,6 +10,7 @@ import (
 
 // atRest returns three peers of which nobody has wanted anything for a while.
 func atRest(t *testing.T) (*lockstep, netip.Prefix) {
+	t.Helper()
 	c, cidr := lab(t)
 	c.wait(5 * time.Minute)
 	return c, cidr

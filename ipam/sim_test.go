@@ -136,6 +136,7 @@ func simulate(t *testing.T, of func(seed uint64) ipamtest.Options, from uint64, 
 
 // explain says how a schedule failed, and how to see it again.
 func explain(t *testing.T, o ipamtest.Options, r ipamtest.Result, err error) string {
+	t.Helper()
 	var lines []string
 	o.Trace = func(line string) {
 		if lines = append(lines, line); len(lines) > 2**linesFlag+1000 {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The lanes of the tests: test.sh LANE…, lanes being vet staticcheck unit race bench peers e2e fuzz. All of them run, also after
+# The lanes of the tests: test.sh LANE…, lanes being vet lint unit race bench peers e2e fuzz. All of them run, also after
 # one has failed; the last line says how it went, and how many and which tests were skipped. Full output is in
 # build/test/LANE.log.
 set -uo pipefail
@@ -108,7 +108,8 @@ peers() {
 for name in "$@"; do
 	case $name in
 	vet) lane vet $GO vet ./... ;;
-	staticcheck) lane staticcheck $GO tool -modfile=tools/go.mod staticcheck ./... ;;
+	# Its linters staticcheck and unused are all that staticcheck alone would look for.
+	lint) lane lint $GO tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners ./... ;;
 	unit) lane unit $GO test -v -count=1 -shuffle=on -timeout 20m $(packages) ;;
 	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;

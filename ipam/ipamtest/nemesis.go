@@ -78,8 +78,9 @@ func (f fault) happensThere() bool {
 	switch f {
 	case crashes, reboots, freezes, clockJumps, wipes, drains, undrains, leaves, pools, replays, reinstalls, quits, reserves, sleeps:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // operated reports whether a fault is what an operator does on a host.
@@ -87,8 +88,9 @@ func (f fault) operated() bool {
 	switch f {
 	case wipes, drains, undrains, leaves, pools, reinstalls, quits, reserves, evicts, forgets, refounds:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // happen has one fault strike one host.

@@ -310,6 +310,7 @@ func (o *oracle) keeps(s *site, a netip.Addr) {
 	}
 	o.kept[i]++
 }
+
 func (o *oracle) drops(s *site, a netip.Addr) {
 	i := o.c.addrs[a]
 	if v := o.of(s); v.unkept[i] > 0 {
