@@ -13,7 +13,7 @@ var noGoal = math.Inf(1)
 
 // row is a goal and what was measured of it.
 type row struct {
-	goal   string // P1 to P13 and G1 to G23, as docs/performance.md lists them
+	goal   string // P1 to P13 and G1 to G23, as RESULTS.md lists them
 	what   string
 	limit  float64 // what got may be at most, or at least
 	least  bool
