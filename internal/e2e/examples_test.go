@@ -19,7 +19,7 @@ func TestEngineExamples(t *testing.T) {
 	mac := !e.hasIPVLAN()
 	e.InstallPlugin(fmt.Sprintf("RINGLET_MAC=%t", mac)) // on ipvlan no container starts that is given one
 	e.ImportDemo()
-	for _, image := range []string{"nginx", "postgres"} { // which no example is about
+	for _, image := range []string{"nginx", "redis"} { // which no example is about
 		e.Docker("tag", Demo, image)
 	}
 	files, err := filepath.Glob(filepath.Join(root(t), "docs", "examples", "*.yaml"))
