@@ -48,7 +48,10 @@ func TestEngineCompose(t *testing.T) {
 		t.Fatal("the README has no compose file")
 	}
 	file := filepath.Join(e.Dir(), "compose.yaml")
-	text = "version: \"3\"\n" + strings.ReplaceAll(text, "IMAGE", Demo) // older compose wants a version
+	for _, image := range []string{"nginx", "redis"} {
+		e.Docker("tag", Demo, image)
+	}
+	text = "version: \"3\"\n" + text // older compose wants a version
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
