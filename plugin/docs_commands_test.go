@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +11,62 @@ import (
 	"github.com/ringlet/ringlet/internal/console"
 	"github.com/ringlet/ringlet/plugin/cli"
 )
+
+// Every block of commands is run by a test, or says why it is not.
+func TestConsoleOfTheManual(t *testing.T) {
+	steps, err := os.ReadFile("../internal/e2e/manual_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testNames(t)
+	run := 0
+	for page, text := range manual(t) {
+		if n := strings.Count(text, "```console\n"); n != len(console.Blocks(text)) {
+			t.Errorf("%s has %d blocks of commands, and %d were read", page, n, len(console.Blocks(text)))
+		}
+		for _, b := range console.Blocks(text) {
+			switch {
+			case len(b.Lines) == 0:
+				t.Errorf("%s: a block (%s) has no command behind a prompt", page, b.Name)
+			case b.Kind == "run":
+				run++
+				if !strings.Contains(string(steps), `"`+b.Name+`"`) {
+					t.Errorf("%s: internal/e2e/manual_test.go does not run %q", page, b.Name)
+				}
+			case b.Kind == "test" && !slices.Contains(tests, b.Name):
+				t.Errorf("%s: there is no test %s", page, b.Name)
+			case b.Kind == "":
+				t.Errorf("%s: nothing runs %q: put <!-- run: …, test: … or example: … --> above the block", page, b.Lines[0].Command)
+			}
+		}
+	}
+	if run < 20 {
+		t.Errorf("only %d blocks are run", run)
+	}
+}
+
+// testNames returns the names of all tests of internal/e2e and of this package.
+func testNames(t *testing.T) []string {
+	t.Helper()
+	name := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	var out []string
+	for _, pattern := range []string{"*_test.go", "../internal/e2e/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range name.FindAllStringSubmatch(string(text), -1) {
+				out = append(out, m[1])
+			}
+		}
+	}
+	return out
+}
 
 // Every command of ringlet that the manual shows exists, with its flags; in blocks also with its arguments.
 func TestCommandsOfTheManual(t *testing.T) {
