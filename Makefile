@@ -33,7 +33,10 @@ OUT ?= build
 BUILD := $(if $(filter $(HOST_ARCH),$(ARCH)),$(OUT),$(OUT)/$(ARCH))
 export PLUGIN REPLACE FUZZTIME BUILD ENGINE
 
-COMPILE := CGO_ENABLED=0 GOARCH=$(ARCH) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
+# What a builder has set for Go elsewhere is not to change the program: make repro. None of these is empty where Go would
+# then take what `go env -w` has set.
+COMPILE := umask 022 && CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) GOAMD64=v1 GOARM64=v8.0 GOFIPS140=off GOEXPERIMENT= GODEBUG= GOWORK=off \
+	GOFLAGS=-buildvcs=false $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)'
 
 ##@ Try it
 
@@ -60,6 +63,10 @@ man: ## Build build/man, a manual page for each command
 .PHONY: build/plugin
 build/plugin: build ## Build build/plugin, the directory of the managed plugin
 	@scripts/plugin.sh directory $(VERSION)
+
+.PHONY: sbom
+sbom: build/plugin ## Write build/ringlet.cdx.json, what the binary is made of (CycloneDX), and build/SHA256SUMS with it
+	@scripts/plugin.sh bom $(VERSION)
 
 .PHONY: plugin
 plugin: build/plugin ## Create the plugin in the engine, not enabled
@@ -98,7 +105,7 @@ clean: ## Remove build/
 
 .PHONY: test
 test: build/plugin build/demo.tar ## Every test; the last line says what was skipped
-	@scripts/test.sh vet lint unit race bench peers e2e
+	@scripts/test.sh vet lint unit race bench peers repro sbom e2e
 
 .PHONY: unit
 unit: ## The tests that need neither root nor an engine
@@ -144,11 +151,20 @@ cover: ## Coverage by package, and build/cover.html
 ##@ Check
 
 .PHONY: check
-check: tidy-check test ## The gate: tidy, and every test, of which lint is one
+check: tidy-check test vuln ## The gate: tidy, every test, lint, repro and sbom among them, and known vulnerabilities
 
 .PHONY: lint
 lint: ## golangci-lint, staticcheck among its linters, at the version of tools/go.mod
 	@scripts/test.sh lint
+
+# As the newest advisories decide, and not the source alone, it is in check, and not in test.
+.PHONY: vuln
+vuln: ## govulncheck, where its database can be reached; what is accepted, and why: scripts/vuln.txt
+	@scripts/test.sh vuln
+
+.PHONY: repro
+repro: ## Build twice, as two builders would, and compare all that came out
+	@scripts/test.sh repro
 
 .PHONY: fmt
 fmt: ## Format all Go files
@@ -158,6 +174,8 @@ fmt: ## Format all Go files
 tidy-check: ## Fail when go.mod is not tidy
 	@$(GO) mod tidy -diff
 	@$(GO) -C bench mod tidy -diff
+	@$(GO) -C tools mod tidy -diff
+	@$(GO) -C tools mod tidy -diff
 	@$(GO) mod verify
 
 .PHONY: help

@@ -2,6 +2,8 @@ module github.com/ringlet/ringlet/bench
 
 go 1.26.0
 
+toolchain go1.26.8
+
 replace github.com/ringlet/ringlet => ../
 
 require (

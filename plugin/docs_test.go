@@ -175,7 +175,7 @@ func manual(t *testing.T) map[string]string {
 		t.Fatalf("%d pages, %v", len(files), err)
 	}
 	out := map[string]string{}
-	for _, file := range append(files, "../docs/monitoring/README.md", "../README.md", "../CHANGELOG.md", "../ARCHITECTURE.md") {
+	for _, file := range append(files, "../docs/monitoring/README.md", "../README.md", "../CHANGELOG.md", "../ARCHITECTURE.md", "../SECURITY.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The managed plugin, from build/ringlet to an engine: plugin.sh directory VERSION | create | install | push | uninstall
+# The managed plugin, from build/ringlet to an engine: plugin.sh directory VERSION | bom VERSION | create | install | push | uninstall
 #
 # PLUGIN is the plugin's name, with its tag; BUILD the folder of what was built. An engine cannot replace a plugin in
 # place without a registry, and removing one removes its data: which addresses are held. So an installed plugin of
@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 PLUGIN=${PLUGIN:-ringlet:latest}
 REPLACE=${REPLACE:-no}
 BUILD=${BUILD:-build}
+BOM=ringlet.cdx.json
 [[ ${PLUGIN##*/} == *:* ]] || PLUGIN=$PLUGIN:latest
 
 # What `make run` names; see run.sh.
@@ -32,12 +33,27 @@ need_engine() {
 # directory VERSION makes build/plugin, the form that `docker plugin create` takes. The description names the build.
 directory() {
 	local id to=$BUILD/plugin
+	umask 022 # the same modes, whoever builds
 	id=$(cat "$BUILD/ringlet" config.json | sha256sum | cut -c1-12)
 	rm -rf "$to"
 	mkdir -p "$to"/rootfs/{data,run/docker/plugins,run/docker/host}
-	cp "$BUILD/ringlet" "$to/rootfs/ringlet"
+	command install -m 755 "$BUILD/ringlet" "$to/rootfs/ringlet"
 	sed "s|\"description\": \"ringlet: |\"description\": \"ringlet $1 (build $id): |" config.json >"$to/config.json"
 	grep -q "(build $id)" "$to/config.json" || fail "config.json has no description that begins with \"ringlet: \""
+	rm -f "$BUILD/$BOM" # of another build
+	checksums
+}
+
+# checksums writes SHA256SUMS, for sha256sum --check in the folder of what was built.
+checksums() { (cd "$BUILD" && sha256sum ringlet plugin/config.json plugin/rootfs/ringlet $([[ ! -e $BOM ]] || echo $BOM) >SHA256SUMS); }
+
+# bom VERSION writes the software bill of materials of the program, in CycloneDX's JSON: the modules that it was linked
+# from and the standard library, with versions and hashes, as the program itself has them.
+bom() {
+	GOFLAGS=-buildvcs=false ${GO:-go} tool -modfile=tools/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp \
+		-version "$1" -output "$BUILD/$BOM" "$BUILD/ringlet"
+	checksums
+	echo "$BUILD/$BOM: $(grep -c '"purl"' "$BUILD/$BOM") components"
 }
 
 description() { docker plugin inspect --format '{{.Config.Description}}' "$1" 2>/dev/null; }
@@ -175,7 +191,7 @@ uninstall() {
 
 command=${1:-}
 case $command in
-directory) directory "${2:?VERSION}" ;;
+directory | bom) "$command" "${2:?VERSION}" ;;
 create | install | push | uninstall | state | networks) "$command" ;; # the last two are for run.sh
-*) fail "usage: plugin.sh directory VERSION | create | install | push | uninstall" ;;
+*) fail "usage: plugin.sh directory VERSION | bom VERSION | create | install | push | uninstall" ;;
 esac

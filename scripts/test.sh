@@ -1,5 +1,6 @@
 #!/bin/bash
-# The lanes of the tests: test.sh LANE…, lanes being vet lint unit race bench peers e2e fuzz. All of them run, also after
+# The lanes of the tests: test.sh LANE…, lanes being vet lint unit race bench peers repro sbom
+# vuln e2e fuzz. All of them run, also after
 # one has failed; the last line says how it went, and how many and which tests were skipped. Full output is in
 # build/test/LANE.log.
 set -uo pipefail
@@ -9,7 +10,7 @@ GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-20s}
 # Only what is released is compiled by the profile: for the tests all packages would be compiled twice.
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false -pgo=off"
-[[ $# -gt 0 ]] || { sed -n 2,4p scripts/test.sh >&2 && exit 2; }
+[[ $# -gt 0 ]] || { sed -n 2,5p scripts/test.sh >&2 && exit 2; }
 mkdir -p build/test
 failed=() passed=() logs=()
 
@@ -105,6 +106,12 @@ peers() {
 		$GO -C bench run . -short -dir "$PWD/build" -profile "$PWD/build/test/default.pgo"
 }
 
+# sbom has the bill of materials made, and compares what it names with the modules that internal/archtest allows.
+sbom() {
+	make sbom && diff <(sed -n 's|.*"purl": "pkg:golang/\([^@?"]*\).*|\1|p' build/ringlet.cdx.json | grep -v '^std$' | LC_ALL=C sort) \
+		internal/archtest/testdata/modules.golden
+}
+
 for name in "$@"; do
 	case $name in
 	vet) lane vet $GO vet ./... ;;
@@ -114,6 +121,9 @@ for name in "$@"; do
 	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
 	peers) lane peers peers ;;
+	repro) lane repro scripts/repro.sh ;;
+	sbom) lane sbom sbom ;;
+	vuln) lane vuln scripts/vuln.sh ;;
 	# They mostly wait, so more of them run at a time than there are processors.
 	e2e) lane e2e env RINGLET_E2E=1 $GO test -v -count=1 -parallel 4 -timeout 40m ./internal/e2e/... ;;
 	fuzz) lane fuzz fuzz ;;

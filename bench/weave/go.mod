@@ -2,6 +2,8 @@ module github.com/ringlet/ringlet/bench/weave
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/weaveworks/mesh v0.0.0-20191105120815-58dbcc3e8e63
 	github.com/weaveworks/weave v2.6.5+incompatible

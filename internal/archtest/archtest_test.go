@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -233,6 +234,27 @@ func TestR9VirtualTime(t *testing.T) {
 	}
 	if users == 0 {
 		t.Error("nobody uses internal/bubble")
+	}
+}
+
+// The modules of the repository name one toolchain, so that all builds have at least its fixes.
+func TestR10OneToolchain(t *testing.T) {
+	const root = "../.."
+	line := regexp.MustCompile(`(?m)^toolchain (\S+)$`)
+	seen := map[string][]string{}
+	for _, module := range []string{".", "bench", "bench/weave", "tools"} {
+		text, err := os.ReadFile(filepath.Join(root, module, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := "none"
+		if m := line.FindSubmatch(text); m != nil {
+			named = string(m[1])
+		}
+		seen[named] = append(seen[named], module)
+	}
+	if len(seen) != 1 || seen["none"] != nil {
+		t.Errorf("the modules name different toolchains: %v", seen)
 	}
 }
 

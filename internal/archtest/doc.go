@@ -13,6 +13,7 @@
 //	R7  the binary's modules are a list that a reviewer sees change
 //	R8  every package explains itself: a comment of more than one sentence, and for the core an example that runs
 //	R9  virtual time comes from internal/bubble, which keeps the race detector whole
+//	R10 one toolchain, the same in all go.mod files
 //
 // The arrows: ipam imports all core packages; chronicle imports ring and table; ring, space and table import addr; and
 // whatever is above addr, peer and codec may import them.
