@@ -16,6 +16,7 @@ type fault struct {
 	code   string                 // of the problem
 	text   func(err error) string // of the problem
 	next   string                 // of the problem
+	look   func() error           // finds out what is wrong, where that is looked at when somebody asks; else nil
 	mu     sync.Mutex
 	err    error // nil: nothing is wrong
 }
@@ -35,6 +36,9 @@ func (f *fault) set(err error) {
 
 // problem returns what to tell an operator; false if nothing is wrong.
 func (f *fault) problem() (ipam.Problem, bool) {
+	if f.look != nil {
+		f.set(f.look())
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err == nil {

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -28,6 +32,33 @@ func TestKeysAddedAtOnce(t *testing.T) {
 		if err != nil || len(k.Keys) != 5 {
 			t.Fatalf("of 4 keys that were added beside the first one %d are there: %v", len(k.Keys)-1, err)
 		}
+	}
+}
+
+// A key file is a problem exactly as long as others than its owner may use it.
+func TestKeysThatOthersMayRead(t *testing.T) {
+	p := keyed(t, key(1))
+	f := openKeys(p.cfg, slog.New(slog.DiscardHandler))
+	for _, tt := range []struct {
+		mode fs.FileMode
+		open bool
+	}{{0o600, false}, {0o400, false}, {0o644, true}, {0o640, true}, {0o604, true}, {0o620, true}, {0o602, true}, {0o601, true}, {0o700, false}} {
+		if err := os.Chmod(p.cfg.KeyFile, tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		problem, wrong := f.problem()
+		if wrong != tt.open || wrong && (problem.Code != "keys-open" || !strings.Contains(problem.Text, fmt.Sprintf("mode %04o", tt.mode))) {
+			t.Errorf("mode %04o: the problem is %+v, %v", tt.mode, problem, wrong)
+		}
+	}
+	if _, wrong := openKeys(config.Config{}, slog.New(slog.DiscardHandler)).problem(); wrong {
+		t.Error("without a key file there is a problem with it")
+	}
+	if err := os.Remove(p.cfg.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	if problem, wrong := f.problem(); wrong {
+		t.Errorf("a file that is gone is the problem %+v, which is for the network to tell", problem)
 	}
 }
 

@@ -16,7 +16,7 @@ func TestNobodyReadsTheLog(t *testing.T) {
 		os.Exit(program([]string{
 			"ringlet", "serve", "--data", dir, "--docker-socket", "",
 			"--socket", filepath.Join(dir, "ringlet.sock"), "--admin-socket", filepath.Join(dir, "admin.sock"),
-		}))
+		}, run))
 	}
 	dir := t.TempDir()
 	out, log, err := os.Pipe()

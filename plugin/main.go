@@ -12,16 +12,22 @@ import (
 	"syscall"
 
 	"github.com/ringlet/ringlet/plugin/cli"
+	"github.com/ringlet/ringlet/plugin/privilege"
 )
 
 // version is what was built; the linker sets it.
 var version = "devel"
 
-func main() { os.Exit(program(os.Args)) }
+func main() {
+	os.Exit(program(os.Args, func(ctx context.Context, opts cli.ServeOptions) error {
+		opts.Drop = privilege.Drop
+		return run(ctx, opts)
+	}))
+}
 
-func program(argv []string) int {
+func program(argv []string, serve func(context.Context, cli.ServeOptions) error) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	return cli.Execute(ctx, cli.Config{Version: version, Serve: run}, argv)
+	return cli.Execute(ctx, cli.Config{Version: version, Serve: serve}, argv)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -31,16 +30,28 @@ type prober struct {
 	ask   func(ctx context.Context, a netip.Addr) (arp.MAC, error)
 	count func(result string) // of a probe, as [metrics.Metrics.Probed] takes it
 	fault *fault
+	// barred is what is wrong where a network wants probes, and this process has
+	// given up the right to send them.
+	barred *fault
+	// gaveUp says that it has. It is set before the first request.
+	gaveUp bool
 }
 
 func newProber(n *node.Node, m *metrics.Metrics, logger *slog.Logger) *prober {
-	return &prober{node: n, ask: arp.Probe, count: m.Probed, fault: &fault{
-		logger: logger, code: "probe-failed",
-		text: func(err error) string {
-			return fmt.Sprintf("the LAN cannot be asked whether addresses are in use (probe=arp): %v; they are handed out all the same", err)
+	text := func(err error) string {
+		return fmt.Sprintf("the LAN cannot be asked whether addresses are in use (probe=arp): %v; they are handed out all the same", err)
+	}
+	return &prober{
+		node: n, ask: arp.Probe, count: m.Probed,
+		fault: &fault{
+			logger: logger, code: "probe-failed", text: text,
+			next: "give this host an address in the network's subnet, or a default route, the plugin its capability CAP_NET_RAW, and RINGLET_TIMEOUT two seconds or more; the next probe tries again",
 		},
-		next: "give this host an address in the network's subnet, or a default route, the plugin its capability CAP_NET_RAW, and RINGLET_TIMEOUT two seconds or more; the next probe tries again",
-	}}
+		barred: &fault{
+			logger: logger, code: "probe-needs-restart", text: text,
+			next: "restart ringlet on this host: docker plugin disable --force, then docker plugin enable; outside Docker systemctl restart ringlet",
+		},
+	}
 }
 
 // grant grants an address that nothing else on the LAN answers for, as far as
@@ -85,6 +96,11 @@ func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
 		p.fault.set(errNoTimeToProbe)
 		return arp.MAC{}
 	}
+	if p.gaveUp {
+		p.count(metrics.ProbeFailed)
+		p.barred.set(errGaveUp)
+		return arp.MAC{}
+	}
 	mac, err := p.ask(ctx, a)
 	switch {
 	case err != nil:
@@ -103,14 +119,20 @@ func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
 // problems returns what an operator should know. It is no problem any more
 // that the LAN could not be asked when no network wants that.
 func (p *prober) problems(networks []ipam.NetStatus) []ipam.Problem {
-	if !slices.ContainsFunc(networks, func(n ipam.NetStatus) bool {
-		net, err := ipam.ParsePoolID(n.ID)
-		return err == nil && net.Probe == ipam.ProbeARP
-	}) {
+	wanted := wantProbes(networks)
+	if !wanted {
 		p.fault.set(nil)
 	}
-	if problem, wrong := p.fault.problem(); wrong {
-		return []ipam.Problem{problem}
+	if wanted && p.gaveUp {
+		p.barred.set(errGaveUp)
+	} else {
+		p.barred.set(nil)
 	}
-	return nil
+	var out []ipam.Problem
+	for _, f := range []*fault{p.fault, p.barred} {
+		if problem, wrong := f.problem(); wrong {
+			out = append(out, problem)
+		}
+	}
+	return out
 }

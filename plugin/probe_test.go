@@ -23,6 +23,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/arp"
+	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/metrics"
 )
@@ -430,6 +431,79 @@ func TestLANThatCannotBeAsked(t *testing.T) {
 	if p, wrong := problem(); wrong {
 		t.Errorf("no network wants to ask, and the problem is %+v", p)
 	}
+}
+
+// A process that gave up the right to ask says so as long as a network wants to, from the moment that one does, and
+// never asks.
+func TestProbesAfterTheRightWasGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		name                    string
+		announces, before, asks bool
+	}{
+		{"no network wants it", false, false, false},
+		{"a network wants it", false, true, true},
+		{"containers are announced", true, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := startOnLAN(t, 20*time.Second, "10.50.0.1")
+			if tt.before {
+				e.network("10.49.0.0/24", withARP)
+			}
+			var kept []bool
+			drop := func(keepNetRaw bool) error { kept = append(kept, keepNetRaw); return nil }
+			opts := confine(cli.ServeOptions{Drop: drop})
+			if _, err := e.prober.confine(t.Context(), opts, tt.announces); err != nil {
+				t.Fatal(err)
+			}
+			want := []bool{true}
+			if !tt.asks {
+				want = append(want, false)
+			}
+			if !slices.Equal(kept, want) {
+				t.Errorf("the right to ask was kept: %v, want %v", kept, want)
+			}
+			problem := func() (ipam.Problem, bool) {
+				st, err := e.node.Status(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return find(ipam.Status{Problems: e.prober.problems(st.Networks)}, "probe-needs-restart")
+			}
+			if p, wrong := problem(); wrong {
+				t.Errorf("no other network wants to ask, and the problem is %+v", p)
+			}
+			lan := e.network("10.50.0.0/24", withARP)
+			if p, wrong := problem(); wrong == tt.asks || wrong && !strings.Contains(p.Text, "CAP_NET_RAW") {
+				t.Errorf("the problem is %+v, %v", p, wrong)
+			}
+			if tt.asks {
+				e.gets(lan, "web", "", "10.50.0.2/24", "10.50.0.1", "10.50.0.2")
+				return
+			}
+			e.gets(lan, "web", "", "10.50.0.1/24")
+			e.counted(0, 0, 1)
+			if _, refused := e.call(t.Context(), "ReleasePool", "", map[string]any{"PoolID": lan}); refused != "" {
+				t.Fatal(refused)
+			}
+			if p, wrong := problem(); wrong {
+				t.Errorf("no network wants to ask, and the problem is %+v", p)
+			}
+		})
+	}
+}
+
+// A process that cannot give up its rights goes on with them, asks, and says so.
+func TestRightsThatStay(t *testing.T) {
+	e := startOnLAN(t, 20*time.Second)
+	opts := confine(cli.ServeOptions{Drop: func(bool) error { return errors.New("not permitted") }})
+	f, err := e.prober.confine(t.Context(), opts, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, wrong := f.problem(); !wrong || p.Code != "rights-kept" || !strings.Contains(p.Text, "not permitted") {
+		t.Errorf("the problem is %+v, %v", p, wrong)
+	}
+	e.gets(e.network("10.50.0.0/24", withARP), "web", "", "10.50.0.1/24", "10.50.0.1")
 }
 
 // A request that has no time for a probe is granted what it can be.

@@ -51,6 +51,7 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	// Else Go ends the process at the first line of its log that nobody is there to
 	// read any more. That write fails, and the line is lost, as others may be.
 	signal.Ignore(syscall.SIGPIPE)
+	opts = confine(opts) // before anything is read, so that what a later start could not read is refused now
 	cfg, err := config.Load(os.Environ(), os.Hostname)
 	logger, sink := logging.New(logging.Config{
 		Level: cfg.LogLevel, Format: logging.Format(cfg.LogFormat), Out: os.Stdout, Err: os.Stderr,
@@ -204,12 +205,16 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		return err
 	}
 	probes := newProber(n, meter, logger)
+	unconfined, err := probes.confine(ctx, opts, announces(cfg))
+	if err != nil {
+		return err
+	}
 	lost, err := findAside(filepath.Join(opts.Data, databaseName))
 	if err != nil {
 		return err
 	}
 	macs := &locked{mac: !machine.NoMAC, inPlugin: inPlugin}
-	view := &status{Node: n, watcher: watcher, locked: macs, lost: lost, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted}}
+	view := &status{Node: n, watcher: watcher, locked: macs, lost: lost, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted, unconfined, openKeys(cfg, logger)}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)

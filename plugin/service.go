@@ -86,7 +86,7 @@ func newHTTP(address string, serve func(context.Context, net.Listener) error, lo
 			text: func(err error) string {
 				return fmt.Sprintf("metrics and the API are not served on %s (RINGLET_HTTP): %v", address, err)
 			},
-			next: fmt.Sprintf("stop what has the address, which ss -ltnp tells, or set RINGLET_HTTP to another one, of this host, or off; it is tried again every %v at the latest", lastRetry),
+			next: fmt.Sprintf("stop what has the address, which ss -ltnp tells, or set RINGLET_HTTP to another one, of this host and with a port from 1024 on, or off; it is tried again every %v at the latest", lastRetry),
 		},
 	}
 }

@@ -176,7 +176,7 @@ func names(e admin.AboutEngine) diagnosis {
 }
 
 func keyed(about admin.About, st ipam.Status) diagnosis {
-	p, found := problemOf(st, "foreign-key", "unencrypted-peer", "no-key", "keys-unreadable")
+	p, found := problemOf(st, "foreign-key", "unencrypted-peer", "no-key", "keys-unreadable", "keys-open")
 	switch {
 	case !about.Network.Open && about.Network.Keys == 0 && len(st.Peers) > 1:
 		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "set RINGLET_KEY to the key of the cluster"}

@@ -29,6 +29,10 @@ type ServeOptions struct {
 	// DriverNames are the IPAM drivers whose networks are this process's,
 	// beside the name of the managed plugin that it runs in.
 	DriverNames []string
+	// Drop gives up the rights of root that the process does not need, as
+	// privilege.Drop does. Nil: it keeps them, as a test has to, whose
+	// process goes on.
+	Drop func(keepNetRaw bool) error
 }
 
 func (a *app) serveCommand() *cobra.Command {
