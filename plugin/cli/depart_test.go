@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +182,47 @@ func TestKeygen(t *testing.T) {
 	}
 	if got := ringlet(t, Config{Out: fullDisk{}}, "keygen"); got.code != 1 || got.err == "" {
 		t.Errorf("a key that could not be written: %+v", got)
+	}
+}
+
+// A key goes to a new file for its owner alone, whatever the user's mask, and not to the terminal; what is there already
+// stays as it is, also behind a link.
+func TestKeygenToAFile(t *testing.T) {
+	noPlugin := Config{Getenv: func(string) string { return "/nowhere" }}
+	file := filepath.Join(t.TempDir(), "cluster.key")
+	got := ringlet(t, noPlugin, "keygen", "--out", file)
+	text, err := os.ReadFile(file)
+	if err != nil || got.code != 0 || got.err != "" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	key, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSuffix(string(text), "\n"))
+	if err != nil || len(key) != 32 {
+		t.Errorf("the file has %d bytes of a key, %v", len(key), err)
+	}
+	if strings.Contains(got.out, strings.TrimSpace(string(text))) || !strings.Contains(got.out, file) {
+		t.Errorf("it prints %q", got.out)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v, %v", info.Mode(), err)
+	}
+	link := file + ".link"
+	if err := os.Symlink(filepath.Join(filepath.Dir(file), "elsewhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []string{file, link} {
+		if got := ringlet(t, noPlugin, "keygen", "--out", there); got.code != 1 || !strings.Contains(got.err, there+" exists") {
+			t.Errorf("%s: got %+v", there, got)
+		}
+	}
+	if again, err := os.ReadFile(file); err != nil || string(again) != string(text) {
+		t.Errorf("the key that was there is another now, %v", err)
+	}
+	var doc struct{ File string }
+	if got := ringlet(t, noPlugin, "keygen", "--out", file+".2", "-o", "json"); json.Unmarshal([]byte(got.out), &doc) != nil || doc.File != file+".2" {
+		t.Errorf("got %+v", got)
+	}
+	if got := ringlet(t, noPlugin, "keygen", "--out", filepath.Join(file, "below")); got.code != 1 || !strings.Contains(got.err, "no key was made") {
+		t.Errorf("got %+v", got)
 	}
 }
 

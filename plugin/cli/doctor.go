@@ -179,7 +179,7 @@ func keyed(about admin.About, st ipam.Status) diagnosis {
 	p, found := problemOf(st, "foreign-key", "unencrypted-peer", "no-key", "keys-unreadable", "keys-open")
 	switch {
 	case !about.Network.Open && about.Network.Keys == 0 && len(st.Peers) > 1:
-		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "set RINGLET_KEY to the key of the cluster"}
+		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "bring the key of the cluster here in a file, and set RINGLET_KEY_FILE to it"}
 	case found:
 		return diagnosis{"key", diagnosedWarn, p.Text, p.Next}
 	case about.Network.Keys > 0:
@@ -187,7 +187,7 @@ func keyed(about admin.About, st ipam.Status) diagnosis {
 	case !about.Network.Open:
 		return diagnosis{"key", diagnosedSkip, "this host is alone and has no key", ""}
 	}
-	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches this host's port for the others (RINGLET_BIND) can take part", "make a key with ringlet keygen, and set RINGLET_KEY on every host"}
+	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches this host's port for the others (RINGLET_BIND) can take part", "make a key with ringlet keygen --out FILE, bring the file to every host, and set RINGLET_KEY_FILE there"}
 }
 
 // clockState is what the kernel says of the clock of this host.

@@ -130,7 +130,7 @@ func nextStep(k admin.Keys) string {
 	inFile := k.Source == "file"
 	switch {
 	case len(k.Keys) == 0:
-		return "make a key with ringlet keygen, and set RINGLET_KEY on every host"
+		return "make a key with ringlet keygen --out FILE, bring the file to every host, and set RINGLET_KEY_FILE there"
 	case len(k.Keys) == 1 && inFile:
 		return "to replace it, make a key with ringlet keygen, and ringlet keys rotate add it on every host"
 	case len(k.Keys) == 1:

@@ -3,7 +3,10 @@ package cli
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
 	"strings"
 
@@ -40,24 +43,58 @@ func helpCommand() *cobra.Command {
 }
 
 func (a *app) keygenCommand() *cobra.Command {
-	return &cobra.Command{
+	var out string
+	cmd := &cobra.Command{
 		Use:        "keygen",
 		SuggestFor: []string{"key", "keys", "genkey"},
-		Short:      "Print a new key for a cluster",
-		Long: `Print a new random key of 32 bytes in base64, for RINGLET_KEY. All hosts of a
-cluster have the same one: make it once. It is kept nowhere.`,
-		Example: `  ringlet keygen
+		Short:      "Make a new key for a cluster",
+		Long: `Make a new random key of 32 bytes in base64. All hosts of a cluster have the same
+one: make it once. With --out it goes to a new file that only its owner may read,
+for RINGLET_KEY_FILE. Without --out it is printed, and kept nowhere.`,
+		Example: `  ringlet keygen --out cluster.key
   ringlet keygen -o json | jq -r .key`,
 		Args: exactly(),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			var random [32]byte
 			_, _ = rand.Read(random[:]) // never fails, see its documentation
-			key := struct {
-				Key string `json:"key"`
-			}{base64.StdEncoding.EncodeToString(random[:])}
-			return a.flushed(a.show(key, func() { a.view.printf("%s\n", key.Key) }))
+			key := base64.StdEncoding.EncodeToString(random[:])
+			if !cmd.Flags().Changed("out") {
+				printed := struct {
+					Key string `json:"key"`
+				}{key}
+				return a.flushed(a.show(printed, func() { a.view.printf("%s\n", key) }))
+			}
+			if err := writeKey(out, key); err != nil {
+				return err
+			}
+			written := struct {
+				File string `json:"file"`
+			}{out}
+			return a.flushed(a.show(written, func() { a.view.printf("made %s, with a new key\n", safe(out)) }))
 		},
 	}
+	cmd.Flags().StringVar(&out, "out", "", "write the key to this new `file`, with mode 0600, and do not print it")
+	_ = cmd.RegisterFlagCompletionFunc("out", files) // this flag exists
+	return cmd
+}
+
+// writeKey writes a key to a file that does not exist yet, for its owner alone, and to the disk: what
+// could not be written is removed again.
+func writeKey(path, key string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists, and may be the key of a cluster: choose another file, or remove that one", path)
+	}
+	if err == nil {
+		_, err = f.WriteString(key + "\n")
+		if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
+			_ = os.Remove(path) // err tells more
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("no key was made: %w", err)
+	}
+	return nil
 }
 
 func (a *app) versionCommand() *cobra.Command {
