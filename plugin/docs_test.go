@@ -272,6 +272,20 @@ func TestUnitOfTheManual(t *testing.T) {
 	}
 }
 
+// The unit gives ringlet what it needs and little else, as systemd itself judges: 10 is a unit without any limit.
+func TestUnitOfTheManualIsConfined(t *testing.T) {
+	const most = "25" // tenths
+	program, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze here")
+	}
+	cmd := exec.CommandContext(t.Context(), program, "security", "--no-pager", "--offline=true", "--threshold="+most, "../docs/examples/ringlet.service")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("Overall exposure level")) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // What make runs is whole also where the folder of the source, or that of the engine, has a
 // space in its name.
 func TestMakeInAFolderWithASpace(t *testing.T) {

@@ -45,7 +45,7 @@ engine does that. Outside one, give it a directory, and sockets; the IPAM driver
 then called as the engine's socket is, without .sock. Its settings are environment
 variables, RINGLET_NAME and so on.`,
 		Example: `  ringlet serve --data /var/lib/ringlet --socket /run/docker/plugins/ringlet.sock \
-    --admin-socket /run/ringlet-admin.sock --docker-socket /run/docker.sock`,
+    --admin-socket /run/ringlet/admin.sock --docker-socket /run/docker.sock`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for flag, path := range map[string]string{"data": opts.Data, "socket": opts.Socket, "admin-socket": opts.AdminSocket} {
