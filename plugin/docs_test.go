@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ringlet/ringlet/internal/console"
 )
 
 // compose is what the examples say of networks.
@@ -249,6 +251,25 @@ func anchors(text string) []string {
 		out = append(out, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
 	}
 	return out
+}
+
+// Where the manual first shows a key it is in a file, and no command that it shows has a key or a token in it.
+func TestKeysOfTheManual(t *testing.T) {
+	inCommand := regexp.MustCompile(`RINGLET_(KEY|TOKEN)=\S|keygen >`)
+	for page, text := range manual(t) {
+		inFile := false
+		for _, b := range console.Blocks(text) {
+			for _, line := range b.Lines {
+				if inCommand.MatchString(line.Command) {
+					t.Errorf("%s: %s: use a file", page, line.Command)
+				}
+				inFile = inFile || strings.Contains(line.Command, "RINGLET_KEY_FILE=")
+			}
+		}
+		if !inFile && (page == "../README.md" || page == "../docs/operations.md") {
+			t.Errorf("%s shows no key in a file", page)
+		}
+	}
 }
 
 // A service that ends at once, as long as its disk is full, is started for as long as it

@@ -3,6 +3,9 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -73,4 +76,66 @@ func TestEnginePluginRights(t *testing.T) {
 	})
 	same(e, "after the plugin was started again")
 	e.only("after the plugin was started again", netRawOnly)
+}
+
+// The key of the cluster comes in a file, as the manual has it: before the plugin's first start, in its data. One that
+// others may read is a problem, which goes with the mode.
+func TestEngineKeyInAFile(t *testing.T) {
+	t.Parallel()
+	e := Start(t, Config{Name: "host-a"})
+	e.CreatePlugin(Plugin, keyFileSetting)
+	made := filepath.Join(e.Dir(), "cluster.key")
+	e.Run(Built(t, "ringlet"), "keygen", "--out", made)
+	e.Run("bash", "-ec", `dir=/var/lib/docker/plugins/$(docker plugin inspect --format '{{.ID}}' `+Plugin+`)/propagated-mount
+		install -D -m 600 `+made+` "$dir/keys"`)
+	e.Docker("plugin", "enable", Plugin)
+	Eventually(t, readyLimit, "the plugin has the key", func() bool {
+		out, err := e.TryRinglet("keys", "ls")
+		return err == nil && strings.Contains(out, "in /data/keys of the plugin")
+	})
+	open := func() bool {
+		st, err := e.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(st.Problems, func(p Problem) bool { return p.Code == "keys-open" })
+	}
+	for mode, want := range map[string]bool{"600": false, "644": true, "400": false} {
+		e.Run("chmod", mode, filepath.Join(filepath.Dir(e.database()), "keys"))
+		if got := open(); got != want {
+			t.Errorf("with mode %s the key file is a problem: %v", mode, got)
+		}
+	}
+}
+
+// A plugin whose mount has a socket of the engine's in a directory of its own sees that engine, also after the engine
+// was started again, and no other socket of the host.
+func TestEngineNarrowMount(t *testing.T) {
+	t.Parallel()
+	need(t, "pidof")
+	e := Start(t, Config{Name: "host-a", LiveRestore: true})
+	const narrow = "/run/docker-api"
+	e.Run("mkdir", narrow)
+	daemon, err := os.ReadFile(e.daemonJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.write(e.daemonJSON(), strings.Replace(string(daemon), "{", `{"hosts":["unix:///var/run/docker.sock","unix://`+narrow+`/docker.sock"],`, 1))
+	e.Restart()
+	e.CreatePlugin(Plugin, "docker.source="+narrow)
+	e.Docker("plugin", "enable", Plugin)
+	sees := func(when string) {
+		t.Helper()
+		Eventually(t, readyLimit, "the plugin reaches its engine "+when, func() bool {
+			out, err := e.TryRinglet("doctor")
+			return strings.Contains(out+fmt.Sprint(err), "lists its endpoints to the plugin") // it warns of other things
+		})
+		mount := "/proc/" + e.Run("pidof", "-s", "ringlet") + "/root/run/docker/host"
+		if found := e.Run("ls", "-A", mount); found != "docker.sock" {
+			t.Errorf("%s the plugin sees %q in its mount", when, found)
+		}
+	}
+	sees("at the start")
+	e.Restart()
+	sees("after the engine was started again")
 }
