@@ -66,17 +66,17 @@ type traffic struct {
 
 // meter counts what a peer sends, and what it is answered on the streams that it opens.
 type meter struct {
-	memberlist.Transport
+	*gossip.Sockets
 	*traffic
 }
 
 func (m meter) WriteTo(b []byte, to string) (time.Time, error) {
 	m.packets.Add(uint64(len(b)))
-	return m.Transport.WriteTo(b, to)
+	return m.Sockets.WriteTo(b, to)
 }
 
 func (m meter) DialTimeout(to string, timeout time.Duration) (net.Conn, error) {
-	conn, err := m.Transport.DialTimeout(to, timeout)
+	conn, err := m.Sockets.DialTimeout(to, timeout)
 	if err != nil {
 		return nil, err
 	}

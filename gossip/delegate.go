@@ -149,7 +149,7 @@ func (d *delegate) AckPayload() []byte {
 // answers to direct probes, so it shows that UDP comes through.
 func (d *delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, payload []byte) {
 	addr, _ := nodeAddr(n)
-	d.g.watch.acked(addr.Addr().String(), time.Now())
+	d.g.watch.acked(addr.Addr(), time.Now())
 	d.heard(payload)
 }
 

@@ -43,8 +43,11 @@
 //     again within a minute of being able to: memberlist would not try.
 //  5. A peer of whose arrival another has not been told becomes known to it
 //     within seconds once it speaks, so that it gets answers.
-//  6. With keys set, nothing unencrypted is accepted or sent.
-//  7. All queues are bounded, in frames and in bytes.
+//  6. With keys set, nothing unencrypted is accepted or sent. No byte that does
+//     not open with a key reaches memberlist, and who has none gets no answer
+//     (see package guard).
+//  7. All queues are bounded, in frames and in bytes. What strangers may fill is
+//     half of what there is for streams, and gives way to whoever brings less.
 //
 // A Gossip is safe for concurrent use. Frames that are handed to it, or by it,
 // belong to the receiver.

@@ -36,6 +36,7 @@ type Gossip struct {
 	summary    atomic.Uint64
 	counts     counters
 	watch      *watch
+	screen     *screen
 	hurry      chan struct{} // has room for one: look for peers now
 	missed     atomic.Bool   // somebody speaks of whom this peer has not been told that it is there
 	encounters chan encounter
@@ -63,6 +64,7 @@ func New(cfg Config) (*Gossip, error) {
 	g.broadcasts = newBroadcasts(g)
 	g.news = newNews()
 	g.watch = newWatch(g)
+	g.screen = newScreen(g)
 	return g, nil
 }
 

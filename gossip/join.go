@@ -146,7 +146,7 @@ func (s *session) join(addr netip.AddrPort) error {
 	switch {
 	case err == nil:
 	case d.connected:
-		err = s.g.refusal(err)
+		err = s.g.refusal(d.refused, err)
 	case d.err == nil || errors.Is(d.err, errHungUp):
 		return err // it was not tried
 	default:

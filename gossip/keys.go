@@ -83,6 +83,9 @@ func (s *session) setKeys(want [][]byte) error {
 	case len(want) == 0:
 		return errNoKeys
 	}
+	if err := s.g.screen.use(want); err != nil {
+		return err
+	}
 	if err := s.keyring.AddKey(want[0]); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"bytes"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -13,12 +12,12 @@ import (
 // not set anew, with a line in the log, each time that they are read.
 func TestKeysInAnotherOrder(t *testing.T) {
 	key := func(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
-	var log bytes.Buffer
+	g, log := logging(t)
 	ring, err := memberlist.NewKeyring([][]byte{key(1), key(2)}, key(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{g: &Gossip{log: slog.New(slog.NewTextHandler(&log, nil))}, keyring: ring}
+	s := &session{g: g, keyring: ring}
 	want := [][]byte{key(1), key(3), key(2)} // the new key second, as the manual says
 	for range 5 {
 		if err := s.setKeys(want); err != nil {

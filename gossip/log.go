@@ -6,9 +6,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"net"
 	"net/netip"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -34,9 +32,8 @@ func (g *Gossip) memberlistLogger() *log.Logger {
 	return log.New(&lines{g: g, written: make(map[string]time.Time)}, "", 0)
 }
 
-// lines turns memberlist's lines into our log. It also learns from them what
-// memberlist tells nobody else: that peers with other keys or another label
-// are about.
+// lines turns memberlist's lines into our log. They are about peers: what
+// strangers send does not reach it.
 type lines struct {
 	g *Gossip
 
@@ -56,13 +53,6 @@ func (l *lines) Write(b []byte) (int, error) {
 		case "[ERR", "[ERROR":
 			level = slog.LevelWarn
 		}
-	}
-	// Without a source it is what this peer has run into itself: join tells that.
-	if c, ok := causeOf(text); ok && sourceIn(text) != "" {
-		if c != causeNone {
-			l.g.watch.sighted(c, sourceIn(text), time.Now())
-		}
-		level = slog.LevelDebug // Status has it, and it was logged when it began
 	}
 	if level > slog.LevelDebug && !l.first(text, time.Now()) {
 		level = slog.LevelDebug
@@ -89,18 +79,4 @@ func (l *lines) first(text string, now time.Time) bool {
 	}
 	l.written[shape] = now
 	return true
-}
-
-var sourcePattern = regexp.MustCompile(`from=(\S+)`)
-
-// sourceIn returns from whom a line says that something came.
-func sourceIn(text string) string {
-	match := sourcePattern.FindStringSubmatch(text)
-	if match == nil {
-		return ""
-	}
-	if host, _, err := net.SplitHostPort(match[1]); err == nil {
-		return host // the port of a stream's other end is a passing one
-	}
-	return match[1]
 }

@@ -93,7 +93,7 @@ func TestMeetNobody(t *testing.T) {
 			{"host a", `"host a" names no host: name it as host, or as host:port`, true},
 			{"10.0.0.2", "nobody could be met at 10.0.0.2:7950: the host is there, and nothing listens on the port: start ringlet there, or correct the port", false},
 			{"10.0.0.9", "nobody could be met at 10.0.0.9:7950: it does not answer: see whether the host is up, and open the port for TCP and UDP in its firewall", false},
-			{"10.0.0.3", "nobody could be met at 10.0.0.3:7950: it answers and hangs up: it belongs to another cluster, or is no peer", false},
+			{"10.0.0.3", "nobody could be met at 10.0.0.3:7950: it hangs up without an answer: it has another key, belongs to another cluster, or is no peer", false},
 		} {
 			begun := time.Now()
 			met, err := a.Meet(c.t.Context(), tt.where)

@@ -30,12 +30,7 @@ func (g *Gossip) open(ctx context.Context) (*session, error) {
 		}
 		return nil, troublef(next, "%v cannot be opened for peers: %w", g.cfg.Bind, err)
 	}
-	s, err := g.create(inner, addr, port, keys)
-	if err != nil {
-		discard(inner)
-		return nil, err
-	}
-	return s, nil
+	return g.create(inner, addr, port, keys)
 }
 
 // listen opens the sockets, and returns their port.

@@ -2,7 +2,6 @@ package gossip
 
 import (
 	"bytes"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
@@ -84,7 +83,8 @@ func TestSetKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{g: &Gossip{log: slog.New(slog.DiscardHandler)}, keyring: ring}
+	g, _ := logging(t)
+	s := &session{g: g, keyring: ring}
 	var reading sync.WaitGroup
 	stop := make(chan struct{})
 	reading.Go(func() {

@@ -283,7 +283,10 @@ func TestPortThatIsLookedAt(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
-	soon(t, "refused", func() bool { return log.count(`unacceptable label \"\"`) >= 2 })
+	soon(t, "refused", func() bool { // a stream without a byte, and one and a packet without a label
+		refused := a.Status().Counts.Refused
+		return refused["cut"] == 1 && refused["unlabelled"] == 2
+	})
 	if got := a.Status().Problems; len(got) > 0 || log.count("level=WARN") > 0 {
 		t.Errorf("problems %+v, and the log has\n%s", got, &log)
 	}

@@ -162,6 +162,11 @@ func (s *seats) find(like func(netip.AddrPort) bool) int {
 	return 0
 }
 
+// holds reports whether a host of the list has an address.
+func (s *seats) holds(a netip.Addr) bool {
+	return s.find(func(addr netip.AddrPort) bool { return addr.Addr() == a }) != 0
+}
+
 // addrs returns all addresses.
 func (s *seats) addrs() []netip.AddrPort {
 	var all []netip.AddrPort

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringlet/ringlet/gossip/guard"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -31,9 +32,9 @@ func TestSentences(t *testing.T) {
 		write(problem(string(c), "", g.explain(c, "10.0.0.2")))
 	}
 	for _, err := range []error{
-		g.refusal(errors.New("1 error occurred: No installed keys could decrypt the message")),
-		g.refusal(errors.New("EOF")),
-		g.refusal(errors.New("1 error occurred: failed to join 10.0.0.2:7950: read tcp 10.0.0.1:4711->10.0.0.2:7950: i/o timeout")),
+		g.refusal(guard.Key, errStranger),
+		g.refusal(guard.None, errors.New("EOF")),
+		g.refusal(guard.None, errors.New("1 error occurred: failed to join 10.0.0.2:7950: read tcp 10.0.0.1:4711->10.0.0.2:7950: i/o timeout")),
 		unreachable(dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))),
 		unreachable(dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH))),
 		unreachable(dial(os.ErrDeadlineExceeded)),

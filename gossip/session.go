@@ -63,31 +63,40 @@ type session struct {
 	senders   sync.WaitGroup
 }
 
-// create makes a memberlist on open sockets. It begins to answer at once.
+// create makes a memberlist on open sockets, which it closes if that fails. It begins to answer at once.
 func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16, keys [][]byte) (*session, error) {
 	self := netip.AddrPortFrom(addr.Unmap(), port)
 	if p := g.cfg.Advertise.Port(); p != 0 {
 		self = netip.AddrPortFrom(self.Addr(), p)
 	}
 	s := &session{g: g, self: self, port: port, began: time.Now(), resolved: g.seats.resolved()}
-	var err error
-	if s.keyring, err = memberlist.NewKeyring(nil, nil); err != nil {
+	if err := s.takeKeys(keys); err != nil {
+		discard(inner)
 		return nil, err
 	}
-	for _, key := range keys { // the first becomes the one that encrypts
-		if err := s.keyring.AddKey(key); err != nil {
-			return nil, err
-		}
-	}
-	s.transport = newTransport(inner, self, g.cfg.Transport == nil)
+	s.transport = newTransport(inner, self, g.cfg.Transport == nil, g.screen)
 	s.delegate = &delegate{g: g, era: g.table.begin()}
-	s.list, err = memberlist.Create(s.config())
-	if err != nil {
+	var err error
+	if s.list, err = memberlist.Create(s.config()); err != nil {
 		g.table.end(time.Now())
+		discard(s.transport)
 		return nil, fmt.Errorf("memberlist cannot be started: %w", err)
 	}
 	g.cfg.Pace.Begin() // as it has just begun to look for news
 	return s, nil
+}
+
+// takeKeys makes the ring of keys that memberlist and the screen begin with.
+func (s *session) takeKeys(keys [][]byte) (err error) {
+	if s.keyring, err = memberlist.NewKeyring(nil, nil); err != nil {
+		return err
+	}
+	for _, key := range keys { // the first becomes the one that encrypts
+		if err := s.keyring.AddKey(key); err != nil {
+			return err
+		}
+	}
+	return s.g.screen.use(keys)
 }
 
 func (s *session) config() *memberlist.Config {

@@ -37,7 +37,9 @@ type Sockets struct {
 	tcp     *net.TCPListener
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	intake  intake
+	begin   sync.Once
+	begun   chan struct{} // closed once somebody takes packets, so that all of them are checked
+	check   func(b []byte, from netip.AddrPort, now time.Time) bool
 	closing chan struct{}
 	close   sync.Once
 	loops   sync.WaitGroup
@@ -55,7 +57,7 @@ func Listen(bind netip.AddrPort, log *slog.Logger) (*Sockets, error) {
 		return nil, err
 	}
 	s := &Sockets{
-		log: log, tcp: tcp,
+		log: log, tcp: tcp, begun: make(chan struct{}),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), closing: make(chan struct{}),
 	}
 	s.udp, err = net.ListenUDP("udp"+family, net.UDPAddrFromAddrPort(netip.AddrPortFrom(bind.Addr(), s.Port())))
@@ -74,9 +76,20 @@ func Listen(bind netip.AddrPort, log *slog.Logger) (*Sockets, error) {
 // Port returns the port of both sockets.
 func (s *Sockets) Port() uint16 { return s.tcp.Addr().(*net.TCPAddr).AddrPort().Port() }
 
+// Screen has each packet checked before memory is made for it; one that is refused is not handed over. It is called
+// before the first [Sockets.PacketCh]. The bytes are only lent to check, which is called for one packet at a time.
+func (s *Sockets) Screen(check func(b []byte, from netip.AddrPort, now time.Time) bool) {
+	s.check = check
+}
+
 // receive hands over packets, each with memory of its own, since memberlist
 // keeps some.
 func (s *Sockets) receive() {
+	select {
+	case <-s.begun:
+	case <-s.closing:
+		return
+	}
 	b := make([]byte, longestPacket)
 	for pause := failPause; ; {
 		n, from, err := s.udp.ReadFromUDPAddrPort(b)
@@ -91,7 +104,11 @@ func (s *Sockets) receive() {
 			continue // memberlist takes every packet to say something
 		}
 		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
-		p := &memberlist.Packet{Buf: slices.Clone(b[:n]), From: net.UDPAddrFromAddrPort(from), Timestamp: time.Now()}
+		now := time.Now()
+		if s.check != nil && !s.check(b[:n], from, now) {
+			continue
+		}
+		p := &memberlist.Packet{Buf: slices.Clone(b[:n]), From: net.UDPAddrFromAddrPort(from), Timestamp: now}
 		select {
 		case s.packets <- p:
 		case <-s.closing:
@@ -111,15 +128,10 @@ func (s *Sockets) accept() {
 			continue
 		}
 		pause = failPause
-		stream, ok := s.intake.admit(conn)
-		if !ok {
-			drop(conn)
-			continue
-		}
 		select {
-		case s.streams <- stream:
+		case s.streams <- conn:
 		case <-s.closing:
-			drop(stream)
+			drop(conn)
 			return
 		}
 	}
@@ -160,7 +172,10 @@ func (s *Sockets) WriteTo(b []byte, addr string) (time.Time, error) {
 }
 
 // PacketCh implements [memberlist.Transport].
-func (s *Sockets) PacketCh() <-chan *memberlist.Packet { return s.packets }
+func (s *Sockets) PacketCh() <-chan *memberlist.Packet {
+	s.begin.Do(func() { close(s.begun) })
+	return s.packets
+}
 
 // DialTimeout implements [memberlist.Transport].
 func (s *Sockets) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {

@@ -52,6 +52,12 @@ type Counts struct {
 	Doubled     uint64 // arrived again, and dropped
 	Overrun     uint64 // arrived and dropped, as too many waited to be delivered
 	Undecodable uint64 // arrived and dropped, as nobody can have meant them
+
+	// Encrypted are the packets and streams' messages that were sent and encrypted. A key should encrypt fewer than 2^32.
+	Encrypted uint64
+	// Refused are the packets and streams of strangers by why they were refused: a word of package guard. Each that there
+	// is is in it.
+	Refused map[string]uint64
 }
 
 type counters struct {
@@ -68,6 +74,7 @@ func (g *Gossip) Status() Status {
 			Sent: c.sent.Load(), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Unknown: c.unknown.Load(),
 			Repeated: c.repeated.Load(), Unconfirmed: c.unconfirmed.Load(), Doubled: c.doubled.Load(),
 			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), Hints: c.hints.Load(),
+			Encrypted: g.screen.encrypted.Load(), Refused: g.screen.counts(),
 			Received: c.received.Load(), Overrun: c.overrun.Load(), Undecodable: c.undecodable.Load(),
 		},
 	}

@@ -24,6 +24,7 @@ type table struct {
 	era     int // counts memberlist's objects; those of the past are not listened to
 	open    bool
 	known   map[peer.ID]*member
+	where   map[netip.Addr]int // how many of them are, or were last, at an address
 	alive   int
 	company time.Time        // since when somebody is alive
 	changed map[peer.ID]bool // not yet told to Config.Presence
@@ -39,11 +40,12 @@ type member struct {
 func newTable(self peer.ID, seatOf func(netip.AddrPort) int, remembered []Contact) *table {
 	t := &table{
 		self: self, seatOf: seatOf, wake: make(chan struct{}, 1),
-		known: make(map[peer.ID]*member), changed: make(map[peer.ID]bool),
+		known: make(map[peer.ID]*member), where: make(map[netip.Addr]int), changed: make(map[peer.ID]bool),
 	}
 	for _, c := range remembered {
 		addr := unmap(c.Addr)
 		if c.ID != self && c.ID != peer.None && addr.IsValid() {
+			t.moved(t.known[c.ID], addr)
 			t.known[c.ID] = &member{Presence: Presence{ID: c.ID, Addr: addr, Seat: seatOf(addr)}, seen: c.Seen}
 		}
 	}
@@ -82,6 +84,7 @@ func (t *table) appeared(era int, p Presence, now time.Time) {
 		m = &member{}
 		t.known[p.ID] = m
 	}
+	t.moved(m, p.Addr)
 	p.Seat = t.seatOf(p.Addr)
 	p.Alive = m.Alive
 	m.Presence = p
@@ -154,8 +157,30 @@ func (t *table) forget(id peer.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m := t.known[id]; m != nil && !m.Alive {
+		t.moved(m, netip.AddrPort{})
 		delete(t.known, id)
 	}
+}
+
+// moved notes that a peer is at another address than it was; nil: a new one, the zero address: nowhere.
+func (t *table) moved(m *member, to netip.AddrPort) {
+	if m != nil && m.Addr.IsValid() {
+		if from := m.Addr.Addr(); t.where[from] > 1 {
+			t.where[from]--
+		} else {
+			delete(t.where, from)
+		}
+	}
+	if to.IsValid() {
+		t.where[to.Addr()]++
+	}
+}
+
+// holds reports whether a peer is at an address, or was last.
+func (t *table) holds(a netip.Addr) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.where[a] > 0
 }
 
 // numAlive returns how many others are alive.

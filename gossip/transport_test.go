@@ -18,7 +18,9 @@ func TestTrialsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := newTransport(inner, here, false)
+	g, _ := logging(t)
+	tr := newTransport(inner, here, false, g.screen)
+	defer func() { _ = tr.Shutdown() }()
 	try := func() error {
 		_, err := tr.DialTimeout(there, time.Second)
 		return err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/ringlet/ringlet/gossip/guard"
 )
 
 // trouble is an error with what to do about it.
@@ -47,31 +49,19 @@ const (
 	causePlain   cause = "unencrypted-peer"
 	causeNoKey   cause = "no-key"
 	causeUnclear cause = "foreign-peer"
-	// causeNone is somebody who is no peer at all: each peer has a label. Whoever
-	// looks whether the port is open, as ringlet doctor does, sends nothing.
-	causeNone cause = ""
 )
 
-// causes are what memberlist says of them, in its log and in the errors of
-// Join, of which there is only the text. A test holds them against the
-// memberlist that is built in.
-var causes = []struct {
-	text  string
-	cause cause
-}{
-	{`with unacceptable label ""`, causeNone},
-	{"with unacceptable label", causeLabel},
-	{"encryption is configured but remote state is not encrypted", causePlain},
-	{"remote state is encrypted and encryption is not configured", causeNoKey},
-	{"o installed keys could decrypt the message", causeKey}, // it begins with a large N, or not
-	{"Decrypt packet failed", causeKey},
-}
-
-func causeOf(text string) (cause, bool) {
-	for _, c := range causes {
-		if strings.Contains(text, c.text) {
-			return c.cause, true
-		}
+// causeOf returns the cause of a refusal that an operator can mend: that of a host that may be meant to be a peer.
+func causeOf(why guard.Reason) (cause, bool) {
+	switch why {
+	case guard.Label:
+		return causeLabel, true
+	case guard.Key:
+		return causeKey, true
+	case guard.Plain:
+		return causePlain, true
+	case guard.Encrypted:
+		return causeNoKey, true
 	}
 	return "", false
 }
@@ -97,15 +87,15 @@ func (g *Gossip) explain(c cause, who string) error {
 	case causeNoKey:
 		return keys("%s encrypts, and this peer has no key")
 	default:
-		return troublef("see which program has the port there; if it is ringlet, set the same RINGLET_CLUSTER on both hosts",
-			"%s answers and hangs up: it belongs to another cluster, or is no peer", who)
+		return troublef("see which program has the port there; if it is ringlet, set the same RINGLET_CLUSTER and keys on both hosts, ringlet status there says which differ",
+			"%s hangs up without an answer: it has another key, belongs to another cluster, or is no peer", who)
 	}
 }
 
 // refusal says why a host that accepted a connection could not be joined at. Of an
 // error of memberlist's there is only the text.
-func (g *Gossip) refusal(err error) error {
-	c, ok := causeOf(err.Error())
+func (g *Gossip) refusal(why guard.Reason, err error) error {
+	c, ok := causeOf(why)
 	switch {
 	case ok:
 	case strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()):

@@ -17,9 +17,13 @@ import (
 // fresh is how long something that was seen counts as a problem.
 const fresh = 2 * time.Minute
 
-// maxSightings bounds how many foreign hosts, and how many conflicts, are
+// maxSightings bounds how many foreign hosts at addresses that are known, how many at others, and how many conflicts are
 // remembered.
 const maxSightings = 64
+
+// sureAfter is how long somebody has to be seen again who cannot be understood, until that counts as a problem: a peer
+// that looks for others is seen every few seconds.
+const sureAfter = 3 * time.Second
 
 // watch remembers what Status tells. It is called from memberlist's callbacks,
 // so it never calls memberlist, and waits for nothing.
@@ -40,13 +44,15 @@ type watch struct {
 // sighting is that somebody cannot be talked to.
 type sighting struct {
 	cause cause
-	who   string
+	who   netip.Addr
 }
 
 // sighted is when that was so.
 type sighted struct {
-	last time.Time
-	over bool // the host was understood since
+	first, last time.Time
+	known       bool // the address was, at first
+	sure        bool // it counts as a problem
+	over        bool // the host was understood since
 }
 
 // conflict is one identity at two addresses.
@@ -106,7 +112,7 @@ func (w *watch) current() *session {
 }
 
 // acked notes that somebody answered a probe over UDP, and so is understood.
-func (w *watch) acked(who string, now time.Time) {
+func (w *watch) acked(who netip.Addr, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ack = now
@@ -124,20 +130,41 @@ func (w *watch) lastAck() time.Time {
 	return w.ack
 }
 
-// sighted notes that somebody spoke who cannot be understood.
-func (w *watch) sighted(c cause, who string, now time.Time) {
+// sighted notes that somebody spoke who cannot be understood. Anybody can send one packet, in anybody's name. So packets
+// count of addresses that are known alone, and streams of all; and what is seen once is no problem yet.
+func (w *watch) sighted(c cause, who netip.Addr, proved bool, now time.Time) {
+	known := w.g.familiar(who)
+	if !known && !proved {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := sighting{c, who}
 	maps.DeleteFunc(w.foreign, func(_ sighting, seen sighted) bool { return now.Sub(seen.last) > fresh })
-	_, known := w.foreign[s]
-	if !known && len(w.foreign) >= maxSightings {
-		return // who is not remembered would be news with each packet
+	s := sighting{c, who}
+	seen, again := w.foreign[s]
+	if !again {
+		if w.numForeign(known) < maxSightings { // else it would be news with each packet
+			w.foreign[s] = sighted{first: now, last: now, known: known}
+		}
+		return
 	}
-	if !known {
-		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(w.g.explain(c, who)))
+	seen.last, seen.over = now, false
+	if !seen.sure && now.Sub(seen.first) >= sureAfter {
+		seen.sure = true
+		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(w.g.explain(c, who.String())))
 	}
-	w.foreign[s] = sighted{last: now}
+	w.foreign[s] = seen
+}
+
+// numForeign returns how many foreign hosts are remembered at addresses that are known, or at others: neither take the
+// place of the other.
+func (w *watch) numForeign(known bool) (n int) {
+	for _, seen := range w.foreign {
+		if seen.known == known {
+			n++
+		}
+	}
+	return n
 }
 
 // tried notes how an attempt to join ended, if it was at a host of the list.
@@ -192,6 +219,18 @@ func (w *watch) elsewhere(id peer.ID, now time.Time) (netip.AddrPort, bool) {
 	return c.there, ok && now.Sub(c.last) <= fresh
 }
 
+// holds reports whether a peer has lately claimed to be at an address.
+func (w *watch) holds(a netip.Addr) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conflicts {
+		if c.there.Addr() == a || c.here.Addr() == a {
+			return true
+		}
+	}
+	return false
+}
+
 // contested reports whether somebody has lately held this peer to be at
 // another address.
 func (w *watch) contested(now time.Time) bool {
@@ -209,15 +248,15 @@ func (w *watch) problems(now time.Time) []Problem {
 			found = append(found, p)
 		}
 	}
-	understood := make(map[string]bool) // hosts with a peer that can be understood now
+	understood := make(map[netip.Addr]bool) // hosts with a peer that can be understood now
 	for _, p := range w.g.table.living() {
-		understood[p.Addr.Addr().String()] = true
+		understood[p.Addr.Addr()] = true
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s, seen := range w.foreign {
-		if now.Sub(seen.last) <= fresh && !seen.over && !understood[s.who] {
-			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who)))
+		if now.Sub(seen.last) <= fresh && seen.sure && !seen.over && !understood[s.who] {
+			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who.String())))
 		}
 	}
 	for id, c := range w.conflicts {
