@@ -25,7 +25,7 @@ func (m *Metrics) WatchGossip(status func() gossip.Status, refused func() uint64
 type gossipCollector struct {
 	network atomic.Pointer[network]
 
-	peers, queued, sent, repeated, unconfirmed, received, refused, broadcasts, broadcastsDropped *prometheus.Desc
+	peers, queued, sent, repeated, unconfirmed, received, refused, broadcasts, broadcastsDropped, encrypted, strangers *prometheus.Desc
 }
 
 func newGossipCollector() *gossipCollector {
@@ -42,12 +42,16 @@ func newGossipCollector() *gossipCollector {
 		refused:           desc("frames_refused_total", "Frames that arrived well, and could not be read or were too many for this peer."),
 		broadcasts:        desc("broadcasts_total", "Frames taken as broadcasts."),
 		broadcastsDropped: desc("broadcasts_dropped_total", "Broadcasts that gave way to newer ones before they were sent often enough."),
+		encrypted:         desc("packets_encrypted_total", "Packets, and messages of streams, that were sent and encrypted; a key is good for 2^32 on all hosts together."),
+		strangers: prometheus.NewDesc("ringlet_strangers_refused_total",
+			"Packets and streams on the port for other hosts that were refused, by reason: unlabelled (from no peer), label (of another cluster), type (no message of a peer's), plain (not encrypted), encrypted (and this host has no key), version (of the encryption), length, budget (not tried, as too many of its source could not be decrypted), key (no key of this host's opens it), cut (ended too soon), time (too slow), room (too many streams, or bytes), target (an answer to nobody who is known).",
+			[]string{"reason"}, nil),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *gossipCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.peers, c.queued, c.sent, c.repeated, c.unconfirmed, c.received, c.refused, c.broadcasts, c.broadcastsDropped} {
+	for _, d := range []*prometheus.Desc{c.peers, c.queued, c.sent, c.repeated, c.unconfirmed, c.received, c.refused, c.broadcasts, c.broadcastsDropped, c.encrypted, c.strangers} {
 		out <- d
 	}
 }
@@ -76,6 +80,10 @@ func (c *gossipCollector) Collect(out chan<- prometheus.Metric) {
 	out <- counter(c.refused, n.refused())
 	out <- counter(c.broadcasts, st.Counts.Broadcast)
 	out <- counter(c.broadcastsDropped, st.Counts.Hints)
+	out <- counter(c.encrypted, st.Counts.Encrypted)
+	for reason, n := range st.Counts.Refused {
+		out <- counter(c.strangers, n, reason)
+	}
 }
 
 func counter(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
