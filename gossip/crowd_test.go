@@ -22,7 +22,7 @@ type crowd struct {
 }
 
 // crowdOut begins to hold all streams to some hosts. What is said on each is what first is, and then filler.
-func crowdOut(t *testing.T, label string, announced uint32, filler []byte, hosts ...netip.AddrPort) {
+func crowdOut(t *testing.T, label string, announced uint32, filler []byte, pause time.Duration, hosts ...netip.AddrPort) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &crowd{cancel: cancel}
@@ -40,7 +40,7 @@ func crowdOut(t *testing.T, label string, announced uint32, filler []byte, hosts
 						hold(ctx, from, host, first, filler)
 						select { // they share the processors with the host
 						case <-ctx.Done():
-						case <-time.After(200 * time.Millisecond):
+						case <-time.After(pause):
 						}
 					}
 				})
@@ -72,15 +72,16 @@ func TestJoinAmongStrangers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		announced uint32
 		filler    int
+		pause     time.Duration
 	}{
-		"by number": {0, 0},
-		"by bytes":  {1<<20 - 100, 1<<20 - 200},
+		"by number": {0, 0, 10 * time.Millisecond},
+		"by bytes":  {1<<20 - 100, 1<<20 - 200, 200 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := startReal(t, 1, func(cfg *gossip.Config) { cfg.Label = "crowd" })
 			first := a.opened(t)
 			second := freePort(t, "127.0.0.2")
-			crowdOut(t, "crowd", tt.announced, make([]byte, tt.filler), first, second)
+			crowdOut(t, "crowd", tt.announced, make([]byte, tt.filler), tt.pause, first, second)
 			soon(t, "full of strangers", func() bool { return a.Status().Counts.Refused["room"] > 0 })
 			begun := time.Now()
 			b := startReal(t, 2, joining(first), func(cfg *gossip.Config) { cfg.Label, cfg.Bind = "crowd", second })

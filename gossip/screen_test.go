@@ -136,7 +136,8 @@ func (r recorder) WriteTo(b []byte, _ string) (time.Time, error) {
 }
 
 // sealedPacket returns a packet that a memberlist with a key has sent, and the label of a gossip.
-func sealedPacket(t *testing.T, g *Gossip, key []byte) []byte {
+func sealedPacket(t testing.TB, g *Gossip, key []byte) []byte {
+	t.Helper()
 	t.Helper()
 	inner, err := memnet.New().Listen(netip.MustParseAddrPort("10.0.0.5:7950"))
 	if err != nil {
@@ -303,5 +304,37 @@ func TestNoReflector(t *testing.T) {
 	}
 	if got := g.Status().Counts.Refused["target"]; got != 1 {
 		t.Errorf("%d packets are counted, want 1", got)
+	}
+}
+
+// BenchmarkPacket checks one packet: of a peer, and of strangers of each kind, many of which come at once.
+func BenchmarkPacket(b *testing.B) {
+	for _, name := range []string{"peer", "label", "version", "key"} {
+		b.Run(name, func(b *testing.B) {
+			cfg := goodConfig()
+			cfg.Label = "test"
+			g, err := New(cfg)
+			if err != nil {
+				b.Fatal(err)
+			}
+			key := bytes.Repeat([]byte{1}, 32)
+			packet := sealedPacket(b, g, key)
+			if err := g.screen.use([][]byte{key}); err != nil {
+				b.Fatal(err)
+			}
+			switch name {
+			case "label":
+				packet[2]++
+			case "version":
+				packet[6] = 0
+			case "key":
+				packet[len(packet)-1]++
+			}
+			scratch, from := make([]byte, 2000), netip.MustParseAddr("10.0.0.9")
+			b.ReportAllocs()
+			for b.Loop() {
+				scratch, _ = g.screen.packet(packet, from, time.Now(), scratch)
+			}
+		})
 	}
 }

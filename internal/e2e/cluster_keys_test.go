@@ -64,13 +64,13 @@ func (c *Cluster) wrongKey(a, b, wrong *Engine) {
 	t := c.t
 	t.Helper()
 	c.Await("both sides say that the keys differ", c.Engines, func(all []PeerStatus) string {
-		tells := func(st PeerStatus) bool {
-			return slices.ContainsFunc(st.Problems, func(p Problem) bool { return strings.Contains(p.Text, "encrypts with a key") && p.Next != "" })
+		tells := func(st PeerStatus, what string) bool {
+			return slices.ContainsFunc(st.Problems, func(p Problem) bool { return strings.Contains(p.Text, what) && p.Next != "" })
 		}
 		switch joined := all[2]; {
-		case !tells(joined):
+		case !tells(joined, "has another key"): // it is not answered, so it cannot tell more
 			return fmt.Sprintf("%s has the problems %v", wrong.Name, joined.Problems)
-		case !tells(all[0]) && !tells(all[1]):
+		case !tells(all[0], "encrypts with a key") && !tells(all[1], "encrypts with a key"):
 			return fmt.Sprintf("the others have the problems %v and %v", all[0].Problems, all[1].Problems)
 		case joined.State != "joining" || joined.Slot != 0:
 			return fmt.Sprintf("%s is %s, at slot %d", wrong.Name, joined.State, joined.Slot)
