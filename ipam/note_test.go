@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
@@ -66,8 +67,20 @@ func checkTrail(t *testing.T, h *ipamtest.Host) {
 // checkPages fails the test unless what is held comes in pages as it does at once.
 func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
 	t.Helper()
+	same := cmp.Options{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })}
+	if diff := cmp.Diff(list, portions(t, h, ipam.Listing{Limit: 2}), same); diff != "" {
+		t.Errorf("what is listed at once (-) and in portions (+):\n%s", diff)
+	}
+	holders := map[string]bool{}
 	pools := map[netip.Prefix][]ipam.AddressStatus{}
 	for _, s := range list {
+		if s.Name != "" && !holders[s.Name] {
+			holders[s.Name] = true
+			at := h.Call(&ipam.LookupRequest{ID: s.Name}).Addresses
+			if diff := cmp.Diff(at, portions(t, h, ipam.Listing{Holder: s.Name, Limit: 3}), same, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("what %s holds by a lookup (-) and in portions (+):\n%s", s.Name, diff)
+			}
+		}
 		if slices.Contains([]string{"held", "gateway", "host", "stranger"}, s.State) {
 			pools[s.Pool] = append(pools[s.Pool], s)
 		}
@@ -80,9 +93,25 @@ func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
 				break
 			}
 		}
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, got, same); diff != "" {
 			t.Errorf("what is held in %v at once (-) and in pages (+):\n%s", pool, diff)
 		}
+	}
+}
+
+// portions is what a listing lists, by portions.
+func portions(t *testing.T, h *ipamtest.Host, q ipam.Listing) []ipam.AddressStatus {
+	t.Helper()
+	out := []ipam.AddressStatus{}
+	for {
+		p, err := h.Machine().List(h.Now, q)
+		if err != nil || len(p.Addresses) > 2*q.Limit {
+			t.Fatalf("a portion of %d addresses, %v", len(p.Addresses), err)
+		}
+		if out = append(out, p.Addresses...); !p.Next.IsValid() {
+			return out
+		}
+		q.After = p.Next
 	}
 }
 

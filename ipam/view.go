@@ -114,31 +114,10 @@ func (m *Machine) textOf(id peer.ID) string {
 	return text
 }
 
-// Addresses lists the addresses of a pool, or of all if ref is empty: those
-// held and those remembered on this peer, and those reserved one by one.
+// Addresses lists the addresses of a pool, or of all if ref is empty, all at once, see [Machine.List].
 func (m *Machine) Addresses(now time.Time, ref string) ([]AddressStatus, error) {
-	pools, err := m.poolsRef(ref)
-	if err != nil {
-		return nil, err
-	}
-	m.now = now
-	out := []AddressStatus{}
-	for _, p := range pools {
-		from := len(out)
-		for o, rec := range p.records() {
-			if rec.Kind != space.Kept {
-				out = append(out, m.addressStatus(p, o, rec))
-			}
-		}
-		for i := range p.Reserved {
-			r := &p.Reserved[i]
-			if rec := p.space.Lookup(r.Range.Start); p.reservedAlone(i) && (rec.State != space.Held || rec.Kind == space.Kept) {
-				out = append(out, m.reservedStatus(p, r.Range.Start, r))
-			}
-		}
-		slices.SortFunc(out[from:], func(a, b AddressStatus) int { return a.Address.Compare(b.Address) })
-	}
-	return out, nil
+	all, err := m.List(now, Listing{Pool: ref})
+	return all.Addresses, err
 }
 
 // reservedAlone reports whether a reservation is of one address, and no piece of more:

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -105,22 +104,24 @@ func (n *Node) RemovePool(ctx context.Context, pool string) error {
 	return err
 }
 
-// Status returns what the peer knows of itself and its cluster, once all that
-// was asked of it before is done. See [Node.Snapshot].
-func (n *Node) Status(ctx context.Context) (ipam.Status, error) {
-	return look(ctx, n, func(m *ipam.Machine) (ipam.Status, error) {
-		s := m.Status(time.Now())
-		s.Problems = slices.Clip(s.Problems) // many have it, and may add their own
-		n.snapshots.last.Store(&s)
-		return s, nil
-	})
-}
-
 // Addresses lists the addresses of a pool, by subnet or name, or of all pools
-// if it is empty.
+// if it is empty, all at once. See [Node.List] for who may be many.
 func (n *Node) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error) {
 	return look(ctx, n, func(m *ipam.Machine) ([]ipam.AddressStatus, error) { return m.Addresses(time.Now(), pool) })
 }
+
+// List lists addresses in portions, see [ipam.Machine.List]. No portion takes more
+// than 500 records of the machine's time.
+func (n *Node) List(ctx context.Context, q ipam.Listing) (ipam.Portion, error) {
+	if q.Limit <= 0 || q.Limit > listAtOnce {
+		q.Limit = listAtOnce
+	}
+	return look(ctx, n, func(m *ipam.Machine) (ipam.Portion, error) { return m.List(time.Now(), q) })
+}
+
+// listAtOnce is how many records one view of the machine visits: calls that wait
+// behind it wait for a fraction of a millisecond.
+const listAtOnce = 500
 
 // HeldAfter lists addresses of a pool that are held on this peer, some at a
 // time, see [ipam.Machine.HeldAfter].

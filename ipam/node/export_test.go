@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -18,3 +19,9 @@ func (n *Node) IsAtWork() bool {
 
 // ComplainedAt has the log told last, by the host's clock, at that time.
 func (n *Node) ComplainedAt(at time.Time) { n.complained.Store(at.UnixNano()) }
+
+// Look has f look at the machine.
+func (n *Node) Look(ctx context.Context, f func()) error {
+	_, err := look(ctx, n, func(*ipam.Machine) (struct{}, error) { f(); return struct{}{}, nil })
+	return err
+}

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,7 +74,8 @@ type Node struct {
 	complained  atomic.Int64  // when the log was last told, in Unix nanoseconds
 
 	snapshots snapshots
-	replies   sync.Pool // of *ipam.Reply, all zero
+	guest     chan struct{} // has room for one: the guest that looks
+	replies   sync.Pool     // of *ipam.Reply, all zero
 
 	mu      sync.Mutex
 	queue   []*job
@@ -99,6 +101,7 @@ type job struct {
 	event ipam.Event
 	size  int64 // of a frame, in bytes
 	view  func(*ipam.Machine)
+	late  bool // the view has let a batch of requests go first
 	ctx   context.Context
 
 	// turn gets true when the caller is to lead, false when there is an answer,
@@ -134,7 +137,7 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, machine: m, clock: newClock(),
 		alarm: time.NewTimer(0), failed: make(chan struct{}),
-		waiting: map[uint64]*job{},
+		waiting: map[uint64]*job{}, guest: make(chan struct{}, 1),
 	}
 	if _, err := n.call(context.Background(), &ipam.Greeting{}); err != nil {
 		return nil, err
@@ -205,15 +208,55 @@ func valueOf[T any](field *T) (v T) {
 }
 
 // look returns what f says of the machine, between steps. Whoever gives up gets nothing of
-// it: f may be at work still.
+// it: f may be at work still. A view that panics has changed nothing that counts: its caller
+// gets an error, and the machine goes on.
 func look[T any](ctx context.Context, n *Node, f func(*ipam.Machine) (T, error)) (T, error) {
 	var out, none T
 	var failed error
-	view := func(m *ipam.Machine) { out, failed = f(m) }
+	view := func(m *ipam.Machine) {
+		defer func() {
+			if v := recover(); v != nil {
+				n.cfg.Logger.Error("view panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+				failed = fmt.Errorf("a view of the allocator panicked: %v", v)
+			}
+		}()
+		out, failed = f(m)
+	}
+	leave, err := n.enter(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer leave()
 	if err := n.do(&job{view: view, ctx: ctx, turn: make(chan bool, 1)}); err != nil {
 		return none, err
 	}
-	return out, failed
+	if failed != nil {
+		return none, failed
+	}
+	return out, nil
+}
+
+// guestKey marks the context of a guest.
+type guestKey struct{}
+
+// AsGuest marks what is asked with the context as a guest's: of all guests, one
+// looks at the machine at a time, so that no batch has more than one view of
+// theirs, however many they are. It does not concern requests.
+func AsGuest(ctx context.Context) context.Context { return context.WithValue(ctx, guestKey{}, true) }
+
+// enter waits for a guest's turn to look.
+func (n *Node) enter(ctx context.Context) (leave func(), err error) {
+	if ctx.Value(guestKey{}) == nil {
+		return func() {}, nil
+	}
+	select {
+	case n.guest <- struct{}{}:
+		return func() { <-n.guest }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-n.failed:
+		return nil, n.err
+	}
 }
 
 // do brings a job to its end: by leading, or by waiting for who leads.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/internal/logattr"
@@ -34,8 +35,7 @@ func (n *Node) Wait() { n.alone.Wait() }
 // nobody else to serve it.
 func (n *Node) serveQueue() bool {
 	n.mu.Lock()
-	batch := n.queue
-	n.queue = nil
+	batch := n.next()
 	n.mu.Unlock()
 	if len(batch) > 0 {
 		n.serve(batch)
@@ -57,6 +57,27 @@ func (n *Node) serveQueue() bool {
 	}
 	next.turn <- true
 	return false
+}
+
+// next takes the next batch from the queue. Views let a batch of requests go first,
+// once: they stay at the head of the queue, so that the caller of one leads then, and
+// no request that is done waits for what a view takes. n.mu is held.
+func (n *Node) next() []*job {
+	all := n.queue
+	n.queue = nil
+	if !slices.ContainsFunc(all, func(j *job) bool { return j.call.Request != nil }) {
+		return all
+	}
+	batch := all[:0]
+	for _, j := range all {
+		if j.view != nil && !j.late {
+			j.late = true
+			n.queue = append(n.queue, j)
+		} else {
+			batch = append(batch, j)
+		}
+	}
+	return batch
 }
 
 // successor returns a job of the queue whose caller can lead. n.mu is held.
@@ -166,25 +187,39 @@ func grants(r ipam.Request) bool {
 	return false
 }
 
-// answer wakes everybody whose job is done: those that have a reply, and those
-// of the batch that need none.
+// answer wakes everybody whose job is done: those that have a reply, those of the
+// batch that need none, and then, one after the other, those who look.
 func (n *Node) answer(batch, replied []*job) {
-	for _, j := range batch {
-		if j.view != nil {
-			j.view(n.machine)
-		}
-	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	for _, j := range replied {
 		n.finish(j)
 	}
 	for _, j := range batch {
-		// Looks and ticks are done; so is what was never begun.
-		if j.call.Request == nil || j.call.ID == 0 {
+		// Ticks are done; so is what was never begun.
+		if j.view == nil && (j.call.Request == nil || j.call.ID == 0) {
 			n.finish(j)
 		}
 	}
+	n.mu.Unlock()
+	for _, j := range batch {
+		if j.view != nil {
+			n.show(j)
+		}
+	}
+}
+
+// show lets a caller that still waits look.
+func (n *Node) show(j *job) {
+	n.mu.Lock()
+	abandoned := j.abandoned
+	n.mu.Unlock()
+	if abandoned {
+		return
+	}
+	j.view(n.machine)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.finish(j)
 }
 
 // finish wakes the caller of a job, or withdraws what it was granted if the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +22,12 @@ const (
 )
 
 // snapshots keeps the last status that could be read, where no commit can hold
-// it up.
+// it up, and makes one for all who wait.
 type snapshots struct {
-	last  atomic.Pointer[ipam.Status] // never nil once New has returned
-	under atomic.Pointer[reading]     // a reading that is under way; nil: none
+	last atomic.Pointer[ipam.Status] // never nil once New has returned
+
+	mu      sync.Mutex
+	waiting *reading // nil: none waits for the machine
 }
 
 // reading is one look at the machine for its status.
@@ -35,18 +38,26 @@ type reading struct {
 	err    error
 }
 
+// Status returns what the peer knows of itself and its cluster, once all that
+// was asked of it before is done. All who wait for the machine at a time share one
+// status. See [Node.Snapshot].
+func (n *Node) Status(ctx context.Context) (ipam.Status, error) {
+	r := n.read()
+	select {
+	case <-r.done:
+		return r.status, r.err
+	case <-ctx.Done():
+		return ipam.Status{}, context.Cause(ctx)
+	}
+}
+
 // Snapshot returns the status as it is, or, if the machine is at work for more
 // than 50 ms, as it was last read: it answers also while the disk hangs. That
 // the machine has not answered for 5 seconds is a problem of the status.
 // [ipam.Status.AsOf] says when it was so. The only error is that of a node that
 // has failed.
 func (n *Node) Snapshot(ctx context.Context) (ipam.Status, error) {
-	r := n.snapshots.under.Load()
-	if r == nil || time.Since(r.begun) < snapshotWait {
-		// One that began before this call may not show what its caller did; but
-		// while the machine hangs, all share one.
-		r = n.read()
-	}
+	r := n.read()
 	timer := time.NewTimer(snapshotWait - time.Since(r.begun))
 	defer timer.Stop()
 	select {
@@ -58,17 +69,39 @@ func (n *Node) Snapshot(ctx context.Context) (ipam.Status, error) {
 	return n.lastKnown(time.Since(r.begun)), nil
 }
 
-// read begins a look at the machine, in a goroutine of its own: whoever looks
-// may have to lead, and then waits for the disk.
+// read returns a look at the machine that has not begun, so that it shows what its
+// caller has done. Where none waits it begins one, in a goroutine of its own: a
+// caller that looks may have to lead, and then waits for the disk.
 func (n *Node) read() *reading {
+	s := &n.snapshots
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting != nil {
+		return s.waiting
+	}
 	r := &reading{begun: time.Now(), done: make(chan struct{})}
-	n.snapshots.under.CompareAndSwap(nil, r)
+	s.waiting = r
 	go func() {
-		r.status, r.err = n.Status(context.Background())
-		n.snapshots.under.CompareAndSwap(r, nil)
-		close(r.done)
+		defer close(r.done)
+		r.status, r.err = look(context.Background(), n, func(m *ipam.Machine) (ipam.Status, error) {
+			s.take(r) // a caller that comes from here on may have done what is not shown
+			out := m.Status(time.Now())
+			out.Problems = slices.Clip(out.Problems) // many have it, and may add their own
+			s.last.Store(&out)
+			return out, nil
+		})
+		s.take(r) // also where the node has failed
 	}()
 	return r
+}
+
+// take has the next caller begin another reading.
+func (s *snapshots) take(r *reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == r {
+		s.waiting = nil
+	}
 }
 
 // lastKnown returns the last status that was read, with the machine's silence
