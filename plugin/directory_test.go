@@ -20,7 +20,7 @@ import (
 // keys is what a host shows below a prefix: values by key.
 func (h *clusterHost) keys(prefix string) map[string]string {
 	out := map[string]string{}
-	list, _ := h.shared.List(prefix, "", 1<<20)
+	list, _ := h.shared.List(prefix, "", 1<<20, 1<<30)
 	for _, item := range list {
 		out[item.Key] += string(item.Value)
 	}

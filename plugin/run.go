@@ -278,7 +278,7 @@ func apis(opts cli.ServeOptions, cfg config.Config, socket net.Listener, common 
 	if cfg.HTTP == config.HTTPOff {
 		return out, nil
 	}
-	common.ReadOnly, common.Token = cfg.Token == "", cfg.Token
+	common.Remote, common.Token, common.Context = true, cfg.Token, node.AsGuest
 	open, err := admin.New(common)
 	if err != nil {
 		return nil, err

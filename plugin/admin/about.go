@@ -133,7 +133,7 @@ func (s *Server) changeKeys(ctx context.Context, r *request) (answer, error) {
 
 // local refuses what does not go over a network.
 func (s *Server) local(what string) error {
-	if !s.cfg.ReadOnly && s.cfg.Token == "" {
+	if !s.cfg.Remote {
 		return nil
 	}
 	return problem(http.StatusForbidden, CodeReadOnly, "%s goes over the admin socket alone, since whoever reads a TCP connection reads it, too", what)

@@ -35,8 +35,8 @@ func TestWhatStaysOnTheSocket(t *testing.T) {
 		log, change int
 	}{
 		{"the socket", Config{}, 200, 200},
-		{"read-only", Config{ReadOnly: true}, 403, 403},
-		{"with a token", Config{Token: "hush"}, 403, 403},
+		{"read-only", Config{Remote: true}, 403, 403},
+		{"with a token", Config{Remote: true, Token: "hush"}, 403, 403},
 	} {
 		p := &around{}
 		tt.cfg.Backend, tt.cfg.Process = newMemory(), p

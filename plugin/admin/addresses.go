@@ -39,36 +39,6 @@ func (s *Server) allocate(ctx context.Context, r *request) (answer, error) {
 	return a, nil
 }
 
-// addresses lists what there is in one pool or all, or what somebody holds.
-func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
-	pool, err := poolNamed(r.http.PathValue("pool"))
-	if err != nil {
-		return answer{}, err
-	}
-	all, err := flag(r, "all")
-	if err != nil {
-		return answer{}, err
-	}
-	var list []ipam.AddressStatus
-	id := r.query.Get("for")
-	if id != "" {
-		list, err = s.cfg.Backend.Lookup(ctx, ipam.LookupRequest{Pool: pool, ID: id})
-	} else {
-		list, err = s.cfg.Backend.Addresses(ctx, pool)
-	}
-	if err != nil || !all {
-		return addressList(list, err)
-	}
-	others, err := s.elsewhere(ctx, pool, id)
-	// Of what is kept for a name, and another peer has for it, that one tells more.
-	held := map[netip.Addr]bool{}
-	for _, u := range others {
-		held[u.Address] = true
-	}
-	list = slices.DeleteFunc(list, func(a ipam.AddressStatus) bool { return a.State == stateReserved && a.Peer != "" && held[a.Address] })
-	return answer{body: append(usesOf(list), others...).sorted()}, err
-}
-
 func (s *Server) who(ctx context.Context, r *request) (answer, error) {
 	a, err := parseAddr(r.http.PathValue("ip"))
 	if err != nil {

@@ -18,8 +18,6 @@ type Backend interface {
 	// Client allocates an address for a holder outside Docker, or claims the
 	// one named.
 	Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error)
-	// Lookup returns what a holder has; nothing is no error.
-	Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error)
 	// Free frees and returns what it freed; nothing is no error.
 	Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error)
 	// Status returns the status of the peer and its cluster, which shows what
@@ -28,9 +26,9 @@ type Backend interface {
 	// Snapshot returns the status within 100 ms, whatever the allocator does: if
 	// it is not to be had, the last one that was.
 	Snapshot(ctx context.Context) (ipam.Status, error)
-	// Addresses returns what is held, rests or is reserved in a pool, in all
-	// pools if it is empty.
-	Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error)
+	// List returns a portion of what is held, rests or is reserved, or of what a
+	// holder has, in the order of addresses. It takes little of the allocator's time.
+	List(ctx context.Context, q ipam.Listing) (ipam.Portion, error)
 	// Who tells what one address is used for.
 	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
 	// Explain tells the whole story of one address.

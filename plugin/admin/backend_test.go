@@ -114,16 +114,6 @@ func (m *memory) match(pool, id string, a netip.Addr) (hits, rest []ipam.Address
 	return hits, rest, nil
 }
 
-func (m *memory) Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error) {
-	end, err := m.begin(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	hits, _, err := m.match(r.Pool, r.ID, netip.Addr{})
-	return hits, err
-}
-
 func (m *memory) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error) {
 	end, err := m.begin(ctx, r)
 	if err != nil {
@@ -229,14 +219,20 @@ func (m *memory) Recover(ctx context.Context) error {
 	return nil
 }
 
-func (m *memory) Addresses(ctx context.Context, pool string) ([]ipam.AddressStatus, error) {
-	end, err := m.begin(ctx, pool)
+// List gives two addresses at a time.
+func (m *memory) List(ctx context.Context, q ipam.Listing) (ipam.Portion, error) {
+	end, err := m.begin(ctx, q)
 	if err != nil {
-		return nil, err
+		return ipam.Portion{}, err
 	}
 	defer end()
-	hits, _, err := m.match(pool, "", netip.Addr{})
-	return hits, err
+	hits, _, err := m.match(q.Pool, q.Holder, netip.Addr{})
+	slices.SortFunc(hits, func(a, b ipam.AddressStatus) int { return a.Address.Compare(b.Address) })
+	hits = slices.DeleteFunc(hits, func(a ipam.AddressStatus) bool { return q.After.IsValid() && a.Address.Compare(q.After) <= 0 })
+	if len(hits) <= 2 {
+		return ipam.Portion{Addresses: hits}, err
+	}
+	return ipam.Portion{Addresses: hits[:2], Next: hits[1].Address}, err
 }
 
 func (m *memory) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {

@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"iter"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,13 +43,21 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 	} else if err != nil || n == 0 {
 		return answer{}, badRequest("name the port of RINGLET_HTTP on all hosts, a number from 1 to 65535: /sd/prometheus?port=7951")
 	}
-	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
+	if containers && s.cfg.Directory == nil {
+		return answer{body: []Target{}}, nil
+	}
+	if containers {
+		if err := s.takeList(ctx, r, true); err != nil {
+			return answer{}, err
+		}
+	}
+	st, err := s.snapshot(ctx)
 	if err != nil {
 		return answer{}, err
 	}
 	if containers {
-		targets, err := s.containers(ctx, &st, port)
-		return answer{body: targets}, err
+		places, err := s.everywhere(ctx, &st, "")
+		return listed(s, r.whole, s.containers(r.whole, places, port)), err
 	}
 	targets := []Target{}
 	for _, p := range st.Peers {
@@ -83,26 +93,26 @@ func target(p ipam.PeerStatus, at, port string) (Target, bool) {
 
 // containers lists the addresses that containers have in the whole cluster, as
 // the directory knows. A container is listed once for each of its addresses.
-func (s *Server) containers(ctx context.Context, st *ipam.Status, port string) ([]Target, error) {
-	targets := []Target{}
-	if s.cfg.Directory == nil {
-		return targets, nil
-	}
-	all, err := s.everywhere(ctx, st)
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range all {
-		if h.State != "held" || h.Kind != "container" {
-			continue
+func (s *Server) containers(ctx context.Context, places []place, port string) iter.Seq2[[]Target, error] {
+	return func(yield func([]Target, error) bool) {
+		for some := range slices.Chunk(places, placesAtOnce) {
+			var targets []Target
+			said, err := s.said(ctx, some)
+			for _, h := range said {
+				if h.State != "held" || h.Kind != "container" {
+					continue
+				}
+				targets = append(targets, Target{
+					Targets: []string{net.JoinHostPort(h.IP.String(), port)},
+					Labels: map[string]string{
+						"__meta_ringlet_container_id": h.Container, "__meta_ringlet_container_name": h.Name, "__meta_ringlet_container_mac": h.MAC,
+						"__meta_ringlet_pool": h.Pool.String(), "__meta_ringlet_name": h.Node, "__meta_ringlet_id": h.Owner,
+					},
+				})
+			}
+			if !yield(targets, err) || err != nil {
+				return
+			}
 		}
-		targets = append(targets, Target{
-			Targets: []string{net.JoinHostPort(h.IP.String(), port)},
-			Labels: map[string]string{
-				"__meta_ringlet_container_id": h.Container, "__meta_ringlet_container_name": h.Name, "__meta_ringlet_container_mac": h.MAC,
-				"__meta_ringlet_pool": h.Pool.String(), "__meta_ringlet_name": h.Node, "__meta_ringlet_id": h.Owner,
-			},
-		})
 	}
-	return targets, nil
 }

@@ -6,7 +6,7 @@
 //
 // On the admin unix socket, mode 0600, where whoever can connect may do
 // everything; and, if the operator wants, on a TCP address, where everybody
-// may read and only the bearer of a token may write ([Config].ReadOnly and
+// may read and only the bearer of a token may write ([Config].Remote and
 // [Config].Token). These are two [Server] values over one Backend, so that a
 // crowd on the network takes no place away from the operator at the socket.
 //
@@ -98,10 +98,24 @@
 // # Limits
 //
 // A body has at most 64 KiB, and at most 64 requests of one Server are with
-// the Backend at a time; others wait. Each has a deadline, reading the request
-// and writing the answer have theirs, and connections are counted: slow or
-// many clients hold up each other, not the allocator. /livez needs nothing but
-// the process; /v1/status and /readyz take no place and answer within 100 ms,
-// also while the allocator does not, from the last snapshot: as_of says from
-// when it is.
+// the Backend at a time, or have an answer that is being written; others wait. Each
+// has a deadline, reading the request and writing the answer have theirs, and
+// connections are counted. /livez needs nothing but the process; /v1/status and
+// /readyz take no place and answer within 100 ms, also while the allocator does not,
+// from the last snapshot: as_of says from when it is.
+//
+// A long list is written in portions, each of which is made when the one before it
+// is written. So each of its elements is as it was at some moment while the request
+// was answered. At most 8 lists are written at a time, 2 of which read the whole
+// directory. Of all answers at most 64 MiB wait for their clients to read them. A
+// client has 10 seconds for each part of an answer, and 2 minutes for a list. The
+// journal answers 2 questions at a time. A request that finds no room within its time
+// gets 503 with Retry-After.
+//
+// Over TCP clients are strangers, and there may be many ([Config].Remote). There one
+// address has 16 connections, 1000 requests begin a second, and work is done for one
+// of them at a time, between pauses of the same length: so they hold up each other,
+// and not the allocator, which they ask for 500 records at a time. What only reads
+// the status is told one of at most 250 ms ago, or of after the last write through
+// that server.
 package admin

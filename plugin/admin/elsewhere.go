@@ -3,9 +3,10 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"iter"
 	"net/netip"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -18,21 +19,6 @@ type Use struct {
 	// Told is when the peer that has it was last known to hold to that; zero if
 	// this peer knows it itself.
 	Told time.Time `json:"told,omitzero"`
-}
-
-type uses []Use
-
-func usesOf(list []ipam.AddressStatus) uses {
-	out := uses{}
-	for _, s := range list {
-		out = append(out, Use{AddressStatus: s})
-	}
-	return out
-}
-
-func (u uses) sorted() uses {
-	slices.SortStableFunc(u, func(a, b Use) int { return a.Address.Compare(b.Address) })
-	return u
 }
 
 // States of an address, see [ipam.AddressStatus].
@@ -67,7 +53,7 @@ func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
 
 // ofReachable returns what is said by other peers that can be reached.
 func (s *Server) ofReachable(ctx context.Context, said []directory.Holding) []directory.Holding {
-	st, err := s.cfg.Backend.Snapshot(ctx)
+	st, err := s.snapshot(ctx)
 	if err != nil {
 		return nil // of no interest beside what is known here
 	}
@@ -94,13 +80,15 @@ func holderOf(u Use) string {
 	return "a " + u.Kind
 }
 
-// elsewhere returns what other peers have in a pool, in all if it is empty, of
-// one holder if it is named.
-func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, error) {
-	if s.cfg.Directory == nil {
-		return nil, nil
-	}
-	st, err := s.cfg.Backend.Snapshot(ctx)
+// place is an address that another peer says it has.
+type place = directory.Place
+
+// placesAtOnce is how many places are looked up at a time.
+const placesAtOnce = 500
+
+// elsewhere returns the addresses that other peers have in a pool, in all if it is empty.
+func (s *Server) elsewhere(ctx context.Context, pool string) ([]place, error) {
+	st, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -110,40 +98,87 @@ func (s *Server) elsewhere(ctx context.Context, pool, holder string) (uses, erro
 			cidr = p.Pool
 		}
 	}
-	var out uses
-	all, err := s.everywhere(ctx, &st)
+	all, err := s.everywhere(ctx, &st, st.Self.ID) // told better by this peer
+	if err != nil || pool == "" {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(p place) bool { return !cidr.IsValid() || !cidr.Contains(p.IP) }), nil
+}
+
+// everywhere returns the addresses that peers of the cluster say they have, as the directory
+// knows, but those of one peer. What one said that was forgotten, or replaced by another of
+// its host, is there for some minutes more: its addresses are others' by then.
+func (s *Server) everywhere(ctx context.Context, st *ipam.Status, without string) (all []place, err error) {
+	there := map[string]bool{st.Self.ID: true}
+	for _, p := range st.Peers {
+		there[p.ID] = true
+	}
+	delete(there, without)
+	err = s.crowd.do(ctx, func() {
+		all = s.cfg.Directory.Places(func(owner string) bool { return there[owner] })
+	})
+	return all, err
+}
+
+// merged lists what this peer says of its addresses, and other peers of some places, in order.
+// Of what is kept for a name, and another peer has for it, that one tells more. With a holder
+// it is what that holds.
+func (s *Server) merged(ctx context.Context, mine iter.Seq2[ipam.Portion, error], places []place, holder string) iter.Seq2[[]Use, error] {
+	return func(yield func([]Use, error) bool) {
+		for p, err := range mine {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			own, end := p.Addresses, notLater(places, p.Next)
+			for {
+				n := min(end, placesAtOnce)
+				upTo := len(own)
+				if n < end { // the rest of the portion comes with the next ones
+					upTo = sort.Search(len(own), func(i int) bool { return own[i].Address.Compare(places[n-1].IP) > 0 })
+				}
+				if !yield(s.merge(ctx, own[:upTo], places[:n], holder)) {
+					return
+				}
+				own, places, end = own[upTo:], places[n:], end-n
+				if end == 0 {
+					if len(own) > 0 && !yield(s.merge(ctx, own, nil, holder)) {
+						return
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// merge lists what this peer says and what others say of some places.
+func (s *Server) merge(ctx context.Context, own []ipam.AddressStatus, places []place, holder string) ([]Use, error) {
+	out := make([]Use, 0, len(own)+len(places))
+	held := map[netip.Addr]bool{}
+	said, err := s.said(ctx, places)
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range all {
-		switch {
-		case h.Owner == st.Self.ID: // told better by this peer
-		case pool != "" && h.Pool != cidr:
-		case holder != "" && h.Name != holder && h.Container != holder:
-		default:
+	for _, h := range said {
+		if holder == "" || h.Name == holder || h.Container == holder {
 			out = append(out, useOf(h))
+			held[h.IP] = true
 		}
 	}
+	for _, a := range own {
+		if a.State != stateReserved || a.Peer == "" || !held[a.Address] {
+			out = append(out, Use{AddressStatus: a})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Use) int { return a.Address.Compare(b.Address) })
 	return out, nil
 }
 
-// maxReaders is how many requests read all of the directory at a time: with 100,000
-// addresses that takes hundreds of megabytes each, and anybody on RINGLET_HTTP may ask.
-const maxReaders = 1
-
-// everywhere returns what is held by the peers of the cluster, as the directory knows. What
-// one said that was forgotten, or replaced by another of its host, is there for some minutes
-// more: its addresses are others' by then.
-func (s *Server) everywhere(ctx context.Context, st *ipam.Status) ([]directory.Holding, error) {
-	select {
-	case s.readers <- struct{}{}:
-		defer func() { <-s.readers }()
-		there := map[string]bool{st.Self.ID: true}
-		for _, p := range st.Peers {
-			there[p.ID] = true
-		}
-		return slices.DeleteFunc(s.cfg.Directory.Holdings(netip.Addr{}), func(h directory.Holding) bool { return !there[h.Owner] }), nil
-	case <-ctx.Done():
-		return nil, problem(http.StatusServiceUnavailable, CodeBusy, "the whole cluster's addresses are being listed for others, and that was not done within %v: try again", s.cfg.Timeout)
+// said returns what peers say of some places.
+func (s *Server) said(ctx context.Context, places []place) (out []directory.Holding, err error) {
+	if len(places) > 0 {
+		err = s.crowd.do(ctx, func() { out = s.cfg.Directory.Said(places) })
 	}
+	return out, err
 }

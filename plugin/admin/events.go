@@ -48,7 +48,7 @@ func (s *Server) events(ctx context.Context, r *request) (answer, error) {
 	if r.http.Method == http.MethodHead {
 		want.follow = false
 	}
-	return s.follow(&eventFeed{reader: s.cfg.Events.Read(want.after), want: want, at: want.after})
+	return s.follow(&eventFeed{reader: s.cfg.Events.Read(want.after), crowd: s.crowd, want: want, at: want.after})
 }
 
 // wantedBy reads what a client asks for.
@@ -87,6 +87,7 @@ var errNoMore = errors.New("no more events")
 // eventFeed is what one client is sent of the events.
 type eventFeed struct {
 	reader *events.Reader
+	crowd  *crowd
 	want   wanted
 	at     events.ID // up to which the client has what it wants
 }
@@ -114,10 +115,12 @@ func (s *eventFeed) next(ctx context.Context) ([]byte, error) {
 		return nil, ctx.Err() // or nothing happens
 	}
 	var text []byte
-	for i := range list {
-		if s.at = list[i].ID; s.want.fits(&list[i]) {
-			text = append(text, message("", s.at, &list[i])...)
+	err = s.crowd.do(ctx, func() {
+		for i := range list {
+			if s.at = list[i].ID; s.want.fits(&list[i]) {
+				text = append(text, message("", s.at, &list[i])...)
+			}
 		}
-	}
-	return text, nil
+	})
+	return text, err
 }

@@ -11,8 +11,9 @@ import (
 
 // Journal tells of the past. It is safe for concurrent use.
 type Journal interface {
-	// Who tells who had an address at a time.
-	Who(a netip.Addr, at time.Time) (journal.Past, error)
+	// Who tells who had an address at a time. It reads all that is written, until
+	// ctx ends.
+	Who(ctx context.Context, a netip.Addr, at time.Time) (journal.Past, error)
 }
 
 func (s *Server) journalRoute() route {
@@ -20,7 +21,7 @@ func (s *Server) journalRoute() route {
 }
 
 // past tells who had an address at a time, now if none is given.
-func (s *Server) past(_ context.Context, r *request) (answer, error) {
+func (s *Server) past(ctx context.Context, r *request) (answer, error) {
 	a, err := parseAddr(r.http.PathValue("ip"))
 	if err != nil {
 		return answer{}, err
@@ -31,6 +32,12 @@ func (s *Server) past(_ context.Context, r *request) (answer, error) {
 			return answer{}, badRequest("%q is not a time: write it like 2026-11-20T09:00:00Z", text)
 		}
 	}
-	p, err := s.cfg.Journal.Who(a, at)
+	if year := at.UTC().Year(); year < 0 || year > 9999 {
+		return answer{}, badRequest("%q is in the year %d of UTC: name a time in the years 0 to 9999", r.query.Get("at"), year)
+	}
+	if !s.pasts.take(ctx, r.holds) {
+		return answer{}, problem(http.StatusServiceUnavailable, CodeBusy, "the journal is being read for others, and that was not done within %v: try again", s.cfg.Timeout)
+	}
+	p, err := s.cfg.Journal.Who(ctx, a, at)
 	return answer{body: p}, err
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // past is a journal with one address in it, which somebody has since someTime.
 type past struct{ broken error }
 
-func (p past) Who(a netip.Addr, at time.Time) (journal.Past, error) {
+func (p past) Who(_ context.Context, a netip.Addr, at time.Time) (journal.Past, error) {
 	out := journal.Past{Address: a, At: at, State: "free", Begins: someTime}
 	if a == netip.MustParseAddr("10.50.0.7") && !at.Before(someTime) {
 		out.State, out.Holder, out.Since = "held", &events.Holder{Kind: "client", Name: "printer-3", Since: someTime}, someTime
@@ -33,6 +34,9 @@ func TestPast(t *testing.T) {
 		{"/v1/journal/10.50.0.7?at=2026-11-21T09:00:00Z", 200, `"name":"printer-3"`},
 		{"/v1/journal/10.50.0.7?at=2026-11-21T10:00:00%2B02:00", 200, `"state":"free"`},
 		{"/v1/journal/10.50.0.8", 200, `"state":"free"`},
+		{"/v1/journal/10.50.0.7?at=9999-12-31T23:59:59-10:00", 400, "year 10000"},
+		{"/v1/journal/10.50.0.7?at=0000-01-01T00:00:00%2B10:00", 400, "year -1"},
+		{"/v1/journal/10.50.0.7?at=9999-12-31T23:59:59Z", 200, `"state":"held"`},
 		{"/v1/journal/10.50.0.7?at=yesterday", 400, "is not a time"},
 		{"/v1/journal/printer?at=2026-11-21T09:00:00Z", 400, "is not an address"},
 		{"/v1/journal/10.50.0.7?when=2026-11-21T09:00:00Z", 400, "unknown parameter"},

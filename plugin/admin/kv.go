@@ -18,19 +18,27 @@ type Directory interface {
 	// Get returns a key, from each peer that has set it.
 	Get(key string) []directory.Item
 	// List returns the keys with a prefix that come after one, in order, so many
-	// at most, and reports whether there are more.
-	List(prefix, after string, limit int) (list []directory.Item, more bool)
-	// Holdings returns who has an address, or all if it is the zero one.
+	// at most, and no further one once their values have so many bytes, and reports
+	// whether there are more.
+	List(prefix, after string, limit, bytes int) (list []directory.Item, more bool)
+	// Holdings returns who has an address.
 	Holdings(a netip.Addr) []directory.Holding
+	// Places returns the addresses that peers say they have, in order, of those that
+	// are wanted by their ID; Said what they say of some.
+	Places(wanted func(owner string) bool) []directory.Place
+	Said(places []directory.Place) []directory.Holding
 	// Watch returns the changes after one, Last the ID of the last.
 	Watch(after events.ID) *directory.Changes
 	Last() events.ID
 }
 
-// Limits of one answer of /v1/kv, in keys.
+// Limits of one answer of /v1/kv, in keys, and in bytes of their values: one that has
+// so many ends it.
 const (
-	defaultKeys = 1000
-	maxKeys     = 5000
+	defaultKeys  = 1000
+	maxKeys      = 5000
+	maxValues    = 4 << 20
+	maxFedValues = 256 << 10 // of a stream, of which there may be many
 )
 
 func (s *Server) kvRoute() route {
@@ -42,7 +50,7 @@ func (s *Server) kvRoute() route {
 
 // kv answers with one key, with those that begin like it, or with what becomes
 // of these.
-func (s *Server) kv(_ context.Context, r *request) (answer, error) {
+func (s *Server) kv(ctx context.Context, r *request) (answer, error) {
 	key := r.http.PathValue("key")
 	recursive, err := flag(r, "recursive")
 	if err != nil {
@@ -64,10 +72,14 @@ func (s *Server) kv(_ context.Context, r *request) (answer, error) {
 		if err != nil {
 			return answer{}, err
 		}
-		return s.follow(newKeyFeed(s.cfg.Directory, key, since))
+		return s.follow(newKeyFeed(s.cfg.Directory, s.crowd, key, since))
 	case recursive:
-		list, _ := s.cfg.Directory.List(key, r.query.Get("after"), limit)
-		return answer{body: list}, nil
+		if err := s.takeList(ctx, r, false); err != nil {
+			return answer{}, err
+		}
+		var list []directory.Item
+		err := s.crowd.do(ctx, func() { list, _ = s.cfg.Directory.List(key, r.query.Get("after"), limit, maxValues) })
+		return answer{body: list}, err
 	}
 	list := s.cfg.Directory.Get(key)
 	if len(list) == 0 {
@@ -95,6 +107,7 @@ func flag(r *request, name string) (bool, error) {
 // followed is kept; else it begins anew.
 type keyFeed struct {
 	dir    Directory
+	crowd  *crowd
 	prefix string
 
 	reader  *directory.Changes // nil: listing
@@ -103,8 +116,8 @@ type keyFeed struct {
 	resetIt bool               // the client is to forget what it has
 }
 
-func newKeyFeed(dir Directory, prefix string, since events.ID) *keyFeed {
-	f := &keyFeed{dir: dir, prefix: prefix, at: since}
+func newKeyFeed(dir Directory, c *crowd, prefix string, since events.ID) *keyFeed {
+	f := &keyFeed{dir: dir, crowd: c, prefix: prefix, at: since}
 	if since.IsZero() {
 		f.begin()
 	} else {
@@ -127,7 +140,9 @@ func (f *keyFeed) seen() events.ID {
 // next implements [feed].
 func (f *keyFeed) next(ctx context.Context) ([]byte, error) {
 	if f.reader == nil {
-		return f.list(), nil
+		var text []byte
+		err := f.crowd.do(ctx, func() { text = f.list() })
+		return text, err
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, heartbeat, nil)
 	defer cancel()
@@ -140,18 +155,20 @@ func (f *keyFeed) next(ctx context.Context) ([]byte, error) {
 		return nil, ctx.Err() // or nothing happens
 	}
 	var out []byte
-	for i, e := range list {
-		f.at = first.Plus(uint64(i))
-		if !strings.HasPrefix(e.Key, f.prefix) {
-			continue
+	err = f.crowd.do(ctx, func() {
+		for i, e := range list {
+			f.at = first.Plus(uint64(i))
+			if !strings.HasPrefix(e.Key, f.prefix) {
+				continue
+			}
+			name := "put"
+			if e.Value == nil {
+				name = "delete"
+			}
+			out = append(out, message(name, f.at, directory.ChangeOf(e))...)
 		}
-		name := "put"
-		if e.Value == nil {
-			name = "delete"
-		}
-		out = append(out, message(name, f.at, directory.ChangeOf(e))...)
-	}
-	return out, nil
+	})
+	return out, err
 }
 
 // list returns the next keys that there are. They have no IDs: a client that
@@ -161,7 +178,7 @@ func (f *keyFeed) list() []byte {
 	if f.resetIt {
 		out, f.resetIt = message("reset", events.ID{}, struct{}{}), false
 	}
-	list, more := f.dir.List(f.prefix, f.after, defaultKeys)
+	list, more := f.dir.List(f.prefix, f.after, defaultKeys, maxFedValues)
 	for _, item := range list {
 		out = append(out, message("put", events.ID{}, directory.Change{Key: item.Key, Value: item.Value, Owner: item.Owner})...)
 		f.after = item.Key

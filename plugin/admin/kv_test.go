@@ -49,15 +49,49 @@ func (s *shelf) Get(key string) []directory.Item {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i directory.Item) bool { return i.Key != key })
 }
 
-func (s *shelf) List(prefix, after string, limit int) ([]directory.Item, bool) {
+func (s *shelf) List(prefix, after string, limit, bytes int) ([]directory.Item, bool) {
 	list := slices.DeleteFunc(slices.Clone(s.items), func(i directory.Item) bool { return !strings.HasPrefix(i.Key, prefix) || i.Key <= after })
-	return append([]directory.Item{}, list[:min(len(list), limit)]...), len(list) > limit
+	n := 0
+	for ; n < min(len(list), limit) && bytes > 0; n++ {
+		bytes -= len(list[n].Value)
+	}
+	return append([]directory.Item{}, list[:n]...), len(list) > n
 }
 
 func (s *shelf) Holdings(a netip.Addr) (out []directory.Holding) {
+	for _, h := range s.all() {
+		if h.IP == a {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (s *shelf) Places(wanted func(owner string) bool) (out []directory.Place) {
+	for _, h := range s.all() {
+		if wanted(h.Owner) {
+			out = append(out, directory.Place{IP: h.IP, Owner: h.Owner})
+		}
+	}
+	slices.SortFunc(out, func(a, b directory.Place) int { return a.IP.Compare(b.IP) })
+	return out
+}
+
+func (s *shelf) Said(places []directory.Place) (out []directory.Holding) {
+	for _, p := range places {
+		for _, h := range s.all() {
+			if h.IP == p.IP && h.Owner == p.Owner {
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+// all is what is said of addresses.
+func (s *shelf) all() (out []directory.Holding) {
 	for _, i := range s.items {
-		at, err := netip.ParseAddr(i.Key[strings.LastIndex(i.Key, "/")+1:])
-		if err == nil && (!a.IsValid() || at == a) {
+		if at, err := netip.ParseAddr(i.Key[strings.LastIndex(i.Key, "/")+1:]); err == nil {
 			h := directory.Holding{IP: at, Owner: i.Owner, Told: i.Told}
 			_ = json.Unmarshal(i.Value, &h.Address)
 			out = append(out, h)
@@ -336,13 +370,13 @@ func (keeping) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) 
 	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), Peer: "host-b", State: "reserved", Kind: "kept for a name", Name: "cache"}, nil
 }
 
-func (b keeping) Addresses(ctx context.Context, _ string) ([]ipam.AddressStatus, error) {
+func (b keeping) List(ctx context.Context, _ ipam.Listing) (ipam.Portion, error) {
 	var out []ipam.AddressStatus
 	for _, a := range []string{"10.50.0.5", "10.50.0.6"} {
 		st, _ := b.Who(ctx, netip.MustParseAddr(a))
 		out = append(out, st)
 	}
-	return out, nil
+	return ipam.Portion{Addresses: out}, nil
 }
 
 // Of an address that is kept for a name, and that another peer has for it, is told what

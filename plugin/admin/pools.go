@@ -12,14 +12,15 @@ import (
 )
 
 func (s *Server) pools(ctx context.Context, _ *request) (answer, error) {
-	st, err := s.fresh(ctx)
+	st, err := s.seen(ctx)
 	if err != nil {
 		return answer{}, err
 	}
-	for i := range st.Pools {
-		st.Pools[i].Holders = nil // as many as containers, in the worst case
+	list := append([]ipam.PoolStatus{}, st.Pools...)
+	for i := range list {
+		list[i].Holders = nil // as many as containers, in the worst case
 	}
-	return answer{body: st.Pools}, nil
+	return answer{body: list}, nil
 }
 
 func (s *Server) pool(ctx context.Context, r *request) (answer, error) {
@@ -27,7 +28,7 @@ func (s *Server) pool(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	st, err := s.fresh(ctx)
+	st, err := s.seen(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -74,7 +75,7 @@ func (s *Server) ring(ctx context.Context, r *request) (answer, error) {
 			return answer{}, err
 		}
 	}
-	st, err := s.fresh(ctx)
+	st, err := s.seen(ctx)
 	if err != nil {
 		return answer{}, err
 	}
@@ -111,7 +112,7 @@ func (s *Server) subnetOf(ctx context.Context, name string) (netip.Prefix, error
 	if strings.Contains(name, "/") {
 		return parseCIDR(name)
 	}
-	st, err := inOrder(s.cfg.Backend.Snapshot(ctx))
+	st, err := s.snapshot(ctx)
 	if err != nil {
 		return netip.Prefix{}, err
 	}

@@ -13,6 +13,7 @@ type route struct {
 	tail         bool     // the last parameter of the path stands for all that is left of it
 	call         string   // the name in metrics and logs
 	query        []string // the parameters that it knows
+	anyQuery     bool     // they are its own affair
 	write        bool     // changes something, or costs the peer much
 	instant      bool     // asks the Backend for no more than a snapshot, and so needs no place
 	handle       handler
@@ -86,12 +87,13 @@ func (s *Server) mux() http.Handler {
 		r := s.kvRoute()
 		add(r.method, pattern(r), s.serve(r))
 	}
-	// None of them needs a place: what asks whether the process lives must get an
-	// answer when all are taken, and metrics limits itself.
+	// What asks whether the process lives must get an answer when all places are
+	// taken.
 	add(http.MethodGet, "/livez", http.HandlerFunc(live))
 	add(http.MethodGet, "/openapi.json", http.HandlerFunc(openAPI))
 	if s.cfg.Metrics != nil {
-		add(http.MethodGet, "/metrics", s.cfg.Metrics)
+		r := s.metricsRoute()
+		add(r.method, r.path, s.serve(r))
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(methods)), ", ") // the API's own, which people may want
 	if s.cfg.Page != nil {
@@ -136,5 +138,5 @@ func (s *Server) wrongMethod(allowed string) http.Handler {
 
 // refuse answers every request with p.
 func (s *Server) refuse(p *Problem) http.Handler {
-	return s.respond("unknown", func(http.ResponseWriter, *http.Request, string) (answer, error) { return answer{}, p })
+	return s.respond("unknown", func(http.ResponseWriter, *http.Request, string, *holds) (answer, error) { return answer{}, p })
 }

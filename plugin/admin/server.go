@@ -49,12 +49,15 @@ type Config struct {
 	Process Process      // nil: nothing is told of the process around the peer
 	Metrics http.Handler // serves /metrics; nil: there is no such path
 
-	// ReadOnly refuses every request that could change something.
-	ReadOnly bool
-	// Token, where there is one, is what every request that could change
-	// something must bring (Authorization: Bearer); ReadOnly then means
-	// nothing. Reading needs no token.
+	// Remote is true for an address that strangers may reach: what they cost is
+	// bounded, and what only reads may be told what was so 250 ms ago. Without a
+	// Token nothing can be changed there.
+	Remote bool
+	// Token is what every request over a remote address that could change something
+	// must bring (Authorization: Bearer). Reading needs no token.
 	Token string
+	// Context, where there is one, marks the context that the Backend gets.
+	Context func(context.Context) context.Context
 
 	// Timeout is how long a request may be with the Backend, including its
 	// wait for one of the [MaxRequests] places; default [DefaultTimeout].
@@ -98,6 +101,9 @@ func (c Config) validate() error {
 	if c.Logger == nil {
 		errs = append(errs, errors.New("the admin API needs a logger"))
 	}
+	if c.Token != "" && !c.Remote {
+		errs = append(errs, errors.New("the admin API has a token, and its address is not remote"))
+	}
 	if c.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("the admin API's timeout is negative: %v", c.Timeout))
 	}
@@ -108,9 +114,19 @@ func (c Config) validate() error {
 type Server struct {
 	cfg     Config
 	handler http.Handler
-	places  chan struct{} // one for each request that is with the Backend
-	readers chan struct{} // one for each that reads the whole directory
-	streams chan struct{} // one for each stream of events
+	places  slots // one for each request that is with the Backend, or whose answer is being written
+	lists   slots // one for each list of any length
+	readers slots // one for each that reads the whole directory
+	pasts   slots // one for each that reads the journal
+	streams slots // one for each stream of events
+	scrapes slots // one for each that reads the metrics
+
+	underWay *budget // bytes of answers
+	crowd    *crowd  // of clients; nil: nobody is a stranger
+	views    *crowd  // of lists that wait for the Backend, which may take long
+
+	snapshots, statuses *recent
+	wrote               atomic.Int64 // when something was last changed through this server, in Unix nanoseconds
 
 	boot     string // random, so that an ID does not come again after a restart
 	requests atomic.Uint64
@@ -126,12 +142,22 @@ func New(cfg Config) (*Server, error) {
 	_, _ = rand.Read(boot[:]) // never fails, see its documentation
 	s := &Server{
 		cfg:     cfg.withDefaults(),
-		places:  make(chan struct{}, MaxRequests),
-		readers: make(chan struct{}, maxReaders),
-		streams: make(chan struct{}, MaxStreams),
-		boot:    hex.EncodeToString(boot[:]),
+		places:  make(slots, MaxRequests),
+		lists:   make(slots, maxLists),
+		readers: make(slots, maxReaders),
+		pasts:   make(slots, maxPasts),
+		streams: make(slots, MaxStreams),
+		scrapes: make(slots, maxScrapes),
+
+		underWay:  &budget{left: maxUnderWay},
+		snapshots: newRecent(), statuses: newRecent(),
+
+		boot: hex.EncodeToString(boot[:]),
 	}
-	s.handler = s.mux()
+	if cfg.Remote {
+		s.crowd, s.views = newCrowd(), newCrowd()
+	}
+	s.handler = s.admit(s.mux())
 	return s, nil
 }
 
@@ -167,7 +193,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          log.New(logging.Lines(s.cfg.Logger, levelOf), "", 0),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(netutil.LimitListener(l, maxConns)) }()
+	accepting := netutil.LimitListener(l, maxConns)
+	if s.cfg.Remote {
+		accepting = newFairListener(accepting)
+	}
+	go func() { failed <- srv.Serve(accepting) }()
 	select {
 	case err := <-failed:
 		_ = srv.Close() // the error that counts is err

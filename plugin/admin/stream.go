@@ -17,6 +17,9 @@ const (
 	// reconnect is how long a client whose stream broke waits before it comes
 	// again.
 	reconnect = 2 * time.Second
+	// maxStreamTime is how long a stream lasts at most: others may wait for its
+	// place. Its client comes again, and goes on where it was.
+	maxStreamTime = time.Hour
 )
 
 // endKey names, in the context of a request, the channel that is closed when
@@ -75,7 +78,7 @@ type eventStream struct {
 // run sends events until the client or the server ends, or does not read. An
 // error is one of the connection.
 func (s *eventStream) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, maxStreamTime)
 	defer cancel()
 	if end, ok := ctx.Value(endKey{}).(<-chan struct{}); ok {
 		go func() {

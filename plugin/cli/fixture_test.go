@@ -72,11 +72,6 @@ func (f *fixture) Client(_ context.Context, r ipam.ClientRequest) (ipam.AddressG
 	return ipam.AddressGrant{Address: netip.PrefixFrom(a, 24)}, f.call("client %s %v %s", r.Pool, r.Address, r.ID)
 }
 
-func (f *fixture) Lookup(_ context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error) {
-	hits := slices.DeleteFunc(f.in(r.Pool), func(s ipam.AddressStatus) bool { return s.Name != r.ID && s.Container != r.ID })
-	return hits, f.call("lookup %q %s", r.Pool, r.ID)
-}
-
 func (f *fixture) Free(_ context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error) {
 	hits := slices.DeleteFunc(f.in(r.Pool), func(s ipam.AddressStatus) bool {
 		return s.State != "held" || r.ID != "" && s.Name != r.ID && s.Container != r.ID || r.Address.IsValid() && s.Address != r.Address
@@ -138,8 +133,15 @@ func (f *fixture) Recover(context.Context) error {
 	return f.call("recover")
 }
 
-func (f *fixture) Addresses(_ context.Context, pool string) ([]ipam.AddressStatus, error) {
-	return f.in(pool), f.call("addresses %q", pool)
+func (f *fixture) List(_ context.Context, q ipam.Listing) (ipam.Portion, error) {
+	hits := slices.DeleteFunc(f.in(q.Pool), func(s ipam.AddressStatus) bool {
+		return q.Holder != "" && s.Name != q.Holder && s.Container != q.Holder
+	})
+	slices.SortStableFunc(hits, func(a, b ipam.AddressStatus) int { return a.Address.Compare(b.Address) })
+	if q.Holder != "" {
+		return ipam.Portion{Addresses: hits}, f.call("lookup %q %s", q.Pool, q.Holder)
+	}
+	return ipam.Portion{Addresses: hits}, f.call("addresses %q", q.Pool)
 }
 
 func (f *fixture) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {

@@ -47,21 +47,35 @@ func (l library) HeldAfter(_ context.Context, pool netip.Prefix, after netip.Add
 type told struct{ *directory.Directory }
 
 func (d told) Holdings(a netip.Addr) []directory.Holding {
-	b := directory.Holding{
+	if b := d.other(); a == b.IP {
+		return []directory.Holding{b}
+	}
+	return nil
+}
+
+func (d told) Places(func(owner string) bool) []directory.Place {
+	return []directory.Place{{IP: d.other().IP, Owner: d.other().Owner}}
+}
+
+func (d told) Said(places []directory.Place) (out []directory.Holding) {
+	for range places {
+		out = append(out, d.other())
+	}
+	return out
+}
+
+func (told) other() directory.Holding {
+	return directory.Holding{
 		Address: directory.Address{
 			Pool: prefix("10.50.0.0/24"), Node: "host-b", State: "held", Kind: "container", Name: "db",
 			Container: strings.Repeat("fedcba98", 8), MAC: "02:42:0a:32:00:c8", Since: now.Add(-time.Hour),
 		},
 		IP: ip("10.50.0.200"), Owner: "bb02", Told: now.Add(-90 * time.Second),
 	}
-	if a.IsValid() && a != b.IP {
-		return nil
-	}
-	return []directory.Holding{b}
 }
 
-func (d told) List(prefix, after string, limit int) ([]directory.Item, bool) {
-	list, more := d.Directory.List(prefix, after, limit)
+func (d told) List(prefix, after string, limit, bytes int) ([]directory.Item, bool) {
+	list, more := d.Directory.List(prefix, after, limit, bytes)
 	for i := range list {
 		if !list[i].Told.IsZero() {
 			list[i].Told = now.Add(-2 * time.Minute) // the one thing in them that is of the clock

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // 10 to 11 o'clock, and db since.
 type diary struct{}
 
-func (diary) Who(a netip.Addr, at time.Time) (journal.Past, error) {
+func (diary) Who(_ context.Context, a netip.Addr, at time.Time) (journal.Past, error) {
 	clock := func(h int) time.Time { return time.Date(2026, 11, 21, h, 0, 0, 0, time.UTC) }
 	p := journal.Past{Address: a, At: at, State: "free", Begins: clock(9)}
 	switch {

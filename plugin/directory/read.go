@@ -1,8 +1,11 @@
 package directory
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -50,16 +53,18 @@ func items(list []replica.Record) []Item {
 // more than one.
 func (d *Directory) Get(key string) []Item {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return items(d.replica.Get(key, time.Now()))
+	records := d.replica.Get(key, time.Now())
+	d.mu.Unlock()
+	return items(records)
 }
 
 // List returns the keys with a prefix that come after one, in order: so many at
-// most, and reports whether there are more.
-func (d *Directory) List(prefix, after string, limit int) (list []Item, more bool) {
+// most, no further one once their values have so many bytes, and reports whether
+// there are more.
+func (d *Directory) List(prefix, after string, limit, bytes int) (list []Item, more bool) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	records, more := d.replica.List(prefix, after, limit, time.Now())
+	records, more := d.replica.List(prefix, after, limit, bytes, time.Now())
+	d.mu.Unlock()
 	return items(records), more
 }
 
@@ -74,27 +79,76 @@ type Holding struct {
 	Told  time.Time // when that peer was last known to hold to it
 }
 
-// Holdings returns who has an address, or all if it is the zero one.
+// Holdings returns who has an address, as each peer says.
 func (d *Directory) Holdings(a netip.Addr) []Holding {
-	prefix := AddressKeys(d.cfg.Cluster)
-	var list []Item
-	if a.IsValid() {
-		list = d.Get(prefix + a.String())
-	} else {
-		list, _ = d.List(prefix, "", replica.MaxRecords)
-	}
 	var out []Holding
-	for _, item := range list {
-		h := Holding{Owner: item.Owner, Told: item.Told}
-		var err error
-		if h.IP, err = netip.ParseAddr(item.Key[len(prefix):]); err != nil {
-			continue
-		}
-		if json.Unmarshal(item.Value, &h.Address) == nil {
+	for _, item := range d.Get(AddressKeys(d.cfg.Cluster) + a.String()) {
+		if h := (Holding{IP: a, Owner: item.Owner, Told: item.Told}); json.Unmarshal(item.Value, &h.Address) == nil {
 			out = append(out, h)
 		}
 	}
 	return out
+}
+
+// Place is an address that a peer says it has. All places of a large cluster take
+// a fraction of what is said of them.
+type Place struct {
+	IP    netip.Addr
+	Owner string // ID of the peer
+}
+
+// Places returns the addresses that peers say they have, in order: of the peers, by
+// ID, that are wanted, which is asked once for each.
+func (d *Directory) Places(wanted func(owner string) bool) []Place {
+	prefix := AddressKeys(d.cfg.Cluster)
+	var out []Place
+	texts := map[peer.ID]string{} // empty: not wanted
+	d.mu.Lock()
+	for key, id := range d.replica.Keys(prefix, time.Now()) {
+		owner, known := texts[id]
+		if !known {
+			if owner = ownerOf(id); !wanted(owner) {
+				owner = ""
+			}
+			texts[id] = owner
+		}
+		if owner == "" {
+			continue
+		}
+		if ip, err := netip.ParseAddr(string(key[len(prefix):])); err == nil {
+			out = append(out, Place{ip, owner})
+		}
+	}
+	d.mu.Unlock()
+	slices.SortFunc(out, func(a, b Place) int { return cmp.Or(a.IP.Compare(b.IP), strings.Compare(a.Owner, b.Owner)) })
+	return out
+}
+
+// Said returns what the peers at some places say now, in the same order. What is
+// no longer said is left out.
+func (d *Directory) Said(places []Place) []Holding {
+	prefix := AddressKeys(d.cfg.Cluster)
+	records := make([]replica.Record, 0, len(places))
+	out := make([]Holding, 0, len(places))
+	d.mu.Lock()
+	for _, p := range places {
+		id, err := peer.Parse(p.Owner)
+		if err != nil {
+			continue
+		}
+		if r, ok := d.replica.Of(id, prefix+p.IP.String(), time.Now()); ok {
+			records = append(records, r)
+			out = append(out, Holding{IP: p.IP, Owner: p.Owner, Told: r.Heard.UTC()})
+		}
+	}
+	d.mu.Unlock()
+	kept := out[:0]
+	for i := range out {
+		if json.Unmarshal(records[i].Value, &out[i].Address) == nil {
+			kept = append(kept, out[i])
+		}
+	}
+	return kept
 }
 
 // Change is that a key was set, or removed if it has no value.

@@ -81,7 +81,7 @@ func TestClockSetBackBetweenFiles(t *testing.T) {
 	write(2)
 	write(3)
 	var got []string
-	_ = f.read(func([]byte) bool { return true }, func(r *record) { got = append(got, r.ID.String()) })
+	_ = f.read(t.Context(), hurried, func([]byte) bool { return true }, func(r *record) { got = append(got, r.ID.String()) })
 	if fmt.Sprint(got) != "[1-2 1-3]" {
 		t.Errorf("the journal has %v, want the two newest in order", got)
 	}

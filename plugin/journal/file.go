@@ -233,9 +233,22 @@ func (f *files) full() ([]string, error) {
 	return out, nil
 }
 
+// haste is how the files are read.
+type haste bool
+
+const (
+	hurried   haste = true
+	leisurely haste = false // after each portion as much time is left to others as it took
+)
+
+// linesAtOnce is how many lines are read until it is looked whether they are still
+// wanted.
+const linesAtOnce = 1000
+
 // read calls visit for each line in order that want, which sees its bytes,
-// lets through. Lines that cannot be read are passed over.
-func (f *files) read(want func(line []byte) bool, visit func(*record)) error {
+// lets through. Lines that cannot be read are passed over. It ends early, with the
+// cause, when ctx does.
+func (f *files) read(ctx context.Context, how haste, want func(line []byte) bool, visit func(*record)) error {
 	in, err := f.openAll()
 	defer func() {
 		for _, file := range in {
@@ -245,9 +258,19 @@ func (f *files) read(want func(line []byte) bool, visit func(*record)) error {
 	if err != nil {
 		return err
 	}
+	n, begun := 0, time.Now()
 	for _, file := range in {
 		lines := bufio.NewReaderSize(file, 64<<10)
 		for {
+			if n++; n%linesAtOnce == 0 {
+				if how == leisurely {
+					pause(ctx, time.Since(begun))
+				}
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				begun = time.Now()
+			}
 			line, err := lines.ReadBytes('\n')
 			if errors.Is(err, io.EOF) {
 				break // what comes before it is cut, or is being written

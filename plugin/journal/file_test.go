@@ -43,7 +43,7 @@ func TestAppend(t *testing.T) {
 	}
 	read := func() (n int) {
 		t.Helper()
-		err := f.read(func([]byte) bool { return true }, func(r *record) {
+		err := f.read(t.Context(), hurried, func([]byte) bool { return true }, func(r *record) {
 			if r.Address != records[n].Address {
 				t.Fatalf("line %d is of %v, want %v", n, r.Address, records[n].Address)
 			}

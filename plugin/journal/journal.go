@@ -220,7 +220,7 @@ func holderOf(a ipam.AddressStatus) (events.Holder, bool) {
 func (j *Journal) replay(ctx context.Context) (*uses, events.ID, error) {
 	known := &uses{}
 	var last events.ID
-	err := j.files.read(func([]byte) bool { return ctx.Err() == nil }, func(r *record) {
+	err := j.files.read(ctx, hurried, func([]byte) bool { return true }, func(r *record) {
 		known.apply(r)
 		last = r.ID
 	})

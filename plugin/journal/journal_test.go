@@ -123,7 +123,7 @@ func (b *bench) free(a netip.Addr, silent bool) {
 // who asks the journal, and puts the answer in a line.
 func (b *bench) who(a netip.Addr, at time.Time) string {
 	b.t.Helper()
-	p, err := b.j.Who(a, at)
+	p, err := b.j.Who(b.t.Context(), a, at)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -177,19 +177,19 @@ func TestWho(t *testing.T) {
 		b.want(addr(1), db.Add(-time.Nanosecond), "elsewhere web")
 		b.want(addr(1), db.Add(time.Hour), "held db")
 		b.want(addr(2), db, "elsewhere")
-		p, err := b.j.Who(addr(1), freed.Add(-time.Second))
+		p, err := b.j.Who(b.t.Context(), addr(1), freed.Add(-time.Second))
 		if err != nil || p.Holder.Container != "4f3a" || !p.Since.Equal(web) || !p.Until.Equal(freed) || !p.Begins.Equal(web) || p.Owner != "" {
 			t.Errorf("got %+v, %v", p, err)
 		}
-		if p, _ := b.j.Who(addr(1), moved); p.Owner != "host-b" {
+		if p, _ := b.j.Who(b.t.Context(), addr(1), moved); p.Owner != "host-b" {
 			t.Errorf("it lay in the range of %q", p.Owner)
 		}
 		b.log.Note(time.Now(), ipam.Note{Kind: ipam.NoteMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "host-b", To: "host-a"})
 		b.settle()
-		if p, _ := b.j.Who(addr(1), time.Now()); p.Owner != "" {
+		if p, _ := b.j.Who(b.t.Context(), addr(1), time.Now()); p.Owner != "" {
 			t.Errorf("its own address lies in the range of %q", p.Owner)
 		}
-		if p, _ := b.j.Who(addr(64), moved); p.Owner != "" {
+		if p, _ := b.j.Who(b.t.Context(), addr(64), moved); p.Owner != "" {
 			t.Errorf("its neighbour lay in the range of %q", p.Owner)
 		}
 	})
@@ -220,7 +220,7 @@ func TestRenamed(t *testing.T) {
 		b.want(addr(65), time.Now(), "elsewhere")
 		b.want(addr(129), dealt, "free")
 		b.want(addr(129), time.Now(), "elsewhere")
-		if p, _ := b.j.Who(addr(1), time.Now()); p.Owner != "" {
+		if p, _ := b.j.Who(b.t.Context(), addr(1), time.Now()); p.Owner != "" {
 			t.Errorf("its own address lies in the range of %q", p.Owner)
 		}
 	})
@@ -290,7 +290,7 @@ func TestTooSlow(t *testing.T) {
 			b.want(addr(1+i), time.Now(), want)
 		}
 		told := map[netip.Addr]int{}
-		if err := b.j.files.read(func([]byte) bool { return true }, func(r *record) {
+		if err := b.j.files.read(b.t.Context(), hurried, func([]byte) bool { return true }, func(r *record) {
 			if r.Kind == events.Granted {
 				told[r.Address]++
 			}
@@ -320,7 +320,7 @@ func TestManyAtOnce(t *testing.T) {
 			b.settle()
 		}
 		n := 0
-		if err := b.j.files.read(func([]byte) bool { return true }, func(r *record) {
+		if err := b.j.files.read(b.t.Context(), hurried, func([]byte) bool { return true }, func(r *record) {
 			if n++; r.Late {
 				t.Errorf("%v was found out late", r)
 			}

@@ -31,7 +31,7 @@ func (b *bench) rotate() time.Time {
 		b.free(addr(1), false)
 		b.settle()
 	}
-	p, err := b.j.Who(addr(1), time.Now())
+	p, err := b.j.Who(b.t.Context(), addr(1), time.Now())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestWhoHeldForLong(t *testing.T) {
 		b.settle()
 		b.want(addr(7), begins, "held database")
 		b.want(addr(7), freed, "free database")
-		if p, err := b.j.Who(addr(7), begins); err != nil || !p.Since.Equal(granted) || !p.Until.Equal(freed) {
+		if p, err := b.j.Who(b.t.Context(), addr(7), begins); err != nil || !p.Since.Equal(granted) || !p.Until.Equal(freed) {
 			t.Errorf("got %+v, %v; want it from %v to %v", p, err, granted, freed)
 		}
 	})
@@ -108,7 +108,7 @@ func TestWhoSinceUnknown(t *testing.T) {
 		b.want(addr(7), begins.Add(-time.Second), "unknown")
 		b.want(addr(7), begins, "held old")
 		b.want(addr(7), time.Now(), "free old")
-		if p, _ := b.j.Who(addr(7), begins); p.Holder == nil || *p.Holder != (events.Holder{Kind: "container", Name: "old"}) {
+		if p, _ := b.j.Who(b.t.Context(), addr(7), begins); p.Holder == nil || *p.Holder != (events.Holder{Kind: "container", Name: "old"}) {
 			t.Errorf("got %+v", p)
 		}
 	})
@@ -157,7 +157,7 @@ func TestWhoInDealtRange(t *testing.T) {
 			{300, first, "elsewhere in host-b"}, // in a pool that was there before the journal
 			{300, first.Add(-time.Hour), "unknown in "},
 		} {
-			p, err := b.j.Who(addr(c.n), c.at)
+			p, err := b.j.Who(b.t.Context(), addr(c.n), c.at)
 			if got := p.State + " in " + p.Owner; err != nil || got != c.want {
 				t.Errorf("%v after %v: got %q, %v, want %q", addr(c.n), c.at.Sub(first), got, err, c.want)
 			}

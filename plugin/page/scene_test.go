@@ -36,10 +36,14 @@ func (s *scene) Status(context.Context) (ipam.Status, error) {
 
 func (s *scene) Snapshot(ctx context.Context) (ipam.Status, error) { return s.Status(ctx) }
 
-func (s *scene) Addresses(_ context.Context, pool string) ([]ipam.AddressStatus, error) {
+func (s *scene) List(_ context.Context, q ipam.Listing) (ipam.Portion, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.held), func(a ipam.AddressStatus) bool { return pool != "" && a.Pool.String() != pool }), s.broken
+	list := slices.DeleteFunc(slices.Clone(s.held), func(a ipam.AddressStatus) bool {
+		return q.Pool != "" && a.Pool.String() != q.Pool || q.Holder != "" && a.Name != q.Holder && a.Container != q.Holder
+	})
+	slices.SortStableFunc(list, func(a, b ipam.AddressStatus) int { return a.Address.Compare(b.Address) })
+	return ipam.Portion{Addresses: list}, s.broken
 }
 
 func (s *scene) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, error) {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -23,9 +24,10 @@ func (r *Replica) Get(key string, now time.Time) []Record {
 }
 
 // List returns the keys with a prefix that come after one, in order, from each
-// peer that has set them: so many keys at most, and reports whether there are
-// more.
-func (r *Replica) List(prefix, after string, limit int, now time.Time) (out []Record, more bool) {
+// peer that has set them: so many keys at most, no further key once their values
+// have so many bytes, and reports whether there are more. A key comes with all of
+// its values.
+func (r *Replica) List(prefix, after string, limit, bytes int, now time.Time) (out []Record, more bool) {
 	var list []listed
 	var key []byte
 	last := ""            // what comes behind it is too much, if there is more
@@ -54,9 +56,46 @@ func (r *Replica) List(prefix, after string, limit int, now time.Time) (out []Re
 	}
 	list, cut := first(list, limit)
 	for i := range list {
-		out = append(out, list[i].in.record(list[i].key, list[i].entry.Value()))
+		if bytes <= 0 && list[i].key != list[i-1].key {
+			return out, true
+		}
+		value := list[i].entry.Value()
+		bytes -= len(value)
+		out = append(out, list[i].in.record(list[i].key, value))
 	}
 	return out, more || cut
+}
+
+// Keys yields the keys with a prefix, each with the peer that has set it, in no
+// order. The key is valid until the next one. The replica must not be changed
+// meanwhile.
+func (r *Replica) Keys(prefix string, now time.Time) iter.Seq2[[]byte, peer.ID] {
+	return func(yield func([]byte, peer.ID) bool) {
+		var key []byte
+		for _, s := range r.sections {
+			if !s.counts(r, now) {
+				continue
+			}
+			for e := range s.changes.Current(0) {
+				if !e.Below(prefix) {
+					continue
+				}
+				if key = e.AppendKey(key[:0]); !yield(key, s.origin) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Of returns a key as one peer has set it; false if it has not.
+func (r *Replica) Of(origin peer.ID, key string, now time.Time) (Record, bool) {
+	s := r.sections[origin]
+	if s == nil || !s.counts(r, now) {
+		return Record{}, false
+	}
+	value := s.changes.Get(key)
+	return s.record(key, value), value != nil
 }
 
 // listed is a record whose value has not been needed yet.

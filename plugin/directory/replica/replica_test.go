@@ -25,7 +25,7 @@ func started(n int, boot peer.Boot, now time.Time) *Replica {
 // content is what a replica shows: value by key and peer.
 func content(r *Replica, now time.Time) map[string]string {
 	out := map[string]string{}
-	list, more := r.List("", "", 1<<30, now)
+	list, more := r.List("", "", 1<<30, 1<<30, now)
 	if more {
 		panic("there is a limit")
 	}
@@ -135,7 +135,7 @@ func TestEvents(t *testing.T) {
 			t.Fatalf("(-want +got)\n%s", diff)
 		}
 		all := map[string]string{}
-		list, _ := b.List("", "", 100, now)
+		list, _ := b.List("", "", 100, 1<<30, now)
 		for _, rec := range list {
 			all[rec.Key] = string(rec.Value)
 		}
@@ -212,7 +212,7 @@ func TestLease(t *testing.T) {
 	has := func(passed time.Duration) (out []int) {
 		for i, r := range rs[1:] {
 			r.Tick(at(i+1, passed))
-			list, _ := r.List("key", "", 1<<20, at(i+1, passed))
+			list, _ := r.List("key", "", 1<<20, 1<<30, at(i+1, passed))
 			out = append(out, len(list))
 		}
 		return out
@@ -328,14 +328,14 @@ func TestList(t *testing.T) {
 		b.Set(fmt.Sprintf("b/%03d", i), []byte("3"))
 	}
 	talk(t, a, b, false, now)
-	all, more := b.List("a/", "", 1000, now)
+	all, more := b.List("a/", "", 1000, 1<<30, now)
 	if len(all) != 200 || more {
 		t.Fatalf("%d records, more: %v", len(all), more)
 	}
 	var got []Record
 	for after, more := "", true; more; {
 		var page []Record
-		page, more = b.List("a/", after, 1+rand.IntN(20), now)
+		page, more = b.List("a/", after, 1+rand.IntN(20), 1<<30, now)
 		got = append(got, page...)
 		after = page[len(page)-1].Key
 	}
