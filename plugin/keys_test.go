@@ -89,7 +89,7 @@ func TestKeysChange(t *testing.T) {
 
 // What is told of the process shows no secret.
 func TestAboutShowsNoSecrets(t *testing.T) {
-	cfg, err := config.Load([]string{"RINGLET_KEY=" + key(7) + "," + key(8), "RINGLET_TOKEN=hush-hush", "RINGLET_HTTP=127.0.0.1:7951"}, func() (string, error) { return "host-a", nil })
+	cfg, err := config.Load([]string{"RINGLET_KEY=" + key(7) + "," + key(8), "RINGLET_TOKEN=hush-hush-hush-hush", "RINGLET_HTTP=127.0.0.1:7951"}, func() (string, error) { return "host-a", nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/certfile"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/directory"
@@ -269,21 +270,27 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 
 // apis returns the services on the admin socket, which is open, and on
 // RINGLET_HTTP if it is set.
-func apis(opts cli.ServeOptions, cfg config.Config, socket net.Listener, common admin.Config) ([]*service, error) {
+func apis(opts cli.ServeOptions, cfg config.Config, socket net.Listener, common admin.Config) ([]part, error) {
+	common.Written = func(w admin.Write) { common.Events.Ask(time.Now(), w.String()) }
 	local, err := admin.New(common)
 	if err != nil {
 		return nil, err
 	}
-	out := []*service{newAdmin(socket, opts.AdminSocket, local.Serve, common.Logger)}
+	out := []part{newAdmin(socket, opts.AdminSocket, local.Serve, common.Logger).part()}
 	if cfg.HTTP == config.HTTPOff {
 		return out, nil
 	}
-	common.Remote, common.Token, common.Context = true, cfg.Token, node.AsGuest
+	common.Remote, common.Token, common.Context, common.Hosts = true, cfg.Token, node.AsGuest, namesOf(cfg)
+	if cfg.HTTPCert != "" {
+		pair := certfile.New(cfg.HTTPCert, cfg.HTTPKey)
+		common.TLS = pair.Config()
+		out = append(out, newCertificate(cfg, pair, common.Logger))
+	}
 	open, err := admin.New(common)
 	if err != nil {
 		return nil, err
 	}
-	return append(out, newHTTP(cfg.HTTP, open.Serve, common.Logger)), nil
+	return append(out, newHTTP(cfg.HTTP, open.Serve, common.Logger).part()), nil
 }
 
 // together runs the parts until ctx ends or one of them returns, ends the

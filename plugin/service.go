@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/driver"
+	"github.com/ringlet/ringlet/plugin/certfile"
+	"github.com/ringlet/ringlet/plugin/config"
 )
 
 const (
@@ -25,6 +29,14 @@ type service struct {
 	serve  func(ctx context.Context, l net.Listener) error // until ctx ends; closes l
 	fault  *fault
 }
+
+// part is something that runs beside the others, and may have a fault.
+type part struct {
+	run   func(context.Context) error
+	fault *fault
+}
+
+func (s *service) part() part { return part{s.run, s.fault} }
 
 // run serves whenever it can, until ctx ends. Its error is always nil.
 func (s *service) run(ctx context.Context) error {
@@ -106,4 +118,28 @@ func newAdmin(open net.Listener, path string, serve func(context.Context, net.Li
 			next: fmt.Sprintf("see that no other process has that path; it is tried again every %v at the latest", lastRetry),
 		},
 	}
+}
+
+// newCertificate returns what reads the certificate of RINGLET_HTTP, at the start and when
+// it is replaced. Addresses are handed out whatever is wrong with it.
+func newCertificate(cfg config.Config, pair *certfile.Pair, logger *slog.Logger) part {
+	f := &fault{
+		logger: logger, code: "http-certificate",
+		text: func(err error) string {
+			return fmt.Sprintf("the certificate of %s (RINGLET_HTTP) cannot be read, so the last good one stays in use, and without one no client is answered: %v", cfg.HTTP, err)
+		},
+		next: "let RINGLET_HTTP_CERT and RINGLET_HTTP_KEY name a certificate and its private key, both in PEM; the files are read again within 10 seconds",
+	}
+	return part{func(ctx context.Context) error { return pair.Run(ctx, f.set) }, f}
+}
+
+// namesOf returns the names by which RINGLET_HTTP may be asked: this host's, in full and up
+// to the first dot, and those of the settings.
+func namesOf(cfg config.Config) []string {
+	names := append([]string{cfg.Name}, cfg.HTTPHosts...)
+	if name, err := os.Hostname(); err == nil {
+		short, _, _ := strings.Cut(name, ".")
+		names = append(names, name, short)
+	}
+	return names
 }

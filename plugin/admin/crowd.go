@@ -140,12 +140,3 @@ func (p *page) Write(b []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
 	return p.text.Write(b)
 }
-
-// admit lets requests begin one after the other.
-func (s *Server) admit(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.crowd.begin(r.Context()) == nil { // else the client has gone
-			next.ServeHTTP(w, r)
-		}
-	})
-}

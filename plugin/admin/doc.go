@@ -10,6 +10,16 @@
 // [Config].Token). These are two [Server] values over one Backend, so that a
 // crowd on the network takes no place away from the operator at the socket.
 //
+// Over TCP a request is refused with 421 if its Host is a name that is not this
+// server's ([Config].Hosts), and with 403 if a page of another site has made a browser
+// send it. A source that sends wrong tokens has to wait, up to a minute. The log, a
+// change of keys, and what gives addresses up for good (recover, forget, leave by force)
+// go over the socket alone.
+//
+// Each write of somebody who may write leaves a line in the log, and an event in the
+// journal, with who asked, from where, for what, and the result ([Write]). Keys and
+// tokens are in neither.
+//
 // # Routes
 //
 //	GET    /v1/status                            ipam.Status
@@ -38,11 +48,11 @@
 //	POST   /v1/check                             ipam.Audit
 //	POST   /v1/gc                                Collection -> []ipam.Collected
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
-//	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202
+//	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202; by force on the admin socket alone
 //	POST   /v1/peers                             Join -> Joined: meets another peer; 503 if nobody answers
 //	POST   /v1/peers/{peer}/evict                Eviction
-//	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees
-//	POST   /v1/recover                           Recover -> Recovery
+//	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees; on the admin socket alone
+//	POST   /v1/recover                           Recover -> Recovery; on the admin socket alone
 //	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
 //	GET    /v1/kv/{key}[?recursive=&after=&limit=]  []directory.Item: a key, or those that begin like it
 //	GET    /v1/kv/{key}?watch=true[&since=]      directory.Change, one after the other (text/event-stream)

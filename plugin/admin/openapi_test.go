@@ -555,7 +555,7 @@ func typeOf(t reflect.Type, names map[reflect.Type]string) string {
 // Each code that an answer may have is in the document, and no other.
 func TestDocumentHasTheCodes(t *testing.T) {
 	want := []string{
-		CodeNotFound, CodeMethod, CodeTooLarge, CodeReadOnly, CodeUnauthorized, CodeBusy, CodeTimeout, CodeInternal, CodeNoKey,
+		CodeNotFound, CodeMethod, CodeTooLarge, CodeReadOnly, CodeUnauthorized, CodeBusy, CodeTimeout, CodeInternal, CodeNoKey, CodeMisdirected, CodeCrossSite, CodeTooManyGuesses,
 	}
 	for _, e := range everyError {
 		want = append(want, e.err.Error())

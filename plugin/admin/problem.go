@@ -21,6 +21,10 @@ const (
 	CodeTimeout      = "timeout"            // the deadline passed
 	CodeInternal     = "internal"           // see the log
 	CodeNoKey        = "no-such-key"        // the directory does not have it
+	CodeMisdirected  = "misdirected"        // the server does not go by the name it was asked by
+	CodeCrossSite    = "cross-site"         // a page of another site made a browser ask
+	// CodeTooManyGuesses is that of a source which has sent too many wrong tokens.
+	CodeTooManyGuesses = "too-many-wrong-tokens"
 )
 
 // Problem is the body of every answer that is an error (RFC 9457). Code is

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,8 +16,11 @@ type route struct {
 	query        []string // the parameters that it knows
 	anyQuery     bool     // they are its own affair
 	write        bool     // changes something, or costs the peer much
-	instant      bool     // asks the Backend for no more than a snapshot, and so needs no place
-	handle       handler
+	// local says, over TCP, why a request with that body is answered on the admin
+	// socket alone; empty: it is not. Nil: all go over TCP.
+	local   func(body []byte) string
+	instant bool // asks the Backend for no more than a snapshot, and so needs no place
+	handle  handler
 }
 
 func (s *Server) routes() []route {
@@ -29,11 +33,11 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/check", call: "check", write: true, handle: s.check},
 		{method: post, path: "/v1/gc", call: "gc", write: true, handle: s.collect},
 		{method: post, path: "/v1/self/drain", call: "drain", write: true, handle: s.drain},
-		{method: post, path: "/v1/self/leave", call: "leave", write: true, handle: s.leave},
+		{method: post, path: "/v1/self/leave", call: "leave", write: true, local: ifForced, handle: s.leave},
 		{method: post, path: "/v1/peers", call: "join", write: true, handle: s.join},
 		{method: post, path: "/v1/peers/{peer}/evict", call: "evict", write: true, handle: s.evict},
-		{method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true, handle: s.forget},
-		{method: post, path: "/v1/recover", call: "recover", write: true, handle: s.recover},
+		{method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true, local: forGood("to forget a host"), handle: s.forget},
+		{method: post, path: "/v1/recover", call: "recover", write: true, local: forGood("to recover"), handle: s.recover},
 
 		{method: get, path: "/v1/pools", call: "pools", handle: s.pools},
 		{method: post, path: "/v1/pools", call: "pool-create", write: true, handle: s.createPool},
@@ -57,6 +61,29 @@ func (s *Server) routes() []route {
 
 		{method: get, path: "/sd/prometheus", call: "discover", query: []string{"port", "containers"}, instant: true, handle: s.discover},
 		{method: get, path: "/readyz", call: "readyz", instant: true, handle: s.ready},
+	}
+}
+
+// forGood keeps on the admin socket what gives space up for good: a token that
+// somebody has read must not do that.
+func forGood(what string) func([]byte) string {
+	why := what + " gives addresses up for good, so it goes over the admin socket alone: run the command on the host itself"
+	return func([]byte) string { return why }
+}
+
+// ifForced keeps on the admin socket that a host leaves although its addresses are in use.
+func ifForced(body []byte) string {
+	var l Leave
+	if json.Unmarshal(body, &l) != nil || !l.Force { // what cannot be read is refused by the route
+		return ""
+	}
+	return forGood("to leave by force")(nil)
+}
+
+// secret keeps on the admin socket what nobody may read on the way.
+func secret(what string) func([]byte) string {
+	return func([]byte) string {
+		return what + " goes over the admin socket alone, since whoever reads a TCP connection reads it, too"
 	}
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -56,6 +58,11 @@ type Config struct {
 	// Token is what every request over a remote address that could change something
 	// must bring (Authorization: Bearer). Reading needs no token.
 	Token string
+	// Hosts are names by which a remote address may be asked, beside localhost and any
+	// IP address.
+	Hosts []string
+	// TLS, where there is one, is spoken on a remote address.
+	TLS *tls.Config
 	// Context, where there is one, marks the context that the Backend gets.
 	Context func(context.Context) context.Context
 
@@ -81,6 +88,9 @@ type Config struct {
 	// call, by a name from a fixed list, the code of the problem or "ok", and
 	// how long it took. It must not block.
 	Observe func(call, result string, took time.Duration)
+	// Written, where there is one, is told of every request that was allowed to change
+	// something, once it is answered. It must not block.
+	Written func(Write)
 }
 
 func (c Config) withDefaults() Config {
@@ -89,6 +99,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Observe == nil {
 		c.Observe = func(string, string, time.Duration) {}
+	}
+	if c.Written == nil {
+		c.Written = func(Write) {}
 	}
 	return c
 }
@@ -125,6 +138,8 @@ type Server struct {
 	crowd    *crowd  // of clients; nil: nobody is a stranger
 	views    *crowd  // of lists that wait for the Backend, which may take long
 
+	guesses guesses // of tokens
+
 	snapshots, statuses *recent
 	wrote               atomic.Int64 // when something was last changed through this server, in Unix nanoseconds
 
@@ -149,6 +164,7 @@ func New(cfg Config) (*Server, error) {
 		streams: make(slots, MaxStreams),
 		scrapes: make(slots, maxScrapes),
 
+		guesses:   guesses{all: map[netip.Addr]guess{}},
 		underWay:  &budget{left: maxUnderWay},
 		snapshots: newRecent(), statuses: newRecent(),
 
@@ -193,9 +209,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          log.New(logging.Lines(s.cfg.Logger, levelOf), "", 0),
 	}
 	failed := make(chan error, 1)
-	accepting := netutil.LimitListener(l, maxConns)
+	accepting := netutil.LimitListener(localListener{l}, maxConns)
 	if s.cfg.Remote {
 		accepting = newFairListener(accepting)
+	}
+	if s.cfg.TLS != nil {
+		accepting = tls.NewListener(accepting, s.cfg.TLS)
 	}
 	go func() { failed <- srv.Serve(accepting) }()
 	select {

@@ -21,6 +21,7 @@ func (c Config) check(env map[string]string, bad map[string]bool) []error {
 		{[]string{"RINGLET_KEY", "RINGLET_KEY_FILE", "RINGLET_JOIN", "RINGLET_INSECURE"}, c.checkEncryption},
 		{[]string{"RINGLET_UNIVERSE", "RINGLET_SUBNET"}, c.checkSizes},
 		{[]string{"RINGLET_HTTP", "RINGLET_BIND"}, c.checkPorts},
+		{[]string{"RINGLET_HTTP_CERT", "RINGLET_HTTP_KEY"}, c.checkTLS},
 	}
 	for _, r := range rules {
 		if slices.ContainsFunc(r.names, func(name string) bool { return bad[name] }) {
@@ -90,6 +91,16 @@ func (c Config) checkPorts() error {
 	}
 	if host == "" || a.IsUnspecified() || c.Bind.Addr().IsUnspecified() || a == c.Bind.Addr() {
 		return fmt.Errorf("RINGLET_BIND=%v already takes the port", c.Bind)
+	}
+	return nil
+}
+
+func (c Config) checkTLS() error {
+	switch {
+	case c.HTTPCert != "" && c.HTTPKey == "":
+		return errors.New("RINGLET_HTTP_KEY is not set: a certificate is of no use without its private key")
+	case c.HTTPCert == "" && c.HTTPKey != "":
+		return errors.New("RINGLET_HTTP_KEY is set and this is not: a private key is of no use without its certificate")
 	}
 	return nil
 }

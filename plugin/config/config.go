@@ -75,8 +75,11 @@ type Config struct {
 
 	MAC bool // engines give each endpoint a MAC before they ask for its address
 
-	HTTP      string // host:port of metrics and API, the host may be empty; or HTTPOff
-	Token     string // what a write over TCP must show; empty allows none
+	HTTP      string   // host:port of metrics and API, the host may be empty; or HTTPOff
+	HTTPHosts []string // names by which HTTP may be asked beside this host's own, in lower case
+	HTTPCert  string   // file with the certificate of HTTP; empty: no TLS
+	HTTPKey   string   // file with its private key; empty if HTTPCert is
+	Token     string   // what a write over TCP must show, 16 characters or more; empty allows none
 	LogLevel  slog.Level
 	LogFormat string // LogText or LogJSON
 }

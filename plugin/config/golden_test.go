@@ -45,6 +45,9 @@ func TestEverythingWrong(t *testing.T) {
 		"RINGLET_TIMEOUT=1m",
 		"RINGLET_MAC=yes",
 		"RINGLET_HTTP=9950",
+		"RINGLET_HTTP_HOSTS=a b,*.example.com",
+		"RINGLET_HTTP_CERT=cert.pem",
+		"RINGLET_HTTP_KEY=~/key.pem",
 		"RINGLET_TOKEN=correct horse",
 		"LOG_LEVEL=" + strings.Repeat("verbose ", 20),
 		"RINGLET_LOG_FORMAT=logfmt\n",
@@ -61,6 +64,7 @@ func TestWrongTogether(t *testing.T) {
 	var out strings.Builder
 	for _, environ := range [][]string{
 		{"RINGLET_JOIN=host-a", "RINGLET_HTTP=:7950", "RINGLET_ADVERTISE=fd00::1", "RINGLET_UNIVERSE=10.0.0.0/26,fd00::/64", "RINGLET_SUBNET=24,64"},
+		{"RINGLET_HTTP_CERT=/tls/cert.pem"}, {"RINGLET_HTTP_KEY=/tls/key.pem"},
 		{"RINGLET_BOOTSTRAP=observer", "RINGLET_KEY=" + key1, "RINGLET_KEY_FILE=/keys/two"},
 	} {
 		_, err := load(environ, testSource())
@@ -115,7 +119,14 @@ func TestTable(t *testing.T) {
 			if s.Secret || s.Name == "RINGLET_KEY_FILE" {
 				return // a secret's example is no value, and the file is not there
 			}
-			mustLoad(t, s.Name+"="+s.Example, "RINGLET_INSECURE=true")
+			environ := []string{s.Name + "=" + s.Example, "RINGLET_INSECURE=true"}
+			switch s.Name {
+			case "RINGLET_HTTP_CERT":
+				environ = append(environ, "RINGLET_HTTP_KEY=/data/tls/key.pem")
+			case "RINGLET_HTTP_KEY":
+				environ = append(environ, "RINGLET_HTTP_CERT=/data/tls/cert.pem")
+			}
+			mustLoad(t, environ...)
 			if s.Default == "" {
 				return
 			}

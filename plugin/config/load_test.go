@@ -103,7 +103,7 @@ func TestAccepted(t *testing.T) {
 		{"others' names and the command line's", []string{"PATH=/bin", "RINGLET_SOCKET=/s", "RINGLETS=3", "ringlet_join=x", "=C:=x", "junk", ""}, func(*Config) {}},
 		{"empty means default", []string{"RINGLET_TIMEOUT=", "RINGLET_UNIVERSE= ", "RINGLET_NAME=\t"}, func(*Config) {}},
 		{"the last counts", []string{"RINGLET_NAME=one", "RINGLET_NAME=two"}, func(c *Config) { c.Name = "two" }},
-		{"a value may contain =", []string{"RINGLET_TOKEN=a=b"}, func(c *Config) { c.Token = "a=b" }},
+		{"a value may contain =", []string{"RINGLET_TOKEN=a=b=c=d=e=f=g=h="}, func(c *Config) { c.Token = "a=b=c=d=e=f=g=h=" }},
 
 		{"name", []string{"RINGLET_NAME=größe-1.example"}, func(c *Config) { c.Name = "größe-1.example" }},
 		{"bind address alone", []string{"RINGLET_BIND=192.168.1.10"}, func(c *Config) { c.Bind = netip.MustParseAddrPort("192.168.1.10:7950") }},
@@ -152,6 +152,9 @@ func TestAccepted(t *testing.T) {
 		{"http", []string{"RINGLET_HTTP=:9950"}, func(c *Config) { c.HTTP = ":9950" }},
 		{"http IPv6", []string{"RINGLET_HTTP=[0::1]:9950"}, func(c *Config) { c.HTTP = "[::1]:9950" }},
 		{"http name", []string{"RINGLET_HTTP=LocalHost:9950"}, func(c *Config) { c.HTTP = "localhost:9950" }},
+		{"http hosts", []string{"RINGLET_HTTP_HOSTS=Ringlet.Example.com., host-a,ringlet.example.com"}, func(c *Config) { c.HTTPHosts = []string{"ringlet.example.com", "host-a"} }},
+		{"http with TLS", []string{"RINGLET_HTTP_CERT=/tls/cert.pem", "RINGLET_HTTP_KEY=/tls/key.pem"}, func(c *Config) { c.HTTPCert, c.HTTPKey = "/tls/cert.pem", "/tls/key.pem" }},
+		{"a token of 16 characters", []string{"RINGLET_TOKEN=0123456789abcdef"}, func(c *Config) { c.Token = "0123456789abcdef" }},
 		{"http off", []string{"RINGLET_HTTP=OFF"}, func(*Config) {}},
 		{"http beside a peer's port elsewhere", []string{"RINGLET_HTTP=127.0.0.1:7950", "RINGLET_BIND=10.0.0.1"}, func(c *Config) {
 			c.HTTP, c.Bind = "127.0.0.1:7950", netip.MustParseAddrPort("10.0.0.1:7950")
@@ -280,8 +283,15 @@ func TestRefused(t *testing.T) {
 		{"RINGLET_HTTP=on", nil, "not host:port"},
 		{"RINGLET_HTTP=:7950", nil, "already takes the port"},
 		{"RINGLET_HTTP=127.0.0.1:7950", nil, "already takes the port"},
-		{"RINGLET_TOKEN=a b", nil, "byte 2"},
-		{"RINGLET_TOKEN=ä", nil, "byte 1"},
+		{"RINGLET_HTTP_HOSTS=a,,b", nil, "entry 2 of the list is empty"},
+		{"RINGLET_HTTP_HOSTS=http://a", nil, "not the name of a host"},
+		{"RINGLET_HTTP_HOSTS=*.example.com", nil, "not the name of a host"},
+		{"RINGLET_HTTP_CERT=/tls/cert.pem", nil, "RINGLET_HTTP_KEY is not set"},
+		{"RINGLET_HTTP_CERT=cert.pem", nil, "begin with a slash"},
+		{"RINGLET_TOKEN=a b", nil, "can be guessed"},
+		{"RINGLET_TOKEN=0123456789abcde", nil, "15 characters"},
+		{"RINGLET_TOKEN=0123456789abcdef ghi", nil, "byte 17"},
+		{"RINGLET_TOKEN=ä0123456789abcdef", nil, "byte 1"},
 		{"RINGLET_TOKEN=" + strings.Repeat("x", 1025), nil, "1025 bytes"},
 		{"LOG_LEVEL=trace", nil, "not one of the accepted words"},
 		{"RINGLET_LOG_FORMAT=xml", nil, "not one of the accepted words"},
@@ -336,7 +346,7 @@ func TestHostName(t *testing.T) {
 
 // TestNoSecretIsShown looks for pieces of secrets in all that is printed.
 func TestNoSecretIsShown(t *testing.T) {
-	const secret = "Sup3rS3cr3t"
+	const secret = "Sup3rS3cr3tSup3rS3cr3t"
 	_, err := load([]string{
 		"RINGLET_KEY=" + secret + "," + key1 + "," + key1,
 		"RINGLET_KYE=" + secret,

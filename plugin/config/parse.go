@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,10 +151,13 @@ func parseMAC(cfg *Config, value string, _ source) error {
 }
 
 func parseToken(cfg *Config, value string, _ source) error {
-	// It travels in a header field.
-	const maxToken = 1024
-	if len(value) > maxToken {
-		return fmt.Errorf("it has %d bytes", len(value))
+	// It travels in a header field. A shorter one can be guessed.
+	const minToken, maxToken = 16, 1024
+	switch n := len(value); {
+	case n > 0 && n < minToken:
+		return fmt.Errorf("it has %d characters, which can be guessed", n)
+	case n > maxToken:
+		return fmt.Errorf("it has %d bytes", n)
 	}
 	for i := range len(value) {
 		if value[i] <= ' ' || value[i] > '~' {
@@ -160,6 +165,43 @@ func parseToken(cfg *Config, value string, _ source) error {
 		}
 	}
 	cfg.Token = value
+	return nil
+}
+
+func parseHTTPHosts(cfg *Config, value string, _ source) error {
+	return entries(value, func(_ int, name string) error {
+		name = strings.ToLower(strings.TrimSuffix(name, "."))
+		if len(name) > 253 {
+			return fmt.Errorf("%s has %d bytes", shown(name), len(name))
+		}
+		for label := range strings.SplitSeq(name, ".") {
+			if err := checkLabel(label, "_"); err != nil {
+				return fmt.Errorf("%s is not the name of a host: %w", shown(name), err)
+			}
+		}
+		if !slices.Contains(cfg.HTTPHosts, name) {
+			cfg.HTTPHosts = append(cfg.HTTPHosts, name)
+		}
+		return nil
+	})
+}
+
+func parseHTTPCert(cfg *Config, value string, _ source) error {
+	cfg.HTTPCert = value
+	return checkPath(value)
+}
+
+func parseHTTPKey(cfg *Config, value string, _ source) error {
+	cfg.HTTPKey = value
+	return checkPath(value)
+}
+
+// checkPath wants a path that does not depend on where the process was started. The
+// file may come later.
+func checkPath(path string) error {
+	if path != "" && !filepath.IsAbs(path) {
+		return errors.New("the path must begin with a slash")
+	}
 	return nil
 }
 

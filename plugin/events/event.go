@@ -91,11 +91,13 @@ const (
 	ProblemBegan   = "problem-began"
 	ProblemChanged = "problem-changed"
 	ProblemEnded   = "problem-ended"
+	// Asked is that somebody has asked for a change through the API.
+	Asked = "asked"
 )
 
 // Kinds returns all kinds of events, in no order.
 func Kinds() []string {
-	out := []string{ProblemBegan, ProblemChanged, ProblemEnded}
+	out := []string{ProblemBegan, ProblemChanged, ProblemEnded, Asked}
 	for _, w := range words {
 		out = append(out, w.kind)
 	}

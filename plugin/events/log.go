@@ -43,6 +43,11 @@ func (l *Log) Note(at time.Time, n ipam.Note) {
 	}
 }
 
+// Ask puts in that somebody has asked for a change, as a sentence says.
+func (l *Log) Ask(at time.Time, text string) {
+	l.put(entry{at: at, kind: Asked, note: ipam.Note{Holder: text}})
+}
+
 func (l *Log) put(e entry) { l.ring.Put(e) }
 
 // Last returns the ID of the newest event; its number is 0 if there is none.

@@ -64,6 +64,8 @@ func (h *Holder) appendTo(b []byte) []byte {
 func (e *entry) sentence(b []byte, v *Event) []byte {
 	text := words[e.note.Kind].text
 	switch {
+	case e.kind == Asked:
+		return append(b, e.note.Holder...)
 	case e.problem != nil && e.kind == ProblemEnded:
 		return append(append(b, "no longer: "...), e.problem.Text...)
 	case e.problem != nil:

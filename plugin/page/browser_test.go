@@ -70,6 +70,12 @@ type browser struct {
 // page does wrong there fails the test at its end.
 func open(t *testing.T) *browser {
 	t.Helper()
+	return openWith(t)
+}
+
+// openWith starts one with more flags.
+func openWith(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("with -short no browser is started: what is tested runs in it, not here")
 	}
@@ -85,7 +91,7 @@ func open(t *testing.T) *browser {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("lang", "en-GB"), chromedp.Flag("force-prefers-reduced-motion", true))
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
