@@ -119,7 +119,7 @@ func serveCrowded(dir string) {
 	}()
 	os.Exit(program([]string{
 		"ringlet", "serve", "--data", dir, "--docker-socket", "", "--socket", socket, "--admin-socket", filepath.Join(dir, "admin.sock"),
-	}))
+	}, run))
 }
 
 // engineCall makes a call of an engine, and returns the address of its answer.
