@@ -7,6 +7,7 @@
 //	demo [serve]                     print addresses and routes, then wait for SIGTERM or SIGINT
 //	demo addrs                       print the addresses and routes as JSON
 //	demo ping ADDR [-c N] [-t LIMIT] send N echo requests (3), wait LIMIT (1s) for each answer; 0 when one came
+//	demo watch ADDR [-e EVERY]       send an echo request every EVERY (20ms), print when each answer came, until SIGTERM
 package main
 
 import (
@@ -23,7 +24,7 @@ import (
 	"time"
 )
 
-const usage = "usage: demo [serve] | addrs | ping ADDR [-c N] [-t LIMIT]"
+const usage = "usage: demo [serve] | addrs | ping ADDR [-c N] [-t LIMIT] | watch ADDR [-e EVERY]"
 
 // errUsage is returned when the command line makes no sense.
 var errUsage = errors.New(usage)
@@ -58,6 +59,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return json.NewEncoder(out).Encode(v)
 	case "ping":
 		return pingCommand(ctx, args, out)
+	case "watch":
+		return watchCommand(ctx, args, out)
 	default:
 		return errUsage
 	}
@@ -84,18 +87,44 @@ func pingCommand(ctx context.Context, args []string, out io.Writer) error {
 	flags.SetOutput(io.Discard)
 	count := flags.Int("c", 3, "number of requests")
 	limit := flags.Duration("t", time.Second, "wait for each answer")
-	if len(args) == 0 {
-		return errUsage
-	}
-	to, err := netip.ParseAddr(args[0])
+	to, err := parse(flags, args)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return err
 	}
-	if err := flags.Parse(args[1:]); err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
-	}
-	if flags.NArg() > 0 || *count < 1 || *limit <= 0 {
+	if *count < 1 || *limit <= 0 {
 		return errUsage
 	}
 	return ping(ctx, to, *count, *limit, out)
+}
+
+func watchCommand(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("watch", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	every := flags.Duration("e", 20*time.Millisecond, "between requests")
+	to, err := parse(flags, args)
+	if err != nil {
+		return err
+	}
+	if *every <= 0 {
+		return errUsage
+	}
+	return watch(ctx, to, *every, out)
+}
+
+// parse reads an address and the flags behind it.
+func parse(flags *flag.FlagSet, args []string) (netip.Addr, error) {
+	if len(args) == 0 {
+		return netip.Addr{}, errUsage
+	}
+	to, err := netip.ParseAddr(args[0])
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return netip.Addr{}, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if flags.NArg() > 0 {
+		return netip.Addr{}, errUsage
+	}
+	return to, nil
 }

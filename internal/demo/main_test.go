@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"strings"
@@ -76,7 +78,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"dance"}, {"ping"}, {"ping", "there"}, {"ping", "::1", "-c", "0"}, {"ping", "::1", "-x"}, {"ping", "::1", "more"}} {
+	for _, args := range [][]string{{"dance"}, {"ping"}, {"ping", "there"}, {"ping", "::1", "-c", "0"}, {"ping", "::1", "-x"}, {"ping", "::1", "more"}, {"watch"}, {"watch", "::1", "-e", "0s"}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got %v, want the usage", args, err)
 		}
@@ -109,5 +111,32 @@ func TestPingNobody(t *testing.T) {
 	// 198.51.100.0/24 is for documentation (RFC 5737): nobody answers, or there is no route.
 	if err := ping(t.Context(), netip.MustParseAddr("198.51.100.1"), 1, 50*time.Millisecond, &bytes.Buffer{}); err == nil {
 		t.Error("got an answer from an address that nobody has")
+	}
+}
+
+// It ends with its context, or with who reads.
+func TestWatch(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a raw socket needs root")
+	}
+	r, w := io.Pipe()
+	ended := make(chan error, 1)
+	began := time.Now()
+	go func() { ended <- watch(t.Context(), netip.MustParseAddr("127.0.0.1"), time.Millisecond, w) }()
+	lines := bufio.NewScanner(r)
+	for range 3 {
+		lines.Scan()
+		if at, err := time.Parse(time.RFC3339Nano, lines.Text()); err != nil || at.Before(began) {
+			t.Errorf("got the answer %q, %v", lines.Text(), err)
+		}
+	}
+	r.Close()
+	if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("ended with %v after its reader", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := watch(ctx, netip.MustParseAddr("127.0.0.1"), time.Millisecond, io.Discard); err != nil {
+		t.Errorf("ended with %v after its context", err)
 	}
 }
