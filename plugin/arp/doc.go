@@ -14,5 +14,8 @@
 // So any number of probes may run at a time. There is no state and no
 // goroutine.
 //
+// A [Sender] sends, for containers, announcements of their addresses, and probes whose answers are for the kernel. It hears
+// nothing.
+//
 // What the socket brings is a stranger's: decoding takes nothing for granted.
 package arp

@@ -60,6 +60,23 @@ func probeFor(a netip.Addr, from MAC) packet {
 	return packet{op: request, senderMAC: from, sender: netip.IPv4Unspecified(), target: a}
 }
 
+// announcementOf returns the announcement that an address has a MAC (RFC 5227, 1.1 and 3): a request for the address, from
+// the address. RFC 826 has whoever knows the sender take over its MAC.
+func announcementOf(a netip.Addr, mac MAC) packet {
+	return packet{op: request, senderMAC: mac, sender: a, target: a}
+}
+
+// everybody is the destination of a broadcast.
+var everybody = MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff} //nolint:gochecknoglobals // a constant that Go cannot have
+
+// frame returns the packet behind an Ethernet header.
+func (p packet) frame(to, from MAC) []byte {
+	b := append(make([]byte, 0, 14+packetLen), to[:]...)
+	b = append(b, from[:]...)
+	b = append(b, 0x08, 0x06) // ARP
+	return append(b, p.encode()...)
+}
+
 // claims reports whether the sender of the packet has the address, or is about
 // to take it: it sends from it, or probes for it as we do (RFC 5227, 2.1.1).
 func (p packet) claims(a netip.Addr) bool {

@@ -38,19 +38,24 @@ func (s *socket) close() error { return s.file.Close() }
 
 // send broadcasts a packet. The kernel writes the frame's header.
 func (s *socket) send(p packet) error {
-	conn, err := s.file.SyscallConn()
+	if err := write(s.file, p.encode(), &s.to); err != nil {
+		return fmt.Errorf("send a probe: %w", err)
+	}
+	return nil
+}
+
+// write sends what a packet socket takes, a packet or a whole frame.
+func write(f *os.File, b []byte, to unix.Sockaddr) error {
+	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var sent error
 	err = conn.Write(func(fd uintptr) bool {
-		sent = unix.Sendto(int(fd), p.encode(), 0, &s.to)
+		sent = unix.Sendto(int(fd), b, 0, to)
 		return !errors.Is(sent, unix.EAGAIN)
 	})
-	if err := errors.Join(err, sent); err != nil {
-		return fmt.Errorf("send a probe: %w", err)
-	}
-	return nil
+	return errors.Join(err, sent)
 }
 
 // receive returns the next packet that is ARP for IPv4, and an error that
