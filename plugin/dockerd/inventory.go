@@ -32,9 +32,10 @@ type Network struct {
 	Scope    string // local, swarm or global
 	Internal bool
 
-	Options   map[string]string // the --ipam-opt pairs; never nil
-	Subnets   []Subnet          // as typed by the user or chosen by us, in the engine's order
-	Endpoints []Endpoint        // that are up, or coming up; ordered by container, then ID
+	Options       map[string]string // the --ipam-opt pairs; never nil
+	DriverOptions map[string]string // the --opt pairs, which are for the network driver; never nil
+	Subnets       []Subnet          // as typed by the user or chosen by us, in the engine's order
+	Endpoints     []Endpoint        // that are up, or coming up; ordered by container, then ID
 
 	Unreadable int // values left out because they were not understood
 }

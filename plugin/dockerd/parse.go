@@ -26,14 +26,16 @@ func parseNetwork(in network.Inspect) (Network, error) {
 		r.refuse("network id", in.ID, errors.New("it is missing"))
 	}
 	out := Network{
-		ID:       in.ID,
-		Name:     in.Name,
-		Driver:   in.Driver,
-		Scope:    in.Scope,
-		Internal: in.Internal,
-		Options:  map[string]string{},
+		ID:            in.ID,
+		Name:          in.Name,
+		Driver:        in.Driver,
+		Scope:         in.Scope,
+		Internal:      in.Internal,
+		Options:       map[string]string{},
+		DriverOptions: map[string]string{},
 	}
 	maps.Copy(out.Options, in.IPAM.Options)
+	maps.Copy(out.DriverOptions, in.Options)
 	for _, config := range in.IPAM.Config {
 		out.Subnets = append(out.Subnets, r.subnet(config))
 	}

@@ -20,7 +20,7 @@ var compareNetip = cmp.Options{
 func TestParseNetwork(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	const dual = `{
-		"Name":"net","Id":"f00","Scope":"local","Driver":"macvlan","Internal":true,
+		"Name":"net","Id":"f00","Scope":"local","Driver":"macvlan","Internal":true,"Options":{"parent":"eth0"},
 		"IPAM":{"Driver":"ringlet:latest","Options":{"pool":"blue"},"Config":[
 			{"Subnet":"10.69.0.7/16","IPRange":"10.69.4.0/24","Gateway":"10.69.0.1","AuxiliaryAddresses":{"b":"10.69.0.3","a":"10.69.0.2"}},
 			{"Subnet":"fd00::/64","Gateway":"fd00::1/64"}]},
@@ -35,7 +35,7 @@ func TestParseNetwork(t *testing.T) {
 	}{
 		{"dual stack", dual, Network{
 			ID: "f00", Name: "net", Driver: "macvlan", Scope: "local", Internal: true,
-			Options: map[string]string{"pool": "blue"},
+			Options: map[string]string{"pool": "blue"}, DriverOptions: map[string]string{"parent": "eth0"},
 			Subnets: []Subnet{
 				{prefix("10.69.0.0/16"), prefix("10.69.4.0/24"), addr("10.69.0.1"), []netip.Addr{addr("10.69.0.2"), addr("10.69.0.3")}},
 				{Prefix: prefix("fd00::/64"), Gateway: addr("fd00::1")},
@@ -88,7 +88,7 @@ func TestParseNetwork(t *testing.T) {
 			if (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("got error %v, want %q", err, tt.wantErr)
 			}
-			if got.Options == nil {
+			if got.Options == nil || got.DriverOptions == nil {
 				t.Error("options are nil")
 			}
 		})
