@@ -22,6 +22,7 @@ type engineCalls struct {
 	watcher *dockerd.Watcher
 	prober  *prober
 	host    *host
+	starts  *announcer
 }
 
 // RequestPool grants a pool. Before that it looks at what the host has now: the
@@ -33,7 +34,11 @@ func (e engineCalls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.
 		look = e.host.tellSoon
 	}
 	_ = look(ctx) // what was told before stands; the status says what is wrong
-	return e.Node.RequestPool(ctx, r)
+	g, err := e.Node.RequestPool(ctx, r)
+	if err == nil {
+		e.starts.made(&g)
+	}
+	return g, err
 }
 
 // Greeted has the node expect a replay, and looks at what the engine has.
@@ -51,6 +56,8 @@ func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) 
 	g, err := e.prober.grant(ctx, r)
 	if err != nil {
 		e.watcher.Recheck()
+	} else {
+		e.starts.granted(&r, &g)
 	}
 	return g, err
 }
@@ -60,7 +67,7 @@ func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
 // deliver brings inventories to the node, also those that are not complete:
 // what they have is in use.
-func deliver(n *node.Node, h *host, l *locked) dockerd.Deliver {
+func deliver(n *node.Node, h *host, l *locked, starts *announcer) dockerd.Deliver {
 	return func(ctx context.Context, inv dockerd.Inventory) (time.Duration, error) {
 		if inv.Complete {
 			l.see(inv.Networks)
@@ -68,7 +75,9 @@ func deliver(n *node.Node, h *host, l *locked) dockerd.Deliver {
 		if err := h.tell(ctx); err != nil {
 			return 0, err
 		}
-		return n.Inventory(ctx, inventory(inv))
+		again, err := n.Inventory(ctx, inventory(inv))
+		starts.listed(&inv) // now the node knows the MACs
+		return again, err
 	}
 }
 
@@ -116,6 +125,7 @@ type status struct {
 	lost    aside
 	network *peers
 	probes  *prober
+	starts  *announcer
 	faults  []*fault
 }
 
@@ -147,6 +157,9 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	}
 	out = s.network.complete(out)
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
+	if p, wrong := s.starts.problem(); wrong {
+		out.Problems = append(out.Problems, p)
+	}
 	for _, f := range s.faults {
 		if p, wrong := f.problem(); wrong {
 			out.Problems = append(out.Problems, p)
@@ -269,9 +282,10 @@ func exists(path string) bool {
 
 // observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
-func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream) func(ipam.Note) {
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream, starts *announcer) func(ipam.Note) {
 	return func(n ipam.Note) {
 		happened.note(n)
+		starts.note(&n)
 		switch n.Kind {
 		case ipam.NoteLeakFound:
 			m.LeaksFound(1)

@@ -182,7 +182,7 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := engineCalls{n, watcher, &prober{node: n}, h}
+		calls := engineCalls{n, watcher, &prober{node: n}, h, nil}
 
 		time.Sleep(hostFresh)
 		found.set("10.50.0.1/24", nil) // ip addr add 10.50.0.1/24 dev eth1
@@ -235,7 +235,7 @@ func TestRoutesThatCannotBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := engineCalls{n, watcher, &prober{node: n}, h}
+		calls := engineCalls{n, watcher, &prober{node: n}, h, nil}
 		choose := func(want string) {
 			t.Helper()
 			p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local})
@@ -304,7 +304,7 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := engineCalls{n, watcher, &prober{node: n}, h}
+		calls := engineCalls{n, watcher, &prober{node: n}, h, nil}
 		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func confine(opts cli.ServeOptions) cli.ServeOptions {
 
 // announces reports whether this process announces containers to their
 // neighbours, which takes CAP_NET_RAW (RINGLET_ANNOUNCE).
-func announces(config.Config) bool { return true }
+func announces(cfg config.Config) bool { return cfg.Announce }
 
 // confine gives up CAP_NET_RAW, too, where nothing needs it: no network of this host has probe=arp, and no container
 // is announced. A network with probes that is made later has none until a restart. It returns the fault of a process

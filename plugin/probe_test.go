@@ -123,7 +123,7 @@ func startOnLAN(t *testing.T, timeout time.Duration, devices ...string) *onLAN {
 	}
 	host := newHost(n, logger)
 	host.addresses = func() ([]net.Addr, error) { return nil, nil } // whatever this machine has
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober, host}, Logger: logger, Timeout: timeout})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober, host, nil}, Logger: logger, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}

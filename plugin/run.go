@@ -173,9 +173,10 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	idle := thrift{threads: newProcessors(), pace: pace.New()}
 	happened := newStream()
 	happened.pace = idle.pace
+	starts := newAnnouncer(cfg.Announce, opts.Data, watcher, meter, logger)
 	n, err := node.New(node.Config{
 		Machine: machine, Store: store, Preview: preview, Logger: logger, Timeout: cfg.Timeout,
-		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher, happened),
+		ObserveCommit: meter.ObserveCommit, ObserveNote: observeNote(meter, watcher, happened, starts),
 	})
 	if err != nil {
 		return fmt.Errorf("database %s: %w", filepath.Join(opts.Data, databaseName), err)
@@ -210,12 +211,13 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	if err != nil {
 		return err
 	}
+	starts.of(n)
 	lost, err := findAside(filepath.Join(opts.Data, databaseName))
 	if err != nil {
 		return err
 	}
 	macs := &locked{mac: !machine.NoMAC, inPlugin: inPlugin}
-	view := &status{Node: n, watcher: watcher, locked: macs, lost: lost, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, faults: []*fault{host.fault, host.unrouted, unconfined, openKeys(cfg, logger)}}
+	view := &status{Node: n, watcher: watcher, locked: macs, lost: lost, sight: sight{inPlugin: inPlugin, named: named(opts, inPlugin)}, network: network, probes: probes, starts: starts, faults: []*fault{host.fault, host.unrouted, unconfined, openKeys(cfg, logger)}}
 	meter.Watch(view.Snapshot)
 	meter.WatchDirectory(shared.Stats)
 	watcher.WhenBlind(n.Blind)
@@ -227,7 +229,7 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 	view.faults = append(view.faults, record.fault)
 
 	observe := idle.threads.observe(meter.ObserveRequest)
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host}, Logger: logger, Timeout: cfg.Timeout, NoMAC: machine.NoMAC, Observe: observe})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, probes, host, starts}, Logger: logger, Timeout: cfg.Timeout, NoMAC: machine.NoMAC, Observe: observe})
 	if err != nil {
 		return err
 	}
@@ -247,10 +249,11 @@ func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger
 		host.watch,
 		host.listen,
 		func(ctx context.Context) error { return drv.Serve(ctx, socket) },
-		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host, macs)) },
+		func(ctx context.Context) error { return watcher.Run(ctx, deliver(n, host, macs, starts)) },
 		func(ctx context.Context) error { return happened.watch(ctx, view.Snapshot) },
 		record.Run,
 		shared.Run,
+		starts.run,
 		garbage.run,
 		idle.threads.run,
 	}

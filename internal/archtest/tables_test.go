@@ -52,6 +52,7 @@ var behind = []struct {
 	{"github.com/hashicorp/memberlist", []string{"gossip", "gossip/memnet"}, "what carries bytes between peers can be replaced without the rest knowing"},
 	{"go.etcd.io/bbolt", []string{"persist"}, "the file format is persist's secret"},
 	{"github.com/docker/go-plugins-helpers", []string{"driver"}, "the protocol's types stop at the driver"},
+	{"github.com/vishvananda/netlink", []string{"plugin/announce"}, "what the kernel's interfaces and neighbours are is asked in one place"},
 	{"github.com/docker/docker", []string{"plugin/dockerd"}, "the engine's client is large and changes often"},
 }
 

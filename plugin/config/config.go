@@ -75,6 +75,8 @@ type Config struct {
 
 	MAC bool // engines give each endpoint a MAC before they ask for its address
 
+	Announce bool // containers that start are announced to their neighbours
+
 	HTTP      string   // host:port of metrics and API, the host may be empty; or HTTPOff
 	HTTPHosts []string // names by which HTTP may be asked beside this host's own, in lower case
 	HTTPCert  string   // file with the certificate of HTTP; empty: no TLS

@@ -150,6 +150,10 @@ func parseMAC(cfg *Config, value string, _ source) error {
 	return boolean(&cfg.MAC, value)
 }
 
+func parseAnnounce(cfg *Config, value string, _ source) error {
+	return boolean(&cfg.Announce, value)
+}
+
 func parseToken(cfg *Config, value string, _ source) error {
 	// It travels in a header field. A shorter one can be guessed.
 	const minToken, maxToken = 16, 1024

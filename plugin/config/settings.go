@@ -219,6 +219,13 @@ func serving() []Setting {
 		Effect:  "from the next start",
 		parse:   parseMAC,
 	}, {
+		Name: "RINGLET_ANNOUNCE", Default: "true",
+		Range:   "true or false",
+		Example: "false",
+		Meaning: "false keeps ringlet from telling the neighbours of a container that starts which MAC its address has now",
+		Effect:  "from the next start",
+		parse:   parseAnnounce,
+	}, {
 		Name: "RINGLET_HTTP", Default: HTTPOff,
 		Range:   "off, or host:port, the host may be left out",
 		Example: "127.0.0.1:7951",

@@ -34,6 +34,7 @@ func (c Config) LogValue() slog.Value {
 		slog.String("rest", c.Rest.String()),
 		slog.String("timeout", c.Timeout.String()),
 		slog.Bool("mac", c.MAC),
+		slog.Bool("announce", c.Announce),
 		slog.String("http", c.HTTP),
 		slog.String("http_hosts", strings.Join(c.HTTPHosts, ",")),
 		slog.String("http_cert", c.HTTPCert),

@@ -32,6 +32,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/announce"
 )
 
 // DefaultTimeout is how long a scrape waits for the peer's status.
@@ -66,6 +67,7 @@ type Metrics struct {
 	leaksFound     prometheus.Counter
 	leaksMended    prometheus.Counter
 	probes         *prometheus.CounterVec
+	announcements  *prometheus.CounterVec
 	asks           *prometheus.CounterVec
 }
 
@@ -117,6 +119,10 @@ func New(cfg Config) *Metrics {
 			Name: "ringlet_probes_total",
 			Help: "Addresses that the LAN was asked about before they were handed out, by result: quiet, answered, failed.",
 		}, []string{"result"}),
+		announcements: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ringlet_announcements_total",
+			Help: "Packets that tell neighbours of a container which MAC its address has, by result: sent, failed; and starts of containers: gone before they were announced; unreachable, on a network whose neighbours are not on a link of this host.",
+		}, []string{"result"}),
 		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ringlet_asks_total",
 			Help: "Questions to other peers for space, by result: granted; held, full, not-mine, busy: refused; silent: no answer.",
@@ -128,6 +134,9 @@ func New(cfg Config) *Metrics {
 	for _, result := range []string{ProbeQuiet, ProbeAnswered, ProbeFailed} {
 		m.probes.WithLabelValues(result) // also without a probe: alerts compare with 0
 	}
+	for _, result := range announce.Results() {
+		m.announcements.WithLabelValues(result)
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "ringlet_build_info",
 		Help:        "Always 1; the labels say what runs.",
@@ -135,7 +144,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.asks, build, m.status, m.gossip, m.directory,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, build, m.status, m.gossip, m.directory,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -178,6 +187,9 @@ const (
 
 // Probed counts an address that the LAN was asked about, by result.
 func (m *Metrics) Probed(result string) { m.probes.WithLabelValues(result).Inc() }
+
+// Announced counts what came of an announcement, by result, one of [announce.Results].
+func (m *Metrics) Announced(result string) { m.announcements.WithLabelValues(result).Inc() }
 
 // Asked counts a question to another peer, by result, one of [ipam.Answers].
 func (m *Metrics) Asked(result string) { m.asks.WithLabelValues(result).Inc() }

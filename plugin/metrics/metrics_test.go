@@ -25,6 +25,7 @@ import (
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/announce"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
 )
@@ -113,6 +114,8 @@ func observe(m *Metrics) {
 	m.Probed(ProbeQuiet)
 	m.Probed(ProbeQuiet)
 	m.Probed(ProbeAnswered)
+	m.Announced(announce.Sent)
+	m.Announced(announce.Gone)
 	m.Asked("granted")
 	m.Asked("silent")
 }
