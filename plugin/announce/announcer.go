@@ -96,20 +96,20 @@ func (a *Announcer) Forget(first, last netip.Addr) {
 	a.change(func(_ time.Time, p *plan) { p.forget(first, last) })
 }
 
-// Listed takes in what the engine has. Nothing in it is changed, now or later.
+// Listed takes in what the engine has, and returns when that is kept. Nothing in it is changed, now or later.
 func (a *Announcer) Listed(l List) {
-	a.change(func(now time.Time, p *plan) {
-		if !p.listed(now, l) {
-			return
-		}
-		content, err := json.Marshal(p.networks)
-		if err == nil {
-			err = a.cfg.Keep(content)
-		}
-		if err != nil {
-			a.cfg.Logger.Warn("networks of the engine not kept for the next start", logattr.Err(err))
-		}
-	})
+	changed := false
+	a.change(func(now time.Time, p *plan) { changed = p.listed(now, l) })
+	if !changed {
+		return
+	}
+	content, err := json.Marshal(l.Networks)
+	if err == nil {
+		err = a.cfg.Keep(content) // without the lock: requests do not wait for the disk
+	}
+	if err != nil {
+		a.cfg.Logger.Warn("networks of the engine not kept for the next start", logattr.Err(err))
+	}
 }
 
 // Run sends what is due until ctx ends. Its error is always nil.

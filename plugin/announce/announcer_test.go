@@ -128,6 +128,21 @@ func TestNetworksAreKept(t *testing.T) {
 		if got := next.after(time.Minute); len(got) != turns || got[0].Link != bridged.Link {
 			t.Errorf("sent %+v", got)
 		}
+		// While the disk hangs requests are taken, and announced.
+		slow := play(t, kept)
+		hangs := make(chan bool)
+		slow.cfg.Keep = func([]byte) error { <-hangs; return errors.New("no space left") }
+		go slow.Listed(List{Begun: time.Now(), Complete: true, Networks: []Network{bridged, {ID: "new"}}})
+		synctest.Wait()
+		slow.starts(7, 1)
+		if got := slow.after(time.Minute); len(got) != turns {
+			t.Errorf("sent %+v while the disk hangs", got)
+		}
+		close(hangs)
+		synctest.Wait()
+		if slow.log.Len() == 0 {
+			t.Error("what could not be kept was not told")
+		}
 		damaged := play(t, []byte(`[{"id":"net","subnets":["somewhere"]}]`))
 		damaged.starts(7, 1)
 		if got := damaged.after(time.Minute); len(got) != 0 || damaged.log.Len() == 0 {

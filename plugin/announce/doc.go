@@ -26,7 +26,7 @@
 //  3. At most three announcements for each start, and none where the address had the same MAC before, as far as this process
 //     knows.
 //  4. At most [Rate] packets a second in the long run, whatever starts.
-//  5. No method but Run waits for anything.
+//  5. No method waits for anything but Run, and Listed, which waits for the disk where networks have changed.
 //
 // # Parts
 //

@@ -171,7 +171,10 @@ func (p *plan) listed(now time.Time, l List) (changed bool) {
 	changed = !slices.EqualFunc(p.networks, l.Networks, func(a, b Network) bool {
 		return a.ID == b.ID && a.Link == b.Link && slices.Equal(a.Subnets, b.Subnets)
 	})
-	p.networks = l.Networks
+	p.networks = slices.Clone(l.Networks)
+	for i := range p.networks {
+		p.networks[i].Endpoints = nil // there may be many, and they are not needed any more
+	}
 	return changed
 }
 

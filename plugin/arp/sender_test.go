@@ -2,9 +2,15 @@ package arp
 
 import (
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"net/netip"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func hexOf(s string) string { return strings.ReplaceAll(s, " ", "") }
@@ -45,5 +51,25 @@ func TestFramesOnTheWire(t *testing.T) {
 		if !strings.HasPrefix(got, head) || c.mid == "" && got != head || c.mid != "" && got[min(len(got), len(head)+4):] != hexOf(c.mid) {
 			t.Errorf("%s:\ngot  %s\nwant %s .... %s", c.what, got, head, hexOf(c.mid))
 		}
+	}
+}
+
+// Without the capability the error says so.
+func TestSenderWithoutCapability(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: the capability is root's")
+	}
+	runtime.LockOSThread() // not given back: the thread ends with the test
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		t.Fatal(err)
+	}
+	caps[0].Effective &^= 1 << unix.CAP_NET_RAW
+	if err := unix.Capset(&header, &caps[0]); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := OpenSender(); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("opened %v, %v", s, err)
 	}
 }
