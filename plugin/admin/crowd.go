@@ -81,8 +81,8 @@ func (b *budget) take(n int, h *holds) bool {
 }
 
 // crowd is the work of a server that costs processor time. Where the clients are
-// strangers it is done one piece after the other, and as long as a piece took, none
-// is done: of two processors one and a half are left to others. Nil: there is
+// strangers it is done one piece after the other, and for three times as long as a
+// piece took none is done: it takes a quarter of one processor at most. Nil: there is
 // no crowd.
 type crowd struct {
 	turn slots
@@ -101,8 +101,12 @@ func (c *crowd) begin(ctx context.Context) error {
 	return c.rate.Wait(ctx)
 }
 
-// longestRest is how long at most is rested for one piece of work.
-const longestRest = 50 * time.Millisecond
+// rests is how many times as long as a piece of work took is rested after it, for
+// longestRest at most.
+const (
+	rests       = 3
+	longestRest = 100 * time.Millisecond
+)
 
 // do does a piece of work when it is its turn. It fails only with ctx.
 func (c *crowd) do(ctx context.Context, work func()) error {
@@ -115,7 +119,7 @@ func (c *crowd) do(ctx context.Context, work func()) error {
 		return context.Cause(ctx)
 	}
 	begun := time.Now()
-	defer func() { time.AfterFunc(min(time.Since(begun), longestRest), h.free) }()
+	defer func() { time.AfterFunc(min(rests*time.Since(begun), longestRest), h.free) }()
 	work()
 	return nil
 }

@@ -219,7 +219,7 @@ func TestHowOldAStatusIs(t *testing.T) {
 				t.Errorf("%s: %d over TCP after %v", path, now, lag)
 			}
 			ask(t.Context(), remote.Handler(), "POST", "/v1/pools", strings.NewReader(`{"cidr":"10.10.0.0/24","name":"pool-2"}`), "Authorization", "Bearer "+strings.Repeat("t", 16))
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if now := pools(remote); now != 2 {
 				t.Errorf("%s: %d over TCP after a write there", path, now)
 			}
@@ -247,7 +247,7 @@ func TestCrowdLeavesRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(begun); took < 190*time.Millisecond {
+		if took := time.Since(begun); took < 370*time.Millisecond {
 			t.Errorf("10 pieces of 10ms took %v", took)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())

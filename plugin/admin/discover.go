@@ -57,7 +57,7 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 	}
 	if containers {
 		places, err := s.everywhere(ctx, &st, "")
-		return listed(s, r.whole, s.containers(r.whole, places, port)), err
+		return listed(r.whole, s, s.containers(r.whole, places, port)), err
 	}
 	targets := []Target{}
 	for _, p := range st.Peers {

@@ -124,7 +124,7 @@
 //
 // Over TCP clients are strangers, and there may be many ([Config].Remote). There one
 // address has 16 connections, 1000 requests begin a second, and work is done for one
-// of them at a time, between pauses of the same length: so they hold up each other,
+// of them at a time, in a quarter of one processor's time: so they hold up each other,
 // and not the allocator, which they ask for 500 records at a time. What only reads
 // the status is told one of at most 250 ms ago, or of after the last write through
 // that server.

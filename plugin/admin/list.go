@@ -17,7 +17,7 @@ import (
 // What a list promises: each element is as it was at some moment while the request
 // was answered. What was there all that time is in it once. What began or ended
 // meanwhile may be in it or not.
-func listed[T any](s *Server, ctx context.Context, portions iter.Seq2[[]T, error]) answer {
+func listed[T any](ctx context.Context, s *Server, portions iter.Seq2[[]T, error]) answer {
 	return answer{list: func(yield func([]byte, error) bool) {
 		first := true
 		for some, err := range portions {
@@ -88,7 +88,7 @@ func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
 	}
 	mine := s.own(r, pool, holder)
 	if !all || s.cfg.Directory == nil {
-		return listed(s, r.whole, func(yield func([]ipam.AddressStatus, error) bool) {
+		return listed(r.whole, s, func(yield func([]ipam.AddressStatus, error) bool) {
 			for p, err := range mine {
 				if !yield(p.Addresses, err) {
 					return
@@ -100,7 +100,7 @@ func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return listed(s, r.whole, s.merged(r.whole, mine, places, holder)), nil
+	return listed(r.whole, s, s.merged(r.whole, mine, places, holder)), nil
 }
 
 // takeList takes the slots of a list of any length, until it is written.

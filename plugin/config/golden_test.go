@@ -64,7 +64,8 @@ func TestWrongTogether(t *testing.T) {
 	var out strings.Builder
 	for _, environ := range [][]string{
 		{"RINGLET_JOIN=host-a", "RINGLET_HTTP=:7950", "RINGLET_ADVERTISE=fd00::1", "RINGLET_UNIVERSE=10.0.0.0/26,fd00::/64", "RINGLET_SUBNET=24,64"},
-		{"RINGLET_HTTP_CERT=/tls/cert.pem"}, {"RINGLET_HTTP_KEY=/tls/key.pem"},
+		{"RINGLET_HTTP_CERT=/tls/cert.pem"},
+		{"RINGLET_HTTP_KEY=/tls/key.pem"},
 		{"RINGLET_BOOTSTRAP=observer", "RINGLET_KEY=" + key1, "RINGLET_KEY_FILE=/keys/two"},
 	} {
 		_, err := load(environ, testSource())

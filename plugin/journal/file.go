@@ -238,7 +238,7 @@ type haste bool
 
 const (
 	hurried   haste = true
-	leisurely haste = false // after each portion as much time is left to others as it took
+	leisurely haste = false // after each portion three times as much time is left to others as it took
 )
 
 // linesAtOnce is how many lines are read until it is looked whether they are still
@@ -264,7 +264,7 @@ func (f *files) read(ctx context.Context, how haste, want func(line []byte) bool
 		for {
 			if n++; n%linesAtOnce == 0 {
 				if how == leisurely {
-					pause(ctx, time.Since(begun))
+					pause(ctx, 3*time.Since(begun))
 				}
 				if ctx.Err() != nil {
 					return context.Cause(ctx)

@@ -32,7 +32,7 @@ type span struct {
 }
 
 // Who tells who had an address at a time. It reads all files, for which it takes
-// half of a processor, until ctx ends.
+// a quarter of a processor, until ctx ends.
 func (j *Journal) Who(ctx context.Context, a netip.Addr, at time.Time) (Past, error) {
 	p := Past{Address: a, At: at.UTC(), State: "free"}
 	var s story

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -163,4 +165,28 @@ func TestWhoInDealtRange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A question ends when nobody waits for its answer any more.
+func TestWhoEndsWithItsCaller(t *testing.T) {
+	f := files{dir: t.TempDir(), maxBytes: 1 << 30, maxFiles: 1}
+	defer f.end()
+	var records []record
+	for i := range 3 * linesAtOnce {
+		records = append(records, record{Event: events.Event{ID: events.ID{Boot: 1, Number: uint64(i + 1)}, Kind: events.Granted, Address: addr(1)}})
+	}
+	if err := f.append(t.Context(), records, false); err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	n := 0
+	err := f.read(ctx, leisurely, func([]byte) bool { return true }, func(*record) {
+		if n++; n == 10 {
+			cancel(gone)
+		}
+	})
+	if !errors.Is(err, gone) || n > linesAtOnce {
+		t.Errorf("%d of %d lines were read, and %v", n, len(records), err)
+	}
 }
