@@ -139,3 +139,37 @@ func TestEngineNarrowMount(t *testing.T) {
 	e.Restart()
 	sees("after the engine was started again")
 }
+
+// A plugin that announces nobody and has no network with probes keeps no right at all. A network with probes that is made
+// then needs a restart, which status asks for; after it there is the right to send ARP, and the problem is gone.
+func TestEnginePluginWithoutAnyRight(t *testing.T) {
+	t.Parallel()
+	need(t, "pidof", "awk")
+	c := NewCluster(t, 1, "RINGLET_ANNOUNCE=false")
+	e := c.Engines[0]
+	c.Install()
+	e.only("with nothing to send", noRights)
+	e.Docker("network", "create", "--driver", "macvlan", "--opt", "parent=eth0", "--ipam-driver", Plugin,
+		"--subnet", "192.168.50.0/24", "--gateway", "192.168.50.254", "--ipam-opt", "probe=arp", "lan")
+	runDemo(e, "lan", "first")
+	asked := func() bool {
+		st, err := e.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(st.Problems, func(p Problem) bool { return p.Code == "probe-needs-restart" })
+	}
+	if !asked() {
+		t.Error("a network wants probes that cannot be sent, and status does not ask for a restart")
+	}
+	e.only("with a network that wants probes", noRights)
+
+	e.Docker("plugin", "disable", "--force", Plugin)
+	e.Docker("plugin", "enable", Plugin)
+	same(e, "after the restart")
+	e.only("after the restart", netRawOnly)
+	if asked() {
+		t.Error("after the restart status asks for one")
+	}
+	runDemo(e, "lan", "second")
+}

@@ -77,6 +77,11 @@ func TestDoctor(t *testing.T) {
 				Code: "foreign-key", Level: "degraded", Text: "192.168.1.11 encrypts with a key that this peer does not have", Next: "give every host of the cluster the same key",
 			}}
 		}, "warn  key: 192.168.1.11 encrypts", exitDegraded},
+		{"a key file that others may read", func(f *fixture, _ *Config) {
+			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
+				Code: "keys-open", Level: "degraded", Text: "others than its owner may use the file of the cluster's keys", Next: "chmod 600 the file",
+			}}
+		}, "warn  key: others than its owner", exitDegraded},
 		{"another host that encrypts nothing", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
 				Code: "unencrypted-peer", Level: "degraded", Text: "192.168.1.11:7950 in RINGLET_JOIN cannot be reached: it does not encrypt, which is refused here", Next: "give both peers the same keys",
