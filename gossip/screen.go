@@ -68,7 +68,7 @@ func (s *screen) packet(b []byte, from netip.Addr, now time.Time, scratch []byte
 		why = guard.Budget
 	}
 	if why == guard.None {
-		opened := false
+		var opened bool
 		if scratch, opened = ring.OpensPacket(body, scratch); !opened {
 			s.failures.Spend(from, now)
 			why = guard.Key

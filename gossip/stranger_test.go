@@ -214,25 +214,25 @@ func (s *tap) samples() (packets, messages, answers [][]byte) {
 
 // changes are what can be made of some bytes that a peer has sent: each byte of what they begin with, each length, and each
 // version. None of them begins with what was sent.
-func changes(real []byte, head int) (all [][]byte) {
-	for at := range min(head+14, len(real)) {
-		for _, to := range []byte{real[at] ^ 1, real[at] ^ 0x80, 0, 1, 255, real[at] + 1, real[at] - 1} {
-			all = append(all, with(real, at, to))
+func changes(genuine []byte, head int) (all [][]byte) {
+	for at := range min(head+14, len(genuine)) {
+		for _, to := range []byte{genuine[at] ^ 1, genuine[at] ^ 0x80, 0, 1, 255, genuine[at] + 1, genuine[at] - 1} {
+			all = append(all, with(genuine, at, to))
 		}
 	}
 	version := head - 1
 	for v := range 256 {
-		all = append(all, with(real, version, byte(v)))
+		all = append(all, with(genuine, version, byte(v)))
 	}
-	for n := range len(real) {
-		if n < head+40 || n > len(real)-20 || n%max(1, len(real)/20) == 0 {
-			all = append(all, bytes.Clone(real[:n]))
+	for n := range genuine {
+		if n < head+40 || n > len(genuine)-20 || n%max(1, len(genuine)/20) == 0 {
+			all = append(all, bytes.Clone(genuine[:n]))
 		}
 	}
-	for _, at := range []int{head + 5, head + 20, len(real) - 17, len(real) - 16, len(real) - 1} {
-		all = append(all, with(real, at, real[at]^0x10))
+	for _, at := range []int{head + 5, head + 20, len(genuine) - 17, len(genuine) - 16, len(genuine) - 1} {
+		all = append(all, with(genuine, at, genuine[at]^0x10))
 	}
-	return slices.DeleteFunc(all, func(b []byte) bool { return bytes.Equal(b, real) })
+	return slices.DeleteFunc(all, func(b []byte) bool { return bytes.Equal(b, genuine) })
 }
 
 // some returns so many of what differs most in length.
@@ -252,9 +252,9 @@ func with(b []byte, at int, to byte) []byte {
 }
 
 // anyChange makes something up of some bytes.
-func anyChange(real []byte) []byte {
+func anyChange(genuine []byte) []byte {
 	for {
-		b := bytes.Clone(real)
+		b := bytes.Clone(genuine)
 		for range 1 + rand.IntN(4) {
 			switch rand.IntN(4) {
 			case 0:
@@ -271,7 +271,7 @@ func anyChange(real []byte) []byte {
 				break
 			}
 		}
-		if !bytes.HasPrefix(b, real) {
+		if !bytes.HasPrefix(b, genuine) {
 			return b
 		}
 	}
@@ -362,10 +362,10 @@ type strangers struct {
 
 // until calls send with what is made of some bytes, and then with what chance makes of them until it is late. Several do so at a
 // time, each as a source of its own.
-func (s *strangers) until(real [][]byte, head int, limit time.Duration, send func(source int, b []byte)) {
+func (s *strangers) until(genuine [][]byte, head int, limit time.Duration, send func(source int, b []byte)) {
 	begun := time.Now()
 	var all [][]byte
-	for _, b := range real {
+	for _, b := range genuine {
 		all = append(all, changes(b, head)...)
 	}
 	next := make(chan []byte)
@@ -381,7 +381,7 @@ func (s *strangers) until(real [][]byte, head int, limit time.Duration, send fun
 		if i < len(all) {
 			next <- all[i]
 		} else {
-			next <- anyChange(real[i%len(real)])
+			next <- anyChange(genuine[i%len(genuine)])
 		}
 	}
 	close(next)
@@ -389,7 +389,7 @@ func (s *strangers) until(real [][]byte, head int, limit time.Duration, send fun
 }
 
 // sendPackets sends packets, from an address that is known and from others.
-func (s *strangers) sendPackets(real [][]byte, head int, limit time.Duration) {
+func (s *strangers) sendPackets(genuine [][]byte, head int, limit time.Duration) {
 	var sockets []*net.UDPConn
 	var listening sync.WaitGroup
 	for source := range 8 {
@@ -412,7 +412,7 @@ func (s *strangers) sendPackets(real [][]byte, head int, limit time.Duration) {
 			}
 		})
 	}
-	s.until(real, head, limit, func(source int, b []byte) {
+	s.until(genuine, head, limit, func(source int, b []byte) {
 		if _, err := sockets[source].Write(b); err != nil && !s.victim.gone.Load() {
 			s.t.Error(err)
 		}
@@ -428,8 +428,8 @@ func (s *strangers) sendPackets(real [][]byte, head int, limit time.Duration) {
 }
 
 // sendStreams opens streams, each from an address of its own.
-func (s *strangers) sendStreams(real [][]byte, head int, limit time.Duration) {
-	s.until(real, head, limit, func(source int, b []byte) {
+func (s *strangers) sendStreams(genuine [][]byte, head int, limit time.Duration) {
+	s.until(genuine, head, limit, func(source int, b []byte) {
 		n := s.streams.Add(1)
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(1+source), byte(1+n%250))}}
 		conn, err := d.DialContext(s.t.Context(), "tcp", s.to.String())
@@ -453,7 +453,7 @@ func (s *strangers) sendStreams(real [][]byte, head int, limit time.Duration) {
 }
 
 // sendAnswers has the host join where somebody answers who is no peer.
-func (s *strangers) sendAnswers(real [][]byte, head int, limit time.Duration) {
+func (s *strangers) sendAnswers(genuine [][]byte, head int, limit time.Duration) {
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
 		s.t.Fatal(err)
@@ -461,12 +461,12 @@ func (s *strangers) sendAnswers(real [][]byte, head int, limit time.Duration) {
 	defer l.Close()
 	begun := time.Now()
 	var all [][]byte
-	for _, b := range real {
+	for _, b := range genuine {
 		all = append(all, changes(b, head)...)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for i := 0; !s.victim.gone.Load() && (i < len(all) || time.Since(begun) < limit); i++ {
-		b := anyChange(real[i%len(real)])
+		b := anyChange(genuine[i%len(genuine)])
 		if i < len(all) {
 			b = all[i]
 		}

@@ -114,7 +114,7 @@ func (g *guarded) read() (guard.Reason, error) {
 		if g.stranger {
 			until = strangerTime
 		}
-		if err := g.Conn.SetDeadline(begun.Add(until)); err != nil {
+		if err := g.SetDeadline(begun.Add(until)); err != nil {
 			return guard.Cut, err
 		}
 	}
@@ -137,7 +137,7 @@ func (g *guarded) read() (guard.Reason, error) {
 		return guard.Length, nil
 	}
 	if g.way == guard.Inbound {
-		if err := g.Conn.SetDeadline(begun.Add(streamTime)); err != nil {
+		if err := g.SetDeadline(begun.Add(streamTime)); err != nil {
 			return guard.Cut, err
 		}
 	}

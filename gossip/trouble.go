@@ -62,6 +62,7 @@ func causeOf(why guard.Reason) (cause, bool) {
 		return causePlain, true
 	case guard.Encrypted:
 		return causeNoKey, true
+	default:
 	}
 	return "", false
 }

@@ -61,7 +61,7 @@ const (
 	NumReasons = iota
 )
 
-var reasons = [NumReasons]string{
+var reasons = [...]string{
 	"", "unlabelled", "label", "type", "plain", "encrypted", "version", "length", "budget", "key", "cut", "time", "room", "target",
 }
 

@@ -300,14 +300,14 @@ func FuzzStranger(f *testing.F) {
 	key := testKey(1)
 	keyed := testRing(f, label, testKey(2), key)
 	plain, bare := testRing(f, label), testRing(f, "", key)
-	var real [][]byte
+	var genuine [][]byte
 	for _, text := range []string{"x", "a message that is somewhat longer, and ends in d", string(make([]byte, 300))} {
-		real = append(real, packet(f, key, label, text), packet(f, key, "", text))
+		genuine = append(genuine, packet(f, key, label, text), packet(f, key, "", text))
 		for _, d := range []Direction{Inbound, Answer} {
-			real = append(real, message(f, key, label, text, d), message(f, key, "", text, d))
+			genuine = append(genuine, message(f, key, label, text, d), message(f, key, "", text, d))
 		}
 	}
-	for _, b := range real {
+	for _, b := range genuine {
 		f.Add(b)
 		for at := range min(len(b), 16) {
 			changed := bytes.Clone(b)
@@ -317,11 +317,11 @@ func FuzzStranger(f *testing.F) {
 		f.Add(b[:len(b)-1])
 	}
 	begins := func(b []byte) bool {
-		return slices.ContainsFunc(real, func(r []byte) bool { return bytes.HasPrefix(b, r) })
+		return slices.ContainsFunc(genuine, func(r []byte) bool { return bytes.HasPrefix(b, r) })
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, r := range []*Ring{keyed, bare} {
-			if why := passes(r, b); why == None && !slices.ContainsFunc(real, func(r []byte) bool { return bytes.Equal(r, b) }) {
+			if why := passes(r, b); why == None && !slices.ContainsFunc(genuine, func(r []byte) bool { return bytes.Equal(r, b) }) {
 				t.Errorf("a packet passes that nobody has sent: %x", b)
 			}
 			for _, d := range []Direction{Inbound, Answer} {

@@ -126,8 +126,8 @@ func beStranger(to string) (said, error) {
 	if err != nil {
 		return has, err
 	}
-	for _, real := range seen.packets {
-		for _, b := range madeOf(real, labelSize) {
+	for _, genuine := range seen.packets {
+		for _, b := range madeOf(genuine, labelSize) {
 			if _, err := packets.Write(b); err != nil {
 				return has, err
 			}
@@ -137,8 +137,8 @@ func beStranger(to string) (said, error) {
 	_ = packets.SetReadDeadline(time.Now().Add(2 * time.Second))
 	n, _ := packets.Read(make([]byte, 1<<16))
 	has.Heard += n
-	for _, real := range seen.messages {
-		for _, b := range madeOf(real, labelSize+5) {
+	for _, genuine := range seen.messages {
+		for _, b := range madeOf(genuine, labelSize+5) {
 			conn, err := net.DialTimeout("tcp", target, 10*time.Second)
 			if err != nil {
 				return has, err
@@ -160,7 +160,7 @@ func beStranger(to string) (said, error) {
 }
 
 // answerWrongly answers some of those who join.
-func answerWrongly(l net.Listener, real [][]byte) int {
+func answerWrongly(l net.Listener, genuine [][]byte) int {
 	n := 0
 	for end := time.Now().Add(time.Minute); n < 3 && time.Now().Before(end); {
 		_ = l.(*net.TCPListener).SetDeadline(end)
@@ -170,7 +170,7 @@ func answerWrongly(l net.Listener, real [][]byte) int {
 		}
 		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 		_, _ = conn.Read(make([]byte, 4096))
-		b := bytes.Clone(real[n%len(real)])
+		b := bytes.Clone(genuine[n%len(genuine)])
 		b[5] = byte([]int{0, 2, 255}[n]) // its version
 		_, _ = conn.Write(b)
 		_ = conn.(*net.TCPConn).CloseWrite()
@@ -183,17 +183,17 @@ func answerWrongly(l net.Listener, real [][]byte) int {
 
 // madeOf returns what can be made of what a peer has sent, whose version of the encryption is at some place: the version
 // first of all, then each byte before it and some behind, and some lengths.
-func madeOf(real []byte, version int) (all [][]byte) {
+func madeOf(genuine []byte, version int) (all [][]byte) {
 	for _, v := range []byte{0, 0, 2, 10, 255} {
-		all = append(all, put(real, version, v))
+		all = append(all, put(genuine, version, v))
 	}
-	for at := range min(version+14, len(real)) {
-		all = append(all, put(real, at, real[at]^1))
+	for at := range min(version+14, len(genuine)) {
+		all = append(all, put(genuine, at, genuine[at]^1))
 	}
-	for n := 1; n < len(real); n += 1 + len(real)/40 {
-		all = append(all, bytes.Clone(real[:n]), put(real[:n], min(version, n-1), 0))
+	for n := 1; n < len(genuine); n += 1 + len(genuine)/40 {
+		all = append(all, bytes.Clone(genuine[:n]), put(genuine[:n], min(version, n-1), 0))
 	}
-	return append(all, put(real, len(real)-1, real[len(real)-1]^1))
+	return append(all, put(genuine, len(genuine)-1, genuine[len(genuine)-1]^1))
 }
 
 func put(b []byte, at int, to byte) []byte {
