@@ -42,6 +42,9 @@ func (p *daemon) About(context.Context) (admin.About, error) {
 }
 
 func (p *daemon) engine() admin.AboutEngine {
+	if p.watcher == nil {
+		return admin.AboutEngine{Names: []string{}}
+	}
 	st := p.watcher.State()
 	out := admin.AboutEngine{Socket: st.Socket, Connected: st.Connected, Version: st.EngineVersion, API: st.APIVersion, Names: append([]string{}, st.Names...), LastError: st.LastError}
 	if !st.LastLook.IsZero() {

@@ -190,6 +190,7 @@ func manual(t *testing.T) map[string]string {
 // What the manual says that the terminal says, it does say.
 func TestErrorsOfTheManual(t *testing.T) {
 	var said strings.Builder
+	said.WriteString(sayNoDatabase)
 	for _, file := range []string{"sentences.txt", "sentences-cluster.txt"} {
 		text, err := os.ReadFile(filepath.Join("../ipam/testdata", file))
 		if err != nil {

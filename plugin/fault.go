@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 
@@ -14,6 +15,7 @@ import (
 type fault struct {
 	logger *slog.Logger
 	code   string                 // of the problem
+	level  ipam.Verdict           // of the problem; empty: degraded
 	text   func(err error) string // of the problem
 	next   string                 // of the problem
 	look   func() error           // finds out what is wrong, where that is looked at when somebody asks; else nil
@@ -44,5 +46,5 @@ func (f *fault) problem() (ipam.Problem, bool) {
 	if f.err == nil {
 		return ipam.Problem{}, false
 	}
-	return ipam.Problem{Code: f.code, Level: string(ipam.Degraded), Text: f.text(f.err), Next: f.next}, true
+	return ipam.Problem{Code: f.code, Level: string(cmp.Or(f.level, ipam.Degraded)), Text: f.text(f.err), Next: f.next}, true
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
@@ -87,7 +88,9 @@ func present(n *node.Node, happened *stream) func(gossip.Presence) {
 
 // run runs the network until ctx ends.
 func (p *peers) run(ctx context.Context, n *node.Node) error {
-	go p.forgetGone(ctx, n)
+	var forgetting sync.WaitGroup
+	defer forgetting.Wait()
+	forgetting.Go(func() { p.forgetGone(ctx, n) })
 	return p.Run(ctx)
 }
 

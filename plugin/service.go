@@ -26,7 +26,7 @@ const (
 type service struct {
 	open   net.Listener // at the start; nil: none
 	listen func(ctx context.Context) (net.Listener, error)
-	serve  func(ctx context.Context, l net.Listener) error // until ctx ends; closes l
+	serve  serveFunc
 	fault  *fault
 }
 
@@ -86,7 +86,7 @@ func cause(err error) error {
 }
 
 // newHTTP returns the service on RINGLET_HTTP.
-func newHTTP(address string, serve func(context.Context, net.Listener) error, logger *slog.Logger) *service {
+func newHTTP(address string, serve serveFunc, logger *slog.Logger) *service {
 	return &service{
 		listen: func(ctx context.Context) (net.Listener, error) {
 			var lc net.ListenConfig
@@ -105,7 +105,7 @@ func newHTTP(address string, serve func(context.Context, net.Listener) error, lo
 
 // newAdmin returns the service on the admin socket at path, which is open
 // already: at the start, whoever chose a wrong path is there to read so.
-func newAdmin(open net.Listener, path string, serve func(context.Context, net.Listener) error, logger *slog.Logger) *service {
+func newAdmin(open net.Listener, path string, serve serveFunc, logger *slog.Logger) *service {
 	return &service{
 		open:   open,
 		listen: func(context.Context) (net.Listener, error) { return driver.Listen(path) },

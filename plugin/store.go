@@ -38,7 +38,7 @@ func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, logge
 func withRemedy(err error, dir string) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: make room for some MB where %s lies, and start again", err, dir)
+		return fmt.Errorf("%w: make room for some MB where %s is", err, dir)
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: see in dmesg whether the disk of %s fails, and mount it to be written", err, dir)
 	case errors.Is(err, fs.ErrNotExist):

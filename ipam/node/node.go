@@ -7,8 +7,8 @@
 // without handing anything over.
 //
 // If a commit fails, the machine is ahead of the disk and nobody knows how
-// far. The node then refuses everything with [ipam.ErrStopped], [Node.Run]
-// returns the error, and the process is to start again from its disk.
+// far. The node then refuses everything with a [StopError], [Node.Run] returns
+// it, and the caller closes the store, opens it again and makes a new node.
 //
 // A request whose caller has gone is not begun; one that was granted an
 // address after its caller had gone has the grant withdrawn. So no address is
@@ -148,8 +148,12 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
+// Stopped returns a node that refuses everything with why: it stands for the node
+// of a database that cannot be opened. It must not be run.
+func Stopped(why error) *Node { return &Node{err: why} }
+
 // Run wakes the machine when it wants to be woken. It returns nil when ctx
-// ends, and an error if a commit has failed.
+// ends, and a [StopError] if a commit has failed or the machine has panicked.
 func (n *Node) Run(ctx context.Context) error {
 	for {
 		select {

@@ -122,8 +122,10 @@ func (n *Node) serve(batch []*job) {
 	defer func() {
 		if v := recover(); v != nil {
 			// The machine may be half way through a step. It is thrown away.
-			n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-			n.fail(fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes", v), batch)
+			stack := debug.Stack()
+			n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(stack)))
+			n.fail(&StopError{Cause: fmt.Errorf("panic: %v", v), Stack: stack},
+				fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes", v), batch)
 		}
 	}()
 	err := n.cfg.Store.Commit(func(put func(bucket string, key, value []byte) error) error {
@@ -165,7 +167,7 @@ func (n *Node) serve(batch []*job) {
 	})
 	if err != nil {
 		n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
-		n.fail(fmt.Sprintf("cannot write its database (%v): see to the disk", err), batch)
+		n.fail(&StopError{Cause: err}, fmt.Sprintf("cannot write its database (%v): see to the disk", err), batch)
 		return
 	}
 	if n.cfg.ObserveCommit != nil && calls > 0 {
@@ -255,17 +257,33 @@ func (n *Node) undo(r ipam.Request) {
 	})
 }
 
-// fail stops the node for good. The batch is what was being served.
-func (n *Node) fail(what string, batch []*job) {
+// StopError is why a node has stopped for good. It wraps the [ipam.Error] that
+// callers of the node read, of the kind [ipam.ErrStopped], and the cause.
+type StopError struct {
+	Cause error  // what the store said, or the panic
+	Stack []byte // of the panic; nil: a commit has failed
+
+	told ipam.Error
+}
+
+// Error returns the sentence for people.
+func (e *StopError) Error() string { return e.told.Text }
+
+// Unwrap returns the error that callers read, and the cause.
+func (e *StopError) Unwrap() []error { return []error{&e.told, e.Cause} }
+
+// fail stops the node for good, for that reason. The batch is what was being served.
+func (n *Node) fail(why *StopError, what string, batch []*job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
 		return
 	}
-	n.err = &ipam.Error{
+	why.told = ipam.Error{
 		Kind: ipam.ErrStopped,
 		Text: fmt.Sprintf("ringlet on %s %s, it starts again by itself", n.cfg.Machine.Name, what),
 	}
+	n.err = why
 	close(n.failed)
 	for _, j := range batch {
 		delete(n.waiting, j.call.ID)

@@ -21,8 +21,8 @@ import (
 
 // diagnosis is one thing that was looked at.
 type diagnosis struct {
-	// ports, key, clock, engine, names, mtu, host-names, version, problems; of a plugin
-	// that does not answer: plugin, mounts, start, settings, database, disk, clock
+	// ports, key, clock, engine, names, mtu, host-names, version, problems; version,
+	// database, clock of one that waits for its database; of a plugin that does not answer: plugin, mounts, start, settings, database, disk, clock
 	Check string `json:"check"`
 	Level string `json:"level"` // ok, warn, fail, skip
 	Text  string `json:"text"`
@@ -50,7 +50,8 @@ whether it sends the names of containers, the MTU towards the others, hosts that
 the same name, and whether this program is the one that runs in the plugin. Each
 finding says what to do.
 
-Of a managed plugin that does not start, or does not answer, it tells what the engine
+Of a plugin that waits for its database, as on a full disk, it tells why. Of a managed
+plugin that does not start, or does not answer, it tells what the engine
 cannot mount, why its process ended, which settings are refused, whether the database
 is sound, and whether there is room on the disk.
 
@@ -107,6 +108,9 @@ func (a *app) diagnose(ctx context.Context, c *client) ([]diagnosis, error) {
 	}
 	if err := c.get(ctx, path("status"), &st); err != nil {
 		return nil, err
+	}
+	if p, waits := problemOf(st, "database-unavailable"); waits { // and nothing more is known
+		return []diagnosis{versions(a.cfg.Version, about), {"database", diagnosedFail, p.Text, p.Next}, clock(a.cfg.clock())}, nil
 	}
 	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine, st), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
 	found = append(found, a.ports(ctx, about, st)...)

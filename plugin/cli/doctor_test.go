@@ -71,6 +71,14 @@ func TestDoctor(t *testing.T) {
 				Code: "no-key", Level: "degraded", Text: "this peer has others and talks to none, since it has no key", Next: "set RINGLET_KEY",
 			}}
 		}, "fail  key: this host has others", exitFailed},
+		{"no database", func(f *fixture, _ *Config) {
+			f.about.Engine, f.about.Network = admin.AboutEngine{}, admin.AboutNetwork{}
+			f.st = ipam.Status{Verdict: ipam.Failed, State: ipam.Suspended, Self: ipam.PeerStatus{Name: "host-a"}, Problems: []ipam.Problem{{
+				Code: "database-unavailable", Level: string(ipam.Failed),
+				Text: "nothing is handed out, since the database cannot be used: write /data/ringlet.db: no space left on device: make room for some MB where /data is",
+				Next: "see to the disk with the plugin's data; it is tried again every 10s at the latest, by itself",
+			}}}
+		}, "fail  database: nothing is handed out", exitFailed},
 		{"in the clear", func(f *fixture, _ *Config) { f.about.Network.Keys = 0 }, "warn  key", exitDegraded},
 		{"another key", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{

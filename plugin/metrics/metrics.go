@@ -156,6 +156,14 @@ func (m *Metrics) Watch(status func(ctx context.Context) (ipam.Status, error)) {
 	m.status.read.Store(&status)
 }
 
+// Unwatch forgets what [Metrics.WatchDirectory] and [Metrics.WatchGossip] have
+// named, as it has ended, and has the status read by another function.
+func (m *Metrics) Unwatch(status func(ctx context.Context) (ipam.Status, error)) {
+	m.Watch(status)
+	m.directory.stats.Store(nil)
+	m.gossip.network.Store(nil)
+}
+
 // ObserveRequest counts a request of an engine or of the API. call and result
 // are words from fixed lists, never what a client sent.
 func (m *Metrics) ObserveRequest(call, result string, took time.Duration) {

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/dockerd"
+)
+
+// instance is a node on its open database, with all that belongs to it. It ends
+// as a whole, and another one is built in its place. Use [front.build].
+type instance struct {
+	front   *front
+	store   *persist.Store
+	node    *node.Node
+	watcher *dockerd.Watcher
+	network *peers // nil: there is none
+	host    *host
+	starts  *announcer // nil: containers are not announced
+	calls   engineCalls
+	view    *status
+	shared  *directory.Directory
+	servers servers
+
+	parts []func(context.Context) error
+	undo  []func() // in reverse order
+
+	hide sync.Once
+}
+
+// build opens the database and makes the parts around it. Nothing runs yet, and
+// nothing stays behind after an error.
+func (f *front) build(ctx context.Context) (_ *instance, err error) {
+	in := &instance{front: f}
+	defer func() {
+		if err != nil {
+			in.release()
+		}
+	}()
+	f.garbage.hold()
+	if in.watcher, err = newWatcher(f.opts, f.plugin, f.logger); err != nil {
+		return nil, err
+	}
+	machine := machineConfig(f.cfg)
+	happened := newStream()
+	happened.pace = f.idle.pace
+	if err := in.open(machine, happened); err != nil {
+		return nil, err
+	}
+	id, err := in.node.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	happened.begin(id)
+	if err := in.connect(ctx, id, happened); err != nil {
+		return nil, err
+	}
+	if err := in.show(ctx, happened); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// open opens the database and makes its node.
+func (in *instance) open(machine ipam.Config, happened *stream) error {
+	f := in.front
+	preview := node.NewPreview(machine)
+	store, damaged, err := openStore(f.opts, f.lists, preview, f.logger)
+	if err != nil {
+		return err
+	}
+	in.store = store
+	in.undo = append(in.undo, func() {
+		if err := store.Close(); err != nil {
+			f.logger.Warn("database not closed well", logattr.Err(err))
+		}
+	})
+	machine.AwaitInventory, machine.NoMAC = f.lists, f.noMAC()
+	if len(f.cfg.Keys) > 0 || f.cfg.Insecure {
+		// A peer whose database was lost may have had a cluster, and must not
+		// found another beside it. The others remember where it was, and come.
+		machine.Join = machine.Join || damaged && f.cfg.Bootstrap.N != 1
+		machine.Hesitate = f.inPlugin && f.lists
+	}
+	machine.Place = place(f.database())
+	in.starts = newAnnouncer(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
+	in.node, err = node.New(node.Config{
+		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout,
+		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts),
+	})
+	if err != nil {
+		return fmt.Errorf("database %s: %w", f.database(), withRemedy(err, f.opts.Data))
+	}
+	in.starts.of(in.node)
+	in.undo = append(in.undo, in.node.Wait)
+	return nil
+}
+
+// connect brings the node together with the host, its engine and the other peers.
+func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *stream) (err error) {
+	f := in.front
+	in.shared, err = directory.New(directory.Config{
+		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.log, Logger: f.logger,
+		About:    func() directory.Node { return about(f.cfg, in.watcher, func() *peers { return in.network }) },
+		Services: servicesOf(in.watcher), Pace: f.idle.pace,
+	})
+	if err != nil {
+		return err
+	}
+	if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.idle, f.logger); err != nil {
+		return err
+	}
+	in.host = newHost(in.node, f.logger)
+	in.host.pace = f.idle.pace
+	in.undo = append(in.undo, in.host.hear())
+	if err := in.host.tell(ctx); err != nil {
+		return err
+	}
+	in.watcher.WhenBlind(in.node.Blind)
+	return nil
+}
+
+// show makes what the engine, operators and Prometheus see of the instance.
+func (in *instance) show(ctx context.Context, happened *stream) error {
+	f := in.front
+	probes := newProber(in.node, f.meter, f.logger)
+	unconfined, err := probes.confine(ctx, f.opts, announces(f.cfg))
+	if err != nil {
+		return err
+	}
+	f.gaveUp = f.gaveUp || probes.gaveUp // an earlier instance may have
+	probes.gaveUp = f.gaveUp
+	lost, err := findAside(f.database())
+	if err != nil {
+		return err
+	}
+	macs := &locked{mac: !f.noMAC(), inPlugin: f.inPlugin}
+	in.calls = engineCalls{in.node, in.watcher, probes, in.host, in.starts}
+	record, err := newJournal(filepath.Join(f.opts.Data, journalName), f.cfg.Name, happened.log, in.node, f.logger)
+	if err != nil {
+		return err
+	}
+	in.view = &status{
+		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, network: in.network, probes: probes, starts: in.starts,
+		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
+		faults: append([]*fault{in.host.fault, in.host.unrouted, record.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults...),
+	}
+	in.servers, err = f.apis(admin.Config{
+		Backend: in.view, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
+	})
+	if err != nil {
+		return err
+	}
+	in.parts = []func(context.Context) error{
+		in.serveNode,
+		in.host.watch,
+		in.host.listen,
+		func(ctx context.Context) error {
+			return in.watcher.Run(ctx, deliver(in.node, in.host, macs, in.starts))
+		},
+		func(ctx context.Context) error { return happened.watch(ctx, in.view.Snapshot) },
+		record.Run,
+		in.shared.Run,
+		in.starts.run,
+		f.garbage.run,
+	}
+	if in.network != nil {
+		in.parts = append(in.parts, func(ctx context.Context) error { return in.network.run(ctx, in.node) })
+	}
+	return nil
+}
+
+// serveNode runs the node. When that has failed, requests wait for the next one.
+func (in *instance) serveNode(ctx context.Context) error {
+	err := in.node.Run(ctx)
+	if err != nil {
+		in.conceal()
+		in.front.waiting.begin(err)
+	}
+	return err
+}
+
+// run has the engine and operators served, until ctx ends or a part fails.
+func (in *instance) run(ctx context.Context) error {
+	f := in.front
+	f.waiting.end()
+	f.meter.Watch(in.view.Snapshot)
+	f.meter.WatchDirectory(in.shared.Stats)
+	if in.network != nil {
+		f.meter.WatchGossip(in.network.Status, in.node.Refused)
+	}
+	f.show(in.servers)
+	f.gate.open(in.calls)
+	forgetReason(f.opts, f.logger)
+	err := together(ctx, in.parts)
+	if ctx.Err() != nil {
+		<-f.quiet // requests that are being answered need the database
+	}
+	in.conceal()
+	return err
+}
+
+// conceal has requests wait from now on.
+func (in *instance) conceal() { in.hide.Do(in.front.gate.shut) }
+
+// close ends what is left, the database last.
+func (in *instance) close() { in.release() }
+
+// release undoes what was done, the last first.
+func (in *instance) release() {
+	for len(in.undo) > 0 {
+		last := len(in.undo) - 1
+		in.undo[last]()
+		in.undo = in.undo[:last]
+	}
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/ringlet/ringlet/driver"
+	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/pace"
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/certfile"
+	"github.com/ringlet/ringlet/plugin/cli"
+	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/logging"
+	"github.com/ringlet/ringlet/plugin/metrics"
+	"github.com/ringlet/ringlet/plugin/page"
+)
+
+// front is what lives as long as the process: the sockets, and what answers on
+// them while there is no database. The node with all that belongs to it is an
+// [instance], which ends when a commit has failed, and is built again from disk.
+type front struct {
+	opts    cli.ServeOptions
+	cfg     config.Config
+	logger  *slog.Logger
+	sink    *logging.Sink
+	started time.Time
+
+	plugin   string // ID of the managed plugin that this process runs in
+	inPlugin bool
+	lists    bool // there is an engine that lists what it has
+
+	socket, adminSocket net.Listener
+
+	garbage *collector
+	meter   *metrics.Metrics
+	idle    thrift
+	gate    *gate
+	local   *stage         // the API on the admin socket
+	http    *stage         // the API on RINGLET_HTTP
+	pair    *certfile.Pair // of RINGLET_HTTP; nil: it does not speak TLS
+	faults  []*fault
+	waiting *standby
+	gaveUp  bool          // CAP_NET_RAW, for good
+	quiet   chan struct{} // closed when nothing is served on the sockets any more
+}
+
+// serve opens the sockets and serves until ctx ends or something fails that does
+// not pass.
+func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger *slog.Logger, sink *logging.Sink) error {
+	f := &front{opts: opts, cfg: cfg, logger: logger, sink: sink, started: time.Now()}
+	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+		err := f.open()
+		if err == nil {
+			break
+		}
+		if !passes(err) {
+			return err
+		}
+		logger.Warn("the sockets cannot be opened yet", logattr.Err(err))
+		if !rest(ctx, pause, nil) {
+			return context.Cause(ctx)
+		}
+	}
+	defer f.close()
+	return f.run(ctx)
+}
+
+// open looks at what the process is to serve, and opens its sockets.
+func (f *front) open() (err error) {
+	if f.plugin, f.inPlugin, err = pluginID(); err != nil {
+		return err
+	}
+	opts := f.opts
+	if !f.inPlugin && opts.Data == cli.DefaultData {
+		return errors.New("this is not inside a managed plugin: name the directory of the database with --data, see ringlet serve --help")
+	}
+	if info, err := os.Stat(opts.Data); err == nil && !info.IsDir() {
+		return fmt.Errorf("--data %s is a file: name the directory of the database, see ringlet serve --help", opts.Data)
+	}
+	if filepath.Clean(opts.Socket) == filepath.Clean(opts.AdminSocket) {
+		return fmt.Errorf("--socket and --admin-socket are both %s: give each a path of its own, see ringlet serve --help", opts.Socket)
+	}
+	f.lists = listed(opts, f.inPlugin)
+	if err := checkMAC(f.cfg, opts, f.inPlugin, f.lists); err != nil {
+		return err
+	}
+	if _, err := newWatcher(opts, f.plugin, f.logger); err != nil {
+		return err
+	}
+	if f.socket, err = driver.Listen(opts.Socket); err != nil {
+		return err
+	}
+	if f.adminSocket, err = driver.Listen(opts.AdminSocket); err != nil {
+		_ = f.socket.Close() // the error that counts is err
+		return err
+	}
+	return nil
+}
+
+// close closes the sockets.
+func (f *front) close() {
+	_ = f.adminSocket.Close() // nothing can be done about it
+	_ = f.socket.Close()
+}
+
+// noMAC reports whether the engine is to give endpoints no MAC.
+func (f *front) noMAC() bool { return !f.cfg.MAC && f.lists }
+
+// database returns the path of the database.
+func (f *front) database() string { return filepath.Join(f.opts.Data, databaseName) }
+
+// run serves on the sockets, which are open.
+func (f *front) run(ctx context.Context) error {
+	f.garbage = &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
+	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
+	f.idle = thrift{threads: newProcessors(), pace: pace.New()}
+	f.local, f.http = newStage(), newStage()
+	f.waiting = newStandby(f)
+	f.gate = newGate(f.cfg.Name, f.cfg.Timeout, f.waiting.engineAnswers)
+	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(), Observe: f.observe()})
+	if err != nil {
+		return err
+	}
+	services := []part{newAdmin(f.adminSocket, f.opts.AdminSocket, f.local.serve, f.logger).part()}
+	if f.cfg.HTTP != config.HTTPOff {
+		services = append(services, newHTTP(f.cfg.HTTP, f.http.serve, f.logger).part())
+		if f.cfg.HTTPCert != "" {
+			f.pair = certfile.New(f.cfg.HTTPCert, f.cfg.HTTPKey)
+			services = append(services, newCertificate(f.cfg, f.pair, f.logger))
+		}
+	}
+	// The process ends when the engine's socket cannot be accepted on any more: the
+	// engine then starts the plugin again, with a socket that it can connect to.
+	serving := []func(context.Context) error{func(ctx context.Context) error { return drv.Serve(ctx, f.socket) }}
+	for _, s := range services {
+		serving = append(serving, s.run)
+		f.faults = append(f.faults, s.fault)
+	}
+	f.quiet = make(chan struct{})
+	return together(ctx, []func(context.Context) error{
+		func(ctx context.Context) error {
+			defer close(f.quiet)
+			return together(ctx, serving)
+		},
+		f.keep,
+		f.idle.threads.run,
+	})
+}
+
+// observe returns what is to be called after each request.
+func (f *front) observe() func(call, result string, took time.Duration) {
+	return f.idle.threads.observe(f.meter.ObserveRequest)
+}
+
+// wellAfter is how long an instance has served until what made it end counts as
+// a new disturbance.
+const wellAfter = time.Minute
+
+// keep has an instance serve, builds it again when it has failed, and waits where
+// it cannot be built for a reason that passes. It returns nil when ctx ends, and
+// else the reason that does not pass.
+func (f *front) keep(ctx context.Context) error {
+	defer f.waiting.end()
+	started := false // whether it has served, or waits
+	for pause := time.Duration(0); ; pause = min(max(2*pause, firstRetry), lastRetry) {
+		begun := time.Now()
+		built, err := f.attempt(ctx)
+		started = started || built
+		switch {
+		case ctx.Err() != nil && !started:
+			return cmp.Or(err, ctx.Err())
+		case ctx.Err() != nil && errors.Is(err, context.Canceled):
+			return nil
+		case err == nil || !passes(err):
+			return err
+		}
+		f.waiting.begin(err)
+		if built {
+			f.logger.Warn("the database is opened again", logattr.Err(err))
+			if time.Since(begun) > wellAfter {
+				pause = 0
+			}
+		} else {
+			started = true
+			keepReason(f.opts, err, f.logger) // in case that it is told to end meanwhile
+		}
+		if !rest(ctx, pause, nil) {
+			return nil
+		}
+	}
+}
+
+// attempt builds an instance and has it serve until it fails or ctx ends. It
+// reports whether it was built.
+func (f *front) attempt(ctx context.Context) (built bool, err error) {
+	in, err := f.build(ctx)
+	if err != nil {
+		f.garbage.set(usualPercent)
+		return false, err
+	}
+	defer in.close()
+	return true, in.run(ctx)
+}
+
+// servers are what the two services serve.
+type servers struct{ local, http serveFunc }
+
+// apis returns the API on the admin socket, and that on RINGLET_HTTP if it is set.
+func (f *front) apis(common admin.Config) (s servers, err error) {
+	common.Logger, common.Metrics, common.Timeout, common.Observe = f.logger, f.meter.Handler(), f.cfg.Timeout, f.observe()
+	common.Page, common.PagePaths = page.Handler(), page.Paths()
+	if common.Events != nil {
+		common.Written = func(w admin.Write) { common.Events.Ask(time.Now(), w.String()) }
+	}
+	local, err := admin.New(common)
+	if err != nil {
+		return servers{}, err
+	}
+	common.Remote, common.Token, common.Context, common.Hosts = true, f.cfg.Token, node.AsGuest, namesOf(f.cfg)
+	if f.pair != nil {
+		common.TLS = f.pair.Config()
+	}
+	open, err := admin.New(common)
+	if err != nil {
+		return servers{}, err
+	}
+	return servers{local.Serve, open.Serve}, nil
+}
+
+// show has the services serve something else from now on.
+func (f *front) show(s servers) {
+	f.local.set(s.local)
+	f.http.set(s.http)
+}
+
+// process returns what the API tells of the process.
+func (f *front) process(watcher *dockerd.Watcher, network *peers) *daemon {
+	return &daemon{cfg: f.cfg, started: f.started, database: f.database(), watcher: watcher, network: network, sink: f.sink}
+}
+
+// withFaults adds to a status what is wrong with parts of the process.
+func withFaults(st *ipam.Status, faults ...*fault) {
+	for _, f := range faults {
+		if p, wrong := f.problem(); wrong {
+			st.Problems = append(st.Problems, p)
+		}
+	}
+}

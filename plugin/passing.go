@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/persist"
+)
+
+// passes reports whether what keeps the process from serving can pass by itself,
+// or when somebody sees to the host: the process stays and tries again. All
+// other reasons end it, as settings that are wrong, a database of a newer version,
+// or files that it may not read.
+func passes(err error) bool {
+	if _, stopped := errors.AsType[*node.StopError](err); stopped {
+		return true // the next start finds out how the disk is
+	}
+	return errors.Is(err, persist.ErrLocked) ||
+		slices.ContainsFunc(passing(), func(errno syscall.Errno) bool { return errors.Is(err, errno) })
+}
+
+// passing are the errors of the system that passes reports.
+func passing() []syscall.Errno {
+	return []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, // room is made
+		syscall.EROFS,                                   // mounted again, to be written
+		syscall.EIO, syscall.EREMOTEIO, syscall.EUCLEAN, // the disk, or its file system, is mended and mounted
+		syscall.ENODEV, syscall.ENXIO, syscall.ENOMEDIUM, // the disk is back
+		syscall.ESTALE, syscall.ETIMEDOUT, syscall.EHOSTDOWN, // the file server is back
+		syscall.ENOTCONN, syscall.ECONNABORTED, // a file system in user space is mounted again
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ENOLCK, syscall.EAGAIN, // others need less
+		syscall.EBUSY, syscall.EINTR,
+	}
+}

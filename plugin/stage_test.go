@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/persist"
+)
+
+// What serves on a listener changes again and again while clients connect: each is answered, by whichever it is.
+func TestStageLosesNobody(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	s := newStage()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve(ctx, l) }()
+	say := func(n int) serveFunc {
+		return func(ctx context.Context, l net.Listener) error {
+			srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, n) })}
+			stop := context.AfterFunc(ctx, func() { _ = srv.Shutdown(context.Background()) })
+			defer stop()
+			_ = srv.Serve(l)
+			return nil
+		}
+	}
+	var clients sync.WaitGroup
+	done := make(chan struct{})
+	answered := make([]int, 4)
+	for i := range answered {
+		clients.Go(func() {
+			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			for {
+				resp, err := c.Get(url)
+				if err != nil {
+					t.Errorf("a client got %v", err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				answered[i]++
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for n := range 200 {
+		s.set(say(n))
+		if resp, err := http.Get(url); err != nil {
+			t.Error(err)
+		} else {
+			_ = resp.Body.Close()
+		}
+	}
+	close(done)
+	clients.Wait()
+	http.DefaultClient.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if slices.Min(answered) == 0 {
+		t.Errorf("clients were answered %v times", answered)
+	}
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		_ = c.Close()
+		t.Error("the listener is open still")
+	}
+}
+
+// What can pass keeps a process waiting, and what an operator has to change ends it.
+func TestWhatPasses(t *testing.T) {
+	for _, err := range []error{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE,
+		persist.ErrLocked, &node.StopError{Cause: io.ErrUnexpectedEOF},
+	} {
+		if !passes(fmt.Errorf("open database: %w", withRemedy(err, "/data"))) {
+			t.Errorf("%v ends the process", err)
+		}
+	}
+	for _, err := range []error{
+		persist.ErrNewerSchema, persist.ErrNoMigration, syscall.EACCES, syscall.EISDIR, syscall.ENOENT, errSettings, context.Canceled,
+	} {
+		if passes(fmt.Errorf("open database: %w", err)) {
+			t.Errorf("%v keeps the process waiting", err)
+		}
+	}
+}
