@@ -31,6 +31,9 @@ type Config struct {
 	// Preview is shown the records while Open checks the file. It may be nil.
 	Preview Preview
 
+	// Ballast is given up when the disk is full: by Open, which then tries again, and by a Commit that fails. It may be nil.
+	Ballast *Ballast
+
 	// Logger takes what an operator should know. Required; slog.DiscardHandler for none.
 	Logger *slog.Logger
 

@@ -51,6 +51,12 @@
 // later batch is whole. Each batch has sectors of its own, so a disk that tears a sector of 512 bytes harms no
 // earlier batch; one with longer sectors has to leave alone what a write does not change in them.
 //
+// # A full disk
+//
+// The log has its room from the beginning; what is brought from it to bbolt may need more, and so may a start, which
+// does that before anything else. A [Ballast] beside the database keeps that room. Whoever finds the disk full gives it
+// up: a commit fails nevertheless, as after any error, and the next Open has room.
+//
 // # Damage
 //
 // bbolt has a checksum on its two meta pages and on nothing else. The record checksum finds a changed key or

@@ -34,6 +34,14 @@ func Open(cfg Config) (*Store, error) {
 
 // open is Open, and says which file it was that was opened, nil if it was none.
 func open(cfg Config) (*Store, os.FileInfo, error) {
+	s, info, err := openOnce(cfg)
+	if cfg.Ballast.giveUp(err) {
+		return openOnce(cfg)
+	}
+	return s, info, err
+}
+
+func openOnce(cfg Config) (*Store, os.FileInfo, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, nil, err

@@ -29,6 +29,10 @@ type powerFS struct {
 	file  map[string]*powerFile
 
 	renamed bool // and the directory not synced since
+
+	refuse  int           // which change of a file from now on is refused, 1 for the next
+	refusal syscall.Errno // with that
+	always  bool          // and all that follow
 }
 
 type powerFile struct {
@@ -91,6 +95,36 @@ func (r *powerFS) pull(rnd *rand.Rand) map[string][]byte {
 		left[name] = f.afterCut(rnd)
 	}
 	return left
+}
+
+// refuseWrite has the change of a file with that number refused, 1 for the next, and all later ones where always is set.
+// It returns how many there were to be until the one that was to be refused before.
+func (r *powerFS) refuseWrite(n int, with syscall.Errno, always bool) (before int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, r.refuse, r.refusal, r.always = r.refuse, n, with, always
+	return before
+}
+
+// write is do for what changes a file.
+func (r *powerFS) write(op func() syscall.Errno) syscall.Errno {
+	return r.do(func() syscall.Errno {
+		if r.refuse--; r.refuse == 0 || r.always && r.refuse < 0 {
+			return r.refusal
+		}
+		return op()
+	})
+}
+
+// contents returns what a reader of each file sees.
+func (r *powerFS) contents() map[string][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string][]byte{}
+	for name, f := range r.file {
+		all[name] = bytes.Clone(f.now)
+	}
+	return all
 }
 
 // breakFrom has nothing read any more from that byte of each file on, and what was read before forgotten.
@@ -176,7 +210,7 @@ func (r *powerFS) do(op func() syscall.Errno) syscall.Errno {
 
 func (r *powerFS) Create(ctx context.Context, name string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	f := &powerFile{fs: r}
-	errno := r.do(func() syscall.Errno {
+	errno := r.write(func() syscall.Errno {
 		r.file[name] = f
 		f.attr(&out.Attr)
 		return 0
@@ -188,7 +222,7 @@ func (r *powerFS) Create(ctx context.Context, name string, _, _ uint32, out *fus
 }
 
 func (r *powerFS) Rename(_ context.Context, name string, _ fs.InodeEmbedder, newName string, _ uint32) syscall.Errno {
-	return r.do(func() syscall.Errno {
+	return r.write(func() syscall.Errno {
 		r.file[newName] = r.file[name]
 		delete(r.file, name)
 		r.renamed = true
@@ -227,7 +261,11 @@ func (f *powerFile) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOu
 }
 
 func (f *powerFile) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	return f.fs.do(func() syscall.Errno {
+	change := f.fs.do
+	if _, ok := in.GetSize(); ok {
+		change = f.fs.write
+	}
+	return change(func() syscall.Errno {
 		if size, ok := in.GetSize(); ok {
 			f.now = resize(f.now, int64(size))
 			f.pending = append(f.pending, powerWrite{off: int64(size)})
@@ -252,7 +290,7 @@ func (f *powerFile) Read(_ context.Context, _ fs.FileHandle, dest []byte, off in
 }
 
 func (f *powerFile) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
-	errno := f.fs.do(func() syscall.Errno {
+	errno := f.fs.write(func() syscall.Errno {
 		f.now = resize(f.now, max(int64(len(f.now)), off+int64(len(data))))
 		copy(f.now[off:], data)
 		f.pending = append(f.pending, powerWrite{off, bytes.Clone(data)})
@@ -264,7 +302,7 @@ func (f *powerFile) Write(_ context.Context, _ fs.FileHandle, data []byte, off i
 // Fsync brings to the disk what was written since the last one. One that fails leaves it where a reader sees it, as kernels
 // do, and no later one brings it there.
 func (f *powerFile) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
-	return f.fs.do(func() syscall.Errno {
+	return f.fs.write(func() syscall.Errno {
 		pending := f.pending
 		f.pending = nil
 		if f.fs.fail--; f.fs.fail == 0 {

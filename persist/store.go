@@ -116,6 +116,7 @@ func (s *Store) run(work func() error) (err error) {
 	defer func() {
 		if !done {
 			s.failed = cmp.Or(err, errPanicked)
+			s.cfg.Ballast.giveUp(err)
 		}
 	}()
 	if err = work(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/ringlet/ringlet/internal/logattr"
@@ -73,7 +74,7 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 func (in *instance) open(machine ipam.Config, happened *stream) error {
 	f := in.front
 	preview := node.NewPreview(machine)
-	store, damaged, err := openStore(f.opts, f.lists, preview, f.logger)
+	store, damaged, err := openStore(f.opts, f.lists, preview, f.disk.ballast, f.logger)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (in *instance) open(machine ipam.Config, happened *stream) error {
 	machine.Place = place(f.database())
 	in.starts = newAnnouncer(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
-		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout,
+		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.closed,
 		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts),
 	})
 	if err != nil {
@@ -151,7 +152,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 	in.view = &status{
 		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, network: in.network, probes: probes, starts: in.starts,
 		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
-		faults: append([]*fault{in.host.fault, in.host.unrouted, record.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults...),
+		faults: slices.Concat(f.disk.faults(), []*fault{in.host.fault, in.host.unrouted, record.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
 	}
 	in.servers, err = f.apis(admin.Config{
 		Backend: in.view, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
@@ -171,6 +172,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		in.shared.Run,
 		in.starts.run,
 		f.garbage.run,
+		f.disk.run,
 	}
 	if in.network != nil {
 		in.parts = append(in.parts, func(ctx context.Context) error { return in.network.run(ctx, in.node) })
@@ -192,6 +194,7 @@ func (in *instance) serveNode(ctx context.Context) error {
 func (in *instance) run(ctx context.Context) error {
 	f := in.front
 	f.waiting.end()
+	f.disk.look() // what was given up may be made again at once
 	f.meter.Watch(in.view.Snapshot)
 	f.meter.WatchDirectory(in.shared.Stats)
 	if in.network != nil {

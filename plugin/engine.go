@@ -165,8 +165,10 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 			out.Problems = append(out.Problems, p)
 		}
 	}
-	if len(out.Problems) > 0 && out.Verdict == ipam.Fine {
-		out.Verdict = ipam.Degraded
+	for _, p := range out.Problems {
+		if ipam.Verdict(p.Level) == ipam.Failed || out.Verdict == ipam.Fine {
+			out.Verdict = ipam.Verdict(p.Level)
+		}
 	}
 	return out, nil
 }

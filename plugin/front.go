@@ -52,7 +52,8 @@ type front struct {
 	pair    *certfile.Pair // of RINGLET_HTTP; nil: it does not speak TLS
 	faults  []*fault
 	waiting *standby
-	gaveUp  bool          // CAP_NET_RAW, for good
+	gaveUp  bool // CAP_NET_RAW, for good
+	disk    *disk
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
 }
 
@@ -126,6 +127,9 @@ func (f *front) run(ctx context.Context) error {
 	f.garbage = &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
 	f.idle = thrift{threads: newProcessors(), pace: pace.New()}
+	f.disk = newDisk(f.cfg.Name, f.opts.Data, f.database(), f.logger)
+	f.disk.pace = f.idle.pace
+	f.meter.WatchDisk(f.disk.free)
 	f.local, f.http = newStage(), newStage()
 	f.waiting = newStandby(f)
 	f.gate = newGate(f.cfg.Name, f.cfg.Timeout, f.waiting.engineAnswers)

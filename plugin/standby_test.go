@@ -58,6 +58,7 @@ func startWhole(t *testing.T, data string, settings ...string) *wholeProcess {
 			t.Errorf("the process ended with %v", err)
 		}
 	})
+	eventually(t, "its sockets are there", func() bool { return exists(p.opts.Socket) && exists(p.opts.AdminSocket) })
 	return p
 }
 

@@ -17,9 +17,9 @@ import (
 
 // openStore opens the database, and shows it to preview. One that is damaged is
 // kept beside a new one, and damaged says so; lists, whether the engine will list what it has.
-func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
+func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, ballast *persist.Ballast, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
 	store, damage, err := persist.OpenOrReplace(persist.Config{
-		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger,
+		Path: filepath.Join(opts.Data, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Ballast: ballast, Logger: logger,
 	})
 	if err != nil {
 		return nil, false, withRemedy(err, opts.Data)

@@ -51,6 +51,10 @@ type Config struct {
 
 	// Timeout ends a request whose context has no deadline; default 20 seconds.
 	Timeout time.Duration
+	// Closed returns why nothing is handed out for now, nil if it is. It is asked
+	// before each request that takes something new; what is held, freed or asked for
+	// again goes on. It may be nil, and must not block.
+	Closed func() error
 	// ObserveCommit is called after each commit with the number of calls that
 	// shared it and the time it took. It may be nil, and must not block.
 	ObserveCommit func(batch int, took time.Duration)
@@ -173,6 +177,11 @@ const answerAhead = 500 * time.Millisecond
 
 // call has the machine serve a request.
 func (n *Node) call(ctx context.Context, r ipam.Request) (ipam.Reply, error) {
+	if n.cfg.Closed != nil && takes(r) {
+		if err := n.cfg.Closed(); err != nil {
+			return ipam.Reply{}, err
+		}
+	}
 	deadline := time.Now().Add(n.cfg.Timeout)
 	if end, ok := ctx.Deadline(); ok {
 		// The machine answers a little earlier, since it knows what it waited

@@ -189,6 +189,20 @@ func grants(r ipam.Request) bool {
 	return false
 }
 
+// takes reports whether a request asks for something that nobody has yet. What an
+// engine that starts asks for again names its address or its subnet, and goes on.
+func takes(r ipam.Request) bool {
+	switch r := r.(type) {
+	case *ipam.AddressRequest:
+		return r.Purpose == ipam.ForContainer || !r.Address.IsValid()
+	case *ipam.PoolRequest:
+		return !r.Pool.IsValid()
+	case *ipam.ClientRequest, *ipam.PoolCreation:
+		return true
+	}
+	return false
+}
+
 // answer wakes everybody whose job is done: those that have a reply, those of the
 // batch that need none, and then, one after the other, those who look.
 func (n *Node) answer(batch, replied []*job) {

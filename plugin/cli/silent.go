@@ -125,9 +125,9 @@ func database(data string) diagnosis {
 	return diagnosis{"database", diagnosedFail, err.Error(), ""}
 }
 
-// leastDisk is how much of the disk a peer should find free, in bytes: the log, a
+// LeastDisk is how much of the disk a peer should find free, in bytes: the log, a
 // copy of a database of some size while it grows, and the journal.
-const leastDisk = 64 << 20
+const LeastDisk = 64 << 20
 
 // disk looks for room.
 func disk(data string) diagnosis {
@@ -149,7 +149,7 @@ func room(st syscall.Statfs_t, data string) diagnosis {
 		return diagnosis{"disk", diagnosedFail, "nothing can be written where its data is, in " + data + ": that file system is mounted read-only", "see in dmesg whether the disk fails, and mount it again to be written"}
 	case st.Blocks == 0: // as of one in memory without a limit
 		return diagnosis{"disk", diagnosedSkip, "how much is free where its data is, in " + data + ", that file system does not tell", ""}
-	case free < leastDisk:
+	case free < LeastDisk:
 		return diagnosis{"disk", diagnosedFail, text, "make room: nothing is handed out that cannot be written first"}
 	case st.Files > 0 && st.Ffree == 0:
 		return diagnosis{"disk", diagnosedFail, "no file can be made where its data is, in " + data + ": that file system has no inode left", "remove files from it; df -i tells how many there are"}

@@ -59,6 +59,7 @@ type Metrics struct {
 	status    *statusCollector
 	gossip    *gossipCollector
 	directory *directoryCollector
+	disk      *diskCollector
 
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -86,6 +87,7 @@ func New(cfg Config) *Metrics {
 		status:    newStatusCollector(cfg.Timeout),
 		gossip:    newGossipCollector(),
 		directory: newDirectoryCollector(),
+		disk:      newDiskCollector(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ringlet_requests_total",
 			Help: "Requests of engines and of the API that were answered, by call and result: ok, the code of the error, or gone, where nobody waited any more.",
@@ -144,7 +146,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, build, m.status, m.gossip, m.directory,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, build, m.status, m.gossip, m.directory, m.disk,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

@@ -76,6 +76,7 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 			Repeated: 21, Unconfirmed: 22, Doubled: 23, Encrypted: 31, Refused: map[string]uint64{"key": 32, "label": 0},
 		}}
 	}, func() uint64 { return 20 })
+	m.WatchDisk(func() (uint64, bool) { return 5 << 30, true })
 	m.WatchDirectory(func() directory.Stats {
 		return directory.Stats{Size: replica.Size{Peers: 4, Records: 24}, Exchanges: 25, Sent: 26, Received: 27, Refused: 28, Dropped: 29, Beat: 30 * time.Second}
 	})
