@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -38,11 +40,18 @@ func Listen(path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	private := func(_, _ string, c syscall.RawConn) (err error) {
+		// The socket's file gets the mode that the socket has when it is bound.
+		if controlled := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }); controlled != nil {
+			return controlled
+		}
+		return err
+	}
+	l, err := (&net.ListenConfig{Control: private}).Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("socket %s cannot be opened: %w: choose a path where this process may make files", path, err)
 	}
-	// Until here the umask decided; a usual one lets only the owner connect.
+	// A umask may have taken away what the owner needs.
 	if err := os.Chmod(path, socketMode); err != nil {
 		_ = l.Close() // the error that counts is err
 		return nil, fmt.Errorf("socket %s cannot be kept from others: %w", path, err)

@@ -35,7 +35,7 @@ func lockFile(f *os.File, exclusive bool, timeout time.Duration) error {
 		case !errors.Is(err, unix.EWOULDBLOCK):
 			return &os.PathError{Op: "flock", Path: f.Name(), Err: err}
 		case time.Now().After(deadline):
-			return fmt.Errorf("%w by %s: end that process, or let it finish, and start again", ErrLocked, holderOf(f))
+			return fmt.Errorf("%w by %s: end that process, or let it finish", ErrLocked, holderOf(f))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 )
 
@@ -70,6 +72,15 @@ func (p *daemon) net() admin.AboutNetwork {
 		out.Problems = append(out.Problems, problem.Text)
 	}
 	return out
+}
+
+// Crash implements [admin.Process].
+func (p *daemon) Crash() []byte {
+	crash, err := lastwords.ReadCrash(filepath.Dir(p.database))
+	if err != nil {
+		return nil // there was none, or nobody can tell
+	}
+	return []byte(crash.String())
 }
 
 // Log implements [admin.Process].

@@ -53,6 +53,7 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 	machine := machineConfig(f.cfg)
 	happened := newStream()
 	happened.pace = f.idle.pace
+	happened.edge.Where, happened.edge.Logger, happened.edge.Count = "events", f.logger, f.meter.Panicked
 	if err := in.open(machine, happened); err != nil {
 		return nil, err
 	}
@@ -84,6 +85,7 @@ func (in *instance) open(machine ipam.Config, happened *stream) error {
 			f.logger.Warn("database not closed well", logattr.Err(err))
 		}
 	})
+	f.catch()
 	machine.AwaitInventory, machine.NoMAC = f.lists, f.noMAC()
 	if len(f.cfg.Keys) > 0 || f.cfg.Insecure {
 		// A peer whose database was lost may have had a cluster, and must not
@@ -94,7 +96,7 @@ func (in *instance) open(machine ipam.Config, happened *stream) error {
 	machine.Place = place(f.database())
 	in.starts = newAnnouncer(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
-		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.closed,
+		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.closed, ObservePanic: f.meter.Panicked,
 		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts),
 	})
 	if err != nil {
@@ -111,12 +113,14 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *str
 	in.shared, err = directory.New(directory.Config{
 		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.log, Logger: f.logger,
 		About:    func() directory.Node { return about(f.cfg, in.watcher, func() *peers { return in.network }) },
-		Services: servicesOf(in.watcher), Pace: f.idle.pace,
+		Services: servicesOf(in.watcher), Pace: f.idle.pace, ObservePanic: f.meter.Panicked,
 	})
 	if err != nil {
 		return err
 	}
-	if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.idle, f.logger); err != nil {
+	if _, closed := f.alone.problem(); closed {
+		in.parts = append(in.parts, f.aloneFor)
+	} else if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.idle, f.edge("network"), f.logger); err != nil {
 		return err
 	}
 	in.host = newHost(in.node, f.logger)
@@ -145,14 +149,14 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 	}
 	macs := &locked{mac: !f.noMAC(), inPlugin: f.inPlugin}
 	in.calls = engineCalls{in.node, in.watcher, probes, in.host, in.starts}
-	record, err := newJournal(filepath.Join(f.opts.Data, journalName), f.cfg.Name, happened.log, in.node, f.logger)
+	record, err := newJournal(filepath.Join(f.opts.Data, journalName), f.cfg.Name, happened.log, in.node, f.edge("journal"), f.logger)
 	if err != nil {
 		return err
 	}
 	in.view = &status{
-		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, network: in.network, probes: probes, starts: in.starts,
+		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
 		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
-		faults: slices.Concat(f.disk.faults(), []*fault{in.host.fault, in.host.unrouted, record.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
+		faults: slices.Concat(f.disk.faults(), []*fault{f.alone, in.host.fault, in.host.unrouted, record.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
 	}
 	in.servers, err = f.apis(admin.Config{
 		Backend: in.view, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
@@ -160,7 +164,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 	if err != nil {
 		return err
 	}
-	in.parts = []func(context.Context) error{
+	in.parts = append(in.parts,
 		in.serveNode,
 		in.host.watch,
 		in.host.listen,
@@ -173,7 +177,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		in.starts.run,
 		f.garbage.run,
 		f.disk.run,
-	}
+	)
 	if in.network != nil {
 		in.parts = append(in.parts, func(ctx context.Context) error { return in.network.run(ctx, in.node) })
 	}

@@ -124,6 +124,7 @@ type status struct {
 	locked  *locked
 	lost    aside
 	network *peers
+	alone   *fault // the network is closed; may be nil
 	probes  *prober
 	starts  *announcer
 	faults  []*fault
@@ -155,7 +156,13 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if p, wrong := s.lost.problem(); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	out = s.network.complete(out)
+	closed := false
+	if s.alone != nil {
+		_, closed = s.alone.problem()
+	}
+	if !closed { // else that is the problem
+		out = s.network.complete(out)
+	}
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
 	if p, wrong := s.starts.problem(); wrong {
 		out.Problems = append(out.Problems, p)

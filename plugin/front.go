@@ -54,6 +54,9 @@ type front struct {
 	waiting *standby
 	gaveUp  bool // CAP_NET_RAW, for good
 	disk    *disk
+	alone   *fault        // the network is closed
+	panics  []time.Time   // of nodes, the last few
+	uncatch func()        // ends that crashes are written down; nil: they are not
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
 }
 
@@ -127,6 +130,7 @@ func (f *front) run(ctx context.Context) error {
 	f.garbage = &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
 	f.idle = thrift{threads: newProcessors(), pace: pace.New()}
+	f.alone = newAlone(f)
 	f.disk = newDisk(f.cfg.Name, f.opts.Data, f.database(), f.logger)
 	f.disk.pace = f.idle.pace
 	f.meter.WatchDisk(f.disk.free)
@@ -177,6 +181,11 @@ const wellAfter = time.Minute
 // else the reason that does not pass.
 func (f *front) keep(ctx context.Context) error {
 	defer f.waiting.end()
+	defer func() {
+		if f.uncatch != nil {
+			f.uncatch()
+		}
+	}()
 	started := false // whether it has served, or waits
 	for pause := time.Duration(0); ; pause = min(max(2*pause, firstRetry), lastRetry) {
 		begun := time.Now()
@@ -187,9 +196,12 @@ func (f *front) keep(ctx context.Context) error {
 			return cmp.Or(err, ctx.Err())
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil
+		case errors.Is(err, errOpenAgain): // at once
+			continue
 		case err == nil || !passes(err):
 			return err
 		}
+		f.panicked(err)
 		f.waiting.begin(err)
 		if built {
 			f.logger.Warn("the database is opened again", logattr.Err(err))

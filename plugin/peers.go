@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -25,7 +27,7 @@ type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
 func newPeers(
-	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, idle thrift, logger *slog.Logger,
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, idle thrift, edge *contain.Edge, logger *slog.Logger,
 ) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
@@ -35,6 +37,7 @@ func newPeers(
 		return nil, err
 	}
 	settings.Deliver, settings.Pace = idle.threads.deliver(settings.Deliver), idle.pace
+	contained(&settings, edge)
 	return connect(settings, n, d)
 }
 
@@ -60,6 +63,15 @@ func network(
 		}
 	}
 	return settings, nil
+}
+
+// contained has a panic in what the network hands over cost no more than that.
+func contained(settings *gossip.Config, edge *contain.Edge) {
+	deliver, summary, presence, seated := settings.Deliver, settings.Summary, settings.Presence, settings.Seated
+	settings.Deliver = func(arrived iter.Seq2[[]byte, int]) { edge.Do(func() { deliver(arrived) }) }
+	settings.Summary = func(from peer.ID, n uint64) { edge.Do(func() { summary(from, n) }) }
+	settings.Presence = func(p gossip.Presence) { edge.Do(func() { presence(p) }) }
+	settings.Seated = func(seat int) { edge.Do(func() { seated(seat) }) }
 }
 
 // connect has the frames of the node and the directory carried.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/events"
@@ -24,7 +25,7 @@ type record struct {
 
 // newJournal returns the journal in a directory. It does nothing before it is
 // run.
-func newJournal(dir, self string, log *events.Log, n *node.Node, logger *slog.Logger) (*record, error) {
+func newJournal(dir, self string, log *events.Log, n *node.Node, writing *contain.Edge, logger *slog.Logger) (*record, error) {
 	f := &fault{
 		logger: logger, code: "journal-unavailable",
 		text: func(err error) string {
@@ -40,7 +41,7 @@ func newJournal(dir, self string, log *events.Log, n *node.Node, logger *slog.Lo
 		}
 		return otherOwner(&st, a)
 	}
-	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Owner: owner, Report: f.set})
+	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Owner: owner, Report: f.set, Writing: writing})
 	if err != nil {
 		return nil, err
 	}

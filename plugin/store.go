@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,6 +25,9 @@ func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, balla
 	if err != nil {
 		return nil, false, withRemedy(err, opts.Data)
 	}
+	if err := narrow(opts.Data); err != nil {
+		logger.Warn("others may look into the directory of the database", logattr.Err(err))
+	}
 	if damage != nil {
 		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
 		if !lists {
@@ -32,6 +36,20 @@ func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, balla
 		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))
 	}
 	return store, damage != nil, nil
+}
+
+// narrow keeps others out of the directory of the database, as of one that was made
+// before. One that others write to, as /tmp, or that is another user's stays as it is.
+func narrow(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) != os.Geteuid() || info.Mode()&os.ModeSticky != 0 || info.Mode().Perm()&0o077 == 0 {
+		return nil
+	}
+	return os.Chmod(dir, info.Mode().Perm()&0o700)
 }
 
 // withRemedy adds to an error of the system, of a database in the directory, what to do about it.

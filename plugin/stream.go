@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
@@ -16,6 +17,7 @@ type stream struct {
 	log  *events.Log   // nil until begin; then it does not change
 	stir chan struct{} // has room for one: something has happened
 	pace *pace.Pace    // may be nil
+	edge contain.Edge
 
 	mu    sync.Mutex
 	early []earlyNote // of the node's first commit, before its boot was known
@@ -37,8 +39,10 @@ func (s *stream) stirred() {
 	}
 }
 
-// note takes what the node noted. It does not block.
-func (s *stream) note(n ipam.Note) {
+// note takes what the node noted. It does not block. A panic costs that event.
+func (s *stream) note(n ipam.Note) { s.edge.Do(func() { s.take(n) }) }
+
+func (s *stream) take(n ipam.Note) {
 	s.stirred()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,9 +77,11 @@ const (
 func (s *stream) watch(ctx context.Context, status func(context.Context) (ipam.Status, error)) error {
 	for {
 		began, calm := time.Now(), false
-		if st, err := status(ctx); err == nil {
-			calm = !s.log.Problems(time.Now(), st.Problems)
-		}
+		s.edge.Do(func() {
+			if st, err := status(ctx); err == nil {
+				calm = !s.log.Problems(time.Now(), st.Problems)
+			}
+		})
 		if calm && !rest(ctx, s.pace.Within(calmInterval), s.stir) {
 			return nil
 		}

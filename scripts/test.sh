@@ -117,7 +117,11 @@ for name in "$@"; do
 	vet) lane vet $GO vet ./... ;;
 	# Its linters staticcheck and unused are all that staticcheck alone would look for.
 	lint) lane lint $GO tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners ./... ;;
-	unit) lane unit $GO test -v -count=1 -shuffle=on -timeout 20m $(packages) ;;
+	unit)
+		lane unit $GO test -v -count=1 -shuffle=on -timeout 20m $(packages)
+		# A program in which frames and requests that bear a mark make it panic.
+		lane marked $GO test -v -count=1 -tags marked -run Marked ./ipam/node ./plugin ./plugin/directory
+		;;
 	race) lane race $GO test -v -race -short -count=1 -timeout 15m $(concurrent) ;;
 	bench) lane bench $GO test -v -run '^$' -bench . -benchtime=1x $(packages) ;;
 	peers) lane peers peers ;;

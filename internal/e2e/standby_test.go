@@ -26,6 +26,10 @@ func TestEnginePluginWithoutItsDisk(t *testing.T) {
 	if _, err := e.Try("mount", "-o", "loop", image, data); err != nil {
 		t.Skipf("skipped: no loop device: %v", err)
 	}
+	// What makes the file system read-only must not be the plugin's own mount, which would stay so.
+	aside := filepath.Join(e.Dir(), "aside")
+	e.Run("mkdir", aside)
+	e.Run("mount", "--bind", data, aside)
 	e.Docker("plugin", "enable", Plugin)
 	makeNetwork(e, "net", "10.77.0.0/16")
 	one := runDemo(e, "net", "one")
@@ -92,7 +96,7 @@ func TestEnginePluginWithoutItsDisk(t *testing.T) {
 	before = pid()
 	e.Run("kill", "-KILL", before)
 	Eventually(t, readyLimit, "nothing is open to be written", func() bool {
-		_, err := e.Try("mount", "-o", "remount,ro", data)
+		_, err := e.Try("mount", "-o", "remount,ro", aside)
 		return err == nil
 	})
 	e.Thaw()
@@ -101,7 +105,7 @@ func TestEnginePluginWithoutItsDisk(t *testing.T) {
 		t.Errorf("doctor does not say why:\n%s", text)
 	}
 
-	e.Run("mount", "-o", "remount,rw", data)
+	e.Run("mount", "-o", "remount,rw", aside)
 	serves("three")
 }
 
@@ -121,7 +125,7 @@ func TestEngineStartsWhileThePluginWaits(t *testing.T) {
 
 	e.Freeze()
 	e.Run("kill", "-KILL", e.Run("pidof", "-s", "ringlet"))
-	lock, err := e.spawn(newLog(), "flock", database, "sleep", "infinity")
+	lock, err := e.spawn(newLog(), "flock", "--no-fork", database, "sleep", "infinity")
 	if err != nil {
 		t.Fatal(err)
 	}

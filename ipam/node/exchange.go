@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -50,7 +52,7 @@ const (
 func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
 	var jobs []*job
 	for frame, seat := range arrived {
-		f, err := wire.Decode(frame)
+		f, err := n.decode(frame)
 		if err != nil {
 			if n.refused.Add(1); n.mayComplain() {
 				n.cfg.Logger.Warn("frame refused", logattr.Err(err), slog.Uint64("refused", n.refused.Load()))
@@ -69,6 +71,20 @@ func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
 	if len(jobs) > 0 {
 		n.post(jobs...)
 	}
+}
+
+// errPanicked is why a frame was refused at which the decoder panicked.
+var errPanicked = errors.New("this program has an error in its decoder")
+
+// decode reads a frame. A panic costs that frame: nothing of the machine has seen it.
+func (n *Node) decode(frame []byte) (f *wire.Frame, err error) {
+	if !n.decoding.Do(func() {
+		contain.Marked(frame)
+		f, err = wire.Decode(frame)
+	}) {
+		return nil, errPanicked
+	}
+	return f, err
 }
 
 // complainEvery is how often a line about refused frames is logged at most.

@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -58,6 +59,9 @@ type Config struct {
 	// ObserveCommit is called after each commit with the number of calls that
 	// shared it and the time it took. It may be nil, and must not block.
 	ObserveCommit func(batch int, took time.Duration)
+	// ObservePanic is called for each frame at which this program has an error of its
+	// own, which costs that frame. It may be nil, and must not block.
+	ObservePanic func(where string)
 	// ObserveNote is called for each note of the machine. It may be nil, and
 	// must not block.
 	ObserveNote func(ipam.Note)
@@ -77,6 +81,7 @@ type Node struct {
 	refused     atomic.Uint64 // frames that were not taken
 	complained  atomic.Int64  // when the log was last told, in Unix nanoseconds
 
+	decoding  contain.Edge
 	snapshots snapshots
 	guest     chan struct{} // has room for one: the guest that looks
 	replies   sync.Pool     // of *ipam.Reply, all zero
@@ -142,6 +147,7 @@ func New(cfg Config) (*Node, error) {
 		cfg: cfg, machine: m, clock: newClock(),
 		alarm: time.NewTimer(0), failed: make(chan struct{}),
 		waiting: map[uint64]*job{}, guest: make(chan struct{}, 1),
+		decoding: contain.Edge{Where: "frame", Logger: cfg.Logger, Count: cfg.ObservePanic},
 	}
 	if _, err := n.call(context.Background(), &ipam.Greeting{}); err != nil {
 		return nil, err

@@ -99,6 +99,7 @@ func (n *Node) serve(batch []*job) {
 	var beat []byte
 	var wakeAt time.Time
 	step := func(now time.Time, ev ipam.Event, put func(string, []byte, []byte) error) error {
+		marked(ev)
 		fx := n.machine.Step(now, ev)
 		for _, r := range fx.Save {
 			if err := put(r.Bucket, r.Key, r.Value); err != nil {

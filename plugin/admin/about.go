@@ -82,6 +82,9 @@ type Process interface {
 	About(ctx context.Context) (About, error)
 	// Log returns the last lines of the log.
 	Log() []byte
+	// Crash returns how a process on this data crashed last, as text; empty if none
+	// is known to have.
+	Crash() []byte
 	// Keys lists the keys of the cluster.
 	Keys(ctx context.Context) (Keys, error)
 	// ChangeKeys does one step of a change of keys, which repeats safely.
@@ -97,6 +100,7 @@ func (s *Server) processRoutes() []route {
 	return []route{
 		{method: get, path: "/v1/about", call: "about", handle: s.about},
 		{method: get, path: "/v1/log", call: "log", local: secret("the log"), handle: s.log},
+		{method: get, path: "/v1/crash", call: "crash", local: secret("the stack of a crash"), handle: s.crash},
 		{method: get, path: "/v1/keys", call: "keys", handle: s.keys},
 		{method: post, path: "/v1/keys", call: "keys-change", write: true, local: secret("a key"), handle: s.changeKeys},
 	}
@@ -109,6 +113,10 @@ func (s *Server) about(ctx context.Context, _ *request) (answer, error) {
 
 func (s *Server) log(context.Context, *request) (answer, error) {
 	return answer{body: string(s.cfg.Process.Log())}, nil
+}
+
+func (s *Server) crash(context.Context, *request) (answer, error) {
+	return answer{body: string(s.cfg.Process.Crash())}, nil
 }
 
 func (s *Server) keys(ctx context.Context, _ *request) (answer, error) {

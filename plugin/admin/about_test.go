@@ -16,7 +16,9 @@ func (*around) About(context.Context) (About, error) {
 	}, nil
 }
 
-func (*around) Log() []byte { return []byte("level=info msg=x\n") }
+func (*around) Log() []byte   { return []byte("level=info msg=x\n") }
+func (*around) Crash() []byte { return []byte("2026-11-20T09:00:00Z\nv1.0.0\npanic: an example\n") }
+
 func (*around) Keys(context.Context) (Keys, error) {
 	return Keys{Source: "file", Keys: []Key{{"0a1b2c3d", true}}}, nil
 }
@@ -48,6 +50,7 @@ func TestWhatStaysOnTheSocket(t *testing.T) {
 			{"GET", "/v1/about", "", 200},
 			{"GET", "/v1/keys", "", 200},
 			{"GET", "/v1/log", "", tt.log},
+			{"GET", "/v1/crash", "", tt.log},
 			{"POST", "/v1/keys", `{"step":"add","key":"x"}`, tt.change},
 		} {
 			w, _ := ask(t.Context(), s.Handler(), r.method, r.path, strings.NewReader(r.body), "Authorization", "Bearer hush")

@@ -42,6 +42,7 @@
 //	DELETE /v1/reservations?addresses=&kind=[&pool=]  ipam.Reserving: what was freed; kind is excluded or kept
 //	GET    /v1/about                             About: the process, its settings without secrets, engine and network
 //	GET    /v1/log                               the last lines of the log, as text; on the admin socket alone
+//	GET    /v1/crash                             how a process crashed last, as text; on the admin socket alone
 //	GET    /v1/keys                              Keys: fingerprints of the cluster's keys
 //	POST   /v1/keys                              KeyChange -> Keys; on the admin socket alone
 //	GET    /v1/ring[?pool=]                      []ipam.RangeStatus

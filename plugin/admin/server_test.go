@@ -117,7 +117,7 @@ func TestConversation(t *testing.T) {
 		`POST /v1/reservations {"addresses":"10.50.0.3-10.50.0.4","note":"printers"}`, "GET /v1/reservations", "GET /v1/reservations?pool=none",
 		"DELETE /v1/reservations?addresses=10.50.0.3&kind=excluded", "DELETE /v1/reservations?addresses=10.50.0.3",
 		"# the process",
-		"GET /v1/about", "GET /v1/log", "GET /v1/keys", `POST /v1/keys {"step":"add","key":"x"}`, `POST /v1/keys {"add":"x"}`,
+		"GET /v1/about", "GET /v1/log", "GET /v1/crash", "GET /v1/keys", `POST /v1/keys {"step":"add","key":"x"}`, `POST /v1/keys {"add":"x"}`,
 		"# drain, and not",
 		`POST /v1/self/drain {}`, `POST /v1/self/drain {}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"undo":true}`,
 		"# meet another peer, and again",

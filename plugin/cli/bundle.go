@@ -20,7 +20,11 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/lastwords"
 )
+
+// crashPart is the part that is left out where no process has crashed.
+const crashPart = "crash.txt"
 
 // bundled are the parts of a bundle that the plugin answers.
 var bundled = []struct{ name, method, path string }{
@@ -35,6 +39,7 @@ var bundled = []struct{ name, method, path string }{
 	{"check.json", http.MethodPost, "/v1/check"},
 	{"metrics.txt", http.MethodGet, "/metrics"},
 	{"log.txt", http.MethodGet, "/v1/log"},
+	{crashPart, http.MethodGet, "/v1/crash"},
 }
 
 func (a *app) bundleCommand() *cobra.Command {
@@ -45,7 +50,8 @@ func (a *app) bundleCommand() *cobra.Command {
 		Short:      "Write all that helps to find out what is wrong into one file",
 		GroupID:    groupLook,
 		Long: `Write a tar.gz with the status, peers, pools, ring, addresses, settings, versions,
-metrics, the last lines of the log, a check and what ringlet doctor finds.
+metrics, the last lines of the log, the last crash, a check and what ringlet doctor
+finds.
 
 Keys and tokens are not in it: keys by their fingerprints alone. The names of
 hosts and containers and their addresses are: look through it before you give it to
@@ -151,6 +157,9 @@ func (a *app) answered(ctx context.Context, c *client) iter.Seq[bundlePart] {
 		for _, p := range bundled {
 			text, err := c.text(ctx, p.method, p.path)
 			name := p.name
+			if name == crashPart && err == nil && len(text) == 0 {
+				continue // there was none
+			}
 			if err != nil {
 				name, text = name+".error", []byte(err.Error()+"\n")
 			}
@@ -176,7 +185,13 @@ func (a *app) fromOutside(ctx context.Context, t target, err error) iter.Seq[bun
 		Enabled  bool     `json:"enabled"`
 		Settings []string `json:"settings"`
 	}{t.plugin.ID, t.plugin.Name, t.plugin.Enabled, config.Hide(t.plugin.Env)}
-	return slices.Values([]bundlePart{{"plugin.json", asJSON(plugin)}, {"doctor.json", asJSON(a.diagnoseSilent(ctx, t, err))}})
+	parts := []bundlePart{{"plugin.json", asJSON(plugin)}, {"doctor.json", asJSON(a.diagnoseSilent(ctx, t, err))}}
+	if root, err := a.cfg.EngineRoot(ctx, t.host); err == nil {
+		if crash, err := lastwords.ReadCrash(t.plugin.Data(root)); err == nil {
+			parts = append(parts, bundlePart{crashPart, []byte(crash.String())})
+		}
+	}
+	return slices.Values(parts)
 }
 
 // asJSON is what -o json shows of it.

@@ -51,7 +51,9 @@ func unpackFrom(t *testing.T, in io.Reader, from string) map[string]string {
 // file for its owner alone.
 func TestBundle(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "b.tar.gz")
-	cfg := Config{Getenv: env("RINGLET_SOCKET", serve(t, alone()))}
+	host := alone()
+	host.crash = "2026-11-21T09:00:00Z\nv1.0.0\npanic: an error of the program\n"
+	cfg := Config{Getenv: env("RINGLET_SOCKET", serve(t, host))}
 	if got := ringlet(t, cfg, "bundle", "--out", file); got.code != 0 || !strings.HasPrefix(got.out, "wrote ") {
 		t.Fatalf("%+v", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -17,12 +18,13 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
 // diagnosis is one thing that was looked at.
 type diagnosis struct {
-	// ports, key, clock, engine, names, mtu, host-names, version, problems; version,
-	// database, clock of one that waits for its database; of a plugin that does not answer: plugin, mounts, start, settings, database, disk, clock
+	// ports, key, clock, engine, names, mtu, host-names, version, crash, problems; version,
+	// database, crash, clock of one that waits for its database; of a plugin that does not answer: plugin, mounts, start, settings, database, disk, clock
 	Check string `json:"check"`
 	Level string `json:"level"` // ok, warn, fail, skip
 	Text  string `json:"text"`
@@ -109,12 +111,41 @@ func (a *app) diagnose(ctx context.Context, c *client) ([]diagnosis, error) {
 	if err := c.get(ctx, path("status"), &st); err != nil {
 		return nil, err
 	}
+	text, err := c.text(ctx, http.MethodGet, "/v1/crash")
+	crash := crashed(a.cfg.Now(), string(text), err)
 	if p, waits := problemOf(st, "database-unavailable"); waits { // and nothing more is known
-		return []diagnosis{versions(a.cfg.Version, about), {"database", diagnosedFail, p.Text, p.Next}, clock(a.cfg.clock())}, nil
+		return []diagnosis{versions(a.cfg.Version, about), {"database", diagnosedFail, p.Text, p.Next}, crash, clock(a.cfg.clock())}, nil
 	}
 	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine, st), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
 	found = append(found, a.ports(ctx, about, st)...)
-	return append(found, udp(st), a.mtu(about), sameNames(st), problems(st)), nil
+	return append(found, udp(st), a.mtu(about), sameNames(st), crash, problems(st)), nil
+}
+
+// crashFresh is how long a crash is something to look at.
+const crashFresh = 7 * 24 * time.Hour
+
+// crashed tells of the last crash of a process, of which there is this text, or of
+// which err says why nothing is known.
+func crashed(now time.Time, text string, err error) diagnosis {
+	if err == nil && text == "" {
+		return diagnosis{"crash", diagnosedOK, "no process is known to have crashed", ""}
+	}
+	var crash lastwords.Crash
+	if err == nil {
+		crash, err = lastwords.ParseCrash(text)
+	}
+	if err != nil {
+		return diagnosis{"crash", diagnosedSkip, "whether a process has crashed is not known: " + err.Error(), ""}
+	}
+	return crashOf(now, crash)
+}
+
+func crashOf(now time.Time, crash lastwords.Crash) diagnosis {
+	what := fmt.Sprintf("ringlet %s crashed at %s: %s", crash.Version, crash.At.UTC().Format(clockLayout), crash.Headline())
+	if now.Sub(crash.At) > crashFresh {
+		return diagnosis{"crash", diagnosedOK, what, ""}
+	}
+	return diagnosis{"crash", diagnosedWarn, what, "report it with what ringlet bundle writes, which has the stack"}
 }
 
 // versions compares this program with the one that answers.

@@ -71,6 +71,12 @@ func TestDoctor(t *testing.T) {
 				Code: "no-key", Level: "degraded", Text: "this peer has others and talks to none, since it has no key", Next: "set RINGLET_KEY",
 			}}
 		}, "fail  key: this host has others", exitFailed},
+		{"a crash", func(f *fixture, _ *Config) {
+			f.crash = "2026-11-21T09:00:00Z\nv1.0.0\npanic: an error of the program\n\ngoroutine 7 [running]:\nmain.main()\n"
+		}, "warn  crash: ringlet v1.0.0 crashed at", exitDegraded},
+		{"a crash of long ago", func(f *fixture, _ *Config) {
+			f.crash = "2025-11-21T09:00:00Z\nv1.0.0\npanic: an error of the program\n"
+		}, "ok    crash", exitFine},
 		{"no database", func(f *fixture, _ *Config) {
 			f.about.Engine, f.about.Network = admin.AboutEngine{}, admin.AboutNetwork{}
 			f.st = ipam.Status{Verdict: ipam.Failed, State: ipam.Suspended, Self: ipam.PeerStatus{Name: "host-a"}, Problems: []ipam.Problem{{

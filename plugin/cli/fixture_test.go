@@ -24,6 +24,7 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
 // fixture is a peer with a fixed state, on which writes are only recorded.
 type fixture struct {
+	crash  string // of the last process
 	st     ipam.Status
 	list   []ipam.AddressStatus
 	broken []string

@@ -15,6 +15,8 @@ func (f *fixture) About(context.Context) (admin.About, error) {
 
 func (f *fixture) Log() []byte { return []byte("level=info msg=\"ringlet started\"\n") }
 
+func (f *fixture) Crash() []byte { return []byte(f.crash) }
+
 func (f *fixture) Keys(context.Context) (admin.Keys, error) {
 	return f.keys, f.call("keys")
 }

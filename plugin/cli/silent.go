@@ -45,6 +45,9 @@ func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnos
 	data := t.plugin.Data(root)
 	found = append(found, mounts(t.plugin)...)
 	found = append(found, lastStart(data))
+	if crash, err := lastwords.ReadCrash(data); err == nil {
+		found = append(found, crashOf(a.cfg.Now(), crash))
+	}
 	found = append(found, settings(t.plugin.Env, func(path string) string { return t.plugin.Path(root, path) })...)
 	return append(found, database(data), disk(data), clock(a.cfg.clock()))
 }

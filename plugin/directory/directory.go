@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -76,6 +77,9 @@ type Config struct {
 	Services func(ctx context.Context, containers []string) (map[string][2]string, error)
 	Pace     *pace.Pace   // of what is done now and then; may be nil
 	Logger   *slog.Logger // must not be nil
+	// ObservePanic is called for each frame at which this program has an error of its
+	// own, which costs that frame. It may be nil, and must not block.
+	ObservePanic func(where string)
 }
 
 // Directory is this peer's end of the cluster's directory. Use [New].
@@ -87,6 +91,7 @@ type Directory struct {
 	differs chan peer.ID // has room for one: compare with it
 	counts  counters
 	watched *events.Ring[replica.Event]
+	taking  contain.Edge
 
 	mu      sync.Mutex
 	replica *replica.Replica
@@ -109,6 +114,7 @@ func New(cfg Config) (*Directory, error) {
 		cfg: cfg, frames: make(chan []byte, maxQueued), differs: make(chan peer.ID, 1), boots: map[peer.ID]peer.Boot{},
 		replica: replica.New(cfg.Self.ID, cfg.Self.Boot), watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), cfg.Self.Nonce, keptEvents),
 	}
+	d.taking = contain.Edge{Where: "directory", Logger: cfg.Logger, Count: cfg.ObservePanic}
 	d.replica.Renew(time.Now())
 	d.summary.Store(d.replica.Summary())
 	return d, nil
@@ -163,7 +169,9 @@ func (d *Directory) exchange(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case frame := <-d.frames:
-			d.take(frame)
+			if !d.taking.Do(func() { d.take(frame) }) {
+				d.counts.refused.Add(1)
+			}
 		case other := <-d.differs:
 			if now := time.Now(); now.Sub(last) >= exchangeEvery {
 				last = now
@@ -203,6 +211,7 @@ func (d *Directory) compare(other peer.ID, leases bool) {
 
 // take takes in a frame of another peer, and answers it.
 func (d *Directory) take(frame []byte) {
+	contain.Marked(frame)
 	f, err := wire.Decode(frame)
 	if err != nil {
 		d.counts.refused.Add(1)
@@ -217,21 +226,29 @@ func (d *Directory) take(frame []byte) {
 		d.counts.refused.Add(1)
 		return
 	}
-	d.mu.Lock()
-	if !d.may(f) {
-		d.mu.Unlock()
+	answers, cluster, news, ok := d.merge(f, m)
+	if !ok {
 		d.counts.refused.Add(1)
 		return
 	}
-	answers, news := d.replica.Take(m, time.Now())
-	cluster := d.cluster
-	d.settle()
-	d.mu.Unlock()
 	d.counts.received.Add(uint64(len(frame)))
 	d.send(cluster, f.From, answers...)
 	if c := d.carrier.Load(); c != nil && news && f.To == peer.None && c.Queued() < busy {
 		c.Broadcast(frame) // whoever gets a broadcast passes it on once
 	}
+}
+
+// merge takes a message into the copy, and returns what to answer, and whether it
+// had something new; false if its author is none to listen to.
+func (d *Directory) merge(f *wire.Frame, m replica.Message) (answers []replica.Message, cluster [16]byte, news, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock() // also where it panics
+	if !d.may(f) {
+		return nil, cluster, false, false
+	}
+	answers, news = d.replica.Take(m, time.Now())
+	d.settle()
+	return answers, d.cluster, news, true
 }
 
 // may judges the origin of a frame: its author is of this peer's cluster, and

@@ -140,7 +140,7 @@ func (f *files) open() error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return err
 	}
-	out, err := os.OpenFile(filepath.Join(f.dir, current), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	out, err := os.OpenFile(filepath.Join(f.dir, current), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}

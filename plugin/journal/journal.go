@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
 )
@@ -47,6 +48,8 @@ type Config struct {
 	// Report is told what keeps the journal from being written, nil when
 	// nothing does. It must not block.
 	Report func(error)
+	// Writing contains a panic of what is written. It may be nil.
+	Writing *contain.Edge
 
 	FileSize int64 // of each file, in bytes; default [DefaultFileSize]
 	Files    int   // how many are kept; default [DefaultFiles]
@@ -65,6 +68,9 @@ func New(cfg Config) (*Journal, error) {
 	if cfg.Dir == "" || cfg.Log == nil || cfg.Held == nil || cfg.Owner == nil || cfg.Report == nil {
 		return nil, errors.New("the journal needs a directory, a log, what is held, whose ranges are, and somebody to report to")
 	}
+	if cfg.Writing == nil {
+		cfg.Writing = new(contain.Edge)
+	}
 	if cfg.FileSize <= 0 {
 		cfg.FileSize = DefaultFileSize
 	}
@@ -80,7 +86,8 @@ func (j *Journal) Run(ctx context.Context) error {
 	defer j.files.end()
 	for wait := retry; ctx.Err() == nil; wait = min(2*wait, retryMax) {
 		begun := time.Now()
-		err := j.write(ctx)
+		err := errPanicked
+		j.cfg.Writing.Do(func() { err = j.write(ctx) })
 		if ctx.Err() != nil {
 			break
 		}
@@ -92,6 +99,10 @@ func (j *Journal) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// errPanicked is reported when writing has panicked. It is tried again like anything
+// that fails.
+var errPanicked = errors.New("this program has an error of its own, see its log")
 
 // write continues the journal until ctx ends or something fails.
 func (j *Journal) write(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// Package lastwords keeps why a process ended beside its database. The engine
+// Package lastwords keeps why a process ended, and how one crashed, beside its database. The engine
 // tells whoever enables a plugin that does not start only that its socket is not
 // there, and the reason stands far down in the engine's own log; ringlet doctor
 // finds it here.
@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Name of the file in the data directory: the time, a line, and the reason.
@@ -33,11 +35,21 @@ type Words struct {
 func Write(dir string, at time.Time, why error) error {
 	text := at.UTC().Format(time.RFC3339) + "\n" + why.Error() + "\n"
 	path := filepath.Join(dir, Name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if err := write(path, text); err != nil {
 		_ = os.Remove(path) // a part of it, or none, as on a full disk, would be taken for a file that was damaged
 		return fmt.Errorf("the reason could not be kept for ringlet doctor: %w", err)
 	}
 	return nil
+}
+
+// write writes a file, and not where a link of that name leads to.
+func write(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // Forget removes what was written: the process serves.

@@ -70,6 +70,7 @@ type Metrics struct {
 	probes         *prometheus.CounterVec
 	announcements  *prometheus.CounterVec
 	asks           *prometheus.CounterVec
+	panics         *prometheus.CounterVec
 }
 
 // New returns metrics in which nothing has happened yet. The series of the
@@ -130,6 +131,13 @@ func New(cfg Config) *Metrics {
 			Help: "Questions to other peers for space, by result: granted; held, full, not-mine, busy: refused; silent: no answer.",
 		}, []string{"result"}),
 	}
+	m.panics = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ringlet_panics_total",
+		Help: "Errors of this program that were contained, by where: frame, directory, network, events, journal: one frame or record was lost; node: the database was opened again.",
+	}, []string{"where"})
+	for _, where := range Edges() {
+		m.panics.WithLabelValues(where)
+	}
 	for _, result := range ipam.Answers() {
 		m.asks.WithLabelValues(result)
 	}
@@ -146,7 +154,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, build, m.status, m.gossip, m.directory, m.disk,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, m.panics, build, m.status, m.gossip, m.directory, m.disk,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -203,6 +211,13 @@ func (m *Metrics) Announced(result string) { m.announcements.WithLabelValues(res
 
 // Asked counts a question to another peer, by result, one of [ipam.Answers].
 func (m *Metrics) Asked(result string) { m.asks.WithLabelValues(result).Inc() }
+
+// Edges are where a panic is contained, as [Metrics.Panicked] takes them.
+func Edges() []string { return []string{"directory", "events", "frame", "journal", "network", "node"} }
+
+// Panicked counts an error of this program that was contained, by where that was, one
+// of [Edges].
+func (m *Metrics) Panicked(where string) { m.panics.WithLabelValues(where).Inc() }
 
 // Handler answers a scrape. It limits itself: no more than 4 at a time.
 func (m *Metrics) Handler() http.Handler {
