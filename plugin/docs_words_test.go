@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ringlet/ringlet/plugin/cli"
 )
 
 // Words that hide the actor of a sentence, or that a reader of English as a second language has to look up. Name the host,
@@ -37,6 +42,35 @@ func TestWordsOfTheManual(t *testing.T) {
 		}
 	}
 	if n < 800 {
+		t.Errorf("only %d sentences were read", n)
+	}
+}
+
+// The help of the commands is written like the manual. A short text is one phrase that fits a list of commands.
+func TestWordsOfTheHelp(t *testing.T) {
+	phrase := regexp.MustCompile(`^[A-Z][^.]{5,59}$`)
+	row := regexp.MustCompile(`(?m)^ {2,}`)
+	n := 0
+	root := cli.New(cli.Config{Serve: func(context.Context, cli.ServeOptions) error { return nil }})
+	for _, group := range append(root.Commands(), root) {
+		for _, c := range append(group.Commands(), group) {
+			if !phrase.MatchString(c.Short) {
+				t.Errorf("%s: the short text is no phrase of at most 60 characters: %s", c.CommandPath(), c.Short)
+			}
+			texts := []string{c.Short, row.ReplaceAllString(c.Long, "\n")}
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) { texts = append(texts, f.Usage) })
+			for _, s := range sentences(strings.Join(texts, "\n\n"), nil) {
+				n++
+				if word := vague.FindString(s); word != "" {
+					t.Errorf("%s: %q hides who does what in: %s", c.CommandPath(), word, s)
+				}
+				if words := len(strings.Fields(s)); words > longest {
+					t.Errorf("%s: a sentence of %d words, at most %d: %s", c.CommandPath(), words, longest, s)
+				}
+			}
+		}
+	}
+	if n < 250 {
 		t.Errorf("only %d sentences were read", n)
 	}
 }

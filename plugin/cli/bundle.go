@@ -47,16 +47,17 @@ func (a *app) bundleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "bundle",
 		SuggestFor: []string{"bugreport", "sysdump", "support", "debug", "report"},
-		Short:      "Write all that helps to find out what is wrong into one file",
-		GroupID:    groupLook,
-		Long: `Write a tar.gz with the status, peers, pools, ring, addresses, settings, versions,
-metrics, the last lines of the log, the last crash, a check and what ringlet doctor
-finds.
+		Short:      "Collect a support bundle, without secrets",
+		GroupID:    groupStatus,
+		Long: `Write a tar.gz file with the status, peers, pools, ring, addresses, settings,
+versions, metrics, the end of the log, the last crash, and the results of
+ringlet check and ringlet doctor.
 
-Keys and tokens are not in it: keys by their fingerprints alone. The names of
-hosts and containers and their addresses are: look through it before you give it to
-others. A part that could not be had is there with its error. Of a managed
-plugin that does not answer there are its settings and what ringlet doctor finds.`,
+The bundle has no keys or tokens: a key is shown by its fingerprint. It has the
+names of hosts and containers, and their addresses. Look through it before you
+give it to others. If a part cannot be collected, the bundle has the error in
+its place. If a managed plugin does not answer, the bundle has only its settings
+and the results of ringlet doctor.`,
 		Example: `  ringlet bundle
   ringlet bundle --out /tmp/host-a.tar.gz
   ringlet bundle --out - | tar tzv`,
@@ -65,7 +66,7 @@ plugin that does not answer there are its settings and what ringlet doctor finds
 			return a.flushed(a.bundle(cmd.Context(), file))
 		},
 	}
-	cmd.Flags().StringVar(&file, "out", "", "the `file` to write, or - for standard output (default: a name with host and time)")
+	cmd.Flags().StringVar(&file, "out", "", "the `file` to write, or - for standard output\n(default: a name with host and time)")
 	_ = cmd.RegisterFlagCompletionFunc("out", files) // the flag exists
 	return cmd
 }
@@ -94,7 +95,7 @@ func (a *app) bundle(ctx context.Context, file string) error {
 		if host, _ = os.Hostname(); host == "" {
 			host = "host"
 		}
-		next = "; the plugin does not answer: add the engine's log, as from journalctl -u docker"
+		next = "; the plugin does not answer: also add the engine's log, as from journalctl -u docker"
 	}
 	if err != nil {
 		return err // nobody is there to ask
@@ -109,7 +110,7 @@ func (a *app) bundle(ctx context.Context, file string) error {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("the bundle cannot be written: there is %s already: name another file with --out, or remove that one", file)
+		return fmt.Errorf("the bundle cannot be written: %s exists already: name another file with --out, or remove that one", file)
 	}
 	if err != nil {
 		return fmt.Errorf("the bundle cannot be written: %w", err)
@@ -122,7 +123,7 @@ func (a *app) bundle(ctx context.Context, file string) error {
 		File string `json:"file"`
 	}{file}
 	return a.show(wrote, func() {
-		a.view.wrap(plain, "wrote ", safe(file)+", without keys and tokens, and with the names of hosts and containers: look through it before you give it to others"+next)
+		a.view.wrap(plain, "wrote ", safe(file)+", without keys and tokens, but with the names of hosts and containers: look through it before you give it to others"+next)
 	})
 }
 

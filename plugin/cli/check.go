@@ -19,16 +19,17 @@ func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:        "check",
 		SuggestFor: []string{"fsck", "verify", "audit"},
-		Short:      "Test that all the plugin knows fits together",
-		GroupID:    groupLook,
-		Long: `Test the invariants: no address has two owners, every address is accounted for,
-and so on; read the database back and compare it with what the plugin knows; and
-ask the engine for what it has, and compare that, too. With -o json this is the
-report that ringlet gc mends from.
+		Short:      "Check records against the database and the engine",
+		GroupID:    groupStatus,
+		Long: `Check the records of the plugin. First the invariants: no address has two
+owners, every address is accounted for, and so on. Then the database: it has
+what the plugin knows. Then the engine: it has the containers that hold
+addresses. With -o json the output is the report that ringlet gc reads.
 
-Exit code 1 if an invariant is broken or the database differs: then keep the
-plugin's data, and report what this command says. Exit code 3 if addresses are held
-for which the engine has no endpoint, or containers have what is not theirs.`,
+Exit code 1: an invariant is broken, or the database differs. Keep the plugin's
+data, and report the output of this command. Exit code 3: an address is held for
+a container that the engine does not have, or a container has an address that is
+not its own.`,
 		Example: `  ringlet check
   ringlet check -o json > report.json`,
 		Args: exactly(),
@@ -55,9 +56,9 @@ for which the engine has no endpoint, or containers have what is not theirs.`,
 func (v view) check(audit ipam.Audit) {
 	switch broken := len(audit.Broken) + len(audit.Database); {
 	case broken > 0:
-		v.wrap(red, "failed: ", "the records contradict one another: keep the plugin's data, and report this")
+		v.wrap(red, "failed: ", "the records contradict each other: keep the plugin's data, and report this")
 	case len(audit.Findings) > 0:
-		v.wrap(yellow, "degraded: ", "no invariant is broken, and "+plural(len(audit.Findings), "address is not as it should be", "addresses are not as they should be"))
+		v.wrap(yellow, "degraded: ", "no invariant is broken, but "+plural(len(audit.Findings), "address is not as it should be", "addresses are not as they should be"))
 	default:
 		v.wrap(green, "fine: ", "no invariant is broken, and the database is as it should be")
 	}
@@ -68,9 +69,9 @@ func (v view) check(audit ipam.Audit) {
 		v.wrap(plain, "  database: ", safe(text))
 	}
 	if audit.Looked == nil {
-		v.wrap(plain, "engine: ", "it has not listed what it has since the plugin started, so that nothing is known of leaks")
+		v.wrap(plain, "engine: ", "the plugin has not read its list since it started, so leaks are not known")
 	} else {
-		v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address", "addresses")+" "+v.ago(*audit.Looked)+", and containers hold "+fmt.Sprint(audit.Held)+" here")
+		v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address", "addresses")+" "+v.ago(*audit.Looked)+"; containers hold "+fmt.Sprint(audit.Held)+" here")
 	}
 	for _, f := range audit.Findings {
 		v.wrap(yellow, "  "+f.Code+": ", safe(f.Text))
@@ -85,25 +86,25 @@ func (a *app) gcCommand() *cobra.Command {
 		Use:                   "gc --from FILE [--dry-run]",
 		DisableFlagsInUseLine: true,
 		SuggestFor:            []string{"clean", "cleanup", "collect", "repair", "prune", "mend"},
-		Short:                 "Free what a report of ringlet check found to leak",
-		GroupID:               groupChange,
-		Long: `Free the addresses that a report of ringlet check found to be held for containers
-that the engine does not have. The plugin frees them by itself within a minute or
-so; this is for those who want to see what goes, or do not want to wait.
+		Short:                 "Free the leaked addresses in a check report",
+		GroupID:               groupAddresses,
+		Long: `Free the addresses that a report of ringlet check found leaked: held for
+containers that the engine does not have. The plugin frees them by itself within
+about a minute. Use this command if you want to see them first, or not to wait.
 
-The report only says where to look. The engine is asked anew, and an address is
-freed only if the same container holds it still, and two lists of the engine that
-are 20 seconds apart both lack it. Nothing young is freed, and nothing that is not
-in the report. --dry-run only tells.
+The report only says where to look. ringlet asks the engine again. It frees an
+address only if the same container still holds it, and if two lists of the
+engine, 20 seconds apart, both lack it. It frees no address that was handed out
+a moment ago, and none that is not in the report.
 
-Exit code 3 if something in the report is kept, which is told with the reason.`,
+Exit code 3: some addresses in the report are kept. The output says why.`,
 		Example: `  ringlet check -o json > report.json
   ringlet gc --from report.json --dry-run
   ringlet gc --from report.json`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usagef(cmd, "name the report that ringlet check -o json wrote with --from, or - for standard input")
+				return usagef(cmd, "name the report of ringlet check -o json with --from, or - for standard input")
 			}
 			report, err := a.readReport(file)
 			if err != nil {
@@ -112,9 +113,9 @@ Exit code 3 if something in the report is kept, which is told with the reason.`,
 			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.collect(ctx, c, report, dryRun) })(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&file, "from", "", "the report, a `file`, or - for standard input")
+	cmd.Flags().StringVar(&file, "from", "", "the report `file`, or - for standard input")
 	_ = cmd.RegisterFlagCompletionFunc("from", files) // the flag exists
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be freed")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be freed")
 	return cmd
 }
 
@@ -138,7 +139,7 @@ func (a *app) readReport(file string) (ipam.Audit, error) {
 	case err != nil:
 		return ipam.Audit{}, unreadable(file, "a report of ringlet check -o json", err)
 	case report.PeerID == "":
-		return ipam.Audit{}, fmt.Errorf("%s is no report of ringlet check -o json", source(file))
+		return ipam.Audit{}, fmt.Errorf("%s is not a report of ringlet check -o json", source(file))
 	}
 	return report, nil
 }
@@ -152,7 +153,7 @@ func (a *app) collect(ctx context.Context, c *client, report ipam.Audit, dryRun 
 		return err
 	}
 	if st.Self.ID != report.PeerID {
-		return fmt.Errorf("the report is of %s (peer %s), and this is %s (peer %s): use it on the host that it is of", safe(report.Peer), safe(report.PeerID), safe(st.Self.Name), safe(st.Self.ID))
+		return fmt.Errorf("the report is from %s (peer %s), and this host is %s (peer %s): use it on the host that it is from", safe(report.Peer), safe(report.PeerID), safe(st.Self.Name), safe(st.Self.ID))
 	}
 	done := []ipam.Collected{}
 	var failed error
@@ -184,7 +185,7 @@ func (v view) collected(done []ipam.Collected, dryRun bool) {
 		v.printf("nothing to free: the report has no findings\n")
 		return
 	}
-	words := map[string]string{ipam.CollectedFreed: "freed ", ipam.CollectedFree: "free already ", ipam.CollectedKept: "kept "}
+	words := map[string]string{ipam.CollectedFreed: "freed ", ipam.CollectedFree: "already free ", ipam.CollectedKept: "kept "}
 	if dryRun {
 		words[ipam.CollectedFreed] = "would free "
 	}

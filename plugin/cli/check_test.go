@@ -81,10 +81,10 @@ func TestCollectRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]string{
-		"":            "it is no JSON, or was cut short",
-		"{}":          "no report",
-		"[1]":         "it has something else",
-		string(other): "the report is of host-b",
+		"":            "it is not JSON, or was cut short",
+		"{}":          "not a report",
+		"[1]":         "it has other contents",
+		string(other): "the report is from host-b",
 	} {
 		f := alone()
 		got := ringlet(t, Config{In: strings.NewReader(in), Getenv: env("RINGLET_SOCKET", serve(t, f))}, "gc", "--from", "-")

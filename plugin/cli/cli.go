@@ -99,8 +99,11 @@ type app struct {
 
 // The groups of commands in the help.
 const (
-	groupLook   = "look"
-	groupChange = "change"
+	groupStatus    = "status"
+	groupAddresses = "addresses"
+	groupPools     = "pools"
+	groupHosts     = "hosts"
+	groupTools     = "tools"
 )
 
 // New returns the root command. Its errors are for [ExitCode]; it prints none
@@ -113,9 +116,10 @@ func New(cfg Config) *cobra.Command {
 	version := false
 	root := &cobra.Command{
 		Use:   "ringlet",
-		Short: "Give every container and device an address of its own",
-		Long: `ringlet gives containers and devices addresses that nobody else has. These
-commands ask the plugin on this host; they find it through the Docker engine.
+		Short: "IP address management for Docker networks",
+		Long: `ringlet hands out addresses to containers and devices, and never the same one
+twice. These commands ask the plugin on this host. They find its socket through
+the Docker engine, or in RINGLET_SOCKET.
 
 Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		Example: `  ringlet status
@@ -141,12 +145,15 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 	root.SetErr(cfg.Err)
 	root.SetFlagErrorFunc(flagError)
 	root.AddGroup(
-		&cobra.Group{ID: groupLook, Title: "Look:"},
-		&cobra.Group{ID: groupChange, Title: "Change:"},
+		&cobra.Group{ID: groupStatus, Title: "Status:"},
+		&cobra.Group{ID: groupAddresses, Title: "Addresses:"},
+		&cobra.Group{ID: groupPools, Title: "Pools:"},
+		&cobra.Group{ID: groupHosts, Title: "Hosts:"},
+		&cobra.Group{ID: groupTools, Title: "Keys and tools:"},
 	)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.socket, "socket", "", "the plugin's admin `socket` (default: RINGLET_SOCKET, or the engine is asked)")
-	flags.VarP(&a.format, "output", "o", "`format` of the output: table or json")
+	flags.StringVar(&a.socket, "socket", "", "the plugin's admin `socket` (default: found automatically)")
+	flags.VarP(&a.format, "output", "o", "output `format`: table or json")
 	flags.StringVar(&a.host, "host", "", "")
 	_ = flags.MarkHidden("host") // docker's own, see dockerArgs
 	_ = root.RegisterFlagCompletionFunc("socket", files)
@@ -155,23 +162,24 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 	root.AddCommand(
 		a.statusCommand(),
 		a.peersCommand(),
-		a.poolCommand(),
-		a.ipCommand(),
-		a.whoCommand(),
-		a.explainCommand(),
-		a.lookupCommand(),
 		a.ringCommand(),
 		a.kvCommand(),
 		a.eventsCommand(),
 		a.checkCommand(),
 		a.doctorCommand(),
 		a.bundleCommand(),
-		a.gcCommand(),
+		a.ipCommand(),
+		a.whoCommand(),
+		a.explainCommand(),
+		a.lookupCommand(),
 		a.allocCommand(),
 		a.freeCommand(),
 		a.releaseCommand(),
-		a.reserveCommand(),
+		a.gcCommand(),
+		a.poolCommand(),
 		a.excludeCommand(),
+		a.reserveCommand(),
+		a.snapshotCommand(),
 		a.joinCommand(),
 		a.drainCommand(),
 		a.leaveCommand(),
@@ -179,7 +187,6 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		a.forgetCommand(),
 		a.recoverCommand(),
 		a.keysCommand(),
-		a.snapshotCommand(),
 		a.keygenCommand(),
 		a.versionCommand(),
 		a.completionCommand(),

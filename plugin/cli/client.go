@@ -137,11 +137,11 @@ func (c *client) failure(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		text = "only root may use it: try again with sudo"
 	case errors.Is(err, syscall.ECONNREFUSED) && noSocket(c.socket):
-		text = "that is no socket: name the one that ringlet serve has as its --admin-socket"
+		text = "that is not a socket: name the one that ringlet serve has as its --admin-socket"
 	case errors.Is(err, syscall.ECONNREFUSED) && c.named:
-		text = "nobody answers there: the process has ended, see its log for the reason (journalctl -u ringlet, or the engine's if it is a plugin)"
+		text = "nothing answers there: the process has ended, see its log for the reason (journalctl -u ringlet, or the engine's if it is a plugin)"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		text = "nobody answers there: the plugin has ended, see the engine's log for the reason"
+		text = "nothing answers there: the plugin has ended, see the engine's log for the reason"
 	case errors.Is(err, context.DeadlineExceeded):
 		text = fmt.Sprintf("no answer within %v: see its log for what it is doing (journalctl -u ringlet, or the engine's if it is a plugin)", requestTimeout)
 	case errors.Is(err, context.Canceled):

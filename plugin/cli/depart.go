@@ -23,16 +23,18 @@ func (a *app) drainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "drain",
 		SuggestFor: []string{"cordon", "uncordon", "undrain"},
-		Short:      "Give the space of this host back to the others",
-		GroupID:    groupChange,
-		Long: `Give the addresses of this host that are not in use back to the other hosts, and
-take no more. What containers have stays theirs, and goes back when they are
-gone. New containers get addresses only as far as other hosts lend one.
+		Short:      "Give this host's free addresses to the other hosts",
+		GroupID:    groupHosts,
+		Long: `Give the unused addresses of this host to the other hosts, and take no further
+ranges. Containers keep their addresses. When a container is removed, its
+address goes to the other hosts, too. A new container on this host gets an
+address only if another host lends one.
 
-The command waits until nothing is left, and tells how far the host is. The host
-goes on without it, also after a restart, until --undo.
+The command shows the progress, and waits until this host owns no address. If
+you interrupt it, the host continues by itself, also after a restart. To end
+that, run ringlet drain --undo.
 
-Exit codes: 0 nothing is left, or that was not waited for; 1 failed.`,
+Exit codes: 0 this host owns no address, or --no-wait was given; 1 failed.`,
 		Example: `  ringlet drain
   ringlet drain --no-wait -o json | jq .held
   ringlet drain --undo`,
@@ -41,7 +43,7 @@ Exit codes: 0 nothing is left, or that was not waited for; 1 failed.`,
 			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.drain(ctx, c, undo, noWait) })(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&undo, "undo", false, "have this host take space again")
+	cmd.Flags().BoolVar(&undo, "undo", false, "let this host take ranges again")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return at once")
 	return cmd
 }
@@ -52,7 +54,7 @@ func (a *app) drain(ctx context.Context, c *client, undo, noWait bool) error {
 		return err
 	}
 	if undo {
-		return a.show(d, func() { a.view.printf("this host takes space again\n") })
+		return a.show(d, func() { a.view.printf("this host takes ranges again\n") })
 	}
 	drained := func(d admin.Departure) bool { return d.Owned == 0 }
 	if err := a.follow(ctx, c, &d, drained, noWait); err != nil {
@@ -60,7 +62,7 @@ func (a *app) drain(ctx context.Context, c *client, undo, noWait bool) error {
 	}
 	return a.show(d, func() {
 		if drained(d) {
-			a.view.wrap(plain, "drained: ", "this host has given all its space back; ringlet drain --undo ends that")
+			a.view.wrap(plain, "drained: ", "this host owns no addresses any more; ringlet drain --undo ends that")
 			return
 		}
 		a.view.wrap(plain, "draining: ", left(d))
@@ -72,20 +74,21 @@ func (a *app) leaveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "leave",
 		SuggestFor: []string{"part", "quit", "retire", "remove"},
-		Short:      "Take this host out of the cluster for good",
-		GroupID:    groupChange,
-		Long: `Take this host out of the cluster for good: it gives all its space back, and
-hands out nothing any more. Remove the plugin afterwards; to bring the host back,
-remove the plugin's data and let it join anew.
+		Short:      "Remove this host from the cluster for good",
+		GroupID:    groupHosts,
+		Long: `Remove this host from the cluster for good. It gives its addresses to the other
+hosts and hands out none any more. Remove the plugin afterwards. To add the host
+again, remove the plugin's data and let it join.
 
-It is refused while a container, a network or anybody else has an address of this
-host. With --force it leaves then, too, at once, and all its space is kept back from
-everybody, as that of a host that was lost: its containers may go on using it. Where
-nobody has one, --force changes nothing.
+If a container, a network or another holder has an address of this host, ringlet
+refuses to leave. With --force the host leaves at once. Its addresses are then
+quarantined, like those of a lost host, because its containers may still use
+them. If no address is in use, --force changes nothing.
 
-The command waits until the host has left, and tells how far it is: addresses that
-were freed a moment ago rest first, for RINGLET_REST. The host goes on without it.
-Until it has left, ringlet drain --undo keeps it.`,
+The command shows the progress, and waits until the host has left. Addresses
+that were freed a moment ago rest first (RINGLET_REST). If you interrupt the
+command, the host continues by itself. Until it has left, ringlet drain --undo
+keeps it.`,
 		Example: `  ringlet leave
   ringlet drain && ringlet leave`,
 		Args: exactly(),
@@ -93,8 +96,8 @@ Until it has left, ringlet drain --undo keeps it.`,
 			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.leave(ctx, c, force, noWait) })(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "leave although addresses are in use, which are then kept back")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return as soon as the host is about to leave")
+	cmd.Flags().BoolVar(&force, "force", false, "leave although addresses are in use, and quarantine them")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return as soon as the host begins to leave")
 	return cmd
 }
 
@@ -112,11 +115,11 @@ func (a *app) leave(ctx context.Context, c *client, force, noWait bool) error {
 	}
 	kept := ""
 	if force && d.Owned > 0 {
-		kept = "; what it had is kept back until, with its plugin gone, ringlet forget on another host gives it up"
+		kept = "; its addresses are quarantined. When the plugin here is removed, run ringlet forget on another host to free them"
 	}
 	return a.show(d, func() {
 		if gone(d) {
-			a.view.wrap(plain, "left: ", "this host is out of the cluster and hands out nothing any more; remove the plugin, or its data to join anew"+kept)
+			a.view.wrap(plain, "left: ", "this host is out of the cluster and hands out no addresses; remove the plugin, or only its data to join again"+kept)
 			return
 		}
 		a.view.wrap(plain, "leaving: ", left(d))
@@ -131,10 +134,10 @@ func (a *app) follow(ctx context.Context, c *client, d *admin.Departure, done fu
 	var st ipam.Status
 	for told := ""; !noWait && !done(*d); {
 		if !departs(d.State) {
-			return errors.New("this host no longer gives its space back: that was undone, or there is nobody left to take it; ringlet status tells more")
+			return errors.New("this host no longer gives its addresses to others: that was undone, or no other host is left to take them; see ringlet status")
 		}
 		if text := left(*d) + missing(st); text != told && a.format != formatJSON {
-			a.view.wrap(plain, "giving space back: ", text)
+			a.view.wrap(plain, "giving addresses to the others: ", text)
 			told = text
 			if err := a.flushed(nil); err != nil {
 				return err
@@ -142,7 +145,7 @@ func (a *app) follow(ctx context.Context, c *client, d *admin.Departure, done fu
 		}
 		select {
 		case <-ctx.Done():
-			return errors.New("no longer waiting: the host goes on by itself, ringlet status tells how far it is")
+			return errors.New("no longer waiting: the host continues by itself; ringlet status shows its progress")
 		case <-ticker.C:
 		}
 		st = ipam.Status{}
@@ -169,7 +172,7 @@ func departs(s ipam.State) bool {
 func left(d admin.Departure) string {
 	switch {
 	case d.Owned == 0:
-		return "nothing is left, the other hosts are to agree"
+		return "no address is left; the other hosts have to agree"
 	case d.Held == 0 && d.Resting > 0:
 		return plural(d.Owned, "address is", "addresses are") + " left, none in use; " + plural(d.Resting, "rests", "rest") + " for a while (RINGLET_REST)"
 	case d.Held == 0:

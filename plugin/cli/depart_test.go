@@ -57,10 +57,10 @@ func TestDeparting(t *testing.T) {
 	underWay := &ipam.Error{Kind: ipam.ErrNotReady, Text: "host-a is draining"}
 	cutOff := &ipam.Error{Kind: ipam.ErrUnreachable, Text: "host-a cannot reach host-b"}
 	holders := "\n  10.50.0.2  web\n  10.50.0.3  printer-3\n  10.50.0.4  evil\\x1b[2J\\nname\n  10.50.0.7  a container with MAC 02:42:0a:32:00:07\n  fd00:50::2  web\n"
-	stayed := "ringlet: this host no longer gives its space back: that was undone, or there is nobody left to take it; ringlet status tells more\n"
-	const drained = "drained: this host has given all its space back; ringlet drain --undo ends that\n"
-	const left = "left: this host is out of the cluster and hands out nothing any more; remove the plugin, or its data\n      to join anew\n"
-	kept := strings.TrimSuffix(left, "\n") + "; what it had is kept back until, with its plugin gone, ringlet forget on another\n      host gives it up\n"
+	stayed := "ringlet: this host no longer gives its addresses to others: that was undone, or no other host is left to take them; see ringlet status\n"
+	const drained = "drained: this host owns no addresses any more; ringlet drain --undo ends that\n"
+	const left = "left: this host is out of the cluster and hands out no addresses; remove the plugin, or only its\n      data to join again\n"
+	kept := strings.TrimSuffix(left, "\n") + "; its addresses are quarantined. When the plugin here is removed, run\n      ringlet forget on another host to free them\n"
 	tests := []struct {
 		name, args string
 		then       []ipam.Status
@@ -73,18 +73,18 @@ func TestDeparting(t *testing.T) {
 			"draining takes a while", "drain",
 			[]ipam.Status{at(ipam.Leaving, 9, 2), at(ipam.Leaving, 9, 2), at(ipam.Leaving, 1, 1), at(ipam.Checking, 1, 0), at(ipam.Leaving, 0, 0)},
 			nil, 0,
-			"giving space back: 9 addresses are left, 2" + inUse + "giving space back: 1 address is left, 1" + inUse +
-				"giving space back: 1 address is left, none in use\n" + drained, "",
+			"giving addresses to the others: 9 addresses are left, 2" + inUse + "giving addresses to the others: 1 address is left, 1" + inUse +
+				"giving addresses to the others: 1 address is left, none in use\n" + drained, "",
 		},
 		{
 			"what was freed rests first", "drain",
 			[]ipam.Status{resting(at(ipam.Leaving, 9, 0), 3), resting(at(ipam.Leaving, 1, 0), 1), at(ipam.Leaving, 0, 0)},
 			nil, 0,
-			"giving space back: 9 addresses are left, none in use; 3 rest for a while (RINGLET_REST)\n" +
-				"giving space back: 1 address is left, none in use; 1 rests for a while (RINGLET_REST)\n" + drained, "",
+			"giving addresses to the others: 9 addresses are left, none in use; 3 rest for a while (RINGLET_REST)\n" +
+				"giving addresses to the others: 1 address is left, none in use; 1 rests for a while (RINGLET_REST)\n" + drained, "",
 		},
 		{"not waited for", "drain --no-wait", []ipam.Status{at(ipam.Leaving, 9, 0)}, nil, 0, "draining: 9 addresses are left, none in use\n", ""},
-		{"undone meanwhile", "drain", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Ready, 9, 0)}, nil, 1, "giving space back: 9 addresses are left, none in use\n", stayed},
+		{"undone meanwhile", "drain", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Ready, 9, 0)}, nil, 1, "giving addresses to the others: 9 addresses are left, none in use\n", stayed},
 		{"in JSON, the end alone", "drain -o json", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Leaving, 0, 0)}, nil, 0, "{\n  \"state\": \"leaving\",\n  \"owned\": 0,\n  \"resting\": 0,\n  \"held\": 0\n}\n", ""},
 		{"left at once", "leave", []ipam.Status{at(ipam.Left, 0, 0)}, nil, 0, left, ""},
 		{"left at once, with what it knew last", "leave --force", []ipam.Status{at(ipam.Left, 4, 4)}, nil, 0, kept, ""},
@@ -93,16 +93,16 @@ func TestDeparting(t *testing.T) {
 			"leaving takes a while", "leave",
 			[]ipam.Status{at(ipam.Leaving, 2, 0), at(ipam.Leaving, 0, 0), at(ipam.Left, 0, 0)},
 			underWay, 0,
-			"giving space back: 2 addresses are left, none in use\ngiving space back: nothing is left, the other hosts are to agree\n" + left, "",
+			"giving addresses to the others: 2 addresses are left, none in use\ngiving addresses to the others: no address is left; the other hosts have to agree\n" + left, "",
 		},
 		{
 			"others are missing", "leave",
 			[]ipam.Status{at(ipam.Leaving, 2, 0), without(at(ipam.Leaving, 2, 0)), at(ipam.Left, 0, 0)},
 			underWay, 0,
-			"giving space back: 2 addresses are left, none in use\ngiving space back: 2 addresses are left, none in use; unreachable: host-b, host-c\n" + left, "",
+			"giving addresses to the others: 2 addresses are left, none in use\ngiving addresses to the others: 2 addresses are left, none in use; unreachable: host-b, host-c\n" + left, "",
 		},
 		{"leaving, not waited for", "leave --no-wait", []ipam.Status{at(ipam.Leaving, 2, 0)}, underWay, 0, "leaving: 2 addresses are left, none in use\n", ""},
-		{"stays, as the others left", "leave", []ipam.Status{at(ipam.Leaving, 2, 0), at(ipam.Alone, 2, 0)}, underWay, 1, "giving space back: 2 addresses are left, none in use\n", stayed},
+		{"stays, as the others left", "leave", []ipam.Status{at(ipam.Leaving, 2, 0), at(ipam.Alone, 2, 0)}, underWay, 1, "giving addresses to the others: 2 addresses are left, none in use\n", stayed},
 		{"refused", "leave", nil, refused, 1, "", "ringlet: " + refused.Text + holders},
 		{"cut off", "leave", []ipam.Status{at(ipam.Leaving, 2, 0)}, cutOff, 1, "", "ringlet: " + cutOff.Text + "\n"},
 	}
@@ -145,7 +145,7 @@ func TestNoLongerWaiting(t *testing.T) {
 	var out stopper = func(string) { cancel() }
 	var errs strings.Builder
 	code := Execute(ctx, Config{Out: out, Err: &errs}, []string{"ringlet", "drain", "--socket", serve(t, f)})
-	if want := "ringlet: no longer waiting: the host goes on by itself, ringlet status tells how far it is\n"; code != 1 || errs.String() != want {
+	if want := "ringlet: no longer waiting: the host continues by itself; ringlet status shows its progress\n"; code != 1 || errs.String() != want {
 		t.Errorf("code %d, said %q", code, errs.String())
 	}
 }
@@ -240,10 +240,10 @@ func TestStanding(t *testing.T) {
 		{ipam.Status{Verdict: ipam.Fine, State: ipam.Ready, Peers: []ipam.PeerStatus{self, b}}, "fine: ready, 2 peers, 0 pools"},
 		{ipam.Status{Verdict: ipam.Degraded, State: ipam.Ready, Peers: []ipam.PeerStatus{self, b, c, gone}}, "degraded: ready, 3 peers (1 unreachable), 1 evicted, 0 pools"},
 		{ipam.Status{Verdict: ipam.Degraded, State: ipam.CutOff, Peers: []ipam.PeerStatus{self, c}, Problems: make([]ipam.Problem, 2)}, "degraded: cut off from a majority, 2 problems, 2 peers (1 unreachable), 0 pools"},
-		{ipam.Status{Verdict: ipam.Failed, State: ipam.Forming}, "failed: waits for the hosts that found the cluster with it, 0 pools"},
+		{ipam.Status{Verdict: ipam.Failed, State: ipam.Forming}, "failed: waiting for the other founders of the cluster, 0 pools"},
 		{ipam.Status{Verdict: ipam.Failed, State: ipam.Joining}, "failed: in no cluster yet, 0 pools"},
-		{ipam.Status{Verdict: ipam.Degraded, State: ipam.Checking, Peers: []ipam.PeerStatus{self, b}}, "degraded: just started, asks the others for news, 2 peers, 0 pools"},
-		{ipam.Status{Verdict: ipam.Fine, State: ipam.Leaving, Peers: []ipam.PeerStatus{self, b}}, "fine: gives its space back, 2 peers, 0 pools"},
+		{ipam.Status{Verdict: ipam.Degraded, State: ipam.Checking, Peers: []ipam.PeerStatus{self, b}}, "degraded: just started, asking the other hosts for news, 2 peers, 0 pools"},
+		{ipam.Status{Verdict: ipam.Fine, State: ipam.Leaving, Peers: []ipam.PeerStatus{self, b}}, "fine: giving its addresses to the other hosts, 2 peers, 0 pools"},
 		{ipam.Status{Verdict: ipam.Failed, State: ipam.Left, Peers: []ipam.PeerStatus{b}}, "failed: has left its cluster, 1 peer, 0 pools"},
 		{ipam.Status{Verdict: ipam.Failed, State: ipam.Suspended, Peers: []ipam.PeerStatus{self}}, "failed: stopped handing out addresses, 1 peer, 0 pools"},
 		{ipam.Status{Verdict: ipam.Fine, State: "new\nword", Peers: []ipam.PeerStatus{self}}, `fine: new\nword, 1 peer, 0 pools`},

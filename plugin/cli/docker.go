@@ -28,7 +28,7 @@ func writeMetadata(out io.Writer, version string) error {
 		SchemaVersion:    "0.1.0",
 		Vendor:           "ringlet",
 		Version:          version,
-		ShortDescription: "Addresses for containers and devices",
+		ShortDescription: "IP address management for Docker networks",
 	}, "", "  ")
 	if err != nil {
 		return err

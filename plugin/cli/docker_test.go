@@ -58,7 +58,7 @@ func TestDockerMetadata(t *testing.T) {
 			t.Fatalf("code %d, %v: %s", got.code, err, got.out)
 		}
 		want := map[string]string{
-			"SchemaVersion": "0.1.0", "Vendor": "ringlet", "Version": "v1.2.3", "ShortDescription": "Addresses for containers and devices",
+			"SchemaVersion": "0.1.0", "Vendor": "ringlet", "Version": "v1.2.3", "ShortDescription": "IP address management for Docker networks",
 		}
 		if diff := cmp.Diff(want, meta); diff != "" {
 			t.Errorf("metadata (-want +got):\n%s", diff)

@@ -43,21 +43,34 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:        "doctor",
 		SuggestFor: []string{"diagnose", "diag", "health", "preflight"},
-		Short:      "Look at what ringlet needs of this host and its network",
-		GroupID:    groupLook,
-		Long: `Look at what ringlet needs: whether the ports of the other hosts can be reached over
-TCP, those in RINGLET_JOIN as long as no other is known, and answer over UDP; whether
-there is a key, whether the clock is set by somebody, how old the engine is and
-whether it sends the names of containers, the MTU towards the others, hosts that have
-the same name, and whether this program is the one that runs in the plugin. Each
-finding says what to do.
+		Short:      "Diagnose ports, key, clock, engine and MTU",
+		GroupID:    groupStatus,
+		Long: `Check what ringlet needs on this host and its network. Each finding says what to
+do:
 
-Of a plugin that waits for its database, as on a full disk, it tells why. Of a managed
-plugin that does not start, or does not answer, it tells what the engine
-cannot mount, why its process ended, which settings are refused, whether the database
-is sound, and whether there is room on the disk.
+    version     this program and the plugin are the same release
+    engine      its version, and whether the plugin reaches it
+    names       the engine sends the names of containers
+    key         traffic between hosts is encrypted
+    clock       it is synchronised
+    ports       other hosts answer over TCP and UDP; if no host is known yet,
+                those in RINGLET_JOIN over TCP
+    mtu         packets between hosts fit
+    host-names  no two hosts have the same name
+    crash       the plugin has not crashed
+    problems    ringlet status reports none
 
-Exit code 1 if something does not work, 3 if something is to be looked at.`,
+If the plugin waits for its database, for example because the disk is full,
+doctor says why. If a managed plugin does not start or does not answer, doctor
+checks it from outside:
+
+    mounts      the engine can mount them
+    start       why the last process ended
+    settings    they have valid values
+    database    it is sound
+    disk        it has room
+
+Exit code 1: something does not work. Exit code 3: something needs attention.`,
 		Example: `  ringlet doctor
   ringlet doctor -o json | jq '.[] | select(.level != "ok")'`,
 		Args: exactly(),
@@ -152,8 +165,8 @@ func crashOf(now time.Time, crash lastwords.Crash) diagnosis {
 func versions(mine string, about admin.About) diagnosis {
 	d := diagnosis{Check: "version", Level: diagnosedOK, Text: "the plugin and this program are ringlet " + about.Version}
 	if mine != about.Version {
-		d.Level, d.Text = diagnosedWarn, fmt.Sprintf("the plugin is ringlet %s, and this program %s", about.Version, mine)
-		d.Next = "install the program that came with the plugin"
+		d.Level, d.Text = diagnosedWarn, fmt.Sprintf("the plugin is ringlet %s, but this program is %s", about.Version, mine)
+		d.Next = "install the program of the plugin's release"
 	}
 	return d
 }
@@ -172,8 +185,8 @@ func major(version string) (int, bool) {
 	return n, err == nil
 }
 
-// engineAge says whether the plugin sees its engine, and of what age that is. Who told ringlet
-// that there is none hears in status if a network shows otherwise.
+// engineAge says whether the plugin reaches its engine, and how old that is. If an operator set
+// --docker-socket to nothing, but networks show that there is an engine, status reports it.
 func engineAge(e admin.AboutEngine, st ipam.Status) diagnosis {
 	n, ok := major(e.Version)
 	missed := slices.ContainsFunc(st.Problems, func(p ipam.Problem) bool { return p.Code == "no-docker-socket" })
@@ -183,17 +196,17 @@ func engineAge(e admin.AboutEngine, st ipam.Status) diagnosis {
 	case !e.Connected:
 		return diagnosis{
 			"engine", diagnosedWarn, "the plugin does not reach its engine's API: " + e.LastError,
-			"see that the engine runs, and that the plugin's mount docker, or outside Docker --docker-socket, leads to its socket; without it leaks are found only when the engine restarts",
+			"check that the engine runs, and that the plugin's mount docker (outside Docker: --docker-socket) leads to its socket; without it ringlet finds leaks only when the engine restarts",
 		}
 	case e.LastError != "":
 		return diagnosis{
-			"engine", diagnosedWarn, "the plugin did not learn all that the engine has: " + e.LastError,
-			"see whether docker network inspect answers for each of its networks; until the plugin has seen all, leaks are not mended",
+			"engine", diagnosedWarn, "the plugin could not read all of the engine's list: " + e.LastError,
+			"check that docker network inspect answers for each network; until the plugin has read all of them, it frees no leaks",
 		}
 	case ok && n < oldestEngine:
-		return diagnosis{"engine", diagnosedWarn, "engine " + e.Version + " is older than any that ringlet is tested with", "use one from 20.10 on"}
+		return diagnosis{"engine", diagnosedWarn, "engine " + e.Version + " is older than any that ringlet is tested with", "use 20.10 or later"}
 	}
-	return diagnosis{"engine", diagnosedOK, "engine " + e.Version + " lists its endpoints to the plugin", ""}
+	return diagnosis{"engine", diagnosedOK, "engine " + e.Version + " answers the plugin", ""}
 }
 
 func names(e admin.AboutEngine) diagnosis {
@@ -203,26 +216,26 @@ func names(e admin.AboutEngine) diagnosis {
 		return diagnosis{"names", diagnosedSkip, "the engine's version is not known", ""}
 	case n < namesEngine:
 		return diagnosis{
-			"names", diagnosedWarn, "engine " + e.Version + " does not send the names of containers: one keeps its address over a restart only with a fixed MAC or --ip",
+			"names", diagnosedWarn, "engine " + e.Version + " does not send the names of containers: a container keeps its address over a restart only with a fixed MAC or --ip",
 			"use engine 29 or later, or give containers a fixed MAC (mac_address: in compose)",
 		}
 	}
-	return diagnosis{"names", diagnosedOK, "the engine sends the names of containers, which keep their addresses by them", ""}
+	return diagnosis{"names", diagnosedOK, "the engine sends the names of containers, so they keep their addresses", ""}
 }
 
 func keyed(about admin.About, st ipam.Status) diagnosis {
 	p, found := problemOf(st, "foreign-key", "unencrypted-peer", "no-key", "keys-unreadable", "keys-open")
 	switch {
 	case !about.Network.Open && about.Network.Keys == 0 && len(st.Peers) > 1:
-		return diagnosis{"key", diagnosedFail, "this host has others and no key, and talks to none of them", "bring the key of the cluster here in a file, and set RINGLET_KEY_FILE to it"}
+		return diagnosis{"key", diagnosedFail, "this host knows other hosts but has no key, so it talks to none of them", "bring the key of the cluster here in a file, and set RINGLET_KEY_FILE to it"}
 	case found:
 		return diagnosis{"key", diagnosedWarn, p.Text, p.Next}
 	case about.Network.Keys > 0:
-		return diagnosis{"key", diagnosedOK, "everything between hosts is encrypted, with " + plural(about.Network.Keys, "key", "keys"), ""}
+		return diagnosis{"key", diagnosedOK, "all traffic between hosts is encrypted, with " + plural(about.Network.Keys, "key", "keys"), ""}
 	case !about.Network.Open:
 		return diagnosis{"key", diagnosedSkip, "this host is alone and has no key", ""}
 	}
-	return diagnosis{"key", diagnosedWarn, "nothing between hosts is encrypted: whoever reaches this host's port for the others (RINGLET_BIND) can take part", "make a key with ringlet keygen --out FILE, bring the file to every host, and set RINGLET_KEY_FILE there"}
+	return diagnosis{"key", diagnosedWarn, "traffic between hosts is not encrypted: any machine that reaches this host's port (RINGLET_BIND) can take part", "make a key with ringlet keygen --out FILE, bring the file to every host, and set RINGLET_KEY_FILE there"}
 }
 
 // clockState is what the kernel says of the clock of this host.
@@ -231,7 +244,7 @@ type clockState struct {
 	synchronised bool
 }
 
-// readClock asks the kernel whether somebody sets the clock.
+// readClock asks the kernel whether a program keeps the clock right.
 func readClock() clockState {
 	const unsynchronised = 5 // TIME_ERROR, adjtimex(2)
 	state, err := syscall.Adjtimex(&syscall.Timex{})
@@ -241,10 +254,10 @@ func readClock() clockState {
 func clock(c clockState) diagnosis {
 	switch {
 	case !c.known:
-		return diagnosis{"clock", diagnosedSkip, "the kernel does not say whether the clock is set by somebody", ""}
+		return diagnosis{"clock", diagnosedSkip, "the kernel does not say whether the clock is synchronised", ""}
 	case !c.synchronised:
 		return diagnosis{
-			"clock", diagnosedWarn, "nobody sets this host's clock; no address is handed out twice by that, but times of holders and rests are off, and a jump may evict a host",
+			"clock", diagnosedWarn, "this host's clock is not synchronised: no address is handed out twice because of that, but times and rests are wrong, and a jump of the clock may evict a host",
 			"run an NTP client, such as chrony or systemd-timesyncd",
 		}
 	}
@@ -267,7 +280,7 @@ func (a *app) ports(ctx context.Context, about admin.About, st ipam.Status) []di
 		case p.ID == st.Self.ID || p.State == stateEvicted:
 		case p.Address == "":
 			found = append(found, func() diagnosis {
-				return diagnosis{"ports", diagnosedWarn, p.Name + " was never heard of since this host started", "see that ringlet runs there, and that it has this cluster's key"}
+				return diagnosis{"ports", diagnosedWarn, p.Name + " has sent nothing since this host started", "check that ringlet runs there, with the key of this cluster"}
 			})
 		default:
 			found = append(found, func() diagnosis { return a.dial(ctx, p.Name, p.Address) })
@@ -313,12 +326,12 @@ func (a *app) dial(ctx context.Context, name, address string) diagnosis {
 		return diagnosis{"ports", diagnosedOK, fmt.Sprintf("%s can be reached over TCP at %s", name, address), ""}
 	}
 	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
-		return diagnosis{"ports", diagnosedFail, name + " has no address that this host can find", "see that the name is right, or write the address instead"}
+		return diagnosis{"ports", diagnosedFail, name + " does not resolve to an address", "check the name, or write the address instead"}
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return diagnosis{"ports", diagnosedFail, fmt.Sprintf("%s is there, and nothing listens at %s", name, address), "start ringlet on that host"}
+		return diagnosis{"ports", diagnosedFail, fmt.Sprintf("%s is up, but nothing listens at %s", name, address), "start ringlet on that host"}
 	}
-	return diagnosis{"ports", diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", name, address), "see that the host is up, and open port " + portOf(address) + " for TCP and UDP in both firewalls"}
+	return diagnosis{"ports", diagnosedFail, fmt.Sprintf("%s does not answer over TCP at %s", name, address), "check that the host is up, and open port " + portOf(address) + " for TCP and UDP in both firewalls"}
 }
 
 func udp(st ipam.Status) diagnosis {
@@ -328,7 +341,7 @@ func udp(st ipam.Status) diagnosis {
 	if len(st.Peers) < 2 {
 		return diagnosis{"ports", diagnosedSkip, "UDP: there is no other host", ""}
 	}
-	return diagnosis{"ports", diagnosedOK, "UDP comes through, or was not silent long enough to tell", ""}
+	return diagnosis{"ports", diagnosedOK, "UDP works, or was not silent long enough to tell", ""}
 }
 
 // leastMTU is what a packet between peers needs, in bytes: the 1,200 that package
@@ -340,14 +353,14 @@ const leastMTU = 1200 + 40 + 8
 func (a *app) mtu(about admin.About) diagnosis {
 	at, err := netip.ParseAddrPort(about.Network.Advertise)
 	if err != nil {
-		return diagnosis{"mtu", diagnosedSkip, "this host talks to no other", ""}
+		return diagnosis{"mtu", diagnosedSkip, "this host talks to no other host", ""}
 	}
 	name, n := a.cfg.mtuOf(at.Addr())
 	switch {
 	case name == "":
-		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("no interface of this host has %v, at which others are told to reach it", at.Addr()), "set RINGLET_ADVERTISE to an address of this host, unless NAT forwards that one"}
+		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("no interface of this host has %v, the address at which other hosts reach it", at.Addr()), "set RINGLET_ADVERTISE to an address of this host, unless NAT forwards that one"}
 	case n < leastMTU:
-		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("interface %s has an MTU of %d, and packets between hosts have up to %d bytes: they are cut, or lost", name, n, leastMTU), "raise the MTU of that interface and of the way between the hosts"}
+		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("interface %s has an MTU of %d, but packets between hosts have up to %d bytes: they are fragmented or lost", name, n, leastMTU), "raise the MTU of that interface and of the path between the hosts"}
 	}
 	return diagnosis{"mtu", diagnosedOK, fmt.Sprintf("interface %s with %v has an MTU of %d", name, at.Addr(), n), ""}
 }
@@ -384,7 +397,7 @@ func sameNames(st ipam.Status) diagnosis {
 		}
 	}
 	if slices.Sort(twice); len(twice) > 0 {
-		return diagnosis{"host-names", diagnosedWarn, "several hosts have the same name: " + strings.Join(twice, ", "), "give each a RINGLET_NAME of its own; commands need the ID meanwhile. One that was rebuilt: evict and forget the former one"}
+		return diagnosis{"host-names", diagnosedWarn, "several hosts have the same name: " + strings.Join(twice, ", "), "give each host its own RINGLET_NAME, and use IDs in commands until then; if a host was rebuilt, evict and forget the former one"}
 	}
 	return diagnosis{"host-names", diagnosedOK, "each host has a name of its own", ""}
 }
@@ -401,11 +414,11 @@ func problemOf(st ipam.Status, codes ...string) (p ipam.Problem, found bool) {
 func problems(st ipam.Status) diagnosis {
 	switch n := len(st.Problems); {
 	case st.Verdict == ipam.Failed && onlyConflicts(st.Problems):
-		return diagnosis{"problems", diagnosedFail, "something uses an address that is not its own", "see ringlet status"}
+		return diagnosis{"problems", diagnosedFail, "a container or device uses an address that is not its own", "see ringlet status"}
 	case st.Verdict == ipam.Failed:
 		return diagnosis{"problems", diagnosedFail, "this host hands out nothing", "see ringlet status"}
 	case n > 0:
-		return diagnosis{"problems", diagnosedWarn, "ringlet status tells of " + plural(n, "problem", "problems"), "see ringlet status"}
+		return diagnosis{"problems", diagnosedWarn, "ringlet status reports " + plural(n, "problem", "problems"), "see ringlet status"}
 	}
 	return diagnosis{"problems", diagnosedOK, "ringlet status is fine", ""}
 }

@@ -27,12 +27,12 @@ func (a *app) eventsCommand() *cobra.Command {
 	var o eventsOptions
 	cmd := &cobra.Command{
 		Use:     "events",
-		Short:   "Show what happened on this peer lately, or as it happens",
-		GroupID: groupLook,
-		Long: `Show what happened on this peer since it started, the last 4096 events: addresses
-handed out and freed, ranges that changed hands, hosts that came and went,
-problems that began and ended. Times are UTC. With -o json each event is one
-line; its id is what --since takes.
+		Short:   "Show recent events, or follow new ones",
+		GroupID: groupStatus,
+		Long: `Show the last 4096 events on this host since the plugin started: addresses that
+were handed out or freed, ranges that changed their owner, hosts that joined or
+left, problems that began or ended. Times are UTC. With -o json each event is
+one line; its id is a value for --since.
 
 The kinds are ` + kindList() + `.`,
 		Example: `  ringlet events
@@ -42,11 +42,11 @@ The kinds are ` + kindList() + `.`,
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.events(ctx, c, o) }),
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&o.follow, "follow", "f", false, "go on with what happens, until it is stopped")
-	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, with commas between them")
+	f.BoolVarP(&o.follow, "follow", "f", false, "continue with new events, until interrupted")
+	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, separated by commas")
 	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds) // the flag exists
 	a.poolFlag(cmd, &o.pool, "only events of this `pool`, by CIDR or name")
-	f.StringVar(&o.since, "since", "", "only what came after the event with this `ID`")
+	f.StringVar(&o.since, "since", "", "only events after the one with this `ID`")
 	return cmd
 }
 
@@ -112,7 +112,7 @@ func (a *app) event(m message) error {
 		if err := json.Unmarshal([]byte(m.data), &gap); err != nil {
 			return err
 		}
-		a.view.printf("%s\n", a.view.paint(bold, "… events between "+gap.After.String()+" and "+gap.Before.String()+" are not kept any more"))
+		a.view.printf("%s\n", a.view.paint(bold, "… events between "+gap.After.String()+" and "+gap.Before.String()+" are no longer kept"))
 		return nil
 	}
 	var e events.Event
@@ -132,7 +132,7 @@ func (a *app) event(m message) error {
 type message struct{ name, data string }
 
 // errEnded is returned when a stream ends at the plugin's end.
-var errEnded = errors.New("the plugin has ended, or is starting again, and with it the stream: run the command again")
+var errEnded = errors.New("the plugin has ended, or is restarting, and the stream with it: run the command again")
 
 // stream calls f for each event that is sent, until ctx ends or f fails, or the
 // stream does: [errEnded].

@@ -146,7 +146,7 @@ func flagFor(c *cobra.Command, arg string) string {
 	case err == nil && free("ip"):
 		return ": write --ip " + arg
 	case err == nil && (free("for") || free("pool")):
-		return ": ringlet who " + arg + " tells who has an address"
+		return ": ringlet who " + arg + " shows who has an address"
 	case err == nil:
 	case free("for"):
 		return ": write --for " + arg

@@ -16,13 +16,14 @@ func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:        "explain IP",
 		SuggestFor: []string{"why", "describe", "story", "show"},
-		Short:      "Tell the whole story of an address, and what to do",
-		GroupID:    groupLook,
-		Long: `Tell all that this host knows of an address: who holds it and since when, whose
-space it lies in, what it is kept back for, what the engine's last list said of it,
-who was refused it since the plugin started and why, and what to do about it.
+		Short:      "Explain one address: owner, holder, refusals, next step",
+		GroupID:    groupAddresses,
+		Long: `Show everything that this host knows about an address: its holder and since
+when, the owner of its range, why it is reserved, whether the engine's last list
+has it, and what to do next. Also show who was refused the address since the
+plugin started, and why.
 
-What lies in another host's space that host can tell: ask there.`,
+Another host knows more about the addresses in its own ranges: ask there.`,
 		Example: `  ringlet explain 10.50.0.7
   ringlet explain 10.50.0.7 -o json | jq .refusals`,
 		Args:              exactly("IP"),
@@ -146,15 +147,15 @@ func holderStory(e ipam.Explanation) string {
 func (v view) engineStory(s ipam.EngineSight) string {
 	switch {
 	case s.Looked == nil:
-		return "has not listed yet what it has since the plugin started"
+		return "its list was not read yet since the plugin started"
 	case s.Missing != nil:
-		return "lacks it in its lists since " + timeText(*s.Missing)
+		return "missing from its lists since " + timeText(*s.Missing)
 	case s.Listed && s.Container != "":
-		return "had it in its last list, " + v.ago(*s.Looked) + ", for container " + shortID(s.Container)
+		return "in its last list, " + v.ago(*s.Looked) + ", for container " + shortID(s.Container)
 	case s.Listed:
-		return "had it in its last list, " + v.ago(*s.Looked)
+		return "in its last list, " + v.ago(*s.Looked)
 	}
-	return "has not been asked since; its last list is of " + timeText(*s.Looked)
+	return "its list was not read since then; the last one is from " + timeText(*s.Looked)
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }

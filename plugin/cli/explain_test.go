@@ -55,11 +55,11 @@ func stories(lab netip.Prefix, web string) []ipam.Explanation {
 func TestEngineStory(t *testing.T) {
 	v := view{now: now}
 	for want, s := range map[string]ipam.EngineSight{
-		"has not listed yet what it has since the plugin started":               {},
-		"lacks it in its lists since 2026-11-21 11:59:00 UTC":                   {Looked: new(now), Missing: new(now.Add(-time.Minute))},
-		"had it in its last list, 5m ago":                                       {Looked: new(now.Add(-5 * time.Minute)), Listed: true},
-		"had it in its last list, 5m ago, for container abc":                    {Looked: new(now.Add(-5 * time.Minute)), Listed: true, Container: "abc"},
-		"has not been asked since; its last list is of 2026-11-21 11:55:00 UTC": {Looked: new(now.Add(-5 * time.Minute))},
+		"its list was not read yet since the plugin started":                             {},
+		"missing from its lists since 2026-11-21 11:59:00 UTC":                           {Looked: new(now), Missing: new(now.Add(-time.Minute))},
+		"in its last list, 5m ago":                                                       {Looked: new(now.Add(-5 * time.Minute)), Listed: true},
+		"in its last list, 5m ago, for container abc":                                    {Looked: new(now.Add(-5 * time.Minute)), Listed: true, Container: "abc"},
+		"its list was not read since then; the last one is from 2026-11-21 11:55:00 UTC": {Looked: new(now.Add(-5 * time.Minute))},
 	} {
 		if got := v.engineStory(s); got != want {
 			t.Errorf("got %q, want %q", got, want)

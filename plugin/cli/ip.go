@@ -22,7 +22,7 @@ func (a *app) ipCommand() *cobra.Command {
 		Use:        "ip",
 		SuggestFor: []string{"address", "addresses", "addr", "ips"},
 		Short:      "List addresses",
-		GroupID:    groupLook,
+		GroupID:    groupAddresses,
 		Args:       noSuchCommand,
 		RunE:       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -31,13 +31,14 @@ func (a *app) ipCommand() *cobra.Command {
 	ls := &cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list", "show"},
-		Short:      "List the addresses that are in use or kept back, of this peer or of all",
-		Long: `List the addresses of this peer that nobody else can get now: held by containers
-and others, gateways and other addresses of this host, reserved ones, and those
-that were freed a moment ago and rest. What was excluded as a range is in ringlet
-exclude ls alone. With --freed, also those that are ready to be given out again and
-remember who had them last. With --all, also those that other peers hold, as they
-say: seconds late at most, and for 15 minutes after a peer was last heard of.`,
+		Short:      "List addresses that are in use or reserved",
+		Long: `List the addresses of this host that no new container gets now: in use by
+containers, other holders or the host itself, reserved, or resting because they
+were freed a moment ago. Excluded ranges are only in ringlet exclude ls.
+
+With --freed, also list addresses that can be handed out again, with their last
+holders. With --all, also list what other hosts report to hold. Their reports
+are seconds old, and stay for 15 minutes after a host was last heard from.`,
 		Example: `  ringlet ip ls
   ringlet ip ls --pool lab -o json | jq -r '.[] | select(.state == "held") | .address'
   ringlet ip ls --freed
@@ -53,7 +54,7 @@ say: seconds late at most, and for 15 minutes after a peer was last heard of.`,
 			}
 			return a.show(rowsOf(list), func() {
 				if len(list) == 0 {
-					a.view.printf("no address is in use or kept back\n")
+					a.view.printf("no address is in use or reserved\n")
 					return
 				}
 				a.view.addresses(list)
@@ -61,8 +62,8 @@ say: seconds late at most, and for 15 minutes after a peer was last heard of.`,
 		}),
 	}
 	a.poolFlag(ls, &pool, "only this `pool`, by CIDR or name")
-	ls.Flags().BoolVar(&withFreed, "freed", false, "also list what was freed and is ready to be given out again")
-	ls.Flags().BoolVar(&all, "all", false, "also list what other peers hold")
+	ls.Flags().BoolVar(&withFreed, "freed", false, "also list freed addresses that can be handed out again")
+	ls.Flags().BoolVar(&all, "all", false, "also list what other hosts hold")
 	ip.AddCommand(ls)
 	return ip
 }
@@ -72,11 +73,12 @@ func (a *app) whoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "who IP",
 		SuggestFor: []string{"whois", "has"},
-		Short:      "Tell who has an address, or had it at a time",
-		GroupID:    groupLook,
-		Long: `Tell who has an address, also on another peer as far as that one has told, and
-when it did. With --at tell who had it at a time, as the journal of this peer
-knows: it is written from the first start on, and its last 64 MiB are kept.`,
+		Short:      "Show who holds an address, now or at a past time",
+		GroupID:    groupAddresses,
+		Long: `Show who holds an address, or who held it last. If another host has the address,
+the answer is what that host reported. With --at, show who held it at a past
+time, from the journal of this host. The journal begins with the first start of
+the plugin, and keeps 64 MiB.`,
 		Example: `  ringlet who 10.50.0.7
   ringlet who 10.50.0.7 --at "2026-11-20 09:00"
   ringlet who 10.50.0.7 --at 2h`,
@@ -84,12 +86,12 @@ knows: it is written from the first start on, and its last 64 MiB are kept.`,
 
 		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return s.State != stateReady })),
 	}
-	cmd.Flags().StringVar(&at, "at", "", "the `time`: \"2026-11-20 09:00\" in this host's zone, 09:00 for today, 2h for two\nhours ago")
+	cmd.Flags().StringVar(&at, "at", "", "the `time`: \"2026-11-20 09:00\" in this host's time zone,\n09:00 for today, 2h for two hours ago")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ip, err := parseIP(cmd, args[0])
 		if err != nil {
 			if containerName.MatchString(args[0]) && strings.ContainsFunc(args[0], unicode.IsLetter) {
-				return usagef(cmd, "%q is not an address such as 10.50.0.7 or fd00:50::7: ringlet lookup --for %s lists what a container or another holder has", args[0], args[0])
+				return usagef(cmd, "%q is not an address such as 10.50.0.7 or fd00:50::7: to list the addresses of a container or another holder, use ringlet lookup --for %s", args[0], args[0])
 			}
 			return err
 		}
@@ -100,7 +102,7 @@ knows: it is written from the first start on, and its last 64 MiB are kept.`,
 				return err
 			}
 			if when.After(now) {
-				return usagef(cmd, "%q is yet to come, and the journal tells of the past", at)
+				return usagef(cmd, "%q is in the future, and the journal has only the past", at)
 			}
 		}
 		return a.do(func(ctx context.Context, c *client, _ []string) error {
@@ -126,7 +128,7 @@ func (v view) address(u admin.Use) {
 	s := u.AddressStatus
 	told := ""
 	if !u.Told.IsZero() {
-		told = s.Peer + ", which renewed its word " + v.ago(u.Told)
+		told = s.Peer + ", confirmed " + v.ago(u.Told)
 	}
 	since := ""
 	if !s.Since.IsZero() {
@@ -140,7 +142,7 @@ func (v view) address(u admin.Use) {
 		name = "note"
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
-		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "told by", told)
+		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "reported by", told)
 }
 
 func (a *app) lookupCommand() *cobra.Command {
@@ -149,11 +151,11 @@ func (a *app) lookupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "lookup --for ID [--all]",
 		DisableFlagsInUseLine: true,
-		Short:                 "List what a container or another holder has",
-		GroupID:               groupLook,
-		Long: `List what a container or another holder has on this peer. With --all, also what it
-has on others, as they say: seconds late at most, and for 15 minutes after a peer was
-last heard of.`,
+		Short:                 "List the addresses of a container or other holder",
+		GroupID:               groupAddresses,
+		Long: `List the addresses that a container or another holder has on this host. With
+--all, also list those on other hosts, as they report them. Their reports are
+seconds old, and stay for 15 minutes after a host was last heard from.`,
 		Example: `  ringlet lookup --for printer-3
   ringlet lookup --pool lab --for web-1
   ringlet lookup --all --for db`,
@@ -172,9 +174,9 @@ last heard of.`,
 					case len(list) > 0:
 						a.view.addresses(list)
 					case all:
-						a.view.printf("%s holds no address on this peer, nor on another that says what it holds\n", safe(holder))
+						a.view.printf("%s holds no address on this host, nor on others as far as they report\n", safe(holder))
 					default:
-						a.view.printf("%s holds no address on this peer\n", safe(holder))
+						a.view.printf("%s holds no address on this host\n", safe(holder))
 						a.view.elsewhere(ctx, c, pool, holder, "")
 					}
 				})
@@ -183,7 +185,7 @@ last heard of.`,
 	}
 	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
 	a.forFlag(cmd, &holder, "the `holder`, by its name or a container's ID", holderWords(isHeld))
-	cmd.Flags().BoolVar(&all, "all", false, "also list what the holder has on other peers")
+	cmd.Flags().BoolVar(&all, "all", false, "also list what the holder has on other hosts")
 	return cmd
 }
 
@@ -206,7 +208,7 @@ func (v view) elsewhere(ctx context.Context, c *client, pool, holder, next strin
 	}
 	for _, u := range list {
 		if !u.Told.IsZero() && isHeld(u.AddressStatus) {
-			v.printf("%s says that it has %v there%s\n", safe(u.Peer), u.Address, next)
+			v.printf("%s reports that it has %v there%s\n", safe(u.Peer), u.Address, next)
 		}
 	}
 }
@@ -217,10 +219,10 @@ func (a *app) allocCommand() *cobra.Command {
 		Use:                   "alloc --pool P --for ID [--ip IP]",
 		SuggestFor:            []string{"allocate", "claim", "request"},
 		DisableFlagsInUseLine: true,
-		Short:                 "Take an address for something outside Docker",
-		GroupID:               groupChange,
-		Long: `Take an address of a pool for a holder outside Docker, and print it. The same
-holder gets the same address each time, until it is freed.`,
+		Short:                 "Allocate an address for a holder outside Docker",
+		GroupID:               groupAddresses,
+		Long: `Allocate an address of a pool for a holder outside Docker, and print it. The
+same holder gets the same address each time, until it is freed.`,
 		Example: `  ringlet alloc --pool lab --for printer-3
   ringlet alloc --pool lab --for router --ip 10.50.0.1`,
 		Args: exactly(),
@@ -231,7 +233,7 @@ holder gets the same address each time, until it is freed.`,
 			case holder == "":
 				return usagef(cmd, "name the holder with --for")
 			case len(holder) > ipam.MaxHolder:
-				return usagef(cmd, "the holder has %d bytes, and at most %d are kept", len(holder), ipam.MaxHolder)
+				return usagef(cmd, "the name of the holder has %d bytes: use at most %d", len(holder), ipam.MaxHolder)
 			}
 			body := admin.NewAddress{For: holder}
 			if cmd.Flags().Changed("ip") { // empty is none: a script has not set the variable, and any address would not do
@@ -250,9 +252,9 @@ holder gets the same address each time, until it is freed.`,
 			})(cmd, args)
 		},
 	}
-	a.poolFlag(cmd, &pool, "the `pool` to take it from, by CIDR or name")
-	cmd.Flags().StringVar(&wanted, "ip", "", "take this `address` and no other")
-	a.forFlag(cmd, &holder, "the `holder`, by any name of up to 255 bytes", holderWords(isClients))
+	a.poolFlag(cmd, &pool, "the `pool` of the address, by CIDR or name")
+	cmd.Flags().StringVar(&wanted, "ip", "", "allocate this `address` and no other")
+	a.forFlag(cmd, &holder, "the `holder`: any name of up to 255 bytes", holderWords(isClients))
 	return cmd
 }
 
@@ -261,17 +263,17 @@ func (a *app) freeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "free --for ID [IP]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Free what a holder outside Docker has",
-		GroupID:               groupChange,
-		Long: `Free one address of a holder, or all that it has on this peer. Freeing what is
-free is no error. A container of that name that lives keeps its address: that is
-refused, unless there is something else to free.`,
+		Short:                 "Free the addresses of a holder outside Docker",
+		GroupID:               groupAddresses,
+		Long: `Free one address of a holder, or all that it has on this host. If the address is
+free already, that is no error. A running container of that name keeps its
+address: ringlet refuses the command, unless there is something else to free.`,
 		Example: `  ringlet free --for printer-3
   ringlet free --for printer-3 10.50.0.7`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case holder == "":
-				return usagef(cmd, "name the holder with --for, or free an address whoever has it with ringlet release")
+				return usagef(cmd, "name the holder with --for, or free an address of any holder with ringlet release")
 			case len(args) == 0:
 				return a.do(a.free(path("addresses"), holder, ""))(cmd, args)
 			case len(args) > 1:
@@ -294,12 +296,12 @@ refused, unless there is something else to free.`,
 func (a *app) releaseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "release IP",
-		Short: "Free an address, whoever has it",
+		Short: "Free one address, whatever holds it",
 
 		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return isHeld(s) || s.State == stateStranger })),
-		GroupID:           groupChange,
-		Long: `Free an address whoever holds it on this peer, unless a container that lives has
-it. Freeing what is free is no error.`,
+		GroupID:           groupAddresses,
+		Long: `Free an address of this host, whatever holds it. If a running container holds
+it, ringlet refuses. If the address is free already, that is no error.`,
 		Example: "  ringlet release 10.50.0.7",
 		Args:    exactly("IP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -329,22 +331,22 @@ func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client,
 		}
 		return a.show(fullsOf(freed), func() {
 			for _, s := range freed {
-				a.view.printf("freed %v, which %s had\n", s.Address, safe(somebody(s)))
+				a.view.printf("freed %v, which %s held\n", s.Address, safe(somebody(s)))
 			}
 			switch {
 			case len(freed) > 0:
 			case nowhere != "":
 				a.view.wrap(plain, "nothing to free: ", safe(nowhere))
 			case ip == "":
-				a.view.printf("nothing to free: %s holds no address on this peer\n", safe(holderID))
+				a.view.printf("nothing to free: %s holds no address on this host\n", safe(holderID))
 				a.view.elsewhere(ctx, c, "", holderID, ": free it there")
 			case holderID == "":
-				a.view.printf("nothing to free: nobody holds %s on this peer\n", ip)
+				a.view.printf("nothing to free: %s is not in use on this host\n", ip)
 			default:
-				a.view.printf("nothing to free: %s does not hold %s on this peer\n", safe(holderID), ip)
+				a.view.printf("nothing to free: %s does not hold %s on this host\n", safe(holderID), ip)
 			}
 			if !now.Told.IsZero() && isHeld(now.AddressStatus) {
-				a.view.printf("%s says that %s has it: free it there\n", safe(now.Peer), safe(somebody(now.AddressStatus)))
+				a.view.printf("%s reports that %s has it: free it there\n", safe(now.Peer), safe(somebody(now.AddressStatus)))
 			}
 		})
 	}

@@ -14,18 +14,19 @@ func (a *app) joinCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:        "join ADDR",
 		SuggestFor: []string{"meet", "connect", "add", "seed"},
-		Short:      "Name another host to this one, without a restart",
-		GroupID:    groupChange,
-		Long: `Name another host to this one while it runs: one that looks for a cluster finds it
-there, and one that has lost sight of the others, as they have all moved, finds them
-again. From then on it looks for whom it has met, also after a restart once both are
-of one cluster. RINGLET_JOIN is not changed: set it, too, when there is occasion.
+		Short:      "Connect this host to another one, without a restart",
+		GroupID:    groupHosts,
+		Long: `Connect this host to another one while both run. If this host is looking for a
+cluster, it finds the cluster there. If it has lost all others, because they
+have new addresses, it finds them again. It remembers the hosts that it met,
+also after a restart if they are in one cluster. RINGLET_JOIN does not change:
+set it, too, when you can.
 
-It does not make a host take part that has a cluster with pools of its own: two
-clusters do not mix, and ringlet status says so.
+A host that is in a cluster with pools does not change to another cluster,
+because two clusters cannot merge. ringlet status then says so.
 
-ADDR is host or host:port, the port that of RINGLET_BIND on this host if it is left
-out.`,
+ADDR is host or host:port. The default port is that of RINGLET_BIND on this
+host.`,
 		Example: `  ringlet join host-b
   ringlet join 192.168.1.11:7950
   ringlet join '[fd00::12]:7950' -o json | jq -r '.met[].name'`,
@@ -46,7 +47,7 @@ func (a *app) join(ctx context.Context, c *client, args []string) error {
 // joined tells whom this peer has met.
 func (v view) joined(j admin.Joined) {
 	if len(j.Met) == 0 {
-		v.wrap(yellow, "somebody answered at "+safe(j.Address)+", and left: ", "try again in a few seconds")
+		v.wrap(yellow, "a host answered at "+safe(j.Address)+", and is gone again: ", "try again in a few seconds")
 		return
 	}
 	met := make([]string, len(j.Met))
@@ -58,5 +59,5 @@ func (v view) joined(j admin.Joined) {
 		met[i] = safe(name) + " at " + safe(p.Address)
 	}
 	v.wrap(plain, "met: ", strings.Join(met, ", "))
-	v.wrap(plain, "next: ", "ringlet status says how this host stands with the others")
+	v.wrap(plain, "next: ", "ringlet status shows whether this host is in the cluster")
 }

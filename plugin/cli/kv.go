@@ -14,11 +14,11 @@ import (
 func (a *app) kvCommand() *cobra.Command {
 	kv := &cobra.Command{
 		Use:     "kv",
-		Short:   "Read the cluster's directory: what every peer says of itself",
-		GroupID: groupLook,
-		Long: `Read the cluster's directory, in which every peer shows which addresses it holds,
-for whom, and how to reach it. It is what this peer was told, a few seconds late
-at most; a peer that is gone goes from it after 15 minutes. Its keys begin with
+		Short:   "Read the cluster directory",
+		GroupID: groupStatus,
+		Long: `Read the cluster directory. In it every host shows which addresses it holds, for
+whom, and how to reach it. This host's copy is a few seconds old. The entries of
+a host that is gone are removed after 15 minutes. The keys begin with
 
     ringlet/state/nodes/v1/CLUSTER/NODE
     ringlet/state/ip/v1/CLUSTER/IP
@@ -26,7 +26,7 @@ at most; a peer that is gone goes from it after 15 minutes. Its keys begin with
     ringlet/state/pools/v1/CLUSTER/CIDR, and …/names/NAME
     ringlet/.heartbeat                     renewed each minute
 
-where CLUSTER is RINGLET_CLUSTER, "ringlet" unless it was set.`,
+CLUSTER is the value of RINGLET_CLUSTER, "ringlet" by default.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -37,7 +37,7 @@ where CLUSTER is RINGLET_CLUSTER, "ringlet" unless it was set.`,
 
 		DisableFlagsInUseLine: true,
 
-		Short: "Show a key, or all that begin like it",
+		Short: "Show one key, or all keys that begin with it",
 		Example: `  ringlet kv get ringlet/state/ip/v1/ringlet/10.50.0.7
   ringlet kv get --recursive ringlet/state/
   ringlet kv get --recursive ringlet/state/nodes/ -o json | jq -r '.[].value.name'`,
@@ -61,11 +61,10 @@ where CLUSTER is RINGLET_CLUSTER, "ringlet" unless it was set.`,
 	get.Flags().BoolVarP(&recursive, "recursive", "r", false, "all keys that begin with KEY")
 	watch := &cobra.Command{
 		Use:   "watch PREFIX",
-		Short: "Show the keys that begin with a prefix, and what becomes of them",
-		Long: `Show the keys that begin with a prefix, and then each that is set or removed,
-until it is stopped. With -o json each is one line, with the event: put, delete,
-synced after what was there at the beginning, and reset before all of it is said
-again.`,
+		Short: "Show the keys that begin with a prefix, and follow changes",
+		Long: `Show the keys that begin with a prefix, then each key that is set or removed,
+until interrupted. With -o json each is one line with its event: put, delete,
+synced (all present keys were shown) or reset (all keys are shown again).`,
 		Example: `  ringlet kv watch ringlet/state/ip/
   ringlet kv watch ringlet/state/nodes/ -o json`,
 		Args:              anyOf("PREFIX"),
@@ -161,7 +160,7 @@ func (a *app) keyEvent(m message, again bool) error {
 		a.view.printf("%s\n", strings.TrimSpace(m.name+" "+safe(change.Key)+" "+safe(compact(change.Value))))
 	case "reset":
 		if again {
-			a.view.printf("%s\n", a.view.paint(bold, "… some changes are not kept any more: all keys again"))
+			a.view.printf("%s\n", a.view.paint(bold, "… some changes are no longer kept: all keys again"))
 		}
 	}
 	return nil

@@ -15,17 +15,17 @@ func (a *app) evictCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:        "evict PEER",
 		SuggestFor: []string{"kick", "expel", "ban"},
-		Short:      "Take a host that is lost out of the cluster",
-		GroupID:    groupChange,
-		Long: `Take a host that cannot be reached out of the cluster, so that its vote is needed
-no more. The others do that by themselves after RINGLET_EVICT_AFTER.
+		Short:      "Remove an unreachable host from the cluster",
+		GroupID:    groupHosts,
+		Long: `Remove an unreachable host from the cluster, so that decisions do not need its
+vote. The other hosts do this by themselves after RINGLET_EVICT_AFTER.
 
-It takes no address from the host: what it had is kept back from everybody, since
-its containers may be using it. If the host comes back, it is admitted again and
-goes on with what it had. If it is gone for good, ringlet forget gives that to the
-others. A host that can be reached is not evicted: use ringlet leave there.
+The host keeps its addresses. They are quarantined: no other host hands them
+out, because containers there may use them. If the host returns, it is admitted
+again and continues with them. If it is gone for good, ringlet forget gives them
+to the other hosts. A reachable host cannot be evicted: run ringlet leave there.
 
-PEER is its name, or its ID, of which 8 digits will do.`,
+PEER is the name of the host, or its ID; the first 8 digits are enough.`,
 		Example: `  ringlet evict host-c
   ringlet evict 88dd00ee11ff`,
 		Args:              exactly("PEER"),
@@ -44,11 +44,11 @@ PEER is its name, or its ID, of which 8 digits will do.`,
 func (v view) evictedPeer(e admin.Eviction) {
 	name := safe(e.Peer)
 	if e.KeptBack == 0 {
-		v.wrap(plain, "evicted "+name+": ", "nothing is kept back for it")
+		v.wrap(plain, "evicted "+name+": ", "it has no quarantined addresses")
 		return
 	}
-	v.wrap(plain, "evicted "+name+": ", plural(e.KeptBack, "address", "addresses")+" that it may be using "+isAre(e.KeptBack)+
-		" kept back until it returns, or ringlet forget "+name+" says that it is gone for good")
+	v.wrap(plain, "evicted "+name+": ", plural(e.KeptBack, "address", "addresses")+" that it may use "+isAre(e.KeptBack)+
+		" quarantined until it returns, or until you state with ringlet forget "+name+" that it is gone for good")
 }
 
 func (a *app) forgetCommand() *cobra.Command {
@@ -56,21 +56,20 @@ func (a *app) forgetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "forget PEER",
 		SuggestFor: []string{"delete-peer", "purge", "unquarantine"},
-		Short:      "Give the space of an evicted host that is gone for good to the others",
-		GroupID:    groupChange,
-		Long: `State that an evicted host is gone for good, so that the addresses which are kept
-back for it go to the others. --dry-run only tells which.
+		Short:      "Release the addresses of an evicted host for good",
+		GroupID:    groupHosts,
+		Long: `State that an evicted host is gone for good. Its quarantined addresses then go
+to the other hosts. --dry-run only shows them.
 
-This is right only if the host runs no container any more and never starts again
-with the data that it had: destroyed, or its disk wiped. If it is only cut off or
-switched off, its containers use these addresses, or will, and other hosts hand
-them out a second time. It is refused while one of the hosts that vote hears from
-it.
+Do this only if the host runs no container and never starts again with its data:
+it is destroyed, or its disk is wiped. If it is only cut off or switched off,
+its containers use these addresses, or will, and other hosts hand them out a
+second time. ringlet refuses to forget a host while a voter hears from it.
 
-A host that was rebuilt needs no forget if its name and machine are the same: it
-takes over the space of its former self.
+A host that was rebuilt under the same name on the same machine needs no forget:
+it takes over the addresses of its former self.
 
-PEER is its name, or its ID, of which 8 digits will do.`,
+PEER is the name of the host, or its ID; the first 8 digits are enough.`,
 		Example: `  ringlet forget host-c --dry-run
   ringlet forget host-c
   ringlet forget 99ff00aa --dry-run -o json | jq .addresses`,
@@ -80,7 +79,7 @@ PEER is its name, or its ID, of which 8 digits will do.`,
 			return a.do(func(ctx context.Context, c *client, args []string) error { return a.forget(ctx, c, args[0], dryRun) })(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be freed")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be freed")
 	return cmd
 }
 
@@ -101,17 +100,17 @@ func (a *app) forget(ctx context.Context, c *client, peer string, dryRun bool) e
 func (v view) forgotten(f ipam.Forgetting, dryRun bool) {
 	name := safe(f.Peer)
 	if f.Ranges == 0 {
-		v.wrap(plain, "nothing to free: ", "no address is kept back for "+name+" any more")
+		v.wrap(plain, "nothing to free: ", "no address of "+name+" is quarantined")
 		return
 	}
 	what := plural(f.Addresses, "address", "addresses") + " in " + plural(f.Ranges, "range", "ranges")
 	if dryRun {
 		v.wrap(plain, "would free: ", what+" of "+name+" (ID "+safe(f.ID)+")")
-		v.wrap(yellow, "only if it is gone for good: ", "if "+name+" still runs cut off, or starts again with its data, its containers use addresses that others get")
+		v.wrap(yellow, "only if it is gone for good: ", "if "+name+" still runs cut off, or starts again with its data, its containers use addresses that other hosts hand out")
 		return
 	}
-	v.wrap(plain, "forgot "+name+": ", what+" "+isAre(f.Addresses)+" free for the others")
-	v.wrap(yellow, "it must not come back as it was: ", "if "+name+" ever starts again, keep it off the network until its containers are removed, and the plugin there with its data")
+	v.wrap(plain, "forgot "+name+": ", what+" "+isAre(f.Addresses)+" free for the other hosts")
+	v.wrap(yellow, "it must not come back as it was: ", "if "+name+" ever starts again, keep it off the network until you have removed its containers, and the plugin there with its data")
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -120,33 +119,35 @@ func (a *app) recoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:        "recover --" + flag,
 		SuggestFor: []string{"rescue", "bootstrap", "refound", "restore"},
-		Short:      "Go on alone after a majority of the hosts was lost for good",
-		GroupID:    groupChange,
-		Long: `Found the cluster anew from this host alone, after a majority of the hosts that
-vote was lost for good. What this host knows is kept: its pools, its containers'
-addresses. All others are evicted, and what they had is kept back until ringlet
-forget gives it up, host by host.
+		Short:      "Continue alone after losing a majority for good",
+		GroupID:    groupHosts,
+		Long: `Continue the cluster from this host alone, after a majority of the voters was
+lost for good. What this host knows is kept: the pools, and the addresses of its
+containers. All other hosts are evicted. Their addresses are quarantined until
+ringlet forget frees them, host by host.
 
-This is right only if none of the others still runs. One that does is in another
-cluster from then on, never learns of this one, and both may hand out the same
-addresses. Hosts that are only cut off or switched off are to be brought back
-instead: meanwhile this one hands out and frees in the space that it has. Where
-several hosts are left, stop ringlet on all but one, and do it on that one.
+Do this only if none of the others still runs. A host that still runs is in
+another cluster from then on, and never learns of this one: both may hand out
+the same addresses. If the other hosts are only cut off or switched off, bring
+them back instead; until then this host hands out and frees addresses in its own
+ranges. If several hosts are left, stop ringlet on all but one, and run this
+command on that one.
 
-The others join anew afterwards: remove the plugin there with its data, and install
-it with RINGLET_JOIN naming this host. Under the same name on the same machine a
-host takes over the space of its former self, with what its containers have.`,
+Afterwards the other hosts join again: on each of them remove the plugin with
+its data, and install it with RINGLET_JOIN naming this host. A host with the
+same name on the same machine takes over the addresses of its former self, with
+those that its containers have.`,
 		Example: `  ringlet status
   ringlet recover --` + flag,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !gone {
-				return usagef(cmd, "this founds the cluster anew from this host alone, and all other hosts are evicted: it is right only if none of them still runs or comes back with the data that it had, and nothing undoes it. If that is so, say --%s", flag)
+				return usagef(cmd, "this continues the cluster from this host alone and evicts all other hosts; nothing undoes it. Do it only if none of them still runs, or comes back with its data. If that is so, add --%s", flag)
 			}
 			return a.do(a.recover)(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&gone, flag, false, "state that no other host still runs, or comes back with its data")
+	cmd.Flags().BoolVar(&gone, flag, false, "state that no other host still runs,\nor comes back with its data")
 	return cmd
 }
 
@@ -158,9 +159,9 @@ func (a *app) recover(ctx context.Context, c *client, _ []string) error {
 	return a.show(r, func() { a.view.recovered(r) })
 }
 
-// recovered tells of a cluster that was founded anew.
+// recovered tells of a cluster that was founded again.
 func (v view) recovered(r admin.Recovery) {
-	v.wrap(plain, "recovered: ", "this host is the only one of its cluster, which has the ID "+safe(r.Cluster)+" from now on")
+	v.wrap(plain, "recovered: ", "this host is now the only one of its cluster, which has the new ID "+safe(r.Cluster))
 	if len(r.Evicted) == 0 {
 		return
 	}
@@ -168,9 +169,9 @@ func (v view) recovered(r admin.Recovery) {
 	for i, name := range r.Evicted {
 		names[i] = safe(name)
 	}
-	v.wrap(plain, "evicted: ", strings.Join(names, ", ")+", for which "+plural(r.KeptBack, "address is", "addresses are")+" kept back until ringlet forget gives them up")
-	v.wrap(yellow, "next: ", "on each of those hosts that is to come back, remove the plugin with its data before it starts, and install it with RINGLET_JOIN naming this host")
-	v.wrap(yellow, "then: ", "ask again for what was asked for here while no majority was reached, and is not there now: see ringlet pool ls, exclude ls and reserve ls")
+	v.wrap(plain, "evicted: ", strings.Join(names, ", ")+"; "+plural(r.KeptBack, "address is", "addresses are")+" quarantined until ringlet forget frees them")
+	v.wrap(yellow, "next: ", "on each of those hosts that will return, remove the plugin with its data before it starts, and install it with RINGLET_JOIN naming this host")
+	v.wrap(yellow, "then: ", "repeat what was requested here without a majority, if it is missing now: see ringlet pool ls, exclude ls and reserve ls")
 }
 
 // isAre agrees with n things.

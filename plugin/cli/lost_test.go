@@ -12,7 +12,7 @@ import (
 
 // What is told of hosts that are lost, and what it is wrong of.
 func TestLost(t *testing.T) {
-	const recovered = "recovered: this host is the only one of its cluster, which has the ID\n  00112233445566778899aabbccddeeff from now on\n"
+	const recovered = "recovered: this host is now the only one of its cluster, which has the new ID\n  00112233445566778899aabbccddeeff\n"
 	tests := []struct {
 		name, args string
 		forgetting ipam.Forgetting
@@ -21,42 +21,42 @@ func TestLost(t *testing.T) {
 		{
 			"evicted, with addresses", "evict host-c",
 			ipam.Forgetting{},
-			"evicted host-c: 8 addresses that it may be using are kept back until it returns, or ringlet forget\n  host-c says that it is gone for good\n",
+			"evicted host-c: 8 addresses that it may use are quarantined until it returns, or until you state\n  with ringlet forget host-c that it is gone for good\n",
 		},
-		{"evicted, with none", "evict host-e", ipam.Forgetting{}, "evicted host-e: nothing is kept back for it\n"},
+		{"evicted, with none", "evict host-e", ipam.Forgetting{}, "evicted host-e: it has no quarantined addresses\n"},
 		{
 			"evicted before", "evict host-d",
 			ipam.Forgetting{},
-			"evicted host-d: 4 addresses that it may be using are kept back until it returns, or ringlet forget\n  host-d says that it is gone for good\n",
+			"evicted host-d: 4 addresses that it may use are quarantined until it returns, or until you state\n  with ringlet forget host-d that it is gone for good\n",
 		},
 		{
 			"would be forgotten", "forget host-d --dry-run",
 			ipam.Forgetting{ID: "99ff", Ranges: 1, Addresses: 4},
 			"would free: 4 addresses in 1 range of host-d (ID 99ff)\n" +
-				"only if it is gone for good: if host-d still runs cut off, or starts again with its data, its\n  containers use addresses that others get\n",
+				"only if it is gone for good: if host-d still runs cut off, or starts again with its data, its\n  containers use addresses that other hosts hand out\n",
 		},
 		{
 			"forgotten", "forget host-d",
 			ipam.Forgetting{ID: "99ff", Ranges: 2, Addresses: 1},
-			"forgot host-d: 1 address in 2 ranges is free for the others\n" +
-				"it must not come back as it was: if host-d ever starts again, keep it off the network until its\n  containers are removed, and the plugin there with its data\n",
+			"forgot host-d: 1 address in 2 ranges is free for the other hosts\n" +
+				"it must not come back as it was: if host-d ever starts again, keep it off the network until you have\n  removed its containers, and the plugin there with its data\n",
 		},
 		{
 			"forgotten, with more than can be counted", "forget host-d",
 			ipam.Forgetting{ID: "99ff", Ranges: 8, Addresses: 1<<64 - 1},
-			"forgot host-d: 1.84e+19 addresses in 8 ranges are free for the others\n" +
-				"it must not come back as it was: if host-d ever starts again, keep it off the network until its\n  containers are removed, and the plugin there with its data\n",
+			"forgot host-d: 1.84e+19 addresses in 8 ranges are free for the other hosts\n" +
+				"it must not come back as it was: if host-d ever starts again, keep it off the network until you have\n  removed its containers, and the plugin there with its data\n",
 		},
-		{"with a name that steers", "forget a\x1b[2Jb", ipam.Forgetting{}, "nothing to free: no address is kept back for a\\x1b[2Jb any more\n"},
+		{"with a name that steers", "forget a\x1b[2Jb", ipam.Forgetting{}, "nothing to free: no address of a\\x1b[2Jb is quarantined\n"},
 		{
 			"recovered", "recover --i-know-the-others-are-gone",
 			ipam.Forgetting{},
-			recovered + "evicted: host-b.a-rather-long-domain.example.org, host-c, host-d, host-e, for which 32 addresses are\n" +
-				"         kept back until ringlet forget gives them up\n" +
-				"next: on each of those hosts that is to come back, remove the plugin with its data before it starts,\n" +
-				"      and install it with RINGLET_JOIN naming this host\n" +
-				"then: ask again for what was asked for here while no majority was reached, and is not there now: see\n" +
-				"      ringlet pool ls, exclude ls and reserve ls\n",
+			recovered + "evicted: host-b.a-rather-long-domain.example.org, host-c, host-d, host-e; 32 addresses are\n" +
+				"         quarantined until ringlet forget frees them\n" +
+				"next: on each of those hosts that will return, remove the plugin with its data before it starts, and\n" +
+				"      install it with RINGLET_JOIN naming this host\n" +
+				"then: repeat what was requested here without a majority, if it is missing now: see ringlet pool ls,\n" +
+				"      exclude ls and reserve ls\n",
 		},
 	}
 	for _, tt := range tests {

@@ -36,33 +36,33 @@ func (v view) past(p journal.Past) {
 			until = p.Until.UTC().Format(clockLayout)
 		}
 		if p.Late {
-			until += " (found out afterwards: then at the latest)"
+			until += " (at the latest: found out afterwards)"
 		}
 	}
 	who := "holder"
 	switch {
 	case p.State == "unknown" && p.Begins.IsZero():
-		state = "unknown: the journal of this peer is empty"
+		state = "unknown: the journal of this host is empty"
 	case p.State == "unknown" && !p.At.Before(p.Begins):
-		state = "unknown: the journal of this peer does not tell, although it begins at " + p.Begins.UTC().Format(clockLayout)
+		state = "unknown: the journal of this host does not say, although it begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "unknown":
-		state = "unknown: the journal of this peer begins at " + p.Begins.UTC().Format(clockLayout)
+		state = "unknown: the journal of this host begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "elsewhere":
 		who = "before that"
 		state = "not known here"
 	case p.State == "free":
 		who = "before that"
 		if p.Holder == nil {
-			state = "free, as far as this peer knows"
+			state = "free, as far as this host knows"
 		}
 	}
 	if p.Owner != "" {
 		owner = p.Owner
 		if p.Owner != "free" && p.Owner != "reserved" {
-			owner += "'s range; its own journal knows what it was used for"
+			owner += "'s; its own journal knows the holder"
 		}
 	}
-	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder, "since", since, "until", until, "lay in", owner)
+	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder, "since", since, "until", until, "range", owner)
 }
 
 // parseTime reads a time as people write it, in the zone of now.

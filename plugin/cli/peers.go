@@ -21,15 +21,19 @@ func (a *app) peersCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:        "peers",
 		SuggestFor: []string{"peer", "members", "nodes", "hosts"},
-		Short:      "List the peers of the cluster",
-		GroupID:    groupLook,
-		Long: `List the peers of the cluster as this one sees them, and below them those that
-were evicted, with the addresses that are kept back for them. STATE is filling
-until a peer has space of a pool, then active, or draining. REACHABLE is what holds
-now. BEHIND counts the decisions of the cluster that a peer is not known to have
-heard of: it falls to 0 by itself while the peer can be reached. HEARD tells when
-something came from it last, also if it is in another cluster by now, of which
-ringlet status tells: it lives then, and counts as not reachable.`,
+		Short:      "List the hosts of the cluster",
+		GroupID:    groupStatus,
+		Long: `List the peers of the cluster as this host sees them, then the evicted ones with
+their quarantined addresses. A peer is the ringlet process of a host.
+
+    STATE      filling until the peer has a range, then active, or draining
+    REACHABLE  whether this host can reach the peer now
+    BEHIND     how many decisions the peer is not known to have; it falls to 0
+               by itself while the peer is reachable
+    HEARD      when something last came from the peer
+
+HEARD also counts a peer that is in another cluster by now: it is running, but
+counts as unreachable, and ringlet status reports it.`,
 		Example: `  ringlet peers
   ringlet peers -o json | jq -r '.[] | select(.reachable | not) | .name'`,
 		Args: exactly(),
@@ -57,7 +61,7 @@ func (a *app) peers(ctx context.Context, c *client, _ []string) error {
 func (v view) peers(st ipam.Status) {
 	roster, evicted := divide(st.Peers)
 	if len(roster) == 0 {
-		v.printf("no peers: this one is in no cluster yet, ringlet status says why\n")
+		v.printf("no peers: this host is in no cluster yet; ringlet status says why\n")
 	} else {
 		rows := make([][]string, len(roster))
 		for i, p := range roster {
@@ -122,7 +126,7 @@ func (v view) evicted(st ipam.Status, peers []ipam.PeerStatus) {
 	v.printf("\n")
 	v.table([]column{
 		{title: "EVICTED", cut: true},
-		{title: "KEPT BACK", right: true},
+		{title: "QUARANTINED", right: true},
 		{title: "REACHABLE"},
 		{title: "HEARD", drop: 1},
 		{title: "ID", drop: 2},

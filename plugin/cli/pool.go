@@ -17,12 +17,14 @@ func (a *app) poolCommand() *cobra.Command {
 		Use:        "pool",
 		SuggestFor: []string{"pools", "subnet", "subnets", "network"},
 		Short:      "List, create, show and remove pools",
-		GroupID:    groupLook,
-		Long: `A pool is a subnet whose addresses ringlet gives out. A docker network makes its
-pool. A subnet that ringlet chose goes with its last network; one that you named
-stays and remembers who had what, until the space is needed for another network.
-A pool that is created here, or has a name, stays until it is removed here. Where
-POOL stands, write its CIDR or its name.`,
+		GroupID:    groupPools,
+		Long: `A pool is a subnet from which ringlet hands out addresses. docker network create
+makes the pool of its network. A subnet that ringlet chose is removed with its
+last network. One that you named stays, with the former holders of its
+addresses, until another network needs the space. A pool that is created here,
+or that has a name, stays until you remove it here.
+
+POOL is the CIDR or the name of a pool.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -51,33 +53,34 @@ POOL stands, write its CIDR or its name.`,
 			})(cmd, args)
 		},
 	}
-	create.Flags().StringVar(&name, "name", "", "a `name` to call the pool by")
+	create.Flags().StringVar(&name, "name", "", "a `name` for the pool")
 	pool.AddCommand(create, &cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list"},
 		Short:      "List the pools",
-		Long: `List the pools, and what became of the addresses of each in the whole cluster; from
-HELD to QUARANTINED they add up to SIZE:
+		Long: `List the pools, and count the addresses of each in the whole cluster. The
+columns from HELD to QUARANTINED add up to SIZE:
 
-    HELD         in use, by containers, by others or by a host itself
-    RESTING      freed a moment ago, and handed out only where there is no other
-    READY        free, in the space of some host
-    FREE         free, and in no host's space yet
-    RESERVED     excluded or kept for a name, network and broadcast addresses, and
-                 gateways that hosts share
-    QUARANTINED  of hosts that were evicted, which may be using them
-    MINE         free or resting in the space of this host, counted above, too
+    HELD         in use by containers, other holders or a host itself
+    RESTING      freed a moment ago, handed out only if the pool has no other
+    READY        not in use, in a range of some host
+    FREE         not in use, and owned by no host
+    RESERVED     excluded or reserved for a name, network and broadcast
+                 addresses, and gateways that hosts share
+    QUARANTINED  of evicted hosts, and possibly in use there
+    MINE         ready or resting on this host, also counted above
 
-What other hosts hold is as they have told: a minute late at most.`,
+The counts of other hosts are a minute old at most.`,
 		Example: "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
 		Args:    exactly(),
 		RunE:    a.do(a.listPools),
 	}, &cobra.Command{
 		Use:   "show POOL",
 		Short: "Show one pool and its ranges",
-		Long: `Show one pool: a bar of who has what, and its ranges in the order of their addresses.
-HELD is known of this peer's ranges alone; VERSION is the decision that gave a range
-its owner; NOTE says why a range is kept back.`,
+		Long: `Show one pool: a bar of its owners, and its ranges in the order of their
+addresses. HELD is known for the ranges of this host only. VERSION is the number
+of the decision that gave the range to its owner. NOTE says why a range is
+reserved.`,
 		Example:    "  ringlet pool show 10.50.0.0/24\n  ringlet pool show lab",
 		Args:       exactly("POOL"),
 		RunE:       a.do(a.showPool),
@@ -86,9 +89,9 @@ its owner; NOTE says why a range is kept back.`,
 		ValidArgsFunction: a.completeFirst(poolWords),
 	}, &cobra.Command{
 		Use:   "rm POOL",
-		Short: "Remove a pool of which no address is held",
-		Long: `Remove a pool of which no address is held and on which no host has networks. What is
-excluded from it, or reserved in it, goes with it.`,
+		Short: "Remove an unused pool",
+		Long: `Remove a pool that has no address in use and no network on any host. Its
+exclusions and reservations are removed with it.`,
 		SuggestFor: []string{"remove", "delete", "del"},
 		Example:    "  ringlet pool rm lab",
 		Args:       exactly("POOL"),
@@ -113,7 +116,7 @@ func (v view) made(p admin.MadePool) {
 	case p.Created:
 		v.printf("created pool %s with %s\n", title, size)
 	case p.Chosen && p.Name == "":
-		v.printf("pool %s exists already, with %s, and goes with its last network unless you give it a name with --name\n", title, size)
+		v.printf("pool %s exists already, with %s; it is removed with its last network, unless you give it a name with --name\n", title, size)
 	default:
 		v.printf("pool %s exists already, with %s\n", title, size)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
-// reservation is one line of what is to be kept back, or no more.
+// reservation is one line of what to reserve or exclude, or to stop reserving.
 type reservation struct {
 	addresses string // one, a range or a subnet
 	text      string // who it is for, or why
@@ -29,13 +29,13 @@ func (a *app) excludeCommand() *cobra.Command {
 	exclude := &cobra.Command{
 		Use:        "exclude",
 		SuggestFor: []string{"exclusion", "exclusions", "avoid", "blacklist", "skip"},
-		Short:      "Keep addresses from being handed out",
-		GroupID:    groupChange,
-		Long: `Keep addresses from being handed out: those of routers, printers and other devices,
-or of a DHCP server. It takes effect at once, on all hosts.
+		Short:      "Exclude addresses from being handed out",
+		GroupID:    groupPools,
+		Long: `Exclude addresses, so that no container gets them: those of routers, printers
+and other devices, or of a DHCP server. It takes effect at once, on all hosts.
 
-What is in use stays in use. It is told, with who has it, and is not excluded: move
-that container, and exclude the address again.`,
+An address in use stays in use. It is listed with its holder, and not excluded:
+move that container, and exclude the address again.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -44,12 +44,14 @@ that container, and exclude the address again.`,
 		Use:                   "add RANGE... [--note TEXT] [-f FILE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Exclude addresses, ranges or subnets",
-		Long: `Exclude one or more of 10.50.0.5, 10.50.0.10-10.50.0.19 and 10.50.0.16/28. In a
-file stands one on each line, with a note behind it, and # begins a comment.
+		Long: `Exclude addresses, ranges or subnets, such as 10.50.0.5, 10.50.0.10-10.50.0.19
+and 10.50.0.16/28. In a file, write one on each line, with a note after it; #
+begins a comment.
 
-Repeating it changes nothing, nor the note of what is excluded already: end that
-with rm first. Exit code 3 if some of it is in use, which is told. The first that
-is refused ends it; what stands before that is excluded.`,
+If you repeat it, nothing changes, not even the note of an excluded address:
+remove that with rm first. If an address is refused, the command stops there;
+those before it are excluded. Exit code 3: some addresses are in use. They are
+listed.`,
 		Example: `  ringlet exclude add 10.50.0.1-10.50.0.19 --note "routers and printers"
   ringlet exclude add 10.50.0.64/26 10.50.0.200
   ringlet exclude add -f excluded.txt`,
@@ -61,11 +63,11 @@ is refused ends it; what stands before that is excluded.`,
 			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.reserve(ctx, c, wanted, pool, false) })(cmd, args)
 		},
 	}
-	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: the one that has the addresses)")
+	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: by the addresses)")
 	add.Flags().StringVar(&note, "note", "", "`text` that says why, for people")
 	fileFlag(add, &file)
-	exclude.AddCommand(add, a.reservationsCommand("exclude", "List what is excluded", admin.KindExcluded),
-		a.unreserveCommand("exclude", "RANGE", "Exclude addresses no more", admin.KindExcluded))
+	exclude.AddCommand(add, a.reservationsCommand("exclude", "List excluded addresses", admin.KindExcluded),
+		a.unreserveCommand("exclude", "RANGE", "Stop excluding addresses", admin.KindExcluded))
 	return exclude
 }
 
@@ -73,14 +75,15 @@ func (a *app) reserveCommand() *cobra.Command {
 	reserve := &cobra.Command{
 		Use:        "reserve",
 		SuggestFor: []string{"reservation", "reservations", "static", "pin"},
-		Short:      "Keep an address for one container",
-		GroupID:    groupChange,
-		Long: `Keep an address for a container, on whatever host it starts. Nobody else gets it,
-and the container gets it without --ip. It takes effect at once, on all hosts.
+		Short:      "Reserve an address for one container",
+		GroupID:    groupPools,
+		Long: `Reserve an address for a container, on any host where it starts. No other
+container gets the address, and this one gets it without --ip. It takes effect
+at once, on all hosts.
 
-The container is known by its name on engines from 29 on, which send it; on older
-ones by its MAC, if that is fixed. What ringlet alloc gives an address is known by
-the name after --for.`,
+Engines from 29 on send the name of the container. On an older engine, a
+container is known by its MAC address, if that is fixed. A holder outside Docker
+is known by the name that ringlet alloc --for gives it.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -88,13 +91,14 @@ the name after --for.`,
 	add := &cobra.Command{
 		Use:                   "add IP --for NAME [-f FILE]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Keep an address for a container",
-		Long: `Keep an address for a container's name, for its MAC, or for what ringlet alloc
-knows by that name. It may have the address already. In a file stands one address
-on each line, with the name behind it, and # begins a comment.
+		Short:                 "Reserve an address for a container",
+		Long: `Reserve an address for the name or the MAC address of a container, or for the
+name of a holder outside Docker. It may have the address already. In a file,
+write one address on each line, with the name after it; # begins a comment.
 
-An address that another holds is refused, with who that is: nothing is moved. Of a
-file the first line that is refused ends it; what stands before that is kept.`,
+If another holder has the address, ringlet refuses and names it: nothing is
+moved. In a file, the command stops at the first line that is refused; the lines
+before it are reserved.`,
 		Example: `  ringlet reserve add 10.50.0.20 --for db
   ringlet reserve add 10.50.0.21 --for 02:42:0a:32:00:15
   ringlet reserve add -f reserved.txt`,
@@ -103,9 +107,9 @@ file the first line that is refused ends it; what stands before that is kept.`,
 			case file == "" && len(args) != 1:
 				return usagef(cmd, "%s takes one IP, and got %d arguments", cmd.CommandPath(), len(args))
 			case file == "" && holder == "":
-				return usagef(cmd, "say whom the address is for with --for; ringlet exclude add keeps it from everybody")
+				return usagef(cmd, "name the container with --for; to reserve the address for nobody, use ringlet exclude add")
 			case file != "" && (holder != "" || len(args) > 0):
-				return usagef(cmd, "name the address and --for, or a file with both, and not the two at once")
+				return usagef(cmd, "give either an address and --for, or a file with both")
 			}
 			wanted, err := a.reservations(cmd, args, file, holder, true)
 			if err != nil {
@@ -114,18 +118,18 @@ file the first line that is refused ends it; what stands before that is kept.`,
 			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.reserve(ctx, c, wanted, pool, true) })(cmd, args)
 		},
 	}
-	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: the one that has the address)")
+	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: by the address)")
 	a.forFlag(add, &holder, "the `name` or MAC of the container, or the holder", holderWords(isHeld))
 	fileFlag(add, &file)
 	add.ValidArgsFunction = a.completeFirst(addressWords(isHeld))
-	reserve.AddCommand(add, a.reservationsCommand("reserve", "List what is kept for containers", admin.KindKept),
-		a.unreserveCommand("reserve", "IP", "Keep an address for a container no more", admin.KindKept))
+	reserve.AddCommand(add, a.reservationsCommand("reserve", "List reserved addresses", admin.KindKept),
+		a.unreserveCommand("reserve", "IP", "Stop reserving addresses", admin.KindKept))
 	return reserve
 }
 
 // fileFlag adds -f.
 func fileFlag(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVarP(file, "file", "f", "", "read them from a `file`, or - for standard input")
+	cmd.Flags().StringVarP(file, "file", "f", "", "read addresses from a `file`, or - for standard input")
 	_ = cmd.RegisterFlagCompletionFunc("file", files) // the flag exists
 }
 
@@ -155,11 +159,11 @@ func (a *app) reservations(cmd *cobra.Command, args []string, file, text string,
 		case err != nil:
 			return nil, usagef(cmd, "%v", err)
 		case last.Less(first):
-			return nil, usagef(cmd, "%v lies behind %v: write the range the other way round", first, last)
+			return nil, usagef(cmd, "%v is after %v: write the range the other way round", first, last)
 		case named && first != last:
-			return nil, usagef(cmd, "one address at a time is kept for a name, and not %s: exclude a range, or name one address of it", r.addresses)
+			return nil, usagef(cmd, "only single addresses can be reserved for a name, not %s: exclude the range, or name one address of it", r.addresses)
 		case len(r.text) > chronicle.MaxNote:
-			return nil, usagef(cmd, "a note or name has at most %d bytes, and not %d", chronicle.MaxNote, len(r.text))
+			return nil, usagef(cmd, "a note or name can have at most %d bytes, not %d", chronicle.MaxNote, len(r.text))
 		}
 	}
 	return out, nil
@@ -188,7 +192,7 @@ func (a *app) readReservations(cmd *cobra.Command, file, text string, named bool
 		r := reservation{words[0], strings.Join(words[1:], " ")}
 		switch {
 		case named && len(words) != 2:
-			return nil, usagef(cmd, "line %d of %s: write an address and whom it is for, such as 10.50.0.20 db", n, file)
+			return nil, usagef(cmd, "line %d of %s: write an address and a name, such as 10.50.0.20 db", n, file)
 		case len(words) > 1 && isRangesEnd(words[1:]):
 			return nil, usagef(cmd, "line %d of %s: write a range without spaces, such as 10.50.0.10-10.50.0.19", n, file)
 		case r.text == "":
@@ -266,7 +270,7 @@ func namesHints(ctx context.Context, c *client, done []ipam.Reserving) []string 
 		case containerName.MatchString(r.Note):
 			named = true
 		default:
-			hints = append(hints, strconv.Quote(r.Note)+" is no MAC, and no container can have that name: it is for ringlet alloc alone")
+			hints = append(hints, strconv.Quote(r.Note)+" is not a MAC address, and no container can have that name: only ringlet alloc --for can use it")
 		}
 	}
 	var about admin.About
@@ -274,12 +278,12 @@ func namesHints(ctx context.Context, c *client, done []ipam.Reserving) []string 
 		return hints // the addresses are kept
 	}
 	if n, known := major(about.Engine.Version); known && n < namesEngine {
-		hints = append(hints, "engine "+about.Engine.Version+" does not send the names of containers: on this host a container gets its address by a fixed MAC, kept with --for MAC, and ringlet alloc by its name")
+		hints = append(hints, "engine "+about.Engine.Version+" does not send the names of containers: on this host give the container a fixed MAC, and reserve the address with --for MAC; only ringlet alloc works by name")
 	}
 	return hints
 }
 
-// hints prints what is to be known beside what was asked for, if there is anything.
+// hints prints notes on what was done, if there are any.
 func (v view) hints(texts []string) {
 	for _, text := range texts {
 		v.wrap(yellow, "note: ", safe(text))
@@ -291,12 +295,12 @@ func (v view) reserved(done []ipam.Reserving) {
 	for _, did := range done {
 		where := stretch(did.First.String(), did.Last.String())
 		if did.Kind == chronicle.KindKeptForName.String() {
-			v.wrap(plain, where+": ", "kept for "+safe(did.Note))
+			v.wrap(plain, where+": ", "reserved for "+safe(did.Note))
 			continue
 		}
 		what := "excluded"
 		if n := len(did.Collisions); n > 0 {
-			what = plural(did.Addresses, "address", "addresses") + " kept from everybody, and not these:"
+			what = plural(did.Addresses, "address", "addresses") + " excluded, but not these:"
 		}
 		v.wrap(plain, where+": ", what)
 		for _, found := range did.Collisions {
@@ -339,7 +343,7 @@ func (a *app) reservationsCommand(parent, short, kind string) *cobra.Command {
 		}),
 	}
 	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
-	cmd.Flags().BoolVar(&all, "all", false, "also list everything else that is kept back: gateways, auxiliary, network and broadcast addresses")
+	cmd.Flags().BoolVar(&all, "all", false, "also list gateways, auxiliary, network and broadcast\naddresses")
 	return cmd
 }
 
@@ -351,7 +355,15 @@ func kindText(kind string) string {
 	return chronicle.KindExcluded.String()
 }
 
-// joined makes one of pieces that follow one another and are kept back alike: what is
+// kindWord is what operators call addresses of a kind, as an answer has it.
+func kindWord(text string) string {
+	if text == chronicle.KindKeptForName.String() {
+		return "reserved"
+	}
+	return text
+}
+
+// joined makes one of pieces that follow one another and have the same note: what is
 // excluded at once is reserved piece by piece, as its owners gave it up.
 func joined(list []ipam.ReservationStatus) []ipam.ReservationStatus {
 	out := []ipam.ReservationStatus{}
@@ -373,10 +385,10 @@ func joined(list []ipam.ReservationStatus) []ipam.ReservationStatus {
 func (v view) reservations(list []ipam.ReservationStatus, kind string, all bool) {
 	switch {
 	case len(list) == 0 && all:
-		v.printf("nothing is kept back\n")
+		v.printf("nothing is reserved\n")
 		return
 	case len(list) == 0:
-		v.printf("nothing is %s\n", kindText(kind))
+		v.printf("nothing is %s\n", kindWord(kindText(kind)))
 		return
 	}
 	rows := make([][]string, len(list))
@@ -409,9 +421,9 @@ func (a *app) unreserveCommand(parent, arg, short, kind string) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		SuggestFor:            []string{"remove", "delete", "del"},
 		Short:                 short,
-		Long: short + `: those that are named, one by one or as
-ranges or subnets, or in a file, as ringlet ` + parent + ` add takes it. What lies outside
-of them stays as it is, and where there is nothing to end that is no error.`,
+		Long: short + `. Name addresses, ranges or subnets, or give a file as
+for ringlet ` + parent + ` add. Other addresses stay as they are. If an address was
+not ` + kindWord(kindText(kind)) + `, that is no error.`,
 		Example: "  ringlet " + parent + " rm 10.50.0.20",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := a.reservations(cmd, args, file, "", false)
@@ -423,7 +435,7 @@ of them stays as it is, and where there is nothing to end that is no error.`,
 			})(cmd, args)
 		},
 	}
-	a.poolFlag(cmd, &pool, "the `pool`, by CIDR or name (default: the one that has the addresses)")
+	a.poolFlag(cmd, &pool, "the `pool`, by CIDR or name (default: by the addresses)")
 	fileFlag(cmd, &file)
 	cmd.ValidArgsFunction = a.complete(reservationWords(kind))
 	return cmd
@@ -452,10 +464,10 @@ func (v view) unreserved(done []ipam.Reserving) {
 	for _, did := range done {
 		where := stretch(did.First.String(), did.Last.String())
 		if did.Addresses == 0 {
-			v.wrap(plain, where+": ", "nothing there was "+did.Kind)
+			v.wrap(plain, where+": ", "nothing there was "+kindWord(did.Kind))
 			continue
 		}
-		v.wrap(plain, where+": ", plural(did.Addresses, "address is", "addresses are")+" "+did.Kind+" no more")
+		v.wrap(plain, where+": ", plural(did.Addresses, "address is", "addresses are")+" no longer "+kindWord(did.Kind))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestReserveForANameThatIsNotSent(t *testing.T) {
 		f.about.Engine.Version = version
 		cfg := Config{columns: 80, Getenv: env("RINGLET_SOCKET", serve(t, f))}
 		got := ringlet(t, cfg, "reserve", "add", "10.50.0.20", "--for", "db")
-		if got.code != 0 || !strings.HasPrefix(got.out, "10.50.0.20: kept for db\n") || strings.Contains(got.out, "note: engine 28.5.2 does not send") != want {
+		if got.code != 0 || !strings.HasPrefix(got.out, "10.50.0.20: reserved for db\n") || strings.Contains(got.out, "note: engine 28.5.2 does not send") != want {
 			t.Errorf("engine %s: %+v", version, got)
 		}
 		if got := ringlet(t, cfg, "reserve", "add", "10.50.0.20", "--for", "db", "-o", "json"); strings.Contains(got.out, "note: ") {
@@ -85,7 +85,7 @@ func TestReserve(t *testing.T) {
 		},
 		{
 			"some of it in use", "exclude add 10.50.0.1-10.50.0.9 --pool lab",
-			"10.50.0.1-10.50.0.9: 7 addresses kept from everybody, and not these:\n" +
+			"10.50.0.1-10.50.0.9: 7 addresses excluded, but not these:\n" +
 				"  10.50.0.2 is held by container web (0123456789ab) on host-a since 2026-11-21\n  11:58 UTC\n" +
 				"  10.50.0.4-10.50.0.6 is held by \\\"evil\\x1b[2J\\nname\\\" on host-a since\n  2026-11-18 12:00 UTC\n", 3,
 			[]string{`reserve "lab" 10.50.0.1-10.50.0.9 excluded ""`},
@@ -95,24 +95,24 @@ func TestReserve(t *testing.T) {
 			[]string{`reserve "" 10.50.0.9-10.50.0.9 excluded ""`, `reserve "" fd00:50::9-fd00:50::9 excluded ""`},
 		},
 		{
-			"kept", "reserve add 10.50.0.20 --for db", "10.50.0.20: kept for db\n", 0,
+			"kept", "reserve add 10.50.0.20 --for db", "10.50.0.20: reserved for db\n", 0,
 			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "db"`, "about"},
 		},
 		{
 			"kept for what no container is called", "reserve add 10.50.0.20 --for a\x1bb",
-			"10.50.0.20: kept for a\\x1bb\nnote: \"a\\x1bb\" is no MAC, and no container can have that name: it is for ringlet\n      alloc alone\n", 0,
+			"10.50.0.20: reserved for a\\x1bb\nnote: \"a\\x1bb\" is not a MAC address, and no container can have that name: only\n      ringlet alloc --for can use it\n", 0,
 			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "a\x1bb"`},
 		},
 		{
-			"kept for a MAC", "reserve add 10.50.0.20 --for 02:42:0a:32:00:15", "10.50.0.20: kept for 02:42:0a:32:00:15\n", 0,
+			"kept for a MAC", "reserve add 10.50.0.20 --for 02:42:0a:32:00:15", "10.50.0.20: reserved for 02:42:0a:32:00:15\n", 0,
 			[]string{`reserve "" 10.50.0.20-10.50.0.20 kept for a name "02:42:0a:32:00:15"`},
 		},
 		{
-			"no more", "exclude rm 10.50.0.8/31 10.50.0.9", "10.50.0.8-10.50.0.9: 10 addresses are excluded no more\n10.50.0.9: nothing there was excluded\n", 0,
+			"no more", "exclude rm 10.50.0.8/31 10.50.0.9", "10.50.0.8-10.50.0.9: 10 addresses are no longer excluded\n10.50.0.9: nothing there was excluded\n", 0,
 			[]string{`unreserve "" 10.50.0.8-10.50.0.9 excluded`, `unreserve "" 10.50.0.9-10.50.0.9 excluded`},
 		},
 		{
-			"kept no more", "reserve rm 10.50.0.8-10.50.0.9 --pool lab", "10.50.0.8-10.50.0.9: 10 addresses are kept for a name no more\n", 0,
+			"kept no more", "reserve rm 10.50.0.8-10.50.0.9 --pool lab", "10.50.0.8-10.50.0.9: 10 addresses are no longer reserved\n", 0,
 			[]string{`unreserve "lab" 10.50.0.8-10.50.0.9 kept for a name`},
 		},
 	} {
@@ -137,7 +137,7 @@ func TestDoneBeforeARefusal(t *testing.T) {
 	}
 	for args, tt := range map[string]struct{ fails, told, not string }{
 		"exclude add 10.50.0.8 10.50.0.9 10.50.0.10":      {`reserve "" 10.50.0.9-`, "10.50.0.8: excluded\n", "10.50.0.10"},
-		"exclude rm 10.50.0.0/31 10.50.0.9 10.50.0.12/31": {`unreserve "" 10.50.0.9-`, "10.50.0.0-10.50.0.1: 10 addresses are excluded no more\n", "10.50.0.12"},
+		"exclude rm 10.50.0.0/31 10.50.0.9 10.50.0.12/31": {`unreserve "" 10.50.0.9-`, "10.50.0.0-10.50.0.1: 10 addresses are no longer excluded\n", "10.50.0.12"},
 		"gc --from -": {"collect 1 ", "freed 10.50.0.2: ", "10.50.0.102:"},
 		// Nothing was, which is no empty list.
 		"exclude rm 10.50.0.9 -o json": {`unreserve "" 10.50.0.9-`, "", "\n"},
@@ -168,7 +168,7 @@ func TestReserveFromFile(t *testing.T) {
 		f := alone()
 		cfg := Config{In: strings.NewReader(list), Getenv: env("RINGLET_SOCKET", serve(t, f))}
 		got := ringlet(t, cfg, "reserve", "add", "-f", from)
-		if got.code != 0 || got.out != "10.50.0.20: kept for db\n10.50.0.21: kept for 02:42:0a:32:00:15\n" || len(f.calls) != 3 {
+		if got.code != 0 || got.out != "10.50.0.20: reserved for db\n10.50.0.21: reserved for 02:42:0a:32:00:15\n" || len(f.calls) != 3 {
 			t.Errorf("%s: %+v, asked %q", from, got, f.calls)
 		}
 	}

@@ -14,12 +14,12 @@ func (a *app) ringCommand() *cobra.Command {
 	var pool string
 	cmd := &cobra.Command{
 		Use:     "ring",
-		Short:   "Draw who owns which part of a pool",
-		GroupID: groupLook,
-		Long: `Draw each pool in the order of its addresses, one letter for each peer, and list
-the ranges. A range that is smaller than a letter is in the list only. HELD is
-known of this peer's ranges alone; VERSION is the decision that gave a range its
-owner.`,
+		Short:   "Draw the ranges of a pool and their owners",
+		GroupID: groupStatus,
+		Long: `Draw each pool in the order of its addresses, one letter for each host, and list
+its ranges. A range that is too small for a letter is only in the list. HELD is
+known for the ranges of this host only. VERSION is the number of the decision
+that gave the range to its owner.`,
 		Example: `  ringlet ring --pool 10.50.0.0/24
   ringlet ring -o json`,
 		Args: exactly(),

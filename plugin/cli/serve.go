@@ -38,19 +38,20 @@ type ServeOptions struct {
 func (a *app) serveCommand() *cobra.Command {
 	opts := ServeOptions{}
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the plugin's own process",
-		Long: `Run the plugin's own process until it is told to end. In a managed plugin the
-engine does that. Outside one, give it a directory, and sockets; the IPAM driver is
-then called as the engine's socket is, without .sock. Its settings are environment
-variables, RINGLET_NAME and so on.`,
+		Use:     "serve",
+		Short:   "Run the plugin's process",
+		GroupID: groupTools,
+		Long: `Run the plugin's process until it is stopped. In a managed plugin the engine
+does that. Outside Docker, give it a data directory and sockets. The name of the
+IPAM driver is then the file name of --socket, without .sock. The settings are
+environment variables: RINGLET_NAME and so on.`,
 		Example: `  ringlet serve --data /var/lib/ringlet --socket /run/docker/plugins/ringlet.sock \
     --admin-socket /run/ringlet/admin.sock --docker-socket /run/docker.sock`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for flag, path := range map[string]string{"data": opts.Data, "socket": opts.Socket, "admin-socket": opts.AdminSocket} {
 				if path == "" {
-					return usagef(cmd, "--%s is empty: name a path, or leave it out for the default", flag)
+					return usagef(cmd, "--%s is empty: name a path, or leave the flag out for the default", flag)
 				}
 			}
 			if len(opts.DriverNames) == 0 {
@@ -62,10 +63,10 @@ variables, RINGLET_NAME and so on.`,
 	flags := cmd.Flags()
 	flags.StringVar(&opts.Data, "data", DefaultData, "`directory` of the database")
 	// This --socket takes the place of the one that the other commands have.
-	flags.StringVar(&opts.Socket, "socket", DefaultSocket, "`path` of the socket that the engine talks to")
-	flags.StringVar(&opts.AdminSocket, "admin-socket", DefaultAdminSocket, "`path` of the socket that the other commands talk to")
-	flags.StringVar(&opts.DockerSocket, "docker-socket", DefaultDockerSocket, "`path` of the engine's own socket, empty for none")
-	flags.StringArrayVar(&opts.DriverNames, "driver-name", nil, "`name` of the IPAM driver whose networks are this process's, several allowed\n(default: the file name of --socket without .sock)")
+	flags.StringVar(&opts.Socket, "socket", DefaultSocket, "`path` of the socket that the engine talks to\n")
+	flags.StringVar(&opts.AdminSocket, "admin-socket", DefaultAdminSocket, "`path` of the socket that the other commands talk to\n")
+	flags.StringVar(&opts.DockerSocket, "docker-socket", DefaultDockerSocket, "`path` of the engine's own socket, or empty for none\n")
+	flags.StringArrayVar(&opts.DriverNames, "driver-name", nil, "`name` of an IPAM driver whose networks are this\nprocess's; can be repeated\n(default: the file name of --socket without .sock)")
 	_ = cmd.MarkFlagDirname("data") // these flags exist
 	for _, socket := range []string{"socket", "admin-socket", "docker-socket"} {
 		_ = cmd.RegisterFlagCompletionFunc(socket, files)

@@ -36,11 +36,11 @@ func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnos
 	found := []diagnosis{unanswering(t, err)}
 	root, err := a.cfg.EngineRoot(ctx, t.host)
 	if err != nil {
-		return append(found, diagnosis{"start", diagnosedSkip, "where the engine keeps the plugin's data is not known: " + err.Error(), ""})
+		return append(found, diagnosis{"start", diagnosedSkip, "cannot find where the engine keeps the plugin's data: " + err.Error(), ""})
 	}
 	dir := t.plugin.Dir(root)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return []diagnosis{{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is on another host: the engine that was asked keeps it in %s, and there is no such directory here", t.plugin.Name, dir), "run ringlet there; DOCKER_HOST or --host says which engine is asked"}}
+		return []diagnosis{{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is on another host: the engine that was asked keeps it in %s, and there is no such directory here", t.plugin.Name, dir), "run ringlet on that host; DOCKER_HOST or --host says which engine is asked"}}
 	}
 	data := t.plugin.Data(root)
 	found = append(found, mounts(t.plugin)...)
@@ -55,12 +55,12 @@ func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnos
 // unanswering says that the plugin does not answer.
 func unanswering(t target, err error) diagnosis {
 	if _, disabled := errors.AsType[*disabledError](err); disabled {
-		return diagnosis{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is disabled", t.plugin.Name), "mend what stands below, if anything, then docker plugin enable " + t.plugin.Name}
+		return diagnosis{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is disabled", t.plugin.Name), "fix what is reported below, if anything, then run docker plugin enable " + t.plugin.Name}
 	}
-	return diagnosis{"plugin", diagnosedFail, err.Error(), fmt.Sprintf("mend what stands below, if anything; docker plugin disable --force %s and docker plugin enable %[1]s start it anew, and containers run on meanwhile", t.plugin.Name)}
+	return diagnosis{"plugin", diagnosedFail, err.Error(), fmt.Sprintf("fix what is reported below, if anything; docker plugin disable --force %s and docker plugin enable %[1]s restart it, and running containers go on", t.plugin.Name)}
 }
 
-// engineLog is where a reason stands that is nowhere else.
+// engineLog is where to find a reason that is nowhere else.
 const engineLog = "the engine's log may have more, as in journalctl -u docker"
 
 // lastStart tells why the last process ended.
@@ -69,29 +69,29 @@ func lastStart(data string) diagnosis {
 	switch {
 	case err == nil:
 		text := strings.Join(strings.Split(words.Text, "\n"), "; ")
-		return diagnosis{"start", diagnosedFail, "its process ended at " + words.At.UTC().Format(clockLayout) + ": " + text, "mend that, unless it was done since; if docker plugin enable told of something else after that time, mend that first: the engine did not begin a process then"}
+		return diagnosis{"start", diagnosedFail, "its process ended at " + words.At.UTC().Format(clockLayout) + ": " + text, "fix that, unless you did since; if docker plugin enable reported another error after that time, fix that one first: the engine did not start the process then"}
 	case errors.Is(err, fs.ErrPermission):
 		return diagnosis{"start", diagnosedSkip, "only root can look into " + data, "try again with sudo"}
 	case errors.Is(err, fs.ErrNotExist):
-		return diagnosis{"start", diagnosedSkip, "its last process ended as it was told to, or left no word of why", engineLog}
+		return diagnosis{"start", diagnosedSkip, "its last process ended on request, or left no reason", engineLog}
 	}
-	return diagnosis{"start", diagnosedWarn, "why its last process ended cannot be read: " + err.Error(), engineLog}
+	return diagnosis{"start", diagnosedWarn, "the reason why its last process ended cannot be read: " + err.Error(), engineLog}
 }
 
-// mounts tells what the engine cannot give the plugin: it refuses the start then, of which the plugin's last process
-// knows nothing.
+// mounts tells what the engine cannot give the plugin: it then refuses the start, and the plugin's last process
+// knows nothing of it.
 func mounts(p dockerd.Plugin) []diagnosis {
 	var found []diagnosis
 	for _, at := range slices.Sorted(maps.Keys(p.Mounts)) {
-		source, next := p.Mounts[at], "make it, while the plugin is disabled"
+		source, next := p.Mounts[at], "create it while the plugin is disabled"
 		if at == filepath.Dir(DefaultDockerSocket) {
 			next = fmt.Sprintf("docker plugin set %s docker.source=/var/run, or the directory of this host that has docker.sock", p.Name)
 		}
 		switch info, err := os.Stat(source); {
 		case errors.Is(err, fs.ErrNotExist):
-			found = append(found, diagnosis{"mounts", diagnosedFail, fmt.Sprintf("the engine cannot start it: it is to have %s of this host as %s, and there is no such directory", source, at), next})
+			found = append(found, diagnosis{"mounts", diagnosedFail, fmt.Sprintf("the engine cannot start it: it mounts %s of this host as %s, and there is no such directory", source, at), next})
 		case err == nil && !info.IsDir():
-			found = append(found, diagnosis{"mounts", diagnosedFail, fmt.Sprintf("the engine cannot start it: it is to have %s of this host as %s, and that is no directory", source, at), next})
+			found = append(found, diagnosis{"mounts", diagnosedFail, fmt.Sprintf("the engine cannot start it: it mounts %s of this host as %s, and that is not a directory", source, at), next})
 		}
 	}
 	return found
@@ -104,7 +104,7 @@ func settings(env []string, at func(path string) string) []diagnosis {
 		found = append(found, diagnosis{"settings", diagnosedFail, problem.Error(), "docker plugin set changes it while the plugin is disabled"})
 	}
 	if len(found) == 0 {
-		found = append(found, diagnosis{"settings", diagnosedOK, "each has a value that is accepted", ""})
+		found = append(found, diagnosis{"settings", diagnosedOK, "all settings have valid values", ""})
 	}
 	return found
 }
@@ -121,9 +121,9 @@ func database(data string) diagnosis {
 	case errors.Is(err, fs.ErrPermission):
 		return diagnosis{"database", diagnosedSkip, "only root can read " + file, "try again with sudo"}
 	case errors.Is(err, persist.ErrLocked):
-		return diagnosis{"database", diagnosedFail, err.Error(), "a process that has it open and does not answer hangs: end it"}
+		return diagnosis{"database", diagnosedFail, err.Error(), "a process has it open and does not answer: end that process"}
 	case errors.Is(err, persist.ErrDamaged):
-		return diagnosis{"database", diagnosedWarn, err.Error(), "keep a copy of that directory; the next start sets the file aside, begins anew, and takes back in what the engine holds"}
+		return diagnosis{"database", diagnosedWarn, err.Error(), "keep a copy of that directory; the next start sets the file aside, begins a new database, and takes in the containers of the engine"}
 	}
 	return diagnosis{"database", diagnosedFail, err.Error(), ""}
 }
@@ -136,26 +136,26 @@ const LeastDisk = 64 << 20
 func disk(data string) diagnosis {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(data, &st); err != nil {
-		return diagnosis{"disk", diagnosedSkip, fmt.Sprintf("there is nothing to be seen at %s: %v", data, err), ""}
+		return diagnosis{"disk", diagnosedSkip, fmt.Sprintf("%s cannot be read: %v", data, err), ""}
 	}
 	return room(st, data)
 }
 
-// room tells whether something can be written on a file system. One of which the disk fails
-// is made read-only by the kernel, and then keeps no last words either.
+// room says whether a file system can be written. If its disk fails, the kernel makes it
+// read-only; then there are no last words either.
 func room(st syscall.Statfs_t, data string) diagnosis {
 	const mib = 1 << 20
 	free := st.Bavail * uint64(st.Bsize) //nolint:gosec // a block has a size
-	text := fmt.Sprintf("%d MiB are free where its data is, in %s", free/mib, data)
+	text := fmt.Sprintf("%d MiB are free for its data in %s", free/mib, data)
 	switch {
 	case st.Flags&unix.ST_RDONLY != 0:
-		return diagnosis{"disk", diagnosedFail, "nothing can be written where its data is, in " + data + ": that file system is mounted read-only", "see in dmesg whether the disk fails, and mount it again to be written"}
+		return diagnosis{"disk", diagnosedFail, "its data in " + data + " cannot be written: that file system is mounted read-only", "see in dmesg whether the disk fails, and mount it read-write again"}
 	case st.Blocks == 0: // as of one in memory without a limit
-		return diagnosis{"disk", diagnosedSkip, "how much is free where its data is, in " + data + ", that file system does not tell", ""}
+		return diagnosis{"disk", diagnosedSkip, "the file system of its data in " + data + " does not report its free space", ""}
 	case free < LeastDisk:
-		return diagnosis{"disk", diagnosedFail, text, "make room: nothing is handed out that cannot be written first"}
+		return diagnosis{"disk", diagnosedFail, text, "free disk space: ringlet hands out no address that it cannot write down first"}
 	case st.Files > 0 && st.Ffree == 0:
-		return diagnosis{"disk", diagnosedFail, "no file can be made where its data is, in " + data + ": that file system has no inode left", "remove files from it; df -i tells how many there are"}
+		return diagnosis{"disk", diagnosedFail, "no file can be created for its data in " + data + ": that file system has no inode left", "remove files from it; df -i counts them"}
 	}
 	return diagnosis{"disk", diagnosedOK, text, ""}
 }

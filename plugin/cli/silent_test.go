@@ -85,7 +85,7 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		{"disabled by somebody", func(*silence, *Config) {}, []string{"fail  plugin: the plugin ringlet:latest is disabled", "skip  start:", "ok    settings:", "ok    database:", "ok    disk:", "ok    clock:"}},
 		{"it said why", func(s *silence, _ *Config) {
 			s.says(lastwords.Name, "2026-11-21T11:00:00Z\ndatabase /data/ringlet.db: has schema 9\nand this is 1\n")
-		}, []string{"fail  start: its process ended at 2026-11-21 11:00:00 UTC: database", "if docker plugin enable told of something else after that time"}},
+		}, []string{"fail  start: its process ended at 2026-11-21 11:00:00 UTC: database", "if docker plugin enable reported another error after that time"}},
 		{"what it said was cut short", func(s *silence, _ *Config) { s.says(lastwords.Name, "") }, []string{"warn  start:"}},
 		{"wrong settings", func(s *silence, _ *Config) {
 			s.plugin.Env = []string{"RINGLET_TIMEOUT=abc", "RINGLET_KEY=xyz"}
@@ -104,10 +104,10 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		}, []string{"fail  settings: RINGLET_KEY_FILE"}},
 		{"the engine's socket is elsewhere", func(s *silence, _ *Config) {
 			s.plugin.Mounts = map[string]string{"/run/docker/host": filepath.Join(s.root, "none")}
-		}, []string{"fail  mounts: the engine cannot start it: it is to have /", "/none of this host as /run/docker/host, and there is no such directory", "docker plugin set ringlet:latest docker.source="}},
+		}, []string{"fail  mounts: the engine cannot start it: it mounts /", "/none of this host as /run/docker/host, and there is no such directory", "docker plugin set ringlet:latest docker.source="}},
 		{"the socket is mounted itself", func(s *silence, _ *Config) {
 			s.plugin.Mounts = map[string]string{"/run/docker/host": s.database()}
-		}, []string{"/ringlet.db of this host as /run/docker/host, and that is no directory"}},
+		}, []string{"/ringlet.db of this host as /run/docker/host, and that is not a directory"}},
 		{"a damaged database", func(s *silence, _ *Config) { s.says(DatabaseName, strings.Repeat("x", 64<<10)) }, []string{"warn  database:"}},
 		{"no database yet", func(s *silence, _ *Config) { s.lacks(s.database()) }, []string{"skip  database: there is none yet"}},
 		{"no data on this host", func(s *silence, _ *Config) { s.lacks(s.data) }, []string{"skip  start:", "skip  database:", "skip  disk:"}},
@@ -117,7 +117,7 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		}, []string{"fail  plugin: the plugin ringlet:latest is on another host"}},
 		{"an engine that tells nothing", func(_ *silence, c *Config) {
 			c.EngineRoot = func(context.Context, string) (string, error) { return "", errors.New("the engine is busy") }
-		}, []string{"skip  start: where the engine keeps"}},
+		}, []string{"skip  start: cannot find where the engine keeps"}},
 		{"enabled, with no socket", func(s *silence, _ *Config) { s.plugin.Enabled = true }, []string{"fail  plugin: the plugin cannot be reached at /run/docker/plugins/aa/"}},
 	} {
 		s := newSilence(t)
@@ -148,13 +148,13 @@ func TestDoctorOfADisk(t *testing.T) {
 		level string
 		says  string
 	}{
-		{"room", func(*syscall.Statfs_t) {}, diagnosedOK, "4096 MiB are free where its data is, in /there"},
+		{"room", func(*syscall.Statfs_t) {}, diagnosedOK, "4096 MiB are free for its data in /there"},
 		{"full", func(st *syscall.Statfs_t) { st.Bavail = 3 << 8 }, diagnosedFail, "3 MiB are free"},
 		{"read-only, as of a disk that fails", func(st *syscall.Statfs_t) { st.Flags = unix.ST_RDONLY | unix.ST_RELATIME }, diagnosedFail, "mounted read-only"},
 		{"other options", func(st *syscall.Statfs_t) { st.Flags = unix.ST_RELATIME | unix.ST_NOSUID }, diagnosedOK, "MiB are free"},
 		{"no inode left", func(st *syscall.Statfs_t) { st.Ffree = 0 }, diagnosedFail, "no inode left"},
 		{"no inodes at all, as on btrfs", func(st *syscall.Statfs_t) { st.Files, st.Ffree = 0, 0 }, diagnosedOK, "MiB are free"},
-		{"no limit, as in memory", func(st *syscall.Statfs_t) { st.Blocks, st.Bavail = 0, 0 }, diagnosedSkip, "does not tell"},
+		{"no limit, as in memory", func(st *syscall.Statfs_t) { st.Blocks, st.Bavail = 0, 0 }, diagnosedSkip, "does not report its free space"},
 	} {
 		st := well
 		tt.f(&st)
@@ -174,7 +174,7 @@ func TestDoctorOfAPluginThatHangs(t *testing.T) {
 	}
 	defer store.Close()
 	got := ringlet(t, s.config(), "doctor")
-	if got.code != exitFailed || !strings.Contains(got.out, fmt.Sprint(os.Getpid())) || !strings.Contains(got.out, "hangs: end it") {
+	if got.code != exitFailed || !strings.Contains(got.out, fmt.Sprint(os.Getpid())) || !strings.Contains(got.out, "end that process") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -197,7 +197,7 @@ func TestBundleOfASilentPlugin(t *testing.T) {
 	s := newSilence(t)
 	s.plugin.Env = []string{"RINGLET_NAME=host-a", "RINGLET_KEY=Sup3rS3cr3t", "RINGLET_KYE=Sup3rS3cr3t", "RINGLET_TOKEN=Sup3rS3cr3t", "LOG_LEVEL="}
 	file := filepath.Join(t.TempDir(), "b.tar.gz")
-	if got := ringlet(t, s.config(), "bundle", "--out", file); got.code != 0 || !strings.Contains(got.out, "add the engine's log") {
+	if got := ringlet(t, s.config(), "bundle", "--out", file); got.code != 0 || !strings.Contains(got.out, "also add the") {
 		t.Fatalf("%+v", got)
 	}
 	f, err := os.Open(file)

@@ -67,18 +67,19 @@ func (a *app) snapshotCommand() *cobra.Command {
 	snap := &cobra.Command{
 		Use:        "snapshot",
 		SuggestFor: []string{"backup", "dump", "export"},
-		Short:      "Save what people have decided, look at it, and put it back",
-		GroupID:    groupChange,
-		Long: `Save what people have decided, and what no engine could tell again: the pools with
-their names, what is excluded or kept for containers, and which addresses of this
-host things outside Docker hold. Of containers nothing is saved: after a loss the
-plugin takes in what the engine has.
+		Short:      "Save, inspect or restore pools and reservations",
+		GroupID:    groupPools,
+		Long: `Save what the engine cannot tell ringlet again: the pools with their names, the
+exclusions and reservations, and the addresses of this host that are held
+outside Docker. Containers are not saved: after a loss the plugin takes them in
+from the engine.
 
-A snapshot is for the case that all databases are lost. As long as one host of the
-cluster is left it knows all this, and hosts that come back learn it from there.
+A snapshot is for the loss of all databases. While one host of the cluster
+lives, it knows all this, and hosts that return learn it from there.
 
-It is no copy of the database, and has not the ID of the peer: a database that was
-put back from a backup would hand out what others have by now, and is refused.`,
+A snapshot is not a copy of the database, and does not have the ID of the peer.
+A database from a backup would hand out addresses that other hosts hold by now,
+and is refused.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -86,10 +87,11 @@ put back from a backup would hand out what others have by now, and is refused.`,
 	restore := &cobra.Command{
 		Use:        "restore FILE",
 		SuggestFor: []string{"load", "import", "apply"},
-		Short:      "Make again what a snapshot has and this cluster lacks",
-		Long: `Make the pools of a snapshot again, with their names, and what is kept back; and on
-the host that it is of, hold what things outside Docker held. What is there stays as
-it is, so that it can be repeated. What cannot be is told, and the rest is done.`,
+		Short:      "Recreate what the cluster lacks",
+		Long: `Recreate the pools of a snapshot with their names, and its exclusions and
+reservations. On the host that the snapshot is from, also recreate the holders
+outside Docker. What exists stays as it is, so you can repeat the command. If
+something cannot be restored, it is listed, and the rest is done.`,
 		Example: "  ringlet snapshot restore ringlet.json --dry-run\n  ringlet snapshot restore ringlet.json",
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,18 +102,18 @@ it is, so that it can be repeated. What cannot be is told, and the rest is done.
 			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.restore(ctx, c, s, dryRun) })(cmd, args)
 		},
 	}
-	restore.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be made")
+	restore.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be made")
 	snap.AddCommand(&cobra.Command{
 		Use:     "save FILE",
 		Short:   "Save a snapshot",
-		Long:    `Save a snapshot in FILE, as JSON. A file of that name is replaced by a whole one.`,
+		Long:    `Save a snapshot in FILE, as JSON. A file of that name is replaced as a whole.`,
 		Example: "  ringlet snapshot save ringlet.json",
 		Args:    exactly("FILE"),
 		RunE:    a.do(a.saveSnapshot),
 	}, &cobra.Command{
 		Use:        "inspect FILE",
 		SuggestFor: []string{"show", "ls", "cat"},
-		Short:      "Show what a snapshot has",
+		Short:      "Show the contents of a snapshot",
 		Example:    "  ringlet snapshot inspect ringlet.json",
 		Args:       exactly("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -143,7 +145,7 @@ func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error 
 	}
 	if strings.Trim(st.Cluster, "0") == "" || st.State == ipam.Left {
 		// It knows nothing, and what is in the file may be all that is left.
-		return fmt.Errorf("there is nothing to save: %s is in no cluster, and %s stays as it is; save it on a host that is in one, see ringlet status", st.Self.Name, args[0])
+		return fmt.Errorf("there is nothing to save: %s is in no cluster, and %s stays as it is; save on a host that is in one, see ringlet status", st.Self.Name, args[0])
 	}
 	s := snapshot{
 		Format: snapshotFormat, At: a.cfg.Now().UTC(), Version: about.Version, Cluster: st.Cluster, Host: st.Self.Name,
@@ -176,7 +178,7 @@ func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error 
 // leads. What is no file, as a pipe, must stay what it is.
 func replaceable(file string) (string, error) {
 	if file == "-" {
-		return "", errors.New("name a file; with -o json what it has is printed, too")
+		return "", errors.New("name a file; with -o json the snapshot is printed, too")
 	}
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return file, nil
@@ -186,7 +188,7 @@ func replaceable(file string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file: name one; with -o json what it has is printed, too", file)
+		return "", fmt.Errorf("%s is not a file: name one; with -o json the snapshot is printed, too", file)
 	}
 	return filepath.EvalSymlinks(file)
 }
@@ -229,9 +231,9 @@ func unreadable(file, what string, err error) error {
 	case system:
 		return fmt.Errorf("the file cannot be read: %w", err)
 	case broken:
-		return fmt.Errorf("%s is not %s: it is no JSON, or was cut short", file, what)
+		return fmt.Errorf("%s is not %s: it is not JSON, or was cut short", file, what)
 	case other:
-		return fmt.Errorf("%s is not %s: it has something else", file, what)
+		return fmt.Errorf("%s is not %s: it has other contents", file, what)
 	}
 	return fmt.Errorf("%s is not %s: %w", file, what, err)
 }
@@ -246,7 +248,7 @@ func readSnapshot(file string) (snapshot, error) {
 	case err != nil:
 		return s, unreadable(file, "a snapshot of ringlet", err)
 	case s.Format < 1 || s.Format > snapshotFormat:
-		return s, fmt.Errorf("%s is no snapshot that this release can read: it has format %d, and this release knows %d", file, s.Format, snapshotFormat)
+		return s, fmt.Errorf("%s is not a snapshot that this release can read: it has format %d, and this release knows %d", file, s.Format, snapshotFormat)
 	}
 	return s, nil
 }
@@ -257,7 +259,7 @@ func (v view) snapshot(s snapshot) {
 	for _, p := range s.Pools {
 		what := ""
 		if s.passing(p) {
-			what = ", made for a network, and not restored"
+			what = ", made for a network, not restored"
 		}
 		v.wrap(plain, "pool ", safe(strings.TrimSpace(p.Pool.String()+" "+p.Name))+what)
 	}
@@ -306,7 +308,7 @@ func (n *present) refusal(want snapshotPool) string {
 		switch {
 		case p.Name == "":
 		case p.Pool == want.Pool && want.Name != "" && p.Name != want.Name:
-			return "the pool is there, and has the name " + p.Name
+			return "the pool exists, and has the name " + p.Name
 		case p.Pool != want.Pool && p.Name == want.Name:
 			return "the name belongs to the pool " + p.Pool.String()
 		case p.Pool != want.Pool && p.Pool.Overlaps(want.Pool):
@@ -390,7 +392,7 @@ func (a *app) restore(ctx context.Context, c *client, s snapshot, dryRun bool) e
 	for _, h := range s.Holders {
 		what := h.Address.String() + " held by " + h.For
 		if self := now.status.Self.Name; self != s.Host {
-			done = append(done, restored{What: what, Error: "that is for " + s.Host + ", and this is " + self})
+			done = append(done, restored{What: what, Error: "only " + s.Host + " can restore it, and this host is " + self})
 			continue
 		}
 		again(now.holder(h), what, http.MethodPost, addressesOf(h.Pool.String()), admin.NewAddress{For: h.For, Address: h.Address.String()}, nil)
@@ -415,7 +417,7 @@ func (v view) restored(done []restored, dryRun bool) {
 		case r.Error != "":
 			v.wrap(red, "not made: ", safe(r.What)+": "+safe(r.Error))
 		case r.There:
-			v.wrap(plain, "is there already: ", safe(r.What))
+			v.wrap(plain, "exists already: ", safe(r.What))
 		case dryRun:
 			v.wrap(plain, "would make: ", safe(r.What))
 		default:

@@ -44,7 +44,7 @@ func TestSnapshotToWhatIsNoFile(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	for _, file := range []string{pipe, toPipe, dir, fmt.Sprintf("/proc/self/fd/%d", w.Fd())} {
-		if got := ringlet(t, cfg, "snapshot", "save", file); !strings.Contains(got.err, file+" is no file: name one") {
+		if got := ringlet(t, cfg, "snapshot", "save", file); !strings.Contains(got.err, file+" is not a file: name one") {
 			t.Errorf("to %s: %s", file, got.err)
 		}
 	}

@@ -43,7 +43,7 @@ func TestSnapshot(t *testing.T) {
 	asks := []string{"status", `reservations ""`, `addresses ""`}
 	for _, flag := range []string{"--dry-run", "--dry-run=false"} {
 		f.calls = nil
-		if got := ringlet(t, cfg, "snapshot", "restore", file, flag); got.code != 0 || strings.Count(got.out, "is there already: ") != 9 || !slices.Equal(f.calls, asks) {
+		if got := ringlet(t, cfg, "snapshot", "restore", file, flag); got.code != 0 || strings.Count(got.out, "exists already: ") != 9 || !slices.Equal(f.calls, asks) {
 			t.Errorf("%+v, asked for %q", got, f.calls)
 		}
 	}
@@ -87,14 +87,14 @@ func TestSnapshotElsewhere(t *testing.T) {
 	f := alone()
 	f.st.Self.Name = "host-b"
 	got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "snapshot", "restore", file)
-	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 2 || !strings.Contains(got.out, "that is for host-a") {
+	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 2 || !strings.Contains(got.out, "only host-a can restore it") {
 		t.Errorf("%+v", got)
 	}
 	f = alone()
 	f.reservations = nil
 	f.reserving = &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: "there is no such pool"}
 	got = ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "snapshot", "restore", file)
-	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 4 || strings.Count(got.out, "is there already: ") != 5 {
+	if got.code != exitDegraded || strings.Count(got.out, "not made: ") != 4 || strings.Count(got.out, "exists already: ") != 5 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -162,7 +162,7 @@ func TestRestoreOfWhatIsInUse(t *testing.T) {
 // A pool that has a name, or in which somebody has decided something, stays without a network,
 // whatever it was made for: it is restored, and nothing else is said of it.
 func TestSnapshotOfNetworksPools(t *testing.T) {
-	const passing, plain = "pool fd00:50::/64, made for a network, and not restored\n", "pool fd00:50::/64\n"
+	const passing, plain = "pool fd00:50::/64, made for a network, not restored\n", "pool fd00:50::/64\n"
 	for _, tt := range []struct {
 		origin, name, says, makes string
 		decided                   bool
@@ -202,10 +202,10 @@ func TestDryRunOfARestoreIntoOtherPools(t *testing.T) {
 		code int
 	}{
 		{"nothing like it", ipam.PoolStatus{Pool: prefix("10.52.0.0/24"), Name: "other"}, "would make: pool 10.51.0.0/24 spare\n", 0},
-		{"itself", ipam.PoolStatus{Pool: prefix("10.51.0.0/24"), Name: "spare"}, "is there already: pool 10.51.0.0/24 spare\n", 0},
+		{"itself", ipam.PoolStatus{Pool: prefix("10.51.0.0/24"), Name: "spare"}, "exists already: pool 10.51.0.0/24 spare\n", 0},
 		{"no name yet", ipam.PoolStatus{Pool: prefix("10.51.0.0/24")}, "would make: pool 10.51.0.0/24 spare\n", 0},
 		{"one that may make room", ipam.PoolStatus{Pool: prefix("10.51.0.0/16")}, "would make: pool 10.51.0.0/24 spare\n", 0},
-		{"another name", ipam.PoolStatus{Pool: prefix("10.51.0.0/24"), Name: "web"}, "not made: pool 10.51.0.0/24 spare: the pool is there, and has the name web\n", exitDegraded},
+		{"another name", ipam.PoolStatus{Pool: prefix("10.51.0.0/24"), Name: "web"}, "not made: pool 10.51.0.0/24 spare: the pool exists, and has the name web\n", exitDegraded},
 		{"another pool of the name", ipam.PoolStatus{Pool: prefix("10.52.0.0/24"), Name: "spare"}, "not made: pool 10.51.0.0/24 spare: the name belongs to the pool 10.52.0.0/24\n", exitDegraded},
 		{"one above it", ipam.PoolStatus{Pool: prefix("10.51.0.0/16"), Name: "web"}, "not made: pool 10.51.0.0/24 spare: it overlaps the pool 10.51.0.0/16 (web)\n", exitDegraded},
 	} {

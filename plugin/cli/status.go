@@ -16,21 +16,20 @@ func (a *app) statusCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:     "status",
-		Short:   "Tell whether all is fine, and what to do if not",
-		GroupID: groupLook,
-		Long: `Tell in the first line whether all is fine and how this peer stands among the
-others, then the problems, each with its next step, then the peers, and the pools
-with a bar of who has what. Pools that have neither a network nor an address in
-use on this host are only counted.
+		Short:   "Show health, problems and what to do about them",
+		GroupID: groupStatus,
+		Long: `Show in the first line whether all is well. Then show the problems, each with
+its next step, the hosts, and the pools with a bar of their owners. Pools that
+have neither a network nor an address in use on this host are only counted.
 
-Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing, does not answer, or an
-address is used twice.`,
+Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing, does not answer,
+or an address is used twice.`,
 		Example: `  ringlet status
   ringlet status -o json | jq .verdict`,
 		Args: exactly(),
 		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.status(ctx, c, all) }),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "show pools that are not used here, too")
+	cmd.Flags().BoolVar(&all, "all", false, "also show pools that are not used here")
 	return cmd
 }
 
@@ -112,15 +111,15 @@ func standing(s ipam.State) string {
 	case ipam.Alone, ipam.Ready:
 		return "ready"
 	case ipam.Forming:
-		return "waits for the hosts that found the cluster with it"
+		return "waiting for the other founders of the cluster"
 	case ipam.Joining:
 		return "in no cluster yet"
 	case ipam.Checking:
-		return "just started, asks the others for news"
+		return "just started, asking the other hosts for news"
 	case ipam.CutOff:
 		return "cut off from a majority"
 	case ipam.Leaving:
-		return "gives its space back"
+		return "giving its addresses to the other hosts"
 	case ipam.Left:
 		return "has left its cluster"
 	case ipam.Outdated:

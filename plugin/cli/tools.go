@@ -17,7 +17,8 @@ import (
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "Print the help of a command",
+		Short:   "Show the help of a command",
+		GroupID: groupTools,
 		Example: "  ringlet help pool create",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			about, rest, err := cmd.Root().Find(args)
@@ -48,9 +49,11 @@ func (a *app) keygenCommand() *cobra.Command {
 		Use:        "keygen",
 		SuggestFor: []string{"key", "keys", "genkey"},
 		Short:      "Make a new key for a cluster",
-		Long: `Make a new random key of 32 bytes in base64. All hosts of a cluster have the same
-one: make it once. With --out it goes to a new file that only its owner may read,
-for RINGLET_KEY_FILE. Without --out it is printed, and kept nowhere.`,
+		GroupID:    groupTools,
+		Long: `Make a new random key of 32 bytes in base64. All hosts of a cluster have the
+same key: make it once. With --out, write it to a new file that only its owner
+may read, for RINGLET_KEY_FILE. Without --out, print it; ringlet does not keep
+it.`,
 		Example: `  ringlet keygen --out cluster.key
   ringlet keygen -o json | jq -r .key`,
 		Args: exactly(),
@@ -73,7 +76,7 @@ for RINGLET_KEY_FILE. Without --out it is printed, and kept nowhere.`,
 			return a.flushed(a.show(written, func() { a.view.printf("made %s, with a new key\n", safe(out)) }))
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "write the key to this new `file`, with mode 0600, and do not print it")
+	cmd.Flags().StringVar(&out, "out", "", "write the key to this new `file` with mode 0600, not to\nstandard output")
 	_ = cmd.RegisterFlagCompletionFunc("out", files) // this flag exists
 	return cmd
 }
@@ -101,6 +104,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
+		GroupID: groupTools,
 		Example: "  ringlet version -o json",
 		Args:    exactly(),
 		RunE:    func(*cobra.Command, []string) error { return a.version() },
@@ -120,8 +124,9 @@ func (a *app) version() error {
 
 func (a *app) completionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Print a script that completes commands in a shell",
+		Use:     "completion bash|zsh|fish|powershell",
+		Short:   "Print a completion script for a shell",
+		GroupID: groupTools,
 		Example: `  source <(ringlet completion bash)
   ringlet completion fish > ~/.config/fish/completions/ringlet.fish`,
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},

@@ -38,7 +38,7 @@ func write(dir, version string) error {
 	root := cli.New(cli.Config{Version: version, Serve: func(context.Context, cli.ServeOptions) error { return nil }})
 	quiet(root)
 	return doc.GenManTree(root, &doc.GenManHeader{
-		Title: "RINGLET", Section: "1", Source: "ringlet " + version, Manual: "Addresses for containers and devices",
+		Title: "RINGLET", Section: "1", Source: "ringlet " + version, Manual: "IP address management for Docker networks",
 	}, dir)
 }
 
