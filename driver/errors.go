@@ -20,7 +20,7 @@ var (
 	errNoBody = errors.New("the ringlet plugin was restarted during this request: run the command again")
 	// errCutOff is returned when a body breaks off.
 	errCutOff = errors.New("the request to the ringlet plugin broke off: run the command again")
-	// errGone is returned when nobody is left to answer.
+	// errGone is returned when the engine has gone away.
 	errGone = errors.New("the engine did not wait for the answer")
 )
 
@@ -105,7 +105,7 @@ func tooLate(c *call, timeout time.Duration) string {
 	case c.method == callRequestAddress:
 		what = fmt.Sprintf("an address in %v", c.pool)
 	}
-	return fmt.Sprintf("ringlet could not give %s within %v, while it waited for its disk or for other peers: see ringlet status, then run the command again", what, timeout)
+	return fmt.Sprintf("ringlet could not give %s within %v, because it waited for its disk or for other hosts: see ringlet status, then run the command again", what, timeout)
 }
 
 // No text that somebody else wrote is passed on without bound: the reader of

@@ -11,7 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// poolRequest reads a request for a pool, and tells all that is wrong with it.
+// poolRequest reads a request for a pool, and reports everything that is wrong with it.
 //
 // An engine up to 28.5 that has a network's pool refused when it starts does
 // not start at all. So nothing is refused here that was accepted when the
@@ -22,7 +22,7 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 
 	r := ipam.PoolRequest{Space: ipam.Space(q.AddressSpace), V6: q.V6}
 	if r.Space != ipam.Local && r.Space != ipam.Global {
-		wrong("%s is none of ringlet's address spaces, which are %s and %s", quote(q.AddressSpace), ipam.Local, ipam.Global)
+		wrong("%s is not one of ringlet's address spaces, %s and %s", quote(q.AddressSpace), ipam.Local, ipam.Global)
 	}
 	var err error
 	if q.Pool != "" {
@@ -36,7 +36,7 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 		if r.Range, err = subnet(q.SubPool); err != nil {
 			wrong("range %s %v", quote(q.SubPool), err)
 		} else if r.Pool.IsValid() && !within(r.Range, r.Pool) {
-			wrong("range %v does not lie in subnet %v", r.Range, r.Pool)
+			wrong("range %v is not in subnet %v", r.Range, r.Pool)
 		}
 	}
 	o, more := parseOptions(q.Options, r.V6)
@@ -46,18 +46,18 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 	switch {
 	case r.Pool.IsValid():
 		if r.Gateway == ipam.GatewayAddr && !r.Pool.Contains(r.GatewayAddr) {
-			wrong("gateway %v does not lie in subnet %v", r.GatewayAddr, r.Pool)
+			wrong("gateway %v is not in subnet %v", r.GatewayAddr, r.Pool)
 		}
 		if o.bits != 0 && o.bits != r.Pool.Bits() {
-			wrong("subnet %v is no /%d: leave out one of subnet and size", r.Pool, o.bits)
+			wrong("subnet %v is not a /%d: give either --subnet or size=", r.Pool, o.bits)
 		}
 	case q.Pool == "":
 		r.Bits = o.bits
 		if r.PoolName == "" && r.Range.IsValid() {
-			wrong("range %v needs the subnet that it lies in: name it with --subnet", r.Range)
+			wrong("range %v needs its subnet: name that with --subnet", r.Range)
 		}
 		if r.PoolName == "" && r.Gateway == ipam.GatewayAddr {
-			wrong("gateway %v needs the subnet that it lies in: name it with --subnet", r.GatewayAddr)
+			wrong("gateway %v needs its subnet: name that with --subnet", r.GatewayAddr)
 		}
 	}
 	if o.unknown {
@@ -70,7 +70,7 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 }
 
 // subnet reads a prefix. Engines before 25 pass on bits behind its length as
-// the user typed them; the error stands behind what was typed.
+// the user typed them; the error comes after what was typed.
 func subnet(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -84,12 +84,12 @@ func subnet(s string) (netip.Prefix, error) {
 	}
 	if p = p.Masked(); p.Addr().IsUnspecified() {
 		// To the engine's own driver 0.0.0.0/24 means any /24.
-		return netip.Prefix{}, fmt.Errorf("is no subnet that containers can have: name another, or leave it out and ringlet chooses one")
+		return netip.Prefix{}, fmt.Errorf("is not a subnet that containers can use: name another, or leave it out and ringlet chooses one")
 	}
 	return p, nil
 }
 
-// within reports whether the inner prefix lies in the outer; both are masked.
+// within reports whether the inner prefix is in the outer one; both are masked.
 func within(inner, outer netip.Prefix) bool {
 	return inner.Bits() >= outer.Bits() && outer.Contains(inner.Addr())
 }
@@ -130,7 +130,7 @@ func (d *Driver) addressRequest(q *addressQuery) (ipam.AddressRequest, error) {
 func network(id string) (ipam.Network, error) {
 	n, err := ipam.ParsePoolID(ipam.PoolID(id))
 	if err != nil {
-		return ipam.Network{}, badRequest(clip(err.Error()) + ": make the network anew, with ringlet as its IPAM driver")
+		return ipam.Network{}, badRequest(clip(err.Error()) + ": create the network again, with ringlet as its IPAM driver")
 	}
 	return n, nil
 }

@@ -233,17 +233,17 @@ func (m *Machine) mayCollect(p *pool, o addr.Offset, f Finding) (outcome, why st
 	since := time.Unix(0, rec.Since)
 	switch {
 	case rec.State != space.Held:
-		return CollectedFree, "nobody holds it any more"
+		return CollectedFree, "it is no longer in use"
 	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
 		return CollectedKept, "it is held by " + m.holderText(rec.Holder, rec.Since)
 	case !since.Equal(f.Since) || rec.Ref != f.Container || rec.Name != f.Name:
-		return CollectedKept, "another has it since that report: " + m.holderText(rec.Holder, rec.Since)
+		return CollectedKept, "another holder has it since that report: " + m.holderText(rec.Holder, rec.Since)
 	case seen || !missing:
-		return CollectedKept, "the engine's last list does not lack it"
+		return CollectedKept, "the engine's last list has it"
 	case m.now.Sub(m.heldSince(&rec)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", m.cfg.Grace)
 	case m.inventory.Sub(first) < m.cfg.Grace:
-		return CollectedKept, fmt.Sprintf("only lists of less than %v lack it: ask again after that", m.cfg.Grace)
+		return CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", m.cfg.Grace)
 	}
-	return CollectedFreed, strings.TrimSpace("the engine's lists lack it since " + dateText(first.UnixNano()))
+	return CollectedFreed, strings.TrimSpace("the engine's lists have lacked it since " + dateText(first.UnixNano()))
 }

@@ -69,12 +69,12 @@ func TestCollect(t *testing.T) {
 	collect := func(dryRun bool) string {
 		return outcomes(t, h.Call(&ipam.CollectRequest{Findings: report, DryRun: dryRun}))
 	}
-	if got := collect(false); strings.Count(got, "kept: only lists of less than") != 2 {
+	if got := collect(false); strings.Count(got, "kept: the engine's lists have lacked it for less than") != 2 {
 		t.Errorf("after one list:\n%s", got)
 	}
 	h.Now = h.Now.Add(5 * time.Second)
 	h.Call(listOf(h, n))
-	if got := collect(false); strings.Count(got, "kept: only lists of less than") != 2 {
+	if got := collect(false); strings.Count(got, "kept: the engine's lists have lacked it for less than") != 2 {
 		t.Errorf("after two that are 5 seconds apart:\n%s", got)
 	}
 	// What another has since, and what is back, stays.
@@ -83,12 +83,12 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Call(inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.3"), Container: strings.Repeat("4f3a2b1c", 8), Name: "old"}))
-	want := "10.50.0.2 kept: another has it since that report: container new on host-a since 2026-11-21 09:01 UTC\n10.50.0.3 kept: another has it"
+	want := "10.50.0.2 kept: another holder has it since that report: container new on host-a since 2026-11-21 09:01 UTC\n10.50.0.3 kept: another holder has it"
 	if got := collect(false); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	release(h, n, address("10.50.0.2"))
-	if got := collect(false); !strings.HasPrefix(got, "10.50.0.2 free: nobody holds it") {
+	if got := collect(false); !strings.HasPrefix(got, "10.50.0.2 free: it is no longer in use") {
 		t.Errorf("got\n%s", got)
 	}
 	other := report[0]
@@ -107,7 +107,7 @@ func TestCollectComesSecond(t *testing.T) {
 	report := h.Machine().Audit(h.Now).Findings
 	h.Now = h.Now.Add(time.Minute)
 	h.Call(listOf(h, n))
-	if got := outcomes(t, h.Call(&ipam.CollectRequest{Findings: report})); strings.Count(got, "free: nobody holds it") != 2 {
+	if got := outcomes(t, h.Call(&ipam.CollectRequest{Findings: report})); strings.Count(got, "free: it is no longer in use") != 2 {
 		t.Errorf("got\n%s", got)
 	}
 }

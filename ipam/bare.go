@@ -253,11 +253,11 @@ func (m *Machine) regainReplayed(p *pool, q *AddressRequest, o addr.Offset) erro
 		case err == nil, waits(err) && !m.holdsUp() && m.inTime():
 			return err
 		case waits(err):
-			whose = "whether somebody else has it by now is yet to be found out: try again in a moment"
+			whose = "may be in use elsewhere by now: try again in a moment"
 		}
 	}
 	m.noteAskedAgain(p, o)
-	return failf(ErrAddressInUse, "address %v in %s was given up with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), whose)
+	return failf(ErrAddressInUse, "address %v in %s was released with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), whose)
 }
 
 // holdsAgainst reports whether an address is held by another one than who may ask for it again. What was asked for

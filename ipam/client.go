@@ -35,7 +35,7 @@ func isText(name string) bool {
 }
 
 func errNoText(name string) error {
-	return failf(ErrBadRequest, "the name %+q is not UTF-8, or was not on its way here: send it as UTF-8, or use another one", name)
+	return failf(ErrBadRequest, "the name %+q is not UTF-8, or was damaged on its way here: send it as UTF-8, or use another one", name)
 }
 
 // lookup returns the addresses that somebody holds on this peer.
@@ -115,7 +115,7 @@ func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
 	case rec.Kind == space.Host:
 		return failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, poolText(p.Pool))
 	case rec.Kind == space.Gateway:
-		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it goes with the last of them", a, poolText(p.Pool))
+		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it is freed with the last of them", a, poolText(p.Pool))
 	case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
 		return failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, poolText(p.Pool), m.holderText(rec.Holder, rec.Since))
 	}

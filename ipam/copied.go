@@ -43,7 +43,7 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 		return // it is about an earlier start
 	}
 	m.send(from, wire.Twin{Boot: now.boot, Nonce: now.nonce, OtherBoot: q.KnownBoot, OtherNonce: q.KnownNonce})
-	why := fmt.Sprintf("%s has heard from another start of this very peer (boot %d, here it is %d)", m.nameOf(from), q.KnownBoot, m.boot)
+	why := fmt.Sprintf("%s has heard from another start of this peer (boot %d, here it is %d)", m.nameOf(from), q.KnownBoot, m.boot)
 	if !m.contact(from).accepts {
 		// Each start has a higher boot: after some this one would pass for the latest.
 		m.outlive(why)
@@ -64,7 +64,7 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 func (m *Machine) takeTwin(from peer.ID, c *contact, q wire.Twin) {
 	switch other := (start{q.OtherBoot, q.OtherNonce}); other {
 	case start{m.boot, m.nonce}:
-		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
+		m.suspend("another host runs with the ID of this peer: one of the two databases is a copy of the other")
 	case c.start:
 		m.send(from, q)
 	}
@@ -75,7 +75,7 @@ func (m *Machine) meetDouble(f *wire.Frame) {
 	// Its own frames may go in circles, and those of an earlier start be late. A
 	// copy of an earlier start that lives is told by others, see Twin.
 	if f.Boot > m.boot || f.Boot == m.boot && f.Nonce != m.nonce {
-		m.suspend("another host runs with this very peer's ID: one of the two databases is a copy of the other")
+		m.suspend("another host runs with the ID of this peer: one of the two databases is a copy of the other")
 	}
 }
 
@@ -99,7 +99,7 @@ func (m *Machine) checkNumber() {
 	if known <= m.number {
 		return
 	}
-	m.outlive(fmt.Sprintf("others have request %d of this very peer, and it knows of %d", known, m.number))
+	m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", known, m.number))
 	m.number = known
 }
 
@@ -109,7 +109,7 @@ func (m *Machine) checkNumber() {
 // has dissolved a cluster may come to it again, having forgotten it on purpose.
 func (m *Machine) checkVeto() {
 	if m.state.Slot > 0 && len(m.acceptor.Value) == 0 && !m.restoredGaveWay && m.gaveWay.IsZero() && m.hasVeto() {
-		m.outlive(fmt.Sprintf("others know a decision (slot %d) that cannot have been made without this peer, which knows nothing of it", m.state.Slot+1))
+		m.outlive(fmt.Sprintf("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", m.state.Slot+1))
 	}
 }
 
@@ -121,7 +121,7 @@ func (m *Machine) hasVeto() bool {
 // outlive makes this peer stop handing out for good, whatever starts: its database went
 // back in time. What it says to be held, and to have been promised, may be wrong.
 func (m *Machine) outlive(why string) {
-	why = "its database is an old one that was put back, or a copy: " + why
+	why = "its database is an old one or a copy: " + why
 	m.suspend(why)
 	if !m.outlived {
 		m.suspect, m.outlived = why, true

@@ -146,10 +146,10 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 		v := p.ReservationAt(o)
 		e.Verdict, e.Next = reservedText(v), endText(v, e.Address)
 		if e.OwnedHow != "" && e.OwnedHow != "self" {
-			e.Verdict += ", and is in the space of " + e.Owner
+			e.Verdict += ", and is in a range of " + e.Owner
 		}
 	case p.space.Mine(o) && !p.space.Usable(o):
-		e.Verdict, e.Next = "is this peer's, and a decision that may give it away is under way", "ask again in a moment; if it stays so, see ringlet status"
+		e.Verdict, e.Next = "is this host's, but a decision that may give it away is under way", "try again in a moment; if it stays so, see ringlet status"
 	case rec.State == space.Freed:
 		e.Verdict = "is free; it was last held by " + whoText(rec.Holder) + ", until " + dateText(rec.Since)
 		if until := time.Unix(0, rec.Since).Add(m.cfg.Rest).UTC(); !rec.Rested(m.now, m.cfg.Rest) {
@@ -159,17 +159,17 @@ func (m *Machine) explainState(e *Explanation, p *pool, o addr.Offset) {
 	case p.space.Mine(o):
 		e.Verdict = "is free, and was never handed out by " + string(m.cfg.Name) + ", as far as it remembers"
 	case e.OwnedHow == "":
-		e.Verdict = "is free, and in no host's space"
+		e.Verdict = "is free, and owned by no host"
 	case e.OwnedHow == "evicted":
 		t, _ := p.Ring.At(o)
 		e.Verdict = "may be in use on " + e.Owner + ", which was lost and evicted"
 		e.Next = m.backText(t.Owner)
 	case e.OwnedHow == "unreachable":
-		e.Verdict = "is in the space of " + e.Owner + ", which cannot be reached: nobody else knows whether it is in use"
+		e.Verdict = "is in a range of " + e.Owner + ", which is unreachable: no other host knows whether it is in use"
 		e.Next = "start or reconnect that host"
 	default:
-		e.Verdict = "is in the space of " + e.Owner + ", which knows whether it is in use"
-		e.Next = fmt.Sprintf("ringlet explain %v on that host", e.Address)
+		e.Verdict = "is in a range of " + e.Owner + ", which knows whether it is in use"
+		e.Next = fmt.Sprintf("run ringlet explain %v on that host", e.Address)
 	}
 	if e.Conflict != "" {
 		e.Next = m.conflicts[conflict{pool: p.Key, at: o}].ending()
@@ -182,9 +182,9 @@ func (m *Machine) explainHolder(e *Explanation, p *pool, o addr.Offset, rec spac
 	case space.Stranger:
 		until := p.strangers[o].Add(strangerTime).UTC()
 		e.Retry = &until
-		e.Next = fmt.Sprintf("ringlet exclude add %v, if the device stays; ringlet release %[1]v, once it no longer has the address", e.Address)
+		e.Next = fmt.Sprintf("if the device stays, run ringlet exclude add %v; once it no longer has the address, run ringlet release %[1]v", e.Address)
 	case space.Client:
-		e.Next = fmt.Sprintf("ringlet free --for %s %v, once it is not needed", word(rec.Ref), e.Address)
+		e.Next = fmt.Sprintf("once it is not needed, run ringlet free --for %s %v", word(rec.Ref), e.Address)
 	case space.Container, space.Unmarked:
 		sight := &EngineSight{}
 		sight.Container, sight.Listed = p.seen[o]
@@ -200,15 +200,15 @@ func (m *Machine) explainHolder(e *Explanation, p *pool, o addr.Offset, rec spac
 	}
 }
 
-// endText says how what an operator keeps back is ended.
+// endText says how to end a reservation.
 func endText(r *chronicle.Reservation, a netip.Addr) string {
 	switch r.Kind {
 	case chronicle.KindExcluded:
-		return fmt.Sprintf("ringlet exclude rm %v, if it is to be handed out", a)
+		return fmt.Sprintf("to hand it out again, run ringlet exclude rm %v", a)
 	case chronicle.KindKeptForName:
-		return fmt.Sprintf("ringlet reserve rm %v, if it is to be kept no more", a)
+		return fmt.Sprintf("to end the reservation, run ringlet reserve rm %v", a)
 	case chronicle.KindGateway, chronicle.KindAuxiliary:
-		return "nothing: it goes once no host has a network on the pool"
+		return "nothing: it is freed when no host has a network on the pool"
 	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
 	}
 	return ""

@@ -66,7 +66,7 @@ func TestExplain(t *testing.T) {
 	}
 	golden.Check(t, "explain.txt", []byte(b.String()))
 	_, err := h.Machine().Explain(h.Now, address("10.99.0.1"))
-	wantErr(t, err, ipam.ErrPoolNotFound, "lies in no pool")
+	wantErr(t, err, ipam.ErrPoolNotFound, "is in no pool")
 }
 
 // The last address of a /64 is in its pool for whoever asks, and nobody's.
@@ -82,7 +82,7 @@ func TestExplainLastOf64(t *testing.T) {
 		t.Errorf("it %s, and has %d networks", e.Verdict, len(e.Networks))
 	}
 	_, err = h.Machine().Explain(h.Now, address("fd00:51::ffff:ffff:ffff:ffff"))
-	wantErr(t, err, ipam.ErrPoolNotFound, "lies in no pool")
+	wantErr(t, err, ipam.ErrPoolNotFound, "is in no pool")
 }
 
 // What is in another's space, and what a lost host has.
@@ -100,9 +100,9 @@ func TestExplainElsewhere(t *testing.T) {
 		return strings.Join(out, "\n")
 	}
 	for _, want := range []string{
-		"reachable: is in the space of host-2, which knows whether it is in use; ringlet explain 10.50.0.1 on that host",
-		"unreachable: is in the space of host-2, which cannot be reached: nobody else knows whether it is in use; start or reconnect that host",
-		"evicted: may be in use on host-2, which was lost and evicted; bring that host back, or give up its space with ringlet forget host-2 if it is gone for good",
+		"reachable: is in a range of host-2, which knows whether it is in use; run ringlet explain 10.50.0.1 on that host",
+		"unreachable: is in a range of host-2, which is unreachable: no other host knows whether it is in use; start or reconnect that host",
+		"evicted: may be in use on host-2, which was lost and evicted; bring that host back, or release its addresses with ringlet forget host-2 if it is gone for good",
 	} {
 		if got := verdicts(); !strings.Contains(got, want) || !strings.Contains(got, "self: is held by a container on host-0 since") {
 			t.Errorf("got\n%s\nwithout\n%s", got, want)

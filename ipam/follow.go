@@ -229,9 +229,9 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 // it was given up while it was away.
 func (m *Machine) noteStrays(p *pool) {
 	for o, rec := range m.strays(p) {
-		why := "its host was given up by ringlet forget, and somebody else may have it"
+		why := "its host was forgotten, and another holder may have it"
 		if m.outlived {
-			why = "the database of its host is an old one, and somebody else may have it"
+			why = "the database of its host is an old one, and another holder may have it"
 		}
 		d := m.disputeOf(addr.Nth(p.CIDR, o), rec.Holder, rec.Since, why)
 		d.stray = true

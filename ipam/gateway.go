@@ -42,7 +42,7 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 	}
 	if m.networks[q.Network.ID()] == nil && m.replaying {
 		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
-		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for one that its engine has, as that was starting: make it again", m.cfg.Name, poolText(p.Pool))
+		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, poolText(p.Pool))
 	}
 	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
@@ -92,7 +92,7 @@ func (m *Machine) regainGateway(p *pool, q *AddressRequest) error {
 		return err
 	}
 	if a := addr.Nth(p.CIDR, p.gateway); m.onHost(a) || m.hasOwnGateway(p, q.Network.ID()) {
-		return failf(ErrAddressInUse, "networks of this host on %s have the gateway %v, which was given up with this host by ringlet forget, and %s, or remove those networks first", poolText(p.Pool), a, m.whoseText(p, p.gateway))
+		return failf(ErrAddressInUse, "networks of this host on %s have the gateway %v, which was released with this host by ringlet forget, and %s, or remove those networks first", poolText(p.Pool), a, m.whoseText(p, p.gateway))
 	}
 	p.hasGateway = false
 	m.freeHolding(p, p.gateway)
@@ -104,13 +104,13 @@ func (m *Machine) whoseText(p *pool, o addr.Offset) string {
 	t, _ := p.Ring.At(o)
 	switch r := p.ReservationAt(o); {
 	case !holdable(r):
-		return reservedText(r) + ": end that"
+		return reservedText(r) + ": end the reservation"
 	case t.Owner == ring.Free, t.Owner == ring.Reserved:
-		return "is not to be had again: see ringlet status"
+		return "cannot be taken back: see ringlet status"
 	case m.state.Member(t.Owner) == nil:
 		return m.quarantineText(t.Owner)
 	default:
-		return fmt.Sprintf("is in the space of %s by now: see ringlet explain %v there, and free it", m.nameOf(t.Owner), addr.Nth(p.CIDR, o))
+		return fmt.Sprintf("is in a range of %s by now: see ringlet explain %v there, and free it", m.nameOf(t.Owner), addr.Nth(p.CIDR, o))
 	}
 }
 

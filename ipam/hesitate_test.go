@@ -324,7 +324,7 @@ func TestOthersComeLater(t *testing.T) {
 			for range 6 {
 				l.list(0)
 			}
-			refused(t, l.ask(0, docker(l.cidr)).Err, "looks for other hosts")
+			refused(t, l.ask(0, docker(l.cidr)).Err, "looks for hosts that are in a cluster")
 			l.heal()
 			var asked []uint64
 			for range 3 {

@@ -173,7 +173,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return
 	}
 	if err != nil {
-		m.conflicts[refused] = dispute{text: "network " + n.Name + " has no pool: " + err.Error(), next: "remove that network, and make it anew with another subnet"}
+		m.conflicts[refused] = dispute{text: "network " + n.Name + " has no pool: " + err.Error(), next: "remove that network, and create it again with another subnet"}
 		return
 	}
 	if s.seen[p] == nil {
@@ -216,7 +216,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.onHost(a)):
 		case rec.State == space.Held && !p.yields(o, rec, kind):
-			m.conflict(p, o, rec.Holder, rec.Since, "is kept back as "+kind.String())
+			m.conflict(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String())
 		default: // nothing here is in its way
 			m.sightUnkept(p, o, kind, m.keepBack(p, o, kind))
 		}
@@ -226,7 +226,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 // sightUnkept notes that what a network keeps back is held by somebody on another host, as its
 // owner says.
 func (m *Machine) sightUnkept(p *pool, o addr.Offset, kind chronicle.Kind, err error) {
-	who := "is kept back as " + kind.String() + " by a network of this host"
+	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
 	case waits(err):
 		m.unanswered = m.unanswered || t.Owner != m.self && m.live(t.Owner)

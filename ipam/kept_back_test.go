@@ -272,7 +272,7 @@ func TestKeptAddressTakenForAReplay(t *testing.T) {
 	release(h, n, address(a))
 	look(h, on("10.50.0.0/24"), keeping("10.50.0.0/24", a))
 	for _, want := range []string{"", a} {
-		wantErr(t, ask(h, n, "web", 8, want).Err, ipam.ErrAddressReserved, "kept for web", "auxiliary", "ringlet reserve rm "+a)
+		wantErr(t, ask(h, n, "web", 8, want).Err, ipam.ErrAddressReserved, "reserved for web", "auxiliary", "ringlet reserve rm "+a)
 	}
 	if got := problemCodes(h.Machine().Status(h.Now)); !slices.Contains(got, "conflict") {
 		t.Errorf("the problems are %v", got)

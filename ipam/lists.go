@@ -74,7 +74,7 @@ func (m *Machine) awaitList() error {
 	if comes := m.sighted() || m.inherited && m.cfg.AwaitInventory; !m.unlisted || !comes {
 		return nil
 	}
-	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine to list the addresses that are in use, which it does not know yet: try again in a moment", m.cfg.Name)}
+	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine's list of the addresses in use: try again in a moment", m.cfg.Name)}
 }
 
 // awaitNetworkList makes a call wait that would remove a pool, as long as this peer does
@@ -83,7 +83,7 @@ func (m *Machine) awaitNetworkList() error {
 	if m.knowsNetworks() {
 		return nil
 	}
-	return waitFor(failf(ErrNotReady, "ringlet on %s waits for the engine to list the networks that it has: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
+	return waitFor(failf(ErrNotReady, "ringlet on %s waits for the engine's list of its networks: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
 }
 
 // listingHere is how far this peer has come with what its own engine has, as
@@ -156,12 +156,12 @@ func (m *Machine) awaitLists() error {
 		return &waitError{}
 	}
 	if m.takesIn() {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and has yet to get addresses that its networks keep back: try again in a moment", m.cfg.Name))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and does not own all reserved addresses of its networks yet: try again in a moment", m.cfg.Name))
 	}
 	if peers := m.saidUnlisted(); len(peers) > 0 {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that are not taken in yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, m.names(peers)))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that the cluster does not know yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, m.names(peers)))
 	}
-	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and sees just now which other hosts there are: try again in a moment", m.cfg.Name))
+	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and is still looking for the other hosts: try again in a moment", m.cfg.Name))
 }
 
 // awaitNetworks makes a call wait that would make a pool for a network, as long as

@@ -77,7 +77,7 @@ func TestFirstAddresses(t *testing.T) {
 		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "two"})
 		switch {
 		case c.second == "":
-			wantErr(t, r.Err, ipam.ErrNoAddress, c.cidr, "1 are in use")
+			wantErr(t, r.Err, ipam.ErrNoAddress, c.cidr, "1 is in use")
 		case r.Err != nil || r.Address.Address.Addr() != address(c.second):
 			t.Errorf("%s: second address %v, %v, want %s", c.cidr, r.Address.Address, r.Err, c.second)
 		}

@@ -25,17 +25,17 @@ func (m *Machine) evict(q *EvictRequest) error {
 	case m.state.Gone(id) != nil:
 		return nil // it is evicted
 	case id == m.self:
-		return failf(ErrBadRequest, "%s is this peer itself: use ringlet leave", m.cfg.Name)
+		return failf(ErrBadRequest, "%s is this host itself: use ringlet leave", m.cfg.Name)
 	case m.live(id):
-		return failf(ErrBadRequest, "%s can be reached: use ringlet leave on that host; one that was lost just now is noticed after some seconds", m.nameOf(id))
+		return failf(ErrBadRequest, "%s is reachable: use ringlet leave on that host; if it was lost just now, try again in some seconds", m.nameOf(id))
 	}
 	underWay := m.waitsForDecision() // what is under way stays wanted
 	if !underWay && !m.keepsMajority(id) {
-		return failf(ErrBadRequest, "%s cannot be evicted, since also without it the hosts that can be reached have no majority of the votes: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
+		return failf(ErrBadRequest, "%s cannot be evicted, because even without it the reachable hosts have no majority of the votes: start or reconnect %s; if a majority is gone for good, see ringlet recover --help", m.nameOf(id), m.names(slices.DeleteFunc(m.away(m.state.Voters()), func(v peer.ID) bool { return v == id })))
 	}
 	if !underWay && m.cutOff() {
 		// Its own vote may be what is missing: then it would be evicted when it is back.
-		return waitFor(failf(ErrUnreachable, "%s cannot be evicted, since the hosts that can be reached have no majority of the votes as long as it counts: start or reconnect %s; ringlet recover is for a majority that is gone for good", m.nameOf(id), m.names(m.away(m.state.Voters()))))
+		return waitFor(failf(ErrUnreachable, "%s cannot be evicted, because the reachable hosts have no majority of the votes while it counts: start or reconnect %s; if a majority is gone for good, see ringlet recover --help", m.nameOf(id), m.names(m.away(m.state.Voters()))))
 	}
 	_, err = m.propose(chronicle.Evict{Peer: id})
 	return m.staysWanted(err, "ringlet peers")
@@ -72,7 +72,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	gone := m.state.Gone(id)
 	switch {
 	case gone == nil:
-		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: evict it first, with ringlet evict %s, if its host is gone for good", m.nameOf(id), word(q.Peer))
+		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: if the host is gone for good, evict it first with ringlet evict %s", m.nameOf(id), word(q.Peer))
 	case gone.Forgotten:
 		if c := m.current; c != nil && c.frees.ID == gone.ID.String() {
 			return c.frees, nil // this call had it forgotten
@@ -162,7 +162,7 @@ func (m *Machine) unheard(id peer.ID) error {
 		return m.errThere(id, m.self)
 	}
 	if !m.mayTell() {
-		return waitFor(failf(ErrNotReady, "ringlet on %s has just started, and has yet to hear from others and to list what its engine has: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has just started, and waits for the other hosts and for the engine's list: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
 	}
 	q := m.inquiries[id]
 	if q == nil || m.now.Sub(q.since) >= inquiryTime || m.now.Before(q.since) {
@@ -189,7 +189,7 @@ func (m *Machine) unheard(id peer.ID) error {
 	if !majority {
 		return m.waitForMajority()
 	}
-	return waitFor(failf(ErrNotReady, "%s can be reached and did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(open), m.nameOf(id)))
+	return waitFor(failf(ErrNotReady, "%s is reachable, but did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(open), m.nameOf(id)))
 }
 
 // mayTell reports whether this peer can say that it does not hear from another one, and has no
@@ -219,11 +219,11 @@ func (m *Machine) errThere(id, by peer.ID) error {
 	name, witness := m.nameOf(id), m.nameOf(by)
 	switch {
 	case by != m.self:
-		return failf(ErrBadRequest, "%s may be in use: %s hears from it, or has containers with addresses of it, and ringlet status there tells which. One that lives is admitted again by itself, and such containers are to be stopped first", name, witness)
+		return failf(ErrBadRequest, "%s may be in use: %s hears from it, or has containers with its addresses, and ringlet status there says which. If it runs, it is admitted again by itself; if there are such containers, stop them first", name, witness)
 	case m.livesIn(id):
-		return failf(ErrBadRequest, "containers of %s have addresses of %s, as where its plugin was installed anew under another name, and others would get these, too: stop those containers first, ringlet status names them", witness, name)
+		return failf(ErrBadRequest, "containers on %s have addresses of %s, for example because its plugin was reinstalled under another name, and others would get these, too: stop those containers first, ringlet status names them", witness, name)
 	}
-	return failf(ErrBadRequest, "%s is alive, %s hears from it, and its containers may be using its addresses: it is admitted again by itself, unless it was told to leave; if it is to go, use ringlet leave there, remove its containers, and stop its plugin then", name, witness)
+	return failf(ErrBadRequest, "%s is running, %s hears from it, and its containers may use its addresses: it is admitted again by itself, unless it is leaving; to remove it, run ringlet leave there, remove its containers, and then stop its plugin", name, witness)
 }
 
 // takeReport takes in what another peer knows of one that is to be forgotten.
@@ -282,7 +282,7 @@ func (m *Machine) peerRef(ref string, wanted membership) (peer.ID, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return peer.None, failf(ErrPeerNotFound, "there is no peer %s: name one as ringlet peers shows it, or by 8 digits or more of its ID", ref)
+		return peer.None, failf(ErrPeerNotFound, "there is no peer %s: use a name that ringlet peers shows, or 8 digits or more of an ID", ref)
 	case len(all) == 1:
 		return all[0], nil
 	}
@@ -314,12 +314,12 @@ func (m *Machine) recover(*RecoverRequest) error {
 	case m.alone():
 		return nil
 	case !m.cutOff():
-		return failf(ErrBadRequest, "a majority of the cluster can be reached from %s: use ringlet evict for the hosts that are lost", m.cfg.Name)
+		return failf(ErrBadRequest, "%s reaches a majority of the cluster: use ringlet evict for the lost hosts", m.cfg.Name)
 	}
 	for _, id := range m.others() {
 		switch {
 		case m.live(id):
-			return failf(ErrBadRequest, "%s can be reached from %s, and a cluster is recovered by one host alone: stop ringlet there first, and let it join anew afterwards with its data removed", m.nameOf(id), m.cfg.Name)
+			return failf(ErrBadRequest, "%s is reachable from %s, and only one host may recover a cluster: stop ringlet there first, and let it join again afterwards with its data removed", m.nameOf(id), m.cfg.Name)
 		case m.present(id):
 			return m.errRecovered(id)
 		}
@@ -361,7 +361,7 @@ func (m *Machine) joinedElsewhere(c *contact) bool {
 // errRecovered refuses to recover the cluster beside one that has: both would have what is free, and what
 // either frees.
 func (m *Machine) errRecovered(id peer.ID) error {
-	return failf(ErrBadRequest, "%s can be reached from %s, and is in another cluster, as where this one was recovered there: let %s join that one, with its data removed, or stop ringlet on %s first", m.nameOf(id), m.cfg.Name, m.cfg.Name, m.nameOf(id))
+	return failf(ErrBadRequest, "%s is reachable from %s, and is in another cluster, for example because this one was recovered there: let %s join that one, with its data removed, or stop ringlet on %s first", m.nameOf(id), m.cfg.Name, m.cfg.Name, m.nameOf(id))
 }
 
 // supposed returns the state with what may have been decided since, by what this peer has

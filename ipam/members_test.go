@@ -71,7 +71,7 @@ func refused(t *testing.T, err error, text string) {
 // somebody says that it is gone, and every address of it can be had then.
 func TestForgetGivesSpaceBack(t *testing.T) {
 	c, cidr := lab(t)
-	refused(t, c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err, "can be reached")
+	refused(t, c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err, "is reachable")
 	refused(t, c.ask(0, &ipam.EvictRequest{Peer: "host-9"}).Err, "there is no peer host-9")
 	refused(t, c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err, "evict it first")
 	c.die(2)

@@ -194,14 +194,14 @@ func (n Network) check() error {
 	case pool != n.Pool:
 		return fmt.Errorf("subnet %v is not masked, did you mean %v", n.Pool, pool)
 	case !n.Range.IsValid() || n.Range != n.Range.Masked() || n.Range.Bits() < n.Pool.Bits() || !n.Pool.Contains(n.Range.Addr()):
-		return fmt.Errorf("range %v does not lie in subnet %v", n.Range, n.Pool)
+		return fmt.Errorf("range %v is not in subnet %v", n.Range, n.Pool)
 	}
 	if n.PoolName != "" && !chronicle.ValidName(n.PoolName) {
 		return errPoolName(n.PoolName)
 	}
 	if n.Gateway == GatewayAddr {
 		if _, ok := addr.OffsetOf(n.Pool, n.GatewayAddr); !ok {
-			return fmt.Errorf("gateway %v does not lie in subnet %v", n.GatewayAddr, n.Pool)
+			return fmt.Errorf("gateway %v is not in subnet %v", n.GatewayAddr, n.Pool)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	}
 	if p.hasContainers() || p.busy() && m.networksOf(p) == 0 { // its gateway goes with its networks
 		held := m.poolStatus(p, m.now, false).HeldHere
-		err := failf(ErrPoolInUse, "pool %s holds %s, which ringlet ip ls --pool %v shows: remove the containers first, and let ringlet free end what others have", poolText(p.Pool), plural(held, "address", "addresses"), p.CIDR)
+		err := failf(ErrPoolInUse, "pool %s has %s in use, which ringlet ip ls --pool %v shows: remove the containers first, and free other holders with ringlet free", poolText(p.Pool), plural(held, "address", "addresses"), p.CIDR)
 		return m.unlessGone(p, err)
 	}
 	if m.networksOf(p) > 0 || m.givenBack(p) {
@@ -142,7 +142,7 @@ func (m *Machine) vacated(p *pool) error {
 	}
 	answer, err := m.ask(p, wire.WantVacant, addr.Whole(p.CIDR), 0)
 	if errors.Is(err, errRefused) {
-		return failf(ErrPoolInUse, "pool %s is in use on another host: %s, to be removed there first", poolText(p.Pool), answer.Text)
+		return failf(ErrPoolInUse, "pool %s is in use on another host: %s; remove that there first", poolText(p.Pool), answer.Text)
 	}
 	return err
 }
@@ -176,7 +176,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
 		return nil
 	case !q.Undo && m.alone():
-		return failf(ErrBadRequest, "%s is the only peer of its cluster, and nobody could take over its space: add another host first", m.cfg.Name)
+		return failf(ErrBadRequest, "%s is the only host of its cluster, so no other host could take its addresses: add another host first", m.cfg.Name)
 	}
 	_, err := m.propose(chronicle.SetState{Peer: m.self, Phase: phase})
 	return m.staysWanted(err, "ringlet status")
@@ -191,7 +191,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		return err
 	}
 	if m.alone() {
-		return failf(ErrBadRequest, "%s is the only peer of its cluster: remove the plugin instead", m.cfg.Name)
+		return failf(ErrBadRequest, "%s is the only host of its cluster: remove the plugin instead", m.cfg.Name)
 	}
 	held := addr.Count(0)
 	for _, p := range m.pools {
@@ -202,15 +202,15 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		}
 	}
 	if held > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, and let ringlet free end what others have, or use --force, and others get these only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
+		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, and free other holders with ringlet free; or use --force, then other hosts get these addresses only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
 	}
 	n := m.networksHere()
 	if n > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still has %s with ringlet, to be removed first with docker network rm: or use --force, and others get its space only after ringlet forget", m.cfg.Name, plural(n, "network", "networks"))
+		return failf(ErrPoolInUse, "%s still has %s with ringlet: remove its networks first with docker network rm; or use --force, then other hosts get its addresses only after ringlet forget", m.cfg.Name, plural(n, "network", "networks"))
 	}
 	if c := m.current; c != nil {
 		if c.leaves && !m.leaving {
-			return failf(ErrBadRequest, "%s stays: its draining was undone meanwhile", m.cfg.Name)
+			return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
 		}
 		c.leaves = true
 	}
@@ -220,7 +220,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		if err := m.drainSelf(&DrainRequest{}); err != nil {
 			return err
 		}
-		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns nothing: see ringlet status", m.cfg.Name))
+		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns no address: see ringlet status", m.cfg.Name))
 	}
 	out, err := m.propose(chronicle.Evict{Peer: m.self})
 	if err != nil {
@@ -267,5 +267,5 @@ func (m *Machine) leftIsKnown() error {
 	if m.majority(know) {
 		return nil
 	}
-	return waitFor(failf(ErrNotReady, "%s has left, and the others do not all know yet: let it run a moment longer", m.cfg.Name))
+	return waitFor(failf(ErrNotReady, "%s has left, but not all other hosts know that yet: let it run a moment longer", m.cfg.Name))
 }

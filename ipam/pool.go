@@ -162,7 +162,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	}
 	if name != "" && v6 {
 		if name = m.name6(name, q.Pool); !chronicle.ValidName(name) {
-			return nil, false, failf(ErrBadRequest, "the IPv6 pool of a network is named like its IPv4 pool, with %s behind it, and %s would be too long: use a name of at most %d characters", suffix6, name, chronicle.MaxName-len(suffix6))
+			return nil, false, failf(ErrBadRequest, "the IPv6 pool of a network is named like its IPv4 pool, with %s after it, and %s would be too long: use a name of at most %d characters", suffix6, name, chronicle.MaxName-len(suffix6))
 		}
 	}
 	named := m.state.PoolNamed(name)
@@ -183,7 +183,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 		}
 		return p, false, err
 	case named != nil && named.CIDR.Addr().Is6() != v6:
-		return nil, false, failf(ErrBadRequest, "the name %s belongs to %s, which has no addresses of that kind: use another name", name, named.CIDR)
+		return nil, false, failf(ErrBadRequest, "the name %s belongs to %s, which has no addresses of that family: use another name", name, named.CIDR)
 	case named != nil:
 		if c := m.current; c == nil || c.made != named.Key {
 			// It is as it was: no network of this host goes that would tell that there is none.
@@ -419,7 +419,7 @@ func (m *Machine) ready() error {
 	case m.broken != nil || m.suspect != "":
 		return m.usable()
 	case m.left:
-		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or its data to join anew", m.cfg.Name)
+		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", m.cfg.Name)
 	case m.booting():
 		return m.waitForCheck()
 	case m.outdated():
@@ -433,7 +433,7 @@ func (m *Machine) ready() error {
 // usable reports why nothing can be handed out for good, if so.
 func (m *Machine) usable() error {
 	if m.suspect != "" {
-		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, since %s; see ringlet status", m.cfg.Name, m.suspect)
+		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.suspect)
 	}
 	if m.broken == nil {
 		return nil

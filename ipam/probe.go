@@ -111,6 +111,6 @@ func (m *Machine) strangerProblem(p *pool) Problem {
 	if len(p.strangers) == 1 {
 		verb = "is"
 	}
-	return problem(Degraded, "stranger", "keep those addresses from all with ringlet exclude add, or give the devices others and free these with ringlet release; each is tried again after an hour",
-		"%s of pool %s %s used by something else on the network: %s", plural(len(p.strangers), "address", "addresses"), poolText(p.Pool), verb, strings.Join(texts, ", "))
+	return problem(Degraded, "stranger", "exclude those addresses with ringlet exclude add, or give the devices other addresses and free these with ringlet release; ringlet tries each again after an hour",
+		"%s of pool %s %s used by other devices on the network: %s", plural(len(p.strangers), "address", "addresses"), poolText(p.Pool), verb, strings.Join(texts, ", "))
 }

@@ -142,7 +142,7 @@ func (m *Machine) compare(f *wire.Frame) {
 		m.differs[f.From] = f.Slot
 		return
 	}
-	m.suspend(fmt.Sprintf("the state of this peer at slot %d is not that of %s: one of the two has a defect", f.Slot, m.nameOf(f.From)))
+	m.suspend(fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, m.nameOf(f.From)))
 }
 
 // founder is how this peer introduces itself.

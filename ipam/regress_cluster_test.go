@@ -97,7 +97,7 @@ func TestKeptBackWhileAHostStarts(t *testing.T) {
 	for _, tc := range []struct {
 		a   netip.Addr
 		why string
-	}{{kept, "kept for web"}, {excluded, "excluded"}, {whole, "network address"}} {
+	}{{kept, "reserved for web"}, {excluded, "excluded"}, {whole, "network address"}} {
 		for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {
 			c.start(1)
 			ask := func(a netip.Addr) uint64 {

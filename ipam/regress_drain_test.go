@@ -420,8 +420,8 @@ func TestOppositeWhileCutOff(t *testing.T) {
 		{reserve, &ipam.UnreserveRequest{First: reserve.First, Last: reserve.Last, Kind: reserve.Kind}},
 		{&ipam.PoolCreation{CIDR: out}, &ipam.PoolRemoval{Pool: out.String()}},
 	} {
-		wantErr(t, c.ask(1, both[0]).Err, ipam.ErrNotReady, "what you asked for is done as soon as they agree")
-		wantErr(t, c.ask(1, both[1]).Err, ipam.ErrNotReady, "the opposite was asked for before, and is done as soon as they agree: ask again after that")
+		wantErr(t, c.ask(1, both[0]).Err, ipam.ErrNotReady, "your request is done as soon as they agree")
+		wantErr(t, c.ask(1, both[1]).Err, ipam.ErrNotReady, "the opposite was requested before, and is done as soon as they agree: repeat the command after that")
 	}
 	c.heal()
 	c.run(time.Minute, c.agreed)

@@ -279,7 +279,7 @@ func TestNobodyIsEvictedByItsOwnVote(t *testing.T) {
 		}
 		stays := order[tt.lost]
 		c.die(order[:tt.lost]...)
-		refused(t, c.ask(stays, &ipam.EvictRequest{Peer: c.name(order[0])}).Err, "ringlet recover is for a majority that is gone for good")
+		refused(t, c.ask(stays, &ipam.EvictRequest{Peer: c.name(order[0])}).Err, "if a majority is gone for good, see ringlet recover")
 		slot := c.peers[stays].machine.State().Slot
 		c.wait(time.Hour)
 		c.heal()

@@ -72,7 +72,7 @@ func TestNamedAsItsFormerSelfAgain(t *testing.T) {
 	if slots := c.peers[0].machine.State().Slot - was; slots > 5 {
 		t.Errorf("%d decisions in five minutes in which nobody wants anything", slots)
 	}
-	refused(t, c.ip(2, cidr, held), "give up its space with ringlet forget host-2")
+	refused(t, c.ip(2, cidr, held), "release its addresses with ringlet forget host-2")
 }
 
 // A host has another name since its last start, of which others heard from itself before the carrier

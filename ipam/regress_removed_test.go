@@ -210,7 +210,7 @@ func TestRouterInAPoolThatIsMadeAnew(t *testing.T) {
 				c.makes(other, n.Pool, ipam.PoolRequest{Gateway: ipam.GatewayNone})
 			}
 			if when != listedLong {
-				wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Err, ipam.ErrNotReady, "waits for the engine to list")
+				wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Err, ipam.ErrNotReady, "waits for the engine's list")
 				c.lists(back, kept)
 				c.wait(time.Second)
 			}
@@ -275,7 +275,7 @@ func TestStatusTellsOfTheListThatIsAwaited(t *testing.T) {
 	c.heal()
 	c.call(back, &ipam.Blindness{})
 	c.wait(5 * time.Minute)
-	wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"}).Err, ipam.ErrNotReady, "waits for the engine to list")
+	wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"}).Err, ipam.ErrNotReady, "waits for the engine's list")
 	if p := c.status(back).Problems; !slices.ContainsFunc(p, func(p ipam.Problem) bool { return p.Code == "inventory-awaited" }) {
 		t.Errorf("it tells %+v", p)
 	}

@@ -61,7 +61,7 @@ func TestNewNetworkTakenForAReplay(t *testing.T) {
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	wantErr(t, h.Call(&ipam.AddressRequest{Network: r.Pool.Network, Purpose: ipam.ForGateway}).Err, ipam.ErrNotReady, "make it again")
+	wantErr(t, h.Call(&ipam.AddressRequest{Network: r.Pool.Network, Purpose: ipam.ForGateway}).Err, ipam.ErrNotReady, "create it again")
 	h.Call(&ipam.PoolRelease{Network: r.Pool.Network})
 	look(h)
 	for _, s := range h.Machine().Status(h.Now).Pools {
@@ -181,7 +181,7 @@ func TestEngineStartsOnTheBridgeOfAHostThatIsCutOff(t *testing.T) {
 			c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
 		}
 		c.ask(2, &ipam.Greeting{})
-		refused(t, c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: other}).Err, "peers")
+		refused(t, c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: other}).Err, "asks the other hosts")
 		q.Address = gateway.Addr()
 		if err := c.ask(2, q).Err; err != nil {
 			t.Errorf("there %t: %v", there, err)

@@ -588,14 +588,14 @@ func TestKeptIsToldToBeElsewhere(t *testing.T) {
 			t.Errorf("explained as %q, %v, want %q", e.Verdict, err, verdict)
 		}
 	}
-	tell("", "is kept for web")
+	tell("", "is reserved for web")
 	q := docker(prefix("10.50.0.0/24"))
 	q.Name = "web"
 	if r := c.ask(2, q); r.Err != nil || r.Address.Address.Addr() != kept {
 		t.Fatal(r.Address, r.Err)
 	}
 	c.run(time.Minute, c.agreed)
-	tell("host-2", "is kept for web, and is in the space of host-2")
+	tell("host-2", "is reserved for web, and is in a range of host-2")
 }
 
 // What an operator has ended on one host does not come back since one on another, which has not heard of it, asks

@@ -434,7 +434,7 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 		c, back, plain, router := unkeptRouter(t)
 		cidr := plain.Pool
 		q := ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer}
-		wantErr(t, c.ask(back, &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Address: router}).Err, ipam.ErrAddressReserved, "kept back as gateway by a network of this host")
+		wantErr(t, c.ask(back, &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Address: router}).Err, ipam.ErrAddressReserved, "reserved as gateway by a network of this host")
 		if gateway {
 			q = ipam.AddressRequest{Network: c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway}
 		}

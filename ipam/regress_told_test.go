@@ -62,10 +62,10 @@ func TestOnlyAPartIsUnderWay(t *testing.T) {
 		c.step(2, &ipam.Presence{Peer: c.peers[i].machine.Self()})
 	}
 	for _, q := range []ipam.Request{exclude("10.50.0.1", "10.50.0.254"), &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24"), Name: "lab"}} {
-		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "a part of what you asked for is done as soon as they agree", "ask again for the rest")
+		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "a part of your request is done as soon as they agree", "repeat the command for the rest")
 	}
 	for _, q := range []ipam.Request{exclude("10.50.0.240", "10.50.0.254"), &ipam.PoolCreation{CIDR: prefix("10.70.0.0/24")}} {
-		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "; what you asked for is done as soon as they agree")
+		wantErr(t, c.ask(2, q).Err, ipam.ErrUnreachable, "; your request is done as soon as they agree")
 	}
 }
 
@@ -132,7 +132,7 @@ func TestExcludeIsTooLate(t *testing.T) {
 	c := newLockstep(t, 3)
 	c.found()
 	c.die(2)
-	wantErr(t, c.ask(2, exclude("10.50.0.240", "10.50.0.254")).Err, ipam.ErrNotReady, "is done as soon as they agree, if it can be done by then, and ringlet explain 10.50.0.240 shows it")
+	wantErr(t, c.ask(2, exclude("10.50.0.240", "10.50.0.254")).Err, ipam.ErrNotReady, "is done as soon as they agree, if that is still possible: ringlet explain 10.50.0.240 shows it")
 	if err := c.ip(0, prefix("10.50.0.0/24"), address("10.50.0.241")); err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func TestDrainThatIsWantedStill(t *testing.T) {
 	c, _ := lab(t)
 	o := c.order()
 	c.die(o[0], o[1])
-	refused(t, c.ask(o[2], &ipam.DrainRequest{}).Err, "what you asked for is done as soon as they agree, if it can be done by then, and ringlet status shows it")
+	refused(t, c.ask(o[2], &ipam.DrainRequest{}).Err, "your request is done as soon as they agree, if that is still possible: ringlet status shows it")
 	c.heal()
 	c.run(time.Minute, func() bool { return c.status(o[2]).State == ipam.Leaving })
 }
@@ -76,7 +76,7 @@ func TestCommandsCanBeTypedIn(t *testing.T) {
 	} {
 		a := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/28", ID: holder}).Address.Address.Addr()
 		want := fmt.Sprintf("ringlet free --for %s %v,", word, a)
-		if e, err := h.Machine().Explain(h.Now, a); err != nil || !strings.HasPrefix(e.Next, want) {
+		if e, err := h.Machine().Explain(h.Now, a); err != nil || !strings.HasSuffix(e.Next, strings.TrimSuffix(want, ",")) {
 			t.Errorf("%s is told %q, %v, want %s", holder, e.Next, err, want)
 		}
 		refused(t, claim(h, n, a.String(), "db"), want)
@@ -91,9 +91,9 @@ func TestFullPoolHasSpaceOfALostHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.full(1, cidr)
-	refused(t, c.full(0, cidr), "are kept back for hosts that were evicted")
+	refused(t, c.full(0, cidr), "are quarantined for evicted hosts")
 	for _, p := range c.status(0).Problems {
-		if p.Code == "pool-full" && !strings.Contains(p.Text, "are kept back for hosts that were evicted") {
+		if p.Code == "pool-full" && !strings.Contains(p.Text, "are quarantined for evicted hosts") {
 			t.Errorf("told %q", p.Text)
 		}
 	}
@@ -112,8 +112,8 @@ func TestReserveNamesWhatEndsAnother(t *testing.T) {
 	h.Call(keep("10.50.0.3", "db"))
 	h.Call(exclude("10.50.0.4", "10.50.0.5"))
 	for a, want := range map[string]string{
-		"10.50.0.3":  "choose another address, or end that first with ringlet reserve rm 10.50.0.3",
-		"10.50.0.4":  "choose another address, or end that first with ringlet exclude rm 10.50.0.4",
+		"10.50.0.3":  "choose another address, or first run ringlet reserve rm 10.50.0.3",
+		"10.50.0.4":  "choose another address, or first run ringlet exclude rm 10.50.0.4",
 		"10.50.0.15": "is the pool's broadcast address: choose another address",
 	} {
 		err := h.Call(keep(a, "web")).Err
@@ -157,7 +157,7 @@ func TestRemovalCountsWhatIsHeldAsPoolsDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := h.Machine().Status(h.Now).Pools[0].HeldHere
-	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/24"}).Err, ipam.ErrPoolInUse, fmt.Sprintf("holds %d address", held))
+	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/24"}).Err, ipam.ErrPoolInUse, fmt.Sprintf("has %d address", held))
 }
 
 // On an engine that sends no names, an address that is kept for a MAC already is not to be kept for one: the container
@@ -171,8 +171,8 @@ func TestKeptForMACWithoutNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := claim(h, n, "10.50.0.9", "")
-		wantErr(t, err, ipam.ErrAddressReserved, "is kept for "+mac, "give the container that MAC")
-		if strings.Contains(err.Error(), "be kept for a MAC instead") {
+		wantErr(t, err, ipam.ErrAddressReserved, "is reserved for "+mac, "give the container that MAC")
+		if strings.Contains(err.Error(), "reserve the address for a MAC instead") {
 			t.Error(err)
 		}
 	}
@@ -280,7 +280,7 @@ func TestNetworkNamesWhatIsKeptBack(t *testing.T) {
 	n := network(t, h, "10.50.0.0/24")
 	h.Call(exclude("10.50.0.1", "10.50.0.99"))
 	h.Call(keep("10.50.0.101", "db"))
-	for a, want := range map[string]string{"10.50.0.1": "end that first with ringlet exclude rm 10.50.0.1", "10.50.0.101": "end that first with ringlet reserve rm 10.50.0.101"} {
+	for a, want := range map[string]string{"10.50.0.1": "first run ringlet exclude rm 10.50.0.1", "10.50.0.101": "first run ringlet reserve rm 10.50.0.101"} {
 		for _, q := range []ipam.Request{
 			&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address(a)},
 			&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool, Gateway: ipam.GatewayAddr, GatewayAddr: address(a)},

@@ -113,82 +113,82 @@ func (m *Machine) ownProblems() []Problem {
 		out = append(out, problem(level, code, next, text, args...))
 	}
 	if m.broken != nil {
-		add(Failed, "broken-invariant", "keep the database, and report what ringlet check says", "the records of this peer contradict each other, and nothing is handed out any more: %v", m.broken)
+		add(Failed, "broken-invariant", "keep the database, and report the output of ringlet check", "the records of this host contradict each other, so it hands out no addresses: %v", m.broken)
 	}
 	switch {
 	case m.outlived && m.hasVeto() && !m.alone():
-		add(Failed, "suspended", "disable the plugin here, and run ringlet recover --i-know-the-others-are-gone on another host of the cluster, as nothing is decided without this one; then remove the plugin's data here, and enable it with RINGLET_JOIN set to that host: it takes over what this one had, with the addresses that its containers have", "nothing is handed out any more, since %s", m.suspect)
+		add(Failed, "suspended", "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then remove the plugin's data here, and enable it with RINGLET_JOIN set to that host: it takes over its former addresses, with those of its containers", "this host hands out no addresses, because %s", m.suspect)
 	case m.outlived:
-		add(Failed, "suspended", "remove the plugin's data on this host, and start the plugin again: it takes over what this one had, with the addresses that its containers have", "nothing is handed out any more, since %s", m.suspect)
+		add(Failed, "suspended", "remove the plugin's data on this host, and start the plugin again: it takes over its former addresses, with those of its containers", "this host hands out no addresses, because %s", m.suspect)
 	case m.suspect != "":
-		add(Failed, "suspended", "on the host whose database is the copy, or the old one, remove the plugin's data and start the plugin again; where none is, keep both databases and report it", "nothing is handed out any more, since %s", m.suspect)
+		add(Failed, "suspended", "on the host whose database is the copy, or the old one, remove the plugin's data and start the plugin again; if neither is, keep both databases and report it", "this host hands out no addresses, because %s", m.suspect)
 	}
 	switch standing := m.standing(); {
 	case m.state.Slot == 0 && m.orphaned > 0:
-		add(Failed, "database-lost", "set RINGLET_JOIN to another host of its cluster, also on the first host; if there is none that still has its data, set RINGLET_BOOTSTRAP=1 on one, and let the others join it", "the database of this peer is new, and its engine has %s of ringlet: other hosts may hold addresses of these, so nothing is handed out before this peer has found them; %s answered", plural(m.orphaned, "network", "networks"), plural(m.reached(), "host has", "hosts have"))
+		add(Failed, "database-lost", "set RINGLET_JOIN to another host of the cluster, also on the first host; if no host still has its data, set RINGLET_BOOTSTRAP=1 on one host, and let the others join it", "the database of this host is new, but its engine has %s of ringlet, and other hosts may hold addresses of these: it hands out no addresses until it has found those hosts; %s answered", plural(m.orphaned, "network", "networks"), plural(m.reached(), "host has", "hosts have"))
 	case standing == Left:
-		add(Failed, "left", "remove the plugin, or its data to begin anew", "this peer has left its cluster and hands out nothing")
+		add(Failed, "left", "remove the plugin, or only its data to join again", "this host has left its cluster and hands out nothing")
 	case standing == Outdated:
-		add(Failed, "outdated", "upgrade ringlet on this host", "the cluster uses level %d of the protocol, and the release on this host speaks up to %d: its containers keep what they have, and nothing is handed out", m.level(), m.cfg.Spoken)
+		add(Failed, "outdated", "upgrade ringlet on this host", "the cluster uses level %d of the protocol, but the release on this host speaks at most %d: its containers keep their addresses, and it hands out no new ones", m.level(), m.cfg.Spoken)
 	case standing == Checking:
-		add(Degraded, "checking", "start or reconnect the other hosts if this lasts", "this peer has just started and asks the others whether its database is up to date; %s answered", plural(len(m.check.answered)-1, "peer has", "peers have"))
+		add(Degraded, "checking", "if this lasts, start or reconnect the other hosts", "this host has just started and asks the others whether its database is current; %s answered", plural(len(m.check.answered)-1, "host has", "hosts have"))
 	case standing == Forming:
-		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this peer founds a cluster with others and reaches %d of %d hosts, itself among them; a majority is needed", m.foundersMet(), m.cfg.Formation.Size)
+		add(Failed, "forming", "start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "this host founds a cluster with others and reaches %d of %d hosts, itself included; it needs a majority", m.foundersMet(), m.cfg.Formation.Size)
 	case standing == Joining:
 		if m.looksFirst() && !m.seesCluster() {
-			add(Failed, "joining", "wait a minute", "the database of this peer is new, and it looks for other hosts that are in a cluster, before it founds one as RINGLET_BOOTSTRAP=1 says; %s answered", plural(m.reached(), "host has", "hosts have"))
+			add(Failed, "joining", "wait a minute", "the database of this host is new, and it looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1; %s answered", plural(m.reached(), "host has", "hosts have"))
 			break
 		}
 		if m.state.Slot == 0 && m.hesitates && !m.given.Join && !m.seesCluster() {
-			add(Failed, "joining", "see whether the engine answers docker network ls, and the plugin's log; RINGLET_BOOTSTRAP=1 founds a cluster without it", "the database of this peer is new, and it waits for its engine to list the networks that it has, before it founds a cluster")
+			add(Failed, "joining", "check that the engine answers docker network ls, and see the plugin's log; with RINGLET_BOOTSTRAP=1 it founds a cluster without the list", "the database of this host is new, and it waits for its engine's list of networks before it founds a cluster")
 			break
 		}
 		if f := m.cfg.Formation; m.state.Slot == 0 && f.Size == 0 && f.Seat > 0 && m.reached() == 0 {
-			add(Failed, "joining", "have RINGLET_JOIN list the other hosts, too; on the first host of all it is empty", "this peer has not found its cluster yet: RINGLET_JOIN lists no host but this one")
+			add(Failed, "joining", "list the other hosts in RINGLET_JOIN, too; on the first host of all leave it empty", "this host has not found its cluster yet: RINGLET_JOIN lists no other host")
 			break
 		}
 		if m.state.Slot == 0 {
-			add(Failed, "joining", "see that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all have the same list with themselves in it", "this peer has not found its cluster yet; %s answered", plural(m.reached(), "host has", "hosts have"))
+			add(Failed, "joining", "check that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all hosts have the same list with themselves in it", "this host has not found its cluster yet; %s answered", plural(m.reached(), "host has", "hosts have"))
 			break
 		}
 		waits := "waits to be admitted to its cluster"
 		if m.mayReturn() {
-			waits = "was evicted from its cluster and waits to be admitted again; what it has stays its own"
+			waits = "was evicted from its cluster and waits to be admitted again; it keeps its addresses"
 		}
-		add(Failed, "joining", "see that a majority of the other hosts runs and can be reached", "this peer %s", waits)
+		add(Failed, "joining", "check that a majority of the other hosts runs and is reachable", "this host %s", waits)
 	default:
 	}
 	if m.member() && !m.left && !m.booting() && !m.outdated() && m.cutOff() {
-		why := "this peer reaches no majority of its cluster"
+		why := "this host reaches no majority of its cluster"
 		if len(m.state.Roster) == 2 {
-			why = "this peer does not reach the other one, which as the first of two has the deciding vote"
+			why = "this host does not reach the other one, which has the deciding vote of the two"
 		}
 		waiting := ""
 		if n := len(m.unsettled()); n > 0 {
-			waiting = "; " + plural(n, "decision that was asked for here waits", "decisions that were asked for here wait") + " until then"
+			waiting = "; " + plural(n, "decision that was requested here waits", "decisions that were requested here wait") + ", too"
 		}
-		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help tells how this host goes on alone", "%s (away: %s): addresses are handed out and freed in the space that it has, and nothing else is possible%s", why, m.names(m.away(m.state.Voters())), waiting)
+		add(Degraded, "cut-off", "start or reconnect those hosts; if they are gone for good, ringlet recover --help says how this host continues alone", "%s (away: %s): it still hands out and frees addresses in its own ranges, but new pools and ranges must wait%s", why, m.names(m.away(m.state.Voters())), waiting)
 	}
 	if waited := m.oldestProposal(); waited >= longAgreement && m.majority(m.steadyVoters()) && !m.booting() && !m.outdated() && m.member() {
-		add(Degraded, "no-agreement", "see whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "nothing has been agreed for %v, though a majority can be reached: addresses are handed out and freed in the space that this host has, and more space, pools and claims wait", waited.Round(time.Second))
+		add(Degraded, "no-agreement", "check whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways", "no decision was made for %v, although this host reaches a majority: it still hands out and frees addresses in its own ranges, but new ranges, pools and claims must wait", waited.Round(time.Second))
 	}
 	if owners := m.ownersOfListed(); len(owners) > 0 && !slices.ContainsFunc(owners, func(id peer.ID) bool { return !m.isPredecessor(id) }) {
-		add(Degraded, "inventory-awaited", "wait half a minute; if it stays, see that a majority of the other hosts runs and can be reached", "the database is new, and containers of this host have addresses in the space of its former self, which it takes over: no address is chosen before it has")
+		add(Degraded, "inventory-awaited", "wait half a minute; if it stays, check that a majority of the other hosts runs and is reachable", "the database is new, and containers of this host have addresses of its former self, which it is taking over: until then it chooses no address")
 	} else if len(owners) > 0 {
-		add(Degraded, "inventory-awaited", "bring that host back; if it is gone for good, as when this one was installed anew under another name, stop those containers, and then ringlet evict and ringlet forget it", "the database is new, and containers of this host have addresses in the space of %s, which cannot be reached: no address is chosen before they are taken in", m.names(owners))
+		add(Degraded, "inventory-awaited", "bring that host back; if it is gone for good, for example because this one was reinstalled under another name, stop those containers, then evict and forget it with ringlet evict and ringlet forget", "the database is new, and containers of this host have addresses in the ranges of %s, which cannot be reached: until they are taken in, this host chooses no address", m.names(owners))
 	} else if m.awaitList() != nil && m.state.Slot > 0 {
-		add(Degraded, "inventory-awaited", "wait a moment; if it stays, see whether the engine answers docker network ls, and the plugin's log", "the engine has not listed yet what is in use, which this host does not know: no address is chosen before it has")
+		add(Degraded, "inventory-awaited", "wait a moment; if it stays, check that the engine answers docker network ls, and see the plugin's log", "this host does not know yet which addresses are in use: until its engine lists them, it chooses no address")
 	}
 	if m.ready() == nil && m.awaitList() == nil && m.awaitsOthers() {
 		if m.takesIn() {
-			add(Degraded, "inventory-awaited", "wait a moment; if it stays, see ringlet status on the other hosts", "the database is new, and addresses that networks of this host keep back are other hosts' yet: no address is chosen before they are not")
+			add(Degraded, "inventory-awaited", "wait a moment; if it stays, see ringlet status on the other hosts", "the database is new, and other hosts still own addresses that networks of this host reserve: until that has changed, this host chooses no address")
 		}
 		if peers := m.saidUnlisted(); len(peers) > 0 {
-			add(Degraded, "others-unlisted", "wait a moment, two minutes at most, and see ringlet status on those hosts: each has to be in this cluster, and to hear from its engine", "the database is new, like that of %s, whose containers may have addresses that are not taken in yet: no address is chosen before they are", m.names(peers))
+			add(Degraded, "others-unlisted", "wait two minutes at most, and see ringlet status on those hosts: each must be in this cluster, and reach its engine", "the database is new, like that of %s, whose containers may have addresses that the cluster does not know yet: until it does, this host chooses no address", m.names(peers))
 		}
 	}
 	if m.bootedAlone {
-		add(Degraded, "booted-alone", "start or reconnect the other hosts", "this host was started and no majority of its cluster has answered since: if it was given up by ringlet forget meanwhile, its addresses may be in use elsewhere")
+		add(Degraded, "booted-alone", "start or reconnect the other hosts", "this host was started, and no majority of its cluster has answered since: if it was forgotten in the meantime, its addresses may be in use elsewhere")
 	}
 	return out
 }
@@ -274,26 +274,26 @@ func (m *Machine) peerProblems() []Problem {
 	if away := m.away(m.others()); len(away) > 0 && m.member() && !m.cutOff() && !m.booting() {
 		goesOn := ""
 		if len(m.state.Roster) == 2 {
-			goesOn = "; of two hosts the first has the deciding vote, so that this one goes on with everything meanwhile"
+			goesOn = "; this host has the deciding vote of the two, so everything goes on here"
 		}
-		add("peer-unreachable", "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back", "unreachable: %s%s", m.names(away), goesOn)
+		add("peer-unreachable", "start or reconnect those hosts; if one is gone for good, ringlet evict and then ringlet forget release its addresses", "unreachable: %s%s", m.names(away), goesOn)
 	}
 	if older := slices.DeleteFunc(m.others(), func(id peer.ID) bool { return !m.older(id) }); len(older) > 0 {
-		add("older-release", "upgrade ringlet on those hosts", "the cluster uses level %d of the protocol, which the release on these hosts does not speak: %s; their containers keep what they have, and they hand out nothing", m.state.Level, m.names(older))
+		add("older-release", "upgrade ringlet on those hosts", "the cluster uses level %d of the protocol, which the release on these hosts does not speak: %s; their containers keep their addresses, and they hand out no new ones", m.state.Level, m.names(older))
 	}
 	for _, gone := range m.state.Former {
 		if n := m.ownedBy(gone.ID); !gone.Forgotten && gone.ID != m.self && n > 0 {
 			name := m.nameOf(gone.ID)
-			add("quarantine", "bring that host back, with its data removed if this cluster was recovered without it; or, if it is gone for good, ringlet forget "+m.refOf(gone.ID), "%s was evicted, and %s that it may be using are kept back", name, plural(n, "address", "addresses"))
+			add("quarantine", "bring that host back, with its data removed if this cluster was recovered without it; if it is gone for good, run ringlet forget "+m.refOf(gone.ID), "%s was evicted, and %s quarantined", name, plural(n, "address that it may use is", "addresses that it may use are"))
 		}
 	}
 	for _, id := range sortedIDs(m.misfits) {
 		f := m.misfits[id]
-		add("formation-mismatch", "give all hosts that found the cluster the same RINGLET_JOIN and RINGLET_BOOTSTRAP", "%s would found a cluster of %d hosts, or with another list, and this peer one of %d", m.nameOf(id), f.Size, m.cfg.Formation.Size)
+		add("formation-mismatch", "set the same RINGLET_JOIN and RINGLET_BOOTSTRAP on all hosts that found the cluster", "%s would found a cluster of %d hosts, or with another list, but this host one of %d", m.nameOf(id), f.Size, m.cfg.Formation.Size)
 	}
 	for _, cluster := range slices.SortedFunc(maps.Keys(m.foreign), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }) {
 		if cluster != m.state.Cluster && m.now.Sub(m.foreign[cluster].last) <= foreignTime && m.hasForeign(cluster) {
-			add("foreign-cluster", "decide which one stays; on each host of the other, remove the plugin's data and set RINGLET_JOIN, or give it another RINGLET_CLUSTER", "peers of another cluster, %s, use the same key and label; this one is %s, and the two do not mix", hex.EncodeToString(cluster[:4]), hex.EncodeToString(m.state.Cluster[:4]))
+			add("foreign-cluster", "decide which cluster stays; on each host of the other one, remove the plugin's data and set RINGLET_JOIN, or set another RINGLET_CLUSTER", "hosts of another cluster, %s, use the same key and label; this cluster is %s, and the two cannot merge", hex.EncodeToString(cluster[:4]), hex.EncodeToString(m.state.Cluster[:4]))
 		}
 	}
 	for _, id := range sortedIDs(m.differs) {
@@ -354,9 +354,9 @@ func (m *Machine) poolProblems(pools []PoolStatus) []Problem {
 		switch {
 		case !p.hasContainers():
 		case s.Free+s.Ready+s.Resting == 0:
-			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: of %s %v are in use%s and %v are reserved", poolText(p.Pool), plural(s.Size, "address", "addresses"), addr.Count(s.Held), lostText(addr.Count(s.Quarantined)), addr.Count(s.Reserved)))
+			out = append(out, problem(Degraded, "pool-full", "remove containers, or move to a larger network", "pool %s is full: %s", poolText(p.Pool), sharesText(addr.Count(s.Size), share{addr.Count(s.Held), "is in use", "are in use"}, lostShare(addr.Count(s.Quarantined)), reservedShare(addr.Count(s.Reserved)))))
 		case s.Mine == 0 && s.Free == 0 && !m.alone():
-			out = append(out, problem(Degraded, "short-of-space", "remove containers, or move to a larger network", "this host has no free address left in pool %s and asks other hosts for each, which takes longer", poolText(p.Pool)))
+			out = append(out, problem(Degraded, "short-of-space", "remove containers, or move to a larger network", "this host has no free address left in pool %s and asks other hosts for each one, which takes longer", poolText(p.Pool)))
 		}
 	}
 	return out

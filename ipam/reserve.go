@@ -94,15 +94,15 @@ func (m *Machine) beginning(p *pool, in addr.Range) bool {
 func checkReserve(q *ReserveRequest) error {
 	switch {
 	case q.Kind != chronicle.KindExcluded && q.Kind != chronicle.KindKeptForName:
-		return failf(ErrBadRequest, "addresses can be excluded, or kept for a name, and not reserved as %v", q.Kind)
+		return failf(ErrBadRequest, "addresses can be excluded or reserved for a name, but not reserved as %v", q.Kind)
 	case len(q.Note) > chronicle.MaxNote:
-		return failf(ErrBadRequest, "a note or name has at most %d bytes, and not %d", chronicle.MaxNote, len(q.Note))
+		return failf(ErrBadRequest, "a note or name can have at most %d bytes, not %d", chronicle.MaxNote, len(q.Note))
 	case q.Kind == chronicle.KindKeptForName && q.Note == "":
-		return failf(ErrBadRequest, "name the container, the MAC or the holder that %v is to be kept for", q.First)
+		return failf(ErrBadRequest, "name the container, the MAC or the holder to reserve %v for", q.First)
 	case !isText(q.Note):
 		return errNoText(q.Note)
 	case q.Kind == chronicle.KindKeptForName && q.First != q.Last:
-		return failf(ErrBadRequest, "one address at a time is kept for a name, and not %v-%v: exclude a range, or name one address of it", q.First, q.Last)
+		return failf(ErrBadRequest, "only single addresses can be reserved for a name, not %v-%v: exclude the range, or name one address of it", q.First, q.Last)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range
 			return nil, addr.Range{}, errNoPool(ref)
 		}
 	} else if p = m.poolAt(first); p == nil {
-		return nil, addr.Range{}, failf(ErrPoolNotFound, "address %v lies in no pool: make the pool first with ringlet pool create or docker network create, ringlet pool ls shows those that there are", first)
+		return nil, addr.Range{}, failf(ErrPoolNotFound, "address %v is in no pool: create the pool first with ringlet pool create or docker network create; ringlet pool ls lists the pools", first)
 	}
 	start, ok := addr.OffsetOf(p.CIDR, first)
 	if !ok {
@@ -126,7 +126,7 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range
 		return nil, addr.Range{}, errOutside(p.CIDR, last)
 	}
 	if end <= start {
-		return nil, addr.Range{}, failf(ErrBadRequest, "%v lies behind %v: write the range the other way round", first, last)
+		return nil, addr.Range{}, failf(ErrBadRequest, "%v is after %v: write the range the other way round", first, last)
 	}
 	return p, addr.Range{Start: start, End: end}, nil
 }
@@ -175,7 +175,7 @@ func (m *Machine) keepTheirs(p *pool, o addr.Offset, owner peer.ID) error {
 	}
 	answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
 	if errors.Is(err, errRefused) {
-		return failf(ErrAddressInUse, "address %v in %s is held by %s: if that is whom it is to be kept for, say so on that host; else stop or free that there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), answer.Text)
+		return failf(ErrAddressInUse, "address %v in %s is held by %s: to reserve it for that holder, run the command on that host; otherwise stop or free it there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), answer.Text)
 	}
 	return err
 }
@@ -364,7 +364,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 		return Reserving{}, err
 	}
 	if !q.Kind.Operated() {
-		return Reserving{}, failf(ErrBadRequest, "what is reserved as %v is not ended by hand", q.Kind)
+		return Reserving{}, failf(ErrBadRequest, "a reservation as %v cannot be removed by hand", q.Kind)
 	}
 	out := Reserving{First: q.First, Last: q.Last, Kind: q.Kind.String(), Collisions: []Collision{}}
 	if q.Pool == "" && m.poolAt(q.First) == nil && m.poolAt(q.Last) == nil {

@@ -141,17 +141,17 @@ func TestReserveRefused(t *testing.T) {
 		kind error
 		text string
 	}{
-		{exclude("10.60.0.1", "10.60.0.2"), ipam.ErrPoolNotFound, "lies in no pool"},
+		{exclude("10.60.0.1", "10.60.0.2"), ipam.ErrPoolNotFound, "is in no pool"},
 		{exclude("10.50.0.5", "10.50.0.99"), ipam.ErrAddressOutOfRange, "10.50.0.99"},
 		{exclude("10.50.0.5", "10.50.0.4"), ipam.ErrBadRequest, "the other way round"},
 		{&ipam.ReserveRequest{Pool: "lab", First: address("10.50.0.1"), Last: address("10.50.0.1"), Kind: chronicle.KindExcluded}, ipam.ErrPoolNotFound, "no pool lab"},
 		{&ipam.ReserveRequest{First: address("10.50.0.1"), Last: address("10.50.0.1"), Kind: chronicle.KindGateway}, ipam.ErrBadRequest, "not reserved as gateway"},
-		{&ipam.ReserveRequest{First: address("10.50.0.1"), Last: address("10.50.0.2"), Kind: chronicle.KindKeptForName, Note: "x"}, ipam.ErrBadRequest, "one address at a time"},
+		{&ipam.ReserveRequest{First: address("10.50.0.1"), Last: address("10.50.0.2"), Kind: chronicle.KindKeptForName, Note: "x"}, ipam.ErrBadRequest, "only single addresses"},
 		{keep("10.50.0.2", ""), ipam.ErrBadRequest, "name the container"},
 		{keep("10.50.0.2", strings.Repeat("x", 256)), ipam.ErrBadRequest, "255 bytes"},
 		{keep("10.50.0.1", "db"), ipam.ErrAddressInUse, "container web"},
 		{keep("10.50.0.0", "db"), ipam.ErrAddressReserved, "network address"},
-		{unreserve("10.50.0.0", "10.50.0.3", chronicle.KindNetwork), ipam.ErrBadRequest, "not ended by hand"},
+		{unreserve("10.50.0.0", "10.50.0.3", chronicle.KindNetwork), ipam.ErrBadRequest, "cannot be removed by hand"},
 		{unreserve("10.50.0.9", "10.60.0.3", chronicle.KindExcluded), ipam.ErrAddressOutOfRange, "10.60.0.3"},
 	} {
 		wantErr(t, h.Call(tt.q).Err, tt.kind, tt.text)
@@ -172,21 +172,21 @@ func TestKeptForName(t *testing.T) {
 			t.Fatalf("%v: %v, %d", q.First, r.Err, r.Reserving.Addresses)
 		}
 	}
-	wantErr(t, h.Call(keep("10.50.0.1", "db")).Err, ipam.ErrAddressReserved, "is kept for web")
+	wantErr(t, h.Call(keep("10.50.0.1", "db")).Err, ipam.ErrAddressReserved, "is reserved for web")
 	if a := run(t, h, n, "other"); a != address("10.50.0.2") {
 		t.Errorf("another container got %v", a)
 	}
-	wantErr(t, claim(h, n, "10.50.0.1", "other"), ipam.ErrAddressReserved, "is kept for web")
-	wantErr(t, claim(h, n, "10.50.0.1", ""), ipam.ErrAddressReserved, "does not tell the names")
+	wantErr(t, claim(h, n, "10.50.0.1", "other"), ipam.ErrAddressReserved, "is reserved for web")
+	wantErr(t, claim(h, n, "10.50.0.1", ""), ipam.ErrAddressReserved, "does not send the names")
 	for range 3 {
 		for name, want := range map[string]string{"web": "10.50.0.1", "db": "10.50.0.9"} {
 			a := run(t, h, n, name)
 			if a != address(want) {
 				t.Fatalf("%s got %v, and %s is kept for it", name, a, want)
 			}
-			wantErr(t, claim(h, n, want, "other"), ipam.ErrAddressReserved, "is kept for "+name)
+			wantErr(t, claim(h, n, want, "other"), ipam.ErrAddressReserved, "is reserved for "+name)
 			release(h, n, a)
-			wantErr(t, claim(h, n, want, "other"), ipam.ErrAddressReserved, "is kept for "+name)
+			wantErr(t, claim(h, n, want, "other"), ipam.ErrAddressReserved, "is reserved for "+name)
 			h.CheckDisk()
 		}
 		h.Restart()
@@ -287,7 +287,7 @@ func TestKeptForItsHolder(t *testing.T) {
 	if list := h.Call(&ipam.LookupRequest{ID: "web"}).Addresses; len(list) != 1 || list[0].Address != web || list[0].State != "held" {
 		t.Errorf("web has %+v", list)
 	}
-	if r := h.Call(exclude("10.50.0.1", "10.50.0.1")); r.Err != nil || collisionsOf(r.Reserving) != "10.50.0.1-10.50.0.1 is kept for web" {
+	if r := h.Call(exclude("10.50.0.1", "10.50.0.1")); r.Err != nil || collisionsOf(r.Reserving) != "10.50.0.1-10.50.0.1 is reserved for web" {
 		t.Errorf("%v, %s", r.Err, collisionsOf(r.Reserving))
 	}
 	release(h, n, web)
@@ -303,7 +303,7 @@ func TestKeptForItsHolder(t *testing.T) {
 	release(h, n, web)
 	g := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}).Address
 	h.Call(&ipam.Withdrawal{Ticket: g.Ticket})
-	wantErr(t, claim(h, n, web.String(), "other"), ipam.ErrAddressReserved, "is kept for web")
+	wantErr(t, claim(h, n, web.String(), "other"), ipam.ErrAddressReserved, "is reserved for web")
 	h.CheckDisk()
 }
 

@@ -15,9 +15,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// The sentences that people read in their terminal stand in this file, so
-// that they have one voice: what failed, with pool and address, why, and what
-// to do.
+// This file has the sentences that people read in their terminal, so that they
+// have one voice: what failed, with pool and address, why, and what to do.
 
 func failf(kind error, format string, args ...any) error {
 	return &Error{Kind: kind, Text: fmt.Sprintf(format, args...)}
@@ -40,7 +39,7 @@ func (m *Machine) holderText(h space.Holder, since int64) string {
 	case space.Host:
 		return fmt.Sprintf("%s, which has it on an interface", m.cfg.Name)
 	case space.Stranger:
-		return fmt.Sprintf("something else on the network, with MAC %s, which answered %s at %s", MAC(h.MAC), m.cfg.Name, at)
+		return fmt.Sprintf("another device on the network, with MAC %s, which answered %s at %s", MAC(h.MAC), m.cfg.Name, at)
 	case space.Kept:
 		return fmt.Sprintf("nobody on %s since %s", m.cfg.Name, at)
 	case space.Container, space.Unmarked, space.Client:
@@ -56,7 +55,7 @@ func whoText(h space.Holder) string {
 	case h.Kind == space.Host:
 		return "the host itself"
 	case h.Kind == space.Stranger:
-		return "something else on the network, with MAC " + MAC(h.MAC).String()
+		return "another device on the network, with MAC " + MAC(h.MAC).String()
 	case h.Kind == space.Client:
 		return fmt.Sprintf("%q", h.Ref)
 	case h.Name != "" && short != "":
@@ -102,13 +101,12 @@ func shortRef(ref string) string {
 }
 
 func (m *Machine) errLeaving() error {
-	return failf(ErrNotReady, "ringlet on %s is leaving its cluster and begins nothing new: ringlet drain --undo makes it stay", m.cfg.Name)
+	return failf(ErrNotReady, "ringlet on %s is leaving its cluster and accepts nothing new: run ringlet drain --undo to make it stay", m.cfg.Name)
 }
 
-// errDraining refuses what this peer would have to take more space for, of which there
-// is some: it is to give up what it has.
+// errDraining refuses a request for which this peer would have to take another range: it is giving its ranges away.
 func (m *Machine) errDraining(p *pool) error {
-	return failf(ErrNotReady, "ringlet on %s is draining and takes no more addresses of %s: use another host, or ringlet drain --undo to make this one stay", m.cfg.Name, poolText(p.Pool))
+	return failf(ErrNotReady, "ringlet on %s is draining and takes no more addresses from %s: start the container on another host, or run ringlet drain --undo", m.cfg.Name, poolText(p.Pool))
 }
 
 func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) error {
@@ -119,7 +117,7 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 	case space.Gateway, space.Host:
 		next = "choose another address"
 	case space.Stranger:
-		next = fmt.Sprintf("choose another address, or, once that device no longer has this one, free it with ringlet release %v", a)
+		next = fmt.Sprintf("choose another address; once that device no longer uses this one, free it with ringlet release %v", a)
 	case space.Container, space.Unmarked, space.Kept:
 	}
 	return failf(ErrAddressInUse, "address %v in %s is held by %s: %s", a, poolText(p.Pool), m.holderText(h, since), next)
@@ -128,32 +126,32 @@ func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) er
 // errUntold makes a claim wait for an inventory that tells whether the holder
 // lives.
 func (m *Machine) errUntold(p *pool, o addr.Offset, rec space.Record) error {
-	return &waitError{failf(ErrNotReady, "address %v in %s is held by %s, and the engine has not told yet whether that container lives: try again in a moment, or choose another address",
+	return &waitError{failf(ErrNotReady, "address %v in %s is held by %s, and the engine has not reported yet whether that container still exists: try again in a moment, or choose another address",
 		addr.Nth(p.CIDR, o), poolText(p.Pool), m.holderText(rec.Holder, rec.Since))}
 }
 
 // errUnclear makes a request wait that comes without options, for a list that tells what it is for.
 func (m *Machine) errUnclear(p *chronicle.Pool, a netip.Addr) error {
-	return waitFor(failf(ErrNotReady, "the engine has not told yet whether a container or a new network asks for address %v in %s: try again in a moment, and see ringlet status if it fails again", a, poolText(p)))
+	return waitFor(failf(ErrNotReady, "the engine has not reported yet whether a container or a new network asks for address %v in %s: try again in a moment, and see ringlet status if it fails again", a, poolText(p)))
 }
 
-// errEither refuses an address that networks keep back, where nobody tells whether one more network
+// errEither refuses an address that networks reserve, if the engine cannot say whether another network
 // asks for it or a container.
 func errEither(p *pool, a netip.Addr, r *chronicle.Reservation) error {
-	return failf(ErrAddressReserved, "address %v in %s is reserved as %v, and an engine before 29 does not tell whether a container or one more network asks for it: choose another address, or leave it out of the new network, as it is kept back already",
+	return failf(ErrAddressReserved, "address %v in %s is reserved as %v, and an engine before 29 cannot say whether a container or a network asks for it: for a container choose another address; for a network leave it out, it is already reserved",
 		a, poolText(p.Pool), r.Kind)
 }
 
 // errHeldBy refuses an address that somebody on another host holds, whom that
 // host has named.
 func (m *Machine) errHeldBy(p *pool, o addr.Offset, holder string) error {
-	return failf(ErrAddressInUse, "address %v in %s is held by %s: stop or free that there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), holder)
+	return failf(ErrAddressInUse, "address %v in %s is held by %s: stop or free it there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), holder)
 }
 
 // backText says what ends it that the space of an evicted host is kept back. If the cluster
 // was recovered without it, status says so there once it runs, and that its data must go.
 func (m *Machine) backText(id peer.ID) string {
-	return "bring that host back, or give up its space with ringlet forget " + m.refOf(id) + " if it is gone for good"
+	return "bring that host back, or release its addresses with ringlet forget " + m.refOf(id) + " if it is gone for good"
 }
 
 // quarantineText says of what is kept back for an evicted host that it is, and what ends that: "may be …".
@@ -174,24 +172,24 @@ func waitFor(late error) error { return &waitError{late} }
 func (m *Machine) inTime() bool { return m.current != nil && m.now.Before(m.current.Deadline) }
 
 func (m *Machine) waitForPeers(p *pool, q question, peers []peer.ID) error {
-	next := "see whether that host is up and can be reached, and ringlet status"
+	next := "check that the host is up and reachable, and see ringlet status"
 	if len(peers) > 1 {
-		next = "see whether those hosts are up and can be reached, and ringlet status"
+		next = "check that the hosts are up and reachable, and see ringlet status"
 	}
 	switch q.want {
 	case wire.WantVacant:
 		return waitFor(failf(ErrUnreachable, "pool %s may be in use on %s, which did not answer in time: %s", poolText(p.Pool), m.names(peers), next))
 	case wire.WantExact, wire.WantReserved:
-		return waitFor(failf(ErrUnreachable, "address %v in %s is in the space of %s, which did not answer in time, so that nobody knows whether it is in use: %s, or choose another address", addr.Nth(p.CIDR, q.in.Start), poolText(p.Pool), m.names(peers), next))
+		return waitFor(failf(ErrUnreachable, "address %v in %s is in a range of %s, which did not answer in time, so whether it is in use is not known: %s, or choose another address", addr.Nth(p.CIDR, q.in.Start), poolText(p.Pool), m.names(peers), next))
 	case wire.WantSpace:
 	}
-	return waitFor(failf(ErrUnreachable, "pool %s has space left only on %s, which did not answer in time: %s", poolText(p.Pool), m.names(peers), next))
+	return waitFor(failf(ErrUnreachable, "pool %s has free addresses only on %s, which did not answer in time: %s", poolText(p.Pool), m.names(peers), next))
 }
 
 // waitForSuccession makes a call wait until this peer has taken over the space
 // of its former self.
 func (m *Machine) waitForSuccession() error {
-	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and waits to take over the space of its former peer: try again in a moment, and see ringlet status", m.cfg.Name))
+	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and waits to take over the addresses of its former self: try again in a moment, and see ringlet status", m.cfg.Name))
 }
 
 func (m *Machine) waitForMajority() error {
@@ -208,7 +206,7 @@ func (m *Machine) waitForMajority() error {
 	if len(away) == 0 {
 		return waitFor(failf(ErrNotReady, "ringlet on %s did not get the cluster's agreement in time: try again, and see ringlet status if it fails again", m.cfg.Name))
 	}
-	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; meanwhile this host hands out the addresses in the space that it has", m.cfg.Name, m.names(away)))
+	return waitFor(failf(ErrUnreachable, "ringlet on %s needs the agreement of a majority of its peers for this and cannot reach %s: start or reconnect those hosts; until then this host hands out addresses of its own ranges", m.cfg.Name, m.names(away)))
 }
 
 // waitForEarlier is waitForMajority where the opposite of what is asked for was asked for before, which
@@ -220,7 +218,7 @@ func (m *Machine) waitForEarlier() error {
 	if !ok {
 		return err
 	}
-	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; the opposite was asked for before, and is done as soon as they agree: ask again after that"})
+	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; the opposite was requested before, and is done as soon as they agree: repeat the command after that"})
 }
 
 // staysWanted says of a decision that an operator waited for in vain that it is
@@ -235,9 +233,9 @@ func (m *Machine) staysWanted(err error, shows string) error {
 	if !ok {
 		return err
 	}
-	next := "what you asked for is done as soon as they agree, if it can be done by then, and " + shows + " shows it"
+	next := "your request is done as soon as they agree, if that is still possible: " + shows + " shows it"
 	if m.current.partly {
-		next = "a part of what you asked for is done as soon as they agree, if it can be done by then, and " + shows + " shows it: ask again for the rest"
+		next = "a part of your request is done as soon as they agree, if that is still possible: " + shows + " shows it; repeat the command for the rest"
 	}
 	return waitFor(&Error{Kind: late.Kind, Text: late.Text + "; " + next})
 }
@@ -247,71 +245,71 @@ func (m *Machine) waitForCluster() error {
 	case m.outdated():
 		return m.errOutdated()
 	case m.state.Slot == 0 && m.orphaned > 0:
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, while its engine has %s of ringlet: other hosts may hold addresses of these, so set RINGLET_JOIN to another host of its cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, plural(m.orphaned, "network", "networks")))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, but its engine has %s of ringlet, and other hosts may hold addresses of these: set RINGLET_JOIN to another host of the cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, plural(m.orphaned, "network", "networks")))
 	case m.looksFirst():
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and looks for other hosts that are in a cluster, before it founds one as RINGLET_BOOTSTRAP=1 says: try again in a minute", m.cfg.Name))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1: try again in a minute", m.cfg.Name))
 	case m.state.Slot == 0 && m.formation().Size > 0 && !m.cfg.Formation.Observer:
-		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster with it: a majority of %d is needed, and it reaches %d, itself among them; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
+		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.foundersMet()))
 	case m.state.Slot == 0:
-		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: see whether the hosts in RINGLET_JOIN run ringlet and can be reached, and ringlet status", m.cfg.Name))
+		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: check that the hosts in RINGLET_JOIN run ringlet and are reachable, and see ringlet status", m.cfg.Name))
 	}
-	return waitFor(failf(ErrNotReady, "ringlet on %s waits to be admitted to its cluster: see whether a majority of the other hosts runs, and ringlet status", m.cfg.Name))
+	return waitFor(failf(ErrNotReady, "ringlet on %s waits to be admitted to its cluster: check that a majority of the other hosts runs, and see ringlet status", m.cfg.Name))
 }
 
 // errOutdated says that this host's release is too old for what its cluster
 // has agreed to use.
 func (m *Machine) errOutdated() error {
-	return failf(ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol where this release speaks up to %d, and hands out nothing new: upgrade ringlet on this host; until then its containers keep what they have", m.cfg.Name, m.level(), m.cfg.Spoken)
+	return failf(ErrNotReady, "ringlet on %s is older than its cluster, which uses level %d of the protocol (this release: at most %d), and hands out no new addresses: upgrade ringlet on this host; until then its containers keep their addresses", m.cfg.Name, m.level(), m.cfg.Spoken)
 }
 
 func (m *Machine) waitForCheck() error {
-	return waitFor(failf(ErrNotReady, "ringlet on %s has just started and asks its peers whether its database is up to date: start or reconnect the other hosts, and see ringlet status", m.cfg.Name))
+	return waitFor(failf(ErrNotReady, "ringlet on %s has just started and asks the other hosts whether its database is current: start or reconnect the other hosts, and see ringlet status", m.cfg.Name))
 }
 
 // errSwarm refuses a network of a whole swarm, whose addresses the manager
 // alone asks for: those of services and tasks that no engine lists.
 func errSwarm() error {
-	return failf(ErrBadRequest, "ringlet does not serve networks of a whole swarm, such as overlay, yet: on each node make a network with --config-only, this IPAM driver and a --subnet, and from it, on a manager, one with --scope swarm --config-from, of the driver macvlan, ipvlan or bridge")
+	return failf(ErrBadRequest, "ringlet does not serve networks of a whole swarm, such as overlay: on each node create a network with --config-only, this IPAM driver and a --subnet; then, on a manager, create one with --scope swarm --config-from and the driver macvlan, ipvlan or bridge")
 }
 
-// errReserved refuses an address that is kept back to who wants it.
+// errReserved refuses an address that is reserved.
 func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder) error {
 	what, next := reservedText(r), "choose another address"
 	if r.Kind == chronicle.KindKeptForName && h.Kind == space.Container && h.Name == "" {
 		if isMAC(r.Note) {
 			next = "give the container that MAC, or " + next
 		} else {
-			next = "this engine does not tell the names of containers, as engines from 29 on do; let it be kept for a MAC instead, or " + next
+			next = "this engine does not send the names of containers, as engines from 29 on do; reserve the address for a MAC instead, or " + next
 		}
 	}
 	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), what, next)
 }
 
-// errKept refuses to keep an address back, for a name or a network, that is kept back already.
+// errKept refuses to reserve an address, for a name or a network, that is reserved already.
 func errKept(p *pool, a netip.Addr, r *chronicle.Reservation) error {
 	next := "choose another address"
 	switch r.Kind {
 	case chronicle.KindExcluded:
-		next += fmt.Sprintf(", or end that first with ringlet exclude rm %v", a)
+		next += fmt.Sprintf(", or first run ringlet exclude rm %v", a)
 	case chronicle.KindKeptForName:
-		next += fmt.Sprintf(", or end that first with ringlet reserve rm %v", a)
+		next += fmt.Sprintf(", or first run ringlet reserve rm %v", a)
 	case chronicle.KindGateway, chronicle.KindAuxiliary, chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
 	}
 	return failf(ErrAddressReserved, "address %v in %s %s: %s", a, poolText(p.Pool), reservedText(r), next)
 }
 
-// errKeptTwice says that an address is kept for who asks, and kept back by a network.
+// errKeptTwice says that an address is reserved for the container that asks, and also by a network.
 func errKeptTwice(p *pool, a netip.Addr, r *chronicle.Reservation, kind chronicle.Kind) error {
-	return failf(ErrAddressReserved, "address %v in %s %s, but a network of this host keeps it back as %v: remove that network, or end the reservation with ringlet reserve rm %v",
+	return failf(ErrAddressReserved, "address %v in %s %s, but a network of this host also reserves it as %v: remove that network, or end the reservation with ringlet reserve rm %v",
 		a, poolText(p.Pool), reservedText(r), kind, a)
 }
 
-// errKeptBack says that a network of this host keeps an address back, as the engine lists it.
+// errKeptBack says that a network of this host reserves an address, according to the engine's list.
 func errKeptBack(p *pool, a netip.Addr, kind chronicle.Kind) error {
-	return failf(ErrAddressReserved, "address %v in %s is kept back as %v by a network of this host: choose another address", a, poolText(p.Pool), kind)
+	return failf(ErrAddressReserved, "address %v in %s is reserved as %v by a network of this host: choose another address", a, poolText(p.Pool), kind)
 }
 
-// reservedText says what an address is kept back for: "is …".
+// reservedText says what an address is reserved for: "is …".
 func reservedText(r *chronicle.Reservation) string {
 	switch r.Kind {
 	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
@@ -322,7 +320,7 @@ func reservedText(r *chronicle.Reservation) string {
 		}
 		return "is excluded"
 	case chronicle.KindKeptForName:
-		return "is kept for " + r.Note
+		return "is reserved for " + r.Note
 	default:
 		return "is reserved as " + r.Kind.String()
 	}
@@ -334,7 +332,7 @@ func errOutside(cidr netip.Prefix, a netip.Addr) error {
 	if cidr.Contains(a.Unmap()) {
 		return failf(ErrAddressReserved, "address %v in %v is the pool's %s: choose another address", a, cidr, lastOf64)
 	}
-	return failf(ErrAddressOutOfRange, "address %v does not lie in %v: choose one that does", a, cidr)
+	return failf(ErrAddressOutOfRange, "address %v is not in %v: choose one that is", a, cidr)
 }
 
 // errFull says that a part of a pool is full. The counts are of that part; lost is what
@@ -344,24 +342,51 @@ func errFull(p *pool, want netip.Prefix, held, elsewhere, lost, reserved, size a
 	if want != p.CIDR {
 		where = fmt.Sprintf("range %v of %s", want, where)
 	}
-	next := "remove a container, or make a larger network"
+	next := "remove a container, or create a larger network"
 	if lost > 0 {
-		next = "bring those hosts back, or give up their space with ringlet forget if they are gone for good; else " + next
+		next = "bring those hosts back, or release their addresses with ringlet forget if they are gone for good; otherwise " + next
 	}
+	inUse := share{held, "is in use", "are in use"}
 	if elsewhere > 0 {
-		return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use on this host, %v are other hosts', which have none to spare%s, and %v are reserved; %s",
-			where, size, held, elsewhere, lostText(lost), reserved, next)
+		inUse = share{held, "is in use on this host", "are in use on this host"}
 	}
-	return failf(ErrNoAddress, "no free address in %s: of %v addresses %v are in use%s and %v are reserved; %s",
-		where, size, held, lostText(lost), reserved, next)
+	return failf(ErrNoAddress, "no free address in %s: %s; %s", where, sharesText(size, inUse,
+		share{elsewhere, "is another host's, which has none to spare", "are other hosts', which have none to spare"}, lostShare(lost), reservedShare(reserved)), next)
 }
 
-// lostText is the part of a sentence that counts what evicted hosts may be using.
-func lostText(n addr.Count) string {
-	if n == 0 {
-		return ""
+// share is how many addresses of a pool are something, and how that is said of one and of several.
+type share struct {
+	n         addr.Count
+	one, many string
+}
+
+func lostShare(n addr.Count) share {
+	return share{n, "is quarantined for an evicted host", "are quarantined for evicted hosts"}
+}
+
+func reservedShare(n addr.Count) share { return share{n, "is reserved", "are reserved"} }
+
+// sharesText says what the addresses of a pool are, of which there are size. It leaves out what none is.
+func sharesText(size addr.Count, shares ...share) string {
+	shares = slices.DeleteFunc(shares, func(s share) bool { return s.n == 0 })
+	if len(shares) == 1 && size > 1 {
+		return fmt.Sprintf("all %v addresses %s", size, shares[0].many)
 	}
-	return fmt.Sprintf(", %v are kept back for hosts that were evicted", n)
+	texts := make([]string, len(shares))
+	for i, s := range shares {
+		texts[i] = s.n.String() + " " + s.many
+		if s.n == 1 {
+			texts[i] = "1 " + s.one
+		}
+	}
+	last, before := len(texts)-1, ""
+	switch {
+	case last == 1:
+		before = texts[0] + " and "
+	case last > 1:
+		before = strings.Join(texts[:last], ", ") + ", and "
+	}
+	return "of " + plural(uint64(size), "address", "addresses") + " " + before + texts[last]
 }
 
 func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
@@ -375,7 +400,7 @@ func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
 		held := m.poolStatus(p, m.now, false).HeldHere
 		why = "which has " + plural(held, "address in use", "addresses in use")
 	}
-	return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s, %s: choose a subnet that does not overlap it, or that very subnet to share it",
+	return failf(ErrPoolOverlap, "subnet %v overlaps the pool %s, %s: choose a subnet that does not overlap it, or use exactly that subnet to share it",
 		cidr, poolText(p.Pool), why)
 }
 
@@ -412,7 +437,7 @@ func (m *Machine) errNoSubnet(bits int, universe []netip.Prefix) error {
 		in = append(in, "addresses and routes of this host with "+prefixes(host))
 	}
 	if listed := foreign(m.listed); len(listed) > 0 {
-		in = append(in, "networks of its engine with "+prefixes(listed))
+		in = append(in, "networks of the engine with "+prefixes(listed))
 	}
 	why := ""
 	if len(in) > 0 {
@@ -445,14 +470,14 @@ func prefixes(all []netip.Prefix) string {
 }
 
 func errNameTaken(name string, cidr netip.Prefix) error {
-	return failf(ErrBadRequest, "the name %s belongs to the pool %v: join that pool without naming a subnet, or use another name", name, cidr)
+	return failf(ErrBadRequest, "the name %s belongs to the pool %v: leave out --subnet to join that pool, or use another name", name, cidr)
 }
 
 func errNoPool(ref string) error {
 	if _, err := netip.ParseAddr(ref); err == nil { // which only a pool of that name could be, and none has such a name
-		return failf(ErrPoolNotFound, "there is no pool %s, as that is an address: name the pool with its prefix length, such as 10.50.0.0/24, or by its name; ringlet pool ls shows both", ref)
+		return failf(ErrPoolNotFound, "there is no pool %s, because that is an address: name the pool with its prefix length, such as 10.50.0.0/24, or by its name; ringlet pool ls shows both", ref)
 	}
-	return failf(ErrPoolNotFound, "there is no pool %s: ringlet pool ls shows the pools that there are", ref)
+	return failf(ErrPoolNotFound, "there is no pool %s: ringlet pool ls lists the pools", ref)
 }
 
 // maxNamed is how many peers a sentence names; ringlet peers has all.

@@ -70,7 +70,7 @@ func TestNoSentenceIsForgotten(t *testing.T) {
 			}
 			n++
 			pattern := regexp.MustCompile(`%[a-z]`).ReplaceAllString(regexp.QuoteMeta(format), ".+")
-			if format != "%v" && !slices.Contains(seldom, format) && !regexp.MustCompile(": "+pattern+"(; what you asked for is done .*)?\n").MatchString(shown.String()) {
+			if format != "%v" && !slices.Contains(seldom, format) && !regexp.MustCompile(": "+pattern+"(; your request is done .*)?\n").MatchString(shown.String()) {
 				t.Errorf("%s: %q is in no golden", name, format)
 			}
 			return true

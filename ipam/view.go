@@ -168,7 +168,7 @@ func (m *Machine) Who(now time.Time, a netip.Addr) (AddressStatus, error) {
 		}
 		return s, nil
 	}
-	return AddressStatus{}, failf(ErrPoolNotFound, "address %v lies in no pool: ringlet pool ls shows the pools that there are", a)
+	return AddressStatus{}, failf(ErrPoolNotFound, "address %v is in no pool: ringlet pool ls lists the pools", a)
 }
 
 func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) AddressStatus {

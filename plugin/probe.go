@@ -74,7 +74,7 @@ func (p *prober) grant(ctx context.Context, r ipam.AddressRequest) (ipam.Address
 		}
 	}
 	return ipam.AddressGrant{}, &ipam.Error{Kind: ipam.ErrNoAddress, Text: fmt.Sprintf(
-		"something else on the network has each of the %d addresses of %v that were tried, the last has MAC %v: see ringlet status, and keep them out of the pool with --ip-range or --aux-address, or make the network without probe=arp",
+		"other devices on the network have each of the %d addresses of %v that were tried, the last with MAC %v: see ringlet status, and keep them out of the pool with --ip-range or --aux-address, or create the network without probe=arp",
 		maxStrangers, r.Network.Pool, ipam.MAC(last))}
 }
 

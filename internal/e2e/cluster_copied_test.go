@@ -118,7 +118,7 @@ func TestClusterPutBack(t *testing.T) {
 			return ""
 		})
 		for _, err := range crowd([]*Engine{host}, "lan", start, 1) {
-			refused(t, err, "an old one that was put back")
+			refused(t, err, "its database is an old one or a copy")
 		}
 		c.crowd(c.Engines[:1], "lan", "meanwhile", 1)
 		if err := disperse(c.Engines[0], "meanwhile"); err != nil {

@@ -36,7 +36,7 @@ func TestClusterFounded(t *testing.T) {
 	a := c.Engines[0]
 	c.enable(a)
 	_, err := a.TryDocker("network", "create", "--ipam-driver", Plugin, "--subnet", "10.60.0.0/24", "early")
-	refused(t, err, "waits for the other hosts", "majority of 3")
+	refused(t, err, "waits for the other hosts", "majority of the 3 hosts")
 	if st, err := a.Status(); err != nil || st.State != "forming" {
 		t.Errorf("one of three is %s, want forming: %v", st.State, err)
 	}

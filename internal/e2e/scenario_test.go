@@ -463,5 +463,5 @@ func TestEngineWrongSettings(t *testing.T) {
 	if _, err := e.TryDocker("plugin", "enable", Plugin); err == nil {
 		t.Error("a plugin with a directory for a database can be enabled")
 	}
-	says("its process ended at", "is a directory", "each has a value that is accepted")
+	says("its process ended at", "is a directory", "all settings have valid values")
 }

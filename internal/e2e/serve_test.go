@@ -82,7 +82,7 @@ func TestEngineOutsideDocker(t *testing.T) {
 	}
 	serve("docker engine not available")
 	_, err := e.TryRinglet("pool", "create", pool, socket)
-	refused(t, err, "waits for the engine to list")
+	refused(t, err, "waits for the engine's list")
 	e.Up()
 	device := ""
 	Eventually(t, mended, "the engine has listed what it has", func() bool {

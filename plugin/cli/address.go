@@ -102,7 +102,7 @@ func somebody(s ipam.AddressStatus) string {
 	case name != "":
 		return name
 	case s.Kind == stateStranger:
-		return "something else on the network with MAC " + s.MAC
+		return "another device on the network, with MAC " + s.MAC
 	case s.MAC != "":
 		return "a container with MAC " + s.MAC
 	}

@@ -70,7 +70,7 @@ func TestDoctor(t *testing.T) {
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
 				Code: "no-key", Level: "degraded", Text: "this peer has others and talks to none, since it has no key", Next: "set RINGLET_KEY",
 			}}
-		}, "fail  key: this host has others", exitFailed},
+		}, "fail  key: this host knows other hosts", exitFailed},
 		{"a crash", func(f *fixture, _ *Config) {
 			f.crash = "2026-11-21T09:00:00Z\nv1.0.0\npanic: an error of the program\n\ngoroutine 7 [running]:\nmain.main()\n"
 		}, "warn  crash: ringlet v1.0.0 crashed at", exitDegraded},
@@ -130,7 +130,7 @@ func TestDoctor(t *testing.T) {
 		{"handing out nothing", func(f *fixture, _ *Config) { f.st.Verdict = ipam.Failed }, "fail  problems: this host hands out nothing", exitFailed},
 		{"a conflict", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Failed, troubled().st.Problems[:1]
-		}, "fail  problems: something uses an address that is not its own", exitFailed},
+		}, "fail  problems: a container or device uses an address that is not its own", exitFailed},
 		{"a conflict, and handing out nothing", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Failed, troubled().st.Problems
 		}, "fail  problems: this host hands out nothing", exitFailed},

@@ -38,14 +38,14 @@ func stories(lab netip.Prefix, web string) []ipam.Explanation {
 	}
 	stranger := ipam.Explanation{
 		AddressStatus: ipam.AddressStatus{Address: ip("10.50.0.7"), Pool: prefix("10.50.0.0/24"), State: "stranger", Kind: "stranger", MAC: "0a:00:00:00:00:50"},
-		Verdict:       "is held by something else on the network, with MAC 0a:00:00:00:00:50, which answered host-a at 2026-11-21 11:59 UTC",
+		Verdict:       "is held by another device on the network, with MAC 0a:00:00:00:00:50, which answered host-a at 2026-11-21 11:59 UTC",
 		Next:          "ringlet exclude add 10.50.0.7, if the device stays; ringlet release 10.50.0.7, once it no longer has the address",
 		Origin:        "choice", First: ip("10.50.0.1"), Last: ip("10.50.0.128"), Owner: "host-a", OwnedHow: "self", Version: 3, Retry: at(59 * time.Minute),
 	}
 	lost := ipam.Explanation{
 		AddressStatus: ipam.AddressStatus{Address: ip("10.50.0.200"), Pool: prefix("10.50.0.0/24"), State: "quarantined", Peer: "host-c"},
 		Verdict:       "may be in use on host-c, which was lost and evicted",
-		Next:          "bring that host back, or give up its space with ringlet forget host-c if it is gone for good",
+		Next:          "bring that host back, or release its addresses with ringlet forget host-c if it is gone for good",
 		Origin:        "network", First: ip("10.50.0.192"), Last: ip("10.50.0.254"), Owner: "host-c", OwnerID: "99ff", OwnedHow: "evicted", Version: 9,
 	}
 	return []ipam.Explanation{held, resting, stranger, lost}

@@ -47,7 +47,7 @@ var words = map[ipam.NoteKind]word{
 	ipam.NoteFreed:       {Freed, "freed, was held by"},
 	ipam.NoteWithdrawn:   {Withdrawn, "taken back, since the grant could not be delivered to"},
 	ipam.NoteDescribed:   {Described, "is held by"},
-	ipam.NoteStranger:    {Stranger, "kept back: something else on the network answers for it,"},
+	ipam.NoteStranger:    {Stranger, "set aside: another device on the network answers for it,"},
 	ipam.NoteMoved:       {RangeMoved, ""},
 	ipam.NotePoolCreated: {PoolCreated, "pool created"},
 	ipam.NotePoolDeleted: {PoolRemoved, "pool removed"},

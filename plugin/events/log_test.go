@@ -269,7 +269,7 @@ func TestSentences(t *testing.T) {
 		{at(ipam.NoteGranted, ipam.Use{Kind: "gateway", Since: someTime}), "granted: 10.50.0.7 handed out to the engine, as gateway"},
 		{at(ipam.NoteGranted, ipam.Use{Kind: "container", MAC: ipam.MAC{2, 0, 0, 0, 0, 7}, Since: someTime}), "granted: 10.50.0.7 handed out to a container with MAC 02:00:00:00:00:07"},
 		{at(ipam.NoteFreed, use), "freed: 10.50.0.7 freed, was held by container web (4f3a2b1c0d9e)"},
-		{at(ipam.NoteStranger, ipam.Use{Kind: "stranger", MAC: ipam.MAC{2, 0, 0, 0, 0, 7}, Since: someTime}), "stranger: 10.50.0.7 kept back: something else on the network answers for it, with MAC 02:00:00:00:00:07"},
+		{at(ipam.NoteStranger, ipam.Use{Kind: "stranger", MAC: ipam.MAC{2, 0, 0, 0, 0, 7}, Since: someTime}), "stranger: 10.50.0.7 set aside: another device on the network answers for it, with MAC 02:00:00:00:00:07"},
 		{ipam.Note{Kind: ipam.NoteMoved, Pool: pool, Address: a, Last: a.Next(), From: "free", To: "host-b"}, "range-moved: 10.50.0.7-10.50.0.8: free -> host-b"},
 		{ipam.Note{Kind: ipam.NoteMoved, Pool: pool, Address: a, Last: a, From: "host-a", To: "reserved"}, "range-moved: 10.50.0.7: host-a -> reserved"},
 		{ipam.Note{Kind: ipam.NotePeerJoined, Holder: "host-b"}, "peer-joined: host-b: joined the cluster"},

@@ -180,7 +180,7 @@ func TestLookUp(t *testing.T) {
 	if got := value[string](b, `document.getElementById("pool").value`); got != s.status.Pools[2].Pool.String() {
 		t.Errorf("the ring shown is that of %s", got)
 	}
-	ask("10.99.0.1", "lies in no pool")
+	ask("10.99.0.1", "is in no pool")
 	ask("nonsense", "is not an address")
 	b.excuse() // it has complained about the two refusals
 }

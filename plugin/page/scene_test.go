@@ -72,7 +72,7 @@ func (s *scene) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, erro
 		}
 		return e, nil
 	}
-	return ipam.Explanation{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool: ringlet pool ls shows the pools that there are", a)}
+	return ipam.Explanation{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v is in no pool: ringlet pool ls lists the pools", a)}
 }
 
 // change alters the scene and has the page told.
@@ -111,7 +111,7 @@ func sceneOf(peers int) *scene {
 		st.Peers[2].Reachable, st.Peers[2].Heard = false, time.Now().Add(-4*time.Minute)
 		st.Problems = append(st.Problems, ipam.Problem{
 			Code: "peer-unreachable", Level: "degraded", Text: "unreachable: host-c",
-			Next: "start or reconnect those hosts; for one that is gone for good, ringlet evict and then ringlet forget give its space back",
+			Next: "start or reconnect those hosts; if one is gone for good, ringlet evict and then ringlet forget release its addresses",
 		})
 	}
 	if peers >= 5 {

@@ -88,7 +88,7 @@ export function eventItem(e) {
 const facts = (pairs) => h("dl", {}, ...pairs.filter(([, v]) => v).flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
 
 const MEANS = {
-  held: "in use", gateway: "this host's own gateway", host: "on an interface of the host", stranger: "something else on the network answers for it",
+  held: "in use", gateway: "this host's own gateway", host: "on an interface of the host", stranger: "another device on the network answers for it",
   resting: "free, freed a moment ago", ready: "free, in a peer's range", free: "free, nobody's", reserved: "kept back", quarantined: "kept back, since a lost peer may be using it", elsewhere: "in another peer's range, which can tell more",
 };
 
