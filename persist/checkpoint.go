@@ -59,7 +59,7 @@ func (s *Store) adoptWAL() *wal {
 // noLog goes on without a log.
 func (s *Store) noLog(err error) {
 	s.noWAL = true
-	s.cfg.Logger.Warn("the database has no log, so that each commit goes to the database itself, which is slower",
+	s.cfg.Logger.Warn("database log unavailable, commits are slower",
 		slog.String("path", walPath(s.path)), slog.Any("err", err))
 }
 

@@ -151,15 +151,15 @@ func (s *Store) replay(h header) error {
 		if err := s.transact(list, (*batch).putNoWAL); err != nil {
 			return fmt.Errorf("bring the log to the database: %w", err)
 		}
-		s.cfg.Logger.Info("database was not closed; what its log had is taken in", slog.Int("batches", batches))
+		s.cfg.Logger.Info("database recovered from its log", slog.Int("batches", batches))
 	}
 	kept, err := clearWAL(s.path, h.wal)
 	if err != nil {
 		s.noLog(err)
 	}
 	if kept != "" {
-		s.cfg.Logger.Warn("a log that is not this database's was beside it: if the database was put back from a copy, it has gone back in time",
-			slog.String("path", s.path), slog.String("kept", kept))
+		s.cfg.Logger.Warn("foreign database log set aside", slog.String("path", s.path), slog.String("kept", kept),
+			slog.String("next", "the database may be an old copy, see ringlet status"))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func untilDone(ctx context.Context) error {
 }
 
 func (h *host) deaf(err error) {
-	h.logger.Warn("the kernel does not tell of new addresses on this host's interfaces; they are looked for now and then", slog.Any("err", err))
+	h.logger.Warn("address notifications unavailable, polling", slog.Any("err", err))
 }
 
 // listen has the addresses read as soon as the kernel tells of a change, until ctx

@@ -385,7 +385,7 @@ func TestHostListens(t *testing.T) {
 		cancel()
 		parts.Wait()
 	})
-	if n := log.count("does not tell of new addresses"); n != 1 {
-		t.Errorf("%d lines say that the kernel tells no more", n)
+	if n := log.count("address notifications unavailable"); n != 1 {
+		t.Errorf("%d lines say that notifications are unavailable", n)
 	}
 }

@@ -37,7 +37,7 @@ func TestLinesOfLibraries(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status, err)
 	}
-	const want = `level=warn msg="library noted something" text="http: Accept error: too many open files"`
+	const want = `level=warn msg="library message" text="http: Accept error: too many open files"`
 	if !strings.Contains(string(lines), want) {
 		t.Errorf("the log has no line %s, but\n%s", want, lines)
 	}

@@ -138,7 +138,7 @@ func TestEngineLiveRestore(t *testing.T) {
 		again()
 		// Longer than it takes to free what two lists lack.
 		if l, err := e.Log.Wait(t.Context(), mark, 45*time.Second, func(l Line) bool {
-			return l.Plugin != "" && (strings.Contains(l.Msg, "has no endpoint") || strings.Contains(l.Msg, "container is gone"))
+			return l.Plugin != "" && (strings.Contains(l.Msg, "has no endpoint") || strings.Contains(l.Msg, "leaked address freed"))
 		}); err == nil {
 			t.Errorf("an address of a running container was missed: %s", l.Msg)
 		}

@@ -155,7 +155,7 @@ func (n *Node) serve(batch []*job) {
 			}
 			now, by := n.clock.read()
 			if by != 0 {
-				n.cfg.Logger.Info("somebody has set the clock, or the host was suspended", slog.Duration("by", by))
+				n.cfg.Logger.Info("clock step or suspend detected", slog.Duration("by", by))
 				if err := step(now, ipam.ClockSet{By: by}, put); err != nil {
 					return err
 				}

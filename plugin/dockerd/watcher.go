@@ -84,7 +84,7 @@ func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
 		w.lost(err)
 		if w.blind != nil && blinds(err) {
 			if err := w.blind(ctx); err != nil && ctx.Err() == nil {
-				w.log.Warn("nobody could be told that the docker engine cannot be asked", logattr.Err(err))
+				w.log.Warn("engine outage not reported", logattr.Err(err))
 			}
 		}
 		// A connection that held for a while was a good one; one that breaks

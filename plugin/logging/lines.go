@@ -21,6 +21,6 @@ type lines struct {
 // Write implements [io.Writer] for one line.
 func (l *lines) Write(b []byte) (int, error) {
 	text := strings.TrimSpace(string(b))
-	l.logger.LogAttrs(context.Background(), l.level(text), "library noted something", slog.String("text", text))
+	l.logger.LogAttrs(context.Background(), l.level(text), "library message", slog.String("text", text))
 	return len(b), nil
 }
