@@ -128,7 +128,7 @@ func TestEngineNarrowMount(t *testing.T) {
 		t.Helper()
 		Eventually(t, readyLimit, "the plugin reaches its engine "+when, func() bool {
 			out, err := e.TryRinglet("doctor")
-			return strings.Contains(out+fmt.Sprint(err), "lists its endpoints to the plugin") // it warns of other things
+			return strings.Contains(out+fmt.Sprint(err), "answers the plugin") // it warns of other things
 		})
 		mount := "/proc/" + e.Run("pidof", "-s", "ringlet") + "/root/run/docker/host"
 		if found := e.Run("ls", "-A", mount); found != "docker.sock" {

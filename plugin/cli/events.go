@@ -34,7 +34,9 @@ were handed out or freed, ranges that changed their owner, hosts that joined or
 left, problems that began or ended. Times are UTC. With -o json each event is
 one line; its id is a value for --since.
 
-The kinds are ` + kindList() + `.`,
+Kinds of events:
+
+` + kindList(),
 		Example: `  ringlet events
   ringlet events --follow --kind granted,freed --pool 10.50.0.0/24
   ringlet events --follow -o json --since 17-42-9e3779b9`,
@@ -50,17 +52,18 @@ The kinds are ` + kindList() + `.`,
 	return cmd
 }
 
-// kindList lists the kinds of events, over several lines.
+// kindList lists the kinds of events, over several indented lines.
 func kindList() string {
-	const columns = 80
-	var b strings.Builder
-	column := len("The kinds are ")
+	const columns, indent = 80, "    "
+	b := strings.Builder{}
+	b.WriteString(indent)
+	column := len(indent)
 	for i, kind := range slices.Sorted(slices.Values(events.Kinds())) {
 		switch {
 		case i == 0:
 		case column+len(", "+kind+",") > columns:
-			b.WriteString(",\n")
-			column = 0
+			b.WriteString(",\n" + indent)
+			column = len(indent)
 		default:
 			b.WriteString(", ")
 			column += len(", ")
