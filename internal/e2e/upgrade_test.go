@@ -96,7 +96,7 @@ func (u *upgrade) serves(tag string) {
 func (u *upgrade) files() []string {
 	u.t.Helper()
 	return strings.Split(u.Run("find", "/var/lib/docker/plugins/"+u.id+"/propagated-mount", "-type", "f",
-		"!", "-name", "*.wal", // which each start makes anew
+		"!", "-name", "*.wal", "!", "-name", "crash-output", "!", "-name", "networks.json", // which each start writes again
 		"-printf", `%P %i\n`), "\n")
 }
 
