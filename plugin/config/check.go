@@ -43,22 +43,22 @@ func (c Config) checkAdvertise() error {
 
 func (c Config) checkObserver() error {
 	if c.Bootstrap.Observer && len(c.Join) == 0 {
-		return errors.New("an observer founds no cluster, and without RINGLET_JOIN there is nobody who does")
+		return errors.New("an observer founds no cluster: set RINGLET_JOIN to the hosts that do")
 	}
 	return nil
 }
 
 func checkOneKeySource(env map[string]string) error {
 	if env["RINGLET_KEY"] != "" && env["RINGLET_KEY_FILE"] != "" {
-		return errors.New("RINGLET_KEY is set too, and which one counts would be a guess: unset one of them")
+		return errors.New("RINGLET_KEY is set too: unset one of them")
 	}
 	return nil
 }
 
 func (c Config) checkEncryption() error {
 	if len(c.Join) > 0 && len(c.Keys) == 0 && !c.Insecure {
-		return errors.New("RINGLET_JOIN is set and no key is, so whoever reaches the port could take part:" +
-			" set the key of the cluster here or in RINGLET_KEY_FILE, or RINGLET_INSECURE=true to do without")
+		return errors.New("RINGLET_JOIN is set without a key, so any machine that reaches the port could take part:" +
+			" set the key of the cluster here or in RINGLET_KEY_FILE, or set RINGLET_INSECURE=true to go without encryption")
 	}
 	return nil
 }

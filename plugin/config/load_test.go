@@ -214,7 +214,7 @@ func TestRefused(t *testing.T) {
 		{"RINGLET_BOOTSTRAP=256", nil, "out of range"},
 		{"RINGLET_BOOTSTRAP=99999999999999999999", nil, "out of range"},
 		{"RINGLET_BOOTSTRAP=three", nil, "not a number"},
-		{"RINGLET_BOOTSTRAP", []string{"RINGLET_BOOTSTRAP=observer"}, "without RINGLET_JOIN"},
+		{"RINGLET_BOOTSTRAP", []string{"RINGLET_BOOTSTRAP=observer"}, "set RINGLET_JOIN"},
 		{"RINGLET_CLUSTER=0123456789abcdefg", nil, "17 bytes"},
 		{"RINGLET_CLUSTER=my lab", nil, `contains ' '`},
 		{"RINGLET_CLUSTER=a_b", nil, `contains '_'`},

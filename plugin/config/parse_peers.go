@@ -28,7 +28,7 @@ func parseAdvertise(cfg *Config, value string, _ source) error {
 		return err
 	}
 	if ap.Addr().IsUnspecified() {
-		return fmt.Errorf("%v stands for every address of this host, nobody else can reach it", ap.Addr())
+		return fmt.Errorf("%v means every address of this host, so no other host can reach it", ap.Addr())
 	}
 	cfg.Advertise = ap
 	return nil

@@ -134,7 +134,7 @@ func parseAvoid(cfg *Config, value string, _ source) error {
 	})
 }
 
-// subnet reads a CIDR. Host bits are refused and not masked away: whoever
+// subnet reads a CIDR. Host bits are refused and not masked away: an operator who
 // writes 10.32.5.0/12 means something else than 10.32.0.0/12.
 func subnet(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)

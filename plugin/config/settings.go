@@ -31,9 +31,9 @@ func (s Setting) problem(given string, err error) error {
 	return &Error{Name: s.Name, Value: given, Accepted: s.Range, Example: s.Example, Err: err}
 }
 
-// misplaced returns why a value is none of this setting if there is a key in it:
-// somebody took the setting for another. It would be shown and logged, as a name
-// even told to all.
+// misplaced refuses a value of this setting that has a key in it: the operator took
+// the setting for another. The key would be shown and logged; as a name, other hosts
+// would see it too.
 func (s Setting) misplaced(value string) error {
 	if s.Secret || !hasKey(value) {
 		return nil
@@ -55,66 +55,66 @@ func names() []string {
 	return all
 }
 
-// table is the one source of all settings. RINGLET_BIND stands before what
-// takes its port from it.
+// table is the one source of all settings. RINGLET_BIND comes before the
+// settings that take its port.
 func table() []Setting {
 	return slices.Concat(peers(), space(), cluster(), serving())
 }
 
-// peers are the settings about who this peer is and whom it talks to.
+// peers are the settings about the identity of this peer and the other ones.
 func peers() []Setting {
 	return []Setting{{
 		Name: "RINGLET_NAME", Auto: "the host's name",
 		Range:   "1 to 255 bytes of printable text without spaces, commas and slashes, not beginning with a hyphen",
 		Example: "host-a",
-		Meaning: "what people call this peer",
-		Effect:  "the peer is shown under the new name from its next start; no address moves",
+		Meaning: "name of this host, in commands and messages",
+		Effect:  "the host is shown under the new name from the next start; no address moves",
 		parse:   parseName,
 	}, {
 		Name: "RINGLET_BIND", Default: fmt.Sprintf("0.0.0.0:%d", DefaultPort),
-		Range:   "address[:port], the port 1 to 65535 and 7950 if left out",
+		Range:   "address[:port] (port 1 to 65535, by default 7950)",
 		Example: "192.168.1.10:7950",
-		Meaning: "address and port on which other peers reach this one, UDP and TCP",
+		Meaning: "address and port on which this host listens for other hosts, UDP and TCP",
 		Effect:  "others find the peer at the new address after its next start",
 		parse:   parseBind,
 	}, {
-		Name: "RINGLET_ADVERTISE", Auto: "the host's address on the way to the hosts in RINGLET_JOIN, else a private one, that of its default route first",
-		Range:   "address[:port], an address that other hosts can reach, the port that of RINGLET_BIND if left out",
+		Name: "RINGLET_ADVERTISE", Auto: "the host's address on the route to the hosts in RINGLET_JOIN; without them a private address, that of the default route first",
+		Range:   "address[:port] that other hosts can reach (the port is by default that of RINGLET_BIND)",
 		Example: "192.168.1.10:7950",
-		Meaning: "address and port that others are told to reach this peer at",
+		Meaning: "address and port at which other hosts reach this one",
 		Effect:  "others find the peer at the new address after its next start",
 		parse:   parseAdvertise,
 	}, {
-		Name: "RINGLET_JOIN", Auto: "none: this peer is the first of its cluster",
-		Range:   "a comma list of host[:port], names or addresses, the port that of RINGLET_BIND if left out",
+		Name: "RINGLET_JOIN", Auto: "none: this host is the first of its cluster",
+		Range:   "a comma list of host[:port], names or addresses (the port is by default that of RINGLET_BIND)",
 		Example: "host-a,192.168.1.11,[fd00::12]:7950",
-		Meaning: "hosts to find the cluster by, or to found it with: the same list on all, itself in it; empty on the first host",
-		Effect:  "none once the peer is a member: it remembers the others",
+		Meaning: "hosts of the cluster, to find it; or all hosts that found it together, the same list on each; empty on the first host",
+		Effect:  "none once the host is in the cluster: it remembers the other hosts",
 		parse:   parseJoin,
 	}, {
 		Name: "RINGLET_BOOTSTRAP", Auto: "the number of hosts in RINGLET_JOIN",
-		Range:   "empty, a number of peers from 1 to 255, or observer",
+		Range:   "empty, a number of hosts from 1 to 255, or observer",
 		Example: "3",
-		Meaning: "how many peers found the cluster together, or observer to have no vote in that",
+		Meaning: "how many hosts found the cluster together; observer: without this one",
 		Effect:  "none once the cluster is founded",
 		parse:   parseBootstrap,
 	}, {
 		Name: "RINGLET_CLUSTER", Default: "ringlet",
 		Range:   "1 to 16 letters, digits and hyphens, a hyphen neither first nor last",
 		Example: "lab-2",
-		Meaning: "label of the cluster, peers with another one are not talked to",
-		Effect:  "the peer no longer reaches its cluster: set it before the first start and never again",
+		Meaning: "label of the cluster; hosts with another label are refused",
+		Effect:  "the host no longer reaches its cluster: set it before the first start and never again",
 		parse:   parseCluster,
 	}, {
 		Name: "RINGLET_KEY", Auto: "none", Secret: true,
 		Range:   "a comma list of keys, each 32 bytes in base64, as `ringlet keygen` prints",
 		Example: "$(ringlet keygen)", // a real key would be copied, and then known to all
-		Meaning: "keys of the cluster, the first encrypts and all decrypt",
-		Effect:  "peers without a common key part: add the new key second everywhere, then put it first everywhere, then drop the old",
+		Meaning: "keys of the cluster; the first encrypts, all decrypt",
+		Effect:  "hosts without a common key do not reach each other: add the new key second on all, then put it first on all, then remove the old one",
 		parse:   parseKeys,
 	}, {
 		Name: "RINGLET_KEY_FILE", Auto: "none",
-		Range:   "the path of a file with one key per line, lines that begin with # are comments",
+		Range:   "the path of a file with one key per line (a line that begins with # is a comment)",
 		Example: "/data/keys",
 		Meaning: "file with the keys of the cluster, in place of RINGLET_KEY",
 		Effect:  "as for RINGLET_KEY",
@@ -123,8 +123,8 @@ func peers() []Setting {
 		Name: "RINGLET_INSECURE", Default: "false",
 		Range:   "true or false",
 		Example: "true",
-		Meaning: "true lets a peer join others without a key, everything is then sent in the clear",
-		Effect:  "none on others: each peer decides for itself at its start",
+		Meaning: "true lets this host join others without a key; nothing is encrypted then",
+		Effect:  "from the next start, for this host only",
 		parse:   parseInsecure,
 	}}
 }
@@ -135,22 +135,22 @@ func space() []Setting {
 		Name: "RINGLET_UNIVERSE", Default: "10.32.0.0/12", Auto: "and an IPv6 /48 derived from the cluster's ID",
 		Range:   "a comma list of subnets without overlap, IPv4 from /8 to /30, IPv6 from /48 to /64, none smaller than RINGLET_SUBNET",
 		Example: "10.64.0.0/12,fd12:3456:789a::/48",
-		Meaning: "where subnets are chosen when the user names none",
-		Effect:  "later choices only, existing pools stay; set it alike on all peers",
+		Meaning: "where ringlet chooses a subnet if a network names none",
+		Effect:  "for later choices; existing pools stay as they are; set the same on all hosts",
 		parse:   parseUniverse,
 	}, {
 		Name: "RINGLET_SUBNET", Default: fmt.Sprintf("%d,%d", defaultV4, defaultV6),
-		Range:   "an IPv4 prefix length from 8 to 30, an IPv6 one from 64 to 126, or both",
+		Range:   "an IPv4 prefix length from 8 to 30, an IPv6 prefix length from 64 to 126, or both",
 		Example: "26,64",
-		Meaning: "size of the subnets that are chosen, as prefix lengths for IPv4 and IPv6",
-		Effect:  "later choices only, existing pools stay; set it alike on all peers",
+		Meaning: "size of the subnets that ringlet chooses, as prefix lengths for IPv4 and IPv6",
+		Effect:  "for later choices; existing pools stay as they are; set the same on all hosts",
 		parse:   parseSubnet,
 	}, {
 		Name: "RINGLET_AVOID", Auto: "none",
 		Range:   "a comma list of subnets",
 		Example: "10.40.0.0/16,192.168.1.0/24",
-		Meaning: "subnets that are never chosen, beside those that the host has routes to",
-		Effect:  "later choices only, existing pools stay; set it alike on all peers",
+		Meaning: "subnets that ringlet never chooses, in addition to those to which the host has routes",
+		Effect:  "for later choices; existing pools stay as they are; set the same on all hosts",
 		parse:   parseAvoid,
 	}}
 }
@@ -161,35 +161,35 @@ func cluster() []Setting {
 		Name: "RINGLET_EVICT_AFTER", Default: "15m",
 		Range:   "a duration from 10s to 8760h, or never",
 		Example: "1h",
-		Meaning: "silence after which a peer is taken out of the cluster's votes, it keeps its addresses",
-		Effect:  "from the next start, for what this peer proposes; set it alike on all peers",
+		Meaning: "how long a host is unreachable before the cluster evicts it; it keeps its addresses",
+		Effect:  "from the next start, for evictions that this host proposes; set the same on all hosts",
 		parse:   parseEvictAfter,
 	}, {
 		Name: "RINGLET_DEAL", Default: string(DealHalf),
 		Range:   "half, all or none",
 		Example: string(DealAll),
-		Meaning: "how much of a new pool is dealt out to the peers at once",
-		Effect:  "for pools that this peer makes later, existing pools stay",
+		Meaning: "how much of a new pool the hosts get at once, in equal ranges",
+		Effect:  "for new pools of this host; existing pools stay as they are",
 		parse:   parseDeal,
 	}, {
 		Name: "RINGLET_CHUNK", Default: "auto",
 		Range:   "auto, or a number of addresses from 1 to 65536",
 		Example: "256",
-		Meaning: "how many addresses a peer takes at once when it needs more, auto goes by the sizes of pool and cluster",
-		Effect:  "for what this peer takes later; it gives nothing back at once",
+		Meaning: "how many addresses this host takes at once when it needs more; auto depends on the size of pool and cluster",
+		Effect:  "for ranges that this host takes later; it keeps those that it has",
 		parse:   parseChunk,
 	}, {
 		Name: "RINGLET_QUARANTINE", Default: "never",
 		Range:   "a duration from 1m to 8760h, or never",
 		Example: "72h",
-		Meaning: "time after which the addresses of an evicted peer may be handed out by others, never leaves that to an operator",
-		Effect:  "counts from each eviction; a host that is only cut off for longer than this causes duplicate addresses",
+		Meaning: "how long after an eviction the host's addresses go to other hosts; never: only with ringlet forget",
+		Effect:  "counts from each eviction; if a host is only cut off, but for longer than this, addresses are used twice",
 		parse:   parseQuarantine,
 	}, {
 		Name: "RINGLET_BOOT_ALONE", Default: "true",
 		Range:   "true or false",
 		Example: "false",
-		Meaning: "false keeps a peer from handing out addresses after a boot of its host until a majority has answered",
+		Meaning: "false: after a boot, the host hands out no addresses until a majority of the cluster answers",
 		Effect:  "at the next boot of the host",
 		parse:   parseBootAlone,
 	}, {
@@ -206,49 +206,49 @@ func cluster() []Setting {
 func serving() []Setting {
 	return []Setting{{
 		Name: "RINGLET_TIMEOUT", Default: "20s",
-		Range:   "a duration from 1s to 28s, since the engine gives up after 30s",
+		Range:   "a duration from 1s to 28s, because the engine gives up after 30s",
 		Example: "10s",
-		Meaning: "how long a request may wait for other peers before it fails with the reason",
-		Effect:  "for requests after the next start",
+		Meaning: "how long a request may wait for other hosts before it fails with the reason",
+		Effect:  "from the next start",
 		parse:   parseTimeout,
 	}, {
 		Name: "RINGLET_MAC", Default: "true",
 		Range:   "true or false",
 		Example: "false",
-		Meaning: "false on hosts with networks of driver ipvlan, where no container starts that the engine gives a MAC",
+		Meaning: "false on hosts with ipvlan networks: that driver starts no container with a MAC from the engine",
 		Effect:  "from the next start",
 		parse:   parseMAC,
 	}, {
 		Name: "RINGLET_ANNOUNCE", Default: "true",
 		Range:   "true or false",
 		Example: "false",
-		Meaning: "false keeps ringlet from telling the neighbours of a container that starts which MAC its address has now",
+		Meaning: "false: when a container starts, ringlet does not announce its MAC to the neighbours",
 		Effect:  "from the next start",
 		parse:   parseAnnounce,
 	}, {
 		Name: "RINGLET_HTTP", Default: HTTPOff,
-		Range:   "off, or host:port, the host may be left out",
+		Range:   "off, or host:port (the host may be left out)",
 		Example: "127.0.0.1:7951",
-		Meaning: "where metrics and the API are served over TCP, read-only without RINGLET_TOKEN",
+		Meaning: "where ringlet serves metrics, status page and API over TCP; read-only without RINGLET_TOKEN",
 		Effect:  "from the next start",
 		parse:   parseHTTP,
 	}, {
-		Name: "RINGLET_HTTP_HOSTS", Auto: "none beside RINGLET_NAME, the host's name, localhost and any IP address",
+		Name: "RINGLET_HTTP_HOSTS", Auto: "only RINGLET_NAME, the host's name, localhost and IP addresses",
 		Range:   "a comma list of host names",
 		Example: "ringlet.example.com,host-a.example.com",
-		Meaning: "further names by which clients may ask RINGLET_HTTP, so that a page of another site cannot have a browser do it",
+		Meaning: "further host names under which RINGLET_HTTP answers; others are refused, because a hostile page could use them",
 		Effect:  "from the next start",
 		parse:   parseHTTPHosts,
 	}, {
 		Name: "RINGLET_HTTP_CERT", Auto: "none: no TLS",
-		Range:   "the path of a file in PEM with the certificate, then those of its issuers; RINGLET_HTTP_KEY is set too",
+		Range:   "the path of a PEM file with the certificate, then those of its issuers (RINGLET_HTTP_KEY is set, too)",
 		Example: "/data/tls/cert.pem",
-		Meaning: "file with the certificate of RINGLET_HTTP, which then speaks TLS alone",
-		Effect:  "from the next start; files that are replaced are read within 10 seconds",
+		Meaning: "file with the certificate of RINGLET_HTTP, which then speaks only TLS",
+		Effect:  "from the next start; a replaced file is read within 10 seconds",
 		parse:   parseHTTPCert,
 	}, {
 		Name: "RINGLET_HTTP_KEY", Auto: "none: no TLS",
-		Range:   "the path of a file in PEM with the private key; RINGLET_HTTP_CERT is set too",
+		Range:   "the path of a PEM file with the private key (RINGLET_HTTP_CERT is set, too)",
 		Example: "/data/tls/key.pem",
 		Meaning: "file with the private key of the certificate of RINGLET_HTTP",
 		Effect:  "as for RINGLET_HTTP_CERT",
@@ -257,7 +257,7 @@ func serving() []Setting {
 		Name: "RINGLET_TOKEN", Auto: "none: no writes over TCP", Secret: true,
 		Range:   "16 to 1024 visible ASCII characters",
 		Example: "a-long-random-text",
-		Meaning: "what a write over TCP must show",
+		Meaning: "token that a request must have to change something over TCP",
 		Effect:  "the old token is refused from the next start",
 		parse:   parseToken,
 	}, {
@@ -271,7 +271,7 @@ func serving() []Setting {
 		Name: "RINGLET_LOG_FORMAT", Default: LogText,
 		Range:   "text or json",
 		Example: LogJSON,
-		Meaning: "how a log line is written, text leaves the time to the engine's log",
+		Meaning: "format of a log line; text has no time, because the engine's log adds it",
 		Effect:  "from the next start",
 		parse:   parseLogFormat,
 	}}
