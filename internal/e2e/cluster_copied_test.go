@@ -112,7 +112,7 @@ func TestClusterPutBack(t *testing.T) {
 	for _, start := range []string{"old", "older"} { // no start makes it good
 		host.Docker("plugin", "enable", Plugin)
 		c.Await("its database is known to be an old one", []*Engine{host}, func(all []PeerStatus) string {
-			if st := all[0]; st.State != "suspended" || !strings.Contains(fmt.Sprint(st.Problems), "an old one that was put back") {
+			if st := all[0]; st.State != "suspended" || !strings.Contains(fmt.Sprint(st.Problems), "its database is an old one or a copy") {
 				return fmt.Sprintf("it is %s: %v", st.State, st.Problems)
 			}
 			return ""
