@@ -71,8 +71,11 @@ func TestEnginePluginRights(t *testing.T) {
 	before := e.Run("pidof", "-s", "ringlet")
 	e.Run("kill", "-KILL", before)
 	Eventually(t, readyLimit, "the engine starts the plugin again", func() bool {
-		now, err := e.Try("pidof", "-s", "ringlet")
-		return err == nil && now != before
+		if now, err := e.Try("pidof", "-s", "ringlet"); err != nil || now == before {
+			return false
+		}
+		_, err := e.Status() // its socket is open
+		return err == nil
 	})
 	same(e, "after the plugin was started again")
 	e.only("after the plugin was started again", netRawOnly)
