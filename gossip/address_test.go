@@ -139,7 +139,7 @@ func TestAddressMovesToAnother(t *testing.T) {
 				if got := former.OwnSeat(); got != 1 {
 					t.Errorf("the host has seat %d", got)
 				}
-				meet("own address", "is this peer itself")
+				meet("own address", "is this host itself")
 				moved.Store(true)
 				meet("address that was its own", "nothing listens on the port")
 				other := c.start(2, func(cfg *gossip.Config) { cfg.Join = nil })

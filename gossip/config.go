@@ -133,7 +133,7 @@ func (cfg Config) validate() error {
 		errs = append(errs, errors.New("the address to listen on is missing"))
 	}
 	if cfg.Advertise.IsValid() && cfg.Advertise.Addr().IsUnspecified() {
-		errs = append(errs, fmt.Errorf("%v stands for every address of this host, nobody else can reach it", cfg.Advertise.Addr()))
+		errs = append(errs, fmt.Errorf("%v means every address of this host, so no other host can reach it", cfg.Advertise.Addr()))
 	}
 	if len(cfg.Label) > maxLabel {
 		errs = append(errs, fmt.Errorf("the label %q has %d bytes, the most is %d", cfg.Label, len(cfg.Label), maxLabel))

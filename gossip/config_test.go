@@ -19,15 +19,15 @@ func goodConfig() Config {
 
 func TestNewRefuses(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		"has no ID":             func(cfg *Config) { cfg.ID = peer.None },
-		"boot of this peer":     func(cfg *Config) { cfg.Boot = 0 },
-		"to listen on":          func(cfg *Config) { cfg.Bind = netip.AddrPort{} },
-		"nobody else can reach": func(cfg *Config) { cfg.Advertise = netip.MustParseAddrPort("0.0.0.0:7950") },
-		"17 bytes":              func(cfg *Config) { cfg.Label = strings.Repeat("l", 17) },
-		"deliver frames to":     func(cfg *Config) { cfg.Deliver = nil },
-		"logger":                func(cfg *Config) { cfg.Logger = nil },
-		`"a:b:c"`:               func(cfg *Config) { cfg.Join = []string{"a:b:c"} },
-		"256 bytes":             func(cfg *Config) { cfg.Name = peer.Name(strings.Repeat("n", 256)) },
+		"has no ID":               func(cfg *Config) { cfg.ID = peer.None },
+		"boot of this peer":       func(cfg *Config) { cfg.Boot = 0 },
+		"to listen on":            func(cfg *Config) { cfg.Bind = netip.AddrPort{} },
+		"no other host can reach": func(cfg *Config) { cfg.Advertise = netip.MustParseAddrPort("0.0.0.0:7950") },
+		"17 bytes":                func(cfg *Config) { cfg.Label = strings.Repeat("l", 17) },
+		"deliver frames to":       func(cfg *Config) { cfg.Deliver = nil },
+		"logger":                  func(cfg *Config) { cfg.Logger = nil },
+		`"a:b:c"`:                 func(cfg *Config) { cfg.Join = []string{"a:b:c"} },
+		"256 bytes":               func(cfg *Config) { cfg.Name = peer.Name(strings.Repeat("n", 256)) },
 	} {
 		cfg := goodConfig()
 		spoil(&cfg)

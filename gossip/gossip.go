@@ -126,10 +126,10 @@ func (g *Gossip) tell(ctx context.Context) {
 func (g *Gossip) logPresence(p Presence) {
 	attrs := []slog.Attr{logattr.Peer(p.ID), logattr.Name(string(p.Name)), addrAttr(p.Addr)}
 	if p.Alive {
-		g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer is there", attrs...)
+		g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer reachable", attrs...)
 		return
 	}
-	g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer is gone", attrs...)
+	g.log.LogAttrs(context.Background(), slog.LevelInfo, "peer unreachable", attrs...)
 }
 
 // Send sends frames to one peer, where it is or was last. They arrive together

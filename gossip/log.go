@@ -58,7 +58,7 @@ func (l *lines) Write(b []byte) (int, error) {
 		level = slog.LevelDebug
 	}
 	if l.g.log.Enabled(context.Background(), level) {
-		l.g.log.LogAttrs(context.Background(), level, "memberlist noted something", slog.String("text", text))
+		l.g.log.LogAttrs(context.Background(), level, "memberlist message", slog.String("text", text))
 	}
 	return len(b), nil
 }

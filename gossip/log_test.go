@@ -29,9 +29,9 @@ func TestMemberlistLines(t *testing.T) {
 		for _, tt := range []struct{ line, want string }{
 			{"[DEBUG] memberlist: Stream connection from=10.0.0.1:2", ""},
 			{"[INFO] memberlist: Suspect A has failed, no acks received", ""},
-			{"[WARN] memberlist: Refuting a suspect message (from: A)", `level=INFO msg="memberlist noted something" text="Refuting`},
+			{"[WARN] memberlist: Refuting a suspect message (from: A)", `level=INFO msg="memberlist message" text="Refuting`},
 			{"[WARN] memberlist: Refuting a suspect message (from: B)", ""},
-			{"[ERR] memberlist: Push/Pull with A failed: EOF", `level=WARN msg="memberlist noted something" text="Push/Pull with A`},
+			{"[ERR] memberlist: Push/Pull with A failed: EOF", `level=WARN msg="memberlist message" text="Push/Pull with A`},
 			{"no level at all", ""},
 			{"", ""},
 		} {

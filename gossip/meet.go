@@ -38,16 +38,16 @@ func (g *Gossip) Meet(ctx context.Context, where string) ([]Presence, error) {
 		if p, shut := g.watch.shut.problem(); shut {
 			return nil, errors.New(sentence(p))
 		}
-		return nil, errors.New("the network of this peer is just being opened: try again in a few seconds")
+		return nil, errors.New("the network of this host is just being opened: try again in a few seconds")
 	}
 	addrs, err := resolveHost(ctx, g.cfg.host.lookup, s.host, s.port)
 	if err != nil {
-		return nil, fmt.Errorf("%s stands for no address: %w: see whether the name is right, and known to the resolver of this host", s.host, err)
+		return nil, fmt.Errorf("%s does not resolve to an address: %w: check the name, and that the resolver of this host knows it", s.host, err)
 	}
 	session.readOwn()
 	addrs = slices.DeleteFunc(addrs, session.listensAt)
 	if len(addrs) == 0 {
-		return nil, &AddressError{s.name + " is this peer itself: name another one"}
+		return nil, &AddressError{s.name + " is this host itself: name another one"}
 	}
 	e := encounter{addrs: addrs, done: make(chan error, 1)}
 	select {
@@ -61,12 +61,12 @@ func (g *Gossip) Meet(ctx context.Context, where string) ([]Presence, error) {
 		err = errSlow
 	}
 	if err != nil {
-		return nil, errors.New(sentence(problem(codeUnreached, "nobody could be met at "+s.name+": ", err)))
+		return nil, errors.New(sentence(problem(codeUnreached, "no host could be met at "+s.name+": ", err)))
 	}
 	return g.table.at(addrs), nil
 }
 
-var errSlow = troublef("see whether the host is up, and open the port for TCP and UDP in its firewall", "it has not answered in time")
+var errSlow = troublef("check that the host is up, and open the port for TCP and UDP in its firewall", "it has not answered in time")
 
 // sentence is a problem in one sentence.
 func sentence(p Problem) string {

@@ -55,7 +55,7 @@ func TestMeetSomewhereElse(t *testing.T) {
 		if err != nil || len(met) != 1 || met[0].ID != a.id {
 			t.Errorf("got %+v, %v, want the first peer", met, err)
 		}
-		if _, err := other.Meet(c.t.Context(), "seed.exampel"); err == nil || err.Error() != "seed.exampel stands for no address: no such host: see whether the name is right, and known to the resolver of this host" {
+		if _, err := other.Meet(c.t.Context(), "seed.exampel"); err == nil || err.Error() != "seed.exampel does not resolve to an address: no such host: check the name, and that the resolver of this host knows it" {
 			t.Errorf("a name that nobody knows: got %v", err)
 		}
 	})
@@ -72,7 +72,7 @@ func TestMeetNobody(t *testing.T) {
 				return c.net.Open(bind)
 			}
 		})
-		if _, err := a.Meet(c.t.Context(), "10.0.0.2"); err == nil || err.Error() != "the network of this peer is just being opened: try again in a few seconds" {
+		if _, err := a.Meet(c.t.Context(), "10.0.0.2"); err == nil || err.Error() != "the network of this host is just being opened: try again in a few seconds" {
 			t.Errorf("too early: got %v", err)
 		}
 		close(opens)
@@ -88,12 +88,12 @@ func TestMeetNobody(t *testing.T) {
 			where, want string
 			mistake     bool
 		}{
-			{"10.0.0.1", "10.0.0.1:7950 is this peer itself: name another one", true},
+			{"10.0.0.1", "10.0.0.1:7950 is this host itself: name another one", true},
 			{"10.0.0.1:seven", `"10.0.0.1:seven": the port is not a number from 1 to 65535: name it as host, or as host:port`, true},
 			{"host a", `"host a" names no host: name it as host, or as host:port`, true},
-			{"10.0.0.2", "nobody could be met at 10.0.0.2:7950: the host is there, and nothing listens on the port: start ringlet there, or correct the port", false},
-			{"10.0.0.9", "nobody could be met at 10.0.0.9:7950: it does not answer: see whether the host is up, and open the port for TCP and UDP in its firewall", false},
-			{"10.0.0.3", "nobody could be met at 10.0.0.3:7950: it hangs up without an answer: it has another key, belongs to another cluster, or is no peer", false},
+			{"10.0.0.2", "no host could be met at 10.0.0.2:7950: the host is up, but nothing listens on the port: start ringlet there, or correct the port", false},
+			{"10.0.0.9", "no host could be met at 10.0.0.9:7950: it does not answer: check that the host is up, and open the port for TCP and UDP in its firewall", false},
+			{"10.0.0.3", "no host could be met at 10.0.0.3:7950: it closes the connection without an answer: it has another key, is in another cluster, or is not ringlet", false},
 		} {
 			begun := time.Now()
 			met, err := a.Meet(c.t.Context(), tt.where)

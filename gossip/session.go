@@ -138,7 +138,7 @@ func (s *session) run(ctx context.Context) {
 	loops.Go(func() { s.rekey(ctx) })
 	loops.Go(func() {
 		if s.lostAddress(ctx) {
-			s.g.log.Warn("others reach this host at another address now, the network opens again", addrAttr(s.self))
+			s.g.log.Warn("advertised address changed, network reopening", addrAttr(s.self))
 			cancel()
 		}
 	})
@@ -156,7 +156,7 @@ func (s *session) close(loops *sync.WaitGroup) {
 	if s.g.table.numAlive() > 0 {
 		// An error says that nobody has been told: they will notice.
 		if err := s.leave(); err != nil {
-			s.g.log.Debug("left without a word", logattr.Err(err))
+			s.g.log.Debug("leave not announced", logattr.Err(err))
 		}
 	}
 	s.g.table.end(time.Now())

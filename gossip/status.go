@@ -85,7 +85,7 @@ func (g *Gossip) Status() Status {
 		st.Problems = append(st.Problems, g.unreached(s)...)
 		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(company) > silence && now.Sub(ack) > silence {
 			st.Problems = append(st.Problems, problem(codeNoUDP, "", troublef(
-				g.openUDP(s.self), "no UDP comes through although peers answer over TCP: news is slow")))
+				g.openUDP(s.self), "UDP does not get through, although other hosts answer over TCP: changes spread slowly")))
 		}
 	}
 	st.Problems = append(g.watch.problems(now), st.Problems...)
@@ -95,16 +95,16 @@ func (g *Gossip) Status() Status {
 // openUDP says what to do where no UDP comes through. Among peers at addresses of both
 // families those that listen on IPv4 alone reach no other by it.
 func (g *Gossip) openUDP(self netip.AddrPort) string {
-	next := fmt.Sprintf("open UDP port %d between all peers", self.Port())
+	next := fmt.Sprintf("open UDP port %d between all hosts", self.Port())
 	alike := func(p Presence) bool { return p.Addr.Addr().Is4() == self.Addr().Is4() }
 	if living := g.table.living(); len(living) > 0 && !slices.ContainsFunc(living, alike) {
-		next += fmt.Sprintf(", and set RINGLET_BIND=[::]:%d on all hosts, as some are at IPv4 and some at IPv6 addresses", self.Port())
+		next += fmt.Sprintf(", and set RINGLET_BIND=[::]:%d on all hosts, because some have IPv4 and some IPv6 addresses", self.Port())
 	}
 	return next
 }
 
-// silence is how long no probe may be answered before UDP is taken for dead:
-// there is one each second.
+// silence is how long no probe may be answered before UDP counts as dead: there
+// is one probe every probeEvery.
 const silence = time.Minute
 
 // unreached are the hosts of Config.Join that cannot be reached. One that was
@@ -117,8 +117,8 @@ func (g *Gossip) unreached(s *session) []Problem {
 	}
 	for _, seat := range g.seats.all() {
 		if seat.err != nil && len(seat.addrs) == 0 {
-			found = append(found, problem(codeUnresolved, "", troublef("see whether the name is right, and known to the resolver of this host",
-				"%s in RINGLET_JOIN stands for no address: %w", seat.host, seat.err)))
+			found = append(found, problem(codeUnresolved, "", troublef("check the name, and that the resolver of this host knows it",
+				"%s in RINGLET_JOIN does not resolve to an address: %w", seat.host, seat.err)))
 			continue
 		}
 		if slices.ContainsFunc(seat.addrs, func(a netip.AddrPort) bool { return alive[a] || s.listensAt(a) }) {

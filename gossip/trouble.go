@@ -28,7 +28,7 @@ func troublef(next, format string, args ...any) error {
 	return &trouble{err: fmt.Errorf(format, args...), next: next}
 }
 
-// problem turns an error into what Status tells. The code is that of the error, if it has one.
+// problem turns an error into what Status shows. The code is that of the error, if it has one.
 func problem(code, prefix string, err error) Problem {
 	p := Problem{Code: code, Text: prefix + strings.Join(strings.Fields(err.Error()), " ")}
 	if t, ok := errors.AsType[*trouble](err); ok {
@@ -51,7 +51,7 @@ const (
 	causeUnclear cause = "foreign-peer"
 )
 
-// causeOf returns the cause of a refusal that an operator can mend: that of a host that may be meant to be a peer.
+// causeOf returns the cause of a refusal, if an operator can mend it: the host may be meant to be a peer.
 func causeOf(why guard.Reason) (cause, bool) {
 	switch why {
 	case guard.Label:
@@ -67,58 +67,57 @@ func causeOf(why guard.Reason) (cause, bool) {
 	return "", false
 }
 
-// explain says what a cause means, of whoever is meant, and what to do.
+// explain says what a cause means for a host, and what to do.
 func (g *Gossip) explain(c cause, who string) error {
-	// A host that cannot be joined at for its keys has a problem with keys, as who is joined at has.
+	// If joining fails because of keys, that is a problem of keys on both hosts.
 	keys := func(format string) error {
 		return &trouble{
 			fmt.Errorf(format, who),
-			"give both peers the same keys, in RINGLET_KEY or RINGLET_KEY_FILE; one that was off while the keys changed needs the new key by hand",
+			"give both hosts the same keys, in RINGLET_KEY or RINGLET_KEY_FILE; if one was off while the keys changed, give it the new key by hand",
 			string(c),
 		}
 	}
 	switch c {
 	case causeLabel:
-		return troublef("set the same RINGLET_CLUSTER on both hosts if they belong together, else take it out of RINGLET_JOIN",
-			"%s speaks for another cluster than %q", who, g.cfg.Label)
+		return troublef("set the same RINGLET_CLUSTER on both hosts if they belong together; otherwise remove the host from RINGLET_JOIN",
+			"%s is in another cluster than %q", who, g.cfg.Label)
 	case causeKey:
-		return keys("%s encrypts with a key that this peer does not have")
+		return keys("%s encrypts with a key that this host does not have")
 	case causePlain:
-		return keys("%s does not encrypt, which is refused here")
+		return keys("%s does not encrypt, and this host refuses that")
 	case causeNoKey:
-		return keys("%s encrypts, and this peer has no key")
+		return keys("%s encrypts, but this host has no key")
 	default:
-		return troublef("see which program has the port there; if it is ringlet, set the same RINGLET_CLUSTER and keys on both hosts, ringlet status there says which differ",
-			"%s hangs up without an answer: it has another key, belongs to another cluster, or is no peer", who)
+		return troublef("check which program has the port there; if it is ringlet, set the same RINGLET_CLUSTER and keys on both hosts; ringlet status there says what differs",
+			"%s closes the connection without an answer: it has another key, is in another cluster, or is not ringlet", who)
 	}
 }
 
-// refusal says why a host that accepted a connection could not be joined at. Of an
-// error of memberlist's there is only the text.
+// refusal says why a host that accepted a connection could not be joined. An error of
+// memberlist is known by its text only.
 func (g *Gossip) refusal(why guard.Reason, err error) error {
 	c, ok := causeOf(why)
 	switch {
 	case ok:
 	case strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()):
-		return troublef("see which program has the port there; if it is ringlet, whether the host is overloaded, or stopped; where only long packets are lost, ringlet doctor on both hosts tells the MTU",
-			"it takes connections, and does not answer as a peer")
+		return troublef("check which program has the port there; if it is ringlet, check whether the host is overloaded or stopped; if only long packets are lost, run ringlet doctor on both hosts, it checks the MTU",
+			"it accepts connections, but does not answer like ringlet")
 	default:
 		c = causeUnclear
 	}
 	return g.explain(c, "it")
 }
 
-// unreachable says why a connection failed. The operating system's text says
-// it among numbers.
+// unreachable says why a connection failed, in plainer words than the operating system.
 func unreachable(err error) error {
 	timeout, ok := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return troublef("start ringlet there, or correct the port", "the host is there, and nothing listens on the port")
+		return troublef("start ringlet there, or correct the port", "the host is up, but nothing listens on the port")
 	case ok && timeout.Timeout():
-		return troublef("see whether the host is up, and open the port for TCP and UDP in its firewall", "it does not answer")
+		return troublef("check that the host is up, and open the port for TCP and UDP in its firewall", "it does not answer")
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return troublef("see whether the host is up and the address is right", "there is no way to it")
+		return troublef("check that the host is up and the address is right", "there is no route to it")
 	}
-	return troublef("see the firewalls and routes between the two hosts", "%w", err)
+	return troublef("check the firewalls and routes between the two hosts", "%w", err)
 }

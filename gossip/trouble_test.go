@@ -56,27 +56,27 @@ func TestForeign(t *testing.T) {
 		"label": {
 			[2]string{"blue", "red"},
 			[2][][]byte{},
-			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "seed-unreachable", "hangs up without an answer",
+			"foreign-label", `10.0.0.2 is in another cluster than "blue"`, "seed-unreachable", "closes the connection without an answer",
 		},
 		"label and key": {
 			[2]string{"blue", "red"},
 			[2][][]byte{{key(1)}, {key(1)}},
-			"foreign-label", `10.0.0.2 speaks for another cluster than "blue"`, "seed-unreachable", "hangs up without an answer",
+			"foreign-label", `10.0.0.2 is in another cluster than "blue"`, "seed-unreachable", "closes the connection without an answer",
 		},
 		"key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{{key(1), key(2)}, {key(3)}},
-			"foreign-key", "10.0.0.2 encrypts with a key that this peer does not have", "seed-unreachable", "hangs up without an answer",
+			"foreign-key", "10.0.0.2 encrypts with a key that this host does not have", "seed-unreachable", "closes the connection without an answer",
 		},
 		"the second without a key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{{key(1)}, nil},
-			"unencrypted-peer", "10.0.0.2 does not encrypt", "seed-unreachable", "hangs up without an answer",
+			"unencrypted-peer", "10.0.0.2 does not encrypt", "seed-unreachable", "closes the connection without an answer",
 		},
 		"the first without a key": {
 			[2]string{"blue", "blue"},
 			[2][][]byte{nil, {key(1)}},
-			"no-key", "10.0.0.2 encrypts, and this peer has no key", "seed-unreachable", "hangs up without an answer",
+			"no-key", "10.0.0.2 encrypts, but this host has no key", "seed-unreachable", "closes the connection without an answer",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,9 +273,9 @@ func TestSilent(t *testing.T) {
 		}
 		p := c.start(2)
 		c.until(20*time.Second, "told", func() bool {
-			return p.problem("seed-unreachable", "10.0.0.1:7950 in RINGLET_JOIN cannot be reached: it takes connections, and does not answer")
+			return p.problem("seed-unreachable", "10.0.0.1:7950 in RINGLET_JOIN cannot be reached: it accepts connections, but does not answer")
 		})
-		if got := p.Status().Problems; !strings.HasPrefix(got[0].Next, "see which program has the port there") {
+		if got := p.Status().Problems; !strings.HasPrefix(got[0].Next, "check which program has the port there") {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -427,8 +427,8 @@ func TestCopied(t *testing.T) {
 		twin := c.start(4, func(cfg *gossip.Config) { cfg.ID, cfg.Nonce = peers[2].id, 77 })
 		// The original is not told here: no two members of one name ever speak.
 		c.until(time.Minute, "told", func() bool {
-			return peers[0].problem("identity-conflict", "is at 10.0.0.3:7950 and says that it is at 10.0.0.4:7950") &&
-				twin.problem("identity-conflict", "somebody at 10.0.0.3:7950 is taken for this peer, which is at 10.0.0.4:7950")
+			return peers[0].problem("identity-conflict", "is at 10.0.0.3:7950 and also claims to be at 10.0.0.4:7950") &&
+				twin.problem("identity-conflict", "a host at 10.0.0.3:7950 uses the ID of this peer, which is at 10.0.0.4:7950")
 		})
 		// What is sent to one reaches both: the cores must find out that there are two.
 		told := func(n *node) bool {

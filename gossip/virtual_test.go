@@ -159,7 +159,7 @@ func TestNoUDP(t *testing.T) {
 		peers := c.startAll(5)
 		time.Sleep(90 * time.Second)
 		for _, p := range peers {
-			if !p.problem("udp-silent", "no UDP comes through") {
+			if !p.problem("udp-silent", "UDP does not get through") {
 				t.Errorf("the silence of UDP is not told: %+v", p.Status().Problems)
 			}
 			if p.gone() > 0 {
@@ -540,7 +540,7 @@ func TestNames(t *testing.T) {
 		}
 		a, b := c.start(1), c.start(2, byName)
 		c.until(10*time.Second, "told", func() bool {
-			return b.problem("seed-unresolved", "seeds.example. in RINGLET_JOIN stands for no address: no such host")
+			return b.problem("seed-unresolved", "seeds.example. in RINGLET_JOIN does not resolve to an address: no such host")
 		})
 		set(99, 1)
 		c.together(20*time.Second, a, b)

@@ -17,15 +17,14 @@ import (
 // fresh is how long something that was seen counts as a problem.
 const fresh = 2 * time.Minute
 
-// maxSightings bounds how many foreign hosts at addresses that are known, how many at others, and how many conflicts are
-// remembered.
+// maxSightings bounds three numbers: foreign hosts remembered at known addresses, those at others, and conflicts.
 const maxSightings = 64
 
-// sureAfter is how long somebody has to be seen again who cannot be understood, until that counts as a problem: a peer
-// that looks for others is seen every few seconds.
+// sureAfter is how long a host that cannot be understood must be seen until that counts as a problem: a peer that
+// looks for others is seen every few seconds.
 const sureAfter = 3 * time.Second
 
-// watch remembers what Status tells. It is called from memberlist's callbacks,
+// watch remembers what Status shows. It is called from memberlist's callbacks,
 // so it never calls memberlist, and waits for nothing.
 type watch struct {
 	g    *Gossip
@@ -41,7 +40,7 @@ type watch struct {
 	conflicts map[peer.ID]conflict
 }
 
-// sighting is that somebody cannot be talked to.
+// sighting is a host that cannot be understood.
 type sighting struct {
 	cause cause
 	who   netip.Addr
@@ -84,7 +83,7 @@ func (f *fault) set(err error) {
 	case err != nil && (f.err == nil || f.err.Error() != err.Error()):
 		f.log.Warn("network impaired, trying again", logattr.Kind(f.code), logattr.Err(err))
 	case err == nil && f.err != nil:
-		f.log.Info("network mended", logattr.Kind(f.code))
+		f.log.Info("network recovered", logattr.Kind(f.code))
 	}
 	f.err = err
 }
@@ -130,8 +129,8 @@ func (w *watch) lastAck() time.Time {
 	return w.ack
 }
 
-// sighted notes that somebody spoke who cannot be understood. Anybody can send one packet, in anybody's name. So packets
-// count of addresses that are known alone, and streams of all; and what is seen once is no problem yet.
+// sighted notes a host that cannot be understood. Anybody can send one packet, in anybody's name. So packets count
+// only from addresses that are known, and streams from all; and one sighting is no problem yet.
 func (w *watch) sighted(c cause, who netip.Addr, proved bool, now time.Time) {
 	known := w.g.familiar(who)
 	if !known && !proved {
@@ -205,7 +204,7 @@ func (w *watch) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) 
 		return
 	}
 	if !known { // also where there are three, who take turns
-		w.g.log.Warn("one peer at two addresses", logattr.Peer(id), addrAttr(here), slog.String("other", there.String()))
+		w.g.log.Warn("peer identity used at two addresses", logattr.Peer(id), addrAttr(here), slog.String("other", there.String()))
 	}
 	w.conflicts[id] = conflict{here, there, now}
 }
@@ -231,8 +230,8 @@ func (w *watch) holds(a netip.Addr) bool {
 	return false
 }
 
-// contested reports whether somebody has lately held this peer to be at
-// another address.
+// contested reports whether another peer has lately seen this peer's ID at another
+// address.
 func (w *watch) contested(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,9 +268,9 @@ func (w *watch) problems(now time.Time) []Problem {
 }
 
 func explainConflict(id peer.ID, own bool, c conflict) error {
-	const copied = "if it goes on for minutes, one of the two hosts runs with a copied database: remove it there"
+	const copied = "if this lasts for minutes, one of the two hosts runs with a copied database: remove it there"
 	if own {
-		return troublef(copied, "somebody at %v is taken for this peer, which is at %v", c.there, c.here)
+		return troublef(copied, "a host at %v uses the ID of this peer, which is at %v", c.there, c.here)
 	}
-	return troublef(copied, "peer %s is at %v and says that it is at %v, to where it may have moved", id.Short(), c.here, c.there)
+	return troublef(copied, "peer %s is at %v and also claims to be at %v; it may have moved there", id.Short(), c.here, c.there)
 }
