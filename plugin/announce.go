@@ -49,9 +49,9 @@ func newAnnouncer(on bool, data string, watcher *dockerd.Watcher, m *metrics.Met
 	a := &announcer{engine: watcher.State, fault: &fault{
 		logger: logger, code: "announce-failed",
 		text: func(err error) string {
-			return fmt.Sprintf("containers that start cannot be announced (%v): who talked to one before does not reach it for up to a minute after its start", err)
+			return fmt.Sprintf("containers that start cannot be announced (%v): for up to a minute after its start, a container is not reached by machines that have talked to it before", err)
 		},
-		next: "give the plugin its capability CAP_NET_RAW; or give containers a fixed MAC, and set RINGLET_ANNOUNCE=false",
+		next: "give the plugin its capability CAP_NET_RAW, or give containers a fixed MAC and set RINGLET_ANNOUNCE=false",
 	}}
 	a.send = a.wire.Send
 	a.Announcer = announce.New(announce.Config{

@@ -67,9 +67,9 @@ func newAlone(f *front) *fault {
 	return &fault{
 		logger: f.logger, code: "network-closed",
 		text: func(err error) string {
-			return fmt.Sprintf("this host talks to no other for %v, as a frame of another may be the cause of %v", closedTime, err)
+			return fmt.Sprintf("this host talks to no other host for %v, because a frame of another host may have caused %v", closedTime, err)
 		},
-		next: "report it with what ringlet bundle writes; addresses of this host's own space are handed out meanwhile",
+		next: "report it with the output of ringlet bundle; until then this host hands out addresses of its own ranges",
 	}
 }
 

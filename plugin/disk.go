@@ -30,25 +30,25 @@ type disk struct {
 }
 
 func newDisk(host, data, database string, logger *slog.Logger) *disk {
-	next := fmt.Sprintf("make room for %d MiB where the plugin's data is; it goes on by itself", lowDisk>>20)
+	next := fmt.Sprintf("make room for %d MiB on the disk with the plugin's data; ringlet then goes on by itself", lowDisk>>20)
 	return &disk{
 		host: host, data: data, ballast: persist.NewBallast(database, logger),
 		low: &fault{
 			logger: logger, code: "disk-low", next: next,
 			text: func(err error) string {
-				return fmt.Sprintf("%v, and nothing is handed out once it is full", err)
+				return fmt.Sprintf("%v; when it is full, this host hands out no addresses", err)
 			},
 		},
 		full: &fault{
 			logger: logger, code: "disk-full", level: ipam.Failed, next: next,
 			text: func(error) string {
-				return "the disk with the plugin's data is full: nothing is handed out, so that what is freed can be written"
+				return "the disk with the plugin's data is full: this host hands out no addresses, so that it can still write down what is freed"
 			},
 		},
 		broken: &fault{
-			logger: logger, code: "disk-reserve", next: "see to the disk with the plugin's data; it is tried again every few seconds",
+			logger: logger, code: "disk-reserve", next: "check the disk with the plugin's data; ringlet tries again every few seconds",
 			text: func(err error) string {
-				return fmt.Sprintf("no room is kept for a full disk (%v); addresses are handed out all the same", err)
+				return fmt.Sprintf("no reserve for a full disk could be made (%v); this host still hands out addresses", err)
 			},
 		},
 	}
@@ -100,7 +100,7 @@ func (d *disk) closed() error {
 		return nil
 	}
 	return &ipam.Error{Kind: ipam.ErrSuspended, Text: fmt.Sprintf(
-		"ringlet on %s hands out nothing while its disk is full: make room for %d MiB where its data is, it goes on by itself", d.host, lowDisk>>20)}
+		"ringlet on %s hands out nothing while its disk is full: make room for %d MiB on the disk with its data, then it goes on by itself", d.host, lowDisk>>20)}
 }
 
 // faults are what can be wrong with the disk.

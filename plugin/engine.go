@@ -222,17 +222,17 @@ func (l *locked) problem(self []string) (ipam.Problem, bool) {
 	case more > 1:
 		which = fmt.Sprintf("network %s and %d others are", (*names)[0], more)
 	}
-	next := "start ringlet serve anew with RINGLET_MAC=false, and then the engine"
+	next := "restart ringlet serve with RINGLET_MAC=false, and then the engine"
 	if l.inPlugin {
 		name := "ringlet:latest"
 		if len(self) > 0 {
 			name = self[0]
 		}
-		next = fmt.Sprintf("docker plugin disable --force %s, docker plugin set %[1]s RINGLET_MAC=false, docker plugin enable %[1]s; containers run on meanwhile", name)
+		next = fmt.Sprintf("docker plugin disable --force %s, docker plugin set %[1]s RINGLET_MAC=false, docker plugin enable %[1]s; running containers go on", name)
 	}
 	return ipam.Problem{
 		Code: "mac-on-ipvlan", Level: string(ipam.Degraded),
-		Text: which + " of driver " + ipvlan + ", on which no container starts as long as the engine gives each a MAC",
+		Text: which + " of driver " + ipvlan + ", on which no container starts while the engine gives each one a MAC",
 		Next: next,
 	}, true
 }
@@ -240,7 +240,7 @@ func (l *locked) problem(self []string) (ipam.Problem, bool) {
 // sight is how this process comes to see its engine.
 type sight struct {
 	inPlugin bool // through the mount of a managed plugin
-	named    bool // through the socket that whoever started it named
+	named    bool // through the socket that --docker-socket names
 	idle     bool // no engine has a network here
 }
 
@@ -248,32 +248,32 @@ type sight struct {
 // engine; false if nothing is wrong. All else is fine, or it is not sure that
 // addresses are handed out.
 func engineProblem(engine dockerd.State, how sight, fine bool) (ipam.Problem, bool) {
-	name, look := "let the plugin's mount docker have a directory with docker.sock in it", "the plugin's mount docker has its directory"
+	name, look := "set the plugin's mount docker to a directory with docker.sock in it", "the plugin's mount docker has its directory"
 	if !how.inPlugin {
 		name, look = "name the engine's socket with --docker-socket", "it listens on the socket that --docker-socket names"
 	}
 	switch {
-	case engine.Socket == "" && !how.inPlugin && how.idle: // somebody has said that there is none
+	case engine.Socket == "" && !how.inPlugin && how.idle: // --docker-socket says that there is none
 	case !engine.Connected && !how.named && !exists(engine.Socket):
 		return ipam.Problem{
 			Code: "no-docker-socket", Level: string(ipam.Degraded),
-			Text: "this peer cannot ask its engine which containers live, and relies on what the engine replays when it starts",
+			Text: "this host cannot ask its engine which containers exist, and relies on what the engine replays when it starts",
 			Next: name + ", so that addresses of containers that vanish are freed",
 		}, true
 	case !engine.Connected && !engine.Since.IsZero() && time.Since(engine.Since) > 10*time.Second:
-		text := "the engine cannot be asked what it has: " + engine.LastError
+		text := "the engine's list cannot be read: " + engine.LastError
 		if fine {
-			text += "; addresses are handed out all the same"
+			text += "; this host still hands out addresses"
 		}
 		return ipam.Problem{
 			Code: "engine-unreachable", Level: string(ipam.Degraded), Text: text,
-			Next: "see whether the engine runs, and whether " + look,
+			Next: "check that the engine runs, and that " + look,
 		}, true
 	case engine.Connected && !engine.Failing.IsZero() && time.Since(engine.Failing) > longIncomplete:
 		return ipam.Problem{
 			Code: "inventory-incomplete", Level: string(ipam.Degraded),
-			Text: fmt.Sprintf("the engine has not told all that it has for %v (%s): addresses of containers that vanish are kept until it does", time.Since(engine.Failing).Round(time.Second), engine.LastError),
-			Next: "see whether docker network inspect answers for each of its networks; restart the engine if it does not",
+			Text: fmt.Sprintf("the engine's list has been incomplete for %v (%s): until it is complete, addresses of containers that vanish are not freed", time.Since(engine.Failing).Round(time.Second), engine.LastError),
+			Next: "check that docker network inspect answers for each network; if it does not, restart the engine",
 		}, true
 	}
 	return ipam.Problem{}, false

@@ -72,7 +72,7 @@ func TestDownEnginePromisesNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		st := dockerd.State{Socket: "/run/docker.sock", Since: time.Now(), LastError: "there is no docker socket"}
 		time.Sleep(11 * time.Second)
-		const reason, promise = "the engine cannot be asked what it has: there is no docker socket", "; addresses are handed out all the same"
+		const reason, promise = "the engine's list cannot be read: there is no docker socket", "; this host still hands out addresses"
 		for fine, want := range map[bool]string{true: reason + promise, false: reason} {
 			if p, wrong := engineProblem(st, sight{named: true}, fine); !wrong || p.Text != want {
 				t.Errorf("all else fine: %v: got %q, want %q", fine, p.Text, want)

@@ -19,7 +19,7 @@ func TestNetworksThatTakeNoMAC(t *testing.T) {
 		text, next    string
 	}{
 		{true, true, []dockerd.Network{{Name: "web", Driver: "bridge"}, lan}, "network lan is of driver ipvlan", "docker plugin set acme/ringlet:1 RINGLET_MAC=false"},
-		{true, false, []dockerd.Network{lan, dmz}, "networks dmz and lan are of driver ipvlan", "ringlet serve anew with RINGLET_MAC=false"},
+		{true, false, []dockerd.Network{lan, dmz}, "networks dmz and lan are of driver ipvlan", "restart ringlet serve with RINGLET_MAC=false"},
 		{true, true, []dockerd.Network{lan, dmz, {Name: "a", Driver: "ipvlan"}}, "network a and 2 others are of driver ipvlan", ""},
 		{true, true, []dockerd.Network{{Name: "web", Driver: "macvlan"}}, "", ""},
 		{true, true, nil, "", ""},

@@ -56,7 +56,7 @@ func refuse(format string, args ...any) error {
 // network reads it again by itself.
 func (p *daemon) ChangeKeys(_ context.Context, c admin.KeyChange) (admin.Keys, error) {
 	if p.cfg.KeyFile == "" {
-		return admin.Keys{}, refuse("the keys are in the settings, and change there: disable the plugin, docker plugin set RINGLET_KEY=…, and enable it; with RINGLET_KEY_FILE they change while it runs")
+		return admin.Keys{}, refuse("the keys are in the settings: to change them, disable the plugin, run docker plugin set RINGLET_KEY=…, and enable it; with RINGLET_KEY_FILE they can change while it runs")
 	}
 	key, err := config.ParseKey(c.Key)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *daemon) ChangeKeys(_ context.Context, c admin.KeyChange) (admin.Keys, e
 	}
 	if !slices.EqualFunc(have, want, bytes.Equal) {
 		if err := writeKeys(p.cfg.KeyFile, want); err != nil {
-			return admin.Keys{}, refuse("the key file cannot be written: %v; what it has now, ringlet keys ls tells", err)
+			return admin.Keys{}, refuse("the key file cannot be written: %v; ringlet keys ls shows what it has now", err)
 		}
 	}
 	return p.keys(want), nil
@@ -92,12 +92,12 @@ func changed(have [][]byte, key []byte, step string) ([][]byte, error) {
 		return append(slices.Clone(have), key), nil
 	case admin.KeyUse:
 		if at < 0 {
-			return nil, refuse("this host does not have that key yet: add it on all hosts first, else those that lack it understand nothing")
+			return nil, refuse("this host does not have that key yet: add it on all hosts first, or those that lack it understand nothing")
 		}
 		return slices.Insert(slices.Delete(slices.Clone(have), at, at+1), 0, key), nil
 	case admin.KeyDrop:
 		if at != 0 {
-			return nil, refuse("this host does not encrypt with that key: use it on all hosts first, and only then drop the others")
+			return nil, refuse("this host does not encrypt with that key: use it on all hosts first, then drop the others")
 		}
 		return have[:1], nil
 	}

@@ -150,10 +150,10 @@ func formation(cfg config.Config) ipam.Formation {
 	return f
 }
 
-// Join meets whoever is at an address.
+// Join meets the host at an address.
 func (p *peers) Join(ctx context.Context, address string) ([]admin.Met, error) {
 	if p == nil {
-		return nil, &ipam.Error{Kind: ipam.ErrBadRequest, Text: "this peer has no key, and talks to no others: set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to do without, which takes a restart"}
+		return nil, &ipam.Error{Kind: ipam.ErrBadRequest, Text: "this host has no key, so it talks to no other host: set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to go without encryption, and restart it"}
 	}
 	present, err := p.Meet(ctx, address)
 	if err != nil {
@@ -179,8 +179,8 @@ func (p *peers) complete(st ipam.Status) ipam.Status {
 		}
 		st.Problems = append(st.Problems, ipam.Problem{
 			Code: "no-key", Level: string(ipam.Degraded),
-			Text: "this peer has others and talks to none, since it has no key",
-			Next: "set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to do without",
+			Text: "this host knows other hosts but has no key, so it talks to none of them",
+			Next: "set RINGLET_KEY or RINGLET_KEY_FILE to the key of the cluster, or RINGLET_INSECURE=true to go without encryption",
 		})
 		return st
 	}

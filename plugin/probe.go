@@ -86,7 +86,7 @@ func wantsProbe(r ipam.AddressRequest, g ipam.AddressGrant) bool {
 }
 
 // errNoTimeToProbe says that a request does not have the time that a probe takes.
-var errNoTimeToProbe = fmt.Errorf("a request has less than the %v that it takes, which RINGLET_TIMEOUT says", probeTime)
+var errNoTimeToProbe = fmt.Errorf("a request has less than the %v that a probe takes, because of RINGLET_TIMEOUT", probeTime)
 
 // answers returns the MAC of what answers for an address, the zero MAC if
 // nothing does or nobody could be asked.

@@ -99,14 +99,14 @@ func keepReason(opts cli.ServeOptions, why error, logger *slog.Logger) {
 		return
 	}
 	if err := lastwords.Write(opts.Data, time.Now(), why); err != nil {
-		logger.Debug("no last words", logattr.Err(err)) // the log has them
+		logger.Debug("exit reason not written", logattr.Err(err)) // the log has them
 	}
 }
 
 // forgetReason takes back why an earlier process ended.
 func forgetReason(opts cli.ServeOptions, logger *slog.Logger) {
 	if err := lastwords.Forget(opts.Data); err != nil {
-		logger.Warn("last words stay", logattr.Err(err))
+		logger.Warn("old exit reason not removed", logattr.Err(err))
 	}
 }
 
@@ -155,9 +155,9 @@ func checkMAC(cfg config.Config, opts cli.ServeOptions, inPlugin, lists bool) er
 	}
 	next := "name it with --docker-socket"
 	if inPlugin {
-		next = "let the plugin's mount docker have a directory with docker.sock in it"
+		next = "set the plugin's mount docker to a directory with docker.sock in it"
 	}
-	return fmt.Errorf("RINGLET_MAC=false needs the engine's socket, as only the engine can tell then what a container's --ip is, and there is none at %s: %s, or set RINGLET_MAC=true", opts.DockerSocket, next)
+	return fmt.Errorf("RINGLET_MAC=false needs the engine's socket, because only the engine can then say what a container's --ip is, and there is no socket at %s: %s, or set RINGLET_MAC=true", opts.DockerSocket, next)
 }
 
 // pluginID returns the ID of the managed plugin that this process runs in, and false outside one.

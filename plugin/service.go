@@ -80,7 +80,7 @@ func cause(err error) error {
 		err = e.Err
 	}
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
-		return fmt.Errorf("the name %s stands for no address", e.Name)
+		return fmt.Errorf("the name %s does not resolve to an address", e.Name)
 	}
 	return err
 }

@@ -32,9 +32,9 @@ func newStandby(f *front) *standby {
 	return &standby{front: f, fault: &fault{
 		logger: f.logger, code: codeNoDatabase, level: ipam.Failed,
 		text: func(err error) string {
-			return fmt.Sprintf("nothing is handed out, since the database cannot be used: %v", err)
+			return fmt.Sprintf("this host hands out no addresses, because it cannot use its database: %v", err)
 		},
-		next: fmt.Sprintf("see to the disk with the plugin's data; it is tried again every %v at the latest, by itself", lastRetry),
+		next: fmt.Sprintf("check the disk with the plugin's data; ringlet tries again by itself, at least every %v", lastRetry),
 	}}
 }
 
@@ -42,7 +42,7 @@ func newStandby(f *front) *standby {
 const codeNoDatabase = "database-unavailable"
 
 // sayNoDatabase is what requests are refused with.
-const sayNoDatabase = "ringlet on %s hands out nothing, since it cannot use its database (%v); it tries again by itself"
+const sayNoDatabase = "ringlet on %s hands out nothing, because it cannot use its database (%v); it tries again by itself"
 
 // begin stands in for the node, or goes on to, for that reason.
 func (s *standby) begin(why error) {

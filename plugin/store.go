@@ -26,12 +26,12 @@ func openStore(opts cli.ServeOptions, lists bool, preview persist.Preview, balla
 		return nil, false, withRemedy(err, opts.Data)
 	}
 	if err := narrow(opts.Data); err != nil {
-		logger.Warn("others may look into the directory of the database", logattr.Err(err))
+		logger.Warn("database directory not restricted to its owner", logattr.Err(err))
 	}
 	if damage != nil {
-		next := "this peer begins anew, and takes in the addresses that the engine lists or replays before it hands out others"
+		next := "this host begins a new database, and takes in the addresses that the engine lists or replays before it hands out others"
 		if !lists {
-			next = "this peer begins anew and cannot ask the engine what is in use: restart the engine, so that it replays its endpoints, before new containers are started"
+			next = "this host begins a new database and cannot ask the engine what is in use: restart the engine, so that it replays its endpoints, before you start new containers"
 		}
 		logger.Error("database was damaged", logattr.Err(damage.Cause), slog.String("kept", damage.Kept), slog.String("next", next))
 	}
@@ -56,13 +56,13 @@ func narrow(dir string) error {
 func withRemedy(err error, dir string) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: make room for some MB where %s is", err, dir)
+		return fmt.Errorf("%w: make room for some MB on the disk of %s", err, dir)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%w: see in dmesg whether the disk of %s fails, and mount it to be written", err, dir)
+		return fmt.Errorf("%w: see in dmesg whether the disk of %s fails, and mount it read-write", err, dir)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: make the directory that %s is to lie in, or correct --data", err, dir)
+		return fmt.Errorf("%w: create the directory that %s should be in, or correct --data", err, dir)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: let this process read and write all in %s, as root, or as the owner of its files", err, dir)
+		return fmt.Errorf("%w: let this process read and write everything in %s, as root or as the owner of its files", err, dir)
 	}
 	return err
 }
@@ -98,8 +98,8 @@ func (a aside) problem() (ipam.Problem, bool) {
 	}
 	return ipam.Problem{
 		Code: "database-replaced", Level: string(ipam.Degraded),
-		Text: text + ": what ringlet alloc had given out may be given out again, and what was made, excluded or reserved here is lost if no other host of the cluster knows it",
-		Next: "make that anew, with ringlet snapshot restore, or ringlet alloc --ip for what is in use outside Docker, exclude add and reserve add; then remove " + strings.Join(left, " ") +
+		Text: text + ": addresses of ringlet alloc may be handed out again, and pools, exclusions and reservations are lost if no other host of the cluster knows them",
+		Next: "recreate them with ringlet snapshot restore, or with ringlet alloc --ip for holders outside Docker, exclude add and reserve add; then remove " + strings.Join(left, " ") +
 			" from the plugin's data",
 	}, true
 }

@@ -149,7 +149,7 @@ func crashed(t *testing.T) (path string, old []byte) {
 // Whoever starts the process outside Docker reads what to do where the system refuses its database.
 func TestRemedies(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
-		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "mount it", syscall.ENOENT: "make the directory", syscall.EACCES: "let this process", syscall.EPERM: "let this process",
+		syscall.ENOSPC: "make room", syscall.EDQUOT: "make room", syscall.EROFS: "mount it", syscall.ENOENT: "create the directory", syscall.EACCES: "let this process", syscall.EPERM: "let this process",
 	} {
 		why := &fs.PathError{Op: "open", Path: "/data/ringlet.db", Err: errno}
 		if err := withRemedy(why, "/data"); !errors.Is(err, errno) || !strings.Contains(err.Error(), want) {

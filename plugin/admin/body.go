@@ -164,7 +164,7 @@ func checkFields(body []byte, v any) error {
 // Go.
 func bodyError(err error) string {
 	if errors.Is(err, io.EOF) {
-		return "the request needs a JSON object as body, and it is empty"
+		return "the request needs a JSON object as body, but the body is empty"
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "the request's body ends in the middle of the JSON"

@@ -36,7 +36,7 @@ func (s *Server) past(ctx context.Context, r *request) (answer, error) {
 		return answer{}, badRequest("%q is in the year %d of UTC: name a time in the years 0 to 9999", r.query.Get("at"), year)
 	}
 	if !s.pasts.take(ctx, r.holds) {
-		return answer{}, problem(http.StatusServiceUnavailable, CodeBusy, "the journal is being read for others, and that was not done within %v: try again", s.cfg.Timeout)
+		return answer{}, problem(http.StatusServiceUnavailable, CodeBusy, "the journal was being read for other clients for %v: try again", s.cfg.Timeout)
 	}
 	p, err := s.cfg.Journal.Who(ctx, a, at)
 	return answer{body: p}, err

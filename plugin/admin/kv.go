@@ -84,7 +84,7 @@ func (s *Server) kv(ctx context.Context, r *request) (answer, error) {
 	list := s.cfg.Directory.Get(key)
 	if len(list) == 0 {
 		return answer{}, problem(http.StatusNotFound, CodeNoKey,
-			"the directory has no key %q now: ringlet kv get --recursive, or ?recursive=true, lists those that begin like it", key)
+			"the directory has no key %q now: ringlet kv get --recursive, or ?recursive=true, lists those that begin with it", key)
 	}
 	return answer{body: list}, nil
 }

@@ -331,7 +331,7 @@ func TestReadiness(t *testing.T) {
 		{name: "fine", status: ipam.Status{Verdict: ipam.Fine}, code: 200},
 		{name: "degraded serves", status: ipam.Status{Verdict: ipam.Degraded, Problems: []ipam.Problem{{Level: "degraded", Text: "x"}}}, code: 200},
 		{name: "failed", status: ipam.Status{Verdict: ipam.Failed, Problems: []ipam.Problem{{Level: "degraded", Text: "x"}, {Level: "failed", Text: "y"}}}, code: 503, detail: "y"},
-		{name: "failed without reason", status: ipam.Status{Verdict: ipam.Failed}, code: 503, detail: "this peer hands out no addresses: ringlet status says why"},
+		{name: "failed without reason", status: ipam.Status{Verdict: ipam.Failed}, code: 503, detail: "this host hands out no addresses: ringlet status says why"},
 		{name: "a conflict is of two containers alone", status: ipam.Status{Verdict: ipam.Failed, Problems: []ipam.Problem{{Level: "failed", Code: "conflict", Text: "z"}}}, code: 200},
 	}
 	for _, tt := range tests {

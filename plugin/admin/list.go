@@ -106,7 +106,7 @@ func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
 // takeList takes the slots of a list of any length, until it is written.
 func (s *Server) takeList(ctx context.Context, r *request, everywhere bool) error {
 	if !s.lists.take(ctx, r.holds) || everywhere && s.cfg.Directory != nil && !s.readers.take(ctx, r.holds) {
-		return problem(http.StatusServiceUnavailable, CodeBusy, "addresses are being listed for others, and that was not done within %v: try again", s.cfg.Timeout)
+		return problem(http.StatusServiceUnavailable, CodeBusy, "addresses were being listed for other clients for %v: try again", s.cfg.Timeout)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *Server) reserve(ctx context.Context, r *request) (answer, error) {
 	want := ipam.ReserveRequest{First: first, Last: last, Kind: chronicle.KindExcluded, Note: body.Note}
 	if body.For != "" {
 		if body.Note != "" {
-			return answer{}, badRequest("an address is kept for somebody, or excluded for a reason: give for or note, and not both")
+			return answer{}, badRequest("an address is either reserved for a name or excluded with a note: give for or note, not both")
 		}
 		want.Kind, want.Note = chronicle.KindKeptForName, body.For
 	}

@@ -133,7 +133,7 @@ func (s *Server) mux() http.Handler {
 		mux.Handle(path, s.wrongMethod(strings.Join(allowed, ", ")))
 	}
 	mux.Handle("/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
-		"there is nothing at this path; there is %s", known)))
+		"there is nothing at this path; the paths are %s", known)))
 	mux.Handle("/v1/pools/", s.refuse(problem(http.StatusNotFound, CodeNotFound,
 		"there is nothing at this path; a pool's CIDR is one segment of it, with its slash escaped: 10.50.0.0%%2F24")))
 	return mux
@@ -156,7 +156,7 @@ func exact(path string) string {
 }
 
 func (s *Server) wrongMethod(allowed string) http.Handler {
-	refuse := s.refuse(problem(http.StatusMethodNotAllowed, CodeMethod, "this path knows the methods %s", allowed))
+	refuse := s.refuse(problem(http.StatusMethodNotAllowed, CodeMethod, "this path has the methods %s", allowed))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowed)
 		refuse.ServeHTTP(w, r)

@@ -167,6 +167,6 @@ func (s *Server) ready(ctx context.Context, _ *request) (answer, error) {
 	}
 	return answer{}, &ipam.Error{
 		Kind: ipam.ErrSuspended,
-		Text: cmp.Or(strings.Join(why, "; "), "this peer hands out no addresses: ringlet status says why"),
+		Text: cmp.Or(strings.Join(why, "; "), "this host hands out no addresses: ringlet status says why"),
 	}
 }

@@ -91,7 +91,7 @@ func (s *Server) mayWrite(w http.ResponseWriter, r *http.Request) error {
 			"this address only answers questions: use the admin socket, or set RINGLET_TOKEN to allow changes with a token")
 	}
 	unauthorized := problem(http.StatusUnauthorized, CodeUnauthorized,
-		"changes need the value of RINGLET_TOKEN as bearer token, and the request brought none or another")
+		"changes need the value of RINGLET_TOKEN as bearer token, but the request had none or another one")
 	const challenge = `Bearer realm="ringlet"`
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); token == "" || !strings.EqualFold(scheme, "Bearer") {

@@ -58,7 +58,7 @@ func TestDoctor(t *testing.T) {
 			f.about.Engine = admin.AboutEngine{LastError: "no docker socket: relying on the engine's replay"}
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
 				Code: "no-docker-socket", Level: string(ipam.Degraded),
-				Text: "this peer cannot ask its engine which containers live, and relies on what the engine replays when it starts",
+				Text: "this host cannot ask its engine which containers exist, and relies on what the engine replays when it starts",
 				Next: "name the engine's socket with --docker-socket, so that addresses of containers that vanish are freed",
 			}}
 		}, "warn  engine", exitDegraded},
@@ -68,7 +68,7 @@ func TestDoctor(t *testing.T) {
 		{"no key among others", func(f *fixture, _ *Config) {
 			f.about.Network = admin.AboutNetwork{}
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
-				Code: "no-key", Level: "degraded", Text: "this peer has others and talks to none, since it has no key", Next: "set RINGLET_KEY",
+				Code: "no-key", Level: "degraded", Text: "this host knows other hosts but has no key, so it talks to none of them", Next: "set RINGLET_KEY",
 			}}
 		}, "fail  key: this host knows other hosts", exitFailed},
 		{"a crash", func(f *fixture, _ *Config) {
@@ -81,10 +81,10 @@ func TestDoctor(t *testing.T) {
 			f.about.Engine, f.about.Network = admin.AboutEngine{}, admin.AboutNetwork{}
 			f.st = ipam.Status{Verdict: ipam.Failed, State: ipam.Suspended, Self: ipam.PeerStatus{Name: "host-a"}, Problems: []ipam.Problem{{
 				Code: "database-unavailable", Level: string(ipam.Failed),
-				Text: "nothing is handed out, since the database cannot be used: write /data/ringlet.db: no space left on device: make room for some MB where /data is",
-				Next: "see to the disk with the plugin's data; it is tried again every 10s at the latest, by itself",
+				Text: "this host hands out no addresses, because it cannot use its database: write /data/ringlet.db: no space left on device: make room for some MB on the disk of /data",
+				Next: "check the disk with the plugin's data; ringlet tries again by itself, at least every 10s",
 			}}}
-		}, "fail  database: nothing is handed out", exitFailed},
+		}, "fail  database: this host hands out no addresses", exitFailed},
 		{"in the clear", func(f *fixture, _ *Config) { f.about.Network.Keys = 0 }, "warn  key", exitDegraded},
 		{"another key", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Degraded, []ipam.Problem{{
@@ -124,7 +124,7 @@ func TestDoctor(t *testing.T) {
 			f.about.Settings["join"] = open.Addr().String() + "," + closed.Addr().String() + ",nowhere.invalid:7950"
 		}, "fail  ports", exitFailed},
 		{"UDP", func(f *fixture, _ *Config) {
-			f.st.Problems = []ipam.Problem{{Code: "udp-silent", Level: "degraded", Text: "no UDP comes through although peers answer over TCP: news is slow", Next: "open UDP port 7950 between all peers"}}
+			f.st.Problems = []ipam.Problem{{Code: "udp-silent", Level: "degraded", Text: "UDP does not get through, although other hosts answer over TCP: changes spread slowly", Next: "open UDP port 7950 between all hosts"}}
 		}, "fail  ports", exitFailed},
 		{"one name twice", func(f *fixture, _ *Config) { f.st.Peers[1].Name = "host-a" }, "warn  host-names", exitDegraded},
 		{"handing out nothing", func(f *fixture, _ *Config) { f.st.Verdict = ipam.Failed }, "fail  problems: this host hands out nothing", exitFailed},

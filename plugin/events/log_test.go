@@ -274,9 +274,9 @@ func TestSentences(t *testing.T) {
 		{ipam.Note{Kind: ipam.NoteMoved, Pool: pool, Address: a, Last: a, From: "host-a", To: "reserved"}, "range-moved: 10.50.0.7: host-a -> reserved"},
 		{ipam.Note{Kind: ipam.NotePeerJoined, Holder: "host-b"}, "peer-joined: host-b: joined the cluster"},
 		{ipam.Note{Kind: ipam.NotePoolCreated, Pool: pool}, "pool-created: pool created: 10.50.0.0/24"},
-		{ipam.Note{Kind: ipam.NoteSuspended, Holder: "the disk was copied"}, "suspended: this peer stopped handing out addresses: the disk was copied"},
+		{ipam.Note{Kind: ipam.NoteSuspended, Holder: "the disk was copied"}, "suspended: this host stopped handing out addresses: the disk was copied"},
 		{ipam.Note{Kind: ipam.NoteConflict, Pool: pool, Address: a, Holder: "10.50.0.7 is used by web, but is held"}, "conflict: 10.50.0.7 is used by web, but is held"},
-		{ipam.Note{Kind: ipam.NoteLeakMended, Pool: pool, Address: a, Holder: "container web"}, "leak-mended: 10.50.0.7 freed, since its container is gone: container web"},
+		{ipam.Note{Kind: ipam.NoteLeakMended, Pool: pool, Address: a, Holder: "container web"}, "leak-mended: 10.50.0.7 freed, because its container is gone: container web"},
 	}
 	l := New(1, 0, 0)
 	r := l.Read(ID{})
