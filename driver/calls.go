@@ -20,13 +20,13 @@ const (
 	callReleaseAddress = "ReleaseAddress"
 )
 
-// greetTime bounds how long the backend may be greeted. An engine that gets no
-// capabilities in time does without replays for the rest of its life.
+// greetTime bounds how long greeting the backend may take. An engine that gets no
+// capabilities in time replays nothing for the rest of its life.
 const greetTime = 2 * time.Second
 
-// A handler serves one call. An error without an answer is answered with its
-// sentence; beside an answer it is for the log, and that the backend and the
-// engine may now disagree.
+// handler serves one call. If answer is nil, err's text goes to the engine. If
+// both are set, answer goes to the engine and err to the log, and the backend and
+// the engine may now disagree (verdict.lost).
 type handler func(ctx context.Context, c *call, body []byte) (answer any, err error)
 
 // handlers returns the handler of each call.

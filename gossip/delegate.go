@@ -16,9 +16,9 @@ import (
 type delegate struct {
 	g   *Gossip
 	era int
-	// probed is set once somebody has probed this peer, who then has it in its
-	// table: a peer can have joined as far as it knows, and be turned down by
-	// all others.
+	// probed is set once another peer has probed this one, which proves that it is
+	// in that peer's member list. A successful Join does not prove that: all others
+	// may still reject the name of this peer.
 	probed atomic.Bool
 }
 

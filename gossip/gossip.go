@@ -38,7 +38,7 @@ type Gossip struct {
 	watch      *watch
 	screen     *screen
 	hurry      chan struct{} // has room for one: look for peers now
-	missed     atomic.Bool   // somebody speaks of whom this peer has not been told that it is there
+	missed     atomic.Bool   // a frame came from a peer that memberlist has not announced
 	encounters chan encounter
 
 	ran      atomic.Bool

@@ -167,7 +167,7 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 		if len(six) > 0 {
 			both := netip.AddrPortFrom(netip.IPv6Unspecified(), bind.Port())
 			return netip.Addr{}, troublef(fmt.Sprintf("set RINGLET_BIND=%v, which listens on both", both),
-				"this host has no IPv4 address at which others could reach it, and %v does not listen on IPv6, of which it has %s", bind, join(six))
+				"this host has no IPv4 address at which others could reach it, only %s, and %v does not listen on IPv6", join(six), bind)
 		}
 		return netip.Addr{}, troublef("give this host an address, or set RINGLET_ADVERTISE",
 			"this host has no address at which others could reach it")

@@ -174,7 +174,7 @@ func TestChooseIPv6Only(t *testing.T) {
 	}
 	_, err := h.choose(netip.MustParseAddrPort("0.0.0.0:7951"), netip.AddrPort{}, nil)
 	p := problem(codeClosed, "", err)
-	if !strings.Contains(p.Text, "of which it has fd77::5") || !strings.Contains(p.Next, "set RINGLET_BIND=[::]:7951") {
+	if !strings.Contains(p.Text, "only fd77::5, and") || !strings.Contains(p.Next, "set RINGLET_BIND=[::]:7951") {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -30,8 +30,8 @@ const (
 	// of it are answers to who has just said the same.
 	memberRetransmits = 8
 	// exchangeEvery is how often it compares all that it knows of peers with one
-	// of them, more seldom among more than 32: that is long, and seldom finds
-	// anything. Who hears of somebody unknown does so at once.
+	// of them, less often among more than 32: that is long, and seldom finds
+	// anything. A peer that hears from an unknown peer exchanges state at once.
 	exchangeEvery = 2 * time.Minute
 	// reclaim is how long a dead peer's name stays bound to its former address.
 	reclaim = 5 * time.Second

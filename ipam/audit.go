@@ -80,7 +80,7 @@ func (m *Machine) Audit(now time.Time) Audit {
 		f := Finding{Code: FoundConflict, Text: c.text, Next: c.ending()}
 		if p := m.pools[k.pool]; p != nil {
 			f.Address, f.Pool = addr.Nth(p.CIDR, k.at), p.CIDR
-			f.Next += fmt.Sprintf("; ringlet explain %v tells more", f.Address)
+			f.Next += fmt.Sprintf("; ringlet explain %v shows more", f.Address)
 		}
 		a.Findings = append(a.Findings, f)
 	}

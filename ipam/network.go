@@ -212,7 +212,7 @@ func (n Network) checkGateway() error {
 	o, shared := gatewayOffset(n.Pool, n.Gateway, n.GatewayAddr)
 	for _, r := range fixedReservations(n.Pool) {
 		if shared && r.Range.Contains(o) {
-			return fmt.Errorf("gateway %v is the %v of subnet %v, which nobody can have: choose another address", n.GatewayAddr, r.Kind, n.Pool)
+			return fmt.Errorf("gateway %v is the %v of subnet %v, which no host can use: choose another address", n.GatewayAddr, r.Kind, n.Pool)
 		}
 	}
 	return nil

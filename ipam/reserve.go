@@ -309,7 +309,7 @@ func (m *Machine) excludeTheirs(p *pool, of part, found *collisions) error {
 		found.add(of.Range, m.quarantineText(of.owner))
 		return nil
 	case !m.live(of.owner):
-		found.add(of.Range, fmt.Sprintf("is in the space of %s, which cannot be reached: start or reconnect that host, and exclude it again", m.nameOf(of.owner)))
+		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.nameOf(of.owner)))
 		return nil
 	}
 	if _, err := m.ask(p, wire.WantSpace, of.Range, 0); !errors.Is(err, errRefused) {

@@ -425,7 +425,7 @@ func TestClusterExcludesWithoutOne(t *testing.T) {
 	c, _ := lab(t)
 	c.die(2)
 	r := c.ask(0, exclude("10.50.0.0", "10.50.0.255"))
-	if r.Err != nil || !strings.Contains(collisionsOf(r.Reserving), "host-2, which cannot be reached") {
+	if r.Err != nil || !strings.Contains(collisionsOf(r.Reserving), "host-2, which is unreachable") {
 		t.Fatalf("%v, %s", r.Err, collisionsOf(r.Reserving))
 	}
 	if err := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err; err != nil {

@@ -223,7 +223,7 @@ func (s *Store) transact(list []entry, more func(*batch) error) (err error) {
 	return nil
 }
 
-// yieldAfter is after how many entries others have their turn: callers wait for less than a checkpoint takes.
+// yieldAfter is how many entries a checkpoint writes before it yields, so that a commit does not wait for a whole checkpoint.
 const yieldAfter = 32
 
 // keep keeps memory for the next transaction.

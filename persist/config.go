@@ -28,7 +28,7 @@ type Config struct {
 	// the database's schema to Schema run in one transaction. Steps before the oldest supported schema may be left out.
 	Migrations map[uint64]Migration
 
-	// Preview is shown the records while Open checks the file. It may be nil.
+	// Preview receives the records while Open checks the file. It may be nil.
 	Preview Preview
 
 	// Ballast is given up when the disk is full: by Open, which then tries again, and by a Commit that fails. It may be nil.

@@ -45,11 +45,12 @@
 // [Store.Close] brings the rest to bbolt and removes the log: a closed database is one file, in format 1. After a
 // crash the next [Open] does so. Until then file and log belong together, and one is damaged without the other.
 //
-// In the log, too, a checksum finds what has changed, and the numbers of the batches what is missing. What is not whole
-// behind the last batch that is counts as a write that a power cut tore, and that nobody was answered for; unless one
-// bit makes it whole, and its end agrees: then that bit has changed. What remains is more than one changed bit, if no
-// later batch is whole. Each batch has sectors of its own, so a disk that tears a sector of 512 bytes harms no
-// earlier batch; one with longer sectors has to leave alone what a write does not change in them.
+// In the log, too, a checksum finds what has changed, and the numbers of the batches what is missing. An incomplete
+// batch after the last complete one is a write torn by a power cut; its caller got no answer. Exception: if flipping one
+// bit makes the batch valid, and its trailer matches, it had been complete and that bit has rotted: this is damage. More
+// than one rotten bit is not found, if no later batch is complete. Each batch has sectors of its own, so a disk that
+// tears a sector of 512 bytes harms no earlier batch. A disk with longer sectors must not harm the part of a sector that
+// a write does not change.
 //
 // # A full disk
 //

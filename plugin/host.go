@@ -27,11 +27,10 @@ const (
 	hostFresh = 100 * time.Millisecond
 )
 
-// host tells the node which addresses the host has on its interfaces: the
-// gateways of bridges, and its own on a LAN that a pool covers. While they
-// cannot be read the node goes by those that it was told last, which it holds
-// on disk: an address that it does not hear of is not free for that. Safe for
-// concurrent use.
+// host reports to the node which addresses the host has on its interfaces: the
+// gateways of bridges, and its own on a LAN that a pool covers. If they cannot be
+// read, the node keeps using the last reading, which is on disk. An address missing
+// from a failed reading is not freed. Safe for concurrent use.
 type host struct {
 	node      *node.Node
 	addresses func() ([]net.Addr, error)

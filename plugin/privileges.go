@@ -86,9 +86,9 @@ func openKeys(cfg config.Config, logger *slog.Logger) *fault {
 			return fmt.Errorf("mode %04o", info.Mode().Perm())
 		},
 		text: func(err error) string {
-			return fmt.Sprintf("others than its owner may use the file of the cluster's keys, %s (%v), and whoever has a key is a peer", cfg.KeyFile, err)
+			return fmt.Sprintf("other users than its owner may use the file of the cluster's keys, %s (%v), and a key admits any machine as a peer", cfg.KeyFile, err)
 		},
-		next: "chmod 600 the file, as it is called on the host; if somebody may have read it, replace the key: ringlet keys rotate",
+		next: "run chmod 600 on the file, under its path on the host; if another user may have read it, replace the key with ringlet keys rotate",
 	}
 }
 

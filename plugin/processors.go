@@ -21,10 +21,9 @@ const (
 	longCall = 20 * time.Millisecond
 )
 
-// processors has Go run on a single processor while there is no load. What comes one by one needs no other, and for
-// each thing that comes Go wakes a second thread, in case that there is more to do: that was a quarter of all
-// processor time of an idle host. A load has all of them, once it is noticed, until there was none for the time over, or
-// twice that; to change it stops the world for some microseconds.
+// processors sets GOMAXPROCS to 1 while the process is idle. Otherwise the scheduler wakes a second thread for each event,
+// in case there is more work: that was a quarter of an idle host's CPU time. Under load the process has all processors,
+// until there was no load for the time over, or twice that. A change stops the world for some microseconds.
 type processors struct {
 	one func() // all but one are left
 	all func() // those that the process may have are used

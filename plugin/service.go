@@ -98,13 +98,13 @@ func newHTTP(address string, serve serveFunc, logger *slog.Logger) *service {
 			text: func(err error) string {
 				return fmt.Sprintf("metrics and the API are not served on %s (RINGLET_HTTP): %v", address, err)
 			},
-			next: fmt.Sprintf("stop what has the address, which ss -ltnp tells, or set RINGLET_HTTP to another one, of this host and with a port from 1024 on, or off; it is tried again every %v at the latest", lastRetry),
+			next: fmt.Sprintf("stop the program that has the address (ss -ltnp shows it), or set RINGLET_HTTP to off or to another address of this host with a port from 1024 on; ringlet tries again at least every %v", lastRetry),
 		},
 	}
 }
 
 // newAdmin returns the service on the admin socket at path, which is open
-// already: at the start, whoever chose a wrong path is there to read so.
+// already: at the start, the operator is there to read about a wrong path.
 func newAdmin(open net.Listener, path string, serve serveFunc, logger *slog.Logger) *service {
 	return &service{
 		open:   open,
@@ -113,9 +113,9 @@ func newAdmin(open net.Listener, path string, serve serveFunc, logger *slog.Logg
 		fault: &fault{
 			logger: logger, code: "admin-unavailable",
 			text: func(err error) string {
-				return fmt.Sprintf("the ringlet commands cannot reach this peer, since the socket %s is not served: %v", path, err)
+				return fmt.Sprintf("the ringlet commands cannot reach this host, because the socket %s is not served: %v", path, err)
 			},
-			next: fmt.Sprintf("see that no other process has that path; it is tried again every %v at the latest", lastRetry),
+			next: fmt.Sprintf("check that no other process has that path; ringlet tries again at least every %v", lastRetry),
 		},
 	}
 }

@@ -83,7 +83,7 @@ func ifForced(body []byte) string {
 // secret keeps on the admin socket what nobody may read on the way.
 func secret(what string) func([]byte) string {
 	return func([]byte) string {
-		return what + " goes over the admin socket alone, since whoever reads a TCP connection reads it, too"
+		return what + " works only on the admin socket: on a TCP connection others could read it"
 	}
 }
 

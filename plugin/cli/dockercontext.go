@@ -68,7 +68,7 @@ func contextHost(dir, name string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("there is no docker context %q: docker context ls shows those that there are", name)
 	case err != nil:
-		return "", fmt.Errorf("docker context %q cannot be read: %w; make it anew with docker context create, or name the engine with --host", name, err)
+		return "", fmt.Errorf("docker context %q cannot be read: %w; create it again with docker context create, or name the engine with --host", name, err)
 	}
 	host := meta.Endpoints["docker"].Host
 	if host != "" && !strings.HasPrefix(host, "unix://") {

@@ -80,7 +80,7 @@ func explainDial(socket string, err error) error {
 	case errors.Is(err, syscall.ENOENT):
 		text = "there is no docker socket %s: the engine is stopped, or the socket's directory is not mounted"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		text = "nobody listens on the docker socket %s: the engine is stopped, or the socket itself is mounted instead of its directory"
+		text = "nothing listens on the docker socket %s: the engine is stopped, or the socket itself is mounted instead of its directory"
 	case errors.Is(err, syscall.EACCES):
 		text = "the docker socket %s may not be opened: run as root or in the socket's group"
 	default:

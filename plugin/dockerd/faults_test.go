@@ -27,7 +27,7 @@ func TestWhatIsNoSocket(t *testing.T) {
 	_ = l.Close()
 	for path, want := range map[string]string{
 		dir: "is a directory, and no docker socket", file: "is a file, and no docker socket",
-		left: "nobody listens on the docker socket", filepath.Join(dir, "none"): "there is no docker socket",
+		left: "nothing listens on the docker socket", filepath.Join(dir, "none"): "there is no docker socket",
 	} {
 		_, err := net.Dial("unix", path)
 		if got := explainDial(path, err); !strings.Contains(got.Error(), want) {

@@ -54,8 +54,8 @@ func lacking(a, b map[string]ipam.Problem) []ipam.Problem {
 	return out
 }
 
-// gist returns a text without the words that are, or begin with, a number, but
-// with its addresses: those say what it is about.
+// gist drops numbers from a problem's text, but keeps addresses, so that a changing
+// count is not a new problem.
 func gist(text string) string {
 	words := strings.Fields(text)
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool {

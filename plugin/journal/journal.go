@@ -60,7 +60,7 @@ type Config struct {
 type Journal struct {
 	cfg   Config
 	files files
-	known atomic.Pointer[uses] // what is in use by what is on disk; nil: nobody has compared that with what is held yet
+	known atomic.Pointer[uses] // addresses in use according to the files; nil until compared with the node once
 }
 
 // New returns a journal. It touches no file before it is run or asked.
