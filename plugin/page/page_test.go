@@ -86,7 +86,7 @@ func TestEverythingIsShown(t *testing.T) {
 		name := r.Owner
 		if j := slices.IndexFunc(s.status.Peers, func(p ipam.PeerStatus) bool { return p.ID == r.Owner }); j >= 0 {
 			name = s.status.Peers[j].Name
-			if evicted := s.status.Peers[j].State == "evicted"; evicted != strings.Contains(arcs[i].Class, "quarantined") || evicted != strings.Contains(arcs[i].Label, "kept back") {
+			if evicted := s.status.Peers[j].State == "evicted"; evicted != strings.Contains(arcs[i].Class, "quarantined") || evicted != strings.Contains(arcs[i].Label, "evicted: quarantined") {
 				t.Errorf("%v of %s is drawn as %+v", r.Start, name, arcs[i])
 			}
 		}
@@ -176,7 +176,7 @@ func TestLookUp(t *testing.T) {
 	if n := value[int](b, `document.querySelectorAll("#ring .pin").length`); n != 1 {
 		t.Errorf("%d pins", n)
 	}
-	ask("fd5c:77a1:9e0b:4:ffff::1", "free, nobody's")
+	ask("fd5c:77a1:9e0b:4:ffff::1", "owned by no host")
 	if got := value[string](b, `document.getElementById("pool").value`); got != s.status.Pools[2].Pool.String() {
 		t.Errorf("the ring shown is that of %s", got)
 	}

@@ -54,7 +54,7 @@ func (s *scene) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, erro
 			continue
 		}
 		e := ipam.Explanation{
-			AddressStatus: ipam.AddressStatus{Address: a, Pool: p.Pool, State: "free"}, Verdict: "is free, and nobody's", PoolName: p.Name,
+			AddressStatus: ipam.AddressStatus{Address: a, Pool: p.Pool, State: "free"}, Verdict: "is free, and owned by no host", PoolName: p.Name,
 			First: p.Pool.Addr(), Last: p.Pool.Addr(), Owner: "free", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{},
 		}
 		for _, r := range p.Holders {

@@ -95,6 +95,6 @@ export class Owners {
   // title is the name with what distinguishes the owner.
   title(owner) {
     const o = this.of(owner);
-    return o.name + (o.self ? " (this peer)" : "") + (o.state === "evicted" ? " (evicted: kept back)" : "");
+    return o.name + (o.self ? " (this peer)" : "") + (o.state === "evicted" ? " (evicted: quarantined)" : "");
   }
 }

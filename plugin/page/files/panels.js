@@ -89,12 +89,12 @@ const facts = (pairs) => h("dl", {}, ...pairs.filter(([, v]) => v).flatMap(([k, 
 
 const MEANS = {
   held: "in use", gateway: "this host's own gateway", host: "on an interface of the host", stranger: "another device on the network answers for it",
-  resting: "free, freed a moment ago", ready: "free, in a peer's range", free: "free, nobody's", reserved: "kept back", quarantined: "kept back, since a lost peer may be using it", elsewhere: "in another peer's range, which can tell more",
+  resting: "freed a moment ago", ready: "not in use, in a host's range", free: "owned by no host", reserved: "no container gets it automatically", quarantined: "an evicted host may be using it", elsewhere: "in a range of another host, which knows more",
 };
 
 const moment = (time) => (time ? new Date(time).toLocaleString() + " (" + ago(time) + ")" : "");
 
-// addressDetail tells the story of one address, as the API explains it.
+// addressDetail shows one address, as the API explains it.
 export function addressDetail(a) {
   const who = a.name || (a.container ? a.container.slice(0, 12) : "");
   const out = [h("h3", {}, a.address), h("p", { class: "story" }, a.verdict), facts([
@@ -114,8 +114,7 @@ export function addressDetail(a) {
 
 const SHOWN = 100; // addresses of a range
 
-// rangeDetail tells of a range, and of the addresses in it if this peer has
-// them.
+// rangeDetail shows a range, and the addresses in it if this peer has them.
 export function rangeDetail(arc, owners, addresses) {
   const r = arc.range;
   const out = [h("h3", {}, r.start === r.end ? r.start : r.start + " – " + r.end), facts([
