@@ -68,7 +68,7 @@ func TestChoose(t *testing.T) {
 		},
 		{
 			name: "all on this host by IPv6, which is not bound", bind: any4, seeds: []string{"[::1]:1", "[::1]:2"}, addrs: []hostAddr{lo},
-			want: "0.0.0.0:7950 does not listen on IPv6, of which it has ::1",
+			want: "only ::1, and 0.0.0.0:7950 does not listen on IPv6",
 		},
 		{name: "all on this host by IPv6", bind: any6, seeds: []string{"[::1]:1", "[::1]:2"}, addrs: []hostAddr{lo}, want: "::1"},
 		{
