@@ -8,6 +8,7 @@
 #   FUZZTIME     how long make fuzz gives each target
 #   SOAK         how long make soak runs
 #   ENGINE       folder of the engine that make e2e tests with; default: the one installed
+#   OLD          commit from which make e2e upgrades the plugin; default: none
 #   BENCH        arguments of make bench; -help lists them
 #   REPLACE=yes  lets make plugin, install and run remove an installed plugin of another build, with its data
 
@@ -21,6 +22,7 @@ SHELL := /bin/bash
 PLUGIN ?= ringlet:latest
 FUZZTIME ?= 20s
 SOAK ?= 1h
+OLD ?=
 BENCH ?=
 ENGINE ?=
 REPLACE ?= no
@@ -116,8 +118,9 @@ race: ## The packages with goroutines under the race detector
 	@scripts/test.sh race
 
 .PHONY: e2e
-e2e: build/plugin build/demo.tar ## The tests with real engines of their own (root): make e2e ENGINE=DIR takes dockerd from there
-	@RINGLET_E2E_ENGINE=$${ENGINE:+$$(realpath -m "$$ENGINE")} scripts/test.sh e2e
+e2e: build/plugin build/demo.tar ## The tests with real engines of their own (root): ENGINE=DIR takes dockerd from there, OLD=COMMIT upgrades from that commit
+	@if [ -n "$(OLD)" ]; then scripts/old.sh build/old "$(OLD)"; fi
+	@RINGLET_E2E_ENGINE=$${ENGINE:+$$(realpath -m "$$ENGINE")} RINGLET_E2E_OLD=$(if $(OLD),$(CURDIR)/build/old) scripts/test.sh e2e
 
 .PHONY: bench
 bench: build/plugin build/demo.tar ## Ratios against floors and peers, a row for each goal of speed: make bench BENCH='-goals P1 -peers DIR'
