@@ -107,7 +107,7 @@ func TestSimWithoutARule(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			other := map[string]int{}
-			steps := 0
+			var y tally // what it took
 			weather := func(w *ipamtest.Weather) {
 				w.Hosts = max(w.Hosts, 2)
 				if tc.weather != nil {
@@ -119,19 +119,19 @@ func TestSimWithoutARule(t *testing.T) {
 					weather(w)
 					w.Config = ipam.Applying(ipam.Without(w.Config, tc.rule), tc.apply)
 				}})
-				steps += r.Steps
+				y.add(t, r)
 				b, _ := errors.AsType[*ipamtest.BreachError](err)
 				if b == nil {
 					continue
 				}
 				if strings.HasPrefix(b.Rule, tc.finds) {
-					t.Logf("schedule %d, %d steps, %v: %v; %v", seed, steps, time.Since(began), err, other)
+					t.Logf("schedule %d, %v: %v; %v\n%s", seed, time.Since(began), err, other, y.sum())
 					withRules(t, seed, weather)
 					return
 				}
 				other[b.Rule]++
 			}
-			t.Errorf("no breach of %s in %d schedules; %v", tc.finds, searched, other)
+			t.Errorf("no breach of %s; %v\n%s", tc.finds, other, y.sum())
 		})
 	}
 }
@@ -143,20 +143,16 @@ func TestSimCollapse(t *testing.T) {
 	if testing.Short() {
 		schedules /= 10
 	}
-	counts := map[string]int{}
+	var y tally
 	for seed := range schedules {
 		r, err := ipamtest.Simulate(ipamtest.Options{Seed: seed, Steps: 10_000, Weather: collapsed})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		for k, n := range r.Counts {
-			counts[k] += n
-		}
+		y.add(t, r)
 	}
-	t.Logf("%d schedules; %v", schedules, counts)
-	if counts["begun again"] == 0 {
-		t.Error("no cluster began again")
-	}
+	t.Log(&y)
+	y.has(t, "begun again")
 }
 
 // withRules asserts that the schedule, and some before it, break nothing with

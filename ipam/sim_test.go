@@ -89,25 +89,44 @@ func (y *tally) add(t *testing.T, r ipamtest.Result) {
 	}
 	y.slots += r.Slots
 	y.took += r.Took
+	if y.counts == nil {
+		y.counts = map[string]int{}
+	}
 	for k, n := range r.Counts {
 		y.counts[k] += n
 	}
 }
 
+// String says first what happened, then what machines noted, then what they refused, each class on a line. The last line is
+// for a script that sums up several runs.
 func (y *tally) String() string {
-	var b strings.Builder
+	var b, notes, refusals strings.Builder
 	fmt.Fprintf(&b, "%d schedules, %d steps, %d slots, %v simulated;", y.schedules, y.steps, y.slots, y.took.Round(time.Hour))
 	for _, k := range slices.Sorted(maps.Keys(y.counts)) {
-		fmt.Fprintf(&b, " %s %d", k, y.counts[k])
+		if note, ok := strings.CutPrefix(k, "note "); ok {
+			fmt.Fprintf(&notes, " %s %d", note, y.counts[k])
+		} else if class, ok := strings.CutPrefix(k, "refused "); ok {
+			fmt.Fprintf(&refusals, "\n%9d %s", y.counts[k], class)
+		} else {
+			fmt.Fprintf(&b, " %s %d", k, y.counts[k])
+		}
 	}
+	fmt.Fprintf(&b, "\nnotes:%s\nrefused:%s\n%s", &notes, &refusals, y.sum())
 	return b.String()
+}
+
+// sum is a line whose figures add up over runs:
+//
+//	go test ./ipam -v ... | awk '/sum:/ { steps += $(NF-2); schedules += $(NF-4) } END { print schedules, steps }'
+func (y *tally) sum() string {
+	return fmt.Sprintf("sum: schedules %d steps %d slots %d", y.schedules, y.steps, y.slots)
 }
 
 // simulate runs schedules from the seed on, on all cores, until more says no
 // or one fails.
 func simulate(t *testing.T, of func(seed uint64) ipamtest.Options, from uint64, more func(y *tally, seed uint64) bool) *tally {
 	t.Helper()
-	y := &tally{counts: map[string]int{}}
+	y := &tally{}
 	var next atomic.Uint64
 	var failed atomic.Bool
 	next.Store(from)

@@ -10,7 +10,11 @@ import (
 
 // Networks come and go as fast as containers, many of them like one that has just gone, while plugins are away and engines start.
 func TestSimNetworks(t *testing.T) {
-	inWeather(t, func(w *ipamtest.Weather, rnd *rand.Rand) {
+	inTurn(t, networksSchedule, 300, 50)
+}
+
+func networksSchedule(seed uint64) ipamtest.Options {
+	return quickly(seed, func(w *ipamtest.Weather, rnd *rand.Rand) {
 		w.Makes = 30 + rnd.IntN(50)
 		w.Slots = 1 + rnd.IntN(3)
 		w.CrashInStep, w.CrashInCommit = rnd.IntN(30), rnd.IntN(100)
@@ -19,7 +23,11 @@ func TestSimNetworks(t *testing.T) {
 
 // Few kinds of faults happen, and those often: what two of them do to each other is met sooner than among all.
 func TestSimFew(t *testing.T) {
-	inWeather(t, func(w *ipamtest.Weather, rnd *rand.Rand) {
+	inTurn(t, fewSchedule, 300, 50)
+}
+
+func fewSchedule(seed uint64) ipamtest.Options {
+	return quickly(seed, func(w *ipamtest.Weather, rnd *rand.Rand) {
 		for i := range w.Nemesis {
 			if rnd.IntN(6) > 0 {
 				w.Nemesis[i] = 0
@@ -38,22 +46,18 @@ func TestSimFew(t *testing.T) {
 	})
 }
 
-// inWeather runs schedules of few subnets and quick engines, in weather that is changed.
-func inWeather(t *testing.T, change func(w *ipamtest.Weather, rnd *rand.Rand)) {
-	t.Helper()
-	changed := func(seed uint64) ipamtest.Options {
-		o := schedule(seed)
-		first := o.Weather
-		o.Weather = func(w *ipamtest.Weather) {
-			if first != nil {
-				first(w)
-			}
-			rnd := rand.New(rand.NewPCG(seed, 0x3ea))
-			w.Subnets = w.Subnets[:1+rnd.IntN(min(2, len(w.Subnets)))]
-			w.Pace = min(w.Pace, 500*time.Millisecond)
-			change(w, rnd)
+// quickly returns a schedule of few subnets and quick engines, in weather that is changed.
+func quickly(seed uint64, change func(w *ipamtest.Weather, rnd *rand.Rand)) ipamtest.Options {
+	o := schedule(seed)
+	first := o.Weather
+	o.Weather = func(w *ipamtest.Weather) {
+		if first != nil {
+			first(w)
 		}
-		return o
+		rnd := rand.New(rand.NewPCG(seed, 0x3ea))
+		w.Subnets = w.Subnets[:1+rnd.IntN(min(2, len(w.Subnets)))]
+		w.Pace = min(w.Pace, 500*time.Millisecond)
+		change(w, rnd)
 	}
-	inTurn(t, changed, 300, 50)
+	return o
 }

@@ -12,7 +12,6 @@ import (
 // a peer whose database is lost since comes to its successor.
 func (s *site) send(m ipam.Send) {
 	c := s.c
-	c.oracle.sent(s, m)
 	frame := append([]byte{}, m.Frame...)
 	if m.To != peer.None {
 		if to := c.addressee(s, m.To); to != nil {

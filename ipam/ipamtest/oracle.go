@@ -2,7 +2,6 @@ package ipamtest
 
 import (
 	"encoding/binary"
-	"hash/crc64"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,7 +28,6 @@ type oracle struct {
 	unsure  []bool   // by address: what operators cannot know
 	sites   []sights // by host
 	commits int
-	hash    uint64
 }
 
 // user is who has an address configured.
@@ -56,8 +54,6 @@ type sights struct {
 	seen    int  // how often pools were looked at
 }
 
-var table = crc64.MakeTable(crc64.ECMA)
-
 func (o *oracle) init(c *cluster) {
 	o.c = c
 	o.state = &chronicle.State{}
@@ -73,11 +69,6 @@ func (o *oracle) of(s *site) *sights {
 		o.sites = append(o.sites, sights{held: make([]bool, n), ready: make([]bool, n), astray: make([]bool, n), strays: make([]string, n), unkept: make([]int, n)})
 	}
 	return &o.sites[s.index]
-}
-
-// sent takes note of a message.
-func (o *oracle) sent(s *site, m ipam.Send) {
-	o.hash = crc64.Update(o.hash^uint64(s.index), table, m.Frame)
 }
 
 // committed compares a host with all others after a commit.

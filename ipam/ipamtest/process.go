@@ -33,6 +33,7 @@ func (s *site) step(ev ipam.Event) {
 			c.tracef("%s notes %+v", s, n)
 		}
 	}
+	c.heed(s, fx)
 	for i := range fx.Note {
 		if fx.Note[i].Kind == ipam.NoteDoubted {
 			s.doubted()

@@ -47,8 +47,10 @@ type Result struct {
 	Steps   int           // of all machines, the settling included
 	Slots   uint64        // decided
 	Took    time.Duration // simulated
-	Hash    uint64        // of all that was sent: two runs of one seed have the same
-	Counts  map[string]int
+	// Hash is of all effects of all steps, in order: records, frames, answers and notes. Two runs of one
+	// seed have the same, and so have two releases of the core of which one only moves the code of the other.
+	Hash   uint64
+	Counts map[string]int // of what happened; also of each kind of note and class of refusal
 	// Accounts say what has become of each address in the end.
 	Accounts []Account
 }
@@ -80,6 +82,8 @@ type cluster struct {
 	calm     bool     // the faults are over
 	steps    int
 	count    map[string]int
+	hash     uint64 // of all effects
+	scratch  []byte
 	oracle   oracle
 	addrs    map[netip.Addr]int
 	list     []netip.Addr
@@ -105,7 +109,7 @@ func Simulate(o Options) (Result, error) {
 	c := newCluster(o)
 	c.run()
 	r := Result{Weather: c.w, Steps: c.steps, Slots: c.oracle.state.Slot, Took: c.now, Counts: c.count}
-	r.Hash, r.Accounts = c.oracle.hash, c.accounts
+	r.Hash, r.Accounts = c.hash, c.accounts
 	if c.breach != nil {
 		return r, c.breach
 	}
