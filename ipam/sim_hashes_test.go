@@ -40,11 +40,13 @@ type ran struct {
 	kind string
 	ipamtest.Options
 	ipamtest.Result
-	err error
+	answers []ipamtest.Response // where they are asked for
+	err     error
 }
 
-// each runs -seeds schedules of all kinds, on all cores. What it tells of comes in no order, never two at a time.
-func each(t *testing.T, prepare func(o *ipamtest.Options), tell func(r *ran)) {
+// each runs -seeds schedules of all kinds, on all cores, and asks for their answers or not. It tells of them in no order, never of
+// two at a time.
+func each(t *testing.T, answers bool, tell func(r *ran)) {
 	t.Helper()
 	var todo []ran
 	for _, k := range kinds {
@@ -64,8 +66,8 @@ func each(t *testing.T, prepare func(o *ipamtest.Options), tell func(r *ran)) {
 					return
 				}
 				r := &todo[i]
-				if prepare != nil {
-					prepare(&r.Options)
+				if answers {
+					r.Respond = func(a ipamtest.Response) { r.answers = append(r.answers, a) }
 				}
 				r.Result, r.err = ipamtest.Simulate(r.Options)
 				y.add(t, r.Result)
@@ -91,7 +93,7 @@ func TestSimHashes(t *testing.T) {
 		t.Skip("runs with -hashes alone, a file")
 	}
 	lines := map[string]string{}
-	each(t, nil, func(r *ran) {
+	each(t, false, func(r *ran) {
 		line := fmt.Sprintf("%016x steps %d slots %d took %v", r.Hash, r.Result.Steps, r.Slots, r.Took)
 		if b, _ := errors.AsType[*ipamtest.BreachError](r.err); b != nil {
 			line += " breach " + b.Rule

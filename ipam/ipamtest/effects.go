@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc64"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -155,11 +157,65 @@ func appendNote(b []byte, n *ipam.Note) []byte {
 	return binary.AppendVarint(b, n.Use.Since.UnixNano())
 }
 
-// heedReply counts a refusal by its class.
-func (c *cluster) heedReply(_ *site, r *ipam.Reply) {
+// heedReply counts a refusal by its class, and tells of the answer whoever listens.
+func (c *cluster) heedReply(s *site, r *ipam.Reply) {
+	class := Granted
 	if r.Err != nil {
-		c.count["refused "+refusal(r.Err)]++
+		class = refusal(r.Err)
+		c.count["refused "+class]++
 	}
+	if c.o.Respond == nil {
+		return
+	}
+	i := slices.IndexFunc(s.calls, func(w call) bool { return w.id == r.Call })
+	if i < 0 {
+		return // it fails where it is delivered
+	}
+	a := Response{Step: c.steps, Host: s.index, Call: r.Call, Request: requestKind(s.calls[i].request), Asked: s.calls[i].asked, Class: class}
+	if _, list := s.calls[i].request.(*ipam.Inventory); !list && r.Err == nil {
+		a.Value = crc64.Checksum(appendReply(nil, r), table)
+	}
+	c.o.Respond(a)
+}
+
+// Granted is the class of an answer that is no refusal.
+const Granted = "granted"
+
+// Response is what a machine answered in a step, in a form that can be compared with another run's.
+type Response struct {
+	Step  int // of all machines
+	Host  int
+	Call  uint64 // counts the calls on that host
+	Asked uint64 // a hash of the request
+	// Request is its kind: the type, and what tells requests of one type apart.
+	Request string
+	Class   string // Granted, or the class of the refusal: its code, and the fixed words that its sentence begins with
+	Value   uint64 // a hash of what was granted
+}
+
+// hashOf is a hash of a request, as it is when it is made.
+func hashOf(r ipam.Request) uint64 { return crc64.Checksum([]byte(requestText(r)), table) }
+
+func requestKind(r ipam.Request) string {
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", r), "*ipam.")
+	claims := func(a netip.Addr) string {
+		if a.IsValid() {
+			return " with an address"
+		}
+		return ""
+	}
+	switch r := r.(type) {
+	case *ipam.AddressRequest:
+		purpose := map[ipam.Purpose]string{ipam.ForContainer: "container", ipam.ForGateway: "gateway", ipam.ForUnmarked: "unmarked", ipam.ForClient: "client"}
+		return kind + " " + purpose[r.Purpose] + claims(r.Address)
+	case *ipam.ClientRequest:
+		return kind + claims(r.Address)
+	case *ipam.PoolRequest:
+		if r.Pool.IsValid() {
+			return kind + " with a subnet"
+		}
+	}
+	return kind
 }
 
 // words is how many words of a sentence tell one kind of refusal from another.

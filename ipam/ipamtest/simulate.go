@@ -31,6 +31,8 @@ type Options struct {
 	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
 	// Observe is told what lockers ask for and are told. May be nil.
 	Observe func(Operation)
+	// Respond is told each answer of each machine. May be nil.
+	Respond func(Response)
 	// Unwatched has the schedule go on after a breach, to see whether somebody
 	// notices who sees only what it is told.
 	Unwatched bool

@@ -73,8 +73,10 @@ type belief struct {
 
 // call is a request that somebody on the host waits for.
 type call struct {
-	id   uint64
-	done func(r ipam.Reply, ok bool)
+	id      uint64
+	request ipam.Request
+	asked   uint64 // a hash of the request, if somebody listens
+	done    func(r ipam.Reply, ok bool)
 }
 
 // batch is what steps want done that is not on disk yet.
@@ -258,7 +260,10 @@ func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
 		return
 	}
 	s.lastID++
-	s.calls = append(s.calls, call{s.lastID, done})
+	s.calls = append(s.calls, call{id: s.lastID, request: r, done: done})
+	if s.c.o.Respond != nil {
+		s.calls[len(s.calls)-1].asked = hashOf(r)
+	}
 	s.awake(&ipam.Call{ID: s.lastID, Deadline: s.clock().Add(s.c.w.Deadline), Request: r})
 }
 
