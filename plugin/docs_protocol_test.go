@@ -1,0 +1,103 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// protocolRow is a rule of docs/protocol.md: its number, and the cells behind it.
+var protocolRow = regexp.MustCompile(`(?m)^\| R(\d+) \| (.*) \|$`)
+
+// The rules of the protocol have one numbering, in docs/protocol.md and in ARCHITECTURE.md, and the controls that they name exist.
+// A rule that the code has in full has a place in ARCHITECTURE.md.
+func TestRulesOfTheProtocol(t *testing.T) {
+	pages := manual(t)
+	text, retired, ok := strings.Cut(pages["../docs/protocol.md"], "### Retired numbers\n")
+	if !ok {
+		t.Fatal("docs/protocol.md has no heading of retired numbers")
+	}
+	places := map[int]bool{}
+	for _, row := range protocolRow.FindAllStringSubmatch(pages["../ARCHITECTURE.md"], -1) {
+		places[number(t, row[1])] = true
+	}
+	var controls strings.Builder
+	for _, file := range []string{"../ipam/sim_rules_test.go", "../ipam/paxos/control_test.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		controls.Write(source)
+	}
+	known := map[int]bool{}
+	for _, row := range protocolRow.FindAllStringSubmatch(text, -1) {
+		n, cells := number(t, row[1]), strings.Split(row[2], " | ")
+		if known[n] {
+			t.Errorf("there are two rules R%d", n)
+		}
+		known[n] = true
+		if len(cells) != 3 {
+			t.Errorf("R%d has %d cells: it needs what it says, the schedule without it, and its control", n, len(cells))
+			continue
+		}
+		if !strings.Contains(cells[0], notYet) && !places[n] {
+			t.Errorf("R%d is in the code, and ARCHITECTURE.md does not say where", n)
+		}
+		checkControls(t, n, cells[2], controls.String())
+	}
+	for _, row := range protocolRow.FindAllStringSubmatch(retired, -1) {
+		known[number(t, row[1])] = true
+	}
+	for n := 1; n <= len(known); n++ {
+		if !known[n] {
+			t.Errorf("docs/protocol.md has no rule R%d, but %d rules", n, len(known))
+		}
+	}
+	for n := range places {
+		if !known[n] {
+			t.Errorf("ARCHITECTURE.md has a rule R%d that docs/protocol.md has not", n)
+		}
+	}
+	for _, m := range regexp.MustCompile(`R\d+`).FindAllString(text, -1) {
+		if !known[number(t, m[1:])] {
+			t.Errorf("docs/protocol.md cites %s, and has no such rule", m)
+		}
+	}
+	if got, want := strings.Count(text+retired, notYet), len(regexp.MustCompile(`not\s+yet\s+in\s+code`).FindAllString(text+retired, -1)); got != want {
+		t.Errorf("%d of %d marks are %q in one line: others would not be found", got, want, notYet)
+	}
+}
+
+// notYet begins the mark of what is decided and not built.
+const notYet = "(not yet in code: "
+
+// checkControls asserts that the controls of a rule exist, and that those which are to be added do not.
+func checkControls(t *testing.T, rule int, cell, sources string) {
+	t.Helper()
+	names := regexp.MustCompile(`"[^"]+"`)
+	there, missing, _ := strings.Cut(cell, "to be added")
+	if names.FindString(cell) == "" {
+		t.Errorf("R%d names no control", rule)
+	}
+	for _, name := range names.FindAllString(there, -1) {
+		if !strings.Contains(sources, "{"+name+",") {
+			t.Errorf("R%d: there is no control %s", rule, name)
+		}
+	}
+	for _, name := range names.FindAllString(missing, -1) {
+		if strings.Contains(sources, "{"+name+",") {
+			t.Errorf("R%d: the control %s is there, and docs/protocol.md says that it is to be added", rule, name)
+		}
+	}
+}
+
+func number(t *testing.T, digits string) int {
+	t.Helper()
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
