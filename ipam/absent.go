@@ -28,13 +28,8 @@ func (a *absences) since(o addr.Offset, at time.Time) (first time.Time, news boo
 }
 
 // sightGone looks for what is held, reserved and counted in a pool and was not
-// seen, and reports whether there is some that must be looked for again. What a
-// swarm's manager asked for no engine lists: addresses of services, and of
-// tasks on other nodes.
+// seen, and reports whether there is some that must be looked for again.
 func (m *Machine) sightGone(p *pool, asked []*network, s *sight) (again bool) {
-	if slices.ContainsFunc(asked, func(n *network) bool { return n.Space == Global }) {
-		return false
-	}
 	again = m.sightMissing(p, s)
 	again = m.sightReserved(p, asked, s) || again
 	return m.sightNetworks(p.CIDR, p.listed, asked, s.begun) || again

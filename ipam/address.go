@@ -21,7 +21,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		}
 	}
 	if err := m.ready(); err != nil {
-		if q.Purpose == ForUnmarked && m.bareOn(&q.Network) {
+		if q.Purpose == ForUnmarked && m.bare() {
 			return m.replayUnready(q, a, err)
 		}
 		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
@@ -276,7 +276,7 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest, key uint32) (AddressGrant
 	if !ok {
 		return AddressGrant{}, errOutside(p.CIDR, q.Address)
 	}
-	if m.bareOn(&q.Network) {
+	if m.bare() {
 		return m.bareAddress(p, q, o, key)
 	}
 	return m.keptOrReplayed(p, q, o)
@@ -300,7 +300,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 	}
 	r := p.ReservationAt(o)
 	making := (net == nil || net.fresh) && !m.grantedBefore(p, o) && !m.endpointMayHave()
-	if kind, held := p.space.Holds(o); m.bareOn(&q.Network) && (!held || kind != space.Host) {
+	if kind, held := p.space.Holds(o); m.bare() && (!held || kind != space.Host) {
 		making = false // what is reserved a container may share: it is held, until a list has it reserved
 	}
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
@@ -410,7 +410,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	switch rec := p.space.Lookup(o); {
 	case shares && sharesReservation(p.ReservationAt(o)):
 		return standing(p, o), nil
-	case rec.State != space.Held && starts && m.left && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bareOn(&q.Network)):
+	case rec.State != space.Held && starts && m.left && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bare()):
 		return standing(p, o), nil
 	case rec.State != space.Held && q.Purpose == ForGateway && (bridge || starts && m.wasKeptBack(p, o)):
 		return standing(p, o), nil

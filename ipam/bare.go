@@ -42,10 +42,6 @@ func (m *Machine) mayBeContainers(rec *space.Record) bool {
 	return rec.Kind == space.Unmarked && m.bare() && (!m.replaying || !m.unlisted) && !m.listing
 }
 
-// bareOn reports whether it may on a network. A swarm's manager starts no container, and no list has what
-// it asks for.
-func (m *Machine) bareOn(n *Network) bool { return n.Space == Local && m.bare() }
-
 // noteAsked notes that the engine asks for the pool of a network, maybe again.
 func (m *Machine) noteAsked(q *PoolRequest) {
 	if !m.bare() || !m.replaying || !q.Pool.IsValid() {

@@ -107,7 +107,7 @@ func (m *Machine) late() (late time.Duration) {
 // thaw has this peer go on after its process was frozen for that long, and its clocks were not. What it had granted
 // the engine may hear only now, and begin to use: it is no older than that.
 func (m *Machine) thaw(late time.Duration) {
-	m.ageAnew(0, m.now.Add(-late-watchEvery-m.cfg.Echo).UnixNano())
+	m.ageAnew(0)
 	young := m.now.Add(-late - makeTime)
 	for _, n := range m.networks { // the same with all, in any order
 		if n.asked.After(young) && !n.asked.Before(m.startedAt) {

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"encoding/binary"
-	"math"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/codec"
@@ -53,16 +52,11 @@ func (m *Machine) beginClock() {
 }
 
 // setClock takes note that somebody has set the clock by that much.
-func (m *Machine) setClock(by time.Duration) { m.ageAnew(by, math.MinInt64) }
+func (m *Machine) setClock(by time.Duration) { m.ageAnew(by) }
 
-// ageAnew takes nothing for older than now, by a clock that was set by that much. What was released since then, in
-// nanoseconds since 1970, an echo may follow.
-func (m *Machine) ageAnew(by time.Duration, since int64) {
+// ageAnew takes nothing for older than now, by a clock that was set by that much.
+func (m *Machine) ageAnew(by time.Duration) {
 	m.clockSet = m.now
-	for _, p := range m.pools { // the same with all, in any order
-		p.released.local.restamp(since, m.now.UnixNano())
-		p.released.global.restamp(since, m.now.UnixNano())
-	}
 	is := clockState{boot: m.hostBoot(), zero: m.restoredClock.zero, set: m.now.UnixNano()}
 	if is.zero != 0 {
 		is.zero += int64(by) // the next start finds the clock as it is now

@@ -41,12 +41,6 @@ type Config struct {
 	// that all is settled within a minute.
 	Grace time.Duration
 
-	// Echo is how soon after a release another one of the same address is
-	// taken for its echo, and not for the release of whoever was granted the
-	// address in between; default 250 milliseconds. Swarm releases each
-	// address of a task twice, up to 170 ms apart.
-	Echo time.Duration
-
 	// AwaitInventory says that inventories will come, since there is an engine
 	// that can be asked. What only an inventory can tell is then waited for, up
 	// to a call's deadline: a new database chooses no address before the first
@@ -126,7 +120,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Bits4 = cmp.Or(c.Bits4, 24)
 	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 20*time.Second)
-	c.Echo = cmp.Or(c.Echo, 250*time.Millisecond)
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
 	c.BootWait = cmp.Or(c.BootWait, 20*time.Second)
 	if len(c.Universe) == 0 {

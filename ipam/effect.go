@@ -77,7 +77,7 @@ const (
 	NoteTakenOver   // a container took over an address from a holder that is gone
 	NoteNetworkGone // a network that the engine no longer has was forgotten
 	NoteFounded     // a cluster was founded
-	NoteEcho        // a release was taken for that of the holder before: the echo of one, or one that comes late
+	NoteLate        // a release was taken for that of an earlier holder: it comes late
 	NoteWithdrawn   // a grant could not be delivered and was taken back
 	NoteJoined      // this peer was admitted to a cluster
 	NoteEvicted     // this peer was evicted, and asks to be admitted again

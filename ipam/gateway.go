@@ -210,7 +210,7 @@ func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindExcluded && (kind == chronicle.KindGateway || !m.bareOn(n)) {
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindExcluded && (kind == chronicle.KindGateway || !m.bare()) {
 		if again, err := m.asksAgain(n); again || err != nil {
 			return err
 		}

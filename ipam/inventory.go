@@ -97,7 +97,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	for _, subnet := range slices.SortedFunc(maps.Keys(asked), netip.Prefix.Compare) {
 		// One without a pool, which was removed while this host was given up.
-		if m.poolOf(subnet) == nil && asked[subnet][0].Space != Global && m.sightNetworks(subnet, networks[subnet], asked[subnet], inv.Begun) {
+		if m.poolOf(subnet) == nil && m.sightNetworks(subnet, networks[subnet], asked[subnet], inv.Begun) {
 			again = m.cfg.Grace
 		}
 	}

@@ -35,9 +35,6 @@ type pool struct {
 	// replayed holds what the engine has asked for without options since it started, whatever it was answered, and
 	// the gateways that it asked for.
 	replayed map[addr.Offset]bool
-	// released holds when an address was last released, for as long as an
-	// echo may follow: of a release by the one side comes one by the other.
-	released struct{ local, global releases }
 
 	surveyed bool
 	untaken  bool // of this host's own addresses one was not its own yet

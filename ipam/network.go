@@ -11,7 +11,7 @@ import (
 
 // Space is libnetwork's address space, which tells who calls: [Local] is an
 // engine for a network of its own host, [Global] a Swarm manager for the whole
-// swarm. Both draw from the same pools.
+// swarm. Networks of a whole swarm are refused: no engine lists their addresses.
 type Space string
 
 // The two address spaces, by the names that the driver announces.

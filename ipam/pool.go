@@ -25,6 +25,9 @@ const (
 // endpoints, and no engine waits for long: what this host has is granted whatever is
 // wrong, or under way.
 func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
+	if q.Space == Global {
+		return PoolGrant{}, errSwarm()
+	}
 	m.noteAsked(q)
 	unready := m.ready()
 	g, err := PoolGrant{}, unready
@@ -67,7 +70,7 @@ func (m *Machine) holdsUp() bool {
 func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.network(q.Pool)
 	switch {
-	case err != nil || q.Space != Local || checkUse(n.Pool) != nil || n.checkGateway() != nil: // no engine has it
+	case err != nil || checkUse(n.Pool) != nil || n.checkGateway() != nil: // no engine has it
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
 	case m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted):
@@ -94,9 +97,6 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 		if err != nil {
 			return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 		}
-	}
-	if q.Space == Global && !m.serves(q) {
-		return PoolGrant{}, errSwarm()
 	}
 	p, chosen, err := m.findPool(q)
 	if err != nil {

@@ -500,23 +500,6 @@ func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	}
 }
 
-// What a swarm's manager asks for no list has, and no container does.
-func TestBareSwarm(t *testing.T) {
-	h := withoutMAC(t)
-	network(t, h, bareNet)
-	n := plain(bareNet)
-	n.Space = ipam.Global
-	h.Disk["network\x00\x00"+string(n.ID())] = []byte{1, 1} // of an earlier release
-	h.Restart()
-	h.Call(&ipam.PoolRequest{Space: ipam.Global, Pool: n.Pool})
-	look(h)
-	vip := run(t, h, n, "")
-	h.Now = h.Now.Add(time.Hour)
-	if r := h.Call(plainly(n, vip.String())); r.Err != nil {
-		t.Errorf("the manager asks for what it has: %v", r.Err)
-	}
-}
-
 // An engine that sends names sends one with each container's request: what comes without is none.
 func TestBareWithNames(t *testing.T) {
 	h := withoutMAC(t)

@@ -574,18 +574,6 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 		h.Now = h.Now.Add(time.Minute)
 		mustAsk(t, h, n, "", 7, "10.50.0.9") // it is back, for all that anybody can tell
 	})
-	t.Run("one that a swarm's echo is of", func(t *testing.T) {
-		h := ipamtest.NewHost(t, ipam.Config{})
-		n := network(t, h, "10.50.0.0/24")
-		mustAsk(t, h, n, "web", 7, "10.50.0.9")
-		release(h, n, address("10.50.0.9"))
-		mustAsk(t, h, n, "db", 8, "10.50.0.9")
-		h.Freeze(freeze)
-		manager := n
-		manager.Space = ipam.Global
-		release(h, manager, address("10.50.0.9"))
-		wantErr(t, ask(h, n, "cache", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "db")
-	})
 	t.Run("a network", func(t *testing.T) {
 		h := withSocket(t)
 		look(h)
@@ -618,20 +606,4 @@ func TestFrozenBeforeTheAnswer(t *testing.T) {
 			t.Error("a container gets the gateway of a network that lives")
 		}
 	})
-}
-
-// What was released long before a freeze no echo follows: behind it another holder's release comes, which is its own.
-func TestReleaseBehindAFreeze(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	n := network(t, h, "10.50.0.0/24")
-	manager := n
-	manager.Space = ipam.Global
-	mustAsk(t, h, n, "web", 7, "10.50.0.9")
-	release(h, n, address("10.50.0.9"))
-	h.Now = h.Now.Add(time.Hour)
-	mustAsk(t, h, manager, "", 0, "10.50.0.9")
-	h.Freeze(time.Minute)
-	release(h, manager, address("10.50.0.9"))
-	h.Now = h.Now.Add(time.Hour)
-	mustAsk(t, h, n, "db", 8, "10.50.0.9")
 }

@@ -38,10 +38,10 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		forget(p.seen, o) // of what is not held here, as another host has it
 		return
 	}
-	if m.isEcho(p, o, q.Network.Space) || m.isLate(p, o) || m.mayBeNetworks(p, o, &q.Network) {
+	if m.isLate(p, o) || m.mayBeNetworks(p, o, &q.Network) {
 		// If the new holder is gone indeed, an inventory will tell.
 		rec := p.space.Lookup(o)
-		m.note(Note{Kind: NoteEcho, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
+		m.note(Note{Kind: NoteLate, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
 		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: q.Address})
 		return
 	}
@@ -59,80 +59,6 @@ func (m *Machine) auxiliaryAt(p *pool, o addr.Offset) *chronicle.Reservation {
 		return r
 	}
 	return nil
-}
-
-// isEcho reports whether a release of the held address at o repeats one that
-// came before the address was granted to its present holder, and remembers
-// this one. The two come from the two sides of a swarm, the node and its
-// manager, and so from different address spaces.
-func (m *Machine) isEcho(p *pool, o addr.Offset, from Space) bool {
-	now := m.now.UnixNano()
-	own, other := &p.released.local, &p.released.global
-	if from == Global {
-		own, other = other, own
-	}
-	if last, known := other.last(o); known {
-		if since := now - last; since >= 0 && since < int64(m.cfg.Echo) {
-			return true
-		}
-	}
-	own.remember(o, now, m.cfg.Echo)
-	return false
-}
-
-// releases are the last ones of one side: all of which an echo may follow, and some
-// that are older. To remember one costs next to nothing, since that is done for
-// each; to look for one is to pass all of them, and is done in a swarm alone. Times
-// are nanoseconds since 1970.
-type releases struct {
-	young, old []release
-	begun      int64 // of young
-}
-
-// release is the end of a holding.
-type release struct {
-	of addr.Offset
-	at int64
-}
-
-// last returns when the address was last released, if that is remembered.
-func (r *releases) last(o addr.Offset) (at int64, known bool) {
-	if at, known = lastOf(r.young, o); !known {
-		at, known = lastOf(r.old, o)
-	}
-	return at, known
-}
-
-func lastOf(list []release, o addr.Offset) (at int64, known bool) {
-	for i := len(list) - 1; i >= 0; i-- { // an iterator would cost more than most lists, which are empty
-		if r := &list[i]; r.of == o {
-			return r.at, true
-		}
-	}
-	return 0, false
-}
-
-// remember remembers a release, and forgets those of which no echo can follow
-// any more.
-func (r *releases) remember(o addr.Offset, now int64, echo time.Duration) {
-	if age := now - r.begun; age >= int64(echo) || age < 0 {
-		r.young, r.old = r.old[:0], r.young
-		r.begun = now
-	}
-	r.young = append(r.young, release{o, now})
-}
-
-// restamp takes what is remembered since then for released at that time: an echo may follow still, as the clock
-// has been set, or the process was frozen.
-func (r *releases) restamp(since, at int64) {
-	r.begun = at
-	for _, list := range [][]release{r.young, r.old} {
-		for i := range list {
-			if list[i].at >= since {
-				list[i].at = at
-			}
-		}
-	}
 }
 
 // withdraw takes back a grant that was not delivered.

@@ -47,7 +47,7 @@ func start(t testing.TB, dir string) *process {
 		t.Fatal(err)
 	}
 	n, err := node.New(node.Config{
-		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Grace: time.Millisecond, Rest: time.Second, Echo: 2 * time.Second},
+		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Grace: time.Millisecond, Rest: time.Second},
 		Store:   store, Logger: logger, Timeout: 10 * time.Second,
 	})
 	if err != nil {

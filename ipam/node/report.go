@@ -23,7 +23,7 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteTakenOver:   {slog.LevelInfo, "address taken over from a container that is gone"},
 	ipam.NoteNetworkGone: {slog.LevelInfo, "network missing in the engine forgotten"},
 	ipam.NoteFounded:     {slog.LevelInfo, "cluster founded"},
-	ipam.NoteEcho:        {slog.LevelInfo, "late release of a former holder ignored"},
+	ipam.NoteLate:        {slog.LevelInfo, "late release of a former holder ignored"},
 	ipam.NoteWithdrawn:   {slog.LevelInfo, "undelivered grant taken back"},
 	ipam.NoteJoined:      {slog.LevelInfo, "admitted to the cluster"},
 	ipam.NoteEvicted:     {slog.LevelWarn, "evicted from the cluster, asking to be admitted again"},

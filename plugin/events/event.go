@@ -57,7 +57,7 @@ var words = map[ipam.NoteKind]word{
 	ipam.NoteConflict:    {"conflict", "conflict"},
 	ipam.NoteTakenOver:   {"taken-over", "taken over from a container that is gone"},
 	ipam.NotePressed:     {"pressed", "handed out before it had rested, because the pool had no other"},
-	ipam.NoteEcho:        {"echo", "released late for its former holder, which was ignored"},
+	ipam.NoteLate:        {"echo", "released late for its former holder, which was ignored"},
 	ipam.NoteStrangerEnd: {"stranger-gone", "no longer set aside for a device that answered for it"},
 	ipam.NoteNetworkGone: {"network-gone", "a network that the engine no longer has was forgotten"},
 	ipam.NoteFounded:     {"founded", "this host founded its cluster"},
