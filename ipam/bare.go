@@ -142,7 +142,7 @@ func (m *Machine) replayUnready(q *AddressRequest, a *AddressGrant, why error) e
 			return err
 		}
 	}
-	if rec := p.space.Lookup(o); ok && m.check != nil && m.check.newHost && rec.State == space.Held && rec.Kind == space.Container {
+	if rec := p.space.Lookup(o); ok && m.check != nil && rec.State == space.Held && rec.Kind == space.Container {
 		// An engine goes on that is refused what an endpoint has, and a container that starts is not to have what may be another's by now.
 		if m.holdsUp() {
 			m.noteAskedAgain(p, o)

@@ -12,18 +12,15 @@ import (
 
 // bootCheck is the time after a start in which a peer neither votes nor hands
 // out, because its database may be a copy, or older than what the others know
-// (protocol, 6.6).
+// (protocol, 6.6). Silence of the others is no answer: nothing tells a process that
+// starts anew how long the host, or the process before it, was suspended or off, and
+// whether the others have given up its space meanwhile.
 type bootCheck struct {
 	until    time.Time
-	newHost  bool               // the host itself has started since, or was suspended
 	question uint64             // by which answers to it are known: others may lie in the sockets of a host that was suspended
 	answered map[peer.ID]uint64 // up to which slot each may know what was decided; this peer counts, too
 	helloAt  time.Time
 }
-
-// silence is how long a peer waits for others after its start, if only its
-// process has started anew.
-const silence = 2 * time.Second
 
 // helloEvery is how often a peer says hello while it waits for answers.
 const helloEvery = 500 * time.Millisecond
@@ -36,12 +33,7 @@ func (m *Machine) beginCheck() {
 	if m.state.Slot == 0 || m.alone() {
 		return
 	}
-	c := &bootCheck{newHost: m.restoredHost != m.cfg.HostBoot, question: m.cfg.Rand.Uint64(), answered: map[peer.ID]uint64{}}
-	c.until = m.now.Add(silence)
-	if c.newHost {
-		c.until = m.now.Add(m.cfg.BootWait)
-	}
-	m.check = c
+	m.check = &bootCheck{until: m.now.Add(m.cfg.bootWait()), question: m.cfg.Rand.Uint64(), answered: map[peer.ID]uint64{}}
 	m.greetPeers()
 }
 
@@ -128,17 +120,8 @@ func (m *Machine) awaken(ahead time.Duration) {
 		return
 	}
 	m.check = nil // what was answered before says nothing of the time since
-	if m.state.Slot == 0 || m.alone() {
-		return
-	}
-	// The network may come back some seconds later: silence says as little as after a start of the host.
-	// On disk, so that a process which starts meanwhile does not take it for an answer either.
-	m.saveHostBoot(suspended)
 	m.beginCheck()
 }
-
-// suspended is the boot of a host that has not been asked for since it was suspended; no host has it.
-const suspended = "suspended"
 
 // greetPeers says hello to all that this peer knows.
 func (m *Machine) greetPeers() {
@@ -296,15 +279,12 @@ func (m *Machine) checkBoot() {
 	all, level := m.answersToCheck()
 	m.completes = m.completes || m.undecided()
 	switch over := !m.now.Before(c.until); {
-	case m.majority(all) && len(level) < len(all) && (!over || !m.cutOff() && !m.outdated() && m.behind()):
+	case m.majority(all) && m.outdated():
+		m.endCheck() // what is its own it cannot learn, and a start that speaks what they do asks anew
+		return
+	case m.majority(all) && len(level) < len(all) && (!over || !m.cutOff() && m.behind()):
 		// What they know comes first, as long as they are there to tell it.
 	case m.majority(level):
-		m.endCheck()
-		return
-	case m.majority(all) && m.outdated():
-		m.stopChecking() // what is its own it cannot learn, and a start that speaks what they do asks anew
-		return
-	case over && !c.newHost:
 		m.endCheck()
 		return
 	case over && m.cfg.BootAlone:
@@ -332,12 +312,6 @@ func (m *Machine) behind() bool {
 
 // endCheck lets this peer vote and hand out.
 func (m *Machine) endCheck() {
-	m.stopChecking()
-	m.saveHostBoot(m.cfg.HostBoot)
-}
-
-// stopChecking is endCheck where it has not been found out whether this database is up to date.
-func (m *Machine) stopChecking() {
 	m.check = nil
 	m.submitted = false
 	m.changed = true

@@ -40,9 +40,6 @@ func (m *Machine) beginClock() {
 		is.zero, is.set = was.zero, was.set
 	default:
 		is.set = m.now.UnixNano()
-		if was.zero != 0 && is.zero != 0 && off.Abs() >= slumber && !m.lacks(ruleAwake) {
-			m.saveHostBoot(suspended) // as far as can be told: behind a clock that was set back, too
-		}
 	}
 	if is.set != 0 {
 		m.clockSet = time.Unix(0, is.set)

@@ -72,16 +72,15 @@ type Config struct {
 	// Formation is how a peer without a cluster founds one with others.
 	Formation Formation
 	// HostBoot tells one start of the host from another (the kernel's boot
-	// ID). After a new one, BootWait is how long this peer waits for a majority
-	// before it hands anything out, default 20 seconds; it then goes on alone
-	// if BootAlone is set.
+	// ID).
 	HostBoot string
 	// HostStart is when the host started, by its clock as it stands now and the clock
 	// that nobody sets, which stands still while the host is suspended: another time for
 	// the same HostBoot says that somebody has set the clock, or that the host slept.
 	// Zero: the kernel does not say.
 	HostStart time.Time
-	BootWait  time.Duration
+	// BootAlone has this peer go on alone if no majority has answered in time
+	// after a start, for which it waits a little less than CallTime.
 	BootAlone bool
 	// EvictAfter is how long a peer may be silent before it is evicted; 0: it
 	// never is.
@@ -105,6 +104,10 @@ type Config struct {
 	Place string
 }
 
+// bootWait is how long a peer waits for a majority after a start. What queued in its socket
+// while it started is answered within CallTime, and must not fail just before the wait ends.
+func (c *Config) bootWait() time.Duration { return max(c.CallTime-2*time.Second, c.CallTime/2) }
+
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" || len(c.Name) > peer.MaxName {
 		return c, fmt.Errorf("the peer's name must have 1 to %d bytes, not %d", peer.MaxName, len(c.Name))
@@ -121,7 +124,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 20*time.Second)
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
-	c.BootWait = cmp.Or(c.BootWait, 20*time.Second)
 	if len(c.Universe) == 0 {
 		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}
 	}

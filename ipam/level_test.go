@@ -89,6 +89,7 @@ func TestUpgradeOneAfterTheOther(t *testing.T) {
 func TestEvictedAsItRaisesTheLevel(t *testing.T) {
 	c := newLockstepWith(t, 2, func(c *lockstep) {
 		for _, p := range c.peers {
+			p.cfg.BootAlone = true
 			p.cfg.Machine = 7 // each takes the other for its former self, once it hears nothing of it, and never did
 		}
 	})

@@ -60,7 +60,6 @@ type Machine struct {
 
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
-	restoredHost    string                          // the host's boot on disk, before this start
 	restoredClock   clockState                      // the clock on disk
 	restoredLabel   string                          // the name of the cluster on disk
 	restoredGaveWay bool                            // it looked for a cluster that it had seen, by then
@@ -327,9 +326,6 @@ func (m *Machine) start() {
 	m.savePlace()
 	if m.state.Slot > 0 {
 		m.beginCheck()
-		if m.check == nil {
-			m.saveHostBoot(m.cfg.HostBoot)
-		}
 		return
 	}
 	if m.restored == 0 {
@@ -339,7 +335,6 @@ func (m *Machine) start() {
 		m.unsure = m.unlisted && !m.lacks(ruleLists) && (m.cfg.Join || m.cfg.Hesitate || m.cfg.FoundAlone || m.cfg.Formation.Size > 0)
 		m.saveUnlisted()
 	}
-	m.saveHostBoot(m.cfg.HostBoot)
 	// One that was without a cluster before this start was looking for one, and
 	// must not found another beside it, unless somebody has said that it is to.
 	if m.restoredGaveWay {

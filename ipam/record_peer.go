@@ -161,16 +161,6 @@ func parseContact(key, value []byte) (id peer.ID, c *contact, err error) {
 	return peer.ID(key), c, r.Done()
 }
 
-// saveHostBoot writes down for which start of the host the boot check has found out
-// what it had to.
-func (m *Machine) saveHostBoot(boot string) {
-	if m.restoredHost == boot {
-		return
-	}
-	m.restoredHost = boot
-	m.put(bucketIdentity, keyHost, []byte(boot))
-}
-
 // saveLabel writes down the name of the cluster, if it has changed.
 func (m *Machine) saveLabel() {
 	if m.restoredLabel != m.cfg.Label {

@@ -193,8 +193,7 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 		c, err := parseClock(value)
 		l.m.restoredClock = c
 		return err
-	case keyHost:
-		l.m.restoredHost = string(value)
+	case keyHost: // of a release that took silence for an answer
 	case keyOld:
 		if len(value) == 0 {
 			return fmt.Errorf("%w: no reason", codec.ErrCorrupt)

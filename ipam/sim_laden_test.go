@@ -10,7 +10,7 @@ import (
 // Hosts are given up with all that they have, as an operator has said that they are gone for good, and come back: what nobody
 // got meanwhile they have again, and nobody else gets it from then on.
 func TestSimLaden(t *testing.T) {
-	inTurn(t, ladenSchedule, 400, 60).has(t, "laden", "strays", "strays that are had again", "strays removed")
+	inTurn(t, ladenSchedule, 400, 90).has(t, "laden", "strays", "strays that are had again", "strays removed")
 }
 
 func ladenSchedule(seed uint64) ipamtest.Options {

@@ -196,7 +196,7 @@ func machineConfig(cfg config.Config) ipam.Config {
 		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
 		Join: len(cfg.Join) > 0 && cfg.Bootstrap.N != 1 || cfg.Bootstrap.N > 1, Formation: formation(cfg),
 		FoundAlone: cfg.Bootstrap.N == 1,
-		HostBoot:   hostBoot(), HostStart: hostStart(), BootAlone: cfg.BootAlone, BootWait: cfg.Timeout, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Label: cfg.Cluster,
+		HostBoot:   hostBoot(), HostStart: hostStart(), BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Label: cfg.Cluster,
 		Universe: cfg.Universe, ChooseULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid,
 	}
 }

@@ -27,7 +27,7 @@ var noteNames = [...]string{
 	ipam.NoteTakenOver:   "taken over",
 	ipam.NoteNetworkGone: "network gone",
 	ipam.NoteFounded:     "founded",
-	ipam.NoteEcho:        "echo",
+	ipam.NoteLate:        "late release",
 	ipam.NoteWithdrawn:   "withdrawn",
 	ipam.NoteJoined:      "joined",
 	ipam.NoteEvicted:     "evicted",

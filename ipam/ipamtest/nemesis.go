@@ -119,10 +119,8 @@ func (c *cluster) happen(f fault, s *site) {
 	case heals:
 		c.heal()
 	case crashes:
-		if !s.unaware {
-			s.kill()
-			s.restartSoon()
-		}
+		s.kill()
+		s.restartSoon()
 	case reboots:
 		damaged := c.w.Nemesis[wipes] > 0 && c.customs.chance(c.customs.damaged) && s.mayLose()
 		if s.powerOff(); damaged {

@@ -116,7 +116,6 @@ func (s *site) flush() {
 // commit makes records durable.
 func (s *site) commit(save []ipam.Record) {
 	s.disk.Commit(save)
-	s.unaware = s.unaware && s.wakes
 	s.c.oracle.committed(s, save)
 }
 

@@ -2,7 +2,6 @@ package ipamtest
 
 import (
 	"math/rand/v2"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
@@ -46,7 +45,6 @@ func (c *cluster) release(s *site) {
 func (c *cluster) upgradeAll() {
 	for _, s := range c.sites {
 		if s.cfg.Spoken == olderLevel && s.machine != nil {
-			c.wait(time.Minute, func() bool { return !s.unaware })
 			s.kill()
 			s.start()
 		}

@@ -50,7 +50,6 @@ type site struct {
 
 	absent    *absence      // nil: it is there
 	wakes     bool          // its process goes on, and has done nothing yet
-	unaware   bool          // it was frozen, of which nothing is on its disk yet
 	overslept time.Duration // of that its clock that nobody sets knows nothing
 	slept     time.Duration // by which that is behind, since the host booted
 	cast      *outcast      // nil: it is in the cluster, or may come to it
@@ -215,9 +214,8 @@ func (s *site) watchHost(life uint64) {
 	}
 }
 
-// mayCrash reports whether the process may end by itself. Not between going on after it was frozen and having that on its
-// disk: one that is begun anew cannot know of it, and believes after two seconds of silence that nothing was decided.
-func (s *site) mayCrash() bool { return !s.c.calm && !s.c.unsettled() && !s.unaware }
+// mayCrash reports whether the process may end by itself.
+func (s *site) mayCrash() bool { return !s.c.calm && !s.c.unsettled() }
 
 // kill ends the plugin's process: what was not committed is lost, and nobody
 // is answered any more.
@@ -228,7 +226,7 @@ func (s *site) kill() {
 	s.c.tracef("%s crashes at slot %d, with %d records not committed", s, s.machine.State().Slot, len(s.batch.save))
 	s.c.count["crash"]++
 	s.machine = nil
-	s.wakes, s.unaware, s.overslept, s.missed = false, false, 0, nil
+	s.wakes, s.overslept, s.missed = false, 0, nil
 	s.life++
 	s.batch = batch{}
 	s.beat = nil

@@ -259,7 +259,7 @@ func (s *site) comeBack(a *absence) {
 		c.after(h.between(0, 3*time.Second), s.start)
 		return
 	}
-	s.wakes, s.unaware, s.stopped = true, a.how == frozen, c.now
+	s.wakes, s.stopped = true, c.now
 	missed := s.missed
 	s.missed = nil
 	if a.how == suspended {
@@ -283,8 +283,6 @@ func (s *site) restartAwake(life uint64) {
 	c := s.c
 	switch {
 	case s.life != life || s.absent != nil || s.wakes:
-	case s.unaware:
-		c.after(time.Millisecond, func() { s.restartAwake(life) })
 	default:
 		c.count["restarted as it woke"]++
 		s.kill()

@@ -189,8 +189,8 @@ func cluster() []Setting {
 		Name: "RINGLET_BOOT_ALONE", Default: "true",
 		Range:   "true or false",
 		Example: "false",
-		Meaning: "false: after a boot, the host hands out no addresses until a majority of the cluster answers",
-		Effect:  "at the next boot of the host",
+		Meaning: "false: after each start, ringlet hands out no addresses until a majority answers; true: it waits at most RINGLET_TIMEOUT",
+		Effect:  "from the next start",
 		parse:   parseBootAlone,
 	}, {
 		Name: "RINGLET_REST", Default: "5m",
