@@ -62,7 +62,7 @@ func drive(core *ipam.Machine) *machine {
 
 // list has the engine list its networks, which have no containers, as it does soon after a start.
 func (m *machine) list(subnets ...netip.Prefix) error {
-	inv := &ipam.Inventory{Begun: m.now}
+	inv := &ipam.Inventory{After: m.core.Mark(m.now)}
 	for _, cidr := range subnets {
 		inv.Networks = append(inv.Networks, ipam.InventoryNetwork{Subnets: []netip.Prefix{cidr}})
 	}

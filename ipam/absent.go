@@ -32,7 +32,7 @@ func (a *absences) since(o addr.Offset, at time.Time) (first time.Time, news boo
 func (m *Machine) sightGone(p *pool, asked []*network, s *sight) (again bool) {
 	again = m.sightMissing(p, s)
 	again = m.sightReserved(p, asked, s) || again
-	return m.sightNetworks(p.CIDR, p.listed, asked, s.begun) || again
+	return m.sightNetworks(p.CIDR, p.listed, asked, s.mark.at) || again
 }
 
 // sightMissing looks for held addresses that no endpoint has, and reports
@@ -48,15 +48,15 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 			continue
 		}
 		rec := p.space.Lookup(o)
-		if s.begun.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
+		if !s.mark.knows(rec.Seq) || s.mark.at.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
 			again = true // too young to tell
 			continue
 		}
-		switch first, news := p.missing.since(o, s.begun); {
+		switch first, news := p.missing.since(o, s.mark.at); {
 		case news:
 			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 			again = true
-		case s.begun.Sub(first) < m.cfg.Grace:
+		case s.mark.at.Sub(first) < m.cfg.Grace:
 			again = true
 		default:
 			free = append(free, o)
@@ -88,7 +88,7 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 	if !m.soleUser() || p.listed == 0 {
 		return false // others may name them; with its last network they all go
 	}
-	if slices.ContainsFunc(asked, func(n *network) bool { return m.inTheMaking(n, s.begun) }) {
+	if slices.ContainsFunc(asked, func(n *network) bool { return m.inTheMaking(n, s.mark.at) }) {
 		return true // it may name them, and is not listed yet
 	}
 	for _, r := range slices.Clone(p.Reserved) {
@@ -97,7 +97,7 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 			delete(p.unnamed, o)
 			continue
 		}
-		if first, _ := p.unnamed.since(o, s.begun); s.begun.Sub(first) < m.cfg.Grace {
+		if first, _ := p.unnamed.since(o, s.mark.at); s.mark.at.Sub(first) < m.cfg.Grace {
 			again = true
 		} else {
 			delete(p.unnamed, o)
@@ -110,7 +110,7 @@ func (m *Machine) sightReserved(p *pool, asked []*network, s *sight) (again bool
 // inTheMaking reports whether a network may still be in the making at that
 // time.
 func (m *Machine) inTheMaking(n *network, at time.Time) bool {
-	return at.Before(m.sureSince(n.asked).Add(makeTime))
+	return at.Before(m.sureSince(n.asked.at).Add(makeTime))
 }
 
 // sightNetworks compares the networks that were asked for on a subnet with those

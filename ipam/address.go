@@ -322,7 +322,7 @@ func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (A
 	if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
-	remember(&p.named, o, m.now)
+	remember(&p.named, o, m.stamp())
 	return standing(p, o), nil
 }
 
@@ -343,7 +343,7 @@ func (m *Machine) grantedBefore(p *pool, o addr.Offset) bool {
 // Where other hosts may name it, too, nobody could tell later that no network does. So it is held until
 // the list tells, and reserved then.
 func (m *Machine) endpointMayHave() bool {
-	return m.replaying && m.unlisted && !m.inherited && m.cfg.AwaitInventory && m.inventory.IsZero() && !m.soleUser()
+	return m.replaying && m.unlisted && !m.inherited && m.cfg.AwaitInventory && m.inventory.isZero() && !m.soleUser()
 }
 
 // open takes free space of the pool within want, up to size addresses, and

@@ -61,8 +61,8 @@ func (m *Machine) Audit(now time.Time) Audit {
 	for _, err := range m.Check(now) {
 		a.Broken = append(a.Broken, err.Error())
 	}
-	if !m.inventory.IsZero() {
-		a.Looked = new(m.inventory.UTC())
+	if !m.inventory.isZero() {
+		a.Looked = new(m.inventory.at.UTC())
 	}
 	for _, p := range m.sortedPools() {
 		a.Listed += len(p.seen)
@@ -242,7 +242,7 @@ func (m *Machine) mayCollect(p *pool, o addr.Offset, f Finding) (outcome, why st
 		return CollectedKept, "the engine's last list has it"
 	case m.now.Sub(m.heldSince(&rec)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", m.cfg.Grace)
-	case m.inventory.Sub(first) < m.cfg.Grace:
+	case m.inventory.at.Sub(first) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", m.cfg.Grace)
 	}
 	return CollectedFreed, strings.TrimSpace("the engine's lists have lacked it since " + dateText(first.UnixNano()))

@@ -17,7 +17,7 @@ import (
 func leaking(t *testing.T) (*ipamtest.Host, ipam.Network) {
 	t.Helper()
 	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
-	h.Call(&ipam.Inventory{Begun: h.Now})
+	h.Call(&ipam.Inventory{})
 	n := network(t, h, "10.50.0.0/28")
 	for _, name := range []string{"web", "job", "old"} {
 		run(t, h, n, name)

@@ -67,8 +67,8 @@ func (m *Machine) noteAsked(q *PoolRequest) {
 // askedBefore reports whether an engine that starts may have asked for a network, and for what is on it, before
 // this process started.
 func (m *Machine) askedBefore(n *network) bool {
-	since := m.sureBy(n.asked, m.setBefore)
-	earlier := since.Before(m.startedAt) || !since.Equal(n.asked)
+	since := m.sureBy(n.asked.at, m.setBefore)
+	earlier := since.Before(m.startedAt) || !since.Equal(n.asked.at)
 	return m.asks[n.ID()] == 0 && earlier && m.startedAt.Before(since.Add(makeTime))
 }
 
@@ -171,9 +171,9 @@ func (m *Machine) means(p *pool, q *AddressRequest) (meaning, error) {
 	switch all := p.asked; {
 	case net != nil && !m.inTheMaking(net, m.now):
 		return meansClaim, nil
-	case net != nil && m.inventory.After(m.sureSince(net.asked)) && p.listed >= all:
+	case net != nil && m.inventory.knows(net.asked.serial) && p.listed >= all:
 		return meansClaim, nil // it is listed with all others
-	case c.doubted.IsZero() || !m.inventory.After(c.doubted):
+	case c.doubted == 0 || !m.inventory.knows(c.doubted):
 	case p.listed == 0:
 		return meansAuxiliary, nil
 	case p.listed >= all:
@@ -206,13 +206,13 @@ func (m *Machine) mayBeReplay(q *AddressRequest) bool {
 // waitedEnough reports whether no list is to be waited for any more by what an engine may ask for
 // that starts: it answers no question, or is not to be held up for longer.
 func (m *Machine) waitedEnough() bool {
-	return m.blind || !m.inTime() || m.now.Sub(m.greeted) >= replayWait
+	return m.blind || !m.inTime() || m.now.Sub(m.greeted.at) >= replayWait
 }
 
 // awaitMeaning makes a call wait for a list that was begun after it came.
 func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
-	if c := m.current; c.doubted.IsZero() {
-		c.doubted = m.now
+	if c := m.current; c.doubted == 0 {
+		c.doubted = m.stamp()
 		m.note(Note{Kind: NoteUnclear, Pool: p.CIDR, Address: q.Address})
 	}
 	return m.errUnclear(p.Pool, q.Address)

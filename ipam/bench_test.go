@@ -24,6 +24,9 @@ func stepper(tb testing.TB) func(ipam.Request) *ipam.Reply {
 	call := &ipam.Call{Deadline: now.Add(24 * time.Hour)}
 	return func(r ipam.Request) *ipam.Reply {
 		now, call.Request = now.Add(time.Millisecond), r
+		if inv, ok := r.(*ipam.Inventory); ok {
+			inv.After = m.Mark(now)
+		}
 		fx := m.Step(now, call)
 		if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
 			tb.Fatalf("%+v", fx.Reply)
@@ -35,7 +38,7 @@ func stepper(tb testing.TB) func(ipam.Request) *ipam.Reply {
 // emptyNetworks is the list of an engine that has networks without containers, as each sends
 // soon after a start.
 func emptyNetworks(cidrs ...netip.Prefix) *ipam.Inventory {
-	inv := &ipam.Inventory{Begun: time.Unix(1_700_000_000, 0)}
+	inv := &ipam.Inventory{}
 	for _, cidr := range cidrs {
 		inv.Networks = append(inv.Networks, ipam.InventoryNetwork{Subnets: []netip.Prefix{cidr}})
 	}
@@ -126,7 +129,9 @@ func manyPools(tb testing.TB, n int) (second func()) {
 		cidrs[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
 		m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: &ipam.PoolRequest{Space: ipam.Local, Pool: cidrs[i]}})
 	}
-	m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: emptyNetworks(cidrs...)})
+	list := emptyNetworks(cidrs...)
+	list.After = m.Mark(now)
+	m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: list})
 	return func() {
 		now = now.Add(time.Second)
 		if fx := m.Step(now, ipam.Tick{}); len(fx.Save)+len(fx.Send) > 0 {
@@ -181,15 +186,18 @@ func BenchmarkPair(b *testing.B) {
 
 // crowded returns what has a machine answer requests that holds 100,000
 // addresses of a pool, and the endpoints that have them.
-func crowded(b *testing.B, cidr netip.Prefix) (step func(ipam.Request), now time.Time, held []ipam.InventoryEndpoint) {
+func crowded(b *testing.B, cidr netip.Prefix) (step func(ipam.Request), held []ipam.InventoryEndpoint) {
 	b.Helper()
 	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll})
 	if err != nil {
 		b.Fatal(err)
 	}
 	net := ipam.Network{Space: ipam.Local, Pool: cidr, Range: cidr}
-	now = time.Unix(1_700_000_000, 0)
+	now := time.Unix(1_700_000_000, 0)
 	answer := func(r ipam.Request) ipam.Reply {
+		if inv, ok := r.(*ipam.Inventory); ok {
+			inv.After = m.Mark(now)
+		}
 		fx := m.Step(now, &ipam.Call{Deadline: now.Add(time.Second), Request: r})
 		if len(fx.Reply) != 1 || fx.Reply[0].Err != nil {
 			b.Fatalf("%+v", fx.Reply)
@@ -202,16 +210,16 @@ func crowded(b *testing.B, cidr netip.Prefix) (step func(ipam.Request), now time
 		e.Address = r.Address.Address.Addr()
 		held = append(held, e)
 	}
-	return func(r ipam.Request) { answer(r) }, now.Add(time.Hour), held
+	return func(r ipam.Request) { answer(r) }, held
 }
 
 // BenchmarkHostAddresses asks what it costs to tell a peer with 100,000 held
 // which addresses its host has, as it is told at a start and every 20 seconds.
 func BenchmarkHostAddresses(b *testing.B) {
-	step, now, _ := crowded(b, netip.MustParsePrefix("10.0.0.0/8"))
+	step, _ := crowded(b, netip.MustParsePrefix("10.0.0.0/8"))
 	b.ReportAllocs()
 	for b.Loop() {
-		step(&ipam.HostAddresses{At: now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.200/8")}})
+		step(&ipam.HostAddresses{Addresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.200/8")}})
 	}
 }
 
@@ -219,8 +227,8 @@ func BenchmarkHostAddresses(b *testing.B) {
 // engine's list that has them all. Nobody else is answered meanwhile.
 func BenchmarkInventory(b *testing.B) {
 	cidr := netip.MustParsePrefix("10.0.0.0/8")
-	step, now, held := crowded(b, cidr)
-	list := &ipam.Inventory{Begun: now, Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{cidr}, Endpoints: held}}}
+	step, held := crowded(b, cidr)
+	list := &ipam.Inventory{Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{cidr}, Endpoints: held}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		step(list)

@@ -102,12 +102,12 @@ func (m *Machine) thaw(late time.Duration) {
 	m.ageAnew(0)
 	young := m.now.Add(-late - makeTime)
 	for _, n := range m.networks { // the same with all, in any order
-		if n.asked.After(young) && !n.asked.Before(m.startedAt) {
-			n.asked = n.asked.Add(late)
+		if n.asked.at.After(young) && n.asked.serial > 0 {
+			n.asked.at = n.asked.at.Add(late)
 		}
 	}
-	if m.replaying && m.greeted.After(young) {
-		m.greeted = m.greeted.Add(late)
+	if m.replaying && m.greeted.at.After(young) {
+		m.greeted.at = m.greeted.at.Add(late)
 	}
 	m.awaken(late)
 }

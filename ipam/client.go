@@ -153,7 +153,7 @@ func (m *Machine) gone(p *pool, o addr.Offset) bool {
 		return false
 	}
 	rec := p.space.Lookup(o)
-	return !m.inventory.Before(m.heldSince(&rec).Add(m.cfg.CallTime + m.cfg.Grace))
+	return m.inventory.knows(rec.Seq) && !m.inventory.at.Before(m.heldSince(&rec).Add(m.cfg.CallTime+m.cfg.Grace))
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.

@@ -45,7 +45,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	net.again = mayReplay && net.replayed < net.count
 	net.fresh = !net.again && (!mayReplay || p.lost == 0)
 	net.replayed++
-	net.asked = m.now
+	net.asked = m.moment()
 	if !net.again {
 		net.count++
 		m.countAsked(n.Pool, 1)
@@ -59,7 +59,7 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 // greet notes that the engine, or this process, has started, so that the pools
 // that it asks for may be those that it has.
 func (m *Machine) greet() {
-	m.replaying, m.greeted = true, m.now
+	m.replaying, m.greeted = true, m.moment()
 	for _, c := range m.waiting {
 		c.before = true
 	}
@@ -74,7 +74,7 @@ func (m *Machine) greet() {
 func (m *Machine) releasePool(q *PoolRelease) {
 	p, n := m.poolOf(q.Network.Pool), m.networks[q.Network.ID()]
 	if p != nil && !m.mayLive(n) {
-		p.parted = m.now
+		p.parted = m.moment()
 		p.partings++
 	}
 	if n == nil {
@@ -83,7 +83,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		}
 		return
 	}
-	if n.again && m.replaying && m.now.Sub(n.asked) < makeTime {
+	if n.again && m.replaying && m.now.Sub(n.asked.at) < makeTime {
 		n.again = false
 		if m.makesAnother(n) {
 			// One with the same options has gone, and another is made, which was taken for that: it counts in its place.
@@ -95,7 +95,7 @@ func (m *Machine) releasePool(q *PoolRelease) {
 		n.replayed--
 		return
 	}
-	if unclear := n.replayed == 0 || n.inPlace; unclear && m.mayStart() && m.cfg.AwaitInventory && !m.inventory.After(m.greeted) {
+	if unclear := n.replayed == 0 || n.inPlace; unclear && m.mayStart() && m.cfg.AwaitInventory && !m.inventory.knows(m.greeted.serial) {
 		// The engine may have asked for it again before this process started, and have been
 		// refused the rest. A list tells whether it lives.
 		return
@@ -124,11 +124,11 @@ func (m *Machine) releasePool(q *PoolRelease) {
 
 // mayStart reports whether the engine may be starting: it has said so, or this process has started, a moment ago, and nothing has
 // shown since that it is done.
-func (m *Machine) mayStart() bool { return m.replaying && m.now.Sub(m.greeted) < makeTime }
+func (m *Machine) mayStart() bool { return m.replaying && m.now.Sub(m.greeted.at) < makeTime }
 
 // mightStart is mayStart as the call that is served came, which may have waited since, while a container asked.
 func (m *Machine) mightStart() bool {
-	return m.current != nil && m.current.starts && m.now.Sub(m.greeted) < makeTime
+	return m.current != nil && m.current.starts && m.now.Sub(m.greeted.at) < makeTime
 }
 
 // makesAnother reports, where lists come, whether the engine waits for a part of what may be another network with the same options:
@@ -163,7 +163,7 @@ func (m *Machine) mayLive(n *network) bool {
 	if n == nil {
 		return m.replaying && m.cfg.AwaitInventory && m.blind
 	}
-	return m.replaying && !m.sighted() && !n.asked.Before(m.greeted) && m.now.Sub(n.asked) < makeTime
+	return m.replaying && !m.sighted() && n.asked.serial >= m.greeted.serial && m.now.Sub(n.asked.at) < makeTime
 }
 
 // isOnly reports whether a network is the only one on its pool, and one that the
@@ -208,18 +208,18 @@ func (m *Machine) unlessGone(p *pool, refusal error) error {
 
 // mayBeGone reports whether no network that this peer was asked for is on the pool, and the next list tells of others.
 func (m *Machine) mayBeGone(p *pool) bool {
-	return p.asked == 0 && (p.lost > 0 || m.givenBack(p)) && !m.inventory.After(p.parted)
+	return p.asked == 0 && (p.lost > 0 || m.givenBack(p)) && !m.inventory.knows(p.parted.serial)
 }
 
 // mayGoSoon reports whether the subnet of a pool was chosen, and it goes if the next list tells that no network is on it.
 func (m *Machine) mayGoSoon(p *pool) bool {
-	return p.Origin == chronicle.FromChoice && p.Name == "" && m.sighted() && !p.parted.IsZero() && m.mayBeGone(p)
+	return p.Origin == chronicle.FromChoice && p.Name == "" && m.sighted() && p.parted.serial > 0 && m.mayBeGone(p)
 }
 
 // givenBack reports whether a pool was given back for all networks that this peer knows of, and the next
 // list is to tell that none is there: see surelyUnused.
 func (m *Machine) givenBack(p *pool) bool {
-	return m.sighted() && m.networksOf(p) == 0 && m.mayBeLate(p.parted) && !m.inventory.After(p.parted)
+	return m.sighted() && m.networksOf(p) == 0 && m.mayBeLate(p.parted.at) && !m.inventory.knows(p.parted.serial)
 }
 
 // mayBeLate reports whether what the engine gave back at that time, which may be none, may be what it had asked for
@@ -252,7 +252,7 @@ func (m *Machine) lostOn(p *pool, asked []*network, begun time.Time, first bool)
 // knowsNetworks reports whether this peer knows which networks of this host are on its
 // pools. Where inventories come it does from the first on since the engine or this
 // process started: a database may be younger than networks, which were never asked for.
-func (m *Machine) knowsNetworks() bool { return !m.sighted() || m.inventory.After(m.greeted) }
+func (m *Machine) knowsNetworks() bool { return !m.sighted() || m.inventory.knows(m.greeted.serial) }
 
 // settle does what follows when a pool may have lost its last network here:
 // its own gateway address and shared reservations go, and so does the pool
@@ -293,9 +293,9 @@ func (m *Machine) settle(p *pool) {
 // long after it asked for its pool: a majority had to agree to it.
 func (m *Machine) stillMade(n Network) {
 	net := m.networks[n.ID()]
-	if net == nil || !net.fresh || m.now.Sub(net.asked) < m.cfg.Grace/2 {
+	if net == nil || !net.fresh || m.now.Sub(net.asked.at) < m.cfg.Grace/2 {
 		return
 	}
-	net.asked = m.now
+	net.asked = m.moment()
 	m.saveNetwork(net)
 }

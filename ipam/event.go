@@ -36,7 +36,7 @@ type Call struct {
 	// what was proposed, until it asks.
 	outcomes map[string][]chronicle.Outcome
 	askedAt  time.Time              // when it asked another peer first
-	doubted  time.Time              // when it first found that only a list tells who asks, or whether the holder lives
+	doubted  uint64                 // when it first found that only a list tells who asks, or whether the holder lives
 	fresh    bool                   // it asks for nothing that the engine has already
 	before   bool                   // it came before the engine last started
 	starts   bool                   // the engine may have been starting as it came
@@ -117,7 +117,7 @@ type (
 	// gave them out. In what the host has routes to no subnet is chosen: an
 	// engine asks for another one instead of what is on one of its links.
 	HostAddresses struct {
-		At        time.Time
+		After     Mark           // taken before they were read
 		Addresses []netip.Prefix // not masked
 		Routes    []HostRoute
 	}

@@ -188,8 +188,8 @@ func (m *Machine) explainHolder(e *Explanation, p *pool, o addr.Offset, rec spac
 	case space.Container, space.Unmarked:
 		sight := &EngineSight{}
 		sight.Container, sight.Listed = p.seen[o]
-		if !m.inventory.IsZero() {
-			sight.Looked = new(m.inventory.UTC())
+		if !m.inventory.isZero() {
+			sight.Looked = new(m.inventory.at.UTC())
 		}
 		if missing, gone := p.missing[o]; gone {
 			sight.Missing = new(missing.UTC())

@@ -15,7 +15,7 @@ import (
 // Every verdict on an address of a host that has all kinds, with what to do.
 func TestExplain(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
-	h.Call(&ipam.Inventory{Begun: h.Now})
+	h.Call(&ipam.Inventory{})
 	n := network(t, h, "10.50.0.0/27")
 	id := strings.Repeat("4f3a2b1c", 8)
 	web := run(t, h, n, "web")  // .1
@@ -27,7 +27,7 @@ func TestExplain(t *testing.T) {
 	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}) // .6
 	h.Call(exclude("10.50.0.7", "10.50.0.8"))
 	h.Call(keep("10.50.0.9", "db"))
-	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.10/27")}})
+	h.Call(&ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.50.0.10/27")}})
 	for range 2 {
 		if claim(h, n, "10.50.0.4", "web2") == nil || claim(h, n, "10.50.0.9", "web2") == nil {
 			t.Fatal("they were granted")

@@ -140,7 +140,7 @@ func (m *Machine) addPool(cp *chronicle.Pool) *pool {
 func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 	p := m.pools[cp.Key]
 	if p == nil {
-		p = &pool{Pool: cp, space: space.New(addr.Size(cp.CIDR)), asked: m.perPool[cp.CIDR], told: told{listed: -1}}
+		p = &pool{Pool: cp, space: space.NewCounting(addr.Size(cp.CIDR), &m.serial), asked: m.perPool[cp.CIDR], told: told{listed: -1}}
 		if g, gone := m.deleted[cp.CIDR]; gone { // its host may have networks there all the while, if it was given up
 			p.told = g.told
 		}
@@ -209,8 +209,8 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 	for o, rec := range p.space.Records(r) {
 		if rec.State == space.Freed {
 			m.forgetHolding(p, o)
-			if since := time.Unix(0, rec.Since); m.sighted() && since.After(m.inventory) {
-				remember(&p.left, o, since)
+			if m.sighted() && !m.inventory.knows(rec.Seq) {
+				remember(&p.left, o, rec.Seq)
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func (m *Machine) freeYielded(p *pool, o addr.Offset) {
 
 // gonePool is a pool that went since the last inventory, and what that tells of its networks.
 type gonePool struct {
-	at time.Time // when it went
+	serial uint64
 	told
 }
 
@@ -357,7 +357,7 @@ func (m *Machine) dropPool(p *pool) {
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
 	m.inOrder = nil
-	m.deleted[p.CIDR] = gonePool{m.now, p.told}
+	m.deleted[p.CIDR] = gonePool{m.stamp(), p.told}
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 
@@ -365,11 +365,11 @@ func (m *Machine) dropPool(p *pool) {
 // once the pool is gone. A process that has had none yet asks for none: an engine that starts may have its containers wait for
 // that, and list nothing before they are up.
 func (m *Machine) hasUnlisted(p *pool) bool {
-	if m.inventory.IsZero() {
+	if m.inventory.isZero() {
 		return false
 	}
 	for _, n := range m.networks { // the same with all, in any order
-		if n.Pool == p.CIDR && (n.asked.After(m.inventory) || p.listed < m.networksOf(p)) {
+		if n.Pool == p.CIDR && (n.asked.serial > m.inventory.serial || p.listed < m.networksOf(p)) {
 			return true
 		}
 	}

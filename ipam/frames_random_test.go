@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -141,7 +142,7 @@ func TestFramesOfAnyKind(t *testing.T) {
 		var trail []string
 		var question uint64
 		step := func(ev ipam.Event) {
-			fx := m.Step(at, ev)
+			fx := m.Step(at, ipamtest.Asked(m, at, ev))
 			mine.Commit(fx.Save)
 			question = max(question, questionOf(fx))
 		}

@@ -65,7 +65,7 @@ func FuzzFrames(f *testing.F) {
 		mine := maps.Clone(disk)
 		var question uint64
 		step := func(ev ipam.Event) {
-			fx := m.Step(now, ev)
+			fx := m.Step(now, ipamtest.Asked(m, now, ev))
 			mine.Commit(fx.Save)
 			question = max(question, questionOf(fx))
 		}

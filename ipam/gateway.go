@@ -241,7 +241,7 @@ func (m *Machine) asksAgain(n *Network) (bool, error) {
 		return false, nil
 	case net != nil && net.again:
 		return true, nil
-	case !m.cfg.AwaitInventory || m.inventory.After(m.greeted) || n.Space != Local:
+	case !m.cfg.AwaitInventory || m.inventory.knows(m.greeted.serial) || n.Space != Local:
 		return false, nil
 	case m.blind:
 		return true, nil
@@ -267,7 +267,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
 	// listed, or asks for before it has listed anything, is in use here already.
-	if !m.listing && m.current != nil && !m.inventory.IsZero() {
+	if !m.listing && m.current != nil && !m.inventory.isZero() {
 		if err := m.awaitLists(); err != nil {
 			return err
 		}

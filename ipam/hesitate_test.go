@@ -13,8 +13,8 @@ import (
 )
 
 // lan is what an engine lists that has one network of ringlet.
-func lan(at time.Time, cidr string) *ipam.Inventory {
-	return &ipam.Inventory{Begun: at, Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "lan", Subnets: []netip.Prefix{prefix(cidr)}}}}
+func lan(cidr string) *ipam.Inventory {
+	return &ipam.Inventory{Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "lan", Subnets: []netip.Prefix{prefix(cidr)}}}}
 }
 
 // A first host that is new founds its cluster as soon as its engine has shown
@@ -29,7 +29,7 @@ func TestNewHostFounds(t *testing.T) {
 
 func newHostFounds(t *testing.T, h *ipamtest.Host) {
 	t.Helper()
-	for _, r := range []ipam.Request{&ipam.Blindness{}, &ipam.Inventory{Begun: h.Now, Partial: true}} {
+	for _, r := range []ipam.Request{&ipam.Blindness{}, &ipam.Inventory{Partial: true}} {
 		h.Call(r)
 		if slot := h.Machine().State().Slot; slot != 0 {
 			t.Fatalf("it stands at slot %d after %T", slot, r)
@@ -37,7 +37,7 @@ func newHostFounds(t *testing.T, h *ipamtest.Host) {
 	}
 	h.Restart()
 	h.Now = h.Now.Add(time.Second)
-	h.Call(&ipam.Inventory{Begun: h.Now})
+	h.Call(&ipam.Inventory{})
 	n := network(t, h, "10.50.0.0/24")
 	run(t, h, n, "one")
 }
@@ -50,10 +50,10 @@ func TestReinstalledFirstHostWaits(t *testing.T) {
 	c.reinstall(2, func(cfg *ipam.Config) {
 		cfg.Formation, cfg.Join, cfg.Hesitate, cfg.AwaitInventory = ipam.Formation{}, false, true, true
 	})
-	c.ask(2, lan(c.now, cidr.String()))
+	c.ask(2, lan(cidr.String()))
 	refused(t, c.ask(2, docker(cidr)).Err, "RINGLET_BOOTSTRAP=1")
 	c.start(2)
-	c.ask(2, lan(c.now, cidr.String()))
+	c.ask(2, lan(cidr.String()))
 	refused(t, c.ask(2, docker(cidr)).Err, "RINGLET_BOOTSTRAP=1")
 	c.heal()
 	c.run(time.Minute, c.agreed)
@@ -73,7 +73,7 @@ func TestGivesWayAndStartsAgain(t *testing.T) {
 	})
 	c.lose = func(flight) bool { return true }
 	for i := range c.peers {
-		c.call(i, &ipam.Inventory{Begun: c.now})
+		c.call(i, &ipam.Inventory{})
 	}
 	c.lose = func(f flight) bool {
 		switch f.frame.Body.(type) {
@@ -97,7 +97,7 @@ func TestGivesWayAndStartsAgain(t *testing.T) {
 	c.queue = nil
 	for range 2 {
 		c.start(x)
-		c.call(x, &ipam.Inventory{Begun: c.now})
+		c.call(x, &ipam.Inventory{})
 		c.wait(time.Minute)
 		if slot(x) != 0 {
 			t.Fatal("it has founded another cluster")
@@ -105,7 +105,7 @@ func TestGivesWayAndStartsAgain(t *testing.T) {
 	}
 	c.peers[x].cfg.FoundAlone = true
 	c.start(x)
-	c.call(x, &ipam.Inventory{Begun: c.now})
+	c.call(x, &ipam.Inventory{})
 	c.wait(10 * time.Second)
 	if slot(x) != 0 {
 		t.Fatal("it has founded another cluster before it looked for one")
@@ -121,10 +121,10 @@ func TestAllAreReinstalled(t *testing.T) {
 		c.reinstall(i, func(cfg *ipam.Config) {
 			cfg.Formation, cfg.Join, cfg.Hesitate, cfg.AwaitInventory = ipam.Formation{}, true, true, true
 		})
-		c.ask(i, lan(c.now, cidr.String()))
+		c.ask(i, lan(cidr.String()))
 	}
 	c.start(0)
-	c.ask(0, lan(c.now, cidr.String()))
+	c.ask(0, lan(cidr.String()))
 	c.wait(time.Minute)
 	for i := range c.peers {
 		if slot := c.peers[i].machine.State().Slot; slot != 0 {
@@ -136,7 +136,7 @@ func TestAllAreReinstalled(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	for range 2 { // the first list has a network whose pool is not there yet
 		for i := range c.peers {
-			c.ask(i, lan(c.now, cidr.String()))
+			c.ask(i, lan(cidr.String()))
 		}
 		c.wait(time.Second)
 	}
@@ -166,7 +166,7 @@ func TestListedGatewayIsNotHandedOut(t *testing.T) {
 		m := c.peers[x].machine
 		c.run(time.Minute, func() bool { return m.State().Member(m.Self()) != nil })
 		if before == first {
-			c.ask(x, lan(c.now, cidr.String()))
+			c.ask(x, lan(cidr.String()))
 			c.ask(x, docker(cidr))
 		}
 	}
@@ -178,7 +178,7 @@ func TestListedGatewayIsNotHandedOut(t *testing.T) {
 	for range 3 {
 		waiting = append(waiting, c.call(x, docker(cidr)))
 	}
-	inv := lan(c.now, cidr.String())
+	inv := lan(cidr.String())
 	kept := map[netip.Addr]bool{}
 	for a := cidr.Addr().Next(); cidr.Contains(a.Next()); a = a.Next() {
 		if a.As4()[3]%2 == 0 {
@@ -188,7 +188,6 @@ func TestListedGatewayIsNotHandedOut(t *testing.T) {
 	}
 	c.ask(x, inv)
 	c.wait(time.Second)
-	inv.Begun = c.now
 	c.ask(x, inv) // what had to be decided is
 	for _, call := range waiting {
 		c.run(time.Minute, func() bool { _, ok := c.peers[x].replies[call]; return ok })
@@ -208,7 +207,7 @@ func TestReinstalledFoundersWait(t *testing.T) {
 	}
 	for _, i := range []int{0, 1} {
 		c.step(i, &ipam.Presence{Peer: c.peers[2].machine.Self()})
-		c.ask(i, lan(c.now, cidr.String()))
+		c.ask(i, lan(cidr.String()))
 	}
 	c.wait(20 * time.Second)
 	for _, i := range []int{0, 1} {
@@ -378,7 +377,7 @@ func TestBootstrapLeftSet(t *testing.T) {
 			for _, i := range []int{0, 1} {
 				c.step(2, &ipam.Presence{Peer: c.peers[i].machine.Self(), Alive: away == 0})
 			}
-			c.ask(2, lan(c.now, cidr.String()))
+			c.ask(2, lan(cidr.String()))
 			c.wait(away)
 			c.heal()
 			c.run(time.Minute, c.agreed)
@@ -400,7 +399,7 @@ func TestBootstrapLeftSetAndMajorityLost(t *testing.T) {
 		})
 	}
 	for _, i := range []int{1, 2} {
-		c.call(i, lan(c.now, cidr.String()))
+		c.call(i, lan(cidr.String()))
 	}
 	c.step(2, &ipam.Presence{Peer: c.peers[0].machine.Self()})
 	c.wait(3 * time.Second)

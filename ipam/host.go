@@ -14,6 +14,10 @@ import (
 // of the host's own address on a LAN that containers share with it.
 func (m *Machine) takeHost(q *HostAddresses) {
 	m.host = slices.Clone(q.Addresses)
+	read := m.startedAt
+	if q.After.nonce == m.nonce {
+		read = q.After.at
+	}
 	m.routed = m.routed[:0]
 	for _, r := range q.Routes {
 		if m.countsAsRouted(r) {
@@ -29,8 +33,8 @@ func (m *Machine) takeHost(q *HostAddresses) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew; a bridge without a network does not.
-			first, _ := p.offHost.since(o, q.At)
-			if q.At.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
+			first, _ := p.offHost.since(o, read)
+			if read.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
 				m.leaveToListed(p, o)
 			}
 		}

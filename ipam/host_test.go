@@ -17,7 +17,7 @@ func TestHostAddressesInADeal(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	cidr := netip.MustParsePrefix("192.168.50.0/26")
 	for i := range c.peers {
-		q := &ipam.HostAddresses{At: c.now}
+		q := &ipam.HostAddresses{}
 		for n := range 64 {
 			if n%2 == 0 && n%3 == i { // each has even ones, so that of two neighbours one is free
 				q.Addresses = append(q.Addresses, netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, 50, byte(n)}), 26))
@@ -60,7 +60,7 @@ func TestGatewayThatTheLANGaveTheHost(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
 	tell := func(addrs ...string) {
 		h.Now = h.Now.Add(5 * time.Second)
-		q := &ipam.HostAddresses{At: h.Now}
+		q := &ipam.HostAddresses{}
 		for _, a := range addrs {
 			q.Addresses = append(q.Addresses, netip.PrefixFrom(address(a), 24))
 		}
@@ -112,8 +112,8 @@ func TestAllocatedForAnInterfaceOfTheHost(t *testing.T) {
 	a := r.Address.Address.Addr()
 	for _, has := range [][]netip.Prefix{{netip.PrefixFrom(a, 32)}, nil} {
 		h.Now = h.Now.Add(time.Minute)
-		h.Call(&ipam.HostAddresses{At: h.Now, Addresses: has})
-		h.Call(lan(h.Now, "10.50.0.0/24"))
+		h.Call(&ipam.HostAddresses{Addresses: has})
+		h.Call(lan("10.50.0.0/24"))
 		for _, problem := range h.Machine().Status(h.Now).Problems {
 			t.Errorf("with %v on its interfaces: %v", has, problem)
 		}

@@ -25,20 +25,23 @@ import (
 // An inventory tells what was when it began. What was granted or released
 // since is newer, and stands.
 func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
-	if inv.Begun.Before(m.inventory) {
+	if inv.After.nonce != m.nonce {
+		return time.Second // it was asked for by another start: what that numbered says nothing here
+	}
+	if inv.After.serial < m.inventory.serial || inv.After.at.Before(m.inventory.at) {
 		return 0 // late
 	}
-	if !m.clockSet.IsZero() && (inv.Begun.Before(m.clockSet) || inv.Begun.Round(0).After(m.now.Round(0))) {
+	if !m.clockSet.IsZero() && (inv.After.at.Before(m.clockSet) || inv.After.at.Round(0).After(m.now.Round(0))) {
 		return time.Second // somebody has set the clock: what was granted since may look older than it
 	}
-	if inv.Begun.After(m.greeted) {
+	if inv.After.knows(m.greeted.serial) {
 		m.replaying = false // the engine answers only when it has replayed all
 	}
 	m.blind = false
 	if m.hesitates && !inv.Partial && m.state.Slot == 0 {
 		m.decideAlone(len(inv.Networks))
 	}
-	s := sight{begun: inv.Begun, now: m.now, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
+	s := sight{mark: inv.After, came: m.serial, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
 	if inv.Partial {
 		m.sightAll(inv, &s)
 		for p, seen := range s.seen {
@@ -55,11 +58,11 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	m.incomplete, m.untaken, m.unanswered = false, false, false
 	unlisted := m.unlisted
 	networks := m.sightAll(inv, &s)
-	first := !m.inventory.After(m.greeted)
-	m.inventory = inv.Begun
+	first := !m.inventory.knows(m.greeted.serial)
+	m.inventory = inv.After
 	// A pool that this list has made anew is not there before others agree.
 	maps.DeleteFunc(m.deleted, func(subnet netip.Prefix, g gonePool) bool {
-		return g.at.Before(inv.Begun) && (networks[subnet] == 0 || m.poolOf(subnet) != nil)
+		return inv.After.knows(g.serial) && (networks[subnet] == 0 || m.poolOf(subnet) != nil)
 	})
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
 		m.unlisted, m.inherited, m.listedAt = false, false, m.now
@@ -73,18 +76,18 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		asked[n.Pool] = append(asked[n.Pool], n)
 	}
 	for _, p := range m.sortedPools() {
-		for _, at := range []map[addr.Offset]time.Time{p.named, p.left} {
-			maps.DeleteFunc(at, func(_ addr.Offset, at time.Time) bool { return at.Before(inv.Begun) })
+		for _, at := range []map[addr.Offset]uint64{p.named, p.left} {
+			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.knows(at) })
 		}
 		p.seen = s.seen[p]
-		if !s.after(m.deleted[p.CIDR].at) { // or it was made anew, and this list tells nothing of it yet
+		if !s.misses(m.deleted[p.CIDR].serial) { // or it was made anew, and this list tells nothing of it yet
 			p.kept, p.partings = s.kept[p], 0
 		}
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
 		m.noteStrays(p)
 		never := p.listed < 0
 		p.listed = networks[p.CIDR]
-		p.lost = m.lostOn(p, asked[p.CIDR], inv.Begun, first || never)
+		p.lost = m.lostOn(p, asked[p.CIDR], inv.After.at, first || never)
 		if unlisted && p.listed > p.asked {
 			m.noteLost()
 		}
@@ -97,7 +100,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	for _, subnet := range slices.SortedFunc(maps.Keys(asked), netip.Prefix.Compare) {
 		// One without a pool, which was removed while this host was given up.
-		if m.poolOf(subnet) == nil && m.sightNetworks(subnet, networks[subnet], asked[subnet], inv.Begun) {
+		if m.poolOf(subnet) == nil && m.sightNetworks(subnet, networks[subnet], asked[subnet], inv.After.at) {
 			again = m.cfg.Grace
 		}
 	}
@@ -143,23 +146,20 @@ func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
 
 // sight is what an inventory shows.
 type sight struct {
-	begun time.Time                                // before the engine was asked
-	now   time.Time                                // it has arrived
-	seen  map[*pool]map[addr.Offset]string         // containers, by address
-	kept  map[*pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
+	mark Mark                                     // before the engine was asked
+	came uint64                                   // the last number as it arrived: what has a higher one it did itself
+	seen map[*pool]map[addr.Offset]string         // containers, by address
+	kept map[*pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
 }
 
-// after reports whether something was at a time of which the inventory knows nothing
-// yet; nothing was at the zero time. One in the future is that of a clock that was
-// ahead.
-func (s *sight) after(at time.Time) bool {
-	return !at.Before(s.begun) && !at.After(s.now)
-}
+// misses reports whether something has a number of which the inventory knows nothing
+// yet; 0 is that of nothing.
+func (s *sight) misses(serial uint64) bool { return serial > s.mark.serial }
 
 // sightSubnet takes note of one subnet of a network that the engine has: of
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
-	if s.after(m.deleted[subnet].at) {
+	if s.misses(m.deleted[subnet].serial) {
 		m.incomplete = true // it was removed while the engine was asked, and may have been made anew since
 		return
 	}
@@ -209,7 +209,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 			what := reservedText(r) + ", but a network keeps it back as " + kind.String()
 			m.disagree(p, o, dispute{text: what, same: what, next: fmt.Sprintf("ringlet reserve rm %v, or remove that network", a)})
 		case r != nil:
-		case s.after(p.parted):
+		case s.misses(p.parted.serial):
 			m.incomplete = true // the network may be the one that was removed since
 		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
 			// It is on an interface of this host, and so its own.
@@ -258,12 +258,12 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	h := holderOf(e)
 	delete(p.missing, o)
 	rec := p.space.Lookup(o)
-	if rec.State != space.Unused && m.heldSince(&rec).After(s.begun) {
+	if rec.State != space.Unused && s.misses(rec.Seq) && rec.Seq <= s.came {
 		// What waits for its name may have come with space that was taken over since.
 		m.incomplete = m.incomplete || rec.State == space.Held && rec.Kind == space.Kept
 		return // what is known is newer
 	}
-	if s.after(p.left[o]) || s.after(p.named[o]) {
+	if s.misses(p.left[o]) || s.misses(p.named[o]) {
 		// So is this, of which no record is left: it was released, and then reserved or
 		// given away. Only the next inventory can tell an auxiliary address from an
 		// endpoint that was replayed to a new database.

@@ -132,7 +132,7 @@ func TestInventoryOlderThanARemoval(t *testing.T) {
 	h.Now = h.Now.Add(time.Hour)
 	look(h, lives)
 	h.Now = h.Now.Add(time.Hour)
-	old := &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{lives}}
+	old := &ipam.Inventory{After: h.Mark(), Networks: []ipam.InventoryNetwork{lives}}
 	h.Now = h.Now.Add(50 * time.Millisecond)
 	release(h, n, gateway)
 	h.Call(&ipam.PoolRelease{Network: n})
@@ -152,7 +152,7 @@ func TestInventoriesOlderThanRemovals(t *testing.T) {
 	cidr := prefix("10.50.0.0/24")
 	n := local(cidr)
 	list := func(networks ...ipam.InventoryNetwork) *ipam.Inventory {
-		return &ipam.Inventory{Begun: c.now, Networks: networks}
+		return &ipam.Inventory{Networks: networks}
 	}
 	for range 3 {
 		for i := range c.peers {
@@ -177,6 +177,7 @@ func TestInventoriesOlderThanRemovals(t *testing.T) {
 			c.call(1, list(lives))
 		}
 		old := list(lives)
+		old.After = c.mark(1)
 		c.wait(20 * time.Millisecond)
 		c.ask(1, &ipam.AddressRelease{Network: n, Address: gateway})
 		c.ask(1, &ipam.PoolRelease{Network: n})
@@ -320,6 +321,7 @@ func TestInventoryOlderThanAReservation(t *testing.T) {
 		h.Now = h.Now.Add(time.Hour)
 		look(h, on("10.50.0.0/24", listed("10.50.0.9", "old", 7)))
 		old := inventory(h, n, listed("10.50.0.9", "old", 7))
+		old.After = h.Mark()
 		h.Now = h.Now.Add(10 * time.Millisecond)
 		release(h, n, address("10.50.0.9"))
 		reserve(h)
@@ -337,7 +339,7 @@ func TestInventoryOlderThanAnothersReservation(t *testing.T) {
 	c.found()
 	cidr := prefix("10.50.0.0/24")
 	list := func(endpoints ...ipam.InventoryEndpoint) *ipam.Inventory {
-		return &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}}
+		return &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}}
 	}
 	for range 3 {
 		for i := range c.peers {
@@ -354,6 +356,7 @@ func TestInventoryOlderThanAnothersReservation(t *testing.T) {
 	}
 	c.wait(time.Hour)
 	old := list(listed(a.String(), "web", 9))
+	old.After = c.mark(1)
 	c.wait(5 * time.Millisecond)
 	c.ask(1, &ipam.AddressRelease{Network: local(cidr), Address: a})
 	n := c.ask(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network

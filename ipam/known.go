@@ -52,7 +52,7 @@ type pool struct {
 	// named holds when the engine last named an auxiliary address of a network
 	// that it makes, and left when what is no more this peer's was freed: until an
 	// inventory that began later has come, one that did earlier says otherwise.
-	named, left map[addr.Offset]time.Time
+	named, left map[addr.Offset]uint64
 
 	vacated     time.Time  // when somebody last was given all that this peer had here
 	spareSince  time.Time  // since when it has more than it needs
@@ -69,7 +69,7 @@ type told struct {
 	kept         map[addr.Offset]chronicle.Kind // what they keep back
 	// parted is when the engine last removed a network: an inventory that began earlier
 	// says otherwise. partings are those that it has removed since the last one.
-	parted   time.Time
+	parted   moment
 	partings int
 }
 
@@ -122,7 +122,7 @@ type network struct {
 	replayed int
 	// asked is when the engine last asked for its pool; zero if an earlier
 	// release has not written it.
-	asked time.Time
+	asked moment
 	// again says that this was taken for a replay, and not counted.
 	again bool
 	// inPlace says that one that was so counts since the engine started, in the place of one that has gone, as it seems: it

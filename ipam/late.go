@@ -26,7 +26,7 @@ type owing struct {
 	n  int       // releases that may come yet
 	// doubted is when a release came that was taken for that of one of them, and may have been
 	// that of whoever has the address now. Lists that were begun later tell.
-	doubted time.Time
+	doubted uint64
 }
 
 // setOwed takes note of what an address is owed, also on disk.
@@ -131,7 +131,7 @@ func (m *Machine) doubtOwed(p *pool, o addr.Offset) bool {
 		w.n--
 	}
 	if hasEndpoint(p, o) {
-		w.doubted = m.now
+		w.doubted = m.stamp()
 		forget(p.seen, o) // that the one which has it now was seen says nothing any more
 	}
 	m.setOwed(a, w) // at is the last one's: of which of them this was nobody knows
@@ -151,13 +151,13 @@ func (m *Machine) doubtKept(p *pool, o addr.Offset, n *Network) bool {
 	keeps := shares && g == o
 	if p.keeps(o) && !keeps {
 		// Who got it after the last network that was listed went has it from nobody.
-		keeps = p.partings < p.listed || p.space.Lookup(o).Since <= p.parted.UnixNano() || !m.inventory.Before(p.parted)
+		keeps = p.partings < p.listed || p.space.Lookup(o).Seq <= p.parted.serial || m.inventory.knows(p.parted.serial)
 	}
 	if !keeps || !m.sighted() {
 		return false
 	}
 	a := addr.Nth(p.CIDR, o)
-	m.holdOwed(a, owing{at: m.now, doubted: m.now}) // nothing is owed, or it would be late
+	m.holdOwed(a, owing{at: m.now, doubted: m.stamp()}) // nothing is owed, or it would be late
 	forget(p.seen, o)
 	return true
 }
@@ -180,7 +180,7 @@ func (m *Machine) oweKept(p *pool) {
 // mayBeReleased reports whether the release of whoever holds the address at o may have been
 // taken for that of a container which had it before. A list can tell.
 func (m *Machine) mayBeReleased(p *pool, o addr.Offset) bool {
-	return len(m.owed) > 0 && !m.owed[addr.Nth(p.CIDR, o)].doubted.IsZero() && m.sighted()
+	return len(m.owed) > 0 && m.owed[addr.Nth(p.CIDR, o)].doubted > 0 && m.sighted()
 }
 
 // doubtNobody takes note that the address has a holder whose release has not come.
@@ -190,7 +190,7 @@ func (m *Machine) doubtNobody(p *pool, o addr.Offset) {
 	}
 	a := addr.Nth(p.CIDR, o)
 	if w, known := m.owed[a]; known {
-		w.doubted = time.Time{}
+		w.doubted = 0
 		m.owed[a] = w
 	}
 }
@@ -200,18 +200,18 @@ func (m *Machine) doubtNobody(p *pool, o addr.Offset) {
 func (m *Machine) settleOwed(s *sight) {
 	var over, gone []netip.Addr
 	for a, w := range m.owed {
-		if !w.doubted.IsZero() && w.doubted.Before(s.begun) {
+		if w.doubted > 0 && s.mark.knows(w.doubted) {
 			absent, known := m.absent(a, s)
 			if known {
 				gone = append(gone, a)
 				continue
 			}
 			if !absent {
-				w.doubted = time.Time{}
+				w.doubted = 0
 				m.owed[a] = w
 			}
 		}
-		if w.doubted.IsZero() && m.now.Sub(m.sureSince(w.at)) >= lateRelease {
+		if w.doubted == 0 && m.now.Sub(m.sureSince(w.at)) >= lateRelease {
 			over = append(over, a)
 		}
 	}

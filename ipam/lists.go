@@ -95,7 +95,7 @@ func (m *Machine) listingHere() wire.Listing {
 		return wire.Untaken
 	case !m.unlisted || !comes:
 		return wire.Listed
-	case m.inventory.IsZero():
+	case m.inventory.isZero():
 		return wire.Unlisted
 	case len(m.listed) == 0:
 		return wire.Listed // there is nothing
@@ -168,7 +168,7 @@ func (m *Machine) awaitLists() error {
 // others may have networks that it overlaps. What the engine asks for before it has
 // listed anything may be a network that there is, whose replay must not wait.
 func (m *Machine) awaitNetworks(cidr netip.Prefix) error {
-	if m.state.PoolOf(cidr) != nil || m.inventory.IsZero() {
+	if m.state.PoolOf(cidr) != nil || m.inventory.isZero() {
 		return nil
 	}
 	return m.awaitLists()

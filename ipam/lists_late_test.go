@@ -47,18 +47,18 @@ func TestBareHostWaitsForOthers(t *testing.T) {
 	l := newLost(t)
 	l.networks[1].Endpoints = nil
 	l.reinstall(1, func(*ipam.Config) {})
-	l.call(1, &ipam.Inventory{Begun: l.now})
+	l.call(1, &ipam.Inventory{})
 	l.run(time.Minute, l.agreed)
 	l.lockstep.start(2)
 	l.list(0)
 	for range 3 {
-		l.call(1, &ipam.Inventory{Begun: l.now})
+		l.call(1, &ipam.Inventory{})
 		l.wait(time.Second)
 	}
 	if r := l.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: l.cidr}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	l.call(1, &ipam.Inventory{Begun: l.now, Networks: []ipam.InventoryNetwork{on(l.cidr.String())}})
+	l.call(1, &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(l.cidr.String())}})
 	l.wait(time.Second)
 	l.wantNone(1, "with a network of its own")
 }
@@ -82,7 +82,7 @@ func TestNewHostStartsAgain(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	for range 2 {
 		for i := range 2 {
-			c.call(i, &ipam.Inventory{Begun: c.now})
+			c.call(i, &ipam.Inventory{})
 		}
 		c.wait(time.Second)
 	}
@@ -90,11 +90,11 @@ func TestNewHostStartsAgain(t *testing.T) {
 	if r := c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	c.call(0, lan(c.now, cidr.String()))
+	c.call(0, lan(cidr.String()))
 	c.start(0)
 	for range 2 {
 		c.wait(time.Second)
-		c.call(0, lan(c.now, cidr.String()))
+		c.call(0, lan(cidr.String()))
 	}
 	begun := c.now
 	if r := c.ask(0, docker(cidr)); r.Err != nil || c.now.Sub(begun) > 5*time.Second {
@@ -136,11 +136,11 @@ func TestNewHostsOnTheirLAN(t *testing.T) {
 		cidr := prefix("10.50.0.0/24")
 		for i := range c.peers {
 			own := netip.PrefixFrom(addr.Nth(cidr, addr.Offset(n+i)), cidr.Bits())
-			c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{own}})
+			c.call(i, &ipam.HostAddresses{Addresses: []netip.Prefix{own}})
 		}
 		for range 3 {
 			for i := range c.peers {
-				c.call(i, &ipam.Inventory{Begun: c.now})
+				c.call(i, &ipam.Inventory{})
 			}
 			c.wait(time.Second)
 		}

@@ -26,7 +26,7 @@ func TestOthersMayHaveTheSubnet(t *testing.T) {
 	}
 	l.list(2)
 	for range 3 {
-		l.call(2, &ipam.Inventory{Begun: l.now, Networks: []ipam.InventoryNetwork{l.networks[2], on(theirs.String())}})
+		l.call(2, &ipam.Inventory{Networks: []ipam.InventoryNetwork{l.networks[2], on(theirs.String())}})
 		l.wait(time.Second)
 	}
 	if err := l.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: wider}).Err; !errors.Is(err, ipam.ErrPoolInUse) {

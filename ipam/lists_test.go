@@ -50,7 +50,7 @@ func newLost(t *testing.T) *lost {
 // list has the engine of a host list what it has, again and again for a while.
 func (l *lost) list(i int) {
 	for range 3 { // the first may come before there is a pool
-		l.call(i, &ipam.Inventory{Begun: l.now, Networks: l.networks[i : i+1]})
+		l.call(i, &ipam.Inventory{Networks: l.networks[i : i+1]})
 		l.wait(time.Second)
 	}
 }
@@ -182,7 +182,7 @@ func TestNewHostIsNotWaitedFor(t *testing.T) {
 	}
 	for _, i := range []int{0, 1, 0, 1, 0} {
 		l.list(i)
-		l.call(2, &ipam.Inventory{Begun: l.now})
+		l.call(2, &ipam.Inventory{})
 	}
 	l.wait(time.Second)
 	if r := l.ask(0, docker(l.cidr)); r.Err != nil {
@@ -284,7 +284,7 @@ func givesWay(t *testing.T, alone time.Duration) {
 	for _, i := range []int{0, 1} {
 		l.step(2, &ipam.Presence{Peer: l.peers[i].machine.Self()})
 	}
-	l.call(2, &ipam.Inventory{Begun: l.now})
+	l.call(2, &ipam.Inventory{})
 	if l.peers[2].machine.State().Slot == 0 {
 		t.Fatal("it has founded no cluster")
 	}
@@ -292,12 +292,12 @@ func givesWay(t *testing.T, alone time.Duration) {
 	l.list(0)
 	l.heal()
 	l.run(time.Minute, func() bool {
-		l.call(2, &ipam.Inventory{Begun: l.now})
+		l.call(2, &ipam.Inventory{})
 		l.say(2, 0, wire.Beat{}, func(*wire.Header) {}) // as gossip brings it
 		return l.agreed()
 	})
 	l.list(0)
-	l.call(2, &ipam.Inventory{Begun: l.now})
+	l.call(2, &ipam.Inventory{})
 	l.wantNone(2, "joined")
 }
 
@@ -321,7 +321,7 @@ func TestNewClusterWithABrokenEngine(t *testing.T) {
 	c.run(time.Minute, c.agreed)
 	for range 2 {
 		for _, i := range []int{0, 1} {
-			c.call(i, &ipam.Inventory{Begun: c.now})
+			c.call(i, &ipam.Inventory{})
 		}
 		c.wait(time.Second)
 	}
@@ -335,7 +335,7 @@ func TestNewClusterWithABrokenEngine(t *testing.T) {
 			if r := c.ask(i, docker(cidr)); r.Err != nil || c.now.Sub(begun) > 5*time.Second {
 				t.Errorf("%s: %v, after %v", c.name(i), r.Err, c.now.Sub(begun))
 			}
-			c.call(i, lan(c.now, cidr.String()))
+			c.call(i, lan(cidr.String()))
 		}
 	}
 }
@@ -375,7 +375,7 @@ func TestCrosswiseDuplicates(t *testing.T) {
 	told := make([]bool, len(networks))
 	for range 15 {
 		for i := range networks {
-			c.call(i, &ipam.Inventory{Begun: c.now, Networks: networks[i : i+1]})
+			c.call(i, &ipam.Inventory{Networks: networks[i : i+1]})
 		}
 		c.wait(time.Second)
 		for i := range networks {
@@ -425,7 +425,7 @@ func TestAskedOnceASecond(t *testing.T) {
 func TestKeptBackByOthers(t *testing.T) {
 	for what, keep := range map[string]func(c *lockstep, i int, n *ipam.InventoryNetwork, a netip.Addr){
 		"an address of the host": func(c *lockstep, i int, _ *ipam.InventoryNetwork, a netip.Addr) {
-			c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
+			c.call(i, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
 		},
 		"a gateway":            func(_ *lockstep, _ int, n *ipam.InventoryNetwork, a netip.Addr) { n.Gateways = []netip.Addr{a} },
 		"an auxiliary address": func(_ *lockstep, _ int, n *ipam.InventoryNetwork, a netip.Addr) { n.Auxiliary = []netip.Addr{a} },
@@ -446,7 +446,7 @@ func TestKeptBackByOthers(t *testing.T) {
 					if i == keeper {
 						keep(c, i, &n, next)
 					}
-					c.call(i, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{n}})
+					c.call(i, &ipam.Inventory{Networks: []ipam.InventoryNetwork{n}})
 				}
 				for range 3 {
 					list(keeper)

@@ -134,9 +134,12 @@ func (c *lockstep) start(i int) {
 	}
 }
 
+// mark is the present moment of a peer, for a list that arrives later.
+func (c *lockstep) mark(i int) ipam.Mark { return c.peers[i].machine.Mark(c.now) }
+
 func (c *lockstep) step(i int, ev ipam.Event) {
 	p := c.peers[i]
-	fx := p.machine.Step(c.now, ev)
+	fx := p.machine.Step(c.now, ipamtest.Asked(p.machine, c.now, ev))
 	p.disk.Commit(fx.Save)
 	p.wake = fx.WakeAt
 	for _, r := range fx.Reply {
@@ -252,7 +255,7 @@ func (c *lockstep) giveUp(by, lost int) {
 // lists brings every peer a list of its engine, that of one with networks.
 func (c *lockstep) lists(i int, networks ...ipam.InventoryNetwork) {
 	for k := range c.peers {
-		inv := &ipam.Inventory{Begun: c.now}
+		inv := &ipam.Inventory{}
 		if k == i {
 			inv.Networks = networks
 		}

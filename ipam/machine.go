@@ -23,6 +23,7 @@ type Machine struct {
 	restored peer.Boot // the boot on disk, before this start
 	number   uint64    // highest number of an own command
 	now      time.Time
+	serial   uint64 // the highest number of anything that happened, see Mark
 
 	state *chronicle.State
 
@@ -37,7 +38,7 @@ type Machine struct {
 	routed    []netip.Prefix            // where it has routes to and none is to be chosen
 	listed    []netip.Prefix            // subnets of the networks that the last inventory has
 	replaying bool                      // the engine may still be asking again for what it has
-	greeted   time.Time                 // when it started, or this process
+	greeted   moment                    // when it started, or this process
 	named     bool                      // since then a container's request had its name
 	asks      map[PoolID]uint64         // networks whose pools were asked for since then, by order; with NoMAC
 	lastAsk   uint64                    // of them
@@ -51,7 +52,7 @@ type Machine struct {
 	setBefore time.Time                 // clockSet as it was when this process started
 	watch     watch                     // see keepWatch
 	clockSet  time.Time                 // since when nobody has set the clock, as far as is known; zero: for long enough
-	inventory time.Time                 // begin of the last complete inventory since this process started
+	inventory Mark                      // of the last complete inventory since this process started
 	conflicts map[conflict]dispute      // since the begin of the last complete inventory
 	disputed  map[conflict]dispute      // before that
 	owed      map[netip.Addr]owing      // releases that may come late

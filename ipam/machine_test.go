@@ -167,7 +167,7 @@ func TestClaimByMAC(t *testing.T) {
 	if err := ask(); err != nil {
 		t.Errorf("a container that comes back after a lost release: %v", err)
 	}
-	h.Call(&ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{{
+	h.Call(&ipam.Inventory{Networks: []ipam.InventoryNetwork{{
 		ID: "n", Subnets: []netip.Prefix{n.Pool},
 		Endpoints: []ipam.InventoryEndpoint{{Address: address("10.50.0.9"), Container: strings.Repeat("a", 64), Name: "web", MAC: mac}},
 	}}})
@@ -403,7 +403,9 @@ func TestNewPeerAwaitsInventory(t *testing.T) {
 		t.Fatal("an address was chosen before the engine said what is in use")
 	}
 	h.Now = h.Now.Add(time.Second)
-	h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now.Add(time.Second), Request: inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.1"), Container: "x"})})
+	list := inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.1"), Container: "x"})
+	list.After = h.Mark()
+	h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now.Add(time.Second), Request: list})
 	r, answered := h.Tick()
 	if answered {
 		t.Fatal("answered in the tick, not with the inventory")
@@ -478,7 +480,7 @@ func TestFreeOfAHolderNamedAsAContainer(t *testing.T) {
 func TestHostAddresses(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
 	tell := func(addrs ...string) {
-		q := &ipam.HostAddresses{At: h.Now}
+		q := &ipam.HostAddresses{}
 		for _, a := range addrs {
 			q.Addresses = append(q.Addresses, netip.PrefixFrom(address(a), 28))
 		}

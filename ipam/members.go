@@ -196,7 +196,7 @@ func (m *Machine) unheard(id peer.ID) error {
 // containers in its space: it has been there for a while, and its engine has listed what it has,
 // if it will.
 func (m *Machine) mayTell() bool {
-	return m.now.Sub(m.startedAt) >= reachTime && !m.booting() && (!m.sighted() || !m.inventory.IsZero())
+	return m.now.Sub(m.startedAt) >= reachTime && !m.booting() && (!m.sighted() || !m.inventory.isZero())
 }
 
 // livesIn reports whether containers of this host have addresses in the space of

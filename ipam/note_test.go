@@ -125,7 +125,7 @@ func TestTrailOfAnAddress(t *testing.T) {
 	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: mac})
 	a, began := r.Address.Address.Addr(), h.Now
 	h.Now = h.Now.Add(time.Second)
-	h.Call(&ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{{
+	h.Call(&ipam.Inventory{Networks: []ipam.InventoryNetwork{{
 		Subnets:   []netip.Prefix{n.Pool},
 		Endpoints: []ipam.InventoryEndpoint{{Address: a, Container: "4f3a", Name: "web", MAC: mac}},
 	}}})

@@ -47,7 +47,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		_ = m.enter(n, p, false) // of what has a subnet every one is counted
 	} else if net := m.networks[n.ID()]; m.replaying {
 		// The engine gives it back where something else of the network is refused.
-		net.again, net.asked = net.replayed < net.count, m.now
+		net.again, net.asked = net.replayed < net.count, m.moment()
 		net.replayed++
 	}
 	return PoolGrant{Network: n}, nil
@@ -73,7 +73,7 @@ func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 	case err != nil || checkUse(n.Pool) != nil || n.checkGateway() != nil: // no engine has it
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
-	case m.replaying && m.cfg.AwaitInventory && !m.inventory.After(m.greeted):
+	case m.replaying && m.cfg.AwaitInventory && !m.inventory.knows(m.greeted.serial):
 		return PoolGrant{}, waitFor(settled(why))
 	}
 	return PoolGrant{}, why
@@ -104,7 +104,7 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 	}
 	n, err := q.network(p.CIDR)
 	if err != nil {
-		p.parted = m.now // the network is not made
+		p.parted = m.moment() // the network is not made
 		m.settle(p)
 		m.askForList(p)
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)

@@ -15,8 +15,8 @@ func TestWhatIsInTheWayOfSubnets(t *testing.T) {
 		Universe: []netip.Prefix{prefix("10.60.0.0/22")}, Avoid: []netip.Prefix{prefix("10.60.1.0/24"), prefix("192.168.0.0/16")},
 	})
 	h.Call(&ipam.HostAddresses{
-		At: h.Now, Addresses: []netip.Prefix{prefix("10.60.2.5/24"), prefix("172.16.0.5/16")},
-		Routes: []ipam.HostRoute{{To: prefix("10.60.2.0/24"), OnLink: true}, {To: prefix("10.60.3.128/25")}},
+		Addresses: []netip.Prefix{prefix("10.60.2.5/24"), prefix("172.16.0.5/16")},
+		Routes:    []ipam.HostRoute{{To: prefix("10.60.2.0/24"), OnLink: true}, {To: prefix("10.60.3.128/25")}},
 	})
 	if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); r.Err != nil {
 		t.Fatal(r.Err)
@@ -94,7 +94,7 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix(c.universe)}})
-			h.Call(&ipam.HostAddresses{At: h.Now, Routes: c.routes})
+			h.Call(&ipam.HostAddresses{Routes: c.routes})
 			for _, want := range c.want {
 				r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 				if r.Err != nil || r.Pool.Network.Pool != prefix(want) {
@@ -102,11 +102,11 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 				}
 				// Its bridge has a route, and so has what is behind other hosts.
 				c.routes = append(c.routes, on(want))
-				h.Call(&ipam.HostAddresses{At: h.Now, Routes: c.routes})
+				h.Call(&ipam.HostAddresses{Routes: c.routes})
 			}
 			wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local}).Err, ipam.ErrNoSubnet, c.universe, "in the way")
 
-			h.Call(&ipam.HostAddresses{At: h.Now})
+			h.Call(&ipam.HostAddresses{})
 			if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); (r.Err == nil) != (what != "to all") {
 				t.Errorf("without routes: %v", r.Err)
 			}
@@ -121,7 +121,7 @@ func TestRoutesOfAPool(t *testing.T) {
 	if first.Err != nil {
 		t.Fatal(first.Err)
 	}
-	h.Call(&ipam.HostAddresses{At: h.Now, Routes: []ipam.HostRoute{{To: first.Pool.Network.Pool}}})
+	h.Call(&ipam.HostAddresses{Routes: []ipam.HostRoute{{To: first.Pool.Network.Pool}}})
 	h.Call(&ipam.PoolRelease{Network: first.Pool.Network})
 	if r := h.Call(&ipam.PoolRequest{Space: ipam.Local}); r.Err != nil || r.Pool.Network.Pool != first.Pool.Network.Pool {
 		t.Errorf("%v, %v", r.Pool.Network.Pool, r.Err)

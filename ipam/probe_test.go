@@ -271,7 +271,7 @@ func TestStrangerIsKnownAfterAll(t *testing.T) {
 			h.Call(inv)
 		}, "reserved"},
 		{"an interface of the host", func(h *ipamtest.Host, _ ipam.Network) {
-			h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.1/29")}})
+			h.Call(&ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.50.0.1/29")}})
 		}, "host"},
 	} {
 		h := ipamtest.NewHost(t, ipam.Config{})

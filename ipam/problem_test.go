@@ -94,7 +94,7 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 
 	h := ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
 	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))
-	h.Call(lan(h.Now, "10.50.0.0/24"))
+	h.Call(lan("10.50.0.0/24"))
 	show("its engine has a network", h.Machine().Status(h.Now))
 }
 
@@ -122,7 +122,7 @@ func renamed(t *testing.T) (c *lockstep, look func(times int)) {
 	cidr := prefix("10.50.0.0/24")
 	for range 3 {
 		for i := range c.peers {
-			c.call(i, lan(c.now, cidr.String()))
+			c.call(i, lan(cidr.String()))
 		}
 		c.wait(2 * time.Second)
 	}
@@ -135,7 +135,7 @@ func renamed(t *testing.T) (c *lockstep, look func(times int)) {
 	c.run(time.Minute, func() bool { return len(c.peers[2].machine.State().Roster) == 4 })
 	return c, func(times int) {
 		for range times {
-			inv := lan(c.now, cidr.String())
+			inv := lan(cidr.String())
 			inv.Networks[0].Endpoints = []ipam.InventoryEndpoint{{Address: held, Container: "c1", Name: "web"}}
 			c.call(2, inv)
 			c.wait(12 * time.Second)

@@ -168,7 +168,7 @@ func (m *model) release(a netip.Addr) {
 // freed and nothing is new.
 func (m *model) look() {
 	byPool := map[netip.Prefix]*ipam.InventoryNetwork{}
-	inv := &ipam.Inventory{Begun: m.h.Now}
+	inv := &ipam.Inventory{}
 	for _, n := range m.nets {
 		if byPool[n.Pool] == nil {
 			byPool[n.Pool] = &ipam.InventoryNetwork{Subnets: []netip.Prefix{n.Pool}}

@@ -257,7 +257,7 @@ func (m *Machine) saveNetwork(n *network) {
 	if n.count > 0 {
 		split = len(m.arena)
 		m.arena = codec.Uint(append(m.arena, formatRecord), uint64(n.count))
-		m.arena = binary.BigEndian.AppendUint64(m.arena, uint64(n.asked.UnixNano()))
+		m.arena = binary.BigEndian.AppendUint64(m.arena, uint64(n.asked.at.UnixNano()))
 		if n.useSaid {
 			m.arena = append(m.arena, networkUseSaid)
 		}
@@ -328,7 +328,7 @@ func parseNetwork(key, value []byte) (*network, error) {
 	}
 	net := &network{Network: n, count: int(count)}
 	if r.Rest() > 0 { // one byte or two were all before it was written
-		net.asked = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a network", 8))))
+		net.asked.at = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a network", 8))))
 	}
 	if net.useSaid = r.Rest() > 0; net.useSaid && r.Byte("use of a network's pool") != networkUseSaid {
 		r.Fail("use of a network's pool")

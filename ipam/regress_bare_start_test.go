@@ -60,11 +60,11 @@ func TestBareStartOnWhatIsExcluded(t *testing.T) {
 func TestBareStartOnTheHostsOwn(t *testing.T) {
 	h := withoutMAC(t)
 	n := made(t, h)
-	own := &ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}}
+	own := &ipam.HostAddresses{Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}}
 	h.Call(own)
 	h.Now = h.Now.Add(time.Hour)
 	h.Restart()
-	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: own.Addresses})
+	h.Call(&ipam.HostAddresses{Addresses: own.Addresses})
 	h.Call(&ipam.Greeting{})
 	q := plainPool()
 	h.Call(&q)
@@ -89,10 +89,10 @@ func TestBareStartBesideUnlistedOthers(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	own := func() *ipam.HostAddresses {
-		return &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}}
+		return &ipam.HostAddresses{Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}}
 	}
 	c.ask(1, own())
-	c.ask(1, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(bareNet)}})
+	c.ask(1, &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(bareNet)}})
 	c.start(1)
 	c.ask(1, own())
 	c.ask(1, &ipam.Greeting{})
@@ -172,7 +172,7 @@ func TestBareStartOnWhatWasGivenUp(t *testing.T) {
 	}
 	// Where nobody has it, it is the host's again: the engine asks for what a container has that lives.
 	c.ask(other, &ipam.AddressRelease{Network: n, Address: had})
-	c.call(back, &ipam.HostAddresses{At: c.now})
+	c.call(back, &ipam.HostAddresses{})
 	c.wait(10 * time.Second)
 	starts()
 	if err := c.ask(back, plainly(n, had.String())).Err; err != nil {

@@ -43,7 +43,7 @@ func answeredBy(t testing.TB, h *ipamtest.Host, networks ...ipam.InventoryNetwor
 // listAnswers has a list come, and returns what a request is answered by it that waited, if one is.
 func listAnswers(h *ipamtest.Host, networks ...ipam.InventoryNetwork) (ipam.Reply, bool) {
 	const list = 1 << 40
-	fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: networks}})
+	fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{After: h.Mark(), Networks: networks}})
 	h.Disk.Commit(fx.Save)
 	h.Check()
 	for _, r := range fx.Reply {
@@ -427,7 +427,7 @@ func TestBareTwoClaimsOfOneList(t *testing.T) {
 	waits(t, h, plainly(n, "10.50.0.9"))
 	h.Now = h.Now.Add(time.Second)
 	granted := 0
-	for _, r := range h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{on(bareNet)}}}).Reply {
+	for _, r := range h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{After: h.Mark(), Networks: []ipam.InventoryNetwork{on(bareNet)}}}).Reply {
 		if r.Call != 1<<40 && r.Err == nil {
 			granted++
 		}
@@ -470,7 +470,7 @@ func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	c.found()
 	n := plain(bareNet)
 	for i := range c.peers {
-		c.call(i, &ipam.Inventory{Begun: c.now})
+		c.call(i, &ipam.Inventory{})
 	}
 	c.wait(time.Second)
 	r := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer})

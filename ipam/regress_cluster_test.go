@@ -40,7 +40,7 @@ func TestEveryDatabaseLost(t *testing.T) {
 	}
 	look := func() {
 		for i := range hosts {
-			c.call(i, &ipam.Inventory{Begun: c.now, Networks: networks[i : i+1]})
+			c.call(i, &ipam.Inventory{Networks: networks[i : i+1]})
 		}
 		c.wait(2 * time.Second)
 	}

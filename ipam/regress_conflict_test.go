@@ -29,7 +29,7 @@ func TestConflictIsToldOnce(t *testing.T) {
 	shows := func(told bool, endpoints ...ipam.InventoryEndpoint) string {
 		t.Helper()
 		h.Now = h.Now.Add(10 * time.Minute)
-		h.Call(&ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24", endpoints...)}})
+		h.Call(&ipam.Inventory{Networks: []ipam.InventoryNetwork{on("10.50.0.0/24", endpoints...)}})
 		got := slices.ContainsFunc(h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteConflict })
 		if got != told || (problem() == "") != (len(endpoints) == 0) {
 			t.Errorf("told of it: %t, want %t; the problem is %q", got, told, problem())

@@ -41,9 +41,9 @@ func TestFixedAddressAskedAgain(t *testing.T) {
 	two := func(es ...ipam.InventoryEndpoint) *ipam.Inventory {
 		a, b := on("10.50.0.0/24", es...), on("10.50.0.0/24")
 		b.ID, b.Name = "n2", "net2"
-		return &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{a, b}}
+		return &ipam.Inventory{Networks: []ipam.InventoryNetwork{a, b}}
 	}
-	h.Call(&ipam.Inventory{Begun: h.Now})
+	h.Call(&ipam.Inventory{})
 	n := network(t, h, "10.50.0.0/24")
 	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/25")})
 	for range 3 {
@@ -74,14 +74,14 @@ func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
 		for _, stays := range []bool{false, true} {
 			c := newLockstep(t, 3)
 			c.found()
-			list := func(begun time.Time, networks ...ipam.InventoryNetwork) {
-				c.call(0, &ipam.Inventory{Begun: begun, Networks: networks})
+			list := func(begun ipam.Mark, networks ...ipam.InventoryNetwork) {
+				c.call(0, &ipam.Inventory{After: begun, Networks: networks})
 			}
 			n := c.network(0, prefix(subnet))
 			c.wait(time.Minute)
-			list(c.now, on(subnet))
+			list(c.mark(0), on(subnet))
 			c.wait(time.Minute)
-			begun := c.now
+			begun := c.mark(0)
 			c.wait(10 * time.Millisecond)
 			c.ask(0, &ipam.PoolRelease{Network: n})
 			list(begun, on(subnet))
@@ -91,9 +91,9 @@ func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
 				t.Errorf("%s: answered by a list from before: %v", what, r.Err)
 			}
 			if stays {
-				list(c.now, on(subnet))
+				list(c.mark(0), on(subnet))
 			} else {
-				list(c.now)
+				list(c.mark(0))
 			}
 			c.wait(time.Second)
 			switch r, ok := c.peers[0].replies[call]; {
@@ -228,7 +228,7 @@ func TestReleaseIsBroughtWhileANetworkLikeItIsMade(t *testing.T) {
 	if answered() {
 		t.Fatal("it is answered before the peer knows that its database is up to date")
 	}
-	c.call(2, &ipam.Inventory{Begun: c.now})
+	c.call(2, &ipam.Inventory{})
 	c.call(2, &ipam.PoolRelease{Network: n})
 	c.dead = nil
 	c.run(time.Minute, answered)

@@ -217,7 +217,7 @@ func TestLeftBeforeItTookOverIsAdmittedAgain(t *testing.T) {
 	lists := func(d time.Duration) {
 		for range d / time.Second {
 			for i := range c.peers {
-				c.call(i, &ipam.Inventory{Begun: c.now})
+				c.call(i, &ipam.Inventory{})
 			}
 			c.wait(time.Second)
 		}

@@ -25,7 +25,7 @@ func withSocket(t testing.TB) *ipamtest.Host {
 // look brings an inventory of the networks, a while later.
 func look(h *ipamtest.Host, networks ...ipam.InventoryNetwork) {
 	h.Now = h.Now.Add(time.Second)
-	h.Call(&ipam.Inventory{Begun: h.Now, Networks: networks})
+	h.Call(&ipam.Inventory{Networks: networks})
 	h.Now = h.Now.Add(time.Second)
 }
 
@@ -229,7 +229,7 @@ func TestNewDatabaseWaits(t *testing.T) {
 	}
 	h.Call(&ipam.Blindness{})
 	run(t, h, n, "db")
-	h.Call(&ipam.Inventory{Begun: h.Now.Add(-time.Minute), Partial: true}) // now it can
+	h.Call(&ipam.Inventory{After: h.Mark(), Partial: true}) // now it can
 	if r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "more"}); ok {
 		t.Errorf("answered before the first list: %+v", r)
 	}
@@ -241,7 +241,7 @@ func TestPartialInventory(t *testing.T) {
 	n := plain("10.50.0.0/24")
 	partial := func(h *ipamtest.Host, networks ...ipam.InventoryNetwork) {
 		h.Now = h.Now.Add(30 * time.Second)
-		h.Call(&ipam.Inventory{Begun: h.Now, Partial: true, Networks: networks})
+		h.Call(&ipam.Inventory{Partial: true, Networks: networks})
 	}
 	h := withSocket(t)
 	partial(h, on("10.50.0.0/24", listed("10.50.0.1", "web", 1)))
@@ -371,7 +371,9 @@ func TestLookThatBringsNoNews(t *testing.T) {
 	for range 3 {
 		look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
 	}
-	fx := h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now, Request: inventory(h, n, listed("10.50.0.9", "web", 7))})
+	list := inventory(h, n, listed("10.50.0.9", "web", 7))
+	list.After = h.Mark()
+	fx := h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now, Request: list})
 	for _, r := range fx.Save {
 		t.Errorf("written: %s %x = %x", r.Bucket, r.Key, r.Value)
 	}

@@ -24,7 +24,7 @@ func TestForgottenHostWhosePoolWasRemoved(t *testing.T) {
 		var endpoints []ipam.InventoryEndpoint
 		look := func() {
 			for i := range c.peers {
-				inv := &ipam.Inventory{Begun: c.now}
+				inv := &ipam.Inventory{}
 				if i == back && len(endpoints) > 0 {
 					inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), endpoints...)}
 				}
@@ -82,7 +82,7 @@ func TestForgetUnderContainersOfARenamedHost(t *testing.T) {
 		wantErr(t, c.ask(i, &ipam.ForgetRequest{Peer: "host-2"}).Err, ipam.ErrBadRequest, "renamed", "containers", "first")
 	}
 	for range 2 {
-		c.call(2, lan(c.now, "10.50.0.0/24")) // they are gone
+		c.call(2, lan("10.50.0.0/24")) // they are gone
 		c.wait(12 * time.Second)
 	}
 	for i := range c.peers {
@@ -219,14 +219,14 @@ func TestForgetBesideOneThatHasJustStarted(t *testing.T) {
 		first, anew := order[0], order[2]
 		former := c.peers[anew].machine.Self()
 		look := func(i int) {
-			inv := &ipam.Inventory{Begun: c.now}
+			inv := &ipam.Inventory{}
 			if i == anew && len(c.peers[i].machine.State().Pools) > 0 {
 				inv.Networks = []ipam.InventoryNetwork{on(cidr.String(), listed(at.String(), "web", 7))}
 			}
 			c.call(i, inv)
 		}
 		for i := range c.peers {
-			c.call(i, &ipam.Inventory{Begun: c.now})
+			c.call(i, &ipam.Inventory{})
 		}
 		c.wait(2 * time.Second)
 		c.network(anew, cidr)

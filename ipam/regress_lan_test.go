@@ -28,7 +28,7 @@ func onLAN(t *testing.T, n int) (c *lockstep, own []netip.Addr, look func(time.D
 	look = func(d time.Duration) {
 		for end := c.now.Add(d); c.now.Before(end); c.wait(time.Second) {
 			for i, a := range own {
-				c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
+				c.call(i, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func TestHostAddressInAPoolBesideOneInUse(t *testing.T) {
 			for r := range c.peers[2].machine.State().PoolOf(low).Ring.OwnedBy(c.peers[2].machine.Self()) {
 				own = addr.Nth(low, r.Start+3)
 			}
-			c.ask(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+			c.ask(2, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 			c.ask(2, &ipam.PoolRelease{Network: n})
 			c.wait(3 * time.Minute)
 			if c.ask(asker, &ipam.PoolRequest{Space: ipam.Local, Pool: both}).Err == nil {
@@ -267,7 +267,7 @@ func TestHostAddressInAPoolThatIsNew(t *testing.T) {
 				c := newLockstep(t, 3)
 				c.run(time.Minute, c.agreed)
 				c.wait(phase)
-				c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(address(own), 24)}})
+				c.call(2, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(address(own), 24)}})
 				c.network(0, prefix(homeLAN))
 				if excluded {
 					c.ask(2, exclude(own, own))
@@ -339,7 +339,7 @@ func TestHostAddressInSpaceOfAForgottenHost(t *testing.T) {
 		}
 		has, takes := (lost+1)%3, (lost+2)%3
 		c.die(lost)
-		c.call(has, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.call(has, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 		c.wait(phase)
 		c.giveUp(takes, lost)
 		c.wait(20 * time.Millisecond)
@@ -357,7 +357,7 @@ func TestHostAddressInAPoolOfASnapshot(t *testing.T) {
 		c.run(time.Minute, c.agreed)
 		has := c.order()[2]
 		takes := (has + 1) % 3
-		c.call(has, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.call(has, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 		c.silence(has)
 		c.network(takes, cidr)
 		c.network(takes, prefix("10.60.0.0/24"))
@@ -378,7 +378,7 @@ func TestHostAddressInAPoolOfASnapshot(t *testing.T) {
 func TestNetworksOfOthersCostNoTending(t *testing.T) {
 	c, own, _ := onLAN(t, 3)
 	for i, a := range own {
-		c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
+		c.call(i, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(a, 24)}})
 	}
 	c.network(0, prefix(homeLAN))
 	last := c.peers[2].machine.TendedAt()
@@ -460,7 +460,7 @@ func TestAddressOfAHostThatANetworkNames(t *testing.T) {
 			c := newLockstep(t, 3)
 			c.found()
 			cidr, own := prefix("10.60.0.0/24"), address("10.60.0.77")
-			c.ask(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+			c.ask(1, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 			n := c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Pool.Network
 			c.wait(5 * time.Second)
 			if r := c.ask(i, &ipam.AddressRequest{Network: n, Purpose: purpose, Address: own}); r.Err != nil {
@@ -488,7 +488,7 @@ func TestOwnAddressThatAContainerHasToo(t *testing.T) {
 	web := listed("10.50.0.9", "web", 7)
 	see := func(all ...netip.Prefix) {
 		h.Now = h.Now.Add(15 * time.Second)
-		h.Call(&ipam.HostAddresses{At: h.Now, Addresses: all})
+		h.Call(&ipam.HostAddresses{Addresses: all})
 	}
 	see(own)
 	look(h, on("10.50.0.0/24", web))

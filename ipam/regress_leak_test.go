@@ -66,7 +66,7 @@ func TestEndpointsOfARestoredHost(t *testing.T) {
 		made := map[int]bool{}
 		lists := func(endpoints ...ipam.InventoryEndpoint) {
 			for i := range c.peers {
-				l := &ipam.Inventory{Begun: c.now}
+				l := &ipam.Inventory{}
 				if n := on(cidr.String()); made[i] {
 					if i == 2 {
 						n.Endpoints = endpoints

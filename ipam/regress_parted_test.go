@@ -154,7 +154,7 @@ func TestLateReleaseOfAPoolThatAnotherWants(t *testing.T) {
 func (c *lockstep) look(d time.Duration, networks ...ipam.InventoryNetwork) {
 	c.t.Helper()
 	for i := range c.peers {
-		inv := &ipam.Inventory{Begun: c.now}
+		inv := &ipam.Inventory{}
 		if i == 0 {
 			inv.Networks = networks
 		}
@@ -242,7 +242,7 @@ func TestNetworkMadeRightBehindAnother(t *testing.T) {
 	})
 	t.Run("lists are partial", func(t *testing.T) {
 		h, _ := rightBehind(t, ipam.GatewayHost)
-		h.Call(&ipam.Inventory{Begun: h.Now, Partial: true})
+		h.Call(&ipam.Inventory{Partial: true})
 		if r, ok := h.Try(creation(prefix("10.50.0.0/16"))); !ok || r.Err != nil {
 			t.Errorf("answered %t: %v", ok, r.Err)
 		}
@@ -301,11 +301,11 @@ func TestPoolGivenBackTwice(t *testing.T) {
 	gatewayOf(t, h, n)
 	h.Call(&ipam.PoolRelease{Network: n})
 	h.Now = h.Now.Add(200 * time.Millisecond)
-	begun := h.Now
+	begun := h.Mark()
 	h.Now = h.Now.Add(5 * time.Millisecond)
 	h.Call(&ipam.PoolRelease{Network: n})
 	if !slices.ContainsFunc(h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteParted }) {
-		h.Call(&ipam.Inventory{Begun: begun})
+		h.Call(&ipam.Inventory{After: begun})
 		if _, ok := h.Try(creation(prefix("10.50.0.0/16"))); !ok {
 			t.Error("who needs the space waits for a list that nobody has asked for")
 		}

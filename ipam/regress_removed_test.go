@@ -224,16 +224,16 @@ func TestRouterInAPoolThatAListMakesAnew(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		c, back, n, kept := removedPool(t, listedLong)
 		other := (back + 1) % 3
-		begun := c.now
+		begun := c.mark(back)
 		c.comeBack(other)
 		if late {
 			c.makes(other, n.Pool, ipam.PoolRequest{Gateway: ipam.GatewayNone})
 			c.run(time.Minute, c.agreed)
 		} else {
 			c.wait(time.Second)
-			begun = c.now
+			begun = c.mark(back)
 		}
-		c.call(back, &ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{kept}})
+		c.call(back, &ipam.Inventory{After: begun, Networks: []ipam.InventoryNetwork{kept}})
 		noneGetsRouter(t, fmt.Sprintf("late %t", late), c, back, n)
 	}
 }
@@ -293,16 +293,16 @@ func TestListBegunBeforeThePoolWent(t *testing.T) {
 	c, back, n, kept := removedUnder(t)
 	cidr, web := n.Pool, kept.Endpoints[0].Address
 	other := (back + 1) % 3
-	begun := c.now
+	begun := c.mark(back)
 	c.comeBack(other)
 	call := c.call(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"})
 	c.run(time.Minute, func() bool { return c.peers[back].machine.State().PoolOf(cidr) != nil })
 	for at := range 4 {
 		if at > 0 {
 			c.wait(2 * time.Second)
-			begun = c.now
+			begun = c.mark(back)
 		}
-		c.call(back, &ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{kept}})
+		c.call(back, &ipam.Inventory{After: begun, Networks: []ipam.InventoryNetwork{kept}})
 		if r, answered := c.peers[back].replies[call]; answered && r.Err == nil && r.Address.Address.Addr() == web {
 			t.Fatalf("%v is granted, and web uses it", web)
 		}

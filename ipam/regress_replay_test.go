@@ -131,9 +131,9 @@ func TestEngineStartsOnTheBridgeOfAHostThatLeft(t *testing.T) {
 	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
 	c.rebuild(2)
 	for range 30 {
-		c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(gateway, cidr.Bits())}})
+		c.call(2, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(gateway, cidr.Bits())}})
 		if len(c.peers[2].machine.State().Pools) > 0 {
-			c.call(2, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(cidr.String(), listed("10.50.0.9", "web", 7))}})
+			c.call(2, &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(cidr.String(), listed("10.50.0.9", "web", 7))}})
 		}
 		c.wait(time.Second)
 	}
@@ -178,7 +178,7 @@ func TestEngineStartsOnTheBridgeOfAHostThatIsCutOff(t *testing.T) {
 		other := c.ask(0, docker(cidr)).Address.Address.Addr()
 		c.anewAndCutOff(2)
 		if there {
-			c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
+			c.call(2, &ipam.HostAddresses{Addresses: []netip.Prefix{gateway}})
 		}
 		c.ask(2, &ipam.Greeting{})
 		refused(t, c.ask(2, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: other}).Err, "asks the other hosts")
@@ -199,7 +199,7 @@ func TestEngineStartsOnTheBridgeOfAHostThatKnowsNoPool(t *testing.T) {
 	c.lose = without(2)
 	c.rebuild(2)
 	c.part(2, 0, 1)
-	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
+	c.call(2, &ipam.HostAddresses{Addresses: []netip.Prefix{gateway}})
 	c.ask(2, &ipam.Greeting{})
 	c.call(2, &ipam.Blindness{})
 	if err := c.ask(2, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr}).Err; err != nil {
@@ -274,7 +274,7 @@ func TestNetworkOfAHostThatLeftGoes(t *testing.T) {
 		g := c.peers[2].machine.State().Gone(before)
 		return g != nil && g.Forgotten // it has taken over
 	})
-	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{gateway}})
+	c.call(2, &ipam.HostAddresses{Addresses: []netip.Prefix{gateway}})
 	c.ask(2, &ipam.Greeting{})
 	c.makes(2, cidr, ipam.PoolRequest{})
 	q.Address = gateway.Addr()
@@ -298,7 +298,7 @@ func TestNetworkOfAHostThatLeftGoes(t *testing.T) {
 	}
 	c.ask(2, &ipam.PoolRelease{Network: n})
 	for range 4 {
-		c.call(2, &ipam.HostAddresses{At: c.now})
+		c.call(2, &ipam.HostAddresses{})
 		c.lists(2)
 		c.wait(30 * time.Second)
 	}
@@ -348,7 +348,7 @@ func rebuildable(t *testing.T) *lockstep {
 	})
 	c.run(time.Minute, c.agreed)
 	for i := range c.peers {
-		c.call(i, &ipam.Inventory{Begun: c.now})
+		c.call(i, &ipam.Inventory{})
 	}
 	c.wait(time.Second)
 	return c
@@ -370,8 +370,8 @@ func TestNetworksWithoutAPool(t *testing.T) {
 	})
 	for range 30 {
 		c.wait(time.Second)
-		c.call(1, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(theirs.String(), listed(web.String(), "web", 7))}})
-		c.call(2, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(wide.String()), on(wide.String()), on(ours.String())}})
+		c.call(1, &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(theirs.String(), listed(web.String(), "web", 7))}})
+		c.call(2, &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(wide.String()), on(wide.String()), on(ours.String())}})
 	}
 	if r := c.ask(2, docker(ours)); r.Err != nil {
 		t.Error(r.Err)

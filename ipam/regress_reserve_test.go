@@ -22,7 +22,7 @@ func rebuilt(t *testing.T, renamed string) (c *lockstep, kept netip.Addr, web *i
 	})
 	cidr := prefix("10.50.0.0/24")
 	list = func(es ...ipam.InventoryEndpoint) *ipam.Inventory {
-		return &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on(cidr.String(), es...)}}
+		return &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(cidr.String(), es...)}}
 	}
 	c.found()
 	for range 3 {
@@ -57,6 +57,7 @@ func TestKeptIsInheritedWhileTheEngineLists(t *testing.T) {
 	c, kept, web, list, inherited := rebuilt(t, "web")
 	for !inherited() {
 		l := list(listed(kept.String(), "web", 9))
+		l.After = c.mark(2)
 		for range 20 { // the engine takes a moment
 			if c.wait(50 * time.Millisecond); inherited() {
 				break
@@ -115,7 +116,7 @@ func laid(t *testing.T) (c *lockstep, cidr netip.Prefix, own netip.Addr) {
 	for r := range c.peers[0].machine.State().PoolOf(cidr).Ring.OwnedBy(c.peers[1].machine.Self()) {
 		own = netip.AddrFrom4([4]byte{192, 168, 50, byte(r.Start + 3)})
 	}
-	c.ask(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+	c.ask(1, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 	r := c.ask(1, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"})
 	c.ask(1, &ipam.AddressRelease{Network: n, Address: r.Address.Address.Addr()})
 	c.ask(1, &ipam.PoolRelease{Network: n})
@@ -129,7 +130,7 @@ func TestLeavesWithAnAddressOfItsOwn(t *testing.T) {
 	left := func() bool { return c.status(1).State == ipam.Left }
 	for i := 0; i < 120 && !left(); i++ {
 		c.wait(30 * time.Second)
-		c.call(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.call(1, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 	}
 	if !left() {
 		t.Errorf("after an hour it is %s", c.status(1).State)
@@ -306,7 +307,7 @@ func TestPoolIsRemovedBeforeTheList(t *testing.T) {
 	for range 3 {
 		c.wait(2 * time.Second)
 		for i := range c.peers {
-			c.call(i, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}})
+			c.call(i, &ipam.Inventory{Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}})
 		}
 	}
 	cidr := prefix("10.60.0.0/30")

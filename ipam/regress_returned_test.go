@@ -25,7 +25,7 @@ func TestForgottenHostHasAgainWhatNobodyGot(t *testing.T) {
 	containers := []ipam.InventoryEndpoint{listed(taken.String(), "web", 7), listed(freed.String(), "db", 8), listed(left.String(), "mail", 9)}
 	look := func(endpoints ...ipam.InventoryEndpoint) {
 		c.listed(back, cidr, endpoints...)
-		c.call(back, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+		c.call(back, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 		c.wait(20 * time.Second)
 	}
 	look()
@@ -84,7 +84,7 @@ func TestOwnAddressThatIsKeptBackMeanwhile(t *testing.T) {
 		other := (back + 1) % 3
 		look := func() {
 			for range 3 {
-				c.call(back, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
+				c.call(back, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(own, 24)}})
 				c.wait(20 * time.Second)
 			}
 		}
@@ -139,7 +139,7 @@ func TestConflictsOfAForgottenHostAfterAStart(t *testing.T) {
 		c.run(time.Minute, c.agreed)
 		for i := range c.peers {
 			if socket {
-				c.call(i, &ipam.Inventory{Begun: c.now})
+				c.call(i, &ipam.Inventory{})
 			}
 		}
 		c.wait(20 * time.Second)
@@ -162,7 +162,7 @@ func TestConflictsOfAForgottenHostAfterAStart(t *testing.T) {
 				c.call(back, &ipam.Blindness{})
 			}
 			for range 3 {
-				c.call(back, &ipam.HostAddresses{At: c.now})
+				c.call(back, &ipam.HostAddresses{})
 				c.wait(20 * time.Second)
 			}
 			if !slices.Contains(c.conflicts(back), at) {
@@ -171,7 +171,7 @@ func TestConflictsOfAForgottenHostAfterAStart(t *testing.T) {
 		}
 		c.ask(other, &ipam.AddressRelease{Network: local(cidr), Address: at})
 		for range 4 {
-			c.call(back, &ipam.HostAddresses{At: c.now})
+			c.call(back, &ipam.HostAddresses{})
 			c.wait(20 * time.Second)
 		}
 		if got := c.conflicts(back); len(got) > 0 {
@@ -192,10 +192,9 @@ func TestConflictWithAnotherHostIsNotedOnce(t *testing.T) {
 	lists := map[int][]ipam.InventoryNetwork{}
 	look := func() {
 		for i := range c.peers {
-			inv := &ipam.Inventory{Begun: c.now, Networks: lists[i]}
+			inv := &ipam.Inventory{Networks: lists[i]}
 			for again := c.ask(i, inv).Again; again == time.Second; again = c.ask(i, inv).Again {
 				c.wait(again)
-				inv.Begun = c.now
 			}
 		}
 	}
@@ -215,7 +214,7 @@ func TestConflictWithAnotherHostIsNotedOnce(t *testing.T) {
 				t.Fatalf("%d conflicts are told", conflicts())
 			}
 		}
-		if c.ask(back, &ipam.Inventory{Begun: c.now, Networks: lists[back]}); conflicts() != 1 {
+		if c.ask(back, &ipam.Inventory{Networks: lists[back]}); conflicts() != 1 {
 			t.Fatalf("%d conflicts are told while the owner is asked", conflicts())
 		}
 		c.wait(time.Second)
@@ -259,7 +258,7 @@ func TestManyAddressesOfAForgottenHost(t *testing.T) {
 	}
 	frames, slot := c.frames, c.peers[back].machine.State().Slot
 	for range 3 { // the second one while the first is under way
-		c.call(back, &ipam.HostAddresses{At: c.now})
+		c.call(back, &ipam.HostAddresses{})
 	}
 	c.wait(20 * time.Second)
 	for _, p := range c.status(back).Problems {
@@ -329,7 +328,7 @@ func TestListedContainerThatIsNotHeldYet(t *testing.T) {
 		lists := map[int][]ipam.InventoryNetwork{}
 		look := func() {
 			for i := range c.peers {
-				c.call(i, &ipam.Inventory{Begun: c.now, Networks: lists[i]})
+				c.call(i, &ipam.Inventory{Networks: lists[i]})
 			}
 			c.wait(2 * time.Second)
 		}

@@ -24,9 +24,9 @@ func TestForgottenHostWhoseRouterWasHandedOut(t *testing.T) {
 	look := func(times int) {
 		for range times {
 			for i := range c.peers {
-				if !c.dead[i] && c.ask(i, &ipam.Inventory{Begun: c.now, Networks: lists[i]}).Again == time.Second {
+				if !c.dead[i] && c.ask(i, &ipam.Inventory{Networks: lists[i]}).Again == time.Second {
 					c.wait(time.Second)
-					c.ask(i, &ipam.Inventory{Begun: c.now, Networks: lists[i]})
+					c.ask(i, &ipam.Inventory{Networks: lists[i]})
 				}
 			}
 			c.wait(20 * time.Second)
@@ -380,7 +380,7 @@ func TestGatewayThatIsSharedMeanwhile(t *testing.T) {
 		}
 		c.comeBack(other)
 		for range 3 {
-			c.call(back, &ipam.HostAddresses{At: c.now})
+			c.call(back, &ipam.HostAddresses{})
 			c.wait(20 * time.Second)
 		}
 		if got := c.conflicts(back); len(got) > 0 {

@@ -167,7 +167,7 @@ func TestGatewayWhileItBecomesAuxiliary(t *testing.T) {
 	bridge := c.ask(1, q).Pool.Network
 	gateway := c.ask(1, &ipam.AddressRequest{Network: bridge, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	c.ask(1, &ipam.PoolRelease{Network: bridge})
-	c.ask(1, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{netip.PrefixFrom(gateway, 24)}})
+	c.ask(1, &ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(gateway, 24)}})
 	other := c.ask(1, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayNone}).Pool.Network
 	c.ask(1, q)
 	c.wait(time.Second)
@@ -194,7 +194,7 @@ func TestSharedUnderAnAdoptedNetwork(t *testing.T) {
 	cidr, gw := prefix("10.60.0.0/24"), address("10.60.0.1")
 	lists := func(has bool) {
 		for i := range c.peers {
-			l := &ipam.Inventory{Begun: c.now}
+			l := &ipam.Inventory{}
 			if i == 2 && has {
 				n := on(cidr.String())
 				n.Gateways = []netip.Addr{gw}
@@ -237,7 +237,7 @@ func TestSharedOnABlindHostWithANewDatabase(t *testing.T) {
 		})
 		c.found()
 		cidr := prefix("10.60.0.0/24")
-		empty := &ipam.Inventory{Begun: c.now}
+		empty := &ipam.Inventory{}
 		for i := range c.peers {
 			c.call(i, empty)
 		}
@@ -252,7 +252,7 @@ func TestSharedOnABlindHostWithANewDatabase(t *testing.T) {
 		for range 20 {
 			c.wait(30 * time.Second)
 			for i := range 2 {
-				c.call(i, &ipam.Inventory{Begun: c.now})
+				c.call(i, &ipam.Inventory{})
 			}
 		}
 		wantErr(t, c.ip(0, cidr, address("10.60.0.1")), ipam.ErrAddressReserved)
@@ -306,7 +306,7 @@ func TestSharedOnABlindHostWithANewDatabaseAndName(t *testing.T) {
 	c.found()
 	cidr := prefix("10.60.0.0/24")
 	for i := range c.peers {
-		c.call(i, &ipam.Inventory{Begun: c.now})
+		c.call(i, &ipam.Inventory{})
 	}
 	c.wait(2 * time.Second)
 	c.network(2, cidr)
@@ -325,7 +325,7 @@ func TestSharedOnABlindHostWithANewDatabaseAndName(t *testing.T) {
 	for range 20 {
 		c.wait(30 * time.Second)
 		for i := range 2 {
-			c.call(i, &ipam.Inventory{Begun: c.now})
+			c.call(i, &ipam.Inventory{})
 		}
 	}
 	wantErr(t, c.ip(0, cidr, address("10.60.0.1")), ipam.ErrAddressReserved)

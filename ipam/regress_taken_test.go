@@ -135,12 +135,12 @@ func TestClockSetBackDuringAList(t *testing.T) {
 	n := network(t, h, "10.50.0.0/24")
 	h.Now = h.Now.Add(2 * time.Minute)
 	look(h, on("10.50.0.0/24"))
-	begun := h.Now
+	begun := h.Mark()
 	h.Now = h.Now.Add(100 * time.Millisecond)
 	h.SetClock(-2*time.Minute, true)
 	mustAsk(t, h, n, "web", 7, "10.50.0.9")
 	h.Now = h.Now.Add(100 * time.Millisecond)
-	if r := h.Call(&ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}}); r.Again != time.Second {
+	if r := h.Call(&ipam.Inventory{After: begun, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}}); r.Again != time.Second {
 		t.Errorf("the next list is asked for in %v", r.Again)
 	}
 	wantErr(t, ask(h, n, "db", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
@@ -201,7 +201,7 @@ func TestPoolOfAnUnaskedNetworkMakesNoRoom(t *testing.T) {
 // network lives, and has its gateway.
 func TestReplayThatIsTakenBack(t *testing.T) {
 	h := withSocket(t)
-	own := &ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.1/24")}}
+	own := &ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.50.0.1/24")}}
 	h.Call(own)
 	look(h, on("10.50.0.0/24"))
 	look(h, on("10.50.0.0/24"))
@@ -364,14 +364,14 @@ func TestReplayToAnOldDatabase(t *testing.T) {
 	c := newAwaiting(t)
 	c.run(time.Minute, c.agreed)
 	for i := range c.peers {
-		c.call(i, &ipam.Inventory{Begun: c.now})
+		c.call(i, &ipam.Inventory{})
 	}
 	c.wait(20 * time.Second)
 	old := maps.Clone(c.peers[2].disk)
 	c.start(2)
 	c.wait(5 * time.Second)
 	cidr := prefix("10.60.0.0/24")
-	c.call(2, &ipam.Inventory{Begun: c.now})
+	c.call(2, &ipam.Inventory{})
 	n := c.network(2, cidr)
 	c.wait(5 * time.Second)
 	c.peers[2].disk, c.forked = old, true

@@ -46,7 +46,7 @@ func mustAsk(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac by
 }
 
 func hostHas(h *ipamtest.Host, addrs ...string) {
-	q := &ipam.HostAddresses{At: h.Now}
+	q := &ipam.HostAddresses{}
 	for _, a := range addrs {
 		q.Addresses = append(q.Addresses, netip.MustParsePrefix(a))
 	}
@@ -99,6 +99,7 @@ func TestInventoryOlderThanARelease(t *testing.T) {
 	mustAsk(t, h, n, "", 7, "10.50.0.9")
 	h.Now = h.Now.Add(time.Hour)
 	inv := inventory(h, n, listed("10.50.0.9", "web", 7))
+	inv.After = h.Mark()
 	h.Now = h.Now.Add(10 * time.Millisecond)
 	release(h, n, address("10.50.0.9"))
 	h.Now = h.Now.Add(10 * time.Millisecond)
@@ -115,6 +116,7 @@ func releasedSince(t *testing.T) (*ipamtest.Host, ipam.Network, *ipam.Inventory)
 	mustAsk(t, h, n, "old", 7, "10.50.0.9")
 	h.Now = h.Now.Add(time.Hour)
 	inv := inventory(h, n, listed("10.50.0.9", "old", 7))
+	inv.After = h.Mark()
 	h.Now = h.Now.Add(10 * time.Millisecond)
 	release(h, n, address("10.50.0.9"))
 	return h, n, inv
@@ -337,7 +339,7 @@ func TestOldAbsenceIsForgotten(t *testing.T) {
 	h.Call(&ipam.PoolRelease{Network: second})
 	for range 3 {
 		h.Now = h.Now.Add(30 * time.Second)
-		h.Call(&ipam.Inventory{Begun: h.Now})
+		h.Call(&ipam.Inventory{})
 	}
 	n := network(t, h, "10.50.0.0/24")
 	mustAsk(t, h, n, "", 1, "10.50.0.5")
@@ -354,9 +356,9 @@ func TestNetworkMadeDuringALook(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{})
 	network(t, h, "10.50.0.0/24") // removed while the plugin was away
 	h.Now = h.Now.Add(time.Minute)
-	h.Call(&ipam.Inventory{Begun: h.Now})
+	h.Call(&ipam.Inventory{})
 	h.Now = h.Now.Add(20 * time.Second)
-	look := &ipam.Inventory{Begun: h.Now}
+	look := &ipam.Inventory{After: h.Mark()}
 	h.Now = h.Now.Add(10 * time.Millisecond)
 	n := network(t, h, "10.50.0.0/24")
 	gw := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()

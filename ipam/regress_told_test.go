@@ -79,12 +79,12 @@ func TestAddressThatMovesDuringAList(t *testing.T) {
 	a := mustAsk(t, h, from, "web", 1, "").Address.Addr().String()
 	before, after := on("10.50.0.0/24", listed(a, "web", 1)), on("10.50.0.0/24", listed(a, "web2", 2))
 	look(h, before, on("10.50.0.0/24"))
-	begun := h.Now
+	begun := h.Mark()
 	h.Now = h.Now.Add(time.Second)
 	release(h, from, address(a))
 	mustAsk(t, h, to, "web2", 2, a)
 	h.Now = h.Now.Add(time.Second)
-	h.Call(&ipam.Inventory{Begun: begun, Networks: []ipam.InventoryNetwork{before, after}})
+	h.Call(&ipam.Inventory{After: begun, Networks: []ipam.InventoryNetwork{before, after}})
 	for _, problem := range h.Machine().Status(h.Now).Problems {
 		t.Error(problem)
 	}

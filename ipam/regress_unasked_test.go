@@ -91,9 +91,9 @@ func TestGatewayOfAnUnaskedNetworkWhileItDrains(t *testing.T) {
 		networks := []ipam.InventoryNetwork{}
 		if i == 2 {
 			networks = append(networks, on(bridge))
-			c.call(i, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{prefix("10.60.0.5/28")}})
+			c.call(i, &ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.60.0.5/28")}})
 		}
-		c.call(i, &ipam.Inventory{Begun: c.now, Networks: networks})
+		c.call(i, &ipam.Inventory{Networks: networks})
 	}
 	lists := func() {
 		for i := range c.peers {
@@ -118,7 +118,7 @@ func TestGatewayOfAnUnaskedNetworkWhileItDrains(t *testing.T) {
 	lists()
 	c.start(2)
 	c.heal()
-	c.call(2, &ipam.HostAddresses{At: c.now, Addresses: []netip.Prefix{prefix("10.60.0.5/28")}})
+	c.call(2, &ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.60.0.5/28")}})
 	c.wait(5 * time.Second)
 	if !has() {
 		t.Error("the bridge's address is not the host's any more")
@@ -168,7 +168,7 @@ func TestEndpointsReplayedToANewDatabase(t *testing.T) {
 					if i == 2 {
 						n.Endpoints = es
 					}
-					c.call(i, &ipam.Inventory{Begun: c.now, Networks: []ipam.InventoryNetwork{n}})
+					c.call(i, &ipam.Inventory{Networks: []ipam.InventoryNetwork{n}})
 				}
 				c.wait(30 * time.Second)
 			}

@@ -1,8 +1,6 @@
 package ipam
 
 import (
-	"time"
-
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -133,10 +131,10 @@ func forget[M ~map[K]V, K comparable, V any](m M, k K) {
 	}
 }
 
-// remember notes a time in a map that is empty most of the time.
-func remember[K comparable](m *map[K]time.Time, k K, at time.Time) {
+// remember notes when something happened in a map that is empty most of the time.
+func remember[K comparable, V any](m *map[K]V, k K, at V) {
 	if *m == nil {
-		*m = map[K]time.Time{}
+		*m = map[K]V{}
 	}
 	(*m)[k] = at
 }

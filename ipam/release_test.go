@@ -36,5 +36,5 @@ func TestWithdraw(t *testing.T) {
 }
 
 func inventory(h *ipamtest.Host, n ipam.Network, endpoints ...ipam.InventoryEndpoint) *ipam.Inventory {
-	return &ipam.Inventory{Begun: h.Now, Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{n.Pool}, Endpoints: endpoints}}}
+	return &ipam.Inventory{Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{n.Pool}, Endpoints: endpoints}}}
 }

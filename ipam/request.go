@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -137,7 +136,7 @@ func (t Ticket) IsZero() bool { return t.Serial == 0 }
 // Inventory is what an engine said about the endpoints on its networks that
 // use ringlet.
 type Inventory struct {
-	Begun time.Time // before the first question was put
+	After Mark // taken before the first question was put
 	// Partial says that the engine did not tell all: what is listed is in use,
 	// what is not listed may be, too.
 	Partial  bool

@@ -103,7 +103,7 @@ func TestExcludeWhatIsNoContainers(t *testing.T) {
 	n := network(t, h, "10.50.0.0/28")
 	lan := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Address: address("10.50.0.3")}).Address
 	h.Call(&ipam.Stranger{Ticket: lan.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, 0x50}})
-	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{prefix("10.50.0.4/28")}})
+	h.Call(&ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.50.0.4/28")}})
 	r := h.Call(exclude("10.50.0.2", "10.50.0.5"))
 	if r.Err != nil || len(r.Reserving.Collisions) > 0 || r.Reserving.Addresses != 4 {
 		t.Errorf("%v, %d reserved, %s", r.Err, r.Reserving.Addresses, collisionsOf(r.Reserving))

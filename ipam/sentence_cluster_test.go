@@ -419,7 +419,7 @@ func sayReinstalled(s *transcript) {
 // sayOrphaned is what a first host says that lost its database.
 func sayOrphaned(s *transcript) {
 	h := ipamtest.NewHost(s.t, ipam.Config{Hesitate: true, AwaitInventory: true})
-	h.Call(lan(h.Now, "10.50.0.0/24"))
+	h.Call(lan("10.50.0.0/24"))
 	if _, answered := h.Try(docker(prefix("10.50.0.0/24"))); answered {
 		s.t.Fatal("it hands out at once")
 	}

@@ -89,7 +89,7 @@ func TestSentences(t *testing.T) {
 	said("docker run --ip 10.50.0.9, held on an engine that sends no names", claim(h, net, "10.50.0.9", "db"))
 	h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/28", ID: "printer-3", Address: address("10.50.0.10")})
 	said("docker run --ip 10.50.0.10, held by a client", claim(h, net, "10.50.0.10", "db"))
-	h.Call(&ipam.HostAddresses{At: h.Now, Addresses: []netip.Prefix{netip.PrefixFrom(address("10.50.0.11"), 28)}})
+	h.Call(&ipam.HostAddresses{Addresses: []netip.Prefix{netip.PrefixFrom(address("10.50.0.11"), 28)}})
 	said("docker run --ip 10.50.0.11, an address of the host", claim(h, net, "10.50.0.11", "db"))
 	lan := h.Call(&ipam.AddressRequest{Network: net, Purpose: ipam.ForContainer, Address: address("10.50.0.12")}).Address
 	h.Call(&ipam.Stranger{Ticket: lan.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, 0x50}})

@@ -95,11 +95,11 @@ func (m *Machine) awaitTold(p *pool, o addr.Offset, rec *space.Record) error {
 		return nil
 	}
 	c := m.current
-	if c.doubted.IsZero() {
-		c.doubted = m.now
+	if c.doubted == 0 {
+		c.doubted = m.stamp()
 		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o)})
 	}
-	if m.inventory.After(c.doubted) {
+	if m.inventory.knows(c.doubted) {
 		return nil
 	}
 	return m.errUntold(p, o, *rec)
@@ -139,7 +139,7 @@ func networkKey(id PoolID) uint32 { return uint32(max(space.KeyOf("network", str
 // told reports whether an inventory, where one will come, was taken since the
 // address was granted, so that its holder would be known to live.
 func (m *Machine) told(rec *space.Record) bool {
-	return !m.sighted() || m.inventory.After(m.heldSince(rec))
+	return !m.sighted() || m.inventory.knows(rec.Seq)
 }
 
 // sighted reports whether inventories will come.

@@ -48,6 +48,7 @@ func TestNameOfAContainerThatWasRenamed(t *testing.T) {
 			if c.lives {
 				list = inventory(h, n, listed(address0, "old", 1))
 			}
+			list.After = h.Mark()
 			var r ipam.Reply
 			for _, reply := range h.Machine().Step(h.Now, &ipam.Call{ID: 1 << 40, Deadline: h.Now.Add(time.Second), Request: list}).Reply {
 				if reply.Call != 1<<40 {

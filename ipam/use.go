@@ -112,7 +112,7 @@ func (m *Machine) surelyUnused(p *pool) bool {
 	case m.draining(), m.sighted(), !m.cfg.AwaitInventory:
 		return m.knowsNetworks() && !m.givenBack(p)
 	}
-	return !p.parted.IsZero()
+	return p.parted.serial > 0
 }
 
 // usedBefore reports whether a former peer of this machine may have had networks on the

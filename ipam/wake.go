@@ -46,7 +46,7 @@ func (m *Machine) wakeForCalls() {
 	if late := m.startedAt.Add(replayWait); m.replaying && m.now.Before(late) {
 		m.wakeAt(late)
 	}
-	if late := m.greeted.Add(replayWait); m.bare() && m.now.Before(late) {
+	if late := m.greeted.at.Add(replayWait); m.bare() && m.now.Before(late) {
 		m.wakeAt(late)
 	}
 }

@@ -169,7 +169,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		in.host.watch,
 		in.host.listen,
 		func(ctx context.Context) error {
-			return in.watcher.Run(ctx, deliver(in.node, in.host, macs, in.starts))
+			return in.watcher.Run(ctx, deliver(in.watcher, in.node, in.host, macs, in.starts))
 		},
 		func(ctx context.Context) error { return happened.watch(ctx, in.view.Snapshot) },
 		record.Run,

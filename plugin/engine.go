@@ -66,8 +66,12 @@ func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) 
 func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
 // deliver brings inventories to the node, also those that are not complete:
-// what they have is in use.
-func deliver(n *node.Node, h *host, l *locked, starts *announcer) dockerd.Deliver {
+// what they have is in use. The node's mark is taken before the engine is asked.
+func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *locked, starts *announcer) dockerd.Deliver {
+	var mark ipam.Mark
+	w.BeforeLook(func(ctx context.Context) {
+		mark, _ = n.Mark(ctx) // a node that has stopped says so again when it is given the inventory
+	})
 	return func(ctx context.Context, inv dockerd.Inventory) (time.Duration, error) {
 		if inv.Complete {
 			l.see(inv.Networks)
@@ -75,7 +79,9 @@ func deliver(n *node.Node, h *host, l *locked, starts *announcer) dockerd.Delive
 		if err := h.tell(ctx); err != nil {
 			return 0, err
 		}
-		again, err := n.Inventory(ctx, inventory(inv))
+		list := inventory(inv)
+		list.After = mark
+		again, err := n.Inventory(ctx, list)
 		starts.listed(&inv) // now the node knows the MACs
 		return again, err
 	}
@@ -83,7 +89,7 @@ func deliver(n *node.Node, h *host, l *locked, starts *announcer) dockerd.Delive
 
 // inventory translates what the engine said.
 func inventory(inv dockerd.Inventory) ipam.Inventory {
-	out := ipam.Inventory{Begun: inv.Begun, Partial: !inv.Complete}
+	out := ipam.Inventory{Partial: !inv.Complete}
 	for _, n := range inv.Networks {
 		net := ipam.InventoryNetwork{ID: n.ID, Name: n.Name}
 		for _, s := range n.Subnets {

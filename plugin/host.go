@@ -168,8 +168,12 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 	if needless() {
 		return nil
 	}
-	at, changes := time.Now(), h.changes()
-	h.at = at
+	mark, err := h.node.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	changes := h.changes()
+	h.at = time.Now()
 	h.readRoutes()
 	found, err := h.addresses()
 	h.fault.set(err)
@@ -184,7 +188,7 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 		}
 		addresses = append(addresses, p)
 	}
-	if err := h.node.HostAddresses(ctx, ipam.HostAddresses{At: at, Addresses: addresses, Routes: h.told}); err != nil {
+	if err := h.node.HostAddresses(ctx, ipam.HostAddresses{After: mark, Addresses: addresses, Routes: h.told}); err != nil {
 		return err
 	}
 	h.known.Store(changes)

@@ -178,7 +178,9 @@ func (w writer) addresses() {
 		g := w.address(ipam.AddressRequest{Network: releaseNetwork, Purpose: ipam.ForContainer, Name: name, MAC: ipam.MAC{2, 0xaa, 0, 0, 0, byte(i)}})
 		listed = append(listed, ipam.InventoryEndpoint{Address: g.Address.Addr(), Container: strings.Repeat(fmt.Sprint(i), 64), Name: name, MAC: ipam.MAC{2, 0xaa, 0, 0, 0, byte(i)}})
 	}
-	_, err := w.Inventory(ctx, ipam.Inventory{Begun: time.Now(), Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "lan", Subnets: []netip.Prefix{releaseNetwork.Pool}, Endpoints: listed}}})
+	mark, err := w.Mark(ctx)
+	w.must(err)
+	_, err = w.Inventory(ctx, ipam.Inventory{After: mark, Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "lan", Subnets: []netip.Prefix{releaseNetwork.Pool}, Endpoints: listed}}})
 	w.must(err)
 	w.must(w.ReleaseAddress(ctx, releaseNetwork, listed[2].Address))
 	_, err = w.Client(ctx, ipam.ClientRequest{Pool: "lab", ID: "vm-1"})

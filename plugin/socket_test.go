@@ -299,7 +299,7 @@ func TestRandomCallsOverTheSocket(t *testing.T) {
 // connection, and checks that just what the containers have is held.
 func (p *process) settle(b *book) {
 	p.t.Helper()
-	for look := range 3 {
+	for range 3 {
 		inv := ipam.Inventory{}
 		for _, s := range subnets {
 			net := ipam.InventoryNetwork{ID: s, Subnets: []netip.Prefix{netip.MustParsePrefix(s)}}
@@ -310,7 +310,11 @@ func (p *process) settle(b *book) {
 			}
 			inv.Networks = append(inv.Networks, net)
 		}
-		inv.Begun = time.Now().Add(time.Duration(look+1) * time.Second) // as if the grace had passed
+		time.Sleep(5 * time.Millisecond) // the grace passes
+		var err error
+		if inv.After, err = p.node.Mark(p.t.Context()); err != nil {
+			p.t.Fatal(err)
+		}
 		if _, err := p.node.Inventory(p.t.Context(), inv); err != nil {
 			p.t.Fatal(err)
 		}

@@ -215,7 +215,8 @@ func (e *engine) look(life uint64) {
 	process := s.life
 	e.looking = process
 	going := func() bool { return e.life == life && s.life == process && c.breach == nil }
-	inv, hosts := &ipam.Inventory{Begun: s.clock()}, &ipam.HostAddresses{At: s.clock()}
+	mark := s.machine.Mark(s.clock())
+	inv, hosts := &ipam.Inventory{After: mark}, &ipam.HostAddresses{After: mark}
 	c.after(c.between(0, 200*time.Millisecond), func() {
 		if !going() {
 			return

@@ -204,7 +204,7 @@ func (h *Host) step(ev ipam.Event, call uint64) (reply ipam.Reply, answered bool
 
 func (h *Host) stepAt(now time.Time, ev ipam.Event, call uint64) (ipam.Reply, bool) {
 	h.tb.Helper()
-	fx := h.machine.Step(now, ev)
+	fx := h.machine.Step(now, Asked(h.machine, now, ev))
 	h.stepped, h.wakeAt = now, fx.WakeAt
 	h.Disk.Commit(fx.Save)
 	h.Notes = h.Notes[:0]
@@ -226,6 +226,36 @@ func (h *Host) stepAt(now time.Time, ev ipam.Event, call uint64) (ipam.Reply, bo
 		}
 	}
 	return ipam.Reply{}, false
+}
+
+// Mark returns the present moment, for a list that arrives later.
+func (h *Host) Mark() ipam.Mark { return h.machine.Mark(h.Now) }
+
+// Asked returns the event, or, for a list that says nothing of when it was asked for, the same as
+// asked for just now.
+func Asked(m *ipam.Machine, now time.Time, ev ipam.Event) ipam.Event {
+	c, ok := ev.(*ipam.Call)
+	if !ok {
+		return ev
+	}
+	call := *c
+	switch q := c.Request.(type) {
+	case *ipam.Inventory:
+		if q.After != (ipam.Mark{}) {
+			return ev
+		}
+		list := *q
+		list.After, call.Request = m.Mark(now), &list
+	case *ipam.HostAddresses:
+		if q.After != (ipam.Mark{}) {
+			return ev
+		}
+		has := *q
+		has.After, call.Request = m.Mark(now), &has
+	default:
+		return ev
+	}
+	return &call
 }
 
 // CrashBeforeCommit has a request served by a machine that crashes before it

@@ -55,7 +55,7 @@ func (s *site) interfaces() []netip.Prefix {
 
 // tellHost has the process read the host's interfaces.
 func (s *site) tellHost() {
-	s.call(&ipam.HostAddresses{At: s.clock(), Addresses: s.interfaces()}, nil)
+	s.call(&ipam.HostAddresses{After: s.machine.Mark(s.clock()), Addresses: s.interfaces()}, nil)
 }
 
 // toldAfter is how long a process that runs may have been without news of a new address of

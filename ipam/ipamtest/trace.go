@@ -59,7 +59,7 @@ func requestText(r ipam.Request) string {
 		for _, net := range inv.Networks {
 			n += len(net.Endpoints)
 		}
-		return fmt.Sprintf("inventory of %d networks, %d endpoints, begun %v", len(inv.Networks), n, inv.Begun)
+		return fmt.Sprintf("inventory of %d networks, %d endpoints, after %+v", len(inv.Networks), n, inv.After)
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T%+v", r, r), "*ipam.")
 }

@@ -54,6 +54,11 @@ func (n *Node) Greet(ctx context.Context) error {
 	return err
 }
 
+// Mark returns the present moment, for a list that is about to be asked for.
+func (n *Node) Mark(ctx context.Context) (ipam.Mark, error) {
+	return look(ctx, n, func(m *ipam.Machine) (ipam.Mark, error) { return m.Mark(time.Now()), nil })
+}
+
 // Inventory compares what is held with what the engine has. The duration says
 // when another inventory would be useful; it is zero if nothing is open.
 func (n *Node) Inventory(ctx context.Context, inv ipam.Inventory) (time.Duration, error) {

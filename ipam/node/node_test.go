@@ -198,7 +198,7 @@ func TestCommitFailsOfWhatWaited(t *testing.T) {
 		d.mu.Lock()
 		d.fail = errors.New("no space left on device")
 		d.mu.Unlock()
-		if _, err := n.Inventory(t.Context(), ipam.Inventory{Begun: time.Now()}); !errors.Is(err, ipam.ErrStopped) {
+		if _, err := n.Inventory(t.Context(), ipam.Inventory{}); !errors.Is(err, ipam.ErrStopped) {
 			t.Errorf("the inventory: %v", err)
 		}
 		if err := <-done; !errors.Is(err, ipam.ErrStopped) || time.Since(began) != 0 {
@@ -273,7 +273,11 @@ func TestWaitingCallHasItsDeadline(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if _, err := n.Inventory(t.Context(), ipam.Inventory{Begun: time.Now()}); err != nil {
+		mark, err := n.Mark(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Inventory(t.Context(), ipam.Inventory{After: mark}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

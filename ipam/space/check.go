@@ -81,8 +81,8 @@ func (s *Space) checkRecords() error {
 			switch {
 			case o >= s.end || s.offset(i) != o:
 				return fmt.Errorf("S2: record of %d is that of %d", o, s.offset(i))
-			case r.seq > s.seq:
-				return fmt.Errorf("S6: record of %d has Seq %d, the highest given is %d", o, r.seq, s.seq)
+			case r.seq > *s.seq:
+				return fmt.Errorf("S6: record of %d has Seq %d, the highest given is %d", o, r.seq, *s.seq)
 			case !isHeld && !mine:
 				return fmt.Errorf("S3: %d is freed and not mine", o)
 			case r.queued() != (!isHeld && s.Usable(o)):

@@ -81,7 +81,7 @@ func (s State) String() string {
 type Record struct {
 	Holder
 	Since int64  // start of the state, in nanoseconds since 1970
-	Seq   uint64 // number of the Take, Claim or Free that began the state, rising in a pool
+	Seq   uint64 // number of the Take, Claim or Free that began the state, rising in all spaces that count together
 	State State
 }
 

@@ -102,7 +102,7 @@ func (s *Space) put(o addr.Offset, rec *Record, text string, f form, mem *Memory
 	r := s.slab.rec(i)
 	r.setHolder(&rec.Holder, text, f)
 	r.seq, r.since = rec.Seq, rec.Since
-	s.seq = max(s.seq, rec.Seq)
+	*s.seq = max(*s.seq, rec.Seq)
 	if rec.State == Held {
 		p.held |= bit
 		s.held++

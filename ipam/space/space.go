@@ -19,7 +19,8 @@ const rememberMax = 65_536
 type Space struct { // what each call reads comes first, in few lines of the cache
 	end      addr.Offset // size of the pool
 	remember int         // rememberMax, but in tests
-	seq      uint64      // highest Seq given or seen
+	seq      *uint64     // highest Seq given or seen, of all spaces that count together
+	alone    uint64      // that, of a space that counts by itself
 
 	owned  addr.Count // size of mine
 	held   int        // records held
@@ -43,7 +44,15 @@ type Space struct { // what each call reads comes first, in few lines of the cac
 // New returns the space of a pool with size addresses, of which nothing is
 // mine.
 func New(size addr.Count) *Space {
-	s := &Space{end: addr.Offset(size), remember: rememberMax}
+	s := NewCounting(size, nil)
+	s.seq = &s.alone
+	return s
+}
+
+// NewCounting is New for a space whose Seqs come from a counter that it shares
+// with others.
+func NewCounting(size addr.Count, seq *uint64) *Space {
+	s := &Space{end: addr.Offset(size), remember: rememberMax, seq: seq}
 	s.mine, s.fresh, s.segments = s.first.mine[:0], s.first.fresh[:0], s.first.segments[:]
 	return s
 }
@@ -74,7 +83,7 @@ func (s *Space) Strays() addr.Count { return addr.Count(s.strays) }
 func (s *Space) Spare() addr.Count { return s.owned - addr.Count(s.held-s.strays) }
 
 // Seq returns the highest Seq of all records given so far.
-func (s *Space) Seq() uint64 { return s.seq }
+func (s *Space) Seq() uint64 { return *s.seq }
 
 // Mine reports whether o is mine.
 func (s *Space) Mine(o addr.Offset) bool { return s.mine.contains(o) }

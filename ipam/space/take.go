@@ -155,8 +155,8 @@ func (s *Space) Free(o addr.Offset, now time.Time, f *Freeing) bool {
 		f.State = Unused
 		return true
 	}
-	s.seq++
-	r.seq, r.since = s.seq, now.UnixNano()
+	*s.seq++
+	r.seq, r.since = *s.seq, now.UnixNano()
 	s.release(p, o)
 	if !s.aside.contains(o) {
 		s.enqueue(i, r, o)
@@ -219,8 +219,8 @@ func (s *Space) Renew(o addr.Offset, h Holder) (rec Record, changed bool) {
 		return s.Lookup(o), false
 	}
 	p := s.pages.find(o)
-	s.seq++
-	s.slab.rec(p.rec[o%pageLen]).seq = s.seq
+	*s.seq++
+	s.slab.rec(p.rec[o%pageLen]).seq = *s.seq
 	return s.record(p, o), true
 }
 
@@ -266,13 +266,13 @@ func (s *Space) hold(o addr.Offset, i uint32, h *Holder, now int64, before *Past
 		s.describe(i, r, h)
 		s.freed--
 	}
-	s.seq++
-	r.seq, r.since = s.seq, now
+	*s.seq++
+	r.seq, r.since = *s.seq, now
 	p := s.page(r)
 	p.held |= 1 << (o % pageLen)
 	s.pages.last = p
 	s.held++
-	return Grant{Offset: o, Seq: s.seq, Since: now}
+	return Grant{Offset: o, Seq: *s.seq, Since: now}
 }
 
 // release lets o, held on page p, be freed. It is in no queue yet.

@@ -27,6 +27,9 @@ func (s *session) look(ctx context.Context, deliver Deliver) (time.Duration, err
 	drain(s.hints)
 	drain(s.recheck)
 
+	if s.ahead != nil {
+		s.ahead(ctx)
+	}
 	inv, problem := s.take(ctx)
 	s.took, s.endedAt = inv.Ended.Sub(inv.Begun), inv.Ended
 	if !gone(problem) {

@@ -26,6 +26,7 @@ type Watcher struct {
 	log     *slog.Logger
 	recheck chan struct{} // of size one: a look is wanted
 	blind   func(ctx context.Context) error
+	ahead   func(ctx context.Context)
 	state   atomic.Pointer[State]
 	cli     atomic.Pointer[client.Client] // of the session; nil: there is none
 }
@@ -53,6 +54,11 @@ func New(cfg Config) (*Watcher, error) {
 // that this plugin runs in. It is called from Run's goroutine, and must be set
 // before Run.
 func (w *Watcher) WhenBlind(f func(ctx context.Context) error) { w.blind = f }
+
+// BeforeLook sets what is called before each look, and before the engine is asked
+// anything for it. It is called from Run's goroutine, as [Deliver] is, and must be
+// set before Run.
+func (w *Watcher) BeforeLook(f func(ctx context.Context)) { w.ahead = f }
 
 // Recheck asks for a look soon. Requests before that look are served by it
 // together; without a connection that is the first look of the next one. Safe for concurrent use, never blocks.
