@@ -105,9 +105,9 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 func (m *Machine) granted(p *pool, g *space.Grant, h *space.Holder, a *AddressGrant) {
 	at := addr.Nth(p.CIDR, g.Offset)
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
-	m.doubtNobody(p, g.Offset)
+	m.forgetReleased(p, g.Offset)
 	if !m.lostAt.IsZero() {
-		m.oweUnknown(p, g.Offset)
+		m.doubtGranted(p, g.Offset)
 	}
 	m.saveGrant(p, g, h)
 	m.noteUse(NoteGranted, p, at, h, g.Since)
@@ -170,7 +170,7 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	if h.Kind != space.Container || !p.space.Usable(o) { // what is another's by now could not be taken again
 		return m.confirm(p, o, *h)
 	}
-	m.owe(p, o)
+	m.putInDoubt(p, o)
 	if m.gone(p, o) {
 		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})

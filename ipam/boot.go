@@ -115,7 +115,7 @@ func (m *Machine) thaw(late time.Duration) {
 // awaken has a peer ask the others for news, as after a start, whose host seems to have been
 // suspended: they may have evicted it meanwhile, and given up its space.
 func (m *Machine) awaken(ahead time.Duration) {
-	m.oweLonger(ahead)
+	m.doubtLonger(ahead)
 	if m.lacks(ruleAwake) {
 		return
 	}

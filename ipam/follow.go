@@ -57,12 +57,18 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.Unreserve:
 		m.followRing(m.pools[a.Pool])
 		m.noteMoved(a.Pool, a.Range, ring.Reserved, ring.Free)
+		if o.Command.Author == m.self && a.Kind.Shared() {
+			m.putInDoubt(m.pools[a.Pool], a.Range.Start)
+		}
 		m.keepNoMore(m.pools[a.Pool], a.Range)
 		m.sightSoon(m.pools[a.Pool], a.Range)
 	case chronicle.Unuse:
 		m.followRing(m.pools[a.Pool])
 		for _, r := range o.Freed {
 			m.noteMoved(a.Pool, r, ring.Reserved, ring.Free)
+			if o.Command.Author == m.self { // whose network releases it once more, if its removal was cut short
+				m.putInDoubt(m.pools[a.Pool], r.Start)
+			}
 			m.sightSoon(m.pools[a.Pool], r)
 		}
 	case chronicle.Borrow:
@@ -191,7 +197,7 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 				m.noteLost()
 			}
 			if !m.lostAt.IsZero() {
-				m.oweUnknown(p, o)
+				m.doubtGranted(p, o)
 			}
 			m.saveGrant(p, &g, &h)
 			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &h, g.Since)
@@ -343,11 +349,10 @@ func (m *Machine) dropPool(p *pool) {
 	}
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
 		if hasEndpoint(p, o) {
-			m.owe(p, o)
+			m.putInDoubt(p, o)
 		}
 		m.forgetHolding(p, o)
 	}
-	m.oweKept(p)
 	for _, c := range m.contacts {
 		delete(c.spare, p.Key)
 	}

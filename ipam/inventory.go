@@ -69,7 +69,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.learnBefore()
 		m.saveUnlisted()
 	}
-	m.settleOwed(&s)
+	m.settleDoubts(&s)
 	asked := map[netip.Prefix][]*network{}
 	for _, id := range m.sortedNetworks() {
 		n := m.networks[id]
@@ -88,7 +88,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		never := p.listed < 0
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.After.at, first || never)
-		if unlisted && p.listed > p.asked {
+		if unlisted && p.listed > 0 {
 			m.noteLost()
 		}
 		m.sightHost(p)

@@ -55,7 +55,7 @@ type Machine struct {
 	inventory Mark                      // of the last complete inventory since this process started
 	conflicts map[conflict]dispute      // since the begin of the last complete inventory
 	disputed  map[conflict]dispute      // before that
-	owed      map[netip.Addr]owing      // releases that may come late
+	doubts    map[netip.Addr]doubt      // addresses whose holders ended without a release
 	refusals  []Refusal                 // the last ones, in order
 	broken    error                     // a broken invariant: nothing is handed out any more
 
@@ -240,9 +240,6 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		}
 		m.changed = true
 	case *Call:
-		if m.unlisted && m.cfg.AwaitInventory {
-			m.noteUnasked(ev)
-		}
 		ev.starts = m.replaying
 		if !m.try(ev) {
 			m.waiting = append(m.waiting, ev)

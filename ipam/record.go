@@ -23,7 +23,7 @@ import (
 //	chronicle   0x01, slot (8 bytes)                       the slot's batch
 //	network     pool ID                                    how many networks asked for it, and when last
 //	holding     pool's slot (8), place (4), offset (8)     who holds, or held, the address
-//	late        address (4 or 16)                          how many releases of it may come late, and since when
+//	late        address (4 or 16)                          since when its release may come late
 //	late        "earlier"                                  when a list last showed what an earlier database must have known
 //
 // Numbers in keys are big-endian, so that addresses handed out one after the
@@ -265,14 +265,15 @@ func (m *Machine) saveNetwork(n *network) {
 	m.save(bucketNetwork, from, split)
 }
 
-// saveOwed writes how many releases of an address may come late, and deletes the key when none may.
-func (m *Machine) saveOwed(a netip.Addr, w *owing) {
-	if w.n == 0 {
+// saveDoubt writes since when an address is in doubt, and deletes the key where since is zero. An earlier release counted
+// the releases that may come, and reads a number before the time.
+func (m *Machine) saveDoubt(a netip.Addr, since time.Time) {
+	if since.IsZero() {
 		m.put(bucketLate, string(a.AsSlice()), nil)
 		return
 	}
-	b := codec.Uint([]byte{formatRecord}, uint64(w.n))
-	m.put(bucketLate, string(a.AsSlice()), binary.BigEndian.AppendUint64(b, uint64(w.at.UnixNano())))
+	b := codec.Uint([]byte{formatRecord}, 1)
+	m.put(bucketLate, string(a.AsSlice()), binary.BigEndian.AppendUint64(b, uint64(since.UnixNano())))
 }
 
 // saveLost writes when a list last showed what an earlier database must have known, and deletes the key
@@ -294,20 +295,20 @@ func parseLost(value []byte) (time.Time, error) {
 	return at, r.Done()
 }
 
-func parseOwed(key, value []byte) (a netip.Addr, w owing, err error) {
+func parseDoubt(key, value []byte) (a netip.Addr, since time.Time, err error) {
 	a, ok := netip.AddrFromSlice(key)
 	if !ok {
-		return a, w, fmt.Errorf("%w: its key", codec.ErrCorrupt)
+		return a, since, fmt.Errorf("%w: its key", codec.ErrCorrupt)
 	}
 	r := codec.NewReader(value)
 	if r.Byte("format") != formatRecord {
-		r.Fail("format of late releases")
+		r.Fail("format of an address in doubt")
 	}
-	if w.n = int(r.Uint("number of late releases")); w.n <= 0 {
+	if r.Uint("number of late releases") == 0 {
 		r.Fail("number of late releases")
 	}
-	w.at = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of late releases", 8))))
-	return a, w, r.Done()
+	since = time.Unix(0, int64(binary.BigEndian.Uint64(r.Fixed("time of a doubt", 8))))
+	return a, since, r.Done()
 }
 
 // networkUseSaid ends the record of a network of which it is said that its pool is used.

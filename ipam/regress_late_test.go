@@ -47,8 +47,9 @@ func TestLateReleaseOnOneNetwork(t *testing.T) {
 				t.Errorf("%q lives, looks %t, and the address is %+v, %v", name, looks, s, err)
 			}
 		}
-		// What it releases itself is free.
+		// What it releases itself is free as soon as a list lacks it.
 		release(h, n, address("10.50.0.9"))
+		look(h, on("10.50.0.0/24"))
 		mustAsk(t, h, n, "", 11, "10.50.0.9")
 	}
 }
@@ -160,6 +161,9 @@ func TestLateReleaseOfASlowDriver(t *testing.T) {
 				h.Restart()
 			}
 			release(h, n, address("10.50.0.9"))
+			keeps(t, h, n, 9)
+			h.Now = h.Now.Add(time.Second)
+			look(h, on("10.50.0.0/24"))
 			mustAsk(t, h, n, "", 11, "10.50.0.9")
 		}
 	}
@@ -287,7 +291,7 @@ func TestLateReleaseOfAnAuxiliaryAddress(t *testing.T) {
 	}
 }
 
-// The address is kept for a name: the late release counts, and the next one is of who has it then.
+// The address is kept for a name: no release of it counts for ten minutes, and a list tells.
 func TestLateReleaseOfWhatIsKept(t *testing.T) {
 	h := withSocket(t)
 	n := network(t, h, "10.50.0.0/24")
@@ -303,7 +307,10 @@ func TestLateReleaseOfWhatIsKept(t *testing.T) {
 	}
 	release(h, n, address("10.50.0.9")) // late
 	mustAsk(t, h, n, "web", 8, "")
+	look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 8)))
 	release(h, n, address("10.50.0.9"))
+	h.Now = h.Now.Add(time.Second)
+	look(h, on("10.50.0.0/24"))
 	if s, err := h.Machine().Who(h.Now, address("10.50.0.9")); err != nil || s.State == "held" {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -117,6 +117,8 @@ func TestLateReleaseOfARemovedPool(t *testing.T) {
 	wantErr(t, c.ip(other, cidr, at), ipam.ErrAddressInUse, c.name(back))
 	look(listed(at.String(), "db", 8))
 	c.ask(back, &ipam.AddressRelease{Network: n, Address: at})
+	c.wait(time.Second)
+	look()
 	c.wait(10 * time.Second)
 	if err := c.ip(other, cidr, at); err != nil {
 		t.Errorf("both are gone: %v", err)

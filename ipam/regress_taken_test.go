@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -170,7 +171,12 @@ func TestLateRelease(t *testing.T) {
 		wantErr(t, ask(h, n, "third", 10, "10.50.0.9").Err, ipam.ErrAddressInUse, "db")
 
 		h.Now = h.Now.Add(30 * time.Second)
+		shown := slices.Clone(networks)
+		shown[len(shown)-1].Endpoints = []ipam.InventoryEndpoint{listed("10.50.0.9", "db", 9)}
+		look(h, shown...)
 		release(h, other, address("10.50.0.9"))
+		h.Now = h.Now.Add(time.Second)
+		look(h, networks...)
 		mustAsk(t, h, n, "third", 10, "10.50.0.9")
 	}
 }

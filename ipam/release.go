@@ -18,7 +18,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if r := m.auxiliaryAt(p, o); r != nil && m.soleUser() && m.isOnly(p, &q.Network) {
-		if m.isLate(p, o) {
+		if m.isDoubtful(p, o, &q.Network) {
 			return // with the network it goes all the same
 		}
 		// The engine lets go of an auxiliary address only with its network, or
@@ -29,14 +29,10 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if !hasEndpoint(p, o) {
-		kind, held := p.space.Holds(o)
-		if gateway := held && kind == space.Gateway; !gateway && !sharesReservation(p.ReservationAt(o)) { // else it may be that of a network
-			m.isLate(p, o)
-		}
 		forget(p.seen, o) // of what is not held here, as another host has it
 		return
 	}
-	if m.isLate(p, o) || m.mayBeNetworks(p, o, &q.Network) {
+	if m.isDoubtful(p, o, &q.Network) {
 		// If the new holder is gone indeed, an inventory will tell.
 		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteLate, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
@@ -86,7 +82,7 @@ func (m *Machine) withdraw(q *Withdrawal) {
 // freeHolding frees the held address at o, of which no release has come.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 	if hasEndpoint(p, o) {
-		m.owe(p, o)
+		m.putInDoubt(p, o)
 	}
 	m.freeReleased(p, o)
 }

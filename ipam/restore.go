@@ -163,9 +163,9 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 			l.m.lostAt = at
 			return wrap(err, "loss of a database")
 		}
-		a, w, err := parseOwed(key, value)
+		a, since, err := parseDoubt(key, value)
 		if err == nil {
-			l.m.holdOwed(a, w)
+			l.m.holdDoubt(a, doubt{since: since})
 		}
 		return wrap(err, "late releases")
 	}
