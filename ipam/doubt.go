@@ -93,7 +93,7 @@ func (m *Machine) isRecent(at time.Time) bool { return m.now.Sub(m.sureSince(at)
 // isDoubtful reports whether a release of the address frees nothing, since it may be that of an earlier container or of a
 // network. The note of it has the engine asked for a list, which tells whether the present holder lives.
 func (m *Machine) isDoubtful(p *pool, o addr.Offset, n *Network) bool {
-	if !m.cfg.AwaitInventory {
+	if !m.cfg.AwaitInventory || m.lacks(ruleDoubt) {
 		return false
 	}
 	a := addr.Nth(p.CIDR, o)
@@ -188,7 +188,8 @@ func (m *Machine) absent(a netip.Addr, s *sight) (absent, known bool) {
 	if _, lives := s.seen[p][o]; lives || !hasEndpoint(p, o) {
 		return false, false
 	}
-	return true, s.seen[p] != nil && p.space.Lookup(o).Ref != "" && p.space.Usable(o)
+	shown := p.space.Lookup(o).Ref != "" || m.lacks(ruleShown)
+	return true, s.seen[p] != nil && shown && p.space.Usable(o)
 }
 
 // hasEndpoint reports whether an address is held by an endpoint of the engine.

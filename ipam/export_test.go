@@ -23,6 +23,8 @@ const (
 	RuleLists      = ruleLists
 	RuleAwake      = ruleAwake
 	RuleSight      = ruleSight
+	RuleDoubt      = ruleDoubt
+	RuleShown      = ruleShown
 )
 
 // Without returns the settings of a peer that does without rules.

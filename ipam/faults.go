@@ -36,6 +36,8 @@ const (
 	ruleList                        // without its database a peer waits for the engine's list: else it hands out what containers have
 	ruleLists                       // and for those of others who may have lost theirs, too: else it hands out what containers there have
 	ruleAwake                       // who was suspended asks as after a start: else it hands out what was given up meanwhile
+	ruleDoubt                       // a release of an address in doubt frees nothing (R31): else it frees that of a container that lives
+	ruleShown                       // nor does one list free a container behind it that none has shown: else it frees that of one that starts
 )
 
 func (m *Machine) lacks(r rule) bool { return m.cfg.faults.without&r != 0 }

@@ -79,9 +79,10 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	m.settleEmptied(p)
 }
 
-// freeHolding frees the held address at o, of which no release has come.
+// freeHolding frees the held address at o, of which no release has come. That of a gateway comes once more if the removal
+// of its network was cut short.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
-	if hasEndpoint(p, o) {
+	if kind, _ := p.space.Holds(o); hasEndpoint(p, o) || kind == space.Gateway {
 		m.putInDoubt(p, o)
 	}
 	m.freeReleased(p, o)

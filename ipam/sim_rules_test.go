@@ -94,6 +94,8 @@ func TestSimWithoutARule(t *testing.T) {
 			away(w)
 			w.Config.BootAlone = false
 		}, "I1", false},
+		{"a release in doubt is believed", ipam.RuleDoubt, nil, late, "I1", false},
+		{"one list frees who is starting", ipam.RuleShown, nil, late, "I1", false},
 		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
 			restless(w)
 			busy(w)
@@ -216,6 +218,13 @@ func wiped(w *ipamtest.Weather) {
 			w.Nemesis[i] = 2
 		}
 	}
+}
+
+// late has containers ask for few addresses again and again, and their processes end: releases get lost, or come late.
+func late(w *ipamtest.Weather) {
+	w.Hosts, w.Later, w.Clients, w.Slots = 2, 0, 0, 6
+	w.Claims, w.Popular, w.Pace = 9000, true, 2*time.Second
+	w.Subnets, w.Storm, w.Deaf = []netip.Prefix{prefix("10.2.0.0/29")}, 0, 0
 }
 
 // away has hosts be suspended, frozen and off, and others take what they have.
