@@ -82,6 +82,8 @@ func (m *Machine) try(c *Call) bool {
 	case *ForgetRequest:
 		r.Forgetting = new(Forgetting)
 		*r.Forgetting, r.Err = m.forget(q)
+	case *TrustRequest:
+		r.Err = m.trust()
 	case *RecoverRequest:
 		r.Err = m.recover(q)
 	}

@@ -22,10 +22,14 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if m.leaving && !m.left { // who has left is told so below
 		return m.errLeaving()
 	}
-	return m.requestAddress(&AddressRequest{
+	err := m.requestAddress(&AddressRequest{
 		Network: Network{Space: Local, Pool: p.CIDR, Range: p.CIDR},
 		Address: q.Address, Purpose: ForClient, ID: q.ID,
 	}, a)
+	if err == nil {
+		m.claimed(q.ID)
+	}
+	return err
 }
 
 // isText reports whether a name is UTF-8, and has no character in it that stands
@@ -79,6 +83,9 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 	}
 	if q.ID == "" && !q.Address.IsValid() {
 		return nil, failf(ErrBadRequest, "name the holder or the address to free")
+	}
+	if !q.Address.IsValid() {
+		m.claimed(q.ID) // it wants none any more
 	}
 	type holding struct {
 		p *pool

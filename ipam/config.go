@@ -95,6 +95,9 @@ type Config struct {
 	// Quarantine is how long the space of an evicted peer is kept back before
 	// it is given up by itself; 0: until somebody says that the host is gone.
 	Quarantine time.Duration
+	// Remains is what a new peer carries over from the one that was on its host before; nil:
+	// there is nothing. A peer that has a database does not heed it.
+	Remains *Remains
 	// Label is the name of the cluster. A database of another label is not
 	// used if it has pools.
 	Label string

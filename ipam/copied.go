@@ -128,3 +128,11 @@ func (m *Machine) outlive(why string) {
 		m.put(bucketIdentity, keyOld, []byte(why))
 	}
 }
+
+// trust has a peer go on with a database that was moved, as an operator states.
+func (m *Machine) trust() error {
+	if m.suspect != "" {
+		return failf(ErrBadRequest, "the database of %s is not to be trusted, because %s: run ringlet rejoin there, and this host begins anew as a new peer", m.cfg.Name, m.suspect)
+	}
+	return failf(ErrBadRequest, "ringlet on %s uses its database already: see ringlet status", m.cfg.Name)
+}

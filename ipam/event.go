@@ -167,6 +167,10 @@ type (
 		Peer   string
 		DryRun bool
 	}
+	// TrustRequest states that a database that was found at another place than it was written
+	// at was moved there, and that no other copy of it runs: the peer goes on with it. It is
+	// refused where that is not why the peer is suspended, with what ends the suspension.
+	TrustRequest struct{}
 	// RecoverRequest states that a majority of the peers is gone for good,
 	// and makes this peer found its cluster anew from its own state.
 	RecoverRequest struct{}
@@ -193,4 +197,5 @@ func (*DrainRequest) request()     {}
 func (*LeaveRequest) request()     {}
 func (*EvictRequest) request()     {}
 func (*ForgetRequest) request()    {}
+func (*TrustRequest) request()     {}
 func (*RecoverRequest) request()   {}

@@ -137,6 +137,20 @@ func (c *lockstep) start(i int) {
 // mark is the present moment of a peer, for a list that arrives later.
 func (c *lockstep) mark(i int) ipam.Mark { return c.peers[i].machine.Mark(c.now) }
 
+// rejoin has an operator have a peer begin anew, as ringlet rejoin does.
+func (c *lockstep) rejoin(i int) {
+	c.t.Helper()
+	p := c.peers[i]
+	remains, err := p.machine.Remains()
+	if err != nil {
+		c.t.Fatalf("%s: %v", p.cfg.Name, err)
+	}
+	p.cfg.Remains, p.disk = &remains, ipamtest.Disk{}
+	c.start(i)
+	p.cfg.Remains = nil
+	c.heal()
+}
+
 func (c *lockstep) step(i int, ev ipam.Event) {
 	p := c.peers[i]
 	fx := p.machine.Step(c.now, ipamtest.Asked(p.machine, c.now, ev))

@@ -94,12 +94,14 @@ type Machine struct {
 	contacts    map[peer.ID]*contact
 	check       *bootCheck
 	bootedAlone bool
-	suspect     string    // why this peer stopped handing out for good
-	outlived    bool      // its database is an old one, so that no start will do
-	surpassed   peer.Boot // the boot of a copy that was started later; the next start is to be above it
-	forgotten   bool      // its space was given up while it was away
-	left        bool      // it was retired, as somebody wished
-	forced      bool      // it leaves although something is held here
+	suspect     string          // why this peer stopped handing out for good
+	outlived    bool            // its database is an old one, so that no start will do
+	rejoined    [16]byte        // the cluster that an earlier peer of this host was in, which has begun anew as this one; on disk
+	unclaimed   []ClientRequest // its clients that have not got their addresses again; on disk
+	surpassed   peer.Boot       // the boot of a copy that was started later; the next start is to be above it
+	forgotten   bool            // its space was given up while it was away
+	left        bool            // it was retired, as somebody wished
+	forced      bool            // it leaves although something is held here
 	leaving     bool
 	drained     bool // it was draining when it was evicted, and goes on with that once it is back; on disk
 	founding    bool
@@ -325,6 +327,9 @@ func (m *Machine) start() {
 	if m.state.Slot > 0 {
 		m.beginCheck()
 		return
+	}
+	if m.restored == 0 && m.cfg.Remains != nil {
+		m.beginAnew(m.cfg.Remains)
 	}
 	if m.restored == 0 {
 		m.unlisted = !m.lacks(ruleList)

@@ -21,6 +21,7 @@ import (
 //	identity    "label"                 the name of the cluster in the settings
 //	identity    "left"                  this peer is to leave, or has left, as somebody wished
 //	identity    "old"                   why this database is known to be an old one that was put back
+//	identity    "rejoined"              the cluster that an earlier peer of this host was in, and its clients that have not got their addresses again
 //	identity    "place"                 what tells the database's file and machine from others
 //	identity    "number"                highest number of a command that has left
 //	chronicle   0x02                    acceptor of the next slot
@@ -38,6 +39,8 @@ const (
 	keyNumber  = "number"
 	keyOld     = "old"
 	keyPlace   = "place"
+
+	keyRejoined = "rejoined"
 
 	keyAcceptor = "\x02"
 	keyAside    = "\x03"
@@ -123,9 +126,13 @@ func parseAcceptor(b []byte) (slot uint64, a paxos.Acceptor, err error) {
 
 // saveContact writes down the latest start of a peer of the cluster.
 func (m *Machine) saveContact(id peer.ID, c *contact) {
-	if c.start.boot == 0 || m.state.Member(id) == nil && m.state.Gone(id) == nil {
-		return
+	if c.start.boot != 0 && (m.state.Member(id) != nil || m.state.Gone(id) != nil) {
+		m.putContact(id, c)
 	}
+}
+
+// putContact is saveContact for any peer.
+func (m *Machine) putContact(id peer.ID, c *contact) {
 	b := codec.Uint([]byte{formatRecord}, uint64(c.start.boot))
 	b = binary.BigEndian.AppendUint64(b, c.start.nonce)
 	b = codec.Bytes(codec.Bytes(b, c.name), c.addr)

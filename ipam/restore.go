@@ -86,6 +86,9 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	if m.restoredPlace != "" && m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
 		return nil, fmt.Errorf("%w: it was written as another file or on another machine, so it is a copy, or an old one that was put back, and others may have its addresses by now: move it away, and this host begins as a new peer that takes in the addresses which its containers have", ErrForeign)
 	}
+	if m.rejoined != ([16]byte{}) {
+		m.foundsNothing()
+	}
 	m.self, m.restored, m.own = l.identity.self, l.identity.boot, ownMember{}
 	m.number = max(m.savedNumber, m.state.Number(m.self))
 	m.unsettledTo = m.savedNumber
@@ -199,6 +202,10 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 			return fmt.Errorf("%w: no reason", codec.ErrCorrupt)
 		}
 		l.m.suspect, l.m.outlived = string(value), true
+	case keyRejoined:
+		cluster, clients, err := parseRemains(value)
+		l.m.rejoined, l.m.unclaimed = cluster, clients
+		return err
 	case keyPlace:
 		l.m.restoredPlace = string(value)
 	case keyLabel:
