@@ -24,6 +24,10 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		if q.Purpose == ForUnmarked && m.bare() {
 			return m.replayUnready(q, a, err)
 		}
+		if g, its := m.standingHolder(q); its {
+			*a = g
+			return nil
+		}
 		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
 		switch *a, err = m.standingFor(q, err); {
 		case err == nil && q.Purpose == ForGateway:
@@ -128,10 +132,6 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
-	if p.toKeep {
-		p.toKeep = false
-		m.keepListed(p, addr.Whole(p.CIDR))
-	}
 	p.space.Ahead(want, h.Key)
 	trace := p.space.Find(h.Key)
 	if trace.IsHeld {
@@ -167,7 +167,7 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 // after it. A container starts again, so that from now on it is as young as
 // any: no inventory lists it yet.
 func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
-	if h.Kind != space.Container || !p.space.Usable(o) { // what is another's by now could not be taken again
+	if h.Kind != space.Container || !p.space.Usable(o) { // what is set aside could not be taken again
 		return m.confirm(p, o, *h)
 	}
 	m.putInDoubt(p, o)
@@ -231,6 +231,14 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 	if r != nil && !keptFor(r, h) {
 		return errReserved(p, want, r, *h)
 	}
+	if m.isInUse(want) {
+		if err := m.mayClaim(p, want, h); err != nil {
+			return err
+		}
+		if p.space.Mine(o) {
+			m.dismissStranger(p, o)
+		}
+	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
 		if rec.Kind == space.Container && h.Kind == space.Container && m.onHost(want) { // which has got it beside that container
 			return m.errHeld(p, want, space.Holder{Kind: space.Host}, rec.Since)
@@ -241,23 +249,13 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		case !may:
 			return m.errHeld(p, want, rec.Holder, rec.Since)
 		case h.Kind == space.Client || p.space.Usable(o):
-			if err := m.regainAt(p, o); err != nil {
-				return err
-			}
 			*a = m.renew(p, o, h)
 			return nil
-		case p.space.Mine(o):
-			return m.waitForMajority() // about what it is set aside for
 		}
-		// It was given up while this host was away, and whose it is now may have given it to somebody.
-		m.freeHolding(p, o)
-		r = p.ReservationAt(o)
+		return m.waitForMajority() // about what it is set aside for
 	}
-	switch kind, kept := p.kept[o]; {
-	case kept && r != nil:
+	if kind, kept := p.kept[o]; kept && r != nil {
 		return errKeptTwice(p, want, r, kind)
-	case kept && p.partings == 0 && p.listed > 0: // by a network of a host that was given up, which has yet to keep it back again
-		return errKeptBack(p, want, kind)
 	}
 	if err := m.awaitLists(); err != nil {
 		return err
@@ -265,6 +263,7 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 	if err := m.borrow(p, o, r); err != nil {
 		return err
 	}
+	m.dismissWarned(p, o)
 	return m.take(p, o, h, a)
 }
 

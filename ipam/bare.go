@@ -142,7 +142,9 @@ func (m *Machine) replayUnready(q *AddressRequest, a *AddressGrant, why error) e
 			return err
 		}
 	}
-	if rec := p.space.Lookup(o); ok && m.check != nil && rec.State == space.Held && rec.Kind == space.Container {
+	rec := p.space.Lookup(o)
+	unknown := ok && m.check != nil && rec.State == space.Held && rec.Kind == space.Container
+	if unknown || ok && m.isSuspended() && hasEndpoint(p, o) && !p.shows(o) {
 		// An engine goes on that is refused what an endpoint has, and a container that starts is not to have what may be another's by now.
 		if m.holdsUp() {
 			m.noteAskedAgain(p, o)
@@ -223,11 +225,6 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 // but nothing that a container has; and it asks for that before the engine turns to the next one.
 func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 	rec, r := p.space.Lookup(o), p.ReservationAt(o)
-	if hasEndpoint(p, o) && !p.space.Mine(o) && !m.left {
-		if err := m.regainReplayed(p, q, o); err != nil {
-			return err
-		}
-	}
 	switch held := rec.State == space.Held && rec.Kind != space.Kept; {
 	case held && m.holdsAgainst(p, q, o, &rec):
 		m.noteAskedAgain(p, o) // the engine goes on with it whatever it is answered
@@ -237,23 +234,6 @@ func (m *Machine) mayReplay(p *pool, q *AddressRequest, o addr.Offset) error {
 		return errReserved(p, q.Address, r, space.Holder{Kind: space.Container})
 	}
 	return nil
-}
-
-// regainReplayed is regainAt for what an engine may ask for again that starts, which waits for it as long as it may be held up.
-// Where somebody has it, or may have, the engine goes on without, and no container starts with it.
-func (m *Machine) regainReplayed(p *pool, q *AddressRequest, o addr.Offset) error {
-	whose := m.whoseText(p, o)
-	if m.ready() == nil {
-		err := m.regainAt(p, o)
-		switch {
-		case err == nil, waits(err) && !m.holdsUp() && m.inTime():
-			return err
-		case waits(err):
-			whose = "may be in use elsewhere by now: try again in a moment"
-		}
-	}
-	m.noteAskedAgain(p, o)
-	return failf(ErrAddressInUse, "address %v in %s was released with this host by ringlet forget, and %s, or choose another address", q.Address, poolText(p.Pool), whose)
 }
 
 // holdsAgainst reports whether an address is held by another one than who may ask for it again. What was asked for

@@ -116,6 +116,7 @@ func (m *Machine) thaw(late time.Duration) {
 // suspended: they may have evicted it meanwhile, and given up its space.
 func (m *Machine) awaken(ahead time.Duration) {
 	m.doubtLonger(ahead)
+	m.warnLonger(ahead)
 	if m.lacks(ruleAwake) {
 		return
 	}
@@ -183,7 +184,7 @@ func (m *Machine) welcome(to peer.ID, question uint64) {
 	undecided := m.undecided()
 	m.completes = m.completes || undecided // it cannot go on before that
 	known := m.contact(to).start
-	if m.suspect != "" || m.broken != nil {
+	if m.isSuspended() || m.broken != nil {
 		known = start{}
 	}
 	m.send(to, wire.Welcome{

@@ -179,7 +179,7 @@ func (m *Machine) inTheWay(c netip.Prefix, s *search) netip.Prefix {
 	}
 	for _, l := range m.listed {
 		// One whose pool went since the list is a network that went.
-		if g, gone := m.deleted[l]; l.Overlaps(c) && m.poolOf(l) == nil && (!gone || m.inventory.knows(g.serial)) {
+		if serial, gone := m.deleted[l]; l.Overlaps(c) && m.poolOf(l) == nil && (!gone || m.inventory.knows(serial)) {
 			return widest(l, c)
 		}
 	}

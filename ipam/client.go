@@ -108,7 +108,11 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		return nil, stays
 	}
 	for _, h := range free {
-		m.freeHolding(h.p, h.o)
+		if isWarned(h.p.space.Lookup(h.o)) {
+			m.dismissStranger(h.p, h.o)
+		} else {
+			m.freeHolding(h.p, h.o)
+		}
 		m.leaveToHost(h.p, h.o)
 		m.settleEmptied(h.p)
 	}

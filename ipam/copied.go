@@ -55,7 +55,7 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 		m.surpassed = q.KnownBoot
 		m.saveIdentity()
 	}
-	m.suspend(why + ": this database is a copy of another host's, or an old one that was put back")
+	m.suspend(copied, why+": this database is a copy of another host's, or an old one that was put back")
 }
 
 // takeTwin learns that an earlier start of a peer still runs beside the latest:
@@ -64,7 +64,7 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 func (m *Machine) takeTwin(from peer.ID, c *contact, q wire.Twin) {
 	switch other := (start{q.OtherBoot, q.OtherNonce}); other {
 	case start{m.boot, m.nonce}:
-		m.suspend("another host runs with the ID of this peer: one of the two databases is a copy of the other")
+		m.suspend(copied, "another host runs with the ID of this peer: one of the two databases is a copy of the other")
 	case c.start:
 		m.send(from, q)
 	}
@@ -75,32 +75,8 @@ func (m *Machine) meetDouble(f *wire.Frame) {
 	// Its own frames may go in circles, and those of an earlier start be late. A
 	// copy of an earlier start that lives is told by others, see Twin.
 	if f.Boot > m.boot || f.Boot == m.boot && f.Nonce != m.nonce {
-		m.suspend("another host runs with the ID of this peer: one of the two databases is a copy of the other")
+		m.suspend(copied, "another host runs with the ID of this peer: one of the two databases is a copy of the other")
 	}
-}
-
-// suspend makes this peer stop handing out for good: until somebody has seen
-// to it and started it anew.
-func (m *Machine) suspend(why string) {
-	if m.suspect != "" {
-		return
-	}
-	m.suspect = why
-	m.changed = true
-	m.note(Note{Kind: NoteSuspended, Holder: why})
-}
-
-// checkNumber sees whether a command of this peer was decided whose number it has
-// never given. Numbers are on disk before they leave, so its database would have gone
-// back in time: it was copied, and the copy put back later in the place of its original,
-// by hand or with the whole machine (protocol, 6.6).
-func (m *Machine) checkNumber() {
-	known := m.state.Number(m.self)
-	if known <= m.number {
-		return
-	}
-	m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", known, m.number))
-	m.number = known
 }
 
 // checkVeto sees whether the next slot was decided, as another peer says, without the
@@ -116,23 +92,4 @@ func (m *Machine) checkVeto() {
 // hasVeto reports whether nothing can be decided without this peer.
 func (m *Machine) hasVeto() bool {
 	return m.isVoter(m.self) && !m.majority(slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return id == m.self }))
-}
-
-// outlive makes this peer stop handing out for good, whatever starts: its database went
-// back in time. What it says to be held, and to have been promised, may be wrong.
-func (m *Machine) outlive(why string) {
-	why = "its database is an old one or a copy: " + why
-	m.suspend(why)
-	if !m.outlived {
-		m.suspect, m.outlived = why, true
-		m.put(bucketIdentity, keyOld, []byte(why))
-	}
-}
-
-// trust has a peer go on with a database that was moved, as an operator states.
-func (m *Machine) trust() error {
-	if m.suspect != "" {
-		return failf(ErrBadRequest, "the database of %s is not to be trusted, because %s: run ringlet rejoin there, and this host begins anew as a new peer", m.cfg.Name, m.suspect)
-	}
-	return failf(ErrBadRequest, "ringlet on %s uses its database already: see ringlet status", m.cfg.Name)
 }

@@ -22,6 +22,8 @@ const (
 	RuleList       = ruleList
 	RuleLists      = ruleLists
 	RuleAwake      = ruleAwake
+	RuleSuspend    = ruleSuspend
+	RuleWarn       = ruleWarn
 	RuleSight      = ruleSight
 	RuleDoubt      = ruleDoubt
 	RuleShown      = ruleShown

@@ -2,9 +2,7 @@ package ipam
 
 import (
 	"fmt"
-	"iter"
 	"maps"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -77,13 +75,11 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.Forget, chronicle.Inherit:
 		switch a := a.(type) {
 		case chronicle.Inherit:
-			m.forgotten = m.forgotten || a.Former == m.self
 			if o.Command.Author == m.self {
 				m.awaitListAnew()
 				m.note(Note{Kind: NoteInherited, Holder: m.nameOf(a.Former)})
 			}
 		case chronicle.Forget:
-			m.forgotten = m.forgotten || a.Peer == m.self
 			m.notePeer(NoteForgotten, a.Peer)
 		}
 		for _, p := range m.sortedPools() {
@@ -147,9 +143,6 @@ func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 	p := m.pools[cp.Key]
 	if p == nil {
 		p = &pool{Pool: cp, space: space.NewCounting(addr.Size(cp.CIDR), &m.serial), asked: m.perPool[cp.CIDR], told: told{listed: -1}}
-		if g, gone := m.deleted[cp.CIDR]; gone { // its host may have networks there all the while, if it was given up
-			p.told = g.told
-		}
 		m.pools[cp.Key], m.inOrder = p, nil
 	}
 	return p
@@ -167,12 +160,9 @@ func (m *Machine) followRing(p *pool) {
 	}
 	for _, r := range subtract(mine, p.mine) {
 		p.space.Own(r)
-		m.settleStrays(p, r)
 		m.holdHost(p, r)
 		m.holdSeen(p, r)
-		for o := range p.kept {
-			p.toKeep = p.toKeep || r.Contains(o)
-		}
+		m.holdWarned(p, r)
 	}
 	p.mine = mine
 }
@@ -208,8 +198,8 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 
 // disown takes a range out of the space, and what was remembered of it out of
 // the database. Commands that take space from this peer are its own and never
-// name space in which an address is held; Forget is the exception, and what is
-// held then stays held, and is a conflict.
+// name space in which an address is held: a peer whose space others give up does
+// not follow (see follows).
 func (m *Machine) disown(p *pool, r addr.Range) {
 	m.yield(p, r)
 	for o, rec := range p.space.Records(r) {
@@ -220,91 +210,8 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 			}
 		}
 	}
-	err := p.space.Disown(r)
-	if err == nil {
-		return
-	}
-	if m.alone() {
+	if err := p.space.Disown(r); err != nil {
 		m.broken = fmt.Errorf("pool %v: %w", p.CIDR, err)
-		return
-	}
-	m.noteStrays(p)
-}
-
-// noteStrays notes what is held here in space that is this peer's no more, since
-// it was given up while it was away.
-func (m *Machine) noteStrays(p *pool) {
-	for o, rec := range m.strays(p) {
-		why := "its host was forgotten, and another holder may have it"
-		if m.outlived {
-			why = "the database of its host is an old one, and another holder may have it"
-		}
-		d := m.disputeOf(addr.Nth(p.CIDR, o), rec.Holder, rec.Since, why)
-		d.stray = true
-		m.disagree(p, o, d)
-	}
-}
-
-// strays yields what is held here in space that is this peer's no more. Of containers only
-// those count that the engine has been seen to have since.
-func (m *Machine) strays(p *pool) iter.Seq2[addr.Offset, space.Record] {
-	return func(yield func(addr.Offset, space.Record) bool) {
-		if p.space.Strays() == 0 {
-			return
-		}
-		for o, rec := range p.held() {
-			_, lives := p.seen[o]
-			if !p.space.Mine(o) && (lives || !hasEndpoint(p, o) || !m.sighted()) && !yield(o, rec) {
-				return
-			}
-		}
-	}
-}
-
-// regain asks for the addresses of strays, which nobody may have got since: what is nobody's, or
-// free on the host that owns it, is this peer's again, before it is handed out to somebody else.
-// What the host itself has, or a device on its network, and the gateway of its networks make way for a
-// reservation that was decided since, as they do in space of this peer: see yields.
-func (m *Machine) regain(p *pool) {
-	if m.ready() != nil {
-		return
-	}
-	var want, kept []addr.Offset
-	for o, rec := range m.strays(p) {
-		switch {
-		case holdable(p.ReservationAt(o)):
-			want = append(want, o)
-		case rec.Kind == space.Host || rec.Kind == space.Stranger, rec.Kind == space.Gateway && p.yields(o, rec, p.ReservationAt(o).Kind):
-			kept = append(kept, o)
-		}
-	}
-	for _, o := range kept {
-		m.freeYielded(p, o)
-	}
-	for _, o := range want {
-		_ = m.borrow(p, o, p.ReservationAt(o)) // it stays a conflict as long as that fails
-	}
-}
-
-// regainAt is regain for one address that is held here, for a call that waits for it. The error says who has it.
-func (m *Machine) regainAt(p *pool, o addr.Offset) error {
-	if p.space.Mine(o) {
-		return nil
-	}
-	r := p.ReservationAt(o)
-	if !holdable(r) {
-		return errKept(p, addr.Nth(p.CIDR, o), r)
-	}
-	return m.borrow(p, o, r)
-}
-
-// settleStrays forgets that what is held in a range which has just become this peer's was in
-// space of somebody else.
-func (m *Machine) settleStrays(p *pool, r addr.Range) {
-	for k, d := range m.conflicts {
-		if d.stray && k.pool == p.Key && r.Contains(k.at) {
-			m.settleConflict(p, k.at)
-		}
 	}
 }
 
@@ -330,27 +237,10 @@ func (m *Machine) freeYielded(p *pool, o addr.Offset) {
 	m.freeHolding(p, o)
 }
 
-// gonePool is a pool that went since the last inventory, and what that tells of its networks.
-type gonePool struct {
-	serial uint64
-	told
-}
-
-// dropPool forgets a pool that was deleted, and its records. It can have containers here
-// only if this host was forgotten: the pool may be made anew, and what they have be this
-// peer's again, so their engine is asked first, as for what a network keeps back that no list has had; and those that are
-// gone by then may have their releases yet to come.
+// dropPool forgets a pool that was deleted, and what was remembered of it: no host has anything
+// there, as the state says that none uses it.
 func (m *Machine) dropPool(p *pool) {
-	if p.hasContainers() || m.hasUnlisted(p) {
-		m.awaitListAnew()
-	}
-	if a := addr.Nth(p.CIDR, p.gateway); p.hasGateway && m.networksOf(p) > 0 && !m.onHost(a) {
-		m.host = append(m.host, netip.PrefixFrom(a, p.CIDR.Bits())) // its bridge has it, until the interfaces are read again
-	}
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
-		if hasEndpoint(p, o) {
-			m.putInDoubt(p, o)
-		}
 		m.forgetHolding(p, o)
 	}
 	for _, c := range m.contacts {
@@ -362,23 +252,8 @@ func (m *Machine) dropPool(p *pool) {
 	delete(m.begged, p.Key)
 	delete(m.pools, p.Key)
 	m.inOrder = nil
-	m.deleted[p.CIDR] = gonePool{m.stamp(), p.told}
+	m.deleted[p.CIDR] = m.stamp()
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
-}
-
-// hasUnlisted reports whether the host has a network on the pool that the last list lacks: nobody knows what it keeps back
-// once the pool is gone. A process that has had none yet asks for none: an engine that starts may have its containers wait for
-// that, and list nothing before they are up.
-func (m *Machine) hasUnlisted(p *pool) bool {
-	if m.inventory.isZero() {
-		return false
-	}
-	for _, n := range m.networks { // the same with all, in any order
-		if n.Pool == p.CIDR && (n.asked.serial > m.inventory.serial || p.listed < m.networksOf(p)) {
-			return true
-		}
-	}
-	return false
 }
 
 // subtract returns the parts of a that lie in none of b. Both are in order,

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -21,11 +20,6 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
 		if !ok {
 			return AddressGrant{}, errOutside(p.CIDR, q.Address)
-		}
-		if p.hasGateway && p.gateway == o && !m.replaying { // an engine that starts has it anyway
-			if err := m.regainGateway(p, q); err != nil {
-				return AddressGrant{}, err
-			}
 		}
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
@@ -53,9 +47,6 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway && p.space.Mine(o) {
 		m.adoptGateway(p, o)
 	}
-	if err := m.regainGateway(p, q); err != nil {
-		return AddressGrant{}, err
-	}
 	if p.hasGateway {
 		return m.confirm(p, p.gateway, gatewayHolder()), nil
 	}
@@ -78,51 +69,6 @@ func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
 	m.confirm(p, o, gatewayHolder())
 	p.gateway, p.hasGateway = o, true
 	return true
-}
-
-// regainGateway sees to it that the gateway of this host's networks is this peer's before another network gets it: it
-// may be somebody else's, if this host was given up and is back. If no network has it any more, the other one gets a
-// gateway of its own.
-func (m *Machine) regainGateway(p *pool, q *AddressRequest) error {
-	if !p.hasGateway || p.space.Mine(p.gateway) {
-		return nil
-	}
-	err := m.regainAt(p, p.gateway)
-	if err == nil || waits(err) {
-		return err
-	}
-	if a := addr.Nth(p.CIDR, p.gateway); m.onHost(a) || m.hasOwnGateway(p, q.Network.ID()) {
-		return failf(ErrAddressInUse, "networks of this host on %s have the gateway %v, which was released with this host by ringlet forget, and %s, or remove those networks first", poolText(p.Pool), a, m.whoseText(p, p.gateway))
-	}
-	p.hasGateway = false
-	m.freeHolding(p, p.gateway)
-	return nil
-}
-
-// whoseText says whose an address is now that was this peer's, and what ends that: "is …".
-func (m *Machine) whoseText(p *pool, o addr.Offset) string {
-	t, _ := p.Ring.At(o)
-	switch r := p.ReservationAt(o); {
-	case !holdable(r):
-		return reservedText(r) + ": end the reservation"
-	case t.Owner == ring.Free, t.Owner == ring.Reserved:
-		return "cannot be taken back: see ringlet status"
-	case m.state.Member(t.Owner) == nil:
-		return m.quarantineText(t.Owner)
-	default:
-		return fmt.Sprintf("is in a range of %s by now: see ringlet explain %v there, and free it", m.nameOf(t.Owner), addr.Nth(p.CIDR, o))
-	}
-}
-
-// hasOwnGateway reports whether a network of this host may have the host's own gateway in the pool beside that which is
-// being made: one that lists alone have told of may.
-func (m *Machine) hasOwnGateway(p *pool, but PoolID) bool {
-	for id, net := range m.networks {
-		if net.Pool == p.CIDR && net.Gateway == GatewayHost && (id != but || net.count > 1) {
-			return true
-		}
-	}
-	return p.lost > 0
 }
 
 // leaveGateway has the next network of a pool get the gateway of the last one again, which
@@ -261,6 +207,9 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 			return nil
 		}
 		return errKept(p, a, r)
+	}
+	if m.inUseElsewhere(a) {
+		return m.errWarned(p, a)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && (m.mayBeContainers(&rec) || !p.yields(o, rec, kind)) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)

@@ -131,6 +131,14 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 	named := func(k space.Kind) bool {
 		return (k == space.Stranger || k == space.Host) && q.Want == wire.WantReserved
 	}
+	if a := addr.Nth(p.CIDR, o); m.isInUse(a) {
+		if m.warnings[a].by != to {
+			return wire.Answer{Verdict: wire.RefusedHeld, Text: m.warnedText(a)}
+		}
+		if p.space.Usable(o) {
+			m.dismissStranger(p, o) // who warns of it has a user for it
+		}
+	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept && !named(rec.Kind) {
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.holderText(rec.Holder, rec.Since)}
 	}

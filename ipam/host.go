@@ -27,7 +27,6 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	m.settleHostConflicts()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
-		m.regain(p)
 		for o, kind := range p.space.Kinds() {
 			if kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
 				continue
@@ -36,6 +35,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			first, _ := p.offHost.since(o, read)
 			if read.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
 				m.leaveToListed(p, o)
+				m.holdWarned(p, addr.One(o))
 			}
 		}
 	}
@@ -138,9 +138,12 @@ func (m *Machine) sightHost(p *pool) {
 		rec := p.space.Lookup(o)
 		switch {
 		case rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept:
-			m.dismissStranger(p, o)
+			if p.space.Mine(o) {
+				m.dismissStranger(p, o)
+			}
 			err := m.borrow(p, o, r)
 			if err == nil {
+				m.dismissWarned(p, o)
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}
 			p.untaken = p.untaken || m.stillOthers(p, o, err)

@@ -60,16 +60,14 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	networks := m.sightAll(inv, &s)
 	first := !m.inventory.knows(m.greeted.serial)
 	m.inventory = inv.After
-	// A pool that this list has made anew is not there before others agree.
-	maps.DeleteFunc(m.deleted, func(subnet netip.Prefix, g gonePool) bool {
-		return inv.After.knows(g.serial) && (networks[subnet] == 0 || m.poolOf(subnet) != nil)
-	})
+	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, serial uint64) bool { return inv.After.knows(serial) })
 	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
 		m.unlisted, m.inherited, m.listedAt = false, false, m.now
 		m.learnBefore()
 		m.saveUnlisted()
 	}
 	m.settleDoubts(&s)
+	m.noteWarned()
 	asked := map[netip.Prefix][]*network{}
 	for _, id := range m.sortedNetworks() {
 		n := m.networks[id]
@@ -80,11 +78,10 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.knows(at) })
 		}
 		p.seen = s.seen[p]
-		if !s.misses(m.deleted[p.CIDR].serial) { // or it was made anew, and this list tells nothing of it yet
+		if !s.misses(m.deleted[p.CIDR]) { // or it was made anew, and this list tells nothing of it yet
 			p.kept, p.partings = s.kept[p], 0
 		}
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
-		m.noteStrays(p)
 		never := p.listed < 0
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.After.at, first || never)
@@ -97,12 +94,6 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 			continue
 		}
 		m.settle(p)
-	}
-	for _, subnet := range slices.SortedFunc(maps.Keys(asked), netip.Prefix.Compare) {
-		// One without a pool, which was removed while this host was given up.
-		if m.poolOf(subnet) == nil && m.sightNetworks(subnet, networks[subnet], asked[subnet], inv.After.at) {
-			again = m.cfg.Grace
-		}
 	}
 	if m.unlisted || m.incomplete || m.unanswered || m.takesIn() {
 		again = time.Second // what was listed is not all taken in
@@ -159,7 +150,7 @@ func (s *sight) misses(serial uint64) bool { return serial > s.mark.serial }
 // sightSubnet takes note of one subnet of a network that the engine has: of
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
-	if s.misses(m.deleted[subnet].serial) {
+	if s.misses(m.deleted[subnet]) {
 		m.incomplete = true // it was removed while the engine was asked, and may have been made anew since
 		return
 	}
@@ -273,7 +264,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if other, twice := s.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
 		m.conflict(p, o, h, m.now.UnixNano(), "is used by container "+shortRef(other)+" too")
 	}
-	if rec.Kind == space.Stranger && rec.MAC == h.MAC {
+	if rec.Kind == space.Stranger && rec.MAC == h.MAC || isWarned(rec) {
 		m.dismissStranger(p, o) // it was this endpoint that answered
 		rec = p.space.Lookup(o)
 	}
@@ -317,6 +308,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if m.unlisted {
 		m.noteLost()
 	}
+	m.dismissWarned(p, o)
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
 		m.conflict(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())
 		return

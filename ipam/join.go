@@ -273,7 +273,7 @@ const joinEvery = time.Second
 // seek looks for a cluster to be in: it says hello while it has none, and asks
 // to be admitted when it is in no roster.
 func (m *Machine) seek() {
-	if m.hasLeft() || m.suspect != "" {
+	if m.hasLeft() || m.isSuspended() {
 		return
 	}
 	if m.state.Slot == 0 {

@@ -46,9 +46,6 @@ type pool struct {
 	// unnamed holds when an inventory first lacked an auxiliary address that no
 	// network names.
 	unnamed absences
-	// toKeep says that space has become this peer's since it was seen to that what
-	// the networks keep back is reserved.
-	toKeep bool
 	// named holds when the engine last named an auxiliary address of a network
 	// that it makes, and left when what is no more this peer's was freed: until an
 	// inventory that began later has come, one that did earlier says otherwise.

@@ -17,7 +17,7 @@ import (
 // A peer that does not speak the level of the slot leaves it, and all that
 // follow, for after its upgrade.
 func (m *Machine) learn(value []byte) []chronicle.Command {
-	if m.outdated() {
+	if m.outdated() || m.isSuspended() {
 		return nil
 	}
 	batch, err := chronicle.DecodeBatch(value)
@@ -29,11 +29,13 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 		m.broken = errUnreadable(m.state.Slot+1, err)
 		batch = nil // equally on all peers
 	}
+	if !m.follows(batch) {
+		return nil
+	}
 	was := m.member()
 	m.saveSlot(m.state.Slot+1, value)
 	m.remember(value)
 	outcomes := m.apply(batch)
-	m.checkNumber()
 	// A snapshot at a level that is not spoken would look like one of a later
 	// release, which knows slots behind it.
 	if m.state.Slot%m.history(snapshotEvery) == 0 && !m.outdated() {
@@ -73,6 +75,8 @@ func (m *Machine) concluded(wasMember bool) {
 	switch member := m.member(); {
 	case member && !wasMember && m.state.Slot > 1:
 		m.joinedAt = m.now
+		m.warnAgain(func(by peer.ID) bool { return by == m.self })
+		m.warnedAt = time.Time{}
 		m.note(Note{Kind: NoteJoined})
 	case wasMember && !member && m.departs():
 		m.left = true
@@ -135,7 +139,7 @@ const pullAgain = 500 * time.Millisecond
 
 // pull asks a peer that knows later slots for them, one peer at a time.
 func (m *Machine) pull(from peer.ID) {
-	if since := m.now.Sub(m.pulledAt); from == m.self || m.outdated() || since >= 0 && since < pullAgain {
+	if since := m.now.Sub(m.pulledAt); from == m.self || m.outdated() || m.isSuspended() || since >= 0 && since < pullAgain {
 		return
 	}
 	m.pulledAt = m.now
@@ -178,7 +182,9 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 		return // damaged on its way
 	}
 	m.checkVeto()
-	m.install(state)
+	if !m.isSuspended() && m.followsTo(state) {
+		m.install(state)
+	}
 }
 
 // install makes a later state this peer's.
@@ -188,7 +194,6 @@ func (m *Machine) install(state *chronicle.State) {
 		m.early = early{} // about a slot of the cluster before
 	}
 	m.state = state
-	m.checkNumber()
 	for _, p := range m.sortedPools() {
 		if state.Pool(p.Key) == nil {
 			m.dropPool(p)
@@ -207,9 +212,6 @@ func (m *Machine) install(state *chronicle.State) {
 		}
 		m.awaitListAnew() // this peer may have inherited in one of the slots
 		m.note(Note{Kind: NoteInherited, Holder: string(gone.Name)})
-	}
-	for _, p := range m.pools {
-		m.forgotten = m.forgotten || p.space.Strays() > 0
 	}
 	for _, gone := range state.Former {
 		delete(m.inbox, gone.ID) // as in follow

@@ -286,13 +286,30 @@ func (c *lockstep) listed(i int, cidr netip.Prefix, endpoints ...ipam.InventoryE
 	c.lists(i, networks...)
 }
 
-// comeBack heals the network, and has another peer have something decided, by which who was given up hears that it was.
+// comeBack has who was given up hear that it was, and begin anew.
 func (c *lockstep) comeBack(other int) {
+	c.t.Helper()
+	c.learnsLoss(other)
+	for i := range c.peers {
+		if c.isSuspended(i) {
+			c.rejoin(i)
+		}
+	}
+	c.run(time.Minute, c.agreed)
+}
+
+// learnsLoss heals the network, and has another peer have something decided, by which who was given up hears that it was.
+func (c *lockstep) learnsLoss(other int) {
 	c.t.Helper()
 	c.heal()
 	c.ask(other, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.99.0.0/24")})
-	c.run(time.Minute, c.agreed)
+	c.run(time.Minute, func() bool {
+		return slices.ContainsFunc([]int{0, 1, 2}, func(i int) bool { return i < len(c.peers) && c.isSuspended(i) })
+	})
 }
+
+// isSuspended reports whether a peer says that it is.
+func (c *lockstep) isSuspended(i int) bool { return c.status(i).State == ipam.Suspended }
 
 // conflicts returns the addresses about which a peer tells of a conflict, in order.
 func (c *lockstep) conflicts(i int) (out []netip.Addr) {

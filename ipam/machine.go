@@ -34,30 +34,30 @@ type Machine struct {
 	waiting  []*Call
 	chosen   map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
 
-	host      []netip.Prefix            // addresses that the host itself has, with their masks
-	routed    []netip.Prefix            // where it has routes to and none is to be chosen
-	listed    []netip.Prefix            // subnets of the networks that the last inventory has
-	replaying bool                      // the engine may still be asking again for what it has
-	greeted   moment                    // when it started, or this process
-	named     bool                      // since then a container's request had its name
-	asks      map[PoolID]uint64         // networks whose pools were asked for since then, by order; with NoMAC
-	lastAsk   uint64                    // of them
-	strangers time.Time                 // when to look at the strangers again; zero: there are none
-	deleted   map[netip.Prefix]gonePool // pools that went since the last inventory
-	perPool   map[netip.Prefix]int      // networks of this host, by pool
-	inherited bool                      // while unlisted: space of a former self was taken over
-	unlisted  bool                      // the database is new, and no complete inventory has come yet; on disk
-	unsure    bool                      // the database is new, and others may have yet to list, too; on disk
-	blind     bool                      // no inventory will come for now
-	setBefore time.Time                 // clockSet as it was when this process started
-	watch     watch                     // see keepWatch
-	clockSet  time.Time                 // since when nobody has set the clock, as far as is known; zero: for long enough
-	inventory Mark                      // of the last complete inventory since this process started
-	conflicts map[conflict]dispute      // since the begin of the last complete inventory
-	disputed  map[conflict]dispute      // before that
-	doubts    map[netip.Addr]doubt      // addresses whose holders ended without a release
-	refusals  []Refusal                 // the last ones, in order
-	broken    error                     // a broken invariant: nothing is handed out any more
+	host      []netip.Prefix          // addresses that the host itself has, with their masks
+	routed    []netip.Prefix          // where it has routes to and none is to be chosen
+	listed    []netip.Prefix          // subnets of the networks that the last inventory has
+	replaying bool                    // the engine may still be asking again for what it has
+	greeted   moment                  // when it started, or this process
+	named     bool                    // since then a container's request had its name
+	asks      map[PoolID]uint64       // networks whose pools were asked for since then, by order; with NoMAC
+	lastAsk   uint64                  // of them
+	strangers time.Time               // when to look at the strangers again; zero: there are none
+	deleted   map[netip.Prefix]uint64 // pools that went since the last inventory
+	perPool   map[netip.Prefix]int    // networks of this host, by pool
+	inherited bool                    // while unlisted: space of a former self was taken over
+	unlisted  bool                    // the database is new, and no complete inventory has come yet; on disk
+	unsure    bool                    // the database is new, and others may have yet to list, too; on disk
+	blind     bool                    // no inventory will come for now
+	setBefore time.Time               // clockSet as it was when this process started
+	watch     watch                   // see keepWatch
+	clockSet  time.Time               // since when nobody has set the clock, as far as is known; zero: for long enough
+	inventory Mark                    // of the last complete inventory since this process started
+	conflicts map[conflict]dispute    // since the begin of the last complete inventory
+	disputed  map[conflict]dispute    // before that
+	doubts    map[netip.Addr]doubt    // addresses whose holders ended without a release
+	refusals  []Refusal               // the last ones, in order
+	broken    error                   // a broken invariant: nothing is handed out any more
 
 	// What is agreed, and how far this peer has come with it.
 	nonce           uint64
@@ -94,14 +94,16 @@ type Machine struct {
 	contacts    map[peer.ID]*contact
 	check       *bootCheck
 	bootedAlone bool
-	suspect     string          // why this peer stopped handing out for good
-	outlived    bool            // its database is an old one, so that no start will do
-	rejoined    [16]byte        // the cluster that an earlier peer of this host was in, which has begun anew as this one; on disk
-	unclaimed   []ClientRequest // its clients that have not got their addresses again; on disk
-	surpassed   peer.Boot       // the boot of a copy that was started later; the next start is to be above it
-	forgotten   bool            // its space was given up while it was away
-	left        bool            // it was retired, as somebody wished
-	forced      bool            // it leaves although something is held here
+	suspended   suspension
+	rejoined    [16]byte               // the cluster that an earlier peer of this host was in, which has begun anew as this one; on disk
+	warnings    map[netip.Addr]warning // of addresses in use on hosts whose peers do not own them; on disk
+	warnedBy    map[peer.ID]int        // how many of them each peer has given
+	warned      time.Time              // when to look whether one is over; zero: there is none
+	warnedAt    time.Time              // when this peer last warned the others
+	unclaimed   []ClientRequest        // its clients that have not got their addresses again; on disk
+	surpassed   peer.Boot              // the boot of a copy that was started later; the next start is to be above it
+	left        bool                   // it was retired, as somebody wished
+	forced      bool                   // it leaves although something is held here
 	leaving     bool
 	drained     bool // it was draining when it was evicted, and goes on with that once it is back; on disk
 	founding    bool
@@ -163,12 +165,12 @@ type conflict struct {
 
 // dispute is what cannot both be right in a conflict.
 type dispute struct {
-	text  string // a sentence, from when it was noted first
-	who   string // whom it is about
-	same  string // what stays the same as long as it lasts
-	next  string // what ends it, if that is no container
-	host  bool   // it is about an address that the host itself has
-	stray bool   // it is about one that is held in space of somebody else, since this host was given up
+	text   string // a sentence, from when it was noted first
+	who    string // whom it is about
+	same   string // what stays the same as long as it lasts
+	next   string // what ends it, if that is no container
+	host   bool   // it is about an address that the host itself has
+	warned bool   // a peer warns of it
 }
 
 // ending says what ends the conflict.
@@ -190,7 +192,7 @@ func New(cfg Config) (*Machine, error) {
 		chosen:     map[bool]netip.Addr{},
 		conflicts:  map[conflict]dispute{},
 		disputed:   map[conflict]dispute{},
-		deleted:    map[netip.Prefix]gonePool{},
+		deleted:    map[netip.Prefix]uint64{},
 		perPool:    map[netip.Prefix]int{},
 		inbox:      map[peer.ID][]chronicle.Command{},
 		asides:     map[uint64]bool{},
@@ -230,6 +232,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	}
 	if !m.strangers.IsZero() {
 		m.freeStrangers()
+	}
+	if !m.warned.IsZero() {
+		m.endWarnings()
 	}
 	switch ev := ev.(type) {
 	case Tick:
@@ -275,6 +280,7 @@ func (m *Machine) atRest() bool {
 
 // goOn does what has become possible or due.
 func (m *Machine) goOn() {
+	m.warnOthers()
 	m.drain()
 	m.checkBoot()
 	m.seek()
@@ -319,11 +325,22 @@ func (m *Machine) start() {
 	m.seats = []peer.ID{m.self}
 	m.settleProposals()
 	m.holdKept()
+	m.warnAgain(func(peer.ID) bool { return true })
 	for _, p := range m.sortedPools() {
-		m.noteStrays(p) // without the engine's lists nothing else does
+		m.holdWarned(p, addr.Whole(p.CIDR))
 	}
 	m.saveLabel()
+	m.meetPlace()
 	m.savePlace()
+	if m.meetLoss(); m.isSuspended() {
+		m.greetPeers()
+		return
+	}
+	m.enterCluster()
+}
+
+// enterCluster has a peer that may use its database be in its cluster, or look for one, or found one.
+func (m *Machine) enterCluster() {
 	if m.state.Slot > 0 {
 		m.beginCheck()
 		return

@@ -305,7 +305,7 @@ func (m *Machine) peerRef(ref string, wanted membership) (peer.ID, error) {
 // who states that a majority of its votes is gone for good (protocol, 4.5).
 func (m *Machine) recover(*RecoverRequest) error {
 	switch {
-	case m.broken != nil || m.suspect != "":
+	case m.broken != nil || m.isSuspended():
 		return m.usable()
 	case m.outdated():
 		return m.errOutdated()

@@ -83,7 +83,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 	snapshots := map[uint64][]byte{}
 	for i, v := range whole.Values {
 		slot := uint64(i + 1)
-		tell(reader, wire.Decided{First: slot, Values: [][]byte{v}}, slot, 0)
+		tell(reader, wire.Decided{First: slot, Values: [][]byte{v}}, 0, 0)
 		states[slot], snapshots[slot] = reader.State().Digest(), reader.State().Encode()
 	}
 	if states[src.last] != src.Machine().State().Digest() {
@@ -97,7 +97,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 				tell(m, wire.Snapshot{State: snapshots[first]}, first, states[first])
 			} else {
 				last := rapid.Uint64Range(first, min(first+5, src.last)).Draw(rt, "last")
-				tell(m, wire.Decided{First: first, Values: whole.Values[first-1 : last]}, last, 0)
+				tell(m, wire.Decided{First: first, Values: whole.Values[first-1 : last]}, last, states[last])
 			}
 			if slot := m.State().Slot; slot > 0 && m.State().Digest() != states[slot] {
 				rt.Fatalf("at slot %d the state is not that of the others", slot)

@@ -133,6 +133,7 @@ func (m *Machine) takePresence(ev *Presence) {
 	if c.alive != ev.Alive {
 		c.alive, c.since = ev.Alive, m.now
 		m.changed = true
+		m.warnPeer(ev.Peer)
 	}
 	if ev.Name != "" && ev.Name != c.name {
 		c.name, m.changed = ev.Name, true

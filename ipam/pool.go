@@ -45,10 +45,6 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	n, _ := q.network(q.Pool) // which it serves
 	if p := m.poolOf(n.Pool); p != nil {
 		_ = m.enter(n, p, false) // of what has a subnet every one is counted
-	} else if net := m.networks[n.ID()]; m.replaying {
-		// The engine gives it back where something else of the network is refused.
-		net.again, net.asked = net.replayed < net.count, m.moment()
-		net.replayed++
 	}
 	return PoolGrant{Network: n}, nil
 }
@@ -416,7 +412,7 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 // pass the error makes a call wait.
 func (m *Machine) ready() error {
 	switch {
-	case m.broken != nil || m.suspect != "":
+	case m.broken != nil || m.isSuspended():
 		return m.usable()
 	case m.left:
 		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", m.cfg.Name)
@@ -432,8 +428,8 @@ func (m *Machine) ready() error {
 
 // usable reports why nothing can be handed out for good, if so.
 func (m *Machine) usable() error {
-	if m.suspect != "" {
-		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.suspect)
+	if m.isSuspended() {
+		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.suspended.why)
 	}
 	if m.broken == nil {
 		return nil

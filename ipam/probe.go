@@ -87,6 +87,7 @@ func (m *Machine) freeStrangers() {
 // dismissStranger frees an address that is kept back for a stranger, since it
 // is known now who that was. Any other holder stays.
 func (m *Machine) dismissStranger(p *pool, o addr.Offset) {
+	m.dismissWarned(p, o)
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Stranger {
 		m.freeHolding(p, o)
 	}

@@ -184,6 +184,15 @@ func showMembers(t *testing.T, show func(string, ipam.Status)) {
 	show("two of three are gone, or were evicted", d.status(a))
 	show("that one is back", d.status(b))
 
+	g, labs := lab(t)
+	g.ask(2, docker(labs))
+	g.die(2)
+	g.giveUp(0, 2)
+	g.learnsLoss(0)
+	g.wait(time.Second)
+	show("a host that was forgotten is back", g.status(2))
+	show("another host of its cluster", g.status(0))
+
 	two := newLockstep(t, 2)
 	two.run(time.Minute, func() bool { return two.agreed() && two.peers[0].machine.State().Slot > 0 })
 	first := two.order()[0]

@@ -264,6 +264,7 @@ func (m *Machine) holdRestored(settled []*proposal) {
 		for _, c := range p.commands {
 			if q, r := m.taken(c.Action); q != nil {
 				m.holdHost(q, r)
+				m.holdWarned(q, r)
 			}
 		}
 	}
@@ -300,7 +301,7 @@ func (m *Machine) noteOutcome(o chronicle.Outcome) {
 // perhaps forgotten, waits until it is back: most would be refused, and with that what
 // somebody was told is to come.
 func (m *Machine) route() {
-	if len(m.proposals) == 0 || m.booting() || m.suspect != "" || m.outdated() || m.state.Gone(m.self) != nil && !m.left {
+	if len(m.proposals) == 0 || m.booting() || m.isSuspended() || m.outdated() || m.state.Gone(m.self) != nil && !m.left {
 		return
 	}
 	if late := m.now.Sub(m.submittedAt); late >= patience || late < 0 {

@@ -32,9 +32,13 @@ func (m *Machine) receive(msg *Message) {
 	if c.start != known && m.state.Member(f.From) != nil {
 		m.tellSpare(f.From)
 	}
+	met := c.start != known || c.heard.IsZero()
 	c.heard, c.unanswered = m.now, 0
 	c.cluster, c.slot, c.digest = f.Cluster, f.Slot, f.Digest
 	m.compare(f)
+	if met {
+		m.warnPeer(f.From)
+	}
 	switch b := f.Body.(type) {
 	case wire.Hello:
 		m.introduced(f.From, c, b.Name, b.Machine, b.Spoken, b.Listing)
@@ -62,6 +66,8 @@ func (m *Machine) receive(msg *Message) {
 		m.takeAsk(f, b)
 	case wire.Answer:
 		m.takeAnswer(f.From, b)
+	case wire.InUse:
+		m.takeInUse(f.From, b)
 	case wire.Announce:
 		m.takeAnnounce(f.From, c, b)
 	case wire.Inquire:
@@ -142,7 +148,7 @@ func (m *Machine) compare(f *wire.Frame) {
 		m.differs[f.From] = f.Slot
 		return
 	}
-	m.suspend(fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, m.nameOf(f.From)))
+	m.suspend(differs, fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, m.nameOf(f.From)))
 }
 
 // founder is how this peer introduces itself.

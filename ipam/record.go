@@ -25,6 +25,7 @@ import (
 //	holding     pool's slot (8), place (4), offset (8)     who holds, or held, the address
 //	late        address (4 or 16)                          since when its release may come late
 //	late        "earlier"                                  when a list last showed what an earlier database must have known
+//	warning     address (4 or 16)                          the peer that warns of it, as it is in use on its host
 //
 // Numbers in keys are big-endian, so that addresses handed out one after the
 // other lie side by side. Each address has its own key: an allocation writes
@@ -35,6 +36,7 @@ const (
 	bucketNetwork   = "network"
 	bucketHolding   = "holding"
 	bucketLate      = "late"
+	bucketWarning   = "warning"
 
 	keyLost     = "earlier" // of a length that no address has
 	keySelf     = "self"

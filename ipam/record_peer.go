@@ -17,6 +17,7 @@ import (
 //	identity    "gave way"              this peer dissolved its cluster to join another
 //	identity    "clock"                 how the host's clock stood, and since when nobody has set it
 //	identity    "drained"               this peer was draining when it was evicted, and goes on with that
+//	identity    "given up"              that others may use the space of this peer, and why
 //	identity    "host"                  the boot ID of the host when this peer last ran
 //	identity    "label"                 the name of the cluster in the settings
 //	identity    "left"                  this peer is to leave, or has left, as somebody wished
@@ -33,6 +34,7 @@ const (
 	keyClock   = "clock"
 	keyDrained = "drained"
 	keyGaveWay = "gave way"
+	keyGivenUp = "given up"
 	keyHost    = "host"
 	keyLabel   = "label"
 	keyLeft    = "left"
@@ -187,7 +189,7 @@ func (m *Machine) saveNumber() {
 
 // savePlace writes down where the database lies.
 func (m *Machine) savePlace() {
-	if m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
+	if m.cfg.Place != "" && m.restoredPlace != m.cfg.Place && m.suspended.reason != otherPlace {
 		m.restoredPlace = m.cfg.Place
 		m.put(bucketIdentity, keyPlace, []byte(m.cfg.Place))
 	}

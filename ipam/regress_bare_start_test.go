@@ -126,7 +126,7 @@ func TestBareStartOnWhatWasGivenUp(t *testing.T) {
 	c.lists(0)
 	c.wait(time.Second)
 	order := c.order()
-	other, first, back := order[0], order[1], order[2]
+	other, back := order[0], order[2]
 	pool := plainPool()
 	n := c.makes(back, prefix(bareNet), pool)
 	had := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Address.Address.Addr()
@@ -134,51 +134,19 @@ func TestBareStartOnWhatWasGivenUp(t *testing.T) {
 	c.die(back)
 	c.giveUp(other, back)
 	_ = c.full(other, prefix(bareNet))
-	c.comeBack(other)
-	starts := func() {
+	c.learnsLoss(other)
+	pools := func() {
 		c.ask(back, &ipam.Greeting{})
-		c.ask(back, &pool)
+		if err := c.ask(back, &pool).Err; err != nil {
+			t.Errorf("what its engine has is refused: %v", err)
+		}
 		c.call(back, &ipam.Blindness{})
 	}
-	starts()
 	for range 2 {
-		wantErr(t, c.ask(back, plainly(n, had.String())).Err, ipam.ErrAddressInUse, had.String(), "ringlet forget")
+		pools()
+		wantErr(t, c.ask(back, plainly(n, had.String())).Err, ipam.ErrSuspended, "ringlet forget")
+		c.start(back)
 	}
-	// A call waits for what its owner says, or for nothing, where that is silent; the engine asks once all the same.
-	for _, soon := range []bool{true, false} {
-		if soon {
-			c.start(back)
-			c.part(back)
-			c.run(time.Minute, c.agreed)
-		} else {
-			c.wait(time.Minute)
-		}
-		c.lose = without(other)
-		c.part(other, first, back)
-		starts()
-		begun := c.now
-		if err := c.ask(back, plainly(n, had.String())).Err; err == nil {
-			t.Errorf("soon %t: granted, and the owner is silent", soon)
-		}
-		if took := c.now.Sub(begun); took > 20*time.Second || !soon && took > time.Second {
-			t.Errorf("soon %t: refused after %v", soon, took)
-		}
-		c.lose = func(flight) bool { return false }
-		c.heal()
-		c.wait(3 * time.Second)
-		if err := c.ask(back, plainly(n, had.String())).Err; err == nil {
-			t.Errorf("soon %t: granted, and the engine has asked for it before", soon)
-		}
-	}
-	// Where nobody has it, it is the host's again: the engine asks for what a container has that lives.
-	c.ask(other, &ipam.AddressRelease{Network: n, Address: had})
-	c.call(back, &ipam.HostAddresses{})
-	c.wait(10 * time.Second)
-	starts()
-	if err := c.ask(back, plainly(n, had.String())).Err; err != nil {
-		t.Error(err)
-	}
-	wantErr(t, c.ip(other, prefix(bareNet), had), ipam.ErrAddressInUse, c.name(back))
 }
 
 // Nor what something else on the LAN answers for.

@@ -294,7 +294,7 @@ func TestRestartedAfterSleep(t *testing.T) {
 	c.lose = func(flight) bool { return false }
 	c.heal()
 	c.wait(10 * time.Second)
-	if got := c.status(sleeps).State; got != ipam.Ready {
+	if got := c.status(sleeps).State; got != ipam.Suspended {
 		t.Errorf("it is %v", got)
 	}
 }
@@ -338,7 +338,7 @@ func TestStartedAfterSleep(t *testing.T) {
 		c.lose = func(flight) bool { return false }
 		c.heal()
 		c.wait(10 * time.Second)
-		if got := c.status(slept).State; got != ipam.Ready {
+		if got := c.status(slept).State; got != ipam.Suspended {
 			t.Errorf("%+v: it is %v", set, got)
 		}
 	}
@@ -386,7 +386,7 @@ func TestUpgradedAfterBoot(t *testing.T) {
 		c.heal()
 		c.wait(10 * time.Second)
 		c.heldOnce(cidr)
-		if got := c.status(boots).State; got != ipam.Ready {
+		if got := c.status(boots).State; got != ipam.Suspended {
 			t.Errorf("it is %v", got)
 		}
 	}

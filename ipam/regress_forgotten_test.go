@@ -2,8 +2,6 @@ package ipam_test
 
 import (
 	"net/netip"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -120,47 +118,6 @@ func TestStockBesideWhatWasForgotten(t *testing.T) {
 	}
 }
 
-// A host that was forgotten comes back with what it had. It tells since when that is so, as
-// its explanation does, and what ends it: there are no containers that could be stopped.
-func TestConflictsOfAForgottenHost(t *testing.T) {
-	c := newLockstep(t, 3)
-	c.found()
-	cidr := prefix("10.50.0.0/24")
-	begun := c.now
-	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
-	vm := c.ask(2, &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}).Address.Address.Addr()
-	ends := map[netip.Addr]string{
-		gateway: "remove the networks of this host",
-		vm:      "ringlet free --for vm " + vm.String(),
-	}
-	c.wait(10 * time.Minute)
-	c.die(2)
-	c.giveUp(0, 2)
-	c.comeBack(0)
-	found := 0
-	for _, p := range c.status(2).Problems {
-		if p.Code != "conflict" {
-			continue
-		}
-		found++
-		if since := " since " + begun.UTC().Format("2006-01-02 15:04"); !strings.Contains(p.Text, since) {
-			t.Errorf("it was so%s: %s", since, p.Text)
-		}
-		e, err := c.peers[2].machine.Explain(c.now, p.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, next := range []string{p.Next, e.Next} {
-			if !strings.Contains(next, ends[p.Address]) {
-				t.Errorf("%s: the next step is %q", p.Text, next)
-			}
-		}
-	}
-	if found != len(ends) {
-		t.Errorf("%d conflicts are told: %+v", found, c.status(2).Problems)
-	}
-}
-
 // A host has left by force, with containers, and then all others are lost: it is what is
 // left of the cluster, and begins anew with it.
 func TestRecoverOfOneThatHadLeft(t *testing.T) {
@@ -180,31 +137,6 @@ func TestRecoverOfOneThatHadLeft(t *testing.T) {
 			t.Errorf("%s: %v", c.status(2).State, r.Err)
 		}
 		c.start(2)
-	}
-}
-
-// A pool whose removal a host was too far behind to hear of, so that it got the state as
-// a whole, is noted to be gone, or who reads the notes has its containers in it for ever.
-func TestRemovedPoolOfALaggardIsNoted(t *testing.T) {
-	for _, whole := range []bool{false, true} {
-		c := newLockstep(t, 3)
-		c.run(time.Minute, c.agreed)
-		cidr := prefix("10.60.0.0/24")
-		back := c.order()[2]
-		other := (back + 1) % 3
-		c.works(back, cidr)
-		c.die(back)
-		c.giveUp(other, back)
-		if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-			t.Fatal(err)
-		}
-		if whole {
-			c.forgetSlots(back)
-		}
-		c.comeBack(other)
-		if got := c.peers[back].removed; !slices.Equal(got, []netip.Prefix{cidr}) {
-			t.Errorf("as a whole: %v: noted to be removed are %v", whole, got)
-		}
 	}
 }
 

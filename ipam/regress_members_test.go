@@ -470,24 +470,3 @@ func TestEvictedWithOrdersAtAnother(t *testing.T) {
 		})
 	}
 }
-
-// So it is with one whose space was given up meanwhile, and with what it wants itself.
-func TestForgottenWithOrdersUnderWay(t *testing.T) {
-	c := newLockstep(t, 3)
-	c.found()
-	c.die(2)
-	wantErr(t, c.ask(2, exclude("10.50.0.250", "10.50.0.250")).Err, ipam.ErrNotReady, "is done as soon as they agree")
-	c.giveUp(0, 2)
-	joins := 0
-	c.lose = func(f flight) bool {
-		if _, join := f.frame.Body.(wire.Join); join {
-			joins++
-			return joins <= 3
-		}
-		return false
-	}
-	c.heal()
-	c.run(time.Minute, c.agreed)
-	c.wait(10 * time.Second)
-	wantErr(t, c.ip(0, prefix("10.50.0.0/24"), address("10.50.0.250")), ipam.ErrAddressReserved)
-}

@@ -43,7 +43,7 @@ func sinceTheCopy(t *testing.T, copied func(*lockstepPeer)) (c *lockstep, i int,
 func (c *lockstep) wantOld(i int, cidr netip.Prefix) {
 	c.t.Helper()
 	wantErr(c.t, c.ask(i, docker(cidr)).Err, ipam.ErrSuspended, "its database is an old one or a copy")
-	if st := c.status(i); st.State != ipam.Suspended || len(st.Problems) == 0 || !strings.Contains(st.Problems[0].Next, "remove the plugin's data") {
+	if st := c.status(i); st.State != ipam.Suspended || len(st.Problems) == 0 || !strings.Contains(st.Problems[0].Next, "ringlet rejoin") {
 		c.t.Errorf("got %s: %v", st.State, st.Problems)
 	}
 }

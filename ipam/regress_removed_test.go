@@ -84,47 +84,6 @@ func TestNetworkWithoutAPoolIsForgotten(t *testing.T) {
 	}
 }
 
-// A host is forgotten, the pool of its containers is removed, and it comes back. A container that has ended meanwhile is not
-// listed any more, and a new one gets its address with --ip, before the engine, which waited for the host, brings the first
-// one's release: that ends nothing of the new one.
-func TestLateReleaseOfARemovedPool(t *testing.T) {
-	c := newAwaiting(t)
-	c.run(time.Minute, c.agreed)
-	cidr, at := prefix("10.60.0.0/24"), address("10.60.0.99")
-	back := c.order()[2]
-	other := (back + 1) % 3
-	look := func(endpoints ...ipam.InventoryEndpoint) {
-		c.listed(back, cidr, endpoints...)
-		c.wait(2 * time.Second)
-	}
-	look()
-	look()
-	n := c.network(back, cidr)
-	if err := c.ipAs(back, cidr, at, "web", 7); err != nil {
-		t.Fatal(err)
-	}
-	c.wait(time.Minute)
-	look(listed(at.String(), "web", 7))
-	c.forgets(other, back, cidr)
-	c.comeBack(other)
-	for range 4 {
-		look()
-	}
-	if err := c.ipAs(back, cidr, at, "db", 8); err != nil {
-		t.Fatal(err)
-	}
-	c.ask(back, &ipam.AddressRelease{Network: n, Address: at})
-	wantErr(t, c.ip(other, cidr, at), ipam.ErrAddressInUse, c.name(back))
-	look(listed(at.String(), "db", 8))
-	c.ask(back, &ipam.AddressRelease{Network: n, Address: at})
-	c.wait(time.Second)
-	look()
-	c.wait(10 * time.Second)
-	if err := c.ip(other, cidr, at); err != nil {
-		t.Errorf("both are gone: %v", err)
-	}
-}
-
 // A host with its own gateway on a bridge is forgotten, and the pool is removed and made anew. No container of the host that is back
 // gets the gateway's address, also before its interfaces have been read, on which that is.
 func TestBridgeOfARemovedPool(t *testing.T) {
@@ -211,32 +170,13 @@ func TestRouterInAPoolThatIsMadeAnew(t *testing.T) {
 			if elsewhere {
 				c.makes(other, n.Pool, ipam.PoolRequest{Gateway: ipam.GatewayNone})
 			}
-			if when != listedLong {
-				wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Err, ipam.ErrNotReady, "waits for the engine's list")
-				c.lists(back, kept)
-				c.wait(time.Second)
-			}
+			wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer}).Err, ipam.ErrNotReady, "waits for the engine's list")
+			c.lists(back, kept)
+			c.wait(2 * time.Second)
+			c.lists(back, kept)
+			c.wait(time.Second)
 			noneGetsRouter(t, fmt.Sprintf("elsewhere %t, listed %d", elsewhere, when), c, back, n)
 		}
-	}
-}
-
-// Nor where a list comes that was begun before the pool went, or one that has it made anew itself.
-func TestRouterInAPoolThatAListMakesAnew(t *testing.T) {
-	for _, late := range []bool{true, false} {
-		c, back, n, kept := removedPool(t, listedLong)
-		other := (back + 1) % 3
-		begun := c.mark(back)
-		c.comeBack(other)
-		if late {
-			c.makes(other, n.Pool, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-			c.run(time.Minute, c.agreed)
-		} else {
-			c.wait(time.Second)
-			begun = c.mark(back)
-		}
-		c.call(back, &ipam.Inventory{After: begun, Networks: []ipam.InventoryNetwork{kept}})
-		noneGetsRouter(t, fmt.Sprintf("late %t", late), c, back, n)
 	}
 }
 

@@ -98,124 +98,6 @@ func (c *lockstep) comesAndGoes(i int, cidr netip.Prefix) {
 	c.ask(i, &ipam.PoolRelease{Network: n})
 }
 
-// forgottenGateway returns three hosts of which one was forgotten, and is not back yet, with a network that had a gateway of the
-// host's own, and is there still or not, beside one without. A container of the host behind it has that address by now.
-func forgottenGateway(t *testing.T, cidr netip.Prefix, there bool) (c *lockstep, back int, first ipam.Network, had netip.Addr) {
-	t.Helper()
-	c = newLockstep(t, 3)
-	c.run(time.Minute, c.agreed)
-	back = c.order()[2]
-	other := (back + 1) % 3
-	c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone}) // it keeps the other's gateway when that goes
-	first = c.makes(back, cidr, ipam.PoolRequest{})
-	had = c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway}).Address.Address.Addr()
-	c.wait(10 * time.Second)
-	if !there {
-		c.ask(back, &ipam.AddressRelease{Network: first, Address: had})
-		c.ask(back, &ipam.PoolRelease{Network: first})
-	}
-	c.die(back)
-	c.giveUp(other, back)
-	if err := c.ip(other, cidr, had); err != nil {
-		t.Fatal(err)
-	}
-	return c, back, first, had
-}
-
-// A host is forgotten, the pool of its networks is removed, or what they kept back there goes with another host's network, and
-// it comes back. A container on one of them gets the router of the others, unless a list has told what they keep back. When these
-// are removed, before a list or long after one, they give back their router, which ends nothing of the container; and what the
-// container gives back is free once a list lacks it.
-func TestReleaseByANetworkOfAHostThatIsBack(t *testing.T) {
-	cidr, router := prefix("10.60.0.0/24"), address("10.60.0.1")
-	for name, s := range map[string]struct {
-		twice   bool // two networks share it
-		untyped bool // nobody typed it: engines before 29 do not list it
-		device  bool // it is an auxiliary address
-		stays   bool // the pool is not removed
-		listed  bool // the container was, long ago
-	}{
-		"one": {}, "two": {twice: true}, "auxiliary": {device: true},
-		"untyped": {untyped: true}, "untyped, listed": {untyped: true, listed: true}, "untyped, in a pool that stays": {untyped: true, stays: true},
-		"untyped, in a pool that stays, listed": {untyped: true, stays: true, listed: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newAwaiting(t)
-			c.run(time.Minute, c.agreed)
-			back := c.order()[2]
-			other := (back + 1) % 3
-			kept := on(cidr.String())
-			q, a := ipam.PoolRequest{}, &ipam.AddressRequest{Purpose: ipam.ForGateway, Address: router}
-			switch {
-			case s.device:
-				q.Gateway, q.Sticky = ipam.GatewayNone, ipam.StickyNone
-				a.Purpose = ipam.ForUnmarked
-				kept.Auxiliary = []netip.Addr{router}
-			case s.untyped:
-				q.Gateway, a.Address = ipam.GatewayFirst, netip.Addr{}
-			default:
-				kept.Gateways = []netip.Addr{router}
-			}
-			networks := []ipam.InventoryNetwork{kept}
-			if s.twice {
-				networks = append(networks, kept)
-			}
-			c.lists(back)
-			c.lists(back)
-			for range networks {
-				a.Network = c.makes(back, cidr, q)
-				if r := c.ask(back, a); r.Err != nil {
-					t.Fatal(r.Err)
-				}
-			}
-			plain := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-			web := on(cidr.String(), listed(router.String(), "web", 7))
-			c.wait(time.Minute)
-			c.lists(back, append(networks, on(cidr.String()))...)
-			c.die(back)
-			c.giveUp(other, back)
-			if s.stays {
-				c.comesAndGoes(other, cidr)
-				c.wait(5 * time.Minute)
-			} else if err := c.ask(other, &ipam.PoolRemoval{Pool: cidr.String()}).Err; err != nil {
-				t.Fatal(err)
-			}
-			c.comeBack(other)
-			run := &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Name: "web", Address: router, MAC: ipam.MAC{2, 0, 0, 0, 0, 7}}
-			r := c.ask(back, run)
-			if !s.untyped {
-				wantErr(t, r.Err, ipam.ErrAddressReserved, "by a network of this host")
-				return
-			}
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			c.wait(5 * time.Second)
-			if s.listed {
-				c.lists(back, append(networks, web)...)
-				c.wait(time.Hour)
-			}
-			for range networks {
-				c.ask(back, &ipam.AddressRelease{Network: a.Network, Address: router})
-				c.ask(back, &ipam.PoolRelease{Network: a.Network})
-			}
-			wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
-			c.wait(2 * time.Second)
-			c.lists(back, web)
-			wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
-			c.ask(back, &ipam.AddressRelease{Network: plain, Address: router})
-			for range 2 {
-				c.wait(time.Minute)
-				c.lists(back, on(cidr.String()))
-			}
-			c.wait(10 * time.Second)
-			if err := c.ip(other, cidr, router); err != nil {
-				t.Errorf("both are gone: %v", err)
-			}
-		})
-	}
-}
-
 // A host with two networks that share a router is forgotten, what they kept back goes with another host's network, and it comes
 // back. One of them goes, and a container gets the router before a list. When the other one goes it stays the container's.
 func TestSecondReleaseByNetworksOfAHostThatIsBack(t *testing.T) {
@@ -288,78 +170,6 @@ func TestReleaseOfWhatARemovedNetworkKeptBack(t *testing.T) {
 		}
 		h.Now = h.Now.Add(200 * time.Millisecond)
 		look(h, on("10.50.0.0/24"))
-	}
-}
-
-// A host has its own gateway on a network, and is forgotten; another host gives the gateway's address to a container. Another
-// network of the host that is back does not get that, nor what the bridge of one that is gone has left: it gets a gateway
-// of its own, or, where the two would share one, an error that names it. Once nobody else has it any more it is the host's again.
-func TestGatewayOfAForgottenHost(t *testing.T) {
-	cidr := prefix("10.60.0.0/24")
-	for _, there := range []bool{true, false} {
-		c, back, first, had := forgottenGateway(t, cidr, there)
-		other := (back + 1) % 3
-		gateway := func(n ipam.Network) (netip.Addr, error) {
-			r := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
-			return r.Address.Address.Addr(), r.Err
-		}
-		c.start(back) // which has yet to hear of it
-		if there {
-			c.makes(back, cidr, ipam.PoolRequest{}) // a second one with the same options
-			q := &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway}
-			if r, answered := c.answered(back, q); answered && r.Err == nil {
-				t.Errorf("before it knows whether it was forgotten it grants %v", r.Address.Address)
-			}
-		}
-		c.comeBack(other)
-		second := c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone})
-		switch got, err := gateway(second); {
-		case there:
-			wantErr(t, err, ipam.ErrAddressInUse, had.String(), "remove those networks first")
-		case err != nil:
-			t.Errorf("no network has a gateway there, and it gets none: %v", err)
-		case got == had:
-			t.Errorf("it gets %v, which a container of another host has", got)
-		}
-		if !there {
-			continue
-		}
-		c.ask(other, &ipam.AddressRelease{Network: local(cidr), Address: had})
-		if got, err := gateway(second); got != had {
-			t.Errorf("nobody else has %v, and it gets %v, %v", had, got, err)
-		}
-		wantErr(t, c.ip(other, cidr, had), ipam.ErrAddressInUse, c.name(back))
-	}
-}
-
-// A host is forgotten with a network, whose gateway another host gives to a container. A further network of the host that is back
-// names that gateway: it is refused, and told whose space it is in; once nobody else has it, it is granted. An engine that starts is
-// granted it whatever it is: it has it.
-func TestNamedGatewayOfAForgottenHost(t *testing.T) {
-	cidr := prefix("10.60.0.0/24")
-	for _, there := range []bool{true, false} {
-		c, back, first, had := forgottenGateway(t, cidr, there)
-		other := (back + 1) % 3
-		c.comeBack(other)
-		c.ask(back, docker(cidr)) // its engine has started
-		again := &ipam.AddressRequest{Network: c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway, Address: had}
-		if there {
-			wantErr(t, c.ask(back, again).Err, ipam.ErrAddressInUse, had.String(), c.name(other), "remove those networks first")
-			c.ask(back, &ipam.Greeting{})
-			if r := c.ask(back, &ipam.AddressRequest{Network: first, Purpose: ipam.ForGateway, Address: had}); r.Err != nil {
-				t.Errorf("its engine starts: %v", r.Err)
-			}
-			c.ask(back, docker(cidr))
-		} else {
-			wantErr(t, c.ask(back, again).Err, ipam.ErrAddressInUse, had.String(), c.name(other))
-		}
-		c.ask(other, &ipam.AddressRelease{Network: local(cidr), Address: had})
-		if r := c.ask(back, again); r.Err != nil {
-			t.Errorf("nobody else has %v: %v", had, r.Err)
-		}
-		if err := c.ip(other, cidr, had); err == nil {
-			t.Errorf("another host gets the gateway %v", had)
-		}
 	}
 }
 
@@ -439,8 +249,14 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 	for _, gateway := range []bool{false, true} {
 		c, back, plain, router := unkeptRouter(t)
 		cidr := plain.Pool
+		kept := on(cidr.String())
+		kept.Gateways = []netip.Addr{router}
+		for range 2 {
+			c.lists(back, kept, on(cidr.String()))
+			c.wait(2 * time.Second)
+		}
 		q := ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer}
-		wantErr(t, c.ask(back, &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Address: router}).Err, ipam.ErrAddressReserved, "reserved as gateway by a network of this host")
+		wantErr(t, c.ask(back, &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Address: router}).Err, ipam.ErrAddressReserved, "reserved as gateway")
 		if gateway {
 			q = ipam.AddressRequest{Network: c.makes(back, cidr, ipam.PoolRequest{Sticky: ipam.StickyNone}), Purpose: ipam.ForGateway}
 		}

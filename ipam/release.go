@@ -108,8 +108,11 @@ func (m *Machine) freeReleased(p *pool, o addr.Offset) {
 }
 
 // leaveToHost has the host hold an address that was just freed, if it has that itself: who
-// held it beside the host is not to have it again, nor anybody else.
-func (m *Machine) leaveToHost(p *pool, o addr.Offset) { m.holdHost(p, addr.One(o)) }
+// held it beside the host is not to have it again, nor anybody else. So it is with one that is in use on another host.
+func (m *Machine) leaveToHost(p *pool, o addr.Offset) {
+	m.holdHost(p, addr.One(o))
+	m.holdWarned(p, addr.One(o))
+}
 
 // forgetSight forgets what inventories, the host's interfaces and the wire said
 // of the holder of the address.

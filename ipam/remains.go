@@ -69,9 +69,9 @@ func (m *Machine) Remains() (Remains, error) {
 // mayRejoin reports why this peer does not begin anew, if it does not.
 func (m *Machine) mayRejoin() error {
 	switch {
-	case m.left || m.suspect != "":
+	case m.left || m.isSuspended() && m.suspended.reason != differs:
 		return nil
-	case m.broken != nil:
+	case m.broken != nil || m.isSuspended():
 		return m.usable()
 	}
 	return failf(ErrBadRequest, "%s is in its cluster and keeps its addresses: it has no reason to rejoin; see ringlet status", m.cfg.Name)
@@ -120,6 +120,9 @@ func (m *Machine) beginAnew(r *Remains) {
 		}
 		m.contacts[c.ID] = &contact{name: c.Name, addr: c.Addr, start: start{c.Boot, c.Nonce}}
 		m.putContact(c.ID, m.contacts[c.ID])
+	}
+	for _, a := range r.Used {
+		m.warn(a, m.self)
 	}
 	m.saveRemains()
 	m.foundsNothing()

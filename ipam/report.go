@@ -62,7 +62,7 @@ func (m *Machine) Status(now time.Time) Status {
 // standing returns where this peer stands among others.
 func (m *Machine) standing() State {
 	switch {
-	case m.broken != nil || m.suspect != "":
+	case m.broken != nil || m.isSuspended():
 		return Suspended
 	case m.left:
 		return Left
@@ -115,13 +115,8 @@ func (m *Machine) ownProblems() []Problem {
 	if m.broken != nil {
 		add(Failed, "broken-invariant", "keep the database, and report the output of ringlet check", "the records of this host contradict each other, so it hands out no addresses: %v", m.broken)
 	}
-	switch {
-	case m.outlived && m.hasVeto() && !m.alone():
-		add(Failed, "suspended", "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then remove the plugin's data here, and enable it with RINGLET_JOIN set to that host: it takes over its former addresses, with those of its containers", "this host hands out no addresses, because %s", m.suspect)
-	case m.outlived:
-		add(Failed, "suspended", "remove the plugin's data on this host, and start the plugin again: it takes over its former addresses, with those of its containers", "this host hands out no addresses, because %s", m.suspect)
-	case m.suspect != "":
-		add(Failed, "suspended", "on the host whose database is the copy, or the old one, remove the plugin's data and start the plugin again; if neither is, keep both databases and report it", "this host hands out no addresses, because %s", m.suspect)
+	if m.isSuspended() {
+		out = append(out, m.problemOfSuspension())
 	}
 	switch standing := m.standing(); {
 	case m.state.Slot == 0 && m.orphaned > 0:
@@ -286,6 +281,16 @@ func (m *Machine) peerProblems() []Problem {
 			name := m.nameOf(gone.ID)
 			add("quarantine", "bring that host back, with its data removed if this cluster was recovered without it; if it is gone for good, run ringlet forget "+m.refOf(gone.ID), "%s was evicted, and %s quarantined", name, plural(n, "address that it may use is", "addresses that it may use are"))
 		}
+	}
+	for _, gone := range m.state.Former {
+		if !gone.Forgotten || !m.live(gone.ID) {
+			continue
+		}
+		aside := ""
+		if n := m.warnedBy[gone.ID]; n > 0 {
+			aside = "; " + plural(n, "address that its containers use is", "addresses that its containers use are") + " set aside here"
+		}
+		add("given-up-host", "run ringlet rejoin on that host: it begins anew as a new peer, and its containers run on", "%s runs, although its addresses were released for other hosts%s", m.nameOf(gone.ID), aside)
 	}
 	for _, id := range sortedIDs(m.misfits) {
 		f := m.misfits[id]

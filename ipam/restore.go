@@ -83,9 +83,6 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	if m.restoredLabel != "" && m.restoredLabel != m.cfg.Label && len(m.state.Pools) > 0 {
 		return nil, fmt.Errorf("%w: it belongs to the cluster %q and has pools, and RINGLET_CLUSTER says %q: set RINGLET_CLUSTER=%s, or move the database away so that this host joins the other cluster as a new one", ErrForeign, m.restoredLabel, m.cfg.Label, m.restoredLabel)
 	}
-	if m.restoredPlace != "" && m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
-		return nil, fmt.Errorf("%w: it was written as another file or on another machine, so it is a copy, or an old one that was put back, and others may have its addresses by now: move it away, and this host begins as a new peer that takes in the addresses which its containers have", ErrForeign)
-	}
 	if m.rejoined != ([16]byte{}) {
 		m.foundsNothing()
 	}
@@ -102,7 +99,6 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 		p := m.poolFor(cp)
 		m.followRing(p)
 		p.space.Seal()
-		m.forgotten = m.forgotten || p.space.Strays() > 0
 	}
 	m.proposals = l.asides
 	m.setAsideAgain()
@@ -160,6 +156,12 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 			l.m.countAsked(n.Pool, n.count)
 		}
 		return wrap(err, "network")
+	case bucketWarning:
+		a, by, err := parseWarning(key, value)
+		if err == nil {
+			l.m.putWarning(a, by)
+		}
+		return wrap(err, "warning")
 	case bucketLate:
 		if string(key) == keyLost {
 			at, err := parseLost(value)
@@ -197,11 +199,17 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 		l.m.restoredClock = c
 		return err
 	case keyHost: // of a release that took silence for an answer
-	case keyOld:
+	case keyOld, keyGivenUp:
+		r := oldDatabase
+		if key == keyGivenUp {
+			r = givenUp
+		}
 		if len(value) == 0 {
 			return fmt.Errorf("%w: no reason", codec.ErrCorrupt)
 		}
-		l.m.suspect, l.m.outlived = string(value), true
+		if l.m.suspended.reason != givenUp {
+			l.m.suspended = suspension{r, string(value)}
+		}
 	case keyRejoined:
 		cluster, clients, err := parseRemains(value)
 		l.m.rejoined, l.m.unclaimed = cluster, clients
@@ -347,7 +355,7 @@ func (l *Restoration) visitHolding(key, value []byte) error {
 	if rec.Kind == space.Gateway && rec.State == space.Held {
 		l.last.gateway, l.last.hasGateway = o, true
 	}
-	if rec.Kind == space.Stranger && rec.State == space.Held {
+	if rec.Kind == space.Stranger && rec.State == space.Held && !isWarned(rec) {
 		l.m.watchStranger(l.last, o, time.Unix(0, rec.Since))
 	}
 	return nil

@@ -39,6 +39,9 @@ func (m *Machine) holderText(h space.Holder, since int64) string {
 	case space.Host:
 		return fmt.Sprintf("%s, which has it on an interface", m.cfg.Name)
 	case space.Stranger:
+		if h.MAC == [6]byte{} {
+			return "a container or client on a host whose addresses were released with ringlet forget"
+		}
 		return fmt.Sprintf("another device on the network, with MAC %s, which answered %s at %s", MAC(h.MAC), m.cfg.Name, at)
 	case space.Kept:
 		return fmt.Sprintf("nobody on %s since %s", m.cfg.Name, at)
@@ -54,6 +57,8 @@ func whoText(h space.Holder) string {
 		return "a network, as its gateway"
 	case h.Kind == space.Host:
 		return "the host itself"
+	case h.Kind == space.Stranger && h.MAC == [6]byte{}:
+		return "a container or client on a host whose addresses were released with ringlet forget"
 	case h.Kind == space.Stranger:
 		return "another device on the network, with MAC " + MAC(h.MAC).String()
 	case h.Kind == space.Client:
@@ -302,11 +307,6 @@ func errKept(p *pool, a netip.Addr, r *chronicle.Reservation) error {
 func errKeptTwice(p *pool, a netip.Addr, r *chronicle.Reservation, kind chronicle.Kind) error {
 	return failf(ErrAddressReserved, "address %v in %s %s, but a network of this host also reserves it as %v: remove that network, or end the reservation with ringlet reserve rm %v",
 		a, poolText(p.Pool), reservedText(r), kind, a)
-}
-
-// errKeptBack says that a network of this host reserves an address, according to the engine's list.
-func errKeptBack(p *pool, a netip.Addr, kind chronicle.Kind) error {
-	return failf(ErrAddressReserved, "address %v in %s is reserved as %v by a network of this host: choose another address", a, poolText(p.Pool), kind)
 }
 
 // reservedText says what an address is reserved for: "is …".

@@ -352,9 +352,19 @@ func sayReturned(s *transcript) {
 	}
 	s.said("ringlet forget host-2, a name that two had", c.ask(0, &ipam.ForgetRequest{Peer: "host-2"}).Err)
 
-	b, back, plain, router := unkeptRouter(s.t)
-	s.said("docker run --ip, of the router of a network whose host was given up, and is back",
-		b.ask(back, &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Address: router}).Err)
+	b, labs := lab(s.t)
+	used := b.ask(2, docker(labs)).Address.Address.Addr()
+	b.die(2)
+	b.giveUp(0, 2)
+	b.learnsLoss(0)
+	b.wait(time.Second)
+	s.said("docker run, on a host that was forgotten and is back", b.ask(2, docker(labs)).Err)
+	s.said("docker run --ip, of what a container on such a host has, on another host", b.ip(0, labs, used))
+	s.said("ringlet trust, on such a host", b.ask(2, &ipam.TrustRequest{}).Err)
+	b.rejoin(2)
+	b.run(time.Minute, b.agreed)
+	s.said("docker run --ip of it there, after ringlet rejoin", b.ip(2, labs, used))
+	s.said("ringlet trust, there", b.ask(2, &ipam.TrustRequest{}).Err)
 }
 
 // sayMajorityLost is what is said without a majority.

@@ -7,10 +7,10 @@ import (
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
-// Hosts are given up with all that they have, as an operator has said that they are gone for good, and come back: what nobody
-// got meanwhile they have again, and nobody else gets it from then on.
+// Hosts are given up with all that they have, as an operator has said that they are gone for good, and come back: they are
+// suspended, and warn the others; then they begin anew, and have what nobody got in the meantime.
 func TestSimLaden(t *testing.T) {
-	inTurn(t, ladenSchedule, 400, 90).has(t, "laden", "strays", "strays that are had again", "strays removed")
+	inTurn(t, ladenSchedule, 400, 90).has(t, "laden", "given up in use", "warned", "rejoined", "had again", "claimed again", "users removed what two had")
 }
 
 func ladenSchedule(seed uint64) ipamtest.Options {

@@ -65,7 +65,7 @@ func (m *Machine) voter(id peer.ID) peer.ID {
 // takesPart reports whether this peer may vote on slots and propose them, where
 // it is of the roster: what it knows is current, whole and understood.
 func (m *Machine) takesPart() bool {
-	return (!m.booting() || m.completing()) && m.suspect == "" && m.broken == nil && !m.outdated()
+	return (!m.booting() || m.completing()) && !m.isSuspended() && m.broken == nil && !m.outdated()
 }
 
 // run goes on with the slot that this peer proposes, or begins with it if

@@ -19,7 +19,7 @@ import (
 // its address to the one that comes back under its key. The error makes the call wait
 // until an inventory can tell.
 func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) (bool, error) {
-	if !want.Contains(o) || !p.space.Mine(o) && h.Kind != space.Client {
+	if !want.Contains(o) {
 		return false, nil
 	}
 	rec := p.space.Lookup(o)
@@ -27,12 +27,7 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 	case rec.Kind != h.Kind:
 		return false, nil
 	case rec.Kind == space.Client:
-		// Also while it is set aside: what is held is taken from nobody. It gets another one where somebody else has that by now.
-		err := m.regainAt(p, o)
-		if waits(err) {
-			return false, err
-		}
-		return err == nil, nil
+		return true, nil // also while it is set aside: what is held is taken from nobody
 	case !p.space.Usable(o), keptForAnother(p.ReservationAt(o), h): // its holder was renamed
 		return false, nil
 	case m.gone(p, o):
@@ -152,7 +147,6 @@ func (m *Machine) goBlind() {
 	}
 	m.blind = true
 	for _, p := range m.sortedPools() {
-		m.noteStrays(p)
 		m.settle(p)
 	}
 }

@@ -230,9 +230,8 @@ func (m *Machine) Check(now time.Time) []error {
 			bad("pool %v: the ring gives this peer %d addresses, its space has %d", p.CIDR, mine, p.space.Owned())
 		}
 		for o, rec := range p.records() {
-			// What a peer holds that was forgotten, or that has forgotten itself, is a
-			// conflict, and reported so.
-			if t, _ := p.Ring.At(o); t.Owner != m.self && (rec.State != space.Held || !m.forgotten && !m.outlived) {
+			// A peer that was given up, and has applied that as an earlier release did, is suspended.
+			if t, _ := p.Ring.At(o); t.Owner != m.self && (rec.State != space.Held || !m.isSuspended()) {
 				bad("I5: %v of pool %v is %v, and the ring does not give it to this peer", addr.Nth(p.CIDR, o), p.CIDR, rec.State)
 			}
 		}
@@ -296,7 +295,7 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 		return false
 	}
 	kind, held := p.space.Holds(o)
-	return held && kind != space.Kept || m.ready() == nil && !m.AwaitsLists() && p.space.Usable(o)
+	return held && kind != space.Kept && !isWarned(p.space.Lookup(o)) || m.ready() == nil && !m.AwaitsLists() && p.space.Usable(o)
 }
 
 // AwaitsLists reports whether this peer chooses no address for now, since its

@@ -7,14 +7,21 @@ func (m *Machine) wake() {
 	if !m.strangers.IsZero() {
 		m.wakeAt(m.strangers)
 	}
+	if !m.warned.IsZero() {
+		m.wakeAt(m.warned)
+	}
+	if m.warns() {
+		m.wakeAt(m.warnedAt.Add(warnEvery))
+	}
 	if len(m.waiting) > 0 {
 		m.wakeForCalls()
 	}
 	var tend time.Time
 	switch {
+	case m.isSuspended():
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))
-	case m.hasLeft() || m.suspect != "":
+	case m.hasLeft():
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		tend = m.now.Add(tendEvery)
 	}

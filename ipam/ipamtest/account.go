@@ -17,7 +17,7 @@ func (c *cluster) noLeak() {
 	for i := range c.oracle.sites {
 		s := c.sites[i]
 		for k, held := range c.oracle.sites[i].held {
-			if held && c.oracle.use[k].site != i+1 && c.oracle.sites[i].strays[k] == "" && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
+			if held && c.oracle.use[k].site != i+1 && c.oracle.sites[i].lost[k] == "" && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
 				if c.list[k] == s.own() {
 					continue
 				}
@@ -76,7 +76,7 @@ func (c *cluster) account() {
 					c.fail("I8", "%s accounts for %d of %d addresses of %v: %+v", s, sum, mine.Size, p.CIDR, mine)
 				}
 				if c.oracle.state.Member(s.id) != nil { // else what it has is quarantined
-					a.Held += mine.HeldHere - c.oracle.heldAstray(s, p)
+					a.Held += mine.HeldHere
 					a.Resting += mine.RestingHere
 					a.Ready += mine.Mine - mine.RestingHere
 				}
@@ -146,11 +146,11 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 	}
 }
 
-// lacksOwn reports whether a host that was given up has yet to have its own address again, though nobody else has it any more.
+// lacksOwn reports whether a host that began anew has yet to have its own address again, though nobody else has it any more.
 func (c *cluster) lacksOwn(s *site) bool {
 	a := s.own()
 	i, known := c.addrs[a]
-	return known && c.oracle.of(s).astray[i] && c.oracle.of(s).held[i] && !c.heldElsewhere(a, s.index)
+	return known && s.rejoined > 0 && !c.oracle.of(s).held[i] && !c.heldElsewhere(a, s.index)
 }
 
 // ownHeld counts the addresses of a pool that other hosts have themselves on their LAN, as their peers know.

@@ -13,7 +13,9 @@ import (
 // late; so for now all can, and none is older than what the cluster may agree to
 // speak.
 func (c *cluster) collapse() {
-	unfit := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || s.absent != nil || !s.cfg.AwaitInventory })
+	unfit := slices.ContainsFunc(c.sites, func(s *site) bool {
+		return s.stopped > c.now || s.absent != nil || s.outside() || !s.cfg.AwaitInventory
+	})
 	if !c.wasFounded() || c.ordering || unfit {
 		return
 	}

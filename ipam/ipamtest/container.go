@@ -146,7 +146,7 @@ func (e *engine) requestOf(x *container, k int, a netip.Addr) *ipam.AddressReque
 			q.Name = ""
 		}
 		// Before the first list it passes for what the engine has, and one of a network's, too.
-		if q.Name == "" && (e.sharesByMistake(end.network, q.Address) || e.takesOwnByMistake(q.Address) || e.takesKeptByMistake(q.Address)) {
+		if q.Name == "" && e.sharesByMistake(end.network, q.Address) {
 			q.Address = netip.Addr{}
 		}
 		if q.Name == "" && q.Address.IsValid() {
@@ -161,18 +161,6 @@ func (e *engine) requestOf(x *container, k int, a netip.Addr) *ipam.AddressReque
 // of a network's: no list has come since the engine started (docs/limits.md).
 func (e *engine) sharesByMistake(n *network, a netip.Addr) bool {
 	return a.IsValid() && e.lists == e.unlisted && e.othersKeep(n.Pool, a)
-}
-
-// takesOwnByMistake reports whether a container gets what its host has itself, for the same reason: the host was given
-// up, and does not hold that.
-func (e *engine) takesOwnByMistake(a netip.Addr) bool {
-	return a.IsValid() && a == e.s.own() && e.lists == e.unlisted && e.s.c.oracle.of(e.s).gaveUp > 0
-}
-
-// takesKeptByMistake reports whether a container gets what a network of its host keeps back, for the next list to take:
-// the host was given up, and has yet to keep that back again (docs/limits.md).
-func (e *engine) takesKeptByMistake(a netip.Addr) bool {
-	return a.IsValid() && e.s.c.oracle.of(e.s).unkept[e.s.c.addrs[a]] > 0
 }
 
 // nameless reports whether the engine is one from before 29, where all of them give no MACs.

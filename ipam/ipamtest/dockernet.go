@@ -62,7 +62,7 @@ func (e *engine) makeNetwork(n *network) {
 			n.Network = r.Pool.Network
 			n.request.Pool = n.Pool
 			if n.typed = r.Pool.Gateway.Addr(); n.typed.IsValid() {
-				c.oracle.keeps(e.s, n.typed)
+				c.oracle.keeps(n.typed)
 			}
 			if r.Pool.Gateway.IsValid() || n.request.Gateway != ipam.GatewayHost {
 				e.addAuxiliary(n)
@@ -103,7 +103,7 @@ func (e *engine) addGateway(n *network) {
 			e.giveBack(n)
 		case q.Address.IsValid():
 			n.typed, n.asks = q.Address, true
-			c.oracle.keeps(e.s, n.typed)
+			c.oracle.keeps(n.typed)
 			e.addAuxiliary(n)
 		default:
 			e.useGateway(n, r.Address.Address.Addr())
@@ -178,11 +178,8 @@ func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
 
 // dropKept notes that a network that goes keeps nothing back any more.
 func (e *engine) dropKept(n *network) {
-	if n.typed.IsValid() {
-		e.s.c.oracle.drops(e.s, n.typed)
-	}
-	for _, a := range n.aux {
-		e.s.c.oracle.drops(e.s, a)
+	if !n.givenUp {
+		e.s.c.engineDrops(n)
 	}
 }
 
@@ -217,7 +214,7 @@ func (e *engine) addAuxiliary(n *network) {
 			// One that is held may have been taken for the replay of an endpoint, also where it is kept for the holder's name.
 			if r := e.s.reservation(n.Pool, a); r != nil && r.Kind != chronicle.KindKeptForName {
 				n.aux = append(n.aux, a)
-				c.oracle.keeps(e.s, a)
+				c.oracle.keeps(a)
 			}
 			n.ready = true
 		}
@@ -293,8 +290,6 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 // is granted what it had when the engine asks for that again: engines before 29 do not survive an error.
 // One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone
 // on; and what a process that was frozen, or finds no majority and is not to go on without, is asked is late.
-// What a network kept back whose host was given up it gets again with a majority alone, and its own gateway not at all
-// where its pool was removed, or somebody else has it by now and the host lost its database, too (docs/limits.md).
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s := e.s
 	if s.machine == nil || n.users == 0 {
@@ -308,9 +303,7 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	lists, at := e.lists, s.c.now
 	return func(r ipam.Reply, ok bool) {
 		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
-		astray := n.removed || slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return s.c.oracle.of(s).unkept[s.c.addrs[a]] > 0 })
-		taken := n.unknown && n.gateway.IsValid() && s.c.heldElsewhere(n.gateway, s.index)
-		if ok && r.Err != nil && lists == e.lists && !late && !astray && !taken {
+		if ok && r.Err != nil && lists == e.lists && !late {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}
 	}

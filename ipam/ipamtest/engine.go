@@ -41,9 +41,7 @@ type network struct {
 	asks    bool       // it is --gateway
 	aux     []netip.Addr
 	ready   bool // it is made
-	removed bool // its pool was, while its host was given up
-	givenUp bool // its host was, with it
-	unknown bool // its host lost its database since
+	givenUp bool // its host was, and what it keeps back is not kept back again
 	users   int  // containers on it, or about to be
 }
 

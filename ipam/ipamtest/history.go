@@ -85,7 +85,7 @@ func (o *oracle) refound(h *history, state *chronicle.State) {
 		h.subnets[p.Key] = p.CIDR
 	}
 	o.state = base
-	o.regain()
+	o.keepAgain()
 	o.c.survivor = nil
 	for _, other := range o.histories {
 		other.ended = true
@@ -133,7 +133,7 @@ func (o *oracle) decided(s *site, h *history, slot uint64, value []byte) {
 	if len(h.state.Roster) >= len(o.state.Roster) || h.first > 0 {
 		o.state = h.state
 	}
-	o.regain()
+	o.keepAgain()
 	if err := h.state.Check(); err != nil {
 		o.c.fail("I2", "slot %d: %v", slot, err)
 	}
@@ -162,10 +162,8 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 		if s := o.c.bearer(a.Peer); s != nil && !s.leaving {
 			o.c.count["evicted alive"]++
 		}
-	case chronicle.DeletePool:
-		o.removed(a.Pool, h)
 	case chronicle.Forget:
-		o.givenUp(a.Peer, h.state.Slot)
+		o.givenUp(a.Peer)
 	}
 	if o.c.tracing() {
 		o.c.tracef("  %s %d %v %v", o.c.peerText(out.Command.Author), out.Command.Number, out.Command.Action, out.Range)

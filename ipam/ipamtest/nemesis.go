@@ -95,7 +95,7 @@ func (f fault) operated() bool {
 
 // happen has one fault strike one host.
 func (c *cluster) happen(f fault, s *site) {
-	if s.absent != nil && f.happensThere() || s.cast != nil && f.operated() {
+	if s.absent != nil && f.happensThere() || (s.cast != nil || s.outside()) && f.operated() {
 		return // there is nobody
 	}
 	c.tracef("%s strikes %s", faultNames[f], s)
@@ -185,7 +185,7 @@ func (s *site) wipe() {
 
 // mayLose reports whether the database of a host that runs on may be lost.
 func (s *site) mayLose() bool {
-	return s.c.wasFounded() && s.powered && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
+	return s.c.wasFounded() && s.powered && !s.outside() && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
 }
 
 // bereft ends the process of a host that runs on, and loses its database with all
@@ -220,7 +220,9 @@ func (s *site) lose() {
 	s.disk = Disk{}
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)
-	s.id, s.cast = peer.None, nil
+	s.id, s.cast, s.rejoined = peer.None, nil, 0
+	v := s.c.oracle.of(s)
+	v.outside, v.told = false, map[int]time.Duration{}
 }
 
 // replace makes a destroyed host anew.

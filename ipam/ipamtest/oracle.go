@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -40,12 +41,11 @@ type user struct {
 type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
-	// What was its own when it was given up, and who on it uses that, by address: see stray.go.
-	anyAstray bool // there may be some
-	astray    []bool
-	strays    []string
-	unkept    []int  // networks of it that would keep that back
-	gaveUp    uint64 // the slot from which on its space is others': it has yet to hear of that before
+	// Its peer was given up and has not begun anew; who on it uses what was given up, by address; and
+	// when its peer last heard a warning of an address: see givenup.go.
+	outside bool
+	lost    []string
+	told    map[int]time.Duration
 	// For which ready is.
 	cluster [16]byte
 	slot    uint64
@@ -66,7 +66,7 @@ func (o *oracle) init(c *cluster) {
 func (o *oracle) of(s *site) *sights {
 	for len(o.sites) <= s.index {
 		n := len(o.c.list)
-		o.sites = append(o.sites, sights{held: make([]bool, n), ready: make([]bool, n), astray: make([]bool, n), strays: make([]string, n), unkept: make([]int, n)})
+		o.sites = append(o.sites, sights{held: make([]bool, n), ready: make([]bool, n), lost: make([]string, n), told: map[int]time.Duration{}})
 	}
 	return &o.sites[s.index]
 }
@@ -114,7 +114,6 @@ func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
 		for i := first + int(r.Start); i < first+int(r.End); i++ {
 			if s.machine.MayHandOut(p.CIDR, o.c.list[i]) {
 				v.ready[i] = true
-				o.takesOwn(s, v, p.CIDR, i)
 				o.alone(s, i, "may hand out")
 			}
 		}
@@ -130,7 +129,7 @@ func (o *oracle) see(s *site, v *sights, p *chronicle.Pool) {
 
 // alone reports whoever else has an address that a host has.
 func (o *oracle) alone(s *site, i int, has string) {
-	if o.of(s).astray[i] {
+	if o.of(s).outside {
 		return
 	}
 	a := o.c.list[i]
@@ -139,7 +138,7 @@ func (o *oracle) alone(s *site, i int, has string) {
 	}
 	for j := range o.sites {
 		v := &o.sites[j]
-		if j == s.index || v.astray[i] {
+		if j == s.index || v.outside {
 			continue
 		}
 		if v.held[i] {
@@ -189,8 +188,8 @@ func (o *oracle) holding(s *site, key []byte) {
 	}
 	v.held[i] = held
 	if held {
-		o.takesOwn(s, v, subnet, i)
 		o.alone(s, i, "holds")
+		o.hasAgain(s, v, i)
 		return
 	}
 	if u := o.use[i]; u.site == s.index+1 {
@@ -199,29 +198,6 @@ func (o *oracle) holding(s *site, key []byte) {
 			return
 		}
 		o.c.fail("I1", "%s frees %v, which %s on it uses", s, a, u.name)
-	}
-}
-
-// owns reports whether an address lies in the space of the host's peer, as far as that knows.
-func (s *site) owns(subnet netip.Prefix, a netip.Addr) bool {
-	p := s.machine.State().PoolOf(subnet)
-	o, _ := addr.OffsetOf(subnet, a)
-	if p == nil {
-		return false
-	}
-	t, _ := p.Ring.At(o)
-	return t.Owner == s.id
-}
-
-// takesOwn takes note that a host has an address itself that it takes for its own until it hears that it was given up, maybe
-// at once with what had made it its own.
-func (o *oracle) takesOwn(s *site, v *sights, subnet netip.Prefix, i int) {
-	a := o.c.list[i]
-	if v.gaveUp == 0 || s.machine.State().Slot >= v.gaveUp && s.owns(subnet, a) {
-		return
-	}
-	if a == s.own() && s.holds(a) || s.hasItself(a) {
-		v.astray[i], v.anyAstray = true, true
 	}
 }
 
@@ -236,12 +212,15 @@ func (s *site) stateOf(a netip.Addr) string {
 
 // holds reports whether the host's peer holds an address.
 func (s *site) holds(a netip.Addr) bool {
-	return slices.Contains([]string{"held", "gateway", "host", "stranger"}, s.stateOf(a))
+	st, err := s.machine.Who(s.clock(), a)
+	switch {
+	case err != nil:
+		return false
+	case st.State == "stranger":
+		return st.MAC != "" // else it is set aside, as a peer warns of it
+	}
+	return slices.Contains([]string{"held", "gateway", "host"}, st.State)
 }
-
-// hasItself reports whether the host's peer holds an address as one that the host has itself, which it may have no more, as
-// after a freeze in which it was given up and got another one.
-func (s *site) hasItself(a netip.Addr) bool { return s.stateOf(a) == "host" }
 
 // hasGateway reports whether the host's peer holds an address as the host's own gateway.
 func (s *site) hasGateway(a netip.Addr) bool { return s.stateOf(a) == "gateway" }
@@ -259,11 +238,10 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		o.c.fail("I1", "%s gives %v to %s, which lies in no pool", s, a, name)
 		return
 	}
-	if v := o.of(s); v.strays[i] == name {
-		return // a second network on the pool has the gateway, too
-	} else if v.astray[i] {
-		o.c.fail("I1", "%v is given to %s on %s, which was given up, and does not have it again", a, name, s)
+	if o.of(s).lost[i] == name {
+		return // it has used it all the while
 	}
+	o.heeded(s, i, name)
 	if u := o.use[i]; u.site != 0 && (u.site != s.index+1 || u.name != name) {
 		o.c.fail("I1", "%v is given to %s on %s, while %s on %s uses it", a, name, s, u.name, o.c.sites[u.site-1])
 	}
@@ -276,8 +254,7 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	if o.kept[i] > 0 && !strings.HasPrefix(name, gatewayUse) {
 		o.c.fail("I1", "%v is given to %s on %s, while networks keep it back", a, name, s)
 	}
-	// A host that was given up has the gateway of its networks again, for whomever that was kept meanwhile, and for others of them.
-	if regained := strings.HasPrefix(name, gatewayUse) && o.of(s).gaveUp > 0; !regained && !o.obeyed(a, name) {
+	if !o.obeyed(a, name) {
 		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
 	o.use[i] = user{s.index + 1, name}
@@ -290,32 +267,14 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 // again, also above a new database.
 func (s *site) hasLeft() bool { return s.machine.Status(s.clock()).State == ipam.Left }
 
-// keeps and drops take note that a network keeps an address back from now on,
-// and that it does no longer.
-func (o *oracle) keeps(s *site, a netip.Addr) {
-	i := o.c.addrs[a]
-	if v := o.of(s); v.slot < v.gaveUp {
-		v.unkept[i]++ // until it hears that it was given up, and has that again
-		v.anyAstray = true
-		return
-	}
-	o.kept[i]++
-}
-
-func (o *oracle) drops(s *site, a netip.Addr) {
-	i := o.c.addrs[a]
-	if v := o.of(s); v.unkept[i] > 0 {
-		v.unkept[i]--
-		return
-	}
-	o.kept[i]--
-}
+// keeps takes note that a network keeps an address back from now on.
+func (o *oracle) keeps(a netip.Addr) { o.kept[o.c.addrs[a]]++ }
 
 // leaves takes note that it uses it no longer.
 func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	i := o.c.addrs[a]
-	if v := o.of(s); v.strays[i] == name {
-		v.strays[i] = ""
+	if v := o.of(s); v.lost[i] == name {
+		v.lost[i] = ""
 		return
 	}
 	if u := o.use[i]; u != (user{s.index + 1, name}) {
@@ -337,9 +296,6 @@ func (o *oracle) ended(s *site) { clear(o.of(s).ready) }
 // lost takes note that a host's database is gone.
 func (o *oracle) lost(s *site) {
 	clear(o.of(s).held)
-	for _, n := range s.engine.networks {
-		n.unknown = n.unknown || n.givenUp
-	}
 }
 
 // collapsed takes note that all databases are gone, and with them what was agreed
@@ -350,8 +306,8 @@ func (o *oracle) collapsed() {
 	clear(o.unsure)
 }
 
-// isUsed reports whether anybody uses the address, or somebody on the host does though it is astray.
+// isUsed reports whether anybody uses the address, or somebody on the host does though it is not the host's own.
 func (o *oracle) isUsed(s *site, a netip.Addr) bool {
 	i := o.c.addrs[a]
-	return o.use[i].site != 0 || o.of(s).strays[i] != ""
+	return o.use[i].site != 0 || o.of(s).lost[i] != ""
 }

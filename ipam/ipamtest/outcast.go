@@ -24,7 +24,7 @@ func (c *cluster) loseMajority(s *site) {
 	survives := s.machine != nil && s.absent == nil && s.stopped <= c.now && s.cast == nil && !s.leaving && !s.batch.pending && state.Member(s.id) != nil &&
 		s.machine.State().Cluster == state.Cluster && s.machine.State().Slot == state.Slot && !s.checks()
 	if !survives || !c.wasFounded() || c.unsettled() || c.ordering || votes(state.Roster, func(m chronicle.Member) bool { return m.ID == s.id }) ||
-		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || !t.cfg.AwaitInventory }) {
+		slices.ContainsFunc(c.sites, func(t *site) bool { return t.cast != nil || t.doomed() || t.outside() || !t.cfg.AwaitInventory }) {
 		return
 	}
 	c.recovering = true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // step gives the machine an event and sees to what follows from it.
@@ -40,6 +41,11 @@ func (s *site) step(ev ipam.Event) {
 		}
 		if h := &s.c.customs; fx.Note[i].Kind == ipam.NoteUnclear && h.bare && h.chance(h.tells) {
 			s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), func() { s.engine.look(s.engine.life) })
+		}
+	}
+	if m, ok := ev.(*ipam.Message); ok {
+		if q, ok := m.Frame.Body.(wire.InUse); ok {
+			c.oracle.warned(s, m.Frame, q)
 		}
 	}
 	s.order(fx.WakeAt)

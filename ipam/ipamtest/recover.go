@@ -14,7 +14,7 @@ func (c *cluster) recover() {
 	var rest, leaving []*site
 	for _, s := range c.sites {
 		switch {
-		case s.machine == nil || s.machine.State().Member(s.id) == nil:
+		case s.machine == nil || s.outside() || s.machine.State().Member(s.id) == nil:
 		case s.leaving:
 			leaving = append(leaving, s)
 		default:
@@ -118,7 +118,7 @@ func (c *cluster) buryTheDead() {
 				if c.oracle.state.Member(id) == nil && (g == nil || g.Forgotten) {
 					break
 				}
-				c.clearStrays()
+				c.clearLost()
 				c.ask(at, &ipam.ForgetRequest{Peer: id.String()})
 				c.pass(10 * time.Second) // some may still believe it to live
 			}
@@ -130,7 +130,7 @@ func (c *cluster) buryTheDead() {
 func (c *cluster) anyPeer() *site {
 	var live []*site
 	for _, s := range c.sites {
-		if s.machine != nil && s.cast == nil && s.machine.State().Member(s.id) != nil {
+		if s.machine != nil && s.cast == nil && !s.outside() && s.machine.State().Member(s.id) != nil {
 			live = append(live, s)
 		}
 	}

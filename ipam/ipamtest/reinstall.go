@@ -29,7 +29,7 @@ func (s *site) orphaned() bool {
 // refoundByList loses the databases of a majority of those on the list that
 // founded the cluster, while all others are there and can be seen.
 func (c *cluster) refoundByList() {
-	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || s.absent != nil })
+	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || s.absent != nil || s.outside() })
 	if c.w.Birth != ByList || !c.wasFounded() || c.refounding() || frozen {
 		return
 	}

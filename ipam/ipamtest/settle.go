@@ -30,11 +30,15 @@ func (c *cluster) settle() {
 	}
 	c.upgradeAll()
 	c.pass(time.Minute)
+	c.rejoinAll(2 * time.Minute)
 	switch {
 	case c.w.Doom && len(c.sites) > 1 && c.wasFounded():
 		c.recover()
 	case c.majorityLost():
 		c.recover()
+	}
+	if !c.rejoinAll(10*time.Minute) && c.breach == nil {
+		c.fail("liveness", "a host that was given up has not heard of it")
 	}
 	if c.anyPeer() == nil && c.count["told to leave"]+c.count["evicted alive"] > 0 {
 		c.count["nobody stayed"]++ // but some who are no more: there is nothing to recover
@@ -68,7 +72,7 @@ func (c *cluster) settle() {
 		}
 		c.pass(30 * time.Second)
 	}
-	c.settleStrays()
+	c.settleLost()
 	for _, s := range c.sites {
 		for _, x := range s.engine.clients {
 			if s.machine != nil {

@@ -56,6 +56,7 @@ type site struct {
 	packs     bool          // a user removes all that is on it, to switch it off
 	missed    []ipam.Event  // that its process has yet to hear of
 	offline   time.Duration // it has no network before
+	rejoined  time.Duration // when its peer began anew, 0: it did not
 
 	engine  engine
 	lockers []*locker
@@ -72,10 +73,11 @@ type belief struct {
 
 // call is a request that somebody on the host waits for.
 type call struct {
-	id      uint64
-	request ipam.Request
-	asked   uint64 // a hash of the request, if somebody listens
-	done    func(r ipam.Reply, ok bool)
+	id       uint64
+	request  ipam.Request
+	asked    uint64 // a hash of the request, if somebody listens
+	deadline time.Time
+	done     func(r ipam.Reply, ok bool)
 }
 
 // batch is what steps want done that is not on disk yet.
@@ -233,6 +235,7 @@ func (s *site) kill() {
 	calls := s.calls
 	s.calls = nil
 	s.c.oracle.ended(s)
+	s.c.oracle.unheard(s)
 	for _, w := range calls {
 		if w.done != nil {
 			s.c.after(s.c.between(0, time.Millisecond), func() { w.done(ipam.Reply{}, false) })
@@ -258,11 +261,12 @@ func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
 		return
 	}
 	s.lastID++
-	s.calls = append(s.calls, call{id: s.lastID, request: r, done: done})
+	deadline := s.clock().Add(s.c.w.Deadline)
+	s.calls = append(s.calls, call{id: s.lastID, request: r, deadline: deadline, done: done})
 	if s.c.o.Respond != nil {
 		s.calls[len(s.calls)-1].asked = hashOf(r)
 	}
-	s.awake(&ipam.Call{ID: s.lastID, Deadline: s.clock().Add(s.c.w.Deadline), Request: r})
+	s.awake(&ipam.Call{ID: s.lastID, Deadline: deadline, Request: r})
 }
 
 // awake gives the machine an event, or waits with it while the process is

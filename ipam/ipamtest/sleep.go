@@ -87,7 +87,6 @@ type absence struct {
 	frames int           // that its sockets take meanwhile
 	least  time.Duration // when it ends at the earliest
 	doomed bool          // an operator has it given up, and it is not there before it is
-	laden  bool          // with all that it has
 }
 
 // away is how a host is.
@@ -114,10 +113,9 @@ func (s *site) sleep() {
 		return
 	}
 	if !h.chance(h.emptied) {
-		laden := !s.c.w.Config.BootAlone && h.chance(h.laden) && s.laden()
+		laden := !s.c.w.Config.BootAlone && h.chance(h.laden) && s.mayBeGivenUp()
 		s.goAway(laden)
 		if laden {
-			s.absent.laden = true
 			s.c.count["laden"]++
 		}
 		return
@@ -169,7 +167,7 @@ func (s *site) clear() {
 // mayGo reports whether the host may go away now: somebody stays.
 func (s *site) mayGo() bool {
 	stays := slices.ContainsFunc(s.c.sites, func(t *site) bool { return t != s && t.machine != nil && t.absent == nil })
-	return stays && s.powered && s.machine != nil && s.absent == nil && s.stopped <= s.c.now && s.c.wasFounded() && !s.c.unsettled()
+	return stays && !s.outside() && s.powered && s.machine != nil && s.absent == nil && s.stopped <= s.c.now && s.c.wasFounded() && !s.c.unsettled()
 }
 
 // bare reports whether the host has nothing that is lost with it, and the others do
@@ -324,12 +322,12 @@ func (c *cluster) giveUp(s *site, a *absence, id peer.ID) {
 	}
 	var live []*site
 	for _, t := range c.sites {
-		if t.machine != nil && t.absent == nil && t.cast == nil && t.stopped <= c.now && t.machine.State().Member(t.id) != nil {
+		if t.machine != nil && t.absent == nil && t.cast == nil && !t.outside() && t.stopped <= c.now && t.machine.State().Member(t.id) != nil {
 			live = append(live, t)
 		}
 	}
 	if c.calm {
-		c.clearStrays() // which may be in its space: nobody else may get that before they are gone
+		c.clearLost() // which may be in its space: nobody else may get that before they are gone
 	}
 	if len(live) > 0 {
 		at := one(c.absences.rnd, live...)

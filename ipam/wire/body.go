@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"net/netip"
+
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/paxos"
@@ -160,6 +162,10 @@ type (
 		Peer  peer.ID
 		Heard bool // it can be reached, or was a moment ago, or containers of the sender have addresses in its space
 	}
+	// InUse says that containers on the host of its sender use these addresses, though they are
+	// not its own: its space was given up, or it began anew. Who gets it hands none of them out for
+	// some minutes.
+	InUse struct{ Addresses []netip.Addr }
 	// Announce tells how much the sender has to spare.
 	Announce struct{ Pools []Spare }
 	// Directory is about what peers tell of themselves, which is nothing to the
@@ -202,6 +208,9 @@ type Spare struct {
 	Free    addr.Count // in its ranges, not held
 	Resting addr.Count // those of them that were freed a moment ago
 }
+
+// MaxInUse is the most addresses in an [InUse].
+const MaxInUse = 256
 
 // MaxSpare is the most pools in an [Announce].
 const MaxSpare = 1024

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"net/netip"
+
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/codec"
@@ -34,6 +36,7 @@ const (
 	// TypeDirectory is that of a [Directory]: who takes frames apart from those
 	// of the allocator goes by it.
 	TypeDirectory Type = 21
+	typeInUse     Type = 22
 )
 
 // MaxValue is the longest value of a slot, in bytes.
@@ -75,6 +78,7 @@ var kinds = map[Type]struct {
 	typeInquire:  {small, readInquire},
 	typeReport:   {small, readReport},
 	typeTwin:     {small, readTwin},
+	typeInUse:    {8192, readInUse},
 
 	TypeDirectory: {MaxDirectory, readDirectory},
 }
@@ -408,6 +412,33 @@ func (v Report) append(b []byte) []byte {
 
 func readReport(r *codec.Reader) Body {
 	return Report{ID: r.Uint("ID of a question"), Peer: r.ID("peer"), Heard: r.Bool("heard")}
+}
+
+// Type implements [Body].
+func (InUse) Type() Type { return typeInUse }
+
+func (v InUse) append(b []byte) []byte {
+	b = codec.Uint(b, uint64(len(v.Addresses)))
+	for _, a := range v.Addresses {
+		b = codec.Bytes(b, a.AsSlice())
+	}
+	return b
+}
+
+func readInUse(r *codec.Reader) Body {
+	n := r.Count("number of addresses", 5)
+	if n > MaxInUse {
+		r.Fail("number of addresses")
+	}
+	v := InUse{Addresses: make([]netip.Addr, 0, min(n, MaxInUse))}
+	for range cap(v.Addresses) {
+		a, ok := netip.AddrFromSlice(r.Bytes("address", 16))
+		if !ok {
+			r.Fail("address")
+		}
+		v.Addresses = append(v.Addresses, a)
+	}
+	return v
 }
 
 // Type implements [Body].

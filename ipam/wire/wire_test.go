@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"reflect"
 	"testing"
 
@@ -43,6 +44,7 @@ var bodies = []wire.Body{
 	wire.Inquire{ID: 14, Peer: peer.ID{15}},
 	wire.Report{ID: 16, Peer: peer.ID{17}, Heard: true},
 	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13, Resting: 5}}},
+	wire.InUse{Addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}},
 	wire.Directory{Message: []byte("of the directory")},
 }
 
@@ -68,8 +70,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		seen[body.Type()] = true
 	}
-	if len(seen) != 21 {
-		t.Errorf("%d types were tried, there are 21", len(seen))
+	if len(seen) != 22 {
+		t.Errorf("%d types were tried, there are 22", len(seen))
 	}
 }
 

@@ -1,0 +1,384 @@
+package ipamtest
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/wire"
+)
+
+// A host may be given up with all that it has, and come back: an operator has said that it is gone
+// for good, and was wrong. Its peer is suspended, and an operator has it begin anew. What its containers
+// use others may get until they have heard its warning, and nobody after that. This is the one thing that
+// the oracle lets two have.
+
+// givenUp takes note that the space of a peer is given up, whose host is away, maybe with all that it has.
+func (o *oracle) givenUp(id peer.ID) {
+	s := o.c.bearer(id)
+	if s == nil || s.absent == nil {
+		return
+	}
+	v := o.of(s)
+	v.outside = true
+	for _, n := range s.engine.networks {
+		if !n.givenUp {
+			o.c.engineDrops(n)
+			n.givenUp = true
+		}
+	}
+	for i := range o.use {
+		if o.use[i].site == s.index+1 {
+			v.lost[i] = o.use[i].name
+			o.use[i] = user{}
+			o.c.count["given up in use"]++
+		}
+	}
+	s.rejoinLater()
+}
+
+// engineDrops takes note that nobody keeps back any more what a network does.
+func (c *cluster) engineDrops(n *network) {
+	for _, a := range n.keeps() {
+		c.oracle.kept[c.addrs[a]]--
+	}
+}
+
+// keeps returns what the network keeps back on all hosts.
+func (n *network) keeps() []netip.Addr {
+	if !n.typed.IsValid() {
+		return n.aux
+	}
+	return append([]netip.Addr{n.typed}, n.aux...)
+}
+
+// keepAgain takes note of networks of hosts that began anew for which all that they keep back is reserved again.
+func (o *oracle) keepAgain() {
+	for j := range o.sites {
+		s := o.c.sites[j]
+		for _, n := range s.engine.networks {
+			p := o.state.PoolOf(n.Pool)
+			if !n.givenUp || o.sites[j].outside || p == nil || !p.UsedBy(s.id) {
+				continue
+			}
+			if slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return !o.c.keepsBack(n.Pool, a) }) {
+				continue
+			}
+			n.givenUp = false
+			for _, a := range n.keeps() {
+				o.kept[o.c.addrs[a]]++
+			}
+		}
+	}
+}
+
+// hasAgain takes note that a host has an address again that somebody on it has used all the while.
+func (o *oracle) hasAgain(s *site, v *sights, i int) {
+	if v.lost[i] == "" || v.outside {
+		return
+	}
+	if u := o.use[i]; u.site != 0 {
+		o.c.fail("I1", "%s has %v again, which %s on %s uses", s, o.c.list[i], u.name, o.c.sites[u.site-1])
+	}
+	o.use[i] = user{s.index + 1, v.lost[i]}
+	v.lost[i] = ""
+	o.c.count["had again"]++
+}
+
+// heeds is for how long a peer has to heed a warning at least, by a clock that may be wrong.
+const heeds = 8 * time.Minute
+
+// warned takes note that a host's peer has heard a warning. One that does not know the peer that warns need not heed it, and
+// what it has handed out itself it cannot take back.
+func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
+	state := s.machine.State()
+	if state.Member(f.From) == nil && state.Gone(f.From) == nil {
+		return
+	}
+	v := o.of(s)
+	for _, a := range q.Addresses {
+		if i, known := o.c.addrs[a]; known && !s.holds(a) {
+			v.told[i] = o.c.now
+			o.c.count["warned"]++
+		}
+	}
+}
+
+// unheard forgets what a process heard that ends before it was on its disk.
+func (o *oracle) unheard(s *site) {
+	v := o.of(s)
+	for i := range v.told {
+		if _, on := s.disk["warning"+sep+string(o.c.list[i].AsSlice())]; !on {
+			delete(v.told, i)
+		}
+	}
+}
+
+// heeded reports a grant of an address of which the host's peer was warned, as somebody on another host uses it, or on this
+// one since before its peer began anew.
+func (o *oracle) heeded(s *site, i int, name string) {
+	v := o.of(s)
+	if v.outside {
+		o.c.fail("I1", "%v is given to %s on %s, which was given up", o.c.list[i], name, s)
+	}
+	if at := s.rejoined; v.lost[i] != "" && at > 0 && o.c.now-at < heeds {
+		o.c.fail("I1", "%v is given to %s on %s, where %s has used it since before it began anew", o.c.list[i], name, s, v.lost[i])
+	}
+	at, told := v.told[i]
+	if !told || o.c.now-at >= heeds {
+		return
+	}
+	for j := range o.sites {
+		if other := o.sites[j].lost[i]; j != s.index && other != "" {
+			o.c.fail("I1", "%v is given to %s on %s, which has heard that %s on %s uses it", o.c.list[i], name, s, other, o.c.sites[j])
+		}
+	}
+}
+
+// outside reports whether the host's peer was given up and has not begun anew.
+func (s *site) outside() bool { return s.c.oracle.of(s).outside }
+
+// isSuspended reports whether the host's peer says that it is.
+func (s *site) isSuspended() bool {
+	return s.machine != nil && s.machine.Status(s.clock()).State == ipam.Suspended
+}
+
+// rejoinLater has an operator have the peer begin anew, some time after it has found out that it was given up.
+func (s *site) rejoinLater() {
+	c := s.c
+	c.after(c.absences.late(), func() {
+		switch {
+		case !s.outside() || c.breach != nil || c.calm:
+		case s.absent == nil && s.stopped <= c.now && s.isSuspended() && !c.unsettled():
+			s.rejoin()
+		default:
+			s.rejoinLater()
+		}
+	})
+}
+
+// rejoin has the peer of a host begin anew, in its process: who waits for an answer is answered by the new one.
+func (s *site) rejoin() {
+	c := s.c
+	if s.batch.pending {
+		if s.flush(); s.machine == nil {
+			s.c.after(time.Second, s.rejoinLater)
+			return
+		}
+	}
+	remains, err := s.machine.Remains()
+	if err != nil {
+		c.fail("rejoin", "%s does not begin anew: %v", s, err)
+		return
+	}
+	cfg := s.cfg
+	c.release(s)
+	cfg.Spoken = s.cfg.Spoken
+	cfg.HostStart = Start.Add(s.skew + s.slept)
+	cfg.Rand = rand.New(rand.NewPCG(c.rnd.Uint64(), c.rnd.Uint64()))
+	cfg.Remains = &remains
+	m, err := ipam.New(cfg)
+	if err != nil {
+		c.fail("rejoin", "%s: %v", s, err)
+		return
+	}
+	c.count["rejoined"]++
+	c.tracef("%s begins anew", s)
+	c.oracle.ended(s)
+	c.oracle.lost(s)
+	v := c.oracle.of(s)
+	v.outside, v.told = false, map[int]time.Duration{}
+	for _, n := range s.engine.networks {
+		if !n.bridge {
+			n.gateway = netip.Addr{} // on no interface, and known to the old database alone
+		}
+	}
+	s.engine.unlisted = s.engine.lists
+	s.life++
+	s.disk, s.machine, s.rejoined = Disk{}, m, c.now
+	s.alarm, s.wakeAt, s.beat = 0, 0, nil
+	s.settled = false
+	for i := range s.believed {
+		s.believed[i] = belief{}
+	}
+	waiting := s.calls
+	s.calls = nil
+	// The new database is put in the place of the old one when this is on it.
+	fx := m.Step(s.clock(), ipam.Tick{})
+	s.commit(fx.Save)
+	s.id = m.Self()
+	s.peers = append(s.peers, s.id)
+	s.order(fx.WakeAt)
+	s.carryOut(fx.Send, fx.Reply, fx.Beat)
+	life := s.life
+	s.call(&ipam.Greeting{}, nil)
+	if s.life == life {
+		s.tellHost()
+	}
+	for _, w := range waiting {
+		if s.life != life {
+			if w.done != nil {
+				c.after(0, func() { w.done(ipam.Reply{}, false) })
+			}
+			continue
+		}
+		s.calls = append(s.calls, w)
+		s.awake(&ipam.Call{ID: w.id, Deadline: w.deadline, Request: w.request})
+	}
+	if s.life != life {
+		return
+	}
+	c.after(c.between(0, c.w.Probe), func() { s.probe(life) })
+	c.after(c.between(0, 2*time.Second), func() { s.watch(life) })
+	c.after(c.between(0, 20*time.Second), func() { s.watchHost(life) })
+	s.claimSoon()
+}
+
+// claimSoon has the host's process claim what its clients had before, again and again until each has it or is refused it for good.
+func (s *site) claimSoon() {
+	c := s.c
+	c.after(c.absences.between(time.Second, 5*time.Second), func() {
+		if s.machine == nil || s.outside() || s.dead || c.breach != nil {
+			return
+		}
+		list := s.machine.Unclaimed()
+		for _, q := range list {
+			s.claimAgain(q)
+		}
+		if len(list) > 0 {
+			s.claimSoon()
+		}
+	})
+}
+
+func (s *site) claimAgain(q ipam.ClientRequest) {
+	i := slices.IndexFunc(s.engine.clients, func(x *client) bool { return x.name == q.ID && x.address == q.Address })
+	if i < 0 { // nobody wants it any more
+		s.call(&ipam.FreeRequest{ID: q.ID}, nil)
+		return
+	}
+	x := s.engine.clients[i]
+	if x.busy || s.machine.Status(s.clock()).State != ipam.Ready {
+		return
+	}
+	x.busy = true
+	s.call(&q, func(r ipam.Reply, ok bool) {
+		x.busy = false
+		switch code := ipam.Code(r.Err); {
+		case !ok || x.address != q.Address:
+		case r.Err == nil:
+			s.c.count["claimed again"]++
+			s.c.oracle.uses(s, x.address, x.name)
+		case code != ipam.ErrNotReady.Error() && code != ipam.ErrUnreachable.Error() && code != ipam.ErrSuspended.Error():
+			s.c.count["not claimed again"]++
+			s.c.oracle.leaves(s, x.address, x.name)
+			x.address = netip.Addr{}
+			s.call(&ipam.FreeRequest{ID: x.name}, nil)
+		}
+	})
+}
+
+// rejoinAll has the peers of all hosts begin anew that were given up, once they have heard of it.
+func (c *cluster) rejoinAll(limit time.Duration) (done bool) {
+	hear := func() bool {
+		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.outside() && !s.dead && !s.isSuspended() })
+	}
+	done = c.wait(limit, hear)
+	for _, s := range c.sites {
+		if s.outside() && !s.dead && s.isSuspended() && c.breach == nil {
+			s.rejoin()
+		}
+	}
+	return done
+}
+
+// settleLost looks whether hosts that began anew have again what nobody else has got, and has users remove what is on
+// those where two have something.
+func (c *cluster) settleLost() {
+	c.pass(30 * time.Second) // clients have claimed what they had
+	for i := range c.oracle.sites {
+		s, v := c.sites[i], &c.oracle.sites[i]
+		if s.machine == nil || c.breach != nil || !s.cfg.AwaitInventory || c.oracle.state.Member(s.id) == nil {
+			continue
+		}
+		for k, name := range v.lost {
+			if name != "" && c.isNobodys(s, k) {
+				c.fail("lost", "%s does not have %v again, which %q on it uses, and nobody else: %v", s, c.list[k], name, s.machine.Status(s.clock()).Problems)
+			}
+		}
+	}
+	for _, s := range c.sites {
+		if s.machine == nil || !s.hasLost() {
+			continue
+		}
+		c.count["users removed what two had"]++
+		s.clear()
+		c.pass(10 * time.Second)
+		for _, n := range slices.Clone(s.engine.networks) {
+			s.engine.remove(n)
+		}
+		c.pass(10 * time.Second)
+		for range 3 {
+			s.engine.look(s.engine.life)
+			c.pass(30 * time.Second)
+		}
+	}
+	if c.count["rejoined"] > 0 {
+		c.pass(21 * time.Minute) // until nobody warns any more, and nobody heeds what was said last
+	}
+}
+
+// hasLost reports whether somebody on the host uses what is not its own.
+func (s *site) hasLost() bool {
+	return slices.ContainsFunc(s.c.oracle.of(s).lost, func(name string) bool { return name != "" })
+}
+
+// clearLost has users stop all that is on hosts where somebody uses what is not the host's own.
+func (c *cluster) clearLost() {
+	for _, s := range c.sites {
+		if s.absent == nil && s.machine != nil && s.hasLost() {
+			s.clear()
+		}
+	}
+}
+
+// isNobodys reports whether an address, by its number, is neither used, held nor kept back on another host than this, nor in
+// a pool that overlaps its network's.
+func (c *cluster) isNobodys(s *site, k int) bool {
+	a := c.list[k]
+	if c.oracle.use[k].site != 0 {
+		return false
+	}
+	for _, p := range c.oracle.state.Pools {
+		o, ok := addr.OffsetOf(p.CIDR, a)
+		if !ok {
+			continue
+		}
+		if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.Pool != p.CIDR && n.Pool.Contains(a) }) {
+			return false // status tells that its network has no pool, as this one overlaps it
+		}
+		t, _ := p.Ring.At(o)
+		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.heldBeside(p, o, s.index) {
+			return false
+		}
+		return t.Owner == s.id || c.siteOf(t.Owner) != nil && c.oracle.state.Member(t.Owner) != nil || t.Owner == ring.Free
+	}
+	return false
+}
+
+// mayBeGivenUp reports whether the host may be given up with all that it has: nobody is asked anything, and the others do
+// without it.
+func (s *site) mayBeGivenUp() bool {
+	c, e := s.c, &s.engine
+	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now ||
+		s.machine.AwaitsLists() || c.oracle.state.Member(s.id) == nil || !c.goesOn(s, s) || e.asking() || e.starting {
+		return false
+	}
+	return !slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) && !slices.ContainsFunc(e.clients, func(x *client) bool { return x.busy })
+}
