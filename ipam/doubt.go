@@ -60,6 +60,23 @@ func (m *Machine) noteLost() {
 	}
 }
 
+// noteUnasked is noteLost where a call shows it before a list does: it is about an address of a network that this database
+// was never asked for, and the engine asks for networks first. A list may have no more networks than were asked for since.
+func (m *Machine) noteUnasked(c *Call) {
+	var n Network
+	switch r := c.Request.(type) {
+	case *AddressRequest:
+		n = r.Network
+	case *AddressRelease:
+		n = r.Network
+	default:
+		return
+	}
+	if m.lostAt.IsZero() && m.networks[n.ID()] == nil {
+		m.noteLost()
+	}
+}
+
 // mayOwe reports whether releases may come late. This peer looks at the clock each second then, to notice that it slept.
 func (m *Machine) mayOwe() bool { return len(m.doubts) > 0 || !m.lostAt.IsZero() }
 

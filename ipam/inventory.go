@@ -85,7 +85,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		never := p.listed < 0
 		p.listed = networks[p.CIDR]
 		p.lost = m.lostOn(p, asked[p.CIDR], inv.After.at, first || never)
-		if unlisted && p.listed > 0 {
+		if unlisted && p.listed > p.asked {
 			m.noteLost()
 		}
 		m.sightHost(p)

@@ -247,6 +247,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 		}
 		m.changed = true
 	case *Call:
+		if m.unlisted && m.cfg.AwaitInventory {
+			m.noteUnasked(ev)
+		}
 		ev.starts = m.replaying
 		if !m.try(ev) {
 			m.waiting = append(m.waiting, ev)
