@@ -24,6 +24,7 @@ const (
 	RuleAwake      = ruleAwake
 	RuleSuspend    = ruleSuspend
 	RuleWarn       = ruleWarn
+	RuleUsedUp     = ruleUsedUp
 	RuleSight      = ruleSight
 	RuleDoubt      = ruleDoubt
 	RuleShown      = ruleShown

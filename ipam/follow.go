@@ -111,10 +111,6 @@ func (m *Machine) departs() bool {
 	return m.leaving && (m.forced || m.ownedBy(m.self) == 0 && !slices.ContainsFunc(m.state.Pools, uses))
 }
 
-// hasLeft reports whether this peer has left for good. One that a late request has brought back into the roster, and that
-// was evicted then, owns what it was given meanwhile, and asks to be admitted once more, to give that back.
-func (m *Machine) hasLeft() bool { return m.left && (m.state.Slot == 0 || m.member() || m.departs()) }
-
 // followLeave notes that this peer has left, if it was to.
 func (m *Machine) followLeave(id peer.ID) {
 	if id == m.self && m.departs() {

@@ -273,7 +273,7 @@ const joinEvery = time.Second
 // seek looks for a cluster to be in: it says hello while it has none, and asks
 // to be admitted when it is in no roster.
 func (m *Machine) seek() {
-	if m.hasLeft() || m.isSuspended() {
+	if m.left || m.isSuspended() {
 		return
 	}
 	if m.state.Slot == 0 {
@@ -318,6 +318,13 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 	if m.state.Member(f.From) != nil {
 		m.sendSlots(f.From, f.Slot)
 		return
+	}
+	if m.state.UsedUp(f.From) && !m.lacks(ruleUsedUp) {
+		m.send(f.From, wire.UsedUp{}) // a command would be refused, and cost a slot each second
+		return
+	}
+	if gone := m.state.Gone(f.From); gone != nil && f.Slot < gone.Evicted {
+		return // it asked before it was evicted last, and may have left since
 	}
 	c := m.contact(f.From)
 	if !c.alive {

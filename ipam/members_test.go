@@ -229,27 +229,6 @@ func TestLeave(t *testing.T) {
 	refused(t, c.ask(2, &ipam.ClientRequest{Pool: cidr.String(), ID: "vm"}).Err, "has left")
 }
 
-// TestLeftByForceIsAdmittedAgain has a peer leave that has a network, and brings
-// it back by a request to be admitted that was late: when it leaves once more, what
-// its network has is still nobody else's.
-func TestLeftByForceIsAdmittedAgain(t *testing.T) {
-	c, cidr := lab(t)
-	gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
-	self := c.peers[2].machine.Self()
-	c.stop(2, cidr)
-	c.call(2, &ipam.LeaveRequest{Force: true})
-	gone := func() bool { return c.peers[2].machine.State().Member(self) == nil }
-	c.run(time.Minute, gone)
-	c.wait(time.Second)
-	c.say(0, 2, wire.Join{Name: "host-2"}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
-	c.run(time.Minute, func() bool { return !gone() })
-	c.run(time.Minute, gone)
-	c.wait(time.Minute)
-	if err := c.ip(0, cidr, gateway); !errors.Is(err, ipam.ErrAddressInUse) {
-		t.Errorf("another host gets its gateway: %v", err)
-	}
-}
-
 // TestTheDeadAreNotAdmitted has a request to be admitted come from a peer that was
 // evicted and is no more: its vote would be missing. When it is there again it asks
 // again.
@@ -373,4 +352,66 @@ func TestRecoverEvicted(t *testing.T) {
 	if s := c.peers[2].machine.Status(c.now); s.State != ipam.Alone || s.Pools[0].HeldHere != held+1 {
 		t.Errorf("it is %s and holds %d addresses, before %d", s.State, s.Pools[0].HeldHere, held)
 	}
+}
+
+// A request to be admitted that a host made before it left, and that is late, brings nobody back, and costs no slot: its
+// ID is used up, or it was evicted after it asked.
+func TestLateJoinOfAHostThatLeft(t *testing.T) {
+	for _, force := range []bool{true, false} {
+		c, cidr := lab(t)
+		gateway := c.ask(2, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForGateway}).Address.Address.Addr()
+		self := c.peers[2].machine.Self()
+		if !force {
+			for i := range c.peers {
+				c.vacate(i, cidr)
+			}
+		}
+		c.stop(2, cidr)
+		c.call(2, &ipam.LeaveRequest{Force: force})
+		c.run(20*time.Minute, func() bool { return c.status(2).State == ipam.Left })
+		c.wait(time.Minute)
+		slot := c.peers[0].machine.State().Slot
+		for range 20 {
+			c.say(0, 2, wire.Join{Name: "host-2"}, func(h *wire.Header) { h.Slot, h.Digest = 1, 0 })
+			c.wait(time.Second)
+		}
+		if s := c.peers[0].machine.State(); s.Member(self) != nil || s.Slot != slot {
+			t.Errorf("by force %t: it is in the roster: %t, after %d slots", force, s.Member(self) != nil, s.Slot-slot)
+		}
+		if s := c.status(2).State; s != ipam.Left {
+			t.Errorf("by force %t: it is %s", force, s)
+		}
+		if err := c.ip(0, cidr, gateway); force && !errors.Is(err, ipam.ErrAddressInUse) {
+			t.Errorf("another host gets its gateway: %v", err)
+		}
+	}
+}
+
+// The database of a host that has left is put back from before it noted that. It asks to be admitted, hears that its ID is used
+// up, and is suspended: no slot is spent on it.
+func TestUsedUpID(t *testing.T) {
+	c, cidr := lab(t)
+	for i := range c.peers {
+		c.vacate(i, cidr)
+	}
+	c.call(2, &ipam.LeaveRequest{})
+	c.run(20*time.Minute, func() bool { return c.status(2).State == ipam.Left })
+	for k := range c.peers[2].disk {
+		if strings.HasPrefix(k, "identity") && strings.HasSuffix(k, "left") {
+			delete(c.peers[2].disk, k)
+		}
+	}
+	c.start(2)
+	c.heal()
+	c.run(time.Minute, func() bool { return c.isSuspended(2) })
+	slot := c.peers[0].machine.State().Slot
+	c.wait(2 * time.Minute)
+	if now := c.peers[0].machine.State().Slot; now != slot {
+		t.Errorf("%d slots were spent on it", now-slot)
+	}
+	if next := c.status(2).Problems[0].Next; !strings.Contains(next, "ringlet rejoin") {
+		t.Errorf("the next step is %q", next)
+	}
+	c.rejoin(2)
+	c.run(time.Minute, c.agreed)
 }

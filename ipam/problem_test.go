@@ -12,6 +12,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -154,10 +155,10 @@ func showReleases(t *testing.T, show func(string, ipam.Status)) {
 
 	d, _ := lab(t)
 	for i := range d.peers {
-		d.upgrade(i, 2)
+		d.upgrade(i, newer)
 	}
-	d.run(time.Minute, func() bool { return d.level() == 2 })
-	d.say(0, 1, wire.Hello{Name: "host-1", Spoken: 1}, func(*wire.Header) {})
+	d.run(time.Minute, func() bool { return d.level() == newer })
+	d.say(0, 1, wire.Hello{Name: "host-1", Spoken: chronicle.Spoken}, func(*wire.Header) {})
 	show("a host has gone back to an older release", d.status(0))
 }
 

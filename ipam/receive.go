@@ -66,6 +66,8 @@ func (m *Machine) receive(msg *Message) {
 		m.takeAsk(f, b)
 	case wire.Answer:
 		m.takeAnswer(f.From, b)
+	case wire.UsedUp:
+		m.takeUsedUp(f.From)
 	case wire.InUse:
 		m.takeInUse(f.From, b)
 	case wire.Announce:

@@ -205,66 +205,6 @@ func TestDrainsInManyParts(t *testing.T) {
 	}
 }
 
-// A host has lost its database and is told to leave before it has taken over from its
-// former self. A late request has it admitted again: it takes over then, which is what
-// its own space waits for, and leaves.
-func TestLeftBeforeItTookOverIsAdmittedAgain(t *testing.T) {
-	c := newLockstepWith(t, 3, func(c *lockstep) {
-		for i, p := range c.peers {
-			p.cfg.AwaitInventory, p.cfg.Machine = true, uint64(i+1)
-		}
-	})
-	lists := func(d time.Duration) {
-		for range d / time.Second {
-			for i := range c.peers {
-				c.call(i, &ipam.Inventory{})
-			}
-			c.wait(time.Second)
-		}
-	}
-	lists(10 * time.Second)
-	c.found()
-	lists(time.Minute)
-	former := c.peers[2].machine.Self()
-	c.dead = map[int]bool{2: true}
-	c.wait(time.Second)
-	c.reinstall(2, func(*ipam.Config) {})
-	for i := range 2 {
-		c.step(i, &ipam.Presence{Peer: former})
-	}
-	c.heal()
-	self := c.peers[2].machine.Self()
-	in := func() bool { return c.peers[0].machine.State().Member(self) != nil }
-	c.run(time.Minute, in)
-	c.call(2, &ipam.LeaveRequest{})
-	c.run(9*time.Second, func() bool { return !in() })
-	if gone := c.peers[0].machine.State().Gone(former); gone == nil || gone.Forgotten {
-		t.Fatal("its former self is not there to take over from")
-	}
-
-	c.say(0, 2, wire.Join{Name: "host-2", Machine: 3}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
-	c.run(time.Minute, in)
-	c.lose = func(f flight) bool { return f.from == 2 } // until there is a pool of which it has a share
-	cidr := netip.MustParsePrefix("10.61.0.0/24")
-	if err := c.ask(0, &ipam.PoolCreation{CIDR: cidr}).Err; err != nil {
-		t.Fatal(err)
-	}
-	c.lose = func(flight) bool { return false }
-	owns := func() bool {
-		for range c.peers[0].machine.State().PoolOf(cidr).Ring.OwnedBy(self) {
-			return true
-		}
-		return false
-	}
-	if !owns() {
-		t.Fatal("it got no share")
-	}
-	lists(5 * time.Minute)
-	if in() || owns() {
-		t.Errorf("it has not left: %+v", c.status(2).Problems)
-	}
-}
-
 // A host that drains takes no space that is free: who needs some there is told so at
 // once, and neither waits for agreement that nobody asks for nor hears that the pool
 // is full. With the draining undone the same is granted.
@@ -432,51 +372,6 @@ func TestOppositeWhileCutOff(t *testing.T) {
 	}
 	if err := c.ask(1, &ipam.DrainRequest{Undo: true}).Err; err != nil || phase() == chronicle.Draining {
 		t.Errorf("it is %v: %v", phase(), err)
-	}
-}
-
-// A host that has left is away when a late request has it admitted again, and is given a share of a new pool, and evicted.
-// When it is back it is admitted once more, to give that up, and has left: nobody else would before ringlet forget.
-func TestLeftAdmittedAgainAndEvicted(t *testing.T) {
-	c := newLockstep(t, 3)
-	c.found()
-	c.wait(time.Minute)
-	self := c.peers[2].machine.Self()
-	for i := range c.peers {
-		c.vacate(i, prefix("10.50.0.0/24"))
-	}
-	c.call(2, &ipam.LeaveRequest{})
-	c.wait(10 * time.Second)
-	if got := c.status(2).State; got != ipam.Left {
-		t.Fatalf("it is %v", got)
-	}
-	c.silence(2)
-	c.say(0, 2, wire.Join{Name: "host-2"}, func(h *wire.Header) { h.Slot, h.Digest = 0, 0 })
-	c.run(time.Minute, func() bool { return c.peers[0].machine.State().Member(self) != nil })
-	if err := c.ask(0, &ipam.PoolCreation{CIDR: prefix("10.61.0.0/24")}).Err; err != nil {
-		t.Fatal(err)
-	}
-	c.die(2)
-	if err := c.ask(0, &ipam.EvictRequest{Peer: c.name(2)}).Err; err != nil {
-		t.Fatal(err)
-	}
-	owned := func() (n int) {
-		for range c.peers[0].machine.State().PoolOf(prefix("10.61.0.0/24")).Ring.OwnedBy(self) {
-			n++
-		}
-		return n
-	}
-	if owned() == 0 {
-		t.Fatal("it got no share")
-	}
-	c.heal()
-	c.say(2, 0, wire.Beat{}, func(*wire.Header) {}) // as gossip brings it
-	c.wait(time.Minute)
-	if n := owned(); n > 0 || c.peers[0].machine.State().Member(self) != nil {
-		t.Errorf("it owns %d ranges, and is %v", n, c.peers[0].machine.State().Member(self))
-	}
-	if got := c.status(2).State; got != ipam.Left {
-		t.Errorf("it is %v", got)
 	}
 }
 

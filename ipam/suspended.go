@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -131,6 +132,14 @@ func (m *Machine) followsTo(state *chronicle.State) bool {
 func (m *Machine) isGivenUp(state *chronicle.State) bool {
 	gone := state.Gone(m.self)
 	return gone != nil && gone.Forgotten
+}
+
+// takeUsedUp learns that this peer, which asks to be admitted, never will be: it left, or its space was
+// given up, and its database does not say so. One that knows that it has left stays out as it is.
+func (m *Machine) takeUsedUp(from peer.ID) {
+	if m.state.Slot > 0 && !m.member() && !m.left {
+		m.suspend(givenUp, fmt.Sprintf("it was in the cluster before and left, or its addresses were released for other hosts, as %s says", m.nameOf(from)))
+	}
 }
 
 // meetLoss suspends this peer if its space was given up as an earlier release had it, which

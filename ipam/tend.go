@@ -58,7 +58,7 @@ func (m *Machine) tend() {
 	}
 	if m.left && m.member() && !m.booting() && m.usable() == nil {
 		m.tendedAt = m.now.UnixNano()
-		m.departAgain()
+		m.background(chronicle.Evict{Peer: m.self}) // an admission that was on its way when it left
 	}
 	if m.ready() != nil {
 		return
@@ -253,28 +253,6 @@ func (m *Machine) depart() {
 		}
 	}
 	m.background(chronicle.Retire{Peer: m.self})
-}
-
-// departAgain leaves once more: a request to be admitted that was late has
-// brought this peer back into the roster, and with it perhaps a share of a new
-// pool. One that left by force may have containers and networks still. One that had
-// yet to take over from a former self gives nothing back before it has.
-func (m *Machine) departAgain() {
-	if m.alone() {
-		return
-	}
-	if !m.forced {
-		m.inherit()
-	}
-	if !m.draining() {
-		m.background(chronicle.SetState{Peer: m.self, Phase: chronicle.Draining})
-	}
-	for _, p := range m.sortedPools() {
-		if !m.uses(p) {
-			m.closeAll(p)
-		}
-	}
-	m.depart()
 }
 
 // inherit takes over the space of a former self of this peer: one of the same

@@ -21,7 +21,7 @@ func (m *Machine) wake() {
 	case m.isSuspended():
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
 		m.wakeAt(m.now.Add(pulse))
-	case m.hasLeft():
+	case m.left && !m.member():
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		tend = m.now.Add(tendEvery)
 	}

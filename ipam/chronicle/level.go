@@ -15,7 +15,10 @@ type Level uint32
 
 // Spoken is the highest level that this release speaks. It speaks all below it
 // as well.
-const Spoken Level = 1
+const Spoken Level = 2
+
+// usedOnce is the level from which on an ID is used once: see [State.UsedUp].
+const usedOnce Level = 2
 
 // Raise has the cluster use a level above the present one. Whoever proposes it
 // knows that all of the roster speak it; who joins or comes back without

@@ -18,6 +18,9 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		if a.Speaks < s.Level {
 			return fmt.Sprintf("it speaks level %d, and the level is %d", a.Speaks, s.Level)
 		}
+		if s.Level >= usedOnce && s.UsedUp(a.ID) {
+			return "its ID was used up: it left, or its space was given up"
+		}
 		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
 		s.Roster = append(s.Roster, Member{a.Founder, Filling})
 	case SetState:

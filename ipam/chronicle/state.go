@@ -79,6 +79,18 @@ func (s *State) Gone(id peer.ID) *Gone {
 	return nil
 }
 
+// UsedUp reports whether a peer was in the roster and never comes back: it was retired, or its space was
+// given up by Forget or Inherit. Of one that was retired nothing is left but the number of its last command.
+func (s *State) UsedUp(id peer.ID) bool {
+	if s.Member(id) != nil {
+		return false
+	}
+	if g := s.Gone(id); g != nil {
+		return g.Forgotten
+	}
+	return s.numbers[id] > 0
+}
+
 // Voters returns the peers that decide the next slot, in order of admission.
 func (s *State) Voters() []peer.ID {
 	n := min(len(s.Roster), MaxVoters)

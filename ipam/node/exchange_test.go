@@ -13,6 +13,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -33,9 +34,9 @@ func TestFramesShareACommit(t *testing.T) {
 			return wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{from}, To: self.ID, Boot: 1, Nonce: 1}, Body: body})
 		}
 		frames := [][]byte{
-			frame(1, wire.Hello{Name: "host-b", Spoken: 1}), frame(1, wire.Join{Name: "host-b"}),
+			frame(1, wire.Hello{Name: "host-b", Spoken: chronicle.Spoken}), frame(1, wire.Join{Name: "host-b"}),
 			{0xff},
-			frame(2, wire.Hello{Name: "host-c", Spoken: 1}), frame(2, wire.Join{Name: "host-c"}),
+			frame(2, wire.Hello{Name: "host-c", Spoken: chronicle.Spoken}), frame(2, wire.Join{Name: "host-c"}),
 		}
 		for from := range byte(2) {
 			n.Present(ipam.Presence{Peer: peer.ID{from + 1}, Alive: true})
@@ -119,7 +120,7 @@ func TestNetworkDoesNotWaitForTheDisk(t *testing.T) {
 		brought := make(chan struct{})
 		go func() {
 			defer close(brought)
-			for _, body := range []wire.Body{wire.Hello{Name: "host-b", Spoken: 1}, wire.Join{Name: "host-b"}} {
+			for _, body := range []wire.Body{wire.Hello{Name: "host-b", Spoken: chronicle.Spoken}, wire.Join{Name: "host-b"}} {
 				frame := wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{1}, To: self.ID, Boot: 1, Nonce: 1}, Body: body})
 				n.Deliver(func(yield func([]byte, int) bool) { yield(frame, 0) })
 			}

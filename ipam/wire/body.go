@@ -129,6 +129,9 @@ type (
 		Name    peer.Name
 		Machine uint64
 	}
+	// UsedUp answers a Join: the cluster has known the sender of that, which left or whose space was
+	// given up, and never admits its ID again.
+	UsedUp struct{}
 	// Beat says nothing but its header.
 	Beat struct{}
 

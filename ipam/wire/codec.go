@@ -37,6 +37,7 @@ const (
 	// of the allocator goes by it.
 	TypeDirectory Type = 21
 	typeInUse     Type = 22
+	typeUsedUp    Type = 23
 )
 
 // MaxValue is the longest value of a slot, in bytes.
@@ -79,6 +80,7 @@ var kinds = map[Type]struct {
 	typeReport:   {small, readReport},
 	typeTwin:     {small, readTwin},
 	typeInUse:    {8192, readInUse},
+	typeUsedUp:   {small, readUsedUp},
 
 	TypeDirectory: {MaxDirectory, readDirectory},
 }
@@ -413,6 +415,13 @@ func (v Report) append(b []byte) []byte {
 func readReport(r *codec.Reader) Body {
 	return Report{ID: r.Uint("ID of a question"), Peer: r.ID("peer"), Heard: r.Bool("heard")}
 }
+
+// Type implements [Body].
+func (UsedUp) Type() Type { return typeUsedUp }
+
+func (UsedUp) append(b []byte) []byte { return b }
+
+func readUsedUp(*codec.Reader) Body { return UsedUp{} }
 
 // Type implements [Body].
 func (InUse) Type() Type { return typeInUse }

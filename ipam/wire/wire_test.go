@@ -45,6 +45,7 @@ var bodies = []wire.Body{
 	wire.Report{ID: 16, Peer: peer.ID{17}, Heard: true},
 	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13, Resting: 5}}},
 	wire.InUse{Addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}},
+	wire.UsedUp{},
 	wire.Directory{Message: []byte("of the directory")},
 }
 
@@ -70,8 +71,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		seen[body.Type()] = true
 	}
-	if len(seen) != 22 {
-		t.Errorf("%d types were tried, there are 22", len(seen))
+	if len(seen) != 23 {
+		t.Errorf("%d types were tried, there are 23", len(seen))
 	}
 }
 
