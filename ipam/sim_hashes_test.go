@@ -33,6 +33,7 @@ var kinds = []struct {
 	{"laden", ladenSchedule, 5},
 	{"networks", networksSchedule, 5},
 	{"few", fewSchedule, 5},
+	{"strained", strainedSchedule, 5},
 }
 
 // ran is one schedule of a kind, and what came of it.

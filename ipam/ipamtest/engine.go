@@ -28,6 +28,8 @@ type engine struct {
 	starts     int                 // of it, under its containers
 	old        bool                // it is one before 29
 	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
+	silent     *network            // answers nothing, see hang
+	hangs      time.Duration       // until when
 }
 
 // network is a docker network.
@@ -210,6 +212,9 @@ func (e *engine) look(life uint64) {
 	if e.life != life || c.breach != nil || s.machine == nil || s.stopped > c.now || e.looking == s.life || e.starting || !s.cfg.AwaitInventory {
 		return
 	}
+	if s.isDeaf() {
+		return
+	}
 	process := s.life
 	e.looking = process
 	going := func() bool { return e.life == life && s.life == process && c.breach == nil }
@@ -225,6 +230,7 @@ func (e *engine) look(life uint64) {
 			}
 		}
 		c.habits.cut(inv)
+		e.hang(inv)
 		hosts.Addresses = s.interfaces()
 		c.after(c.between(0, 200*time.Millisecond), func() {
 			if !going() {

@@ -179,7 +179,11 @@ func (s *site) wipe() {
 	if !s.mayLose() {
 		return
 	}
+	untold := s.mayBeUntold()
 	s.bereft()
+	if untold {
+		s.tellNothing()
+	}
 	s.restartSoon()
 }
 
@@ -194,6 +198,7 @@ func (s *site) bereft() {
 	s.kill()
 	s.lose()
 	s.settled, s.leaving, s.forced = false, false, false
+	s.deaf = 0 // the process that starts draws anew
 	s.engine.forgetClients()
 	s.cfg.Join = true
 }

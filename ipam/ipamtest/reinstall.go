@@ -16,9 +16,14 @@ func (s *site) reinstall() {
 	}
 	lost := s.id
 	if s.wipe(); s.id != lost {
-		s.cfg.Formation, s.cfg.Join, s.stranded = ipam.Formation{}, false, true
-		s.c.count["reinstalled"]++
+		s.tellNothing()
 	}
+}
+
+// tellNothing has a host whose database was lost be told of no other host.
+func (s *site) tellNothing() {
+	s.cfg.Formation, s.cfg.Join, s.stranded = ipam.Formation{}, false, true
+	s.c.count["reinstalled"]++
 }
 
 // orphaned reports whether a reinstalled host has not found its cluster yet.

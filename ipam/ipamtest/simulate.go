@@ -26,6 +26,8 @@ type Options struct {
 	Bare bool
 	// Laden has hosts be given up with all that they have, and come back (see stray.go), which otherwise is rare.
 	Laden bool
+	// Strained has engines start below containers and start others then, and be out of reach (see strains.go), which otherwise is rare.
+	Strained bool
 	// Apply, if not nil, is what the machines of the schedule have been told
 	// to do in place of [chronicle.State.Apply].
 	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
@@ -76,6 +78,7 @@ type cluster struct {
 	customs  customs
 	absences absences
 	partings partings
+	strains  strains
 	lan      netip.Prefix
 	now      time.Duration
 	tasks    queue
@@ -137,6 +140,7 @@ func newCluster(o Options) *cluster {
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
 		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), partings: drawPartings(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
 	}
+	c.strains = drawStrains(o.Seed)
 	if o.Bare {
 		c.customs.goBare()
 	}
@@ -145,6 +149,10 @@ func newCluster(o Options) *cluster {
 	}
 	c.w = drawWeather(c.rnd)
 	c.absences.change(&c.w)
+	if o.Strained {
+		c.strains.goStrained(&c.w)
+	}
+	c.strains.change(&c.customs)
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}

@@ -57,6 +57,8 @@ type site struct {
 	missed    []ipam.Event  // that its process has yet to hear of
 	offline   time.Duration // it has no network before
 	rejoined  time.Duration // when its peer began anew, 0: it did not
+	deaf      time.Duration // its process cannot ask the engine before
+	blind     bool          // and knows that it cannot
 
 	engine  engine
 	lockers []*locker
@@ -191,6 +193,7 @@ func (s *site) start() {
 		s.peers = append(s.peers, s.id)
 	}
 	s.c.oracle.started(s)
+	s.goDeaf()
 	life := s.life
 	s.c.after(s.c.between(0, s.c.w.Probe), func() { s.probe(life) })
 	s.c.after(s.c.between(0, 2*time.Second), func() { s.watch(life) })

@@ -82,6 +82,7 @@ func (e *engine) startInOrder() {
 			steps = append(steps, e.early)
 		}
 	}
+	steps = append(steps, e.beforeAnswers()...)
 	var goOn func()
 	goOn = func() {
 		if h := &c.customs; e.life == life && h.bare && !c.calm {
@@ -168,6 +169,28 @@ func (s *site) isNew() bool {
 	return marked
 }
 
+// has returns what containers and networks of the host have of a pool, and the host itself, as far as its process can know.
+func (e *engine) has(pool netip.Prefix) (had []netip.Addr) {
+	for _, y := range e.containers {
+		for _, end := range y.ends {
+			if end.address.IsValid() && pool.Contains(end.address) {
+				had = append(had, end.address)
+			}
+		}
+	}
+	for _, m := range e.networks {
+		for _, b := range append([]netip.Addr{m.typed}, m.aux...) {
+			if b.IsValid() && pool.Contains(b) {
+				had = append(had, b)
+			}
+		}
+	}
+	if own := e.s.own(); own.IsValid() && pool.Contains(own) && e.s.toldOwn() && !e.s.isNew() {
+		had = append(had, own)
+	}
+	return had
+}
+
 // early has an engine that starts start a container, with an address that somebody may have.
 func (e *engine) early(next func()) {
 	c, h, life := e.s.c, &e.s.c.customs, e.life
@@ -181,24 +204,7 @@ func (e *engine) early(next func()) {
 	}
 	size := 1 << (n.Pool.Addr().BitLen() - n.Pool.Bits())
 	a := c.list[c.addrs[n.Pool.Addr()]:][h.rnd.IntN(size)]
-	var had []netip.Addr
-	for _, y := range e.containers {
-		for _, end := range y.ends {
-			if end.address.IsValid() && n.Pool.Contains(end.address) {
-				had = append(had, end.address)
-			}
-		}
-	}
-	for _, m := range e.networks {
-		for _, b := range append([]netip.Addr{m.typed}, m.aux...) {
-			if b.IsValid() && n.Pool.Contains(b) {
-				had = append(had, b)
-			}
-		}
-	}
-	if own := e.s.own(); own.IsValid() && n.Pool.Contains(own) && e.s.toldOwn() && !e.s.isNew() {
-		had = append(had, own)
-	}
+	had := e.has(n.Pool)
 	if len(had) > 0 && h.rnd.IntN(2) == 0 {
 		a = one(h.rnd, had...)
 	}

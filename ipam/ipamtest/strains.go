@@ -1,0 +1,186 @@
+package ipamtest
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+)
+
+// strains are what hosts of some schedules do that is rarer, or lasts longer, than in others: an engine that starts also starts
+// containers with a restart policy before it answers anybody, and has a swarm's agent make networks; a database is lost of a host
+// that is told of no other host; the process cannot ask its engine for minutes, or one of its networks does not answer. Like
+// [habits] they have their own source of randomness. Chances are in ten thousandths.
+type strains struct {
+	rnd    *rand.Rand
+	early  int // of engines that start, those that start containers before they answer anybody
+	swarm  int // of them, those that make networks
+	untold int // of databases that are lost, those of hosts that look for no cluster unless their engine has networks
+	deaf   int // of processes that start, those that cannot ask the engine for long
+	hangs  int // of looks, those from which on a network does not answer for long
+}
+
+func drawStrains(seed uint64) strains {
+	h := strains{rnd: rand.New(rand.NewPCG(seed, 0x57a1))}
+	if h.rnd.IntN(4) == 0 {
+		h.draw()
+	}
+	return h
+}
+
+func (h *strains) draw() {
+	h.early, h.swarm = one(h.rnd, 0, 5000, 10_000), one(h.rnd, 0, 0, 5000)
+	h.untold = one(h.rnd, 0, 5000)
+	h.deaf, h.hangs = one(h.rnd, 0, 1000, 5000), one(h.rnd, 0, 200, 1000)
+}
+
+// goStrained has some of all this happen again and again.
+func (h *strains) goStrained(w *Weather) {
+	h.draw()
+	if h.early == 0 {
+		h.early = 3000
+	}
+	w.Nemesis[replays] += 4
+	if w.Storm == 0 || w.Storm > 10*time.Second {
+		w.Storm = one(h.rnd, 2*time.Second, 10*time.Second)
+	}
+}
+
+// change has engines start as they do that start containers then.
+func (h *strains) change(c *customs) { c.orderly = c.orderly || h.early+h.swarm > 0 }
+
+func (h *strains) chance(n int) bool { return n > 0 && h.rnd.IntN(10_000) < n }
+
+// long draws how long it lasts that an engine cannot be asked, or not for all.
+func (h *strains) long() time.Duration {
+	return time.Duration(h.rnd.ExpFloat64() * float64(one(h.rnd, 20*time.Second, 3*time.Minute, 20*time.Minute)))
+}
+
+// beforeAnswers are the steps of an engine that starts which are not about what it has: networks of a swarm's agent, and containers
+// with a restart policy. Engines without MACs have steps of their own; see [customs].
+func (e *engine) beforeAnswers() (steps []func(next func())) {
+	c, h := e.s.c, &e.s.c.strains
+	if c.calm || c.customs.bare {
+		return nil
+	}
+	if h.chance(h.swarm) {
+		steps = append(steps, e.makeEarly)
+	}
+	if h.chance(h.early) {
+		for range 1 + h.rnd.IntN(5) {
+			steps = append(steps, e.restartOne)
+		}
+	}
+	return steps
+}
+
+// restartOne has an engine that starts start a container, with --ip or without.
+func (e *engine) restartOne(next func()) {
+	c, h := e.s.c, &e.s.c.strains
+	if len(e.networks) == 0 {
+		next()
+		return
+	}
+	x, n := one(h.rnd, e.containers...), one(h.rnd, e.networks...)
+	if x.busy || x.running || !e.runs(n) {
+		next()
+		return
+	}
+	var a netip.Addr
+	switch h.rnd.IntN(4) {
+	case 0:
+		a = c.list[c.addrs[n.Pool.Addr()]:][h.rnd.IntN(1<<(n.Pool.Addr().BitLen()-n.Pool.Bits()))]
+	case 1:
+		if had := e.has(n.Pool); len(had) > 0 {
+			a = one(h.rnd, had...)
+		}
+	}
+	c.count["early typed"]++
+	e.runWith(x, n, ipam.MAC{2, byte(e.s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 5}, a)
+	e.once(func() bool { return !x.busy }, next)
+}
+
+// makeEarly has an engine that starts make a network that it does not have.
+func (e *engine) makeEarly(next func()) {
+	if len(e.networks) >= 4 {
+		next()
+		return
+	}
+	e.s.c.count["made while it starts"]++
+	at := len(e.networks)
+	e.create()
+	if len(e.networks) == at {
+		next()
+		return
+	}
+	n := e.networks[at]
+	e.once(func() bool { return n.ready || !e.knows(n) }, next)
+}
+
+// once goes on with next as soon as something is so.
+func (e *engine) once(so func() bool, next func()) {
+	life := e.life
+	switch {
+	case e.life != life:
+	case so():
+		next()
+	default:
+		e.s.c.after(10*time.Millisecond, func() {
+			if e.life == life {
+				e.once(so, next)
+			}
+		})
+	}
+}
+
+// mayBeUntold reports whether a host that loses its database now is told of no other host then. It can know that it had a cluster as
+// long as its engine has a network.
+func (s *site) mayBeUntold() bool {
+	ready := func(n *network) bool { return n.ready }
+	return s.c.strains.chance(s.c.strains.untold) && slices.ContainsFunc(s.engine.networks, ready)
+}
+
+// goDeaf has a process that starts not reach its engine for long: the socket refuses it, or takes it and answers nothing. Where a
+// database is new nobody but the engine tells what lives on, so there it is refused, and knows that lists may come any time.
+func (s *site) goDeaf() {
+	c, h := s.c, &s.c.strains
+	if s.deaf = 0; c.calm || !s.cfg.AwaitInventory || !h.chance(h.deaf) {
+		return
+	}
+	s.deaf, s.blind = c.now+h.long(), h.rnd.IntN(2) == 0 && len(s.disk) > 0 && !s.isNew()
+	c.count["deaf"]++
+}
+
+// isDeaf reports whether the process cannot ask its engine now, and has it know.
+func (s *site) isDeaf() bool {
+	if c := s.c; s.deaf <= c.now || c.calm || c.beginning {
+		return false
+	}
+	if s.blind && !s.isNew() {
+		s.call(&ipam.Blindness{}, nil)
+	}
+	return true
+}
+
+// hang leaves out of a list a network that does not answer, and has one answer nothing from now on.
+func (e *engine) hang(inv *ipam.Inventory) {
+	c, h := e.s.c, &e.s.c.strains
+	if c.calm || c.beginning {
+		return
+	}
+	if e.hangs <= c.now && len(e.networks) > 0 && h.chance(h.hangs) {
+		e.silent, e.hangs = one(h.rnd, e.networks...), c.now+h.long()
+		c.count["network hangs"]++
+	}
+	if e.hangs <= c.now {
+		return
+	}
+	before := len(inv.Networks)
+	inv.Networks = slices.DeleteFunc(inv.Networks, func(n ipam.InventoryNetwork) bool { return n.ID == e.silent.name })
+	inv.Partial = inv.Partial || len(inv.Networks) < before
+}
+
+// knows reports whether the engine has a network, or makes it.
+func (e *engine) knows(n *network) bool { return slices.Contains(e.networks, n) }
