@@ -147,14 +147,19 @@ func (m *Machine) greetPeers() {
 
 // greetPeer says hello to one peer.
 func (m *Machine) greetPeer(id peer.ID) {
-	hello := wire.Hello{
-		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
-		Listing: m.listingHere(), Spoken: m.cfg.Spoken,
-	}
+	question := uint64(0)
 	if m.check != nil {
-		hello.Question = m.check.question
+		question = m.check.question
 	}
-	m.send(id, hello)
+	m.greetWith(id, question)
+}
+
+// greetWith says hello to one peer, with a question that the answer repeats.
+func (m *Machine) greetWith(id peer.ID, question uint64) {
+	m.send(id, wire.Hello{
+		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
+		Listing: m.listingHere(), Spoken: m.cfg.Spoken, Question: question,
+	})
 }
 
 // known returns all other peers that this peer knows of, in order of their
@@ -186,6 +191,9 @@ func (m *Machine) welcome(to peer.ID, question uint64) {
 	known := m.contact(to).start
 	if m.isSuspended() || m.broken != nil {
 		known = start{}
+	}
+	if m.left && !m.member() {
+		question = 0 // a device may have sent its Join of before it left again, and this would have it admitted (R63)
 	}
 	m.send(to, wire.Welcome{
 		Name: m.cfg.Name, Machine: m.cfg.Machine, Formation: m.formation(), Observer: m.cfg.Formation.Observer,
@@ -226,6 +234,7 @@ func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 	if f.Cluster != m.state.Cluster || w.Boot != m.boot || w.Nonce != m.nonce {
 		return // who is in no cluster knows nothing of this one
 	}
+	m.takeAnswered(f.From, w.Question)
 	c := m.check
 	if c == nil {
 		if m.bootedAlone && !m.cutOff() {

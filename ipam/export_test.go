@@ -21,6 +21,7 @@ const (
 	RuleAsideDisk  = ruleAsideDisk
 	RuleList       = ruleList
 	RuleLists      = ruleLists
+	RuleChallenge  = ruleChallenge
 	RuleAwake      = ruleAwake
 	RuleSuspend    = ruleSuspend
 	RuleWarn       = ruleWarn

@@ -310,9 +310,22 @@ func (m *Machine) seek() {
 	m.send(live[m.cfg.Rand.IntN(len(live))], wire.Join{Name: m.cfg.Name, Machine: m.cfg.Machine})
 }
 
-// takeJoin has a peer admitted that asks for it.
+// applicant is a peer that asks to be admitted, and the challenge that it was sent.
+type applicant struct {
+	join     wire.Join
+	start    start // of the peer that asks
+	question uint64
+	at       time.Time // the question was made
+}
+
+// challengeTime is for how long an answer to a challenge counts.
+const challengeTime = 5 * time.Second
+
+// takeJoin challenges a peer that asks to be admitted (R63). The challenge is a Hello with a new question, and its Welcome is the
+// answer, as releases without the rule send it, too. A device may send a recorded Join again after the peer is gone, and a dead
+// peer that has a vote can keep the others from deciding anything. A recorded Welcome cannot contain a question that is made now.
 func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
-	if m.state.Slot == 0 || !m.member() || m.booting() || m.outdated() {
+	if !m.mayAdmit() {
 		return
 	}
 	if m.state.Member(f.From) != nil {
@@ -327,14 +340,42 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 		return // it asked before it was evicted last, and may have left since
 	}
 	c := m.contact(f.From)
-	if !c.alive {
-		return // one that is no more may have asked long ago, and would have a vote; who is there asks again
+	if m.lacks(ruleChallenge) {
+		m.admit(f.From, c, q)
+		return
 	}
-	speaks := c.spoken
-	if speaks == 0 {
-		m.greetPeer(f.From) // its answer says, and it asks again
+	if a := c.applies; a == nil || a.start != c.start || !m.answersInTime(a) {
+		c.applies = &applicant{start: c.start, question: m.cfg.Rand.Uint64(), at: m.now}
 	}
-	if speaks == 0 || speaks < m.state.Level {
+	c.applies.join = q
+	m.greetWith(f.From, c.applies.question)
+}
+
+func (m *Machine) mayAdmit() bool {
+	return m.state.Slot > 0 && m.member() && !m.booting() && !m.outdated()
+}
+
+func (m *Machine) answersInTime(a *applicant) bool {
+	since := m.now.Sub(a.at)
+	return since >= 0 && since < challengeTime
+}
+
+// takeAnswered has a peer admitted that has answered its challenge.
+func (m *Machine) takeAnswered(id peer.ID, question uint64) {
+	c := m.contact(id)
+	a := c.applies
+	if a == nil || a.question != question || a.start != c.start {
+		return
+	}
+	c.applies = nil
+	if m.answersInTime(a) && m.mayAdmit() && m.state.Member(id) == nil && !m.state.UsedUp(id) {
+		m.admit(id, c, a.join)
+	}
+}
+
+// admit proposes that a peer be admitted, unless it does not speak what the cluster uses.
+func (m *Machine) admit(id peer.ID, c *contact, q wire.Join) {
+	if c.spoken == 0 || c.spoken < m.state.Level {
 		return
 	}
 	// A former peer of the same machine is gone, and its vote with it: the two
@@ -345,7 +386,7 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 			actions = append(actions, chronicle.Evict{Peer: member.ID})
 		}
 	}
-	admit := chronicle.Admit{Founder: chronicle.Founder{ID: f.From, Name: q.Name, Boot: f.Boot, Machine: q.Machine}, Speaks: speaks}
+	admit := chronicle.Admit{Founder: chronicle.Founder{ID: id, Name: q.Name, Boot: c.start.boot, Machine: q.Machine}, Speaks: c.spoken}
 	m.background(append(actions, admit)...)
 }
 

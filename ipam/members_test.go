@@ -254,6 +254,55 @@ func TestTheDeadAreNotAdmitted(t *testing.T) {
 	}
 }
 
+// TestRecordedAdmission sends a recorded Join again, of a peer that is gone, or of one that has left, and whatever that said
+// since. The carrier believes the one that is gone to be there, as old gossip may have it do.
+func TestRecordedAdmission(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		c, cidr := lab(t)
+		self := c.peers[2].machine.Self()
+		in := func() bool { return c.peers[0].machine.State().Member(self) != nil }
+		join := wire.Join{Name: "host-2"}
+		var answers []flight
+		c.lose = func(f flight) bool {
+			if _, answer := f.frame.Body.(wire.Welcome); answer && f.from == 2 {
+				answers = append(answers, f)
+			}
+			return false
+		}
+		c.start(2) // says hello, and answers
+		c.run(time.Minute, c.agreed)
+		if leaves {
+			c.stop(2, cidr)
+			c.call(2, &ipam.LeaveRequest{Force: true})
+		} else {
+			c.die(2)
+			c.call(0, &ipam.EvictRequest{Peer: "host-2"})
+		}
+		c.run(time.Minute, func() bool { return !in() })
+		c.wait(10 * time.Second)
+		slots, recorded := c.peers[0].machine.State().Slot, len(answers)
+		for range 30 {
+			for i := range 2 {
+				c.step(i, &ipam.Presence{Peer: self, Alive: true, Name: "host-2"})
+				c.say(i, 2, join, func(*wire.Header) {})
+				for _, f := range answers[:recorded] {
+					if f.to == i {
+						c.step(i, &ipam.Message{Frame: f.frame, Seat: 3})
+					}
+				}
+			}
+			c.wait(time.Second)
+		}
+		if in() || c.peers[0].machine.State().Slot != slots {
+			t.Errorf("leaves %t: it is in the roster: %t; slots %d to %d", leaves, in(), slots, c.peers[0].machine.State().Slot)
+		}
+		if !leaves {
+			c.heal()
+			c.run(time.Minute, in) // by itself
+		}
+	}
+}
+
 // TestForgetIsReconsidered has the peer come back while the others could not
 // agree yet to forget it: by the time they can, nobody wants that any more.
 func TestForgetIsReconsidered(t *testing.T) {

@@ -35,6 +35,7 @@ type contact struct {
 	unanswered int
 	forming    bool                             // it would found a cluster with this peer
 	spare      map[chronicle.PoolKey]wire.Spare // what it announced last
+	applies    *applicant                       // nil: it does not ask to be admitted
 }
 
 // introduced notes what a Hello or a Welcome says of its sender.

@@ -90,6 +90,7 @@ func TestSimWithoutARule(t *testing.T) {
 			strike(w, "heals", 1)
 			strike(w, "forgets", 6)
 		}, "I1", true},
+		{"an old join is enough", ipam.RuleChallenge, nil, overheard, "S5", false},
 		{"who was suspended asks nobody", ipam.RuleAwake, nil, func(w *ipamtest.Weather) {
 			away(w)
 			w.Config.BootAlone = false
@@ -236,6 +237,14 @@ func away(w *ipamtest.Weather) {
 		w.Nemesis[i] = 0
 	}
 	strike(w, "sleeps", 2)
+}
+
+// overheard has a device send again how peers were admitted that are no more.
+func overheard(w *ipamtest.Weather) {
+	wiped(w)
+	strike(w, "evicts", 2)
+	w.Birth, w.Hosts, w.Recorder, w.Storm = ipamtest.Alone, 4, 5*time.Second, 20*time.Second
+	w.Pace, w.Slots, w.Latency, w.Loss = 10*time.Second, 2, 5*time.Millisecond, 0 // long rather than busy
 }
 
 // strike has a fault strike so often, in relation to others.

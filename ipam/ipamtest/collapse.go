@@ -34,7 +34,7 @@ func (c *cluster) collapse() {
 	for _, s := range c.sites {
 		s.peers, s.lostPeers = nil, nil
 	}
-	c.losses, c.past = nil, nil
+	c.losses, c.past, c.strains.recorded = nil, nil, nil
 	c.collapses++
 	c.oracle.collapsed()
 	for _, s := range hosts {

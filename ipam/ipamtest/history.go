@@ -162,6 +162,8 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 		if s := o.c.bearer(a.Peer); s != nil && !s.leaving {
 			o.c.count["evicted alive"]++
 		}
+	case chronicle.Admit:
+		o.admitted(a.ID)
 	case chronicle.Forget:
 		o.givenUp(a.Peer)
 	}

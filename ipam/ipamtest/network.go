@@ -57,6 +57,7 @@ func (c *cluster) haunt() {
 // carry takes a frame from host to host: late, twice or not at all.
 func (c *cluster) carry(from, to *site, id peer.ID, frame []byte) {
 	c.count["sent"]++
+	c.record(letter{from, to, id, frame})
 	if l := (letter{from, to, id, frame}); len(c.past) < keptLetters {
 		c.past = append(c.past, l)
 	} else if c.rnd.IntN(20) == 0 {

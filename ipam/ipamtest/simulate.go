@@ -152,7 +152,7 @@ func newCluster(o Options) *cluster {
 	if o.Strained {
 		c.strains.goStrained(&c.w)
 	}
-	c.strains.change(&c.customs)
+	c.strains.change(&c.w, &c.customs)
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}
@@ -197,6 +197,7 @@ func newCluster(o Options) *cluster {
 	}
 	c.nemesis()
 	c.roam()
+	c.playBack()
 	return c
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // strains are what hosts of some schedules do that is rarer, or lasts longer, than in others: an engine that starts also starts
@@ -20,6 +22,9 @@ type strains struct {
 	untold int // of databases that are lost, those of hosts that look for no cluster unless their engine has networks
 	deaf   int // of processes that start, those that cannot ask the engine for long
 	hangs  int // of looks, those from which on a network does not answer for long
+	// A device records how peers are admitted, and sends that again.
+	recorder time.Duration
+	recorded []letter
 }
 
 func drawStrains(seed uint64) strains {
@@ -34,6 +39,7 @@ func (h *strains) draw() {
 	h.early, h.swarm = one(h.rnd, 0, 5000, 10_000), one(h.rnd, 0, 0, 5000)
 	h.untold = one(h.rnd, 0, 5000)
 	h.deaf, h.hangs = one(h.rnd, 0, 1000, 5000), one(h.rnd, 0, 200, 1000)
+	h.recorder = one(h.rnd, 0, 5*time.Second, time.Minute)
 }
 
 // goStrained has some of all this happen again and again.
@@ -43,13 +49,17 @@ func (h *strains) goStrained(w *Weather) {
 		h.early = 3000
 	}
 	w.Nemesis[replays] += 4
+	w.Nemesis[wipes] += 2
 	if w.Storm == 0 || w.Storm > 10*time.Second {
 		w.Storm = one(h.rnd, 2*time.Second, 10*time.Second)
 	}
 }
 
-// change has engines start as they do that start containers then.
-func (h *strains) change(c *customs) { c.orderly = c.orderly || h.early+h.swarm > 0 }
+// change has engines start as they do that start containers then, and a device listen, if there is one.
+func (h *strains) change(w *Weather, c *customs) {
+	c.orderly = c.orderly || h.early+h.swarm > 0
+	w.Recorder = h.recorder
+}
 
 func (h *strains) chance(n int) bool { return n > 0 && h.rnd.IntN(10_000) < n }
 
@@ -184,3 +194,82 @@ func (e *engine) hang(inv *ipam.Inventory) {
 
 // knows reports whether the engine has a network, or makes it.
 func (e *engine) knows(n *network) bool { return slices.Contains(e.networks, n) }
+
+// keptAdmissions is how many messages about admissions the device keeps.
+const keptAdmissions = 100
+
+// record has the device keep a message, if it is about the admission of a peer.
+func (c *cluster) record(l letter) {
+	if c.w.Recorder == 0 {
+		return
+	}
+	switch wire.TypeOf(l.frame) {
+	case wire.Join{}.Type(), wire.Welcome{}.Type():
+	default:
+		return
+	}
+	h := &c.strains
+	if len(h.recorded) < keptAdmissions {
+		h.recorded = append(h.recorded, l)
+	} else if h.rnd.IntN(10) == 0 {
+		h.recorded[h.rnd.IntN(keptAdmissions)] = l
+	}
+}
+
+// playBack has the device send messages of long ago again, and have the membership layer believe for seconds that their sender is
+// there, as it does where old gossip is sent again.
+func (c *cluster) playBack() {
+	h := &c.strains
+	if c.w.Recorder == 0 {
+		return
+	}
+	c.after(time.Duration(h.rnd.ExpFloat64()*float64(c.w.Recorder)), func() {
+		if c.calm {
+			return
+		}
+		c.playBack()
+		if c.beginning {
+			return
+		}
+		for range min(len(h.recorded), 10) {
+			l := one(h.rnd, h.recorded...)
+			c.count["played back"]++
+			if f, err := wire.Decode(l.frame); err == nil && h.rnd.IntN(2) == 0 && l.to.machine != nil {
+				l.to.believeFor(h.between(time.Second, 10*time.Second), l.from, f.From)
+			}
+			c.after(h.between(0, 100*time.Millisecond), func() { c.deliver(l.from, l.to, l.id, l.frame) })
+		}
+	})
+}
+
+func (h *strains) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(h.rnd.Int64N(int64(to-from)))
+}
+
+// believeFor has a host believe for a while that a peer is there.
+func (s *site) believeFor(d time.Duration, t *site, id peer.ID) {
+	there := func() bool { b := s.believed[t.index]; return b.id == id && b.alive }
+	if there() {
+		return
+	}
+	life := s.life
+	s.believe(t, id, true)
+	s.c.after(d, func() {
+		if s.life == life && !there() {
+			s.believe(t, id, false)
+		}
+	})
+}
+
+// posthumously is after how long nobody decides any more to admit a peer whose database is lost: what it was asked while the peer
+// was there may still be on its way.
+const posthumously = 2 * time.Minute
+
+// admitted looks whether a peer is admitted that has long been no more. It would have a vote.
+func (o *oracle) admitted(id peer.ID) {
+	for _, l := range o.c.losses {
+		if l.id == id && o.c.now-l.at > posthumously {
+			o.c.fail("S5", "%s is admitted, %v after its database was lost", id.Short(), o.c.now-l.at)
+		}
+	}
+}

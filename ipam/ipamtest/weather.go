@@ -48,6 +48,10 @@ type Weather struct {
 	Config   ipam.Config   // of every peer
 	Deadline time.Duration // of calls
 
+	// Recorder is how long a device that has recorded how peers were admitted waits, in the mean, before it sends some of that again; 0:
+	// there is none. Drawn apart, see strains.go.
+	Recorder time.Duration
+
 	// Doom loses a majority in the end, so that the cluster is recovered.
 	Doom bool
 

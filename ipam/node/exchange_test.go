@@ -13,12 +13,46 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
+
+// applicants are peers that ask to be admitted: they keep the answers to the challenges that they are sent.
+type applicants struct{ answers [][]byte }
+
+func (a *applicants) Send(to peer.ID, frames ...[]byte) {
+	for _, b := range frames {
+		f, err := wire.Decode(b)
+		if err != nil {
+			continue
+		}
+		if hello, ok := f.Body.(wire.Hello); ok && hello.Question != 0 {
+			h := wire.Header{Cluster: f.Cluster, From: to, To: f.From, Boot: 1, Nonce: 1}
+			a.answers = append(a.answers, wire.Encode(nil, &wire.Frame{Header: h, Body: wire.Welcome{Spoken: 1, Question: hello.Question, Boot: f.Boot, Nonce: f.Nonce}}))
+		}
+	}
+}
+
+func (*applicants) Broadcast([]byte) {}
+func (*applicants) SetBeat([]byte)   {}
+
+// apply has peers ask a node to be admitted, and returns their answers to its challenges.
+func apply(t *testing.T, n *node.Node, self ipam.Identity, peers ...byte) [][]byte {
+	t.Helper()
+	all := &applicants{}
+	n.Carry(all)
+	for _, from := range peers {
+		f := &wire.Frame{Header: wire.Header{From: peer.ID{from}, To: self.ID, Boot: 1, Nonce: 1}, Body: wire.Join{Name: "host"}}
+		n.Deliver(func(yield func([]byte, int) bool) { yield(wire.Encode(nil, f), 0) })
+	}
+	synctest.Wait()
+	if len(all.answers) != len(peers) {
+		t.Fatalf("%d of %d peers were challenged", len(all.answers), len(peers))
+	}
+	return all.answers
+}
 
 // TestFramesShareACommit delivers frames that arrived together, of which one
 // cannot be read: what the others lead to is written at once.
@@ -30,14 +64,8 @@ func TestFramesShareACommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		frame := func(from byte, body wire.Body) []byte {
-			return wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{from}, To: self.ID, Boot: 1, Nonce: 1}, Body: body})
-		}
-		frames := [][]byte{
-			frame(1, wire.Hello{Name: "host-b", Spoken: chronicle.Spoken}), frame(1, wire.Join{Name: "host-b"}),
-			{0xff},
-			frame(2, wire.Hello{Name: "host-c", Spoken: chronicle.Spoken}), frame(2, wire.Join{Name: "host-c"}),
-		}
+		answers := apply(t, n, self, 1, 2)
+		frames := [][]byte{answers[0], {0xff}, answers[1]}
 		for from := range byte(2) {
 			n.Present(ipam.Presence{Peer: peer.ID{from + 1}, Alive: true})
 		}
@@ -115,15 +143,12 @@ func TestNetworkDoesNotWaitForTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.Present(ipam.Presence{Peer: peer.ID{1}, Alive: true})
-		synctest.Wait()
+		answers := apply(t, n, self, 1)
 		d.hung = make(chan struct{})
 		brought := make(chan struct{})
 		go func() {
 			defer close(brought)
-			for _, body := range []wire.Body{wire.Hello{Name: "host-b", Spoken: chronicle.Spoken}, wire.Join{Name: "host-b"}} {
-				frame := wire.Encode(nil, &wire.Frame{Header: wire.Header{From: peer.ID{1}, To: self.ID, Boot: 1, Nonce: 1}, Body: body})
-				n.Deliver(func(yield func([]byte, int) bool) { yield(frame, 0) })
-			}
+			n.Deliver(func(yield func([]byte, int) bool) { yield(answers[0], 0) })
 			n.Present(ipam.Presence{Peer: peer.ID{2}, Alive: true})
 			n.PresentSelf(1)
 		}()
