@@ -187,7 +187,8 @@ func (s *site) wipe() {
 	s.restartSoon()
 }
 
-// mayLose reports whether the database of a host that runs on may be lost.
+// mayLose reports whether the database of a host that runs on may be lost. A hole is left: without the engine's socket the new peer
+// takes over the space of its former self and hands out what runs there, within five schedules (docs/limits.md).
 func (s *site) mayLose() bool {
 	return s.c.wasFounded() && s.powered && !s.outside() && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
 }
