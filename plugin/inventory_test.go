@@ -40,7 +40,7 @@ func TestInventoryIsTranslated(t *testing.T) {
 	}
 	for _, complete := range []bool{false, true} {
 		in.Complete, want.Partial = complete, !complete
-		if diff := cmp.Diff(want, inventory(in), cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); diff != "" {
+		if diff := cmp.Diff(want, inventory(in), cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{}, ipam.Mark{})); diff != "" {
 			t.Errorf("complete=%v: -want +got:\n%s", complete, diff)
 		}
 	}

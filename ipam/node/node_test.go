@@ -195,10 +195,14 @@ func TestCommitFailsOfWhatWaited(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
+		mark, err := n.Mark(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		d.mu.Lock()
 		d.fail = errors.New("no space left on device")
 		d.mu.Unlock()
-		if _, err := n.Inventory(t.Context(), ipam.Inventory{}); !errors.Is(err, ipam.ErrStopped) {
+		if _, err := n.Inventory(t.Context(), ipam.Inventory{After: mark}); !errors.Is(err, ipam.ErrStopped) {
 			t.Errorf("the inventory: %v", err)
 		}
 		if err := <-done; !errors.Is(err, ipam.ErrStopped) || time.Since(began) != 0 {
