@@ -26,6 +26,8 @@ const (
 	RuleSuspend    = ruleSuspend
 	RuleWarn       = ruleWarn
 	RuleUsedUp     = ruleUsedUp
+	RuleMark       = ruleMark
+	RuleShadow     = ruleShadow
 	RuleSight      = ruleSight
 	RuleDoubt      = ruleDoubt
 	RuleShown      = ruleShown

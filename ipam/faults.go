@@ -39,6 +39,8 @@ const (
 	ruleWarn                        // who is given up warns of what its containers use: else others hand it out
 	ruleUsedUp                      // who asks with an ID that is used up is told so: else each question costs a slot
 	ruleChallenge                   // a peer is admitted that answers a fresh challenge: else one that is gone has a vote
+	ruleMark                        // who begins anew founds nothing: else there are two clusters
+	ruleShadow                      // who begins anew hands out nothing of what was in use there: else containers there have it
 	ruleAwake                       // who was suspended asks as after a start: else it hands out what was given up meanwhile
 	ruleDoubt                       // a release of an address in doubt frees nothing (R31): else it frees that of a container that lives
 	ruleShown                       // nor does one list free a container behind it that none has shown: else it frees that of one that starts

@@ -121,8 +121,10 @@ func (m *Machine) beginAnew(r *Remains) {
 		m.contacts[c.ID] = &contact{name: c.Name, addr: c.Addr, start: start{c.Boot, c.Nonce}}
 		m.putContact(c.ID, m.contacts[c.ID])
 	}
-	for _, a := range r.Used {
-		m.warn(a, m.self)
+	if !m.lacks(ruleShadow) {
+		for _, a := range r.Used {
+			m.warn(a, m.self)
+		}
 	}
 	m.saveRemains()
 	m.foundsNothing()
@@ -130,6 +132,9 @@ func (m *Machine) beginAnew(r *Remains) {
 
 // foundsNothing has a peer whose host was in a cluster before join, whatever it is told.
 func (m *Machine) foundsNothing() {
+	if m.lacks(ruleMark) {
+		return
+	}
 	m.cfg.Join, m.cfg.FoundAlone, m.cfg.Hesitate, m.cfg.Formation = true, false, false, Formation{}
 	m.given.Join, m.given.FoundAlone, m.given.Hesitate, m.given.Formation = true, false, false, Formation{}
 }

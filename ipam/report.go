@@ -283,7 +283,7 @@ func (m *Machine) peerProblems() []Problem {
 		}
 	}
 	for _, gone := range m.state.Former {
-		if !gone.Forgotten || !m.live(gone.ID) {
+		if left := gone.Phase == chronicle.Draining && m.warnedBy[gone.ID] == 0; !gone.Forgotten || left || !m.live(gone.ID) {
 			continue
 		}
 		aside := ""

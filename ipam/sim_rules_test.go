@@ -97,6 +97,10 @@ func TestSimWithoutARule(t *testing.T) {
 		}, "I1", false},
 		{"a release in doubt is believed", ipam.RuleDoubt, nil, late, "I1", false},
 		{"one list frees who is starting", ipam.RuleShown, nil, late, "I1", false},
+		{"a host that was given up follows on", ipam.RuleSuspend, nil, laden, "rejoin", false},
+		{"a host that was given up warns nobody", ipam.RuleWarn, nil, laden, "I1", false},
+		{"who begins anew hands out what is in use there", ipam.RuleShadow, nil, laden, "I1", true},
+		{"who begins anew may found a cluster", ipam.RuleMark, nil, func(w *ipamtest.Weather) { laden(w); w.Birth = ipamtest.Alone; w.Config.Hesitate = false }, "I3", false},
 		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
 			restless(w)
 			busy(w)
@@ -118,7 +122,7 @@ func TestSimWithoutARule(t *testing.T) {
 				}
 			}
 			for seed := range uint64(searched) {
-				r, err := ipamtest.Simulate(ipamtest.Options{Seed: seed, Steps: 3000, Apply: tc.apply, Weather: func(w *ipamtest.Weather) {
+				r, err := ipamtest.Simulate(ipamtest.Options{Seed: seed, Steps: 3000, Apply: tc.apply, Laden: tc.rule&givenUpRules != 0, Weather: func(w *ipamtest.Weather) {
 					weather(w)
 					w.Config = ipam.Applying(ipam.Without(w.Config, tc.rule), tc.apply)
 				}})
@@ -129,7 +133,7 @@ func TestSimWithoutARule(t *testing.T) {
 				}
 				if strings.HasPrefix(b.Rule, tc.finds) {
 					t.Logf("schedule %d, %v: %v; %v\n%s", seed, time.Since(began), err, other, y.sum())
-					withRules(t, seed, weather)
+					withRules(t, seed, tc.rule&givenUpRules != 0, weather)
 					return
 				}
 				other[b.Rule]++
@@ -160,10 +164,10 @@ func TestSimCollapse(t *testing.T) {
 
 // withRules asserts that the schedule, and some before it, break nothing with
 // all rules in place.
-func withRules(t *testing.T, seed uint64, weather func(*ipamtest.Weather)) {
+func withRules(t *testing.T, seed uint64, laden bool, weather func(*ipamtest.Weather)) {
 	t.Helper()
 	for s := seed; s+10 > seed && s <= seed; s-- {
-		_, err := ipamtest.Simulate(ipamtest.Options{Seed: s, Steps: 3000, Weather: func(w *ipamtest.Weather) {
+		_, err := ipamtest.Simulate(ipamtest.Options{Seed: s, Steps: 3000, Laden: laden, Weather: func(w *ipamtest.Weather) {
 			weather(w)
 			w.Hasty, w.Rash, w.Config.Hesitate = false, false, true
 		}})
@@ -245,6 +249,17 @@ func overheard(w *ipamtest.Weather) {
 	strike(w, "evicts", 2)
 	w.Birth, w.Hosts, w.Recorder, w.Storm = ipamtest.Alone, 4, 5*time.Second, 20*time.Second
 	w.Pace, w.Slots, w.Latency, w.Loss = 10*time.Second, 2, 5*time.Millisecond, 0 // long rather than busy
+}
+
+// givenUpRules are those about hosts that are given up with what they have.
+const givenUpRules = ipam.RuleSuspend | ipam.RuleWarn | ipam.RuleShadow | ipam.RuleMark
+
+// laden has hosts be given up with what they have, and others take it.
+func laden(w *ipamtest.Weather) {
+	away(w)
+	busy(w)
+	w.Subnets = []netip.Prefix{prefix("10.2.0.0/29"), prefix("10.1.0.0/28")}
+	w.Config.BootAlone = false
 }
 
 // strike has a fault strike so often, in relation to others.

@@ -122,7 +122,7 @@ func (m *Machine) followsTo(state *chronicle.State) bool {
 		m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", known, m.number))
 		return false
 	}
-	if m.isGivenUp(state) && !m.lacks(ruleSuspend) {
+	if retired := m.leaving && !m.forced; m.isGivenUp(state) && !retired && !m.lacks(ruleSuspend) {
 		m.suspend(givenUp, "its addresses were released for other hosts, with ringlet forget or by a new peer on the same machine")
 	}
 	return !m.isSuspended()
@@ -145,7 +145,7 @@ func (m *Machine) takeUsedUp(from peer.ID) {
 // meetLoss suspends this peer if its space was given up as an earlier release had it, which
 // applied the slot that did so.
 func (m *Machine) meetLoss() {
-	lost := m.isGivenUp(m.state)
+	lost := m.isGivenUp(m.state) && !m.left
 	for _, p := range m.pools {
 		lost = lost || p.space.Strays() > 0
 	}

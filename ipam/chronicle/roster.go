@@ -37,7 +37,8 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot})
 		s.dismiss(a.Peer)
 	case Retire:
-		if s.Member(a.Peer) == nil || len(s.Roster) == 1 {
+		m := s.Member(a.Peer)
+		if m == nil || len(s.Roster) == 1 {
 			return "it is not in the roster, or the last of it"
 		}
 		if s.ownsSpace(a.Peer) {
@@ -45,6 +46,9 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		}
 		if slices.ContainsFunc(s.Pools, func(p *Pool) bool { return p.UsedBy(a.Peer) }) {
 			return "it has networks"
+		}
+		if s.Level >= usedOnce {
+			s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot, Forgotten: true})
 		}
 		s.dismiss(a.Peer)
 	case Forget:

@@ -39,7 +39,7 @@ type Member struct {
 }
 
 // Gone is a peer that was evicted and has not been admitted since. Once it is
-// forgotten or inherited from it owns nothing for good.
+// forgotten or inherited from it owns nothing for good. So does one that was retired.
 type Gone struct {
 	Member
 	Evicted   uint64 // the slot of its eviction
@@ -79,16 +79,11 @@ func (s *State) Gone(id peer.ID) *Gone {
 	return nil
 }
 
-// UsedUp reports whether a peer was in the roster and never comes back: it was retired, or its space was
-// given up by Forget or Inherit. Of one that was retired nothing is left but the number of its last command.
+// UsedUp reports whether a peer was in the roster and never comes back: its space was given up by Forget
+// or Inherit, or it was retired at a level that uses IDs once.
 func (s *State) UsedUp(id peer.ID) bool {
-	if s.Member(id) != nil {
-		return false
-	}
-	if g := s.Gone(id); g != nil {
-		return g.Forgotten
-	}
-	return s.numbers[id] > 0
+	g := s.Gone(id)
+	return g != nil && g.Forgotten
 }
 
 // Voters returns the peers that decide the next slot, in order of admission.

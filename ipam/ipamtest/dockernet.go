@@ -62,7 +62,7 @@ func (e *engine) makeNetwork(n *network) {
 			n.Network = r.Pool.Network
 			n.request.Pool = n.Pool
 			if n.typed = r.Pool.Gateway.Addr(); n.typed.IsValid() {
-				c.oracle.keeps(n.typed)
+				c.oracle.keeps(n, n.typed)
 			}
 			if r.Pool.Gateway.IsValid() || n.request.Gateway != ipam.GatewayHost {
 				e.addAuxiliary(n)
@@ -103,7 +103,7 @@ func (e *engine) addGateway(n *network) {
 			e.giveBack(n)
 		case q.Address.IsValid():
 			n.typed, n.asks = q.Address, true
-			c.oracle.keeps(n.typed)
+			c.oracle.keeps(n, n.typed)
 			e.addAuxiliary(n)
 		default:
 			e.useGateway(n, r.Address.Address.Addr())
@@ -214,7 +214,7 @@ func (e *engine) addAuxiliary(n *network) {
 			// One that is held may have been taken for the replay of an endpoint, also where it is kept for the holder's name.
 			if r := e.s.reservation(n.Pool, a); r != nil && r.Kind != chronicle.KindKeptForName {
 				n.aux = append(n.aux, a)
-				c.oracle.keeps(a)
+				c.oracle.keeps(n, a)
 			}
 			n.ready = true
 		}
