@@ -77,6 +77,12 @@
 // is sound, and told when all of them are: it saves reading the file twice. [OpenOrReplace] moves a damaged file out of
 // the way, keeps it, and reports that as [Damage].
 //
+// # A new database in the place of another
+//
+// [Store.Supersede] makes a new database whole under another name, gives the old one a second name under which it stays
+// (".former-" and the time in UTC), and renames the new one onto the old. Each step is on disk before the next begins, so a
+// power cut leaves the old database or the new one. The old database is closed by then, so no log belongs to it.
+//
 // # Concurrency
 //
 // A Store is safe for concurrent use. Commits run one at a time; grouping them is the caller's business, as it

@@ -29,6 +29,8 @@ const (
 	partFail  = "part-fail"  // PATH MODE N: commit until it fails, then report what the store says
 
 	partReplace = "part-replace" // PATH: replace a file again and again, print a line for each time
+
+	partSupersede = "part-supersede" // PATH: commit, print a line, supersede the database at SIGUSR1, print a line
 )
 
 // Modes of these parts.
@@ -64,6 +66,8 @@ func TestMain(m *testing.M) {
 			exitOn(runFailing(args[0], args[1], args[2]))
 		case partReplace:
 			exitOn(runReplacing(args[0]))
+		case partSupersede:
+			exitOn(runSuperseding(args[0]))
 		}
 	}
 	os.Exit(m.Run())

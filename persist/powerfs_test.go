@@ -54,6 +54,7 @@ var (
 	_ fs.NodeCreater   = (*powerFS)(nil)
 	_ fs.NodeRenamer   = (*powerFS)(nil)
 	_ fs.NodeUnlinker  = (*powerFS)(nil)
+	_ fs.NodeLinker    = (*powerFS)(nil)
 	_ fs.NodeFsyncer   = (*powerFS)(nil)
 	_ fs.NodeOpener    = (*powerFile)(nil)
 	_ fs.NodeReader    = (*powerFile)(nil)
@@ -83,6 +84,13 @@ func mountPowerFS(t *testing.T, dir string, limit int) (root *powerFS, unmount f
 	})
 	t.Cleanup(unmount)
 	return root, unmount
+}
+
+// cutAfter has the power go by itself after so many operations from now on.
+func (r *powerFS) cutAfter(operations int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit = operations
 }
 
 // pull cuts the power and returns what each file holds when it is back.
@@ -230,6 +238,23 @@ func (r *powerFS) Rename(_ context.Context, name string, _ fs.InodeEmbedder, new
 	})
 }
 
+func (r *powerFS) Link(_ context.Context, target fs.InodeEmbedder, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+	f, ok := target.(*powerFile)
+	if !ok {
+		return nil, syscall.EPERM
+	}
+	errno := r.write(func() syscall.Errno {
+		r.file[name] = f
+		r.renamed = true
+		f.attr(&out.Attr)
+		return 0
+	})
+	if errno != 0 {
+		return nil, errno
+	}
+	return f.EmbeddedInode(), 0
+}
+
 func (r *powerFS) Unlink(_ context.Context, name string) syscall.Errno {
 	return r.do(func() syscall.Errno {
 		delete(r.file, name)
@@ -246,6 +271,7 @@ func (r *powerFS) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 
 func (f *powerFile) attr(out *fuse.Attr) {
 	out.Mode = fuse.S_IFREG | 0o600
+	out.Nlink = 1 // the kernel links to no file without a name
 	out.Size = uint64(len(f.now))
 }
 
