@@ -37,6 +37,9 @@ type Store struct {
 // maxKept bounds the memory that a store keeps between commits, in bytes: one huge batch must not pin its size.
 const maxKept = 1 << 20
 
+// Path returns where the database is.
+func (s *Store) Path() string { return s.path }
+
 // Load calls visit for every record, in order of bucket and key. The slices are valid only during the call and must not
 // be written. An error of visit ends the walk and is returned as it is.
 //

@@ -13,7 +13,10 @@ import (
 )
 
 // formerInfix is between the name of a database and the time when another one took its place on purpose.
-const formerInfix = ".former-"
+const (
+	formerInfix = ".former-"
+	formerTime  = "20060102T150405.000Z"
+)
 
 // keptFormer is how many of the databases that were superseded stay: the last one, and the one before it, as an operator
 // may do it twice before he looks.
@@ -118,7 +121,7 @@ func keepFormer(path string) (kept string, err error) {
 		return "", err
 	}
 	for {
-		kept = path + formerInfix + time.Now().UTC().Format("20060102T150405.000Z")
+		kept = path + formerInfix + time.Now().UTC().Format(formerTime)
 		if err := os.Link(path, kept); err == nil {
 			return kept, syncDir(filepath.Dir(path))
 		} else if !errors.Is(err, fs.ErrExist) {
@@ -165,23 +168,24 @@ func dropFormer(path, last string) error {
 	return errors.Join(errs...)
 }
 
-// Former returns the path of the database that the one at path has superseded last; empty if it is not kept. The older one
-// that is kept is nobody's concern.
-func Former(path string) (string, error) {
+// Former returns the path of the database that the one at path has superseded last, and when that was; an empty path if it
+// is not kept. The older one that is kept is nobody's concern.
+func Former(path string) (kept string, at time.Time, err error) {
 	names, err := formerNames(path)
 	if err != nil || len(names) == 0 {
-		return "", err
+		return "", at, err
 	}
 	own, err := os.Stat(path)
 	if err != nil {
-		return "", err
+		return "", at, err
 	}
 	for _, name := range slices.Backward(names) {
 		if info, err := os.Lstat(name); err == nil && !os.SameFile(info, own) {
-			return name, nil
+			at, _ = time.Parse(formerTime, strings.TrimPrefix(name, path+formerInfix)) // somebody may have renamed it
+			return name, at, nil
 		}
 	}
-	return "", nil
+	return "", at, nil
 }
 
 // formerNames returns the paths of the databases that were superseded, in order of name, and so of time.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // formerSteps is how far the workload is in a database that is superseded.
@@ -96,7 +97,7 @@ func TestPowerCutWhileSuperseded(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut after %d operations: %v", limit, err)
 		}
-		former, err := Former(path)
+		former, _, err := Former(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func TestSupersededAgain(t *testing.T) {
 	if err != nil || !slices.Equal(names, kept[3:]) {
 		t.Errorf("left are %v, %v, want %v", names, err, kept[3:])
 	}
-	if last, err := Former(path); err != nil || last != kept[4] {
+	if last, at, err := Former(path); err != nil || last != kept[4] || time.Since(at) > time.Minute {
 		t.Errorf("the last one is %s, %v, want %s", last, err, kept[4])
 	}
 	if got, err := contentOf(kept[4]); err != nil || got.last() != 5 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,7 @@ type instance struct {
 	undo  []func() // in reverse order
 
 	hide sync.Once
+	anew *anew // an operator has this host begin anew; nil: nobody has. Set when it ends
 }
 
 // build opens the database and makes the parts around it. Nothing runs yet, and
@@ -62,6 +64,7 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	happened.begin(id)
+	f.events.Store(happened.log)
 	if err := in.connect(ctx, id, happened); err != nil {
 		return nil, err
 	}
@@ -80,20 +83,9 @@ func (in *instance) open(machine ipam.Config, happened *stream) error {
 		return err
 	}
 	in.store = store
-	in.undo = append(in.undo, func() {
-		if err := store.Close(); err != nil {
-			f.logger.Warn("database not closed well", logattr.Err(err))
-		}
-	})
+	in.undo = append(in.undo, in.closeStore)
 	f.catch()
-	machine.AwaitInventory, machine.NoMAC = f.lists, f.noMAC()
-	if len(f.cfg.Keys) > 0 || f.cfg.Insecure {
-		// A peer whose database was lost may have had a cluster, and must not
-		// found another beside it. The others remember where it was, and come.
-		machine.Join = machine.Join || damaged && f.cfg.Bootstrap.N != 1
-		machine.Hesitate = f.inPlugin && f.lists
-	}
-	machine.Place = place(f.database())
+	f.complete(&machine, store, damaged)
 	in.starts = newAnnouncer(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
 		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.closed, ObservePanic: f.meter.Panicked,
@@ -105,6 +97,29 @@ func (in *instance) open(machine ipam.Config, happened *stream) error {
 	in.starts.of(in.node)
 	in.undo = append(in.undo, in.node.Wait)
 	return nil
+}
+
+// complete adds to the core's settings what follows from the host and its database.
+func (f *front) complete(machine *ipam.Config, store *persist.Store, damaged bool) {
+	machine.AwaitInventory, machine.NoMAC = f.lists, f.noMAC()
+	if len(f.cfg.Keys) > 0 || f.cfg.Insecure {
+		// A peer whose database was lost may have had a cluster, and must not
+		// found another beside it. The others remember where it was, and come.
+		machine.Join = machine.Join || damaged && f.cfg.Bootstrap.N != 1
+		machine.Hesitate = f.inPlugin && f.lists
+	}
+	machine.Place = place(store.Path())
+}
+
+// closeStore closes the database, and has another one take its place where this host begins anew.
+func (in *instance) closeStore() {
+	if in.anew != nil {
+		in.front.succeed(in.anew, in.store)
+		return
+	}
+	if err := in.store.Close(); err != nil {
+		in.front.logger.Warn("database not closed well", logattr.Err(err))
+	}
 }
 
 // connect brings the node together with the host, its engine and the other peers.
@@ -153,10 +168,15 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 	if err != nil {
 		return err
 	}
+	former, err := findFormer(f.database())
+	if err != nil {
+		return err
+	}
+	again := newClaims(in.node, f.logger)
 	in.view = &status{
-		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
+		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, former: former, rejoin: in.rejoin, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
 		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
-		faults: slices.Concat(f.disk.faults(), []*fault{f.alone, in.host.fault, in.host.unrouted, record.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
+		faults: slices.Concat(f.disk.faults(), []*fault{f.alone, in.host.fault, in.host.unrouted, record.fault, again.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
 	}
 	in.servers, err = f.apis(admin.Config{
 		Backend: in.view, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
@@ -173,6 +193,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		},
 		func(ctx context.Context) error { return happened.watch(ctx, in.view.Snapshot) },
 		record.Run,
+		again.run,
 		in.shared.Run,
 		in.starts.run,
 		f.garbage.run,
@@ -189,7 +210,9 @@ func (in *instance) serveNode(ctx context.Context) error {
 	err := in.node.Run(ctx)
 	if err != nil {
 		in.conceal()
-		in.front.waiting.begin(err)
+		if _, begins := errors.AsType[*anew](err); !begins {
+			in.front.waiting.begin(err)
+		}
 	}
 	return err
 }

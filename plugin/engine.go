@@ -129,6 +129,8 @@ type status struct {
 	sight   sight
 	locked  *locked
 	lost    aside
+	former  former
+	rejoin  func(ctx context.Context, dryRun bool) (admin.Rejoining, error)
 	network *peers
 	alone   *fault // the network is closed; may be nil
 	probes  *prober
@@ -162,6 +164,9 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if p, wrong := s.lost.problem(); wrong {
 		out.Problems = append(out.Problems, p)
 	}
+	if p, kept := s.former.problem(); kept {
+		out.Problems = append(out.Problems, p)
+	}
 	closed := false
 	if s.alone != nil {
 		_, closed = s.alone.problem()
@@ -189,6 +194,11 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 // Join meets another peer.
 func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) {
 	return s.network.Join(ctx, address)
+}
+
+// Rejoin has this host begin anew as a new peer.
+func (s *status) Rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
+	return s.rejoin(ctx, dryRun)
 }
 
 // ipvlan is the network driver that starts no container which was given a MAC.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/driver"
@@ -22,6 +23,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/page"
@@ -58,6 +60,9 @@ type front struct {
 	panics  []time.Time   // of nodes, the last few
 	uncatch func()        // ends that crashes are written down; nil: they are not
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
+
+	successor *anew                      // what was begun anew last, until there is an instance again; nil: nothing
+	events    atomic.Pointer[events.Log] // of the latest instance; nil: there was none
 }
 
 // serve opens the sockets and serves until ctx ends or something fails that does
@@ -181,6 +186,7 @@ const wellAfter = time.Minute
 // else the reason that does not pass.
 func (f *front) keep(ctx context.Context) error {
 	defer f.waiting.end()
+	defer f.settle()
 	defer func() {
 		if f.uncatch != nil {
 			f.uncatch()
@@ -196,7 +202,7 @@ func (f *front) keep(ctx context.Context) error {
 			return cmp.Or(err, ctx.Err())
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil
-		case errors.Is(err, errOpenAgain): // at once
+		case errors.Is(err, errOpenAgain), isAnew(err): // at once
 			continue
 		case err == nil || !passes(err):
 			return err
@@ -222,12 +228,15 @@ func (f *front) keep(ctx context.Context) error {
 // reports whether it was built.
 func (f *front) attempt(ctx context.Context) (built bool, err error) {
 	in, err := f.build(ctx)
+	f.settle()
 	if err != nil {
 		f.garbage.set(usualPercent)
 		return false, err
 	}
 	defer in.close()
-	return true, in.run(ctx)
+	err = in.run(ctx)
+	in.anew, _ = errors.AsType[*anew](err)
+	return true, err
 }
 
 // servers are what the two services serve.
@@ -238,7 +247,8 @@ func (f *front) apis(common admin.Config) (s servers, err error) {
 	common.Logger, common.Metrics, common.Timeout, common.Observe = f.logger, f.meter.Handler(), f.cfg.Timeout, f.observe()
 	common.Page, common.PagePaths = page.Handler(), page.Paths()
 	if common.Events != nil {
-		common.Written = func(w admin.Write) { common.Events.Ask(time.Now(), w.String()) }
+		// The latest instance writes its journal still, also where another one has answered.
+		common.Written = func(w admin.Write) { f.events.Load().Ask(time.Now(), w.String()) }
 	}
 	local, err := admin.New(common)
 	if err != nil {

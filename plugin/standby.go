@@ -133,6 +133,12 @@ func (r *refusing) Status(ctx context.Context) (ipam.Status, error) { return r.s
 // Snapshot implements [admin.Backend].
 func (r *refusing) Snapshot(ctx context.Context) (ipam.Status, error) { return r.standby.Snapshot(ctx) }
 
+// Rejoin implements [admin.Backend].
+func (r *refusing) Rejoin(ctx context.Context, _ bool) (admin.Rejoining, error) {
+	_, err := r.Identity(ctx) // why there is no node
+	return admin.Rejoining{}, err
+}
+
 // Join implements [admin.Backend].
 func (r *refusing) Join(ctx context.Context, _ string) ([]admin.Met, error) {
 	_, err := r.Identity(ctx) // why there is no node

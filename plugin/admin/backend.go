@@ -63,6 +63,12 @@ type Backend interface {
 	// Recover founds the cluster anew from what this peer knows, without the
 	// others.
 	Recover(ctx context.Context) error
+	// Rejoin has the host of a suspended peer, or of one that has left, begin anew as a
+	// new peer, and tells what that carries over. With dryRun it only tells. If ctx
+	// ends before, it goes on, and Kept is empty.
+	Rejoin(ctx context.Context, dryRun bool) (Rejoining, error)
+	// Trust has the peer go on with a database that was moved to where it is.
+	Trust(ctx context.Context) error
 	// Check holds what the peer knows against its invariants, its database and
 	// what its engine has.
 	Check(ctx context.Context) (ipam.Audit, error)

@@ -219,6 +219,32 @@ func (m *memory) Recover(ctx context.Context) error {
 	return nil
 }
 
+func (m *memory) Rejoin(ctx context.Context, dryRun bool) (Rejoining, error) {
+	end, err := m.begin(ctx, "rejoin")
+	if err != nil {
+		return Rejoining{}, err
+	}
+	defer end()
+	out := Rejoining{
+		Former: "aa01", Peers: []string{"host-b at 192.0.2.2:7950"}, InUse: 3,
+		Clients: []Claim{{Address: netip.MustParseAddr("10.50.0.5"), Pool: "10.50.0.0/29", For: "printer-3"}},
+	}
+	if !dryRun {
+		m.state, out.Kept = ipam.Joining, "ringlet.db.former-20261121T090000.000Z"
+	}
+	return out, nil
+}
+
+func (m *memory) Trust(ctx context.Context) error {
+	end, err := m.begin(ctx, ipam.TrustRequest{})
+	if err != nil {
+		return err
+	}
+	defer end()
+	m.state = ipam.Ready
+	return nil
+}
+
 // List gives two addresses at a time.
 func (m *memory) List(ctx context.Context, q ipam.Listing) (ipam.Portion, error) {
 	end, err := m.begin(ctx, q)

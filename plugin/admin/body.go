@@ -107,6 +107,44 @@ type Recovery struct {
 	KeptBack uint64   `json:"kept_back"` // addresses that they may be using, in all pools
 }
 
+// Rejoin is the body of a request that the host begin anew as a new peer.
+type Rejoin struct {
+	// DryRun: only tell what the new peer would carry over.
+	DryRun bool `json:"dry_run,omitempty"`
+	// SetTheDatabaseAside must be true, unless DryRun is.
+	SetTheDatabaseAside bool `json:"set_the_database_aside,omitempty"`
+}
+
+// Rejoining answers a [Rejoin]: what the new peer carries over.
+type Rejoining struct {
+	Former  string   `json:"former"`         // ID of the peer that begins anew
+	Peers   []string `json:"peers"`          // other peers that the new one looks for, by name and address
+	InUse   int      `json:"in_use"`         // addresses that this host may use, which nobody hands out for ten minutes
+	Clients []Claim  `json:"clients"`        // holders outside Docker, whose addresses are claimed again
+	Kept    string   `json:"kept,omitempty"` // name of the file with the former database; empty if that is not done yet
+}
+
+// Claim is an address of a holder outside Docker.
+type Claim struct {
+	Address netip.Addr `json:"address"`
+	Pool    string     `json:"pool"` // its CIDR
+	For     string     `json:"for"`
+}
+
+// Trust is the body of a request that the peer go on with a database that was moved.
+type Trust struct {
+	// NoOtherCopyRuns must be true. It states that the data was moved to where it is, and
+	// that no other copy of it runs, or is started again.
+	NoOtherCopyRuns bool `json:"no_other_copy_runs"`
+}
+
+// Trusted answers a [Trust].
+type Trusted struct {
+	Peer  string     `json:"peer"` // its name
+	ID    string     `json:"id"`
+	State ipam.State `json:"state"` // as in its status
+}
+
 // Collection is the body of a request to free what leaks.
 type Collection struct {
 	Findings []ipam.Finding `json:"findings"` // of an [ipam.Audit]

@@ -13,8 +13,8 @@
 // Over TCP a request is refused with 421 if its Host is a name that is not this
 // server's ([Config].Hosts), and with 403 if a page of another site has made a browser
 // send it. A source that sends wrong tokens has to wait, up to a minute. The log, a
-// change of keys, and what gives addresses up for good (recover, forget, leave by force)
-// go over the socket alone.
+// change of keys, and what gives addresses up for good, or can (recover, forget, rejoin,
+// trust, leave by force) go over the socket alone.
 //
 // Each write of somebody who may write leaves a line in the log, and an event in the
 // journal, with who asked, from where, for what, and the result ([Write]). Keys and
@@ -50,6 +50,8 @@
 //	POST   /v1/gc                                Collection -> []ipam.Collected
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
 //	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202; by force on the admin socket alone
+//	POST   /v1/self/rejoin                       Rejoin -> Rejoining: 200 if the host has begun anew, or with dry_run, else 202; on the admin socket alone
+//	POST   /v1/self/trust                        Trust -> Trusted; on the admin socket alone
 //	POST   /v1/peers                             Join -> Joined: meets another peer; 503 if nobody answers
 //	POST   /v1/peers/{peer}/evict                Eviction
 //	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees; on the admin socket alone

@@ -100,6 +100,8 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{"POST", "/v1/peers/host-b/evict", ""},
 		{"DELETE", "/v1/peers/host-b", ""},
 		{"POST", "/v1/recover", `{"the_others_are_gone":true}`},
+		{"POST", "/v1/self/rejoin", `{"set_the_database_aside":true}`},
+		{"POST", "/v1/self/trust", `{"no_other_copy_runs":true}`},
 	}
 	for _, tt := range everyError {
 		t.Run(tt.err.Error(), func(t *testing.T) {
@@ -259,9 +261,11 @@ func TestWhoMayWrite(t *testing.T) {
 		{"POST", "/v1/peers/host-b/evict", ""},
 		{"DELETE", "/v1/peers/host-b", ""},
 		{"POST", "/v1/recover", `{"the_others_are_gone":true}`},
+		{"POST", "/v1/self/rejoin", `{"set_the_database_aside":true}`},
+		{"POST", "/v1/self/trust", `{"no_other_copy_runs":true}`},
 	}
 	// What gives space up for good goes over the socket alone.
-	socketAlone := map[string]bool{"DELETE /v1/peers/host-b": true, "POST /v1/recover": true}
+	socketAlone := map[string]bool{"DELETE /v1/peers/host-b": true, "POST /v1/recover": true, "POST /v1/self/rejoin": true, "POST /v1/self/trust": true}
 	const secret = "0123456789abcdef"
 	tests := []struct {
 		name     string

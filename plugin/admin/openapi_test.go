@@ -447,7 +447,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 		"Status": ipam.Status{}, "PeerStatus": ipam.PeerStatus{}, "PoolStatus": ipam.PoolStatus{}, "RangeStatus": ipam.RangeStatus{}, "ShareStatus": ipam.ShareStatus{},
 		"NetStatus": ipam.NetStatus{}, "AddressStatus": ipam.AddressStatus{}, "StatusProblem": ipam.Problem{}, "Forgetting": ipam.Forgetting{}, "Problem": Problem{},
 		"MadePool": MadePool{}, "NewAddress": NewAddress{}, "Grant": Grant{}, "NewPool": NewPool{}, "Drain": Drain{}, "Leave": Leave{}, "Departure": Departure{},
-		"Eviction": Eviction{}, "Recover": Recover{}, "Recovery": Recovery{}, "Event": events.Event{}, "Holder": events.Holder{}, "Gap": Gap{},
+		"Eviction": Eviction{}, "Recover": Recover{}, "Recovery": Recovery{}, "Rejoin": Rejoin{}, "Rejoining": Rejoining{}, "Claim": Claim{}, "Trust": Trust{}, "Trusted": Trusted{}, "Event": events.Event{}, "Holder": events.Holder{}, "Gap": Gap{},
 		"Explanation": ipam.Explanation{}, "ReservedFor": ipam.ReservedFor{}, "EngineSight": ipam.EngineSight{}, "Refusal": ipam.Refusal{},
 		"NewReservation": NewReservation{}, "Reserving": ipam.Reserving{}, "Collision": ipam.Collision{}, "ReservationStatus": ipam.ReservationStatus{},
 		"Audit": ipam.Audit{}, "Finding": ipam.Finding{}, "Collection": Collection{}, "Collected": ipam.Collected{},

@@ -34,6 +34,8 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/gc", call: "gc", write: true, handle: s.collect},
 		{method: post, path: "/v1/self/drain", call: "drain", write: true, handle: s.drain},
 		{method: post, path: "/v1/self/leave", call: "leave", write: true, local: ifForced, handle: s.leave},
+		{method: post, path: "/v1/self/rejoin", call: "rejoin", write: true, local: forGood("to rejoin"), handle: s.rejoin},
+		{method: post, path: "/v1/self/trust", call: "trust", write: true, local: onHost("to trust a database that was moved can have addresses handed out twice"), handle: s.trust},
 		{method: post, path: "/v1/peers", call: "join", write: true, handle: s.join},
 		{method: post, path: "/v1/peers/{peer}/evict", call: "evict", write: true, handle: s.evict},
 		{method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true, local: forGood("to forget a host"), handle: s.forget},
@@ -66,8 +68,11 @@ func (s *Server) routes() []route {
 
 // forGood keeps on the admin socket what gives space up for good: a token that
 // somebody has read must not do that.
-func forGood(what string) func([]byte) string {
-	why := what + " gives addresses up for good, so it goes over the admin socket alone: run the command on the host itself"
+func forGood(what string) func([]byte) string { return onHost(what + " gives addresses up for good") }
+
+// onHost keeps something on the admin socket for a reason.
+func onHost(why string) func([]byte) string {
+	why += ", so it goes over the admin socket alone: run the command on the host itself"
 	return func([]byte) string { return why }
 }
 

@@ -141,6 +141,9 @@ func TestConversation(t *testing.T) {
 		`POST /v1/pools {}`, `POST /v1/pools {"cidr":"10.50.0.1/24"}`, `POST /v1/pools {"cidr":"10.50.0.0"}`, `POST /v1/pools {"cidr":"10.0.0.0/8"}`,
 		"# leave: refused, under way, left, left before",
 		"POST " + lab + `/addresses {"for":"camera"}`, `POST /v1/self/leave {}`, `POST /v1/self/leave {"force":true}`, `POST /v1/self/leave {"force":true}`, `POST /v1/self/leave {}`,
+		"# start over, and trust: what is not stated, and what is",
+		`POST /v1/self/rejoin {}`, `POST /v1/self/rejoin {"dry_run":true}`, `POST /v1/self/rejoin {"set_the_database_aside":true}`, `POST /v1/self/rejoin {"set_the_database_aside":true}`,
+		`POST /v1/self/trust {}`, `POST /v1/self/trust {"no_other_copy_runs":true}`, "GET /v1/self/trust",
 	}
 	var out bytes.Buffer
 	doc := readDocument(t)

@@ -23,7 +23,7 @@ func TestCompletion(t *testing.T) {
 	}
 	var all strings.Builder
 	for _, line := range []string{
-		"", "p", "pool ", "ip ", "status ", "status -o ", "--socket ", "check ", "peers ", "drain ", "drain --", "leave --", "evict ", "evict host-b ", "forget ", "forget --", "recover ", "recover --", "keygen ", "version ", "completion ", "completion bash ", "help ", "help pool ", "help status ",
+		"", "p", "pool ", "ip ", "status ", "status -o ", "--socket ", "check ", "peers ", "drain ", "drain --", "leave --", "evict ", "evict host-b ", "forget ", "forget --", "recover ", "recover --", "rejoin --", "trust --", "keygen ", "version ", "completion ", "completion bash ", "help ", "help pool ", "help status ",
 		"pool create ", "pool create --name ", "pool ls ", "pool show ", "pool show l", "pool show fd", "pool show lab ", "pool rm ",
 		"ip ls ", "ip ls --pool ", "ring --pool 10.5", "who ", "who fd", "who 10.50.0.2 ", "release ",
 		"lookup --for ", "lookup --pool ", "alloc --pool ", "alloc --for ", "alloc --ip ", "free --for ", "free ", "free --for printer-3 ", "free --for nobody ",

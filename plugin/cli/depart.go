@@ -77,8 +77,8 @@ func (a *app) leaveCommand() *cobra.Command {
 		Short:      "Remove this host from the cluster for good",
 		GroupID:    groupHosts,
 		Long: `Remove this host from the cluster for good. It gives its addresses to the other
-hosts and hands out none any more. Remove the plugin afterwards. To add the host
-again, remove the plugin's data and let it join.
+hosts and hands out none any more. Remove the plugin afterwards, or run ringlet
+rejoin to add the host again.
 
 If a container, a network or another holder has an address of this host, ringlet
 refuses to leave. With --force the host leaves at once. Its addresses are then
@@ -119,7 +119,7 @@ func (a *app) leave(ctx context.Context, c *client, force, noWait bool) error {
 	}
 	return a.show(d, func() {
 		if gone(d) {
-			a.view.wrap(plain, "left: ", "this host is out of the cluster and hands out no addresses; remove the plugin, or only its data to join again"+kept)
+			a.view.wrap(plain, "left: ", "this host is out of the cluster and hands out no addresses; remove the plugin, or run ringlet rejoin to join again"+kept)
 			return
 		}
 		a.view.wrap(plain, "leaving: ", left(d))

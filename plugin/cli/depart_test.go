@@ -59,7 +59,7 @@ func TestDeparting(t *testing.T) {
 	holders := "\n  10.50.0.2  web\n  10.50.0.3  printer-3\n  10.50.0.4  evil\\x1b[2J\\nname\n  10.50.0.7  a container with MAC 02:42:0a:32:00:07\n  fd00:50::2  web\n"
 	stayed := "ringlet: this host no longer gives its addresses to others: that was undone, or no other host is left to take them; see ringlet status\n"
 	const drained = "drained: this host owns no addresses any more; ringlet drain --undo ends that\n"
-	const left = "left: this host is out of the cluster and hands out no addresses; remove the plugin, or only its\n      data to join again\n"
+	const left = "left: this host is out of the cluster and hands out no addresses; remove the plugin, or run ringlet\n      rejoin to join again\n"
 	kept := strings.TrimSuffix(left, "\n") + "; its addresses are quarantined. When the plugin here is removed, run\n      ringlet forget on another host to free them\n"
 	tests := []struct {
 		name, args string

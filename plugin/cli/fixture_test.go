@@ -35,6 +35,7 @@ type fixture struct {
 	departs bool
 	leaving error // of a leave
 
+	rejoining  admin.Rejoining
 	forgetting ipam.Forgetting // of any peer
 	met        []admin.Met     // instead of host-b
 
@@ -133,6 +134,22 @@ func (f *fixture) Recover(context.Context) error {
 	}
 	return f.call("recover")
 }
+
+func (f *fixture) Rejoin(_ context.Context, dryRun bool) (admin.Rejoining, error) {
+	out := f.rejoining
+	if out.Former == "" {
+		out = admin.Rejoining{
+			Former: "00112233445566778899aabbccddeeff", Peers: []string{"host-b at 192.0.2.2:7950", "host-c at 192.0.2.3:7950"}, InUse: 7,
+			Clients: []admin.Claim{{Address: netip.MustParseAddr("10.50.0.3"), Pool: "10.50.0.0/24", For: "printer-3"}},
+		}
+	}
+	if !dryRun {
+		out.Kept = "ringlet.db.former-20261121T120000.000Z"
+	}
+	return out, f.call("rejoin dryRun=%v", dryRun)
+}
+
+func (f *fixture) Trust(context.Context) error { return f.call("trust") }
 
 func (f *fixture) List(_ context.Context, q ipam.Listing) (ipam.Portion, error) {
 	hits := slices.DeleteFunc(f.in(q.Pool), func(s ipam.AddressStatus) bool {

@@ -68,6 +68,11 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"forget host-b --dry-run", []string{"forget host-b dryRun=true"}, "nothing to free: "},
 		{"forget host-b --dry-run=false", []string{"forget host-b dryRun=false"}, "nothing to free: "},
 		{"recover --i-know-the-others-are-gone", []string{"recover", "status"}, "recovered: this host is now the only one of its cluster, which has the new ID\n  00112233445566778899aabbccddeeff\n"},
+		{"rejoin --dry-run", []string{"rejoin dryRun=true"}, "would start over: the database of this host is set aside"},
+		{"rejoin --dry-run --set-database-aside", []string{"rejoin dryRun=true"}, "would start over: "},
+		{"rejoin --set-database-aside --no-wait", []string{"rejoin dryRun=false"}, "started over: the former database of this host is kept as\n  ringlet.db.former-20261121T120000.000Z\n"},
+		{"rejoin --set-database-aside", []string{"rejoin dryRun=false", "status"}, "member: "},
+		{"trust --i-know-no-other-copy-runs", []string{"trust", "status"}, "trusted: host-a continues with its database; it is now ready\n"},
 		{"check", []string{"check"}, "fine: no invariant is broken, and the database is as it should be\n"},
 	}
 	f := alone()
@@ -148,7 +153,7 @@ func TestUsageErrors(t *testing.T) {
 		"pool ls x", "pool show", "who", "who me", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
 		"alloc --pool lab --for x y", "lookup", "lookup web", "lookup 10.0.0.1", "lookup --for web lab", "ip ls lab", "ip ls 10.0.0.1", "alloc --pool lab --for x 10.0.0.1", "status 10.0.0.1", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
 		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
-		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "kick host-b",
+		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "rejoin host-b", "rejoin --yes", "trust", "trust host-b", "trust --force", "trust --i-know-no-other-copy-runs=false", "kick host-b",
 		"completion", "completion tcsh", "ring x", "serve x", "serve --data", "help frobnicate", "help pool x",
 		"pool create 10.0.0.0/24 --name bad/name", "exclude add 10.0.0.9-10.0.0.3", "reserve add 10.0.0.5-10.0.0.6 --for db", "reserve add 10.0.0.5 --for " + long, "exclude add 10.0.0.5 --note " + long, "alloc --pool lab --for " + long,
 	} {

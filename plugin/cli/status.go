@@ -97,7 +97,13 @@ func (v view) verdict(st ipam.Status) {
 	if words := standing(st.State); words != "" {
 		facts = append(facts, words)
 	}
-	if n := len(st.Problems); n > 0 {
+	problems := 0
+	for _, p := range st.Problems {
+		if p.Level != string(ipam.Fine) { // which is a note
+			problems++
+		}
+	}
+	if n := problems; n > 0 {
 		facts = append(facts, plural(n, "problem", "problems"))
 	}
 	facts = append(facts, company(st)...)

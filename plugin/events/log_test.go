@@ -223,7 +223,7 @@ func TestProblems(t *testing.T) {
 	}{
 		{nil, nil},
 		{[]ipam.Problem{unreachable}, []string{"problem-began unreachable: host-b"}},
-		{[]ipam.Problem{unreachable}, nil},
+		{[]ipam.Problem{unreachable, {Code: "started-over", Text: "this host started over", Level: "fine"}}, nil},
 		{[]ipam.Problem{p("peer-unreachable", "unreachable: host-b, host-c")}, []string{"problem-changed unreachable: host-b, host-c"}},
 		{[]ipam.Problem{conflictA, conflictB}, []string{
 			"problem-began " + conflictA.Text, "problem-began " + conflictB.Text, "problem-ended no longer: unreachable: host-b, host-c",

@@ -24,6 +24,9 @@ func (l *Log) Problems(at time.Time, now []ipam.Problem) (changed bool) {
 	defer l.problems.mu.Unlock()
 	was, is := l.problems.known, map[string]ipam.Problem{}
 	for _, p := range now {
+		if p.Level == string(ipam.Fine) {
+			continue // a note: nothing is wrong
+		}
 		is[p.Code+"\x00"+gist(p.Text)] = p
 	}
 	l.problems.known = is

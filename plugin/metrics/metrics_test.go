@@ -56,7 +56,7 @@ func status() ipam.Status {
 		}, {
 			Pool: netip.MustParsePrefix("fd00:50::/64"), Size: 1<<64 - 1, Free: 1<<64 - 1,
 		}},
-		Problems: []ipam.Problem{{Code: "conflict", Level: "degraded"}, {Code: "pool-full", Level: "degraded"}, {Code: "conflict", Level: "degraded"}},
+		Problems: []ipam.Problem{{Code: "started-over", Level: "fine"}, {Code: "conflict", Level: "degraded"}, {Code: "pool-full", Level: "degraded"}, {Code: "conflict", Level: "degraded"}},
 	}
 }
 

@@ -102,6 +102,9 @@ func (c *statusCollector) wrong(out chan<- prometheus.Metric, st ipam.Status) {
 	problems := map[kind]int{}
 	conflicts := 0
 	for _, p := range st.Problems {
+		if p.Level == string(ipam.Fine) {
+			continue // a note: nothing is wrong
+		}
 		problems[kind{p.Code, p.Level}]++
 		if p.Code == codeConflict {
 			conflicts++
