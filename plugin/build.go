@@ -92,7 +92,7 @@ func (in *instance) open(machine ipam.Config, happened *stream) error {
 		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts),
 	})
 	if err != nil {
-		return fmt.Errorf("database %s: %w", f.database(), withRemedy(err, f.opts.Data))
+		return unusable{fmt.Errorf("database %s: %w", f.database(), withRemedy(err, f.opts.Data))}
 	}
 	in.starts.of(in.node)
 	in.undo = append(in.undo, in.node.Wait)

@@ -18,6 +18,7 @@ type fault struct {
 	level  ipam.Verdict           // of the problem; empty: degraded
 	text   func(err error) string // of the problem
 	next   string                 // of the problem
+	nextOf func(err error) string // in its place; may be nil
 	look   func() error           // finds out what is wrong, where that is looked at when somebody asks; else nil
 	mu     sync.Mutex
 	err    error // nil: nothing is wrong
@@ -46,5 +47,9 @@ func (f *fault) problem() (ipam.Problem, bool) {
 	if f.err == nil {
 		return ipam.Problem{}, false
 	}
-	return ipam.Problem{Code: f.code, Level: string(cmp.Or(f.level, ipam.Degraded)), Text: f.text(f.err), Next: f.next}, true
+	next := f.next
+	if f.nextOf != nil {
+		next = f.nextOf(f.err)
+	}
+	return ipam.Problem{Code: f.code, Level: string(cmp.Or(f.level, ipam.Degraded)), Text: f.text(f.err), Next: next}, true
 }

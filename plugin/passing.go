@@ -11,14 +11,28 @@ import (
 
 // passes reports whether what keeps the process from serving can pass by itself,
 // or when somebody sees to the host: the process stays and tries again. All
-// other reasons end it, as settings that are wrong, a database of a newer version,
-// or files that it may not read.
+// other reasons end it, as settings that are wrong, or files that it may not read.
 func passes(err error) bool {
+	if isUnusable(err) {
+		return true // it says so to whoever asks, and an engine that starts is answered
+	}
 	if _, stopped := errors.AsType[*node.StopError](err); stopped {
 		return true // the next start finds out how the disk is
 	}
 	return errors.Is(err, persist.ErrLocked) ||
 		slices.ContainsFunc(passing(), func(errno syscall.Errno) bool { return errors.Is(err, errno) })
+}
+
+// unusable is a database that can be read, and of which no peer can be made: a newer
+// version has written it, say, or it does not fit the settings.
+type unusable struct{ error }
+
+// Unwrap returns the reason.
+func (u unusable) Unwrap() error { return u.error }
+
+func isUnusable(err error) bool {
+	_, ok := errors.AsType[unusable](err)
+	return ok || errors.Is(err, persist.ErrNewerSchema) || errors.Is(err, persist.ErrNoMigration)
 }
 
 // passing are the errors of the system that passes reports.

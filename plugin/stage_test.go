@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
 )
@@ -87,14 +88,15 @@ func TestStageLosesNobody(t *testing.T) {
 func TestWhatPasses(t *testing.T) {
 	for _, err := range []error{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE,
-		persist.ErrLocked, &node.StopError{Cause: io.ErrUnexpectedEOF},
+		persist.ErrLocked, &node.StopError{Cause: io.ErrUnexpectedEOF}, persist.ErrNewerSchema, persist.ErrNoMigration,
+		unusable{ipam.ErrForeign},
 	} {
 		if !passes(fmt.Errorf("open database: %w", withRemedy(err, "/data"))) {
 			t.Errorf("%v ends the process", err)
 		}
 	}
 	for _, err := range []error{
-		persist.ErrNewerSchema, persist.ErrNoMigration, syscall.EACCES, syscall.EISDIR, syscall.ENOENT, errSettings, context.Canceled,
+		syscall.EACCES, syscall.EISDIR, syscall.ENOENT, errSettings, context.Canceled,
 	} {
 		if passes(fmt.Errorf("open database: %w", err)) {
 			t.Errorf("%v keeps the process waiting", err)

@@ -34,7 +34,13 @@ func newStandby(f *front) *standby {
 		text: func(err error) string {
 			return fmt.Sprintf("this host hands out no addresses, because it cannot use its database: %v", err)
 		},
-		next: fmt.Sprintf("check the disk with the plugin's data; ringlet tries again by itself, at least every %v", lastRetry),
+		nextOf: func(err error) string {
+			what := "check the disk with the plugin's data"
+			if isUnusable(err) {
+				what = "see to what the problem names: the release, the settings or the file; or move the file away, and this host starts with an empty database"
+			}
+			return fmt.Sprintf("%s; ringlet tries again by itself, at least every %v", what, lastRetry)
+		},
 	}}
 }
 

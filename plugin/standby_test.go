@@ -200,6 +200,65 @@ func TestStandbyAnswersAReplay(t *testing.T) {
 	}
 }
 
+// A process whose database does not fit its settings, or was written by a newer release, stays, says so, answers an engine
+// that starts, and serves as soon as that is seen to.
+func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]struct {
+		with  func(t *testing.T, database string)
+		words string
+	}{
+		"of a newer release": {func(t *testing.T, database string) {
+			t.Helper()
+			cfg := databaseAt(database)
+			cfg.Schema = 99
+			s, err := persist.Open(cfg)
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}, "schema 99"},
+		"of something else": {func(t *testing.T, database string) {
+			t.Helper()
+			s, err := persist.Open(databaseAt(database))
+			if err == nil {
+				err = s.Commit(func(put func(bucket string, key, value []byte) error) error {
+					return put("holding", []byte("x"), []byte("y"))
+				})
+			}
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}, "record of the address"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			data := t.TempDir()
+			database := filepath.Join(data, databaseName)
+			spoil.with(t, database)
+			p := startWhole(t, data)
+			eventually(t, "status says what is wrong", func() bool { return p.waits(spoil.words) })
+			if problem, _ := find(p.status(), codeNoDatabase); !strings.Contains(problem.Next, "move the file away") {
+				t.Errorf("next is %q", problem.Next)
+			}
+			p.call("GetCapabilities", nil)
+			if got := p.network(); got["PoolID"] == nil {
+				t.Errorf("an engine that starts gets %v", got)
+			}
+			if got := fmt.Sprint(p.address()["Error"]); !strings.Contains(got, spoil.words) {
+				t.Errorf("a request for an address is answered with %q", got)
+			}
+			var problem map[string]any
+			if code := p.post("/v1/self/rejoin", setAside, &problem); code != http.StatusServiceUnavailable {
+				t.Errorf("to begin anew is answered with %d %v", code, problem)
+			}
+			if err := os.Rename(database, database+".moved"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it serves", p.serves)
+		})
+	}
+}
+
 // smallDisk mounts a file system of some MB, or skips the test.
 func smallDisk(t *testing.T) (dir string) {
 	t.Helper()
