@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -156,14 +155,11 @@ func (e *engine) act() {
 			delete(q["Options"].(map[string]string), "com.docker.network.endpoint.name")
 		}
 		e.started(ctx, id, q)
-	case 4, 5, 6: // a container stops, and its release comes once or twice
+	case 4, 5, 6: // a container stops
 		for a, id := range e.mine {
 			e.book.drop(a)
-			for _, from := range []string{"local", "global"}[:1+e.rnd.IntN(2)] { // a swarm's node, and its manager
-				pool := strings.Replace(id, "local", from, 1)
-				if out, ok := e.post(ctx, "ReleaseAddress", map[string]any{"PoolID": pool, "Address": a.String()}); !ok || out["Error"] != nil {
-					e.t.Errorf("release of %v: %v", a, out)
-				}
+			if out, ok := e.post(ctx, "ReleaseAddress", map[string]any{"PoolID": id, "Address": a.String()}); !ok || out["Error"] != nil {
+				e.t.Errorf("release of %v: %v", a, out)
 			}
 			delete(e.mine, a)
 			break
