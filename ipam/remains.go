@@ -101,6 +101,11 @@ func (m *Machine) usedHere() []netip.Addr {
 // has, take the holder off the list. As long as it is on it nobody on this host gets the address.
 func (m *Machine) Unclaimed() []ClientRequest { return slices.Clone(m.unclaimed) }
 
+// Moved reports whether this peer is suspended since its database was written at another
+// place. Whoever carries its frames must not do so then: if it is a copy, the original runs
+// under the same ID, and others would take this start for a later one of that.
+func (m *Machine) Moved() bool { return false } // until a database of another place suspends
+
 // claimed takes note that a client has an address again, or wants none any more.
 func (m *Machine) claimed(id string) {
 	n := len(m.unclaimed)

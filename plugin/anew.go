@@ -65,6 +65,28 @@ func (in *instance) rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, e
 	return out, nil
 }
 
+// trust has the peer go on with a database that was moved, and then hear from other hosts again.
+func (in *instance) trust(ctx context.Context) (admin.Trusted, error) {
+	if err := in.node.Trust(ctx); err != nil {
+		return admin.Trusted{}, err
+	}
+	st, err := in.node.Status(ctx)
+	if in.silent {
+		in.once.Do(func() { close(in.trusted) })
+	}
+	return admin.Trusted{Peer: st.Self.Name, ID: st.Self.ID, State: st.State}, err
+}
+
+// untilTrusted ends an instance without a network once its database is trusted, so that the next one has one.
+func (in *instance) untilTrusted(ctx context.Context) error {
+	select {
+	case <-in.trusted:
+		return errOpenAgain
+	case <-ctx.Done():
+		return nil
+	}
+}
+
 // rejoining says what a new peer carries over.
 func rejoining(former ipam.Identity, r ipam.Remains) admin.Rejoining {
 	out := admin.Rejoining{Former: former.ID.String(), InUse: len(r.Used), Peers: []string{}, Clients: []admin.Claim{}}

@@ -25,6 +25,7 @@ type instance struct {
 	node    *node.Node
 	watcher *dockerd.Watcher
 	network *peers // nil: there is none
+	silent  bool   // the database may be a copy: no other host is to hear from this one
 	host    *host
 	starts  *announcer // nil: containers are not announced
 	calls   engineCalls
@@ -35,14 +36,15 @@ type instance struct {
 	parts []func(context.Context) error
 	undo  []func() // in reverse order
 
-	hide sync.Once
-	anew *anew // an operator has this host begin anew; nil: nobody has. Set when it ends
+	hide, once sync.Once
+	trusted    chan struct{} // closed when an operator trusts a database that was moved
+	anew       *anew         // an operator has this host begin anew; nil: nobody has. Set when it ends
 }
 
 // build opens the database and makes the parts around it. Nothing runs yet, and
 // nothing stays behind after an error.
 func (f *front) build(ctx context.Context) (_ *instance, err error) {
-	in := &instance{front: f}
+	in := &instance{front: f, trusted: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			in.release()
@@ -133,7 +135,12 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *str
 	if err != nil {
 		return err
 	}
-	if _, closed := f.alone.problem(); closed {
+	if in.silent, err = in.node.Moved(ctx); err != nil {
+		return err
+	}
+	if _, closed := f.alone.problem(); in.silent {
+		in.parts = append(in.parts, in.untilTrusted)
+	} else if closed {
 		in.parts = append(in.parts, f.aloneFor)
 	} else if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.idle, f.edge("network"), f.logger); err != nil {
 		return err
@@ -174,7 +181,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 	}
 	again := newClaims(in.node, f.logger)
 	in.view = &status{
-		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, former: former, rejoin: in.rejoin, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
+		Node: in.node, watcher: in.watcher, locked: macs, lost: lost, former: former, rejoin: in.rejoin, trust: in.trust, silent: in.silent, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
 		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
 		faults: slices.Concat(f.disk.faults(), []*fault{f.alone, in.host.fault, in.host.unrouted, record.fault, again.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
 	}

@@ -131,6 +131,8 @@ type status struct {
 	lost    aside
 	former  former
 	rejoin  func(ctx context.Context, dryRun bool) (admin.Rejoining, error)
+	trust   func(ctx context.Context) (admin.Trusted, error)
+	silent  bool // the network is closed, as the database may be a copy
 	network *peers
 	alone   *fault // the network is closed; may be nil
 	probes  *prober
@@ -171,7 +173,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if s.alone != nil {
 		_, closed = s.alone.problem()
 	}
-	if !closed { // else that is the problem
+	if !closed && !s.silent { // else that is the problem
 		out = s.network.complete(out)
 	}
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
@@ -193,6 +195,9 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 
 // Join meets another peer.
 func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) {
+	if s.silent {
+		return nil, &ipam.Error{Kind: ipam.ErrSuspended, Text: "this host talks to no other host while its database may be a copy: see ringlet status"}
+	}
 	return s.network.Join(ctx, address)
 }
 
@@ -200,6 +205,9 @@ func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) 
 func (s *status) Rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
 	return s.rejoin(ctx, dryRun)
 }
+
+// Trust has the peer go on with a database that was moved.
+func (s *status) Trust(ctx context.Context) (admin.Trusted, error) { return s.trust(ctx) }
 
 // ipvlan is the network driver that starts no container which was given a MAC.
 const ipvlan = "ipvlan"

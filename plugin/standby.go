@@ -145,6 +145,12 @@ func (r *refusing) Rejoin(ctx context.Context, _ bool) (admin.Rejoining, error) 
 	return admin.Rejoining{}, err
 }
 
+// Trust implements [admin.Backend].
+func (r *refusing) Trust(ctx context.Context) (admin.Trusted, error) {
+	_, err := r.Identity(ctx) // the same
+	return admin.Trusted{}, err
+}
+
 // Join implements [admin.Backend].
 func (r *refusing) Join(ctx context.Context, _ string) ([]admin.Met, error) {
 	_, err := r.Identity(ctx) // why there is no node

@@ -35,6 +35,12 @@ func (n *Node) Unclaimed(ctx context.Context) ([]ipam.ClientRequest, error) {
 	return look(ctx, n, func(m *ipam.Machine) ([]ipam.ClientRequest, error) { return m.Unclaimed(), nil })
 }
 
+// Moved reports whether the peer is suspended since its database was written at another
+// place: it may be a copy, and the original run elsewhere. See [ipam.Machine.Moved].
+func (n *Node) Moved(ctx context.Context) (bool, error) {
+	return look(ctx, n, func(m *ipam.Machine) (bool, error) { return m.Moved(), nil })
+}
+
 // Trust states that the database was moved to where it is, and that no other copy of it
 // runs: the peer goes on with it.
 func (n *Node) Trust(ctx context.Context) error {

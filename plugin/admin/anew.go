@@ -33,9 +33,6 @@ func (s *Server) trust(ctx context.Context, r *request) (answer, error) {
 	if !body.NoOtherCopyRuns {
 		return answer{}, badRequest(`this host goes on with its database where it is now, and is right only if the data was moved here, and no other copy of it runs or is started again: state that with {"no_other_copy_runs": true}`)
 	}
-	if err := s.cfg.Backend.Trust(ctx); err != nil {
-		return answer{}, err
-	}
-	st, err := s.fresh(ctx)
-	return answer{body: Trusted{Peer: st.Self.Name, ID: st.Self.ID, State: st.State}}, err
+	t, err := s.cfg.Backend.Trust(ctx)
+	return answer{body: t}, err
 }

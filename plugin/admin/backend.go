@@ -68,7 +68,7 @@ type Backend interface {
 	// ends before, it goes on, and Kept is empty.
 	Rejoin(ctx context.Context, dryRun bool) (Rejoining, error)
 	// Trust has the peer go on with a database that was moved to where it is.
-	Trust(ctx context.Context) error
+	Trust(ctx context.Context) (Trusted, error)
 	// Check holds what the peer knows against its invariants, its database and
 	// what its engine has.
 	Check(ctx context.Context) (ipam.Audit, error)

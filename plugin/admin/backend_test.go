@@ -235,14 +235,14 @@ func (m *memory) Rejoin(ctx context.Context, dryRun bool) (Rejoining, error) {
 	return out, nil
 }
 
-func (m *memory) Trust(ctx context.Context) error {
+func (m *memory) Trust(ctx context.Context) (Trusted, error) {
 	end, err := m.begin(ctx, ipam.TrustRequest{})
 	if err != nil {
-		return err
+		return Trusted{}, err
 	}
 	defer end()
 	m.state = ipam.Ready
-	return nil
+	return Trusted{Peer: "host-a", ID: "aa01", State: m.state}, nil
 }
 
 // List gives two addresses at a time.

@@ -149,7 +149,9 @@ func (f *fixture) Rejoin(_ context.Context, dryRun bool) (admin.Rejoining, error
 	return out, f.call("rejoin dryRun=%v", dryRun)
 }
 
-func (f *fixture) Trust(context.Context) error { return f.call("trust") }
+func (f *fixture) Trust(context.Context) (admin.Trusted, error) {
+	return admin.Trusted{Peer: f.st.Self.Name, ID: f.st.Self.ID, State: f.st.State}, f.call("trust")
+}
 
 func (f *fixture) List(_ context.Context, q ipam.Listing) (ipam.Portion, error) {
 	hits := slices.DeleteFunc(f.in(q.Pool), func(s ipam.AddressStatus) bool {

@@ -72,7 +72,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"rejoin --dry-run --set-database-aside", []string{"rejoin dryRun=true"}, "would start over: "},
 		{"rejoin --set-database-aside --no-wait", []string{"rejoin dryRun=false"}, "started over: the former database of this host is kept as\n  ringlet.db.former-20261121T120000.000Z\n"},
 		{"rejoin --set-database-aside", []string{"rejoin dryRun=false", "status"}, "member: "},
-		{"trust --i-know-no-other-copy-runs", []string{"trust", "status"}, "trusted: host-a continues with its database; it is now ready\n"},
+		{"trust --i-know-no-other-copy-runs", []string{"trust"}, "trusted: host-a continues with its database; it is now ready\n"},
 		{"check", []string{"check"}, "fine: no invariant is broken, and the database is as it should be\n"},
 	}
 	f := alone()
