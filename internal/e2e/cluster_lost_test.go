@@ -113,7 +113,8 @@ func (c *Cluster) evictedAndBack() {
 }
 
 // A host that runs, and is only cut off, is given up, and one of its addresses goes to another host. When it can be reached
-// again it has all others as before, nobody else gets them, and it tells of the one until the other host gives that up.
+// again it is suspended, and no other host gets what its containers have. When it has started over it has all others as
+// before, and tells of the one until the other host gives that up.
 func (c *Cluster) forgottenUnderContainers() {
 	t := c.t
 	t.Helper()
@@ -128,6 +129,14 @@ func (c *Cluster) forgottenUnderContainers() {
 	}
 
 	c.Heal(lost)
+	c.awaitSuspended(lost, "ringlet rejoin")
+	for _, at := range kept {
+		if at != netip.MustParseAddr(lostAddress) {
+			refused(t, wants(a, "late", at.String()), at.String())
+			a.Docker("rm", "late")
+		}
+	}
+	c.rejoins(lost)
 	c.Await("the host that is back tells of the one conflict", []*Engine{lost}, func(all []PeerStatus) string {
 		var told []string
 		for _, p := range all[0].Problems {
@@ -195,7 +204,11 @@ func (c *Cluster) forgottenReturns() {
 	t.Helper()
 	back := c.Engines[2]
 	back.Up()
-	_, err := back.TryDocker("start", "fixed")
+	c.awaitSuspended(back, "ringlet rejoin")
+	_, err := back.TryDocker("start", "first-0")
+	refused(t, err, "has stopped handing out addresses")
+	c.rejoins(back)
+	_, err = back.TryDocker("start", "fixed")
 	refused(t, err, "address "+lostAddress, "held by", "container thief", c.Engines[0].Name)
 	c.AwaitReady(c.Engines...)
 	c.union("after a host that was given up came back")
