@@ -183,7 +183,7 @@ func cluster() []Setting {
 		Range:   "a duration from 1m to 8760h, or never",
 		Example: "72h",
 		Meaning: "how long after an eviction the host's addresses go to other hosts; never: only with ringlet forget",
-		Effect:  "counts from each eviction; if a host is only cut off, but for longer than this, addresses are used twice",
+		Effect:  "counts from each eviction; a host that returns later is suspended, until ringlet rejoin there; if it was only cut off, addresses are used twice",
 		parse:   parseQuarantine,
 	}, {
 		Name: "RINGLET_BOOT_ALONE", Default: "true",
