@@ -28,12 +28,18 @@ const helloEvery = 500 * time.Millisecond
 // booting reports whether the boot check is under way.
 func (m *Machine) booting() bool { return m.check != nil }
 
+// bootWait is how long a peer waits for a majority after a start. What queued in its socket
+// while it started is answered within CallTime, and must not fail just before the wait ends.
+func (m *Machine) bootWait() time.Duration {
+	return max(m.cfg.CallTime-2*time.Second, m.cfg.CallTime/2)
+}
+
 // beginCheck begins the boot check of a peer that is not alone.
 func (m *Machine) beginCheck() {
 	if m.state.Slot == 0 || m.alone() {
 		return
 	}
-	m.check = &bootCheck{until: m.now.Add(m.cfg.bootWait()), question: m.cfg.Rand.Uint64(), answered: map[peer.ID]uint64{}}
+	m.check = &bootCheck{until: m.now.Add(m.bootWait()), question: m.cfg.Rand.Uint64(), answered: map[peer.ID]uint64{}}
 	m.greetPeers()
 }
 

@@ -107,10 +107,6 @@ type Config struct {
 	Place string
 }
 
-// bootWait is how long a peer waits for a majority after a start. What queued in its socket
-// while it started is answered within CallTime, and must not fail just before the wait ends.
-func (c *Config) bootWait() time.Duration { return max(c.CallTime-2*time.Second, c.CallTime/2) }
-
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" || len(c.Name) > peer.MaxName {
 		return c, fmt.Errorf("the peer's name must have 1 to %d bytes, not %d", peer.MaxName, len(c.Name))
