@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -27,7 +28,11 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 		Address: q.Address, Purpose: ForClient, ID: q.ID,
 	}, a)
 	if err == nil {
-		m.claimed(q.ID)
+		in := p.CIDR
+		if q.Address.IsValid() {
+			in = netip.PrefixFrom(q.Address, q.Address.BitLen())
+		}
+		m.claimed(q.ID, in)
 	}
 	return err
 }
@@ -85,7 +90,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		return nil, failf(ErrBadRequest, "name the holder or the address to free")
 	}
 	if !q.Address.IsValid() {
-		m.claimed(q.ID) // it wants none any more
+		m.claimed(q.ID, netip.Prefix{}) // it wants none any more
 	}
 	type holding struct {
 		p *pool

@@ -68,6 +68,9 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	m.settleDoubts(&s)
 	m.noteWarned()
+	if m.suspended.reason == givenUp {
+		m.warnedAt = time.Time{} // the list says which containers live
+	}
 	asked := map[netip.Prefix][]*network{}
 	for _, id := range m.sortedNetworks() {
 		n := m.networks[id]

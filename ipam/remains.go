@@ -78,12 +78,17 @@ func (m *Machine) mayRejoin() error {
 }
 
 // usedHere returns the addresses that containers, networks and clients of this host use, or
-// the host itself, as far as this peer knows, in order.
+// the host itself, as far as this peer knows, in order. Which containers live the engine's last
+// list tells, and before the first one the records do: after a boot those may name many that
+// are gone.
 func (m *Machine) usedHere() []netip.Addr {
 	var out []netip.Addr
 	for _, p := range m.sortedPools() {
 		for o, kind := range p.space.Kinds() {
-			if kind != space.Stranger && kind != space.Kept {
+			switch {
+			case kind == space.Stranger, kind == space.Kept:
+			case hasEndpoint(p, o) && !m.inventory.isZero(): // the list tells which of them live
+			default:
 				out = append(out, addr.Nth(p.CIDR, o))
 			}
 		}
@@ -104,12 +109,12 @@ func (m *Machine) Unclaimed() []ClientRequest { return slices.Clone(m.unclaimed)
 // Moved reports whether this peer is suspended since its database was written at another
 // place. Whoever carries its frames must not do so then: if it is a copy, the original runs
 // under the same ID, and others would take this start for a later one of that.
-func (m *Machine) Moved() bool { return false } // until a database of another place suspends
+func (m *Machine) Moved() bool { return m.suspended.reason == otherPlace }
 
-// claimed takes note that a client has an address again, or wants none any more.
-func (m *Machine) claimed(id string) {
+// claimed takes note that a client has an address in that range again, or wants none there any more; the zero range is all.
+func (m *Machine) claimed(id string, in netip.Prefix) {
 	n := len(m.unclaimed)
-	if m.unclaimed = slices.DeleteFunc(m.unclaimed, func(c ClientRequest) bool { return c.ID == id }); len(m.unclaimed) < n {
+	if m.unclaimed = slices.DeleteFunc(m.unclaimed, func(c ClientRequest) bool { return c.ID == id && (!in.IsValid() || in.Contains(c.Address)) }); len(m.unclaimed) < n {
 		m.saveRemains()
 	}
 }

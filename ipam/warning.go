@@ -45,6 +45,9 @@ func (m *Machine) takeInUse(from peer.ID, q wire.InUse) {
 	if m.state.Member(from) == nil && m.state.Gone(from) == nil || m.lacks(ruleWarn) {
 		return
 	}
+	if q.All {
+		m.endOthers(from, q.Addresses)
+	}
 	for _, a := range q.Addresses {
 		m.warn(a, from)
 	}
@@ -66,6 +69,23 @@ func (m *Machine) warn(a netip.Addr, by peer.ID) {
 	if p := m.poolAt(a); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, a)
 		m.holdWarned(p, addr.One(o))
+	}
+}
+
+// endOthers ends the warnings of a peer that it does not repeat.
+func (m *Machine) endOthers(by peer.ID, still []netip.Addr) {
+	if m.warnedBy[by] == 0 {
+		return
+	}
+	var over []netip.Addr
+	for a, w := range m.warnings {
+		if w.by == by && !slices.Contains(still, a) {
+			over = append(over, a)
+		}
+	}
+	slices.SortFunc(over, netip.Addr.Compare)
+	for _, a := range over {
+		m.dropWarning(a)
 	}
 }
 
@@ -109,7 +129,8 @@ func (m *Machine) warnLonger(slept time.Duration) {
 	}
 }
 
-// endWarnings ends those that nobody has repeated. What a client of this host has yet to claim again stays.
+// endWarnings ends those that nobody has repeated. What a client of this host has yet to claim again stays, and so does what
+// containers of this host had before it began anew, where no list comes: the engine's release ends that.
 func (m *Machine) endWarnings() {
 	if m.now.Before(m.warned) {
 		return
@@ -120,7 +141,7 @@ func (m *Machine) endWarnings() {
 		switch {
 		case m.now.Before(w.until):
 			m.keepWarning(a, w.until)
-		case w.by == m.self && m.isUnclaimed(a):
+		case w.by == m.self && (m.isUnclaimed(a) || !m.cfg.AwaitInventory): // no list will tell that its container is gone
 			m.keepWarning(a, m.now.Add(warnTime))
 		default:
 			over = append(over, a)
@@ -292,7 +313,12 @@ func (m *Machine) warnPeer(to peer.ID) {
 	if to == m.self || !m.warns() || !m.live(to) {
 		return
 	}
-	for part := range slices.Chunk(m.toWarnOf(), wire.MaxInUse) {
+	all := m.toWarnOf()
+	if len(all) <= wire.MaxInUse {
+		m.send(to, wire.InUse{Addresses: all, All: true})
+		return
+	}
+	for part := range slices.Chunk(all, wire.MaxInUse) {
 		m.send(to, wire.InUse{Addresses: part})
 	}
 }

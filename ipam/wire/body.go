@@ -168,7 +168,10 @@ type (
 	// InUse says that containers on the host of its sender use these addresses, though they are
 	// not its own: its space was given up, or it began anew. Who gets it hands none of them out for
 	// some minutes.
-	InUse struct{ Addresses []netip.Addr }
+	InUse struct {
+		Addresses []netip.Addr
+		All       bool // there are no others: what its sender named before, and does not here, is in use no more
+	}
 	// Announce tells how much the sender has to spare.
 	Announce struct{ Pools []Spare }
 	// Directory is about what peers tell of themselves, which is nothing to the

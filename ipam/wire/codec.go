@@ -431,7 +431,7 @@ func (v InUse) append(b []byte) []byte {
 	for _, a := range v.Addresses {
 		b = codec.Bytes(b, a.AsSlice())
 	}
-	return b
+	return codec.Bool(b, v.All)
 }
 
 func readInUse(r *codec.Reader) Body {
@@ -447,6 +447,7 @@ func readInUse(r *codec.Reader) Body {
 		}
 		v.Addresses = append(v.Addresses, a)
 	}
+	v.All = r.Bool("whether these are all")
 	return v
 }
 

@@ -44,7 +44,7 @@ var bodies = []wire.Body{
 	wire.Inquire{ID: 14, Peer: peer.ID{15}},
 	wire.Report{ID: 16, Peer: peer.ID{17}, Heard: true},
 	wire.Announce{Pools: []wire.Spare{{Pool: pool, Free: 13, Resting: 5}}},
-	wire.InUse{Addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}},
+	wire.InUse{Addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::1")}, All: true},
 	wire.UsedUp{},
 	wire.Directory{Message: []byte("of the directory")},
 }
