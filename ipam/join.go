@@ -368,7 +368,7 @@ func (m *Machine) takeAnswered(id peer.ID, question uint64) {
 		return
 	}
 	c.applies = nil
-	if m.answersInTime(a) && m.mayAdmit() && m.state.Member(id) == nil && !m.state.UsedUp(id) {
+	if m.answersInTime(a) && m.mayAdmit() && m.state.Member(id) == nil && (!m.state.UsedUp(id) || m.lacks(ruleUsedUp)) {
 		m.admit(id, c, a.join)
 	}
 }

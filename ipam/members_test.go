@@ -462,7 +462,8 @@ func TestUsedUpID(t *testing.T) {
 	if now := c.peers[0].machine.State().Slot; now != slot {
 		t.Errorf("%d slots were spent on it", now-slot)
 	}
-	c.peers[0].cfg = ipam.Without(c.peers[0].cfg, ipam.RuleUsedUp) // the control
+	// The control: without the challenge, which a replay cannot answer either.
+	c.peers[0].cfg = ipam.Without(c.peers[0].cfg, ipam.RuleUsedUp|ipam.RuleChallenge)
 	c.start(0)
 	c.heal()
 	c.wait(5 * time.Second)

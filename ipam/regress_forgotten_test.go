@@ -90,9 +90,8 @@ func TestForgetUnderContainersOfARenamedHost(t *testing.T) {
 	}
 }
 
-// A host that was forgotten comes back with its containers, and takes space anew. What
-// they hold is not of that space: it keeps its stock, tells others what is free in it,
-// and starts containers where it is cut off.
+// A host that was forgotten comes back with its containers, rejoins, and takes space as a new peer. It keeps its stock
+// beside what its containers have, and starts containers where it is cut off.
 func TestStockBesideWhatWasForgotten(t *testing.T) {
 	for _, containers := range []int{0, 20} {
 		c := newLockstep(t, 3)
@@ -104,6 +103,8 @@ func TestStockBesideWhatWasForgotten(t *testing.T) {
 		c.die(2)
 		c.giveUp(0, 2)
 		c.heal()
+		c.run(time.Minute, func() bool { return c.isSuspended(2) })
+		c.rejoin(2)
 		c.run(time.Minute, c.agreed)
 		c.wait(10 * time.Second)
 		if err := c.ask(2, docker(cidr)).Err; err != nil {

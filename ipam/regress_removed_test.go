@@ -3,7 +3,6 @@ package ipam_test
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -206,25 +205,6 @@ func TestLostNetworkOnAPoolThatIsMadeAnew(t *testing.T) {
 	c.wait(time.Minute)
 	for _, i := range []int{back, other} {
 		wantErr(t, c.ask(i, &ipam.PoolRemoval{Pool: cidr.String()}).Err, ipam.ErrPoolInUse)
-	}
-}
-
-// A host was given up under a container, whose pool was removed, and boots with an engine that lists nothing yet: it chooses
-// nothing before that has, and status tells why.
-func TestStatusTellsOfTheListThatIsAwaited(t *testing.T) {
-	c, back, n, kept := removedUnder(t)
-	c.reboot([]int{back})
-	c.heal()
-	c.call(back, &ipam.Blindness{})
-	c.wait(5 * time.Minute)
-	wantErr(t, c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "db"}).Err, ipam.ErrNotReady, "waits for the engine's list")
-	if p := c.status(back).Problems; !slices.ContainsFunc(p, func(p ipam.Problem) bool { return p.Code == "inventory-awaited" }) {
-		t.Errorf("it tells %+v", p)
-	}
-	c.lists(back, kept)
-	c.wait(10 * time.Second)
-	if p := c.status(back).Problems; len(p) > 0 {
-		t.Errorf("the engine has listed what it has, and it tells %+v", p)
 	}
 }
 

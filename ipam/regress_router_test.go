@@ -98,48 +98,6 @@ func (c *lockstep) comesAndGoes(i int, cidr netip.Prefix) {
 	c.ask(i, &ipam.PoolRelease{Network: n})
 }
 
-// A host with two networks that share a router is forgotten, what they kept back goes with another host's network, and it comes
-// back. One of them goes, and a container gets the router before a list. When the other one goes it stays the container's.
-func TestSecondReleaseByNetworksOfAHostThatIsBack(t *testing.T) {
-	cidr, router := prefix("10.60.0.0/24"), address("10.60.0.1")
-	c := newAwaiting(t)
-	c.run(time.Minute, c.agreed)
-	back := c.order()[2]
-	other := (back + 1) % 3
-	kept := on(cidr.String())
-	kept.Gateways = []netip.Addr{router}
-	c.lists(back)
-	c.lists(back)
-	a := &ipam.AddressRequest{Purpose: ipam.ForGateway, Address: router}
-	for range 2 {
-		a.Network = c.makes(back, cidr, ipam.PoolRequest{})
-		if r := c.ask(back, a); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
-	plain := c.makes(back, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
-	c.wait(time.Minute)
-	c.lists(back, kept, kept, on(cidr.String()))
-	c.wait(time.Second)
-	c.die(back)
-	c.giveUp(other, back)
-	c.comesAndGoes(other, cidr)
-	c.wait(15 * time.Minute)
-	c.comeBack(other)
-	goes := func() {
-		c.ask(back, &ipam.AddressRelease{Network: a.Network, Address: router})
-		c.ask(back, &ipam.PoolRelease{Network: a.Network})
-		c.wait(time.Second)
-	}
-	goes()
-	web := &ipam.AddressRequest{Network: plain, Purpose: ipam.ForContainer, Name: "web", Address: router, MAC: ipam.MAC{2, 0, 0, 0, 0, 7}}
-	if r := c.ask(back, web); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	goes()
-	wantErr(t, c.ip(other, cidr, router), ipam.ErrAddressInUse, c.name(back))
-}
-
 // A network that kept an address back is removed, and made anew without that. A container gets the address, ends, and is
 // started again with it, without a name as by engines before 29. The engine may repeat the release of the network that is
 // gone (T12), so no release frees the address: the list does.
