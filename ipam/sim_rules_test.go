@@ -97,9 +97,6 @@ func TestSimWithoutARule(t *testing.T) {
 		}, "I1", false},
 		{"a release in doubt is believed", ipam.RuleDoubt, nil, late, "I1", false},
 		{"one list frees who is starting", ipam.RuleShown, nil, late, "I1", false},
-		{"a host that was given up follows on", ipam.RuleSuspend, nil, laden, "rejoin", false},
-		{"a host that was given up warns nobody", ipam.RuleWarn, nil, laden, "I1", false},
-		{"a peer that rejoins hands out what is in use there", ipam.RuleShadow, nil, laden, "I1", true},
 		{"a peer that rejoins may found a cluster", ipam.RuleMark, nil, func(w *ipamtest.Weather) { laden(w); w.Birth = ipamtest.Alone; w.Config.Hesitate = false }, "I3", false},
 		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
 			restless(w)
