@@ -10,7 +10,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -304,7 +303,7 @@ func TestDatabaseThatHasAppliedItsLoss(t *testing.T) {
 	}
 	state := g.peers[g.other].machine.State()
 	p.disk = keep
-	ipamtest.Disk(p.disk).Commit([]ipam.Record{{Bucket: "chronicle", Key: []byte{0}, Value: state.Encode()}})
+	p.disk.Commit([]ipam.Record{{Bucket: "chronicle", Key: []byte{0}, Value: state.Encode()}})
 	for k := range p.disk {
 		if strings.HasPrefix(k, "chronicle") && !strings.HasSuffix(k, "\x00\x00\x00") && k[len("chronicle")+2] == 1 {
 			delete(p.disk, k)

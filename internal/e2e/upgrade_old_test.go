@@ -136,8 +136,8 @@ func TestClusterUpgradeFromOld(t *testing.T) {
 	for step, e := range c.Engines {
 		e.upgradeOld()
 		c.AwaitReady(c.Engines...)
-		for i, any := range c.Engines {
-			run(any, fmt.Sprintf("step-%d-%d", step, i))
+		for i, host := range c.Engines {
+			run(host, fmt.Sprintf("step-%d-%d", step, i))
 		}
 	}
 	for _, e := range c.Engines {
