@@ -118,7 +118,7 @@ for name in "$@"; do
 	# Its linters staticcheck and unused are all that staticcheck alone would look for.
 	lint) lane lint $GO tool -modfile=tools/go.mod golangci-lint run --allow-parallel-runners ./... ;;
 	unit)
-		lane unit $GO test -v -count=1 -shuffle=on -timeout 20m $(packages)
+		lane unit $GO test -v -count=1 -shuffle=on -timeout 30m $(packages)
 		# A program in which frames and requests that bear a mark make it panic.
 		lane marked $GO test -v -count=1 -tags marked -run Marked ./ipam/node ./plugin ./plugin/directory
 		;;
