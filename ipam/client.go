@@ -110,6 +110,10 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		}
 	}
 	if len(free) == 0 {
+		if p := m.poolAt(q.Address); p != nil && m.endOwnWarning(q.Address) { // which this host only kept others from
+			o, _ := addr.OffsetOf(p.CIDR, q.Address)
+			return []AddressStatus{m.addressStatus(p, o, p.space.Lookup(o))}, nil
+		}
 		return nil, stays
 	}
 	for _, h := range free {

@@ -115,17 +115,13 @@ func (m *Machine) isDoubtful(p *pool, o addr.Offset, n *Network) bool {
 	}
 	a := addr.Nth(p.CIDR, o)
 	d, known := m.doubts[a]
-	if known = known && m.isRecent(d.since); !known && !m.mayBeNetworks(p, o, n) {
+	if !(known && m.isRecent(d.since)) && !m.mayBeNetworks(p, o, n) {
 		return false
 	}
 	if !hasEndpoint(p, o) {
 		return true
 	}
-	if known {
-		d.released = m.stamp()
-	} else {
-		d = doubt{released: m.stamp()}
-	}
+	d.released = m.stamp()
 	m.holdDoubt(a, d)
 	forget(p.seen, o) // that the present holder was seen says nothing any more
 	return true

@@ -29,9 +29,7 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	if !hasEndpoint(p, o) {
-		if m.isInUse(q.Address) && !m.inUseElsewhere(q.Address) {
-			m.dropWarning(q.Address) // a container of before this host began anew has ended
-		}
+		m.endOwnWarning(q.Address)
 		forget(p.seen, o) // of what is not held here, as another host has it
 		return
 	}

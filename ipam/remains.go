@@ -25,7 +25,8 @@ type Remains struct {
 	Contacts []Contact
 	// Used are the addresses that containers, networks and clients of this host may still
 	// use, and the host's own. Neither the new peer nor another one hands them out for ten
-	// minutes, except to the container or client that has them.
+	// minutes, except to the container or client that has them. Without AwaitInventory that
+	// lasts until the engine releases the address, or an operator frees it.
 	Used []netip.Addr
 	// Clients are the holders outside Docker, each as the request that claims its address
 	// again. See [Machine.Unclaimed].

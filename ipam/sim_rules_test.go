@@ -97,6 +97,9 @@ func TestSimWithoutARule(t *testing.T) {
 		}, "I1", false},
 		{"a release in doubt is believed", ipam.RuleDoubt, nil, late, "I1", false},
 		{"one list frees who is starting", ipam.RuleShown, nil, late, "I1", false},
+		{"a host that was given up follows on", ipam.RuleSuspend, nil, laden, "check", false},
+		{"a host that was given up warns nobody", ipam.RuleWarn, nil, laden, "I1", false},
+		{"a peer that rejoins hands out what is in use there", ipam.RuleShadow, nil, laden, "lost", false},
 		{"a peer that rejoins may found a cluster", ipam.RuleMark, nil, func(w *ipamtest.Weather) { laden(w); w.Birth = ipamtest.Alone; w.Config.Hesitate = false }, "I3", false},
 		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
 			restless(w)
@@ -255,6 +258,7 @@ const givenUpRules = ipam.RuleSuspend | ipam.RuleWarn | ipam.RuleShadow | ipam.R
 func laden(w *ipamtest.Weather) {
 	away(w)
 	busy(w)
+	w.Pace = 2 * time.Second // a host is away for minutes
 	w.Subnets = []netip.Prefix{prefix("10.2.0.0/29"), prefix("10.1.0.0/28")}
 	w.Config.BootAlone = false
 }

@@ -73,8 +73,7 @@ func (m *Machine) outlive(why string) {
 func (m *Machine) follows(batch []chronicle.Command) bool {
 	gives := false
 	for _, c := range batch {
-		if c.Author == m.self && c.Number > m.number {
-			m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", c.Number, m.number))
+		if c.Author == m.self && !m.knowsNumber(c.Number) {
 			return false
 		}
 		switch a := c.Action.(type) {
@@ -118,15 +117,27 @@ func (m *Machine) lookForLoss(batch []chronicle.Command) {
 
 // followsTo is follows for a state at a later slot.
 func (m *Machine) followsTo(state *chronicle.State) bool {
-	if known := state.Number(m.self); known > m.number {
-		m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", known, m.number))
+	if !m.knowsNumber(state.Number(m.self)) {
 		return false
 	}
 	if retired := m.leaving && !m.forced; m.isGivenUp(state) && !retired && !m.lacks(ruleSuspend) {
-		m.suspend(givenUp, "its addresses were released for other hosts, with ringlet forget or by a new peer on the same machine")
+		m.suspend(givenUp, lostSomehow)
 	}
 	return !m.isSuspended()
 }
+
+// knowsNumber reports whether this peer has given a command that number. It suspends one that has not: numbers are on disk
+// before they leave, so its database went back in time.
+func (m *Machine) knowsNumber(number uint64) bool {
+	if number <= m.number {
+		return true
+	}
+	m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", number, m.number))
+	return false
+}
+
+// lostSomehow is why a peer is given up where the state alone tells it: which command did so is not known.
+const lostSomehow = "its addresses were released for other hosts, with ringlet forget or by a new peer on the same machine"
 
 // isGivenUp reports whether the space of this peer is given up in a state.
 func (m *Machine) isGivenUp(state *chronicle.State) bool {
@@ -150,7 +161,7 @@ func (m *Machine) meetLoss() {
 		lost = lost || p.space.Strays() > 0
 	}
 	if lost {
-		m.suspend(givenUp, "its addresses were released for other hosts, with ringlet forget or by a new peer on the same machine")
+		m.suspend(givenUp, lostSomehow)
 	}
 }
 

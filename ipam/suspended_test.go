@@ -256,6 +256,21 @@ func TestRejoinOfAGivenUpHost(t *testing.T) {
 			g.look(g.web, g.db)
 		}
 		wantErr(t, g.ip(g.other, g.cidr, g.vm), ipam.ErrAddressInUse, "vm")
+		if !sockets { // no list tells that its container is gone: the engine does, or an operator
+			for _, i := range []int{g.back, g.other} {
+				wantErr(t, g.ip(i, g.cidr, g.db.Address), ipam.ErrAddressInUse, g.name(g.back))
+			}
+			if r := g.ask(g.back, &ipam.FreeRequest{Address: g.db.Address}); r.Err != nil || len(r.Addresses) != 1 {
+				t.Errorf("an operator frees %+v, %v", r.Addresses, r.Err)
+			}
+			g.ask(g.back, &ipam.AddressRelease{Network: g.n, Address: g.web.Address})
+			g.wait(11 * time.Minute) // the others heed what was said last
+			for _, a := range []netip.Addr{g.web.Address, g.db.Address} {
+				if err := g.ip(g.back, g.cidr, a); err != nil {
+					t.Errorf("%v, which nothing uses, is refused: %v", a, err)
+				}
+			}
+		}
 		if got := g.conflicts(g.back); len(got) > 0 {
 			t.Errorf("sockets %t: conflicts about %v", sockets, got)
 		}

@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -74,18 +75,8 @@ func (m *Machine) warn(a netip.Addr, by peer.ID) {
 
 // endOthers ends the warnings of a peer that it does not repeat.
 func (m *Machine) endOthers(by peer.ID, still []netip.Addr) {
-	if m.warnedBy[by] == 0 {
-		return
-	}
-	var over []netip.Addr
-	for a, w := range m.warnings {
-		if w.by == by && !slices.Contains(still, a) {
-			over = append(over, a)
-		}
-	}
-	slices.SortFunc(over, netip.Addr.Compare)
-	for _, a := range over {
-		m.dropWarning(a)
+	if m.warnedBy[by] > 0 {
+		m.dropWarnings(func(a netip.Addr, w warning) bool { return w.by == by && !slices.Contains(still, a) })
 	}
 }
 
@@ -130,27 +121,47 @@ func (m *Machine) warnLonger(slept time.Duration) {
 }
 
 // endWarnings ends those that nobody has repeated. What a client of this host has yet to claim again stays, and so does what
-// containers of this host had before it began anew, where no list comes: the engine's release ends that.
+// containers of this host had before it began anew, where no list comes: the engine's release ends that, or an operator.
 func (m *Machine) endWarnings() {
 	if m.now.Before(m.warned) {
 		return
 	}
 	m.warned = time.Time{}
-	var over []netip.Addr
-	for a, w := range m.warnings {
+	m.dropWarnings(func(a netip.Addr, w warning) bool {
 		switch {
 		case m.now.Before(w.until):
 			m.keepWarning(a, w.until)
 		case w.by == m.self && (m.isUnclaimed(a) || !m.cfg.AwaitInventory): // no list will tell that its container is gone
 			m.keepWarning(a, m.now.Add(warnTime))
 		default:
-			over = append(over, a)
+			return true
+		}
+		return false
+	})
+}
+
+// dropWarnings ends the warnings that are over, in order of their addresses.
+func (m *Machine) dropWarnings(over func(netip.Addr, warning) bool) {
+	var ends []netip.Addr
+	for a, w := range m.warnings {
+		if over(a, w) {
+			ends = append(ends, a)
 		}
 	}
-	slices.SortFunc(over, netip.Addr.Compare)
-	for _, a := range over {
+	slices.SortFunc(ends, netip.Addr.Compare)
+	for _, a := range ends {
 		m.dropWarning(a)
 	}
+}
+
+// endOwnWarning ends the warning of this peer itself, if there is one, and reports whether there was: the engine has released the
+// address, or an operator frees it, so what used it before this peer rejoined has ended.
+func (m *Machine) endOwnWarning(a netip.Addr) bool {
+	own := m.warnings[a].by == m.self
+	if own {
+		m.dropWarning(a)
+	}
+	return own
 }
 
 // dropWarning ends a warning, and frees what is held because of it.
@@ -345,6 +356,9 @@ func (m *Machine) errWarned(p *pool, a netip.Addr) error {
 	next := "choose another address; if that host stays, run ringlet rejoin on it"
 	if !m.inUseElsewhere(a) {
 		next = "choose another address, or try again in ten minutes"
+		if !m.cfg.AwaitInventory {
+			next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
+		}
 	}
 	return failf(ErrAddressInUse, "address %v in %s is in use by %s: %s", a, poolText(p.Pool), m.warnedText(a), next)
 }

@@ -1,6 +1,7 @@
 package ipamtest
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -329,8 +330,24 @@ func (c *cluster) settleLost() {
 			c.pass(30 * time.Second)
 		}
 	}
+	c.freeSetAside()
 	if c.count["rejoined"] > 0 {
 		c.pass(21 * time.Minute) // until nobody warns any more, and nobody heeds what was said last
+	}
+}
+
+// freeSetAside has operators free what hosts without the engine's socket have set aside since they began anew, and what nothing
+// uses: no list tells, and the release may have been lost.
+func (c *cluster) freeSetAside() {
+	for _, s := range c.sites {
+		if s.machine == nil || s.cfg.AwaitInventory {
+			continue
+		}
+		for _, a := range c.list {
+			if by := s.disk["warning"+sep+string(a.AsSlice())]; bytes.HasSuffix(by, s.id[:]) && !c.oracle.isUsed(s, a) {
+				c.ask(s, &ipam.FreeRequest{Address: a})
+			}
+		}
 	}
 }
 
