@@ -137,7 +137,7 @@ func (c *lockstep) start(i int) {
 // mark is the present moment of a peer, for a list that arrives later.
 func (c *lockstep) mark(i int) ipam.Mark { return c.peers[i].machine.Mark(c.now) }
 
-// rejoin has an operator have a peer begin anew, as ringlet rejoin does.
+// rejoin has an operator have a peer start over, as ringlet rejoin does.
 func (c *lockstep) rejoin(i int) {
 	c.t.Helper()
 	p := c.peers[i]
@@ -286,7 +286,7 @@ func (c *lockstep) listed(i int, cidr netip.Prefix, endpoints ...ipam.InventoryE
 	c.lists(i, networks...)
 }
 
-// comeBack has who was given up hear that it was, and begin anew.
+// comeBack has who was given up hear that it was, and start over.
 func (c *lockstep) comeBack(other int) {
 	c.t.Helper()
 	c.learnsLoss(other)

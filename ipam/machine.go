@@ -95,7 +95,7 @@ type Machine struct {
 	check       *bootCheck
 	bootedAlone bool
 	suspended   suspension
-	rejoined    [16]byte               // the cluster that an earlier peer of this host was in, which has begun anew as this one; on disk
+	rejoined    [16]byte               // the cluster that an earlier peer of this host was in, which has started over as this one; on disk
 	warnings    map[netip.Addr]warning // of addresses in use on hosts whose peers do not own them; on disk
 	warnedBy    map[peer.ID]int        // how many of them each peer has given
 	warned      time.Time              // when to look whether one is over; zero: there is none

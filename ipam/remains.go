@@ -12,7 +12,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Remains is what a peer that begins anew carries over from the one that was on its host
+// Remains is what a peer that starts over carries over from the one that was on its host
 // before ([Machine.Remains]): an operator has run ringlet rejoin there. [Config.Remains]
 // hands it to the new peer, whose first step writes it down: once that step is committed,
 // the old database is not needed any more.
@@ -43,7 +43,7 @@ type Contact struct {
 }
 
 // Remains returns what a new peer on this host carries over. The error, an [Error], says why
-// this peer does not begin anew: that makes sense only for one that has left, or that is
+// this peer does not start over: that makes sense only for one that has left, or that is
 // suspended because its space was given up, or because its database is an old one, a copy,
 // or was moved here from another place. It changes nothing.
 func (m *Machine) Remains() (Remains, error) {
@@ -67,7 +67,7 @@ func (m *Machine) Remains() (Remains, error) {
 	return r, nil
 }
 
-// mayRejoin reports why this peer does not begin anew, if it does not.
+// mayRejoin reports why this peer does not start over, if it does not.
 func (m *Machine) mayRejoin() error {
 	switch {
 	case m.left || m.isSuspended() && m.suspended.reason != differs:
@@ -150,7 +150,7 @@ func (m *Machine) foundsNothing() {
 	m.given.Join, m.given.FoundAlone, m.given.Hesitate, m.given.Formation = true, false, false, Formation{}
 }
 
-// saveRemains writes down which cluster this host was in before its peer began anew, and the
+// saveRemains writes down which cluster this host was in before its peer started over, and the
 // clients of the former peer that have not got their addresses again.
 func (m *Machine) saveRemains() {
 	b := append([]byte{formatRecord}, m.rejoined[:]...)
@@ -164,7 +164,7 @@ func (m *Machine) saveRemains() {
 func parseRemains(value []byte) (cluster [16]byte, clients []ClientRequest, err error) {
 	r := codec.NewReader(value)
 	if r.Byte("format") != formatRecord {
-		r.Fail("format of a peer that began anew")
+		r.Fail("format of a peer that started over")
 	}
 	cluster = r.ID("cluster")
 	for range r.Count("number of clients", 3) {

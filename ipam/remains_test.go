@@ -8,7 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// A host that has left begins anew: it knows the other peers and joins them, whatever it is
+// A host that has left starts over: it knows the other peers and joins them, whatever it is
 // told, and claims what its clients had. None of this is lost if its process ends in between.
 func TestRemainsOfAHostThatHasLeft(t *testing.T) {
 	c := newLockstepWith(t, 3, onOwnMachines)
@@ -20,7 +20,7 @@ func TestRemainsOfAHostThatHasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.peers[2].machine.Remains(); err == nil {
-		t.Fatal("a peer of the cluster is to begin anew")
+		t.Fatal("a peer of the cluster is to start over")
 	}
 	if err := c.ask(2, &ipam.LeaveRequest{Force: true}).Err; err != nil {
 		t.Fatal(err)

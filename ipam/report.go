@@ -290,7 +290,7 @@ func (m *Machine) peerProblems() []Problem {
 		if n := m.warnedBy[gone.ID]; n > 0 {
 			aside = "; " + plural(n, "address that its containers use is", "addresses that its containers use are") + " set aside here"
 		}
-		add("given-up-host", "run ringlet rejoin on that host: it begins anew as a new peer, and its containers run on", "%s runs, although its addresses were released for other hosts%s", m.nameOf(gone.ID), aside)
+		add("given-up-host", "run ringlet rejoin on that host: it starts over as a new peer, and its containers run on", "%s runs, although its addresses were released for other hosts%s", m.nameOf(gone.ID), aside)
 	}
 	for _, id := range sortedIDs(m.misfits) {
 		f := m.misfits[id]

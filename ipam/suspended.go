@@ -180,7 +180,7 @@ func (m *Machine) trust() error {
 		return failf(ErrBadRequest, "ringlet on %s uses its database already: see ringlet status", m.cfg.Name)
 	case otherPlace:
 	case givenUp, oldDatabase, copied:
-		return failf(ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it begins anew as a new peer", m.cfg.Name, m.suspended.why)
+		return failf(ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", m.cfg.Name, m.suspended.why)
 	default:
 		return m.usable()
 	}
@@ -217,14 +217,14 @@ func (p *pool) shows(o addr.Offset) bool {
 
 // problemOfSuspension says what happened, and what ends it.
 func (m *Machine) problemOfSuspension() Problem {
-	next := "run ringlet rejoin on this host: it begins anew as a new peer, and its containers run on"
+	next := "run ringlet rejoin on this host: it starts over as a new peer, and its containers run on"
 	switch m.suspended.reason {
 	case oldDatabase:
 		if m.hasVeto() && !m.alone() {
 			next = "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then enable the plugin here, and run ringlet rejoin"
 		}
 	case otherPlace:
-		next = "if the data was moved here and no other copy of it runs, run ringlet trust on this host; else run ringlet rejoin, and it begins anew as a new peer"
+		next = "if the data was moved here and no other copy of it runs, run ringlet trust on this host; else run ringlet rejoin, and it starts over as a new peer"
 	case copied:
 		next = "on the host whose database is the copy, run ringlet rejoin; then start the plugin on the other one again"
 	case differs:

@@ -208,7 +208,7 @@ func TestConflictWithAGivenUpHost(t *testing.T) {
 	g.check()
 }
 
-// The host begins anew: its containers are taken in, and its client claims what it had. Neither the host itself nor another one
+// The host starts over: its containers are taken in, and its client claims what it had. Neither the host itself nor another one
 // hands any of it out before that, with or without the engine's socket, also where the process ends in between.
 func TestRejoinOfAGivenUpHost(t *testing.T) {
 	for _, sockets := range []bool{true, false} {

@@ -15,12 +15,12 @@ import (
 
 // A host whose space was given up may come back with its containers. What they use may be
 // anybody's by then. So its peer warns every peer that it reaches of these addresses (wire.InUse),
-// at once and again each minute, until it has begun anew and has them again, or the containers
+// at once and again each minute, until it has started over and has them again, or the containers
 // are gone. Whoever is warned hands none of them out for ten minutes: it holds those in its ranges
 // as it holds the address of a device that answered a probe, also in ranges that it opens later. It
 // takes none from a holder that has one: that is a conflict, and reported.
 //
-// A peer that begins anew warns itself and the others of what its former self has left
+// A peer that starts over warns itself and the others of what its former self has left
 // (Config.Remains), until it has taken that in.
 
 const (
@@ -121,7 +121,7 @@ func (m *Machine) warnLonger(slept time.Duration) {
 }
 
 // endWarnings ends those that nobody has repeated. What a client of this host has yet to claim again stays, and so does what
-// containers of this host had before it began anew, where no list comes: the engine's release ends that, or an operator.
+// containers of this host had before it started over, where no list comes: the engine's release ends that, or an operator.
 func (m *Machine) endWarnings() {
 	if m.now.Before(m.warned) {
 		return
@@ -250,7 +250,7 @@ func (m *Machine) inUseElsewhere(a netip.Addr) bool {
 func (m *Machine) warnedText(a netip.Addr) string {
 	w := m.warnings[a]
 	if w.by == m.self {
-		return "a container or client of " + string(m.cfg.Name) + " from before it began anew"
+		return "a container or client of " + string(m.cfg.Name) + " from before it started over"
 	}
 	return "a container or client on " + m.nameOf(w.by) + ", whose addresses were released with ringlet forget"
 }

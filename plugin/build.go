@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -38,7 +37,7 @@ type instance struct {
 
 	hide, once sync.Once
 	trusted    chan struct{} // closed when an operator trusts a database that was moved
-	anew       *anew         // an operator has this host begin anew; nil: nobody has. Set when it ends
+	startOver  *startOver    // an operator has this host start over; nil: nobody has. Set when it ends
 }
 
 // build opens the database and makes the parts around it. Nothing runs yet, and
@@ -113,10 +112,10 @@ func (f *front) complete(machine *ipam.Config, store *persist.Store, damaged boo
 	machine.Place = place(store.Path())
 }
 
-// closeStore closes the database, and has another one take its place where this host begins anew.
+// closeStore closes the database, and has another one take its place where this host starts over.
 func (in *instance) closeStore() {
-	if in.anew != nil {
-		in.front.succeed(in.anew, in.store)
+	if in.startOver != nil {
+		in.front.succeed(in.startOver, in.store)
 		return
 	}
 	if err := in.store.Close(); err != nil {
@@ -217,7 +216,7 @@ func (in *instance) serveNode(ctx context.Context) error {
 	err := in.node.Run(ctx)
 	if err != nil {
 		in.conceal()
-		if _, begins := errors.AsType[*anew](err); !begins {
+		if !startsOver(err) {
 			in.front.waiting.begin(err)
 		}
 	}

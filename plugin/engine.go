@@ -201,7 +201,7 @@ func (s *status) Join(ctx context.Context, address string) ([]admin.Met, error) 
 	return s.network.Join(ctx, address)
 }
 
-// Rejoin has this host begin anew as a new peer.
+// Rejoin has this host start over as a new peer.
 func (s *status) Rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
 	return s.rejoin(ctx, dryRun)
 }

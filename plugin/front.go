@@ -61,7 +61,7 @@ type front struct {
 	uncatch func()        // ends that crashes are written down; nil: they are not
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
 
-	successor *anew                      // what was begun anew last, until there is an instance again; nil: nothing
+	successor *startOver                 // what was started over last, until there is an instance again; nil: nothing
 	events    atomic.Pointer[events.Log] // of the latest instance; nil: there was none
 }
 
@@ -202,7 +202,7 @@ func (f *front) keep(ctx context.Context) error {
 			return cmp.Or(err, ctx.Err())
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil
-		case errors.Is(err, errOpenAgain), isAnew(err): // at once
+		case errors.Is(err, errOpenAgain), startsOver(err): // at once
 			continue
 		case err == nil || !passes(err):
 			return err
@@ -235,7 +235,7 @@ func (f *front) attempt(ctx context.Context) (built bool, err error) {
 	}
 	defer in.close()
 	err = in.run(ctx)
-	in.anew, _ = errors.AsType[*anew](err)
+	in.startOver, _ = errors.AsType[*startOver](err)
 	return true, err
 }
 

@@ -249,7 +249,7 @@ func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
 			}
 			var problem map[string]any
 			if code := p.post("/v1/self/rejoin", setAside, &problem); code != http.StatusServiceUnavailable {
-				t.Errorf("to begin anew is answered with %d %v", code, problem)
+				t.Errorf("to start over is answered with %d %v", code, problem)
 			}
 			if err := os.Rename(database, database+".moved"); err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // somebody says so, and everybody's after that.
 func TestClusterLost(t *testing.T) {
 	t.Parallel()
-	c := newTinyCluster(t)
+	c := newSharing(t, tinySubnet)
 	c.evictedAndBack()
 	c.goneForGood()
 	c.forgottenReturns()
@@ -22,18 +22,18 @@ func TestClusterLost(t *testing.T) {
 // A host is given up under its containers, and one of their addresses goes to another host before it is back.
 func TestClusterForgotten(t *testing.T) {
 	t.Parallel()
-	c := newTinyCluster(t)
+	c := newSharing(t, tinySubnet)
 	c.evictedAndBack()
 	c.forgottenUnderContainers()
 }
 
-// newTinyCluster returns three hosts that share a small subnet, with containers.
-func newTinyCluster(t *testing.T) *Cluster {
+// newSharing returns three hosts that share a subnet, the network small, with containers.
+func newSharing(t *testing.T, subnet string) *Cluster {
 	t.Helper()
 	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=20s")
 	c.Install()
 	for _, e := range c.Engines {
-		e.lan("small", tinySubnet, "--ipam-opt", "gateway=first")
+		e.lan("small", subnet, "--ipam-opt", "gateway=first")
 	}
 	c.crowd(c.Engines, "small", "first", 3)
 	return c

@@ -181,12 +181,7 @@ func TestClusterRejoin(t *testing.T) {
 // A host that has left by force, under its running containers, starts over: it has all that it had.
 func TestClusterRejoinAfterLeave(t *testing.T) {
 	t.Parallel()
-	c := NewCluster(t, 3, "RINGLET_REST=5s", "RINGLET_TIMEOUT=20s")
-	c.Install()
-	for _, e := range c.Engines {
-		e.lan("small", smallSubnet, "--ipam-opt", "gateway=first")
-	}
-	c.crowd(c.Engines, "small", "first", 3)
+	c := newSharing(t, smallSubnet)
 	left := c.Engines[2]
 	shim := netip.MustParseAddr(strings.TrimSpace(left.Ringlet("alloc", "--pool", smallSubnet, "--for", "shim")))
 	c.union("before")

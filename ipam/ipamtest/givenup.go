@@ -16,7 +16,7 @@ import (
 )
 
 // A host may be given up with all that it has, and come back: an operator has said that it is gone
-// for good, and was wrong. Its peer is suspended, and an operator has it begin anew. What its containers
+// for good, and was wrong. Its peer is suspended, and an operator has it start over. What its containers
 // use others may get until they have heard its warning, and nobody after that. This is the one thing that
 // the oracle lets two have.
 
@@ -59,7 +59,7 @@ func (n *network) keeps() []netip.Addr {
 	return append([]netip.Addr{n.typed}, n.aux...)
 }
 
-// keepAgain takes note of networks of hosts that began anew for which all that they keep back is reserved again.
+// keepAgain takes note of networks of hosts that started over for which all that they keep back is reserved again.
 func (o *oracle) keepAgain() {
 	for j := range o.sites {
 		s := o.c.sites[j]
@@ -122,14 +122,14 @@ func (o *oracle) unheard(s *site) {
 }
 
 // heeded reports a grant of an address of which the host's peer was warned, as somebody on another host uses it, or on this
-// one since before its peer began anew.
+// one since before its peer started over.
 func (o *oracle) heeded(s *site, i int, name string) {
 	v := o.of(s)
 	if v.outside {
 		o.c.fail("I1", "%v is given to %s on %s, which was given up", o.c.list[i], name, s)
 	}
 	if at := s.rejoined; v.lost[i] != "" && at > 0 && o.c.now-at < heeds {
-		o.c.fail("I1", "%v is given to %s on %s, where %s has used it since before it began anew", o.c.list[i], name, s, v.lost[i])
+		o.c.fail("I1", "%v is given to %s on %s, where %s has used it since before it started over", o.c.list[i], name, s, v.lost[i])
 	}
 	at, told := v.told[i]
 	if !told || o.c.now-at >= heeds {
@@ -142,7 +142,7 @@ func (o *oracle) heeded(s *site, i int, name string) {
 	}
 }
 
-// outside reports whether the host's peer was given up and has not begun anew.
+// outside reports whether the host's peer was given up and has not started over.
 func (s *site) outside() bool { return s.c.oracle.of(s).outside }
 
 // isSuspended reports whether the host's peer says that it is.
@@ -150,7 +150,7 @@ func (s *site) isSuspended() bool {
 	return s.machine != nil && s.machine.Status(s.clock()).State == ipam.Suspended
 }
 
-// rejoinLater has an operator have the peer begin anew, some time after it has found out that it was given up.
+// rejoinLater has an operator have the peer start over, some time after it has found out that it was given up.
 func (s *site) rejoinLater() {
 	c := s.c
 	c.after(c.absences.late(), func() {
@@ -164,7 +164,7 @@ func (s *site) rejoinLater() {
 	})
 }
 
-// rejoin has the peer of a host begin anew, in its process: who waits for an answer is answered by the new one.
+// rejoin has the peer of a host start over, in its process: who waits for an answer is answered by the new one.
 func (s *site) rejoin() {
 	c := s.c
 	if s.batch.pending {
@@ -175,7 +175,7 @@ func (s *site) rejoin() {
 	}
 	remains, err := s.machine.Remains()
 	if err != nil {
-		c.fail("rejoin", "%s does not begin anew: %v", s, err)
+		c.fail("rejoin", "%s does not start over: %v", s, err)
 		return
 	}
 	cfg := s.cfg
@@ -190,7 +190,7 @@ func (s *site) rejoin() {
 		return
 	}
 	c.count["rejoined"]++
-	c.tracef("%s begins anew", s)
+	c.tracef("%s starts over", s)
 	c.oracle.ended(s)
 	c.oracle.lost(s)
 	v := c.oracle.of(s)
@@ -285,7 +285,7 @@ func (s *site) claimAgain(q ipam.ClientRequest) {
 	})
 }
 
-// rejoinAll has the peers of all hosts begin anew that were given up, once they have heard of it.
+// rejoinAll has the peers of all hosts start over that were given up, once they have heard of it.
 func (c *cluster) rejoinAll(limit time.Duration) (done bool) {
 	hear := func() bool {
 		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.outside() && !s.dead && !s.isSuspended() })
@@ -299,7 +299,7 @@ func (c *cluster) rejoinAll(limit time.Duration) (done bool) {
 	return done
 }
 
-// settleLost looks whether hosts that began anew have again what nobody else has got, and has users remove what is on
+// settleLost looks whether hosts that started over have again what nobody else has got, and has users remove what is on
 // those where two have something.
 func (c *cluster) settleLost() {
 	c.pass(30 * time.Second) // clients have claimed what they had
@@ -336,7 +336,7 @@ func (c *cluster) settleLost() {
 	}
 }
 
-// freeSetAside has operators free what hosts without the engine's socket have set aside since they began anew, and what nothing
+// freeSetAside has operators free what hosts without the engine's socket have set aside since they started over, and what nothing
 // uses: no list tells, and the release may have been lost.
 func (c *cluster) freeSetAside() {
 	for _, s := range c.sites {

@@ -56,7 +56,7 @@ type site struct {
 	packs     bool          // a user removes all that is on it, to switch it off
 	missed    []ipam.Event  // that its process has yet to hear of
 	offline   time.Duration // it has no network before
-	rejoined  time.Duration // when its peer began anew, 0: it did not
+	rejoined  time.Duration // when its peer started over, 0: it did not
 	deaf      time.Duration // its process cannot ask the engine before
 	blind     bool          // and knows that it cannot
 

@@ -166,7 +166,7 @@ type (
 		Heard bool // it can be reached, or was a moment ago, or containers of the sender have addresses in its space
 	}
 	// InUse says that containers on the host of its sender use these addresses, though they are
-	// not its own: its space was given up, or it began anew. Who gets it hands none of them out for
+	// not its own: its space was given up, or it started over. Who gets it hands none of them out for
 	// some minutes.
 	InUse struct {
 		Addresses []netip.Addr

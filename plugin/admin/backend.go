@@ -63,7 +63,7 @@ type Backend interface {
 	// Recover founds the cluster anew from what this peer knows, without the
 	// others.
 	Recover(ctx context.Context) error
-	// Rejoin has the host of a suspended peer, or of one that has left, begin anew as a
+	// Rejoin has the host of a suspended peer, or of one that has left, start over as a
 	// new peer, and tells what that carries over. With dryRun it only tells. If ctx
 	// ends before, it goes on, and Kept is empty.
 	Rejoin(ctx context.Context, dryRun bool) (Rejoining, error)

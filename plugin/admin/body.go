@@ -107,7 +107,7 @@ type Recovery struct {
 	KeptBack uint64   `json:"kept_back"` // addresses that they may be using, in all pools
 }
 
-// Rejoin is the body of a request that the host begin anew as a new peer.
+// Rejoin is the body of a request that the host start over as a new peer.
 type Rejoin struct {
 	// DryRun: only tell what the new peer would carry over.
 	DryRun bool `json:"dry_run,omitempty"`
@@ -117,7 +117,7 @@ type Rejoin struct {
 
 // Rejoining answers a [Rejoin]: what the new peer carries over.
 type Rejoining struct {
-	Former  string   `json:"former"`         // ID of the peer that begins anew
+	Former  string   `json:"former"`         // ID of the peer that starts over
 	Peers   []string `json:"peers"`          // other peers that the new one looks for, by name and address
 	InUse   int      `json:"in_use"`         // addresses that this host may use, which nobody hands out for ten minutes
 	Clients []Claim  `json:"clients"`        // holders outside Docker, whose addresses are claimed again

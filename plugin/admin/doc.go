@@ -50,7 +50,7 @@
 //	POST   /v1/gc                                Collection -> []ipam.Collected
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
 //	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202; by force on the admin socket alone
-//	POST   /v1/self/rejoin                       Rejoin -> Rejoining: 200 if the host has begun anew, or with dry_run, else 202; on the admin socket alone
+//	POST   /v1/self/rejoin                       Rejoin -> Rejoining: 200 if the host has started over, or with dry_run, else 202; on the admin socket alone
 //	POST   /v1/self/trust                        Trust -> Trusted; on the admin socket alone
 //	POST   /v1/peers                             Join -> Joined: meets another peer; 503 if nobody answers
 //	POST   /v1/peers/{peer}/evict                Eviction

@@ -74,9 +74,17 @@ func TestLost(t *testing.T) {
 
 // What the plugin refuses is told in its own words, and is a failure.
 func TestLostRefused(t *testing.T) {
-	for _, args := range []string{"evict host-b", "forget host-b", "forget host-b --dry-run", "recover --i-know-the-others-are-gone"} {
-		f := troubled()
-		f.err = &ipam.Error{Kind: ipam.ErrBadRequest, Text: "host-b can be reached: use ringlet leave on that host"}
+	areRefused(t, troubled, "host-b can be reached: use ringlet leave on that host",
+		"evict host-b", "forget host-b", "forget host-b --dry-run", "recover --i-know-the-others-are-gone")
+}
+
+// areRefused asserts that what the plugin refuses is told in its own words, and that each of the commands fails by that, and where
+// the answer cannot be written.
+func areRefused(t *testing.T, plugin func() *fixture, text string, commands ...string) {
+	t.Helper()
+	for _, args := range commands {
+		f := plugin()
+		f.err = &ipam.Error{Kind: ipam.ErrBadRequest, Text: text}
 		got := ringlet(t, Config{}, append(strings.Fields(args), "--socket", serve(t, f))...)
 		if diff := cmp.Diff(result{"", "ringlet: " + f.err.Error() + "\n", 1}, got, cmp.AllowUnexported(result{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", args, diff)

@@ -72,7 +72,7 @@ func freePorts(t *testing.T, n int) (all []string) {
 
 const setAside = `{"set_the_database_aside":true}`
 
-// A host that has left begins anew while its process runs: it is a member of its cluster again, as another peer, with what
+// A host that has left starts over while its process runs: it is a member of its cluster again, as another peer, with what
 // its client had. The engine's connection stays, and a call that comes meanwhile is served by the new peer.
 func TestRejoinInTheProcess(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestRejoinInTheProcess(t *testing.T) {
 	}
 	var refused admin.Problem
 	if code := b.post("/v1/self/rejoin", setAside, &refused); code != http.StatusBadRequest || refused.Code != "bad-request" {
-		t.Fatalf("a member begins anew: %d %+v", code, refused)
+		t.Fatalf("a member starts over: %d %+v", code, refused)
 	}
 	if code := b.post("/v1/self/leave", `{"force":true}`, nil); code > http.StatusAccepted {
 		t.Fatalf("to leave is answered with %d", code)
@@ -113,7 +113,7 @@ func TestRejoinInTheProcess(t *testing.T) {
 	during := make(chan map[string]any, 1)
 	engine.Go(func() { during <- b.call("GetCapabilities", nil) })
 	if code := b.post("/v1/self/rejoin", setAside, &got); code != http.StatusOK {
-		t.Fatalf("to begin anew is answered with %d %+v", code, got)
+		t.Fatalf("to start over is answered with %d %+v", code, got)
 	}
 	if answer := <-during; answer["RequiresRequestReplay"] != true {
 		t.Errorf("the engine gets %v", answer)

@@ -90,7 +90,7 @@ func (a *app) rejoin(ctx context.Context, c *client, dryRun, noWait bool) error 
 	return a.show(r, func() {})
 }
 
-// rejoinPatience is for how long the plugin may not answer while it begins anew.
+// rejoinPatience is for how long the plugin may not answer while it starts over.
 const rejoinPatience = 30 * time.Second
 
 // awaitMember waits until this host is a member of its cluster again, as another peer than the former one.
@@ -125,13 +125,13 @@ func (a *app) awaitMember(ctx context.Context, c *client, former string) (st ipa
 	}
 }
 
-// wouldRejoin tells what beginning anew means for this host.
+// wouldRejoin tells what starting over means for this host.
 func (v view) wouldRejoin(r admin.Rejoining) {
 	v.wrap(plain, "would start over: ", "the database of this host is set aside, and peer "+safe(r.Former)+" is replaced by a new one; its containers keep running")
 	v.carriedOver(r)
 }
 
-// rejoins tells that this host begins anew.
+// rejoins tells that this host starts over.
 func (v view) rejoins(r admin.Rejoining) {
 	if r.Kept == "" {
 		v.wrap(yellow, "starts over: ", "that is not done yet; ringlet status shows the progress")

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// rejoin has the host begin anew as a new peer.
+// rejoin has the host start over as a new peer.
 func (s *Server) rejoin(ctx context.Context, r *request) (answer, error) {
 	var body Rejoin
 	if err := decode(r.body, &body); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -76,19 +75,9 @@ func TestRejoinWaits(t *testing.T) {
 	}
 }
 
-func TestAnewRefused(t *testing.T) {
-	for _, args := range []string{"rejoin", "rejoin --set-database-aside", "trust --i-know-no-other-copy-runs"} {
-		f := alone()
-		f.err = &ipam.Error{Kind: ipam.ErrBadRequest, Text: "host-a is in its cluster and keeps its addresses"}
-		got := ringlet(t, Config{}, append(strings.Fields(args), "--socket", serve(t, f))...)
-		if diff := cmp.Diff(result{"", "ringlet: " + f.err.Error() + "\n", 1}, got, cmp.AllowUnexported(result{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", args, diff)
-		}
-		f.err = errors.New("disk")
-		if got := ringlet(t, Config{Out: fullDisk{}}, append(strings.Fields(args), "--socket", serve(t, f))...); got.code != 1 || got.err == "" {
-			t.Errorf("%s: %+v", args, got)
-		}
-	}
+func TestRejoinRefused(t *testing.T) {
+	areRefused(t, alone, "host-a is in its cluster and keeps its addresses",
+		"rejoin", "rejoin --set-database-aside", "trust --i-know-no-other-copy-runs")
 }
 
 // A note of the status is no problem of the verdict.

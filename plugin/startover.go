@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/internal/logattr"
@@ -17,9 +15,9 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
-// anew is why an instance ends: an operator has its host begin anew as a new peer. The sockets stay open, and what is asked
+// startOver is why an instance ends: an operator has its host start over as a new peer. The sockets stay open, and what is asked
 // meanwhile is answered by the instance of the new peer.
-type anew struct {
+type startOver struct {
 	former  ipam.Identity
 	remains ipam.Remains
 	done    chan struct{} // closed when there is an instance again, or none could be built
@@ -27,14 +25,14 @@ type anew struct {
 	err     error         // why it is in use still
 }
 
-func (*anew) Error() string { return "this host starts over as a new peer" }
+func (*startOver) Error() string { return "this host starts over as a new peer" }
 
-func isAnew(err error) bool {
-	_, ok := errors.AsType[*anew](err)
+func startsOver(err error) bool {
+	_, ok := errors.AsType[*startOver](err)
 	return ok
 }
 
-// rejoin has this host begin anew, and returns what the new peer carries over. Where ctx ends before that is done it goes on.
+// rejoin has this host start over, and returns what the new peer carries over. Where ctx ends before that is done it goes on.
 func (in *instance) rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
 	id, err := in.node.Identity(ctx)
 	if err != nil {
@@ -47,7 +45,7 @@ func (in *instance) rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, e
 		}
 		return rejoining(id, r), nil
 	}
-	a := &anew{former: id, done: make(chan struct{})}
+	a := &startOver{former: id, done: make(chan struct{})}
 	if err := in.node.Retire(ctx, func(r ipam.Remains) error { a.remains = r; return a }); err != nil {
 		return admin.Rejoining{}, err
 	}
@@ -102,9 +100,9 @@ func rejoining(former ipam.Identity, r ipam.Remains) admin.Rejoining {
 }
 
 // succeed puts a new database in the place of the one that is open, and closes that.
-func (f *front) succeed(a *anew, store *persist.Store) {
+func (f *front) succeed(a *startOver, store *persist.Store) {
 	f.successor = a
-	a.kept, a.err = store.Supersede(func(s *persist.Store) error { return f.beginAnew(s, &a.remains) })
+	a.kept, a.err = store.Supersede(func(s *persist.Store) error { return f.firstCommit(s, &a.remains) })
 	if a.err != nil {
 		f.logger.Error("host did not start over", logattr.Err(a.err))
 		return
@@ -113,8 +111,8 @@ func (f *front) succeed(a *anew, store *persist.Store) {
 		slog.Int("clients", len(a.remains.Clients)), slog.Int("in_use", len(a.remains.Used)))
 }
 
-// beginAnew makes the first commit of a new peer.
-func (f *front) beginAnew(store *persist.Store, remains *ipam.Remains) error {
+// firstCommit makes the first commit of a new peer.
+func (f *front) firstCommit(store *persist.Store, remains *ipam.Remains) error {
 	machine := machineConfig(f.cfg)
 	f.complete(&machine, store, false)
 	machine.Remains = remains
@@ -126,7 +124,7 @@ func (f *front) beginAnew(store *persist.Store, remains *ipam.Remains) error {
 	return nil
 }
 
-// settle tells who has had this host begin anew how that went.
+// settle tells who has had this host start over how that went.
 func (f *front) settle() {
 	if f.successor != nil {
 		close(f.successor.done)
@@ -134,7 +132,7 @@ func (f *front) settle() {
 	}
 }
 
-// former is the database that was in use before this host began anew. It is told for as long as it is kept.
+// former is the database that was in use before this host started over. It is told for as long as it is kept.
 type former struct {
 	kept string // empty: there is none
 	at   time.Time
@@ -160,100 +158,4 @@ func (f former) problem() (ipam.Problem, bool) {
 		Text: fmt.Sprintf("this host started over as a new peer%s, after ringlet rejoin; its former database is kept as %s", when, filepath.Base(f.kept)),
 		Next: fmt.Sprintf("none is needed; to end this note, remove %s from the plugin's data", filepath.Base(f.kept)),
 	}, true
-}
-
-const (
-	// claimSoon is how soon it is looked again whether this host hands out addresses yet.
-	claimSoon = 2 * time.Second
-	// claimAgain is how soon an address that could not be had is claimed once more.
-	claimAgain = 30 * time.Second
-)
-
-// claims claims the addresses of clients again that the former peer of this host had handed out, once this one hands out
-// any. It goes by what the node has on disk, and so also after a restart. Use newClaims.
-type claims struct {
-	node   claimer
-	logger *slog.Logger
-	fault  *fault
-	told   map[string]string // why a client did not get its address, as it was logged last
-}
-
-// claimer is what claims asks of a node.
-type claimer interface {
-	Unclaimed(ctx context.Context) ([]ipam.ClientRequest, error)
-	Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error)
-	Snapshot(ctx context.Context) (ipam.Status, error)
-}
-
-func newClaims(n claimer, logger *slog.Logger) *claims {
-	return &claims{
-		node: n, logger: logger, told: map[string]string{},
-		fault: &fault{
-			logger: logger, code: "not-claimed",
-			text: func(err error) string {
-				return "addresses of ringlet alloc were not claimed again after this host started over, and their holders may use them still: " + err.Error()
-			},
-			next: fmt.Sprintf("ringlet tries again every %v; ringlet free --for HOLDER ends that, and ringlet alloc --pool POOL --for HOLDER takes another address, which the holder then has to use", claimAgain),
-		},
-	}
-}
-
-// run claims until nothing is left to be claimed, or ctx ends. Its error is always nil: nothing else depends on it.
-func (c *claims) run(ctx context.Context) error {
-	for {
-		list, err := c.node.Unclaimed(ctx)
-		pause := claimSoon
-		switch {
-		case err != nil: // the node has stopped, or is busy
-		case len(list) == 0:
-			c.fault.set(nil)
-			<-ctx.Done()
-			return nil
-		case c.mayClaim(ctx):
-			if c.claim(ctx, list) {
-				continue // others may have been freed meanwhile
-			}
-			pause = claimAgain
-		}
-		if !rest(ctx, pause, nil) {
-			return nil
-		}
-	}
-}
-
-// mayClaim reports whether this host hands out addresses.
-func (c *claims) mayClaim(ctx context.Context) bool {
-	st, err := c.node.Snapshot(ctx)
-	return err == nil && slices.Contains([]ipam.State{ipam.Ready, ipam.CutOff, ipam.Alone}, st.State)
-}
-
-// claim tries to claim the addresses, and reports whether all of them were claimed.
-func (c *claims) claim(ctx context.Context, list []ipam.ClientRequest) bool {
-	var failed []string
-	for _, r := range list {
-		_, err := c.node.Client(ctx, r)
-		if ctx.Err() != nil {
-			return false
-		}
-		attrs := []any{logattr.Addr(r.Address), slog.String("holder", r.ID)}
-		if err == nil {
-			c.logger.Info("address of a client claimed again", attrs...)
-			continue
-		}
-		failed = append(failed, fmt.Sprintf("%v for %s (%v)", r.Address, r.ID, err))
-		if key := r.Address.String() + " " + r.ID; c.told[key] != err.Error() {
-			c.told[key] = err.Error()
-			c.logger.Warn("address of a client not claimed again", append(attrs, logattr.Err(err))...)
-		}
-	}
-	if len(failed) == 0 {
-		return true
-	}
-	const shown = 3
-	text := strings.Join(failed[:min(len(failed), shown)], "; ")
-	if more := len(failed) - shown; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	c.fault.set(errors.New(text))
-	return false
 }

@@ -15,7 +15,7 @@ func (n *Node) Remains(ctx context.Context) (ipam.Remains, error) {
 // Retire stops the node for good, so that a new peer can take its place: nothing is granted
 // or freed behind what that carries over, of which cause makes the reason. Whoever waits for
 // an answer gets a [StopError] with that reason, as after a failed commit, and Run returns
-// it. Where this peer does not begin anew Retire returns the error that says why, and
+// it. Where this peer does not start over Retire returns the error that says why, and
 // nothing is stopped.
 func (n *Node) Retire(ctx context.Context, cause func(ipam.Remains) error) error {
 	_, err := look(ctx, n, func(m *ipam.Machine) (struct{}, error) {

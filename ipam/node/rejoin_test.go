@@ -13,7 +13,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
-// A peer that has no reason to begin anew goes on, and whoever waits for it goes on waiting.
+// A peer that has no reason to start over goes on, and whoever waits for it goes on waiting.
 func TestRetire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := &disk{records: ipamtest.Disk{}}
@@ -28,7 +28,7 @@ func TestRetire(t *testing.T) {
 		why, told := errors.New("an operator says so"), false
 		cause := func(ipam.Remains) error { told = true; return why }
 		if err := n.Retire(t.Context(), cause); !errors.Is(err, ipam.ErrBadRequest) || told {
-			t.Fatalf("a peer that has no reason to begin anew: %v, %t", err, told)
+			t.Fatalf("a peer that has no reason to start over: %v, %t", err, told)
 		}
 		synctest.Wait()
 		if len(waiting) > 0 || len(ended) > 0 {
@@ -37,7 +37,7 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// The same of one that begins anew, as its database is known to be an old one. Who waits for it is told, and so is who asks
+// The same of one that starts over, as its database is known to be an old one. Who waits for it is told, and so is who asks
 // behind that.
 func TestRetireOfASuspendedPeer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
