@@ -75,18 +75,12 @@ func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 // LeftAside reports the newest file that was set aside from the database at path, nil if there is none: by this start, or by
 // an earlier one.
 func LeftAside(path string) (*Damage, error) {
-	entries, err := os.ReadDir(filepath.Dir(path))
+	all, err := namedAfter(path, asideInfix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
-	}
-	var all []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(path)+asideInfix) {
-			all = append(all, filepath.Join(filepath.Dir(path), e.Name()))
-		}
 	}
 	for _, kept := range slices.Backward(all) { // in order of name, and so of time
 		database, isLog := strings.CutSuffix(kept, walSuffix)
@@ -102,6 +96,37 @@ func LeftAside(path string) (*Damage, error) {
 	return nil, nil
 }
 
+// namedAfter returns the paths of the files beside a database whose names begin with its own and the infix, in order of name.
+func namedAfter(path, infix string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(path)+infix) {
+			names = append(names, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return names, nil
+}
+
+// openSame locks the database at path, which has to be that file still.
+func openSame(path string, timeout time.Duration, file os.FileInfo) (*os.File, error) {
+	f, err := openLocked(path, true, timeout)
+	if err != nil {
+		return nil, err
+	}
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(now, file) {
+		err = errReplaced()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // setAside renames a database to its path with ".damaged-" and the time in UTC appended, and returns that name; a log
 // that it has goes with it. It never overwrites a file, and the rename is on disk when it returns. The path has to lead to
 // that file still: another process may have set it aside meanwhile, and made a new one. Errors: [ErrLocked], or what the
@@ -112,16 +137,11 @@ func setAside(path string, timeout time.Duration, file os.FileInfo) (kept string
 			err = fmt.Errorf("set aside database %s: %w", path, err)
 		}
 	}()
-	f, err := openLocked(path, true, timeout)
+	f, err := openSame(path, timeout, file)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if now, err := f.Stat(); err != nil {
-		return "", err
-	} else if !os.SameFile(now, file) {
-		return "", errReplaced()
-	}
 	kept, err = reserve(asideName(path), "")
 	if err != nil {
 		return "", err

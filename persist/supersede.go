@@ -23,8 +23,8 @@ const (
 const keptFormer = 2
 
 // Supersede closes the store and puts a new database in its place. begin fills the new one; it gets a store of its own,
-// which it must not keep, and is called once more if the disk was full. The old database is kept, and its path is returned; of those that were kept before, the last one
-// stays.
+// which it must not keep, and is called once more if the disk was full. The old database is kept, and its path is returned;
+// of those that were kept before, the last one stays.
 //
 // After a crash at any point, and after any error, the path leads to one whole database: to the old one as it was, or to the
 // new one with all that begin committed. When Supersede returns nil it is the new one, which is on disk under its name.
@@ -42,16 +42,11 @@ func (s *Store) Supersede(begin func(*Store) error) (kept string, err error) {
 		return "", err
 	}
 	cfg := s.cfg
-	old, err := openLocked(cfg.Path, true, cfg.LockTimeout)
+	old, err := openSame(cfg.Path, cfg.LockTimeout, was)
 	if err != nil {
 		return "", err
 	}
 	defer old.Close() // it keeps others away until the new one has the name
-	if now, err := old.Stat(); err != nil {
-		return "", err
-	} else if !os.SameFile(now, was) {
-		return "", errReplaced()
-	}
 	if left, err := exists(walPath(cfg.Path)); err != nil {
 		return "", err
 	} else if left {
@@ -133,7 +128,7 @@ func keepFormer(path string) (kept string, err error) {
 
 // dropSame removes further names of the database itself: a crash may have left one, behind which the old database went on.
 func dropSame(path string) error {
-	names, err := formerNames(path)
+	names, err := namedAfter(path, formerInfix)
 	if err != nil {
 		return err
 	}
@@ -156,7 +151,7 @@ func dropSame(path string) error {
 // dropFormer removes the oldest of the databases that were superseded. The last one stays, also where somebody has set the
 // clock back since the one before.
 func dropFormer(path, last string) error {
-	names, err := formerNames(path)
+	names, err := namedAfter(path, formerInfix)
 	if err != nil {
 		return err
 	}
@@ -171,7 +166,7 @@ func dropFormer(path, last string) error {
 // Former returns the path of the database that the one at path has superseded last, and when that was; an empty path if it
 // is not kept. The older one that is kept is nobody's concern.
 func Former(path string) (kept string, at time.Time, err error) {
-	names, err := formerNames(path)
+	names, err := namedAfter(path, formerInfix)
 	if err != nil || len(names) == 0 {
 		return "", at, err
 	}
@@ -186,21 +181,6 @@ func Former(path string) (kept string, at time.Time, err error) {
 		}
 	}
 	return "", at, nil
-}
-
-// formerNames returns the paths of the databases that were superseded, in order of name, and so of time.
-func formerNames(path string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(path)+formerInfix) {
-			names = append(names, filepath.Join(filepath.Dir(path), e.Name()))
-		}
-	}
-	return names, nil
 }
 
 // remove removes a file that may not be there.

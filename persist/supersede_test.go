@@ -178,7 +178,7 @@ func TestSupersededAgain(t *testing.T) {
 		}
 		kept = append(kept, name)
 	}
-	names, err := formerNames(path)
+	names, err := namedAfter(path, formerInfix)
 	if err != nil || !slices.Equal(names, kept[3:]) {
 		t.Errorf("left are %v, %v, want %v", names, err, kept[3:])
 	}
