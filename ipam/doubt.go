@@ -115,7 +115,7 @@ func (m *Machine) isDoubtful(p *pool, o addr.Offset, n *Network) bool {
 	}
 	a := addr.Nth(p.CIDR, o)
 	d, known := m.doubts[a]
-	if !(known && m.isRecent(d.since)) && !m.mayBeNetworks(p, o, n) {
+	if (!known || !m.isRecent(d.since)) && !m.mayBeNetworks(p, o, n) {
 		return false
 	}
 	if !hasEndpoint(p, o) {

@@ -36,8 +36,8 @@ type instance struct {
 	undo  []func() // in reverse order
 
 	hide, once sync.Once
-	trusted    chan struct{} // closed when an operator trusts a database that was moved
-	startOver  *startOver    // an operator has this host start over; nil: nobody has. Set when it ends
+	trusted    chan struct{}   // closed when an operator trusts a database that was moved
+	startOver  *startOverError // an operator has this host start over; nil: nobody has. Set when it ends
 }
 
 // build opens the database and makes the parts around it. Nothing runs yet, and

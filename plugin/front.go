@@ -61,7 +61,7 @@ type front struct {
 	uncatch func()        // ends that crashes are written down; nil: they are not
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
 
-	successor *startOver                 // what was started over last, until there is an instance again; nil: nothing
+	successor *startOverError            // what was started over last, until there is an instance again; nil: nothing
 	events    atomic.Pointer[events.Log] // of the latest instance; nil: there was none
 }
 
@@ -235,7 +235,7 @@ func (f *front) attempt(ctx context.Context) (built bool, err error) {
 	}
 	defer in.close()
 	err = in.run(ctx)
-	in.startOver, _ = errors.AsType[*startOver](err)
+	in.startOver, _ = errors.AsType[*startOverError](err)
 	return true, err
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
-// startOver is why an instance ends: an operator has its host start over as a new peer. The sockets stay open, and what is asked
+// startOverError is why an instance ends: an operator has its host start over as a new peer. The sockets stay open, and what is asked
 // meanwhile is answered by the instance of the new peer.
-type startOver struct {
+type startOverError struct {
 	former  ipam.Identity
 	remains ipam.Remains
 	done    chan struct{} // closed when there is an instance again, or none could be built
@@ -25,10 +25,10 @@ type startOver struct {
 	err     error         // why it is in use still
 }
 
-func (*startOver) Error() string { return "this host starts over as a new peer" }
+func (*startOverError) Error() string { return "this host starts over as a new peer" }
 
 func startsOver(err error) bool {
-	_, ok := errors.AsType[*startOver](err)
+	_, ok := errors.AsType[*startOverError](err)
 	return ok
 }
 
@@ -45,7 +45,7 @@ func (in *instance) rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, e
 		}
 		return rejoining(id, r), nil
 	}
-	a := &startOver{former: id, done: make(chan struct{})}
+	a := &startOverError{former: id, done: make(chan struct{})}
 	if err := in.node.Retire(ctx, func(r ipam.Remains) error { a.remains = r; return a }); err != nil {
 		return admin.Rejoining{}, err
 	}
@@ -100,7 +100,7 @@ func rejoining(former ipam.Identity, r ipam.Remains) admin.Rejoining {
 }
 
 // succeed puts a new database in the place of the one that is open, and closes that.
-func (f *front) succeed(a *startOver, store *persist.Store) {
+func (f *front) succeed(a *startOverError, store *persist.Store) {
 	f.successor = a
 	a.kept, a.err = store.Supersede(func(s *persist.Store) error { return f.firstCommit(s, &a.remains) })
 	if a.err != nil {
