@@ -242,14 +242,7 @@ func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
 	}
 	m.takeAnswered(f.From, w.Question)
 	c := m.check
-	if c == nil {
-		if m.bootedAlone && !m.cutOff() {
-			m.bootedAlone = false
-			m.changed = true
-		}
-		return
-	}
-	if w.Question != c.question {
+	if c == nil || w.Question != c.question {
 		return
 	}
 	knows := f.Slot
@@ -288,6 +281,7 @@ func (m *Machine) completing() bool {
 func (m *Machine) checkBoot() {
 	c := m.check
 	if c == nil {
+		m.meetMajority()
 		return
 	}
 	// The answer of one who is lost, and knew what nobody has told, is none: by that the space
@@ -311,6 +305,21 @@ func (m *Machine) checkBoot() {
 	}
 	if since := m.now.Sub(c.helloAt); since >= helloEvery || since < 0 {
 		m.greetPeers()
+	}
+}
+
+// meetMajority ends that this peer is known to have started alone, once a majority of its cluster has spoken to this
+// start of it: what was given up meanwhile it learns from them.
+func (m *Machine) meetMajority() {
+	if !m.bootedAlone {
+		return
+	}
+	spoken := slices.DeleteFunc(m.liveVoters(), func(id peer.ID) bool {
+		c := m.contacts[id]
+		return id != m.self && (c == nil || c.heard.IsZero() || c.cluster != m.state.Cluster)
+	})
+	if m.majority(spoken) && !m.behind() {
+		m.bootedAlone, m.changed = false, true
 	}
 }
 

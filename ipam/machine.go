@@ -277,7 +277,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 // steps leave a machine so.
 func (m *Machine) atRest() bool {
 	return !m.changed && len(m.local) == 0 && len(m.outgoing) == 0 && len(m.proposals) == 0 && len(m.inbox) == 0 &&
-		m.attempt == nil && m.check == nil && !m.acceptorChanged && m.state.Slot > 0 && m.member() && m.tended() &&
+		m.attempt == nil && m.check == nil && !m.bootedAlone && !m.acceptorChanged && m.state.Slot > 0 && m.member() && m.tended() &&
 		len(m.unsighted) == 0 && !m.cfg.faults.restless
 }
 

@@ -1,6 +1,7 @@
 package ipam_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -389,5 +390,29 @@ func TestUpgradedAfterBoot(t *testing.T) {
 		if got := c.status(boots).State; got != ipam.Suspended {
 			t.Errorf("it is %v", got)
 		}
+	}
+}
+
+// A host that started alone is no longer said to have, once a majority has spoken to it: also where none of them answers
+// a question that it asks, since it asks none any more.
+func TestMeetsMajorityAfterBoot(t *testing.T) {
+	c, _ := lab(t)
+	c.die(1, 2)
+	c.peers[0].cfg.HostBoot, c.peers[0].cfg.BootAlone = "another", true
+	c.start(0)
+	c.wait(time.Minute)
+	alone := func() bool {
+		return slices.ContainsFunc(c.status(0).Problems, func(p ipam.Problem) bool { return p.Code == "booted-alone" })
+	}
+	if !alone() {
+		t.Fatal("it has asked nobody, and does not say so")
+	}
+	c.step(0, &ipam.Presence{Peer: c.peers[1].machine.Self(), Alive: true})
+	if !alone() {
+		t.Error("no other host has said a word")
+	}
+	c.say(0, 1, wire.Beat{}, func(*wire.Header) {})
+	if alone() {
+		t.Error("a majority has spoken to it")
 	}
 }
