@@ -35,5 +35,6 @@ func ExampleMachine() {
 	// save chronicle
 	// save chronicle
 	// save holding
+	// save chronicle
 	// reply 10.50.0.1/24
 }

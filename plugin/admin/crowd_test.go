@@ -169,6 +169,7 @@ func TestBytesUnderWay(t *testing.T) {
 		}
 		all.Wait()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if left := s.underWay.left; left < 0 || left > maxUnderWay/4 {
 			t.Errorf("%d bytes are left", left)
 		}
@@ -188,6 +189,7 @@ func TestBytesUnderWay(t *testing.T) {
 		if refused == 0 || refused > 15 {
 			t.Errorf("%d of %d were refused", refused, cap(codes))
 		}
+		synctest.Wait()
 		if w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/status", nil); w.Code != 200 || s.underWay.left != maxUnderWay {
 			t.Errorf("afterwards: %d, %d bytes are left", w.Code, s.underWay.left)
 		}
