@@ -219,5 +219,6 @@ func (h *host) readRoutes() {
 	h.told = found
 }
 
-// countsAsHost reports whether an address on an interface can be one of a pool.
-func countsAsHost(a netip.Addr) bool { return !a.IsLoopback() && !a.IsLinkLocalUnicast() }
+// countsAsHost reports whether an address on an interface can be one of a pool: of IPv4 link-local addresses users do make networks,
+// and those of IPv6 are on every interface.
+func countsAsHost(a netip.Addr) bool { return !a.IsLoopback() && (a.Is4() || !a.IsLinkLocalUnicast()) }

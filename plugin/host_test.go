@@ -389,3 +389,15 @@ func TestHostListens(t *testing.T) {
 		t.Errorf("%d lines say that notifications are unavailable", n)
 	}
 }
+
+// A user may make a network of IPv4 link-local addresses, as for a metadata service; the host's own there is not handed out.
+func TestCountsAsHost(t *testing.T) {
+	for a, want := range map[string]bool{
+		"192.168.1.7": true, "169.254.170.2": true, "fd00::1": true,
+		"127.0.0.1": false, "::1": false, "fe80::1": false,
+	} {
+		if got := countsAsHost(netip.MustParseAddr(a)); got != want {
+			t.Errorf("%s: %t", a, got)
+		}
+	}
+}

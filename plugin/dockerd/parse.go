@@ -36,20 +36,31 @@ func parseNetwork(in network.Inspect) (Network, error) {
 	}
 	maps.Copy(out.Options, in.IPAM.Options)
 	maps.Copy(out.DriverOptions, in.Options)
-	for _, config := range in.IPAM.Config {
-		out.Subnets = append(out.Subnets, r.subnet(config))
-	}
 	for key, resource := range in.Containers {
 		out.Endpoints = append(out.Endpoints, r.endpoint(key, resource))
 	}
 	slices.SortFunc(out.Endpoints, func(a, b Endpoint) int {
 		return cmp.Or(cmp.Compare(a.Container, b.Container), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name))
 	})
+	for _, config := range in.IPAM.Config {
+		if subnet := r.subnet(config); in.EnableIPv6 || !isIPv6(subnet.Prefix) || hasIPv6(out.Endpoints) {
+			out.Subnets = append(out.Subnets, subnet)
+		}
+	}
 	out.Unreadable = len(r.errs)
 	if err := errors.Join(r.errs...); err != nil {
 		return out, fmt.Errorf("network %.64q: %w", in.Name, err)
 	}
 	return out, nil
+}
+
+// Engines to 28 keep an IPv6 subnet that a user gave a network without --ipv6, and ask the driver for nothing in it: no container
+// of that network ever has an address there.
+
+func isIPv6(p netip.Prefix) bool { return p.IsValid() && p.Addr().Is6() }
+
+func hasIPv6(endpoints []Endpoint) bool {
+	return slices.ContainsFunc(endpoints, func(e Endpoint) bool { return slices.ContainsFunc(e.Addresses, isIPv6) })
 }
 
 // reader reads values, and remembers which it could not.

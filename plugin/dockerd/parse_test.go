@@ -48,8 +48,13 @@ func TestParseNetwork(t *testing.T) {
 		}, ""},
 		{"nothing typed", `{"Id":"f00","IPAM":{"Options":null,"Config":null},"Containers":null}`, Network{ID: "f00"}, ""},
 		{
-			"no gateway", `{"Id":"f","IPAM":{"Config":[{"Subnet":"fd00::/64","Gateway":"<nil>"}]}}`,
+			"no gateway", `{"Id":"f","EnableIPv6":true,"IPAM":{"Config":[{"Subnet":"fd00::/64","Gateway":"<nil>"}]}}`,
 			Network{ID: "f", Subnets: []Subnet{{Prefix: prefix("fd00::/64")}}},
+			"",
+		},
+		{
+			"an IPv6 subnet without --ipv6", `{"Id":"f","IPAM":{"Config":[{"Subnet":"10.60.0.0/24"},{"Subnet":"fd00:60:1::/48"}]},"Containers":{"c":{"IPv4Address":"10.60.0.2/24"}}}`,
+			Network{ID: "f", Subnets: []Subnet{{Prefix: prefix("10.60.0.0/24")}}, Endpoints: []Endpoint{{Container: "c", Addresses: []netip.Prefix{prefix("10.60.0.2/24")}}}},
 			"",
 		},
 		{"no id", `{}`, Network{Unreadable: 1}, "it is missing"},
