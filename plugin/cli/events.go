@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +23,14 @@ import (
 type eventsOptions struct {
 	follow            bool
 	kind, pool, since string
+	last              int // of the kept ones, how many to show; below 0: all
+
+	after events.ID // what since names: an event,
+	from  time.Time // or a time
 }
+
+// followed is how many of the kept events come before those that are followed, unless the user says so otherwise.
+const followed = 10
 
 func (a *app) eventsCommand() *cobra.Command {
 	var o eventsOptions
@@ -39,17 +48,55 @@ Kinds of events:
 ` + kindList(),
 		Example: `  ringlet events
   ringlet events --follow --kind granted,freed --pool 10.50.0.0/24
+  ringlet events -n 20
+  ringlet events --since 10m
   ringlet events --follow -o json --since 17-42-9e3779b9`,
 		Args: exactly(),
-		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.events(ctx, c, o) }),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := o.read(cmd, a.cfg.Now()); err != nil {
+			return err
+		}
+		return a.do(func(ctx context.Context, c *client, _ []string) error { return a.events(ctx, c, o) })(cmd, args)
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "continue with new events, until interrupted")
 	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, separated by commas")
 	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds) // the flag exists
 	a.poolFlag(cmd, &o.pool, "only events of this `pool`, by CIDR or name")
-	f.StringVar(&o.since, "since", "", "only events after the one with this `ID`")
+	f.StringVar(&o.since, "since", "", "only events after this `TIME`: 10m for ten minutes ago,\n09:00 for today; or after the event with this ID")
+	f.IntVarP(&o.last, "last", "n", 0, "of the events until now, show the last `N`\n(default: all, or 10 with --follow)")
 	return cmd
+}
+
+// read reads the flags that the plugin could not make sense of.
+func (o *eventsOptions) read(cmd *cobra.Command, now time.Time) (err error) {
+	known := slices.Sorted(slices.Values(events.Kinds()))
+	for kind := range strings.SplitSeq(o.kind, ",") {
+		if o.kind != "" && !slices.Contains(known, kind) {
+			return usagef(cmd, "%q is no kind of event: there are %s", kind, strings.Join(known, ", "))
+		}
+	}
+	switch {
+	case o.last < 0:
+		return usagef(cmd, "-n is the number of events to show, 0 or more, not %d", o.last)
+	case cmd.Flags().Changed("last"):
+	case o.since == "" && o.follow:
+		o.last = followed
+	default:
+		o.last = -1
+	}
+	if o.since != "" {
+		if o.from, err = parseTime(cmd, o.since, now); err != nil { // a date looks like an ID, but no ID like a date
+			if o.after, err = events.ParseID(o.since); err != nil {
+				return usagef(cmd, "%q is neither a time, such as 10m for ten minutes ago, 09:00 or \"2026-11-20 09:00\", nor the ID of an event", o.since)
+			}
+		}
+		if o.from.After(now) {
+			return usagef(cmd, "%q is in the future: --follow shows the events to come", o.since)
+		}
+	}
+	return nil
 }
 
 // kindList lists the kinds of events, over several indented lines.
@@ -87,21 +134,66 @@ func completeKinds(_ *cobra.Command, _ []string, begun string) ([]cobra.Completi
 }
 
 func (a *app) events(ctx context.Context, c *client, o eventsOptions) error {
-	follow := "false"
-	if o.follow {
-		follow = "true"
-	}
-	from := query(path("events"), "follow", follow, "kind", o.kind, "pool", o.pool, "since", o.since)
-	err := c.stream(ctx, from, func(m message) error {
+	show := func(m message) error {
 		if err := a.event(m); err != nil {
 			return err
 		}
 		return a.out.Flush() // somebody may be watching
-	})
+	}
+	if o.last >= 0 || !o.from.IsZero() {
+		kept, last, err := c.kept(ctx, o)
+		if err != nil {
+			return err
+		}
+		for _, m := range kept {
+			if err := show(m); err != nil {
+				return err
+			}
+		}
+		if !o.follow {
+			return nil
+		}
+		o.after = last
+	}
+	err := c.stream(ctx, o.path(o.follow), show)
 	if o.follow && ctx.Err() != nil || !o.follow && errors.Is(err, errEnded) {
 		return nil //nolint:nilerr // that is how it ends
 	}
 	return err
+}
+
+// path returns where the plugin has the events.
+func (o *eventsOptions) path(follow bool) string {
+	since := ""
+	if !o.after.IsZero() {
+		since = o.after.String()
+	}
+	return query(path("events"), "follow", strconv.FormatBool(follow), "kind", o.kind, "pool", o.pool, "since", since)
+}
+
+// kept returns of the events that are kept those that the user wants to see, and the ID of the last one of all.
+func (c *client) kept(ctx context.Context, o eventsOptions) (list []message, last events.ID, err error) {
+	err = c.stream(ctx, o.path(false), func(m message) error {
+		if m.name == "gap" {
+			list = append(list, m)
+			return nil
+		}
+		var e events.Event
+		if err := json.Unmarshal([]byte(m.data), &e); err != nil {
+			return err
+		}
+		if last = e.ID; !e.Time.Before(o.from) {
+			list = append(list, m)
+		}
+		return nil
+	})
+	if !errors.Is(err, errEnded) {
+		return nil, last, err
+	}
+	if o.last >= 0 {
+		list = list[max(len(list)-o.last, 0):]
+	}
+	return list, last, nil
 }
 
 // event prints one event, or that some are missing.

@@ -38,8 +38,10 @@ func TestEvents(t *testing.T) {
 		"events-since.txt": {"--since", "16-3"},
 		"events-kind.txt":  {"--kind", "peer-joined,problem-began"},
 		"events.jsonl":     {"-o", "json"},
+		"events-last.txt":  {"-n", "2"},
+		"events-time.txt":  {"--since", now.Add(30 * time.Second).Format(time.RFC3339)},
 	} {
-		got := ringlet(t, Config{}, append([]string{"events", "--socket", socket}, args...)...)
+		got := ringlet(t, Config{Now: func() time.Time { return now.Add(24 * time.Hour) }}, append([]string{"events", "--socket", socket}, args...)...)
 		if got.code != 0 || got.err != "" {
 			t.Errorf("%s: code %d, said %s", file, got.code, got.err)
 		}
@@ -48,8 +50,16 @@ func TestEvents(t *testing.T) {
 		}
 		golden.Check(t, file, []byte(got.out))
 	}
-	if got := ringlet(t, Config{}, "events", "--kind", "nonsense", "--socket", socket); got.code != 1 || !strings.Contains(got.err, "granted") {
+	if got := ringlet(t, Config{}, "events", "--kind", "nonsense"); got.code != 2 || !strings.Contains(got.err, "granted") {
 		t.Errorf("code %d, said %s", got.code, got.err)
+	}
+	for _, args := range [][]string{{"--since", "soon"}, {"--since", "2999-01-01"}, {"-n", "-2"}, {"-n", "many"}} {
+		if got := ringlet(t, Config{}, append([]string{"events"}, args...)...); got.code != 2 || !strings.Contains(got.err, args[1]) {
+			t.Errorf("%v: code %d, said %s", args, got.code, got.err)
+		}
+	}
+	if got := ringlet(t, Config{}, "events", "-n", "0", "--socket", socket); got.code != 0 || got.out != "" {
+		t.Errorf("code %d, wrote %s", got.code, got.out)
 	}
 	if got := ringlet(t, Config{}, "events", "--socket", serve(t, alone())); got.code != 1 || !strings.Contains(got.err, "there is nothing at this path") {
 		t.Errorf("code %d, said %s", got.code, got.err)
