@@ -23,7 +23,8 @@ type Explanation struct {
 	Networks []PoolID `json:"networks"` // of this host, that draw from the pool, as far as the engine has asked for them
 	// NetworksHere is how many there are, also of those that the engine lists alone, as in [PoolStatus].
 	NetworksHere int          `json:"networks_here"`
-	First        netip.Addr   `json:"first"` // of the range that it lies in
+	NetworkNames []string     `json:"network_names,omitempty"` // likewise
+	First        netip.Addr   `json:"first"`                   // of the range that it lies in
 	Last         netip.Addr   `json:"last"`
 	Owner        string       `json:"owner"`     // name of the peer that owns that, or free, or reserved
 	OwnerID      string       `json:"owner_id"`  // empty if no peer does

@@ -86,6 +86,8 @@ type PoolStatus struct {
 	// Networks is how many networks of this host are on it: as many as its engine has asked
 	// for, or lists, which are more where the database is younger than they are.
 	Networks int `json:"networks"`
+	// NetworkNames are the names of those that the engine lists, in order. The peer does not know them: its process adds them.
+	NetworkNames []string `json:"network_names,omitempty"`
 	// Holders lists the ranges of the pool in address order, merged by owner.
 	Holders []RangeStatus `json:"holders,omitempty"`
 	// Shares sums up the ranges of each peer that owns any, by ID.

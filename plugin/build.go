@@ -185,7 +185,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		faults: slices.Concat(f.disk.faults(), []*fault{f.alone, in.host.fault, in.host.unrouted, record.fault, again.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
 	}
 	in.servers, err = f.apis(admin.Config{
-		Backend: in.view, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
+		Backend: in.view, Networks: in.view.names.pools, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
 	})
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		in.host.watch,
 		in.host.listen,
 		func(ctx context.Context) error {
-			return in.watcher.Run(ctx, deliver(in.watcher, in.node, in.host, macs, in.starts))
+			return in.watcher.Run(ctx, deliver(in.watcher, in.node, in.host, macs, in.starts, &in.view.names))
 		},
 		func(ctx context.Context) error { return happened.watch(ctx, in.view.Snapshot) },
 		record.Run,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -67,7 +68,7 @@ func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
 // deliver brings inventories to the node, also those that are not complete:
 // what they have is in use. The node's mark is taken before the engine is asked.
-func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *locked, starts *announcer) dockerd.Deliver {
+func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *locked, starts *announcer, names *networkNames) dockerd.Deliver {
 	var mark ipam.Mark
 	w.BeforeLook(func(ctx context.Context) {
 		mark, _ = n.Mark(ctx) // a node that has stopped says so again when it is given the inventory
@@ -76,6 +77,7 @@ func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *locked, starts *annou
 		if inv.Complete {
 			l.see(inv.Networks)
 		}
+		names.see(&inv)
 		if err := h.tell(ctx); err != nil {
 			return 0, err
 		}
@@ -137,6 +139,7 @@ type status struct {
 	alone   *fault // the network is closed; may be nil
 	probes  *prober
 	starts  *announcer
+	names   networkNames
 	faults  []*fault
 }
 
@@ -155,6 +158,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
+	out.Pools = s.names.complete(out.Pools)
 	how := s.sight
 	how.idle = len(out.Networks) == 0
 	if p, wrong := engineProblem(s.watcher.State(), how, out.Verdict == ipam.Fine); wrong {
@@ -191,6 +195,13 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		}
 	}
 	return out, nil
+}
+
+// Explain adds the names of the networks on the pool.
+func (s *status) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
+	out, err := s.Node.Explain(ctx, a)
+	out.NetworkNames = s.names.of(out.Pool)
+	return out, err
 }
 
 // Join meets another peer.

@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) allocate(ctx context.Context, r *request) (answer, error) {
-	pool, err := poolNamed(r.http.PathValue("pool"))
+	pool, err := s.poolNamed(ctx, r.http.PathValue("pool"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -69,7 +69,7 @@ func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
 
 // free frees one address, or all of a holder, in one pool or all.
 func (s *Server) free(ctx context.Context, r *request) (answer, error) {
-	pool, err := poolNamed(r.http.PathValue("pool"))
+	pool, err := s.poolNamed(ctx, r.http.PathValue("pool"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -33,7 +33,7 @@ var someTime = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 func newMemory() *memory {
 	return &memory{leaving: 1, state: ipam.Ready, hostB: "active", pools: []ipam.PoolStatus{
-		{Pool: netip.MustParsePrefix("fd00:50::/64"), Origin: "network", Networks: 1, Size: 1<<64 - 1, Free: 1<<64 - 1},
+		{Pool: netip.MustParsePrefix("fd00:50::/64"), Origin: "network", Networks: 1, NetworkNames: []string{"dual", "six"}, Size: 1<<64 - 1, Free: 1<<64 - 1},
 		{Pool: netip.MustParsePrefix("10.50.0.0/29"), Name: "lab", Origin: "operator", Size: 8, Ready: 6, Mine: 6, Reserved: 2, Holders: []ipam.RangeStatus{
 			{Start: netip.MustParseAddr("10.50.0.0"), End: netip.MustParseAddr("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 			{Start: netip.MustParseAddr("10.50.0.1"), End: netip.MustParseAddr("10.50.0.6"), Owner: "aa01", Version: 2},

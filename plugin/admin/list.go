@@ -74,7 +74,7 @@ func (s *Server) portion(r *request, q ipam.Listing) (ipam.Portion, error) {
 
 // addresses lists what there is in one pool or all, or what somebody holds.
 func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
-	pool, err := poolNamed(r.http.PathValue("pool"))
+	pool, err := s.poolNamed(ctx, r.http.PathValue("pool"))
 	if err != nil {
 		return answer{}, err
 	}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -24,7 +25,7 @@ func (s *Server) pools(ctx context.Context, _ *request) (answer, error) {
 }
 
 func (s *Server) pool(ctx context.Context, r *request) (answer, error) {
-	name, err := poolNamed(r.http.PathValue("pool"))
+	name, err := s.poolNamed(ctx, r.http.PathValue("pool"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -60,7 +61,7 @@ func (s *Server) createPool(ctx context.Context, r *request) (answer, error) {
 }
 
 func (s *Server) removePool(ctx context.Context, r *request) (answer, error) {
-	pool, err := poolNamed(r.http.PathValue("pool"))
+	pool, err := s.poolNamed(ctx, r.http.PathValue("pool"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -71,7 +72,7 @@ func (s *Server) ring(ctx context.Context, r *request) (answer, error) {
 	name := r.query.Get("pool")
 	if name != "" {
 		var err error
-		if name, err = poolNamed(name); err != nil {
+		if name, err = s.poolNamed(ctx, name); err != nil {
 			return answer{}, err
 		}
 	}
@@ -94,16 +95,32 @@ func (s *Server) ring(ctx context.Context, r *request) (answer, error) {
 	return answer{body: ranges}, nil
 }
 
-// findPool returns the pool with that CIDR or name.
+// findPool returns the pool with that CIDR or name, or of the Docker network of this host with that name.
 func findPool(st ipam.Status, name string) (ipam.PoolStatus, error) {
 	i := slices.IndexFunc(st.Pools, func(p ipam.PoolStatus) bool { return p.Pool.String() == name || p.Name == name })
-	if i < 0 {
-		return ipam.PoolStatus{}, &ipam.Error{
-			Kind: ipam.ErrPoolNotFound,
-			Text: "there is no pool " + name + ": ringlet pool ls shows the pools that there are",
+	if i >= 0 {
+		return st.Pools[i], nil
+	}
+	var on []ipam.PoolStatus
+	for _, p := range st.Pools {
+		if slices.Contains(p.NetworkNames, name) {
+			on = append(on, p)
 		}
 	}
-	return st.Pools[i], nil
+	switch len(on) {
+	case 0:
+		return ipam.PoolStatus{}, &ipam.Error{
+			Kind: ipam.ErrPoolNotFound,
+			Text: "there is no pool " + name + ", and no Docker network of that name on this host: ringlet pool ls shows the pools that there are",
+		}
+	case 1:
+		return on[0], nil
+	}
+	var pools []string
+	for _, p := range on {
+		pools = append(pools, p.Pool.String())
+	}
+	return ipam.PoolStatus{}, badRequest("the network %s has the pools %s: name one of them", name, strings.Join(pools, " and "))
 }
 
 // subnetOf returns the subnet that is named, of which there may be no pool any more, or that of the
@@ -120,17 +137,31 @@ func (s *Server) subnetOf(ctx context.Context, name string) (netip.Prefix, error
 	return pool.Pool, err
 }
 
-// poolNamed returns a pool's CIDR or name as the Backend wants it: what has a
-// slash must be a CIDR, in the one form that it is printed in.
-func poolNamed(s string) (string, error) {
-	if !strings.Contains(s, "/") {
-		return s, nil
+// poolNamed returns a pool as the Backend wants it, by CIDR or by the pool's own name; empty for an empty name. What has a slash must be
+// a CIDR, in the one form that it is printed in; a Docker network of this host stands for its pool.
+func (s *Server) poolNamed(ctx context.Context, name string) (string, error) {
+	if strings.Contains(name, "/") {
+		cidr, err := parseCIDR(name)
+		if err != nil {
+			return "", err
+		}
+		return cidr.String(), nil
 	}
-	cidr, err := parseCIDR(s)
+	if name == "" || s.cfg.Networks == nil || len(s.cfg.Networks(name)) == 0 {
+		return name, nil
+	}
+	st, err := s.snapshot(ctx)
 	if err != nil {
 		return "", err
 	}
-	return cidr.String(), nil
+	pool, err := findPool(st, name)
+	switch {
+	case errors.Is(err, ipam.ErrPoolNotFound), err == nil && pool.Name == name:
+		return name, nil // the Backend may know of it by now
+	case err != nil:
+		return "", err
+	}
+	return pool.Pool.String(), nil
 }
 
 // parseCIDR reads a subnet. It refuses host bits rather than to drop them:

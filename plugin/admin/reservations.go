@@ -28,7 +28,7 @@ type NewReservation struct {
 
 // reservations lists what is kept back.
 func (s *Server) reservations(ctx context.Context, r *request) (answer, error) {
-	pool, err := poolNamed(r.query.Get("pool"))
+	pool, err := s.poolNamed(ctx, r.query.Get("pool"))
 	if err != nil {
 		return answer{}, err
 	}
@@ -53,7 +53,7 @@ func (s *Server) reserve(ctx context.Context, r *request) (answer, error) {
 		}
 		want.Kind, want.Note = chronicle.KindKeptForName, body.For
 	}
-	if want.Pool, err = poolNamed(body.Pool); err != nil {
+	if want.Pool, err = s.poolNamed(ctx, body.Pool); err != nil {
 		return answer{}, err
 	}
 	did, err := s.cfg.Backend.Reserve(ctx, want)
@@ -75,7 +75,7 @@ func (s *Server) unreserve(ctx context.Context, r *request) (answer, error) {
 	default:
 		return answer{}, badRequest("kind is %s or %s, not %q", KindExcluded, KindKept, kind)
 	}
-	if want.Pool, err = poolNamed(r.query.Get("pool")); err != nil {
+	if want.Pool, err = s.poolNamed(ctx, r.query.Get("pool")); err != nil {
 		return answer{}, err
 	}
 	did, err := s.cfg.Backend.Unreserve(ctx, want)

@@ -49,7 +49,10 @@ type Config struct {
 	Backend Backend      // must not be nil
 	Logger  *slog.Logger // must not be nil
 	Process Process      // nil: nothing is told of the process around the peer
-	Metrics http.Handler // serves /metrics; nil: there is no such path
+	// Networks returns the pools of the Docker networks of this host with a name, which stands for its pool then;
+	// nil: none does.
+	Networks func(name string) []netip.Prefix
+	Metrics  http.Handler // serves /metrics; nil: there is no such path
 
 	// Remote is true for an address that strangers may reach: what they cost is
 	// bounded, and what only reads may be told what was so 250 ms ago. Without a

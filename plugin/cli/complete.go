@@ -61,13 +61,18 @@ func word(text, about string) cobra.Completion {
 	return cobra.CompletionWithDesc(text, safe(about))
 }
 
-// poolWords are the names of the pools, and the CIDRs of all.
+// poolWords are the names of the pools and of the Docker networks on them, and the CIDRs of all.
 func poolWords(ctx context.Context, c *client) ([]cobra.Completion, error) {
 	var pools []ipam.PoolStatus
 	err := c.get(ctx, path("pools"), &pools)
 	var out []cobra.Completion
 	for _, p := range pools {
-		out = append(out, word(p.Name, p.Pool.String()), word(p.Pool.String(), p.Name))
+		out = append(out, word(p.Name, p.Pool.String()), word(p.Pool.String(), cmp.Or(p.Name, networksText(p.NetworkNames))))
+		for _, name := range p.NetworkNames {
+			if name != p.Name {
+				out = append(out, word(name, "network on "+p.Pool.String()))
+			}
+		}
 	}
 	return out, err
 }

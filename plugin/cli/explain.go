@@ -113,7 +113,11 @@ func poolStory(e ipam.Explanation) string {
 	default:
 		out += ", made for a network"
 	}
-	return out + ", with " + plural(e.NetworksHere, "network", "networks") + " of this host on it"
+	out += ", with " + plural(e.NetworksHere, "network", "networks") + " of this host on it"
+	if len(e.NetworkNames) > 0 {
+		out += ": " + strings.Join(e.NetworkNames, ", ")
+	}
+	return out
 }
 
 func ownerStory(e ipam.Explanation) string {

@@ -20,7 +20,7 @@ func stories(lab netip.Prefix, web string) []ipam.Explanation {
 		Verdict:  "is held by container web (0123456789ab) on host-a since 2026-11-21 11:58 UTC",
 		Conflict: "10.50.0.2 in 10.50.0.0/24 (lab) is used by container evil\x1b[2J on host-a since 2026-11-21 11:59 UTC, but is held by container web",
 		Next:     "stop that container, or remove the other holder", PoolName: "lab", Origin: "operator",
-		Networks: []ipam.PoolID{"ringlet1/local/10.50.0.0/24;pool=lab"}, NetworksHere: 1, First: ip("10.50.0.1"), Last: ip("10.50.0.128"), Owner: "host-a",
+		Networks: []ipam.PoolID{"ringlet1/local/10.50.0.0/24;pool=lab"}, NetworksHere: 1, NetworkNames: []string{"lab"}, First: ip("10.50.0.1"), Last: ip("10.50.0.128"), Owner: "host-a",
 		OwnerID: "3f2a9c0d11e4", OwnedHow: "self", Version: 3, Reserved: &ipam.ReservedFor{Kind: "kept for a name", Note: "web"},
 		Engine: &ipam.EngineSight{Listed: true, Container: web, Looked: at(-20 * time.Second)},
 		Refusals: []ipam.Refusal{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -148,13 +149,14 @@ func (a *app) listPools(ctx context.Context, c *client, _ []string) error {
 		rows := make([][]string, len(pools))
 		for i, p := range pools {
 			rows[i] = []string{
-				p.Pool.String(), p.Name, amount(p.Size), amount(p.Held), amount(p.Resting), amount(p.Ready),
+				p.Pool.String(), p.Name, strings.Join(p.NetworkNames, ","), amount(p.Size), amount(p.Held), amount(p.Resting), amount(p.Ready),
 				amount(p.Free), amount(p.Reserved), amount(p.Quarantined), amount(p.Mine),
 			}
 		}
 		a.view.table([]column{
 			{title: "POOL"},
 			{title: "NAME", cut: true, drop: 1},
+			{title: "NETWORK", cut: true, drop: 1},
 			{title: "SIZE", right: true},
 			{title: "HELD", right: true},
 			{title: "RESTING", right: true, drop: 4},

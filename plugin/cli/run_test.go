@@ -30,7 +30,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"pool ls", []string{"status"}, "10.50.0.0/24"},
 		{"status", []string{"status"}, "\nand 1 pool not used here, see --all\n"},
 		{"status --all", []string{"status"}, "\npool 10.51.0.0/24 (spare): 256 addresses, 0 networks here\n"},
-		{"pool create 10.50.0.0/24", []string{`create 10.50.0.0/24 ""`}, "pool 10.50.0.0/24 (lab) exists already, with 256 addresses\n"},
+		{"pool create 10.50.0.0/24", []string{`create 10.50.0.0/24 ""`}, "pool 10.50.0.0/24 (lab, networks front and lab) exists already, with 256 addresses\n"},
 		{"pool create fd00:50::/64", []string{`create fd00:50::/64 ""`}, "it is removed with its last network, unless you give it a name with --name\n"},
 		{"pool create 10.70.0.0/24", []string{`create 10.70.0.0/24 ""`}, "created pool 10.70.0.0/24 with 256 addresses\n"},
 		{"pool create fd00:70::/64 --name dev", []string{`create fd00:70::/64 "dev"`}, "created pool fd00:70::/64 (dev)"},

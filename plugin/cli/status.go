@@ -182,11 +182,31 @@ func (v view) pool(p ipam.PoolStatus) {
 	v.bar(poolParts(p))
 }
 
+// poolTitle names a pool, with the Docker networks of this host on it.
 func poolTitle(p ipam.PoolStatus) string {
-	if p.Name == "" {
+	var names []string
+	if p.Name != "" {
+		names = append(names, safe(p.Name))
+	}
+	if networks := networksText(p.NetworkNames); networks != "" {
+		names = append(names, networks)
+	}
+	if len(names) == 0 {
 		return p.Pool.String()
 	}
-	return fmt.Sprintf("%v (%s)", p.Pool, safe(p.Name))
+	return fmt.Sprintf("%v (%s)", p.Pool, strings.Join(names, ", "))
+}
+
+// networksText is like network lab, or networks lab and web; empty where there is none.
+func networksText(names []string) string {
+	switch text := safe(strings.Join(names, " and ")); len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "network " + text
+	default:
+		return "networks " + text
+	}
 }
 
 func (v view) problem(p ipam.Problem) {

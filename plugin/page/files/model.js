@@ -72,7 +72,10 @@ export function ago(time, now = Date.now()) {
   return Math.floor(s / 86400) + " d ago";
 }
 
-export const poolTitle = (p) => (p.name ? p.name + " (" + p.pool + ")" : p.pool);
+// poolName is what people call a pool: its own name, and the Docker networks of this host on it.
+export const poolName = (p) => [...new Set([p.name, ...(p.network_names || [])])].filter((name) => name).join(", ");
+
+export const poolTitle = (p) => (poolName(p) ? poolName(p) + " (" + p.pool + ")" : p.pool);
 
 // Owners gives each peer a letter and a colour, as the command line does, and
 // knows how the owners of ranges are called.

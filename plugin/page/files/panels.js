@@ -2,7 +2,7 @@
 // from what the API said.
 
 import { h, svg } from "/page/dom.js";
-import { ago, count, percent, plural } from "/page/model.js";
+import { ago, count, percent, plural, poolName } from "/page/model.js";
 
 const MARK = { fine: "✓", degraded: "!", failed: "✕" };
 
@@ -71,7 +71,7 @@ function bar(pool) {
 
 export function poolTable(status, chosen) {
   const rows = status.pools.map((p) => h("tr", { class: p.pool === chosen ? "chosen" : "" },
-    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-pool": p.pool, "aria-pressed": String(p.pool === chosen) }, p.name || p.pool), p.name ? h("span", { class: "faint" }, " " + p.pool) : ""),
+    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-pool": p.pool, "aria-pressed": String(p.pool === chosen) }, poolName(p) || p.pool), poolName(p) ? h("span", { class: "faint" }, " " + p.pool) : ""),
     h("td", { class: "bar-cell" }, bar(p)),
     ...STATES.map(([key]) => h("td", { class: "number" }, p[key] ? count(p[key]) : "–")),
     h("td", { class: "number" }, count(p.size))));

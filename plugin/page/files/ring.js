@@ -2,7 +2,7 @@
 // is. Angles are fractions of a turn, clockwise from the top.
 
 import { svg } from "/page/dom.js";
-import { count, fraction, percent, plural, poolTitle, sizeOf } from "/page/model.js";
+import { count, fraction, percent, plural, poolName, poolTitle, sizeOf } from "/page/model.js";
 
 const CENTRE = 200;
 const BAND = { outer: 190, inner: 152 };
@@ -122,5 +122,5 @@ export function drawRing(pool, arcs, owners, { problems, selected, focused, addr
     svg("g", { class: "centre", "aria-hidden": "true" },
       text("big", 190, percent(pool.held, pool.size)),
       text("small", 214, count(pool.held) + " of " + count(pool.size) + " held"),
-      text("small faint", 236, pool.name || pool.pool)));
+      text("small faint", 236, poolName(pool) || pool.pool)));
 }
