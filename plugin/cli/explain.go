@@ -14,7 +14,7 @@ import (
 
 func (a *app) explainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:        "explain IP",
+		Use:        "explain IP|NAME",
 		SuggestFor: []string{"why", "describe", "story", "show"},
 		Short:      "Explain one address: owner, holder, refusals, next step",
 		GroupID:    groupAddresses,
@@ -23,17 +23,34 @@ when, the owner of its range, why it is reserved, whether the engine's last list
 has it, and what to do next. Also show who was refused the address since the
 plugin started, and why.
 
-Another host knows more about the addresses in its own ranges: ask there.`,
+The name of a container, or of another holder, stands for its address. Another
+host knows more about the addresses in its own ranges: ask there.`,
 		Example: `  ringlet explain 10.50.0.7
+  ringlet explain web-1
   ringlet explain 10.50.0.7 -o json | jq .refusals`,
-		Args:              exactly("IP"),
+		Args:              exactly("IP or name"),
 		ValidArgsFunction: a.completeFirst(addressWords(func(ipam.AddressStatus) bool { return true })),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			named := isHolderName(args[0])
 			ip, err := parseIP(cmd, args[0])
-			if err != nil {
+			if err != nil && !named {
 				return err
 			}
 			return a.do(func(ctx context.Context, c *client, _ []string) error {
+				if named {
+					has, err := c.addressesOfHolder(ctx, args[0])
+					switch {
+					case err != nil:
+						return err
+					case len(has) > 1:
+						var list []string
+						for _, s := range has {
+							list = append(list, s.Address.String())
+						}
+						return fmt.Errorf("%s has the addresses %s: explain one of them", safe(args[0]), strings.Join(list, " and "))
+					}
+					ip = has[0].Address
+				}
 				var e ipam.Explanation
 				if err := c.get(ctx, path("addresses", ip.String(), "explain"), &e); err != nil {
 					return err

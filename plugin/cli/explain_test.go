@@ -85,7 +85,7 @@ func TestExplainRefused(t *testing.T) {
 	if got := ringlet(t, cfg, "explain", "10.99.0.1"); got.code != exitFailed || !strings.Contains(got.err, "lies in no pool") {
 		t.Errorf("%+v", got)
 	}
-	if got := ringlet(t, cfg, "explain", "web"); got.code != exitUsage || got.out != "" {
+	if got := ringlet(t, cfg, "explain", "web?"); got.code != exitUsage || got.out != "" {
 		t.Errorf("%+v", got)
 	}
 }

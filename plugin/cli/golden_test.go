@@ -95,6 +95,8 @@ func TestJSONOutput(t *testing.T) {
 		"ip-ls-freed": {"ip", "ls", "--freed"},
 		"ring":        {"ring", "--pool", "lab"},
 		"who":         {"who", "10.50.0.3"},
+		"who-name":    {"who", "printer-3"},
+		"who-both":    {"who", "web"},
 		"who-freed":   {"who", "10.50.0.6"},
 		"lookup":      {"lookup", "--for", "web"},
 		"alloc":       {"alloc", "--pool", "lab", "--for", "x"},

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -71,28 +72,31 @@ are seconds old, and stay for 15 minutes after a host was last heard from.`,
 func (a *app) whoCommand() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
-		Use:        "who IP",
+		Use:        "who IP|NAME",
 		SuggestFor: []string{"whois", "has"},
 		Short:      "Show who holds an address, now or at a past time",
 		GroupID:    groupAddresses,
 		Long: `Show who holds an address, or who held it last. If another host has the address,
-the answer is what that host reported. With --at, show who held it at a past
+the answer is what that host reported. The name of a container, or of another
+holder, stands for its address. With --at, show who held it at a past
 time, from the journal of this host. The journal begins with the first start of
 the plugin, and keeps 64 MiB.`,
 		Example: `  ringlet who 10.50.0.7
+  ringlet who web-1
   ringlet who 10.50.0.7 --at "2026-11-20 09:00"
   ringlet who 10.50.0.7 --at 2h`,
-		Args: exactly("IP"),
+		Args: exactly("IP or name"),
 
 		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return s.State != stateReady })),
 	}
 	cmd.Flags().StringVar(&at, "at", "", "the `time`: \"2026-11-20 09:00\" in this host's time zone,\n09:00 for today, 2h for two hours ago")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		named := isHolderName(args[0])
+		if named && at != "" {
+			return usagef(cmd, "the journal knows addresses, not names: write --at with an address such as 10.50.0.7")
+		}
 		ip, err := parseIP(cmd, args[0])
-		if err != nil {
-			if containerName.MatchString(args[0]) && strings.ContainsFunc(args[0], unicode.IsLetter) {
-				return usagef(cmd, "%q is not an address such as 10.50.0.7 or fd00:50::7: to list the addresses of a container or another holder, use ringlet lookup --for %s", args[0], args[0])
-			}
+		if err != nil && !named {
 			return err
 		}
 		var when time.Time
@@ -108,6 +112,16 @@ the plugin, and keeps 64 MiB.`,
 		return a.do(func(ctx context.Context, c *client, _ []string) error {
 			if !when.IsZero() {
 				return a.past(ctx, c, ip, when)
+			}
+			if named {
+				has, err := c.addressesOfHolder(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case len(has) > 1 || a.format == formatJSON: // for scripts, a name has a list
+					return a.show(fullsOf(has), func() { a.view.addresses(has) })
+				}
+				ip = has[0].Address
 			}
 			var s admin.Use
 			if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
@@ -143,6 +157,27 @@ func (v view) address(u admin.Use) {
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
 		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "reported by", told)
+}
+
+// isHolderName reports whether somebody wrote a name of a container or another holder where an address may stand, too.
+func isHolderName(s string) bool {
+	return containerName.MatchString(s) && strings.ContainsFunc(s, unicode.IsLetter)
+}
+
+// addressesOfHolder returns what a container or another holder has on any host, at least one address.
+func (c *client) addressesOfHolder(ctx context.Context, name string) ([]ipam.AddressStatus, error) {
+	var list []ipam.AddressStatus
+	if err := c.get(ctx, usesOf("", name, true), &list); err != nil {
+		return nil, err
+	}
+	has := slices.DeleteFunc(slices.Clone(list), func(s ipam.AddressStatus) bool { return !isHeld(s) })
+	if len(has) == 0 {
+		has = list // freed ones: who had them last
+	}
+	if len(has) == 0 {
+		return nil, fmt.Errorf("%s holds no address, on this host or on others as far as they report", safe(name))
+	}
+	return has, nil
 }
 
 func (a *app) lookupCommand() *cobra.Command {

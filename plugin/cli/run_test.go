@@ -150,7 +150,7 @@ func TestUsageErrors(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, args := range []string{
 		"stauts", "frobnicate", "pool lss", "pool frobnicate", "ip frobnicate", "ip who 10.0.0.1", "ip release 10.0.0.1", "pool status", "pool list", "pool remove lab", "pools", "allocate", "whois 10.0.0.1", "status now", "status --frob", "status -o yaml", "status -o", "pool create", "pool create a b", "pool create foo", "pool create 10.0.0.0", "pool create 10.0.0.1/24", "pool create 10.0.0.0/33",
-		"pool ls x", "pool show", "who", "who me", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
+		"pool ls x", "pool show", "who", "who me --at 2h", "who me?", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
 		"alloc --pool lab --for x y", "lookup", "lookup web", "lookup 10.0.0.1", "lookup --for web lab", "ip ls lab", "ip ls 10.0.0.1", "alloc --pool lab --for x 10.0.0.1", "status 10.0.0.1", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
 		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
 		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "rejoin host-b", "rejoin --yes", "trust", "trust host-b", "trust --force", "trust --i-know-no-other-copy-runs=false", "kick host-b",
