@@ -184,6 +184,10 @@ func (in *instance) show(ctx context.Context, happened *stream) error {
 		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
 		faults: slices.Concat(f.disk.faults(), []*fault{f.alone, in.host.fault, in.host.unrouted, record.fault, again.fault, unconfined, openKeys(f.cfg, f.logger)}, f.faults),
 	}
+	in.view.others.list = func() []directory.Item {
+		list, _ := in.shared.List(directory.NodeKeys(in.shared.Cluster()), "", 1000, 1<<20)
+		return list
+	}
 	in.servers, err = f.apis(admin.Config{
 		Backend: in.view, Networks: in.view.names.pools, Process: f.process(in.watcher, in.network), Events: happened.log, Journal: record, Directory: in.shared,
 	})

@@ -140,6 +140,7 @@ type status struct {
 	probes  *prober
 	starts  *announcer
 	names   networkNames
+	others  elsewhere
 	faults  []*fault
 }
 
@@ -180,6 +181,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if !closed && !s.silent { // else that is the problem
 		out = s.network.complete(out)
 	}
+	out.Problems = append(out.Problems, s.others.problems(&out, time.Now())...)
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
 	if p, wrong := s.starts.problem(); wrong {
 		out.Problems = append(out.Problems, p)

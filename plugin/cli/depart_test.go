@@ -239,7 +239,7 @@ func TestStanding(t *testing.T) {
 		{ipam.Status{Verdict: ipam.Fine, State: ipam.Alone, Peers: []ipam.PeerStatus{self, gone}}, "fine: ready, the only peer, 1 evicted, 0 pools"},
 		{ipam.Status{Verdict: ipam.Fine, State: ipam.Ready, Peers: []ipam.PeerStatus{self, b}}, "fine: ready, 2 peers, 0 pools"},
 		{ipam.Status{Verdict: ipam.Degraded, State: ipam.Ready, Peers: []ipam.PeerStatus{self, b, c, gone}}, "degraded: ready, 3 peers (1 unreachable), 1 evicted, 0 pools"},
-		{ipam.Status{Verdict: ipam.Degraded, State: ipam.CutOff, Peers: []ipam.PeerStatus{self, c}, Problems: make([]ipam.Problem, 2)}, "degraded: cut off from a majority, 2 problems, 2 peers (1 unreachable), 0 pools"},
+		{ipam.Status{Verdict: ipam.Degraded, State: ipam.CutOff, Peers: []ipam.PeerStatus{self, c}, Problems: make([]ipam.Problem, 2)}, "degraded: 2 problems, cut off from a majority, 2 peers (1 unreachable), 0 pools"},
 		{ipam.Status{Verdict: ipam.Failed, State: ipam.Forming}, "failed: waiting for the other founders of the cluster, 0 pools"},
 		{ipam.Status{Verdict: ipam.Failed, State: ipam.Joining}, "failed: in no cluster yet, 0 pools"},
 		{ipam.Status{Verdict: ipam.Degraded, State: ipam.Checking, Peers: []ipam.PeerStatus{self, b}}, "degraded: just started, asking the other hosts for news, 2 peers, 0 pools"},

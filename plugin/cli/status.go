@@ -94,9 +94,6 @@ func (v view) verdict(st ipam.Status) {
 		held += p.HeldHere
 	}
 	var facts []string
-	if words := standing(st.State); words != "" {
-		facts = append(facts, words)
-	}
 	problems := 0
 	for _, p := range st.Problems {
 		if p.Level != string(ipam.Fine) { // which is a note
@@ -105,6 +102,9 @@ func (v view) verdict(st ipam.Status) {
 	}
 	if n := problems; n > 0 {
 		facts = append(facts, plural(n, "problem", "problems"))
+	}
+	if words := standing(st.State); words != "" {
+		facts = append(facts, words)
 	}
 	facts = append(facts, company(st)...)
 	facts = append(facts, plural(len(st.Pools), "pool", "pools"), plural(held, "address held here", "addresses held here"))

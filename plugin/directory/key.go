@@ -29,6 +29,7 @@ type Node struct {
 	Health  string     `json:"health,omitempty"` // where its API is served, if others can reach it
 	Engine  string     `json:"engine,omitempty"` // version of its engine
 	State   string     `json:"state"`
+	Failed  []string   `json:"failed,omitempty"` // what is wrong there and needs somebody, at most 3 sentences
 	Boot    uint64     `json:"boot"`
 	Pools   []NodePool `json:"pools"`                // in which it has ranges
 	More    int        `json:"more_pools,omitempty"` // how many others there are

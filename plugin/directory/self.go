@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -14,6 +15,8 @@ import (
 const (
 	maxRanges       = 64 // of one pool
 	maxReservations = 128
+	maxFailed       = 3   // problems
+	maxProblem      = 300 // bytes of one
 )
 
 // self says of this peer what its status says.
@@ -24,6 +27,7 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 	}
 	n := p.cfg.About()
 	n.Name, n.ID, n.Boot, n.State = string(p.cfg.Self.Name), p.cfg.Self.ID.String(), uint64(p.cfg.Self.Boot), string(st.State)
+	n.Failed = failed(st)
 	n.Pools = []NodePool{}
 	for i := range st.Pools {
 		if own, some := ranges(&st.Pools[i], n.ID); some {
@@ -54,6 +58,20 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 		keys, values = append(keys, Heart), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
 	}
 	p.write(keys, values)
+}
+
+// failed returns what is wrong with a peer.
+func failed(st *ipam.Status) (out []string) {
+	for _, p := range st.Problems {
+		if p.Level == string(ipam.Failed) && len(out) < maxFailed {
+			text := p.Text
+			if len(text) > maxProblem {
+				text = strings.ToValidUTF8(text[:maxProblem], "") + "…"
+			}
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // gone takes back all that this peer has said: it has left its cluster.
