@@ -163,6 +163,14 @@ func (c *Cluster) forgottenUnderContainers() {
 		}
 		return ""
 	})
+	c.Await("another host shows it, too", []*Engine{b}, func(all []PeerStatus) string {
+		for _, p := range all[0].Problems {
+			if p.Code == "elsewhere" && strings.Contains(p.Text, "on "+lost.Name) && strings.Contains(p.Text, lostAddress) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s has the problems %+v", b.Name, all[0].Problems)
+	})
 	for _, at := range kept {
 		if at != netip.MustParseAddr(lostAddress) {
 			refused(t, wants(a, "late", at.String()), at.String(), lost.Name)
