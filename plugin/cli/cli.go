@@ -234,6 +234,7 @@ func (a *app) do(f func(ctx context.Context, c *client, args []string) error) fu
 			return err
 		}
 		c := newClient(t)
+		c.progress = a.cfg.Err
 		defer c.close()
 		return a.flushed(f(cmd.Context(), c, args))
 	}

@@ -27,6 +27,8 @@ type client struct {
 	socket string
 	named  bool // by whoever runs the command: it is no engine's, as far as is known
 	http   *http.Client
+
+	progress io.Writer // where a change that takes long says what it waits for; nil: nowhere
 }
 
 func newClient(t target) *client {
@@ -107,7 +109,11 @@ func (c *client) send(ctx context.Context, method, path string, body any) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be written: %w", err)
 	}
-	resp, err := c.http.Do(r)
+	do := c.http.Do
+	if method != http.MethodGet && c.progress != nil && !strings.HasPrefix(path, "/v1/self/") { // those tell of their own progress
+		do = func(r *http.Request) (*http.Response, error) { return c.changes(ctx, r) }
+	}
+	resp, err := do(r)
 	if err != nil {
 		return nil, c.failure(err)
 	}

@@ -68,6 +68,9 @@ func errorText(ctx context.Context, err error) string {
 	if _, ok := errors.AsType[exitError](err); ok {
 		return ""
 	}
+	if e, ok := errors.AsType[*uncertainError](err); ok {
+		return e.Error()
+	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return "interrupted"
 	}
