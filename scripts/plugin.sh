@@ -140,6 +140,11 @@ install() {
 			"$BUILD/ringlet doctor says why"
 		echo "enabled $PLUGIN"
 	fi
+	local version
+	version=$(docker version --format '{{.Server.Version}}')
+	if [[ ${version%%.*} =~ ^[0-9]+$ && ${version%%.*} -lt 29 ]]; then
+		echo "note: engine $version does not send the names of containers: a restart changes the address, unless the container has a fixed MAC"
+	fi
 }
 
 # push makes the plugin under the name of the registry, pushes it, and removes it again from the engine.
