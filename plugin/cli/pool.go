@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +33,7 @@ POOL is the CIDR or the name of a pool.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var name string
+	var all, unused bool
 	create := &cobra.Command{
 		Use:        "create CIDR",
 		SuggestFor: []string{"add", "new", "define"},
@@ -55,7 +59,7 @@ POOL is the CIDR or the name of a pool.`,
 		},
 	}
 	create.Flags().StringVar(&name, "name", "", "a `name` for the pool")
-	pool.AddCommand(create, &cobra.Command{
+	list := &cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list"},
 		Short:      "List the pools",
@@ -71,11 +75,48 @@ columns from HELD to QUARANTINED add up to SIZE:
     QUARANTINED  of evicted hosts, and possibly in use there
     MINE         ready or resting on this host, also counted above
 
-The counts of other hosts are a minute old at most.`,
+The counts of other hosts are a minute old at most. Pools that networks left
+behind are listed with --all only.`,
 		Example: "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
 		Args:    exactly(),
-		RunE:    a.do(a.listPools),
-	}, &cobra.Command{
+		RunE:    a.do(func(ctx context.Context, c *client, _ []string) error { return a.listPools(ctx, c, all) }),
+	}
+	list.Flags().BoolVar(&all, "all", false, "also list pools that nothing uses and no operator made")
+	remove := &cobra.Command{
+		Use:                   "rm POOL|--unused",
+		DisableFlagsInUseLine: true,
+		Short:                 "Remove an unused pool, or all of them",
+		Long: `Remove a pool that has no address in use and no network on any host. Its
+exclusions and reservations are removed with it.
+
+With --unused, remove all pools that networks have left behind. Pools that an
+operator made or named, and those with exclusions or reservations, stay.`,
+		SuggestFor: []string{"remove", "delete", "del"},
+		Example:    "  ringlet pool rm lab\n  ringlet pool rm --unused",
+
+		ValidArgsFunction: a.completeFirst(poolWords),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case unused && len(args) > 0:
+				return usagef(cmd, "give either a pool or --unused")
+			case unused:
+				return a.do(a.removeUnused)(cmd, args)
+			}
+			if err := exactly("POOL")(cmd, args); err != nil {
+				return err
+			}
+			return a.do(func(ctx context.Context, c *client, args []string) error {
+				if err := c.call(ctx, http.MethodDelete, path("pools", args[0]), nil, nil); err != nil {
+					return err
+				}
+				return a.show(struct {
+					Removed string `json:"removed"`
+				}{args[0]}, func() { a.view.printf("removed pool %s\n", safe(args[0])) })
+			})(cmd, args)
+		},
+	}
+	remove.Flags().BoolVar(&unused, "unused", false, "remove all pools that networks have left behind")
+	pool.AddCommand(create, list, remove, &cobra.Command{
 		Use:   "show POOL",
 		Short: "Show one pool and its ranges",
 		Long: `Show one pool: a bar of its owners, and its ranges in the order of their
@@ -88,24 +129,6 @@ reserved.`,
 		SuggestFor: []string{"inspect", "get"},
 
 		ValidArgsFunction: a.completeFirst(poolWords),
-	}, &cobra.Command{
-		Use:   "rm POOL",
-		Short: "Remove an unused pool",
-		Long: `Remove a pool that has no address in use and no network on any host. Its
-exclusions and reservations are removed with it.`,
-		SuggestFor: []string{"remove", "delete", "del"},
-		Example:    "  ringlet pool rm lab",
-		Args:       exactly("POOL"),
-
-		ValidArgsFunction: a.completeFirst(poolWords),
-		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
-			if err := c.call(ctx, http.MethodDelete, path("pools", args[0]), nil, nil); err != nil {
-				return err
-			}
-			return a.show(struct {
-				Removed string `json:"removed"`
-			}{args[0]}, func() { a.view.printf("removed pool %s\n", safe(args[0])) })
-		}),
 	})
 	return pool
 }
@@ -136,7 +159,60 @@ func parseCIDR(cmd *cobra.Command, s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func (a *app) listPools(ctx context.Context, c *client, _ []string) error {
+// leftBehind reports whether a network has left a pool behind that nothing uses, as far as this host knows, and no operator cares for.
+func leftBehind(p ipam.PoolStatus) bool {
+	ends := uint64(2) // network and broadcast address; a list of pools does not say what else is reserved
+	if p.Pool.Addr().Is6() {
+		ends = 1
+	}
+	return p.Networks == 0 && p.Held == 0 && p.Quarantined == 0 && p.Reserved <= ends && p.Name == "" && p.Origin != "operator" &&
+		!slices.ContainsFunc(p.Holders, func(r ipam.RangeStatus) bool {
+			return r.Kind == chronicle.KindExcluded.String() || r.Kind == chronicle.KindKeptForName.String()
+		})
+}
+
+// removal is what became of the pools that networks have left behind.
+type removal struct {
+	Removed []string          `json:"removed"`
+	Kept    map[string]string `json:"kept"` // why it was not removed, by pool
+}
+
+// removeUnused removes the pools that networks have left behind. The peer refuses those that another host uses.
+func (a *app) removeUnused(ctx context.Context, c *client, _ []string) error {
+	var st ipam.Status
+	if err := c.get(ctx, path("status"), &st); err != nil {
+		return err
+	}
+	did := removal{[]string{}, map[string]string{}}
+	for _, p := range st.Pools {
+		if !leftBehind(p) {
+			continue
+		}
+		err := c.call(ctx, http.MethodDelete, path("pools", p.Pool.String()), nil, nil)
+		refused, ok := errors.AsType[*admin.Problem](err)
+		switch {
+		case err == nil:
+			did.Removed = append(did.Removed, p.Pool.String())
+		case ok && (refused.Code == ipam.ErrPoolInUse.Error() || refused.Code == ipam.ErrPoolNotFound.Error()):
+			did.Kept[p.Pool.String()] = refused.Detail
+		default:
+			return err
+		}
+	}
+	return a.show(did, func() {
+		for _, p := range did.Removed {
+			a.view.printf("removed pool %s\n", p)
+		}
+		for _, p := range slices.Sorted(maps.Keys(did.Kept)) {
+			a.view.wrap(plain, "kept pool "+p+": ", safe(did.Kept[p]))
+		}
+		if len(did.Removed)+len(did.Kept) == 0 {
+			a.view.printf("there is no unused pool\n")
+		}
+	})
+}
+
+func (a *app) listPools(ctx context.Context, c *client, all bool) error {
 	var pools []ipam.PoolStatus
 	if err := c.get(ctx, path("pools"), &pools); err != nil {
 		return err
@@ -144,6 +220,20 @@ func (a *app) listPools(ctx context.Context, c *client, _ []string) error {
 	return a.show(pools, func() {
 		if len(pools) == 0 {
 			a.view.printf("no pools: docker network create --ipam-driver makes one, or ringlet pool create\n")
+			return
+		}
+		hidden := 0
+		if !all {
+			n := len(pools)
+			pools = slices.DeleteFunc(pools, leftBehind)
+			hidden = n - len(pools)
+		}
+		if hidden > 0 {
+			defer func() {
+				a.view.printf("and %s that nothing uses: see --all, and ringlet pool rm --unused\n", plural(hidden, "pool", "pools"))
+			}()
+		}
+		if len(pools) == 0 {
 			return
 		}
 		rows := make([][]string, len(pools))
