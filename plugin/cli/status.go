@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,7 @@ import (
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	var all bool
+	var all, watch bool
 	cmd := &cobra.Command{
 		Use:     "status",
 		Short:   "Show health, problems and what to do about them",
@@ -25,12 +27,52 @@ have neither a network nor an address in use on this host are only counted.
 Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing, does not answer,
 or an address is used twice.`,
 		Example: `  ringlet status
+  ringlet status --watch
   ringlet status -o json | jq .verdict`,
 		Args: exactly(),
-		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.status(ctx, c, all) }),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
+			if watch {
+				return a.watchStatus(ctx, c, all)
+			}
+			return a.status(ctx, c, all)
+		}),
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every 2 s, until interrupted")
 	cmd.Flags().BoolVar(&all, "all", false, "also show pools that are not used here")
 	return cmd
+}
+
+// watchEvery is how often ringlet status --watch looks.
+const watchEvery = 2 * time.Second
+
+// clearScreen has a terminal begin at its top again.
+const clearScreen = "\x1b[H\x1b[2J"
+
+// watchStatus shows the status again and again. A peer that does not answer for a while, as one that is restarted, is waited for.
+func (a *app) watchStatus(ctx context.Context, c *client, all bool) error {
+	ticker := time.NewTicker(cmp.Or(a.cfg.lookEvery, watchEvery))
+	defer ticker.Stop()
+	for {
+		if a.view.columns > 0 && a.format != formatJSON {
+			_, _ = a.out.WriteString(clearScreen) // the next write fails, too
+		}
+		a.view.now = a.cfg.Now()
+		err := a.status(ctx, c, all)
+		if _, told := errors.AsType[exitError](err); err != nil && !told && ctx.Err() == nil {
+			a.view.printf("%s\n", safe(err.Error()))
+		}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // that is how it ends
+		}
+		if err := a.out.Flush(); err != nil {
+			return fmt.Errorf("the output could not be written: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
 }
 
 func (a *app) status(ctx context.Context, c *client, all bool) error {

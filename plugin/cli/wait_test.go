@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 )
@@ -69,3 +70,39 @@ func TestChangeThatWaits(t *testing.T) {
 		}
 	}
 }
+
+// The status is shown again and again, also of a peer that does not answer meanwhile, until the user has seen enough.
+func TestStatusIsWatched(t *testing.T) {
+	t.Parallel()
+	f := alone()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := &heard{}
+	looks := 0
+	again := func() {
+		if looks++; looks == 3 {
+			stop()
+		}
+	}
+	w := writer(func(b []byte) (int, error) {
+		if strings.Contains(string(b), "fine: ready") {
+			again()
+		}
+		return out.Write(b)
+	})
+	code := Execute(ctx, Config{Out: w, Err: out, columns: 80, lookEvery: time.Millisecond}, []string{"ringlet", "status", "--watch", "--socket", serve(t, f)})
+	if got := out.text.String(); code != 0 || strings.Count(got, "fine: ready") < 3 || strings.Count(got, clearScreen) < 3 {
+		t.Errorf("code %d, printed %q", code, got)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	lost := &heard{}
+	code = Execute(short, Config{Out: lost, Err: lost, lookEvery: time.Millisecond}, []string{"ringlet", "status", "--watch", "--socket", t.TempDir() + "/none"})
+	if got := lost.text.String(); code != 0 || strings.Count(got, "cannot be reached") < 2 {
+		t.Errorf("code %d, printed %q", code, got)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
