@@ -83,28 +83,35 @@ func (a *app) gcCommand() *cobra.Command {
 	var file string
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:                   "gc --from FILE [--dry-run]",
+		Use:                   "gc [--from FILE] [--dry-run]",
 		DisableFlagsInUseLine: true,
 		SuggestFor:            []string{"clean", "cleanup", "collect", "repair", "prune", "mend"},
-		Short:                 "Free the leaked addresses in a check report",
+		Short:                 "Free leaked addresses now",
 		GroupID:               groupAddresses,
-		Long: `Free the addresses that a report of ringlet check found leaked: held for
-containers that the engine does not have. The plugin frees them by itself within
-about a minute. Use this command if you want to see them first, or not to wait.
+		Long: `Free the addresses that ringlet check finds leaked: held for containers that the
+engine does not have. The plugin frees them by itself within about a minute. Use
+this command if you want to see them first, or not to wait. With --from, take
+the findings of an earlier check.
 
-The report only says where to look. ringlet asks the engine again. It frees an
+The check only says where to look. ringlet asks the engine again. It frees an
 address only if the same container still holds it, and if two lists of the
 engine, 20 seconds apart, both lack it. It frees no address that was handed out
-a moment ago, and none that is not in the report.
+a moment ago, and none that the check did not find.
 
-Exit code 3: some addresses in the report are kept. The output says why.`,
-		Example: `  ringlet check -o json > report.json
-  ringlet gc --from report.json --dry-run
+Exit code 3: some of the addresses are kept. The output says why.`,
+		Example: `  ringlet gc --dry-run
+  ringlet check -o json > report.json
   ringlet gc --from report.json`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
-				return usagef(cmd, "name the report of ringlet check -o json with --from, or - for standard input")
+				return a.do(func(ctx context.Context, c *client, _ []string) error {
+					var report ipam.Audit
+					if err := c.call(ctx, http.MethodPost, path("check"), nil, &report); err != nil {
+						return err
+					}
+					return a.collect(ctx, c, report, dryRun)
+				})(cmd, args)
 			}
 			report, err := a.readReport(file)
 			if err != nil {
@@ -182,7 +189,7 @@ func (a *app) collect(ctx context.Context, c *client, report ipam.Audit, dryRun 
 
 func (v view) collected(done []ipam.Collected, dryRun bool) {
 	if len(done) == 0 {
-		v.printf("nothing to free: the report has no findings\n")
+		v.printf("nothing to free: no address is leaked\n")
 		return
 	}
 	words := map[string]string{ipam.CollectedFreed: "freed ", ipam.CollectedFree: "already free ", ipam.CollectedKept: "kept "}
