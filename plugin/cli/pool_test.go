@@ -11,15 +11,13 @@ import (
 func TestPoolsLeftBehind(t *testing.T) {
 	peer := func() *fixture {
 		f := alone()
-		for _, p := range []ipam.PoolStatus{
+		f.st.Pools = append(f.st.Pools, []ipam.PoolStatus{
 			{Pool: prefix("10.53.0.0/24"), Origin: "network", Size: 256, Reserved: 2, Ready: 254},
 			{Pool: prefix("10.54.0.0/24"), Origin: "network", Size: 256, Reserved: 2, Ready: 254},
 			{Pool: prefix("10.55.0.0/24"), Origin: "network", Size: 256, Reserved: 3, Ready: 253},
 			{Pool: prefix("10.56.0.0/24"), Origin: "network", Size: 256, Reserved: 2, Ready: 253, Held: 1},
 			{Pool: prefix("10.57.0.0/31"), Origin: "network", Size: 2, Reserved: 1, Holders: []ipam.RangeStatus{{Start: ip("10.57.0.0"), End: ip("10.57.0.0"), Owner: "reserved", Kind: "excluded"}}},
-		} {
-			f.st.Pools = append(f.st.Pools, p)
-		}
+		}...)
 		return f
 	}
 	run := func(f *fixture, args ...string) result {

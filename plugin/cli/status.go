@@ -62,7 +62,7 @@ func (a *app) watchStatus(ctx context.Context, c *client, all bool) error {
 			a.view.printf("%s\n", safe(err.Error()))
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // that is how it ends
+			return nil // that is how it ends
 		}
 		if err := a.out.Flush(); err != nil {
 			return fmt.Errorf("the output could not be written: %w", err)
