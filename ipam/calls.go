@@ -51,8 +51,6 @@ func (m *Machine) try(c *Call) bool {
 		m.takeHost(q)
 	case *ClientRequest:
 		r.Err = m.client(q, &r.Address)
-	case *LookupRequest:
-		r.Addresses, r.Err = m.lookup(q)
 	case *FreeRequest:
 		m.current = nil
 		r.Addresses, r.Err = m.free(q)

@@ -47,26 +47,6 @@ func errNoText(name string) error {
 	return failf(ErrBadRequest, "the name %+q is not UTF-8, or was damaged on its way here: send it as UTF-8, or use another one", name)
 }
 
-// lookup returns the addresses that somebody holds on this peer.
-func (m *Machine) lookup(q *LookupRequest) ([]AddressStatus, error) {
-	pools, err := m.poolsRef(q.Pool)
-	if err != nil {
-		return nil, err
-	}
-	if q.ID == "" {
-		return nil, failf(ErrBadRequest, "name the holder to look for")
-	}
-	var out []AddressStatus
-	for _, p := range pools {
-		for o, rec := range p.held() {
-			if isHolder(rec.Holder, q.ID) {
-				out = append(out, m.addressStatus(p, o, rec))
-			}
-		}
-	}
-	return out, nil
-}
-
 // isHolder reports whether the holder is known by that ID: a client's, a
 // container's in full or as docker ps shows it, or a container's name.
 func isHolder(h space.Holder, id string) bool {

@@ -87,7 +87,7 @@ func (*Message) event()  {}
 func (*Presence) event() {}
 
 // Request is what a [Call] asks for. The types that can be are those below
-// and *PoolRequest, *AddressRequest, *ClientRequest, *LookupRequest,
+// and *PoolRequest, *AddressRequest, *ClientRequest,
 // *FreeRequest and *Inventory.
 type Request interface{ request() }
 
@@ -185,7 +185,6 @@ func (*Stranger) request()         {}
 func (*Greeting) request()         {}
 func (*Inventory) request()        {}
 func (*ClientRequest) request()    {}
-func (*LookupRequest) request()    {}
 func (*FreeRequest) request()      {}
 func (*HostAddresses) request()    {}
 func (*Blindness) request()        {}

@@ -11,36 +11,12 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// HeldAfter lists the addresses of a pool that are held on this peer and come
-// after one, or from its beginning if that is the zero one, in order and so many
-// at most: who wants all asks again and again, and holds up nobody for long.
-func (m *Machine) HeldAfter(now time.Time, cidr netip.Prefix, after netip.Addr, limit int) []AddressStatus {
-	p := m.poolOf(cidr)
-	if p == nil {
-		return nil
-	}
-	m.now = now
-	r := addr.Whole(p.CIDR)
-	if o, ok := addr.OffsetOf(p.CIDR, after); ok {
-		r.Start = o + 1
-	}
-	var out []AddressStatus
-	for o, rec := range p.space.HeldIn(r) {
-		if rec.Kind == space.Kept {
-			continue
-		}
-		if out = append(out, m.addressStatus(p, o, rec)); len(out) == limit {
-			break
-		}
-	}
-	return out
-}
-
 // Listing asks for some of the addresses that a peer can list, see
 // [Machine.List].
 type Listing struct {
 	Pool   string     // by subnet or name; empty: all pools
-	Holder string     // only what it holds, named as in [LookupRequest]; empty: whatever is listed
+	Holder string     // only what it holds: a holder's ID, a full container ID, or a container's name; empty: whatever is listed
+	Held   bool       // only what is held
 	After  netip.Addr // begin behind this address; the zero one: at the beginning
 	// Limit is how many records and reservations are visited at most; 0: all. A
 	// pair of both for one address counts once.
@@ -90,7 +66,7 @@ type lister struct {
 // pool lists a range of a pool, and reports whether there is room for more.
 func (l *lister) pool(p *pool, r addr.Range) bool {
 	next := len(p.Reserved) // the first reservation that has not been visited
-	if l.query.Holder == "" {
+	if l.query.Holder == "" && !l.query.Held {
 		next, _ = slices.BinarySearchFunc(p.Reserved, r.Start, func(v chronicle.Reservation, o addr.Offset) int { return cmp.Compare(v.Range.Start, o) })
 	}
 	for o, rec := range p.space.Records(r) {
@@ -126,7 +102,9 @@ func (l *lister) room(p *pool, o addr.Offset) bool {
 }
 
 func (l *lister) record(p *pool, o addr.Offset, rec space.Record) {
-	if id := l.query.Holder; rec.Kind == space.Kept || id != "" && (rec.State != space.Held || !isHolder(rec.Holder, id)) {
+	id := l.query.Holder
+	only := l.query.Held || id != ""
+	if rec.Kind == space.Kept || only && rec.State != space.Held || id != "" && !isHolder(rec.Holder, id) {
 		return
 	}
 	l.out.Addresses = append(l.out.Addresses, l.machine.addressStatus(p, o, rec))

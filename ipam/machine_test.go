@@ -437,8 +437,8 @@ func TestClients(t *testing.T) {
 		wantErr(t, h.Call(&ipam.ClientRequest{Pool: "vm", ID: id}).Err, ipam.ErrBadRequest, "not UTF-8")
 		wantErr(t, h.Call(&ipam.ReserveRequest{Pool: "vm", First: fixed.Address, Last: fixed.Address, Kind: chronicle.KindKeptForName, Note: id}).Err, ipam.ErrBadRequest, "not UTF-8")
 	}
-	if r := h.Call(&ipam.LookupRequest{ID: "vm-1"}); len(r.Addresses) != 2 {
-		t.Errorf("lookup: %+v", r.Addresses)
+	if r, err := h.Machine().List(h.Now, ipam.Listing{Holder: "vm-1"}); len(r.Addresses) != 2 {
+		t.Errorf("lookup: %+v, %v", r.Addresses, err)
 	}
 	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "vm"}).Err, ipam.ErrPoolInUse, "2 addresses")
 	if r := h.Call(&ipam.FreeRequest{ID: "vm-1", Address: address("10.80.0.44")}); len(r.Addresses) != 1 {

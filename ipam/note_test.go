@@ -76,9 +76,10 @@ func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
 	for _, s := range list {
 		if s.Name != "" && !holders[s.Name] {
 			holders[s.Name] = true
-			at := h.Call(&ipam.LookupRequest{ID: s.Name}).Addresses
+			at := slices.Clone(list)
+			at = slices.DeleteFunc(at, func(o ipam.AddressStatus) bool { return o.Name != s.Name || o.State != "held" })
 			if diff := cmp.Diff(at, portions(t, h, ipam.Listing{Holder: s.Name, Limit: 3}), same, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("what %s holds by a lookup (-) and in portions (+):\n%s", s.Name, diff)
+				t.Errorf("what %s holds by the list of all (-) and in portions (+):\n%s", s.Name, diff)
 			}
 		}
 		if slices.Contains([]string{"held", "gateway", "host", "stranger"}, s.State) {
@@ -86,13 +87,7 @@ func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
 		}
 	}
 	for pool, want := range pools {
-		var got []ipam.AddressStatus
-		for after := (netip.Addr{}); ; after = got[len(got)-1].Address {
-			page := h.Machine().HeldAfter(h.Now, pool, after, 2)
-			if got = append(got, page...); len(page) < 2 {
-				break
-			}
-		}
+		got := portions(t, h, ipam.Listing{Pool: pool.String(), Held: true, Limit: 2})
 		if diff := cmp.Diff(want, got, same); diff != "" {
 			t.Errorf("what is held in %v at once (-) and in pages (+):\n%s", pool, diff)
 		}

@@ -173,17 +173,11 @@ type ClientRequest struct {
 // MaxHolder is the longest name of a holder, in bytes.
 const MaxHolder = 255
 
-// LookupRequest asks which addresses somebody holds on this peer.
-type LookupRequest struct {
-	Pool string // a CIDR or the name of a pool; empty: all pools
-	ID   string // a holder's ID, a full container ID, or a container's name
-}
-
 // FreeRequest frees addresses on this peer: one, or all of a holder. It
 // answers what it freed; freeing what is free is no error. An address that a
 // live container has is refused.
 type FreeRequest struct {
 	Pool    string     // a CIDR or the name of a pool; empty: all pools
-	ID      string     // as in [LookupRequest]; empty: whoever holds Address
+	ID      string     // as in [Listing]; empty: whoever holds Address
 	Address netip.Addr // invalid: all that ID holds
 }

@@ -284,8 +284,9 @@ func TestKeptForItsHolder(t *testing.T) {
 	if err := h.Call(keep(web.String(), "web")).Err; err != nil {
 		t.Fatal(err)
 	}
-	if list := h.Call(&ipam.LookupRequest{ID: "web"}).Addresses; len(list) != 1 || list[0].Address != web || list[0].State != "held" {
-		t.Errorf("web has %+v", list)
+	list, err := h.Machine().List(h.Now, ipam.Listing{Holder: "web"})
+	if has := list.Addresses; len(has) != 1 || has[0].Address != web || has[0].State != "held" {
+		t.Errorf("web has %+v, %v", has, err)
 	}
 	if r := h.Call(exclude("10.50.0.1", "10.50.0.1")); r.Err != nil || collisionsOf(r.Reserving) != "10.50.0.1-10.50.0.1 is reserved for web" {
 		t.Errorf("%v, %s", r.Err, collisionsOf(r.Reserving))

@@ -68,35 +68,23 @@ func otherOwner(st *ipam.Status, a netip.Addr) string {
 	return ""
 }
 
-// heldAtOnce is how many addresses a list of all that is held takes at a time:
-// so many keep nobody waiting for more than a fraction of a millisecond.
-const heldAtOnce = 500
-
 // heldHere lists what is held on this peer, for which it waits as long as the
 // machine takes: from an older status what is new would seem to be gone.
 func heldHere(ctx context.Context, n *node.Node) iter.Seq2[ipam.AddressStatus, error] {
 	return func(yield func(ipam.AddressStatus, error) bool) {
-		st, err := n.Status(ctx)
-		if err != nil {
-			yield(ipam.AddressStatus{}, err)
-			return
-		}
-		for _, pool := range st.Pools {
-			for after := (netip.Addr{}); ; {
-				some, err := n.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
-				if err := cmp.Or(err, ctx.Err()); err != nil {
-					yield(ipam.AddressStatus{}, err)
+		for q := (ipam.Listing{Held: true}); ; {
+			some, err := n.List(ctx, q)
+			if err := cmp.Or(err, ctx.Err()); err != nil {
+				yield(ipam.AddressStatus{}, err)
+				return
+			}
+			for i := range some.Addresses {
+				if !yield(some.Addresses[i], nil) {
 					return
 				}
-				for i := range some {
-					if !yield(some[i], nil) {
-						return
-					}
-				}
-				if len(some) < heldAtOnce {
-					break
-				}
-				after = some[len(some)-1].Address
+			}
+			if q.After = some.Next; !q.After.IsValid() {
+				return
 			}
 		}
 	}

@@ -84,12 +84,6 @@ func (n *Node) Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGr
 	return reply.Address, err
 }
 
-// Lookup returns the addresses that somebody holds on this peer.
-func (n *Node) Lookup(ctx context.Context, r ipam.LookupRequest) ([]ipam.AddressStatus, error) {
-	reply, err := n.call(ctx, &r)
-	return reply.Addresses, err
-}
-
 // Free frees one address, or all of a holder, and returns what it freed.
 func (n *Node) Free(ctx context.Context, r ipam.FreeRequest) ([]ipam.AddressStatus, error) {
 	reply, err := n.call(ctx, &r)
@@ -127,14 +121,6 @@ func (n *Node) List(ctx context.Context, q ipam.Listing) (ipam.Portion, error) {
 // listAtOnce is how many records one view of the machine visits: calls that wait
 // behind it wait for a fraction of a millisecond.
 const listAtOnce = 500
-
-// HeldAfter lists addresses of a pool that are held on this peer, some at a
-// time, see [ipam.Machine.HeldAfter].
-func (n *Node) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error) {
-	return look(ctx, n, func(m *ipam.Machine) ([]ipam.AddressStatus, error) {
-		return m.HeldAfter(time.Now(), pool, after, limit), nil
-	})
-}
 
 // Who tells what the peer knows of an address.
 func (n *Node) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {

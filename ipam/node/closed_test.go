@@ -71,7 +71,7 @@ func TestClosed(t *testing.T) {
 		served("the replay of a network", err)
 		_, err = n.RequestAddress(t.Context(), ipam.AddressRequest{Network: g.Network, Purpose: ipam.ForUnmarked, Address: netip.MustParseAddr("10.50.0.9")})
 		served("an address that is named, as in a replay", err)
-		_, err = n.Lookup(t.Context(), ipam.LookupRequest{ID: "web"})
+		_, err = n.List(t.Context(), ipam.Listing{Holder: "web"})
 		served("a question", err)
 		served("a release", n.ReleaseAddress(t.Context(), g.Network, held.Address.Addr()))
 		closed.Store(false)

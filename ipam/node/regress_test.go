@@ -228,7 +228,7 @@ func TestOtherLooksThatAreGivenUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		all.Go(func() {
-			if list, err := n.HeldAfter(ctx, network.Pool, netip.Addr{}, 10); err == nil || list != nil {
+			if list, err := n.List(ctx, ipam.Listing{Held: true}); err == nil || list.Addresses != nil {
 				t.Errorf("got %v, %v", list, err)
 			}
 		})

@@ -184,7 +184,7 @@ func (n *Node) serve(batch []*job) {
 // once its caller has gone. All others say what has happened.
 func grants(r ipam.Request) bool {
 	switch r.(type) {
-	case *ipam.AddressRequest, *ipam.ClientRequest, *ipam.PoolRequest, *ipam.PoolCreation, *ipam.LookupRequest:
+	case *ipam.AddressRequest, *ipam.ClientRequest, *ipam.PoolRequest, *ipam.PoolCreation:
 		return true
 	}
 	return false

@@ -33,11 +33,14 @@ func (l library) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, err
 	return s, err
 }
 
-// HeldAfter lists what is in use on this host.
-func (l library) HeldAfter(_ context.Context, pool netip.Prefix, after netip.Addr, limit int) (out []ipam.AddressStatus, _ error) {
+// List lists what is in use on this host, if only that is asked for.
+func (l library) List(ctx context.Context, q ipam.Listing) (out ipam.Portion, err error) {
+	if !q.Held {
+		return l.fixture.List(ctx, q)
+	}
 	for _, s := range l.list {
-		if slices.Contains([]string{stateHeld, stateGateway, stateHost}, s.State) && s.Pool == pool && (!after.IsValid() || after.Less(s.Address)) && len(out) < limit {
-			out = append(out, s)
+		if slices.Contains([]string{stateHeld, stateGateway, stateHost}, s.State) {
+			out.Addresses = append(out.Addresses, s)
 		}
 	}
 	return out, nil

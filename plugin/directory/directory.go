@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,11 +54,8 @@ type Source interface {
 	// Snapshot returns the status of the peer and its cluster, also while the disk
 	// hangs: then as it was.
 	Snapshot(ctx context.Context) (ipam.Status, error)
-	// Status returns it as it is, for which it waits.
-	Status(ctx context.Context) (ipam.Status, error)
-	// HeldAfter lists addresses of a pool that are held on this peer and come
-	// after one, some at a time.
-	HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error)
+	// List lists addresses of the peer as they are, for which it waits, some at a time.
+	List(ctx context.Context, q ipam.Listing) (ipam.Portion, error)
 }
 
 // Config is what a [Directory] needs.

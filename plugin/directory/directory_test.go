@@ -28,11 +28,7 @@ func (a alone) Snapshot(context.Context) (ipam.Status, error) {
 	return ipam.Status{State: ipam.Alone, Cluster: "0102030405060708090a0b0c0d0e0f10"}, nil
 }
 
-func (a alone) Status(ctx context.Context) (ipam.Status, error) { return a.Snapshot(ctx) }
-
-func (alone) HeldAfter(context.Context, netip.Prefix, netip.Addr, int) ([]ipam.AddressStatus, error) {
-	return nil, nil
-}
+func (alone) List(context.Context, ipam.Listing) (ipam.Portion, error) { return ipam.Portion{}, nil }
 
 // recorder is a carrier that keeps to whom something was sent.
 type recorder struct{ to []peer.ID }
@@ -52,19 +48,21 @@ func (full) Snapshot(context.Context) (ipam.Status, error) {
 	return ipam.Status{State: ipam.Alone, Cluster: "0102030405060708090a0b0c0d0e0f10", Pools: []ipam.PoolStatus{{Pool: fullPool}}}, nil
 }
 
-func (f full) Status(ctx context.Context) (ipam.Status, error) { return f.Snapshot(ctx) }
-
-func (f full) HeldAfter(_ context.Context, _ netip.Prefix, after netip.Addr, limit int) (out []ipam.AddressStatus, _ error) {
+func (f full) List(_ context.Context, q ipam.Listing) (out ipam.Portion, _ error) {
+	const limit = 500
 	first := 0
-	if after.IsValid() {
-		b := after.As4()
+	if q.After.IsValid() {
+		b := q.After.As4()
 		first = int(binary.BigEndian.Uint32(b[:])&0xffffff) + 1
 	}
 	for i := first; i < min(f.held, first+limit); i++ {
-		out = append(out, ipam.AddressStatus{
+		out.Addresses = append(out.Addresses, ipam.AddressStatus{
 			Address: netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), Pool: fullPool, Peer: "host-a", State: "held", Kind: "container",
 			Container: fmt.Sprintf("%064x", i), Name: fmt.Sprintf("container-%07d", i), MAC: fmt.Sprintf("02:42:%02x:%02x:%02x:01", i>>16, i>>8&255, i&255), Since: time.Unix(1.7e9, int64(i)).UTC(),
 		})
+	}
+	if n := len(out.Addresses); n == limit {
+		out.Next = out.Addresses[n-1].Address
 	}
 	return out, nil
 }
@@ -148,9 +146,8 @@ type slow struct {
 }
 
 func (s slow) Snapshot(ctx context.Context) (ipam.Status, error) { return s.alone.Snapshot(ctx) }
-func (s slow) Status(ctx context.Context) (ipam.Status, error)   { return s.full.Status(ctx) }
-func (s slow) HeldAfter(ctx context.Context, pool netip.Prefix, after netip.Addr, limit int) ([]ipam.AddressStatus, error) {
-	return s.full.HeldAfter(ctx, pool, after, limit)
+func (s slow) List(ctx context.Context, q ipam.Listing) (ipam.Portion, error) {
+	return s.full.List(ctx, q)
 }
 
 // What is held is told also while the last known status lacks its pool.

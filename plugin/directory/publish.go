@@ -29,9 +29,8 @@ const (
 	// compareEvery is how long passes at least until everything is compared
 	// again, since events were missed.
 	compareEvery = 10 * time.Second
-	// heldAtOnce is how many addresses are asked for at a time, so that nobody
-	// waits for more than a fraction of a millisecond.
-	heldAtOnce = 500
+	// saidAtOnce is how many addresses are said to be free at a time.
+	saidAtOnce = 500
 	// maxBatches is how many batches of events are gathered.
 	maxBatches = 64
 	// busy is from how many queued broadcasts on no more are added: what is
@@ -237,7 +236,7 @@ type said struct {
 // changed says what the events say.
 func (p *publisher) changed() {
 	for a, use := range p.now {
-		if p.address(a, use); len(p.said) == heldAtOnce {
+		if p.address(a, use); len(p.said) == saidAtOnce {
 			p.say()
 		}
 	}
@@ -292,45 +291,36 @@ func stateOf(kind string) string {
 }
 
 // compareAll says of every address what is so now. It goes by portions: all at
-// once would be several times what is kept of it. It waits for a status that is
-// true now: by an older one what a new pool has would seem to be gone.
+// once would be several times what is kept of it. It waits for what is true now:
+// by an older status what a new pool has would seem to be gone.
 func (p *publisher) compareAll(ctx context.Context) error {
-	st, err := p.cfg.Source.Status(ctx)
-	if err != nil {
-		return err
-	}
 	had := p.addresses()
 	there := make([]bool, len(had))
-	for _, pool := range st.Pools {
-		for after := (netip.Addr{}); ; {
-			if err := ctx.Err(); err != nil {
-				return err // with very much held this takes a second, for which the end does not wait
-			}
-			list, err := p.cfg.Source.HeldAfter(ctx, pool.Pool, after, heldAtOnce)
-			if err != nil {
-				return err
-			}
-			for i := range list {
-				st := &list[i]
-				p.address(st.Address, Address{
-					Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
-				})
-				if at, known := slices.BinarySearchFunc(had, st.Address, netip.Addr.Compare); known {
-					there[at] = true
-				}
-			}
-			p.say()
-			if len(list) < heldAtOnce {
-				break
-			}
-			after = list[len(list)-1].Address
+	for q, more := (ipam.Listing{Held: true}), true; more; more = q.After.IsValid() {
+		if err := ctx.Err(); err != nil {
+			return err // with very much held this takes a second, for which the end does not wait
 		}
+		list, err := p.cfg.Source.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range list.Addresses {
+			st := &list.Addresses[i]
+			p.address(st.Address, Address{
+				Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
+			})
+			if at, known := slices.BinarySearchFunc(had, st.Address, netip.Addr.Compare); known {
+				there[at] = true
+			}
+		}
+		p.say()
+		q.After = list.Next
 	}
 	for i, a := range had {
 		if there[i] {
 			continue
 		}
-		if p.address(a, Address{}); len(p.said) == heldAtOnce {
+		if p.address(a, Address{}); len(p.said) == saidAtOnce {
 			p.say()
 		}
 	}
