@@ -84,7 +84,7 @@ func (m *Machine) meetDouble(f *wire.Frame) {
 // would have accepted a value, on its disk, before anybody could learn of it. One that
 // has dissolved a cluster may come to it again, having forgotten it on purpose.
 func (m *Machine) checkVeto() {
-	if m.state.Slot > 0 && len(m.acceptor.Value) == 0 && !m.restoredGaveWay && m.gaveWay.IsZero() && m.hasVeto() {
+	if m.state.Slot > 0 && len(m.acceptor.Value) == 0 && m.gaveWay.IsZero() && m.hasVeto() {
 		m.outlive(fmt.Sprintf("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", m.state.Slot+1))
 	}
 }

@@ -23,7 +23,7 @@ type Formation struct {
 // formation returns what messages about slot 1 carry.
 func (m *Machine) formation() wire.Formation {
 	cfg := m.cfg.Formation
-	if m.state.Slot > 0 || cfg.List != 0 && cfg.Seat == 0 {
+	if m.state.Slot > 0 || cfg.List != 0 && m.seat == 0 {
 		return wire.Formation{} // it is not among those who found it
 	}
 	return wire.Formation{Size: uint32(m.cfg.Formation.Size), List: m.cfg.Formation.List}
@@ -34,7 +34,7 @@ func (m *Machine) formation() wire.Formation {
 // met. A host votes once, whatever IDs it had.
 func (m *Machine) seatOf(id peer.ID) peer.ID {
 	if m.cfg.Formation.List != 0 {
-		seat := m.cfg.Formation.Seat
+		seat := m.seat
 		if id != m.self {
 			seat = m.contact(id).seat
 		}
@@ -130,13 +130,13 @@ func (m *Machine) decideAlone(networks int) {
 		return
 	}
 	forms := m.cfg.Formation.Size > 0
-	if !m.given.Join || forms {
+	if !m.cfg.Join || forms {
 		m.orphaned = networks
 	}
 	if m.orphaned > 0 || m.seesCluster() {
 		return
 	}
-	if m.given.Join || forms {
+	if m.cfg.Join || forms {
 		m.hesitates = false
 		return
 	}
@@ -183,12 +183,12 @@ func (m *Machine) metAll() bool {
 // so a while ago, and of those that can be reached nobody is in one. They gave way
 // to each other, by a frame that was late.
 func (m *Machine) forsaken() bool {
-	return !m.gaveWay.IsZero() && !m.given.Join && m.now.Sub(m.gaveWay) >= lookTime && m.metAll() && !m.seesCluster()
+	return !m.gaveWay.IsZero() && !m.cfg.Join && m.now.Sub(m.gaveWay) >= lookTime && m.metAll() && !m.seesCluster()
 }
 
 // foundAlone ends the hesitation of a peer that founds a cluster alone.
 func (m *Machine) foundAlone() {
-	m.hesitates, m.cfg.Join = false, false
+	m.hesitates, m.joins = false, false
 	m.found()
 	m.note(Note{Kind: NoteFounded})
 	m.drain()
@@ -209,7 +209,7 @@ func (m *Machine) found() {
 		if !m.enoughFounders() {
 			return
 		}
-	case m.cfg.Join:
+	case m.joins:
 		return
 	}
 	var cluster [16]byte
@@ -472,7 +472,7 @@ func (m *Machine) dissolve() {
 	// In the cluster that it comes to others may have lost their databases.
 	m.unsure = !m.lacks(ruleList | ruleLists)
 	m.saveUnlisted()
-	m.cfg.Join, m.gaveWay = true, m.now
+	m.joins, m.gaveWay = true, m.now
 	m.saveGaveWay()
 	m.changed = true
 }

@@ -17,7 +17,6 @@ import (
 // concurrent use.
 type Machine struct {
 	cfg      Config
-	given    Config // as it was told, before this peer changed its mind
 	self     peer.ID
 	boot     peer.Boot
 	restored peer.Boot // the boot on disk, before this start
@@ -63,7 +62,6 @@ type Machine struct {
 	nonce           uint64
 	restoredClock   clockState                      // the clock on disk
 	restoredLabel   string                          // the name of the cluster on disk
-	restoredGaveWay bool                            // it looked for a cluster that it had seen, by then
 	restoredPlace   string                          // where the database says that it lies
 	savedNumber     uint64                          // the number on disk
 	unsettledTo     uint64                          // the highest number of a command from before the start
@@ -107,6 +105,8 @@ type Machine struct {
 	leaving     bool
 	drained     bool // it was draining when it was evicted, and goes on with that once it is back; on disk
 	founding    bool
+	joins       bool      // it founds no cluster alone, as things are; at first as it was told
+	seat        int       // its place in the list of those who found a cluster, from 1; 0: none
 	hesitates   bool      // it founds a cluster if the engine has no networks
 	orphaned    int       // networks that the engine has, and the new database does not know
 	seats       []peer.ID // who takes part in a formation by number
@@ -126,7 +126,7 @@ type Machine struct {
 	untaken     bool      // what this host keeps back was another's when it was last looked
 	askedToJoin time.Time
 	enoughSince time.Time
-	gaveWay     time.Time // when it last dissolved its cluster
+	gaveWay     time.Time // when it last dissolved its cluster, or started after that
 	digestAt    place
 	digestValue uint64
 	shown       shown
@@ -186,7 +186,7 @@ func New(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{
-		cfg: cfg, given: cfg, state: &chronicle.State{},
+		state:      &chronicle.State{},
 		pools:      map[chronicle.PoolKey]*pool{},
 		networks:   map[PoolID]*network{},
 		chosen:     map[bool]netip.Addr{},
@@ -208,6 +208,7 @@ func New(cfg Config) (*Machine, error) {
 		ownerTexts: map[peer.ID]string{},
 		served:     makeServed(leastServed),
 	}
+	m.configure(cfg)
 	return m, nil
 }
 
@@ -324,6 +325,9 @@ func (m *Machine) start() {
 	m.bootUp()
 	m.lastQuestion = uint64(m.boot) << 32 // what answers an earlier start answers no question of this one
 	m.startedAt, m.joinedAt = m.now, m.now
+	if !m.gaveWay.IsZero() {
+		m.gaveWay = m.now
+	}
 	m.beginClock()
 	m.seats = []peer.ID{m.self}
 	m.settleProposals()
@@ -348,7 +352,7 @@ func (m *Machine) enterCluster() {
 		m.beginCheck()
 		return
 	}
-	if m.restored == 0 && m.cfg.Remains != nil {
+	if m.cfg.Remains != nil {
 		m.beginAnew(m.cfg.Remains)
 	}
 	if m.restored == 0 {
@@ -360,12 +364,9 @@ func (m *Machine) enterCluster() {
 	}
 	// One that was without a cluster before this start was looking for one, and
 	// must not found another beside it, unless somebody has said that it is to.
-	if m.restoredGaveWay {
-		m.gaveWay = m.now
-	}
-	m.hesitates = m.cfg.Hesitate && (!m.restoredGaveWay || m.cfg.FoundAlone)
-	m.cfg.Join = m.cfg.Join || m.hesitates && m.cfg.Formation.Size == 0 || m.restored > 0 && !m.cfg.FoundAlone
-	if !m.cfg.Join && m.cfg.Formation.Size == 0 {
+	m.hesitates = m.cfg.Hesitate && (m.gaveWay.IsZero() || m.cfg.FoundAlone)
+	m.joins = m.joins || m.hesitates && m.cfg.Formation.Size == 0 || m.restored > 0 && !m.cfg.FoundAlone
+	if !m.joins && m.cfg.Formation.Size == 0 {
 		m.found()
 		m.note(Note{Kind: NoteFounded})
 	}

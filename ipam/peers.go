@@ -118,8 +118,8 @@ func (m *Machine) goesBy(id peer.ID, admitted peer.Name) peer.Name {
 // takePresence takes in what the carrier believes of a peer.
 func (m *Machine) takePresence(ev *Presence) {
 	if ev.Self {
-		if m.cfg.Formation.Seat != ev.Seat && m.state.Slot == 0 {
-			m.cfg.Formation.Seat = ev.Seat
+		if m.seat != ev.Seat && m.state.Slot == 0 {
+			m.seat = ev.Seat
 			for _, id := range m.known() {
 				m.greetPeer(id) // who has heard from it was told of no seat
 			}
@@ -209,7 +209,7 @@ func (m *Machine) post() {
 // beat makes the frame that shows what this peer knows, if that has changed
 // and there is anybody to see it.
 func (m *Machine) beat() {
-	if len(m.contacts) == 0 && !m.cfg.Join && m.cfg.Formation.Size == 0 {
+	if len(m.contacts) == 0 && !m.joins && m.cfg.Formation.Size == 0 {
 		return
 	}
 	if now := (shown{m.state.Slot, m.boot, m.state.Cluster}); now != m.shown {

@@ -123,7 +123,7 @@ type meeting struct{ first, last time.Time }
 // frame: those of its own cluster, or, if it has none and may not found one,
 // those of any.
 func (m *Machine) mayFollow(f *wire.Frame) bool {
-	return f.Cluster != [16]byte{} && (f.Cluster == m.state.Cluster || m.state.Slot == 0 && (m.cfg.Join || m.cfg.Formation.Size > 0))
+	return f.Cluster != [16]byte{} && (f.Cluster == m.state.Cluster || m.state.Slot == 0 && (m.joins || m.cfg.Formation.Size > 0))
 }
 
 // compare holds another peer's digest of the same slot against this one's.

@@ -138,16 +138,15 @@ func (m *Machine) beginAnew(r *Remains) {
 		}
 	}
 	m.saveRemains()
-	m.foundsNothing()
 }
 
-// foundsNothing has a peer whose host was in a cluster before join, whatever it is told.
-func (m *Machine) foundsNothing() {
-	if m.lacks(ruleMark) {
-		return
+// configure tells this peer how it is to behave. One whose host was in a cluster before joins, whatever it is told.
+func (m *Machine) configure(cfg Config) {
+	m.cfg = cfg
+	if (m.rejoined != ([16]byte{}) || cfg.Remains != nil) && !m.lacks(ruleMark) {
+		m.cfg.Join, m.cfg.FoundAlone, m.cfg.Hesitate, m.cfg.Formation = true, false, false, Formation{}
 	}
-	m.cfg.Join, m.cfg.FoundAlone, m.cfg.Hesitate, m.cfg.Formation = true, false, false, Formation{}
-	m.given.Join, m.given.FoundAlone, m.given.Hesitate, m.given.Formation = true, false, false, Formation{}
+	m.joins, m.seat = m.cfg.Join, m.cfg.Formation.Seat
 }
 
 // saveRemains writes down which cluster this host was in before its peer started over, and the

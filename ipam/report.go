@@ -134,11 +134,11 @@ func (m *Machine) ownProblems() []Problem {
 			add(Failed, "joining", "wait a minute", "the database of this host is new, and it looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1; %s answered", plural(m.reached(), "host has", "hosts have"))
 			break
 		}
-		if m.state.Slot == 0 && m.hesitates && !m.given.Join && !m.seesCluster() {
+		if m.state.Slot == 0 && m.hesitates && !m.cfg.Join && !m.seesCluster() {
 			add(Failed, "joining", "check that the engine answers docker network ls, and see the plugin's log; with RINGLET_BOOTSTRAP=1 it founds a cluster without the list", "the database of this host is new, and it waits for its engine's list of networks before it founds a cluster")
 			break
 		}
-		if f := m.cfg.Formation; m.state.Slot == 0 && f.Size == 0 && f.Seat > 0 && m.reached() == 0 {
+		if f := m.cfg.Formation; m.state.Slot == 0 && f.Size == 0 && m.seat > 0 && m.reached() == 0 {
 			add(Failed, "joining", "list the other hosts in RINGLET_JOIN, too; on the first host of all leave it empty", "this host has not found its cluster yet: RINGLET_JOIN lists no other host")
 			break
 		}

@@ -67,7 +67,10 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	m := l.m
-	m.cfg, m.given = cfg, cfg
+	if l.anything {
+		cfg.Remains = nil // they are for a new database
+	}
+	m.configure(cfg)
 	if l.unknown != "" {
 		return nil, fmt.Errorf("%w: it has the bucket %q, which this release does not know", ErrForeign, l.unknown)
 	}
@@ -82,9 +85,6 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	}
 	if m.restoredLabel != "" && m.restoredLabel != m.cfg.Label && len(m.state.Pools) > 0 {
 		return nil, fmt.Errorf("%w: it belongs to the cluster %q and has pools, and RINGLET_CLUSTER says %q: set RINGLET_CLUSTER=%s, or move the database away so that this host joins the other cluster as a new one", ErrForeign, m.restoredLabel, m.cfg.Label, m.restoredLabel)
-	}
-	if m.rejoined != ([16]byte{}) {
-		m.foundsNothing()
 	}
 	m.self, m.restored, m.own = l.identity.self, l.identity.boot, ownMember{}
 	m.number = max(m.savedNumber, m.state.Number(m.self))
@@ -192,7 +192,7 @@ func (l *Restoration) visitIdentity(key string, value []byte) error {
 		l.m.drained = true
 		return parseMark(value, "a note that this peer was draining")
 	case keyGaveWay:
-		l.m.restoredGaveWay = true
+		l.m.gaveWay = time.Unix(0, 0) // the start counts from then on
 		return parseMark(value, "a note that a cluster was dissolved")
 	case keyClock:
 		c, err := parseClock(value)
