@@ -53,7 +53,7 @@ type Finding struct {
 // Audit checks the invariants, and what is held against the engine's last
 // list. The database it leaves to [Machine.Differences].
 func (m *Machine) Audit(now time.Time) Audit {
-	m.now = now
+	m = m.at(now)
 	a := Audit{
 		At: now.UTC(), Peer: string(m.cfg.Name), PeerID: m.self.String(), Slot: m.state.Slot,
 		Broken: []string{}, Database: []string{}, Findings: []Finding{},

@@ -55,6 +55,7 @@ type EngineSight struct {
 
 // Explain tells the whole story of an address.
 func (m *Machine) Explain(now time.Time, a netip.Addr) (Explanation, error) {
+	m = m.at(now)
 	s, err := m.Who(now, a)
 	if err != nil {
 		return Explanation{}, err

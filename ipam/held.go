@@ -38,8 +38,7 @@ func (m *Machine) List(now time.Time, q Listing) (Portion, error) {
 	if err != nil {
 		return Portion{}, err
 	}
-	m.now = now
-	l := lister{machine: m, query: q, out: Portion{Addresses: []AddressStatus{}}}
+	l := lister{machine: m.at(now), query: q, out: Portion{Addresses: []AddressStatus{}}}
 	for _, p := range pools {
 		r := addr.Whole(p.CIDR)
 		if o, ok := addr.OffsetOf(p.CIDR, q.After); ok {

@@ -17,7 +17,7 @@ import (
 
 // Status returns what this peer knows of itself and its cluster.
 func (m *Machine) Status(now time.Time) Status {
-	m.now = now
+	m = m.at(now)
 	s := Status{
 		AsOf: now.UTC(), Verdict: Fine, State: m.standing(), Cluster: hex.EncodeToString(m.state.Cluster[:]), Slot: m.state.Slot, Level: uint64(m.level()), Pending: len(m.unsettled()),
 		Peers: []PeerStatus{}, Voters: []string{}, Pools: []PoolStatus{}, Networks: []NetStatus{}, Problems: []Problem{},

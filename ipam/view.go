@@ -137,9 +137,16 @@ func (p *pool) reservedAlone(i int) bool {
 	return alone
 }
 
+// at returns the machine as a view sees it at that time: a copy, so that no view changes the machine. Nothing may step it.
+func (m *Machine) at(now time.Time) *Machine {
+	view := *m
+	view.now = now
+	return &view
+}
+
 // Who tells what this peer knows of an address.
 func (m *Machine) Who(now time.Time, a netip.Addr) (AddressStatus, error) {
-	m.now = now
+	m = m.at(now)
 	for _, p := range m.sortedPools() {
 		if !p.CIDR.Contains(a.Unmap()) {
 			continue
