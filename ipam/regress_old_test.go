@@ -278,6 +278,31 @@ func TestCameToItsOwnClusterAgain(t *testing.T) {
 	}
 }
 
+// Host 0 founds a cluster alone. Host 1 learns it, and is not admitted. Host 0 gives way to host 3's cluster, which is
+// gone before it is learned. Host 0 comes to its own cluster again, and admits host 1: with another ID neither
+// could ever be in it, and no other one would be founded beside it.
+func TestGaveWayAndAdmitsAll(t *testing.T) {
+	c := apartAtFirst(t, 4, 0, 3)
+	at := func(i int) uint64 { return c.peers[i].machine.State().Slot }
+	c.see(1, 0)
+	pass := c.lose
+	c.lose = func(f flight) bool {
+		_, join := f.frame.Body.(wire.Join)
+		return join || pass(f)
+	}
+	c.say(1, 0, wire.Beat{}, func(*wire.Header) {})
+	c.run(time.Minute, func() bool { return at(1) == at(0) })
+	c.apart()
+	c.queue = nil
+	c.meets(0, 3)
+	if at(0) != 0 {
+		t.Fatal("host 0 has not given way")
+	}
+	c.queue = nil
+	c.see(0, 1)
+	c.run(time.Minute, func() bool { return len(c.peers[1].machine.State().Roster) == 2 })
+}
+
 // A database is put back from before some starts. Who tells it that its start is the latest is a host that
 // has just come, and is in no cluster: that is no reason to take the next start for good.
 func TestOldDatabaseBesideAStranger(t *testing.T) {
