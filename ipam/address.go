@@ -21,19 +21,21 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		}
 	}
 	if err := m.ready(); err != nil {
-		if q.Purpose == ForUnmarked && m.bare() {
-			return m.replayUnready(q, a, err)
+		p, plain := m.poolOf(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
+		if p != nil && plain {
+			if _, unclear := m.refuseClaim(p, q); unclear != nil {
+				return unclear
+			}
 		}
 		if g, its := m.standingHolder(q); its {
 			*a = g
 			return nil
 		}
 		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
-		switch *a, err = m.standingFor(q, err); {
-		case err == nil && q.Purpose == ForGateway:
-			m.noteGateway(m.poolOf(q.Network.Pool), a.Address.Addr())
-		case err != nil && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp():
+		if *a, err = m.standingFor(q, err); err != nil && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp() {
 			err = settled(err)
+		} else if o, ok := addr.OffsetOf(q.Network.Pool, q.Address); ok && err == nil && p != nil && plain {
+			m.askedAgain(p, o)
 		}
 		return err
 	}
@@ -45,9 +47,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 	p := s.pool
 	switch {
 	case q.Purpose == ForGateway:
-		if *a, err = m.gateway(p, q); err == nil {
-			m.noteGateway(p, a.Address.Addr())
-		}
+		*a, err = m.gateway(p, q)
 		return err
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
 		*a, err = m.unmarked(p, q, s.key)
@@ -299,9 +299,6 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 	}
 	r := p.ReservationAt(o)
 	making := (net == nil || net.fresh) && !m.grantedBefore(p, o) && !m.endpointMayHave()
-	if kind, held := p.space.Holds(o); m.bare() && (!held || kind != space.Host) {
-		making = false // what is reserved a container may share: it is held, until a list has it reserved
-	}
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
 		return m.reserveAuxiliary(p, q, o)
 	}
@@ -409,7 +406,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	switch rec := p.space.Lookup(o); {
 	case shares && sharesReservation(p.ReservationAt(o)):
 		return standing(p, o), nil
-	case rec.State != space.Held && starts && m.left && m.isKeptBack(p, o) && (q.Purpose == ForGateway || !m.bare()):
+	case rec.State != space.Held && starts && m.left && m.isKeptBack(p, o):
 		return standing(p, o), nil
 	case rec.State != space.Held && q.Purpose == ForGateway && (bridge || starts && m.wasKeptBack(p, o)):
 		return standing(p, o), nil

@@ -46,6 +46,9 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 	net.fresh = !net.again && (!mayReplay || p.lost == 0)
 	net.replayed++
 	net.asked = m.moment()
+	if net.fresh {
+		net.beside = max(p.listed, 0)
+	}
 	if !net.again {
 		net.count++
 		m.countAsked(n.Pool, 1)
@@ -59,14 +62,13 @@ func (m *Machine) enter(n Network, p *pool, chosen bool) error {
 // greet notes that the engine, or this process, has started, so that the pools
 // that it asks for may be those that it has.
 func (m *Machine) greet() {
-	m.replaying, m.greeted = true, m.moment()
+	m.replaying, m.greeted, m.named = true, m.moment(), false
 	for _, c := range m.waiting {
 		c.before = true
 	}
 	for _, n := range m.networks {
 		n.replayed, n.inPlace = 0, false
 	}
-	m.forgetReplays()
 }
 
 // releasePool answers libnetwork's ReleasePool: it forgets the network, never

@@ -37,7 +37,6 @@ type Call struct {
 	outcomes map[string][]chronicle.Outcome
 	askedAt  time.Time              // when it asked another peer first
 	doubted  uint64                 // when it first found that only a list tells who asks, or whether the holder lives
-	fresh    bool                   // it asks for nothing that the engine has already
 	before   bool                   // it came before the engine last started
 	starts   bool                   // the engine may have been starting as it came
 	subnet   netip.Prefix           // the subnet that was chosen for it

@@ -156,7 +156,7 @@ func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindExcluded && (kind == chronicle.KindGateway || !m.bare()) {
+	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindExcluded {
 		if again, err := m.asksAgain(n); again || err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	if m.inUseElsewhere(a) {
 		return m.errWarned(p, a)
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held && (m.mayBeContainers(&rec) || !p.yields(o, rec, kind)) {
+	if rec := p.space.Lookup(o); rec.State == space.Held && !p.yields(o, rec, kind) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
 	// What is asked for may be what another host has yet to list. What the engine has

@@ -193,9 +193,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		if !ok {
 			continue
 		}
-		if !m.cfg.NoMAC || s.kept[p][o] != chronicle.KindAuxiliary { // one network may have it as its gateway, another not
-			s.kept[p][o] = kind
-		}
+		s.kept[p][o] = kind
 		rec := p.space.Lookup(o)
 		switch r := p.ReservationAt(o); {
 		case r != nil && r.Kind == chronicle.KindKeptForName:

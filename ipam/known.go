@@ -32,13 +32,9 @@ type pool struct {
 	// strangers holds since when an address is kept back for something else
 	// on the network.
 	strangers map[addr.Offset]time.Time
-	// replayed holds what the engine has asked for without options since it started, whatever it was answered, and
-	// the gateways that it asked for.
-	replayed map[addr.Offset]bool
-
-	surveyed bool
-	untaken  bool // of this host's own addresses one was not its own yet
-	toldOnce bool // something was announced since somebody joined
+	surveyed  bool
+	untaken   bool // of this host's own addresses one was not its own yet
+	toldOnce  bool // something was announced since somebody joined
 	// gateway is this host's own gateway address, if it has one.
 	hasGateway bool
 	gateway    addr.Offset
@@ -120,6 +116,8 @@ type network struct {
 	// asked is when the engine last asked for its pool; zero if an earlier
 	// release has not written it.
 	asked moment
+	// beside is how many networks the last list had shown on its subnet when the engine began to make it.
+	beside int
 	// again says that this was taken for a replay, and not counted.
 	again bool
 	// inPlace says that one that was so counts since the engine started, in the place of one that has gone, as it seems: it

@@ -53,10 +53,6 @@ func (m *Machine) learnBefore() {
 	}
 }
 
-// everListed reports whether the engine has listed what it has since the database is new.
-// A start that comes before others have done so waits for its list once more.
-func (m *Machine) everListed() bool { return !m.unlisted || m.before != beforeUnknown }
-
 // awaitListAnew makes this peer wait for the engine's list once more: it has
 // taken over space in which containers of this host may live. For this list it
 // waits however long the engine is silent.

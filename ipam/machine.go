@@ -39,8 +39,6 @@ type Machine struct {
 	replaying bool                    // the engine may still be asking again for what it has
 	greeted   moment                  // when it started, or this process
 	named     bool                    // since then a container's request had its name
-	asks      map[PoolID]uint64       // networks whose pools were asked for since then, by order; with NoMAC
-	lastAsk   uint64                  // of them
 	strangers time.Time               // when to look at the strangers again; zero: there are none
 	deleted   map[netip.Prefix]uint64 // pools that went since the last inventory
 	perPool   map[netip.Prefix]int    // networks of this host, by pool

@@ -28,7 +28,6 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if q.Space == Global {
 		return PoolGrant{}, errSwarm()
 	}
-	m.noteAsked(q)
 	unready := m.ready()
 	g, err := PoolGrant{}, unready
 	if err == nil {

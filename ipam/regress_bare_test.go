@@ -1,7 +1,6 @@
 package ipam_test
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -12,7 +11,7 @@ import (
 )
 
 // Engines give endpoints no MAC, so that before 29 a container's request with an address looks like one
-// for an auxiliary address, and like one for what the engine has already.
+// for an auxiliary address, and like one for what the engine has already. It is refused.
 
 const bareNet = "10.50.0.0/24"
 
@@ -99,9 +98,7 @@ func TestBareAuxiliary(t *testing.T) {
 	lives := on(bareNet)
 	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
 	look(h, lives)
-	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrAddressReserved, "auxiliary")
-	look(h, lives)
-	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrAddressReserved, "auxiliary")
+	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrBadRequest, "engine 29")
 }
 
 // An auxiliary address that somebody has is refused, whoever it is.
@@ -123,75 +120,29 @@ func TestBareAuxiliaryOfWhatIsHeld(t *testing.T) {
 	}
 }
 
-// A container's --ip on a network that is listed is a claim: at once if that is known, else with
-// the next list.
+// A container's --ip on a network that is listed is refused: at once if that is known, or the network is older than a
+// minute, else with the next list.
 func TestBareClaim(t *testing.T) {
-	for _, known := range []bool{true, false} {
+	for _, known := range []string{"listed", "old", "no"} {
 		h := withoutMAC(t)
 		n := network(t, h, bareNet)
-		claims := func(a string) ipam.Reply {
-			if known {
-				return h.Call(plainly(n, a))
-			}
-			waits(t, h, plainly(n, a))
-			return answeredBy(t, h, on(bareNet))
-		}
-		if known {
+		claim := plainly(n, "10.50.0.9")
+		var r ipam.Reply
+		switch known {
+		case "listed":
 			look(h, on(bareNet))
+			r = h.Call(claim)
+		case "old":
+			h.Now = h.Now.Add(2 * time.Minute)
+			r = h.Call(claim)
+		case "no":
+			waits(t, h, claim)
+			r = answeredBy(t, h, on(bareNet))
 		}
-		r := claims("10.50.0.9")
-		if r.Err != nil || r.Address.Ticket.IsZero() {
-			t.Fatalf("%+v, %v", r.Address, r.Err)
+		wantErr(t, r.Err, ipam.ErrBadRequest, "10.50.0.9", "engine 29")
+		if s := stateOf(t, h, "10.50.0.9"); s.State == "held" || s.State == "reserved" {
+			t.Errorf("%s: %+v", known, s)
 		}
-		h.CheckDisk()
-		if s := stateOf(t, h, "10.50.0.9"); s.State != "held" || s.Kind != "container" {
-			t.Errorf("%+v", s)
-		}
-		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "a container on host-a")
-
-		look(h, on(bareNet, listed("10.50.0.9", "web", 9)))
-		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web", "stop that container first")
-		release(h, n, address("10.50.0.9"))
-		if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-			t.Error(r.Err)
-		}
-	}
-}
-
-// A network of long ago is not in the making, whatever lists have told.
-func TestBareClaimOnAnOldNetwork(t *testing.T) {
-	h := withoutMAC(t)
-	n := network(t, h, bareNet)
-	h.Now = h.Now.Add(2 * time.Minute)
-	h.Call(&ipam.Blindness{})
-	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-		t.Error(r.Err)
-	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
-}
-
-// A claim whose answer was lost is made once more. It is refused as long as its holder may live, and
-// not for ever.
-func TestBareClaimTwice(t *testing.T) {
-	h := withoutMAC(t)
-	n := made(t, h)
-	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
-	lost := h.Now
-	for h.Now.Sub(lost) < time.Minute {
-		h.Now = h.Now.Add(10 * time.Second)
-		look(h, on(bareNet))
-	}
-	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-		t.Errorf("a minute later: %v", r.Err)
-	}
-	// An answer that could not be delivered is taken back.
-	r := h.Call(plainly(n, "10.50.0.10"))
-	h.Call(&ipam.Withdrawal{Ticket: r.Address.Ticket})
-	if r := h.Call(plainly(n, "10.50.0.10")); r.Err != nil {
-		t.Error(r.Err)
 	}
 }
 
@@ -222,8 +173,7 @@ func TestBareContainer(t *testing.T) {
 	}
 }
 
-// The engine starts under its containers and answers nothing: it has what it asks for, and what
-// containers ask for that it starts meanwhile is nobody else's.
+// The engine starts under its containers and answers nothing: it has what it asks for.
 func TestBareReplay(t *testing.T) {
 	h := withoutMAC(t)
 	n := keepsAuxiliary(t, h)
@@ -240,42 +190,15 @@ func TestBareReplay(t *testing.T) {
 	}
 	h.Call(&ipam.Blindness{})
 	for _, a := range []string{"10.50.0.5", "10.50.0.9", "10.50.0.10"} {
-		if r := h.Call(plainly(n, a)); a != "10.50.0.5" && r.Err != nil {
+		if r := h.Call(plainly(n, a)); r.Err != nil {
 			t.Errorf("%s is refused, which the engine has: %v", a, r.Err)
 		}
 	}
-	// A container with web's --ip, which was stopped all along, is started with the engine.
+	// A container with web's --ip is started with the engine, all the same.
 	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web")
-	wantErr(t, h.Call(plainly(n, "10.50.0.5")).Err, ipam.ErrAddressReserved, "auxiliary")
-	// db was none but its sandbox, and starts anew.
-	release(h, n, address("10.50.0.10"))
-	if r := h.Call(plainly(n, "10.50.0.10")); r.Err != nil {
-		t.Errorf("a container that starts with the engine: %v", r.Err)
-	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.10")).Err, ipam.ErrAddressInUse)
 	h.CheckDisk()
-}
-
-// A container with --ip starts with the engine, and passes for what that has. Its address was missing from lists before,
-// as its former holder was gone: those say nothing of it (seed 1106).
-func TestBareReplayOfWhatWasMissing(t *testing.T) {
-	h := withoutMAC(t)
-	n := made(t, h)
-	h.Call(plainly(n, "10.50.0.9"))
-	h.Now = h.Now.Add(time.Minute)
-	look(h, on(bareNet)) // it is gone
-	h.Call(&ipam.Greeting{})
-	network(t, h, bareNet)
-	h.Call(&ipam.Blindness{})
-	h.Now = h.Now.Add(25 * time.Second)
-	if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	look(h, on(bareNet)) // the endpoint is not there yet
-	if s := stateOf(t, h, "10.50.0.9"); s.State != "held" {
-		t.Errorf("%+v", s)
-	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
+	look(h, lives) // it runs
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrBadRequest, "engine 29")
 }
 
 // A container has the address that is kept for its name. The engine asks for that again, behind two networks.
@@ -294,35 +217,6 @@ func TestBareReplayOfWhatIsKeptForAName(t *testing.T) {
 		t.Error(r.Err)
 	}
 	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse, "container web")
-}
-
-// An engine that starts gets no address again that a list has shown to be kept back by other hosts alone.
-func TestBareReplayOfWhatOthersKeepBack(t *testing.T) {
-	h := withoutMAC(t)
-	first := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst}).Pool.Network
-	look(h, on(bareNet))
-	h.Now = h.Now.Add(time.Hour)
-	h.Call(&ipam.Greeting{})
-	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst})
-	h.Call(&ipam.Blindness{})
-	wantErr(t, h.Call(plainly(first, "10.50.0.1")).Err, ipam.ErrAddressReserved, "gateway")
-}
-
-// A network that is made just after the engine has started asks for nothing again: what a container on it
-// asks for it does not share with another network, though no list comes for long (seed 17193626226500084475
-// of TestSim).
-func TestBareClaimOnANewNetworkOfAnEngineThatStarts(t *testing.T) {
-	h := withoutMAC(t)
-	h.Now = h.Now.Add(time.Hour)
-	h.Call(&ipam.Greeting{})
-	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst})
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.1"))
-	h.Now = h.Now.Add(11 * time.Second)
-	if r, ok := h.Tick(); ok {
-		t.Fatalf("answered before a list has told: %v, %v", r.Address, r.Err)
-	}
-	wantErr(t, answeredBy(t, h, on(bareNet), on(bareNet)).Err, ipam.ErrAddressReserved, "gateway")
 }
 
 // An engine that starts is held up for replayWait at most, whatever is known of it.
@@ -346,8 +240,8 @@ func TestBareReplayIsNotHeldUp(t *testing.T) {
 	}
 }
 
-// The process starts anew below an engine that goes on: nothing is asked for again, and what a container
-// asks for that starts is no replay, with and without lists.
+// The process starts anew below an engine that goes on: nothing is asked for again, and a container's --ip is
+// no replay, with and without lists.
 func TestBareRestartOfTheProcess(t *testing.T) {
 	for _, blind := range []bool{false, true} {
 		h := withoutMAC(t)
@@ -361,26 +255,8 @@ func TestBareRestartOfTheProcess(t *testing.T) {
 		if !ok {
 			r = answeredBy(t, h, on(bareNet, listed("10.50.0.9", "web", 9)))
 		}
-		wantErr(t, r.Err, ipam.ErrAddressInUse, "container web")
+		wantErr(t, r.Err, ipam.ErrBadRequest, "engine 29")
 	}
-}
-
-// The process starts anew while networks are in the making, and gets no list for long. What was asked for
-// before is not known: nothing passes for a replay that a container may ask for (seed 2202183492003180302 of
-// TestSim).
-func TestBareRestartOfTheProcessBelowNewNetworks(t *testing.T) {
-	h := withoutMAC(t)
-	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Gateway: ipam.GatewayFirst})
-	n := network(t, h, bareNet)
-	waits(t, h, plainly(n, "10.50.0.9"))
-	if r := answeredBy(t, h, on(bareNet)); r.Err != nil { // it may be a container's
-		t.Fatal(r.Err)
-	}
-	h.Restart()
-	h.Call(&ipam.Greeting{})
-	h.Now = h.Now.Add(11 * time.Second)
-	wantErr(t, h.Call(plainly(n, "10.50.0.1")).Err, ipam.ErrAddressReserved, "gateway")
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
 }
 
 // A second network on the subnet is made when the first is listed. An address that nobody has is held,
@@ -437,8 +313,7 @@ func TestBareTwoClaimsOfOneList(t *testing.T) {
 	}
 }
 
-// A new database, and an engine that starts: what it has is held until it lists that, and what two
-// containers want only one gets.
+// A new database, and an engine that starts: what it has is held until it lists that.
 func TestBareReplayToANewDatabase(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
 	n := network(t, h, bareNet)
@@ -448,7 +323,6 @@ func TestBareReplayToANewDatabase(t *testing.T) {
 			t.Errorf("%s is refused, which the engine has: %v", a, r.Err)
 		}
 	}
-	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
 	lives := on(bareNet, listed("10.50.0.9", "web", 9))
 	lives.Auxiliary = []netip.Addr{address("10.50.0.5")}
 	look(h, lives)
@@ -460,7 +334,8 @@ func TestBareReplayToANewDatabase(t *testing.T) {
 	}
 }
 
-// Without a cluster nothing is handed out, and nobody is told that he has what another has.
+// Without a cluster nothing is handed out: a container's --ip waits, and an engine that starts is told at once that it has
+// what it has.
 func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	c := newLockstepWith(t, 3, func(c *lockstep) {
 		for _, p := range c.peers {
@@ -487,16 +362,16 @@ func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	if r, ok := c.peers[1].replies[id]; ok {
 		t.Errorf("a container is answered: %+v, %v", r.Address, r.Err)
 	}
-	// It was the engine that starts.
+	c.wait(time.Minute)
+	if err := c.peers[1].replies[id].Err; err == nil {
+		t.Error("a container gets an address")
+	}
 	c.call(1, &ipam.Greeting{})
 	c.call(1, &ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool})
 	c.call(1, &ipam.Blindness{})
-	// Somebody else may have the address by now, and an engine goes on without: it is not held up for long.
-	for i, want := range []error{ipam.ErrNotReady, ipam.ErrAddressInUse} {
-		begun := c.now
-		if err := c.ask(1, plainly(n, a)).Err; !errors.Is(err, want) || c.now.Sub(begun) > 11*time.Second {
-			t.Errorf("request %d: after %v: %v", i, c.now.Sub(begun), err)
-		}
+	begun := c.now
+	if err := c.ask(1, plainly(n, a)).Err; err != nil || c.now != begun {
+		t.Errorf("after %v: %v", c.now.Sub(begun), err)
 	}
 }
 
@@ -512,37 +387,4 @@ func TestBareWithNames(t *testing.T) {
 		}
 	}
 	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressInUse)
-}
-
-// A network is in the making on the subnet of another one, and a container starts on that one with --ip: either may be
-// meant. The network does not get as its --gateway what the container then has.
-func TestBareClaimAndGateway(t *testing.T) {
-	for _, blind := range []bool{false, true} {
-		h := withoutMAC(t)
-		n := network(t, h, bareNet)
-		if !blind {
-			h.Now = h.Now.Add(20 * time.Second)
-			look(h, on(bareNet))
-		}
-		if blind {
-			h.Call(&ipam.Blindness{})
-			if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-		}
-		second := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(bareNet), Range: prefix("10.50.0.128/25"), Gateway: ipam.GatewayNone})
-		if second.Err != nil {
-			t.Fatal(second.Err)
-		}
-		if !blind {
-			waits(t, h, plainly(n, "10.50.0.9"))
-			if r := answeredBy(t, h, on(bareNet)); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-		}
-		r := h.Call(&ipam.AddressRequest{Network: second.Pool.Network, Purpose: ipam.ForGateway, Address: address("10.50.0.9")})
-		if r.Err == nil {
-			t.Errorf("blind %t: a network has as its gateway what a container has: %+v", blind, stateOf(t, h, "10.50.0.9"))
-		}
-	}
 }

@@ -85,25 +85,6 @@ func TestReplayOfAListedNetworkWhoseGatewayIsTaken(t *testing.T) {
 	}
 }
 
-// RINGLET_MAC=false: what an operator excluded is no container's, also not while the engine starts.
-func TestBareContainerOnWhatIsExcluded(t *testing.T) {
-	h := withoutMAC(t)
-	n := made(t, h)
-	for range 3 {
-		h.Now = h.Now.Add(2 * time.Minute)
-		look(h, on(bareNet))
-	}
-	if r := h.Call(&ipam.ReserveRequest{First: address("10.50.0.9"), Last: address("10.50.0.9"), Kind: chronicle.KindExcluded}); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	h.Call(&ipam.Greeting{})
-	h.Call(&ipam.Blindness{})
-	network(t, h, bareNet)
-	for range 2 { // two containers with --ip and --restart always
-		wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrAddressReserved, "excluded")
-	}
-}
-
 // What an engine gives back late above a new database may be a network's in the making: nobody gets its subnet, on
 // this host or another, before a list has told.
 func TestLateReleaseOfAPoolThatAnotherWants(t *testing.T) {

@@ -140,10 +140,15 @@ func (m *Machine) errUnclear(p *chronicle.Pool, a netip.Addr) error {
 	return waitFor(failf(ErrNotReady, "the engine has not reported yet whether a container or a new network asks for address %v in %s: try again in a moment, and see ringlet status if it fails again", a, poolText(p)))
 }
 
+// errNeeds29 refuses an address that a container asks for with --ip, below an engine that does not say so.
+func errNeeds29(p *pool, a netip.Addr) error {
+	return failf(ErrBadRequest, "address %v in %s cannot be given with --ip, which needs engine 29 with RINGLET_MAC=false: leave --ip out, or upgrade the engine, or set RINGLET_MAC=true if the host has no network of driver ipvlan", a, poolText(p.Pool))
+}
+
 // errEither refuses an address that networks reserve, if the engine cannot say whether another network
 // asks for it or a container.
 func errEither(p *pool, a netip.Addr, r *chronicle.Reservation) error {
-	return failf(ErrAddressReserved, "address %v in %s is reserved as %v, and an engine before 29 cannot say whether a container or a network asks for it: for a container choose another address; for a network leave it out, it is already reserved",
+	return failf(ErrAddressReserved, "address %v in %s is reserved as %v, and an engine before 29 cannot say whether a container or a network asks for it: leave it out of the network, it is already reserved",
 		a, poolText(p.Pool), r.Kind)
 }
 

@@ -178,6 +178,8 @@ func TestSentences(t *testing.T) {
 	network(t, none, bareNet)
 	none.Try(plainly(bare, "10.50.0.5"))
 	said("docker network create --aux-address a=10.50.0.5, with RINGLET_MAC=false, where another network has that", answeredBy(t, none, on(bareNet)).Err)
+	look(none, on(bareNet), on(bareNet))
+	said("docker run --ip 10.50.0.7, with RINGLET_MAC=false, below an engine before 29", none.Call(plainly(bare, "10.50.0.7")).Err)
 	said("docker network create --driver overlay", pool(ipam.PoolRequest{Space: ipam.Global, Pool: prefix("10.90.0.0/24")}))
 	golden.Check(t, "sentences.txt", []byte(s.b.String()))
 }

@@ -48,7 +48,7 @@ func (e *Engine) eventuallyIPVLAN(want bool) {
 }
 
 // Without MACs an engine before 29 does not tell what it asks for: a container's --ip, an auxiliary address of a network, or
-// what it has already when it starts. Nobody gets what another has, and all keep what they have.
+// what it has already when it starts. A container with --ip is refused, networks get what they name, and all keep what they have.
 func TestEngineWithoutMAC(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{false, true} {
@@ -62,39 +62,65 @@ func TestEngineWithoutMAC(t *testing.T) {
 			if took := time.Since(before); took > 30*time.Second {
 				t.Errorf("a network with auxiliary addresses takes %v", took)
 			}
-			e.Docker("run", "--detach", "--name", "one", "--restart", "always", "--network", "net", "--ip", "10.77.0.77", Demo)
+			tells := e.release() >= 29
+			// fixed starts a container with --ip, or gives the command that does.
+			fixed := func(name, address string, command ...string) {
+				t.Helper()
+				if len(command) == 0 {
+					command = []string{"run", "--detach", "--name", name, "--restart", "always", "--network", "net", "--ip", address, Demo}
+				}
+				_, err := e.TryDocker(command...)
+				switch taken := name == "wrong" || name == "aux"; {
+				case !tells:
+					refused(t, err, address, "needs engine 29")
+				case taken:
+					refused(t, err, address)
+				case err != nil:
+					t.Error(err)
+				}
+			}
+			e.Docker("run", "--detach", "--name", "one", "--restart", "always", "--network", "net", Demo)
+			first := sameAddress(e, "net", "one")
 			free := runDemo(e, "net", "two")
-			_, err := e.TryDocker("run", "--detach", "--name", "wrong", "--restart", "always", "--network", "net", "--ip", "10.77.0.77", Demo)
-			refused(t, err, "10.77.0.77", "is held by")
-			_, err = e.TryDocker("run", "--detach", "--name", "aux", "--network", "net", "--ip", "10.77.0.50", Demo)
-			refused(t, err, "10.77.0.50", "reserved")
-			e.named("one", "10.77.0.77")
+			e.named("one", first.String())
 			e.named("two", free.String())
-			_, err = e.TryDocker("start", "wrong")
-			refused(t, err, "held by container one")
+			fixed("fixed", "10.77.0.77")
+			fixed("wrong", first.String())
+			fixed("aux", "10.77.0.50")
+			running := []string{"one"}
+			if tells {
+				running = append(running, "fixed")
+			}
+			settled := func() {
+				t.Helper()
+				for _, name := range running {
+					e.running(name)
+					got := sameAddress(e, "net", name)
+					if want := netip.MustParseAddr("10.77.0.77"); name == "fixed" && got != want {
+						t.Errorf("fixed has %v", got)
+					}
+					e.named(name, got.String())
+				}
+			}
 
 			e.Kill()
 			up := time.Now()
 			e.Up()
 			t.Logf("the engine was there after %v", time.Since(up))
-			e.running("one")
-			if got := sameAddress(e, "net", "one"); got != netip.MustParseAddr("10.77.0.77") {
-				t.Errorf("one has %v", got)
+			settled()
+			if live {
+				if got := sameAddress(e, "net", "one"); got != first {
+					t.Errorf("one has %v, it had %v", got, first)
+				}
 			}
-			_, err = e.TryDocker("start", "wrong")
-			refused(t, err, "10.77.0.77")
-			_, err = e.TryDocker("start", "aux")
-			refused(t, err, "10.77.0.50", "reserved")
-			e.named("one", "10.77.0.77")
+			fixed("aux", "10.77.0.50", "start", "aux")
 
 			e.Restart()
-			e.running("one")
-			if got := sameAddress(e, "net", "one"); got != netip.MustParseAddr("10.77.0.77") {
-				t.Errorf("one has %v", got)
-			}
-			e.Docker("rm", "--force", "one", "two", "wrong", "aux")
-			e.Docker("run", "--detach", "--name", "three", "--network", "net", "--ip", "10.77.0.77", Demo)
-			e.Docker("rm", "--force", "three")
+			settled()
+			fixed("aux", "10.77.0.50", "start", "aux")
+			e.Docker("rm", "--force", "one", "two", "fixed", "wrong", "aux")
+			fixed("fixed", "10.77.0.77")
+			e.Docker("rm", "--force", "fixed")
 			e.Docker("network", "rm", "net")
 			same(e, "without the network")
 		})

@@ -145,22 +145,11 @@ func (e *engine) requestOf(x *container, k int, a netip.Addr) *ipam.AddressReque
 		if e.nameless() {
 			q.Name = ""
 		}
-		// Before the first list it passes for what the engine has, and one of a network's, too.
-		if q.Name == "" && e.sharesByMistake(end.network, q.Address) {
-			q.Address = netip.Addr{}
-		}
-		if q.Name == "" && q.Address.IsValid() {
-			q.Purpose = ipam.ForUnmarked
-			c.count["bare claim"]++
+		if q.Name == "" {
+			q.Address = netip.Addr{} // containers with --ip are not supported there (R30)
 		}
 	}
 	return q
-}
-
-// sharesByMistake reports whether a container gets what networks of other hosts keep back, as it passes for one
-// of a network's: no list has come since the engine started (docs/limits.md).
-func (e *engine) sharesByMistake(n *network, a netip.Addr) bool {
-	return a.IsValid() && e.lists == e.unlisted && e.othersKeep(n.Pool, a)
 }
 
 // nameless reports whether the engine is one from before 29, where all of them give no MACs.
@@ -197,8 +186,6 @@ func (e *engine) obtain(x *container, k int, q *ipam.AddressRequest, tries int) 
 					e.obtain(x, k, q, tries)
 				}
 			})
-		case q.Purpose == ipam.ForUnmarked && e.sharesByMistake(x.ends[k].network, q.Address): // who made it so while this waited
-			e.fail(x)
 		default:
 			x.ends[k].address = r.Address.Address.Addr()
 			c.count["container"]++

@@ -27,7 +27,6 @@ type customs struct {
 	repeats int           // of networks whose pool is not answered for, those that are made once more
 	bare    bool          // engines give endpoints no MAC, and start so
 	tells   int           // of requests that are unclear, those for which a list comes soon
-	early   int           // of engines that start, those that start containers before they answer anybody
 	breaks  int           // of their steps, those before which the process ends
 	scripts int           // of their steps, those before which a client acts
 	late    time.Duration // that lists come late after a start, at most
@@ -54,7 +53,7 @@ func drawCustoms(seed uint64) customs {
 // it asks for all that it has before anything else is what tells these.
 func (h *customs) goBare() {
 	h.bare, h.orderly, h.undone = true, true, 0
-	h.tells, h.early = one(h.rnd, 0, 5000, 10_000), one(h.rnd, 0, 5000, 10_000)
+	h.tells = one(h.rnd, 0, 5000, 10_000)
 	h.breaks, h.scripts = one(h.rnd, 0, 0, 300, 2000), one(h.rnd, 0, 0, 2000)
 	h.late = one(h.rnd, 0, 3*time.Second, 20*time.Second)
 }

@@ -127,21 +127,12 @@ func (e *engine) useGateway(n *network, a netip.Addr) {
 	}
 }
 
-// reserves reports whether an address is reserved as far as the host's peer
-// knows.
-func (s *site) reserves(pool netip.Prefix, a netip.Addr) bool { return s.reservation(pool, a) != nil }
-
 // reservation returns the reservation of an address as far as the host's peer knows, or nil.
 func (s *site) reservation(pool netip.Prefix, a netip.Addr) *chronicle.Reservation {
 	if s.machine == nil {
 		return nil
 	}
 	return reservationIn(s.machine.State(), pool, a)
-}
-
-// reserves is the same by the last slot that anybody knows.
-func (c *cluster) reserves(pool netip.Prefix, a netip.Addr) bool {
-	return reservationIn(c.oracle.state, pool, a) != nil
 }
 
 // reservationIn returns the reservation of an address, or nil.
@@ -158,22 +149,6 @@ func reservationIn(state *chronicle.State, pool netip.Prefix, a netip.Addr) *chr
 func (c *cluster) keepsBack(pool netip.Prefix, a netip.Addr) bool {
 	r := reservationIn(c.oracle.state, pool, a)
 	return r != nil && r.Kind.Shared()
-}
-
-// othersKeep reports whether an address is reserved for networks, none of them one of this engine's that its peer was
-// asked for, whether the peer has heard of it or not, or has yet to hear that it is no more.
-func (e *engine) othersKeep(pool netip.Prefix, a netip.Addr) bool {
-	if r := e.s.reservation(pool, a); !e.s.c.keepsBack(pool, a) && (r == nil || !r.Kind.Shared()) {
-		return false
-	}
-	var known []ipam.NetStatus
-	if m := e.s.machine; m != nil {
-		known = m.Status(e.s.clock()).Networks
-	}
-	return !slices.ContainsFunc(e.networks, func(n *network) bool {
-		isKnown := slices.ContainsFunc(known, func(had ipam.NetStatus) bool { return had.ID == n.ID() })
-		return n.ready && n.Pool == pool && isKnown && (n.typed == a || slices.Contains(n.aux, a))
-	})
 }
 
 // dropKept notes that a network that goes keeps nothing back any more.

@@ -150,7 +150,7 @@ func newCluster(o Options) *cluster {
 	c.w = drawWeather(c.rnd)
 	c.absences.change(&c.w)
 	if o.Strained {
-		c.strains.goStrained(&c.w, &c.customs)
+		c.strains.goStrained(&c.w)
 	}
 	c.strains.change(&c.w, &c.customs)
 	if o.Weather != nil {

@@ -2,7 +2,6 @@ package ipamtest
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -76,11 +75,6 @@ func (e *engine) startInOrder() {
 			c.count["left over"]++
 			e.s.call(&ipam.AddressRelease{Network: l.network.Network, Address: l.address}, func(ipam.Reply, bool) { next() })
 		})
-	}
-	if h := &c.customs; h.bare && h.chance(h.early) && !c.calm {
-		for range 1 + h.rnd.IntN(5) {
-			steps = append(steps, e.early)
-		}
 	}
 	steps = append(steps, e.beforeAnswers()...)
 	var goOn func()
@@ -189,44 +183,4 @@ func (e *engine) has(pool netip.Prefix) (had []netip.Addr) {
 		had = append(had, own)
 	}
 	return had
-}
-
-// early has an engine that starts start a container, with an address that somebody may have.
-func (e *engine) early(next func()) {
-	c, h, life := e.s.c, &e.s.c.customs, e.life
-	x, n := one(h.rnd, e.containers...), (*network)(nil)
-	if len(e.networks) > 0 {
-		n = one(h.rnd, e.networks...)
-	}
-	if n == nil || x.busy || x.running || !e.runs(n) {
-		next()
-		return
-	}
-	size := 1 << (n.Pool.Addr().BitLen() - n.Pool.Bits())
-	a := c.list[c.addrs[n.Pool.Addr()]:][h.rnd.IntN(size)]
-	had := e.has(n.Pool)
-	if len(had) > 0 && h.rnd.IntN(2) == 0 {
-		a = one(h.rnd, had...)
-	}
-	// Above a new database what is kept for a name, or is the host's own, or its bridge's, may be an endpoint's that asks again;
-	// of what is reserved its peer may have yet to hear. So may what is kept for a name that has it, as far as is known.
-	bridge := slices.ContainsFunc(e.networks, func(m *network) bool { return m.gateway == a })
-	if e.s.isNew() && (e.s.reserves(n.Pool, a) || e.s.c.reserves(n.Pool, a) || a == e.s.own() || bridge) ||
-		e.s.machine != nil && e.s.holds(a) && !c.oracle.obeyed(a, x.id) {
-		next()
-		return
-	}
-	c.count["early"]++
-	e.runWith(x, n, ipam.MAC{2, byte(e.s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 4}, a)
-	var wait func()
-	wait = func() {
-		switch {
-		case e.life != life:
-		case x.busy:
-			c.after(10*time.Millisecond, wait)
-		default:
-			next()
-		}
-	}
-	wait()
 }

@@ -44,13 +44,8 @@ func (h *strains) draw() {
 	h.recorder = one(h.rnd, 0, 5*time.Second, time.Minute)
 }
 
-// goStrained has some of all this happen again and again, below engines that send MACs.
-//
-// A hole is left below others, before 29: the process restarts, and a claim waits for the boot check. It is of an address whose former
-// container is on no list any more, and whose release is late. With no list since the start the claim passes for a replay, so nothing is
-// owed for the former container, and its release frees what the new one has. It goes where such engines have no claims any more.
-func (h *strains) goStrained(w *Weather, custom *customs) {
-	custom.bare = false
+// goStrained has some of all this happen again and again.
+func (h *strains) goStrained(w *Weather) {
 	h.draw()
 	h.early, h.untold = max(h.early, 3000), 8000
 	if w.Birth != Apart {
@@ -65,6 +60,9 @@ func (h *strains) goStrained(w *Weather, custom *customs) {
 
 // change has engines start as they do that start containers then, and a device listen, if there is one.
 func (h *strains) change(w *Weather, c *customs) {
+	if c.bare {
+		h.early = max(h.early, 3000)
+	}
 	c.orderly = c.orderly || h.early+h.swarm > 0
 	w.Recorder = h.recorder
 }
@@ -77,10 +75,10 @@ func (h *strains) long() time.Duration {
 }
 
 // beforeAnswers are the steps of an engine that starts which are not about what it has: networks of a swarm's agent, and containers
-// with a restart policy. Engines without MACs have steps of their own; see [customs].
+// with a restart policy.
 func (e *engine) beforeAnswers() (steps []func(next func())) {
 	c, h := e.s.c, &e.s.c.strains
-	if c.calm || c.customs.bare {
+	if c.calm {
 		return nil
 	}
 	if h.chance(h.swarm) {
