@@ -384,8 +384,7 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 // has yet to take over what it had, that is as good as held as long as nobody else can have been given it: an
 // engine before 29 does not start without its networks' gateways. What networks
 // share none but networks get, and the gateway on an interface of this host is
-// that of a bridge. Who asks without options and without a MAC may be a container
-// that is new, and a network of which the engine asks long after it has started is:
+// that of a bridge. A network of which the engine asks long after it has started is new:
 // what this peer knew when it left may be somebody else's by now.
 func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
 	p, cidr := m.poolOf(q.Network.Pool), q.Network.Pool

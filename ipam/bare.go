@@ -14,8 +14,9 @@ import (
 // sends one with each.
 func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m.named }
 
-// refuseClaim refuses a request without options that may be a container's: the engine runs, and lists the
-// network, or nothing tells yet. other says that it lists another network on the subnet, which may be the one that is meant.
+// refuseClaim refuses a request without options that is a container's, or has it wait as long as it may be one. A list
+// tells: the engine lists a network that is made, and none in the making. other says that it lists another network on
+// the subnet, for which a container may ask.
 func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error) {
 	net := m.networks[q.Network.ID()]
 	making := net != nil && m.inTheMaking(net, m.now)
@@ -33,8 +34,8 @@ func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error
 		}
 		return false, m.awaitMeaning(p, q)
 	}
-	asked := m.current.doubted
-	told := asked != 0 && m.inventory.knows(asked)
+	since := m.current.doubted
+	told := since != 0 && m.inventory.knows(since)
 	switch {
 	case !making, (told || m.inventory.knows(net.asked.serial)) && p.listed >= p.asked && p.listed > net.beside:
 		return false, errNeeds29(p, q.Address)

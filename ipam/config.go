@@ -50,7 +50,7 @@ type Config struct {
 
 	// NoMAC says that engines give endpoints no MAC before they ask for an address, as networks of
 	// driver ipvlan need it. On engines before 29 a container's request then has no options: with an
-	// address it comes as [ForUnmarked], and only a list tells what it is. So AwaitInventory is to be set.
+	// address it comes as [ForUnmarked], and is refused once a list tells what it is. So AwaitInventory is to be set.
 	NoMAC bool
 
 	// Join makes a peer without a cluster wait for one, and never found one

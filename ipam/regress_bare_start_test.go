@@ -42,6 +42,35 @@ func keepsAuxiliary(t *testing.T, h *ipamtest.Host) ipam.Network {
 	return n
 }
 
+// An engine that starts is granted an auxiliary address that the host has itself, as on a shim, and one that an operator has
+// excluded since: it is not refused what its networks have.
+func TestBareStartOnWhatItsNetworksName(t *testing.T) {
+	for _, excluded := range []bool{false, true} {
+		h := withoutMAC(t)
+		n := made(t, h)
+		h.Now = h.Now.Add(time.Hour)
+		look(h, on(bareNet))
+		if excluded {
+			if r := h.Call(exclude("10.50.0.9", "10.50.0.9")); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		h.Restart()
+		if !excluded {
+			h.Call(&ipam.HostAddresses{Addresses: []netip.Prefix{netip.MustParsePrefix("10.50.0.9/24")}})
+		}
+		h.Call(&ipam.Greeting{})
+		q := plainPool()
+		h.Call(&q)
+		h.Call(&ipam.Blindness{})
+		for range 2 { // networks may share it
+			if r := h.Call(plainly(n, "10.50.0.9")); r.Err != nil {
+				t.Errorf("excluded %t: %v", excluded, r.Err)
+			}
+		}
+	}
+}
+
 // Two networks on a pool, and an endpoint of the first that no list has shown: a container on the second that starts
 // with the engine does not get its address.
 func TestBareStartOfTwoNetworks(t *testing.T) {

@@ -286,6 +286,21 @@ func TestBareSecondNetwork(t *testing.T) {
 	}
 }
 
+// The networks that the engine lists on the subnet are those of a database that was lost: one that is made beside them is
+// none of them, and gets its auxiliary address.
+func TestBareAuxiliaryBesideNetworksOfAnEarlierDatabase(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	look(h, on(bareNet), on(bareNet))
+	h.Now = h.Now.Add(time.Minute)
+	n := network(t, h, bareNet)
+	waits(t, h, plainly(n, "10.50.0.5"))
+	if r := answeredBy(t, h, on(bareNet), on(bareNet)); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	waits(t, h, plainly(n, "10.50.0.9"))
+	wantErr(t, answeredBy(t, h, on(bareNet), on(bareNet), on(bareNet)).Err, ipam.ErrBadRequest, "engine 29")
+}
+
 // Two containers wait for one list, on a network beside one in the making, for an address whose holder is gone:
 // only one gets it (seed 1216).
 func TestBareTwoClaimsOfOneList(t *testing.T) {

@@ -94,7 +94,7 @@ const (
 	ForGateway Purpose = 2
 	// ForUnmarked is a request with an address and without options: an
 	// auxiliary address of a new network, or the replay of an endpoint that
-	// exists; with [Config.NoMAC] also a container's.
+	// exists; with [Config.NoMAC] also a container's, which is refused.
 	ForUnmarked Purpose = 3
 	// ForClient is a user of the API or the command line, known by
 	// AddressRequest.ID.
