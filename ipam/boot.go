@@ -84,11 +84,7 @@ func (m *Machine) keepWatch() {
 		w.until = m.now.Add(watchEvery)
 		w.nanos = w.until.UnixNano()
 	}
-	if m.fx.WakeAt.IsZero() { // mostly, and each call asks
-		m.fx.WakeAt = w.until
-	} else {
-		m.wakeAt(w.until)
-	}
+	m.out.WakeAt(w.until)
 }
 
 // late returns by how much this step comes later than the last one wished; not positive if it does not.

@@ -14,7 +14,9 @@ func (m *Machine) retry() {
 // answered.
 func (m *Machine) try(c *Call) bool {
 	at := len(m.fx.Reply)
-	r := grow(&m.fx.Reply)
+	m.fx.Reply = slices.Grow(m.fx.Reply, 1)[:at+1] // filled in place, as it is large
+	r := &m.fx.Reply[at]
+	*r = Reply{}
 	r.Call = c.ID
 	m.current = c
 	switch q := c.Request.(type) {

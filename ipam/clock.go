@@ -87,7 +87,7 @@ func (m *Machine) saveClock(c clockState) {
 	for _, v := range []uint64{c.boot, uint64(c.zero), uint64(c.set)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
-	m.put(bucketIdentity, keyClock, b)
+	m.out.Put(bucketIdentity, keyClock, b)
 }
 
 func parseClock(value []byte) (c clockState, err error) {

@@ -1,38 +1,73 @@
 package ipam
 
 import (
-	"net/netip"
 	"time"
 
-	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/effect"
 )
 
 // Effects are what a step wants done. The order is a contract: Save first, in
 // one transaction and durable; only then Send and Reply. The slices, and the
 // bytes in Save, are valid until the next step; those in Send and Beat for
-// good.
+// good. At WakeAt a [Tick] is due.
 type Effects struct {
-	Save  []Record
-	Send  []Send
+	effect.Out
 	Reply []Reply
-	// Beat, where it is not nil, is the frame that tells what this peer knows
-	// from now on. The carrier shows it to others whenever it can.
-	Beat   []byte
-	Note   []Note    // for logs and metrics; may be dropped
-	WakeAt time.Time // step again with a [Tick] no later than this; zero: nothing is due
 }
 
-// Send is a frame for another peer. It may be lost.
-type Send struct {
-	To    peer.ID // peer.None: a hint for everybody
-	Frame []byte
-}
+type (
+	// Send is a frame for another peer. It may be lost.
+	Send = effect.Send
+	// Record is one key of the peer's database. A nil Value deletes it.
+	Record = effect.Record
+	// Note is something worth a line in the log, a count or an event.
+	Note = effect.Note
+	// NoteKind says what a [Note] is about.
+	NoteKind = effect.NoteKind
+	// Use is what an address is, or was, used for.
+	Use = effect.Use
+	// MAC is an Ethernet address; the zero MAC is none.
+	MAC = addr.MAC
+)
 
-// Record is one key of the peer's database. A nil Value deletes it.
-type Record struct {
-	Bucket     string
-	Key, Value []byte
-}
+// The kinds of notes; see package effect.
+const (
+	NotePoolCreated = effect.NotePoolCreated
+	NotePoolDeleted = effect.NotePoolDeleted
+	NotePressed     = effect.NotePressed
+	NoteLeakFound   = effect.NoteLeakFound
+	NoteLeakMended  = effect.NoteLeakMended
+	NoteAdopted     = effect.NoteAdopted
+	NoteConflict    = effect.NoteConflict
+	NoteTakenOver   = effect.NoteTakenOver
+	NoteNetworkGone = effect.NoteNetworkGone
+	NoteFounded     = effect.NoteFounded
+	NoteLate        = effect.NoteLate
+	NoteWithdrawn   = effect.NoteWithdrawn
+	NoteJoined      = effect.NoteJoined
+	NoteEvicted     = effect.NoteEvicted
+	NotePeerJoined  = effect.NotePeerJoined
+	NotePeerLeft    = effect.NotePeerLeft
+	NotePeerEvicted = effect.NotePeerEvicted
+	NoteInherited   = effect.NoteInherited
+	NoteSuspended   = effect.NoteSuspended
+	NoteBootedAlone = effect.NoteBootedAlone
+	NoteGaveWay     = effect.NoteGaveWay
+	NoteForgotten   = effect.NoteForgotten
+	NoteRecovered   = effect.NoteRecovered
+	NoteGiven       = effect.NoteGiven
+	NoteStranger    = effect.NoteStranger
+	NoteStrangerEnd = effect.NoteStrangerEnd
+	NoteGranted     = effect.NoteGranted
+	NoteFreed       = effect.NoteFreed
+	NoteDescribed   = effect.NoteDescribed
+	NoteMoved       = effect.NoteMoved
+	NoteAnswered    = effect.NoteAnswered
+	NoteDoubted     = effect.NoteDoubted
+	NoteUnclear     = effect.NoteUnclear
+	NoteParted      = effect.NoteParted
+)
 
 // Reply answers the [Call] with the ID Call. Which field is set follows from
 // the request; none is if Err is. What is seldom asked for is behind
@@ -60,69 +95,4 @@ type Forgetting struct {
 	Evicted   uint64 `json:"evicted"`   // the slot of its eviction
 	Ranges    int    `json:"ranges"`    // in all pools
 	Addresses uint64 `json:"addresses"` // in them, or 2^64-1 if that is more
-}
-
-// NoteKind says what a [Note] is about.
-type NoteKind uint8
-
-// The kinds of notes.
-const (
-	NotePoolCreated NoteKind = iota + 1
-	NotePoolDeleted
-	NotePressed     // a freed address was handed out before it had rested
-	NoteLeakFound   // a held address that no endpoint has
-	NoteLeakMended  // such an address was freed
-	NoteAdopted     // an endpoint's address that was not held was taken in
-	NoteConflict    // an endpoint has an address that is not its to have
-	NoteTakenOver   // a container took over an address from a holder that is gone
-	NoteNetworkGone // a network that the engine no longer has was forgotten
-	NoteFounded     // a cluster was founded
-	NoteLate        // a release was taken for that of an earlier holder: it comes late
-	NoteWithdrawn   // a grant could not be delivered and was taken back
-	NoteJoined      // this peer was admitted to a cluster
-	NoteEvicted     // this peer was evicted, and asks to be admitted again
-	NotePeerJoined  // another peer was admitted; Holder names it
-	NotePeerLeft    // another peer left; Holder names it
-	NotePeerEvicted // another peer was evicted; Holder names it
-	NoteInherited   // the space of a former self was taken over; Holder names it
-	NoteSuspended   // this peer has stopped handing out; Holder says why
-	NoteBootedAlone // no majority answered after a new start of the host
-	NoteGaveWay     // this peer's empty cluster was dissolved for another
-	NoteForgotten   // the space of a peer was given up for it; Holder names it
-	NoteRecovered   // this peer founded its cluster anew, as somebody wished
-	NoteGiven       // space was given to another peer; Holder names it
-	NoteStranger    // something else on the network answers for an address; Holder says what
-	NoteStrangerEnd // such an address was freed, to be tried again
-	NoteGranted     // an address was handed out, or again to the holder that starts anew; Use says to whom
-	NoteFreed       // an address was freed; Use says who had it
-	NoteDescribed   // more was learnt of an address's holder, as Use says now
-	NoteMoved       // a range changed hands, here or elsewhere: From, To
-	NoteAnswered    // another peer, From, was asked for space; To is one of [Answers]
-	NoteDoubted     // whether the holder of an address is who asks for it, the engine's next list tells
-	NoteUnclear     // whether a container asks for an address or a network, the engine's next list tells
-	NoteParted      // whether the last network of a pool is gone, the engine's next list tells
-)
-
-// Note is something worth a line in the log, a count in the metrics, or an
-// event for whoever watches.
-type Note struct {
-	Kind    NoteKind
-	Pool    netip.Prefix
-	Address netip.Addr
-	Last    netip.Addr // of a range that begins at Address; invalid if that is all
-	Holder  string     // who is concerned, in words
-	Use     Use        // of NoteGranted, NoteFreed, NoteDescribed, NoteWithdrawn, NoteStranger
-	// From and To name the owners of a range before and after NoteMoved: peers,
-	// "free" or "reserved".
-	From, To string
-}
-
-// Use is what an address is, or was, used for. It is a value that costs nothing
-// to make, unlike a sentence.
-type Use struct {
-	Kind      string // container, gateway, unmarked, client, host, stranger
-	Container string // ID; of a client the name that it goes by
-	Name      string // of the container
-	MAC       MAC
-	Since     time.Time // it began
 }

@@ -26,7 +26,7 @@ func keptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	case h.Kind == space.Client:
 		return r.Note == h.Ref
 	}
-	return h.Kind == space.Container && (r.Note == h.Name || MAC(h.MAC).is(r.Note))
+	return h.Kind == space.Container && (r.Note == h.Name || MAC(h.MAC).Is(r.Note))
 }
 
 // keptForAnother reports whether an address is kept for somebody, and not for the holder.

@@ -3,11 +3,11 @@ package ipam
 import (
 	"cmp"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -150,9 +150,8 @@ type Machine struct {
 	unanswered bool        // an owner has yet to say who has what a network keeps back by that
 	changed    bool        // something happened that calls may wait for
 	local      []wire.Body // messages to itself
-	outgoing   []letter
-	fx         Effects
-	arena      []byte // backs the keys and values in fx.Save
+	out        effect.Writer
+	fx         Effects // out fills all but the replies
 }
 
 type conflict struct {
@@ -207,6 +206,7 @@ func New(cfg Config) (*Machine, error) {
 		served:     makeServed(leastServed),
 	}
 	m.configure(cfg)
+	m.out = effect.NewWriter(&m.fx.Out)
 	return m, nil
 }
 
@@ -214,12 +214,8 @@ func New(cfg Config) (*Machine, error) {
 // safe does not depend on it. The effects are valid until the next step.
 func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.now = now
-	m.fx.Save = m.fx.Save[:0]
-	m.fx.Send = m.fx.Send[:0]
+	m.out.Reset()
 	m.fx.Reply = m.fx.Reply[:0]
-	m.fx.Note = m.fx.Note[:0]
-	m.fx.WakeAt, m.fx.Beat = time.Time{}, nil
-	m.arena = m.arena[:0]
 	if m.boot == 0 {
 		m.start()
 	}
@@ -275,7 +271,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 // written down or sent, so that neither goOn nor finish would do anything: most
 // steps leave a machine so.
 func (m *Machine) atRest() bool {
-	return !m.changed && len(m.local) == 0 && len(m.outgoing) == 0 && len(m.proposals) == 0 && len(m.inbox) == 0 &&
+	return !m.changed && len(m.local) == 0 && !m.out.Unposted() && len(m.proposals) == 0 && len(m.inbox) == 0 &&
 		m.attempt == nil && m.check == nil && !m.bootedAlone && !m.acceptorChanged && m.state.Slot > 0 && m.member() && m.tended() &&
 		len(m.unsighted) == 0 && !m.cfg.faults.restless
 }
@@ -370,23 +366,4 @@ func (m *Machine) enterCluster() {
 	}
 }
 
-func (m *Machine) note(n Note) { *grow(&m.fx.Note) = n }
-
-// grow appends a zero element to a list, to be filled in place, as what is
-// large should be.
-func grow[T any](list *[]T) *T {
-	last := another(list)
-	*last = *new(T)
-	return last
-}
-
-// another is grow for an element of which all is to be set: it may have what was in its
-// place before.
-func another[T any](list *[]T) *T {
-	n := len(*list)
-	if n == cap(*list) {
-		*list = slices.Grow(*list, 1)
-	}
-	*list = (*list)[:n+1]
-	return &(*list)[n]
-}
+func (m *Machine) note(n Note) { *m.out.Note() = n }

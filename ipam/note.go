@@ -14,21 +14,21 @@ import (
 
 // noteUse notes what became of an address that somebody holds, or held, since then.
 func (m *Machine) noteUse(kind NoteKind, p *pool, a netip.Addr, h *space.Holder, since int64) {
-	n := another(&m.fx.Note) // there is one for each address that comes or goes
+	n := m.out.Note()
 	n.Kind, n.Pool, n.Address = kind, p.CIDR, a
 	n.Last, n.Holder, n.From, n.To = netip.Addr{}, "", "", ""
-	n.Use.tell(h, since)
+	tellUse(&n.Use, h, since)
 }
 
-// tell sets what is known of a holder.
-func (u *Use) tell(h *space.Holder, since int64) {
+// tellUse sets what is known of a holder.
+func tellUse(u *Use, h *space.Holder, since int64) {
 	u.Kind, u.Container, u.Name, u.MAC = h.Kind.String(), h.Ref, h.Name, h.MAC
 	u.Since = time.Unix(0, since).UTC()
 }
 
 // useOf is what a record says of its holder.
 func useOf(rec *space.Record) (u Use) {
-	u.tell(&rec.Holder, rec.Since)
+	tellUse(&u, &rec.Holder, rec.Since)
 	return u
 }
 

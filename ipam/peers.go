@@ -182,28 +182,15 @@ func (m *Machine) send(to peer.ID, body wire.Body) {
 		m.local = append(m.local, body)
 		return
 	}
-	m.outgoing = append(m.outgoing, letter{to, body})
+	m.out.Send(to, body)
 }
 
-// letter is what will be sent when the step is done, under the header of what
-// is known then.
-type letter struct {
-	to   peer.ID
-	body wire.Body
-}
-
-// post turns the letters of a step into effects.
+// post turns what the step has sent into frames, under the header of what is known
+// now.
 func (m *Machine) post() {
-	if len(m.outgoing) == 0 {
-		return
+	if m.out.Unposted() {
+		m.out.Post(m.header())
 	}
-	h := m.header()
-	for _, l := range m.outgoing {
-		h.To = l.to
-		m.fx.Send = append(m.fx.Send, Send{To: l.to, Frame: wire.Encode(nil, &wire.Frame{Header: h, Body: l.body})})
-	}
-	clear(m.outgoing)
-	m.outgoing = m.outgoing[:0]
 }
 
 // beat makes the frame that shows what this peer knows, if that has changed
@@ -214,7 +201,7 @@ func (m *Machine) beat() {
 	}
 	if now := (shown{m.state.Slot, m.boot, m.state.Cluster}); now != m.shown {
 		m.shown = now
-		m.fx.Beat = wire.Encode(nil, &wire.Frame{Header: m.header(), Body: wire.Beat{}})
+		m.out.Beat(m.header())
 	}
 }
 

@@ -50,19 +50,6 @@ const (
 // SchemaVersion is the version of this layout.
 const SchemaVersion = 1
 
-// save adds a record to the effects. Key and value were appended to the arena
-// from the given position on, the value from split on; a negative split means
-// that the key is to be deleted.
-func (m *Machine) save(bucket string, from, split int) {
-	r := another(&m.fx.Save)
-	r.Bucket = bucket
-	if split < 0 {
-		r.Key, r.Value = m.arena[from:len(m.arena):len(m.arena)], nil
-		return
-	}
-	r.Key, r.Value = m.arena[from:split:split], m.arena[split:len(m.arena):len(m.arena)]
-}
-
 // holdingKeyLen is the length of the key of an address.
 const holdingKeyLen = 8 + 4 + 8
 
@@ -179,17 +166,17 @@ func (m *Machine) saveGrant(p *pool, g *space.Grant, h *space.Holder) {
 
 // forgetHolding deletes the record of an address.
 func (m *Machine) forgetHolding(p *pool, o addr.Offset) {
-	from := len(m.arena)
-	m.arena = slices.Grow(m.arena, holdingKeyLen)[:from+holdingKeyLen]
-	putHoldingKey((*[holdingKeyLen]byte)(m.arena[from:]), p.Key, o)
-	m.save(bucketHolding, from, -1)
+	var key [holdingKeyLen]byte
+	putHoldingKey(&key, p.Key, o)
+	m.out.Delete(bucketHolding, string(key[:]))
 }
 
 // saveHolding writes the record of an address, part by part: to put it together first would cost as much.
 func (m *Machine) saveHolding(p *pool, o addr.Offset, h *space.Holder, state space.State, seq uint64, since int64) {
-	from := len(m.arena)
 	const fixed = holdingKeyLen + holdingFixedLen
-	b := slices.Grow(m.arena, fixed+len(h.Name)+len(h.Ref))[:from+fixed]
+	b := m.out.Buffer()
+	from := len(b)
+	b = slices.Grow(b, fixed+len(h.Name)+len(h.Ref))[:from+fixed]
 	f := (*[fixed]byte)(b[from:])
 	putHoldingKey((*[holdingKeyLen]byte)(f[:]), p.Key, o)
 	putHolding((*[holdingFixedLen]byte)(f[holdingKeyLen:]), h, state, seq, since)
@@ -201,9 +188,7 @@ func (m *Machine) saveHolding(p *pool, o addr.Offset, h *space.Holder, state spa
 			b = append(b, h.Ref...)
 		}
 	}
-	m.arena = b
-	r := another(&m.fx.Save)
-	r.Bucket, r.Key, r.Value = bucketHolding, f[:holdingKeyLen:holdingKeyLen], b[from+holdingKeyLen:len(b):len(b)]
+	m.out.PutBuffer(bucketHolding, b, from+holdingKeyLen)
 }
 
 // saveRecord writes what is known of an address, or forgets it if nothing is.
@@ -218,74 +203,64 @@ func (m *Machine) saveRecord(p *pool, o addr.Offset, rec *space.Record) {
 // saveSlot writes the value of a slot, and drops one that nobody needs any
 // more.
 func (m *Machine) saveSlot(slot uint64, value []byte) {
-	from := len(m.arena)
-	m.arena = appendSlotKey(m.arena, slot)
-	split := len(m.arena)
-	m.arena = append(m.arena, value...)
-	m.save(bucketChronicle, from, split)
+	m.out.Put(bucketChronicle, slotKey(slot), value)
 	if m.oldest == 0 {
 		m.oldest = slot
 	}
 	// One old slot goes with each new one, so that no write is large. The last
 	// snapshot is younger than what goes.
 	if kept := m.history(keepSlots) + m.history(snapshotEvery); slot > kept {
-		from := len(m.arena)
-		m.arena = appendSlotKey(m.arena, slot-kept)
-		m.save(bucketChronicle, from, -1)
+		m.out.Delete(bucketChronicle, slotKey(slot-kept))
 		m.oldest = max(m.oldest, slot-kept+1)
 	}
 }
 
-func appendSlotKey(b []byte, slot uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(b, keySlot...), slot)
+func slotKey(slot uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(keySlot), slot))
 }
 
 // saveSnapshot writes the state as a whole, so that a start need not apply
 // every slot since the first.
 func (m *Machine) saveSnapshot() {
-	from := len(m.arena)
-	m.arena = append(m.arena, keySnapshot...)
-	split := len(m.arena)
-	m.arena = append(m.arena, m.state.Encode()...)
-	m.save(bucketChronicle, from, split)
+	m.out.Put(bucketChronicle, keySnapshot, m.state.Encode())
 }
 
 // saveNetwork writes how many networks of this host asked for the same, when the last
 // did, and whether it is said that their pool is used, and deletes the key when none is left.
 func (m *Machine) saveNetwork(n *network) {
-	from := len(m.arena)
-	m.arena = append(m.arena, n.ID()...)
-	split := -1
-	if n.count > 0 {
-		split = len(m.arena)
-		m.arena = codec.Uint(append(m.arena, formatRecord), uint64(n.count))
-		m.arena = binary.BigEndian.AppendUint64(m.arena, uint64(n.asked.at.UnixNano()))
-		if n.useSaid {
-			m.arena = append(m.arena, networkUseSaid)
-		}
+	if n.count <= 0 {
+		m.out.Delete(bucketNetwork, string(n.ID()))
+		return
 	}
-	m.save(bucketNetwork, from, split)
+	b := append(m.out.Buffer(), n.ID()...)
+	split := len(b)
+	b = codec.Uint(append(b, formatRecord), uint64(n.count))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.asked.at.UnixNano()))
+	if n.useSaid {
+		b = append(b, networkUseSaid)
+	}
+	m.out.PutBuffer(bucketNetwork, b, split)
 }
 
 // saveDoubt writes since when an address is in doubt, and deletes the key where since is zero. An earlier release counted
 // the releases that may come, and reads a number before the time.
 func (m *Machine) saveDoubt(a netip.Addr, since time.Time) {
 	if since.IsZero() {
-		m.put(bucketLate, string(a.AsSlice()), nil)
+		m.out.Delete(bucketLate, string(a.AsSlice()))
 		return
 	}
 	b := codec.Uint([]byte{formatRecord}, 1)
-	m.put(bucketLate, string(a.AsSlice()), binary.BigEndian.AppendUint64(b, uint64(since.UnixNano())))
+	m.out.Put(bucketLate, string(a.AsSlice()), binary.BigEndian.AppendUint64(b, uint64(since.UnixNano())))
 }
 
 // saveLost writes when a list last showed what an earlier database must have known, and deletes the key
 // once it says nothing any more.
 func (m *Machine) saveLost() {
 	if m.lostAt.IsZero() {
-		m.put(bucketLate, keyLost, nil)
+		m.out.Delete(bucketLate, keyLost)
 		return
 	}
-	m.put(bucketLate, keyLost, binary.BigEndian.AppendUint64([]byte{formatRecord}, uint64(m.lostAt.UnixNano())))
+	m.out.Put(bucketLate, keyLost, binary.BigEndian.AppendUint64([]byte{formatRecord}, uint64(m.lostAt.UnixNano())))
 }
 
 func parseLost(value []byte) (time.Time, error) {
@@ -348,30 +323,21 @@ type identity struct {
 }
 
 func (m *Machine) saveIdentity() {
-	from := len(m.arena)
-	m.arena = append(m.arena, keySelf...)
-	split := len(m.arena)
-	m.arena = append(m.arena, formatRecord)
-	m.arena = append(m.arena, m.self[:]...)
-	m.arena = codec.Uint(m.arena, uint64(max(m.boot, m.surpassed)))
-	m.arena = codec.Bytes(m.arena, m.cfg.Name)
-	m.arena = codec.Uint(m.arena, m.cfg.Machine)
-	m.save(bucketIdentity, from, split)
+	b := append([]byte{formatRecord}, m.self[:]...)
+	b = codec.Uint(b, uint64(max(m.boot, m.surpassed)))
+	b = codec.Bytes(b, m.cfg.Name)
+	m.out.Put(bucketIdentity, keySelf, codec.Uint(b, m.cfg.Machine))
 }
 
 // saveUnlisted writes whether the engine has yet to list what it has, and whether
 // others have. The key is there only as long as one of them is so.
 func (m *Machine) saveUnlisted() {
-	from := len(m.arena)
-	m.arena = append(m.arena, keyUnlisted...)
-	split := -1
-	if m.unlisted || m.unsure {
-		split = len(m.arena)
-		m.arena = codec.Bool(append(m.arena, formatRecord), m.inherited)
-		m.arena = codec.Bool(m.arena, m.unsure)
-		m.arena = append(m.arena, byte(m.before))
+	if !m.unlisted && !m.unsure {
+		m.out.Delete(bucketIdentity, keyUnlisted)
+		return
 	}
-	m.save(bucketIdentity, from, split)
+	b := codec.Bool(codec.Bool([]byte{formatRecord}, m.inherited), m.unsure)
+	m.out.Put(bucketIdentity, keyUnlisted, append(b, byte(m.before)))
 }
 
 // parseUnlisted reads what saveUnlisted wrote. What others have to list was not

@@ -48,18 +48,6 @@ const (
 	keyAside    = "\x03"
 )
 
-// put writes one record, or deletes it if value is nil.
-func (m *Machine) put(bucket, key string, value []byte) {
-	from := len(m.arena)
-	m.arena = append(m.arena, key...)
-	split := -1
-	if value != nil {
-		split = len(m.arena)
-		m.arena = append(m.arena, value...)
-	}
-	m.save(bucket, from, split)
-}
-
 // saveProposals writes down, before commands leave, the highest number, and
 // what they may take from this peer.
 func (m *Machine) saveProposals() {
@@ -70,7 +58,7 @@ func (m *Machine) saveProposals() {
 	for _, p := range m.proposals {
 		if p.aside && !m.asides[p.last()] {
 			m.asides[p.last()] = true
-			m.put(bucketChronicle, asideKey(p.last()), chronicle.EncodeBatch(p.commands))
+			m.out.Put(bucketChronicle, asideKey(p.last()), chronicle.EncodeBatch(p.commands))
 		}
 	}
 }
@@ -83,7 +71,7 @@ func asideKey(number uint64) string {
 func (m *Machine) dropAside(number uint64) {
 	if m.asides[number] {
 		delete(m.asides, number)
-		m.put(bucketChronicle, asideKey(number), nil)
+		m.out.Delete(bucketChronicle, asideKey(number))
 	}
 }
 
@@ -96,10 +84,10 @@ func (m *Machine) saveAcceptor() {
 	m.acceptorChanged, m.acceptorOnDisk = false, true
 	b := codec.Uint([]byte{formatRecord}, m.state.Slot+1)
 	b = appendBallot(appendBallot(b, m.acceptor.Promised), m.acceptor.Accepted)
-	m.put(bucketChronicle, keyAcceptor, codec.Bytes(b, m.acceptor.Value))
+	m.out.Put(bucketChronicle, keyAcceptor, codec.Bytes(b, m.acceptor.Value))
 }
 
-func (m *Machine) dropAcceptor() { m.put(bucketChronicle, keyAcceptor, nil) }
+func (m *Machine) dropAcceptor() { m.out.Delete(bucketChronicle, keyAcceptor) }
 
 func appendBallot(b []byte, v paxos.Ballot) []byte {
 	return append(codec.Uint(codec.Uint(b, v.Round), uint64(v.Boot)), v.Peer[:]...)
@@ -138,7 +126,7 @@ func (m *Machine) putContact(id peer.ID, c *contact) {
 	b := codec.Uint([]byte{formatRecord}, uint64(c.start.boot))
 	b = binary.BigEndian.AppendUint64(b, c.start.nonce)
 	b = codec.Bytes(codec.Bytes(b, c.name), c.addr)
-	m.put(bucketPeer, string(id[:]), b)
+	m.out.Put(bucketPeer, string(id[:]), b)
 }
 
 // saveContacts does so for all peers of a cluster that has become this peer's:
@@ -174,7 +162,7 @@ func parseContact(key, value []byte) (id peer.ID, c *contact, err error) {
 func (m *Machine) saveLabel() {
 	if m.restoredLabel != m.cfg.Label {
 		m.restoredLabel = m.cfg.Label
-		m.put(bucketIdentity, keyLabel, []byte(m.cfg.Label))
+		m.out.Put(bucketIdentity, keyLabel, []byte(m.cfg.Label))
 	}
 }
 
@@ -183,7 +171,7 @@ func (m *Machine) saveLabel() {
 func (m *Machine) saveNumber() {
 	if m.number > m.savedNumber {
 		m.savedNumber = m.number
-		m.put(bucketIdentity, keyNumber, codec.Uint([]byte{formatRecord}, m.number))
+		m.out.Put(bucketIdentity, keyNumber, codec.Uint([]byte{formatRecord}, m.number))
 	}
 }
 
@@ -191,17 +179,17 @@ func (m *Machine) saveNumber() {
 func (m *Machine) savePlace() {
 	if m.cfg.Place != "" && m.restoredPlace != m.cfg.Place && m.suspended.reason != otherPlace {
 		m.restoredPlace = m.cfg.Place
-		m.put(bucketIdentity, keyPlace, []byte(m.cfg.Place))
+		m.out.Put(bucketIdentity, keyPlace, []byte(m.cfg.Place))
 	}
 }
 
 // saveLeaving writes down that this peer is to leave its cluster, or has.
 func (m *Machine) saveLeaving() {
 	if !m.leaving && !m.left {
-		m.put(bucketIdentity, keyLeft, nil)
+		m.out.Delete(bucketIdentity, keyLeft)
 		return
 	}
-	m.put(bucketIdentity, keyLeft, codec.Bool(codec.Bool([]byte{formatRecord}, m.left), m.forced))
+	m.out.Put(bucketIdentity, keyLeft, codec.Bool(codec.Bool([]byte{formatRecord}, m.left), m.forced))
 }
 
 // setDrained notes, and writes down, whether this peer drains on once it is admitted again: its process may
@@ -211,20 +199,20 @@ func (m *Machine) setDrained(drained bool) {
 		return
 	}
 	m.drained = drained
-	var mark []byte // none removes it
-	if drained {
-		mark = []byte{formatRecord}
+	if !drained {
+		m.out.Delete(bucketIdentity, keyDrained)
+		return
 	}
-	m.put(bucketIdentity, keyDrained, mark)
+	m.out.Put(bucketIdentity, keyDrained, []byte{formatRecord})
 }
 
 // saveGaveWay writes down that this peer looks for a cluster that it has seen.
-func (m *Machine) saveGaveWay() { m.put(bucketIdentity, keyGaveWay, []byte{formatRecord}) }
+func (m *Machine) saveGaveWay() { m.out.Put(bucketIdentity, keyGaveWay, []byte{formatRecord}) }
 
 // dropSlot and dropSnapshot forget what was decided in a cluster that this
 // peer gives up.
 func (m *Machine) dropSlot(slot uint64) {
-	m.put(bucketChronicle, string(appendSlotKey(nil, slot)), nil)
+	m.out.Delete(bucketChronicle, slotKey(slot))
 }
 
 // dropSlots takes all slots up to that one off the disk, also those of which nothing
@@ -236,4 +224,4 @@ func (m *Machine) dropSlots(to uint64) {
 	m.oldest = 0
 }
 
-func (m *Machine) dropSnapshot() { m.put(bucketChronicle, keySnapshot, nil) }
+func (m *Machine) dropSnapshot() { m.out.Delete(bucketChronicle, keySnapshot) }

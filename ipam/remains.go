@@ -157,7 +157,7 @@ func (m *Machine) saveRemains() {
 	for _, c := range m.unclaimed {
 		b = codec.Bytes(codec.Bytes(codec.Bytes(b, c.Pool), c.Address.AsSlice()), c.ID)
 	}
-	m.put(bucketIdentity, keyRejoined, b)
+	m.out.Put(bucketIdentity, keyRejoined, b)
 }
 
 func parseRemains(value []byte) (cluster [16]byte, clients []ClientRequest, err error) {

@@ -286,7 +286,7 @@ func errSwarm() error {
 func errReserved(p *pool, a netip.Addr, r *chronicle.Reservation, h space.Holder) error {
 	what, next := reservedText(r), "choose another address"
 	if r.Kind == chronicle.KindKeptForName && h.Kind == space.Container && h.Name == "" {
-		if isMAC(r.Note) {
+		if addr.IsMAC(r.Note) {
 			next = "give the container that MAC, or " + next
 		} else {
 			next = "this engine does not send the names of containers, as engines from 29 on do; reserve the address for a MAC instead, or " + next

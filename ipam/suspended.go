@@ -50,9 +50,9 @@ func (m *Machine) suspend(r reason, why string) {
 	m.suspended = suspension{r, why}
 	switch r {
 	case givenUp:
-		m.put(bucketIdentity, keyGivenUp, []byte(why))
+		m.out.Put(bucketIdentity, keyGivenUp, []byte(why))
 	case oldDatabase:
-		m.put(bucketIdentity, keyOld, []byte(why))
+		m.out.Put(bucketIdentity, keyOld, []byte(why))
 	default:
 	}
 	m.check, m.attempt = nil, nil

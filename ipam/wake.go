@@ -5,13 +5,13 @@ import "time"
 // wake sets when the machine wants to be stepped again.
 func (m *Machine) wake() {
 	if !m.strangers.IsZero() {
-		m.wakeAt(m.strangers)
+		m.out.WakeAt(m.strangers)
 	}
 	if !m.warned.IsZero() {
-		m.wakeAt(m.warned)
+		m.out.WakeAt(m.warned)
 	}
 	if m.warns() {
-		m.wakeAt(m.warnedAt.Add(warnEvery))
+		m.out.WakeAt(m.warnedAt.Add(warnEvery))
 	}
 	if len(m.waiting) > 0 {
 		m.wakeForCalls()
@@ -20,7 +20,7 @@ func (m *Machine) wake() {
 	switch {
 	case m.isSuspended():
 	case len(m.proposals) > 0 || m.attempt != nil || m.check != nil || m.changed:
-		m.wakeAt(m.now.Add(pulse))
+		m.out.WakeAt(m.now.Add(pulse))
 	case m.left && !m.member():
 	case m.state.Slot == 0 || m.unsure || !m.soleUser() || m.mayOwe():
 		tend = m.now.Add(tendEvery)
@@ -39,30 +39,24 @@ func (m *Machine) wake() {
 	if m.rests() {
 		tend = m.now.Add(restEvery) // how long it may sleep unnoticed stays as it is
 	}
-	m.wakeAt(tend)
+	m.out.WakeAt(tend)
 }
 
 // wakeForCalls is wake for what waits.
 func (m *Machine) wakeForCalls() {
 	for _, c := range m.waiting {
-		m.wakeAt(c.Deadline)
+		m.out.WakeAt(c.Deadline)
 	}
 	if len(m.questions) > 0 {
-		m.wakeAt(m.now.Add(pulse))
+		m.out.WakeAt(m.now.Add(pulse))
 	}
 	if late := m.startedAt.Add(replayWait); m.replaying && m.now.Before(late) {
-		m.wakeAt(late)
+		m.out.WakeAt(late)
 	}
 	if late := m.greeted.at.Add(replayWait); m.bare() && m.now.Before(late) {
-		m.wakeAt(late)
+		m.out.WakeAt(late)
 	}
 }
 
 // pulse is how often a machine is stepped while something is under way.
 const pulse = 50 * time.Millisecond
-
-func (m *Machine) wakeAt(t time.Time) {
-	if m.fx.WakeAt.IsZero() || t.Before(m.fx.WakeAt) {
-		m.fx.WakeAt = t
-	}
-}

@@ -63,7 +63,7 @@ func (m *Machine) warn(a netip.Addr, by peer.ID) {
 	}
 	if !known || w.by != by {
 		m.putWarning(a, by)
-		m.put(bucketWarning, string(a.AsSlice()), append([]byte{formatRecord}, by[:]...))
+		m.out.Put(bucketWarning, string(a.AsSlice()), append([]byte{formatRecord}, by[:]...))
 		m.changed = true
 	}
 	m.keepWarning(a, m.now.Add(warnTime))
@@ -174,7 +174,7 @@ func (m *Machine) dropWarning(a netip.Addr) {
 	if m.warnedBy[w.by]--; m.warnedBy[w.by] == 0 {
 		delete(m.warnedBy, w.by)
 	}
-	m.put(bucketWarning, string(a.AsSlice()), nil)
+	m.out.Delete(bucketWarning, string(a.AsSlice()))
 	m.changed = true
 	if p := m.poolAt(a); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, a)

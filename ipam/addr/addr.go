@@ -11,6 +11,8 @@
 // its pool: it is a reserved subnet anycast address (RFC 2526, section 2) and
 // could never be handed out anyway.
 //
+// A [MAC] is here, too: whoever names an address may have to name the device that has it.
+//
 // All types are plain values, safe to copy and to share.
 package addr
 
