@@ -55,11 +55,3 @@ func (m *Machine) apply(batch []chronicle.Command) []chronicle.Outcome {
 	}
 	return m.state.Apply(batch)
 }
-
-// history returns n, or what a test has put in its place.
-func (m *Machine) history(n uint64) uint64 {
-	if h := m.cfg.faults.history; h > 0 {
-		return h
-	}
-	return n
-}

@@ -13,13 +13,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-const (
-	// snapshotEvery is how many slots pass between two snapshots of the state.
-	snapshotEvery = 1024
-	// keepSlots is how many slots behind a snapshot are kept for peers that lag.
-	keepSlots = 10_000
-)
-
 // follow makes the pools of this peer follow one command that had effect.
 func (m *Machine) follow(o chronicle.Outcome) {
 	switch a := o.Command.Action.(type) {

@@ -420,10 +420,11 @@ func (m *Machine) giveWay(f *wire.Frame) {
 // as it knows, and goes on from there with whoever is there again. So it is with one that
 // this peer has recovered: it has voted in the one before.
 func (m *Machine) wasShared() bool {
-	if m.firstValue != 1 {
+	values, all := m.log.After(0)
+	if !all {
 		return true // nobody can say
 	}
-	for _, v := range m.values {
+	for _, v := range values {
 		batch, err := chronicle.DecodeBatch(v)
 		if err != nil || slices.ContainsFunc(batch, func(c chronicle.Command) bool { return m.admits(c.Action) }) {
 			return true
@@ -461,11 +462,9 @@ func (m *Machine) dissolve() {
 	for _, p := range m.sortedPools() {
 		m.dropPool(p)
 	}
-	m.dropSlots(m.state.Slot)
-	m.dropSnapshot()
+	m.log.Replace(m.state.Slot, nil)
 	m.saveNumber() // the state knew it
 	m.state = &chronicle.State{}
-	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.acceptor, m.attempt, m.early = paxos.Acceptor{}, nil, early{}
 	m.later = 0
 	clear(m.inbox)

@@ -33,13 +33,12 @@ func (m *Machine) learn(value []byte) []chronicle.Command {
 		return nil
 	}
 	was := m.member()
-	m.saveSlot(m.state.Slot+1, value)
-	m.remember(value)
+	m.log.Append(m.state.Slot+1, value)
 	outcomes := m.apply(batch)
 	// A snapshot at a level that is not spoken would look like one of a later
 	// release, which knows slots behind it.
-	if m.state.Slot%m.history(snapshotEvery) == 0 && !m.outdated() {
-		m.saveSnapshot()
+	if m.log.SnapshotDue(m.state.Slot) && !m.outdated() {
+		m.log.Snapshot(m.state.Encode())
 	}
 	for _, o := range outcomes {
 		if o.Command.Author == m.self {
@@ -87,29 +86,6 @@ func (m *Machine) concluded(wasMember bool) {
 	m.run() // what came meanwhile
 }
 
-// keepValues is how many decided values are kept in memory for peers that lag
-// a little, and keepBytes how long they may be together.
-const (
-	keepValues = wire.MaxSlots // so that one frame has room for all
-	keepBytes  = 4 << 20
-)
-
-// remember keeps a decided value for those who lag. It is called before the
-// value is applied.
-func (m *Machine) remember(value []byte) {
-	if len(m.values) == 0 {
-		m.firstValue = m.state.Slot + 1
-	}
-	m.values = append(m.values, value)
-	m.valueBytes += len(value)
-	for len(m.values) > int(m.history(keepValues)) || m.valueBytes > keepBytes && len(m.values) > 1 {
-		m.valueBytes -= len(m.values[0])
-		m.values[0] = nil
-		m.values = m.values[1:]
-		m.firstValue++
-	}
-}
-
 // maxPage is how many bytes of values go into one message.
 const maxPage = 256 << 10
 
@@ -119,13 +95,14 @@ func (m *Machine) sendSlots(to peer.ID, after uint64) {
 	if to == m.self || after >= m.state.Slot {
 		return
 	}
-	if after+1 < m.firstValue || len(m.values) == 0 {
+	values, all := m.log.After(after)
+	if !all {
 		m.send(to, wire.Snapshot{State: m.state.Encode()})
 		return
 	}
 	page := wire.Decided{First: after + 1}
 	size := 0
-	for _, v := range m.values[after+1-m.firstValue:] {
+	for _, v := range values {
 		if size += len(v); size > maxPage && len(page.Values) > 0 {
 			break
 		}
@@ -216,9 +193,7 @@ func (m *Machine) install(state *chronicle.State) {
 	for _, gone := range state.Former {
 		delete(m.inbox, gone.ID) // as in follow
 	}
-	m.dropSlots(old.Slot)
-	m.saveSnapshot()
+	m.log.Replace(old.Slot, state.Encode())
 	m.saveContacts()
-	m.values, m.valueBytes, m.firstValue = nil, 0, 0
 	m.concluded(was)
 }

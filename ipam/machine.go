@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -75,10 +76,7 @@ type Machine struct {
 	attempt         *attempt
 	completes       bool // what it has accepted is to be decided, as others wait for that
 	early           early
-	values          [][]byte // the last decided values
-	firstValue      uint64   // slot of the first of them
-	oldest          uint64   // the oldest slot on disk; 0: there is none
-	valueBytes      int
+	log             replog.Log
 	pulledAt        time.Time
 	asides          map[uint64]bool // proposals that take space, on disk, by last number
 
@@ -207,6 +205,7 @@ func New(cfg Config) (*Machine, error) {
 	}
 	m.configure(cfg)
 	m.out = effect.NewWriter(&m.fx.Out)
+	m.log = replog.New(&m.out, cfg.faults.history)
 	return m, nil
 }
 

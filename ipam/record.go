@@ -11,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -32,7 +33,7 @@ import (
 // some sixty bytes, whatever else is held. Every value begins with its format.
 const (
 	bucketIdentity  = "identity"
-	bucketChronicle = "chronicle"
+	bucketChronicle = replog.Bucket
 	bucketNetwork   = "network"
 	bucketHolding   = "holding"
 	bucketLate      = "late"
@@ -41,8 +42,6 @@ const (
 	keyLost     = "earlier" // of a length that no address has
 	keySelf     = "self"
 	keyUnlisted = "unlisted"
-	keySnapshot = "\x00"
-	keySlot     = "\x01"
 
 	formatRecord = 1
 )
@@ -198,31 +197,6 @@ func (m *Machine) saveRecord(p *pool, o addr.Offset, rec *space.Record) {
 		return
 	}
 	m.saveHolding(p, o, &rec.Holder, rec.State, rec.Seq, rec.Since)
-}
-
-// saveSlot writes the value of a slot, and drops one that nobody needs any
-// more.
-func (m *Machine) saveSlot(slot uint64, value []byte) {
-	m.out.Put(bucketChronicle, slotKey(slot), value)
-	if m.oldest == 0 {
-		m.oldest = slot
-	}
-	// One old slot goes with each new one, so that no write is large. The last
-	// snapshot is younger than what goes.
-	if kept := m.history(keepSlots) + m.history(snapshotEvery); slot > kept {
-		m.out.Delete(bucketChronicle, slotKey(slot-kept))
-		m.oldest = max(m.oldest, slot-kept+1)
-	}
-}
-
-func slotKey(slot uint64) string {
-	return string(binary.BigEndian.AppendUint64([]byte(keySlot), slot))
-}
-
-// saveSnapshot writes the state as a whole, so that a start need not apply
-// every slot since the first.
-func (m *Machine) saveSnapshot() {
-	m.out.Put(bucketChronicle, keySnapshot, m.state.Encode())
 }
 
 // saveNetwork writes how many networks of this host asked for the same, when the last

@@ -208,20 +208,3 @@ func (m *Machine) setDrained(drained bool) {
 
 // saveGaveWay writes down that this peer looks for a cluster that it has seen.
 func (m *Machine) saveGaveWay() { m.out.Put(bucketIdentity, keyGaveWay, []byte{formatRecord}) }
-
-// dropSlot and dropSnapshot forget what was decided in a cluster that this
-// peer gives up.
-func (m *Machine) dropSlot(slot uint64) {
-	m.out.Delete(bucketChronicle, slotKey(slot))
-}
-
-// dropSlots takes all slots up to that one off the disk, also those of which nothing
-// is known any more.
-func (m *Machine) dropSlots(to uint64) {
-	for n := m.oldest; n > 0 && n <= to; n++ {
-		m.dropSlot(n)
-	}
-	m.oldest = 0
-}
-
-func (m *Machine) dropSnapshot() { m.out.Delete(bucketChronicle, keySnapshot) }

@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -275,7 +275,7 @@ func wrap(err error, what string) error {
 }
 
 func (l *Restoration) visitChronicle(key string, value []byte) (err error) {
-	if key == keySnapshot {
+	if key == replog.KeySnapshot {
 		var s *chronicle.State
 		if s, err = chronicle.DecodeState(value); err == nil {
 			l.m.state = s
@@ -292,18 +292,15 @@ func (l *Restoration) visitChronicle(key string, value []byte) (err error) {
 	if strings.HasPrefix(key, keyAside) {
 		return wrap(l.visitAside(value), "commands")
 	}
-	number, ok := strings.CutPrefix(key, keySlot)
-	if !ok || len(number) != 8 {
+	n, ok := replog.ParseKey(key)
+	if !ok {
 		return fmt.Errorf("%w: key of a slot", codec.ErrCorrupt)
 	}
 	// Slots follow one another, behind the snapshot; those before it are kept
 	// for peers that lag.
-	n := binary.BigEndian.Uint64([]byte(number))
-	if l.m.oldest == 0 {
-		l.m.oldest = n
-	}
 	switch {
 	case n <= l.m.state.Slot:
+		l.m.log.Restore(n, nil)
 		return nil
 	case n != l.m.state.Slot+1:
 		return fmt.Errorf("%w: slot %d follows slot %d", codec.ErrCorrupt, n, l.m.state.Slot)
@@ -316,7 +313,7 @@ func (l *Restoration) visitChronicle(key string, value []byte) (err error) {
 	if l.m.outdated() || !chronicle.Known(batch) {
 		return l.later()
 	}
-	l.m.remember(value)
+	l.m.log.Restore(n, value)
 	l.m.apply(batch)
 	return nil
 }

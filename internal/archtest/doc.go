@@ -15,8 +15,8 @@
 //	R9  virtual time comes from internal/bubble, which keeps the race detector whole
 //	R10 one toolchain, the same in all go.mod files
 //
-// The arrows: ipam imports all core packages; effect imports wire; chronicle imports ring and table; ring, space and table
-// import addr; and whatever is above addr, peer and codec may import them.
+// The arrows: ipam imports all core packages; replog imports effect, which imports wire; chronicle imports ring and
+// table; ring, space and table import addr; and whatever is above addr, peer and codec may import them.
 //
 // A package that is named in a table and does not exist fails the test too, so that no row outlives its package.
 package archtest

@@ -25,9 +25,10 @@ var core = map[string]struct {
 	"ipam/chronicle":           {[]string{"ipam/ring", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed commands, applied in order"},
 	"ipam/wire":                {[]string{"ipam/chronicle", "ipam/paxos", "ipam/ring", "ipam/addr", "ipam/peer", "ipam/codec"}, "what peers say, without what follows from it"},
 	"ipam/effect":              {[]string{"ipam/wire", "ipam/addr", "ipam/peer"}, "what is to be done, without who wants it or why"},
+	"ipam/replog":              {[]string{"ipam/effect", "ipam/wire"}, "the decided slots, without what they mean, what an engine has or who lives"},
 	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec", "plugin/packed"}, "what every peer says, without what it means or how it travels"},
 	"ipam": {
-		[]string{"ipam/effect", "ipam/ring", "ipam/space", "ipam/paxos", "ipam/chronicle", "ipam/table", "ipam/wire", "ipam/addr", "ipam/peer", "ipam/codec"},
+		[]string{"ipam/replog", "ipam/effect", "ipam/ring", "ipam/space", "ipam/paxos", "ipam/chronicle", "ipam/table", "ipam/wire", "ipam/addr", "ipam/peer", "ipam/codec"},
 		"the machine brings the parts together",
 	},
 }
