@@ -138,6 +138,8 @@ func (e *engine) askAgain(n *network, next func()) {
 			case e.life != life:
 			case failed && k == 0:
 				next()
+			case !ok && !e.s.cfg.AwaitInventory:
+				next() // else the process that starts would believe that the network is gone: nobody lists it (docs/limits.md)
 			case failed:
 				c.count["taken back"]++
 				e.s.call(&ipam.PoolRelease{Network: n.Network}, func(ipam.Reply, bool) { next() })
