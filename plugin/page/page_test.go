@@ -108,6 +108,11 @@ func TestEverythingIsShown(t *testing.T) {
 		if !strings.Contains(pools, p.Pool.String()) {
 			t.Errorf("pools lack %v", p.Pool)
 		}
+		for _, network := range p.NetworkNames {
+			if !strings.Contains(pools, network) {
+				t.Errorf("pools lack the network %s of %v", network, p.Pool)
+			}
+		}
 	}
 	if got := value[[]string](b, `[...document.querySelectorAll("#ring .conflict")].map(g => g.getAttribute("aria-label"))`); len(got) != 1 || got[0] != "conflict at 10.50.0.7" {
 		t.Errorf("conflicts: %q", got)

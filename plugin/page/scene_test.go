@@ -118,6 +118,7 @@ func sceneOf(peers int) *scene {
 		st.Peers[4].State, st.Peers[4].Reachable, st.Peers[4].Voter = "evicted", false, false
 	}
 	st.Pools = append(st.Pools, s.pool(st, "10.50.0.0/24", "lab"), s.pool(st, "10.60.0.0/16", ""), s.pool(st, "fd5c:77a1:9e0b:4::/64", "lab6"))
+	st.Pools[0].NetworkNames, st.Pools[1].NetworkNames = []string{"lab", "front"}, []string{"wide"}
 	if peers >= 3 {
 		a := netip.MustParseAddr("10.50.0.7")
 		st.Problems = append(st.Problems, ipam.Problem{

@@ -2,7 +2,7 @@
 // from what the API said.
 
 import { h, svg } from "/page/dom.js";
-import { ago, count, percent, plural, poolName } from "/page/model.js";
+import { ago, count, percent, plural, poolName, poolTitle } from "/page/model.js";
 
 const MARK = { fine: "✓", degraded: "!", failed: "✕" };
 
@@ -103,7 +103,7 @@ export function addressDetail(a) {
     ["Reserved as", a.reserved ? a.reserved.kind + (a.reserved.note ? ": " + a.reserved.note : "") : ""],
     ["Container", a.container ? a.container.slice(0, 12) : ""], ["MAC", a.mac], ["Since", moment(a.since)],
     ["Range", a.first ? a.first + " – " + a.last + ", " + a.owner + (a.owned_how && a.owned_how !== "self" ? " (" + a.owned_how + ")" : "") : ""],
-    ["Pool", a.pool + (a.pool_name ? " (" + a.pool_name + ")" : "")],
+    ["Pool", poolTitle({ pool: a.pool, name: a.pool_name, network_names: a.network_names })],
     ["Conflict", a.conflict]])];
   if (a.next) out.push(h("p", { class: "next" }, h("span", { "aria-hidden": "true" }, "→ "), a.next));
   if (a.refusals?.length) {
@@ -114,6 +114,12 @@ export function addressDetail(a) {
 
 const SHOWN = 100; // addresses of a range
 
+// holderOf names who has an address, or had it before it was freed.
+function holderOf(a) {
+  const who = a.name || (a.container ? a.container.slice(0, 12) : "");
+  return who && ["resting", "ready", "free"].includes(a.state) ? "last: " + who : who;
+}
+
 // rangeDetail shows a range, and the addresses in it if this peer has them.
 export function rangeDetail(arc, owners, addresses) {
   const r = arc.range;
@@ -122,7 +128,7 @@ export function rangeDetail(arc, owners, addresses) {
     ["Held", arc.own ? count(r.held) : arc.told ? "about " + count(arc.held) : ""], ["Decided in", "slot " + r.version]])];
   if (!addresses) return out;
   const rows = addresses.slice(0, SHOWN).map((a) => h("tr", {},
-    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)), h("td", {}, a.state), h("td", {}, a.name || a.container.slice(0, 12)), h("td", { class: "faint" }, a.since ? ago(a.since) : "")));
+    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)), h("td", {}, a.state), h("td", {}, holderOf(a)), h("td", { class: "faint" }, a.since ? ago(a.since) : "")));
   if (rows.length) out.push(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Addresses of the range" }, h("table", {}, head(["Address"], ["State"], ["Holder"], ["Since"]), h("tbody", {}, ...rows))));
   if (addresses.length > SHOWN) out.push(h("p", { class: "hint" }, "… and " + count(addresses.length - SHOWN) + " more"));
   return out;
