@@ -24,6 +24,11 @@ type Setting struct {
 // Settings returns the table, in the order of the manual.
 func Settings() []Setting { return table() }
 
+// Shared returns the names of the settings that are the same on all hosts of a cluster.
+func Shared() []string {
+	return []string{"RINGLET_CLUSTER", "RINGLET_INSECURE", "RINGLET_UNIVERSE", "RINGLET_SUBNET", "RINGLET_AVOID", "RINGLET_EVICT_AFTER"}
+}
+
 func (s Setting) problem(given string, err error) error {
 	if s.Secret || hasKey(given) {
 		given = ""

@@ -81,10 +81,12 @@ func DataRoot(mountinfo io.Reader) string {
 
 // Plugin is an installed plugin that looks like this product.
 type Plugin struct {
-	ID      string
-	Name    string // with tag, as in --ipam-driver
-	Enabled bool
-	Env     []string // its settings as NAME=value, secrets among them
+	ID   string
+	Name string // with tag, as in --ipam-driver
+	// Reference is what it was installed from, as registry.example:5000/ringlet:1.0.
+	Reference string
+	Enabled   bool
+	Env       []string // its settings as NAME=value, secrets among them
 	// Mounts are directories of the engine's host, by where the plugin has them.
 	Mounts map[string]string
 }
@@ -137,7 +139,7 @@ func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error
 	var ours []Plugin
 	for _, p := range all {
 		if p != nil && isOurs(p) {
-			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Enabled: p.Enabled, Env: p.Settings.Env, Mounts: mounts(p)})
+			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Reference: p.PluginReference, Enabled: p.Enabled, Env: p.Settings.Env, Mounts: mounts(p)})
 		}
 	}
 	slices.SortFunc(ours, func(a, b Plugin) int {
