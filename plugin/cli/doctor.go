@@ -23,7 +23,7 @@ import (
 
 // diagnosis is one thing that was looked at.
 type diagnosis struct {
-	// ports, key, clock, engine, names, mtu, host-names, version, crash, problems; version,
+	// ports, key, clock, engine, names, advertise, mtu, host-names, version, crash, problems; version,
 	// database, crash, clock of one that waits for its database; of a plugin that does not answer: plugin, mounts, start, settings, database, disk, clock
 	Check string `json:"check"`
 	Level string `json:"level"` // ok, warn, fail, skip
@@ -55,6 +55,7 @@ do:
     clock       it is synchronised
     ports       other hosts answer over TCP and UDP; if no host is known yet,
                 those in RINGLET_JOIN over TCP
+    advertise   this host has the address at which others reach it
     mtu         packets between hosts fit
     host-names  no two hosts have the same name
     crash       the plugin has not crashed
@@ -129,7 +130,7 @@ func (a *app) diagnose(ctx context.Context, c *client) ([]diagnosis, error) {
 	if p, waits := problemOf(st, "database-unavailable"); waits { // and nothing more is known
 		return []diagnosis{versions(a.cfg.Version, about), {"database", diagnosedFail, p.Text, p.Next}, crash, clock(a.cfg.clock())}, nil
 	}
-	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine, st), names(about.Engine), keyed(about, st), clock(a.cfg.clock())}
+	found := []diagnosis{versions(a.cfg.Version, about), engineAge(about.Engine, st), names(about), keyed(about, st), clock(a.cfg.clock())}
 	found = append(found, a.ports(ctx, about, st)...)
 	return append(found, udp(st), a.mtu(about), sameNames(st), crash, problems(st)), nil
 }
@@ -209,11 +210,17 @@ func engineAge(e admin.AboutEngine, st ipam.Status) diagnosis {
 	return diagnosis{"engine", diagnosedOK, "engine " + e.Version + " answers the plugin", ""}
 }
 
-func names(e admin.AboutEngine) diagnosis {
+func names(about admin.About) diagnosis {
+	e := about.Engine
 	n, ok := major(e.Version)
 	switch {
 	case !ok:
 		return diagnosis{"names", diagnosedSkip, "the engine's version is not known", ""}
+	case n < namesEngine && about.Settings["mac"] == "false":
+		return diagnosis{
+			"names", diagnosedWarn, "engine " + e.Version + " does not send the names of containers, nor their MACs as RINGLET_MAC is false: no container keeps its address over a restart, and --ip is refused",
+			"use engine 29 or later; if this host has no ipvlan network, set RINGLET_MAC=true",
+		}
 	case n < namesEngine:
 		return diagnosis{
 			"names", diagnosedWarn, "engine " + e.Version + " does not send the names of containers: a container keeps its address over a restart only with a fixed MAC or --ip",
@@ -358,7 +365,7 @@ func (a *app) mtu(about admin.About) diagnosis {
 	name, n := a.cfg.mtuOf(at.Addr())
 	switch {
 	case name == "":
-		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("no interface of this host has %v, the address at which other hosts reach it", at.Addr()), "set RINGLET_ADVERTISE to an address of this host, unless NAT forwards that one"}
+		return diagnosis{"advertise", diagnosedWarn, fmt.Sprintf("no interface of this host has %v, the address at which other hosts reach it", at.Addr()), "set RINGLET_ADVERTISE to an address of this host, unless NAT forwards that one"}
 	case n < leastMTU:
 		return diagnosis{"mtu", diagnosedWarn, fmt.Sprintf("interface %s has an MTU of %d, but packets between hosts have up to %d bytes: they are fragmented or lost", name, n, leastMTU), "raise the MTU of that interface and of the path between the hosts"}
 	}

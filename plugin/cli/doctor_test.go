@@ -47,6 +47,9 @@ func TestDoctor(t *testing.T) {
 		}, "skip   key", exitFine},
 		{"another program", func(f *fixture, _ *Config) { f.about.Version = "v1.1.0\x1b" }, "warn  version", exitDegraded},
 		{"an engine that sends no names", func(f *fixture, _ *Config) { f.about.Engine.Version = "28.5.2" }, "warn  names", exitDegraded},
+		{"an engine that sends neither names nor MACs", func(f *fixture, _ *Config) {
+			f.about.Engine.Version, f.about.Settings = "28.5.2", map[string]string{"mac": "false"}
+		}, "RINGLET_MAC is false", exitDegraded},
 		{"an engine of old", func(f *fixture, _ *Config) { f.about.Engine.Version = "19.03.1" }, "warn  engine", exitDegraded},
 		{"no engine", func(f *fixture, _ *Config) {
 			f.about.Engine = admin.AboutEngine{Socket: "/run/docker.sock", LastError: "there is no docker socket"}
