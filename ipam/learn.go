@@ -12,44 +12,43 @@ import (
 )
 
 // learn takes in the decided value of the next slot: it is written down, then
-// applied, and the spaces of this peer follow the rings.
+// applied, and the spaces of this peer follow the rings. It reports whether it was; if
+// so next is to follow.
 //
 // A peer that does not speak the level of the slot leaves it, and all that
 // follow, for after its upgrade.
-func (m *Machine) learn(value []byte) []chronicle.Command {
+func (m *Machine) learn(value []byte) ([]chronicle.Command, bool) {
 	if m.outdated() || m.isSuspended() {
-		return nil
+		return nil, false
 	}
 	batch, err := chronicle.DecodeBatch(value)
 	if err == nil && !chronicle.Known(batch) {
 		m.meetLater(m.cfg.Spoken + 1) // at least
-		return nil
+		return nil, false
 	}
 	if err != nil {
 		m.broken = errUnreadable(m.state.Slot+1, err)
 		batch = nil // equally on all peers
 	}
 	if !m.follows(batch) {
-		return nil
+		return nil, false
 	}
 	was := m.member()
 	m.log.Append(m.state.Slot+1, value)
 	outcomes := m.apply(batch)
+	m.noteOutcomes(outcomes)
 	// A snapshot at a level that is not spoken would look like one of a later
 	// release, which knows slots behind it.
 	if m.log.SnapshotDue(m.state.Slot) && !m.outdated() {
 		m.log.Snapshot(m.state.Encode())
 	}
 	for _, o := range outcomes {
-		if o.Command.Author == m.self {
-			m.noteOutcome(o)
-		}
 		if o.Refused == "" {
 			m.follow(o)
 		}
 	}
-	m.concluded(was)
-	return batch
+	m.conclude(was)
+	return batch, true
 }
 
 // errUnreadable says that a slot was decided whose value no peer can have meant. It counts as an empty one, on all peers and
@@ -58,8 +57,9 @@ func errUnreadable(slot uint64, err error) error {
 	return fmt.Errorf("slot %d was decided and cannot be read: %w", slot, err)
 }
 
-// concluded does what follows once the state stands at another slot.
-func (m *Machine) concluded(wasMember bool) {
+// closeSlot ends this peer's part in the slot before which the state stood, and
+// returns the proposals that are settled by where it stands now.
+func (m *Machine) closeSlot() []*proposal {
 	m.acceptor, m.acceptorChanged = paxos.Acceptor{}, false
 	if m.acceptorOnDisk {
 		m.acceptorOnDisk = false
@@ -67,9 +67,20 @@ func (m *Machine) concluded(wasMember bool) {
 	}
 	m.attempt, m.completes = nil, false
 	m.pulledAt = time.Time{}
-	m.settleProposals()
-	m.holdKept()
+	return m.takeSettled()
+}
+
+// next begins with the slot behind the one that was closed: commands came meanwhile.
+func (m *Machine) next() {
 	m.pruneInbox()
+	m.run()
+}
+
+// conclude has the spaces and calls of this peer, and its place in the cluster, follow
+// once the state stands at another slot.
+func (m *Machine) conclude(wasMember bool) {
+	m.settleProposals(m.closeSlot())
+	m.holdKept()
 	m.changed = true
 	switch member := m.member(); {
 	case member && !wasMember && m.state.Slot > 1:
@@ -83,7 +94,6 @@ func (m *Machine) concluded(wasMember bool) {
 	case wasMember && !member:
 		m.note(Note{Kind: NoteEvicted})
 	}
-	m.run() // what came meanwhile
 }
 
 // maxPage is how many bytes of values go into one message.
@@ -131,8 +141,10 @@ func (m *Machine) takeDecided(d wire.Decided) {
 			continue
 		}
 		m.checkVeto()
-		m.learn(value)
-		learned = learned || m.state.Slot == d.First+uint64(i)
+		if _, ok := m.learn(value); ok {
+			m.next()
+			learned = true
+		}
 	}
 	// A hint reaches everybody only if those who did not know pass it on.
 	if n := len(d.Values); learned && n == 1 && len(m.state.Roster) > 2*chronicle.MaxVoters {
@@ -161,6 +173,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 	m.checkVeto()
 	if !m.isSuspended() && m.followsTo(state) {
 		m.install(state)
+		m.next()
 	}
 }
 
@@ -195,5 +208,5 @@ func (m *Machine) install(state *chronicle.State) {
 	}
 	m.log.Replace(old.Slot, state.Encode())
 	m.saveContacts()
-	m.concluded(was)
+	m.conclude(was)
 }

@@ -323,7 +323,7 @@ func (m *Machine) start() {
 	}
 	m.beginClock()
 	m.seats = []peer.ID{m.self}
-	m.settleProposals()
+	m.settleProposals(m.takeSettled())
 	m.holdKept()
 	m.warnAgain(func(peer.ID) bool { return true })
 	for _, p := range m.sortedPools() {

@@ -346,6 +346,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 	m.left = false // there is nobody left whom it would leave
 	m.stay()
 	m.install(state)
+	m.next()
 	m.note(Note{Kind: NoteRecovered})
 	return nil
 }
@@ -392,8 +393,9 @@ func (m *Machine) dropProposals() {
 	m.proposals = nil
 	for _, p := range proposals {
 		if p.aside {
-			m.restoreAside(p)
+			m.dropAside(p.last())
 		}
+		m.restoreAside(p)
 	}
 	clear(m.inbox)
 }

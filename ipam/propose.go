@@ -196,36 +196,45 @@ func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
 	return nil, addr.Range{}
 }
 
-// settleProposals ends the proposals of which the state knows the last number, or a
-// later one: nothing of them can happen any more (protocol, 2.7). The calls
-// that waited get the outcomes; where those are not known, because the slot
-// came in a snapshot, the calls look at the state and decide anew.
-func (m *Machine) settleProposals() {
+// takeSettled ends the proposals of which the state knows the last number, or a
+// later one: nothing of them can happen any more (protocol, 2.7). It returns them.
+func (m *Machine) takeSettled() []*proposal {
 	known := m.state.Number(m.self)
-	settled := false
-	var aside []*proposal
+	var settled []*proposal
 	m.proposals = slices.DeleteFunc(m.proposals, func(p *proposal) bool {
 		if p.last() > known {
 			return false
 		}
-		settled = true
+		if p.aside {
+			m.dropAside(p.last())
+		}
+		settled = append(settled, p)
+		return true
+	})
+	if len(settled) > 0 {
+		m.submittedAt, m.submitTries, m.submitted = m.now, 0, false
+	}
+	return settled
+}
+
+// settleProposals has calls and spaces follow proposals that are settled. The calls
+// that waited get the outcomes; where those are not known, because the slot
+// came in a snapshot, the calls look at the state and decide anew.
+func (m *Machine) settleProposals(settled []*proposal) {
+	if len(settled) == 0 {
+		return
+	}
+	for _, p := range settled {
 		if len(p.outcomes) == len(p.commands) {
 			for _, c := range p.calls {
 				c.hear(p)
 			}
 		}
-		if p.aside {
-			m.restoreAside(p)
-			aside = append(aside, p)
-		}
-		return true
-	})
-	if settled {
-		m.submittedAt, m.submitTries, m.submitted = m.now, 0, false
-		m.setAsideAgain()
-		m.holdRestored(aside)
-		m.changed = true
+		m.restoreAside(p)
 	}
+	m.setAsideAgain()
+	m.holdRestored(settled)
+	m.changed = true
 }
 
 // hear keeps for a call what became of a proposal that it waited for.
@@ -249,12 +258,14 @@ func (c *Call) hear(p *proposal) {
 // restoreAside ends the setting aside of a settled proposal: the rings say
 // now whose its ranges are.
 func (m *Machine) restoreAside(p *proposal) {
+	if !p.aside {
+		return
+	}
 	for _, c := range p.commands {
 		if q, r := m.taken(c.Action); q != nil {
 			q.space.Restore(r)
 		}
 	}
-	m.dropAside(p.last())
 }
 
 // holdRestored holds the host's addresses in what proposals had set aside and is this
@@ -262,7 +273,7 @@ func (m *Machine) restoreAside(p *proposal) {
 func (m *Machine) holdRestored(settled []*proposal) {
 	for _, p := range settled {
 		for _, c := range p.commands {
-			if q, r := m.taken(c.Action); q != nil {
+			if q, r := m.taken(c.Action); q != nil && p.aside {
 				m.holdHost(q, r)
 				m.holdWarned(q, r)
 			}
@@ -285,11 +296,13 @@ func (m *Machine) setAsideAgain() {
 	}
 }
 
-// noteOutcome keeps what became of a command of this peer.
-func (m *Machine) noteOutcome(o chronicle.Outcome) {
-	for _, p := range m.proposals {
-		if p.commands[0].Number <= o.Command.Number && o.Command.Number <= p.last() {
-			p.outcomes = append(p.outcomes, o)
+// noteOutcomes keeps what became of the commands of this peer.
+func (m *Machine) noteOutcomes(outcomes []chronicle.Outcome) {
+	for _, o := range outcomes {
+		for _, p := range m.proposals {
+			if o.Command.Author == m.self && p.commands[0].Number <= o.Command.Number && o.Command.Number <= p.last() {
+				p.outcomes = append(p.outcomes, o)
+			}
 		}
 	}
 }

@@ -334,7 +334,10 @@ func (m *Machine) decided(value []byte) {
 	for _, id := range m.state.Voters() {
 		tell(id)
 	}
-	batch := m.learn(value)
+	batch, ok := m.learn(value)
+	if ok {
+		m.next()
+	}
 	for _, c := range batch {
 		tell(c.Author)
 		switch a := c.Action.(type) {
