@@ -111,7 +111,7 @@ func (m *Machine) reconsider() {
 		if a, admits := p.commands[len(p.commands)-1].Action.(chronicle.Admit); admits {
 			late = late || !m.live(a.ID)
 		}
-		if late && p.aside {
+		if late && p.kept {
 			m.dropAside(p.last())
 		}
 		return late
@@ -392,7 +392,7 @@ func (m *Machine) dropProposals() {
 	proposals := m.proposals
 	m.proposals = nil
 	for _, p := range proposals {
-		if p.aside {
+		if p.kept {
 			m.dropAside(p.last())
 		}
 		m.restoreAside(p)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -18,7 +17,7 @@ type proposal struct {
 	commands []chronicle.Command
 	outcomes []chronicle.Outcome // those that have come
 	calls    []*Call             // that wait for it
-	aside    bool                // it is on disk, with the ranges that are set aside for it
+	kept     bool                // it is on disk, or will be with this step
 	since    time.Time           // when it was first proposed
 }
 
@@ -52,111 +51,6 @@ func (m *Machine) isUnderWay(such func(chronicle.Action) bool) bool {
 // propose it.
 const patience = time.Second
 
-// propose has the actions decided as commands of this peer, all in one slot.
-// It returns what became of them once that is known: at once if this peer is
-// its own electorate (protocol, 2.8); else the call that is being served waits,
-// and is tried again when they are settled. What is on its
-// way already is not proposed twice.
-//
-// A range that a command takes from this peer is set aside before the command
-// leaves, and until it is settled (protocol, 3.2).
-func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, error) {
-	key := proposalKey(actions)
-	if c := m.current; c != nil {
-		if out, ok := c.outcomes[key]; ok {
-			delete(c.outcomes, key)
-			return out, nil
-		}
-	}
-	i := slices.IndexFunc(m.proposals, func(p *proposal) bool { return p.key == key })
-	if i < 0 {
-		if err := m.mayPropose(actions); err != nil {
-			return nil, err
-		}
-		m.addProposal(key, actions)
-		i = len(m.proposals) - 1
-	}
-	p := m.proposals[i]
-	m.route()
-	m.drain()
-	if m.broken != nil {
-		return nil, m.usable()
-	}
-	if p.last() <= m.state.Number(m.self) {
-		return p.outcomes, nil
-	}
-	if c := m.current; c != nil && !slices.Contains(p.calls, c) {
-		p.calls = append(p.calls, c)
-	}
-	return nil, m.waitForMajority()
-}
-
-// waitsForDecision reports whether the call that is being served waits for a
-// command of its own.
-func (m *Machine) waitsForDecision() bool {
-	return m.current != nil && slices.ContainsFunc(m.proposals, func(p *proposal) bool { return slices.Contains(p.calls, m.current) })
-}
-
-// keepWanted has what the call that is being served waits for stay wanted also if the process ends,
-// but for what may be taken back.
-func (m *Machine) keepWanted() {
-	for _, p := range m.proposals {
-		if slices.Contains(p.calls, m.current) && !slices.ContainsFunc(p.commands, revocable) {
-			p.aside = true
-		}
-	}
-}
-
-// background is propose where nobody waits.
-func (m *Machine) background(actions ...chronicle.Action) {
-	if len(actions) == 0 {
-		return
-	}
-	current := m.current
-	m.current = nil
-	_, _ = m.propose(actions...) // whoever wants it looks again
-	m.current = current
-}
-
-// mayPropose reports what keeps this peer from proposing anything.
-func (m *Machine) mayPropose(actions []chronicle.Action) error {
-	switch {
-	case m.broken != nil:
-		return m.usable()
-	case m.outdated():
-		return m.errOutdated()
-	case m.state.Slot == 0 && !m.founding || m.state.Slot > 0 && !m.member():
-		return m.waitForCluster()
-	case m.alone():
-		return nil
-	}
-	// In space that this peer knows to be its own, and of which it does not
-	// know yet what is in use there, containers may live: it gives up nothing
-	// but what the engine's list itself shows to be kept back, which is set
-	// aside before anything is handed out, and an address on which that shows
-	// nobody, to who has found it in use, or as what a network keeps back; and a
-	// pool without a network, which makes room for one that the list has.
-	for _, a := range actions {
-		if _, reserves := a.(chronicle.Reserve); reserves && m.listing {
-			continue
-		}
-		p, r := m.taken(a)
-		if m.whole && p != nil && !slices.Contains(m.listed, p.CIDR) {
-			continue
-		}
-		switch a.(type) {
-		case chronicle.Give, chronicle.Reserve:
-			if p.shownFree(r) {
-				continue
-			}
-		}
-		if p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
-			return m.awaitList()
-		}
-	}
-	return nil
-}
-
 func proposalKey(actions []chronicle.Action) string {
 	batch := make([]chronicle.Command, len(actions))
 	for i, a := range actions {
@@ -165,35 +59,29 @@ func proposalKey(actions []chronicle.Action) string {
 	return string(chronicle.EncodeBatch(batch))
 }
 
-func (m *Machine) addProposal(key string, actions []chronicle.Action) {
-	p := &proposal{key: key, commands: make([]chronicle.Command, len(actions)), since: m.now}
+// proposed returns the proposal of the same actions that is not settled, or nil.
+func (m *Machine) proposed(key string) *proposal {
+	for _, p := range m.proposals {
+		if p.key == key {
+			return p
+		}
+	}
+	return nil
+}
+
+// addProposal begins a proposal. One that is kept is on disk before it leaves.
+func (m *Machine) addProposal(key string, actions []chronicle.Action, kept bool) *proposal {
+	p := &proposal{key: key, commands: make([]chronicle.Command, len(actions)), kept: kept, since: m.now}
 	for i, a := range actions {
 		m.number++
 		p.commands[i] = chronicle.Command{Author: m.self, Number: m.number, Action: a}
-		if q, r := m.taken(a); q != nil && !m.lacks(ruleAside) {
-			q.space.SetAside(r)
-			p.aside = !m.lacks(ruleAsideDisk)
-		}
 	}
 	if len(m.proposals) == 0 {
 		m.submittedAt, m.submitTries = m.now, 0
 	}
 	m.proposals = append(m.proposals, p)
 	m.submitted = false
-}
-
-// taken returns the pool and range that an action of this peer takes from it,
-// or may take, or nil.
-func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
-	switch a := a.(type) {
-	case chronicle.Close:
-		return m.pools[a.Pool], a.Range
-	case chronicle.Give:
-		return m.pools[a.Pool], a.Range
-	case chronicle.Reserve:
-		return m.pools[a.Pool], a.Range
-	}
-	return nil, addr.Range{}
+	return p
 }
 
 // takeSettled ends the proposals of which the state knows the last number, or a
@@ -205,7 +93,7 @@ func (m *Machine) takeSettled() []*proposal {
 		if p.last() > known {
 			return false
 		}
-		if p.aside {
+		if p.kept {
 			m.dropAside(p.last())
 		}
 		settled = append(settled, p)
@@ -215,85 +103,6 @@ func (m *Machine) takeSettled() []*proposal {
 		m.submittedAt, m.submitTries, m.submitted = m.now, 0, false
 	}
 	return settled
-}
-
-// settleProposals has calls and spaces follow proposals that are settled. The calls
-// that waited get the outcomes; where those are not known, because the slot
-// came in a snapshot, the calls look at the state and decide anew.
-func (m *Machine) settleProposals(settled []*proposal) {
-	if len(settled) == 0 {
-		return
-	}
-	for _, p := range settled {
-		if len(p.outcomes) == len(p.commands) {
-			for _, c := range p.calls {
-				c.hear(p)
-			}
-		}
-		m.restoreAside(p)
-	}
-	m.setAsideAgain()
-	m.holdRestored(settled)
-	m.changed = true
-}
-
-// hear keeps for a call what became of a proposal that it waited for.
-func (c *Call) hear(p *proposal) {
-	if c.outcomes == nil {
-		c.outcomes = map[string][]chronicle.Outcome{}
-	}
-	c.outcomes[p.key] = p.outcomes
-	for _, o := range p.outcomes {
-		switch o.Command.Action.(type) {
-		case chronicle.CreatePool:
-			if o.Refused == "" {
-				c.made = o.Pool
-			}
-		case chronicle.DeletePool:
-			c.removed = c.removed || o.Refused == ""
-		}
-	}
-}
-
-// restoreAside ends the setting aside of a settled proposal: the rings say
-// now whose its ranges are.
-func (m *Machine) restoreAside(p *proposal) {
-	if !p.aside {
-		return
-	}
-	for _, c := range p.commands {
-		if q, r := m.taken(c.Action); q != nil {
-			q.space.Restore(r)
-		}
-	}
-}
-
-// holdRestored holds the host's addresses in what proposals had set aside and is this
-// peer's still, or again.
-func (m *Machine) holdRestored(settled []*proposal) {
-	for _, p := range settled {
-		for _, c := range p.commands {
-			if q, r := m.taken(c.Action); q != nil && p.aside {
-				m.holdHost(q, r)
-				m.holdWarned(q, r)
-			}
-		}
-	}
-}
-
-// setAsideAgain sets aside what proposals that are not settled take: one that
-// is may have covered the same range.
-func (m *Machine) setAsideAgain() {
-	if m.lacks(ruleAside) {
-		return
-	}
-	for _, p := range m.proposals {
-		for _, c := range p.commands {
-			if q, r := m.taken(c.Action); q != nil {
-				q.space.SetAside(r)
-			}
-		}
-	}
 }
 
 // noteOutcomes keeps what became of the commands of this peer.

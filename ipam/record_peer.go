@@ -56,7 +56,7 @@ func (m *Machine) saveProposals() {
 	}
 	m.saveNumber()
 	for _, p := range m.proposals {
-		if p.aside && !m.asides[p.last()] {
+		if p.kept && !m.asides[p.last()] {
 			m.asides[p.last()] = true
 			m.out.Put(bucketChronicle, asideKey(p.last()), chronicle.EncodeBatch(p.commands))
 		}

@@ -101,7 +101,7 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 		p.space.Seal()
 	}
 	m.proposals = l.asides
-	m.setAsideAgain()
+	m.setAside(m.underWay())
 	return m, nil
 }
 
@@ -256,7 +256,7 @@ func (l *Restoration) visitAside(value []byte) error {
 	if len(batch) == 0 {
 		return fmt.Errorf("%w: no command", codec.ErrCorrupt)
 	}
-	p := &proposal{commands: batch, aside: true}
+	p := &proposal{commands: batch, kept: true}
 	actions := make([]chronicle.Action, len(batch))
 	for i, c := range batch {
 		actions[i] = c.Action
