@@ -19,6 +19,7 @@ func (m *Machine) try(c *Call) bool {
 	*r = Reply{}
 	r.Call = c.ID
 	m.current = c
+	c.hear()
 	switch q := c.Request.(type) {
 	case *AddressRequest:
 		r.Err = m.requestAddress(q, &r.Address)

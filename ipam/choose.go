@@ -91,7 +91,7 @@ func (m *Machine) chosenBefore() (*pool, error) {
 	if p := m.pools[c.made]; p != nil || !c.subnet.IsValid() {
 		return p, nil
 	}
-	if slices.ContainsFunc(m.proposals, func(p *proposal) bool { return slices.Contains(p.calls, c) }) {
+	if m.waitsForDecision() {
 		return nil, m.waitForMajority()
 	}
 	c.subnet = netip.Prefix{}

@@ -17,13 +17,35 @@ import (
 // A range that a command takes from this peer is set aside before the command
 // leaves, and until it is settled (protocol, 3.2).
 func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, error) {
-	key := proposalKey(actions)
-	if c := m.current; c != nil {
-		if out, ok := c.outcomes[key]; ok {
-			delete(c.outcomes, key)
-			return out, nil
-		}
+	c, key := m.current, proposalKey(actions)
+	if out, ok := c.heard(key); ok {
+		return out, nil
 	}
+	p, err := m.decide(key, actions)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.last() <= m.state.Number(m.self):
+		return p.outcomes, nil
+	case c != nil && !slices.Contains(c.proposed, p):
+		c.proposed = append(c.proposed, p)
+	}
+	return nil, m.waitForMajority()
+}
+
+// background is propose where nobody waits.
+func (m *Machine) background(actions ...chronicle.Action) {
+	if len(actions) == 0 {
+		return
+	}
+	current := m.current
+	m.current = nil
+	_, _ = m.decide(proposalKey(actions), actions) // whoever wants it looks again
+	m.current = current
+}
+
+// decide returns the proposal of the actions, which may be settled with that.
+func (m *Machine) decide(key string, actions []chronicle.Action) (*proposal, error) {
 	p := m.proposed(key)
 	if p == nil {
 		if err := m.mayPropose(actions); err != nil {
@@ -36,24 +58,7 @@ func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, err
 	if m.broken != nil {
 		return nil, m.usable()
 	}
-	if p.last() <= m.state.Number(m.self) {
-		return p.outcomes, nil
-	}
-	if c := m.current; c != nil && !slices.Contains(p.calls, c) {
-		p.calls = append(p.calls, c)
-	}
-	return nil, m.waitForMajority()
-}
-
-// background is propose where nobody waits.
-func (m *Machine) background(actions ...chronicle.Action) {
-	if len(actions) == 0 {
-		return
-	}
-	current := m.current
-	m.current = nil
-	_, _ = m.propose(actions...) // whoever wants it looks again
-	m.current = current
+	return p, nil
 }
 
 // mayPropose reports what keeps this peer from proposing the actions.
@@ -124,19 +129,12 @@ func (m *Machine) setAside(actions iter.Seq[chronicle.Action]) (keep bool) {
 	return keep
 }
 
-// settleProposals has calls and spaces follow proposals that are settled. The calls
-// that waited get the outcomes; where those are not known, because the slot
-// came in a snapshot, the calls look at the state and decide anew.
+// settleProposals has the spaces follow proposals that are settled.
 func (m *Machine) settleProposals(settled []*proposal) {
 	if len(settled) == 0 {
 		return
 	}
 	for _, p := range settled {
-		if len(p.outcomes) == len(p.commands) {
-			for _, c := range p.calls {
-				c.hear(p)
-			}
-		}
 		m.restoreAside(p)
 	}
 	m.setAside(m.underWay()) // a settled one may have covered the same range
@@ -173,33 +171,53 @@ func (m *Machine) holdRestored(settled []*proposal) {
 // waitsForDecision reports whether the call that is being served waits for a
 // command of its own.
 func (m *Machine) waitsForDecision() bool {
-	return m.current != nil && slices.ContainsFunc(m.proposals, func(p *proposal) bool { return slices.Contains(p.calls, m.current) })
+	return m.current != nil && slices.ContainsFunc(m.current.proposed, func(p *proposal) bool { return !p.over })
 }
 
 // keepWanted has what the call that is being served waits for stay wanted also if the process ends,
 // but for what may be taken back.
 func (m *Machine) keepWanted() {
-	for _, p := range m.proposals {
-		if slices.Contains(p.calls, m.current) && !slices.ContainsFunc(p.commands, revocable) {
+	for _, p := range m.current.proposed {
+		if !p.over && !slices.ContainsFunc(p.commands, revocable) {
 			p.kept = true
 		}
 	}
 }
 
-// hear keeps for a call what became of a proposal that it waited for.
-func (c *Call) hear(p *proposal) {
-	if c.outcomes == nil {
-		c.outcomes = map[string][]chronicle.Outcome{}
-	}
-	c.outcomes[p.key] = p.outcomes
-	for _, o := range p.outcomes {
-		switch o.Command.Action.(type) {
-		case chronicle.CreatePool:
-			if o.Refused == "" {
-				c.made = o.Pool
+// hear looks at what became of the proposals that a call waited for. Where that is
+// not known, because the slot came in a snapshot, or nobody wants it any more, the
+// call looks at the state and decides anew.
+func (c *Call) hear() {
+	c.proposed = slices.DeleteFunc(c.proposed, func(p *proposal) bool { return p.over && !p.known() })
+	for _, p := range c.proposed {
+		if !p.known() {
+			continue
+		}
+		for _, o := range p.outcomes {
+			switch o.Command.Action.(type) {
+			case chronicle.CreatePool:
+				if o.Refused == "" {
+					c.made = o.Pool
+				}
+			case chronicle.DeletePool:
+				c.removed = c.removed || o.Refused == ""
 			}
-		case chronicle.DeletePool:
-			c.removed = c.removed || o.Refused == ""
 		}
 	}
+}
+
+// heard returns, once, what became of a proposal that a call waited for, if that is known.
+func (c *Call) heard(key string) (out []chronicle.Outcome, ok bool) {
+	if c == nil {
+		return nil, false
+	}
+	c.hear()
+	c.proposed = slices.DeleteFunc(c.proposed, func(p *proposal) bool {
+		if p.key != key || !p.known() {
+			return false
+		}
+		out, ok = p.outcomes, true
+		return true
+	})
+	return out, ok
 }

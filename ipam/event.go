@@ -32,9 +32,7 @@ type Call struct {
 	Deadline time.Time
 	Request  Request
 
-	// outcomes holds what became of commands that this call waited for, by
-	// what was proposed, until it asks.
-	outcomes map[string][]chronicle.Outcome
+	proposed []*proposal            // what it waits for, or waited for and has not asked about since
 	askedAt  time.Time              // when it asked another peer first
 	doubted  uint64                 // when it first found that only a list tells who asks, or whether the holder lives
 	before   bool                   // it came before the engine last started

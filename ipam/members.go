@@ -111,8 +111,8 @@ func (m *Machine) reconsider() {
 		if a, admits := p.commands[len(p.commands)-1].Action.(chronicle.Admit); admits {
 			late = late || !m.live(a.ID)
 		}
-		if late && p.kept {
-			m.dropAside(p.last())
+		if late {
+			m.endProposal(p)
 		}
 		return late
 	})
@@ -392,9 +392,7 @@ func (m *Machine) dropProposals() {
 	proposals := m.proposals
 	m.proposals = nil
 	for _, p := range proposals {
-		if p.kept {
-			m.dropAside(p.last())
-		}
+		m.endProposal(p)
 		m.restoreAside(p)
 	}
 	clear(m.inbox)

@@ -16,12 +16,15 @@ type proposal struct {
 	key      string // what is proposed, without number
 	commands []chronicle.Command
 	outcomes []chronicle.Outcome // those that have come
-	calls    []*Call             // that wait for it
 	kept     bool                // it is on disk, or will be with this step
 	since    time.Time           // when it was first proposed
+	over     bool                // it is settled, or not wanted any more
 }
 
 func (p *proposal) last() uint64 { return p.commands[len(p.commands)-1].Number }
+
+// known reports whether it is settled, and this peer knows what became of it.
+func (p *proposal) known() bool { return p.over && len(p.outcomes) == len(p.commands) }
 
 // underWay yields the actions of this peer's commands that are not settled, in
 // order.
@@ -84,6 +87,12 @@ func (m *Machine) addProposal(key string, actions []chronicle.Action, kept bool)
 	return p
 }
 
+// endProposal has a proposal be over: it goes from the disk, and those who wait for it see that.
+func (m *Machine) endProposal(p *proposal) {
+	p.over = true
+	m.dropAside(p.last())
+}
+
 // takeSettled ends the proposals of which the state knows the last number, or a
 // later one: nothing of them can happen any more (protocol, 2.7). It returns them.
 func (m *Machine) takeSettled() []*proposal {
@@ -93,9 +102,7 @@ func (m *Machine) takeSettled() []*proposal {
 		if p.last() > known {
 			return false
 		}
-		if p.kept {
-			m.dropAside(p.last())
-		}
+		m.endProposal(p)
 		settled = append(settled, p)
 		return true
 	})

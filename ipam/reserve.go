@@ -224,7 +224,7 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 // ended meanwhile: it is not asked for.
 func (m *Machine) affirm(p *pool, in addr.Range, kind chronicle.Kind) error {
 	c := m.current
-	if c == nil || c.affirmed || len(c.outcomes) > 0 || m.alone() {
+	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*proposal).known) || m.alone() {
 		return nil
 	}
 	var actions []chronicle.Action
