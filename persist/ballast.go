@@ -79,6 +79,10 @@ func (b *Ballast) create() (err error) {
 			_ = os.Remove(b.path) // a part of it is none
 		}
 	}()
+	// To try would take the room that is left, if only for a moment, from a store that writes meanwhile.
+	if !hasRoom(f, 2*b.size) {
+		return &os.PathError{Op: "fallocate", Path: b.path, Err: unix.ENOSPC}
+	}
 	if err := allocate(f, 2*b.size); err != nil {
 		return err
 	}
@@ -86,6 +90,19 @@ func (b *Ballast) create() (err error) {
 		return err
 	}
 	return f.Sync()
+}
+
+// hasRoom reports whether the file system of a file has so many bytes left, as far as it says.
+func hasRoom(f *os.File, size int64) bool {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil || st.Blocks == 0 {
+		return true
+	}
+	unit := st.Frsize
+	if unit == 0 {
+		unit = st.Bsize
+	}
+	return st.Bavail >= uint64(size)/uint64(unit)
 }
 
 // allocate gives an empty file that many bytes, which have a place on the disk.
