@@ -57,9 +57,9 @@ func TestFindPlugin(t *testing.T) {
 	socket := listen(t, engine)
 	mounts := map[string]string{"/run/docker/host": "/var/run"}
 	want := []Plugin{
-		{ID: "3", Name: "net:latest", Enabled: true, Mounts: mounts},
-		{ID: "2", Name: "ringlet:latest", Enabled: true, Mounts: mounts},
-		{ID: "1", Name: "ringlet:old", Mounts: mounts},
+		{ID: "3", Name: "net:latest", Reference: "hub.example.org/acme/ringlet:1.2", Enabled: true, Mounts: mounts},
+		{ID: "2", Name: "ringlet:latest", Reference: "hub.example.org/acme/ringlet:1.2", Enabled: true, Mounts: mounts},
+		{ID: "1", Name: "ringlet:old", Reference: "ringlet:old", Mounts: mounts},
 	}
 	for _, host := range []string{socket, "unix://" + socket, ""} {
 		t.Run("host="+host, func(t *testing.T) {
