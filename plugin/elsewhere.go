@@ -29,7 +29,6 @@ type elsewhere struct {
 	mu     sync.Mutex
 	looked time.Time
 	failed []failing
-	since  map[string]time.Time // by the peer's ID
 }
 
 // failing is another host where something is wrong.
@@ -65,18 +64,17 @@ func (e *elsewhere) problems(st *ipam.Status, now time.Time) (out []ipam.Problem
 
 // look reads what the others say.
 func (e *elsewhere) look(self string, now time.Time) {
-	before := e.since
-	e.failed, e.since = nil, map[string]time.Time{}
+	before := e.failed
+	e.failed = nil
 	for _, item := range e.list() {
 		var n directory.Node
 		if item.Owner == self || json.Unmarshal(item.Value, &n) != nil || len(n.Failed) == 0 {
 			continue
 		}
-		since, known := before[item.Owner]
-		if !known {
-			since = now
+		since := now
+		if i := slices.IndexFunc(before, func(f failing) bool { return f.id == item.Owner }); i >= 0 {
+			since = before[i].since
 		}
-		e.since[item.Owner] = since
 		e.failed = append(e.failed, failing{item.Owner, n.Name, n.Failed, since})
 	}
 }

@@ -181,15 +181,20 @@ func left(d admin.Departure) string {
 	return plural(d.Owned, "address is", "addresses are") + " left, " + amount(d.Held) + " in use (ringlet ip ls shows them)"
 }
 
-// missing names the peers that cannot be reached: they may be what a peer waits
-// for that gives its space back.
-func missing(st ipam.Status) string {
-	var names []string
+// unreachable names the peers that cannot be reached, as far as they were not evicted.
+func unreachable(st ipam.Status) (names []string) {
 	for _, p := range st.Peers {
-		if !p.Reachable && p.State != stateEvicted && p.ID != st.Self.ID {
+		if isLost(p, st.Self) {
 			names = append(names, safe(p.Name))
 		}
 	}
+	return names
+}
+
+// missing names the peers that cannot be reached: they may be what a peer waits
+// for that gives its space back.
+func missing(st ipam.Status) string {
+	names := unreachable(st)
 	if len(names) == 0 {
 		return ""
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -150,7 +149,7 @@ func joinList(st ipam.Status, about admin.About) []string {
 			list[i] = ap.Addr().String()
 		}
 	}
-	return slices.Compact(list)
+	return list
 }
 
 // quoted is a word of a shell.

@@ -188,13 +188,7 @@ func company(st ipam.Status) []string {
 	case n > 0:
 		facts = append(facts, plural(n, "peer", "peers"))
 	}
-	away := 0
-	for _, p := range roster {
-		if !p.Reachable && p.ID != st.Self.ID {
-			away++
-		}
-	}
-	if away > 0 {
+	if away := len(unreachable(st)); away > 0 {
 		facts[0] += fmt.Sprintf(" (%d unreachable)", away)
 	}
 	if len(evicted) > 0 {

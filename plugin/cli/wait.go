@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,27 +55,15 @@ func (c *client) sayWait(ctx context.Context, answered <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, waitsAfter)
 	defer cancel()
 	var st ipam.Status
-	var silent []string
-	if r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ringlet/v1/status", nil); err == nil {
-		if resp, err := c.http.Do(r); err == nil {
-			_ = json.NewDecoder(resp.Body).Decode(&st) // without it nobody is named
-			_ = resp.Body.Close()
-		}
-	}
-	roster, _ := divide(st.Peers)
-	for _, p := range roster {
-		if !p.Reachable && p.ID != st.Self.ID {
-			silent = append(silent, p.Name)
-		}
-	}
+	_ = c.get(ctx, path("status"), &st) // without it nobody is named
 	select {
 	case <-answered:
 		return
 	default:
 	}
 	text := fmt.Sprintf("waiting for the other hosts, %v at most", admin.DefaultTimeout)
-	if len(silent) > 0 {
+	if silent := unreachable(st); len(silent) > 0 {
 		text += ": " + strings.Join(silent, ", ") + " cannot be reached"
 	}
-	_, _ = io.WriteString(c.progress, safe(text)+"\n")
+	_, _ = io.WriteString(c.progress, text+"\n")
 }
