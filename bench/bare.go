@@ -48,7 +48,7 @@ func bareServer(socket string) error {
 	}
 	ctx, stop := untilTold()
 	defer stop()
-	server := &http.Server{Handler: mux} //nolint:gosec // it serves this program alone
+	server := &http.Server{Handler: mux} // it serves this program alone
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(l); ctx.Err() == nil {
 		return err

@@ -167,7 +167,7 @@ func (c *cluster) add(store node.Store) error {
 	m.Node, err = node.New(node.Config{
 		Machine: ipam.Config{
 			Name: peer.Name(fmt.Sprintf("peer-%d", i)), Rand: rand.New(rand.NewPCG(rand.Uint64(), 1)), Deal: c.deal,
-			Join: i > 0, HostBoot: "new", BootAlone: true, Label: label,
+			Join: i > 0, HostBoot: ipam.HostBoot{ID: "new"}, BootAlone: true, Marks: ipam.Marks{Label: label},
 		},
 		Store: m.store, Logger: silent,
 	})

@@ -32,7 +32,7 @@ func (d *divided) restored() (*machine, error) {
 		}
 		return visit("identity", []byte("self"), identity)
 	}
-	core, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), HostBoot: "new", BootAlone: true, Deal: chronicle.DealNone}, load)
+	core, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), HostBoot: ipam.HostBoot{ID: "new"}, BootAlone: true, Deal: chronicle.DealNone}, load)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func makeDatabase(dir string, held int, where func(i int) (ipam.Network, netip.A
 		return err
 	}
 	defer store.Close()
-	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll, Label: label})
+	m, err := ipam.New(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll, Marks: ipam.Marks{Label: label}})
 	if err != nil {
 		return err
 	}

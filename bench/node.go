@@ -24,7 +24,7 @@ const label = "ringlet"
 var silent = slog.New(slog.DiscardHandler)
 
 func machineConfig() ipam.Config {
-	return ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll, Label: label}
+	return ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1)), Deal: chronicle.DealAll, Marks: ipam.Marks{Label: label}}
 }
 
 // newNode makes a node of a store that was opened with the preview, if there is one.

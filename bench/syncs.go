@@ -53,7 +53,7 @@ var errUntraced = errors.New("strace ended before it began")
 // traceSyncs returns how many syncs a process makes while work is done. Errors: [errUntraced], and those of work.
 func (b *bench) traceSyncs(strace string, pid int, work func() error) (float64, error) {
 	summary := filepath.Join(b.dir, "syncs")
-	//nolint:gosec // the path was looked for, the rest is ours
+	// The path was looked for, the rest is ours
 	cmd := exec.CommandContext(b.ctx, strace, "-f", "-qq", "-c", "-e", "trace=fdatasync,fsync", "-o", summary, "-p", strconv.Itoa(pid))
 	if err := cmd.Start(); err != nil {
 		return 0, err

@@ -61,7 +61,7 @@ func (d *Driver) requestPool(ctx context.Context, c *call, body []byte) (any, er
 	if err := decode(body, &q); err != nil {
 		return nil, err
 	}
-	r, err := poolRequest(&q)
+	r, err := poolRequest(&q, d.cfg.KeepsChosen != nil && d.cfg.KeepsChosen())
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func (d *Driver) releasePool(ctx context.Context, c *call, body []byte) (any, er
 }
 
 func (d *Driver) requestAddress(ctx context.Context, c *call, body []byte) (any, error) {
-	q, err := readAddress(body, true)
-	if err != nil {
+	var q remote.RequestAddressRequest
+	if err := decode(body, &q); err != nil {
 		return nil, err
 	}
 	r, err := d.addressRequest(&q)
@@ -157,16 +157,16 @@ func (d *Driver) requestAddress(ctx context.Context, c *call, body []byte) (any,
 }
 
 func (d *Driver) releaseAddress(ctx context.Context, c *call, body []byte) (any, error) {
-	q, err := readAddress(body, false)
-	if err != nil {
+	var q remote.ReleaseAddressRequest
+	if err := decode(body, &q); err != nil {
 		return nil, err
 	}
-	n, err := d.known.network(q.poolID)
+	n, err := d.known.network(q.PoolID)
 	if err != nil {
 		return done{}, err
 	}
 	c.pool = n.Pool
-	if c.addr, err = address(string(q.address)); err != nil {
+	if c.addr, err = address(q.Address); err != nil {
 		return done{}, err
 	}
 	return done{}, guard(func() error { return d.cfg.Backend.ReleaseAddress(ctx, n, c.addr) })

@@ -54,10 +54,6 @@
 // shutdown, for which the server is found by http.ServerContextKey since
 // sdk.Handler keeps it to itself.
 //
-// Requests for an address and releases are nearly all that comes, and engines
-// write them with few variations: those are read as they stand, and anything else
-// with encoding/json (plain.go), with the same result.
-//
 // # Concurrency and tests
 //
 // A Driver is safe for concurrent use. Engines serialise the requests of one

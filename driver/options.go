@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/poolid"
 )
 
 // The options of a network (--ipam-opt).
@@ -20,7 +21,7 @@ const (
 	optionSticky  = "sticky"
 )
 
-const knownOptions = "the options are pool=NAME, gateway=host|first|last|none|ADDRESS, probe=none|arp, size=BITS and sticky=name|mac|none"
+const knownOptions = "the options are pool=NAME, gateway=host|first|last|none|ADDRESS, probe=none|arp|strict, size=BITS and sticky=name|mac|none"
 
 // The lengths of subnets that can be chosen. They do not meet, so the number
 // tells the family.
@@ -39,6 +40,7 @@ type options struct {
 	sticky      ipam.Sticky
 	probe       ipam.Probe
 	bits        int  // length of the subnet to choose, 0 for none
+	other       bool // the length of the option size is one of the other family
 	unknown     bool // there was an option that ringlet does not have
 }
 
@@ -55,18 +57,19 @@ func parseOptions(pairs map[string]string, v6 bool) (o options, problems []strin
 				err = fmt.Errorf("pool needs a name, as in pool=lab")
 			}
 		case key == optionGateway:
-			o.gateway, o.gatewayAddr, err = ipam.ParseGateway(val)
+			o.gateway, o.gatewayAddr, err = poolid.ParseGateway(val)
 			if o.gateway == ipam.GatewayAddr && o.gatewayAddr.Is6() != v6 {
 				o.gateway, o.gatewayAddr = ipam.GatewayHost, netip.Addr{}
 			}
 		case key == optionProbe:
-			if o.probe, err = ipam.ParseProbe(val); v6 {
+			if o.probe, err = poolid.ParseProbe(val); v6 {
 				o.probe = ipam.ProbeNone // IPv6 has no ARP
 			}
 		case key == optionSize:
 			o.bits, err = parseSize(val, v6)
+			o.other = o.bits == 0
 		case key == optionSticky:
-			o.sticky, err = ipam.ParseSticky(val)
+			o.sticky, err = poolid.ParseSticky(val)
 		default:
 			o.unknown = true
 			err = fmt.Errorf("there is no option %s", quote(key))
@@ -78,18 +81,22 @@ func parseOptions(pairs map[string]string, v6 bool) (o options, problems []strin
 	return o, problems
 }
 
-// parseSize reads the length of the subnet to choose, 0 if it speaks of the
-// other family.
-func parseSize(val string, v6 bool) (int, error) {
-	bits, err := strconv.Atoi(val)
-	is4 := bits >= widest4 && bits <= narrowest4
-	is6 := bits >= widest6 && bits <= narrowest6
-	switch {
-	case err != nil || !is4 && !is6:
-		return 0, fmt.Errorf("size must be a prefix length from %d to %d for IPv4, or from %d to %d for IPv6, not %s",
-			widest4, narrowest4, widest6, narrowest6, quote(val))
-	case is6 != v6:
-		return 0, nil
+// parseSize reads the length of the subnet to choose, or one for each family, as in 26,80. It returns 0 if none is of this
+// family.
+func parseSize(val string, v6 bool) (bits int, err error) {
+	var seen4, seen6 bool
+	for part := range strings.SplitSeq(val, ",") {
+		n, err := strconv.Atoi(part)
+		is4 := n >= widest4 && n <= narrowest4
+		is6 := n >= widest6 && n <= narrowest6
+		if err != nil || !is4 && !is6 || is4 && seen4 || is6 && seen6 {
+			return 0, fmt.Errorf("size must be a prefix length from %d to %d for IPv4, or from %d to %d for IPv6, or both as in 26,80, not %s",
+				widest4, narrowest4, widest6, narrowest6, quote(val))
+		}
+		seen4, seen6 = seen4 || is4, seen6 || is6
+		if is6 == v6 {
+			bits = n
+		}
 	}
 	return bits, nil
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	remote "github.com/docker/go-plugins-helpers/ipam"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/poolid"
 )
 
 // poolRequest reads a request for a pool, and reports everything that is wrong with it.
@@ -16,7 +18,8 @@ import (
 // An engine up to 28.5 that has a network's pool refused when it starts does
 // not start at all. So nothing is refused here that was accepted when the
 // network was made, although then the engine may not have named the subnet.
-func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
+// keepsChosen says that it names the one that it got, where it asked for any of a size.
+func poolRequest(q *remote.RequestPoolRequest, keepsChosen bool) (ipam.PoolRequest, error) {
 	var problems []string
 	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 
@@ -25,9 +28,15 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 		wrong("%s is not one of ringlet's address spaces, %s and %s", quote(q.AddressSpace), ipam.Local, ipam.Global)
 	}
 	var err error
-	if q.Pool != "" {
-		if r.Pool, err = subnet(q.Pool); err != nil {
+	asked, anyOf := q.Pool, 0
+	if keepsChosen {
+		if asked, anyOf, err = anySubnet(q.Pool, r.V6); err != nil {
 			wrong("subnet %s %v", quote(q.Pool), err)
+		}
+	}
+	if asked != "" {
+		if r.Pool, err = subnet(asked); err != nil {
+			wrong("subnet %s %v", quote(asked), err)
 		} else {
 			r.V6 = r.Pool.Addr().Is6() // a swarm manager leaves the flag out
 		}
@@ -51,8 +60,14 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 		if o.bits != 0 && o.bits != r.Pool.Bits() {
 			wrong("subnet %v is not a /%d: give either --subnet or size=", r.Pool, o.bits)
 		}
-	case q.Pool == "":
-		r.Bits = o.bits
+	case asked == "":
+		r.Bits = cmp.Or(anyOf, o.bits)
+		if anyOf != 0 && o.bits != 0 && o.bits != anyOf {
+			wrong("subnet %s is not a /%d: give either --subnet or size=", q.Pool, o.bits)
+		}
+		if o.other && !r.V6 && anyOf == 0 { // the engine does not say whether an IPv6 half follows, and the number may be a slip
+			wrong("size=%s is for IPv6, but this subnet is IPv4: give a size for IPv4, or one for each, as in size=24,%[1]s", q.Options[optionSize])
+		}
 		if r.PoolName == "" && r.Range.IsValid() {
 			wrong("range %v needs its subnet: name that with --subnet", r.Range)
 		}
@@ -69,6 +84,23 @@ func poolRequest(q *remote.RequestPoolRequest) (ipam.PoolRequest, error) {
 	return r, nil
 }
 
+// anySubnet returns the length of a subnet that stands for any of its size, as 0.0.0.0/26, and no prefix then; 0 and the text of
+// any other.
+func anySubnet(s string, v6 bool) (prefix string, bits int, err error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil || !p.Addr().IsUnspecified() || p.Addr().Is6() != v6 {
+		return s, 0, nil //nolint:nilerr // [subnet] says what is wrong
+	}
+	narrowest, widest := narrowest4, widest4
+	if v6 {
+		narrowest, widest = narrowest6, widest6
+	}
+	if p.Bits() < widest || p.Bits() > narrowest {
+		return "", 0, fmt.Errorf("stands for any subnet of that size, which must be from /%d to /%d", widest, narrowest)
+	}
+	return "", p.Bits(), nil
+}
+
 // subnet reads a prefix. Engines before 25 pass on bits behind its length as
 // the user typed them; the error comes after what was typed.
 func subnet(s string) (netip.Prefix, error) {
@@ -83,7 +115,7 @@ func subnet(s string) (netip.Prefix, error) {
 		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 	}
 	if p = p.Masked(); p.Addr().IsUnspecified() {
-		// To the engine's own driver 0.0.0.0/24 means any /24.
+		// To the engine's own driver 0.0.0.0/24 means any /24. Engines before 29 send it again at each start.
 		return netip.Prefix{}, fmt.Errorf("is not a subnet that containers can use: name another, or leave it out and ringlet chooses one")
 	}
 	return p, nil
@@ -95,31 +127,33 @@ func within(inner, outer netip.Prefix) bool {
 }
 
 // addressRequest reads a request for an address.
-func (d *Driver) addressRequest(q *addressQuery) (ipam.AddressRequest, error) {
-	n, err := d.known.network(q.poolID)
+func (d *Driver) addressRequest(q *remote.RequestAddressRequest) (ipam.AddressRequest, error) {
+	n, err := d.known.network(q.PoolID)
 	if err != nil {
 		return ipam.AddressRequest{}, err
 	}
 	r := ipam.AddressRequest{Network: n}
-	if len(q.address) > 0 {
-		if r.Address, err = address(string(q.address)); err != nil {
+	if q.Address != "" {
+		if r.Address, err = address(q.Address); err != nil {
 			return ipam.AddressRequest{}, err
 		}
 	}
+	name, hasName := q.Options[optionEndpoint]
+	mac, hasMAC := q.Options[optionMAC]
 	switch {
-	case string(q.kind) == typeGateway:
+	case q.Options[optionType] == typeGateway:
 		r.Purpose = ipam.ForGateway
 		return r, nil
-	case r.Address.IsValid() && q.name == nil && q.mac == nil:
+	case r.Address.IsValid() && !hasName && !hasMAC:
 		r.Purpose = ipam.ForUnmarked
 		return r, nil
 	}
 	r.Purpose = ipam.ForContainer
-	r.Name = holderName(string(q.name))
-	if len(q.mac) > 0 {
-		hw, err := net.ParseMAC(string(q.mac))
+	r.Name = holderName(name)
+	if mac != "" {
+		hw, err := net.ParseMAC(mac)
 		if err != nil || len(hw) != len(r.MAC) {
-			return ipam.AddressRequest{}, badRequest(fmt.Sprintf("the endpoint's MAC address %s cannot be read: write it as 02:42:0a:01:00:09", quote(string(q.mac))))
+			return ipam.AddressRequest{}, badRequest(fmt.Sprintf("the endpoint's MAC address %s cannot be read: write it as 02:42:0a:01:00:09", quote(mac)))
 		}
 		r.MAC = ipam.MAC(hw)
 	}
@@ -128,7 +162,7 @@ func (d *Driver) addressRequest(q *addressQuery) (ipam.AddressRequest, error) {
 
 // network reads a pool ID.
 func network(id string) (ipam.Network, error) {
-	n, err := ipam.ParsePoolID(ipam.PoolID(id))
+	n, err := poolid.Parse(ipam.PoolID(id))
 	if err != nil {
 		return ipam.Network{}, badRequest(clip(err.Error()) + ": create the network again, with ringlet as its IPAM driver")
 	}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/poolid"
 )
 
 var compareAddrs = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
@@ -37,10 +38,12 @@ func TestParseOptions(t *testing.T) {
 		{
 			name: "the half that nothing speaks of", v6: true,
 			pairs: map[string]string{"pool": "lab", "gateway": "10.1.0.1", "size": "26", "sticky": "none"},
-			want:  options{pool: "lab", sticky: ipam.StickyNone},
+			want:  options{pool: "lab", sticky: ipam.StickyNone, other: true},
 		},
 		{name: "size of IPv6", v6: true, pairs: map[string]string{"size": "80"}, want: options{bits: 80}},
-		{name: "size of IPv6 in the IPv4 half", pairs: map[string]string{"size": "80"}},
+		{name: "size of IPv6 in the IPv4 half", pairs: map[string]string{"size": "80"}, want: options{other: true}},
+		{name: "sizes of both, the IPv4 half", pairs: map[string]string{"size": "26,80"}, want: options{bits: 26}},
+		{name: "sizes of both, the IPv6 half", v6: true, pairs: map[string]string{"size": "80,26"}, want: options{bits: 80}},
 		{
 			name: "mapped gateway", pairs: map[string]string{"gateway": "::ffff:10.1.0.1"},
 			want: options{gateway: ipam.GatewayAddr, gatewayAddr: netip.MustParseAddr("10.1.0.1")},
@@ -87,10 +90,17 @@ func TestHolderName(t *testing.T) {
 // when a network was made is accepted when the engine replays it, with the
 // pool that it was granted, and is the same network.
 func TestReplayIsAccepted(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		acceptsReplays(t, keeps)
+	}
+}
+
+func acceptsReplays(t *testing.T, keeps bool) {
+	t.Helper()
 	accepted := 0
 	replayed := func(t *rapid.T) {
 		q := drawPoolRequest(t)
-		r, err := poolRequest(&q)
+		r, err := poolRequest(&q, keeps)
 		if err != nil {
 			return
 		}
@@ -99,7 +109,7 @@ func TestReplayIsAccepted(t *testing.T) {
 			pool = netip.MustParsePrefix(rapid.SampledFrom([]string{"10.1.0.0/16", "10.32.5.0/24", "10.32.6.64/26", "fd00::/64", "fd00:0:0:1::/80"}).Draw(t, "chosen"))
 		}
 		n := networkOf(r, pool)
-		if _, err := ipam.ParsePoolID(n.ID()); err != nil {
+		if _, err := poolid.Parse(n.ID()); err != nil {
 			return // the backend refuses it
 		}
 		if checkPool(&r, &ipam.PoolGrant{Network: n}) != nil {
@@ -109,7 +119,7 @@ func TestReplayIsAccepted(t *testing.T) {
 		replay := remote.RequestPoolRequest{
 			AddressSpace: q.AddressSpace, Pool: pool.String(), SubPool: q.SubPool, Options: maps.Clone(q.Options), V6: pool.Addr().Is6(),
 		}
-		again, err := poolRequest(&replay)
+		again, err := poolRequest(&replay, keeps)
 		if err != nil {
 			t.Fatalf("%+v was granted %v, its replay is refused: %v", q, pool, err)
 		}
@@ -133,13 +143,13 @@ func drawPoolRequest(t *rapid.T) remote.RequestPoolRequest {
 	}
 	q := remote.RequestPoolRequest{
 		AddressSpace: rapid.SampledFrom([]string{"local", "local", "global"}).Draw(t, "space"),
-		Pool:         maybe("pool", "10.1.0.0/16", "10.1.5.7/16", "10.32.5.0/24", "fd00::/64", "::ffff:10.1.0.0/112", "0.0.0.0/24"),
+		Pool:         maybe("pool", "10.1.0.0/16", "10.1.5.7/16", "10.32.5.0/24", "fd00::/64", "::ffff:10.1.0.0/112", "0.0.0.0/24", "0.0.0.0/26", "::/80"),
 		SubPool:      maybe("range", "10.1.2.0/24", "10.1.2.3/24", "10.32.5.0/24", "fd00::/80", "10.9.0.0/24"),
 		Options:      map[string]string{},
 		V6:           rapid.Bool().Draw(t, "v6"),
 	}
 	for key, values := range map[string][]string{
-		"pool": {"lab"}, "size": {"16", "24", "26", "64", "80"}, "sticky": {"name", "mac"},
+		"pool": {"lab"}, "size": {"16", "24", "26", "64", "80", "26,80"}, "sticky": {"name", "mac"},
 		"gateway":  {"host", "first", "10.1.0.1", "10.32.5.254", "fd00::1"},
 		optionType: {typeGateway}, "com.docker.network.ipam.serial": {"true"},
 	} {
@@ -148,6 +158,51 @@ func drawPoolRequest(t *rapid.T) remote.RequestPoolRequest {
 		}
 	}
 	return q
+}
+
+// An engine from 29 on names the subnet that it got for 0.0.0.0/26, so one of that size is chosen. Older ones would ask for
+// another one at each start.
+func TestAnySubnetOfASize(t *testing.T) {
+	for _, tt := range []struct {
+		pool, gateway, subPool, size string
+		v6                           bool
+		bits                         int
+		wrong                        string
+	}{
+		{pool: "0.0.0.0/26", bits: 26},
+		{pool: "::/80", v6: true, bits: 80},
+		{pool: "::/80", v6: true, size: "24,80", bits: 80},
+		{pool: "0.0.0.0/26", size: "26", bits: 26},
+		{pool: "0.0.0.0/26", size: "80", bits: 26}, // and IPv6 has that one
+		{pool: "0.0.0.0/26", gateway: "first", bits: 26},
+		{pool: "0.0.0.0/26", size: "24", wrong: "subnet 0.0.0.0/26 is not a /24"},
+		{pool: "0.0.0.0/0", wrong: "from /8 to /30"},
+		{pool: "0.0.0.0/31", wrong: "from /8 to /30"},
+		{pool: "::/48", v6: true, wrong: "from /64 to /126"},
+		{pool: "0.0.0.0/26", v6: true, wrong: "not a subnet that containers can use"},
+		{pool: "0.0.0.0/26", gateway: "10.1.0.1", wrong: "needs its subnet"},
+		{pool: "0.0.0.0/26", subPool: "10.1.0.0/27", wrong: "needs its subnet"},
+	} {
+		q := remote.RequestPoolRequest{AddressSpace: "local", Pool: tt.pool, SubPool: tt.subPool, Options: map[string]string{}, V6: tt.v6}
+		for key, val := range map[string]string{"gateway": tt.gateway, "size": tt.size} {
+			if val != "" {
+				q.Options[key] = val
+			}
+		}
+		r, err := poolRequest(&q, true)
+		if tt.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+				t.Errorf("%+v: %v, want %q", tt, err, tt.wrong)
+			}
+			continue
+		}
+		if err != nil || r.Pool.IsValid() || r.Bits != tt.bits || r.V6 != tt.v6 {
+			t.Errorf("%+v is %+v, %v", tt, r, err)
+		}
+		if _, err := poolRequest(&q, false); err == nil || !strings.Contains(err.Error(), "not a subnet that containers can use") {
+			t.Errorf("%+v, of an engine before 29: %v", tt, err)
+		}
+	}
 }
 
 // FuzzRequestPool feeds bodies, and asks that whatever reaches the backend
@@ -185,7 +240,7 @@ func FuzzRequestAddress(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		backend := &fake{}
 		backend.requestAddress = func(_ context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
-			if _, err := ipam.ParsePoolID(r.Network.ID()); err != nil || r.Purpose == 0 || len(r.Name) > ipam.MaxHolder {
+			if _, err := poolid.Parse(r.Network.ID()); err != nil || r.Purpose == 0 || len(r.Name) > ipam.MaxHolder {
 				t.Errorf("asked for %+v: %v", r, err)
 			}
 			return backend.grant(r), nil

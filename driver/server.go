@@ -45,6 +45,9 @@ type Config struct {
 	// networks of driver ipvlan need it. Before 29 the requests of containers then
 	// have no options.
 	NoMAC bool
+	// KeepsChosen reports whether the engine keeps the subnet that it is granted for 0.0.0.0/26 or ::/80, any subnet of that
+	// size: from 29 on. Older ones would ask for another one at each start. It must not block; nil: such subnets are refused.
+	KeepsChosen func() bool
 	// Observe is called after each request with the call's name, its result
 	// and the time until its answer was sent. Results are ok, a code of
 	// ipam.Code, no-body, cut-off, panic and undelivered. It must not block;

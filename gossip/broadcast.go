@@ -14,7 +14,7 @@ const (
 	maxQueued = 1024
 )
 
-// broadcasts are the hints that are being sent. memberlist has a queue of its
+// broadcasts are those that are being sent. memberlist has a queue of its
 // own for what it says about members, which goes first.
 type broadcasts struct {
 	g     *Gossip
@@ -28,22 +28,22 @@ func newBroadcasts(g *Gossip) *broadcasts {
 	return b
 }
 
-// hint is one broadcast.
-type hint []byte
+// broadcast is one of them.
+type broadcast []byte
 
-var _ memberlist.UniqueBroadcast = hint(nil)
+var _ memberlist.UniqueBroadcast = broadcast(nil)
 
 // Invalidates implements [memberlist.Broadcast].
-func (hint) Invalidates(memberlist.Broadcast) bool { return false }
+func (broadcast) Invalidates(memberlist.Broadcast) bool { return false }
 
 // Message implements [memberlist.Broadcast].
-func (h hint) Message() []byte { return h }
+func (h broadcast) Message() []byte { return h }
 
 // Finished implements [memberlist.Broadcast].
-func (hint) Finished() {}
+func (broadcast) Finished() {}
 
 // UniqueBroadcast implements [memberlist.UniqueBroadcast].
-func (hint) UniqueBroadcast() {}
+func (broadcast) UniqueBroadcast() {}
 
 func (b *broadcasts) put(frame []byte) {
 	switch {
@@ -55,10 +55,10 @@ func (b *broadcasts) put(frame []byte) {
 		return // who comes later learns it otherwise
 	}
 	b.g.counts.broadcast.Add(1)
-	b.queue.QueueBroadcast(hint(frame))
-	b.g.news.ofHints()
+	b.queue.QueueBroadcast(broadcast(frame))
+	b.g.news.notifyBroadcast()
 	if n := b.queue.NumQueued(); n > maxQueued {
 		b.queue.Prune(maxQueued) // those that were sent most often
-		b.g.counts.hints.Add(uint64(n - maxQueued))
+		b.g.counts.broadcastsDropped.Add(uint64(n - maxQueued))
 	}
 }

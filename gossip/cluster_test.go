@@ -38,13 +38,13 @@ type node struct {
 	end  context.CancelFunc
 	done chan struct{}
 
-	mu       sync.Mutex
-	slot     uint64
-	hints    bool          // broadcast what is new
-	block    time.Duration // how long each delivery takes
-	frames   []got
-	presence map[peer.ID]gossip.Presence
-	left     int // how often somebody was reported to be gone
+	mu         sync.Mutex
+	slot       uint64
+	broadcasts bool          // broadcast what is new
+	block      time.Duration // how long each delivery takes
+	frames     []got
+	presence   map[peer.ID]gossip.Presence
+	left       int // how often somebody was reported to be gone
 }
 
 type got struct {
@@ -149,7 +149,7 @@ func (n *node) set(slot uint64) {
 	defer n.mu.Unlock()
 	n.slot = slot
 	n.SetBeat(n.frame(wire.Beat{}))
-	if n.hints {
+	if n.broadcasts {
 		n.Broadcast(n.frame(wire.Pull{After: slot}))
 	}
 }

@@ -56,7 +56,7 @@ func TestMethodsBeforeRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Send(peer.ID{2}, frameOf(100, 1))
+	g.Send(peer.ID{2}, make([]byte, 100))
 	g.Broadcast([]byte("frame"))
 	g.SetBeat([]byte("frame"))
 	if got := g.Status(); got.Self.IsValid() || got.Counts.Dropped != 1 || got.Known != 2 || len(got.Problems) > 0 {

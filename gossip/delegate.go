@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/ringlet/ringlet/gossip/datagram"
 )
 
 // delegate is what memberlist calls. It copies, notes and returns: some of the
@@ -14,8 +16,8 @@ import (
 // come before memberlist.Create has returned and after Shutdown has; table
 // does not listen to the latter.
 type delegate struct {
-	g   *Gossip
-	era int
+	g          *Gossip
+	generation int
 	// probed is set once another peer has probed this one, which proves that it is
 	// in that peer's member list. A successful Join does not prove that: all others
 	// may still reject the name of this peer.
@@ -35,97 +37,15 @@ func (d *delegate) NodeMeta(int) []byte { return d.g.meta }
 
 // NotifyMsg implements [memberlist.Delegate].
 func (d *delegate) NotifyMsg(b []byte) {
-	all, ok := [][]byte{b}, true
-	if len(b) > 0 && b[0] == kindTogether {
-		all, ok = apart(b)
-	}
-	for _, one := range all {
-		ok = d.message(one) && ok
+	var ok bool
+	if datagram.IsFrame(b) {
+		ok = d.g.broadcastArrived(b)
+	} else {
+		ok = d.g.datagrams.Receive(b, d.g.broadcastArrived)
 	}
 	if !ok {
 		d.g.counts.undecodable.Add(1)
 	}
-}
-
-// message takes in one of those that may travel together.
-func (d *delegate) message(b []byte) bool {
-	switch {
-	case len(b) > 0 && b[0] >= kindDatagram: // a later release may have more kinds
-		return d.parcels(b)
-	case len(b) < minFrame || len(b) > MaxBroadcast:
-		return false
-	}
-	d.g.arrived(bytes.Clone(b))
-	return true
-}
-
-// parcels takes in what is no hint.
-func (d *delegate) parcels(b []byte) bool {
-	switch b[0] {
-	case kindReceipt:
-		return d.receipt(b)
-	case kindDatagram, kindStream:
-		return d.parcel(bytes.Clone(b))
-	case kindPiece:
-		return d.piece(b)
-	}
-	return false
-}
-
-func (d *delegate) receipt(b []byte) bool {
-	from, ids, ok := readReceipt(b)
-	for _, id := range ids {
-		d.g.outbox.arrived(from, id, time.Now())
-	}
-	return ok
-}
-
-// parcel takes in a parcel. One that has come before wants a receipt all the
-// same, since the first was lost.
-func (d *delegate) parcel(b []byte) bool {
-	id, frames, ok := unpack(b)
-	if !ok {
-		return false
-	}
-	d.frames(id, frames)
-	if b[0] == kindDatagram { // only now: the receipt has the next parcel sent, which must not overtake this one
-		d.g.outbox.owe(sender(frames[0]), id, 1, time.Now())
-	}
-	return true
-}
-
-// frames takes in what was in a parcel, once.
-func (d *delegate) frames(id uint64, frames [][]byte) {
-	if d.g.inbox.seen.add(id) {
-		d.g.arrived(frames...)
-	} else {
-		d.g.counts.doubled.Add(uint64(len(frames)))
-	}
-}
-
-// piece takes in a piece of a parcel. One that comes after the parcel, which
-// may also have come over a stream, wants a receipt for all of it.
-func (d *delegate) piece(b []byte) bool {
-	p, ok := readPiece(b)
-	if !ok {
-		return false
-	}
-	now := time.Now()
-	if d.g.inbox.seen.has(p.parcel) {
-		d.g.outbox.owe(p.from, p.parcel, p.of, now)
-		return true
-	}
-	whole, ok := d.g.inbox.partials.add(p, now)
-	if ok && whole == nil {
-		d.g.outbox.owe(p.from, p.parcel+uint64(p.number), 0, now)
-		return true
-	}
-	frames, ok := split(whole, minFrame)
-	if ok {
-		d.frames(p.parcel, frames)
-		d.g.outbox.owe(p.from, p.parcel, p.of, now) // only now, as in parcel
-	}
-	return ok
 }
 
 // GetBroadcasts implements [memberlist.Delegate].
@@ -134,7 +54,7 @@ func (d *delegate) GetBroadcasts(overhead, limit int) [][]byte {
 }
 
 // LocalState implements [memberlist.Delegate].
-func (d *delegate) LocalState(bool) []byte { return d.g.pulse() }
+func (d *delegate) LocalState(bool) []byte { return d.g.heartbeat() }
 
 // MergeRemoteState implements [memberlist.Delegate].
 func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
@@ -142,7 +62,7 @@ func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
 // AckPayload implements [memberlist.PingDelegate].
 func (d *delegate) AckPayload() []byte {
 	d.probed.Store(true)
-	return d.g.pulse()
+	return d.g.heartbeat()
 }
 
 // NotifyPingComplete implements [memberlist.PingDelegate]. It is called for
@@ -153,16 +73,16 @@ func (d *delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, paylo
 	d.heard(payload)
 }
 
-// heard takes a pulse. A peer that has no beat yet sends nothing.
+// heard takes a heartbeat. A peer that has no beat yet sends nothing.
 func (d *delegate) heard(b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	p, ok := readPulse(b)
+	p, ok := readHeartbeat(b)
 	switch {
 	case !ok:
 		d.g.counts.undecodable.Add(1)
-	case !d.g.inbox.beats.put(pulse{bytes.Clone(p.beat), p.summary}):
+	case !d.g.inbox.beats.put(heartbeat{bytes.Clone(p.beat), p.summary}):
 		d.g.counts.overrun.Add(1)
 	}
 }
@@ -186,16 +106,16 @@ func (d *delegate) appeared(n *memberlist.Node) {
 	} else {
 		p.Name, p.Boot, p.Nonce = m.name, m.boot, m.nonce
 	}
-	d.g.table.appeared(d.era, p, time.Now())
-	d.g.news.ofMembers()
+	d.g.table.appeared(d.generation, p, time.Now())
+	d.g.news.notifyMembership()
 }
 
 // NotifyLeave implements [memberlist.EventDelegate]. It stands for leaving and
 // for not answering.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	if id, ok := parseName(n.Name); ok {
-		d.g.table.disappeared(d.era, id, time.Now())
-		d.g.news.ofMembers()
+		d.g.table.disappeared(d.generation, id, time.Now())
+		d.g.news.notifyMembership()
 	}
 }
 

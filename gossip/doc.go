@@ -9,16 +9,11 @@
 //
 // # Ways
 //
-//   - [Gossip.Send]: point to point. Frames that are sent together travel in
-//     one parcel: a datagram, sent again every few dozen milliseconds until a
-//     receipt comes, or a few of them, each for itself; or, if it is longer,
-//     much is under way, or no receipt comes, a stream of its own.
-//     After a second it is given up, since whoever wants an answer has asked
-//     again by then. What is lost thus costs about as much time as the network
-//     takes anyhow, and what is old holds up nothing. A receipt waits for a few
-//     milliseconds for an answer that it can travel with. Receipts are between the
-//     two carriers: a frame that was received may still be refused above.
-//   - [Gossip.Broadcast]: a hint of at most [MaxBroadcast] bytes, to some
+//   - [Gossip.Send]: point to point. Frames that are sent together travel as
+//     one message, which package datagram sends again until it is acknowledged,
+//     and drops after a second. What is lost costs about a round trip, and what
+//     is old holds up nothing.
+//   - [Gossip.Broadcast]: a broadcast of at most [MaxBroadcast] bytes, to some
 //     peers at once, and to others every fifth of a second for a while. It reaches
 //     those that the receivers broadcast it to in turn, and misses some even on a
 //     network that loses nothing. Where nothing is new nobody wakes for it.

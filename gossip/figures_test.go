@@ -67,7 +67,7 @@ func TestFigures(t *testing.T) {
 					}
 				})
 				for _, p := range peers {
-					p.hints = true
+					p.broadcasts = true
 				}
 				time.Sleep(5 * time.Minute) // what the start brought has settled
 				before := sent.Load()

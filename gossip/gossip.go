@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/gossip/datagram"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -26,20 +27,20 @@ type Gossip struct {
 	log  *slog.Logger
 	meta []byte
 
-	seats      *seats
-	table      *table
-	inbox      *inbox
-	outbox     *outbox
-	broadcasts *broadcasts
-	news       *news
-	beat       atomic.Pointer[[]byte]
-	summary    atomic.Uint64
-	counts     counters
-	watch      *watch
-	screen     *screen
-	hurry      chan struct{} // has room for one: look for peers now
-	missed     atomic.Bool   // a frame came from a peer that memberlist has not announced
-	encounters chan encounter
+	seats         *seats
+	table         *table
+	inbox         *inbox
+	datagrams     *datagram.Endpoint
+	broadcasts    *broadcasts
+	news          *news
+	beat          atomic.Pointer[[]byte]
+	summary       atomic.Uint64
+	counts        counters
+	watch         *watch
+	screen        *screen
+	hurry         chan struct{} // has room for one: look for peers now
+	unknownSender atomic.Bool   // a frame came from a peer that memberlist has not announced
+	joinRequests  chan joinRequest
 
 	ran      atomic.Bool
 	lastKeys [][]byte // of the last session; Run's alone
@@ -56,11 +57,11 @@ func New(cfg Config) (*Gossip, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, hurry: make(chan struct{}, 1), encounters: make(chan encounter)}
+	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, hurry: make(chan struct{}, 1), joinRequests: make(chan joinRequest)}
 	g.seats = &seats{list: parseSeats(cfg.Join)}
 	g.table = newTable(cfg.ID, g.seats.at, cfg.Remembered)
 	g.inbox = newInbox()
-	g.outbox = newOutbox(g)
+	g.datagrams = datagram.New(datagram.Config{Self: cfg.ID, MinFrame: minFrame, MaxFrame: MaxFrame, Author: sender, Deliver: g.arrived})
 	g.broadcasts = newBroadcasts(g)
 	g.news = newNews()
 	g.watch = newWatch(g)
@@ -88,7 +89,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 		s, err := g.open(ctx)
 		g.watch.shut.set(err)
 		if err != nil {
-			sleep(ctx, vary(retry, 0.2))
+			sleep(ctx, jitter(retry, 0.2))
 			retry = min(2*retry, maxRetry)
 			continue
 		}
@@ -116,7 +117,7 @@ func (g *Gossip) tell(ctx context.Context) {
 			}
 			g.logPresence(p)
 			if !p.Alive && g.table.numAlive() == 0 {
-				poke(g.hurry)
+				notify(g.hurry)
 			}
 			g.cfg.Presence(p)
 		}
@@ -150,7 +151,7 @@ func (g *Gossip) Send(to peer.ID, frames ...[]byte) {
 	case to == g.cfg.ID || !known:
 		g.counts.unknown.Add(uint64(len(frames)))
 	default:
-		g.outbox.put(to, frames...)
+		g.datagrams.Send(to, frames...)
 	}
 }
 
@@ -202,7 +203,7 @@ func (g *Gossip) Contacts() []Contact { return g.table.contacts(time.Now()) }
 // cluster for good.
 func (g *Gossip) Forget(id peer.ID) {
 	g.table.forget(id)
-	g.outbox.forget(id)
+	g.datagrams.Forget(id)
 }
 
 // OwnSeat returns the seat of this peer (see [Seats]), 0 for none or as long

@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
@@ -18,14 +19,12 @@ const (
 // inbox is what has arrived. memberlist's callbacks put in, which never
 // blocks; two goroutines take out, so that beats pass where frames wait.
 type inbox struct {
-	frames   lane
-	beats    beats
-	partials partials
-	seen     seen
+	frames frameQueue
+	beats  beats
 }
 
-// lane is a bounded queue: what is too much is dropped as it comes.
-type lane struct {
+// frameQueue is a bounded queue: what is too much is dropped as it comes.
+type frameQueue struct {
 	wake chan struct{} // has room for one
 
 	mu    sync.Mutex
@@ -35,13 +34,13 @@ type lane struct {
 
 func newInbox() *inbox {
 	return &inbox{
-		frames: lane{wake: make(chan struct{}, 1)},
-		beats:  beats{wake: make(chan struct{}, 1), latest: make(map[peer.ID]pulse)},
+		frames: frameQueue{wake: make(chan struct{}, 1)},
+		beats:  beats{wake: make(chan struct{}, 1), latest: make(map[peer.ID]heartbeat)},
 	}
 }
 
 // put reports whether there was room.
-func (l *lane) put(frames ...[]byte) bool {
+func (l *frameQueue) put(frames ...[]byte) bool {
 	size := 0
 	for _, frame := range frames {
 		size += len(frame)
@@ -53,11 +52,11 @@ func (l *lane) put(frames ...[]byte) bool {
 	}
 	l.queue = append(l.queue, frames...)
 	l.bytes += size
-	poke(l.wake)
+	notify(l.wake)
 	return true
 }
 
-func (l *lane) take() ([]byte, bool) {
+func (l *frameQueue) take() ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
@@ -71,15 +70,15 @@ func (l *lane) take() ([]byte, bool) {
 	return frame, true
 }
 
-// beats keeps the last pulse of each sender: the ones before say nothing more.
+// beats keeps the last heartbeat of each sender: the ones before say nothing more.
 type beats struct {
 	wake chan struct{} // has room for one
 
 	mu     sync.Mutex
-	latest map[peer.ID]pulse
+	latest map[peer.ID]heartbeat
 }
 
-func (b *beats) put(p pulse) bool {
+func (b *beats) put(p heartbeat) bool {
 	from := sender(p.beat)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,18 +86,18 @@ func (b *beats) put(p pulse) bool {
 		return false
 	}
 	b.latest[from] = p
-	poke(b.wake)
+	notify(b.wake)
 	return true
 }
 
-func (b *beats) take() (pulse, bool) {
+func (b *beats) take() (heartbeat, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for from, p := range b.latest {
 		delete(b.latest, from)
 		return p, true
 	}
-	return pulse{}, false
+	return heartbeat{}, false
 }
 
 // takeBeat takes one beat out, and tells the summary that came with it.
@@ -116,6 +115,15 @@ func (g *Gossip) arrived(frames ...[]byte) {
 	if !g.inbox.frames.put(frames...) {
 		g.counts.overrun.Add(uint64(len(frames)))
 	}
+}
+
+// broadcastArrived has a broadcast delivered, and reports whether it can be one.
+func (g *Gossip) broadcastArrived(frame []byte) bool {
+	if len(frame) < minFrame || len(frame) > MaxBroadcast {
+		return false
+	}
+	g.arrived(bytes.Clone(frame))
+	return true
 }
 
 // maxAtOnce is how many frames are delivered together at most.
@@ -149,14 +157,14 @@ func (g *Gossip) seatOfSender(frame []byte) int {
 	g.counts.received.Add(1)
 	from := sender(frame)
 	seat, alive := g.table.seat(from)
-	if !alive && from != g.cfg.ID && !g.missed.Swap(true) {
-		poke(g.hurry)
+	if !alive && from != g.cfg.ID && !g.unknownSender.Swap(true) {
+		notify(g.hurry)
 	}
 	return seat
 }
 
-// poke wakes who waits, once for any number of pokes.
-func poke(wake chan<- struct{}) {
+// notify wakes who waits, once for any number of pokes.
+func notify(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
 	default:

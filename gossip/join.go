@@ -3,8 +3,10 @@ package gossip
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,15 +14,16 @@ import (
 
 // How peers are looked for.
 const (
-	rejoinEvery  = 30 * time.Second // who is missing
-	aloneEvery   = 5 * time.Second  // anybody
-	unknownEvery = 2 * time.Second  // to be let in, while others may have turned this peer down
-	unknownTime  = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
-	missedEvery  = 5 * time.Second  // at most: about peers that others know
-	settleTime   = 10 * time.Second // from a peer's start to its second look at who is there
-	joinStagger  = 50 * time.Millisecond
-	maxJoins     = 32 // at a time
-	enoughJoins  = 3
+	rejoinEvery        = 30 * time.Second // who is missing
+	refusedEvery       = 20 * time.Second // who is missing, if one of them refuses this peer
+	aloneEvery         = 5 * time.Second  // anybody
+	unknownEvery       = 2 * time.Second  // to be let in, while others may have turned this peer down
+	unknownTime        = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
+	unknownSenderEvery = 5 * time.Second  // at most: about peers that others know
+	settleTime         = 10 * time.Second // from a peer's start to its second look at who is there
+	joinStagger        = 50 * time.Millisecond
+	maxJoins           = 32 // at a time
+	enoughJoins        = 3
 )
 
 // rejoin looks for who is missing until ctx ends. memberlist forgets the dead
@@ -36,10 +39,12 @@ func (s *session) rejoin(ctx context.Context) {
 			every = unknownEvery
 		case !s.settled:
 			every = settleTime
-		case s.g.missed.Load():
-			every = missedEvery
+		case s.g.unknownSender.Load():
+			every = unknownSenderEvery
+		case s.refusals.any():
+			every = refusedEvery
 		}
-		if !sleep(ctx, vary(every, 0.5), s.g.hurry) {
+		if !sleep(ctx, jitter(every, 0.5), s.g.hurry) {
 			return
 		}
 		s.g.seats.resolve(ctx, s.g.cfg.host.lookup)
@@ -70,12 +75,16 @@ func (s *session) look(ctx context.Context) {
 	}
 	rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
 	living := s.g.table.living()
-	switch {
-	case len(living) == 0:
+	refused := s.refusals.due(missing, time.Now())
+	if len(living) == 0 {
 		s.joinSome(ctx, missing)
+		return
+	}
+	s.joinSome(ctx, refused[:min(len(refused), maxJoins)])
+	switch {
 	case s.turnedDown():
 		s.ask(ctx, living)
-	case time.Since(s.asked) >= missedEvery && s.g.missed.Swap(false):
+	case time.Since(s.asked) >= unknownSenderEvery && s.g.unknownSender.Swap(false):
 		// The word that somebody has come misses a peer now and then. Some of the
 		// others know, and the next exchange by chance is minutes away.
 		s.asked = time.Now()
@@ -86,6 +95,7 @@ func (s *session) look(ctx context.Context) {
 		s.settled = true
 		s.ask(ctx, living)
 	default:
+		missing = slices.DeleteFunc(missing, func(a netip.AddrPort) bool { return slices.Contains(refused, a) })
 		share := (len(missing) + rand.IntN(len(living))) / len(living) // one more or less, by chance
 		s.joinSome(ctx, missing[:min(share, maxJoins)])                // the next who is unknown waits for these
 	}
@@ -152,6 +162,48 @@ func (s *session) join(addr netip.AddrPort) error {
 	default:
 		err = unreachable(d.err)
 	}
+	s.refusals.note(addr, d.connected && err != nil, time.Now())
 	s.g.watch.tried(addr, err)
 	return err
+}
+
+// refusals are the missing peers that answered the last attempt and refused it, with when that was. The others share the
+// attempts at who is missing by chance, but each peer tries these again in each look: whoever refuses a peer says so in
+// its status for as long as that comes back (foreignFor). Safe for concurrent use.
+type refusals struct {
+	mu   sync.Mutex
+	last map[netip.AddrPort]time.Time
+}
+
+func (r *refusals) note(addr netip.AddrPort, refused bool, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !refused {
+		delete(r.last, addr)
+		return
+	}
+	if r.last == nil {
+		r.last = make(map[netip.AddrPort]time.Time)
+	}
+	r.last[addr] = now
+}
+
+// any reports whether there are any.
+func (r *refusals) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.last) > 0
+}
+
+// due returns those of the missing that refused this peer aloneEvery ago or earlier, and forgets who is not missing.
+func (r *refusals) due(missing []netip.AddrPort, now time.Time) (due []netip.AddrPort) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.last, func(a netip.AddrPort, _ time.Time) bool { return !slices.Contains(missing, a) })
+	for a, last := range r.last {
+		if now.Sub(last) >= aloneEvery {
+			due = append(due, a)
+		}
+	}
+	return due
 }

@@ -35,7 +35,7 @@ func (n *node) numbers() []uint64 {
 func (n *node) numbered(i int) []byte { return n.frame(wire.Pull{After: uint64(i)}) }
 
 // TestLoss sends frames while packets are lost. Each arrives, and once; but a
-// parcel is tried for a second alone, in some six packets, and of a hundred one
+// message is tried for a second alone, in some six packets, and of a hundred one
 // is given up in half a percent of runs where a fifth of the packets is lost.
 func TestLoss(t *testing.T) {
 	for loss, mayMiss := range map[float64]int{0: 0, 0.05: 0, 0.2: 2} {
@@ -66,7 +66,7 @@ func TestLoss(t *testing.T) {
 				case loss == 0 && (counts.Repeated > 0 || peers[1].Status().Counts.Doubled > 0 || opened > exchanges):
 					t.Errorf("%d were sent again and %d streams opened, although nothing was lost", counts.Repeated, opened)
 				case loss == 0 && packets-before > 2*n+60: // probes, too
-					t.Errorf("%d packets for %d frames, want one and a receipt for each", packets-before, n)
+					t.Errorf("%d packets for %d frames, want one and an ack for each", packets-before, n)
 				}
 			})
 		})
@@ -105,7 +105,7 @@ func TestLongLoss(t *testing.T) {
 					case loss == 0 && (counts.Repeated > 0 || opened-streams > 10): // some to compare notes
 						t.Errorf("%d were sent again and %d streams opened, although nothing was lost", counts.Repeated, opened-streams)
 					case loss == 0 && sent-packets > n*(pieces+1)+250: // probes, too
-						t.Errorf("%d packets for %d parcels, want %d and a receipt for each", sent-packets, n, pieces)
+						t.Errorf("%d packets for %d messages, want %d and an ack for each", sent-packets, n, pieces)
 					}
 					slices.Sort(took)
 					fmt.Fprintf(t.Output(), "%.0f %% lost, %d bytes: %v (median), %v (ninth of ten), %v (worst of %d), %d streams\n", 100*loss, size, took[n/2], took[9*n/10], took[n-1], n, opened-streams)

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// encounter is a wish to meet whoever is at some addresses.
-type encounter struct {
+// joinRequest is a wish to meet whoever is at some addresses.
+type joinRequest struct {
 	addrs []netip.AddrPort
 	done  chan error // has room for one
 }
@@ -49,9 +49,9 @@ func (g *Gossip) Meet(ctx context.Context, where string) ([]Presence, error) {
 	if len(addrs) == 0 {
 		return nil, &AddressError{s.name + " is this host itself: name another one"}
 	}
-	e := encounter{addrs: addrs, done: make(chan error, 1)}
+	e := joinRequest{addrs: addrs, done: make(chan error, 1)}
 	select {
-	case g.encounters <- e:
+	case g.joinRequests <- e:
 		select {
 		case err = <-e.done:
 		case <-ctx.Done():
@@ -81,7 +81,7 @@ func (s *session) meet(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-s.g.encounters:
+		case e := <-s.g.joinRequests:
 			e.done <- s.joinAny(e.addrs)
 		}
 	}

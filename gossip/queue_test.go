@@ -47,10 +47,10 @@ func TestLane(t *testing.T) {
 }
 
 // beatOf returns what looks like a beat of a peer.
-func beatOf(n int, text string) pulse {
+func beatOf(n int, text string) heartbeat {
 	b := make([]byte, senderAt+16)
 	b[0], b[senderAt], b[senderAt+1], b[senderAt+2] = frameVersion, 1, byte(n>>8), byte(n)
-	return pulse{beat: append(b, text...)}
+	return heartbeat{beat: append(b, text...)}
 }
 
 func TestBeatsKeepTheLast(t *testing.T) {

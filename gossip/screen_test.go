@@ -52,7 +52,7 @@ func TestOnePacketIsNoProblem(t *testing.T) {
 		"a packet of a known address":             {known, guard.Label, false, []time.Duration{0}, ""},
 		"many at once":                            {known, guard.Label, false, []time.Duration{0, 1, 2, time.Second}, ""},
 		"two of them, seconds apart":              {known, guard.Label, false, []time.Duration{0, sureAfter}, "foreign-label 10.0.0.1"},
-		"two of them, minutes apart":              {known, guard.Label, false, []time.Duration{0, fresh + 1}, ""},
+		"two of them, minutes apart":              {known, guard.Label, false, []time.Duration{0, foreignFor + 1}, ""},
 		"packets of anywhere":                     {unknown, guard.Key, false, []time.Duration{0, sureAfter, 2 * sureAfter}, ""},
 		"a stream of anywhere":                    {unknown, guard.Key, true, []time.Duration{0}, ""},
 		"streams of anywhere":                     {unknown, guard.Key, true, []time.Duration{0, sureAfter}, "foreign-key 10.0.0.9"},

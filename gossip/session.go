@@ -11,14 +11,15 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/ringlet/ringlet/gossip/datagram"
 	"github.com/ringlet/ringlet/internal/logattr"
 )
 
 // How memberlist is set up, where that differs from its defaults for a LAN.
 const (
-	// packetSize fits, with a checksum and headers, the smallest MTU of IPv6
-	// and that of tunnels (WireGuard: 1,420).
-	packetSize = 1200
+	// packetSize is a datagram with the longest label (18), encryption (29), a checksum (5) and memberlist's own type (1).
+	// With the headers of IP and UDP it fits the smallest MTU of IPv6 and that of tunnels (WireGuard: 1,420).
+	packetSize = datagram.MaxSize + 18 + 29 + 5 + 1
 	// probeEvery is how often a peer looks whether another one, each in turn, is
 	// alive, and suspicion how patient it is then, in probes times the logarithm
 	// of their number. Nothing depends on quick detection, busy hosts flap, and
@@ -40,10 +41,10 @@ const (
 )
 
 const (
-	beatEvery    = 10 * time.Second
-	addrEvery    = 10 * time.Second // how often it is seen to that the host still has its address
-	leaveTime    = time.Second      // for the word that this peer leaves to go out
-	farewellTime = time.Second      // for others to pass it on, before the sockets close
+	beatEvery   = 10 * time.Second
+	addrEvery   = 10 * time.Second // how often it is seen to that the host still has its address
+	leaveTime   = time.Second      // for the word that this peer leaves to go out
+	leaveLinger = time.Second      // for others to pass it on, before the sockets close
 )
 
 // session is one memberlist, from opening its sockets to closing them.
@@ -59,8 +60,8 @@ type session struct {
 	began     time.Time
 	asked     time.Time // when peers were last asked about somebody unknown
 	settled   bool      // it has looked a second time at who is there
-	resolved  int       // how many names of Config.Join were known when the address was chosen
-	senders   sync.WaitGroup
+	refusals  refusals
+	resolved  int // how many names of Config.Join were known when the address was chosen
 }
 
 // create makes a memberlist on open sockets, which it closes if that fails. It begins to answer at once.
@@ -75,7 +76,7 @@ func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16
 		return nil, err
 	}
 	s.transport = newTransport(inner, self, g.cfg.Transport == nil, g.screen)
-	s.delegate = &delegate{g: g, era: g.table.begin()}
+	s.delegate = &delegate{g: g, generation: g.table.begin()}
 	var err error
 	if s.list, err = memberlist.Create(s.config()); err != nil {
 		g.table.end(time.Now())
@@ -128,10 +129,10 @@ func (s *session) run(ctx context.Context) {
 	defer cancel()
 	s.g.log.Info("network opened", addrAttr(s.self), countAttr(len(s.keyring.GetKeys())))
 	s.g.watch.opened(s)
-	s.g.outbox.open(s)
+	s.g.datagrams.Open(s)
 	var loops sync.WaitGroup
-	loops.Go(func() { s.post(ctx) })
-	loops.Go(func() { s.passNews(ctx) })
+	loops.Go(func() { s.g.datagrams.Run(ctx) })
+	loops.Go(func() { s.disseminate(ctx) })
 	loops.Go(func() { s.rejoin(ctx) })
 	loops.Go(func() { s.meet(ctx) })
 	loops.Go(func() { s.sendBeats(ctx) })
@@ -149,10 +150,9 @@ func (s *session) run(ctx context.Context) {
 // close leaves and closes the sockets. What is under way is ended, not waited
 // for.
 func (s *session) close(loops *sync.WaitGroup) {
-	s.g.outbox.close()
+	s.g.datagrams.Close()
 	s.transport.hangUp()
 	loops.Wait()
-	s.senders.Wait()
 	if s.g.table.numAlive() > 0 {
 		// An error says that nobody has been told: they will notice.
 		if err := s.leave(); err != nil {
@@ -169,10 +169,10 @@ func (s *session) close(loops *sync.WaitGroup) {
 // sendBeats sends the beat to one peer at a time: where no UDP comes through,
 // probes carry none.
 func (s *session) sendBeats(ctx context.Context) {
-	for sleep(ctx, s.g.cfg.Pace.Round(vary(beatEvery, 0.2))) {
+	for sleep(ctx, s.g.cfg.Pace.Round(jitter(beatEvery, 0.2))) {
 		living, beat := s.g.table.living(), s.g.currentBeat()
 		if len(living) > 0 && len(beat) > 0 {
-			s.g.outbox.put(living[rand.IntN(len(living))].ID, beat)
+			s.g.datagrams.Send(living[rand.IntN(len(living))].ID, beat)
 		}
 	}
 }
@@ -212,8 +212,8 @@ func (s *session) hasAddress() bool {
 	return a == self
 }
 
-// vary spreads what would otherwise happen everywhere at once: by up to that
+// jitter spreads what would otherwise happen everywhere at once: by up to that
 // part, up and down.
-func vary(d time.Duration, part float64) time.Duration {
+func jitter(d time.Duration, part float64) time.Duration {
 	return time.Duration(float64(d) * (1 - part + 2*part*rand.Float64()))
 }

@@ -42,8 +42,8 @@ type Counts struct {
 	Sent        uint64 // handed to the network, point to point
 	Failed      uint64 // could not be
 	Dropped     uint64 // waited too long, or too many waited, or the sockets were closed
-	Repeated    uint64 // handed to the network again, as no receipt came
-	Unconfirmed uint64 // given up without a receipt
+	Repeated    uint64 // handed to the network again, as no ack came
+	Unconfirmed uint64 // given up without an ack
 	Unknown     uint64 // for a peer without an address
 	Oversize    uint64 // too long, or too short for a frame
 	Broadcast   uint64 // taken as broadcasts
@@ -61,29 +61,29 @@ type Counts struct {
 }
 
 type counters struct {
-	sent, failed, dropped, repeated, unconfirmed, doubled, unknown, oversize, broadcast, hints, received, overrun, undecodable atomic.Uint64
+	unknown, oversize, broadcast, broadcastsDropped, received, overrun, undecodable atomic.Uint64
 }
 
 // Status returns how the network is now.
 func (g *Gossip) Status() Status {
 	now := time.Now()
-	c := &g.counts
+	c, d := &g.counts, g.datagrams.Counts()
 	st := Status{
 		Seat: g.OwnSeat(), Queued: g.Queued(),
 		Counts: Counts{
-			Sent: c.sent.Load(), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Unknown: c.unknown.Load(),
-			Repeated: c.repeated.Load(), Unconfirmed: c.unconfirmed.Load(), Doubled: c.doubled.Load(),
-			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), Hints: c.hints.Load(),
+			Sent: d.Sent, Failed: d.Failed, Dropped: d.Dropped, Unknown: c.unknown.Load(),
+			Repeated: d.Repeated, Unconfirmed: d.Unconfirmed, Doubled: d.Duplicate,
+			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), Hints: c.broadcastsDropped.Load(),
 			Encrypted: g.screen.encrypted.Load(), Refused: g.screen.counts(),
 			Received: c.received.Load(), Overrun: c.overrun.Load(), Undecodable: c.undecodable.Load(),
 		},
 	}
-	var company time.Time
-	st.Alive, st.Known, company = g.table.census()
+	var aliveSince time.Time
+	st.Alive, st.Known, aliveSince = g.table.census()
 	if s := g.watch.current(); s != nil {
 		st.Self, st.Keys = s.self, len(s.keyring.GetKeys())
 		st.Problems = append(st.Problems, g.unreached(s)...)
-		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(company) > silence && now.Sub(ack) > silence {
+		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(aliveSince) > silence && now.Sub(ack) > silence {
 			st.Problems = append(st.Problems, problem(codeNoUDP, "", troublef(
 				g.openUDP(s.self), "UDP does not get through, although other hosts answer over TCP: changes spread slowly")))
 		}

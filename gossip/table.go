@@ -20,14 +20,14 @@ type table struct {
 	// wake has room for one: something is in changed.
 	wake chan struct{}
 
-	mu      sync.Mutex
-	era     int // counts memberlist's objects; those of the past are not listened to
-	open    bool
-	known   map[peer.ID]*member
-	where   map[netip.Addr]int // how many of them are, or were last, at an address
-	alive   int
-	company time.Time        // since when somebody is alive
-	changed map[peer.ID]bool // not yet told to Config.Presence
+	mu         sync.Mutex
+	generation int // counts memberlist's objects; those of the past are not listened to
+	open       bool
+	known      map[peer.ID]*member
+	where      map[netip.Addr]int // how many of them are, or were last, at an address
+	alive      int
+	aliveSince time.Time        // since when somebody is alive
+	changed    map[peer.ID]bool // not yet told to Config.Presence
 }
 
 // member is another peer.
@@ -57,9 +57,9 @@ func newTable(self peer.ID, seatOf func(netip.AddrPort) int, remembered []Contac
 func (t *table) begin() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.era++
+	t.generation++
 	t.open = true
-	return t.era
+	return t.generation
 }
 
 // end stops listening. Nobody is known to be alive from here on.
@@ -73,10 +73,10 @@ func (t *table) end(now time.Time) {
 }
 
 // appeared notes that a peer is alive, with what it says of itself.
-func (t *table) appeared(era int, p Presence, now time.Time) {
+func (t *table) appeared(generation int, p Presence, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.open || era != t.era || p.ID == t.self {
+	if !t.open || generation != t.generation || p.ID == t.self {
 		return
 	}
 	m := t.known[p.ID]
@@ -93,10 +93,10 @@ func (t *table) appeared(era int, p Presence, now time.Time) {
 }
 
 // disappeared notes that a peer has left or does not answer.
-func (t *table) disappeared(era int, id peer.ID, now time.Time) {
+func (t *table) disappeared(generation int, id peer.ID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if m := t.known[id]; m != nil && t.open && era == t.era {
+	if m := t.known[id]; m != nil && t.open && generation == t.generation {
 		t.setAlive(m, false, now)
 	}
 }
@@ -108,7 +108,7 @@ func (t *table) setAlive(m *member, alive bool, now time.Time) {
 	m.Alive, m.seen = alive, now
 	if alive {
 		if t.alive++; t.alive == 1 {
-			t.company = now
+			t.aliveSince = now
 		}
 	} else {
 		t.alive--
@@ -192,10 +192,10 @@ func (t *table) numAlive() int {
 
 // census returns how many others are alive, how many are known, and since when
 // somebody is alive.
-func (t *table) census() (alive, known int, company time.Time) {
+func (t *table) census() (alive, known int, aliveSince time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.alive, len(t.known), t.company
+	return t.alive, len(t.known), t.aliveSince
 }
 
 // addr returns where a peer is, or was last.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,7 +98,84 @@ func TestForeign(t *testing.T) {
 					}
 				}
 				peers[1].stop()
-				c.until(5*time.Minute, "forgotten", func() bool { return len(peers[0].Status().Problems) == 0 })
+				c.until(time.Minute, "forgotten", func() bool { return len(peers[0].Status().Problems) == 0 })
+			})
+		})
+	}
+}
+
+// TestForeignMended starts two peers that cannot talk to each other, and then the one of them anew that the advice is about, with
+// the label and the keys of the other. All problems end, also the one that the other has had for a while.
+func TestForeignMended(t *testing.T) {
+	blue, red := []string{"blue", ""}, []string{"red", ""}
+	for name, tt := range map[string]struct {
+		first, second []string // label, and key
+		again         int      // who is started anew
+		codes         []string // of one or the other
+	}{
+		"label":                    {blue, red, 1, []string{"foreign-label", "seed-unreachable"}},
+		"key":                      {[]string{"blue", "1"}, []string{"blue", "2"}, 1, []string{"foreign-key", "seed-unreachable"}},
+		"the second without a key": {[]string{"blue", "1"}, blue, 1, []string{"unencrypted-peer", "seed-unreachable"}},
+		"the first without a key":  {blue, []string{"blue", "1"}, 0, []string{"no-key", "seed-unreachable"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				with := func(how []string, boot peer.Boot) func(*gossip.Config) {
+					return func(cfg *gossip.Config) {
+						cfg.Label, cfg.Boot = how[0], boot
+						if how[1] != "" {
+							cfg.Keys = func() ([][]byte, error) { return [][]byte{key(how[1][0])}, nil }
+						}
+					}
+				}
+				peers := []*node{c.start(1, with(tt.first, 1)), c.start(2, with(tt.second, 1))}
+				c.until(20*time.Second, "told", func() bool {
+					return peers[0].problem(tt.codes[0], "") && peers[1].problem(tt.codes[1], "has another key, is in another cluster, or is not ringlet")
+				})
+				how := [][]string{tt.second, tt.first}[tt.again]
+				peers[tt.again].stop()
+				peers[tt.again] = c.start(tt.again+1, with(how, 2))
+				c.together(time.Minute, peers...)
+				c.until(time.Minute, "over", func() bool { return len(peers[0].Status().Problems)+len(peers[1].Status().Problems) == 0 })
+			})
+		})
+	}
+}
+
+// TestForeignStays has a peer that clusters of several sizes, with another key, look for again and again. It says so of each of
+// their hosts without a pause, and of none a minute after they have gone.
+func TestForeignStays(t *testing.T) {
+	for _, others := range []int{1, 2, 4, 9} {
+		t.Run(strconv.Itoa(others), func(t *testing.T) {
+			inBubble(t, func(c *cluster) {
+				one := c.start(1, func(cfg *gossip.Config) { cfg.Keys = func() ([][]byte, error) { return [][]byte{key(1)}, nil } })
+				var foreign []*node
+				for i := range others {
+					foreign = append(foreign, c.start(i+2, func(cfg *gossip.Config) {
+						cfg.Join = []string{at(1).String(), at(2).String()}
+						cfg.Keys = func() ([][]byte, error) { return [][]byte{key(2)}, nil }
+					}))
+				}
+				told := func() (n int) {
+					for _, p := range one.Status().Problems {
+						if p.Code == "foreign-key" {
+							n++
+						}
+					}
+					return n
+				}
+				c.together(time.Minute, foreign...)
+				// A peer that met the others before it looked for this one looks only now and then, until it is refused.
+				c.until(2*time.Hour, "told of all", func() bool { return told() == others })
+				for begun := time.Now(); time.Since(begun) < time.Hour; time.Sleep(time.Second) {
+					if n := told(); n != others {
+						t.Fatalf("%d of %d foreign hosts are told after %v", n, others, time.Since(begun))
+					}
+				}
+				for _, p := range foreign {
+					p.stop()
+				}
+				c.until(time.Minute, "forgotten", func() bool { return told() == 0 })
 			})
 		})
 	}

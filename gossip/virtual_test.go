@@ -21,13 +21,13 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// TestSpread tells one peer something new, with hints and without.
+// TestSpread tells one peer something new, with broadcasts and without.
 func TestSpread(t *testing.T) {
 	for _, tt := range []struct {
-		peers int
-		loss  float64
-		hints bool
-		limit time.Duration
+		peers      int
+		loss       float64
+		broadcasts bool
+		limit      time.Duration
 	}{
 		{2, 0, true, 5 * time.Second},
 		{3, 0, true, 5 * time.Second},
@@ -37,12 +37,12 @@ func TestSpread(t *testing.T) {
 		{3, 0, false, 10 * time.Second},
 		{25, 0, false, 10 * time.Second},
 	} {
-		t.Run(fmt.Sprintf("peers=%d/loss=%v/hints=%v", tt.peers, tt.loss, tt.hints), func(t *testing.T) {
+		t.Run(fmt.Sprintf("peers=%d/loss=%v/hints=%v", tt.peers, tt.loss, tt.broadcasts), func(t *testing.T) {
 			inBubble(t, func(c *cluster) {
 				peers := c.startAll(tt.peers)
 				c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: tt.loss, Delay: 2 * time.Millisecond} })
 				for _, p := range peers {
-					p.hints = tt.hints
+					p.broadcasts = tt.broadcasts
 				}
 				for slot := range uint64(5) {
 					peers[int(slot)%len(peers)].set(slot + 1)
@@ -53,17 +53,17 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestBroadcast has hints alone: nobody's beat tells of them.
+// TestBroadcast has broadcasts alone: nobody's beat tells of them.
 func TestBroadcast(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		peers := c.startAll(10)
 		for i := range 20 {
-			hint := wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))}
+			broadcast := wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))}
 			author := peers[i%len(peers)]
-			author.Broadcast(author.frame(hint))
+			author.Broadcast(author.frame(broadcast))
 			c.until(5*time.Second, "heard by all", func() bool {
 				for _, p := range peers {
-					if p != author && !p.received(func(f got) bool { return f.Body == hint && f.From == author.id }) {
+					if p != author && !p.received(func(f got) bool { return f.Body == broadcast && f.From == author.id }) {
 						return false
 					}
 				}
@@ -75,26 +75,26 @@ func TestBroadcast(t *testing.T) {
 }
 
 // TestNewsAtOnce has news leave when there is some, not when memberlist looks
-// for it: a hint, also one of many, a new peer, and one that leaves.
+// for it: a broadcast, also one of many, a new peer, and one that leaves.
 func TestNewsAtOnce(t *testing.T) {
 	inBubble(t, func(c *cluster) {
 		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Delay: time.Millisecond} })
 		peers := c.startAll(3)
 		time.Sleep(time.Minute)
-		var hints []wire.Join
+		var broadcasts []wire.Join
 		say := func(i int) {
-			hints = append(hints, wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))})
-			peers[0].Broadcast(peers[0].frame(hints[i]))
+			broadcasts = append(broadcasts, wire.Join{Name: peer.Name(fmt.Sprintf("hint-%d", i))})
+			peers[0].Broadcast(peers[0].frame(broadcasts[i]))
 		}
-		heard := func(hint wire.Join) bool {
+		heard := func(broadcast wire.Join) bool {
 			return !slices.ContainsFunc(peers[1:], func(p *node) bool {
-				return !p.received(func(f got) bool { return f.Body == hint })
+				return !p.received(func(f got) bool { return f.Body == broadcast })
 			})
 		}
 		say(0)
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		if !heard(hints[0]) {
+		if !heard(broadcasts[0]) {
 			t.Error("the first hint has not arrived at once")
 		}
 		began := time.Now()
@@ -102,7 +102,7 @@ func TestNewsAtOnce(t *testing.T) {
 			say(i + 1)
 		}
 		c.until(5*time.Second, "all hints are there", func() bool {
-			return !slices.ContainsFunc(hints, func(hint wire.Join) bool { return !heard(hint) })
+			return !slices.ContainsFunc(broadcasts, func(broadcast wire.Join) bool { return !heard(broadcast) })
 		})
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("20 hints that fit into a few packets took %v", took)
@@ -315,6 +315,8 @@ func TestAllSeedsGone(t *testing.T) {
 		c.until(15*time.Minute, "the seed is missed", func() bool {
 			return peers[4].problem("seed-unreachable", "10.0.0.1:7950 in RINGLET_JOIN cannot be reached")
 		})
+		peers[0] = c.start(1, func(cfg *gossip.Config) { cfg.Boot = 2 })
+		c.until(2*time.Minute, "the seed is found", func() bool { return len(peers[4].Status().Problems) == 0 })
 	})
 }
 

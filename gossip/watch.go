@@ -14,8 +14,13 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// fresh is how long something that was seen counts as a problem.
+// fresh is how long an identity that was seen at two addresses counts as a problem.
 const fresh = 2 * time.Minute
+
+// foreignFor is how long a host that cannot be understood counts as a problem after it was last seen. As long as it is there it
+// is seen more often: it looks for this peer every refusedEvery, half as much more at most, and hosts that are off and slow
+// resolvers hold it up.
+const foreignFor = time.Minute
 
 // maxSightings bounds three numbers: foreign hosts remembered at known addresses, those at others, and conflicts.
 const maxSightings = 64
@@ -138,7 +143,7 @@ func (w *watch) sighted(c cause, who netip.Addr, proved bool, now time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.foreign, func(_ sighting, seen sighted) bool { return now.Sub(seen.last) > fresh })
+	maps.DeleteFunc(w.foreign, func(_ sighting, seen sighted) bool { return now.Sub(seen.last) > foreignFor })
 	s := sighting{c, who}
 	seen, again := w.foreign[s]
 	if !again {
@@ -254,7 +259,7 @@ func (w *watch) problems(now time.Time) []Problem {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s, seen := range w.foreign {
-		if now.Sub(seen.last) <= fresh && seen.sure && !seen.over && !understood[s.who] {
+		if now.Sub(seen.last) <= foreignFor && seen.sure && !seen.over && !understood[s.who] {
 			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who.String())))
 		}
 	}

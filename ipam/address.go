@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -16,7 +17,7 @@ import (
 func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error) {
 	s := m.servedBefore(&q.Network)
 	if s == nil {
-		if err := q.Network.check(); err != nil {
+		if err := q.Network.Check(); err != nil {
 			return failf(ErrBadRequest, "%v", err)
 		}
 	}
@@ -39,7 +40,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		}
 		return err
 	}
-	if s == nil || s.at != m.version() {
+	if s == nil || s.at != m.log.Edition() {
 		if s, err = m.serve(&q.Network); err != nil {
 			return err
 		}
@@ -53,9 +54,10 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		*a, err = m.unmarked(p, q, s.key)
 		return err
 	}
-	if q.Purpose == ForContainer && !m.current.before {
-		m.replaying = false // the engine replays everything before it starts a container
-		m.named = m.named || q.Name != ""
+	if q.Purpose == ForContainer && !m.calls.current.before {
+		if m.engine.StartsContainers(q.Name != "") {
+			m.stickBy(q.Name != "")
+		}
 	}
 	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
@@ -70,34 +72,6 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 	return m.allocate(p, &q.Network, s.want, &h, a)
 }
 
-// known returns a name as it is kept: one that is longer than any engine
-// makes is none.
-func known(name string) string {
-	if len(name) > MaxHolder {
-		return ""
-	}
-	return name
-}
-
-// stickyKey returns what brings a holder back to its former address, or
-// nothing.
-func stickyKey(s Sticky, h *space.Holder) space.Key {
-	switch {
-	case h.Kind == space.Client:
-		return space.KeyOf("client", h.Ref)
-	case h.Kind == space.Gateway:
-		return gatewayKey()
-	case s == StickyNone:
-	case s == StickyName && h.Name != "":
-		return nameKey(h.Name)
-	case h.MAC != [6]byte{}:
-		return space.KeyOf("mac", string(h.MAC[:]))
-	}
-	return space.NoKey
-}
-
-func nameKey(name string) space.Key { return nameSeed.KeyOf(name) }
-
 var nameSeed = space.SeedOf("name") //nolint:gochecknoglobals // a constant that Go cannot compute
 
 // standing answers with an address that was held before.
@@ -109,10 +83,8 @@ func standing(p *pool, o addr.Offset) AddressGrant {
 func (m *Machine) granted(p *pool, g *space.Grant, h *space.Holder, a *AddressGrant) {
 	at := addr.Nth(p.CIDR, g.Offset)
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
-	m.forgetReleased(p, g.Offset)
-	if !m.lostAt.IsZero() {
-		m.doubtGranted(p, g.Offset)
-	}
+	m.doubts.TakeHolder(at)
+	m.doubts.Grant(at)
 	m.saveGrant(p, g, h)
 	m.noteUse(NoteGranted, p, at, h, g.Since)
 	if g.Pressed {
@@ -126,16 +98,16 @@ func (m *Machine) granted(p *pool, g *space.Grant, h *space.Holder, a *AddressGr
 
 // allocate chooses an address in want, the network's part of the pool: the one
 // that is kept for the holder, if there is one, else the former one of the
-// holder, if that is free, else one that was never used, else the one that has
+// holder, if that is free, by name and then by MAC, else one that was never used, else the one that has
 // rested longest.
 func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
 	p.space.Ahead(want, h.Key)
-	trace := p.space.Find(h.Key)
-	if trace.IsHeld {
-		if again, err := m.retried(p, n, want, trace.Held, h); err != nil {
+	trace := m.traceOf(p, n, h)
+	if trace.IsHeld && p.mayReturn(want, trace.Held, h) {
+		if again, err := m.retried(p, n, trace.Held, h); err != nil {
 			return err
 		} else if again {
 			*a = m.renew(p, trace.Held, h)
@@ -145,7 +117,7 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 	if done, err := m.claimKept(p, n, h, a); done {
 		return err
 	}
-	if trace.IsFormer && want.Contains(trace.Former) {
+	if trace.IsFormer && p.mayReturn(want, trace.Former, h) {
 		return m.take(p, trace.Former, h, a)
 	}
 	for {
@@ -153,7 +125,7 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 			m.granted(p, &g, h, a)
 			return nil
 		}
-		opened, err := m.open(p, want, m.chunk(p))
+		opened, err := m.open(p, want, m.trade.Chunk(p.space))
 		if err == nil && !opened {
 			err = m.spaceElsewhere(p, *n, want)
 		}
@@ -170,7 +142,7 @@ func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
 	if h.Kind != space.Container || !p.space.Usable(o) { // what is set aside could not be taken again
 		return m.confirm(p, o, *h)
 	}
-	m.putInDoubt(p, o)
+	m.doubts.Add(addr.Nth(p.CIDR, o))
 	if m.gone(p, o) {
 		rec := p.space.Lookup(o)
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
@@ -200,7 +172,7 @@ func (m *Machine) confirm(p *pool, o addr.Offset, h space.Holder) AddressGrant {
 
 // alive notes that an address is in use, until an inventory says otherwise.
 func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
-	if !m.sighted() || rec.Kind != space.Container && rec.Kind != space.Unmarked {
+	if !m.engine.WillList() || rec.Kind != space.Container && rec.Kind != space.Unmarked {
 		return
 	}
 	if p.seen == nil {
@@ -215,7 +187,7 @@ func (m *Machine) take(p *pool, o addr.Offset, h *space.Holder, a *AddressGrant)
 	p.wakeKept(o, m.now)
 	g, outcome := p.space.Claim(o, h, m.now, &a.Ticket.before)
 	if outcome != space.Taken {
-		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), poolText(p.Pool), outcome)
+		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), outcome)
 	}
 	m.granted(p, &g, h, a)
 	return nil
@@ -225,11 +197,11 @@ func (m *Machine) take(p *pool, o addr.Offset, h *space.Holder, a *AddressGrant)
 func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a *AddressGrant) error {
 	o, ok := addr.OffsetOf(p.CIDR, want)
 	if !ok {
-		return errOutside(p.CIDR, want)
+		return sentence.AddressOutside(p.CIDR, want)
 	}
 	r := p.ReservationAt(o)
 	if r != nil && !keptFor(r, h) {
-		return errReserved(p, want, r, *h)
+		return sentence.AddressReserved(p.Pool, want, r, *h)
 	}
 	if m.isInUse(want) {
 		if err := m.mayClaim(p, want, h); err != nil {
@@ -240,22 +212,22 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		}
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
-		if rec.Kind == space.Container && h.Kind == space.Container && m.onHost(want) { // which has got it beside that container
+		if rec.Kind == space.Container && h.Kind == space.Container && m.engine.OnHost(want) { // which has got it beside that container
 			return m.errHeld(p, want, space.Holder{Kind: space.Host}, rec.Since)
 		}
 		switch may, err := m.mayTakeOver(p, n, o, &rec, h); {
 		case err != nil:
 			return err
 		case !may:
-			return m.errHeld(p, want, rec.Holder, rec.Since)
+			return sentence.ComposeRun(m.errHeld(p, want, rec.Holder, rec.Since), h.Name, rec.Name)
 		case h.Kind == space.Client || p.space.Usable(o):
 			*a = m.renew(p, o, h)
 			return nil
 		}
 		return m.waitForMajority() // about what it is set aside for
 	}
-	if kind, kept := p.kept[o]; kept && r != nil {
-		return errKeptTwice(p, want, r, kind)
+	if kind, kept := p.here.Kept[o]; kept && r != nil {
+		return sentence.AddressReservedTwice(p.Pool, want, r, kind)
 	}
 	if err := m.awaitLists(); err != nil {
 		return err
@@ -273,7 +245,7 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 func (m *Machine) unmarked(p *pool, q *AddressRequest, key uint32) (AddressGrant, error) {
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	if !ok {
-		return AddressGrant{}, errOutside(p.CIDR, q.Address)
+		return AddressGrant{}, sentence.AddressOutside(p.CIDR, q.Address)
 	}
 	if m.bare() {
 		return m.bareAddress(p, q, o, key)
@@ -283,22 +255,22 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest, key uint32) (AddressGrant
 
 // keptOrReplayed answers such a request where none is a container's that starts.
 func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a AddressGrant, err error) {
-	m.stillMade(q.Network)
-	net := m.networks[q.Network.ID()]
+	m.engine.AskPart(q.Network.ID())
+	net := m.engine.Network(q.Network.ID())
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 		// An address of a network that is being made is auxiliary, and not in
 		// use by a container. One that is replayed is.
-		if net != nil && net.fresh && rec.Kind != space.Unmarked && rec.Kind != space.Host {
+		if net != nil && net.Fresh() && rec.Kind != space.Unmarked && rec.Kind != space.Host {
 			return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 		}
 		// What the host has today it may lose while the network lives.
-		if net == nil || !net.fresh || rec.Kind != space.Host {
+		if net == nil || !net.Fresh() || rec.Kind != space.Host {
 			m.alive(p, o, rec)
 			return m.confirm(p, o, rec.Holder), nil
 		}
 	}
 	r := p.ReservationAt(o)
-	making := (net == nil || net.fresh) && !m.grantedBefore(p, o) && !m.endpointMayHave()
+	making := (net == nil || net.Fresh()) && !m.grantedBefore(p, o) && !m.endpointMayHave()
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
 		return m.reserveAuxiliary(p, q, o)
 	}
@@ -309,7 +281,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 		return AddressGrant{}, err
 	}
 	m.dismissStranger(p, o) // it was this endpoint that answered
-	err = m.take(p, o, &space.Holder{Kind: space.Unmarked}, &a)
+	err = m.take(p, o, &space.Holder{Kind: space.Unmarked, Network: networkKey(q.Network.ID())}, &a)
 	return a, err
 }
 
@@ -318,7 +290,7 @@ func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (A
 	if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
-	remember(&p.named, o, m.stamp())
+	remember(&p.named, o, m.engine.Stamp())
 	return standing(p, o), nil
 }
 
@@ -327,7 +299,7 @@ func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (A
 // nothing new before it has asked again for all that it has. To have that reserved, as what
 // is new would be, waits for the list.
 func (m *Machine) grantedBefore(p *pool, o addr.Offset) bool {
-	if !m.replaying || !m.blind || !m.unlisted || !m.inherited || p.ReservationAt(o) != nil {
+	if !m.engine.Replaying() || !m.engine.Silent() || !m.newdb.HasInherited() || p.ReservationAt(o) != nil {
 		return false
 	}
 	_, held := p.space.Holds(o)
@@ -339,7 +311,7 @@ func (m *Machine) grantedBefore(p *pool, o addr.Offset) bool {
 // Where other hosts may name it, too, nobody could tell later that no network does. So it is held until
 // the list tells, and reserved then.
 func (m *Machine) endpointMayHave() bool {
-	return m.replaying && m.unlisted && !m.inherited && m.cfg.AwaitInventory && m.inventory.isZero() && !m.soleUser()
+	return m.engine.Replaying() && m.newdb.IsUnlisted() && !m.newdb.HasInherited() && m.cfg.AwaitInventory && m.engine.Complete().IsZero()
 }
 
 // open takes free space of the pool within want, up to size addresses, and
@@ -371,8 +343,8 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 	}
 	switch t, _ := p.Ring.At(o); {
 	case t.Owner == ring.Free && m.draining():
-		return m.errDraining(p)
-	case t.Owner == m.self, t.Owner == ring.Free:
+		return sentence.Draining(m.cfg.Name, p.Pool)
+	case t.Owner == m.me.ID(), t.Owner == ring.Free:
 		return m.waitForMajority() // it has changed hands just now
 	}
 	return m.exactly(p, o)
@@ -392,8 +364,8 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 	if !ok || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
 		return AddressGrant{}, why
 	}
-	starts := m.mayStart() || m.mightStart()
-	bridge := starts && q.Purpose == ForGateway && m.onHost(q.Address)
+	starts := m.engine.MayStart() || m.mightStart()
+	bridge := starts && q.Purpose == ForGateway && m.engine.OnHost(q.Address)
 	if p == nil {
 		if bridge { // of which a host that is not in its cluster yet knows nothing
 			return AddressGrant{Address: netip.PrefixFrom(q.Address, cidr.Bits())}, nil
@@ -401,16 +373,16 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 		return AddressGrant{}, why
 	}
 	// What is kept back for anything but networks is no network's.
-	shares := m.mayShare(p, &q.Network) || starts && (m.left || slices.ContainsFunc(p.Users, m.isPredecessor))
+	shares := m.saysUse(p) || starts && (m.wish.HasLeft() || slices.ContainsFunc(p.Users, m.isPredecessor))
 	switch rec := p.space.Lookup(o); {
 	case shares && sharesReservation(p.ReservationAt(o)):
 		return standing(p, o), nil
-	case rec.State != space.Held && starts && m.left && m.isKeptBack(p, o):
+	case rec.State != space.Held && starts && m.wish.HasLeft() && m.isKeptBack(p, o):
 		return standing(p, o), nil
 	case rec.State != space.Held && q.Purpose == ForGateway && (bridge || starts && m.wasKeptBack(p, o)):
 		return standing(p, o), nil
 	case rec.State != space.Held:
-	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.replaying), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
+	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.engine.Replaying()), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
 		return standing(p, o), nil
 	}
 	return AddressGrant{}, why
@@ -420,7 +392,7 @@ func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error
 // database: of a host that has left nobody is given that before it is forgotten.
 func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
 	t, _ := p.Ring.At(o)
-	return t.Owner == m.self || m.wasKeptBack(p, o)
+	return t.Owner == m.me.ID() || m.wasKeptBack(p, o)
 }
 
 // wasKeptBack is isKeptBack of who this peer was alone: what is its own by now it may hand out itself.
@@ -429,37 +401,35 @@ func (m *Machine) wasKeptBack(p *pool, o addr.Offset) bool {
 	return m.isPredecessor(t.Owner)
 }
 
-// openAhead takes more space before it is needed: when what is free in this
-// peer's ranges falls under half a chunk.
+// openAhead takes more space before it is needed.
 func (m *Machine) openAhead(p *pool) {
-	spare := p.space.Spare()
-	if spare >= max(m.cfg.Chunk, maxChunk)/2 {
-		return // whatever a chunk is, of which to know it takes a division
-	}
-	chunk := m.chunk(p)
-	if spare >= chunk/2 {
+	chunk := m.trade.Ahead(p.space)
+	if chunk == 0 {
 		return
 	}
-	current := m.current
-	m.current = nil // nobody waits for it
+	current := m.calls.current
+	m.calls.current = nil // nobody waits for it
 	_, _ = m.open(p, addr.Whole(p.CIDR), chunk)
-	m.current = current
+	m.calls.current = current
 }
 
 // full says why no address is left.
 func (m *Machine) full(p *pool, n Network, want addr.Range) error {
+	if rec := p.space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
+		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since)
+	}
 	var held, reserved, elsewhere, lost addr.Count
 	for r, t := range p.Ring.Within(want) {
 		switch t.Owner {
 		case ring.Reserved:
 			reserved += r.Size()
-		case m.self:
+		case m.me.ID():
 			here := p.space.CountHeld(r)
 			held += here
 			elsewhere += r.Size() - here - p.space.FreeIn(r) // on its way to others
 		case ring.Free:
 			if m.draining() {
-				return m.errDraining(p)
+				return sentence.Draining(m.cfg.Name, p.Pool)
 			}
 		default:
 			if m.state.Member(t.Owner) == nil {
@@ -469,5 +439,5 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 			elsewhere += r.Size()
 		}
 	}
-	return errFull(p, n.Range, held, elsewhere, lost, reserved, want.Size())
+	return sentence.PoolFull(p.Pool, n.Range, held, elsewhere, lost, reserved, want.Size())
 }

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -12,46 +13,46 @@ import (
 
 // bare reports whether a container's request may come without options. An engine that sends names
 // sends one with each.
-func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m.named }
+func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m.engine.Named() }
 
 // refuseClaim refuses a request without options that is a container's, or has it wait as long as it may be one. A list
 // tells: the engine lists a network that is made, and none in the making. other says that it lists another network on
 // the subnet, for which a container may ask.
 func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error) {
-	net := m.networks[q.Network.ID()]
-	making := net != nil && m.inTheMaking(net, m.now)
-	if !m.inventory.knows(m.greeted.serial) {
+	net := m.engine.Network(q.Network.ID())
+	making := net != nil && m.engine.InTheMaking(net, m.now) && (net.Fresh() || p.here.Shown() == 0)
+	if !m.engine.KnowsStart() {
 		// An engine that starts answers nothing, and asks for the pool of a network before it asks for anything on it.
-		asked := net != nil && net.asked.serial >= m.greeted.serial
+		asked := net != nil && net.AskedSince(m.engine.Greeted().Serial)
 		if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
 			// A refused replay of an endpoint is a warning in the engine's log.
-			if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && rec.Seq >= m.greeted.serial {
+			if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && rec.Seq >= m.engine.Greeted().Serial {
 				return false, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 			}
 		}
-		if m.blind && net == nil || (making || asked) && (m.blind || !m.inTime() || m.now.Sub(m.greeted.at) >= replayWait) {
+		if m.engine.Silent() && net == nil || (making || asked) && (m.engine.Silent() || !m.inTime() || m.now.Sub(m.engine.Greeted().At) >= replayWait) {
 			return false, nil
 		}
 		return false, m.awaitMeaning(p, q)
 	}
-	since := m.current.doubted
-	told := since != 0 && m.inventory.knows(since)
+	since := m.calls.current.doubted
+	told := since != 0 && m.engine.Knows(since)
 	switch {
-	case !making, (told || m.inventory.knows(net.asked.serial)) && p.listed >= p.asked && p.listed > net.beside:
-		return false, errNeeds29(p, q.Address)
-	case told, m.blind:
-		return p.listed > 0, nil
+	case !making:
+		return false, sentence.AddressNeeds29(p.Pool, q.Address)
+	case told, m.engine.Silent():
+		return p.here.Shown() > 0, nil
 	}
 	return false, m.awaitMeaning(p, q)
 }
 
 // awaitMeaning makes a call wait for a list that was begun after it came.
 func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
-	if c := m.current; c.doubted == 0 {
-		c.doubted = m.stamp()
+	if c := m.calls.current; c.doubted == 0 {
+		c.doubted = m.engine.Stamp()
 		m.note(Note{Kind: NoteUnclear, Pool: p.CIDR, Address: q.Address})
 	}
-	return m.errUnclear(p.Pool, q.Address)
+	return waitFor(sentence.AddressUnclear(p.Pool, q.Address))
 }
 
 // bareAddress answers a request without options of an engine whose containers may make such, too.
@@ -71,7 +72,7 @@ func (m *Machine) bareAddress(p *pool, q *AddressRequest, o addr.Offset, key uin
 		}
 		return a, err
 	case sharesReservation(r):
-		return AddressGrant{}, errEither(p, q.Address, r)
+		return AddressGrant{}, sentence.AddressEither(p.Pool, q.Address, r)
 	}
 	// It is held until a list has it reserved: nobody else gets it.
 	return a, m.claim(p, &q.Network, q.Address, &space.Holder{Kind: space.Unmarked, Network: key}, &a)

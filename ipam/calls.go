@@ -3,11 +3,14 @@ package ipam
 import (
 	"errors"
 	"slices"
+
+	"github.com/ringlet/ringlet/ipam/sentence"
+	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // retry tries again all calls that wait.
 func (m *Machine) retry() {
-	m.waiting = slices.DeleteFunc(m.waiting, m.try)
+	m.calls.waiting = slices.DeleteFunc(m.calls.waiting, m.try)
 }
 
 // try serves a call if that can be done now, and reports whether it was
@@ -18,44 +21,44 @@ func (m *Machine) try(c *Call) bool {
 	r := &m.fx.Reply[at]
 	*r = Reply{}
 	r.Call = c.ID
-	m.current = c
+	m.calls.current = c
 	c.hear()
 	switch q := c.Request.(type) {
 	case *AddressRequest:
 		r.Err = m.requestAddress(q, &r.Address)
 		m.watchIf(r.Err == nil)
 	case *AddressRelease:
-		m.current = nil
+		m.calls.current = nil
 		m.releaseAddress(q)
 	case *PoolRequest:
 		r.Pool = new(PoolGrant)
 		*r.Pool, r.Err = m.requestPool(q)
 		m.watchIf(r.Err == nil)
 	case *PoolRelease:
-		m.current = nil
+		m.calls.current = nil
 		m.releasePool(q)
 	case *Withdrawal:
-		m.current = nil
+		m.calls.current = nil
 		m.withdraw(q)
 	case *Stranger:
-		m.current = nil
+		m.calls.current = nil
 		m.takeStranger(q)
 	case *Greeting:
 		m.greet()
 	case *Inventory:
-		m.current = nil
+		m.calls.current = nil
 		r.Again = m.takeInventory(q)
-		m.changed = true
+		m.calls.changed = true
 	case *Blindness:
-		m.goBlind()
-		m.changed = true
+		m.engine.FallSilent()
+		m.calls.changed = true
 	case *HostAddresses:
-		m.current = nil
+		m.calls.current = nil
 		m.takeHost(q)
 	case *ClientRequest:
 		r.Err = m.client(q, &r.Address)
 	case *FreeRequest:
-		m.current = nil
+		m.calls.current = nil
 		r.Addresses, r.Err = m.free(q)
 	case *PoolCreation:
 		r.Status = new(PoolStatus)
@@ -72,7 +75,7 @@ func (m *Machine) try(c *Call) bool {
 		*r.Reserving, r.Err = m.unreserve(q)
 		r.Err = m.staysWanted(r.Err, "ringlet explain "+q.First.String())
 	case *CollectRequest:
-		m.current = nil
+		m.calls.current = nil
 		r.Collected, r.Err = m.collect(q)
 	case *DrainRequest:
 		r.Err = m.drainSelf(q)
@@ -85,10 +88,16 @@ func (m *Machine) try(c *Call) bool {
 		*r.Forgetting, r.Err = m.forget(q)
 	case *TrustRequest:
 		r.Err = m.trust()
+	case *IdentityRequest:
+		r.Err = m.identify(q)
+	case *LockRequest:
+		r.Fence, r.Err = m.lock(q)
+	case *UnlockRequest:
+		r.Err = m.unlock(q)
 	case *RecoverRequest:
 		r.Err = m.recover(q)
 	}
-	m.current = nil
+	m.calls.current = nil
 	if r.Err == nil {
 		return true
 	}
@@ -126,4 +135,30 @@ func settled(err error) error {
 func waits(err error) bool {
 	_, ok := errors.AsType[*waitError](err)
 	return ok
+}
+
+// noteRefusal remembers that a request for one certain address was refused.
+func (m *Machine) noteRefusal(r Request, err error) {
+	q, ok := r.(*AddressRequest)
+	if c, of := r.(*ClientRequest); of {
+		q, ok = &AddressRequest{Purpose: ForClient, ID: c.ID, Address: c.Address}, true
+	}
+	if ok && q.Address.IsValid() {
+		m.calls.refusals = m.calls.refusals.With(m.now, q.Address, askerText(q), err)
+	}
+}
+
+// askerText names whoever asked for an address.
+func askerText(q *AddressRequest) string {
+	h := space.Holder{Kind: space.Container, Name: q.Name, MAC: q.MAC, Ref: q.ID}
+	switch q.Purpose {
+	case ForGateway:
+		return "a network, as its gateway"
+	case ForUnmarked:
+		return "the engine, as an auxiliary address or for an endpoint that it has"
+	case ForClient:
+		h.Kind = space.Client
+	case ForContainer:
+	}
+	return sentence.Who(h)
 }

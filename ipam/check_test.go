@@ -32,11 +32,11 @@ func TestCheckNotices(t *testing.T) {
 		"a peer that never was":        {func(_ *Machine, p *pool) { p.Ring.Assign(addr.One(250), peer.ID{9}, 9) }, "never was"},
 		"a reservation without ring":   {func(_ *Machine, p *pool) { p.Ring.Assign(addr.One(0), ring.Free, 9) }, "is reserved as"},
 		"a ring without reservation":   {func(_ *Machine, p *pool) { p.Reserved = p.Reserved[1:] }, "differ by 1"},
-		"a pool that the core forgot":  {func(m *Machine, p *pool) { delete(m.pools, p.Key) }, "knows 0 pools of 1"},
+		"a pool that the core forgot":  {func(m *Machine, p *pool) { delete(m.pools.of, p.Key) }, "knows 0 pools of 1"},
 		"a peer that stands twice":     {func(m *Machine, _ *pool) { m.state.Roster = append(m.state.Roster, m.state.Roster[0]) }, "stands twice"},
 		"a gateway that is not held":   {func(_ *Machine, p *pool) { p.gateway, p.hasGateway = 77, true }, "is not held as one"},
 		"another peer's pool of old":   {func(_ *Machine, p *pool) { p.Pool = &chronicle.Pool{Key: p.Key, CIDR: p.CIDR, Ring: p.Ring} }, "not the one of the state"},
-		"a breach found earlier":       {func(m *Machine, _ *pool) { m.broken = errors.New("something else") }, "something else"},
+		"a breach found earlier":       {func(m *Machine, _ *pool) { m.log.Fail(errors.New("something else")) }, "something else"},
 		"an address held out of range": {func(_ *Machine, p *pool) { _ = p.space.Disown(addr.One(1)) }, "the ring gives this peer"},
 	} {
 		m, err := New(Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))})

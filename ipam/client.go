@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/report"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -18,10 +20,10 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	}
 	p := m.poolRef(q.Pool)
 	if p == nil {
-		return errNoPool(q.Pool)
+		return sentence.NoPool(q.Pool)
 	}
-	if m.leaving && !m.left { // who has left is told so below
-		return m.errLeaving()
+	if m.wish.IsLeaving() && !m.wish.HasLeft() { // who has left is told so below
+		return sentence.Leaving(m.cfg.Name)
 	}
 	err := m.requestAddress(&AddressRequest{
 		Network: Network{Space: Local, Pool: p.CIDR, Range: p.CIDR},
@@ -32,7 +34,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 		if q.Address.IsValid() {
 			in = netip.PrefixFrom(q.Address, q.Address.BitLen())
 		}
-		m.claimed(q.ID, in)
+		m.former.Claimed(q.ID, in)
 	}
 	return err
 }
@@ -45,15 +47,6 @@ func isText(name string) bool {
 
 func errNoText(name string) error {
 	return failf(ErrBadRequest, "the name %+q is not UTF-8, or was damaged on its way here: send it as UTF-8, or use another one", name)
-}
-
-// isHolder reports whether the holder is known by that ID: a client's, a
-// container's in full or as docker ps shows it, or a container's name.
-func isHolder(h space.Holder, id string) bool {
-	if h.Kind == space.Gateway || h.Kind == space.Host || h.Kind == space.Kept {
-		return false
-	}
-	return h.Ref == id || h.Name == id || h.Kind != space.Client && len(id) == 12 && shortRef(h.Ref) == id
 }
 
 // free frees addresses for an operator. A name may be that of a container as well,
@@ -70,7 +63,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		return nil, failf(ErrBadRequest, "name the holder or the address to free")
 	}
 	if !q.Address.IsValid() {
-		m.claimed(q.ID, netip.Prefix{}) // it wants none any more
+		m.former.Claimed(q.ID, netip.Prefix{}) // it wants none any more
 	}
 	type holding struct {
 		p *pool
@@ -102,7 +95,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		} else {
 			m.freeHolding(h.p, h.o)
 		}
-		m.leaveToHost(h.p, h.o)
+		m.settleAt(h.p, addr.One(h.o))
 		m.settleEmptied(h.p)
 	}
 	return out, nil
@@ -113,11 +106,11 @@ func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
 	a := addr.Nth(p.CIDR, o)
 	switch {
 	case rec.Kind == space.Host:
-		return failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, poolText(p.Pool))
+		return failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, sentence.Pool(p.Pool))
 	case rec.Kind == space.Gateway:
-		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it is freed with the last of them", a, poolText(p.Pool))
+		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it is freed with the last of them", a, sentence.Pool(p.Pool))
 	case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
-		return failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, poolText(p.Pool), m.holderText(rec.Holder, rec.Since))
+		return failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, sentence.Pool(p.Pool), m.holderText(rec.Holder, rec.Since))
 	}
 	return nil
 }
@@ -127,7 +120,7 @@ func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
 func (m *Machine) candidates(p *pool, q *FreeRequest) func(func(addr.Offset, space.Record) bool) {
 	return func(yield func(addr.Offset, space.Record) bool) {
 		fits := func(rec space.Record) bool {
-			return rec.State == space.Held && rec.Kind != space.Kept && (q.ID == "" || isHolder(rec.Holder, q.ID))
+			return rec.State == space.Held && rec.Kind != space.Kept && (q.ID == "" || report.Names(rec.Holder, q.ID))
 		}
 		if q.Address.IsValid() {
 			if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
@@ -153,7 +146,7 @@ func (m *Machine) gone(p *pool, o addr.Offset) bool {
 		return false
 	}
 	rec := p.space.Lookup(o)
-	return m.inventory.knows(rec.Seq) && !m.inventory.at.Before(m.heldSince(&rec).Add(m.cfg.CallTime+m.cfg.Grace))
+	return m.engine.Knows(rec.Seq) && !m.engine.Complete().At.Before(m.heldSince(&rec).Add(m.cfg.CallTime+m.cfg.Grace))
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.
@@ -164,5 +157,5 @@ func (m *Machine) poolsRef(ref string) ([]*pool, error) {
 	if p := m.poolRef(ref); p != nil {
 		return []*pool{p}, nil
 	}
-	return nil, errNoPool(ref)
+	return nil, sentence.NoPool(ref)
 }

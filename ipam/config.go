@@ -5,19 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/start"
+	"github.com/ringlet/ringlet/ipam/subnets"
+)
+
+type (
+	// Subnets is [subnets.Plan].
+	Subnets = subnets.Plan
+	// HostBoot is [start.HostBoot].
+	HostBoot = start.HostBoot
 )
 
 // Config is what a [Machine] is told once. The zero value of a field with a
 // default means the default.
 type Config struct {
 	Name    peer.Name  // what people call this peer; not empty
+	Zone    peer.Zone  // what fails together with this peer; empty: nobody has said
 	Machine uint64     // hash of the machine's ID; 0: none
 	Rand    *rand.Rand // makes IDs; must not be nil. Seeded in tests, from the system elsewhere
 
@@ -28,13 +36,7 @@ type Config struct {
 	// over 8 times the peers, at least 8 and at most 1,024.
 	Chunk addr.Count
 
-	Universe []netip.Prefix // where subnets are chosen; default 10.32.0.0/12
-	// ChooseULA adds to the universe an IPv6 /48 that follows from the
-	// cluster's ID (RFC 4193).
-	ChooseULA bool
-	Bits4     int            // prefix length of a chosen IPv4 subnet; default 24
-	Bits6     int            // prefix length of a chosen IPv6 subnet; default 64
-	Avoid     []netip.Prefix // never chosen, nor anything that overlaps them
+	Subnets Subnets // which ones are chosen for networks that name none
 
 	// Grace is how old a held address must be, and how long apart two
 	// inventories that lack it, before it is freed; default 20 seconds, so
@@ -71,14 +73,8 @@ type Config struct {
 	CallTime time.Duration
 	// Formation is how a peer without a cluster founds one with others.
 	Formation Formation
-	// HostBoot tells one start of the host from another (the kernel's boot
-	// ID).
-	HostBoot string
-	// HostStart is when the host started, by its clock as it stands now and the clock
-	// that nobody sets, which stands still while the host is suspended: another time for
-	// the same HostBoot says that somebody has set the clock, or that the host slept.
-	// Zero: the kernel does not say.
-	HostStart time.Time
+	// HostBoot is the start of the host in which the process runs.
+	HostBoot HostBoot
 	// BootAlone has this peer go on alone if no majority has answered in time
 	// after a start, for which it waits a little less than CallTime.
 	BootAlone bool
@@ -98,6 +94,14 @@ type Config struct {
 	// Remains is what a new peer carries over from the one that was on its host before; nil:
 	// there is nothing. A peer that has a database does not heed it.
 	Remains *Remains
+	// Decided is what people had decided here before the database was lost; nil: nothing is known. A peer that founds a
+	// cluster alone makes that again. One that has a cluster, or joins one, does not heed it.
+	Decided *Decided
+	Marks
+}
+
+// Marks are what a database has to agree with.
+type Marks struct {
 	// Label is the name of the cluster. A database of another label is not
 	// used if it has pools.
 	Label string
@@ -111,6 +115,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" || len(c.Name) > peer.MaxName {
 		return c, fmt.Errorf("the peer's name must have 1 to %d bytes, not %d", peer.MaxName, len(c.Name))
 	}
+	if err := c.Zone.Check(); err != nil {
+		return c, fmt.Errorf("the peer's zone cannot be used: %w", err)
+	}
 	if c.Rand == nil {
 		return c, errors.New("no source of randomness")
 	}
@@ -119,13 +126,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Rest = max(c.Rest, 0)
 	c.Spoken = cmp.Or(c.Spoken, chronicle.Spoken)
-	c.Bits4 = cmp.Or(c.Bits4, 24)
-	c.Bits6 = cmp.Or(c.Bits6, 64)
 	c.Grace = cmp.Or(c.Grace, 20*time.Second)
 	c.CallTime = cmp.Or(c.CallTime, 20*time.Second)
-	if len(c.Universe) == 0 {
-		c.Universe = []netip.Prefix{netip.MustParsePrefix("10.32.0.0/12")}
-	}
-	c.Universe, c.Avoid = slices.Clone(c.Universe), slices.Clone(c.Avoid)
+	c.Subnets = c.Subnets.WithDefaults()
 	return c, nil
 }

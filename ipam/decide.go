@@ -6,6 +6,8 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/replog"
+	"github.com/ringlet/ringlet/ipam/rule"
 )
 
 // propose has the actions decided as commands of this peer, all in one slot.
@@ -17,7 +19,7 @@ import (
 // A range that a command takes from this peer is set aside before the command
 // leaves, and until it is settled (protocol, 3.2).
 func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, error) {
-	c, key := m.current, proposalKey(actions)
+	c, key := m.calls.current, replog.Key(actions)
 	if out, ok := c.heard(key); ok {
 		return out, nil
 	}
@@ -25,8 +27,8 @@ func (m *Machine) propose(actions ...chronicle.Action) ([]chronicle.Outcome, err
 	switch {
 	case err != nil:
 		return nil, err
-	case p.last() <= m.state.Number(m.self):
-		return p.outcomes, nil
+	case p.IsKnown():
+		return p.Outcomes(), nil
 	case c != nil && !slices.Contains(c.proposed, p):
 		c.proposed = append(c.proposed, p)
 	}
@@ -38,39 +40,52 @@ func (m *Machine) background(actions ...chronicle.Action) {
 	if len(actions) == 0 {
 		return
 	}
-	current := m.current
-	m.current = nil
-	_, _ = m.decide(proposalKey(actions), actions) // whoever wants it looks again
-	m.current = current
+	current := m.calls.current
+	m.calls.current = nil
+	_, _ = m.decide(replog.Key(actions), actions) // whoever wants it looks again
+	m.calls.current = current
 }
 
 // decide returns the proposal of the actions, which may be settled with that.
-func (m *Machine) decide(key string, actions []chronicle.Action) (*proposal, error) {
-	p := m.proposed(key)
+func (m *Machine) decide(key string, actions []chronicle.Action) (*replog.Proposal, error) {
+	p := m.log.Proposed(key)
 	if p == nil {
 		if err := m.mayPropose(actions); err != nil {
 			return nil, err
 		}
-		p = m.addProposal(key, actions, m.setAside(slices.Values(actions)))
+		p = m.log.Propose(key, actions, m.setAside(slices.Values(actions)))
 	}
 	m.route()
 	m.drain()
-	if m.broken != nil {
+	if m.log.Err() != nil {
 		return nil, m.usable()
 	}
 	return p, nil
 }
 
+// route brings the commands of this peer to a peer that proposes them, but for those that nobody wants any more. A peer that
+// was evicted, and perhaps forgotten, waits until it is back: most would be refused, and with that what somebody was told is
+// to come.
+func (m *Machine) route() {
+	if m.booting() || m.isSuspended() || m.log.IsOutdated() || m.state.Gone(m.me.ID()) != nil && !m.wish.HasLeft() {
+		return
+	}
+	if m.log.IsUnsent() {
+		m.reconsider()
+		m.log.Route()
+	}
+}
+
 // mayPropose reports what keeps this peer from proposing the actions.
 func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	switch {
-	case m.broken != nil:
+	case m.log.Err() != nil:
 		return m.usable()
-	case m.outdated():
+	case m.log.IsOutdated():
 		return m.errOutdated()
-	case m.state.Slot == 0 && !m.founding || m.state.Slot > 0 && !m.member():
+	case m.state.Slot == 0 && !m.seeker.IsFounding() || m.state.Slot > 0 && !m.member():
 		return m.waitForCluster()
-	case m.alone():
+	case m.view().Alone():
 		return nil
 	}
 	// In space that this peer knows to be its own, and of which it does not
@@ -80,11 +95,11 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	// nobody, to who has found it in use, or as what a network keeps back; and a
 	// pool without a network, which makes room for one that the list has.
 	for _, a := range actions {
-		if _, reserves := a.(chronicle.Reserve); reserves && m.listing {
+		if _, reserves := a.(chronicle.Reserve); reserves && m.list.running {
 			continue
 		}
 		p, r := m.taken(a)
-		if m.whole && p != nil && !slices.Contains(m.listed, p.CIDR) {
+		if m.list.whole && p != nil && !slices.Contains(m.engine.Subnets(), p.CIDR) {
 			continue
 		}
 		switch a.(type) {
@@ -103,53 +118,49 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 // taken returns the pool and range that an action of this peer takes from it,
 // or may take, or nil.
 func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
-	switch a := a.(type) {
-	case chronicle.Close:
-		return m.pools[a.Pool], a.Range
-	case chronicle.Give:
-		return m.pools[a.Pool], a.Range
-	case chronicle.Reserve:
-		return m.pools[a.Pool], a.Range
+	k, r, takes := chronicle.Takes(a)
+	if !takes {
+		return nil, r
 	}
-	return nil, addr.Range{}
+	return m.pools.of[k], r
 }
 
 // setAside sets aside what the actions take, and reports whether that is to be on disk
 // before they leave.
 func (m *Machine) setAside(actions iter.Seq[chronicle.Action]) (keep bool) {
-	if m.lacks(ruleAside) {
+	if m.lacks(rule.Aside) {
 		return false
 	}
 	for a := range actions {
 		if p, r := m.taken(a); p != nil {
 			p.space.SetAside(r)
-			keep = !m.lacks(ruleAsideDisk)
+			keep = !m.lacks(rule.AsideDisk)
 		}
 	}
 	return keep
 }
 
 // settleProposals has the spaces follow proposals that are settled.
-func (m *Machine) settleProposals(settled []*proposal) {
+func (m *Machine) settleProposals(settled []*replog.Proposal) {
 	if len(settled) == 0 {
 		return
 	}
 	for _, p := range settled {
 		m.restoreAside(p)
 	}
-	m.setAside(m.underWay()) // a settled one may have covered the same range
+	m.setAside(m.log.UnderWay()) // a settled one may have covered the same range
 	m.holdRestored(settled)
-	m.changed = true
+	m.calls.changed = true
 }
 
 // restoreAside ends the setting aside of a settled proposal: the rings say
 // now whose its ranges are.
-func (m *Machine) restoreAside(p *proposal) {
-	if !p.kept {
+func (m *Machine) restoreAside(p *replog.Proposal) {
+	if !p.IsKept() {
 		return
 	}
-	for _, c := range p.commands {
-		if q, r := m.taken(c.Action); q != nil {
+	for a := range p.Actions() {
+		if q, r := m.taken(a); q != nil {
 			q.space.Restore(r)
 		}
 	}
@@ -157,12 +168,11 @@ func (m *Machine) restoreAside(p *proposal) {
 
 // holdRestored holds the host's addresses in what proposals had set aside and is this
 // peer's still, or again.
-func (m *Machine) holdRestored(settled []*proposal) {
+func (m *Machine) holdRestored(settled []*replog.Proposal) {
 	for _, p := range settled {
-		for _, c := range p.commands {
-			if q, r := m.taken(c.Action); q != nil && p.kept {
-				m.holdHost(q, r)
-				m.holdWarned(q, r)
+		for a := range p.Actions() {
+			if q, r := m.taken(a); q != nil && p.IsKept() {
+				m.settleAt(q, r)
 			}
 		}
 	}
@@ -171,16 +181,14 @@ func (m *Machine) holdRestored(settled []*proposal) {
 // waitsForDecision reports whether the call that is being served waits for a
 // command of its own.
 func (m *Machine) waitsForDecision() bool {
-	return m.current != nil && slices.ContainsFunc(m.current.proposed, func(p *proposal) bool { return !p.over })
+	return m.calls.current != nil && slices.ContainsFunc(m.calls.current.proposed, func(p *replog.Proposal) bool { return !p.IsOver() })
 }
 
 // keepWanted has what the call that is being served waits for stay wanted also if the process ends,
 // but for what may be taken back.
 func (m *Machine) keepWanted() {
-	for _, p := range m.current.proposed {
-		if !p.over && !slices.ContainsFunc(p.commands, revocable) {
-			p.kept = true
-		}
+	for _, p := range m.calls.current.proposed {
+		p.Keep()
 	}
 }
 
@@ -188,12 +196,12 @@ func (m *Machine) keepWanted() {
 // not known, because the slot came in a snapshot, or nobody wants it any more, the
 // call looks at the state and decides anew.
 func (c *Call) hear() {
-	c.proposed = slices.DeleteFunc(c.proposed, func(p *proposal) bool { return p.over && !p.known() })
+	c.proposed = slices.DeleteFunc(c.proposed, func(p *replog.Proposal) bool { return p.IsOver() && !p.IsKnown() })
 	for _, p := range c.proposed {
-		if !p.known() {
+		if !p.IsKnown() {
 			continue
 		}
-		for _, o := range p.outcomes {
+		for _, o := range p.Outcomes() {
 			switch o.Command.Action.(type) {
 			case chronicle.CreatePool:
 				if o.Refused == "" {
@@ -212,11 +220,11 @@ func (c *Call) heard(key string) (out []chronicle.Outcome, ok bool) {
 		return nil, false
 	}
 	c.hear()
-	c.proposed = slices.DeleteFunc(c.proposed, func(p *proposal) bool {
-		if p.key != key || !p.known() {
+	c.proposed = slices.DeleteFunc(c.proposed, func(p *replog.Proposal) bool {
+		if p.Key() != key || !p.IsKnown() {
 			return false
 		}
-		out, ok = p.outcomes, true
+		out, ok = p.Outcomes(), true
 		return true
 	})
 	return out, ok

@@ -38,6 +38,8 @@
 //   - I7 No command has effect twice.
 //   - I8 Held, resting, ready, free, reserved and quarantined addresses add up
 //     to the pool.
+//   - I9 No number of an identity is given twice; no set has two.
+//   - I10 A lock has at most one holder, and the fences of its holders rise.
 //
 // A Machine is not safe for concurrent use; ipam/node gives it one owner.
 package ipam

@@ -67,6 +67,9 @@ const (
 	NoteDoubted     = effect.NoteDoubted
 	NoteUnclear     = effect.NoteUnclear
 	NoteParted      = effect.NoteParted
+	NoteLocked      = effect.NoteLocked
+	NoteUnlocked    = effect.NoteUnlocked
+	NoteLockExpired = effect.NoteLockExpired
 )
 
 // Reply answers the [Call] with the ID Call. Which field is set follows from
@@ -80,6 +83,7 @@ type Reply struct {
 	Addresses  []AddressStatus
 	Status     *PoolStatus
 	Created    bool // the pool of Status is new
+	Fence      uint64
 	Forgetting *Forgetting
 	Reserving  *Reserving
 	Collected  []Collected

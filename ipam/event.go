@@ -6,7 +6,9 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -32,7 +34,7 @@ type Call struct {
 	Deadline time.Time
 	Request  Request
 
-	proposed []*proposal            // what it waits for, or waited for and has not asked about since
+	proposed []*replog.Proposal     // what it waits for, or waited for and has not asked about since
 	askedAt  time.Time              // when it asked another peer first
 	doubted  uint64                 // when it first found that only a list tells who asks, or whether the holder lives
 	before   bool                   // it came before the engine last started
@@ -168,6 +170,21 @@ type (
 	// at was moved there, and that no other copy of it runs: the peer goes on with it. It is
 	// refused where that is not why the peer is suspended, with what ends the suspension.
 	TrustRequest struct{}
+	// IdentityRequest asks that each of some label sets has a number, and that those of which
+	// nobody needs the numbers go. It is answered once all of that is so; what can have no number is
+	// refused, after the others have one. Nothing that hands out addresses waits for it.
+	IdentityRequest struct {
+		Labels  []string // see [identity.Text]; a few at a time
+		Collect []uint64 // a few hundred at a time
+	}
+	// LockRequest asks for a lock of the cluster, for this host. It is answered with the fence. It is refused
+	// while somebody else has the lock.
+	LockRequest struct{ lock.Want }
+	// UnlockRequest ends a lock of this host that has that fence.
+	UnlockRequest struct {
+		Name  string
+		Fence uint64
+	}
 	// RecoverRequest states that a majority of the peers is gone for good,
 	// and makes this peer found its cluster anew from its own state.
 	RecoverRequest struct{}
@@ -194,4 +211,7 @@ func (*LeaveRequest) request()     {}
 func (*EvictRequest) request()     {}
 func (*ForgetRequest) request()    {}
 func (*TrustRequest) request()     {}
+func (*IdentityRequest) request()  {}
+func (*LockRequest) request()      {}
+func (*UnlockRequest) request()    {}
 func (*RecoverRequest) request()   {}

@@ -3,34 +3,54 @@ package ipam
 import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/rule"
 )
 
 // Rule is a rule of the protocol that [Without] can take away.
-type Rule = rule
+type Rule = rule.Set
 
-// The rules; see faults.go.
+// The rules; see package rule.
 const (
-	RulePromise    = rulePromise
-	RulePrefix     = rulePrefix
-	RuleElectorate = ruleElectorate
-	RuleBoot       = ruleBoot
-	RuleOwner      = ruleOwner
-	RuleUnused     = ruleUnused
-	RuleOnce       = ruleOnce
-	RuleAside      = ruleAside
-	RuleAsideDisk  = ruleAsideDisk
-	RuleList       = ruleList
-	RuleLists      = ruleLists
-	RuleChallenge  = ruleChallenge
-	RuleAwake      = ruleAwake
-	RuleSuspend    = ruleSuspend
-	RuleWarn       = ruleWarn
-	RuleUsedUp     = ruleUsedUp
-	RuleMark       = ruleMark
-	RuleShadow     = ruleShadow
-	RuleSight      = ruleSight
-	RuleDoubt      = ruleDoubt
-	RuleShown      = ruleShown
+	RulePromise     = rule.Promise
+	RulePrefix      = rule.Prefix
+	RuleElectorate  = rule.Electorate
+	RuleBoot        = rule.Boot
+	RuleOwner       = rule.Owner
+	RuleUnused      = rule.Unused
+	RuleOnce        = rule.Once
+	RuleAside       = rule.Aside
+	RuleAsideDisk   = rule.AsideDisk
+	RuleList        = rule.List
+	RuleLists       = rule.Lists
+	RuleChallenge   = rule.Challenge
+	RuleAwake       = rule.Awake
+	RuleSuspend     = rule.Suspend
+	RuleWarn        = rule.Warn
+	RuleUsedUp      = rule.UsedUp
+	RuleMark        = rule.Mark
+	RuleShadow      = rule.Shadow
+	RuleSight       = rule.Sight
+	RuleDoubt       = rule.Doubt
+	RuleShown       = rule.Shown
+	RuleMaking      = rule.Making
+	RuleZoneVotes   = rule.ZoneVotes
+	RuleLeap        = rule.Leap
+	RuleBehind      = rule.Behind
+	RuleCounted     = rule.Counted
+	RuleUndecided   = rule.Undecided
+	RulePresent     = rule.Present
+	RuleSupposed    = rule.Supposed
+	RuleRecovery    = rule.Recovery
+	RuleNeighbour   = rule.Neighbour
+	RuleOld         = rule.Old
+	RuleTwins       = rule.Twins
+	RuleStopped     = rule.Stopped
+	RuleStoppedDisk = rule.StoppedDisk
+	RuleTrust       = rule.Trust
+	RuleOldSlots    = rule.OldSlots
+	RuleShared      = rule.Shared
+	RuleSeats       = rule.Seats
+	RuleQuarantine  = rule.Quarantine
 )
 
 // Without returns the settings of a peer that does without rules.
@@ -60,15 +80,10 @@ func Remembering(cfg Config, slots uint64) Config {
 }
 
 // Told returns how many announcements of others a peer remembers, of whatever pools.
-func (m *Machine) Told() (n int) {
-	for _, c := range m.contacts {
-		n += len(c.spare)
-	}
-	return n
-}
+func (m *Machine) Told() int { return m.trade.Announcements() }
 
 // TendedAt returns when a peer last looked after all of its pools, in nanoseconds since 1970.
-func (m *Machine) TendedAt() int64 { return m.tendedAt }
+func (m *Machine) TendedAt() int64 { return m.pace.tendedAt }
 
 // NameOf returns how another peer is called.
-func (m *Machine) NameOf(id peer.ID) string { return m.nameOf(id) }
+func (m *Machine) NameOf(id peer.ID) string { return m.view().NameOf(id) }

@@ -9,7 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -17,7 +17,7 @@ import (
 func (m *Machine) follow(o chronicle.Outcome) {
 	switch a := o.Command.Action.(type) {
 	case chronicle.Found:
-		m.saveContacts()
+		m.contacts.SaveRoster(m.view())
 	case chronicle.CreatePool:
 		if cp := m.state.Pool(o.Pool); cp != nil {
 			p := m.addPool(cp)
@@ -25,52 +25,47 @@ func (m *Machine) follow(o chronicle.Outcome) {
 			m.note(Note{Kind: NotePoolCreated, Pool: cp.CIDR})
 		}
 	case chronicle.Use:
-		if p := m.pools[a.Pool]; p != nil {
+		if p := m.pools.of[a.Pool]; p != nil {
 			p.vacated = time.Time{} // it stays, whoever wanted it to go
 			m.sightSoon(p, addr.Whole(p.CIDR))
 		}
 	case chronicle.DeletePool:
-		if p := m.pools[a.Pool]; p != nil {
+		if p := m.pools.of[a.Pool]; p != nil {
 			m.dropPool(p)
 		}
 	case chronicle.Open:
-		m.followRing(m.pools[a.Pool])
-		m.noteMove(a.Pool, o.Range, ring.Free, o.Command.Author)
+		m.followMove(a.Pool, o)
 	case chronicle.Close:
-		m.followRing(m.pools[a.Pool])
-		m.noteMove(a.Pool, a.Range, o.Command.Author, ring.Free)
+		m.followMove(a.Pool, o)
 	case chronicle.Give:
-		m.followRing(m.pools[a.Pool])
-		m.noteMove(a.Pool, a.Range, o.Command.Author, a.To)
+		m.followMove(a.Pool, o)
 	case chronicle.Reserve:
-		m.followRing(m.pools[a.Pool])
-		m.noteMoved(a.Pool, a.Range, ring.Free, ring.Reserved)
-	case chronicle.Unreserve:
-		m.followRing(m.pools[a.Pool])
-		m.noteMoved(a.Pool, a.Range, ring.Reserved, ring.Free)
-		if o.Command.Author == m.self && a.Kind.Shared() {
-			m.putInDoubt(m.pools[a.Pool], a.Range.Start)
-		}
-		m.keepNoMore(m.pools[a.Pool], a.Range)
-		m.sightSoon(m.pools[a.Pool], a.Range)
-	case chronicle.Unuse:
-		m.followRing(m.pools[a.Pool])
-		for _, r := range o.Freed {
-			m.noteMoved(a.Pool, r, ring.Reserved, ring.Free)
-			if o.Command.Author == m.self { // whose network releases it once more, if its removal was cut short
-				m.putInDoubt(m.pools[a.Pool], r.Start)
-			}
-			m.sightSoon(m.pools[a.Pool], r)
-		}
+		m.followMove(a.Pool, o)
 	case chronicle.Borrow:
-		m.followRing(m.pools[a.Pool])
-		m.noteMove(a.Pool, addr.One(a.At), ring.Reserved, o.Command.Author)
+		m.followMove(a.Pool, o)
+	case chronicle.Unreserve:
+		m.followMove(a.Pool, o)
+		if o.Command.Author == m.me.ID() && a.Kind.Shared() {
+			m.doubts.Add(addr.Nth(m.pools.of[a.Pool].CIDR, a.Range.Start))
+		}
+		m.keepNoMore(m.pools.of[a.Pool], a.Range)
+		m.sightSoon(m.pools.of[a.Pool], a.Range)
+	case chronicle.Unuse:
+		p := m.pools.of[a.Pool]
+		m.followRing(p)
+		for _, r := range o.Freed {
+			m.trade.NoteFreed(p.Pool, r)
+			if o.Command.Author == m.me.ID() { // whose network releases it once more, if its removal was cut short
+				m.doubts.Add(addr.Nth(p.CIDR, r.Start))
+			}
+			m.sightSoon(p, r)
+		}
 	case chronicle.Forget, chronicle.Inherit:
 		switch a := a.(type) {
 		case chronicle.Inherit:
-			if o.Command.Author == m.self {
+			if o.Command.Author == m.me.ID() {
 				m.awaitListAnew()
-				m.note(Note{Kind: NoteInherited, Holder: m.nameOf(a.Former)})
+				m.note(Note{Kind: NoteInherited, Holder: m.view().NameOf(a.Former)})
 			}
 		case chronicle.Forget:
 			m.notePeer(NoteForgotten, a.Peer)
@@ -79,15 +74,17 @@ func (m *Machine) follow(o chronicle.Outcome) {
 			m.followRing(p)
 			m.sightSoon(p, addr.Whole(p.CIDR))
 		}
+	case chronicle.Lock:
+		m.note(Note{Kind: NoteLocked, Holder: a.Name + " by " + sentence.Word(a.Holder) + " on " + m.view().NameOf(o.Command.Author)})
+	case chronicle.Unlock:
+		m.note(Note{Kind: NoteUnlocked, Holder: a.Name})
+	case chronicle.Expire:
+		m.note(Note{Kind: NoteLockExpired, Holder: a.Name})
 	case chronicle.Admit:
-		for _, p := range m.pools {
-			p.toldOnce = false // it has heard nothing yet
-		}
-		m.contact(a.ID).joined = m.now
-		m.saveContact(a.ID, m.contact(a.ID))
+		m.trade.Admitted()
+		m.contacts.Admit(m.view(), a.ID)
 		m.notePeer(NotePeerJoined, a.ID)
 	case chronicle.Evict:
-		delete(m.inbox, a.Peer) // it brings that again, once it is back: see route
 		m.notePeer(NotePeerEvicted, a.Peer)
 		m.followLeave(a.Peer)
 	case chronicle.Retire:
@@ -96,26 +93,25 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	}
 }
 
-// departs reports whether this peer, if it is in the roster no more, has left as it
-// was to. One that was evicted while it still owned space, or had said that it uses a pool,
-// comes back to give it up.
-func (m *Machine) departs() bool {
-	uses := func(p *chronicle.Pool) bool { return p.UsedBy(m.self) }
-	return m.leaving && (m.forced || m.ownedBy(m.self) == 0 && !slices.ContainsFunc(m.state.Pools, uses))
+// followMove has the space of a pool follow a range that has changed hands.
+func (m *Machine) followMove(k chronicle.PoolKey, o chronicle.Outcome) {
+	if p := m.pools.of[k]; p != nil {
+		m.followRing(p)
+		m.trade.NoteMove(p.Pool, o)
+	}
 }
 
 // followLeave notes that this peer has left, if it was to.
 func (m *Machine) followLeave(id peer.ID) {
-	if id == m.self && m.departs() {
-		m.left = true
-		m.saveLeaving()
+	if id == m.me.ID() {
+		m.wish.TakeDismissal(m.view())
 	}
 }
 
 // notePeer notes what became of another peer.
 func (m *Machine) notePeer(kind NoteKind, id peer.ID) {
-	if id != m.self {
-		m.note(Note{Kind: kind, Holder: m.nameOf(id)})
+	if id != m.me.ID() {
+		m.note(Note{Kind: kind, Holder: m.view().NameOf(id)})
 	}
 }
 
@@ -129,10 +125,10 @@ func (m *Machine) addPool(cp *chronicle.Pool) *pool {
 // poolFor returns what this peer knows of a pool of the state, nothing yet if
 // it has not been asked before.
 func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
-	p := m.pools[cp.Key]
+	p := m.pools.of[cp.Key]
 	if p == nil {
-		p = &pool{Pool: cp, space: space.NewCounting(addr.Size(cp.CIDR), &m.serial), asked: m.perPool[cp.CIDR], told: told{listed: -1}}
-		m.pools[cp.Key], m.inOrder = p, nil
+		p = &pool{Pool: cp, space: space.NewCounting(addr.Size(cp.CIDR), m.engine.Counter()), here: m.engine.On(cp.CIDR)}
+		m.pools.of[cp.Key], m.pools.inOrder = p, nil
 	}
 	return p
 }
@@ -143,15 +139,13 @@ func (m *Machine) followRing(p *pool) {
 	if p == nil {
 		return
 	}
-	mine := slices.Collect(p.Ring.OwnedBy(m.self))
+	mine := slices.Collect(p.Ring.OwnedBy(m.me.ID()))
 	for _, r := range subtract(p.mine, mine) {
 		m.disown(p, r)
 	}
 	for _, r := range subtract(mine, p.mine) {
 		p.space.Own(r)
-		m.holdHost(p, r)
-		m.holdSeen(p, r)
-		m.holdWarned(p, r)
+		m.settleAt(p, r)
 	}
 	p.mine = mine
 }
@@ -159,28 +153,26 @@ func (m *Machine) followRing(p *pool) {
 // holdSeen holds what the engine's last list has in a range that has just become this peer's, and was somebody else's to
 // hold before: a container of this host uses it, and no other is to get it before the next list.
 func (m *Machine) holdSeen(p *pool, r addr.Range) {
-	if m.listing || len(p.seen) == 0 {
+	if m.list.running || len(p.seen) == 0 {
 		return // what is being listed is taken in one by one
 	}
-	var seen []addr.Offset
-	for o := range p.seen {
-		if r.Contains(o) && p.ReservationAt(o) == nil {
-			seen = append(seen, o)
-		}
+	seen := []addr.Offset{r.Start}
+	if r.Size() > 1 {
+		seen = slices.Sorted(maps.Keys(p.seen))
 	}
-	slices.Sort(seen)
 	for _, o := range seen {
+		if _, listed := p.seen[o]; !listed || !r.Contains(o) || p.ReservationAt(o) != nil {
+			continue
+		}
 		h := space.Holder{Kind: space.Container, Ref: known(p.seen[o])}
 		if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
-			if m.unlisted {
-				m.noteLost()
+			if m.newdb.IsUnlisted() {
+				m.doubts.TakeLoss()
 			}
-			if !m.lostAt.IsZero() {
-				m.doubtGranted(p, o)
-			}
+			m.doubts.Grant(addr.Nth(p.CIDR, o))
 			m.saveGrant(p, &g, &h)
 			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &h, g.Since)
-			m.settleConflict(p, o)
+			m.conflicts.End(place(p, o))
 		}
 	}
 }
@@ -194,13 +186,13 @@ func (m *Machine) disown(p *pool, r addr.Range) {
 	for o, rec := range p.space.Records(r) {
 		if rec.State == space.Freed {
 			m.forgetHolding(p, o)
-			if m.sighted() && !m.inventory.knows(rec.Seq) {
+			if m.engine.WillList() && !m.engine.Knows(rec.Seq) {
 				remember(&p.left, o, rec.Seq)
 			}
 		}
 	}
 	if err := p.space.Disown(r); err != nil {
-		m.broken = fmt.Errorf("pool %v: %w", p.CIDR, err)
+		m.log.Fail(fmt.Errorf("pool %v: %w", p.CIDR, err))
 	}
 }
 
@@ -214,16 +206,11 @@ func (m *Machine) yield(p *pool, r addr.Range) {
 		}
 	}
 	for _, o := range free {
-		m.freeYielded(p, o)
+		if p.hasGateway && p.gateway == o {
+			p.hasGateway = false
+		}
+		m.freeHolding(p, o)
 	}
-}
-
-// freeYielded frees what makes way.
-func (m *Machine) freeYielded(p *pool, o addr.Offset) {
-	if p.hasGateway && p.gateway == o {
-		p.hasGateway = false
-	}
-	m.freeHolding(p, o)
 }
 
 // dropPool forgets a pool that was deleted, and what was remembered of it: no host has anything
@@ -232,16 +219,11 @@ func (m *Machine) dropPool(p *pool) {
 	for o := range p.space.Records(addr.Whole(p.CIDR)) {
 		m.forgetHolding(p, o)
 	}
-	for _, c := range m.contacts {
-		delete(c.spare, p.Key)
-	}
-	for _, told := range []map[conflict]dispute{m.conflicts, m.disputed} {
-		maps.DeleteFunc(told, func(k conflict, _ dispute) bool { return k.pool == p.Key })
-	}
-	delete(m.begged, p.Key)
-	delete(m.pools, p.Key)
-	m.inOrder = nil
-	m.deleted[p.CIDR] = m.stamp()
+	m.trade.DropPool(p.Key)
+	m.conflicts.DropPool(p.Key)
+	delete(m.pools.of, p.Key)
+	m.pools.inOrder = nil
+	m.engine.RemovePool(p.here)
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 

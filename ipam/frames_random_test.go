@@ -83,7 +83,8 @@ func TestFramesOfAnyKind(t *testing.T) {
 			chronicle.Inherit{Former: who()},
 			chronicle.Raise{Level: chronicle.Level(num())},
 			chronicle.Found{Cluster: [16]byte{1}, Peers: []chronicle.Founder{f}},
-		}[rnd.IntN(19)]
+			chronicle.SetZone{Zone: peer.Zone([]string{"", "rack-1", "a b", "a,b"}[rnd.IntN(4)])},
+		}[rnd.IntN(20)]
 	}
 	batch := func() []byte {
 		var b []chronicle.Command

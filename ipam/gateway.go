@@ -8,18 +8,20 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // gateway answers a request for a network's gateway.
 func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error) {
-	m.stillMade(q.Network)
+	m.engine.AskPart(q.Network.ID())
 	if q.Address.IsValid() {
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
 		if !ok {
-			return AddressGrant{}, errOutside(p.CIDR, q.Address)
+			return AddressGrant{}, sentence.AddressOutside(p.CIDR, q.Address)
 		}
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
@@ -34,11 +36,11 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		}
 		return standing(p, o), nil
 	}
-	if m.networks[q.Network.ID()] == nil && m.replaying {
+	if m.engine.Network(q.Network.ID()) == nil && m.engine.Replaying() {
 		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
-		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, poolText(p.Pool))
+		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, sentence.Pool(p.Pool))
 	}
-	if o, ok := gatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
+	if o, ok := poolid.GatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
@@ -50,12 +52,52 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 	if p.hasGateway {
 		return m.confirm(p, p.gateway, gatewayHolder()), nil
 	}
-	h := gatewayHolder()
-	err = m.allocate(p, &q.Network, addr.RangeOf(p.CIDR, q.Network.Range), &h, &g)
+	h, want := gatewayHolder(), addr.RangeOf(p.CIDR, q.Network.Range)
+	if o, ok := m.highestFree(p, want); ok && q.Network.Gateway == GatewayNone {
+		err = m.takeHighest(p, o, &h, &g)
+	} else {
+		err = m.allocate(p, &q.Network, want, &h, &g)
+	}
 	if err == nil {
 		p.gateway, p.hasGateway = g.Ticket.Offset, true
 	}
 	return g, err
+}
+
+// takeHighest grants an engine before 29, which insists on a gateway where the network is to have none, an address that hardly
+// anybody types.
+func (m *Machine) takeHighest(p *pool, o addr.Offset, h *space.Holder, g *AddressGrant) error {
+	if err := m.awaitLists(); err != nil {
+		return err
+	}
+	if err := m.obtain(p, o); err != nil {
+		return err
+	}
+	return m.take(p, o, h, g)
+}
+
+// longestLook is how many held addresses are passed at most in search of a free one.
+const longestLook = 4096
+
+// highestFree returns the highest address in a range that this peer may take without asking another one.
+func (m *Machine) highestFree(p *pool, want addr.Range) (addr.Offset, bool) {
+	var parts []part
+	for r, t := range p.Ring.Within(want) {
+		if t.Owner == ring.Free && !m.draining() || t.Owner == m.me.ID() {
+			parts = append(parts, part{r, t.Owner})
+		}
+	}
+	looked := 0
+	for _, r := range slices.Backward(parts) {
+		for o := r.End; o > r.Start && looked < longestLook; o-- {
+			looked++
+			_, held := p.space.Holds(o - 1)
+			if !held && (r.owner == ring.Free || p.space.Usable(o-1)) && p.ReservationAt(o-1) == nil && !m.isInUse(addr.Nth(p.CIDR, o-1)) && !m.engine.OnHost(addr.Nth(p.CIDR, o-1)) {
+				return o - 1, true
+			}
+		}
+	}
+	return 0, false
 }
 
 // adoptGateway makes an address that the host was found to have its gateway,
@@ -86,33 +128,10 @@ func gatewayHolder() space.Holder { return space.Holder{Kind: space.Gateway, Key
 // gatewayKey is the key of this host's gateway in a pool.
 func gatewayKey() space.Key { return space.KeyOf("gateway") }
 
-// gatewayOffset returns where the gateway that all engines share is, for the
-// modes that have one.
-func gatewayOffset(cidr netip.Prefix, mode GatewayMode, a netip.Addr) (addr.Offset, bool) {
-	size := addr.Offset(addr.Size(cidr))
-	first, last := addr.Offset(0), size-1
-	if size > 2 {
-		first = 1
-		if cidr.Addr().Is4() {
-			last--
-		}
-	}
-	switch mode {
-	case GatewayFirst:
-		return first, true
-	case GatewayLast:
-		return last, true
-	case GatewayAddr:
-		return addr.OffsetOf(cidr, a)
-	default: // each engine has its own, or there is none
-		return 0, false
-	}
-}
-
 // sharedGateway returns the gateway that the network's mode shares between all
 // engines, reserved, or an invalid prefix if the mode has none.
 func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
-	o, ok := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
 	if !ok {
 		return netip.Prefix{}, nil
 	}
@@ -125,8 +144,8 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 // keepGateway has the gateway reserved that a network shares which this peer was not asked for, since its database is
 // younger: engines before 29 list no gateway that nobody typed, and a container could have it.
 func (m *Machine) keepGateway(p *pool, n *Network) {
-	o, ok := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if !ok || !m.soleUser() || p.lost == 0 || p.ReservationAt(o) != nil || m.closing(p, addr.One(o)) {
+	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	if !ok || !m.log.IsSole() || !p.here.Unasked() || p.ReservationAt(o) != nil || m.closing(p, addr.One(o)) {
 		return
 	}
 	m.keepBackSoon(p, o, chronicle.KindGateway)
@@ -135,22 +154,22 @@ func (m *Machine) keepGateway(p *pool, n *Network) {
 // keepListed has what networks keep back in the range, as the last list tells, reserved for them, once nothing else
 // is there. Where a network has gone since, that may have been its own.
 func (m *Machine) keepListed(p *pool, in addr.Range) {
-	if p.partings > 0 {
+	if !m.engine.Knows(p.here.Released()) {
 		return
 	}
-	for _, o := range slices.Sorted(maps.Keys(p.kept)) {
-		if _, held := p.space.Holds(o); in.Contains(o) && !held && p.listed > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
-			m.keepBackSoon(p, o, p.kept[o])
+	for _, o := range slices.Sorted(maps.Keys(p.here.Kept)) {
+		if _, held := p.space.Holds(o); in.Contains(o) && !held && p.here.Shown() > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
+			m.keepBackSoon(p, o, p.here.Kept[o])
 		}
 	}
 }
 
 // keepBackSoon is keepBack while a call is served, which does not wait for it: what is proposed is set aside.
 func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
-	current := m.current
-	m.current = nil
+	current := m.calls.current
+	m.calls.current = nil
 	_ = m.keepBack(p, o, kind)
-	m.current = current
+	m.calls.current = current
 }
 
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
@@ -161,18 +180,10 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 			return err
 		}
 	}
-	if !m.mayShare(p, n) {
-		if err := m.keepUnderNetworks(p, true); err != nil {
-			return err
-		}
-	}
-	if err := m.reserveShared(p, o, kind); err != nil {
+	if err := m.keepUnderNetworks(p, true); err != nil {
 		return err
 	}
-	if net := m.networks[n.ID()]; net != nil {
-		m.markUse(net)
-	}
-	return nil
+	return m.reserveShared(p, o, kind)
 }
 
 // asksAgain reports whether an engine that starts asks again for what a network of it has, and an operator has
@@ -181,18 +192,18 @@ func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.
 // that it answers nothing, or the next list; the error makes the call wait for that, also where a container has asked
 // since. Where neither comes in time it is as if it started.
 func (m *Machine) asksAgain(n *Network) (bool, error) {
-	net := m.networks[n.ID()]
+	net := m.engine.Network(n.ID())
 	switch {
-	case !m.replaying && (m.current == nil || !m.current.starts):
+	case !m.engine.Replaying() && (m.calls.current == nil || !m.calls.current.starts):
 		return false, nil
-	case net != nil && net.again:
+	case net != nil && net.Again():
 		return true, nil
-	case !m.cfg.AwaitInventory || m.inventory.knows(m.greeted.serial) || n.Space != Local:
+	case !m.cfg.AwaitInventory || m.engine.KnowsStart() || n.Space != Local:
 		return false, nil
-	case m.blind:
+	case m.engine.Silent():
 		return true, nil
 	case !m.inTime():
-		return net == nil || !net.fresh || m.unlisted, nil
+		return net == nil || !net.Fresh() || m.newdb.IsUnlisted(), nil
 	}
 	return false, m.awaitNetworkList()
 }
@@ -201,12 +212,11 @@ func (m *Machine) asksAgain(n *Network) (bool, error) {
 // Whoever asks for one that is reserved as either is granted it.
 func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
 	a := addr.Nth(p.CIDR, o)
-	delete(p.unnamed, o) // it is named again
 	if r := p.ReservationAt(o); r != nil {
 		if sharesReservation(r) {
 			return nil
 		}
-		return errKept(p, a, r)
+		return sentence.AddressTaken(p.Pool, a, r)
 	}
 	if m.inUseElsewhere(a) {
 		return m.errWarned(p, a)
@@ -216,12 +226,12 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
 	// listed, or asks for before it has listed anything, is in use here already.
-	if !m.listing && m.current != nil && !m.inventory.isZero() {
+	if !m.list.running && m.calls.current != nil && !m.engine.Complete().IsZero() {
 		if err := m.awaitLists(); err != nil {
 			return err
 		}
 	}
-	if t, _ := p.Ring.At(o); t.Owner != m.self && t.Owner != ring.Free {
+	if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && t.Owner != ring.Free {
 		return m.reserveElsewhere(p, o, kind)
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
@@ -232,7 +242,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 		return m.waitForMajority() // the last network before this one went
 	}
 	if out[0].Refused != "" {
-		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, poolText(p.Pool), out[0].Refused)
+		return failf(ErrAddressReserved, "address %v in %s cannot be reserved: %s", a, sentence.Pool(p.Pool), out[0].Refused)
 	}
 	if p.ReservationAt(o) == nil {
 		return m.waitForMajority() // it went since, with the last network before this one
@@ -272,7 +282,7 @@ func (m *Machine) reserveElsewhere(p *pool, o addr.Offset, kind chronicle.Kind) 
 	}
 	answer, err := m.ask(p, wire.WantReserved, addr.One(o), kind)
 	if errors.Is(err, errRefused) {
-		return m.errHeldBy(p, o, answer.Text)
+		return sentence.AddressHeldBy(p.Pool, addr.Nth(p.CIDR, o), answer.Text)
 	}
 	return err
 }

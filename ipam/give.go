@@ -3,56 +3,29 @@ package ipam
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// asked names a question of another peer.
-type asked struct {
-	from peer.ID
-	boot peer.Boot
-	id   uint64
-}
-
-// answered is what it was granted, kept so that a question that comes twice is not
-// granted twice. Refusals are not kept: in a full pool every call asks everybody.
-type answered struct {
-	answer wire.Answer
-	at     time.Time
-}
-
-// keepAnswers is how long an answer is kept.
-const keepAnswers = 10 * time.Minute
-
 // takeAsk answers another peer's question.
 func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
-	key := asked{f.From, f.Boot, q.ID}
-	if a, known := m.answers[key]; known {
-		m.send(f.From, a.answer)
-		return
+	if !m.trade.Repeat(f.Header, q) {
+		m.trade.Answer(f.Header, q, m.consider(f.From, q))
 	}
-	answer := m.consider(f.From, q)
-	answer.ID = q.ID
-	if len(answer.Text) > wire.MaxText {
-		answer.Text = answer.Text[:wire.MaxText]
-	}
-	if answer.Verdict == wire.Granted {
-		m.answers[key] = answered{answer, m.now}
-	}
-	m.send(f.From, answer)
 }
 
 // consider decides on a question, and begins what it grants.
 func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
-	if m.ready() != nil || m.state.Member(from) == nil || m.cutOff() { // what is set aside for what cannot be decided is of use to nobody
+	if m.ready() != nil || m.state.Member(from) == nil || m.view().CutOff() { // what is set aside for what cannot be decided is of use to nobody
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
-	p := m.pools[q.Pool]
+	p := m.pools.of[q.Pool]
 	if m.awaitList() != nil && !p.isKnown(q) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
@@ -61,7 +34,11 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 	}
 	switch q.Want {
 	case wire.WantSpace:
-		return m.giveSpace(p, q.Range, from)
+		answer := m.trade.Split(p.Pool, p.space, q.Range)
+		if answer.Verdict == wire.Granted {
+			m.give(p, answer.Range, from)
+		}
+		return answer
 	case wire.WantExact, wire.WantReserved:
 		return m.giveExactly(p, q, from)
 	case wire.WantVacant:
@@ -93,31 +70,9 @@ func (p *pool) shownFree(r addr.Range) bool {
 	return !used
 }
 
-// giveSpace gives the largest block in the range that can be spared: of what
-// is free there at most half, and a single address whole. What rests is given
-// only if there is nothing else (protocol, 3.6).
-func (m *Machine) giveSpace(p *pool, in addr.Range, to peer.ID) wire.Answer {
-	free := p.space.FreeIn(in)
-	limit := max(free/2, 1)
-	r := p.space.LargestFree(in, limit, false, m.now, m.cfg.Rest)
-	if r.Empty() {
-		r = p.space.LargestFree(in, limit, true, m.now, m.cfg.Rest)
-	}
-	if r.Empty() && m.closing(p, in) {
-		return wire.Answer{Verdict: wire.RefusedNow} // a decision is under way
-	}
-	if r.Empty() {
-		m.begged[p.Key] = true
-		return wire.Answer{Verdict: wire.RefusedFull}
-	}
-	m.give(p, r, to)
-	return wire.Answer{Verdict: wire.Granted, Range: r, Free: free - r.Size()}
-}
-
 // give has a range of this peer made another's. Nothing in it is held.
 func (m *Machine) give(p *pool, r addr.Range, to peer.ID) {
-	m.note(Note{Kind: NoteGiven, Pool: p.CIDR, Address: addr.Nth(p.CIDR, r.Start), Holder: m.nameOf(to)})
-	m.background(chronicle.Give{Pool: p.Key, Range: r, To: to})
+	m.background(m.trade.Give(p.Pool, r, to))
 }
 
 // giveExactly gives one certain address, or has it reserved, or says who holds
@@ -132,7 +87,7 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 		return (k == space.Stranger || k == space.Host) && q.Want == wire.WantReserved
 	}
 	if a := addr.Nth(p.CIDR, o); m.isInUse(a) {
-		if m.warnings[a].by != to {
+		if by, _ := m.warnings.By(a); by != to {
 			return wire.Answer{Verdict: wire.RefusedHeld, Text: m.warnedText(a)}
 		}
 		if p.space.Usable(o) {
@@ -157,7 +112,7 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 // uses it.
 func (m *Machine) vacate(p *pool) wire.Answer {
 	switch {
-	case m.networksOf(p) > 0 || p.hasContainers():
+	case p.hasContainers(), p.here.Has() && !m.engine.Awaits(p.here):
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
 	case m.uses(p):
 		return wire.Answer{Verdict: wire.RefusedNow}
@@ -172,7 +127,7 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 
 // uses reports whether a network or a container of this host is on the pool, or may be.
 func (m *Machine) uses(p *pool) bool {
-	return m.networksOf(p) > 0 || p.hasContainers() || !m.knowsNetworks() || m.givenBack(p)
+	return p.here.Has() || p.hasContainers() || !m.engine.KnowsNetworks() || m.engine.Awaits(p.here)
 }
 
 // givesUp reports whether this peer has just given up the pool, or is about to, and
@@ -187,7 +142,7 @@ func (m *Machine) givesUp(p *pool) bool {
 func (m *Machine) closeAll(p *pool) {
 	var ranges []addr.Range
 	for _, r := range p.mine {
-		if len(ranges) < maxSubmit && !m.closing(p, r) && !p.hasGuestsIn(r) {
+		if len(ranges) < replog.MaxCommands && !m.closing(p, r) && !p.hasGuestsIn(r) {
 			ranges = append(ranges, r)
 		}
 	}
@@ -209,7 +164,7 @@ func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
 	var own []addr.Offset
 	for o, kind := range p.space.Kinds() {
 		goes := func(r addr.Range) bool { return r.Contains(o) }
-		if ofHost(kind) && (!p.space.Mine(o) || slices.ContainsFunc(ranges, goes)) {
+		if kind.OfHost() && (!p.space.Mine(o) || slices.ContainsFunc(ranges, goes)) {
 			own = append(own, o)
 		}
 	}
@@ -226,7 +181,7 @@ func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
 // itself.
 func (p *pool) hasGuestsIn(r addr.Range) bool {
 	for _, rec := range p.space.HeldIn(r) {
-		if !ofHost(rec.Kind) {
+		if !rec.Kind.OfHost() {
 			return true
 		}
 	}
@@ -234,30 +189,16 @@ func (p *pool) hasGuestsIn(r addr.Range) bool {
 }
 
 // closing reports whether a command that takes some of the range is under way.
-func (m *Machine) closing(p *pool, r addr.Range) bool {
-	return m.isUnderWay(func(a chronicle.Action) bool {
-		pool, taken := m.taken(a)
-		return pool == p && taken.Overlaps(r)
-	})
-}
+func (m *Machine) closing(p *pool, r addr.Range) bool { return m.trade.IsLeaving(p.Key, r) }
 
 // useText says what uses a pool on this host.
 func (m *Machine) useText(p *pool) string {
 	var uses []string
 	if n := int(p.space.Held()); n > 0 {
-		uses = append(uses, plural(n, "address", "addresses"))
+		uses = append(uses, sentence.Plural(n, "address", "addresses"))
 	}
-	if n := m.networksTold(p); n > 0 {
-		uses = append(uses, plural(n, "network", "networks"))
+	if n := p.here.Networks(); n > 0 {
+		uses = append(uses, sentence.Plural(n, "network", "networks"))
 	}
 	return string(m.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"
-}
-
-// pruneAnswers forgets answers that nobody will ask for again.
-func (m *Machine) pruneAnswers() {
-	for k, a := range m.answers {
-		if m.now.Sub(a.at) >= keepAnswers {
-			delete(m.answers, k)
-		}
-	}
 }

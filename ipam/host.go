@@ -13,29 +13,28 @@ import (
 // not list the gateways of its bridges among its endpoints, and knows nothing
 // of the host's own address on a LAN that containers share with it.
 func (m *Machine) takeHost(q *HostAddresses) {
-	m.host = slices.Clone(q.Addresses)
-	read := m.startedAt
-	if q.After.nonce == m.nonce {
-		read = q.After.at
+	read := m.me.At()
+	if q.After.Nonce == m.me.Nonce() {
+		read = q.After.At
 	}
-	m.routed = m.routed[:0]
+	var routed []netip.Prefix
 	for _, r := range q.Routes {
 		if m.countsAsRouted(r) {
-			m.routed = append(m.routed, r.To)
+			routed = append(routed, r.To)
 		}
 	}
+	m.engine.TakeHost(q.Addresses, routed)
 	m.settleHostConflicts()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
 		for o, kind := range p.space.Kinds() {
-			if kind != space.Host || m.onHost(addr.Nth(p.CIDR, o)) {
+			if kind != space.Host || m.engine.OnHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew; a bridge without a network does not.
 			first, _ := p.offHost.since(o, read)
 			if read.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
 				m.leaveToListed(p, o)
-				m.holdWarned(p, addr.One(o))
 			}
 		}
 	}
@@ -47,28 +46,23 @@ func (m *Machine) leaveToListed(p *pool, o addr.Offset) {
 	m.freeHolding(p, o)
 	if lives {
 		p.seen[o] = ref
-		m.holdSeen(p, addr.One(o))
 	}
+	m.settleAt(p, addr.One(o))
 }
 
 // countsAsRouted reports whether no subnet is to be chosen where a route leads. One
 // that leads elsewhere from wherever subnets are chosen is how hosts reach the
 // containers of one another: it says of none that it is taken.
 func (m *Machine) countsAsRouted(r HostRoute) bool {
-	return slices.ContainsFunc(m.cfg.Universe, func(u netip.Prefix) bool {
+	return slices.ContainsFunc(m.cfg.Subnets.Universe, func(u netip.Prefix) bool {
 		return r.To.Overlaps(u) && (r.OnLink || r.To.Bits() > u.Bits())
 	})
-}
-
-// onHost reports whether the host itself has the address.
-func (m *Machine) onHost(a netip.Addr) bool {
-	return slices.ContainsFunc(m.host, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
 // holdHost holds those of the host's addresses that lie in a range which has just
 // become this peer's, or was freed, before a container can have them.
 func (m *Machine) holdHost(p *pool, r addr.Range) {
-	for _, a := range m.host {
+	for _, a := range m.engine.Host() {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
 		if !ok || !r.Contains(o) || !holdable(p.ReservationAt(o)) {
 			continue
@@ -93,12 +87,12 @@ func holdable(r *chronicle.Reservation) bool {
 // itself has one in a range that has just become somebody's to hand out: within a second,
 // until it would look anyway, others could give it to a container.
 func (m *Machine) sightSoon(p *pool, r addr.Range) {
-	if p == nil || slices.Contains(m.unsighted, p) { // it goes in the same slot, or is looked at already
+	if p == nil || slices.Contains(m.pools.unsighted, p) { // it goes in the same slot, or is looked at already
 		return
 	}
-	for _, a := range m.host {
+	for _, a := range m.engine.Host() {
 		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && r.Contains(o) {
-			m.unsighted = append(m.unsighted, p)
+			m.pools.unsighted = append(m.pools.unsighted, p)
 			return
 		}
 	}
@@ -107,13 +101,13 @@ func (m *Machine) sightSoon(p *pool, r addr.Range) {
 // sightNew does what sightSoon is for, once this peer may ask others. One that is alone
 // holds what the host has as it comes.
 func (m *Machine) sightNew() {
-	if len(m.unsighted) == 0 || m.ready() != nil {
+	if len(m.pools.unsighted) == 0 || m.ready() != nil {
 		return
 	}
-	pools := m.unsighted
-	m.unsighted = nil
+	pools := m.pools.unsighted
+	m.pools.unsighted = nil
 	for _, p := range pools {
-		if m.pools[p.Key] == p && !m.alone() {
+		if m.pools.of[p.Key] == p && !m.view().Alone() {
 			m.sightHost(p)
 		}
 	}
@@ -125,7 +119,7 @@ func (m *Machine) sightHost(p *pool) {
 	if m.givesUp(p) {
 		return
 	}
-	for _, a := range m.host {
+	for _, a := range m.engine.Host() {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
 		if !ok {
 			continue
@@ -151,7 +145,7 @@ func (m *Machine) sightHost(p *pool) {
 			delete(p.offHost, o)
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
 		default:
-			m.conflict(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
+			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
 		}
 	}
 }

@@ -10,7 +10,11 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/conflict"
+	"github.com/ringlet/ringlet/ipam/departure"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/suspend"
 )
 
 // takeInventory compares what is held with what the engine says that it has.
@@ -25,80 +29,71 @@ import (
 // An inventory tells what was when it began. What was granted or released
 // since is newer, and stands.
 func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
-	if inv.After.nonce != m.nonce {
+	if inv.After.Nonce != m.me.Nonce() {
 		return time.Second // it was asked for by another start: what that numbered says nothing here
 	}
-	if inv.After.serial < m.inventory.serial || inv.After.at.Before(m.inventory.at) {
+	if inv.After.Serial < m.engine.Complete().Serial || inv.After.At.Before(m.engine.Complete().At) {
 		return 0 // late
 	}
-	if !m.clockSet.IsZero() && (inv.After.at.Before(m.clockSet) || inv.After.at.Round(0).After(m.now.Round(0))) {
+	if !m.engine.ClockSet().IsZero() && (inv.After.At.Before(m.engine.ClockSet()) || inv.After.At.Round(0).After(m.now.Round(0))) {
 		return time.Second // somebody has set the clock: what was granted since may look older than it
 	}
-	if inv.After.knows(m.greeted.serial) {
-		m.replaying = false // the engine answers only when it has replayed all
+	m.engine.Answers(inv.After)
+	if !inv.Partial && m.state.Slot == 0 && m.seeker.TakeNetworks(m.view(), len(inv.Networks)) {
+		m.foundAlone()
 	}
-	m.blind = false
-	if m.hesitates && !inv.Partial && m.state.Slot == 0 {
-		m.decideAlone(len(inv.Networks))
-	}
-	s := sight{mark: inv.After, came: m.serial, seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
+	s := sight{mark: inv.After, came: m.engine.Serial(), seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
 	if inv.Partial {
-		m.sightAll(inv, &s)
+		networks := m.sightAll(inv, &s)
 		for p, seen := range s.seen {
 			if p.seen == nil {
 				p.seen = map[addr.Offset]string{}
 			}
 			maps.Copy(p.seen, seen)
 		}
-		return 0
+		if inv.AllNetworks {
+			if m.engine.ListNetworks(networks, inv.After) {
+				again = m.cfg.Grace
+			}
+			m.settleAll()
+		}
+		return again
 	}
-	m.conflicts, m.disputed = m.disputed, m.conflicts
-	clear(m.conflicts)
-	m.listed = m.listed[:0]
-	m.incomplete, m.untaken, m.unanswered = false, false, false
-	unlisted := m.unlisted
+	m.conflicts.Begin()
+	m.list.incomplete, m.list.untaken, m.list.unanswered = false, false, false
+	unlisted := m.newdb.IsUnlisted()
 	networks := m.sightAll(inv, &s)
-	first := !m.inventory.knows(m.greeted.serial)
-	m.inventory = inv.After
-	maps.DeleteFunc(m.deleted, func(_ netip.Prefix, serial uint64) bool { return inv.After.knows(serial) })
-	if m.unlisted && !m.incomplete && m.member() && !m.booting() && m.settledIn() {
-		m.unlisted, m.inherited, m.listedAt = false, false, m.now
-		m.learnBefore()
-		m.saveUnlisted()
+	m.engine.SetComplete(inv.After)
+	if m.engine.ListNetworks(networks, inv.After) {
+		again = m.cfg.Grace
+	}
+	if unlisted && !m.list.incomplete && m.member() && !m.booting() && !departure.HasPredecessor(m.view(), m.machine()) {
+		m.newdb.TakeList()
 	}
 	m.settleDoubts(&s)
 	m.noteWarned()
-	if m.suspended.reason == givenUp {
-		m.warnedAt = time.Time{} // the list says which containers live
-	}
-	asked := map[netip.Prefix][]*network{}
-	for _, id := range m.sortedNetworks() {
-		n := m.networks[id]
-		asked[n.Pool] = append(asked[n.Pool], n)
+	if m.suspension.For(suspend.GivenUp) {
+		m.warnings.SendAgain() // the list says which containers live
 	}
 	for _, p := range m.sortedPools() {
 		for _, at := range []map[addr.Offset]uint64{p.named, p.left} {
-			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.knows(at) })
+			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.Knows(at) })
 		}
-		p.seen = s.seen[p]
-		if !s.misses(m.deleted[p.CIDR]) { // or it was made anew, and this list tells nothing of it yet
-			p.kept, p.partings = s.kept[p], 0
+		p.seen, p.stranded = s.seen[p], s.stranded[p]
+		if !s.misses(p.here.Removed()) { // or it was made anew, and this list tells nothing of it yet
+			p.here.Kept = s.kept[p]
 		}
 		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
-		never := p.listed < 0
-		p.listed = networks[p.CIDR]
-		p.lost = m.lostOn(p, asked[p.CIDR], inv.After.at, first || never)
-		if unlisted && p.listed > p.asked {
-			m.noteLost()
+		if unlisted && p.here.Unasked() {
+			m.doubts.TakeLoss()
 		}
 		m.sightHost(p)
-		if m.sightGone(p, asked[p.CIDR], &s) {
+		if m.sightMissing(p, &s) {
 			again = m.cfg.Grace
-			continue
 		}
 		m.settle(p)
 	}
-	if m.unlisted || m.incomplete || m.unanswered || m.takesIn() {
+	if m.newdb.IsUnlisted() || m.list.incomplete || m.list.unanswered || m.newdb.TakesIn(m.now) {
 		again = time.Second // what was listed is not all taken in
 	}
 	return again
@@ -109,27 +104,32 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 // again.
 func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err error) {
 	if waits(err) {
-		m.incomplete = true
-		m.lasts(p, o, whoText(h))
+		m.list.incomplete = true
+		m.conflicts.Keep(place(p, o), sentence.Who(h))
 		return
 	}
-	m.conflict(p, o, h, m.now.UnixNano(), err.Error())
+	m.conflictOf(p, o, h, m.now.UnixNano(), err.Error())
 }
 
 // sightAll takes note of what an inventory has, and returns how many networks
 // are on each subnet.
 func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
-	m.listing, m.whole = true, !inv.Partial
-	defer func() { m.listing, m.whole = false, false }()
+	m.list.running, m.list.whole = true, !inv.Partial
+	defer func() { m.list.running, m.list.whole = false, false }()
+	var listed []netip.Prefix
+	if inv.Partial && !inv.AllNetworks {
+		listed = m.engine.Subnets()
+	}
 	networks := map[netip.Prefix]int{}
 	for _, n := range inv.Networks {
 		for _, subnet := range n.Subnets {
 			subnet = subnet.Masked()
-			if networks[subnet]++; !slices.Contains(m.listed, subnet) {
-				m.listed = append(m.listed, subnet)
+			if networks[subnet]++; !slices.Contains(listed, subnet) {
+				listed = append(listed, subnet)
 			}
 		}
 	}
+	m.engine.SetSubnets(listed)
 	for _, n := range inv.Networks { // of which each may need to know what the others are on
 		for _, subnet := range n.Subnets {
 			m.sightSubnet(subnet.Masked(), n, s)
@@ -144,30 +144,32 @@ type sight struct {
 	came uint64                                   // the last number as it arrived: what has a higher one it did itself
 	seen map[*pool]map[addr.Offset]string         // containers, by address
 	kept map[*pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
+	// stranded are the networks of endpoints without a container, by address; of pools with any.
+	stranded map[*pool]map[addr.Offset]string
 }
 
 // misses reports whether something has a number of which the inventory knows nothing
 // yet; 0 is that of nothing.
-func (s *sight) misses(serial uint64) bool { return serial > s.mark.serial }
+func (s *sight) misses(serial uint64) bool { return serial > s.mark.Serial }
 
 // sightSubnet takes note of one subnet of a network that the engine has: of
 // its reservations and of its endpoints. The pool is made if there is none.
 func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight) {
-	if s.misses(m.deleted[subnet]) {
-		m.incomplete = true // it was removed while the engine was asked, and may have been made anew since
+	if s.misses(m.engine.RemovedAt(subnet)) {
+		m.list.incomplete = true // it was removed while the engine was asked, and may have been made anew since
 		return
 	}
-	refused := conflict{subnet: subnet}
-	if _, again := m.conflicts[refused]; again && m.poolOf(subnet) == nil {
+	refused := conflict.Place{Subnet: subnet}
+	if m.conflicts.Has(refused) && m.poolOf(subnet) == nil {
 		return // others that were asked for another network there have said no, and would be asked anew
 	}
 	p, err := m.joinPool(subnet, poolSpec{})
 	if waits(err) {
-		m.incomplete = true
+		m.list.incomplete = true
 		return
 	}
 	if err != nil {
-		m.conflicts[refused] = dispute{text: "network " + n.Name + " has no pool: " + err.Error(), next: "remove that network, and create it again with another subnet"}
+		m.conflicts.Set(refused, conflict.Conflict{Text: "network " + n.Name + " has no pool: " + err.Error(), Next: "remove that network, and create it again with another subnet"})
 		return
 	}
 	if s.seen[p] == nil {
@@ -180,9 +182,23 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		}
 		m.sightAddress(p, o, e, s)
 		s.seen[p][o] = e.Container
+		if e.Container == "" {
+			s.strand(p, o, n.Name)
+		}
 	}
 	m.sightKept(p, n.Gateways, chronicle.KindGateway, s)
 	m.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, s)
+}
+
+// strand notes the network of an endpoint without a container.
+func (s *sight) strand(p *pool, o addr.Offset, network string) {
+	if s.stranded == nil {
+		s.stranded = map[*pool]map[addr.Offset]string{}
+	}
+	if s.stranded[p] == nil {
+		s.stranded[p] = map[addr.Offset]string{}
+	}
+	s.stranded[p][o] = network
 }
 
 // sightKept reserves what a network keeps back, should this peer have lost
@@ -198,17 +214,17 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		switch r := p.ReservationAt(o); {
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
-			what := reservedText(r) + ", but a network keeps it back as " + kind.String()
-			m.disagree(p, o, dispute{text: what, same: what, next: fmt.Sprintf("ringlet reserve rm %v, or remove that network", a)})
+			what := sentence.Reserved(r) + ", but a network keeps it back as " + kind.String()
+			m.disagree(p, o, conflict.Conflict{Text: what, Same: what, Next: fmt.Sprintf("ringlet reserve rm %v, or remove that network", a)})
 		case r != nil:
-		case s.misses(p.parted.serial):
-			m.incomplete = true // the network may be the one that was removed since
-		case kind == chronicle.KindGateway && m.onHost(a) && m.adoptGateway(p, o):
+		case s.misses(p.here.Released()):
+			m.list.incomplete = true // the network may be the one that was removed since
+		case kind == chronicle.KindGateway && m.engine.OnHost(a) && m.adoptGateway(p, o):
 			// It is on an interface of this host, and so its own.
 		case rec.State == space.Held && rec.Kind == space.Gateway:
-		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.onHost(a)):
+		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.engine.OnHost(a)):
 		case rec.State == space.Held && !p.yields(o, rec, kind):
-			m.conflict(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String())
+			m.conflictOf(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String())
 		default: // nothing here is in its way
 			m.sightUnkept(p, o, kind, m.keepBack(p, o, kind))
 		}
@@ -221,11 +237,11 @@ func (m *Machine) sightUnkept(p *pool, o addr.Offset, kind chronicle.Kind, err e
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
 	case waits(err):
-		m.unanswered = m.unanswered || t.Owner != m.self && m.live(t.Owner)
-		m.lasts(p, o, who)
+		m.list.unanswered = m.list.unanswered || t.Owner != m.me.ID() && m.view().Live(t.Owner)
+		m.conflicts.Keep(place(p, o), who)
 	case errors.Is(err, ErrAddressInUse) && m.state.Member(t.Owner) != nil:
 		same := who + ", but " + err.Error()
-		m.disagree(p, o, dispute{text: same, who: who, same: same, next: "remove the other holder, or that network"})
+		m.disagree(p, o, conflict.Conflict{Text: same, Who: who, Same: same, Next: "remove the other holder, or that network"})
 	}
 }
 
@@ -236,7 +252,7 @@ func (m *Machine) keepBack(p *pool, o addr.Offset, kind chronicle.Kind) error {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
 	err := m.reserveShared(p, o, kind)
-	m.untaken = m.stillOthers(p, o, err) || m.untaken
+	m.list.untaken = m.stillOthers(p, o, err) || m.list.untaken
 	return err
 }
 
@@ -252,18 +268,18 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	rec := p.space.Lookup(o)
 	if rec.State != space.Unused && s.misses(rec.Seq) && rec.Seq <= s.came {
 		// What waits for its name may have come with space that was taken over since.
-		m.incomplete = m.incomplete || rec.State == space.Held && rec.Kind == space.Kept
+		m.list.incomplete = m.list.incomplete || rec.State == space.Held && rec.Kind == space.Kept
 		return // what is known is newer
 	}
 	if s.misses(p.left[o]) || s.misses(p.named[o]) {
 		// So is this, of which no record is left: it was released, and then reserved or
 		// given away. Only the next inventory can tell an auxiliary address from an
 		// endpoint that was replayed to a new database.
-		m.incomplete = true
+		m.list.incomplete = true
 		return
 	}
 	if other, twice := s.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
-		m.conflict(p, o, h, m.now.UnixNano(), "is used by container "+shortRef(other)+" too")
+		m.conflictOf(p, o, h, m.now.UnixNano(), "is used by container "+sentence.Ref(other)+" too")
 	}
 	if rec.Kind == space.Stranger && rec.MAC == h.MAC || isWarned(rec) {
 		m.dismissStranger(p, o) // it was this endpoint that answered
@@ -272,7 +288,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if rec.State == space.Held && rec.Kind != space.Kept {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-			m.conflict(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
+			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
 		case h.Ref != "":
 			h.Network = rec.Network
 			if h.Key = rec.Key; h.Key == nameKey(rec.Name) {
@@ -292,94 +308,22 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	case r.Kind == chronicle.KindKeptForName:
 		// The container may have been renamed. It has the address all the same, so
 		// that whom it waits for cannot.
-		m.conflict(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
-	case r.Kind != chronicle.KindAuxiliary || r.Range.Size() != 1 || !m.soleUser():
-		m.conflict(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
-		return
+		m.conflictOf(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
 	default:
-		// It was taken for an auxiliary address when the engine replayed it to
-		// a new database.
-		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
-		r = nil
+		m.conflictOf(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
+		return
 	}
 	if err := m.borrow(p, o, r); err != nil {
 		m.sightUnsettled(p, o, h, err)
 		return
 	}
-	if m.unlisted {
-		m.noteLost()
+	if m.newdb.IsUnlisted() {
+		m.doubts.TakeLoss()
 	}
 	m.dismissWarned(p, o)
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
-		m.conflict(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())
+		m.conflictOf(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())
 		return
 	}
 	m.note(Note{Kind: NoteAdopted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(h, m.now.UnixNano())})
-}
-
-// conflict notes that somebody uses an address, since then as far as is known, which is
-// not his to have.
-func (m *Machine) conflict(p *pool, o addr.Offset, h space.Holder, since int64, why string) {
-	m.disagree(p, o, m.disputeOf(addr.Nth(p.CIDR, o), h, since, why))
-}
-
-// disputeOf says of an address what conflict does.
-func (m *Machine) disputeOf(a netip.Addr, h space.Holder, since int64, why string) dispute {
-	next := ""
-	switch h.Kind {
-	case space.Gateway:
-		next = "remove the networks of this host on that pool, or the other holder"
-	case space.Client:
-		next = fmt.Sprintf("ringlet free --for %s %v, or remove the other holder", word(h.Ref), a)
-	case space.Container, space.Unmarked, space.Host, space.Stranger, space.Kept:
-	}
-	return dispute{
-		text: "is used by " + m.holderText(h, since) + ", but " + why,
-		who:  whoText(h),
-		same: whoText(h) + ", but " + why,
-		next: next,
-		host: h.Kind == space.Host,
-	}
-}
-
-// disagree notes what cannot both be right about an address, whose text is: "is …, but
-// …". It is noted once, as long as it stays the same.
-func (m *Machine) disagree(p *pool, o addr.Offset, d dispute) {
-	k := conflict{pool: p.Key, at: o}
-	if _, known := m.conflicts[k]; known {
-		return
-	}
-	if last, lasts := m.disputed[k]; lasts && last.same == d.same {
-		m.conflicts[k] = last
-		return
-	}
-	d.text = addr.Nth(p.CIDR, o).String() + " in " + poolText(p.Pool) + " " + d.text
-	m.conflicts[k] = d
-	m.note(Note{Kind: NoteConflict, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: d.text})
-}
-
-// lasts leaves it at the conflict that the last list found about an address of the same holder, if
-// it did: the owner is asked anew, and as long as it has not answered nothing else is known.
-func (m *Machine) lasts(p *pool, o addr.Offset, who string) {
-	k := conflict{pool: p.Key, at: o}
-	_, known := m.conflicts[k]
-	if last, told := m.disputed[k]; told && !known && last.who == who {
-		m.conflicts[k] = last
-	}
-}
-
-// settleConflict forgets a conflict about an address that whoever had it has no more.
-func (m *Machine) settleConflict(p *pool, o addr.Offset) {
-	forget(m.conflicts, conflict{pool: p.Key, at: o})
-	forget(m.disputed, conflict{pool: p.Key, at: o})
-}
-
-// settleHostConflicts forgets the conflicts about addresses that the host itself has no
-// more. No list of an engine may come that would.
-func (m *Machine) settleHostConflicts() {
-	for k, d := range m.conflicts {
-		if p := m.pools[k.pool]; d.host && p != nil && !m.onHost(addr.Nth(p.CIDR, k.at)) {
-			m.settleConflict(p, k.at)
-		}
-	}
 }

@@ -1,8 +1,6 @@
 package ipam
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -45,7 +43,7 @@ func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
 		}
 		o := r.Range.Start
 		t, _ := p.Ring.At(o)
-		if kind, held := p.space.Holds(o); held && kind != space.Kept || t.Owner != m.self && t.Owner != ring.Reserved {
+		if kind, held := p.space.Holds(o); held && kind != space.Kept || t.Owner != m.me.ID() && t.Owner != ring.Reserved {
 			had = append(had, o)
 			continue
 		}
@@ -67,7 +65,7 @@ func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGran
 			return true, err
 		}
 		rec := p.space.Lookup(o)
-		two := m.networksOf(p) > 1 || p.listed > 1
+		two := p.here.Networks() > 1
 		has = has || two && h.Name != "" && rec.State == space.Held && rec.Kind == h.Kind && rec.Name == h.Name
 	}
 	return err != nil && !has, err
@@ -86,30 +84,26 @@ func (m *Machine) borrow(p *pool, o addr.Offset, r *chronicle.Reservation) error
 	return err
 }
 
-// holdKept holds what is kept for names in this peer's ranges and held by
-// nobody, so that it is not handed out to others.
+// holdKept holds what is kept for names in this peer's ranges and held by nobody, so that it is not handed out to others.
 func (m *Machine) holdKept() {
 	for _, cp := range m.state.Pools {
-		for i := range cp.Reserved {
-			if r := &cp.Reserved[i]; r.Kind == chronicle.KindKeptForName {
-				m.holdKeptAt(m.pools[cp.Key], r.Range.Start)
-			}
-		}
+		m.holdKeptIn(m.pools.of[cp.Key], addr.Whole(cp.CIDR))
 	}
 }
 
-// holdKeptAt is holdKept for one address, if it is kept for a name at all.
-func (m *Machine) holdKeptAt(p *pool, o addr.Offset) {
+// holdKeptIn is holdKept for a range.
+func (m *Machine) holdKeptIn(p *pool, in addr.Range) {
 	if !m.factsOf(p).keepsNames {
 		return
 	}
-	r := p.ReservationAt(o)
-	if r == nil || r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.self, r.Range) {
-		return
-	}
-	h := space.Holder{Kind: space.Kept, Name: r.Note}
-	if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
-		m.saveGrant(p, &g, &h)
+	for _, r := range p.ReservedIn(in) {
+		if r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.me.ID(), r.Range) {
+			continue
+		}
+		h := space.Holder{Kind: space.Kept, Name: r.Note}
+		if g, out := p.space.Claim(r.Range.Start, &h, m.now, nil); out == space.Taken {
+			m.saveGrant(p, &g, &h)
+		}
 	}
 }
 
@@ -134,13 +128,14 @@ func (m *Machine) keepNoMore(p *pool, in addr.Range) {
 	}
 	for _, o := range free {
 		m.freeHolding(p, o)
+		m.settleAt(p, addr.One(o))
 	}
 }
 
 // closeKept gives back what has waited for its name long enough, as whoever
 // has the name next may be on another host. A peer that is cut off keeps it.
 func (m *Machine) closeKept(p *pool) {
-	if !m.factsOf(p).keepsNames || m.cutOff() {
+	if !m.factsOf(p).keepsNames || m.view().CutOff() {
 		return
 	}
 	var actions []chronicle.Action
@@ -155,22 +150,4 @@ func (m *Machine) closeKept(p *pool) {
 		}
 	}
 	m.background(actions...)
-}
-
-// waitingKept returns how many addresses of the range wait here for their names:
-// nobody holds them, though the space does.
-func (p *pool) waitingKept(in addr.Range) (n uint64) {
-	first, _ := slices.BinarySearchFunc(p.Reserved, in.Start, func(r chronicle.Reservation, o addr.Offset) int { return cmp.Compare(r.Range.Start, o) })
-	for _, r := range p.Reserved[first:] {
-		if r.Range.Start >= in.End {
-			break
-		}
-		if r.Kind != chronicle.KindKeptForName {
-			continue
-		}
-		if rec := p.space.Lookup(r.Range.Start); rec.State == space.Held && rec.Kind == space.Kept {
-			n++
-		}
-	}
-	return n
 }

@@ -1,9 +1,6 @@
 package ipam
 
-import (
-	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
-)
+import "github.com/ringlet/ringlet/ipam/chronicle"
 
 // Hosts are upgraded one after the other, so a cluster runs two releases for a
 // while. It uses a level that all of them speak, and the next one when the last
@@ -12,19 +9,12 @@ import (
 // still its own: it keeps what its containers have, takes back what they
 // release, and hands out nothing until it is upgraded.
 
-// level returns the level that the cluster uses, as far as this peer knows.
-func (m *Machine) level() chronicle.Level { return max(m.state.Level, m.later) }
-
-// outdated reports whether the cluster uses a level that this peer does not
-// speak. It then neither learns, votes, proposes nor hands out.
-func (m *Machine) outdated() bool { return m.level() > m.cfg.Spoken }
-
-// meetLater notes that there are slots of a level that this peer does not
-// speak. Only a slot or a state of its own cluster, or of the one that it is
-// about to join, shows that, and no hearsay.
-func (m *Machine) meetLater(level chronicle.Level) {
-	m.later = max(m.later, level)
-	m.changed = true
+// awaitLevel makes a call wait that has something decided which hosts of an earlier release could not follow (R10).
+func (m *Machine) awaitLevel(level chronicle.Level) error {
+	if m.state.Level >= level {
+		return nil
+	}
+	return waitFor(failf(ErrNotReady, "not all hosts of the cluster run this release yet: upgrade the others, and see ringlet peers"))
 }
 
 // raise has the cluster use the highest level that all of the roster speak. The
@@ -34,13 +24,13 @@ func (m *Machine) raise() {
 	if m.cfg.Spoken <= m.state.Level {
 		return
 	}
-	if live := m.liveVoters(); len(live) == 0 || live[0] != m.self {
+	if live := m.view().LiveVoters(); len(live) == 0 || live[0] != m.me.ID() {
 		return
 	}
 	level := m.cfg.Spoken
-	for _, id := range m.others() {
-		spoken := m.contact(id).spoken
-		if spoken == 0 && m.live(id) {
+	for _, id := range m.view().Others() {
+		spoken := m.contacts.Of(id).Spoken
+		if spoken == 0 && m.view().Live(id) {
 			m.greetPeer(id) // its answer says
 		}
 		level = min(level, spoken)
@@ -48,10 +38,4 @@ func (m *Machine) raise() {
 	if level > m.state.Level {
 		m.background(chronicle.Raise{Level: level})
 	}
-}
-
-// older reports whether a peer is known not to speak what the cluster uses.
-func (m *Machine) older(id peer.ID) bool {
-	c := m.contacts[id]
-	return c != nil && c.spoken > 0 && c.spoken < m.state.Level
 }

@@ -232,7 +232,7 @@ func TestForgottenHostIsOlder(t *testing.T) {
 		}
 		c.full(others[0], cidr)
 		c.heal()
-		c.peers[old].cfg.HostBoot = "another"
+		c.peers[old].cfg.HostBoot.ID = "another"
 		c.start(old)
 		for range 30 {
 			if r := c.ask(old, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); r.Err == nil {
@@ -328,5 +328,29 @@ func TestSlotOfALaterRelease(t *testing.T) {
 	}
 	if r := c.ask(0, &ipam.AddressRequest{Network: local(cidr), Purpose: ipam.ForContainer}); !errors.Is(r.Err, ipam.ErrNotReady) {
 		t.Errorf("an address: %v", r.Err)
+	}
+}
+
+// A host of an earlier release could follow neither label sets nor locks. As long as one is there the others ask for none, and
+// all of them hand out addresses. Once it is upgraded they get them.
+func TestNoLocksBesideAnEarlierRelease(t *testing.T) {
+	c := newLockstepWith(t, 3, func(c *lockstep) { c.peers[1].cfg.Spoken = chronicle.WithLocks - 1 })
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	if got := c.level(); got != chronicle.WithLocks-1 {
+		t.Fatalf("the level is %d", got)
+	}
+	wantErr(t, c.ask(0, wantLock("backup", 1)).Err, ipam.ErrNotReady, "not all hosts of the cluster run this release yet: upgrade the others, and see ringlet peers")
+	wantErr(t, c.ask(2, &ipam.IdentityRequest{Labels: []string{"app=web"}}).Err, ipam.ErrNotReady, "not all hosts of the cluster run this release yet")
+	for i := range c.peers {
+		c.works(i, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 60, byte(i), 0}), 24))
+	}
+	c.upgrade(1, chronicle.Spoken)
+	c.wait(10 * time.Second)
+	if r := c.ask(0, wantLock("backup", 1)); r.Err != nil {
+		t.Error(r.Err)
+	}
+	if r := c.ask(1, &ipam.IdentityRequest{Labels: []string{"app=web"}}); r.Err != nil {
+		t.Error(r.Err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
-// lock is the model of one address: its state is who has it, or nobody. strict
+// claimed is the model of one address: its state is who has it, or nobody. strict
 // says that who is refused because somebody has the address was refused while
 // somebody had it; without, whoever is refused is believed, since the space of
 // an evicted host is refused, too.
-func lock(strict bool) porcupine.Model {
+func claimed(strict bool) porcupine.Model {
 	const nobody = ""
 	step := func(state, input, _ any) []any {
 		holder, op := state.(string), input.(ipamtest.Operation)
@@ -136,7 +136,7 @@ func TestLinearizable(t *testing.T) {
 					op := op.Input.(ipamtest.Operation)
 					told[ipamtest.Operation{Frees: op.Frees, Answer: op.Answer}]++
 				}
-				if got := porcupine.CheckOperationsTimeout(lock(strict), ops, time.Minute); got != porcupine.Ok {
+				if got := porcupine.CheckOperationsTimeout(claimed(strict), ops, time.Minute); got != porcupine.Ok {
 					t.Fatalf("seed %d: %d operations: %v", seed, len(ops), got)
 				}
 			}
@@ -176,7 +176,7 @@ func TestLinearizableWithoutARule(t *testing.T) {
 				if err != nil {
 					t.Fatalf("seed %d, after %d steps: %v", seed, r.Steps, err)
 				}
-				if porcupine.CheckOperationsTimeout(lock(false), ops, time.Minute) == porcupine.Illegal {
+				if porcupine.CheckOperationsTimeout(claimed(false), ops, time.Minute) == porcupine.Illegal {
 					t.Logf("schedule %d: %d operations, and no order of them fits a lock", seed, len(ops))
 					return
 				}

@@ -77,7 +77,7 @@ func TestFirstAddresses(t *testing.T) {
 		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "two"})
 		switch {
 		case c.second == "":
-			wantErr(t, r.Err, ipam.ErrNoAddress, c.cidr, "1 is in use")
+			wantErr(t, r.Err, ipam.ErrNoAddress, c.cidr, "its only address is held by container one")
 		case r.Err != nil || r.Address.Address.Addr() != address(c.second):
 			t.Errorf("%s: second address %v, %v, want %s", c.cidr, r.Address.Address, r.Err, c.second)
 		}
@@ -256,7 +256,7 @@ func TestGateways(t *testing.T) {
 		claimed string // an address that is reserved
 	}{
 		{ipam.GatewayHost, "", "", "10.50.0.1", "10.50.0.2", ""},
-		{ipam.GatewayNone, "", "", "10.50.0.1", "10.50.0.2", ""},
+		{ipam.GatewayNone, "", "", "10.50.0.254", "10.50.0.1", ""},
 		{ipam.GatewayFirst, "", "10.50.0.1", "10.50.0.1", "10.50.0.2", "10.50.0.1"},
 		{ipam.GatewayLast, "", "10.50.0.254", "10.50.0.254", "10.50.0.1", "10.50.0.254"},
 		{ipam.GatewayAddr, "10.50.0.9", "10.50.0.9", "10.50.0.9", "10.50.0.1", "10.50.0.9"},
@@ -348,7 +348,13 @@ func TestReplayAfterRestart(t *testing.T) {
 	if s := h.Machine().Status(h.Now); len(s.Networks) != 1 || s.Networks[0].Count != 1 {
 		t.Errorf("networks after a replay: %+v", s.Networks)
 	}
+	h.Now = h.Now.Add(2 * time.Minute) // no part of the network is refused any more
 	h.Call(&ipam.PoolRelease{Network: n})
+	if s := h.Machine().Status(h.Now); len(s.Networks) != 1 {
+		t.Errorf("networks after a release below containers: %+v", s.Networks)
+	}
+	release(h, n, a)
+	release(h, n, lost)
 	if s := h.Machine().Status(h.Now); len(s.Networks) != 0 {
 		t.Errorf("networks after the release: %+v", s.Networks)
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/trade"
 )
 
 // usesOf tells from a trail who uses which address at its end, as whoever
@@ -166,6 +168,32 @@ func TestTrailOfARange(t *testing.T) {
 	}
 }
 
+// A range that is excluded is noted with those who had it: this peer owned a part, and the rest was free.
+func TestTrailOfAnExclusion(t *testing.T) {
+	h := ipamtest.NewHost(t, ipam.Config{Chunk: 8})
+	network(t, h, "10.50.0.0/26")
+	h.Trail = nil
+	first, last := netip.MustParseAddr("10.50.0.30"), netip.MustParseAddr("10.50.0.40")
+	if r := h.Call(&ipam.ReserveRequest{First: first, Last: last, Kind: chronicle.KindExcluded}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	had := map[string]int{}
+	next := first
+	for _, note := range h.Trail {
+		if note.Kind != ipam.NoteMoved {
+			continue
+		}
+		if note.Address != next || note.To != "reserved" {
+			t.Errorf("moved: %+v, want from %v on", note, next)
+		}
+		next = note.Last.Next()
+		had[note.From]++
+	}
+	if next != last.Next() || had["host-a"] != 1 || had["free"] != 1 {
+		t.Errorf("until %v, from %v", next, had)
+	}
+}
+
 // Every question to another peer ends in one of the words: who has some to
 // spare grants it, who has not does not, and who is gone is silent.
 func TestAnswersAreNoted(t *testing.T) {
@@ -181,7 +209,7 @@ func TestAnswersAreNoted(t *testing.T) {
 	words := map[string]int{}
 	for _, n := range c.peers[0].asked {
 		words[n.To]++
-		if !slices.Contains(ipam.Answers(), n.To) || n.From != "host-1" && n.From != "host-2" && n.From != "host-b" && n.From != "host-c" || n.Pool != cidr {
+		if !slices.Contains(trade.Answers(), n.To) || n.From != "host-1" && n.From != "host-2" && n.From != "host-b" && n.From != "host-c" || n.Pool != cidr {
 			t.Errorf("%+v", n)
 		}
 	}

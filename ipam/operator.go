@@ -7,6 +7,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/poolid"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -23,7 +25,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		return PoolStatus{}, false, failf(ErrBadRequest, "%v", err)
 	}
 	if q.Name != "" && !chronicle.ValidName(q.Name) {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%v", errPoolName(q.Name))
+		return PoolStatus{}, false, failf(ErrBadRequest, "%v", poolid.NameError(q.Name))
 	}
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
@@ -37,7 +39,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		return PoolStatus{}, false, m.waitForEarlier()
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
-	if c := m.current; c != nil {
+	if c := m.calls.current; c != nil {
 		c.partly = err != nil && q.Name != ""
 	}
 	if err == nil {
@@ -46,10 +48,10 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 	if err != nil {
 		return PoolStatus{}, false, err
 	}
-	if c := m.current; c != nil && c.made == p.Key {
+	if c := m.calls.current; c != nil && c.made == p.Key {
 		created = true
 	}
-	return m.poolStatus(p, m.now, true), created, nil
+	return m.poolStatus(p, true), created, nil
 }
 
 // removePool removes a pool for an operator.
@@ -58,13 +60,13 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 		return err
 	}
 	p := m.poolRef(q.Pool)
-	switch c := m.current; {
+	switch c := m.calls.current; {
 	case p == nil && c != nil && c.removed:
 		return nil // this call had it removed
 	case p == nil && m.creating(q.Pool):
 		return m.waitForEarlier()
 	case p == nil:
-		return errNoPool(q.Pool)
+		return sentence.NoPool(q.Pool)
 	}
 	if err := m.awaitLists(); err != nil {
 		return err
@@ -72,13 +74,13 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.awaitNetworkList(); err != nil {
 		return err
 	}
-	if p.hasContainers() || p.busy() && m.networksOf(p) == 0 { // its gateway goes with its networks
-		held := m.poolStatus(p, m.now, false).HeldHere
-		err := failf(ErrPoolInUse, "pool %s has %s in use, which ringlet ip ls --pool %v shows: remove the containers first, and free other holders with ringlet free", poolText(p.Pool), plural(held, "address", "addresses"), p.CIDR)
+	if p.hasContainers() || p.busy() && !p.here.Has() { // its gateway goes with its networks
+		held := m.poolStatus(p, false).HeldHere
+		err := failf(ErrPoolInUse, "pool %s has %s in use, which ringlet ip ls --pool %v shows: remove the containers first, and free other holders with ringlet free", sentence.Pool(p.Pool), sentence.Plural(held, "address", "addresses"), p.CIDR)
 		return m.unlessGone(p, err)
 	}
-	if m.networksOf(p) > 0 || m.givenBack(p) {
-		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", poolText(p.Pool), plural(max(m.networksTold(p), 1), "network", "networks"))
+	if p.here.Has() || m.engine.Awaits(p.here) {
+		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", sentence.Pool(p.Pool), sentence.Plural(max(p.here.Networks(), 1), "network", "networks"))
 		return m.unlessGone(p, err)
 	}
 	if err := m.vacated(p); err != nil {
@@ -94,7 +96,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	}
 	for _, o := range out {
 		if _, is := o.Command.Action.(chronicle.DeletePool); is && o.Refused != "" {
-			return failf(ErrPoolInUse, "pool %s cannot be removed: %s", poolText(p.Pool), o.Refused)
+			return failf(ErrPoolInUse, "pool %s cannot be removed: %s", sentence.Pool(p.Pool), o.Refused)
 		}
 	}
 	return nil
@@ -102,7 +104,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 
 // removing reports whether a command of this peer is under way that removes the pool.
 func (m *Machine) removing(p *pool) bool {
-	return m.isUnderWay(func(a chronicle.Action) bool {
+	return m.log.IsUnderWay(func(a chronicle.Action) bool {
 		d, ok := a.(chronicle.DeletePool)
 		return ok && d.Pool == p.Key
 	})
@@ -112,7 +114,7 @@ func (m *Machine) removing(p *pool) bool {
 // of a subnet.
 func (m *Machine) creating(subnet string) bool {
 	cidr, err := netip.ParsePrefix(subnet)
-	return err == nil && m.isUnderWay(func(a chronicle.Action) bool {
+	return err == nil && m.log.IsUnderWay(func(a chronicle.Action) bool {
 		c, ok := a.(chronicle.CreatePool)
 		return ok && c.CIDR == cidr.Masked()
 	})
@@ -121,7 +123,7 @@ func (m *Machine) creating(subnet string) bool {
 // poolRef returns the pool that a user names, by subnet or name, or nil.
 func (m *Machine) poolRef(ref string) *pool {
 	if cp := m.state.PoolNamed(ref); cp != nil {
-		return m.pools[cp.Key]
+		return m.pools.of[cp.Key]
 	}
 	if cidr, err := netip.ParsePrefix(ref); err == nil {
 		return m.poolOf(cidr.Masked())
@@ -132,17 +134,17 @@ func (m *Machine) poolRef(ref string) *pool {
 // vacated has a pool left by all other peers that own a part of it or have
 // networks on it, which they refuse as long as they use it.
 func (m *Machine) vacated(p *pool) error {
-	for _, id := range p.parties() {
+	for _, id := range p.Parties() {
 		if m.state.Gone(id) != nil {
-			return failf(ErrPoolInUse, "pool %s %s", poolText(p.Pool), m.quarantineText(id))
+			return failf(ErrPoolInUse, "pool %s %s", sentence.Pool(p.Pool), m.quarantineText(id))
 		}
 	}
-	if len(m.concerned(p, wire.WantVacant, addr.Whole(p.CIDR))) == 0 {
+	if m.trade.IsLeft(p.Pool) {
 		return nil
 	}
 	answer, err := m.ask(p, wire.WantVacant, addr.Whole(p.CIDR), 0)
 	if errors.Is(err, errRefused) {
-		return failf(ErrPoolInUse, "pool %s is in use on another host: %s; remove that there first", poolText(p.Pool), answer.Text)
+		return failf(ErrPoolInUse, "pool %s is in use on another host: %s; remove that there first", sentence.Pool(p.Pool), answer.Text)
 	}
 	return err
 }
@@ -157,98 +159,86 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		phase = chronicle.Active
 	}
 	other := func(a chronicle.Action) bool {
-		s, ok := a.(chronicle.SetState)
-		return ok && s.Peer == m.self && s.Phase != phase
+		switch a := a.(type) {
+		case chronicle.SetState:
+			return a.Peer == m.me.ID() && a.Phase != phase
+		case chronicle.Retire: // it leaves, whatever somebody wants by now
+			return a.Peer == m.me.ID() && q.Undo
+		case chronicle.Evict:
+			return a.Peer == m.me.ID() && q.Undo
+		}
+		return false
 	}
-	if m.isUnderWay(other) {
+	if m.log.IsUnderWay(other) {
 		return m.waitForEarlier()
 	}
-	if m.accepted(other) {
-		m.completes = true // what was asked for before this process started
+	if m.log.Accepted(other) {
+		m.log.FinishSlot() // what was asked for before this process started
 		return m.waitForEarlier()
 	}
-	m.setDrained(m.drained && !q.Undo)
-	if q.Undo && m.leaving {
-		m.stay() // also where that is decided when nobody waits for it any more
+	m.wish.SetDrained(m.wish.Drained() && !q.Undo)
+	if q.Undo && m.wish.IsLeaving() {
+		m.wish.Stay() // also where that is decided when nobody waits for it any more
 	}
-	member := m.state.Member(m.self)
+	member := m.state.Member(m.me.ID())
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
 		return nil
-	case !q.Undo && m.alone():
+	case !q.Undo && m.view().Alone():
 		return failf(ErrBadRequest, "%s is the only host of its cluster, so no other host could take its addresses: add another host first", m.cfg.Name)
 	}
-	_, err := m.propose(chronicle.SetState{Peer: m.self, Phase: phase})
+	_, err := m.propose(chronicle.SetState{Peer: m.me.ID(), Phase: phase})
 	return m.staysWanted(err, "ringlet status")
 }
 
 // leave makes this peer leave its cluster. It is answered when it has left.
 func (m *Machine) leave(q *LeaveRequest) error {
-	if m.left {
+	if m.wish.HasLeft() {
 		return m.leftIsKnown()
 	}
 	if err := m.ready(); err != nil {
 		return err
 	}
-	if m.alone() {
+	if m.view().Alone() {
 		return failf(ErrBadRequest, "%s is the only host of its cluster: remove the plugin instead", m.cfg.Name)
 	}
 	held := addr.Count(0)
-	for _, p := range m.pools {
+	for _, p := range m.pools.of {
 		for _, kind := range p.space.Kinds() {
-			if !ofHost(kind) {
+			if !kind.OfHost() {
 				held++
 			}
 		}
 	}
 	if held > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, and free other holders with ringlet free; or use --force, then other hosts get these addresses only after ringlet forget", m.cfg.Name, plural(int(held), "address", "addresses"))
+		return failf(ErrPoolInUse, "%s still holds %s, which ringlet ip ls shows: remove its containers first, and free other holders with ringlet free; or use --force, then other hosts get these addresses only after ringlet forget", m.cfg.Name, sentence.Plural(int(held), "address", "addresses"))
 	}
-	n := m.networksHere()
+	n := m.engine.Count()
 	if n > 0 && !q.Force {
-		return failf(ErrPoolInUse, "%s still has %s with ringlet: remove its networks first with docker network rm; or use --force, then other hosts get its addresses only after ringlet forget", m.cfg.Name, plural(n, "network", "networks"))
+		return failf(ErrPoolInUse, "%s still has %s with ringlet: remove its networks first with docker network rm; or use --force, then other hosts get its addresses only after ringlet forget", m.cfg.Name, sentence.Plural(n, "network", "networks"))
 	}
-	if c := m.current; c != nil {
-		if c.leaves && !m.leaving {
+	if c := m.calls.current; c != nil {
+		if c.leaves && !m.wish.IsLeaving() {
 			return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
 		}
 		c.leaves = true
 	}
-	m.leaving, m.forced = true, held > 0 || n > 0
-	m.saveLeaving()
-	if !m.forced {
+	m.wish.Leave(held > 0 || n > 0)
+	if !m.wish.IsForced() {
 		if err := m.drainSelf(&DrainRequest{}); err != nil {
 			return err
 		}
 		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns no address: see ringlet status", m.cfg.Name))
 	}
-	out, err := m.propose(chronicle.Evict{Peer: m.self})
+	out, err := m.propose(chronicle.Evict{Peer: m.me.ID()})
 	if err != nil {
 		return err
 	}
 	if out[0].Refused == "" {
 		return m.leftIsKnown()
 	}
-	m.stay()
+	m.wish.Stay()
 	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
-}
-
-// networksHere returns how many networks of this host draw from any pool.
-func (m *Machine) networksHere() int {
-	n := 0
-	for _, net := range m.networks {
-		n += net.count
-	}
-	for _, p := range m.pools {
-		n += p.lost
-	}
-	return n
-}
-
-// stay ends a wish to leave.
-func (m *Machine) stay() {
-	m.leaving, m.forced = false, false
-	m.saveLeaving()
 }
 
 // leftIsKnown makes who asked this peer to leave wait until a majority of those
@@ -260,11 +250,11 @@ func (m *Machine) leftIsKnown() error {
 	}
 	var know []peer.ID
 	for _, id := range m.state.Voters() {
-		if c := m.contacts[id]; c != nil && c.cluster == m.state.Cluster && c.slot >= m.state.Slot {
+		if c := m.contacts.Of(id); c.Cluster == m.state.Cluster && c.Slot >= m.state.Slot {
 			know = append(know, id)
 		}
 	}
-	if m.majority(know) {
+	if m.view().Majority(know) {
 		return nil
 	}
 	return waitFor(failf(ErrNotReady, "%s has left, but not all other hosts know that yet: let it run a moment longer", m.cfg.Name))

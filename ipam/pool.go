@@ -7,16 +7,10 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-)
-
-// maxBurst is how often within burstTime one pool may be answered to requests
-// that name no subnet. An engine to which the pool is not good, because a
-// route of its host overlaps it, asks again at once, thousands of times a
-// second and for ever, unless it gets another pool or an error (libnetwork's
-// remote.RequestPool, moby/libnetwork#1465).
-const (
-	maxBurst  = 16
-	burstTime = 2 * time.Second
+	"github.com/ringlet/ringlet/ipam/poolid"
+	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/sentence"
+	"github.com/ringlet/ringlet/ipam/subnets"
 )
 
 // requestPool answers libnetwork's RequestPool.
@@ -26,7 +20,7 @@ const (
 // wrong, or under way.
 func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	if q.Space == Global {
-		return PoolGrant{}, errSwarm()
+		return PoolGrant{}, sentence.Swarm()
 	}
 	unready := m.ready()
 	g, err := PoolGrant{}, unready
@@ -38,12 +32,12 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		return g, nil
 	case !m.serves(q):
 		return m.replayed(q, err)
-	case unready == nil && !m.replaying:
+	case unready == nil && !m.engine.Replaying():
 		return g, err
 	}
 	n, _ := q.network(q.Pool) // which it serves
 	if p := m.poolOf(n.Pool); p != nil {
-		_ = m.enter(n, p, false) // of what has a subnet every one is counted
+		_ = m.enter(n, p, false) // what has a subnet is never too often
 	}
 	return PoolGrant{Network: n}, nil
 }
@@ -55,7 +49,7 @@ const replayWait = 10 * time.Second
 // holdsUp reports whether an engine starts, asks for what it has and answers no question before it is
 // done, and this peer cannot give it that for longer than it may have it wait.
 func (m *Machine) holdsUp() bool {
-	return m.replaying && m.cfg.AwaitInventory && m.blind && m.now.Sub(m.startedAt) >= replayWait
+	return m.engine.Replaying() && m.cfg.AwaitInventory && m.engine.Silent() && m.now.Sub(m.me.At()) >= replayWait
 }
 
 // replayed answers a request that this peer cannot grant as it stands, for a network of which it knows
@@ -65,10 +59,10 @@ func (m *Machine) holdsUp() bool {
 func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 	n, err := q.network(q.Pool)
 	switch {
-	case err != nil || checkUse(n.Pool) != nil || n.checkGateway() != nil: // no engine has it
+	case err != nil || subnets.CheckUse(n.Pool) != nil || n.CheckGateway() != nil: // no engine has it
 	case m.holdsUp():
 		return PoolGrant{Network: n}, nil
-	case m.replaying && m.cfg.AwaitInventory && !m.inventory.knows(m.greeted.serial):
+	case m.engine.Replaying() && m.cfg.AwaitInventory && !m.engine.KnowsStart():
 		return PoolGrant{}, waitFor(settled(why))
 	}
 	return PoolGrant{}, why
@@ -76,8 +70,8 @@ func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
 
 // grantPool grants a network its pool, where all is well.
 func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
-	if m.leaving && !m.serves(q) {
-		return PoolGrant{}, m.errLeaving()
+	if m.wish.IsLeaving() && !m.serves(q) {
+		return PoolGrant{}, sentence.Leaving(m.cfg.Name)
 	}
 	if q.Pool.IsValid() {
 		// Before a pool is made that the network could not use.
@@ -87,7 +81,7 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 			n, err = q.network(cidr)
 		}
 		if err == nil {
-			err = n.checkGateway()
+			err = n.CheckGateway()
 		}
 		if err != nil {
 			return PoolGrant{}, failf(ErrBadRequest, "%v", err)
@@ -99,18 +93,13 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 	}
 	n, err := q.network(p.CIDR)
 	if err != nil {
-		p.parted = m.moment() // the network is not made
-		m.settle(p)
-		m.askForList(p)
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 	}
 	// First, or what is reserved goes with the last network of another host in a slot that this
 	// call has decided.
-	_, shares := gatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if !m.mayShare(p, &n) {
-		if err := m.keepUnderNetworks(p, shares); err != nil {
-			return PoolGrant{}, err
-		}
+	_, shares := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
+	if err := m.keepUnderNetworks(p, shares); err != nil {
+		return PoolGrant{}, err
 	}
 	gateway, err := m.sharedGateway(p, n)
 	if err != nil {
@@ -135,13 +124,13 @@ func (q *PoolRequest) network(pool netip.Prefix) (Network, error) {
 	if !q.Range.IsValid() {
 		n.Range = pool
 	}
-	return n, n.check()
+	return n, n.Check()
 }
 
 // serves reports whether the request is for a network that this host has.
 func (m *Machine) serves(q *PoolRequest) bool {
 	n, err := q.network(q.Pool)
-	return err == nil && m.networks[n.ID()] != nil
+	return err == nil && m.engine.Network(n.ID()) != nil
 }
 
 // findPool returns the pool that a request means, and makes it if there is
@@ -149,7 +138,7 @@ func (m *Machine) serves(q *PoolRequest) bool {
 func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	name := q.PoolName
 	if name != "" && !chronicle.ValidName(name) {
-		return nil, false, failf(ErrBadRequest, "%v", errPoolName(name))
+		return nil, false, failf(ErrBadRequest, "%v", poolid.NameError(name))
 	}
 	v6 := q.V6
 	if q.Pool.IsValid() {
@@ -164,7 +153,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	if q.Pool.IsValid() {
 		// Before a pool is made that could not have the name.
 		if cidr, err := addr.Checked(q.Pool); err == nil && named != nil && named.CIDR != cidr {
-			return nil, false, errNameTaken(name, named.CIDR)
+			return nil, false, m.errNameTaken(name, named)
 		}
 	}
 	switch {
@@ -180,13 +169,16 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
 	case named != nil && named.CIDR.Addr().Is6() != v6:
 		return nil, false, failf(ErrBadRequest, "the name %s belongs to %s, which has no addresses of that family: use another name", name, named.CIDR)
 	case named != nil:
-		if c := m.current; c == nil || c.made != named.Key {
+		if c := m.calls.current; c == nil || c.made != named.Key {
 			// It is as it was: no network of this host goes that would tell that there is none.
 			if _, err := q.network(named.CIDR); err != nil {
 				return nil, false, failf(ErrBadRequest, "%v", err)
 			}
 		}
-		return m.pools[named.Key], true, nil
+		return m.pools.of[named.Key], true, nil
+	}
+	if q.Range.IsValid() || q.Gateway == GatewayAddr {
+		return nil, false, failf(ErrBadRequest, "a network with an IP range or a gateway address needs a subnet: name one with --subnet")
 	}
 	p, err = m.choosePool(v6, q)
 	if err == nil {
@@ -221,7 +213,7 @@ func (m *Machine) namePool(p *pool, name string) error {
 		return failf(ErrBadRequest, "the pool %v has the name %s, not %s: use the name %s, or another subnet", p.CIDR, p.Name, name, strings.TrimSuffix(p.Name, suffix6))
 	}
 	if other := m.state.PoolNamed(name); other != nil {
-		return errNameTaken(name, other.CIDR)
+		return m.errNameTaken(name, other)
 	}
 	o, err := m.propose(chronicle.NamePool{Pool: p.Key, Name: name})
 	if err != nil {
@@ -247,7 +239,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 		return nil, err
 	}
 	if p := m.state.PoolOf(cidr); p != nil {
-		return m.pools[p.Key], nil
+		return m.pools.of[p.Key], nil
 	}
 	p, _, err := m.makePool(cidr, spec)
 	return p, err
@@ -257,7 +249,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
 func checkedSubnet(cidr netip.Prefix) (netip.Prefix, error) {
 	cidr, err := addr.Checked(cidr)
 	if err == nil {
-		err = checkUse(cidr)
+		err = subnets.CheckUse(cidr)
 	}
 	if err != nil {
 		return netip.Prefix{}, failf(ErrBadRequest, "%v", err)
@@ -276,9 +268,9 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: fixedReservations(cidr)}
+	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: subnets.Fixed(cidr)}
 	if spec.reserved != nil {
-		if o, ok := gatewayOffset(cidr, spec.reserved.Gateway, spec.reserved.GatewayAddr); ok {
+		if o, ok := poolid.GatewayOffset(cidr, spec.reserved.Gateway, spec.reserved.GatewayAddr); ok {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
 		}
 	}
@@ -290,7 +282,7 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, 
 	if last.Refused != "" {
 		return nil, nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
 	}
-	p := m.pools[last.Pool]
+	p := m.pools.of[last.Pool]
 	if p == nil { // it went in the same slot
 		return nil, nil, m.waitForMajority()
 	}
@@ -305,14 +297,14 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, 
 func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) {
 	var used []*pool
 	for _, cp := range m.state.Overlapping(cidr) {
-		p := m.pools[cp.Key]
+		p := m.pools.of[cp.Key]
 		if !m.idle(p) {
 			return nil, p, m.unlessGone(p, m.errOverlap(cidr, p))
 		}
 		if err := m.awaitNetworkList(); err != nil {
 			return nil, p, err
 		}
-		if m.givenBack(p) {
+		if m.engine.Awaits(p.here) {
 			return nil, p, waitFor(m.errOverlap(cidr, p))
 		}
 		pools = append(pools, p)
@@ -328,28 +320,10 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) 
 	return pools, nil, nil
 }
 
-// fixedReservations returns the addresses that no host may have: an IPv4
-// network's first and last (RFC 1122, 3.2.1.3), unless it is a /31 (RFC 3021)
-// or /32, and an IPv6 subnet's first (RFC 4291, 2.6.1), unless it is a /127
-// (RFC 6164) or /128.
-func fixedReservations(cidr netip.Prefix) []chronicle.Reservation {
-	size := addr.Offset(addr.Size(cidr))
-	switch {
-	case size <= 2:
-		return nil
-	case cidr.Addr().Is6():
-		return []chronicle.Reservation{{Range: addr.One(0), Kind: chronicle.KindRouter}}
-	}
-	return []chronicle.Reservation{
-		{Range: addr.One(0), Kind: chronicle.KindNetwork},
-		{Range: addr.One(size - 1), Kind: chronicle.KindBroadcast},
-	}
-}
-
 // poolOf returns the pool with just that subnet, or nil.
 func (m *Machine) poolOf(cidr netip.Prefix) *pool {
 	if cp := m.state.PoolOf(cidr); cp != nil {
-		return m.pools[cp.Key]
+		return m.pools.of[cp.Key]
 	}
 	return nil
 }
@@ -358,7 +332,7 @@ func (m *Machine) poolOf(cidr netip.Prefix) *pool {
 // has no name to be joined by, no network is on it, no address in it is held,
 // and nothing in it is kept back by an operator.
 func (m *Machine) idle(p *pool) bool {
-	if p.Origin == chronicle.FromOperator || p.Name != "" || m.networksOf(p) > 0 || p.busy() {
+	if p.Origin == chronicle.FromOperator || p.Name != "" || p.here.Has() || p.busy() {
 		return false
 	}
 	return !p.Operated()
@@ -395,11 +369,11 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 	for _, r := range p.mine {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
 	}
-	if p.UsedBy(m.self) {
+	if p.UsedBy(m.me.ID()) {
 		actions = append(actions, chronicle.Unuse{Pool: p.Key})
 	}
 	actions = append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
-	for _, a := range m.host {
+	for _, a := range m.engine.Host() {
 		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && p.space.Mine(o) {
 			actions = append(actions, chronicle.Open{Pool: p.Key, Range: addr.One(o), Size: 1})
 		}
@@ -411,13 +385,13 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 // pass the error makes a call wait.
 func (m *Machine) ready() error {
 	switch {
-	case m.broken != nil || m.isSuspended():
+	case m.log.Err() != nil || m.isSuspended() && !m.lacks(rule.Stopped):
 		return m.usable()
-	case m.left:
+	case m.wish.HasLeft():
 		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", m.cfg.Name)
 	case m.booting():
-		return m.waitForCheck()
-	case m.outdated():
+		return waitFor(sentence.Checking(m.cfg.Name))
+	case m.log.IsOutdated():
 		return m.errOutdated()
 	case m.state.Slot == 0 || !m.member():
 		return m.waitForCluster()
@@ -428,10 +402,11 @@ func (m *Machine) ready() error {
 // usable reports why nothing can be handed out for good, if so.
 func (m *Machine) usable() error {
 	if m.isSuspended() {
-		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.suspended.why)
+		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.suspension.Why())
 	}
-	if m.broken == nil {
+	err := m.log.Err()
+	if err == nil {
 		return nil
 	}
-	return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because its own records contradict each other (%v): see ringlet status", m.cfg.Name, m.broken)
+	return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because its own records contradict each other (%v): see ringlet status", m.cfg.Name, err)
 }

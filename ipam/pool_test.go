@@ -12,7 +12,7 @@ import (
 // Who reads that no subnet is left reads what is in the way: else nobody thinks of a setting, or of a VPN's route.
 func TestWhatIsInTheWayOfSubnets(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{
-		Universe: []netip.Prefix{prefix("10.60.0.0/22")}, Avoid: []netip.Prefix{prefix("10.60.1.0/24"), prefix("192.168.0.0/16")},
+		Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/22")}, Avoid: []netip.Prefix{prefix("10.60.1.0/24"), prefix("192.168.0.0/16")}},
 	})
 	h.Call(&ipam.HostAddresses{
 		Addresses: []netip.Prefix{prefix("10.60.2.5/24"), prefix("172.16.0.5/16")},
@@ -26,7 +26,7 @@ func TestWhatIsInTheWayOfSubnets(t *testing.T) {
 }
 
 func TestChosenSubnets(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/23")}, Avoid: []netip.Prefix{prefix("192.168.0.0/16")}})
+	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/23")}, Avoid: []netip.Prefix{prefix("192.168.0.0/16")}}})
 	choose := func() (ipam.Network, error) {
 		r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 		return r.Pool.Network, r.Err
@@ -55,8 +55,7 @@ func TestChosenSubnets(t *testing.T) {
 
 func TestChosenSubnetAvoids(t *testing.T) {
 	h := ipamtest.NewHost(t, ipam.Config{
-		Universe: []netip.Prefix{prefix("10.32.0.0/12")}, ChooseULA: true,
-		Avoid: []netip.Prefix{prefix("10.32.0.0/13"), prefix("10.40.0.128/25")},
+		Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.32.0.0/12")}, ULA: true, Avoid: []netip.Prefix{prefix("10.32.0.0/13"), prefix("10.40.0.128/25")}},
 	})
 	network(t, h, "10.40.1.0/26")
 	for i, want := range []string{"10.40.2.0/24", "10.40.3.0/24"} {
@@ -93,7 +92,7 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 		"to chosen subnets": {"10.60.0.0/22", []ipam.HostRoute{on("10.60.0.0/24"), via("10.60.2.0/24")}, []string{"10.60.1.0/24", "10.60.3.0/24"}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix(c.universe)}})
+			h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(c.universe)}}})
 			h.Call(&ipam.HostAddresses{Routes: c.routes})
 			for _, want := range c.want {
 				r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
@@ -116,7 +115,7 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 
 // A pool that nobody uses any more makes room, though a route to it is still there.
 func TestRoutesOfAPool(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	first := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 	if first.Err != nil {
 		t.Fatal(first.Err)
@@ -244,7 +243,7 @@ func TestOverlap(t *testing.T) {
 
 // What an operator made, or gave a name, goes only when an operator says so.
 func TestPoolsOfOperatorsStay(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")})
 	wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/25")}).Err, ipam.ErrPoolOverlap, "ringlet pool rm 10.60.0.0/24")
 	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/25")}).Err, ipam.ErrPoolOverlap, "ringlet pool rm 10.60.0.0/24")

@@ -1,10 +1,8 @@
 package ipam
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -26,7 +24,7 @@ const strangerTime = time.Hour
 // is as it was granted. One that was confirmed since, or that the engine has
 // listed, is in use by a container.
 func (m *Machine) takeStranger(q *Stranger) {
-	p := m.pools[q.Ticket.Pool]
+	p := m.pools.of[q.Ticket.Pool]
 	if p == nil {
 		return
 	}
@@ -53,8 +51,8 @@ func (m *Machine) watchStranger(p *pool, o addr.Offset, since time.Time) {
 		p.strangers = map[addr.Offset]time.Time{}
 	}
 	p.strangers[o] = since
-	if until := since.Add(strangerTime); m.strangers.IsZero() || until.Before(m.strangers) {
-		m.strangers = until
+	if until := since.Add(strangerTime); m.pools.strangersUntil.IsZero() || until.Before(m.pools.strangersUntil) {
+		m.pools.strangersUntil = until
 	}
 }
 
@@ -62,13 +60,13 @@ func (m *Machine) watchStranger(p *pool, o addr.Offset, since time.Time) {
 // One that seems to be kept back since far in the future has a time from a
 // clock that was ahead, and nobody knows since when.
 func (m *Machine) freeStrangers() {
-	if m.strangers.IsZero() {
+	if m.pools.strangersUntil.IsZero() {
 		return
 	}
-	if wait := m.strangers.Sub(m.now); wait > 0 && wait <= 2*strangerTime {
+	if wait := m.pools.strangersUntil.Sub(m.now); wait > 0 && wait <= 2*strangerTime {
 		return
 	}
-	m.strangers = time.Time{}
+	m.pools.strangersUntil = time.Time{}
 	for _, p := range m.sortedPools() {
 		for _, o := range slices.Sorted(maps.Keys(p.strangers)) {
 			since := p.strangers[o]
@@ -79,7 +77,8 @@ func (m *Machine) freeStrangers() {
 			rec := p.space.Lookup(o)
 			m.freeHolding(p, o)
 			m.note(Note{Kind: NoteStrangerEnd, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
-			m.changed = true
+			m.settleAt(p, addr.One(o))
+			m.calls.changed = true
 		}
 	}
 }
@@ -91,27 +90,4 @@ func (m *Machine) dismissStranger(p *pool, o addr.Offset) {
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Stranger {
 		m.freeHolding(p, o)
 	}
-}
-
-// maxStrangersShown is how many addresses a problem names; ringlet ip ls has
-// all.
-const maxStrangersShown = 4
-
-// strangerProblem tells which addresses of a pool something else answers for.
-func (m *Machine) strangerProblem(p *pool) Problem {
-	var texts []string
-	for _, o := range slices.Sorted(maps.Keys(p.strangers)) {
-		if len(texts) == maxStrangersShown {
-			texts = append(texts, fmt.Sprintf("and %d more", len(p.strangers)-maxStrangersShown))
-			break
-		}
-		rec := p.space.Lookup(o)
-		texts = append(texts, fmt.Sprintf("%v (MAC %s, since %s)", addr.Nth(p.CIDR, o), MAC(rec.MAC), time.Unix(0, rec.Since).UTC().Format("2006-01-02 15:04 MST")))
-	}
-	verb := "are"
-	if len(p.strangers) == 1 {
-		verb = "is"
-	}
-	return problem(Degraded, "stranger", "exclude those addresses with ringlet exclude add, or give the devices other addresses and free these with ringlet release; ringlet tries each again after an hour",
-		"%s of pool %s %s used by other devices on the network: %s", plural(len(p.strangers), "address", "addresses"), poolText(p.Pool), verb, strings.Join(texts, ", "))
 }

@@ -23,6 +23,7 @@ type model struct {
 	rnd  *rand.Rand
 	nets []ipam.Network
 	held map[netip.Addr]string // container, by address
+	had  map[string]bool       // network, address and name or MAC of all that were granted
 	last ipam.Ticket           // of the last grant
 	who  netip.Addr            // and its address
 }
@@ -40,7 +41,7 @@ func TestRandomHistory(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			m := &model{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), held: map[netip.Addr]string{}}
+			m := &model{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), held: map[netip.Addr]string{}, had: map[string]bool{}}
 			m.h = ipamtest.NewHost(t, ipam.Config{Rest: time.Minute, Chunk: 8})
 			for _, q := range []ipam.PoolRequest{
 				{Pool: prefix("10.50.0.0/27")},
@@ -145,8 +146,13 @@ func (m *model) ask() {
 	if !q.Network.Pool.Contains(a) || q.Address.IsValid() && q.Address != a {
 		m.t.Fatalf("%+v was answered with %v", q, a)
 	}
-	if !q.Address.IsValid() && !q.Network.Range.Contains(a) {
-		m.t.Fatalf("%v lies outside of the range %v", a, q.Network.Range)
+	at := fmt.Sprint(q.Network.ID(), a)
+	if !q.Address.IsValid() && !q.Network.Range.Contains(a) && !m.had[at+q.Name] && !m.had[at+q.MAC.String()] {
+		m.t.Fatalf("%v lies outside of the range %v, and %s did not have it on that network", a, q.Network.Range, owner)
+	}
+	m.had[at+q.MAC.String()] = true
+	if q.Name != "" {
+		m.had[at+q.Name] = true
 	}
 	m.held[a] = owner
 	m.last, m.who = r.Address.Ticket, a

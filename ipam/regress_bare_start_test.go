@@ -78,13 +78,11 @@ func TestBareStartOfTwoNetworks(t *testing.T) {
 	n := made(t, h)
 	second := upperHalf()
 	other := h.Call(&second).Pool.Network
-	waits(t, h, plainly(n, "10.50.0.9"))
-	if r := answeredBy(t, h, on(bareNet)); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	wantErr(t, h.Call(plainly(n, "10.50.0.9")).Err, ipam.ErrBadRequest, "engine 29")
 	look(h, on(bareNet), on(bareNet))
 	h.Now = h.Now.Add(time.Second)
 	started(h, plainPool())
+	h.Call(&ipam.Blindness{})
 	h.Call(plainly(n, "10.50.0.9")) // goes on with it, whatever it is answered
 	h.Call(&second)
 	wantErr(t, h.Call(plainly(other, "10.50.0.9")).Err, ipam.ErrAddressInUse)

@@ -354,7 +354,7 @@ func TestBareReplayToANewDatabase(t *testing.T) {
 func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	c := newLockstepWith(t, 3, func(c *lockstep) {
 		for _, p := range c.peers {
-			p.cfg.AwaitInventory, p.cfg.NoMAC, p.cfg.HostBoot = true, true, "first"
+			p.cfg.AwaitInventory, p.cfg.NoMAC, p.cfg.HostBoot.ID = true, true, "first"
 		}
 	})
 	c.found()
@@ -370,7 +370,7 @@ func TestBareWhileNothingIsHandedOut(t *testing.T) {
 	a := r.Address.Address.Addr().String()
 	c.wait(2 * time.Minute)
 	c.lose = func(flight) bool { return true }
-	c.peers[1].cfg.HostBoot = "another"
+	c.peers[1].cfg.HostBoot.ID = "another"
 	c.start(1)
 	c.call(1, &ipam.Greeting{})
 	id := c.call(1, plainly(n, a))

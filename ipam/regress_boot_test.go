@@ -37,7 +37,7 @@ func TestStartedWhileTheOnlyOneWhoKnowsIsLost(t *testing.T) {
 			c.call(knows, &ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")})
 			c.run(time.Second, func() bool { return c.peers[knows].machine.State().Slot > was })
 			c.dead = nil
-			c.peers[starts].cfg.HostBoot = boot
+			c.peers[starts].cfg.HostBoot.ID = boot
 			c.start(starts)
 			c.run(time.Second, func() bool { return welcomed })
 			c.wait(2 * time.Millisecond)
@@ -93,7 +93,7 @@ func TestForgottenAsOnlyOneKnowsWhoIsCutOff(t *testing.T) {
 			welcomed = welcomed || welcome && f.from == knows && f.to == starts
 			return f.from == knows && (!welcome || f.to != starts) || f.from == stays && f.to == knows
 		}
-		c.peers[starts].cfg.HostBoot = "another"
+		c.peers[starts].cfg.HostBoot.ID = "another"
 		c.start(starts)
 		c.run(time.Second, func() bool { return welcomed })
 		c.wait(2 * time.Millisecond)
@@ -150,7 +150,7 @@ func TestCutOffDuringItsBootCheck(t *testing.T) {
 	c.wait(time.Minute)
 	c.die(lags)
 	c.lose = without(first)
-	c.peers[boots].cfg.HostBoot = "another" // and RINGLET_BOOT_ALONE=false
+	c.peers[boots].cfg.HostBoot.ID = "another" // and RINGLET_BOOT_ALONE=false
 	c.start(boots)
 	c.part(boots, first, lags)
 	c.wait(2 * time.Second)
@@ -163,7 +163,7 @@ func TestCutOffDuringItsBootCheck(t *testing.T) {
 	c.giveUp(first, boots)
 	_ = c.full(first, cidr)
 	c.dead = nil
-	c.peers[lags].cfg.HostBoot = "another"
+	c.peers[lags].cfg.HostBoot.ID = "another"
 	c.start(lags)
 	c.part(lags, first, says)
 	c.lose = between(boots, lags)
@@ -307,7 +307,7 @@ func TestStartedAfterSleep(t *testing.T) {
 	for _, set := range []struct{ before, meanwhile time.Duration }{{0, 0}, {time.Second, 0}, {time.Minute, 0}, {0, -time.Hour}} {
 		c := newLockstepWith(t, 3, func(c *lockstep) {
 			for _, p := range c.peers {
-				p.cfg.HostStart = c.now.Add(-time.Hour)
+				p.cfg.HostBoot.At = c.now.Add(-time.Hour)
 			}
 		})
 		c.found()
@@ -318,7 +318,7 @@ func TestStartedAfterSleep(t *testing.T) {
 		host := &c.peers[slept].cfg
 		if set.before > 0 {
 			c.step(slept, ipam.ClockSet{By: set.before})
-			host.HostStart = host.HostStart.Add(set.before)
+			host.HostBoot.At = host.HostBoot.At.Add(set.before)
 			c.wait(time.Minute)
 		}
 		c.die(slept)
@@ -326,7 +326,7 @@ func TestStartedAfterSleep(t *testing.T) {
 		_, _ = c.full(first, cidr), c.full(second, cidr)
 		c.dead = nil
 		c.lose = without(slept)
-		host.HostStart = host.HostStart.Add(time.Minute + set.meanwhile)
+		host.HostBoot.At = host.HostBoot.At.Add(time.Minute + set.meanwhile)
 		for range 2 {
 			c.start(slept)
 			c.part(slept, first, second)
@@ -371,7 +371,7 @@ func TestUpgradedAfterBoot(t *testing.T) {
 			t.Fatalf("level %d", got)
 		}
 		c.dead = nil
-		c.peers[boots].cfg.HostBoot, c.peers[boots].cfg.BootAlone = "another", alone
+		c.peers[boots].cfg.HostBoot.ID, c.peers[boots].cfg.BootAlone = "another", alone
 		c.start(boots)
 		c.wait(30 * time.Second)
 		if got := c.status(boots).State; got != ipam.Outdated {
@@ -398,7 +398,7 @@ func TestUpgradedAfterBoot(t *testing.T) {
 func TestMeetsMajorityAfterBoot(t *testing.T) {
 	c, _ := lab(t)
 	c.die(1, 2)
-	c.peers[0].cfg.HostBoot, c.peers[0].cfg.BootAlone = "another", true
+	c.peers[0].cfg.HostBoot.ID, c.peers[0].cfg.BootAlone = "another", true
 	c.start(0)
 	c.wait(time.Minute)
 	alone := func() bool {

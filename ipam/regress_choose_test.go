@@ -15,7 +15,7 @@ func choosers(t *testing.T, universe ...string) *lockstep {
 	c := newLockstepWith(t, 3, func(c *lockstep) {
 		for _, p := range c.peers {
 			for _, u := range universe {
-				p.cfg.Universe = append(p.cfg.Universe, prefix(u))
+				p.cfg.Subnets.Universe = append(p.cfg.Subnets.Universe, prefix(u))
 			}
 		}
 	})
@@ -102,7 +102,7 @@ func TestChosenSubnetIsNobodyElses(t *testing.T) {
 func TestChosenBesideMuchThatIsUsed(t *testing.T) {
 	c := newLockstepWith(t, 3, func(c *lockstep) {
 		for _, p := range c.peers {
-			p.cfg.Universe, p.cfg.Deal = append(p.cfg.Universe, prefix("10.32.0.0/20")), chronicle.DealNone
+			p.cfg.Subnets.Universe, p.cfg.Deal = append(p.cfg.Subnets.Universe, prefix("10.32.0.0/20")), chronicle.DealNone
 		}
 	})
 	c.run(time.Minute, c.agreed)

@@ -72,8 +72,9 @@ func TestPoolRemovedRightBehindItsNetwork(t *testing.T) {
 		"it makes room":   &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/16")},
 	} {
 		for _, stays := range []bool{false, true} {
-			c := newLockstep(t, 3)
-			c.found()
+			c := newAwaiting(t)
+			c.run(time.Minute, c.agreed)
+			c.look(time.Second)
 			list := func(begun ipam.Mark, networks ...ipam.InventoryNetwork) {
 				c.call(0, &ipam.Inventory{After: begun, Networks: networks})
 			}

@@ -146,6 +146,24 @@ func TestUndoneWhileItLeavesCutOff(t *testing.T) {
 	stays(t, c, time.Minute)
 }
 
+// A host that leaves has proposed to be retired when it is cut off. Its draining cannot be undone any more: else it would be
+// retired all the same, and be suspended as one that was in the cluster before.
+func TestUndoneWhileItIsRetired(t *testing.T) {
+	c := leaving(t)
+	p := c.peers[1].machine
+	c.run(time.Minute, func() bool {
+		return p.State().Member(p.Self()).Phase == chronicle.Draining && p.State().OwnedBy(p.Self()) == 0
+	})
+	c.silence(1)
+	c.wait(3 * time.Second)
+	wantErr(t, c.ask(1, &ipam.DrainRequest{Undo: true}).Err, ipam.ErrNotReady, "the opposite was requested before, and is done as soon as they agree: repeat the command after that")
+	c.heal()
+	c.wait(time.Minute)
+	if s := c.status(1); s.State != ipam.Left {
+		t.Errorf("the peer was retired, and is %s", s.State)
+	}
+}
+
 // A peer that has just been admitted, and has its first space, drains: it does
 // not become active behind that.
 func TestDrainsWhileItIsFilling(t *testing.T) {

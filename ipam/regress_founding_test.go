@@ -118,7 +118,7 @@ func TestBootsBehind(t *testing.T) {
 				}
 				return false
 			}
-			c.peers[2].cfg.HostBoot = boot
+			c.peers[2].cfg.HostBoot.ID = boot
 			c.start(2)
 			c.heal()
 			c.wait(25 * time.Second)
@@ -230,7 +230,7 @@ func TestBootsBesideWhoAcceptedItsEviction(t *testing.T) {
 		taken[r.Address.Address.Addr()] = true
 	}
 	c.dead = nil
-	c.peers[me].cfg.HostBoot = "another"
+	c.peers[me].cfg.HostBoot.ID = "another"
 	c.start(me)
 	c.step(me, &ipam.Presence{Peer: c.peers[b].machine.Self()})
 	c.step(a, &ipam.Presence{Peer: c.peers[me].machine.Self(), Alive: true})

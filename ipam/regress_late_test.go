@@ -322,7 +322,7 @@ func TestLateReleaseWithoutLists(t *testing.T) {
 	h, n := endOf(t, "")
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
-	m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(9, 9)), HostStart: ipamtest.Start.Add(-time.Hour)}, h.Disk.Load)
+	m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(9, 9)), HostBoot: ipam.HostBoot{At: ipamtest.Start.Add(-time.Hour)}}, h.Disk.Load)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestLateReleaseOfAPool(t *testing.T) {
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		h.Now = h.Now.Add(time.Second)
+		h.Now = h.Now.Add(time.Minute)
 		h.Call(&ipam.PoolRelease{Network: n})
 		if !slices.ContainsFunc(h.Notes, func(n ipam.Note) bool { return n.Kind == ipam.NoteParted }) {
 			t.Error("no list is asked for")
@@ -441,12 +441,14 @@ func TestLateReleaseBehindAGateway(t *testing.T) {
 		look(h, on(pool))
 	}
 	h.Call(&ipam.PoolRelease{Network: n})
+	look(h)
 	made := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(pool), Gateway: ipam.GatewayHost}).Pool.Network
 	if r := h.Call(&ipam.AddressRequest{Network: made, Purpose: ipam.ForGateway}); r.Err != nil || r.Address.Address.Addr() != address("10.50.0.9") {
 		t.Fatalf("its gateway is %v, %v", r.Address.Address, r.Err)
 	}
 	release(h, made, address("10.50.0.9"))
 	h.Call(&ipam.PoolRelease{Network: made})
+	look(h)
 	n = network(t, h, pool)
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	release(h, n, address("10.50.0.9"))

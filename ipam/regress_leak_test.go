@@ -146,7 +146,7 @@ func TestLeavesAPoolOfWhichItOwnsNothing(t *testing.T) {
 	}
 	c.die(2) // it has left
 	c.ask(0, &ipam.PoolRelease{Network: first})
-	c.wait(time.Minute)
+	c.wait(2 * time.Minute)
 	if err := c.ip(0, cidr, address("10.60.0.2")); err != nil {
 		t.Error(err)
 	}

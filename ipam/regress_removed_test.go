@@ -203,6 +203,7 @@ func TestLostNetworkOnAPoolThatIsMadeAnew(t *testing.T) {
 	c.wait(time.Second)
 	c.ask(back, &ipam.PoolRelease{Network: n})
 	c.wait(time.Minute)
+	c.lists(back, on(cidr.String()))
 	for _, i := range []int{back, other} {
 		wantErr(t, c.ask(i, &ipam.PoolRemoval{Pool: cidr.String()}).Err, ipam.ErrPoolInUse)
 	}

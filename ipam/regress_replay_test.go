@@ -160,7 +160,7 @@ func (c *lockstep) anewAndCutOff(i int) {
 		return s.Member(c.peers[i].machine.Self()) != nil && s.Gone(before) == nil
 	})
 	c.lose = without(i)
-	c.peers[i].cfg.HostBoot = "another"
+	c.peers[i].cfg.HostBoot.ID = "another"
 	c.start(i)
 	c.part(i, (i+1)%3, (i+2)%3)
 }

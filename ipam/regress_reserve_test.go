@@ -274,7 +274,7 @@ func TestNetworkAfterARestartWhileItsPoolGoes(t *testing.T) {
 	n := c.network(y, cidr)
 	c.run(time.Minute, c.agreed)
 	c.wait(5 * time.Second)
-	late := true
+	late := false
 	c.lose = func(f flight) bool {
 		switch f.frame.Body.(type) {
 		case wire.Submit, wire.Hello, wire.Welcome:
@@ -283,7 +283,9 @@ func TestNetworkAfterARestartWhileItsPoolGoes(t *testing.T) {
 		return late
 	}
 	c.call(y, &ipam.PoolRelease{Network: n})
-	c.wait(20 * time.Millisecond)
+	c.wait(59 * time.Second)
+	late = true
+	c.wait(3 * time.Second)
 	c.start(y)
 	call := c.call(y, &ipam.PoolRequest{Space: ipam.Local, Pool: cidr, Gateway: ipam.GatewayFirst})
 	c.wait(5 * time.Second)

@@ -56,6 +56,7 @@ func TestOwnAddressThatIsKeptBackMeanwhile(t *testing.T) {
 			r = c.ask(other, &ipam.UnreserveRequest{First: own, Last: own, Kind: chronicle.KindExcluded})
 		} else {
 			r = c.ask(other, &ipam.PoolRelease{Network: n})
+			c.wait(2 * time.Minute)
 		}
 		if r.Err != nil {
 			t.Fatal(r.Err)

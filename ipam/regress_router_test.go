@@ -96,6 +96,8 @@ func (c *lockstep) comesAndGoes(i int, cidr netip.Prefix) {
 	n := c.makes(i, cidr, ipam.PoolRequest{Gateway: ipam.GatewayNone})
 	c.wait(2 * time.Minute)
 	c.ask(i, &ipam.PoolRelease{Network: n})
+	c.call(i, &ipam.Inventory{Partial: true, AllNetworks: true})
+	c.wait(time.Second)
 }
 
 // A network that kept an address back is removed, and made anew without that. A container gets the address, ends, and is
@@ -117,6 +119,7 @@ func TestReleaseOfWhatARemovedNetworkKeptBack(t *testing.T) {
 	release(h, n, a)
 	h.Call(&ipam.PoolRelease{Network: n})
 	h.Now = h.Now.Add(time.Second)
+	look(h)
 	n = network(t, h, "10.50.0.0/24")
 	for mac := range byte(3) {
 		mustAsk(t, h, n, "", 7+mac, a.String())
@@ -229,8 +232,8 @@ func TestRouterOfAHostThatIsBackIsChosenForNobody(t *testing.T) {
 	}
 }
 
-// A network goes, and one without what it kept back is made on its subnet before the next list: that is not kept back again, as
-// more space becomes the host's.
+// A network goes, and one without what it kept back is made on its subnet before the engine has listed more than its networks:
+// that is not kept back again, as more space becomes the host's.
 func TestRouterOfANetworkThatWentIsNotKept(t *testing.T) {
 	const cidr = "10.50.0.0/24"
 	router := address("10.50.0.1")
@@ -246,6 +249,7 @@ func TestRouterOfANetworkThatWentIsNotKept(t *testing.T) {
 		look(h, kept)
 		release(h, n, router)
 		h.Call(&ipam.PoolRelease{Network: n})
+		h.Call(&ipam.Inventory{Partial: true, AllNetworks: true})
 		q.Sticky = ipam.StickyNone
 		n = h.Call(&q).Pool.Network
 		for range containers {

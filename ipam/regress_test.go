@@ -144,14 +144,20 @@ func TestInventoryOlderThanAnAuxiliaryAddress(t *testing.T) {
 	wantErr(t, claim(h, n, "10.50.0.9", "new"), ipam.ErrAddressReserved, "auxiliary")
 	h.Now = h.Now.Add(time.Second)
 	h.Call(inventory(h, n, listed("10.50.0.9", "old", 7))) // it has it, after all
-	wantErr(t, claim(h, n, "10.50.0.9", "new"), ipam.ErrAddressInUse, "old")
+	wantErr(t, claim(h, n, "10.50.0.9", "new"), ipam.ErrAddressReserved, "auxiliary")
+	if !slices.ContainsFunc(h.Machine().Status(h.Now).Problems, func(p ipam.Problem) bool { return strings.Contains(p.Text, "10.50.0.9") }) {
+		t.Error("nothing is told of the conflict")
+	}
 }
 
 // The plugin restarts, without a replay. Then a second network on the subnet
 // is made, which the network driver refuses: the first one still lives.
 func TestSecondNetworkRefusedAfterARestart(t *testing.T) {
 	for _, socket := range []bool{true, false} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: socket})
+		if socket {
+			look(h)
+		}
 		gw := &ipam.AddressRequest{Network: network(t, h, "10.50.0.0/24"), Purpose: ipam.ForGateway, Address: address("10.50.0.1")}
 		h.Call(gw)
 		h.Restart()
@@ -268,7 +274,8 @@ func TestRenamedContainer(t *testing.T) {
 // Two networks on a subnet, and an endpoint that the engine replayed to a new
 // database: it was taken for an auxiliary address, and is found to be none.
 func TestReplayedEndpointIsNotLost(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h.Call(&ipam.Greeting{})
 	n := network(t, h, "10.50.0.0/30")
 	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")})
 	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/30"), Range: prefix("10.50.0.0/31")})

@@ -18,7 +18,7 @@ import (
 // whose process has started again since. The universe has that network's subnet alone.
 func afterRestart(t *testing.T) *ipamtest.Host {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	look(h, on("10.60.0.0/24"))
 	h.Restart()
 	return h

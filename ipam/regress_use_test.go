@@ -3,6 +3,7 @@ package ipam_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func testSharedBeforeTheUseIsSaid(t *testing.T, request *ipam.PoolRequest, purpo
 	}
 	c.wait(5 * time.Second)
 	c.ask(a, &ipam.PoolRelease{Network: first})
-	c.wait(time.Minute)
+	c.wait(2 * time.Minute)
 	c.lose = func(flight) bool { return false }
 	if r, answered := c.peers[b].replies[call]; !answered || r.Err == nil {
 		t.Errorf("%s grants its network what it has not said that it needs: answered %v", c.name(b), answered)
@@ -108,7 +109,7 @@ func TestSharedIsReplayedWhileCutOff(t *testing.T) {
 			c.wait(5 * time.Second)
 			for k, v := range c.peers[b].disk {
 				if strings.HasPrefix(k, "network") {
-					c.peers[b].disk[k] = v[:len(v)-1]
+					c.peers[b].disk[k] = append(slices.Clone(v), 1)
 				}
 			}
 			c.start(b)

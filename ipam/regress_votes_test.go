@@ -49,7 +49,7 @@ func (c *lockstep) part(i int, from ...int) {
 func (c *lockstep) reboot(hosts []int, away ...int) {
 	c.dead = nil
 	for _, i := range hosts {
-		c.peers[i].cfg.HostBoot = "another"
+		c.peers[i].cfg.HostBoot.ID = "another"
 		c.start(i)
 	}
 	for _, i := range hosts {
@@ -367,7 +367,7 @@ func TestBootWithMinorityUndecided(t *testing.T) {
 				hosts = order[1:3]
 			}
 			for _, i := range hosts {
-				c.peers[i].cfg.HostBoot = boot
+				c.peers[i].cfg.HostBoot.ID = boot
 				c.start(i)
 			}
 			for _, i := range order[:3] {
@@ -447,7 +447,7 @@ func TestBootOfOneWhoseAdmissionIsUndecided(t *testing.T) {
 		}
 		c.lose = func(flight) bool { return false }
 		c.dead = map[int]bool{first: true}
-		c.peers[back].cfg.HostBoot = "another"
+		c.peers[back].cfg.HostBoot.ID = "another"
 		c.start(back)
 		c.step(back, &ipam.Presence{Peer: c.peers[first].machine.Self()})
 		for _, i := range order[1:3] {
@@ -475,7 +475,7 @@ func TestSuspendedDuringItsBootCheck(t *testing.T) {
 	}
 	c.wait(time.Minute)
 	c.lose = without(first, lags, fourth)
-	c.peers[boots].cfg.HostBoot = "another"
+	c.peers[boots].cfg.HostBoot.ID = "another"
 	c.start(boots)
 	c.part(boots, first, lags, fourth)
 	c.wait(2 * time.Second)

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -15,17 +14,6 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	if !ok {
-		return
-	}
-	if r := m.auxiliaryAt(p, o); r != nil && m.soleUser() && m.isOnly(p, &q.Network) {
-		if m.isDoubtful(p, o, &q.Network) {
-			return // with the network it goes all the same
-		}
-		// The engine lets go of an auxiliary address only with its network, or
-		// it never was one: an endpoint that was replayed to a new database.
-		// A network that was taken for a replay, or is removed once more, gives back
-		// what is another's.
-		m.background(chronicle.Unreserve{Pool: p.Key, Range: r.Range, Kind: r.Kind})
 		return
 	}
 	if !hasEndpoint(p, o) {
@@ -41,24 +29,13 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 		return
 	}
 	m.freeReleased(p, o)
-	m.leaveToHost(p, o)
+	m.settleAt(p, addr.One(o))
 	m.settleEmptied(p)
-}
-
-// auxiliaryAt returns the reservation that keeps the address back for a network, or nil.
-func (m *Machine) auxiliaryAt(p *pool, o addr.Offset) *chronicle.Reservation {
-	if !m.factsOf(p).auxiliary {
-		return nil
-	}
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindAuxiliary {
-		return r
-	}
-	return nil
 }
 
 // withdraw takes back a grant that was not delivered.
 func (m *Machine) withdraw(q *Withdrawal) {
-	p := m.pools[q.Ticket.Pool]
+	p := m.pools.of[q.Ticket.Pool]
 	if p == nil {
 		return
 	}
@@ -72,11 +49,10 @@ func (m *Machine) withdraw(q *Withdrawal) {
 		p.hasGateway = false
 	}
 	m.forgetSight(p, o)
-	m.settleConflict(p, o)
+	m.conflicts.End(place(p, o))
 	m.saveRecord(p, o, &rec)
-	m.holdKeptAt(p, o)
 	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(&held)})
-	m.leaveToHost(p, o) // of which is told behind that, or it would end with it
+	m.settleAt(p, addr.One(o)) // of which is told behind that, or it would end with it
 	m.settleEmptied(p)
 }
 
@@ -84,35 +60,24 @@ func (m *Machine) withdraw(q *Withdrawal) {
 // of its network was cut short.
 func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 	if kind, _ := p.space.Holds(o); hasEndpoint(p, o) || kind == space.Gateway {
-		m.putInDoubt(p, o)
+		m.doubts.Add(addr.Nth(p.CIDR, o))
 	}
 	m.freeReleased(p, o)
 }
 
-// freeReleased frees the held address at o; its record stays, so that its
-// holder finds it again. One that is kept for a name waits for that name.
+// freeReleased frees the held address at o. Its record stays, so that its holder finds it again. [Machine.settleAt] follows, but
+// where the address goes to somebody in the same step.
 func (m *Machine) freeReleased(p *pool, o addr.Offset) {
 	var f space.Freeing
 	if !p.space.Free(o, m.now, &f) {
 		return
 	}
-	kept := f.Kind == space.Kept
-	if !kept {
+	if f.Kind != space.Kept {
 		m.noteUse(NoteFreed, p, addr.Nth(p.CIDR, o), &f.Holder, f.HeldSince)
 	}
 	m.forgetSight(p, o)
-	m.settleConflict(p, o)
+	m.conflicts.End(place(p, o))
 	m.saveRecord(p, o, &f.Record)
-	if !kept {
-		m.holdKeptAt(p, o)
-	}
-}
-
-// leaveToHost has the host hold an address that was just freed, if it has that itself: who
-// held it beside the host is not to have it again, nor anybody else. So it is with one that is in use on another host.
-func (m *Machine) leaveToHost(p *pool, o addr.Offset) {
-	m.holdHost(p, addr.One(o))
-	m.holdWarned(p, addr.One(o))
 }
 
 // forgetSight forgets what inventories, the host's interfaces and the wire said
@@ -143,7 +108,7 @@ func remember[K comparable, V any](m *map[K]V, k K, at V) {
 // settleEmptied lets a pool go that was only kept for an address that was
 // still held.
 func (m *Machine) settleEmptied(p *pool) {
-	if m.factsOf(p).chosen && !p.busy() && m.networksOf(p) == 0 {
+	if m.factsOf(p).chosen && !p.busy() && !p.here.Has() || p.here.Released() > 0 && !m.engine.WillList() {
 		m.settle(p)
 	}
 }

@@ -1,15 +1,21 @@
 package ipam
 
 import (
-	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/cluster"
+	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/formation"
+	"github.com/ringlet/ringlet/ipam/former"
+	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/suspend"
+	"github.com/ringlet/ringlet/ipam/trade"
 )
 
 // Remains is what a peer that starts over carries over from the one that was on its host
@@ -51,10 +57,10 @@ func (m *Machine) Remains() (Remains, error) {
 		return Remains{}, err
 	}
 	r := Remains{Cluster: m.state.Cluster, Used: m.usedHere()}
-	for _, id := range sortedIDs(m.contacts) {
-		c := m.contacts[id]
-		if id != m.self && (c.addr != "" || c.start.boot != 0) {
-			r.Contacts = append(r.Contacts, Contact{ID: id, Name: c.name, Addr: c.addr, Boot: c.start.boot, Nonce: c.start.nonce})
+	for _, id := range m.contacts.IDs() {
+		c := m.contacts.Of(id)
+		if id != m.me.ID() && (c.Addr != "" || c.Start.Boot != 0) {
+			r.Contacts = append(r.Contacts, Contact{ID: id, Name: c.Name, Addr: c.Addr, Boot: c.Start.Boot, Nonce: c.Start.Nonce})
 		}
 	}
 	for _, p := range m.sortedPools() {
@@ -70,9 +76,9 @@ func (m *Machine) Remains() (Remains, error) {
 // mayRejoin reports why this peer does not start over, if it does not.
 func (m *Machine) mayRejoin() error {
 	switch {
-	case m.left || m.isSuspended() && m.suspended.reason != differs:
+	case m.wish.HasLeft() || m.isSuspended() && !m.suspension.For(suspend.Differs):
 		return nil
-	case m.broken != nil || m.isSuspended():
+	case m.log.Err() != nil || m.isSuspended():
 		return m.usable()
 	}
 	return failf(ErrBadRequest, "%s is in its cluster and keeps its addresses: it has no reason to rejoin; see ringlet status", m.cfg.Name)
@@ -88,7 +94,7 @@ func (m *Machine) usedHere() []netip.Addr {
 		for o, kind := range p.space.Kinds() {
 			switch {
 			case kind == space.Stranger, kind == space.Kept:
-			case hasEndpoint(p, o) && !m.inventory.isZero(): // the list tells which of them live
+			case hasEndpoint(p, o) && !m.engine.Complete().IsZero(): // the list tells which of them live
 			default:
 				out = append(out, addr.Nth(p.CIDR, o))
 			}
@@ -105,75 +111,61 @@ func (m *Machine) usedHere() []netip.Addr {
 // addresses again, in order. Whoever carries a machine claims them as soon as it hands out:
 // each is the request to do so. A request that is granted, and one that frees what its holder
 // has, take the holder off the list. As long as it is on it nobody on this host gets the address.
-func (m *Machine) Unclaimed() []ClientRequest { return slices.Clone(m.unclaimed) }
+func (m *Machine) Unclaimed() (out []ClientRequest) {
+	for _, c := range m.former.Unclaimed() {
+		out = append(out, ClientRequest(c))
+	}
+	return out
+}
 
 // Moved reports whether this peer is suspended since its database was written at another
 // place. Whoever carries its frames must not do so then: if it is a copy, the original runs
 // under the same ID, and others would take this start for a later one of that.
-func (m *Machine) Moved() bool { return m.suspended.reason == otherPlace }
+func (m *Machine) Moved() bool { return m.suspension.For(suspend.OtherPlace) }
 
-// claimed takes note that a client has an address in that range again, or wants none there any more; the zero range is all.
-func (m *Machine) claimed(id string, in netip.Prefix) {
-	n := len(m.unclaimed)
-	if m.unclaimed = slices.DeleteFunc(m.unclaimed, func(c ClientRequest) bool { return c.ID == id && (!in.IsValid() || in.Contains(c.Address)) }); len(m.unclaimed) < n {
-		m.saveRemains()
-	}
+// Blank reports whether nothing would be lost with the database: this peer was alone since it was made, and had no pool and no
+// network. So it is in an image from which machines are made.
+func (m *Machine) Blank() bool {
+	return len(m.state.Pools) == 0 && len(m.engine.IDs()) == 0 && len(m.state.Roster) <= 1 && len(m.state.Former) == 0 && m.contacts.IsEmpty() &&
+		!m.wish.HasLeft() && !m.former.Was()
 }
 
 // beginAnew takes in what the former peer of this host has left, in the first step.
 func (m *Machine) beginAnew(r *Remains) {
-	m.rejoined = r.Cluster
-	m.unclaimed = slices.Clone(r.Clients)
-	slices.SortFunc(m.unclaimed, func(a, b ClientRequest) int { return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.ID, b.ID)) })
+	clients := make([]former.Client, len(r.Clients))
+	for i, c := range r.Clients {
+		clients[i] = former.Client(c)
+	}
 	for _, c := range r.Contacts {
-		if c.ID == m.self || c.ID == peer.None {
-			continue
+		if c.ID != m.me.ID() && c.ID != peer.None {
+			m.contacts.Remember(c.ID, c.Name, c.Addr, cluster.Start{Boot: c.Boot, Nonce: c.Nonce})
 		}
-		m.contacts[c.ID] = &contact{name: c.Name, addr: c.Addr, start: start{c.Boot, c.Nonce}}
-		m.putContact(c.ID, m.contacts[c.ID])
 	}
-	if !m.lacks(ruleShadow) {
+	if !m.lacks(rule.Shadow) {
 		for _, a := range r.Used {
-			m.warn(a, m.self)
+			m.warn(a, m.me.ID())
 		}
 	}
-	m.saveRemains()
+	m.former.Begin(r.Cluster, clients)
 }
 
 // configure tells this peer how it is to behave. One whose host was in a cluster before joins, whatever it is told.
 func (m *Machine) configure(cfg Config) {
 	m.cfg = cfg
-	if (m.rejoined != ([16]byte{}) || cfg.Remains != nil) && !m.lacks(ruleMark) {
+	if (m.former.Was() || cfg.Remains != nil) && !m.lacks(rule.Mark) {
 		m.cfg.Join, m.cfg.FoundAlone, m.cfg.Hesitate, m.cfg.Formation = true, false, false, Formation{}
 	}
-	m.joins, m.seat = m.cfg.Join, m.cfg.Formation.Seat
-}
-
-// saveRemains writes down which cluster this host was in before its peer started over, and the
-// clients of the former peer that have not got their addresses again.
-func (m *Machine) saveRemains() {
-	b := append([]byte{formatRecord}, m.rejoined[:]...)
-	b = codec.Uint(b, uint64(len(m.unclaimed)))
-	for _, c := range m.unclaimed {
-		b = codec.Bytes(codec.Bytes(codec.Bytes(b, c.Pool), c.Address.AsSlice()), c.ID)
-	}
-	m.out.Put(bucketIdentity, keyRejoined, b)
-}
-
-func parseRemains(value []byte) (cluster [16]byte, clients []ClientRequest, err error) {
-	r := codec.NewReader(value)
-	if r.Byte("format") != formatRecord {
-		r.Fail("format of a peer that started over")
-	}
-	cluster = r.ID("cluster")
-	for range r.Count("number of clients", 3) {
-		c := ClientRequest{Pool: string(r.Bytes("pool of a client", maxText))}
-		a, ok := netip.AddrFromSlice(r.Bytes("address of a client", 16))
-		if !ok {
-			return cluster, nil, fmt.Errorf("%w: address of a client", codec.ErrCorrupt)
-		}
-		c.Address, c.ID = a, string(r.Bytes("name of a client", MaxHolder))
-		clients = append(clients, c)
-	}
-	return cluster, clients, r.Done()
+	f := m.cfg.faults
+	m.check.Configure(f.without)
+	m.suspension.Configure(f.without)
+	m.contacts.Configure(f.without)
+	m.departures.Configure(f.without)
+	m.engine.Configure(engine.Config{Lists: m.cfg.AwaitInventory, Grace: m.cfg.Grace, Rules: f.without})
+	m.doubts.Configure(m.cfg.AwaitInventory)
+	m.newdb.Configure(newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken})
+	m.log.Configure(replog.Config{Rand: m.cfg.Rand, Spoken: m.cfg.Spoken, Rules: f.without, Apply: f.apply, History: f.history})
+	m.seeker.Configure(formation.Config{
+		Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: m.cfg.faults.without,
+	})
+	m.trade.Configure(trade.Config{Rand: m.cfg.Rand, Deal: m.cfg.Deal, Chunk: m.cfg.Chunk, Rest: m.cfg.Rest})
 }

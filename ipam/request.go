@@ -5,7 +5,42 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// What a docker network asks for; see package poolid.
+
+type (
+	// Network is [poolid.Network].
+	Network = poolid.Network
+	// PoolID is [poolid.ID].
+	PoolID = poolid.ID
+	// Space is [poolid.Space].
+	Space = poolid.Space
+	// GatewayMode is [poolid.GatewayMode].
+	GatewayMode = poolid.GatewayMode
+	// Sticky is [poolid.Sticky].
+	Sticky = poolid.Sticky
+	// Probe is [poolid.Probe].
+	Probe = poolid.Probe
+)
+
+// The values of these types; see package poolid.
+const (
+	Local        = poolid.Local
+	Global       = poolid.Global
+	GatewayHost  = poolid.GatewayHost
+	GatewayFirst = poolid.GatewayFirst
+	GatewayLast  = poolid.GatewayLast
+	GatewayNone  = poolid.GatewayNone
+	GatewayAddr  = poolid.GatewayAddr
+	StickyName   = poolid.StickyName
+	StickyMAC    = poolid.StickyMAC
+	StickyNone   = poolid.StickyNone
+	ProbeNone    = poolid.ProbeNone
+	ProbeARP     = poolid.ProbeARP
+	ProbeStrict  = poolid.ProbeStrict
 )
 
 // PoolRequest asks for the pool of a new network, or again for one that the
@@ -91,8 +126,11 @@ type Inventory struct {
 	After Mark // taken before the first question was put
 	// Partial says that the engine did not tell all: what is listed is in use,
 	// what is not listed may be, too.
-	Partial  bool
-	Networks []InventoryNetwork
+	Partial bool
+	// AllNetworks says of a partial one that it has all networks, though perhaps
+	// not all that is on them: it tells which networks are gone.
+	AllNetworks bool
+	Networks    []InventoryNetwork
 }
 
 // InventoryNetwork is one network of an [Inventory].

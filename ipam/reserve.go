@@ -9,7 +9,9 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -21,8 +23,7 @@ type Reserving struct {
 	Last  netip.Addr   `json:"last"`
 	Kind  string       `json:"kind"`
 	Note  string       `json:"note"`
-	// Addresses are how many from First to Last are reserved so now, or fixed,
-	// as network addresses are; of an [UnreserveRequest] how many it freed.
+	// Addresses are how many from First to Last are reserved so now; of an [UnreserveRequest] how many it freed.
 	Addresses uint64 `json:"addresses"`
 	// Collisions are what could not be reserved, in order of addresses.
 	Collisions []Collision `json:"collisions"`
@@ -66,7 +67,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 		out.Collisions = append(out.Collisions, found...)
 	}
 	for _, r := range p.Reserved {
-		if r.Kind == q.Kind || r.Kind.Fixed() {
+		if r.Kind == q.Kind {
 			out.Addresses += uint64(r.Range.Intersect(in).Size())
 		}
 	}
@@ -76,7 +77,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 // ending reports whether a command of this peer is under way that ends what is
 // reserved in the range.
 func (m *Machine) ending(p *pool, in addr.Range) bool {
-	return m.isUnderWay(func(a chronicle.Action) bool {
+	return m.log.IsUnderWay(func(a chronicle.Action) bool {
 		u, ok := a.(chronicle.Unreserve)
 		return ok && u.Pool == p.Key && u.Range.Overlaps(in)
 	})
@@ -85,7 +86,7 @@ func (m *Machine) ending(p *pool, in addr.Range) bool {
 // beginning reports whether a command of this peer is under way that reserves
 // some of the range.
 func (m *Machine) beginning(p *pool, in addr.Range) bool {
-	return m.isUnderWay(func(a chronicle.Action) bool {
+	return m.log.IsUnderWay(func(a chronicle.Action) bool {
 		r, ok := a.(chronicle.Reserve)
 		return ok && r.Pool == p.Key && r.Range.Overlaps(in)
 	})
@@ -112,18 +113,18 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range
 	var p *pool
 	if ref != "" {
 		if p = m.poolRef(ref); p == nil {
-			return nil, addr.Range{}, errNoPool(ref)
+			return nil, addr.Range{}, sentence.NoPool(ref)
 		}
 	} else if p = m.poolAt(first); p == nil {
 		return nil, addr.Range{}, failf(ErrPoolNotFound, "address %v is in no pool: create the pool first with ringlet pool create or docker network create; ringlet pool ls lists the pools", first)
 	}
 	start, ok := addr.OffsetOf(p.CIDR, first)
 	if !ok {
-		return nil, addr.Range{}, errOutside(p.CIDR, first)
+		return nil, addr.Range{}, sentence.AddressOutside(p.CIDR, first)
 	}
 	end, ok := addr.EndOf(p.CIDR, last)
 	if !ok {
-		return nil, addr.Range{}, errOutside(p.CIDR, last)
+		return nil, addr.Range{}, sentence.AddressOutside(p.CIDR, last)
 	}
 	if end <= start {
 		return nil, addr.Range{}, failf(ErrBadRequest, "%v is after %v: write the range the other way round", first, last)
@@ -133,7 +134,7 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range
 
 // poolAt returns the pool whose subnet has the address, or nil.
 func (m *Machine) poolAt(a netip.Addr) *pool {
-	for _, p := range m.pools {
+	for _, p := range m.pools.of {
 		if p.CIDR.Contains(a.Unmap()) {
 			return p
 		}
@@ -149,12 +150,12 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 		if r.Kind == wanted.Kind && r.Note == name {
 			return m.affirm(p, wanted.Range, wanted.Kind)
 		}
-		return errKept(p, a, r)
+		return sentence.AddressTaken(p.Pool, a, r)
 	}
 	if rec := p.space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
-	if t, _ := p.Ring.At(o); t.Owner != m.self && t.Owner != ring.Free {
+	if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && t.Owner != ring.Free {
 		return m.keepTheirs(p, o, t.Owner)
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: *wanted})
@@ -175,7 +176,7 @@ func (m *Machine) keepTheirs(p *pool, o addr.Offset, owner peer.ID) error {
 	}
 	answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
 	if errors.Is(err, errRefused) {
-		return failf(ErrAddressInUse, "address %v in %s is held by %s: to reserve it for that holder, run the command on that host; otherwise stop or free it there first, or choose another address", addr.Nth(p.CIDR, o), poolText(p.Pool), answer.Text)
+		return failf(ErrAddressInUse, "address %v in %s is held by %s: to reserve it for that holder, run the command on that host; otherwise stop or free it there first, or choose another address", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), answer.Text)
 	}
 	return err
 }
@@ -193,11 +194,11 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 		var actions []chronicle.Action
 		var late error
 		found := collisions{cidr: p.CIDR}
-		for _, part := range p.partsOf(in, m.self) {
+		for _, part := range p.partsOf(in, m.me.ID()) {
 			switch part.owner {
 			case ring.Reserved:
 				found.reservations(p, part.Range)
-			case m.self:
+			case m.me.ID():
 				actions = m.excludeMine(p, part.Range, note, actions, &found)
 			default:
 				late = errors.Join(late, m.excludeTheirs(p, part, &found))
@@ -209,7 +210,7 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 			}
 			return found.list, firstWait(late)
 		}
-		m.current.partly = late != nil || len(found.list) > 0 || len(actions) > maxActions
+		m.calls.current.partly = late != nil || len(found.list) > 0 || len(actions) > maxActions
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
 			return nil, err
 		}
@@ -223,8 +224,8 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 // decided for the call before. What else is reserved there, or beside, somebody may have
 // ended meanwhile: it is not asked for.
 func (m *Machine) affirm(p *pool, in addr.Range, kind chronicle.Kind) error {
-	c := m.current
-	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*proposal).known) || m.alone() {
+	c := m.calls.current
+	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*replog.Proposal).IsKnown) || m.view().Alone() {
 		return nil
 	}
 	var actions []chronicle.Action
@@ -308,24 +309,24 @@ func (m *Machine) excludeTheirs(p *pool, of part, found *collisions) error {
 	case m.state.Member(of.owner) == nil:
 		found.add(of.Range, m.quarantineText(of.owner))
 		return nil
-	case !m.live(of.owner):
-		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.nameOf(of.owner)))
+	case !m.view().Live(of.owner):
+		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.view().NameOf(of.owner)))
 		return nil
 	}
 	if _, err := m.ask(p, wire.WantSpace, of.Range, 0); !errors.Is(err, errRefused) {
 		return err
 	}
 	for o := of.Start; o < of.End; o++ {
-		who, known := m.current.heldBy[o]
+		who, known := m.calls.current.heldBy[o]
 		if !known {
 			answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
 			if !errors.Is(err, errRefused) {
 				return err
 			}
-			if who = answer.Text; m.current.heldBy == nil {
-				m.current.heldBy = map[addr.Offset]string{}
+			if who = answer.Text; m.calls.current.heldBy == nil {
+				m.calls.current.heldBy = map[addr.Offset]string{}
 			}
-			m.current.heldBy[o] = who
+			m.calls.current.heldBy[o] = who
 		}
 		found.add(addr.One(o), "is held by "+who)
 	}
@@ -353,7 +354,7 @@ func (c *collisions) add(r addr.Range, why string) {
 func (c *collisions) reservations(p *pool, in addr.Range) {
 	for _, r := range p.Reserved {
 		if part := r.Range.Intersect(in); !part.Empty() && r.Kind != chronicle.KindExcluded && !r.Kind.Fixed() {
-			c.add(part, reservedText(&r))
+			c.add(part, sentence.Reserved(&r))
 		}
 	}
 }
@@ -380,9 +381,9 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	out.Pool = p.CIDR
 	for range 4 {
 		actions, n := p.unreserving(in, q.Kind)
-		m.current.freed = max(m.current.freed, n) // what there was when it was served first
+		m.calls.current.freed = max(m.calls.current.freed, n) // what there was when it was served first
 		if len(actions) == 0 {
-			out.Addresses = m.current.freed
+			out.Addresses = m.calls.current.freed
 			m.keepListed(p, in)
 			return out, nil
 		}
@@ -428,15 +429,20 @@ func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 	out := []ReservationStatus{}
 	for _, p := range pools {
 		for _, r := range p.Reserved {
-			s := ReservationStatus{
-				Pool: p.CIDR, PoolName: p.Name, First: addr.Nth(p.CIDR, r.Range.Start), Last: addr.Nth(p.CIDR, r.Range.End-1),
-				Addresses: uint64(r.Range.Size()), Kind: r.Kind.String(), Note: r.Note,
-			}
+			s := p.reservationStatus(&r)
 			if t, _ := p.Ring.At(r.Range.Start); t.Owner != ring.Reserved && t.Owner != ring.Free {
-				s.Peer = m.nameOf(t.Owner)
+				s.Peer = m.view().NameOf(t.Owner)
 			}
 			out = append(out, s)
 		}
 	}
 	return slices.Clip(out), nil
+}
+
+// reservationStatus shows a reservation, without the peer that has its addresses.
+func (p *pool) reservationStatus(r *chronicle.Reservation) ReservationStatus {
+	return ReservationStatus{
+		Pool: p.CIDR, PoolName: p.Name, First: addr.Nth(p.CIDR, r.Range.Start), Last: addr.Nth(p.CIDR, r.Range.End-1),
+		Addresses: uint64(r.Range.Size()), Kind: r.Kind.String(), Note: r.Note,
+	}
 }

@@ -119,7 +119,17 @@ func reserveUnderWeather(t *testing.T, rnd *rand.Rand) {
 // address.
 func (c *lockstep) heldOnce(cidr netip.Prefix) map[netip.Addr]string {
 	c.t.Helper()
-	held := map[netip.Addr]string{}
+	held, twice := c.held(cidr)
+	if twice != "" {
+		c.t.Fatal(twice)
+	}
+	return held
+}
+
+// held returns who holds what, and what two hosts hold, "" if there is no such address.
+func (c *lockstep) held(cidr netip.Prefix) (held map[netip.Addr]string, twice string) {
+	c.t.Helper()
+	held = map[netip.Addr]string{}
 	on := map[netip.Addr]string{}
 	for _, p := range c.peers {
 		list, err := p.machine.Addresses(c.now, cidr.String())
@@ -131,10 +141,10 @@ func (c *lockstep) heldOnce(cidr netip.Prefix) map[netip.Addr]string {
 				continue
 			}
 			if other := on[s.Address]; other != "" {
-				c.t.Fatalf("%v is held on %s and on %s", s.Address, other, p.cfg.Name)
+				twice = fmt.Sprintf("%v is held on %s and on %s", s.Address, other, p.cfg.Name)
 			}
 			held[s.Address], on[s.Address] = s.Name, string(p.cfg.Name)
 		}
 	}
-	return held
+	return held, twice
 }

@@ -43,7 +43,7 @@ func TestChosenPoolStays(t *testing.T) {
 	for _, named := range []string{"", "lab"} {
 		c := newLockstepWith(t, 3, func(c *lockstep) {
 			for _, p := range c.peers {
-				p.cfg.Universe = append(p.cfg.Universe, prefix("10.32.0.0/12"))
+				p.cfg.Subnets.Universe = append(p.cfg.Subnets.Universe, prefix("10.32.0.0/12"))
 			}
 		})
 		c.found()

@@ -48,7 +48,7 @@ func (s *transcript) look(did, text string) {
 func TestSentences(t *testing.T) {
 	s := &transcript{t: t}
 	said := s.said
-	h := ipamtest.NewHost(t, ipam.Config{Universe: []netip.Prefix{prefix("10.60.0.0/24")}})
+	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	pool := func(q ipam.PoolRequest) error {
 		q.Space = cmp.Or(q.Space, ipam.Local)
 		return h.Call(&q).Err
@@ -57,6 +57,8 @@ func TestSentences(t *testing.T) {
 	first := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.51.0.0/30"), PoolName: "lab", Gateway: ipam.GatewayFirst}).Pool.Network
 	web := run(t, h, net, "web")
 
+	h.Call(wantLock("backup", 1))
+	said("ringlet lock backup, which is held", h.Call(wantLock("backup", 2)).Err)
 	said("docker network create --subnet 10.50.0.0/16", pool(ipam.PoolRequest{Pool: prefix("10.50.0.0/16")}))
 	said("docker network create --subnet 10.51.0.0/29, where only networks are", pool(ipam.PoolRequest{Pool: prefix("10.51.0.0/29")}))
 	said("docker network create --subnet fd00::/48", pool(ipam.PoolRequest{Pool: prefix("fd00::/48"), V6: true}))
@@ -107,6 +109,9 @@ func TestSentences(t *testing.T) {
 	run(t, h, six, "a")
 	run(t, h, six, "b")
 	said("docker run, with nothing left of the --ip-range", h.Call(&ipam.AddressRequest{Network: six, Purpose: ipam.ForContainer, Name: "c"}).Err)
+	single := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00::/64"), Range: prefix("fd00::20/128")}).Pool.Network
+	run(t, h, single, "a")
+	said("docker run, with the only address of the --ip-range in use", h.Call(&ipam.AddressRequest{Network: single, Purpose: ipam.ForContainer, Name: "c"}).Err)
 	said("docker run --ip6 fd00::", claim(h, six, "fd00::", "c"))
 	said("docker run --ip6 fd00::ffff:ffff:ffff:ffff", claim(h, six, "fd00::ffff:ffff:ffff:ffff", "c"))
 
@@ -131,6 +136,8 @@ func TestSentences(t *testing.T) {
 
 	said("ringlet pool create 10.70.0.1/24", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.1/24")}).Err)
 	said("ringlet pool create 10.70.0.0/24 --name lab", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "lab"}).Err)
+	h.Call(&ipam.PoolCreation{CIDR: prefix("10.72.0.0/24"), Name: "left"})
+	said("docker network create --subnet 10.73.0.0/24 --ipam-opt pool=left, where the pool of a network that failed is left", pool(ipam.PoolRequest{Pool: prefix("10.73.0.0/24"), PoolName: "left"}))
 	said("ringlet pool create 10.70.0.0/24 --name 10.70", h.Call(&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "10/70"}).Err)
 	said("ringlet pool rm 10.50.0.0/28", h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/28"}).Err)
 	said("ringlet pool rm lab", h.Call(&ipam.PoolRemoval{Pool: "lab"}).Err)
@@ -138,6 +145,16 @@ func TestSentences(t *testing.T) {
 	said("docker network create --subnet 10.71.0.0/16, with a pool in it that nobody uses", pool(ipam.PoolRequest{Pool: prefix("10.71.0.0/16")}))
 	_, err := h.Machine().Who(h.Now, address("10.99.0.1"))
 	said("ringlet who 10.99.0.1", err)
+
+	left := withSocket(t)
+	nets := network(t, left, "10.50.0.0/24")
+	look(left, on("10.50.0.0/24"))
+	run(t, left, nets, "web") // it gets .1
+	run(t, left, nets, "shop-web-1")
+	look(left, on("10.50.0.0/24", ipam.InventoryEndpoint{Address: address("10.50.0.1"), Name: "web"}, ipam.InventoryEndpoint{Address: address("10.50.0.2"), Container: id, Name: "shop-web-1"}))
+	said("docker run --ip 10.50.0.1, of which the engine has an endpoint without a container", claim(left, nets, "10.50.0.1", "db"))
+	said("docker compose run web, of a service with ipv4_address: 10.50.0.2", claim(left, nets, "10.50.0.2", "shop-web-run-0a1b2c3d"))
+	said("docker compose run web, on an engine that sends no names", claim(left, nets, "10.50.0.2", ""))
 
 	twice := withSocket(t)
 	both := network(t, twice, "10.50.0.0/24")

@@ -77,3 +77,33 @@ func TestSharesOfAnIPv6PoolAreTold(t *testing.T) {
 		}
 	}
 }
+
+// What people are told of networks on a pool counts also those that a new database was never
+// asked for, and none twice.
+func TestNetworksOfAPool(t *testing.T) {
+	h := withSocket(t)
+	networks := func() int {
+		t.Helper()
+		pools := h.Machine().Status(h.Now).Pools
+		if len(pools) != 1 {
+			t.Fatalf("there are %d pools", len(pools))
+		}
+		return pools[0].Networks
+	}
+	look(h, on("10.50.0.0/24"))
+	if got := networks(); got != 1 {
+		t.Errorf("%d networks are told of, the engine has 1", got)
+	}
+	n := network(t, h, "10.50.0.0/24") // the engine asks for it again
+	look(h, on("10.50.0.0/24"))
+	if got := networks(); got != 1 {
+		t.Errorf("%d networks are told of after a replay, the engine has 1", got)
+	}
+	wantErr(t, h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/24"}).Err, ipam.ErrPoolInUse, "has 1 network of this host on it")
+	h.Call(&ipam.PoolRelease{Network: n})
+	h.Now = h.Now.Add(time.Minute) // it may have been asked for anew, and be in the making
+	look(h)
+	if got := networks(); got != 0 {
+		t.Errorf("%d networks are told of, the engine has none", got)
+	}
+}

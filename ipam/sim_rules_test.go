@@ -2,6 +2,7 @@ package ipam_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/identity"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 )
@@ -97,10 +100,17 @@ func TestSimWithoutARule(t *testing.T) {
 		}, "I1", false},
 		{"a release in doubt is believed", ipam.RuleDoubt, nil, late, "I1", false},
 		{"one list frees who is starting", ipam.RuleShown, nil, late, "I1", false},
+		{"a list tells of networks in the making", ipam.RuleMaking, nil, making, "I1", false},
+		{"shared addresses go with one network", 0, lastUser, making, "I1", false},
 		{"a host that was given up follows on", ipam.RuleSuspend, nil, laden, "check", false},
 		{"a host that was given up warns nobody", ipam.RuleWarn, nil, laden, "I1", false},
 		{"a peer that rejoins hands out what is in use there", ipam.RuleShadow, nil, laden, "lost", false},
 		{"a peer that rejoins may found a cluster", ipam.RuleMark, nil, func(w *ipamtest.Weather) { laden(w); w.Birth = ipamtest.Alone; w.Config.Hesitate = false }, "I3", false},
+		{"a number of an identity is given again", 0, reused, identified, "I9", false},
+		{"a label set gets a second number", 0, twoNumbers, identified, "I9", false},
+		{"a lock that is held is given again", 0, lockedTwice, takingLocks, "I10", false},
+		{"the end of one holder ends the lock of the next", 0, endedLate, takingLocks, "I10", false},
+		{"locks outlive their owner", 0, outlived, takingLocks, "I10", false},
 		{"messages leave before the disk", 0, nil, func(w *ipamtest.Weather) {
 			restless(w)
 			busy(w)
@@ -139,6 +149,108 @@ func TestSimWithoutARule(t *testing.T) {
 				other[b.Rule]++
 			}
 			t.Errorf("no breach of %s; %v\n%s", tc.finds, other, y.sum())
+		})
+	}
+}
+
+// TestRecoverWithoutARule has a survivor recover a cluster that does not know which number the lost majority gave last. In the
+// simulator whoever recovers knows all that was decided, so this schedule is written down.
+func TestRecoverWithoutARule(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		rule  ipam.Rule
+		twice bool
+	}{
+		{"who recovers leaves out numbers", 0, false},
+		{"who recovers leaves out no numbers", ipam.RuleLeap, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newLockstepWith(t, 3, func(c *lockstep) {
+				for _, p := range c.peers {
+					p.cfg = ipam.Without(p.cfg, tc.rule)
+				}
+			})
+			c.run(time.Minute, c.agreed)
+			c.wait(5 * time.Second)
+			order := c.order()
+			lost, survivor := order[0], order[2]
+			c.lose = func(f flight) bool { return f.to == survivor }
+			number := func(i int, text string) uint64 {
+				t.Helper()
+				if r := c.ask(i, &ipam.IdentityRequest{Labels: []string{text}}); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+				return c.peers[i].machine.State().Identities.Number(text)
+			}
+			fence := func(i int) uint64 {
+				t.Helper()
+				r := c.ask(i, &ipam.LockRequest{Want: lock.Want{Name: "backup", Holder: "restic", Token: uint64(i) + 1}})
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+				return r.Fence
+			}
+			before := number(lost, "app=web")
+			for i := range 5 {
+				number(lost, fmt.Sprint("app=", i))
+			}
+			fenced := fence(lost)
+			c.queue = nil
+			c.apart()
+			c.wait(15 * time.Second)
+			if r := c.ask(survivor, &ipam.RecoverRequest{}); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if c.peers[survivor].machine.State().Identities.Number("app=web") != 0 {
+				t.Fatal("the survivor knows the number")
+			}
+			c.tick(2*time.Second, survivor)
+			if after := number(survivor, "app=db"); (before == after) != tc.twice {
+				t.Errorf("one label set has number %d, another gets %d behind the recovery", before, after)
+			}
+			if after := fence(survivor); (after <= fenced) != tc.twice {
+				t.Errorf("a lock was given with fence %d, and is with %d behind the recovery", fenced, after)
+			}
+		})
+	}
+}
+
+// TestZoneVotes has a peer name another zone where that would give votes to hosts that are away: it waits (R75). Without the rule
+// the cluster decides nothing any more until they are back.
+func TestZoneVotes(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		rule ipam.Rule
+		told bool
+	}{
+		{"a zone waits for the votes", 0, false},
+		{"a zone waits for no votes", ipam.RuleZoneVotes, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, order := zoned(t, tc.rule)
+			first, moves := order[0], order[4]
+			c.inZones(map[int]peer.Zone{moves: "a"})
+			for i := range c.peers {
+				if c.dead[i] {
+					c.step(moves, &ipam.Presence{Peer: c.peers[i].machine.Self()})
+				}
+			}
+			c.wait(30 * time.Second)
+			if told := c.zones(first)[moves] == "a"; told != tc.told {
+				t.Fatalf("the zone is told: %v", told)
+			}
+			if r := c.ask(first, creation(netip.MustParsePrefix("10.70.0.0/24"))); (r.Err != nil) != tc.told {
+				t.Errorf("a pool is made: %v", r.Err)
+			}
+			c.dead = nil
+			c.heal()
+			c.wait(30 * time.Second)
+			if got := c.zones(first)[moves]; got != "a" {
+				t.Errorf("all are back, and the zone is %q", got)
+			}
+			if r := c.ask(first, creation(netip.MustParsePrefix("10.71.0.0/24"))); r.Err != nil {
+				t.Errorf("all are back, and a pool: %v", r.Err)
+			}
 		})
 	}
 }
@@ -227,9 +339,15 @@ func wiped(w *ipamtest.Weather) {
 
 // late has containers ask for few addresses again and again, and their processes end: releases get lost, or come late.
 func late(w *ipamtest.Weather) {
-	w.Hosts, w.Later, w.Clients, w.Slots = 2, 0, 0, 6
+	w.Hosts, w.Later, w.Observers, w.Clients, w.Slots = 2, 0, 0, 0, 6 // of two hosts, one that founds nothing, none is founded
 	w.Claims, w.Popular, w.Pace = 9000, true, 2*time.Second
 	w.Subnets, w.Storm, w.Deaf = []netip.Prefix{prefix("10.2.0.0/29")}, 0, 0
+}
+
+// making has networks be made and removed, which takes time.
+func making(w *ipamtest.Weather) {
+	w.Clients, w.Makes, w.Pace = 0, 60, 500*time.Millisecond
+	w.Subnets = []netip.Prefix{prefix("10.2.0.0/29")}
 }
 
 // away has hosts be suspended, frozen and off, and others take what they have.
@@ -261,6 +379,12 @@ func laden(w *ipamtest.Weather) {
 	w.Pace = 2 * time.Second // a host is away for minutes
 	w.Subnets = []netip.Prefix{prefix("10.2.0.0/29"), prefix("10.1.0.0/28")}
 	w.Config.BootAlone = false
+}
+
+// identified has hosts that are cut off and healed ask for many label sets, and has these be collected.
+func identified(w *ipamtest.Weather) {
+	divided(w)
+	w.Identities, w.IdentifyEvery, w.Pace = 10_000, 200*time.Millisecond, 20*time.Second
 }
 
 // strike has a fault strike so often, in relation to others.
@@ -386,6 +510,92 @@ func emptied(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome 
 						p.Ring.Assign(r, ring.Free, ring.Version(s.Slot+1))
 					}
 				}
+			}
+		}
+	}
+	return s.Apply(batch)
+}
+
+// reused has the next number follow the highest that a set has, and not the highest that one ever had.
+func reused(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	out := s.Apply(batch)
+	if ids := &s.Identities; ids.Last > 0 {
+		ids.Last = identity.First
+		for _, set := range ids.Sets {
+			ids.Last = max(ids.Last, set.Number)
+		}
+	}
+	return out
+}
+
+// twoNumbers gives a label set another number where somebody asks that has not heard of the first.
+func twoNumbers(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	out := s.Apply(batch)
+	for i := range out {
+		a, ok := out[i].Command.Action.(chronicle.Identify)
+		if ids := &s.Identities; ok && ids.Number(a.Labels) != 0 && out[i].Refused != "" {
+			ids.Last++
+			ids.Sets = append(ids.Sets, identity.Set{Number: ids.Last, Text: a.Labels})
+			ids.Touch()
+			out[i].Refused, out[i].Identity = "", ids.Last
+		}
+	}
+	return out
+}
+
+// lockedTwice gives a lock to who asks for it, whoever has it.
+func lockedTwice(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	for _, c := range batch {
+		a, ok := c.Action.(chronicle.Lock)
+		if l := s.Locks.Of(a.Name); ok && l != nil && c.Number > s.Number(c.Author) {
+			s.Locks.End(l.Name, l.Fence, peer.None)
+		}
+	}
+	return s.Apply(batch)
+}
+
+// endedLate has who ends a lock end that of whoever has it by now.
+func endedLate(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	late := slices.Clone(batch)
+	for i, c := range batch {
+		switch a := c.Action.(type) {
+		case chronicle.Unlock:
+			if l := s.Locks.Of(a.Name); l != nil {
+				late[i].Action = chronicle.Expire{Name: a.Name, Fence: l.Fence}
+			}
+		case chronicle.Expire:
+			if l := s.Locks.Of(a.Name); l != nil {
+				late[i].Action = chronicle.Expire{Name: a.Name, Fence: l.Fence}
+			}
+		}
+	}
+	out := s.Apply(late)
+	for i := range out {
+		out[i].Command = batch[i]
+	}
+	return out
+}
+
+// outlived leaves its locks to a peer that leaves the roster.
+func outlived(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	had := s.Locks.Locks
+	out := s.Apply(batch)
+	for _, l := range had {
+		if s.Member(l.Owner) == nil && s.Locks.Of(l.Name) == nil {
+			s.Locks.Locks = append(slices.Clone(s.Locks.Locks), l)
+			slices.SortFunc(s.Locks.Locks, func(a, b lock.Lock) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
+	return out
+}
+
+// lastUser takes who uses a pool no more for its last user.
+func lastUser(s *chronicle.State, batch []chronicle.Command) []chronicle.Outcome {
+	for _, c := range batch {
+		if u, ok := c.Action.(chronicle.Unuse); ok && c.Number > s.Number(c.Author) {
+			if p := s.Pool(u.Pool); p != nil && p.UsedBy(c.Author) {
+				p.Users = []peer.ID{c.Author}
+				p.Touch()
 			}
 		}
 	}

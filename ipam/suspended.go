@@ -1,127 +1,100 @@
 package ipam
 
 import (
-	"fmt"
-
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/suspend"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // A peer is suspended when its database must not be used as it stands, and an operator has to
 // decide. It stays at the slot that it knows: it follows no more slots, so that nothing of its
 // space changes hands under the containers of its host. It answers an engine that starts, serves
 // releases, hands out nothing, votes on nothing and asks for no admission. Status says what
-// happened, and which command ends it:
-//
-//	given up        ringlet rejoin: others may use its addresses by now
-//	old database    ringlet rejoin
-//	another place   ringlet trust if the data was moved, else ringlet rejoin
-//	copied          ringlet rejoin where the copy is, then a start of the original
-//	differs         none: it is a defect
-
-// reason is why a peer is suspended, the gravest first: one that has several has the gravest.
-type reason byte
-
-const (
-	notSuspended reason = iota
-	givenUp             // its space was given up, by ringlet forget or a successor; on disk
-	oldDatabase         // its database went back in time; on disk
-	otherPlace          // its database was written at another place; each start finds it out anew
-	copied              // another start of the same peer is as good as this one
-	differs             // its state is another than that of a majority
-)
-
-// suspension is the reason with the sentence that tells it: "..., because <why>".
-type suspension struct {
-	reason reason
-	why    string
-}
+// happened, and which command ends it.
 
 // isSuspended reports whether this peer is suspended.
-func (m *Machine) isSuspended() bool { return m.suspended.reason != notSuspended }
+func (m *Machine) isSuspended() bool { return m.suspension.Is() }
 
-// suspend suspends this peer, unless it is for a reason that is as grave.
-func (m *Machine) suspend(r reason, why string) {
-	if m.isSuspended() && m.suspended.reason <= r {
-		return
+// stopIf has this peer take part in nothing any more, if it was suspended just now.
+func (m *Machine) stopIf(suspended bool) {
+	if suspended {
+		m.check.Stop()
+		m.log.Stop()
+		m.calls.changed = true
 	}
-	m.suspended = suspension{r, why}
-	switch r {
-	case givenUp:
-		m.out.Put(bucketIdentity, keyGivenUp, []byte(why))
-	case oldDatabase:
-		m.out.Put(bucketIdentity, keyOld, []byte(why))
-	default:
-	}
-	m.check, m.attempt = nil, nil
-	clear(m.inbox)
-	m.changed = true
-	m.note(Note{Kind: NoteSuspended, Holder: why})
 }
 
-// outlive suspends this peer since its database went back in time: what it says to be held, and
-// to have been promised, may be wrong.
-func (m *Machine) outlive(why string) {
-	m.suspend(oldDatabase, "its database is an old one or a copy: "+why)
+// ownStart is this start of this peer.
+func (m *Machine) ownStart() cluster.Start {
+	return cluster.Start{Boot: m.me.Boot(), Nonce: m.me.Nonce()}
+}
+
+// checkStart holds a frame against the latest known start of its sender. One
+// of an earlier start is late, or its database went back in time or was
+// copied; the sender can tell, so it is told (protocol, 6.6).
+func (m *Machine) checkStart(f *wire.Frame) (counts, later bool) {
+	is := cluster.Start{Boot: f.Boot, Nonce: f.Nonce}
+	if counts, later = m.contacts.TakeStart(m.view(), f.From, is); !counts {
+		known := m.contacts.Of(f.From).Start
+		m.send(f.From, wire.Copied{Boot: is.Boot, Nonce: is.Nonce, KnownBoot: known.Boot, KnownNonce: known.Nonce})
+	}
+	if later {
+		m.trade.Restarted(f.From)
+		m.log.Restarted(f.From)
+	}
+	return counts, later
+}
+
+// takeCopied learns that a peer refuses this one.
+func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
+	surpassed, suspended := m.suspension.TakeCopied(m.view(), m.ownStart(), from, q)
+	if surpassed {
+		m.saveIdentity()
+	}
+	m.stopIf(suspended)
+}
+
+// checkVeto sees whether the next slot was decided, as another peer says, without the
+// vote of this one where that is needed, as of one that is alone or the first of two. It
+// would have accepted a value, on its disk, before anybody could learn of it. One that
+// has dissolved a cluster may come to it again, having forgotten it on purpose.
+func (m *Machine) checkVeto() {
+	if m.state.Slot > 0 && !m.log.HasAccepted() && !m.seeker.HasGivenWay() && m.view().HasVeto() {
+		m.stopIf(m.suspension.Outlive("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", m.state.Slot+1))
+	}
 }
 
 // follows reports whether this peer may apply a batch that was decided. It suspends one whose
 // space the batch gives up, or whose database the batch shows to be an old one: that must happen
 // before, or the space would be gone from under its containers.
 func (m *Machine) follows(batch []chronicle.Command) bool {
-	gives := false
 	for _, c := range batch {
-		if c.Author == m.self && !m.knowsNumber(c.Number) {
+		if c.Author == m.me.ID() && !m.knowsNumber(c.Number) {
 			return false
 		}
-		switch a := c.Action.(type) {
-		case chronicle.Forget:
-			gives = gives || a.Peer == m.self
-		case chronicle.Inherit:
-			gives = gives || a.Former == m.self
-		}
 	}
-	if gives && !m.lacks(ruleSuspend) {
-		m.lookForLoss(batch)
+	if !m.lacks(rule.Suspend) {
+		suspended, err := m.suspension.LookFor(m.view(), batch)
+		if err != nil {
+			m.log.Fail(err)
+		}
+		m.stopIf(suspended)
 	}
 	return !m.isSuspended()
 }
 
-// lookForLoss suspends this peer if the batch gives its space up: a command that says so need
-// not have any effect.
-func (m *Machine) lookForLoss(batch []chronicle.Command) {
-	after, err := chronicle.DecodeState(m.state.Encode())
-	if err != nil {
-		m.broken = err
-		return
-	}
-	for _, o := range after.Apply(batch) {
-		if o.Refused != "" {
-			continue
-		}
-		switch a := o.Command.Action.(type) {
-		case chronicle.Forget:
-			if a.Peer == m.self {
-				m.suspend(givenUp, fmt.Sprintf("its addresses were released for other hosts with ringlet forget on %s", m.nameOf(o.Command.Author)))
-			}
-		case chronicle.Inherit:
-			if a.Former == m.self {
-				m.suspend(givenUp, fmt.Sprintf("a new peer on the same machine, %s, has taken over its addresses", m.nameOf(o.Command.Author)))
-			}
-		default:
-		}
-	}
-}
-
 // followsTo is follows for a state at a later slot.
 func (m *Machine) followsTo(state *chronicle.State) bool {
-	if !m.knowsNumber(state.Number(m.self)) {
+	if !m.knowsNumber(state.Number(m.me.ID())) {
 		return false
 	}
-	if retired := m.leaving && !m.forced; m.isGivenUp(state) && !retired && !m.lacks(ruleSuspend) {
-		m.suspend(givenUp, lostSomehow)
+	if retires := m.wish.IsLeaving() && !m.wish.IsForced(); !retires && !m.lacks(rule.Suspend) {
+		m.stopIf(m.suspension.LookAt(m.me.ID(), state))
 	}
 	return !m.isSuspended()
 }
@@ -129,65 +102,52 @@ func (m *Machine) followsTo(state *chronicle.State) bool {
 // knowsNumber reports whether this peer has given a command that number. It suspends one that has not: numbers are on disk
 // before they leave, so its database went back in time.
 func (m *Machine) knowsNumber(number uint64) bool {
-	if number <= m.number {
+	if number <= m.log.Number() || m.lacks(rule.Old) {
 		return true
 	}
-	m.outlive(fmt.Sprintf("others have request %d of this peer, but it knows only %d", number, m.number))
+	m.stopIf(m.suspension.Outlive("others have request %d of this peer, but it knows only %d", number, m.log.Number()))
 	return false
 }
 
-// lostSomehow is why a peer is given up where the state alone tells it: which command did so is not known.
-const lostSomehow = "its addresses were released for other hosts, with ringlet forget or by a new peer on the same machine"
-
-// isGivenUp reports whether the space of this peer is given up in a state.
-func (m *Machine) isGivenUp(state *chronicle.State) bool {
-	gone := state.Gone(m.self)
-	return gone != nil && gone.Forgotten
-}
-
-// takeUsedUp learns that this peer, which asks to be admitted, never will be: it left, or its space was
-// given up, and its database does not say so. One that knows that it has left stays out as it is.
+// takeUsedUp learns that this peer will never be admitted. One that knows that it has left stays out as it is.
 func (m *Machine) takeUsedUp(from peer.ID) {
-	if m.state.Slot > 0 && !m.member() && !m.left {
-		m.suspend(givenUp, fmt.Sprintf("it was in the cluster before and left, or its addresses were released for other hosts, as %s says", m.nameOf(from)))
+	if m.state.Slot > 0 && !m.member() && !m.wish.HasLeft() {
+		m.stopIf(m.suspension.TakeUsedUp(m.view().NameOf(from)))
 	}
 }
 
 // meetLoss suspends this peer if its space was given up as an earlier release had it, which
 // applied the slot that did so.
 func (m *Machine) meetLoss() {
-	lost := m.isGivenUp(m.state) && !m.left
-	for _, p := range m.pools {
-		lost = lost || p.space.Strays() > 0
+	if !m.wish.HasLeft() {
+		m.stopIf(m.suspension.LookAt(m.me.ID(), m.state))
 	}
-	if lost {
-		m.suspend(givenUp, lostSomehow)
-	}
-}
-
-// meetPlace suspends this peer if its database was written at another place than it lies at.
-func (m *Machine) meetPlace() {
-	if m.restoredPlace != "" && m.cfg.Place != "" && m.restoredPlace != m.cfg.Place {
-		m.suspend(otherPlace, "its database was written as another file or on another machine: it was moved, or it is a copy, or an old one that was put back")
+	for _, p := range m.pools.of {
+		if p.space.Strays() > 0 {
+			m.stopIf(m.suspension.Lost())
+		}
 	}
 }
 
 // trust has a peer go on with a database that was moved, as an operator states. It asks the
 // others as after a start of the host: it may have been given up while the data was moved.
 func (m *Machine) trust() error {
-	switch m.suspended.reason {
-	case notSuspended:
+	reason := m.suspension.Reason()
+	if m.lacks(rule.Trust) {
+		reason = suspend.OtherPlace
+	}
+	switch reason {
+	case suspend.None:
 		return failf(ErrBadRequest, "ringlet on %s uses its database already: see ringlet status", m.cfg.Name)
-	case otherPlace:
-	case givenUp, oldDatabase, copied:
-		return failf(ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", m.cfg.Name, m.suspended.why)
+	case suspend.OtherPlace:
+	case suspend.GivenUp, suspend.OldDatabase, suspend.Copied:
+		return failf(ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", m.cfg.Name, m.suspension.Why())
 	default:
 		return m.usable()
 	}
-	m.suspended = suspension{}
-	m.savePlace()
+	m.suspension.Trust(m.cfg.Place)
 	m.enterCluster()
-	m.changed = true
+	m.calls.changed = true
 	return nil
 }
 
@@ -197,7 +157,7 @@ func (m *Machine) trust() error {
 // What ran before the host was off may be somebody else's by now.
 func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
 	p := m.poolOf(q.Network.Pool)
-	if p == nil || q.Purpose != ForContainer || !m.isSuspended() || !m.mayStart() && !m.mightStart() {
+	if p == nil || q.Purpose != ForContainer || !m.isSuspended() || !m.engine.MayStart() && !m.mightStart() {
 		return AddressGrant{}, false
 	}
 	for o, rec := range p.held() {
@@ -215,21 +175,20 @@ func (p *pool) shows(o addr.Offset) bool {
 	return shown
 }
 
-// problemOfSuspension says what happened, and what ends it.
-func (m *Machine) problemOfSuspension() Problem {
-	next := "run ringlet rejoin on this host: it starts over as a new peer, and its containers run on"
-	switch m.suspended.reason {
-	case oldDatabase:
-		if m.hasVeto() && !m.alone() {
-			next = "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then enable the plugin here, and run ringlet rejoin"
+// endOfSuspension says what ends it.
+func (m *Machine) endOfSuspension() string {
+	switch m.suspension.Reason() {
+	case suspend.OldDatabase:
+		if m.view().HasVeto() && !m.view().Alone() {
+			return "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then enable the plugin here, and run ringlet rejoin"
 		}
-	case otherPlace:
-		next = "if the data was moved here and no other copy of it runs, run ringlet trust on this host; else run ringlet rejoin, and it starts over as a new peer"
-	case copied:
-		next = "on the host whose database is the copy, run ringlet rejoin; then start the plugin on the other one again"
-	case differs:
-		next = "keep both databases, and report it"
+	case suspend.OtherPlace:
+		return "if the data was moved here and no other copy of it runs, run ringlet trust on this host; else run ringlet rejoin, and it starts over as a new peer"
+	case suspend.Copied:
+		return "on the host whose database is the copy, run ringlet rejoin; then start the plugin on the other one again"
+	case suspend.Differs:
+		return "keep both databases, and report it"
 	default:
 	}
-	return problem(Failed, "suspended", next, "this host hands out no addresses, because %s", m.suspended.why)
+	return "run ringlet rejoin on this host: it starts over as a new peer, and its containers run on"
 }

@@ -324,7 +324,7 @@ func TestDatabaseThatHasAppliedItsLoss(t *testing.T) {
 			delete(p.disk, k)
 		}
 	}
-	p.cfg = ipam.Without(ipam.Config{Name: p.cfg.Name, Join: true, HostBoot: "same", AwaitInventory: true, Machine: p.cfg.Machine}, 0)
+	p.cfg = ipam.Without(ipam.Config{Name: p.cfg.Name, Join: true, HostBoot: ipam.HostBoot{ID: "same"}, AwaitInventory: true, Machine: p.cfg.Machine}, 0)
 	g.dead = nil
 	g.lockstep.start(g.back)
 	g.heal()

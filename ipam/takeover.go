@@ -18,10 +18,7 @@ import (
 // that has gone without a release, as far as the engine's inventory tells, left
 // its address to the one that comes back under its key. The error makes the call wait
 // until an inventory can tell.
-func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h *space.Holder) (bool, error) {
-	if !want.Contains(o) {
-		return false, nil
-	}
+func (m *Machine) retried(p *pool, n *Network, o addr.Offset, h *space.Holder) (bool, error) {
 	rec := p.space.Lookup(o)
 	switch {
 	case rec.Kind != h.Kind:
@@ -34,10 +31,10 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 		return m.isLeft(p, o), nil
 	}
 	// Where an inventory is yet to tell of a holder, another address is as good.
-	if m.onHost(addr.Nth(p.CIDR, o)) {
+	if m.engine.OnHost(addr.Nth(p.CIDR, o)) {
 		return false, nil // it is in conflict as it is
 	}
-	if p.listed > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !m.mayBeReleased(p, o) || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
+	if p.here.Shown() > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !m.doubts.MayBeReleased(addr.Nth(p.CIDR, o)) || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
 		return false, nil
 	}
 	return true, m.awaitTold(p, o, &rec)
@@ -47,7 +44,7 @@ func (m *Machine) retried(p *pool, n *Network, want addr.Range, o addr.Offset, h
 // that one: unless a network keeps it back, whose request was taken for a replay, or the
 // host has it itself by now.
 func (m *Machine) isLeft(p *pool, o addr.Offset) bool {
-	return !p.keeps(o) && !m.onHost(addr.Nth(p.CIDR, o))
+	return !p.keeps(o) && !m.engine.OnHost(addr.Nth(p.CIDR, o))
 }
 
 // mayTakeOver reports whether a claim of a held address comes from the holder
@@ -62,14 +59,14 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case m.gone(p, o):
 		return m.isLeft(p, o), nil
 	}
-	named, released := h.Name != "" && rec.Name == h.Name, m.mayBeReleased(p, o)
+	named, released := h.Name != "" && rec.Name == h.Name, m.doubts.MayBeReleased(addr.Nth(p.CIDR, o))
 	if released && rec.Ref != "" && m.inTime() {
 		return false, m.awaitTold(p, o, rec) // the list that lacks what was listed frees it, whatever network it was on
 	}
 	if !named && !released && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
 		return false, nil
 	}
-	if !m.told(rec) || p.listed > 1 { // it may be on the other network: when it is not listed for long, it is gone
+	if !m.told(rec) || p.here.Shown() > 1 { // it may be on the other network: when it is not listed for long, it is gone
 		return false, m.errUntold(p, o, *rec)
 	}
 	switch {
@@ -78,7 +75,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	case released: // it may be about to start
 		return false, m.errUntold(p, o, *rec)
 	}
-	return !m.sighted(), nil // an inventory after the grace tells whether the holder of a MAC is gone
+	return !m.engine.WillList(), nil // an inventory after the grace tells whether the holder of a MAC is gone
 }
 
 // awaitTold makes a call wait for an inventory that was begun after it came, where one
@@ -86,15 +83,15 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 // holder's then: that one may have been renamed, and live. An engine has no other container
 // take a name before the one that had it has started, and so is listed.
 func (m *Machine) awaitTold(p *pool, o addr.Offset, rec *space.Record) error {
-	if !m.sighted() {
+	if !m.engine.WillList() {
 		return nil
 	}
-	c := m.current
+	c := m.calls.current
 	if c.doubted == 0 {
-		c.doubted = m.stamp()
+		c.doubted = m.engine.Stamp()
 		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o)})
 	}
-	if m.inventory.knows(c.doubted) {
+	if m.engine.Knows(c.doubted) {
 		return nil
 	}
 	return m.errUntold(p, o, *rec)
@@ -113,40 +110,33 @@ func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
 // same network. A container on two networks of a pool has two endpoints under
 // one name, and with one MAC if it was fixed. Of which options the networks are that
 // the engine lists nobody tells, nor whether all that it asked for were made: where
-// it lists two, they may be of one ID, whatever was counted, and that it can be is not
+// it lists two, they may be of one ID, and that it can be is not
 // enough.
 func (m *Machine) endpointMayBe(p *pool, n *Network, o addr.Offset, rec *space.Record) bool {
-	if _, lives := p.seen[o]; lives || p.lost > 0 {
+	if _, lives := p.seen[o]; lives || p.here.Unasked() {
 		return false
 	}
 	id := n.ID()
-	net := m.networks[id]
-	if net != nil && net.count > 1 {
+	net := m.engine.Network(id)
+	if net != nil && net.Several() {
 		return false // several networks share the ID
 	}
-	return rec.Network == networkKey(id) || net != nil && m.networksOf(p) == 1
+	return rec.Network == networkKey(id) || net != nil && p.here.Single()
 }
 
 // networkKey is what a record keeps of the network on which its address was
 // granted. It is never 0, which stands for one that is not known.
 func networkKey(id PoolID) uint32 { return uint32(max(space.KeyOf("network", string(id))>>32, 1)) }
 
-// told reports whether an inventory, where one will come, was taken since the
-// address was granted, so that its holder would be known to live.
+// told reports whether a list would have shown by now that the holder of an address lives. While the engine is silent no list
+// does. Then only what was granted before the engine started is the container's that comes back under its name. What was granted
+// since may be the other endpoint of a container on two networks: nobody tells that two networks have one ID.
 func (m *Machine) told(rec *space.Record) bool {
-	return !m.sighted() || m.inventory.knows(rec.Seq)
-}
-
-// sighted reports whether inventories will come.
-func (m *Machine) sighted() bool { return m.cfg.AwaitInventory && !m.blind }
-
-// goBlind does what waited for an inventory that will not come for now.
-func (m *Machine) goBlind() {
-	if m.blind {
-		return
+	switch {
+	case m.engine.WillList():
+		return m.engine.Knows(rec.Seq)
+	case m.cfg.AwaitInventory:
+		return rec.Seq <= m.engine.Greeted().Serial
 	}
-	m.blind = true
-	for _, p := range m.sortedPools() {
-		m.settle(p)
-	}
+	return true
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/ipam/ring"
 )
 
 // A pool must not go while a host has networks on it: made again, it would
@@ -17,109 +15,75 @@ import (
 // it uses the pool; so does everybody else in the background, since the last
 // range may be given away later.
 
-// keepUnderNetworks makes sure that a pool cannot be deleted from now on, since
-// a network is about to be made on it; and that what networks share there stays, if
-// this one shares something. The error makes the call wait.
+// keepUnderNetworks makes sure that a pool cannot be deleted from now on, since a network is about to be made on it; and
+// that what networks share there stays, if this one shares something. One that shares nothing needs no decision where this
+// peer owns free space, which nobody takes from it, and says nothing that it uses the pool no more. The error makes the
+// call wait.
 func (m *Machine) keepUnderNetworks(p *pool, shares bool) error {
-	keeps := m.kept
-	if shares {
-		keeps = m.saysUse
+	keeps := func() bool {
+		return !m.parting(p) && (p.UsedBy(m.me.ID()) || !shares && p.space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
 	}
-	if keeps(p) {
+	if keeps() {
 		return nil
 	}
 	_, err := m.propose(chronicle.Use{Pool: p.Key})
-	if err == nil && !keeps(p) {
+	if err == nil && !keeps() {
 		return m.waitForMajority() // the pool is gone, and is made again
 	}
 	return err
 }
 
-// kept reports whether nobody can delete the pool before this peer agrees: the
-// state says that it uses the pool, or it owns space there, and no command of
-// its own that ends this is under way.
-func (m *Machine) kept(p *pool) bool {
-	if m.saysUse(p) {
-		return true
-	}
-	return p.space.FreeIn(addr.Whole(p.CIDR)) > 0 // what is set aside is not free
-}
-
 // saysUse reports whether the state says that this peer uses the pool, and no command of
-// its own that ends this is under way, or may be: what it said before it started anew is
-// not known.
-func (m *Machine) saysUse(p *pool) bool {
-	return p.UsedBy(m.self) && m.state.Number(m.self) >= m.unsettledTo && !m.parting(p)
-}
+// its own that ends this is under way, or may be (R21).
+func (m *Machine) saysUse(p *pool) bool { return p.UsedBy(m.me.ID()) && !m.parting(p) }
 
-// mayShare reports whether what is reserved for networks stays so for as long as this host has
-// the network: the state says that the host uses the pool, and nothing is under way that ends
-// it. Where that is not known, as what was said before a start is not, the network's record may
-// tell. Whether the engine makes a network or asks again for one that it has is no matter, as
-// that may not be known either.
-func (m *Machine) mayShare(p *pool, n *Network) bool {
-	net := m.networks[n.ID()]
-	return m.saysUse(p) || net != nil && net.useSaid && p.UsedBy(m.self)
-}
-
-// markUse writes to the record of a network that the state says that its pool is used, once it
-// does, and reports whether that stands there. Nothing ends it before the network is gone.
-func (m *Machine) markUse(n *network) bool {
-	if n.useSaid {
-		return true
-	}
-	p := m.poolOf(n.Pool)
-	if p == nil || !m.saysUse(p) {
-		return false
-	}
-	n.useSaid = true
-	m.saveNetwork(n)
-	return true
-}
-
-// markUses is markUse of all networks.
-func (m *Machine) markUses() {
-	if !m.toMark {
-		return
-	}
-	m.toMark = false
-	for _, id := range m.sortedNetworks() {
-		m.toMark = !m.markUse(m.networks[id]) || m.toMark
-	}
-}
-
-// tellUse says in the state whether this host has networks on the pool.
+// tellUse says in the state that this host has networks on the pool.
 func (m *Machine) tellUse(p *pool) {
-	switch uses, told := m.networksOf(p) > 0, m.toldUse(p); {
-	case uses == told || m.pools[p.Key] != p: // it is told, or there is nothing to tell of any more
-	case uses:
+	if p.here.Has() && !m.toldUse(p) && m.pools.of[p.Key] == p {
 		m.background(chronicle.Use{Pool: p.Key})
-	case m.surelyUnused(p):
+	}
+}
+
+// tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
+// say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
+func (m *Machine) tellUnused(p *pool) {
+	if !p.here.Has() && m.toldUse(p) && m.pools.of[p.Key] == p && m.surelyUnused(p) && !m.view().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
 
-// surelyUnused reports whether no network of this host can be on a pool of which it knows
-// none, or somebody has said that the host is to have none. Nobody tells of those that a
-// new database never knew, or that it knew by an inventory alone which came before this
-// start: where none comes now it has to have seen one go. Where inventories come, the next one
-// tells whether what was given back last was a network's that lives: the engine may have given
-// back late what it asked for before the database was lost.
+// isAskedFor reports whether a request for the pool, or for something in it, waits.
+func (m *Machine) isAskedFor(p *pool) bool {
+	return slices.ContainsFunc(m.calls.waiting, func(c *Call) bool {
+		switch q := c.Request.(type) {
+		case *PoolRequest:
+			return !q.Pool.IsValid() || q.Pool.Masked() == p.CIDR
+		case *AddressRequest:
+			return q.Network.Pool == p.CIDR
+		}
+		return false
+	})
+}
+
+// surelyUnused reports whether no network of this host can be on a pool of which it knows none, or somebody has said that the
+// host is to have none. A new database does not know the networks of the former one before a list. While the engine is
+// silent the next list tells (R60).
 func (m *Machine) surelyUnused(p *pool) bool {
 	switch {
-	case m.unlisted && m.inherited && m.usedBefore(p) && !m.draining() && !m.left:
+	case m.draining():
+	case m.newdb.HasInherited() && m.usedBefore(p) && !m.wish.HasLeft():
 		return false
-	case m.draining(), m.sighted(), !m.cfg.AwaitInventory:
-		return m.knowsNetworks() && !m.givenBack(p)
+	case m.cfg.AwaitInventory && !m.engine.WillList():
+		return false
 	}
-	return p.parted.serial > 0
+	return m.engine.KnowsNetworks() && !m.engine.Awaits(p.here)
 }
 
 // usedBefore reports whether a former peer of this machine may have had networks on the
 // pool: it was there when that one was evicted.
 func (m *Machine) usedBefore(p *pool) bool {
 	return slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool {
-		return g.Machine == m.machine() && g.ID != m.self && p.Key.Slot < g.Evicted
+		return g.Machine == m.machine() && g.ID != m.me.ID() && p.Key.Slot < g.Evicted
 	})
 }
 
@@ -128,15 +92,16 @@ func (m *Machine) usedBefore(p *pool) bool {
 // the pool is used.
 func (m *Machine) tendUse(p *pool) {
 	switch {
-	case m.networksOf(p) > 0:
+	case p.here.Has():
 		p.idleSince = time.Time{}
 		m.tellUse(p)
 	case !m.factsOf(p).used:
 		p.idleSince = time.Time{}
 	case p.idleSince.IsZero():
 		p.idleSince = m.now
-	case m.now.Sub(p.idleSince) >= unusedAfter:
+	case m.now.Sub(p.idleSince) >= unusedAfter, m.draining():
 		m.settle(p)
+		m.tellUnused(p)
 	}
 }
 
@@ -144,10 +109,7 @@ func (m *Machine) tendUse(p *pool) {
 // pool, or will once what is under way is decided.
 func (m *Machine) toldUse(p *pool) bool {
 	told := m.factsOf(p).used
-	if len(m.proposals) == 0 {
-		return told
-	}
-	for a := range m.underWay() {
+	for a := range m.log.UnderWay() {
 		switch a := a.(type) {
 		case chronicle.Use:
 			told = told || a.Pool == p.Key
@@ -161,11 +123,11 @@ func (m *Machine) toldUse(p *pool) bool {
 // parting reports whether a command of this peer is under way that ends what
 // keeps the pool, whatever was proposed after it.
 func (m *Machine) parting(p *pool) bool {
-	if m.networksOf(p) == 0 && m.state.Number(m.self) < m.unsettledTo {
-		return true // what it said before it started anew is not known
+	if !p.here.HasRecord() && m.log.AwaitsEarlier() {
+		return true // what it said before it started anew is not known; while there is a record, it says nothing that ends this
 	}
 	ends := false
-	for a := range m.underWay() {
+	for a := range m.log.UnderWay() {
 		switch a := a.(type) {
 		case chronicle.Unuse:
 			ends = ends || a.Pool == p.Key
@@ -174,17 +136,4 @@ func (m *Machine) parting(p *pool) bool {
 		}
 	}
 	return ends
-}
-
-// parties returns the peers that own a part of the pool or have networks on it,
-// in order of their IDs.
-func (p *pool) parties() []peer.ID {
-	out := slices.Clone(p.Users)
-	for t := range p.Ring.Tokens() {
-		if t.Owner != ring.Free && t.Owner != ring.Reserved {
-			out = append(out, t.Owner)
-		}
-	}
-	slices.SortFunc(out, peer.ID.Compare)
-	return slices.Compact(out)
 }

@@ -1,10 +1,8 @@
 package persist
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -12,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/durable"
+	"github.com/ringlet/ringlet/persist/wal"
 )
 
 // asideInfix is between the name of a database and the time when it was set aside.
@@ -19,7 +20,7 @@ const asideInfix = ".damaged-"
 
 // Damage says that a database could not be used and that an empty one took its place.
 type Damage struct {
-	// Kept is the path that the damaged file has now. Nothing removes it.
+	// Kept is the path that the damaged file has now. Only [OpenOrReplace] removes it, once several newer ones are kept.
 	Kept string
 	// Cause is what was found; it wraps [ErrDamaged].
 	Cause error
@@ -41,6 +42,7 @@ func (d *Damage) String() string {
 // A database that is gone, and has left its log, is damaged, too. If an earlier start set a database aside and ended before
 // anything was committed to a new one, the damage is reported once more: nothing else on disk says that this is no first
 // start.
+// Of the databases that were set aside it keeps the first and the newest, and removes the others.
 // Errors: as Open, except [ErrDamaged]. After an error the file is where it was, unless the text says else.
 func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 	cfg = cfg.withDefaults()
@@ -64,6 +66,7 @@ func OpenOrReplace(cfg Config) (*Store, *Damage, error) {
 		}
 		return nil, nil, err
 	}
+	thinAside(cfg.Path, cfg.Logger)
 	if damage == nil && s.guard.count == 0 {
 		if damage, err = LeftAside(cfg.Path); err != nil {
 			return nil, nil, errors.Join(err, s.Close())
@@ -84,7 +87,7 @@ func LeftAside(path string) (*Damage, error) {
 	}
 	for _, kept := range slices.Backward(all) { // in order of name, and so of time
 		database, isLog := strings.CutSuffix(kept, walSuffix)
-		if there, err := exists(database); err != nil {
+		if there, err := durable.Exists(database); err != nil {
 			return nil, fmt.Errorf("open database %s: %w", path, err)
 		} else if there {
 			return &Damage{Kept: database, Cause: fmt.Errorf("%w: an earlier start found so and set it aside", ErrDamaged), All: all}, nil
@@ -94,6 +97,38 @@ func LeftAside(path string) (*Damage, error) {
 		}
 	}
 	return nil, nil
+}
+
+// newestAside is how many databases are kept that were set aside last, beside the one that was first: that has what people had
+// given out, and each later one only what came after it.
+const newestAside = 3
+
+// thinAside removes databases that were set aside, with their logs, so that a disk that damages them again and again is not
+// filled: all but the first and the newest. What cannot be removed stays, and is tried again at the next start.
+func thinAside(path string, logger *slog.Logger) {
+	all, err := namedAfter(path, asideInfix)
+	if err != nil {
+		return // whoever needs them says so
+	}
+	var bases []string
+	for _, file := range all {
+		if base := strings.TrimSuffix(file, walSuffix); !slices.Contains(bases, base) {
+			bases = append(bases, base)
+		}
+	}
+	slices.Sort(bases)
+	if len(bases) <= 1+newestAside {
+		return
+	}
+	for _, base := range bases[1 : len(bases)-newestAside] {
+		for _, file := range []string{base, walPath(base)} {
+			if err := os.Remove(file); err == nil {
+				logger.Info("old damaged database removed", slog.String("path", file))
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				logger.Warn("old damaged database not removed", slog.String("path", file), slog.Any("err", err))
+			}
+		}
+	}
 }
 
 // namedAfter returns the paths of the files beside a database whose names begin with its own and the infix, in order of name.
@@ -160,7 +195,7 @@ func setAside(path string, timeout time.Duration, file os.FileInfo) (kept string
 		}
 		return "", errors.Join(err, os.Remove(kept))
 	}
-	return kept, syncDir(filepath.Dir(path))
+	return kept, durable.SyncDir(filepath.Dir(path))
 }
 
 // asideName returns the name under which a database is set aside now.
@@ -171,50 +206,22 @@ func asideName(path string) string {
 // clearWAL sees to it that a database that needs no log has none. The one with that id was its own, and goes, as does one in
 // which nothing was ever written: the database did not come to take it for its own, as on a full disk. Any other may be
 // needed elsewhere, and is set aside as kept.
-func clearWAL(path string, id walID) (kept string, err error) {
-	f, err := os.Open(walPath(path))
-	if errors.Is(err, fs.ErrNotExist) {
+func clearWAL(path string, id wal.ID) (kept string, err error) {
+	got, empty, err := wal.Identify(walPath(path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
-	}
-	if err != nil {
+	case err != nil:
 		return "", err
-	}
-	defer f.Close()
-	head := make([]byte, walHeader)
-	if n, err := f.ReadAt(head, 0); n == len(head) && walID(head[len(walMagic):]) == id {
-		return "", os.Remove(walPath(path))
-	} else if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	if empty, err := emptyWAL(f); err != nil {
-		return "", err
-	} else if empty {
+	case got == id || empty:
 		return "", os.Remove(walPath(path))
 	}
 	return keepWAL(path)
 }
 
-// emptyWAL reports whether there is nothing in a log behind its header.
-func emptyWAL(f *os.File) (bool, error) {
-	if _, err := f.Seek(walHeader, io.SeekStart); err != nil {
-		return false, err
-	}
-	for piece := make([]byte, 64<<10); ; {
-		n, err := f.Read(piece)
-		if bytes.ContainsFunc(piece[:n], func(r rune) bool { return r != 0 }) {
-			return false, nil
-		}
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		} else if err != nil {
-			return false, err
-		}
-	}
-}
-
 // keepWAL sets the log of another database, or of one that is gone, aside, and returns where.
 func keepWAL(path string) (kept string, err error) {
-	if found, err := exists(walPath(path)); err != nil || !found {
+	if found, err := durable.Exists(walPath(path)); err != nil || !found {
 		return "", err
 	}
 	if kept, err = reserve(asideName(path), walSuffix); err != nil {
@@ -223,14 +230,14 @@ func keepWAL(path string) (kept string, err error) {
 	if err := os.Rename(walPath(path), kept); err != nil {
 		return "", errors.Join(err, os.Remove(kept))
 	}
-	return kept, syncDir(filepath.Dir(path))
+	return kept, durable.SyncDir(filepath.Dir(path))
 }
 
 // reserve creates an empty file of that name and suffix, or of the first free name with a number behind it, to rename
 // onto. A name is free if no log has it either.
 func reserve(name, suffix string) (string, error) {
 	for n, free := 2, name; ; n++ {
-		taken, err := exists(walPath(free))
+		taken, err := durable.Exists(walPath(free))
 		if err != nil {
 			return "", err
 		}

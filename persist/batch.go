@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/ringlet/ringlet/persist/wal"
 )
 
 // fillPercent is how full bbolt packs a page when it splits one. Keys arrive nearly in order (see the benchmark
@@ -137,7 +139,7 @@ func (t *batch) putFormat(format uint64) error {
 }
 
 // putWAL stores that the database needs the log with that id, from the record after the one with the number applied on.
-func (t *batch) putWAL(id walID, applied uint64) error {
+func (t *batch) putWAL(id wal.ID, applied uint64) error {
 	if err := t.putFormat(formatLogged); err != nil {
 		return err
 	}

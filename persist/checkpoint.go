@@ -4,35 +4,49 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+
+	"github.com/ringlet/ringlet/persist/wal"
 )
 
 // A checkpoint brings a segment of the log that is full to the database, in one transaction, while the other segment is
 // written. After a crash the start does the same with what it finds.
 
-// made is a log that is ready, or why there is none.
-type made struct {
-	wal *wal
+// segmentSize is how much of the log is written, in bytes, before it goes to the database while the other segment is
+// written: 500 batches of a few addresses each, or some 2,000 addresses that come together. The longer a segment, the
+// longer those wait who come while it goes to the database; the shorter, the more of them do. A start after a crash
+// reads both.
+const segmentSize = 256 << 10
+
+// walResult is a log that is ready, or why there is none.
+type walResult struct {
+	wal *wal.Log
 	err error
 }
 
 // makeWAL has the log made in the background, since a start should not wait for it.
 func (s *Store) makeWAL() {
-	s.making = make(chan made, 1)
-	go func(answer chan<- made, database string, segment int64, sync bool) {
+	s.making = make(chan walResult, 1)
+	go func(answer chan<- walResult, database string, segment int64, sync bool) {
 		w, err := createWAL(database, segment, sync)
-		answer <- made{w, err}
+		answer <- walResult{w, err}
 	}(s.making, s.path, s.cfg.segment, !s.cfg.noSync)
 }
 
-// adoptWAL returns the log that was being made if it is ready, with its name, and begins to make one if nobody did.
-func (s *Store) adoptWAL() *wal {
+// createWAL makes the log of a database under a name that the next one takes over: of a process that ends before it needed its
+// log nothing stays.
+func createWAL(database string, segment int64, sync bool) (*wal.Log, error) {
+	return wal.Create(walPath(database)+newSuffix, segment, sync)
+}
+
+// useWAL returns the log that was being made if it is ready, with its name, and begins to make one if nobody did.
+func (s *Store) useWAL() *wal.Log {
 	if s.noWAL {
 		return nil
 	}
 	if s.making == nil {
 		s.makeWAL()
 	}
-	var m made
+	var m walResult
 	if s.cfg.awaitWAL {
 		m = <-s.making
 	} else {
@@ -44,9 +58,9 @@ func (s *Store) adoptWAL() *wal {
 	}
 	s.making = nil
 	if m.err == nil {
-		m.err = m.wal.name(s.path)
+		m.err = m.wal.Rename(walPath(s.path))
 		if m.err != nil {
-			_ = m.wal.remove() // the next one would
+			_ = m.wal.Remove() // the next one would
 		}
 	}
 	if m.err != nil {
@@ -63,34 +77,34 @@ func (s *Store) noLog(err error) {
 		slog.String("path", walPath(s.path)), slog.Any("err", err))
 }
 
-// direct commits a batch, which may be empty, to the database itself, after all that is in the log. A log that is ready
+// commitDirect commits a batch, which may be empty, to the database itself, after all that is in the log. A log that is ready
 // comes into use with it.
-func (s *Store) direct(batch []byte) error {
+func (s *Store) commitDirect(batch []byte) error {
 	if err := s.endCheckpoint(true); err != nil {
 		return err
 	}
 	if s.wal == nil {
-		s.wal = s.adoptWAL()
+		s.wal = s.useWAL()
 	}
 	list, err := s.unapplied()
 	if err != nil {
 		return err
 	}
-	if list, err = decode(list, batch); err != nil {
+	if list, err = wal.Decode(list, batch); err != nil {
 		return err
 	}
 	if s.wal == nil {
 		return s.transact(list, nil)
 	}
-	return s.applyUpTo(list, s.wal.number)
+	return s.applyUpTo(list, s.wal.Last())
 }
 
 // empty brings all that is in the log to the database.
 func (s *Store) empty() error {
-	if err := s.endCheckpoint(true); err != nil || s.wal == nil || s.wal.number == s.applied {
+	if err := s.endCheckpoint(true); err != nil || s.wal == nil || s.wal.Last() == s.applied {
 		return err
 	}
-	return s.direct(nil)
+	return s.commitDirect(nil)
 }
 
 // endWAL brings all of the log to the database, which does not need it any more then.
@@ -103,58 +117,47 @@ func (s *Store) endWAL() error {
 }
 
 // unapplied reads back what is in the log and not in the database.
-func (s *Store) unapplied() ([]entry, error) {
+func (s *Store) unapplied() ([]wal.Entry, error) {
 	list := s.list[:0]
-	if s.wal == nil || s.wal.number == s.applied {
+	if s.wal == nil || s.wal.Last() == s.applied {
 		return list, nil
 	}
-	list, batches, err := readEntries(list, s.wal.f, s.wal.id, s.applied)
+	list, batches, err := s.wal.Read(list, s.applied)
 	if err != nil {
-		return nil, err
+		return nil, asDamage(err)
 	}
-	if n := s.applied + uint64(batches); n != s.wal.number {
-		return nil, fmt.Errorf("%w: its log ends with batch %d and should end with %d", ErrDamaged, n, s.wal.number)
+	if n := s.applied + uint64(batches); n != s.wal.Last() {
+		return nil, fmt.Errorf("%w: its log ends with batch %d and should end with %d", ErrDamaged, n, s.wal.Last())
 	}
 	return list, nil
 }
 
-// turn goes on in the other segment of the log, and has the full one brought to the database meanwhile.
-func (s *Store) turn() error {
+// switchSegment goes on in the other segment of the log, and has the full one brought to the database in the meantime.
+func (s *Store) switchSegment() (err error) {
 	if err := s.endCheckpoint(true); err != nil { // of the segment that is needed now
 		return err
 	}
-	w := s.wal
-	s.full = append(s.full[:0], make([]byte, w.end)...)
-	if _, err := w.f.ReadAt(s.full, w.start(w.current)); err != nil {
+	if s.full, err = s.wal.Switch(s.full); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	s.checkpoint = done
-	go func(last uint64) {
+	go func() {
 		err := errPanicked
 		defer func() { done <- err }()
-		err = s.applySegment(last)
-	}(w.number)
-	w.turn()
+		err = s.applySegment()
+	}()
 	return nil
 }
 
-// applySegment brings the segment that is full to the database. Its last record has that number.
-func (s *Store) applySegment(last uint64) error {
-	var records []walRecord
-	for r := range (walImage{sum: s.wal.sum}).records(s.full) {
-		if r.number == s.applied+uint64(len(records))+1 { // others the database has, by a batch that was too long for the log
-			records = append(records, r)
-		}
-	}
-	if n := s.applied + uint64(len(records)); n != last {
-		return fmt.Errorf("%w: batch %d of its log cannot be read back", ErrDamaged, n+1)
-	}
-	list, err := entriesOf(s.list[:0], records)
+// applySegment brings the segment that is full to the database, but for what the database has by a batch that was too long for
+// the log.
+func (s *Store) applySegment() error {
+	list, err := s.full.Read(s.list[:0], s.applied)
 	if err != nil {
-		return err
+		return asDamage(err)
 	}
-	return s.applyUpTo(list, last)
+	return s.applyUpTo(list, s.full.Last())
 }
 
 // endCheckpoint takes in what became of a checkpoint that has ended; wait waits for one that runs.
@@ -179,8 +182,8 @@ func (s *Store) endCheckpoint(wait bool) (err error) {
 }
 
 // applyUpTo commits entries to the database, which then holds the log up to the record with that number.
-func (s *Store) applyUpTo(list []entry, number uint64) error {
-	err := s.transact(list, func(t *batch) error { return t.putWAL(s.wal.id, number) })
+func (s *Store) applyUpTo(list []wal.Entry, number uint64) error {
+	err := s.transact(list, func(t *batch) error { return t.putWAL(s.wal.ID(), number) })
 	if err == nil {
 		s.applied = number
 	}
@@ -188,7 +191,7 @@ func (s *Store) applyUpTo(list []entry, number uint64) error {
 }
 
 // transact commits entries to the database in one transaction, of those with the same key the last, and what more puts.
-func (s *Store) transact(list []entry, more func(*batch) error) (err error) {
+func (s *Store) transact(list []wal.Entry, more func(*batch) error) (err error) {
 	s.checked = nil
 	t := batch{db: s.db, guard: s.guard, arena: s.arena[:0]}
 	done := false
@@ -198,14 +201,14 @@ func (s *Store) transact(list []entry, more func(*batch) error) (err error) {
 		}
 	}()
 	bucket := ""
-	for i, e := range settle(list) {
+	for i, e := range wal.Settle(list) {
 		if i%yieldAfter == yieldAfter-1 {
 			runtime.Gosched()
 		}
-		if string(e.bucket) != bucket {
-			bucket = string(e.bucket)
+		if string(e.Bucket) != bucket {
+			bucket = string(e.Bucket)
 		}
-		if err := t.put(bucket, e.key, e.value); err != nil {
+		if err := t.put(bucket, e.Key, e.Value); err != nil {
 			return err
 		}
 	}
@@ -219,15 +222,15 @@ func (s *Store) transact(list []entry, more func(*batch) error) (err error) {
 	}
 	done = true
 	s.guard = t.guard
-	s.keep(t.arena, list)
+	s.reuseBuffers(t.arena, list)
 	return nil
 }
 
 // yieldAfter is how many entries a checkpoint writes before it yields, so that a commit does not wait for a whole checkpoint.
 const yieldAfter = 32
 
-// keep keeps memory for the next transaction.
-func (s *Store) keep(arena []byte, list []entry) {
+// reuseBuffers keeps memory for the next transaction.
+func (s *Store) reuseBuffers(arena []byte, list []wal.Entry) {
 	clear(list) // it points at records
 	s.arena, s.list = arena, list
 	if cap(s.arena) > maxKept {
@@ -235,9 +238,6 @@ func (s *Store) keep(arena []byte, list []entry) {
 	}
 	if cap(s.list) > maxKeptEntries {
 		s.list = nil
-	}
-	if cap(s.full) > maxKept {
-		s.full = nil
 	}
 }
 

@@ -48,12 +48,12 @@ func refusing(t *testing.T) (s *Store, armed *atomic.Bool, later *atomic.Int64, 
 func failCheckpoint(t *testing.T, s *Store, armed *atomic.Bool) (done uint64) {
 	t.Helper()
 	for s.checkpoint == nil {
-		if s.wal != nil && s.wal.end > 0 {
-			var e entries
-			if err := step(done+1, e.put); err != nil {
+		if s.wal != nil {
+			var p puts
+			if err := step(done+1, p.put); err != nil {
 				t.Fatal(err)
 			}
-			armed.Store(!s.wal.fits(e.encoded) && !s.wal.tooLong(e.encoded))
+			armed.Store(!s.wal.Fits(p.batch.Bytes()) && !s.wal.TooLong(p.batch.Bytes()))
 		}
 		if err := commitStep(s, done+1); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestKillAtEachCall(t *testing.T) {
 	h := newHistory()
 	for n := 1; ; n++ {
 		path := c.lay(t)
-		//nolint:gosec // strace was looked for, the rest is ours
+		// Strace was looked for, the rest is ours
 		cmd := exec.CommandContext(testContext(t), strace, "-f", "-qq", "-o", os.DevNull, "-e", "trace="+calls,
 			"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", calls, n), testProgram(t), partFail, path, modeSync, fmt.Sprint(steps))
 		out, err := cmd.Output()
@@ -137,9 +137,9 @@ func TestKillAtEachCall(t *testing.T) {
 // What is in a log that is spoiled while it is in use is not brought to the database.
 func TestLogSpoiledInUse(t *testing.T) {
 	for name, end := range map[string]func(s *Store) error{
-		"load":  func(s *Store) error { _, err := loadContent(s); return err },
-		"close": func(s *Store) error { return s.Close() },
-		"turn":  func(s *Store) error { return errors.Join(s.turn(), s.endCheckpoint(true)) },
+		"load":   func(s *Store) error { _, err := loadContent(s); return err },
+		"close":  func(s *Store) error { return s.Close() },
+		"switch": func(s *Store) error { return errors.Join(s.switchSegment(), s.endCheckpoint(true)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(hastyConfig(dbPath(t)))
@@ -151,8 +151,14 @@ func TestLogSpoiledInUse(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			at := s.wal.start(s.wal.current) + s.wal.end - recordAlign // in the last record
-			if _, err := s.wal.f.WriteAt(make([]byte, recordAlign), at); err != nil {
+			log := readFile(t, walPath(s.path))
+			last := len(bytes.TrimRight(log, "\x00")) // in the last record
+			f, err := os.OpenFile(walPath(s.path), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.WriteAt(make([]byte, recordAlign), int64(last-1)/recordAlign*recordAlign)
+			if err := errors.Join(err, f.Close()); err != nil {
 				t.Fatal(err)
 			}
 			if err := end(s); !errors.Is(err, ErrDamaged) {
@@ -168,7 +174,7 @@ func TestLogIsAwaitedByNobody(t *testing.T) {
 	cfg := hastyConfig(dbPath(t))
 	cfg.awaitWAL = false
 	s := mustOpen(t, cfg)
-	s.making = make(chan made, 1) // by somebody who does not hurry
+	s.making = make(chan walResult, 1) // by somebody who does not hurry
 	done := uint64(0)
 	for ; done < 5; done++ {
 		if err := commitStep(s, done+1); err != nil {
@@ -179,13 +185,13 @@ func TestLogIsAwaitedByNobody(t *testing.T) {
 		t.Fatal("there is a log")
 	}
 	w, err := createWAL(s.path, cfg.segment, false)
-	s.making <- made{w, err}
+	s.making <- walResult{w, err}
 	for ; done < 10; done++ {
 		if err := commitStep(s, done+1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.wal != w || w.number == 0 {
+	if s.wal != w || w.Last() == 0 {
 		t.Error("the log is not used")
 	}
 	if err := newHistory().checkDatabase(crashOf(t, s).lay(t), done, done); err != nil {
@@ -288,7 +294,7 @@ func TestLogThatWasNeverUsedGoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(w.name(path), w.f.Close()); err != nil {
+		if err := errors.Join(w.Rename(walPath(path)), w.Close()); err != nil {
 			t.Fatal(err)
 		}
 		s, err := Open(hastyConfig(path))

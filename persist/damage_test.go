@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,7 +163,7 @@ func TestGarbage(t *testing.T) {
 			word := []uint64{0, 1, 1 << 31, 1<<32 - 1, 1<<64 - 1, rnd.Uint64(), rnd.Uint64N(uint64(len(image) / page))}[rnd.IntN(7)]
 			copy(spoiled[at:], binary.NativeEndian.AppendUint64(nil, word)[:1<<rnd.IntN(4)])
 		}
-		err := checkImage(spoiled)
+		_, err := check(bytes.NewReader(spoiled), int64(len(spoiled)), nil)
 		if errors.Is(err, ErrDamaged) {
 			found++
 		} else if err != nil {
@@ -403,4 +404,39 @@ func TestDamageUntilFirstCommit(t *testing.T) {
 	if err := start(false).Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A disk that damages database after database does not fill up with them. The first is kept, and the newest are, each with its
+// log.
+func TestDamageAgainAndAgain(t *testing.T) {
+	path := dbPath(t)
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte("damaged"), fileMode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kept []string
+	for i := range 9 { // those of earlier starts
+		kept = append(kept, fmt.Sprintf("%s%s20260101T00000%dZ", path, asideInfix, i))
+		write(kept[i])
+		if i%2 == 0 {
+			write(walPath(kept[i]))
+		}
+	}
+	write(path)
+	write(path + ".other")
+	s, damage, err := OpenOrReplace(hastyConfig(path))
+	if err != nil || damage == nil {
+		t.Fatal(damage, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := namedAfter(path, asideInfix)
+	want := []string{kept[0], walPath(kept[0]), kept[7], kept[8], walPath(kept[8]), damage.Kept}
+	if err != nil || !slices.Equal(left, want) {
+		t.Errorf("kept are %q, want %q; %v", left, want, err)
+	}
+	readFile(t, path+".other")
 }

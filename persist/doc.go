@@ -1,8 +1,11 @@
 // Package persist keeps keyed bytes in a bbolt file and says honestly what became of them.
 // It takes batches of records and makes each batch durable as a whole; it gives all of them back at start.
 //
-// It knows buckets, keys and values, and what a disk can do to them. It refuses to know what a record means,
-// and imports no other package of this module.
+// It knows buckets, keys and values, and what a disk can do to them. It refuses to know what a record means. Of this module it
+// imports its two parts, and package durable:
+//
+//   - package wal is the log, which does not know the database;
+//   - package boltfile reads a bbolt file that may be damaged, and does not know what is in it.
 //
 // # Guarantees
 //
@@ -37,20 +40,14 @@
 // # Log
 //
 // A transaction of bbolt writes some six pages and syncs twice; that is most of what a caller waits for. So a batch goes
-// to a write-ahead log beside the file, with one write and one sync, and the log has two segments: when one is full,
+// to a write-ahead log beside the file (package wal), with one write and one sync. The log has two segments: when one is full,
 // what it says is brought to bbolt in one transaction, of each key the last value, while the other is written. A
 // batch that is longer than a segment goes to bbolt itself, after all that is in the log. So do the first batches of
 // a process, until the log has been made, and all of them where none can be made.
 //
 // [Store.Close] brings the rest to bbolt and removes the log: a closed database is one file, in format 1. After a
-// crash the next [Open] does so. Until then file and log belong together, and one is damaged without the other.
-//
-// In the log, too, a checksum finds what has changed, and the numbers of the batches what is missing. An incomplete
-// batch after the last complete one is a write torn by a power cut; its caller got no answer. Exception: if flipping one
-// bit makes the batch valid, and its trailer matches, it had been complete and that bit has rotted: this is damage. More
-// than one rotten bit is not found, if no later batch is complete. Each batch has sectors of its own, so a disk that
-// tears a sector of 512 bytes harms no earlier batch. A disk with longer sectors must not harm the part of a sector that
-// a write does not change.
+// crash the next [Open] does so. Until then file and log belong together, and one is damaged without the other. What in a log
+// counts as a write that a power cut tore, and what as damage, package wal says.
 //
 // # A full disk
 //
@@ -61,18 +58,13 @@
 // # Damage
 //
 // bbolt has a checksum on its two meta pages and on nothing else. The record checksum finds a changed key or
-// value, the guard finds records that are missing, doubled or of another time. What remains is the loss of
-// a whole transaction: if the newer of the two meta pages is invalid, bbolt quietly takes the older one. That
-// is right after a torn write and wrong after bit rot; the test in metapage.go tells these apart, except when
-// two or more bits changed within 32 particular bytes of the last transaction.
+// value, the guard finds records that are missing, doubled or of another time. What remains is the structure, the list of free
+// pages, and the loss of a whole transaction: package boltfile finds these, with the exception that it names.
 //
 // Each transaction writes the list of free pages, so that a start need not read the whole tree to find out what is
-// free. A wrong list would have bbolt overwrite what is in use; that each page is in use or in the list, and none is
-// both, is checked like all else.
+// free. A wrong list would have bbolt overwrite what is in use, so the list is checked like all else.
 //
-// bbolt believes what it reads: a damaged file can end the process with a fault that recover does not catch, or be
-// destroyed for good by a commit. Its own check does as well, and passes over some of what its trees are made of. So bbolt
-// gets a file only after [Open] has read all of it in another way, which believes nothing (check.go, tree.go), and Load
+// bbolt gets a file only after [Open] has read all of it with package boltfile, which believes nothing, and Load
 // hands out the leaves that it has found, unless something was written since. A [Preview] is shown each record as soon as that
 // is sound, and told when all of them are: it saves reading the file twice. [OpenOrReplace] moves a damaged file out of
 // the way, keeps it, and reports that as [Damage].

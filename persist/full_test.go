@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/ringlet/ringlet/internal/durable"
 )
 
 // Each change of a file is refused in turn, of a run and of the start behind it: once, as of a disk that fails, or from
@@ -156,7 +158,7 @@ func TestBallastOfACommit(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
-	if found, err := exists(path + ballastSuffix); err != nil || found || !cfg.Ballast.Lacking() {
+	if found, err := durable.Exists(path + ballastSuffix); err != nil || found || !cfg.Ballast.Lacking() {
 		t.Errorf("the disk is full, and the ballast is there: %t, %v", found, err)
 	}
 	_ = s.Close() // which brings nothing to the disk
@@ -178,7 +180,7 @@ func TestBallastOfACommit(t *testing.T) {
 	if err := cfg.Ballast.Fill(); !errors.Is(err, syscall.ENOSPC) || !cfg.Ballast.Lacking() {
 		t.Errorf("the disk is full, and the ballast is made: %v", err)
 	}
-	if found, err := exists(path + ballastSuffix); err != nil || found {
+	if found, err := durable.Exists(path + ballastSuffix); err != nil || found {
 		t.Errorf("a part of the ballast is left: %v", err)
 	}
 	if err := os.Remove(filler); err != nil {

@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/ringlet/ringlet/persist/wal"
 )
 
 // metaBucket is the one bucket that belongs to this package.
 const metaBucket = "meta"
 
-// Versions of the layout drawn in doc.go. A database that is open has a log, without which it is not whole; closed, it is
+// Versions of the layout, see the package comment. A database that is open has a log, without which it is not whole; closed, it is
 // one file again, as it was before there were logs.
 const (
 	formatWhole  = 1
@@ -45,7 +47,7 @@ type header struct {
 	guard  guard
 
 	logged  bool   // what follows the guard's transaction is in a log
-	wal     walID  // that log, or the last one that there was
+	wal     wal.ID // that log, or the last one that there was
 	applied uint64 // the last of its records that the database holds
 }
 
@@ -79,10 +81,10 @@ func readHeader(stored map[string][]byte, txid uint64) (header, error) {
 			ErrNewerSchema, f, formatLogged)
 	}
 	if h.logged = f == formatLogged; h.logged || stored[walKey] != nil {
-		if v, err = get(walKey, walIDSize+8); err != nil {
+		if v, err = get(walKey, len(wal.ID{})+8); err != nil {
 			return header{}, err
 		}
-		h.wal, h.applied = walID(v), binary.BigEndian.Uint64(v[walIDSize:])
+		h.wal, h.applied = wal.ID(v), binary.BigEndian.Uint64(v[len(wal.ID{}):])
 	}
 	if v, err = get(schemaKey, 8); err != nil {
 		return header{}, err

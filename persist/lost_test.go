@@ -81,14 +81,14 @@ func TestLostSectorsOfTheLog(t *testing.T) {
 		for range 30 {
 			image := crash{database: c.database, log: bytes.Clone(c.log)}
 			for range 1 { // of one batch: where two are gone from the end nobody can tell
-				at := walPage + rnd.IntN((len(c.log)-walPage)/512)*512
+				at := logPage + rnd.IntN((len(c.log)-logPage)/512)*512
 				switch rnd.IntN(3) {
 				case 0: // what was there before is of the same log, or zeros
 					copy(image.log[at:at+512], c.before[at:at+512])
 				case 1: // of another one
 					copy(image.log[at:at+512], earlier.log[at:at+512])
 				default: // misplaced
-					from := walPage + rnd.IntN((len(c.log)-walPage)/512)*512
+					from := logPage + rnd.IntN((len(c.log)-logPage)/512)*512
 					copy(image.log[at:at+512], c.log[from:from+512])
 				}
 			}
@@ -151,7 +151,7 @@ func FuzzCheck(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		c, err := check(file, nil)
+		c, err := checkOpen(file, nil)
 		if err != nil {
 			if same || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerSchema) {
 				t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/durable"
 )
 
 // seedFlag makes a failed random test run again: each prints the seed that it used.
@@ -149,7 +151,7 @@ func replaced(n int) string { return strings.Repeat(strconv.Itoa(n), n*sector) }
 
 func runReplacing(path string) error {
 	for i := range replacements {
-		if err := ReplaceFile(path, []byte(replaced(i+1))); err != nil {
+		if err := durable.Replace(path, []byte(replaced(i+1))); err != nil {
 			return err
 		}
 		fmt.Println("replaced")

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/ringlet/ringlet/internal/durable"
+	"github.com/ringlet/ringlet/persist/wal"
 )
 
 const (
@@ -66,7 +69,7 @@ func openOnce(cfg Config) (*Store, os.FileInfo, error) {
 
 // openFile opens the database in an open file, which it closes if that fails.
 func openFile(f *os.File, cfg Config) (_ *Store, err error) {
-	c, err := check(f, cfg.previewOf)
+	c, err := checkOpen(f, cfg.previewOf)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -115,13 +118,13 @@ func settleFile(f *os.File, c *checked, cfg Config) error {
 	if cfg.noSync {
 		return nil
 	}
-	if _, err := f.WriteAt(c.meta[:], c.meta.place()); err != nil {
+	if err := c.file.WriteMeta(f); err != nil {
 		return fmt.Errorf("write its last meta page once more: %w", err)
 	}
-	if err := fdatasync(f, cfg.Path); err != nil {
+	if err := durable.SyncData(f); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(cfg.Path))
+	return durable.SyncDir(filepath.Dir(cfg.Path))
 }
 
 // prepare brings the database to the current schema.
@@ -162,6 +165,17 @@ func (s *Store) replay(h header) error {
 			slog.String("next", "the database may be an old copy, see ringlet status"))
 	}
 	return nil
+}
+
+// readWAL returns what the database with this header needs of its log, and how many batches that is. Errors:
+// [ErrDamaged], or what the system said.
+func readWAL(database string, h header) ([]wal.Entry, int, error) {
+	list, batches, err := wal.Read(walPath(database), h.wal, nil, h.applied)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("%w: the last of it is in its log %s, which is not there: "+
+			"if you moved or copied the database, bring the log, too", ErrDamaged, walPath(database))
+	}
+	return list, batches, asDamage(err)
 }
 
 // openBolt has bbolt open what open opens.
@@ -207,7 +221,7 @@ func openLocked(path string, write bool, timeout time.Duration) (_ *os.File, err
 	if err := lockFile(f, write, timeout); err != nil {
 		return nil, err
 	}
-	if same, err := sameFile(f, path); err != nil {
+	if same, err := durable.IsAt(f, path); err != nil {
 		return nil, err
 	} else if !same {
 		return nil, errReplaced()
@@ -238,7 +252,7 @@ func create(cfg Config) error {
 	}
 	dir := filepath.Dir(cfg.Path)
 	if err := os.Mkdir(dir, dirMode); err == nil {
-		if err := syncDir(filepath.Dir(dir)); err != nil {
+		if err := durable.SyncDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -269,7 +283,7 @@ func create(cfg Config) error {
 	if err := os.Rename(temp, cfg.Path); err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := durable.SyncDir(dir); err != nil {
 		return err
 	}
 	cfg.Logger.Info("database created", slog.String("path", cfg.Path), slog.Uint64("schema", cfg.Schema))

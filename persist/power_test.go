@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/ringlet/ringlet/internal/durable"
 )
 
 // cutPower lets a process commit on a powerFS, pulls the plug after a few commits, and checks what is left.
@@ -90,7 +92,7 @@ func TestPowerCutDuringCreation(t *testing.T) {
 		dir := t.TempDir()
 		writeAll(t, dir, left)
 		path := filepath.Join(dir, "ring.db")
-		if found, err := exists(path); err != nil || (created && !found) {
+		if found, err := durable.Exists(path); err != nil || (created && !found) {
 			t.Fatalf("cut after %d operations: no database (%v)", limit, err)
 		}
 		s, damage, err := OpenOrReplace(testConfig(path))

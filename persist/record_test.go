@@ -75,13 +75,3 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
-
-func FuzzMetaPages(f *testing.F) {
-	f.Add(make([]byte, 8192))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, file []byte) {
-		if _, _, err := readMeta(bytes.NewReader(file), int64(len(file))); err == nil && len(file) < 2*1024 {
-			t.Error("a file without room for two pages passed")
-		}
-	})
-}

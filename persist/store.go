@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/ringlet/ringlet/persist/wal"
 )
 
 // Store is an open database. Make one with [Open] or [OpenOrReplace]; it is safe for concurrent use.
@@ -18,20 +20,20 @@ type Store struct {
 	db     *bbolt.DB // nil after Close
 	file   *os.File  // which is db's
 	failed error     // of the first failed commit
-	batch  []byte    // kept from commit to commit, so that a steady load allocates none
+	batch  wal.Batch // kept from commit to commit, so that a steady load allocates none
 
-	wal        *wal       // nil until there is one
-	making     chan made  // answers once; nil if no log is being made
-	noWAL      bool       // none can be made
-	checkpoint chan error // answers once; nil if none runs
+	wal        *wal.Log       // nil until there is one
+	making     chan walResult // answers once; nil if no log is being made
+	noWAL      bool           // none can be made
+	checkpoint chan error     // answers once; nil if none runs
 
 	// What follows belongs to the checkpoint while one runs, and so does db.
 	guard   guard    // of the last transaction
 	applied uint64   // the last record of the log that the database holds
 	checked *checked // the database as it was when it was opened, nil if it may have changed
 	arena   []byte   // these are as batch
-	full    []byte
-	list    []entry
+	full    wal.Segment
+	list    []wal.Entry
 }
 
 // maxKept bounds the memory that a store keeps between commits, in bytes: one huge batch must not pin its size.
@@ -56,7 +58,7 @@ func (s *Store) Load(visit func(bucket string, key, value []byte) error) error {
 	}
 	if s.checked == nil {
 		var err error
-		if s.checked, err = check(s.file, nil); err != nil {
+		if s.checked, err = checkOpen(s.file, nil); err != nil {
 			return fmt.Errorf("load database %s: %w", s.path, err)
 		}
 	}
@@ -79,17 +81,18 @@ func (s *Store) Commit(fill func(put func(bucket string, key, value []byte) erro
 	if err := s.usable(); err != nil {
 		return err
 	}
-	e := entries{encoded: s.batch[:0]}
+	p := puts{batch: s.batch.Reuse()}
 	err := s.run(func() error {
-		err := fill(e.put)
-		e.over = true
-		if s.batch = e.encoded; cap(s.batch) > maxKept {
-			s.batch = nil
+		err := fill(p.put)
+		p.over = true
+		batch := p.batch.Bytes()
+		if s.batch = p.batch; cap(batch) > maxKept {
+			s.batch = wal.Batch{}
 		}
-		if err != nil || len(e.encoded) == 0 {
+		if err != nil || len(batch) == 0 {
 			return err
 		}
-		return s.write(e.encoded)
+		return s.write(batch)
 	})
 	if err != nil {
 		return fmt.Errorf("commit to database %s: %w", s.path, err)
@@ -102,15 +105,15 @@ func (s *Store) write(batch []byte) error {
 	if err := s.endCheckpoint(false); err != nil {
 		return err
 	}
-	if s.wal == nil || s.wal.tooLong(batch) {
-		return s.direct(batch)
+	if s.wal == nil || s.wal.TooLong(batch) {
+		return s.commitDirect(batch)
 	}
-	if !s.wal.fits(batch) {
-		if err := s.turn(); err != nil {
+	if !s.wal.Fits(batch) {
+		if err := s.switchSegment(); err != nil {
 			return err
 		}
 	}
-	return s.wal.append(batch)
+	return s.wal.Append(batch)
 }
 
 // run does one piece of work. Whatever way it ends, short of success, the store has failed. mu is held.
@@ -153,7 +156,7 @@ func (s *Store) Close() error {
 	if closing := s.db.Close(); err == nil {
 		err = closing
 	}
-	s.db, s.batch, s.arena, s.checked = nil, nil, nil, nil
+	s.db, s.batch, s.arena, s.checked = nil, wal.Batch{}, nil, nil
 	if err != nil {
 		return fmt.Errorf("close database %s: %w", s.path, err)
 	}
@@ -165,7 +168,7 @@ func (s *Store) end() error {
 	err := s.endCheckpoint(true)
 	if s.making != nil {
 		if m := <-s.making; m.wal != nil {
-			_ = m.wal.remove() // nobody was told of it
+			_ = m.wal.Remove() // nobody was told of it
 		}
 		s.making = nil
 	}
@@ -173,15 +176,18 @@ func (s *Store) end() error {
 		return nil
 	}
 	if err != nil || s.failed != nil {
-		_ = s.wal.f.Close()
+		_ = s.wal.Close()
 		return err
 	}
 	if err := s.endWAL(); err != nil {
-		_ = s.wal.f.Close()
+		_ = s.wal.Close()
 		return err
 	}
-	return s.wal.remove()
+	return s.wal.Remove()
 }
+
+// walSuffix ends the name of a database's log.
+const walSuffix = ".wal"
 
 // walPath is where the log of a database is.
 func walPath(database string) string { return database + walSuffix }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/durable"
 )
 
 // formerInfix is between the name of a database and the time when another one took its place on purpose.
@@ -47,7 +49,7 @@ func (s *Store) Supersede(begin func(*Store) error) (kept string, err error) {
 		return "", err
 	}
 	defer old.Close() // it keeps others away until the new one has the name
-	if left, err := exists(walPath(cfg.Path)); err != nil {
+	if left, err := durable.Exists(walPath(cfg.Path)); err != nil {
 		return "", err
 	} else if left {
 		return "", errors.New("its log is still there, as a commit has failed: open it once more before that")
@@ -62,7 +64,7 @@ func (s *Store) Supersede(begin func(*Store) error) (kept string, err error) {
 	if err := os.Rename(temp, cfg.Path); err != nil {
 		return "", errors.Join(err, remove(temp), remove(kept))
 	}
-	if err := syncDir(filepath.Dir(cfg.Path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(cfg.Path)); err != nil {
 		return "", err // the names are there, and may be the old ones after a crash
 	}
 	cfg.Logger.Info("database superseded", slog.String("path", cfg.Path), slog.String("kept", kept))
@@ -118,7 +120,7 @@ func keepFormer(path string) (kept string, err error) {
 	for {
 		kept = path + formerInfix + time.Now().UTC().Format(formerTime)
 		if err := os.Link(path, kept); err == nil {
-			return kept, syncDir(filepath.Dir(path))
+			return kept, durable.SyncDir(filepath.Dir(path))
 		} else if !errors.Is(err, fs.ErrExist) {
 			return "", err
 		}

@@ -8,7 +8,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ringlet/ringlet/internal/durable"
 )
+
+// The form of a log, see package wal.
+const (
+	logPage      = 4096
+	logHeader    = 8 + 16 + 8 + 4
+	recordHeader = 4 + 4 + 8
+	recordAlign  = 512
+)
+
+// recordSize is what a batch takes in a log, in bytes.
+func recordSize(batch int) int {
+	return (recordHeader + batch + 8 + recordAlign - 1) / recordAlign * recordAlign
+}
 
 // crash is what a process leaves that ends without closing its database.
 type crash struct {
@@ -27,12 +42,12 @@ func crashAt(t *testing.T, n uint64) crash {
 	for i := range n {
 		number := uint64(0)
 		if s.wal != nil {
-			c.before, number = readFile(t, walPath(s.path)), s.wal.number
+			c.before, number = readFile(t, walPath(s.path)), s.wal.Last()
 		}
 		if err := commitStep(s, i+1); err != nil {
 			t.Fatal(err)
 		}
-		c.inLog = s.wal.number > number
+		c.inLog = s.wal.Last() > number
 	}
 	image := crashOf(t, s)
 	c.database, c.log, c.last = image.database, image.log, firstDifference(c.before, image.log)
@@ -78,14 +93,14 @@ func TestLogIsTakenIn(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := crashOf(t, s)
-		if s.wal.number > s.applied {
+		if s.wal.Last() > s.applied {
 			inLog++
 		}
 		path := c.lay(t)
 		if err := h.checkDatabase(path, n+1, n+1); err != nil {
 			t.Fatalf("step %d: %v", n+1, err)
 		}
-		if found, err := exists(walPath(path)); err != nil || found {
+		if found, err := durable.Exists(walPath(path)); err != nil || found {
 			t.Fatalf("step %d: the log is still there (%v)", n+1, err)
 		}
 	}
@@ -106,7 +121,7 @@ func TestTornRecord(t *testing.T) {
 		}
 		whole := c.log
 		batch := batchAt(whole[c.last:])
-		end, said := c.last+int(recordSize(batch)), c.last+recordHeader+batch
+		end, said := c.last+recordSize(batch), c.last+recordHeader+batch
 		for range 4 {
 			c.log = slices.Clone(whole)
 			cut := false
@@ -147,7 +162,7 @@ func TestLogBitFlips(t *testing.T) {
 		at := rnd.IntN(len(c.log))
 		switch i % 4 {
 		case 0:
-			at = rnd.IntN(walHeader)
+			at = rnd.IntN(logHeader)
 		case 1: // the last record, which could be taken for a torn one
 			at = c.last + rnd.IntN(recordHeader+batchAt(c.log[c.last:]))
 		}
@@ -172,7 +187,7 @@ func TestLogOfAnother(t *testing.T) {
 	c, other := crashAt(t, 30), crashAt(t, 30)
 	for name, log := range map[string][]byte{
 		"missing": nil, "of another database": other.log, "cut short": c.log[:len(c.log)-1], "cut to nothing": {},
-		"cut by two pages": c.log[:len(c.log)-2*walPage],
+		"cut by two pages": c.log[:len(c.log)-2*logPage],
 		"zeros":            make([]byte, len(c.log)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +293,7 @@ func TestLogNeverNeeded(t *testing.T) {
 		if m.err != nil || !bytes.Equal(readFile(t, path), c.database) {
 			t.Fatalf("got %v, and the database has changed", m.err)
 		}
-		if err := errors.Join(m.wal.f.Close(), s.db.Close()); err != nil {
+		if err := errors.Join(m.wal.Close(), s.db.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -294,28 +309,6 @@ func TestLogNeverNeeded(t *testing.T) {
 	}
 }
 
-// Two processes that make a log at the same time do not use the same one.
-func TestLogReplacedWhileMade(t *testing.T) {
-	path := madeDatabase(t, 7)
-	first, err := createWAL(path, testSegment, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := createWAL(path, testSegment, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.name(path); err == nil {
-		t.Error("the first has taken the second's")
-	}
-	if err := errors.Join(first.remove(), second.name(path)); err != nil {
-		t.Error(err)
-	}
-	if err := second.remove(); err != nil {
-		t.Error(err)
-	}
-}
-
 // What a process left of a log that no database needs is no obstacle.
 func TestUnneededLog(t *testing.T) {
 	path := madeDatabase(t, 7)
@@ -325,7 +318,7 @@ func TestUnneededLog(t *testing.T) {
 	if err := newHistory().checkDatabase(path, 7, 7); err != nil {
 		t.Error(err)
 	}
-	if found, err := exists(walPath(path)); err != nil || found {
+	if found, err := durable.Exists(walPath(path)); err != nil || found {
 		t.Errorf("it is still there (%v)", err)
 	}
 }
@@ -346,7 +339,7 @@ func TestClosedIsOneFile(t *testing.T) {
 
 func headerOf(t *testing.T, s *Store) (h header) {
 	t.Helper()
-	c, err := check(s.file, nil)
+	c, err := checkOpen(s.file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

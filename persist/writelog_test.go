@@ -41,6 +41,12 @@ type transaction struct {
 
 const sector = 512
 
+// Where the meta page lies behind its header, and how long it is, see package boltfile.
+const (
+	metaStart = 16
+	metaSize  = 64
+)
+
 // recordWorkload commits steps and returns the file before them and the writes of each.
 func recordWorkload(t *testing.T, steps uint64) (base []byte, txs []transaction) {
 	t.Helper()

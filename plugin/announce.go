@@ -12,13 +12,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ringlet/ringlet/internal/durable"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/node"
-	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/announce"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/fault"
 	"github.com/ringlet/ringlet/plugin/metrics"
 )
 
@@ -33,7 +34,7 @@ type announcer struct {
 	wire   announce.Wire
 	send   func(announce.Packet) (packets int, stale bool, err error) // the wire's
 	engine func() dockerd.State
-	fault  *fault
+	fault  *fault.Fault
 }
 
 // newAnnouncer returns an announcer that has yet to get its node, nil if there is to be none.
@@ -46,18 +47,18 @@ func newAnnouncer(on bool, data string, watcher *dockerd.Watcher, m *metrics.Met
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		logger.Warn("networks of the engine's last list not readable, waiting for another list", logattr.Err(err))
 	}
-	a := &announcer{engine: watcher.State, fault: &fault{
-		logger: logger, code: "announce-failed",
-		text: func(err error) string {
+	a := &announcer{engine: watcher.State, fault: &fault.Fault{
+		Logger: logger, Code: "announce-failed",
+		Text: func(err error) string {
 			return fmt.Sprintf("containers that start cannot be announced (%v): for up to a minute after its start, a container is not reached by machines that have talked to it before", err)
 		},
-		next: "give the plugin its capability CAP_NET_RAW, or give containers a fixed MAC and set RINGLET_ANNOUNCE=false",
+		Next: "give the plugin its capability CAP_NET_RAW, or give containers a fixed MAC and set RINGLET_ANNOUNCE=false",
 	}}
 	a.send = a.wire.Send
 	a.Announcer = announce.New(announce.Config{
 		Held: func(ctx context.Context, at netip.Addr) (announce.MAC, error) { return holderMAC(ctx, a.node, at) },
-		Send: func(p announce.Packet) (int, bool, error) { return a.send(p) }, Count: m.Announced, Fault: a.fault.set, Logger: logger,
-		Kept: kept, Keep: func(content []byte) error { return persist.ReplaceFile(path, content) },
+		Send: func(p announce.Packet) (int, bool, error) { return a.send(p) }, Count: m.Announced, Fault: a.fault.Set, Logger: logger,
+		Kept: kept, Keep: func(content []byte) error { return durable.Replace(path, content) },
 	})
 	return a
 }
@@ -74,7 +75,7 @@ func (a *announcer) problem() (ipam.Problem, bool) {
 	if a == nil {
 		return ipam.Problem{}, false
 	}
-	return a.fault.problem()
+	return a.fault.Problem()
 }
 
 // run announces until ctx ends. Its error is always nil.
@@ -118,9 +119,15 @@ func (a *announcer) concerns(at netip.Addr) bool {
 	if at.Is4() {
 		return true
 	}
-	major, _, _ := strings.Cut(a.engine().EngineVersion, ".")
+	n, known := majorOf(a.engine().EngineVersion)
+	return !known || n < speaksIPv6 // an engine that has yet to answer may be an old one
+}
+
+// majorOf returns the first number of an engine's version, false if there is none.
+func majorOf(version string) (int, bool) {
+	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
-	return err != nil || n < speaksIPv6 // an engine that has yet to answer may be an old one
+	return n, err == nil
 }
 
 // made takes in that the engine gets a pool. One that starts, and answers nothing yet, gets those that it had.

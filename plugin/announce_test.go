@@ -20,6 +20,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/announce"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/metrics"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // announced is what an announcer has sent.
@@ -70,13 +71,13 @@ func (a *announced) after(d time.Duration) []string {
 func TestAnnounceWhatTheEngineAsksFor(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		data := t.TempDir()
-		store, n := open(t, data)
+		store, n := plugintest.Open(t, data)
 		defer store.Close()
 		watcher, err := dockerd.New(dockerd.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := &engineCalls{n, watcher, &prober{node: n}, newHost(n, slog.New(slog.DiscardHandler)), nil}
+		calls := &engineCalls{n, watcher, &prober{node: n}, newHost(n, slog.New(slog.DiscardHandler)), nil, nil, nil}
 		a := announcing(t, data, calls)
 		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
 		if err != nil {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/fault"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
@@ -58,18 +60,18 @@ func (f *front) panicked(err error) {
 	}
 	if len(f.panics) == maxPanics && now.Sub(f.panics[0]) < panicTime {
 		f.panics = nil
-		f.alone.set(fmt.Errorf("%d errors of the program within %v, the last one: %w", maxPanics, panicTime, stop.Cause))
+		f.alone.Set(fmt.Errorf("%d errors of the program within %v, the last one: %w", maxPanics, panicTime, stop.Cause))
 	}
 }
 
 // newAlone returns what is wrong while the network is closed.
-func newAlone(f *front) *fault {
-	return &fault{
-		logger: f.logger, code: "network-closed",
-		text: func(err error) string {
+func newAlone(f *front) *fault.Fault {
+	return &fault.Fault{
+		Logger: f.logger, Code: "network-closed",
+		Text: func(err error) string {
 			return fmt.Sprintf("this host talks to no other host for %v, because a frame of another host may have caused %v", closedTime, err)
 		},
-		next: "report it with the output of ringlet bundle; until then this host hands out addresses of its own ranges",
+		Next: "report it with the output of ringlet bundle; until then this host hands out addresses of its own ranges",
 	}
 }
 
@@ -78,9 +80,9 @@ var errOpenAgain = errors.New("the network between hosts is opened again")
 
 // aloneFor ends an instance without a network after some time.
 func (f *front) aloneFor(ctx context.Context) error {
-	if !rest(ctx, closedTime, nil) {
+	if !backoff.Sleep(ctx, closedTime, nil) {
 		return nil
 	}
-	f.alone.set(nil)
+	f.alone.Set(nil)
 	return errOpenAgain
 }

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // crowded is the whole process, with RINGLET_HTTP open and 100,000 addresses held,
@@ -68,7 +70,7 @@ func startCrowded(t *testing.T, test string) *crowded {
 		_ = cmd.Wait()
 	})
 	c := &crowded{t: t, address: address, pid: cmd.Process.Pid, in: in, out: bufio.NewReader(out)}
-	eventually(t, "it serves, and its directory has what is held", func() bool {
+	plugintest.Eventually(t, "it serves, and its directory has what is held", func() bool {
 		resp, err := http.Get("http://" + address + "/metrics")
 		if err != nil {
 			return false

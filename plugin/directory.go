@@ -2,15 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"net"
 	"net/netip"
 
+	"github.com/ringlet/ringlet/ipam/identity"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/wire"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/fault"
 )
 
 // split brings what arrives to the directory if it is the directory's, and all
@@ -29,13 +34,13 @@ func split(n *node.Node, d *directory.Directory) func(arrived iter.Seq2[[]byte, 
 	}
 }
 
-// servicesOf tells of which services containers of the engine are.
-func servicesOf(watcher *dockerd.Watcher) func(ctx context.Context, ids []string) (map[string][2]string, error) {
-	return func(ctx context.Context, ids []string) (map[string][2]string, error) {
-		found, err := watcher.Services(ctx, ids)
-		out := map[string][2]string{}
-		for id, s := range found {
-			out[id] = [2]string{s.Namespace, s.Name}
+// containersOf tells what the labels of containers of the engine say.
+func containersOf(watcher *dockerd.Watcher) func(ctx context.Context, ids []string) (map[string]directory.Container, error) {
+	return func(ctx context.Context, ids []string) (map[string]directory.Container, error) {
+		found, err := watcher.Containers(ctx, ids)
+		out := map[string]directory.Container{}
+		for id, c := range found {
+			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name, Labels: identity.Text(c.Labels)}
 		}
 		return out, err
 	}
@@ -47,6 +52,34 @@ func about(cfg config.Config, watcher *dockerd.Watcher, network func() *peers) d
 	if p := network(); p != nil {
 		if self := p.Status().Self; self.IsValid() {
 			out.Address, out.Health = self.String(), health(cfg.HTTP, self.Addr())
+		}
+	}
+	out.Addresses = addressesOf(out.Address)
+	return out
+}
+
+// addressesOf returns the addresses of this host on its interfaces, the one at which
+// other peers reach it first. Those that count on one link or on this host alone are
+// left out.
+func addressesOf(peers string) (out []directory.NodeAddress) {
+	self, _ := netip.ParseAddrPort(peers)
+	all, _ := net.InterfaceAddrs() // without them only the other is told
+	seen := map[netip.Addr]bool{}
+	add := func(a netip.Addr, kind string) {
+		if a = a.Unmap(); !a.IsGlobalUnicast() || seen[a] {
+			return
+		}
+		seen[a] = true
+		family := "ipv6"
+		if a.Is4() {
+			family = "ipv4"
+		}
+		out = append(out, directory.NodeAddress{Address: a, Family: family, Kind: kind})
+	}
+	add(self.Addr(), "peer")
+	for _, one := range all {
+		if p, err := netip.ParsePrefix(one.String()); err == nil {
+			add(p.Addr(), "host")
 		}
 	}
 	return out
@@ -67,4 +100,36 @@ func health(served string, self netip.Addr) string {
 		return ""
 	}
 	return net.JoinHostPort(host, port)
+}
+
+// lateDirectory returns the fault of a directory to which no changes come.
+func lateDirectory(shared *directory.Directory, logger *slog.Logger) *fault.Fault {
+	return &fault.Fault{
+		Logger: logger, Code: "directory-late",
+		Look: func() error {
+			if shared.Late() == 0 {
+				return nil
+			}
+			return errors.New("no heartbeat for more than 3 minutes")
+		},
+		Text: func(err error) string {
+			return fmt.Sprintf("this host may show old facts of other hosts, because their changes do not arrive (%v)", err)
+		},
+		Next: "see ringlet peers for hosts that do not answer; addresses are handed out all the same",
+	}
+}
+
+// unidentified returns the faults of containers that have no identity: their labels are too long, or there are too many
+// label sets. Their addresses are as good as any.
+func unidentified(shared *directory.Directory, logger *slog.Logger) []*fault.Fault {
+	say := func(err error) string { return err.Error() }
+	return []*fault.Fault{{
+		Logger: logger, Code: "identity-too-long", Text: say,
+		Look: func() error { long, _ := shared.Unidentified(); return long },
+		Next: "count fewer labels with RINGLET_IDENTITY_LABELS on all hosts, or start the container with shorter ones; its address works without an identity",
+	}, {
+		Logger: logger, Code: "identities-full", Text: say,
+		Look: func() error { _, full := shared.Unidentified(); return full },
+		Next: "count fewer labels with RINGLET_IDENTITY_LABELS on all hosts; numbers that no container uses are free again after half an hour, and addresses work without an identity",
+	}}
 }

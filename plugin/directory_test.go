@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -32,7 +33,7 @@ func (h *clusterHost) keys(prefix string) map[string]string {
 func alike(addresses int, hosts ...*clusterHost) bool {
 	shown := func(h *clusterHost) map[string]string {
 		all := h.keys("ringlet/")
-		delete(all, directory.Heart)
+		delete(all, directory.HeartKey("ringlet"))
 		return all
 	}
 	want := shown(hosts[0])
@@ -55,9 +56,12 @@ func (c *cluster) hold(h *clusterHost, holder string) netip.Addr {
 }
 
 // newPool makes a cluster of n hosts with a pool.
-func newPool(t *testing.T, n int) *cluster {
+func newPool(t *testing.T, n int) *cluster { t.Helper(); return newPoolOf(t, n, nil) }
+
+// newPoolOf is newPool, with the label sets of containers by ID.
+func newPoolOf(t *testing.T, n int, labels map[string]string) *cluster {
 	t.Helper()
-	c := newCluster(t, n)
+	c := found(&cluster{t: t, net: memnet.New(), labels: labels}, n)
 	if _, _, err := c.hosts[0].CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/16"), "lab"); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +120,7 @@ func TestDirectory(t *testing.T) {
 					"ringlet/state/nodes/v1/ringlet/host-5":            `"pool":"10.50.0.0/16","ranges":["10.50.`,
 					"ringlet/state/pools/v1/ringlet/10.50.0.0/16":      `"host-3":`,
 					"ringlet/state/pools/v1/ringlet/names/lab":         `{"pool":"10.50.0.0/16"}`,
-					"ringlet/.heartbeat":                               `"node":"host-`,
+					"ringlet/.heartbeat/ringlet":                       `"node":"host-`,
 					"ringlet/state/ip/v1/ringlet/" + held[39].String(): `"pool":"10.50.0.0/16","node":"host-5","state":"held"`,
 				} {
 					if !strings.Contains(all[key], want) {
@@ -284,7 +288,7 @@ func TestDirectoryAtRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range list {
-			if e.Key != directory.Heart {
+			if e.Key != directory.HeartKey("ringlet") {
 				t.Errorf("%s became %s", e.Key, e.Value)
 			}
 		}
@@ -311,4 +315,106 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", served, got, want)
 		}
 	}
+}
+
+// What is removed on one host goes on all, and each host sets its own again within 10
+// seconds: all keys, and one alone. A key that no host stands for stays away.
+func TestRemoveKeys(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := newPool(t, 3)
+		for i := range 12 {
+			c.hold(c.hosts[i%3], fmt.Sprint("device-", i))
+		}
+		c.until(time.Minute, "alike at first", func() bool { return alike(12, c.hosts...) })
+		want := c.hosts[0].keys("ringlet/state/")
+		heart := directory.HeartKey("ringlet")
+		for _, rm := range []struct {
+			key   string
+			below bool
+			keys  int
+		}{
+			{"ringlet/", true, len(want) + 2},
+			{directory.AddressKeys("ringlet") + "10.50.0.1", false, 1},
+			{directory.NodeKeys("ringlet") + "host-2", false, 1},
+			{heart, false, 1},
+			{directory.PoolKeys("ringlet"), true, 2},
+			{"nothing", true, 0},
+		} {
+			if rm.keys == 1 && len(c.hosts[0].keys(rm.key)) == 0 {
+				continue // another address was handed out
+			}
+			reader := c.hosts[2].shared.Watch(c.hosts[2].shared.Last())
+			did := c.hosts[1].shared.Remove(t.Context(), rm.key, rm.below)
+			if did.Keys != rm.keys || len(did.Silent) > 0 {
+				t.Errorf("%s: removed %d, want %d; silent: %v", rm.key, did.Keys, rm.keys, did.Silent)
+			}
+			c.until(10*time.Second, "back: "+rm.key, func() bool {
+				return alike(12, c.hosts...) && cmp.Equal(want, c.hosts[2].keys("ringlet/state/")) && len(c.hosts[2].keys(heart)) == 1
+			})
+			seen, meets := 0, func(key string) bool { return key == rm.key || rm.below && strings.HasPrefix(key, rm.key) }
+			short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			for seen == 0 && short.Err() == nil {
+				list, _, _ := reader.Next(short)
+				for _, e := range list {
+					if meets(e.Key) {
+						seen++
+					}
+				}
+			}
+			cancel()
+			if (seen > 0) != (rm.keys > 0) {
+				t.Errorf("%s: another host has seen %d changes", rm.key, seen)
+			}
+		}
+	})
+}
+
+// Each host that can be reached is asked about the past, also while every third packet is lost. One that is cut off is not
+// waited for once the others see that.
+func TestAskHosts(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := found(&cluster{t: t, net: memnet.New(), past: map[string]string{"host-2": "two", "host-3": "three", "host-4": "four"}}, 5) // host-5 cannot tell
+		ids := map[string]string{}
+		for _, p := range c.status(c.hosts[0]).Peers {
+			ids[p.ID] = p.Name
+		}
+		c.until(2*time.Minute, "alike", func() bool { return len(c.hosts[0].keys(directory.NodeKeys("ringlet"))) == 5 && alike(0, c.hosts...) })
+		asks := func() (string, time.Duration) {
+			begun := time.Now()
+			told, silent := c.hosts[0].shared.Ask(t.Context(), netip.MustParseAddr("10.50.0.7"), begun)
+			var all []string
+			for _, one := range told {
+				all = append(all, ids[one.Owner]+" says "+string(one.Text))
+			}
+			for _, id := range silent {
+				all = append(all, ids[id]+" is silent")
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", "), time.Since(begun)
+		}
+		const want = "host-2 says two, host-3 says three, host-4 says four, host-5 is silent"
+		if got, took := asks(); got != want || took > time.Second {
+			t.Errorf("after %v: %s", took, got)
+		}
+		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{Loss: 0.33} })
+		for range 10 {
+			if got, took := asks(); got != want || took > 5*time.Second {
+				t.Errorf("with loss, after %v: %s", took, got)
+			}
+		}
+		apart := c.hosts[3]
+		c.net.SetLink(func(from, to netip.AddrPort) memnet.Link {
+			if from == apart.addr || to == apart.addr {
+				return memnet.Cut()
+			}
+			return memnet.Link{}
+		})
+		if got, took := asks(); got != "host-2 says two, host-3 says three, host-4 is silent, host-5 is silent" || took > 11*time.Second {
+			t.Errorf("cut off, after %v: %s", took, got)
+		}
+		time.Sleep(time.Minute)
+		if got, took := asks(); got != "host-2 says two, host-3 says three, host-5 is silent" || took > time.Second {
+			t.Errorf("a minute later, after %v: %s", took, got)
+		}
+	})
 }

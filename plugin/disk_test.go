@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // A disk that fills while addresses are handed out stops that, once a write fails, and nothing else: what the
@@ -17,9 +18,9 @@ func TestDiskThatFills(t *testing.T) {
 	t.Parallel()
 	data := smallDisk(t)
 	p := startWhole(t, data, "RINGLET_TIMEOUT=20s")
-	eventually(t, "it serves", p.serves)
-	eventually(t, "room is kept", func() bool { return exists(filepath.Join(data, databaseName+".ballast")) })
-	if _, found := find(p.status(), "disk-low"); !found {
+	plugintest.Eventually(t, "it serves", p.serves)
+	plugintest.Eventually(t, "room is kept", func() bool { return exists(filepath.Join(data, databaseName+".ballast")) })
+	if _, found := plugintest.Find(p.status().Problems, "disk-low"); !found {
 		t.Errorf("24 MiB are little, and status says %+v", p.status().Problems)
 	}
 	const pool = "ringlet1/local/10.50.0.0/16"
@@ -44,8 +45,8 @@ func TestDiskThatFills(t *testing.T) {
 	if !strings.Contains(refusal, "disk is full: make room") {
 		t.Errorf("a request is refused with %q", refusal)
 	}
-	eventually(t, "status says that the disk is full", func() bool {
-		problem, found := find(p.status(), "disk-full")
+	plugintest.Eventually(t, "status says that the disk is full", func() bool {
+		problem, found := plugintest.Find(p.status().Problems, "disk-full")
 		return found && problem.Level == string(ipam.Failed)
 	})
 	if got := p.ready(); got != http.StatusServiceUnavailable {
@@ -83,10 +84,10 @@ func TestDiskThatFills(t *testing.T) {
 		t.Errorf("%d addresses are held, want %d", n, left-len(held)/2)
 	}
 	free()
-	eventually(t, "it hands out addresses again", func() bool {
+	plugintest.Eventually(t, "it hands out addresses again", func() bool {
 		return p.call("RequestAddress", map[string]any{"PoolID": pool, "Options": map[string]string{"com.docker.network.endpoint.macaddress": "02:42:ff:00:00:01"}})["Error"] == nil
 	})
-	if _, found := find(p.status(), "disk-full"); found {
+	if _, found := plugintest.Find(p.status().Problems, "disk-full"); found {
 		t.Error("there is room, and status says that the disk is full")
 	}
 	if _, err := os.Stat(filepath.Join(data, databaseName+".ballast")); err != nil {

@@ -45,12 +45,12 @@ func TestConsoleOfTheManual(t *testing.T) {
 	}
 }
 
-// testNames returns the names of all tests of internal/e2e and of this package.
+// testNames returns the names of all tests of internal/e2e, of this package and of those under it.
 func testNames(t *testing.T) []string {
 	t.Helper()
 	name := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	var out []string
-	for _, pattern := range []string{"*_test.go", "../internal/e2e/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "../internal/e2e/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func TestRulesOfTheProtocol(t *testing.T) {
 		places[number(t, row[1])] = true
 	}
 	var controls strings.Builder
-	for _, file := range []string{"../ipam/sim_rules_test.go", "../ipam/paxos/control_test.go"} {
+	for _, file := range []string{"../ipam/sim_rules_test.go", "../ipam/rule_schedules_test.go", "../ipam/paxos/control_test.go"} {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

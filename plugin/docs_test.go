@@ -320,7 +320,7 @@ func TestMakeInAFolderWithASpace(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { // it is run
 			t.Fatal(err)
 		}
 	}

@@ -6,15 +6,18 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/database"
+	"github.com/ringlet/ringlet/plugin/decided"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/events"
+	"github.com/ringlet/ringlet/plugin/fault"
 	"github.com/ringlet/ringlet/plugin/metrics"
+	"github.com/ringlet/ringlet/plugin/networks"
 )
 
 // engineCalls is what the driver asks of the rest of the process.
@@ -24,6 +27,8 @@ type engineCalls struct {
 	prober  *prober
 	host    *host
 	starts  *announcer
+	decided *decided.Keeper
+	vain    *networks.Refused
 }
 
 // RequestPool grants a pool. Before that it looks at what the host has now: the
@@ -35,11 +40,20 @@ func (e engineCalls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.
 		look = e.host.tellSoon
 	}
 	_ = look(ctx) // what was told before stands; the status says what is wrong
+	before := e.vain.Before(ctx)
 	g, err := e.Node.RequestPool(ctx, r)
 	if err == nil {
 		e.starts.made(&g)
+		e.vain.Granted(before, g.Network.Pool)
 	}
 	return g, err
+}
+
+// ReleasePool forgets a network. If it never came to be, its pool goes, too.
+func (e engineCalls) ReleasePool(ctx context.Context, n ipam.Network) error {
+	err := e.Node.ReleasePool(ctx, n)
+	e.vain.Released(n.Pool)
+	return err
 }
 
 // Greeted has the node expect a replay, and looks at what the engine has.
@@ -53,6 +67,9 @@ func (e engineCalls) Greeted(ctx context.Context) {
 // at what the engine has: of a start that fails for its second address the engine
 // never releases the first.
 func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) (ipam.AddressGrant, error) {
+	if err := e.decided.RefusesRequest(&r); err != nil {
+		return ipam.AddressGrant{}, err
+	}
 	_ = e.host.tellChanges(ctx) // as in RequestPool
 	g, err := e.prober.grant(ctx, r)
 	if err != nil {
@@ -68,16 +85,20 @@ func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
 // deliver brings inventories to the node, also those that are not complete:
 // what they have is in use. The node's mark is taken before the engine is asked.
-func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *locked, starts *announcer, names *networkNames) dockerd.Deliver {
+func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *networks.NoMAC, r *networks.Routers, starts *announcer, names *networks.Names, d *decided.Keeper, v *networks.Refused) dockerd.Deliver {
 	var mark ipam.Mark
 	w.BeforeLook(func(ctx context.Context) {
 		mark, _ = n.Mark(ctx) // a node that has stopped says so again when it is given the inventory
 	})
+	w.WhenAsked(func(ctx context.Context, list dockerd.List) { listNetworks(ctx, w, n, l, r, v, list) })
 	return func(ctx context.Context, inv dockerd.Inventory) (time.Duration, error) {
 		if inv.Complete {
-			l.see(inv.Networks)
+			l.See(inv.Networks)
+			r.See(inv.Networks)
+			d.See(inv.Networks)
 		}
-		names.see(&inv)
+		names.See(&inv)
+		v.See(inv.Networks)
 		if err := h.tell(ctx); err != nil {
 			return 0, err
 		}
@@ -89,9 +110,30 @@ func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *locked, starts *annou
 	}
 }
 
+// listNetworks has the engine list its networks, and brings the list to the node and to what is wrong with networks, which ends
+// with them. Without an answer the next look tells.
+func listNetworks(ctx context.Context, w *dockerd.Watcher, n *node.Node, l *networks.NoMAC, r *networks.Routers, v *networks.Refused, list dockerd.List) {
+	mark, err := n.Mark(ctx)
+	if err != nil {
+		return // the node has stopped
+	}
+	networks, err := list(ctx)
+	if err == nil {
+		l.See(networks)
+		r.See(networks)
+		v.See(networks)
+		inv := inventory(dockerd.Inventory{Networks: networks, Listed: true})
+		inv.After = mark
+		_, err = n.Inventory(ctx, inv)
+	}
+	if err != nil {
+		w.Recheck()
+	}
+}
+
 // inventory translates what the engine said.
 func inventory(inv dockerd.Inventory) ipam.Inventory {
-	out := ipam.Inventory{Partial: !inv.Complete}
+	out := ipam.Inventory{Partial: !inv.Complete, AllNetworks: inv.Listed}
 	for _, n := range inv.Networks {
 		net := ipam.InventoryNetwork{ID: n.ID, Name: n.Name}
 		for _, s := range n.Subnets {
@@ -127,21 +169,23 @@ func parseMAC(s string) (m ipam.MAC) {
 // the process around the node.
 type status struct {
 	*node.Node
+	decided *decided.Keeper
 	watcher *dockerd.Watcher
 	sight   sight
-	locked  *locked
-	lost    aside
-	former  former
+	locked  *networks.NoMAC
+	routers *networks.Routers
+	lost    database.Aside
+	former  database.Former
 	rejoin  func(ctx context.Context, dryRun bool) (admin.Rejoining, error)
 	trust   func(ctx context.Context) (admin.Trusted, error)
 	silent  bool // the network is closed, as the database may be a copy
 	network *peers
-	alone   *fault // the network is closed; may be nil
+	alone   *fault.Fault // the network is closed; may be nil
 	probes  *prober
 	starts  *announcer
-	names   networkNames
+	names   networks.Names
 	others  elsewhere
-	faults  []*fault
+	faults  []*fault.Fault
 }
 
 // Status adds how far this peer sees what its engine does, and what is wrong
@@ -159,27 +203,34 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Pools = s.names.complete(out.Pools)
+	out.Pools = s.names.Complete(out.Pools)
 	how := s.sight
 	how.idle = len(out.Networks) == 0
 	if p, wrong := engineProblem(s.watcher.State(), how, out.Verdict == ipam.Fine); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	if p, wrong := s.locked.problem(s.watcher.State().Names); wrong {
+	if p, wrong := s.locked.Problem(s.watcher.State().Names); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	if p, wrong := s.lost.problem(); wrong {
+	out.Problems = append(out.Problems, s.routers.Problems(out.Pools)...)
+	if p, wrong := s.lost.Problem(s.decided.Restored(), out.State == ipam.Joining); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	if p, kept := s.former.problem(); kept {
+	if p, wrong := s.decided.Problem(); wrong {
+		out.Problems = append(out.Problems, p)
+	}
+	if p, kept := s.former.Problem(); kept {
 		out.Problems = append(out.Problems, p)
 	}
 	closed := false
 	if s.alone != nil {
-		_, closed = s.alone.problem()
+		_, closed = s.alone.Problem()
 	}
 	if !closed && !s.silent { // else that is the problem
 		out = s.network.complete(out)
+	}
+	if p, wrong := sameNames(out.Peers); wrong {
+		out.Problems = append(out.Problems, p)
 	}
 	out.Problems = append(out.Problems, s.others.problems(&out, time.Now())...)
 	out.Problems = append(out.Problems, s.probes.problems(out.Networks)...)
@@ -187,7 +238,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		out.Problems = append(out.Problems, p)
 	}
 	for _, f := range s.faults {
-		if p, wrong := f.problem(); wrong {
+		if p, wrong := f.Problem(); wrong {
 			out.Problems = append(out.Problems, p)
 		}
 	}
@@ -202,7 +253,7 @@ func (s *status) complete(out ipam.Status, err error) (ipam.Status, error) {
 // Explain adds the names of the networks on the pool.
 func (s *status) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
 	out, err := s.Node.Explain(ctx, a)
-	out.NetworkNames = s.names.of(out.Pool)
+	out.NetworkNames = s.names.Of(out.Pool)
 	return out, err
 }
 
@@ -221,58 +272,6 @@ func (s *status) Rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, erro
 
 // Trust has the peer go on with a database that was moved.
 func (s *status) Trust(ctx context.Context) (admin.Trusted, error) { return s.trust(ctx) }
-
-// ipvlan is the network driver that starts no container which was given a MAC.
-const ipvlan = "ipvlan"
-
-// locked is the networks on which no container starts, since the engine gives each a MAC
-// (RINGLET_MAC). Safe for concurrent use.
-type locked struct {
-	mac      bool // the setting
-	inPlugin bool
-	names    atomic.Pointer[[]string] // of the networks, in order; nil: none is known
-}
-
-// see takes note of the networks that the engine has.
-func (l *locked) see(networks []dockerd.Network) {
-	var names []string
-	for _, n := range networks {
-		if l.mac && n.Driver == ipvlan {
-			names = append(names, n.Name)
-		}
-	}
-	slices.Sort(names)
-	l.names.Store(&names)
-}
-
-// problem returns what an operator should know; false if nothing is wrong. self is what this plugin is
-// called.
-func (l *locked) problem(self []string) (ipam.Problem, bool) {
-	names := l.names.Load()
-	if names == nil || len(*names) == 0 {
-		return ipam.Problem{}, false
-	}
-	which := "network " + (*names)[0] + " is"
-	switch more := len(*names) - 1; {
-	case more == 1:
-		which = fmt.Sprintf("networks %s and %s are", (*names)[0], (*names)[1])
-	case more > 1:
-		which = fmt.Sprintf("network %s and %d others are", (*names)[0], more)
-	}
-	next := "restart ringlet serve with RINGLET_MAC=false, and then the engine"
-	if l.inPlugin {
-		name := "ringlet:latest"
-		if len(self) > 0 {
-			name = self[0]
-		}
-		next = fmt.Sprintf("docker plugin disable --force %s, docker plugin set %[1]s RINGLET_MAC=false, docker plugin enable %[1]s; running containers go on", name)
-	}
-	return ipam.Problem{
-		Code: "mac-on-ipvlan", Level: string(ipam.Degraded),
-		Text: which + " of driver " + ipvlan + ", on which no container starts while the engine gives each one a MAC",
-		Next: next,
-	}, true
-}
 
 // sight is how this process comes to see its engine.
 type sight struct {
@@ -328,9 +327,9 @@ func exists(path string) bool {
 
 // observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
-func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream, starts *announcer) func(ipam.Note) {
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer) func(ipam.Note) {
 	return func(n ipam.Note) {
-		happened.note(n)
+		happened.Note(n)
 		starts.note(&n)
 		switch n.Kind {
 		case ipam.NoteLeakFound:
@@ -341,9 +340,46 @@ func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *stream,
 			m.Asked(n.To)
 		case ipam.NoteInherited:
 			watcher.Recheck() // what lives in it is to be known before anything else is done
-		case ipam.NoteDoubted, ipam.NoteUnclear, ipam.NoteParted:
+		case ipam.NoteDoubted, ipam.NoteUnclear:
 			watcher.Recheck() // a call waits for it, or soon may
+		case ipam.NoteParted:
+			watcher.AskNetworks()
 		default: // the log has them
 		}
 	}
+}
+
+// CreatePool is the node's, and has what was decided in the file before it is answered, as have the three below.
+func (s *status) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
+	defer s.decided.Save(ctx)
+	return s.Node.CreatePool(ctx, cidr, name)
+}
+
+// RemovePool removes a pool.
+func (s *status) RemovePool(ctx context.Context, pool string) error {
+	defer s.decided.Save(ctx)
+	return s.Node.RemovePool(ctx, pool)
+}
+
+// Reserve keeps addresses back for an operator.
+func (s *status) Reserve(ctx context.Context, r ipam.ReserveRequest) (ipam.Reserving, error) {
+	defer s.decided.Save(ctx)
+	return s.Node.Reserve(ctx, r)
+}
+
+// Unreserve ends what Reserve began.
+func (s *status) Unreserve(ctx context.Context, r ipam.UnreserveRequest) (ipam.Reserving, error) {
+	defer s.decided.Save(ctx)
+	return s.Node.Unreserve(ctx, r)
+}
+
+// Client allocates an address for a holder outside Docker. Which one on a LAN whose exclusions are lost is for an operator to
+// say.
+func (s *status) Client(ctx context.Context, r ipam.ClientRequest) (ipam.AddressGrant, error) {
+	if pool, err := netip.ParsePrefix(r.Pool); err == nil && !r.Address.IsValid() {
+		if err := s.decided.Refuses(pool); err != nil {
+			return ipam.AddressGrant{}, err
+		}
+	}
+	return s.Node.Client(ctx, r)
 }

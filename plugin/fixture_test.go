@@ -14,6 +14,7 @@ import (
 	"github.com/ringlet/ringlet/gossip/memnet"
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/persist"
 )
 
@@ -89,7 +90,7 @@ func TestClusterOfCommitA1d9fa3(t *testing.T) {
 		})
 		for i, h := range c.hosts {
 			holds(t, h, had[i])
-			lan, err := ipam.ParsePoolID(ipam.PoolID(had[i].Networks[0]))
+			lan, err := poolid.Parse(ipam.PoolID(had[i].Networks[0]))
 			if err != nil {
 				t.Fatal(err)
 			}

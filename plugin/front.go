@@ -10,23 +10,28 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/driver"
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/internal/pace"
-	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/certfile"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/database"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/events"
+	"github.com/ringlet/ringlet/plugin/fault"
+	"github.com/ringlet/ringlet/plugin/gate"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/page"
+	"github.com/ringlet/ringlet/plugin/serving"
 )
 
 // front is what lives as long as the process: the sockets, and what answers on
@@ -48,37 +53,52 @@ type front struct {
 	garbage *collector
 	meter   *metrics.Metrics
 	idle    thrift
-	gate    *gate
-	local   *stage         // the API on the admin socket
-	http    *stage         // the API on RINGLET_HTTP
+	gate    *gate.Gate
+	local   *serving.Stage // the API on the admin socket
+	http    *serving.Stage // the API on RINGLET_HTTP
 	pair    *certfile.Pair // of RINGLET_HTTP; nil: it does not speak TLS
-	faults  []*fault
+	faults  []*fault.Fault
 	waiting *standby
 	gaveUp  bool // CAP_NET_RAW, for good
-	disk    *disk
-	alone   *fault        // the network is closed
+	disk    *database.Disk
+	alone   *fault.Fault  // the network is closed
 	panics  []time.Time   // of nodes, the last few
 	uncatch func()        // ends that crashes are written down; nil: they are not
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
 
 	successor *startOverError            // what was started over last, until there is an instance again; nil: nothing
 	events    atomic.Pointer[events.Log] // of the latest instance; nil: there was none
+	watcher   atomic.Pointer[dockerd.Watcher]
+}
+
+// firstToKeep is the first engine that keeps the subnet it was granted for any of a size.
+const firstToKeep = 29
+
+// keepsChosen reports whether the engine is known to be one of those.
+func (f *front) keepsChosen() bool {
+	w := f.watcher.Load()
+	if w == nil {
+		return false
+	}
+	st := w.State()
+	n, known := majorOf(st.EngineVersion)
+	return known && st.Connected && n >= firstToKeep
 }
 
 // serve opens the sockets and serves until ctx ends or something fails that does
 // not pass.
 func serve(ctx context.Context, opts cli.ServeOptions, cfg config.Config, logger *slog.Logger, sink *logging.Sink) error {
 	f := &front{opts: opts, cfg: cfg, logger: logger, sink: sink, started: time.Now()}
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+	for pause := (backoff.Backoff{First: serving.FirstRetry, Last: serving.LastRetry}); ; {
 		err := f.open()
 		if err == nil {
 			break
 		}
-		if !passes(err) {
+		if !database.Passes(err) {
 			return err
 		}
 		logger.Warn("the sockets cannot be opened yet", logattr.Err(err))
-		if !rest(ctx, pause, nil) {
+		if !backoff.Sleep(ctx, pause.Next(), nil) {
 			return context.Cause(ctx)
 		}
 	}
@@ -105,7 +125,7 @@ func (f *front) open() (err error) {
 	if err := checkMAC(f.cfg, opts, f.inPlugin, f.lists); err != nil {
 		return err
 	}
-	if _, err := newWatcher(opts, f.plugin, f.logger); err != nil {
+	if _, err := newWatcher(opts, nil, f.plugin, f.logger); err != nil {
 		return err
 	}
 	if f.socket, err = driver.Listen(opts.Socket); err != nil {
@@ -136,30 +156,29 @@ func (f *front) run(ctx context.Context) error {
 	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
 	f.idle = thrift{threads: newProcessors(), pace: pace.New()}
 	f.alone = newAlone(f)
-	f.disk = newDisk(f.cfg.Name, f.opts.Data, f.database(), f.logger)
-	f.disk.pace = f.idle.pace
-	f.meter.WatchDisk(f.disk.free)
-	f.local, f.http = newStage(), newStage()
+	f.disk = database.NewDisk(f.cfg.Name, f.database(), cli.LeastDisk, f.idle.pace, f.logger)
+	f.meter.WatchDisk(f.disk.Free)
+	f.local, f.http = serving.NewStage(), serving.NewStage()
 	f.waiting = newStandby(f)
-	f.gate = newGate(f.cfg.Name, f.cfg.Timeout, f.waiting.engineAnswers)
-	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(), Observe: f.observe()})
+	f.gate = gate.New(f.cfg.Name, f.cfg.Timeout, f.waiting.engineAnswers)
+	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(), KeepsChosen: f.keepsChosen, Observe: f.observe()})
 	if err != nil {
 		return err
 	}
-	services := []part{newAdmin(f.adminSocket, f.opts.AdminSocket, f.local.serve, f.logger).part()}
+	services := []serving.Part{serving.NewAdmin(f.adminSocket, f.opts.AdminSocket, f.local.Serve, f.logger).Part()}
 	if f.cfg.HTTP != config.HTTPOff {
-		services = append(services, newHTTP(f.cfg.HTTP, f.http.serve, f.logger).part())
+		services = append(services, serving.NewHTTP(f.cfg.HTTP, f.http.Serve, f.logger).Part())
 		if f.cfg.HTTPCert != "" {
 			f.pair = certfile.New(f.cfg.HTTPCert, f.cfg.HTTPKey)
-			services = append(services, newCertificate(f.cfg, f.pair, f.logger))
+			services = append(services, serving.NewCertificate(f.cfg.HTTP, f.pair, f.logger))
 		}
 	}
 	// The process ends when the engine's socket cannot be accepted on any more: the
 	// engine then starts the plugin again, with a socket that it can connect to.
 	serving := []func(context.Context) error{func(ctx context.Context) error { return drv.Serve(ctx, f.socket) }}
 	for _, s := range services {
-		serving = append(serving, s.run)
-		f.faults = append(f.faults, s.fault)
+		serving = append(serving, s.Run)
+		f.faults = append(f.faults, s.Fault)
 	}
 	f.quiet = make(chan struct{})
 	return together(ctx, []func(context.Context) error{
@@ -192,8 +211,8 @@ func (f *front) keep(ctx context.Context) error {
 			f.uncatch()
 		}
 	}()
-	started := false // whether it has served, or waits
-	for pause := time.Duration(0); ; pause = min(max(2*pause, firstRetry), lastRetry) {
+	started := false                                                                                    // whether it has served, or waits
+	for pause := time.Duration(0); ; pause = min(max(2*pause, serving.FirstRetry), serving.LastRetry) { // the first time at once
 		begun := time.Now()
 		built, err := f.attempt(ctx)
 		started = started || built
@@ -204,7 +223,7 @@ func (f *front) keep(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errOpenAgain), startsOver(err): // at once
 			continue
-		case err == nil || !passes(err):
+		case err == nil || !database.Passes(err):
 			return err
 		}
 		f.panicked(err)
@@ -218,7 +237,7 @@ func (f *front) keep(ctx context.Context) error {
 			started = true
 			keepReason(f.opts, err, f.logger) // in case that it is told to end meanwhile
 		}
-		if !rest(ctx, pause, nil) {
+		if !backoff.Sleep(ctx, pause, nil) {
 			return nil
 		}
 	}
@@ -240,11 +259,12 @@ func (f *front) attempt(ctx context.Context) (built bool, err error) {
 }
 
 // servers are what the two services serve.
-type servers struct{ local, http serveFunc }
+type servers struct{ local, http serving.Func }
 
 // apis returns the API on the admin socket, and that on RINGLET_HTTP if it is set.
 func (f *front) apis(common admin.Config) (s servers, err error) {
 	common.Logger, common.Metrics, common.Timeout, common.Observe = f.logger, f.meter.Handler(), f.cfg.Timeout, f.observe()
+	common.DefaultPool = f.cfg.DefaultPool
 	common.Page, common.PagePaths = page.Handler(), page.Paths()
 	if common.Events != nil {
 		// The latest instance writes its journal still, also where another one has answered.
@@ -267,8 +287,8 @@ func (f *front) apis(common admin.Config) (s servers, err error) {
 
 // show has the services serve something else from now on.
 func (f *front) show(s servers) {
-	f.local.set(s.local)
-	f.http.set(s.http)
+	f.local.Set(s.local)
+	f.http.Set(s.http)
 }
 
 // process returns what the API tells of the process.
@@ -276,11 +296,13 @@ func (f *front) process(watcher *dockerd.Watcher, network *peers) *daemon {
 	return &daemon{cfg: f.cfg, started: f.started, database: f.database(), watcher: watcher, network: network, sink: f.sink}
 }
 
-// withFaults adds to a status what is wrong with parts of the process.
-func withFaults(st *ipam.Status, faults ...*fault) {
-	for _, f := range faults {
-		if p, wrong := f.problem(); wrong {
-			st.Problems = append(st.Problems, p)
-		}
+// namesOf returns the names by which RINGLET_HTTP may be asked: this host's, in full and up
+// to the first dot, and those of the settings.
+func namesOf(cfg config.Config) []string {
+	names := append([]string{cfg.Name}, cfg.HTTPHosts...)
+	if name, err := os.Hostname(); err == nil {
+		short, _, _ := strings.Cut(name, ".")
+		names = append(names, name, short)
 	}
+	return names
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/plugin/fault"
 	"github.com/ringlet/ringlet/plugin/route"
 )
 
@@ -35,8 +36,8 @@ type host struct {
 	node      *node.Node
 	addresses func() ([]net.Addr, error)
 	routes    func() iter.Seq2[route.Route, error]
-	fault     *fault           // of the addresses
-	unrouted  *fault           // of the routes
+	fault     *fault.Fault     // of the addresses
+	unrouted  *fault.Fault     // of the routes
 	told      []ipam.HostRoute // those that could be read last
 	turn      chan struct{}    // full while one reads: an older reading must not come after a newer
 	at        time.Time        // of the last reading; who reads has it
@@ -54,19 +55,19 @@ func newHost(n *node.Node, logger *slog.Logger) *host {
 	return &host{
 		node: n, addresses: net.InterfaceAddrs, routes: route.All, turn: make(chan struct{}, 1), logger: logger,
 		changes: func() uint64 { return 0 }, wait: untilDone, news: make(chan struct{}, 1),
-		fault: &fault{
-			logger: logger, code: "interfaces-unreadable",
-			text: func(err error) string {
+		fault: &fault.Fault{
+			Logger: logger, Code: "interfaces-unreadable",
+			Text: func(err error) string {
 				return fmt.Sprintf("the addresses on this host's interfaces cannot be read (%v); those that were known before are still kept from containers, later ones are not", err)
 			},
-			next: "see whether the host has run out of file descriptors or memory; they are read again every few seconds",
+			Next: "see whether the host has run out of file descriptors or memory; they are read again every few seconds",
 		},
-		unrouted: &fault{
-			logger: logger, code: "routes-unreadable",
-			text: func(err error) string {
+		unrouted: &fault.Fault{
+			Logger: logger, Code: "routes-unreadable",
+			Text: func(err error) string {
 				return fmt.Sprintf("the routes of this host cannot be read (%v); a network without --subnet may get a subnet that one of them leads to", err)
 			},
-			next: "name subnets with --subnet, or what routes lead to in RINGLET_AVOID; they are read again every few seconds",
+			Next: "name subnets with --subnet, or what routes lead to in RINGLET_AVOID; they are read again every few seconds",
 		},
 	}
 }
@@ -116,8 +117,8 @@ func (h *host) listen(ctx context.Context) error {
 func (h *host) watch(ctx context.Context) error {
 	for {
 		pause := hostInterval
-		for _, f := range []*fault{h.fault, h.unrouted} {
-			if _, wrong := f.problem(); wrong {
+		for _, f := range []*fault.Fault{h.fault, h.unrouted} {
+			if _, wrong := f.Problem(); wrong {
 				pause = hostRetry
 			}
 		}
@@ -176,7 +177,7 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 	h.at = time.Now()
 	h.readRoutes()
 	found, err := h.addresses()
-	h.fault.set(err)
+	h.fault.Set(err)
 	if err != nil {
 		return nil // it is a problem of the status, and no reason to end
 	}
@@ -205,7 +206,7 @@ func (h *host) readRoutes() {
 	n := 0
 	for r, err := range h.routes() {
 		if err != nil {
-			h.unrouted.set(err)
+			h.unrouted.Set(err)
 			return
 		}
 		if r.To.Bits() > 0 {
@@ -215,7 +216,7 @@ func (h *host) readRoutes() {
 			break
 		}
 	}
-	h.unrouted.set(nil)
+	h.unrouted.Set(nil)
 	h.told = found
 }
 

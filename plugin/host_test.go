@@ -18,6 +18,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 	"github.com/ringlet/ringlet/plugin/route"
 )
 
@@ -64,20 +65,20 @@ func stateOf(t *testing.T, n *node.Node, a string) string {
 // Interfaces that cannot be read, at the start or later, end nothing, and free
 // nothing.
 func TestInterfacesThatCannotBeRead(t *testing.T) {
-	var log lines
+	var log plugintest.Log
 	bubble.Test(t, func(t *testing.T) {
-		store, n := open(t, t.TempDir())
+		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
 			t.Fatal(err)
 		}
 		broken := errors.New("netlinkrib: too many open files")
 		var found interfaces
-		h := newHost(n, log.logger())
+		h := newHost(n, log.Logger())
 		h.addresses = found.read
 		wrong := func(want bool) {
 			t.Helper()
-			p, got := h.fault.problem()
+			p, got := h.fault.Problem()
 			if got != want || got && (p.Code != "interfaces-unreadable" || p.Level != string(ipam.Degraded)) {
 				t.Errorf("problem %+v, %v; want %v", p, got, want)
 			}
@@ -124,7 +125,7 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if began, ended := log.count("problem began"), log.count("problem ended"); began != 2 || ended != 2 {
+	if began, ended := log.Count("problem began"), log.Count("problem ended"); began != 2 || ended != 2 {
 		t.Errorf("%d lines say that it began and %d that it ended, want 2 and 2", began, ended)
 	}
 }
@@ -145,7 +146,7 @@ func TestReadingWaitsForNoOther(t *testing.T) {
 // What the node cannot write does end the process.
 func TestHostEndsWithTheNode(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		store, n := open(t, t.TempDir())
+		store, n := plugintest.Open(t, t.TempDir())
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestHostEndsWithTheNode(t *testing.T) {
 		if err := h.watch(t.Context()); !errors.Is(err, ipam.ErrStopped) {
 			t.Errorf("got %v, want that the node has stopped", err)
 		}
-		if p, wrong := h.fault.problem(); wrong {
+		if p, wrong := h.fault.Problem(); wrong {
 			t.Errorf("the node's failure became the problem %q", p.Text)
 		}
 	})
@@ -169,7 +170,7 @@ func TestHostEndsWithTheNode(t *testing.T) {
 // seconds: no container gets that address.
 func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		store, n := open(t, t.TempDir())
+		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
 		logger := slog.New(slog.DiscardHandler)
 		var found interfaces
@@ -182,7 +183,7 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := engineCalls{n, watcher, &prober{node: n}, h, nil}
+		calls := engineCalls{n, watcher, &prober{node: n}, h, nil, nil, nil}
 
 		time.Sleep(hostFresh)
 		found.set("10.50.0.1/24", nil) // ip addr add 10.50.0.1/24 dev eth1
@@ -207,7 +208,7 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 // the same.
 func TestRoutesThatCannotBeRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		store, n := open(t, t.TempDir())
+		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
 		var found interfaces
 		found.set("10.50.0.9/24", nil)
@@ -235,7 +236,7 @@ func TestRoutesThatCannotBeRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := engineCalls{n, watcher, &prober{node: n}, h, nil}
+		calls := engineCalls{n, watcher, &prober{node: n}, h, nil, nil, nil}
 		choose := func(want string) {
 			t.Helper()
 			p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local})
@@ -247,7 +248,7 @@ func TestRoutesThatCannotBeRead(t *testing.T) {
 		table.Store(&[]route.Route{to("0.0.0.0/0", true, false), to("10.32.0.0/16", false, false)})
 		broken.Store(new(errors.New("too many open files")))
 		choose("10.32.4.0/24")
-		if p, wrong := h.unrouted.problem(); !wrong || p.Code != "routes-unreadable" || !strings.Contains(p.Text, "too many open files") {
+		if p, wrong := h.unrouted.Problem(); !wrong || p.Code != "routes-unreadable" || !strings.Contains(p.Text, "too many open files") {
 			t.Errorf("problem %+v, %v", p, wrong)
 		}
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
@@ -265,7 +266,7 @@ func TestRoutesThatCannotBeRead(t *testing.T) {
 		synctest.Wait()
 		broken.Store(nil)
 		time.Sleep(hostRetry + time.Millisecond)
-		if p, wrong := h.unrouted.problem(); wrong {
+		if p, wrong := h.unrouted.Problem(); wrong {
 			t.Errorf("problem %q", p.Text)
 		}
 		choose("10.33.0.0/24")
@@ -294,7 +295,7 @@ func TestVeryManyRoutes(t *testing.T) {
 // container that starts then gets it, nor claims it, and the interfaces are read once.
 func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		store, n := open(t, t.TempDir())
+		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
 		var found interfaces
 		var told uint64
@@ -304,7 +305,7 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := engineCalls{n, watcher, &prober{node: n}, h, nil}
+		calls := engineCalls{n, watcher, &prober{node: n}, h, nil, nil, nil}
 		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
 		if err != nil {
 			t.Fatal(err)
@@ -354,14 +355,14 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 // A change of which the kernel tells is read though nobody asks for anything, and
 // when it tells no more that is said once.
 func TestHostListens(t *testing.T) {
-	var log lines
+	var log plugintest.Log
 	bubble.Test(t, func(t *testing.T) {
-		store, n := open(t, t.TempDir())
+		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
 			t.Fatal(err)
 		}
-		h := newHost(n, log.logger())
+		h := newHost(n, log.Logger())
 		var found interfaces
 		told := make(chan error)
 		h.addresses, h.wait = found.read, func(context.Context) error { return <-told }
@@ -385,7 +386,7 @@ func TestHostListens(t *testing.T) {
 		cancel()
 		parts.Wait()
 	})
-	if n := log.count("address notifications unavailable"); n != 1 {
+	if n := log.Count("address notifications unavailable"); n != 1 {
 		t.Errorf("%d lines say that notifications are unavailable", n)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/ringlet/ringlet/internal/durable"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
 )
@@ -116,5 +116,5 @@ func writeKeys(path string, keys [][]byte) error {
 	for _, key := range keys {
 		text = append(base64.StdEncoding.AppendEncode(text, key), '\n')
 	}
-	return persist.ReplaceFile(path, text)
+	return durable.Replace(path, text)
 }

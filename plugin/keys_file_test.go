@@ -46,18 +46,18 @@ func TestKeysThatOthersMayRead(t *testing.T) {
 		if err := os.Chmod(p.cfg.KeyFile, tt.mode); err != nil {
 			t.Fatal(err)
 		}
-		problem, wrong := f.problem()
+		problem, wrong := f.Problem()
 		if wrong != tt.open || wrong && (problem.Code != "keys-open" || !strings.Contains(problem.Text, fmt.Sprintf("mode %04o", tt.mode))) {
 			t.Errorf("mode %04o: the problem is %+v, %v", tt.mode, problem, wrong)
 		}
 	}
-	if _, wrong := openKeys(config.Config{}, slog.New(slog.DiscardHandler)).problem(); wrong {
+	if _, wrong := openKeys(config.Config{}, slog.New(slog.DiscardHandler)).Problem(); wrong {
 		t.Error("without a key file there is a problem with it")
 	}
 	if err := os.Remove(p.cfg.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	if problem, wrong := f.problem(); wrong {
+	if problem, wrong := f.Problem(); wrong {
 		t.Errorf("a file that is gone is the problem %+v, which is for the network to tell", problem)
 	}
 }

@@ -94,7 +94,7 @@ func TestAboutShowsNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, sink := logging.New(logging.Config{})
-	watcher, err := newWatcher(cli.ServeOptions{}, "", log)
+	watcher, err := newWatcher(cli.ServeOptions{}, nil, "", log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/plugin/cli"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // What net/http says of the engine's socket, as that no file is left to accept a connection with, comes as a line
@@ -25,7 +26,7 @@ func TestLinesOfLibraries(t *testing.T) {
 	go func() { ended <- run(ctx, opts) }()
 	local := client(opts.AdminSocket)
 	defer local.CloseIdleConnections()
-	eventually(t, "it serves", func() bool { return answers(t, local, "http://ringlet/v1/status", nil) })
+	plugintest.Eventually(t, "it serves", func() bool { return answers(t, local, "http://ringlet/v1/status", nil) })
 
 	log.Print("http: Accept error: too many open files")
 	resp, err := local.Get("http://ringlet/v1/log")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // Whoever read the log may be gone, as journald that was killed: the process lives on, and
@@ -33,7 +35,7 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	local := client(filepath.Join(dir, "admin.sock"))
 	defer local.CloseIdleConnections()
 	serves := func() bool { return answers(t, local, "http://ringlet/v1/status", nil) }
-	eventually(t, "it serves", serves)
+	plugintest.Eventually(t, "it serves", serves)
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}

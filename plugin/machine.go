@@ -74,9 +74,13 @@ func machineText() string {
 // time, as for a process that has too many files open: else the machine would seem
 // to be another one.
 func firmwareText() (string, error) {
-	for _, file := range []string{"/sys/class/dmi/id/product_uuid", "/etc/machine-id"} {
+	for _, file := range []string{"/sys/class/dmi/id/product_uuid", "/etc/machine-id", cpuInfo} {
 		b, err := os.ReadFile(file)
-		switch text := string(bytes.TrimSpace(b)); {
+		text := string(bytes.TrimSpace(b))
+		if file == cpuInfo {
+			text = cpuSerial(text)
+		}
+		switch {
 		case err == nil && text != "":
 			return text, nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
@@ -84,6 +88,20 @@ func firmwareText() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// cpuInfo is where small boards have the serial number of their processor. Cards that were copied differ in nothing else.
+const cpuInfo = "/proc/cpuinfo"
+
+// cpuSerial returns the serial number of a processor, empty if it has none.
+func cpuSerial(info string) string {
+	for line := range strings.Lines(info) {
+		name, number, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(name) == "Serial" && strings.Trim(number, "0 \t\n") != "" {
+			return strings.TrimSpace(number)
+		}
+	}
+	return ""
 }
 
 // cardText returns the address of the first network card that is no engine's.

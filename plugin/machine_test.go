@@ -48,3 +48,17 @@ func TestStartOfTheHost(t *testing.T) {
 		t.Errorf("the host started at %v, then %v later", at, d)
 	}
 }
+
+// The serial number of a small board's processor tells it from others; one of zeros is none.
+func TestSerialOfTheProcessor(t *testing.T) {
+	for info, want := range map[string]string{
+		"processor\t: 0\nModel\t\t: Board\nSerial\t\t: 10000000abcdef01\nRevision\t: a02082\n": "10000000abcdef01",
+		"Serial\t\t: 0000000000000000\n":     "",
+		"processor\t: 0\nvendor_id\t: AMD\n": "",
+		"":                                   "",
+	} {
+		if got := cpuSerial(info); got != want {
+			t.Errorf("of %q: %q, want %q", info, got, want)
+		}
+	}
+}

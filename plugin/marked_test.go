@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/plugin/lastwords"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // A request in which the machine panics is answered with that, once, and the process goes on from disk. The crash is
@@ -22,7 +23,7 @@ func TestMarkedRequest(t *testing.T) {
 	}
 	_ = free.Close()
 	p := startWhole(t, t.TempDir(), "RINGLET_TIMEOUT=20s", "RINGLET_INSECURE=true", "RINGLET_BIND="+free.Addr().String())
-	eventually(t, "it serves", p.serves)
+	plugintest.Eventually(t, "it serves", p.serves)
 	p.network()
 	held := map[any]bool{}
 	for n := range 3 {
@@ -37,12 +38,12 @@ func TestMarkedRequest(t *testing.T) {
 			t.Errorf("after %d panics a container gets %v, others have %v", n+1, got, held)
 		}
 		held[got["Address"]] = true
-		if _, closed := find(p.status(), "network-closed"); closed && n < 2 {
+		if _, closed := plugintest.Find(p.status().Problems, "network-closed"); closed && n < 2 {
 			t.Errorf("after %d panics the network is closed", n+1)
 		}
 	}
-	eventually(t, "the network is closed", func() bool {
-		_, closed := find(p.status(), "network-closed")
+	plugintest.Eventually(t, "the network is closed", func() bool {
+		_, closed := plugintest.Find(p.status().Problems, "network-closed")
 		return closed && p.serves()
 	})
 	crash, err := lastwords.ReadCrash(p.opts.Data)

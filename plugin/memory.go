@@ -127,5 +127,5 @@ func percentFor(live uint64) int {
 	}
 	const step = 50 // so that it is not set anew all the time
 	percent := 100 * roomUnderLoad / max(live, smallestHeap)
-	return max(usualPercent, int(percent/step*step)) //nolint:gosec // 800 at most
+	return max(usualPercent, int(percent/step*step)) // 800 at most
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/events"
 )
 
 // peers is this peer's end of the network between peers, nil where there is
@@ -27,7 +30,7 @@ type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
 func newPeers(
-	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, idle thrift, edge *contain.Edge, logger *slog.Logger,
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *events.Feed, idle thrift, edge *contain.Edge, logger *slog.Logger,
 ) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
@@ -43,7 +46,7 @@ func newPeers(
 
 // network returns how the network is set up.
 func network(
-	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *stream, logger *slog.Logger,
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *events.Feed, logger *slog.Logger,
 ) (gossip.Config, error) {
 	id, err := n.Identity(ctx)
 	if err != nil {
@@ -87,14 +90,14 @@ func connect(settings gossip.Config, n *node.Node, d *directory.Directory) (*pee
 
 // present tells the node what the network believes of other peers, which may be
 // a problem from then on.
-func present(n *node.Node, happened *stream) func(gossip.Presence) {
+func present(n *node.Node, happened *events.Feed) func(gossip.Presence) {
 	return func(p gossip.Presence) {
 		ev := ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.Seat}
 		if p.Addr.IsValid() {
 			ev.Addr = p.Addr.String()
 		}
 		n.Present(ev)
-		happened.stirred()
+		happened.Stirred()
 	}
 }
 
@@ -199,17 +202,41 @@ func (p *peers) complete(st ipam.Status) ipam.Status {
 	return st
 }
 
+// sameNames returns what to tell an operator of hosts that have the same name; false if there are none.
+func sameNames(peers []ipam.PeerStatus) (ipam.Problem, bool) {
+	hosts := map[string]int{}
+	for _, p := range peers {
+		if p.State != "evicted" {
+			hosts[p.Name]++
+		}
+	}
+	maps.DeleteFunc(hosts, func(_ string, n int) bool { return n < 2 })
+	if len(hosts) == 0 {
+		return ipam.Problem{}, false
+	}
+	return ipam.Problem{
+		Code: "same-name", Level: string(ipam.Degraded), Text: "several hosts have the same name: " + strings.Join(slices.Sorted(maps.Keys(hosts)), ", "),
+		Next: "give each host its own RINGLET_NAME, and use IDs in commands until then; if a host was rebuilt, evict and forget the former one",
+	}, true
+}
+
 // withCauses adds to the problems of a status those of the network between peers: behind what keeps this peer from
 // anything, and before what may follow from them, as that no majority is reached. To recover, which is advised then, is
-// wrong for a host that has a wrong key.
+// wrong for a host that has a wrong key. A port that could not be opened comes first: all else may follow from it.
 func withCauses(problems []ipam.Problem, network []gossip.Problem) []ipam.Problem {
 	at := slices.IndexFunc(problems, func(p ipam.Problem) bool { return p.Level != string(ipam.Failed) })
 	if at < 0 {
 		at = len(problems)
 	}
+	var first []ipam.Problem
 	causes := make([]ipam.Problem, 0, len(network))
 	for _, p := range network {
-		causes = append(causes, ipam.Problem{Code: p.Code, Level: string(ipam.Degraded), Text: p.Text, Next: p.Next})
+		cause := ipam.Problem{Code: p.Code, Level: string(ipam.Degraded), Text: p.Text, Next: p.Next}
+		if p.Code == "network-closed" {
+			first = append(first, cause)
+			continue
+		}
+		causes = append(causes, cause)
 	}
-	return slices.Concat(problems[:at], causes, problems[at:])
+	return slices.Concat(first, problems[:at], causes, problems[at:])
 }

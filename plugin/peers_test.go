@@ -14,11 +14,13 @@ import (
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/gossip/memnet"
 	"github.com/ringlet/ringlet/internal/bubble"
+	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/events"
 )
 
 // cluster is some peers, each with its database, on a network in memory. It
@@ -29,6 +31,10 @@ type cluster struct {
 	hosts []*clusterHost
 	// change, if not nil, changes what the settings say of a host.
 	change func(host int, cfg *ipam.Config)
+	// labels, if not nil, are the label sets of containers, by ID; it must not change.
+	labels map[string]string
+	// past, if not nil, is what the journal of a host says, by the name of the host; it must not change.
+	past map[string]string
 }
 
 // clusterHost is one peer.
@@ -102,9 +108,9 @@ func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
 		c.change(n, &machine)
 	}
 	h := &clusterHost{addr: hostAddr(n), dir: dir}
-	happened := newStream()
+	happened := events.NewFeed(nil, new(contain.Edge))
 	if h.Node, err = node.New(node.Config{
-		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout, ObserveNote: happened.note,
+		Machine: machine, Store: store, Logger: logger, Timeout: cfg.Timeout, ObserveNote: happened.Note,
 	}); err != nil {
 		c.t.Fatal(err)
 	}
@@ -112,10 +118,14 @@ func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	happened.begin(id)
+	happened.Begin(id)
 	if h.shared, err = directory.New(directory.Config{
-		Self: id, Cluster: cfg.Cluster, Source: h.Node, Log: happened.log, Logger: logger,
-		About: func() directory.Node { return directory.Node{Version: "test", Address: hostAddr(n).String()} },
+		Self: id, Cluster: cfg.Cluster, Source: h.Node, Log: happened.Log(), Logger: logger,
+		About:      func() directory.Node { return directory.Node{Version: "test", Address: hostAddr(n).String()} },
+		Containers: c.containers, Identities: h.Node,
+		Past: func(context.Context, netip.Addr, time.Time) ([]byte, error) {
+			return []byte(c.past[string(id.Name)]), nil
+		},
 	}); err != nil {
 		c.t.Fatal(err)
 	}
@@ -148,6 +158,15 @@ func (c *cluster) startIn(dir string, n int, join []string) *clusterHost {
 	}
 	c.hosts = append(c.hosts, h)
 	return h
+}
+
+// containers is what an engine tells of the labels of containers.
+func (c *cluster) containers(_ context.Context, ids []string) (map[string]directory.Container, error) {
+	out := map[string]directory.Container{}
+	for _, id := range ids {
+		out[id] = directory.Container{Labels: c.labels[id]}
+	}
+	return out, nil
 }
 
 func (c *cluster) status(h *clusterHost) ipam.Status {
@@ -284,13 +303,29 @@ func TestCausesComeFirst(t *testing.T) {
 		{[]ipam.Problem{cutOff}, "foreign-key cut-off"},
 		{[]ipam.Problem{failed}, "joining foreign-key"},
 		{[]ipam.Problem{failed, cutOff}, "joining foreign-key cut-off"},
+		{[]ipam.Problem{failed, {Code: "port"}}, "network-closed joining foreign-key port"}, // its port could not be opened
 	} {
 		var got []string
-		for _, p := range withCauses(tt.problems, []gossip.Problem{{Code: "foreign-key"}}) {
+		network := []gossip.Problem{{Code: "foreign-key"}}
+		if strings.HasPrefix(tt.want, "network-closed") {
+			network = append(network, gossip.Problem{Code: "network-closed"})
+		}
+		for _, p := range withCauses(tt.problems, network) {
 			got = append(got, p.Code)
 		}
 		if text := strings.Join(got, " "); text != tt.want {
 			t.Errorf("%s, want %s", text, tt.want)
 		}
+	}
+}
+
+// Two hosts of one name are a problem of the status, and one that was evicted may have had the name before.
+func TestSameNames(t *testing.T) {
+	a, b := ipam.PeerStatus{Name: "host-a"}, ipam.PeerStatus{Name: "host-b"}
+	if p, wrong := sameNames([]ipam.PeerStatus{a, b, {Name: "host-a", State: "evicted"}}); wrong {
+		t.Errorf("of two names it says %+v", p)
+	}
+	if p, wrong := sameNames([]ipam.PeerStatus{b, a, b, a}); !wrong || p.Level != "degraded" || p.Text != "several hosts have the same name: host-a, host-b" {
+		t.Errorf("%v, %+v", wrong, p)
 	}
 }

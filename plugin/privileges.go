@@ -10,8 +10,10 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/fault"
 )
 
 // confine gives up what this process never needs of the rights of root, which is all but CAP_NET_RAW.
@@ -38,13 +40,13 @@ func announces(cfg config.Config) bool { return cfg.Announce }
 // confine gives up CAP_NET_RAW, too, where nothing needs it: no network of this host has probe=arp, and no container
 // is announced. A network with probes that is made later has none until a restart. It returns the fault of a process
 // that could not give up its rights, and goes on with them.
-func (p *prober) confine(ctx context.Context, opts cli.ServeOptions, announces bool) (*fault, error) {
-	f := &fault{
-		logger: p.fault.logger, code: "rights-kept",
-		text: func(err error) string {
+func (p *prober) confine(ctx context.Context, opts cli.ServeOptions, announces bool) (*fault.Fault, error) {
+	f := &fault.Fault{
+		Logger: p.fault.Logger, Code: "rights-kept",
+		Text: func(err error) string {
 			return fmt.Sprintf("this process has rights of root that it does not need: %v", err)
 		},
-		next: "ringlet serves as well as without them, and a fault in it could do more harm; take a build of make build, and a kernel that lets a process give up capabilities",
+		Next: "ringlet serves as well as without them, and a fault in it could do more harm; take a build of make build, and a kernel that lets a process give up capabilities",
 	}
 	if opts.Drop == nil {
 		return f, nil
@@ -56,15 +58,15 @@ func (p *prober) confine(ctx context.Context, opts cli.ServeOptions, announces b
 	keep := announces || wantProbes(st.Networks)
 	err = opts.Drop(keep)
 	p.gaveUp = !keep && err == nil
-	f.set(err)
+	f.Set(err)
 	return f, nil
 }
 
 // wantProbes reports whether any of the networks has probe=arp.
 func wantProbes(networks []ipam.NetStatus) bool {
 	return slices.ContainsFunc(networks, func(n ipam.NetStatus) bool {
-		net, err := ipam.ParsePoolID(n.ID)
-		return err == nil && net.Probe == ipam.ProbeARP
+		net, err := poolid.Parse(n.ID)
+		return err == nil && net.Probe != ipam.ProbeNone
 	})
 }
 
@@ -72,10 +74,10 @@ func wantProbes(networks []ipam.NetStatus) bool {
 // read or replace. It is looked at whenever somebody asks for the status, as the
 // file can be replaced at any time. Who may reach the folder above it is not
 // looked at: inside a managed plugin that cannot be seen.
-func openKeys(cfg config.Config, logger *slog.Logger) *fault {
-	return &fault{
-		logger: logger, code: "keys-open",
-		look: func() error {
+func openKeys(cfg config.Config, logger *slog.Logger) *fault.Fault {
+	return &fault.Fault{
+		Logger: logger, Code: "keys-open",
+		Look: func() error {
 			if cfg.KeyFile == "" {
 				return nil
 			}
@@ -85,10 +87,10 @@ func openKeys(cfg config.Config, logger *slog.Logger) *fault {
 			}
 			return fmt.Errorf("mode %04o", info.Mode().Perm())
 		},
-		text: func(err error) string {
+		Text: func(err error) string {
 			return fmt.Sprintf("other users than its owner may use the file of the cluster's keys, %s (%v), and a key admits any machine as a peer", cfg.KeyFile, err)
 		},
-		next: "run chmod 600 on the file, under its path on the host; if another user may have read it, replace the key with ringlet keys rotate",
+		Next: "run chmod 600 on the file, under its path on the host; if another user may have read it, replace the key with ringlet keys rotate",
 	}
 }
 

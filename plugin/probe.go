@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/arp"
+	"github.com/ringlet/ringlet/plugin/fault"
 	"github.com/ringlet/ringlet/plugin/metrics"
 )
 
@@ -29,12 +31,15 @@ type prober struct {
 	// ask is [arp.Probe].
 	ask   func(ctx context.Context, a netip.Addr) (arp.MAC, error)
 	count func(result string) // of a probe, as [metrics.Metrics.Probed] takes it
-	fault *fault
+	fault *fault.Fault
 	// barred is what is wrong where a network wants probes, and this process has
 	// given up the right to send them.
-	barred *fault
+	barred *fault.Fault
 	// gaveUp says that it has. It is set before the first request.
 	gaveUp bool
+	// proxied is what is wrong where one device answers for every address.
+	proxied *fault.Fault
+	proxies proxies
 }
 
 func newProber(n *node.Node, m *metrics.Metrics, logger *slog.Logger) *prober {
@@ -43,13 +48,20 @@ func newProber(n *node.Node, m *metrics.Metrics, logger *slog.Logger) *prober {
 	}
 	return &prober{
 		node: n, ask: arp.Probe, count: m.Probed,
-		fault: &fault{
-			logger: logger, code: "probe-failed", text: text,
-			next: "give this host an address in the network's subnet, or a default route, the plugin its capability CAP_NET_RAW, and RINGLET_TIMEOUT two seconds or more; the next probe tries again",
+		fault: &fault.Fault{
+			Logger: logger, Code: "probe-failed", Text: text,
+			Next: "give this host an address in the network's subnet, or a default route, the plugin its capability CAP_NET_RAW, and RINGLET_TIMEOUT two seconds or more; the next probe tries again",
 		},
-		barred: &fault{
-			logger: logger, code: "probe-needs-restart", text: text,
-			next: "restart ringlet on this host: docker plugin disable --force, then docker plugin enable; outside Docker systemctl restart ringlet",
+		proxied: &fault.Fault{
+			Logger: logger, Code: "proxy-arp",
+			Text: func(err error) string {
+				return fmt.Sprintf("%v, so that probe=arp finds no other device; addresses are handed out all the same", err)
+			},
+			Next: "end proxy ARP on that device; or create the network with probe=strict, and ringlet refuses containers there",
+		},
+		barred: &fault.Fault{
+			Logger: logger, Code: "probe-needs-restart", Text: text,
+			Next: "restart ringlet on this host: docker plugin disable --force, then docker plugin enable; outside Docker systemctl restart ringlet",
 		},
 	}
 }
@@ -68,6 +80,12 @@ func (p *prober) grant(ctx context.Context, r ipam.AddressRequest) (ipam.Address
 		if last = p.answers(ctx, g.Address.Addr()); last == (arp.MAC{}) {
 			return g, nil
 		}
+		if p.answersForAll(ctx, &r, &g, last) {
+			if r.Network.Probe != ipam.ProbeStrict {
+				return g, nil
+			}
+			return ipam.AddressGrant{}, errors.Join(errProxied(&r, last), p.node.Withdraw(context.WithoutCancel(ctx), g.Ticket))
+		}
 		// Also if the engine has gone: the address is not free.
 		if err := p.node.Stranger(context.WithoutCancel(ctx), g.Ticket, last); err != nil {
 			return ipam.AddressGrant{}, err
@@ -82,7 +100,7 @@ func (p *prober) grant(ctx context.Context, r ipam.AddressRequest) (ipam.Address
 // was held before is in use; so is that of an endpoint which the engine
 // replays, and which would answer itself.
 func wantsProbe(r ipam.AddressRequest, g ipam.AddressGrant) bool {
-	return r.Network.Probe == ipam.ProbeARP && r.Purpose != ipam.ForUnmarked && !g.Ticket.IsZero() && g.Address.Addr().Is4()
+	return r.Network.Probe != ipam.ProbeNone && r.Purpose != ipam.ForUnmarked && !g.Ticket.IsZero() && g.Address.Addr().Is4()
 }
 
 // errNoTimeToProbe says that a request does not have the time that a probe takes.
@@ -93,12 +111,12 @@ var errNoTimeToProbe = fmt.Errorf("a request has less than the %v that a probe t
 func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < probeTime {
 		p.count(metrics.ProbeFailed)
-		p.fault.set(errNoTimeToProbe)
+		p.fault.Set(errNoTimeToProbe)
 		return arp.MAC{}
 	}
 	if p.gaveUp {
 		p.count(metrics.ProbeFailed)
-		p.barred.set(errGaveUp)
+		p.barred.Set(errGaveUp)
 		return arp.MAC{}
 	}
 	mac, err := p.ask(ctx, a)
@@ -107,11 +125,13 @@ func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
 		p.count(metrics.ProbeFailed)
 	case mac == arp.MAC{}:
 		p.count(metrics.ProbeQuiet)
+		p.proxies.quiet()
+		p.proxied.Set(nil)
 	default:
 		p.count(metrics.ProbeAnswered)
 	}
 	if err == nil || ctx.Err() == nil { // that whoever asked has gone is no fault
-		p.fault.set(err)
+		p.fault.Set(err)
 	}
 	return mac
 }
@@ -121,16 +141,17 @@ func (p *prober) answers(ctx context.Context, a netip.Addr) arp.MAC {
 func (p *prober) problems(networks []ipam.NetStatus) []ipam.Problem {
 	wanted := wantProbes(networks)
 	if !wanted {
-		p.fault.set(nil)
+		p.fault.Set(nil)
+		p.proxied.Set(nil)
 	}
 	if wanted && p.gaveUp {
-		p.barred.set(errGaveUp)
+		p.barred.Set(errGaveUp)
 	} else {
-		p.barred.set(nil)
+		p.barred.Set(nil)
 	}
 	var out []ipam.Problem
-	for _, f := range []*fault{p.fault, p.barred} {
-		if problem, wrong := f.problem(); wrong {
+	for _, f := range []*fault.Fault{p.fault, p.proxied, p.barred} {
+		if problem, wrong := f.Problem(); wrong {
 			out = append(out, problem)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/metrics"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // device is something on the LAN that is none of ours.
@@ -123,7 +124,7 @@ func startOnLAN(t *testing.T, timeout time.Duration, devices ...string) *onLAN {
 	}
 	host := newHost(n, logger)
 	host.addresses = func() ([]net.Addr, error) { return nil, nil } // whatever this machine has
-	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober, host, nil}, Logger: logger, Timeout: timeout})
+	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober, host, nil, nil, nil}, Logger: logger, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,11 +390,11 @@ func TestEngineGoesDuringTheProbe(t *testing.T) {
 		if got, refused := e.run(ctx, lan, "web", ""); got != "" || !strings.Contains(refused, "no answer") {
 			t.Errorf("got %q, %q", got, refused)
 		}
-		eventually(t, "the address is "+want, func() bool {
+		plugintest.Eventually(t, "the address is "+want, func() bool {
 			s, err := e.node.Who(t.Context(), netip.MustParseAddr("10.50.0.1"))
 			return err == nil && s.State == want
 		})
-		if p, wrong := e.prober.fault.problem(); wrong {
+		if p, wrong := e.prober.fault.Problem(); wrong {
 			t.Errorf("that the engine has gone became the problem %q", p.Text)
 		}
 	}
@@ -409,7 +410,7 @@ func TestLANThatCannotBeAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return find(ipam.Status{Problems: e.prober.problems(st.Networks)}, "probe-failed")
+		return plugintest.Find(e.prober.problems(st.Networks), "probe-failed")
 	}
 	e.lan.set(func(l *fakeLAN) { l.err = errors.New("open a packet socket: operation not permitted") })
 	e.gets(lan, "one", "", "10.50.0.1/24", "10.50.0.1")
@@ -425,6 +426,11 @@ func TestLANThatCannotBeAsked(t *testing.T) {
 	e.lan.set(func(l *fakeLAN) { l.err = errors.New("down") })
 	e.gets(lan, "three", "", "10.50.0.3/24", "10.50.0.3")
 	e.counted(1, 0, 2)
+	for _, a := range []string{"10.50.0.1", "10.50.0.2", "10.50.0.3"} { // without lists a network is gone once no container has an address there
+		if _, refused := e.call(t.Context(), "ReleaseAddress", "", map[string]any{"PoolID": lan, "Address": a}); refused != "" {
+			t.Fatal(refused)
+		}
+	}
 	if _, refused := e.call(t.Context(), "ReleasePool", "", map[string]any{"PoolID": lan}); refused != "" {
 		t.Fatal(refused)
 	}
@@ -467,7 +473,7 @@ func TestProbesAfterTheRightWasGivenUp(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return find(ipam.Status{Problems: e.prober.problems(st.Networks)}, "probe-needs-restart")
+				return plugintest.Find(e.prober.problems(st.Networks), "probe-needs-restart")
 			}
 			if p, wrong := problem(); wrong {
 				t.Errorf("no other network wants to ask, and the problem is %+v", p)
@@ -482,6 +488,10 @@ func TestProbesAfterTheRightWasGivenUp(t *testing.T) {
 			}
 			e.gets(lan, "web", "", "10.50.0.1/24")
 			e.counted(0, 0, 1)
+			web := map[string]any{"PoolID": lan, "Address": "10.50.0.1"}
+			if _, refused := e.call(t.Context(), "ReleaseAddress", "", web); refused != "" {
+				t.Fatal(refused) // without lists a network is gone once no container has an address there
+			}
 			if _, refused := e.call(t.Context(), "ReleasePool", "", map[string]any{"PoolID": lan}); refused != "" {
 				t.Fatal(refused)
 			}
@@ -500,7 +510,7 @@ func TestRightsThatStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, wrong := f.problem(); !wrong || p.Code != "rights-kept" || !strings.Contains(p.Text, "not permitted") {
+	if p, wrong := f.Problem(); !wrong || p.Code != "rights-kept" || !strings.Contains(p.Text, "not permitted") {
 		t.Errorf("the problem is %+v, %v", p, wrong)
 	}
 	e.gets(e.network("10.50.0.0/24", withARP), "web", "", "10.50.0.1/24", "10.50.0.1")
@@ -514,14 +524,80 @@ func TestNoTimeForAProbe(t *testing.T) {
 	e.counted(0, 0, 1)
 }
 
-// On a LAN where something answers for everything a request ends with what to
-// do, in bounded time.
-func TestEverythingAnswers(t *testing.T) {
+// On a LAN where devices have all that is tried, a request ends with what to do, in bounded time: whether one answers for
+// everything is found out once.
+func TestManyAnswer(t *testing.T) {
+	var devices []string
+	for a := netip.MustParseAddr("10.48.0.1"); len(devices) < 40; a = a.Next() {
+		devices = append(devices, a.String())
+	}
+	e := startOnLAN(t, 20*time.Second, devices...)
+	lan := e.network("10.48.0.0/14", withARP)
+	e.refused(lan, "web", "", "each of the 32 addresses of 10.48.0.0/14", "MAC 0a:00:00:00:00:50", "probe=arp")
+	e.counted(0, maxStrangers, 0)
+	if asked := e.lan.take(); len(asked) > maxStrangers+samples {
+		t.Errorf("asked about %d addresses", len(asked))
+	}
+}
+
+// A device answers every probe, as with proxy ARP. The third in a row shows it: containers get addresses, nothing stays set
+// aside, and the status names the device. With probe=strict they are refused. Once nobody answers, all is as it was.
+func TestProbesBehindProxyARP(t *testing.T) {
 	e := startOnLAN(t, 20*time.Second)
 	e.lan.all = true
 	lan := e.network("10.50.0.0/24", withARP)
-	e.refused(lan, "web", "", "each of the 32 addresses of 10.50.0.0/24", "MAC 0a:00:00:00:00:50", "probe=arp")
-	e.counted(0, maxStrangers, 0)
-	small := e.network("10.51.0.0/29", withARP)
-	e.refused(small, "web", "", "no free address in 10.51.0.0/29", "6 are in use")
+	for i, want := range []string{"10.50.0.3/24", "10.50.0.4/24"} {
+		if got, refused := e.run(t.Context(), lan, fmt.Sprintf("web%d", i), ""); got != want || refused != "" {
+			t.Errorf("a container gets %q, %q; want %s", got, refused, want)
+		}
+	}
+	if got, refused := e.run(t.Context(), lan, "claimed", "10.50.0.77"); got != "10.50.0.77/24" {
+		t.Errorf("--ip: %q, %q", got, refused)
+	}
+	for _, a := range []string{"10.50.0.1", "10.50.0.2"} {
+		if s, err := e.node.Who(t.Context(), netip.MustParseAddr(a)); err != nil || s.State == "stranger" {
+			t.Errorf("%s is set aside: %+v, %v", a, s, err)
+		}
+	}
+	st, err := e.node.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := e.prober.problems(st.Networks); len(got) != 1 || got[0].Code != "proxy-arp" || !strings.Contains(got[0].Text, "0a:00:00:00:00:50") {
+		t.Errorf("the status has %+v", got)
+	}
+	strict := e.network("10.51.0.0/24", map[string]string{"probe": "strict"})
+	if strict != "ringlet1/local/10.51.0.0/24;probe=strict" {
+		t.Errorf("pool ID %s", strict)
+	}
+	e.refused(strict, "db", "", "0a:00:00:00:00:50", "proxy ARP", "probe=strict")
+	st, err = e.node.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range st.Pools {
+		if p.Pool.String() == "10.51.0.0/24" && p.Held != 0 {
+			t.Errorf("%d addresses of the refused network are held", p.Held)
+		}
+	}
+	e.lan.set(func(l *fakeLAN) { l.all = false })
+	if got, refused := e.run(t.Context(), strict, "db", ""); got != "10.51.0.1/24" {
+		t.Errorf("db gets %q, %q", got, refused)
+	}
+	if got := e.prober.problems(st.Networks); len(got) != 0 {
+		t.Errorf("the status still has %+v", got)
+	}
+}
+
+// A device with three addresses side by side answers for all that is asked about in a row. It has no others, so these are set
+// aside.
+func TestProbesMeetADeviceWithSeveralAddresses(t *testing.T) {
+	e := startOnLAN(t, 20*time.Second, "10.50.0.1", "10.50.0.2", "10.50.0.3", "10.50.0.4")
+	lan := e.network("10.50.0.0/24", withARP)
+	if got, refused := e.run(t.Context(), lan, "web", ""); got != "10.50.0.5/24" {
+		t.Errorf("web gets %q, %q", got, refused)
+	}
+	if s, err := e.node.Who(t.Context(), netip.MustParseAddr("10.50.0.3")); err != nil || s.State != "stranger" {
+		t.Errorf("%+v, %v", s, err)
+	}
 }

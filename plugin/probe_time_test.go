@@ -20,7 +20,7 @@ func TestNoTimeToProbe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // RINGLET_TIMEOUT=1s
 	defer cancel()
 	p.answers(ctx, netip.MustParseAddr("10.50.0.9"))
-	if _, wrong := p.fault.problem(); !asked && !wrong {
+	if _, wrong := p.fault.Problem(); !asked && !wrong {
 		t.Error("the LAN was not asked, and no problem says so")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/pace"
 )
 
@@ -97,7 +98,7 @@ func (p *processors) run(ctx context.Context) error {
 		return nil
 	}
 	defer p.all()
-	for rest(ctx, over, nil) {
+	for backoff.Sleep(ctx, over, nil) {
 		select {
 		case <-p.busy:
 			continue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/lastwords"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // A process that ends by itself says why beside its database, and one that serves takes
@@ -55,7 +56,7 @@ func TestReasonOfTheEnd(t *testing.T) {
 	go func() { ended <- run(ctx, opts) }()
 	local := client(opts.AdminSocket)
 	defer local.CloseIdleConnections()
-	eventually(t, "it serves", func() bool { return answers(t, local, "http://ringlet/v1/status", nil) })
+	plugintest.Eventually(t, "it serves", func() bool { return answers(t, local, "http://ringlet/v1/status", nil) })
 	if _, err := lastwords.Read(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it serves, and what an earlier one said stays: %v", err)
 	}

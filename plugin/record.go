@@ -13,6 +13,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/events"
+	"github.com/ringlet/ringlet/plugin/fault"
 	"github.com/ringlet/ringlet/plugin/journal"
 )
 
@@ -20,18 +21,18 @@ import (
 // whatever that is.
 type record struct {
 	*journal.Journal
-	fault *fault
+	fault *fault.Fault
 }
 
 // newJournal returns the journal in a directory. It does nothing before it is
 // run.
 func newJournal(dir, self string, log *events.Log, n *node.Node, writing *contain.Edge, logger *slog.Logger) (*record, error) {
-	f := &fault{
-		logger: logger, code: "journal-unavailable",
-		text: func(err error) string {
+	f := &fault.Fault{
+		Logger: logger, Code: "journal-unavailable",
+		Text: func(err error) string {
 			return fmt.Sprintf("what happens is not written down, so that ringlet who --at will not know it: %v", err)
 		},
-		next: "see to the disk with the plugin's data; it is tried again within five minutes",
+		Next: "see to the disk with the plugin's data; it is tried again within five minutes",
 	}
 	held := func(ctx context.Context) iter.Seq2[ipam.AddressStatus, error] { return heldHere(ctx, n) }
 	owner := func(a netip.Addr) string {
@@ -41,7 +42,7 @@ func newJournal(dir, self string, log *events.Log, n *node.Node, writing *contai
 		}
 		return otherOwner(&st, a)
 	}
-	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Owner: owner, Report: f.set, Writing: writing})
+	j, err := journal.New(journal.Config{Dir: dir, Log: log, Self: self, Held: held, Owner: owner, Report: f.Set, Writing: writing})
 	if err != nil {
 		return nil, err
 	}

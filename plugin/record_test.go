@@ -9,12 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // TestHeldHere lists more than is asked for at a time, as the list of the whole
 // has it.
 func TestHeldHere(t *testing.T) {
-	store, n := open(t, t.TempDir())
+	store, n := plugintest.Open(t, t.TempDir())
 	defer store.Close()
 	for _, cidr := range []string{"10.50.0.0/16", "fd00:50::/64", "10.60.0.0/24"} {
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix(cidr), ""); err != nil {

@@ -78,7 +78,7 @@ func TestDatabaseOfTheFirstRelease(t *testing.T) {
 
 // releaseConfig is that of the host whose database is kept.
 func releaseConfig() ipam.Config {
-	return ipam.Config{Name: "host-1", Machine: 1, Label: "ringlet", Rand: rand.New(rand.NewPCG(1, 2))}
+	return ipam.Config{Name: "host-1", Machine: 1, Marks: ipam.Marks{Label: "ringlet"}, Rand: rand.New(rand.NewPCG(1, 2))}
 }
 
 // releaseNetwork is the network that the kept database has most of.
@@ -94,7 +94,7 @@ func writeRelease(t *testing.T) (database []byte) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		c := found(&cluster{t: t, net: memnet.New(), change: func(host int, cfg *ipam.Config) {
-			cfg.Machine, cfg.HostBoot, cfg.Place = uint64(host), fmt.Sprint("boot of host-", host), "a file"
+			cfg.Machine, cfg.HostBoot.ID, cfg.Place = uint64(host), fmt.Sprint("boot of host-", host), "a file"
 		}}, 4)
 		w := writer{t, c.hosts[0].Node}
 		w.networks(c.hosts[1].Node)

@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // What could not be reserved is a list also where there is nothing of the kind,
 // as openapi.json says: the answer of a whole peer, not of a stand-in.
 func TestReservingTellsCollisions(t *testing.T) {
-	store, n := open(t, t.TempDir())
+	store, n := plugintest.Open(t, t.TempDir())
 	defer store.Close()
 	if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
 		t.Fatal(err)

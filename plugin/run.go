@@ -173,8 +173,8 @@ func pluginID() (id string, inPlugin bool, err error) {
 
 // newWatcher returns what watches the engine, which does nothing without its
 // socket. The plugin ID is empty outside a managed plugin.
-func newWatcher(opts cli.ServeOptions, plugin string, logger *slog.Logger) (*dockerd.Watcher, error) {
-	cfg := dockerd.Config{Socket: opts.DockerSocket, Plugin: plugin, Names: opts.DriverNames, Logger: logger}
+func newWatcher(opts cli.ServeOptions, labels []string, plugin string, logger *slog.Logger) (*dockerd.Watcher, error) {
+	cfg := dockerd.Config{Socket: opts.DockerSocket, Plugin: plugin, Names: opts.DriverNames, Labels: labels, Logger: logger}
 	if plugin != "" {
 		// The engine knows its name. One that does not know this plugin is
 		// another engine, whose list must not make our addresses look free.
@@ -192,12 +192,12 @@ func machineConfig(cfg config.Config) ipam.Config {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
 	return ipam.Config{
-		Name: peer.Name(cfg.Name), Machine: machineID(cfg.Name), Rand: rand.New(rand.NewChaCha8(seed)),
+		Name: peer.Name(cfg.Name), Zone: peer.Zone(cfg.Zone), Machine: machineID(cfg.Name), Rand: rand.New(rand.NewChaCha8(seed)),
 		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
 		Join: len(cfg.Join) > 0 && cfg.Bootstrap.N != 1 || cfg.Bootstrap.N > 1, Formation: formation(cfg),
 		FoundAlone: cfg.Bootstrap.N == 1,
-		HostBoot:   hostBoot(), HostStart: hostStart(), BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Label: cfg.Cluster,
-		Universe: cfg.Universe, ChooseULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid,
+		HostBoot:   ipam.HostBoot{ID: hostBoot(), At: hostStart()}, BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Marks: ipam.Marks{Label: cfg.Cluster},
+		Subnets: ipam.Subnets{Universe: cfg.Universe, ULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid},
 	}
 }
 

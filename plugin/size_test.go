@@ -16,13 +16,14 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // fill makes a database in dir in which so many addresses are held, each by a
 // container with a name, a MAC and an ID.
 func fill(tb testing.TB, dir string, held int) {
 	tb.Helper()
-	store, n := open(tb, dir)
+	store, n := plugintest.Open(tb, dir)
 	pool := netip.MustParsePrefix("10.0.0.0/8")
 	net := ipam.Network{Space: ipam.Local, Pool: pool, Range: pool}
 	const callers = 256 // share commits
@@ -47,23 +48,6 @@ func fill(tb testing.TB, dir string, held int) {
 	}
 }
 
-// open opens the database in dir and restores the machine, as a start does.
-func open(tb testing.TB, dir string) (*persist.Store, *node.Node) {
-	tb.Helper()
-	logger := slog.New(slog.DiscardHandler)
-	machine := ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}
-	preview := node.NewPreview(machine)
-	store, err := persist.Open(persist.Config{Path: filepath.Join(dir, databaseName), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	n, err := node.New(node.Config{Machine: machine, Store: store, Preview: preview, Logger: logger})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return store, n
-}
-
 // heldForBenchmarks is what perf goals P8 and P9 are stated for.
 const heldForBenchmarks = 100_000
 
@@ -73,7 +57,7 @@ func BenchmarkStart(b *testing.B) {
 	dir := b.TempDir()
 	fill(b, dir, heldForBenchmarks)
 	for b.Loop() {
-		store, _ := open(b, dir)
+		store, _ := plugintest.Open(b, dir)
 		b.StopTimer()
 		if err := store.Close(); err != nil {
 			b.Fatal(err)
@@ -89,7 +73,7 @@ func BenchmarkMemory(b *testing.B) {
 	fill(b, dir, heldForBenchmarks)
 	for b.Loop() {
 		before := heap.InUse()
-		store, n := open(b, dir)
+		store, n := plugintest.Open(b, dir)
 		b.ReportMetric(float64(heap.InUse()-before)/heldForBenchmarks, "B/address")
 		if err := store.Close(); err != nil {
 			b.Fatal(err)
@@ -105,7 +89,7 @@ func BenchmarkAllocateAmongMany(b *testing.B) {
 		b.Run(fmt.Sprintf("held=%d", held), func(b *testing.B) {
 			dir := b.TempDir()
 			fill(b, dir, held)
-			store, n := open(b, dir)
+			store, n := plugintest.Open(b, dir)
 			pool := netip.MustParsePrefix("10.0.0.0/8")
 			net := ipam.Network{Space: ipam.Local, Pool: pool, Range: pool}
 			b.ReportAllocs()
@@ -130,7 +114,7 @@ func TestManyHeldSurviveARestart(t *testing.T) {
 	const held = 5_000
 	dir := t.TempDir()
 	fill(t, dir, held)
-	store, n := open(t, dir)
+	store, n := plugintest.Open(t, dir)
 	list, err := n.Addresses(t.Context(), "10.0.0.0/8")
 	if err != nil {
 		t.Fatal(err)

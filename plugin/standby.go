@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,10 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/database"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/fault"
+	"github.com/ringlet/ringlet/plugin/serving"
 )
 
 // standby is what stands for the node while there is none: it says why, on the
@@ -20,7 +24,7 @@ import (
 // answers. Only begin and end change it; use newStandby.
 type standby struct {
 	front   *front
-	fault   *fault
+	fault   *fault.Fault
 	watcher atomic.Pointer[dockerd.Watcher] // nil: it does not stand in
 
 	mu   sync.Mutex
@@ -29,17 +33,17 @@ type standby struct {
 }
 
 func newStandby(f *front) *standby {
-	return &standby{front: f, fault: &fault{
-		logger: f.logger, code: codeNoDatabase, level: ipam.Failed,
-		text: func(err error) string {
+	return &standby{front: f, fault: &fault.Fault{
+		Logger: f.logger, Code: codeNoDatabase, Level: ipam.Failed,
+		Text: func(err error) string {
 			return fmt.Sprintf("this host hands out no addresses, because it cannot use its database: %v", err)
 		},
-		nextOf: func(err error) string {
+		NextOf: func(err error) string {
 			what := "check the disk with the plugin's data"
-			if isUnusable(err) {
+			if database.IsUnusable(err) {
 				what = "see to what the problem names: the release, the settings or the file; or move the file away, and this host starts with an empty database"
 			}
-			return fmt.Sprintf("%s; ringlet tries again by itself, at least every %v", what, lastRetry)
+			return fmt.Sprintf("%s; ringlet tries again by itself, at least every %v", what, serving.LastRetry)
 		},
 	}}
 }
@@ -54,7 +58,7 @@ const sayNoDatabase = "ringlet on %s hands out nothing, because it cannot use it
 func (s *standby) begin(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fault.set(why)
+	s.fault.Set(why)
 	if s.told == why.Error() {
 		return
 	}
@@ -64,7 +68,7 @@ func (s *standby) begin(why error) {
 		Kind: ipam.ErrStopped,
 		Text: fmt.Sprintf(sayNoDatabase, f.cfg.Name, why),
 	}
-	f.gate.explain(refusal)
+	f.gate.Explain(refusal)
 	if s.stop == nil {
 		s.watch()
 	}
@@ -81,7 +85,7 @@ func (s *standby) begin(why error) {
 
 // watch has the engine watched, so that it is known whether it answers.
 func (s *standby) watch() {
-	w, err := newWatcher(s.front.opts, s.front.plugin, slog.New(slog.DiscardHandler)) // that of an instance tells the log
+	w, err := newWatcher(s.front.opts, nil, s.front.plugin, slog.New(slog.DiscardHandler)) // that of an instance tells the log
 	if err != nil {
 		s.front.logger.Error("the engine is not watched", logattr.Err(err)) // as at the start, when it was none
 		return
@@ -102,7 +106,7 @@ func (s *standby) watch() {
 func (s *standby) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fault.set(nil)
+	s.fault.Set(nil)
 	s.told = ""
 	if s.stop != nil {
 		s.stop()
@@ -123,7 +127,7 @@ func (s *standby) Snapshot(context.Context) (ipam.Status, error) {
 	out := ipam.Status{
 		AsOf: time.Now(), Verdict: ipam.Failed, State: ipam.Suspended, Self: ipam.PeerStatus{Name: s.front.cfg.Name, State: string(ipam.Suspended)},
 	}
-	withFaults(&out, append([]*fault{s.fault}, s.front.faults...)...)
+	out.Problems = fault.Problems(slices.Insert(slices.Clone(s.front.faults), 0, s.fault)...)
 	return out, nil
 }
 

@@ -23,13 +23,14 @@ import (
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // wholeProcess is all of the plugin process but for its settings and its log.
 type wholeProcess struct {
 	t             *testing.T
 	opts          cli.ServeOptions
-	log           lines
+	log           plugintest.Log
 	engine, local *http.Client
 	end           func() error
 }
@@ -46,7 +47,7 @@ func startWhole(t *testing.T, data string, settings ...string) *wholeProcess {
 	p.engine, p.local = client(p.opts.Socket), client(p.opts.AdminSocket)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, p.opts, cfg, p.log.logger(), &logging.Sink{}) }()
+	go func() { ended <- serve(ctx, p.opts, cfg, p.log.Logger(), &logging.Sink{}) }()
 	p.end = sync.OnceValue(func() error {
 		cancel()
 		p.engine.CloseIdleConnections()
@@ -58,7 +59,7 @@ func startWhole(t *testing.T, data string, settings ...string) *wholeProcess {
 			t.Errorf("the process ended with %v", err)
 		}
 	})
-	eventually(t, "its sockets are there", func() bool { return exists(p.opts.Socket) && exists(p.opts.AdminSocket) })
+	plugintest.Eventually(t, "its sockets are there", func() bool { return exists(p.opts.Socket) && exists(p.opts.AdminSocket) })
 	return p
 }
 
@@ -101,7 +102,7 @@ func (p *wholeProcess) serves() bool {
 
 // waits reports whether the process says that it cannot use its database, for a reason that has these words.
 func (p *wholeProcess) waits(words string) bool {
-	problem, found := find(p.status(), codeNoDatabase)
+	problem, found := plugintest.Find(p.status().Problems, codeNoDatabase)
 	return found && problem.Level == string(ipam.Failed) && strings.Contains(problem.Text, words)
 }
 
@@ -120,12 +121,12 @@ func (p *wholeProcess) ready() int {
 func TestStandbyWhileTheDatabaseIsLocked(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	other, err := persist.Open(databaseAt(filepath.Join(data, databaseName)))
+	other, err := persist.Open(plugintest.Config(filepath.Join(data, databaseName)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := startWhole(t, data)
-	eventually(t, "status says why nothing is handed out", func() bool { return p.waits("in use by this process itself") })
+	plugintest.Eventually(t, "status says why nothing is handed out", func() bool { return p.waits("in use by this process itself") })
 	if got := p.ready(); got != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answers %d, want 503", got)
 	}
@@ -154,7 +155,7 @@ func TestStandbyWhileTheDatabaseIsLocked(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it serves", p.serves)
+	plugintest.Eventually(t, "it serves", p.serves)
 	if got := p.ready(); got != http.StatusOK {
 		t.Errorf("/readyz answers %d, want 200", got)
 	}
@@ -171,7 +172,7 @@ func TestStandbyWhileTheDatabaseIsLocked(t *testing.T) {
 func TestStandbyAnswersAReplay(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	other, err := persist.Open(databaseAt(filepath.Join(data, databaseName)))
+	other, err := persist.Open(plugintest.Config(filepath.Join(data, databaseName)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,7 @@ func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
 	}{
 		"of a newer release": {func(t *testing.T, database string) {
 			t.Helper()
-			cfg := databaseAt(database)
+			cfg := plugintest.Config(database)
 			cfg.Schema = 99
 			s, err := persist.Open(cfg)
 			if err := errors.Join(err, s.Close()); err != nil {
@@ -219,7 +220,7 @@ func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
 		}, "schema 99"},
 		"of something else": {func(t *testing.T, database string) {
 			t.Helper()
-			s, err := persist.Open(databaseAt(database))
+			s, err := persist.Open(plugintest.Config(database))
 			if err == nil {
 				err = s.Commit(func(put func(bucket string, key, value []byte) error) error {
 					return put("holding", []byte("x"), []byte("y"))
@@ -236,8 +237,8 @@ func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
 			database := filepath.Join(data, databaseName)
 			spoil.with(t, database)
 			p := startWhole(t, data)
-			eventually(t, "status says what is wrong", func() bool { return p.waits(spoil.words) })
-			if problem, _ := find(p.status(), codeNoDatabase); !strings.Contains(problem.Next, "move the file away") {
+			plugintest.Eventually(t, "status says what is wrong", func() bool { return p.waits(spoil.words) })
+			if problem, _ := plugintest.Find(p.status().Problems, codeNoDatabase); !strings.Contains(problem.Next, "move the file away") {
 				t.Errorf("next is %q", problem.Next)
 			}
 			p.call("GetCapabilities", nil)
@@ -254,7 +255,7 @@ func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
 			if err := os.Rename(database, database+".moved"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "it serves", p.serves)
+			plugintest.Eventually(t, "it serves", p.serves)
 		})
 	}
 }
@@ -303,12 +304,12 @@ func TestStandbyWhileTheDiskIsFull(t *testing.T) {
 	data := smallDisk(t)
 	free := fillDisk(t, data)
 	p := startWhole(t, data)
-	eventually(t, "status says why", func() bool { return p.waits("no space left") })
+	plugintest.Eventually(t, "status says why", func() bool { return p.waits("no space left") })
 	if got := fmt.Sprint(p.address()["Error"]); !strings.Contains(got, "make room") {
 		t.Errorf("a request for an address is answered with %q", got)
 	}
 	free()
-	eventually(t, "it serves", p.serves)
+	plugintest.Eventually(t, "it serves", p.serves)
 	if err := p.end(); err != nil {
 		t.Error(err)
 	}
@@ -319,7 +320,7 @@ func TestStandbyWhileTheDiskIsFull(t *testing.T) {
 func TestReopenedAfterAFailedCommit(t *testing.T) {
 	t.Parallel()
 	p := startWhole(t, t.TempDir(), "RINGLET_TIMEOUT=20s")
-	eventually(t, "it serves", p.serves)
+	plugintest.Eventually(t, "it serves", p.serves)
 	p.network()
 	held := map[any]bool{p.address()["Address"]: true}
 	goroutines := runtime.NumGoroutine()
@@ -331,11 +332,11 @@ func TestReopenedAfterAFailedCommit(t *testing.T) {
 		}
 		held[got["Address"]] = true
 	}
-	if n := p.log.count("the database is opened again", "no space left"); n != 5 {
+	if n := p.log.Count("the database is opened again", "no space left"); n != 5 {
 		t.Errorf("%d commits have failed, want 5", n)
 	}
-	eventually(t, "it serves", p.serves)
-	eventually(t, "nothing of the former nodes runs", func() bool { return runtime.NumGoroutine() < goroutines+20 })
+	plugintest.Eventually(t, "it serves", p.serves)
+	plugintest.Eventually(t, "nothing of the former nodes runs", func() bool { return runtime.NumGoroutine() < goroutines+20 })
 	var list []ipam.AddressStatus
 	answers(t, p.local, "http://ringlet/v1/addresses", &list)
 	for a := range held {

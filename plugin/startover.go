@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
@@ -63,9 +62,18 @@ func (in *instance) rejoin(ctx context.Context, dryRun bool) (admin.Rejoining, e
 	return out, nil
 }
 
+// trustWhat ends what an operator can end by a word: that the database was moved, or that it was lost and nothing new is
+// handed out on LANs.
+func (in *instance) trustWhat(ctx context.Context) error {
+	if !in.silent && in.decided.Unsure() {
+		return in.decided.Trust()
+	}
+	return in.node.Trust(ctx)
+}
+
 // trust has the peer go on with a database that was moved, and then hear from other hosts again.
 func (in *instance) trust(ctx context.Context) (admin.Trusted, error) {
-	if err := in.node.Trust(ctx); err != nil {
+	if err := in.trustWhat(ctx); err != nil {
 		return admin.Trusted{}, err
 	}
 	st, err := in.node.Status(ctx)
@@ -130,32 +138,4 @@ func (f *front) settle() {
 		close(f.successor.done)
 		f.successor = nil
 	}
-}
-
-// former is the database that was in use before this host started over. It is told for as long as it is kept.
-type former struct {
-	kept string // empty: there is none
-	at   time.Time
-}
-
-// findFormer looks for the database that was in use before.
-func findFormer(database string) (former, error) {
-	kept, at, err := persist.Former(database)
-	return former{kept, at}, err
-}
-
-// problem returns a note for an operator; false if there is nothing to tell.
-func (f former) problem() (ipam.Problem, bool) {
-	if !exists(f.kept) {
-		return ipam.Problem{}, false
-	}
-	when := ""
-	if !f.at.IsZero() {
-		when = " at " + f.at.UTC().Format("2006-01-02 15:04:05 MST")
-	}
-	return ipam.Problem{
-		Code: "started-over", Level: string(ipam.Fine),
-		Text: fmt.Sprintf("this host started over as a new peer%s, after ringlet rejoin; its former database is kept as %s", when, filepath.Base(f.kept)),
-		Next: fmt.Sprintf("none is needed; to end this note, remove %s from the plugin's data", filepath.Base(f.kept)),
-	}, true
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/logging"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // writeCertificate writes a certificate for this host's names and its key, and returns who
@@ -78,10 +79,10 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := cli.ServeOptions{Data: dir, Socket: filepath.Join(dir, "ringlet.sock"), AdminSocket: filepath.Join(dir, "admin.sock"), DriverNames: []string{"ringlet"}}
-	var log lines
+	var log plugintest.Log
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, opts, cfg, log.logger(), &logging.Sink{}) }()
+	go func() { ended <- serve(ctx, opts, cfg, log.Logger(), &logging.Sink{}) }()
 	defer func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -93,7 +94,7 @@ func TestTLS(t *testing.T) {
 	problem := func() (p ipam.Problem, ok bool) {
 		var st ipam.Status
 		if answers(t, local, "http://ringlet/v1/status", &st) {
-			p, ok = find(st, "http-certificate")
+			p, ok = plugintest.Find(st.Problems, "http-certificate")
 		}
 		return p, ok
 	}
@@ -105,30 +106,30 @@ func TestTLS(t *testing.T) {
 			},
 		}}
 	}
-	eventually(t, "status shows that there is no certificate", func() bool {
+	plugintest.Eventually(t, "status shows that there is no certificate", func() bool {
 		p, ok := problem()
 		return ok && strings.Contains(p.Text, "cert.pem") && strings.Contains(p.Next, "RINGLET_HTTP_CERT")
 	})
 	first := writeCertificate(t, cert, key)
 	for _, name := range []string{address, "ringlet.example.com"} {
-		eventually(t, "it speaks TLS as "+name, func() bool { return answers(t, trusting(first), "https://"+name+"/v1/status", nil) })
+		plugintest.Eventually(t, "it speaks TLS as "+name, func() bool { return answers(t, trusting(first), "https://"+name+"/v1/status", nil) })
 	}
 	if resp, err := http.Get("http://" + address + "/v1/status"); err == nil {
 		if _ = resp.Body.Close(); resp.StatusCode == http.StatusOK {
 			t.Error("it answers without TLS, too")
 		}
 	}
-	eventually(t, "the problem ends", func() bool { _, ok := problem(); return !ok })
+	plugintest.Eventually(t, "the problem ends", func() bool { _, ok := problem(); return !ok })
 
 	if err := os.WriteFile(key, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "status shows that the key is none", func() bool { _, ok := problem(); return ok })
+	plugintest.Eventually(t, "status shows that the key is none", func() bool { _, ok := problem(); return ok })
 	if !answers(t, trusting(first), "https://"+address+"/v1/status", nil) {
 		t.Error("the last good certificate is not used any more")
 	}
 	second := writeCertificate(t, cert, key)
-	eventually(t, "the new certificate is used", func() bool { return answers(t, trusting(second), "https://"+address+"/v1/status", nil) })
+	plugintest.Eventually(t, "the new certificate is used", func() bool { return answers(t, trusting(second), "https://"+address+"/v1/status", nil) })
 	if answers(t, trusting(first), "https://"+address+"/v1/status", nil) {
 		t.Error("the first certificate is still used")
 	}
@@ -147,7 +148,7 @@ func TestTLS(t *testing.T) {
 	if resp.StatusCode != http.StatusCreated {
 		t.Fatalf("a write over TLS: %d %s", resp.StatusCode, text)
 	}
-	eventually(t, "the journal says who made the pool", func() bool {
+	plugintest.Eventually(t, "the journal says who made the pool", func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, journalName, "journal.jsonl"))
 		for line := range strings.Lines(string(text)) {
 			if strings.Contains(line, `"kind":"asked"`) && strings.Contains(line, "pool-create cidr=10.77.0.0/24 name=written: ok, asked by 127.0.0.1:") && strings.Contains(line, "over RINGLET_HTTP") {
@@ -156,7 +157,7 @@ func TestTLS(t *testing.T) {
 		}
 		return false
 	})
-	if log.count("write answered", "10.77.0.0/24", "RINGLET_HTTP") != 1 || log.count(token) > 0 {
+	if log.Count("write answered", "10.77.0.0/24", "RINGLET_HTTP") != 1 || log.Count(token) > 0 {
 		t.Error("the log lacks the write, or has the token")
 	}
 }

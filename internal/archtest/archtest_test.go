@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -237,6 +238,57 @@ func TestR9VirtualTime(t *testing.T) {
 	}
 }
 
+// Who reads a type of the core has to hold all of its fields in mind at once.
+func TestR11NoLargeTypes(t *testing.T) {
+	const most = 25
+	for _, p := range own(t) {
+		name := short(p.ImportPath)
+		if name != "ipam" && !strings.HasPrefix(name, "ipam/") || name == "ipam/ipamtest" || name == "ipam/wire" {
+			continue // test equipment, and what peers say to one another
+		}
+		for _, file := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.TypeSpec); ok {
+					if fields := fieldsOf(spec.Type); fields > most {
+						t.Errorf("%s.%s has %d fields, more than %d: it has more than one idea", name, spec.Name.Name, fields, most)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestR12Rooms(t *testing.T) {
+	for name, row := range rooms {
+		p, _ := find(t, name)
+		for _, path := range p.Imports {
+			if s := short(path); strings.HasPrefix(path, ours) && !strings.HasPrefix(s, "internal/") && !slices.Contains(row.imports, s) {
+				t.Errorf("%s imports %s; its row has %q: %s", name, s, row.imports, row.reason)
+			}
+		}
+		for _, s := range row.imports {
+			if !slices.Contains(p.Imports, ours+s) {
+				t.Errorf("%s does not import %s; its row says that it may", name, s)
+			}
+		}
+	}
+}
+
+// fieldsOf counts the fields of a struct.
+func fieldsOf(typ ast.Expr) (n int) {
+	if s, ok := typ.(*ast.StructType); ok {
+		for _, f := range s.Fields.List {
+			n += max(len(f.Names), 1)
+		}
+	}
+	return n
+}
+
 // The modules of the repository name one toolchain, so that all builds have at least its fixes.
 func TestR10OneToolchain(t *testing.T) {
 	const root = "../.."
@@ -255,6 +307,41 @@ func TestR10OneToolchain(t *testing.T) {
 	}
 	if len(seen) != 1 || seen["none"] != nil {
 		t.Errorf("the modules name different toolchains: %v", seen)
+	}
+}
+
+// A nolint for a linter that does not run hides nothing, and nolintlint does not find it.
+func TestR12DeadDirectives(t *testing.T) {
+	const root = "../.."
+	config, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(config), "\n  enable:\n")
+	list, _, _ = strings.Cut(list, "\n  settings:\n")
+	enabled := strings.Fields(strings.ReplaceAll(list, "- ", " ") + " errcheck govet ineffassign staticcheck unused") // the standard ones
+	directive := regexp.MustCompile(`//nolint:([\w,]+)`)
+	found := 0
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range directive.FindAllStringSubmatch(string(text), -1) {
+			found++
+			for name := range strings.SplitSeq(m[1], ",") {
+				if !slices.Contains(enabled, name) {
+					t.Errorf("%s: nolint names %s, which .golangci.yml does not enable", path, name)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d directives were found: %v", found, err)
 	}
 }
 

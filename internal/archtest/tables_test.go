@@ -22,15 +22,86 @@ var core = map[string]struct {
 	"ipam/ring":                {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "who owns what; what is held is the space's"},
 	"ipam/table":               {[]string{"ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed facts, without how they were agreed"},
 	"ipam/paxos":               {[]string{"ipam/peer"}, "agreement on bytes, whatever they mean"},
-	"ipam/chronicle":           {[]string{"ipam/ring", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed commands, applied in order"},
+	"ipam/identity":            {[]string{"ipam/table", "ipam/codec"}, "the numbers of label sets, without who has which labels"},
+	"ipam/chronicle":           {[]string{"ipam/identity", "ipam/lock", "ipam/ring", "ipam/table", "ipam/addr", "ipam/peer", "ipam/codec"}, "the agreed commands, applied in order"},
 	"ipam/wire":                {[]string{"ipam/chronicle", "ipam/paxos", "ipam/ring", "ipam/addr", "ipam/peer", "ipam/codec"}, "what peers say, without what follows from it"},
+	"ipam/engine":              {[]string{"ipam/effect", "ipam/poolid", "ipam/rule", "ipam/chronicle", "ipam/addr", "ipam/codec"}, "what the host's engine has, without pools, addresses or other peers"},
+	"ipam/rule":                {nil, "the names of rules that tests take away, not how they work"},
+	"ipam/subnets":             {[]string{"ipam/chronicle", "ipam/addr"}, "which subnets can be used, without which are"},
+	"ipam/poolid":              {[]string{"ipam/subnets", "ipam/chronicle", "ipam/addr"}, "what a network asks for, without the pool that it gets"},
 	"ipam/effect":              {[]string{"ipam/wire", "ipam/addr", "ipam/peer"}, "what is to be done, without who wants it or why"},
-	"ipam/replog":              {[]string{"ipam/effect", "ipam/wire"}, "the decided slots, without what they mean, what an engine has or who lives"},
+	"ipam/holding":             {[]string{"ipam/effect", "ipam/chronicle", "ipam/space", "ipam/codec", "ipam/addr"}, "the form of an address's record, without what it means"},
+	"ipam/replog":              {[]string{"ipam/effect", "ipam/rule", "ipam/wire", "ipam/paxos", "ipam/chronicle", "ipam/peer", "ipam/codec"}, "how commands are decided, without pools, engines, or how a peer knows who lives"},
+	"ipam/cluster":             {[]string{"ipam/effect", "ipam/rule", "ipam/paxos", "ipam/chronicle", "ipam/wire", "ipam/peer", "ipam/codec"}, "who is there, without what follows from it"},
+	"ipam/trade":               {[]string{"ipam/replog", "ipam/effect", "ipam/wire", "ipam/space", "ipam/ring", "ipam/chronicle", "ipam/addr", "ipam/peer"}, "how space moves, without who holds it or what an engine has"},
+	"ipam/sentence":            {[]string{"ipam/chronicle", "ipam/space", "ipam/addr", "ipam/peer"}, "what refusals say, without who is refused or why"},
+	"ipam/bootcheck":           {[]string{"ipam/cluster", "ipam/effect", "ipam/rule", "ipam/peer"}, "whether the database is current, without what an answer decides"},
+	"ipam/doubt":               {[]string{"ipam/engine", "ipam/effect", "ipam/codec"}, "whose release may come late, without who holds what"},
+	"ipam/start":               {[]string{"ipam/engine", "ipam/effect", "ipam/space", "ipam/codec", "ipam/peer"}, "which start of which peer this is, without what follows from it"},
+	"ipam/lock":                {[]string{"ipam/table", "ipam/peer", "ipam/codec"}, "which locks are held, without time, and without what is done under them"},
+	"ipam/former":              {[]string{"ipam/effect", "ipam/codec"}, "what a former peer of this host has left, without who holds it now"},
+	"ipam/conflict":            {[]string{"ipam/chronicle", "ipam/addr"}, "what cannot both be right, without what it is about"},
+	"ipam/newdb":               {[]string{"ipam/cluster", "ipam/engine", "ipam/effect", "ipam/rule", "ipam/wire", "ipam/peer", "ipam/codec"}, "what a new database waits for, without pools, addresses and calls"},
+	"ipam/formation":           {[]string{"ipam/cluster", "ipam/effect", "ipam/rule", "ipam/paxos", "ipam/chronicle", "ipam/wire", "ipam/peer"}, "how a peer comes into a cluster, without what the cluster is for"},
+	"ipam/departure":           {[]string{"ipam/cluster", "ipam/sentence", "ipam/effect", "ipam/rule", "ipam/chronicle", "ipam/wire", "ipam/peer"}, "how a peer leaves the roster, without what becomes of addresses"},
+	"ipam/suspend":             {[]string{"ipam/cluster", "ipam/effect", "ipam/rule", "ipam/chronicle", "ipam/wire", "ipam/peer", "ipam/codec"}, "whether the database may be used, without what is answered meanwhile"},
+	"ipam/leave":               {[]string{"ipam/cluster", "ipam/effect", "ipam/chronicle", "ipam/codec"}, "the wish to leave, without what is held on the host"},
+	"ipam/warning":             {[]string{"ipam/effect", "ipam/peer", "ipam/codec"}, "what is in use elsewhere, without who holds what here"},
+	"ipam/report":              {[]string{"ipam/sentence", "ipam/poolid", "ipam/wire", "ipam/chronicle", "ipam/ring", "ipam/space", "ipam/addr", "ipam/peer"}, "what people see, as plain data says, without where that is from"},
 	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec", "plugin/packed"}, "what every peer says, without what it means or how it travels"},
 	"ipam": {
-		[]string{"ipam/replog", "ipam/effect", "ipam/ring", "ipam/space", "ipam/paxos", "ipam/chronicle", "ipam/table", "ipam/wire", "ipam/addr", "ipam/peer", "ipam/codec"},
+		[]string{
+			"ipam/addr",
+			"ipam/bootcheck",
+			"ipam/chronicle",
+			"ipam/cluster",
+			"ipam/codec",
+			"ipam/conflict",
+			"ipam/departure",
+			"ipam/doubt",
+			"ipam/effect",
+			"ipam/formation",
+			"ipam/former",
+			"ipam/leave",
+			"ipam/newdb",
+			"ipam/holding",
+			"ipam/paxos",
+			"ipam/peer",
+			"ipam/engine",
+			"ipam/identity",
+			"ipam/lock",
+			"ipam/poolid",
+			"ipam/replog",
+			"ipam/report",
+			"ipam/ring",
+			"ipam/rule",
+			"ipam/sentence",
+			"ipam/space",
+			"ipam/start",
+			"ipam/suspend",
+			"ipam/subnets",
+			"ipam/table",
+			"ipam/trade",
+			"ipam/warning",
+			"ipam/wire",
+		},
 		"the machine brings the parts together",
 	},
+}
+
+// rooms are parts of the process around the core: what of ours each may import directly, beside what is internal, and what it refuses
+// to know (R12).
+var rooms = map[string]struct {
+	imports []string
+	reason  string
+}{
+	"plugin/fault":    {[]string{"ipam"}, "what is wrong with a part, without which parts there are"},
+	"plugin/gate":     {[]string{"driver", "ipam", "ipam/node", "ipam/poolid"}, "what waits for a node, without why there is none"},
+	"plugin/serving":  {[]string{"driver", "plugin/certfile", "plugin/fault"}, "listeners, without what is served on them"},
+	"plugin/claims":   {[]string{"ipam", "plugin/fault"}, "what is to be claimed again, without how a host starts over"},
+	"plugin/networks": {[]string{"ipam", "ipam/chronicle", "plugin/dockerd"}, "the engine's networks, without who has which address"},
+	"plugin/decided":  {[]string{"ipam", "plugin/decisions", "plugin/dockerd", "plugin/fault", "plugin/networks"}, "that decisions outlive the database, without what they are"},
+	"plugin/database": {[]string{"ipam", "ipam/node", "persist", "plugin/decisions", "plugin/fault"}, "the database's file, without what is in it"},
 }
 
 // shell are the packages under ipam that are not of the core.
@@ -43,6 +114,7 @@ var apart = []struct {
 }{
 	{[]string{"ipam/ring", "ipam/space", "ipam/paxos"}, "each is one idea that can be understood and tested alone"},
 	{[]string{"persist", "driver", "gossip", "ipam/node"}, "adapters meet only in plugin, so each can be replaced"},
+	{[]string{"persist/wal", "persist/boltfile"}, "a log and a file are brought together by persist alone"},
 }
 
 // behind are the modules that stand behind few packages (R4).
@@ -53,6 +125,7 @@ var behind = []struct {
 }{
 	{"github.com/hashicorp/memberlist", []string{"gossip", "gossip/memnet"}, "what carries bytes between peers can be replaced without the rest knowing"},
 	{"go.etcd.io/bbolt", []string{"persist"}, "the file format is persist's secret"},
+	{"go.etcd.io/etcd", []string{"plugin/etcd"}, "who needs no copy in an etcd needs no etcd"},
 	{"github.com/docker/go-plugins-helpers", []string{"driver"}, "the protocol's types stop at the driver"},
 	{"github.com/vishvananda/netlink", []string{"plugin/announce"}, "what the kernel's interfaces and neighbours are is asked in one place"},
 	{"github.com/docker/docker", []string{"plugin/dockerd"}, "the engine's client is large and changes often"},
@@ -61,6 +134,7 @@ var behind = []struct {
 // absent is what the binary must not contain (R6).
 var absent = []struct{ path, reason string }{
 	{"testing", "it registers flags and is only of use to tests"},
+	{ours + "plugin/plugintest", "it imports testing"},
 	{ours + "ipam/ipamtest", "the simulated cluster is test equipment"},
 	{ours + "gossip/memnet", "the network in memory is test equipment"},
 	{ours + "internal/golden", "it imports testing"},

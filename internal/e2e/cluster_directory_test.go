@@ -135,3 +135,65 @@ func TestClusterDirectory(t *testing.T) {
 	c.AwaitReady(c.Engines...)
 	alike("the host that was cut off has what it missed", 8)
 }
+
+// W3: who had an address at a past time is answered on each host, by the journal of the host that had it. A host that does
+// not answer is named, also where it is its journal that knows.
+func TestClusterPast(t *testing.T) {
+	t.Parallel()
+	c := NewCluster(t, 3)
+	c.Install()
+	for _, e := range c.Engines {
+		e.lan("lan", lanSubnet, "--gateway", lanGateway)
+	}
+	a, b, last := c.Engines[0], c.Engines[1], c.Engines[2]
+	b.Docker("run", "--detach", "--name", "web", "--network", "lan", Demo)
+	address := b.Address("web", "lan").String()
+	Eventually(t, directoryLimit, "the name is known", func() bool { return a.shown(address) == "web on host-b" })
+	then := time.Now().UTC().Format(time.RFC3339Nano)
+	b.Docker("rm", "--force", "web")
+	type answer struct {
+		Peer, State string
+		Holder      struct{ Name string }
+		Until       time.Time
+		Silent      []string
+	}
+	who := func(e *Engine, code int) (out answer) {
+		t.Helper()
+		begun := time.Now()
+		text, err := e.TryRinglet("who", address, "--at", then, "-o", "json")
+		if got := ExitCode(err); got != code {
+			t.Errorf("on %s: exit code %d, want %d: %s", e.Name, got, code, text)
+		}
+		if err := json.Unmarshal([]byte(text), &out); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		fmt.Fprintf(t.Output(), "%s after %v: %+v\n", e.Name, time.Since(begun).Round(time.Millisecond), out)
+		return out
+	}
+	Eventually(t, directoryLimit, "all hosts tell", func() bool {
+		for _, e := range c.Engines {
+			if got := who(e, 0); got.Peer != "host-b" || got.State != "held" || got.Holder.Name != "web" || got.Until.IsZero() || len(got.Silent) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	fmt.Fprintln(t.Output(), a.Ringlet("who", address, "--at", then))
+	c.Cut(last)
+	if got := who(a, 0); got.Peer != "host-b" || got.State != "held" || !slices.Equal(got.Silent, []string{"host-c"}) {
+		t.Errorf("without host-c: %+v", got)
+	}
+	c.Heal(last)
+	c.AwaitReady(c.Engines...)
+	c.Cut(b)
+	if got := who(a, 3); got.State == "held" || !slices.Equal(got.Silent, []string{"host-b"}) {
+		t.Errorf("without the host that knows: %+v", got)
+	}
+	text, _ := a.TryRinglet("who", address, "--at", then)
+	fmt.Fprintln(t.Output(), text)
+	c.Heal(b)
+	c.AwaitReady(c.Engines...)
+	if got := who(last, 0); got.State != "held" || len(got.Silent) > 0 {
+		t.Errorf("with all again: %+v", got)
+	}
+}

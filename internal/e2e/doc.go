@@ -40,7 +40,8 @@
 //
 // TestClusterRandom has users of several hosts give commands at random, while hosts suffer one thing or another. CI lets
 // it do that for a short time; go test ./internal/e2e -run TestClusterRandom -args -rounds 50, with RINGLET_E2E set, for as
-// long as one likes.
+// long as one likes. In the same way -frozen has TestClusterEtcdFrozen freeze an etcd for longer than CI does, and with
+// -whole-lease TestClusterEtcd waits until the lease of a dead host has ended, a quarter of an hour.
 //
 // # Concurrency
 //

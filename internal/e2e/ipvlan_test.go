@@ -21,13 +21,20 @@ func TestEngineIPVLAN(t *testing.T) {
 	e.InstallPlugin()
 	e.ImportDemo()
 	has := e.hasIPVLAN()
-	e.Docker("network", "create", "--driver", "ipvlan", "--opt", "parent=eth0", "--ipam-driver", Plugin, "--subnet", "10.77.0.0/24", "--gateway", "10.77.0.1", "net")
+	create := func() {
+		e.Docker("network", "create", "--driver", "ipvlan", "--opt", "parent=eth0", "--ipam-driver", Plugin, "--subnet", "10.77.0.0/24", "--gateway", "10.77.0.1", "net")
+	}
+	create()
 	run := func() error {
 		_, err := e.TryDocker("run", "--detach", "--network", "net", Demo)
 		return err
 	}
 	refused(t, run(), notOnIPVLAN)
-	e.eventuallyIPVLAN(true)
+	e.eventuallyIPVLAN(5*time.Second, true)
+	e.Docker("container", "prune", "--force")
+	e.Docker("network", "rm", "net")
+	e.eventuallyIPVLAN(5*time.Second, false)
+	create()
 
 	e.Docker("plugin", "disable", "--force", Plugin)
 	e.Docker("plugin", "set", Plugin, "RINGLET_MAC=false")
@@ -35,13 +42,13 @@ func TestEngineIPVLAN(t *testing.T) {
 	if err := run(); err != nil && (has || strings.Contains(err.Error(), notOnIPVLAN)) {
 		t.Error(err)
 	}
-	e.eventuallyIPVLAN(false)
+	e.eventuallyIPVLAN(mended, false)
 }
 
 // eventuallyIPVLAN waits until the status has the problem, or has it no more.
-func (e *Engine) eventuallyIPVLAN(want bool) {
+func (e *Engine) eventuallyIPVLAN(limit time.Duration, want bool) {
 	e.t.Helper()
-	Eventually(e.t, mended, fmt.Sprintf("the status has the problem: %t", want), func() bool {
+	Eventually(e.t, limit, fmt.Sprintf("the status has the problem: %t", want), func() bool {
 		st, err := e.Status()
 		return err == nil && want == slices.ContainsFunc(st.Problems, func(p Problem) bool { return p.Code == "mac-on-ipvlan" })
 	})

@@ -221,6 +221,8 @@ func TestManualHost(t *testing.T) {
 	r.does("operations, look", e)
 	r.does("operations, back up", e)
 	r.does("directory, look", e)
+	r.does("directory, identities", e)
+	r.does("locks", e)
 	r.does("install, command line", e)
 	r.does("install, docker command", e)
 	r.does("install, settings", e)

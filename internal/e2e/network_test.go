@@ -3,8 +3,10 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Several subnets on one network, one subnet on several networks, pools by name, and the options of a network.
@@ -59,6 +61,10 @@ func TestEngineNetworks(t *testing.T) {
 		t.Errorf("size=28 chose %s", got)
 	}
 
+	if e.release() >= 29 {
+		anySubnetOfASize(e)
+	}
+
 	// The IPv6 half of a start fails: the IPv4 address is never released by the engine, and freed all the same.
 	create("half", "--ipv6", "--subnet", "10.86.0.0/24", "--subnet", "fd00:86::/126")
 	for _, name := range []string{"h1", "h2"} {
@@ -67,6 +73,90 @@ func TestEngineNetworks(t *testing.T) {
 	_, err = e.TryDocker("run", "--detach", "--name", "h3", "--network", "half", Demo)
 	refused(t, err, "no free address in fd00:86::/126")
 	same(e, "after a start that failed half way")
+}
+
+// A network that the engine refuses after it got a pool leaves none behind, so the next try may name another subnet for the pool's
+// name. The pool of a network that was there stays.
+func TestEngineRefusedNetwork(t *testing.T) {
+	t.Parallel()
+	e := Start(t, Config{Name: "host-a", Switch: NewSwitch(t), Address: netip.MustParsePrefix("192.168.77.1/24")})
+	e.InstallPlugin()
+	e.ImportDemo()
+	pools := func() string { return e.Ringlet("pool", "ls", "--all") }
+	create := func(subnet, parent, pool string) error {
+		_, err := e.TryDocker("network", "create", "--driver", "macvlan", "--opt", "parent="+parent, "--ipam-driver", Plugin, "--subnet", subnet, "--gateway", netip.MustParsePrefix(subnet).Addr().Next().String(), "--ipam-opt", "pool="+pool, pool)
+		return err
+	}
+	for i := range 3 {
+		if err := create(fmt.Sprintf("10.79.%d.0/24", i), "nosuch.vlan", "lab79"); err == nil {
+			t.Fatal("a network without a parent is made")
+		}
+		Eventually(t, mended, "its pool is gone", func() bool { return !strings.Contains(pools(), "lab79") })
+	}
+	if err := create("10.79.9.0/24", "eth0", "lab79"); err != nil {
+		t.Fatal(err)
+	}
+	runDemo(e, "lab79", "web")
+	e.Docker("rm", "--force", "web")
+	e.Docker("network", "rm", "lab79")
+	time.Sleep(5 * time.Second)
+	if got := pools(); !strings.Contains(got, "lab79") {
+		t.Errorf("the pool of a network that was there is gone: %s", got)
+	}
+}
+
+// anySubnetOfASize makes networks that ask for any subnet of a size. They have theirs over a restart of the engine.
+func anySubnetOfASize(e *Engine) {
+	e.t.Helper()
+	subnets := func() string {
+		return e.Docker("network", "inspect", "--format", "{{range .IPAM.Config}}{{.Subnet}} {{end}}", "any1", "any2")
+	}
+	for _, name := range []string{"any1", "any2"} {
+		e.Docker("network", "create", "--ipam-driver", Plugin, "--ipv6", "--subnet", "0.0.0.0/26", "--subnet", "::/80", name)
+	}
+	address := runDemo(e, "any1", "in-any1")
+	before := subnets()
+	all := map[netip.Prefix]bool{}
+	for s := range strings.FieldsSeq(before) {
+		p := netip.MustParsePrefix(s)
+		if all[p] = true; p.Addr().IsUnspecified() || p.Bits() != 26 && p.Bits() != 80 {
+			e.t.Errorf("any subnet of a size is %v", p)
+		}
+	}
+	if len(all) != 4 {
+		e.t.Errorf("two networks of both families have %s", before)
+	}
+	e.Restart()
+	e.Docker("start", "in-any1")
+	if after := subnets(); after != before {
+		e.t.Errorf("after a restart the networks have %s, before it %s", after, before)
+	}
+	if got := sameAddress(e, "any1", "in-any1"); got != address {
+		e.t.Errorf("after a restart the container has %v, before it %v", got, address)
+	}
+}
+
+// A network on a LAN that nobody gave a router is told, and whoever follows the advice sees that end. Engines from 29 on give its
+// containers no default route, so nothing is wrong there.
+func TestEngineRouterUnnamed(t *testing.T) {
+	t.Parallel()
+	e := Start(t, Config{Name: "host-a", Switch: NewSwitch(t), Address: netip.MustParsePrefix("192.168.77.1/24")})
+	e.InstallPlugin()
+	told := func(want bool) {
+		t.Helper()
+		Eventually(t, mended, fmt.Sprintf("a network without a router is told: %t", want), func() bool {
+			st, err := e.Status()
+			return err == nil && want == slices.ContainsFunc(st.Problems, func(p Problem) bool { return p.Code == "router-unnamed" && strings.Contains(p.Text, "network lan ") })
+		})
+	}
+	for _, advised := range [][]string{{"--gateway", "10.81.0.254"}, {"--ipam-opt", "gateway=none"}} {
+		e.lan("lan", "10.81.0.0/24")
+		told(e.release() < 29)
+		e.Docker("network", "rm", "lan")
+		e.lan("lan", "10.81.0.0/24", advised...)
+		told(false)
+		e.Docker("network", "rm", "lan")
+	}
 }
 
 // The host gets addresses on the LAN of a network that has been there for a while, as DHCP brings them: no container that

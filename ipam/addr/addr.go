@@ -41,6 +41,10 @@ func (c Count) String() string {
 	if c < 1e9 {
 		return strconv.FormatUint(uint64(c), 10)
 	}
+	power := math.Round(math.Log2(float64(c)))
+	if math.Abs(float64(c)/math.Pow(2, power)-1) < 1e-6 { // all of an IPv6 pool but what is in use
+		return "2^" + strconv.Itoa(int(power))
+	}
 	return strconv.FormatFloat(float64(c), 'g', 3, 64)
 }
 

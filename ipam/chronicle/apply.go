@@ -20,10 +20,16 @@ type Outcome struct {
 	Refused string
 	// Range is what an Open took.
 	Range addr.Range
+	// Own are the parts, in order, that a Reserve took from its author; the rest was free.
+	Own []addr.Range
 	// Freed is what an Unuse ended the reservation of, in order.
 	Freed []addr.Range
 	// Pool is what a CreatePool made.
 	Pool PoolKey
+	// Fence is that of the lock that a Lock gave to its author.
+	Fence uint64
+	// Identity is the number that an Identify gave.
+	Identity uint64
 }
 
 // Apply makes slot s.Slot+1 of the batch. It never fails: what a decided
@@ -76,7 +82,7 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 		}
 		o.Refused = s.move(c.Author, a.Pool, a.Range, a.To)
 	case Reserve:
-		o.Refused = s.reserve(c.Author, a)
+		o.Own, o.Refused = s.reserve(c.Author, a)
 	case Unreserve:
 		o.Refused = s.unreserve(a)
 	case Borrow:
@@ -89,6 +95,18 @@ func (s *State) act(c Command, place uint32, o *Outcome) {
 		o.Freed, o.Refused = s.unuse(c.Author, a)
 	case Raise:
 		o.Refused = s.raise(a)
+	case Identify:
+		o.Identity, o.Refused = s.identify(c.Author, a)
+	case Collect:
+		o.Refused = s.collect(c.Author, a)
+	case Lock:
+		o.Fence, o.Refused = s.lock(c.Author, a)
+	case Unlock:
+		o.Refused = s.unlock(a.Name, a.Fence, c.Author)
+	case Expire:
+		o.Refused = s.expire(c.Author, a)
+	case SetZone:
+		o.Refused = s.setZone(c.Author, a)
 	default:
 		o.Refused = s.actOnPeer(c.Author, c.Action)
 	}
@@ -104,7 +122,7 @@ func (s *State) found(a Found) (refused string) {
 	s.Cluster, s.Level = a.Cluster, 1
 	for _, f := range a.Peers {
 		if s.Member(f.ID) == nil && isPeer(f.ID) {
-			s.Roster = append(s.Roster, Member{f, Active})
+			s.Roster = append(s.Roster, Member{Founder: f, Phase: Active})
 		}
 	}
 	return ""
@@ -230,6 +248,44 @@ func (s *State) unuse(author peer.ID, a Unuse) (freed []addr.Range, refused stri
 	}
 	p.dropUser(author)
 	return s.freeShared(p), ""
+}
+
+func (s *State) identify(author peer.ID, a Identify) (number uint64, refused string) {
+	if s.Member(author) == nil {
+		return 0, "its author is not in the roster"
+	}
+	return s.Identities.Identify(a.Labels)
+}
+
+func (s *State) collect(author peer.ID, a Collect) (refused string) {
+	switch {
+	case s.Member(author) == nil:
+		return "its author is not in the roster"
+	case !s.Identities.Collect(a.Numbers):
+		return "no label set has one of these numbers"
+	}
+	return ""
+}
+
+func (s *State) lock(author peer.ID, a Lock) (fence uint64, refused string) {
+	if s.Member(author) == nil {
+		return 0, "its author is not in the roster"
+	}
+	return s.Locks.Take(author, a.Want, s.Slot)
+}
+
+func (s *State) unlock(name string, fence uint64, owner peer.ID) (refused string) {
+	if !s.Locks.End(name, fence, owner) {
+		return "it is not held with that fence"
+	}
+	return ""
+}
+
+func (s *State) expire(author peer.ID, a Expire) (refused string) {
+	if s.Member(author) == nil {
+		return "its author is not in the roster"
+	}
+	return s.unlock(a.Name, a.Fence, peer.None)
 }
 
 // move makes a range that is all the author's another owner's.

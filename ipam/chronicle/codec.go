@@ -6,6 +6,8 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/identity"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/table"
@@ -143,6 +145,21 @@ func appendAction(b []byte, action Action) []byte {
 		b = codec.Uint(appendKey(b, a.Pool), uint64(a.At))
 	case Raise:
 		b = codec.Uint(b, uint64(a.Level))
+	case Identify:
+		b = codec.Bytes(b, a.Labels)
+	case Collect:
+		b = codec.Uint(b, uint64(len(a.Numbers)))
+		for _, n := range a.Numbers {
+			b = codec.Uint(b, n)
+		}
+	case Lock:
+		b = lock.AppendWant(b, a.Want)
+	case Unlock:
+		b = codec.Uint(codec.Bytes(b, a.Name), a.Fence)
+	case Expire:
+		b = codec.Uint(codec.Bytes(b, a.Name), a.Fence)
+	case SetZone:
+		b = codec.Bytes(b, a.Zone)
 	case Unknown:
 		b = append(b, a.Body...)
 	}
@@ -219,6 +236,22 @@ func readAction(op byte, r *codec.Reader) Action {
 		return Borrow{readKey(r), addr.Offset(r.Uint("address"))}
 	case Raise{}.opcode():
 		return Raise{readLevel(r)}
+	case Identify{}.opcode():
+		return Identify{string(r.Bytes("label set", identity.MaxText))}
+	case Collect{}.opcode():
+		a := Collect{make([]uint64, r.Count("number of identities", 1))}
+		for i := range a.Numbers {
+			a.Numbers[i] = r.Uint("number of an identity")
+		}
+		return a
+	case Lock{}.opcode():
+		return Lock{lock.ReadWant(r)}
+	case Unlock{}.opcode():
+		return Unlock{string(r.Bytes("name of a lock", lock.MaxName)), r.Uint("fence")}
+	case Expire{}.opcode():
+		return Expire{string(r.Bytes("name of a lock", lock.MaxName)), r.Uint("fence")}
+	case SetZone{}.opcode():
+		return SetZone{peer.Zone(r.Bytes("zone", peer.MaxZone))}
 	}
 	return Unknown{op, slices.Clone(r.Fixed("body", r.Rest()))}
 }
@@ -248,7 +281,15 @@ func (s *State) Encode() []byte {
 	for _, p := range s.Pools {
 		b = p.append(b)
 	}
-	return b
+	b = s.Identities.Append(b)
+	zones := s.countZones() > 0
+	if s.Identities.Last == 0 && (zones || !s.Locks.IsZero()) {
+		b = codec.Uint(b, 0) // no number was ever given, and what follows is something else
+	}
+	if b = s.Locks.Append(b); zones && s.Locks.IsZero() {
+		b = codec.Uint(codec.Uint(b, 0), 0) // likewise, no lock
+	}
+	return s.appendZones(b)
 }
 
 // appendPeers appends the roster, and who was evicted from it.
@@ -326,11 +367,11 @@ func DecodeState(b []byte) (*State, error) {
 	s := &State{Slot: r.Uint("slot"), Cluster: r.ID("cluster ID"), Level: readLevel(r)}
 	s.Roster = make([]Member, r.Count("number of peers", 20))
 	for i := range s.Roster {
-		s.Roster[i] = Member{readFounder(r), Phase(r.Byte("phase"))}
+		s.Roster[i] = Member{Founder: readFounder(r), Phase: Phase(r.Byte("phase"))}
 	}
 	s.Former = make([]Gone, r.Count("number of evicted peers", 22))
 	for i := range s.Former {
-		m := Member{readFounder(r), Phase(r.Byte("phase"))}
+		m := Member{Founder: readFounder(r), Phase: Phase(r.Byte("phase"))}
 		s.Former[i] = Gone{m, r.Uint("slot of an eviction"), r.Bool("forgotten")}
 	}
 	s.numbers = map[peer.ID]uint64{}
@@ -351,6 +392,9 @@ func DecodeState(b []byte) (*State, error) {
 			return nil, r.Err()
 		}
 	}
+	s.Identities = identity.Read(r)
+	s.Locks = lock.Read(r)
+	s.readZones(r)
 	s.byAddress = slices.SortedFunc(slices.Values(s.Pools), SortedBy)
 	if err := r.Done(); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/codec"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/table"
@@ -42,6 +43,12 @@ func actions() []chronicle.Action {
 		chronicle.Unuse{Pool: k},
 		chronicle.Borrow{Pool: k, At: 1 << 40},
 		chronicle.Raise{Level: 1 << 20},
+		chronicle.Identify{Labels: "com.docker.compose.project=shop;com.docker.compose.service=web"},
+		chronicle.Collect{Numbers: []uint64{256, 1 << 40}},
+		chronicle.Lock{Want: lock.Want{Name: "backup", Holder: "nas: restic", Token: 1 << 60, Since: 1_700_000_000}},
+		chronicle.Unlock{Name: "backup", Fence: 300},
+		chronicle.Expire{Name: "backup", Fence: 1 << 40},
+		chronicle.SetZone{Zone: "rack-1"},
 		chronicle.DeletePool{Pool: k, Kept: 1 << 63},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -13,6 +14,55 @@ type Command struct {
 	Author peer.ID
 	Number uint64
 	Action Action
+}
+
+// Concerns returns the peers to which a command matters at once: its author, and those that get something by it.
+func (c Command) Concerns() []peer.ID {
+	ids := []peer.ID{c.Author}
+	switch a := c.Action.(type) {
+	case Give:
+		ids = append(ids, a.To)
+	case Admit:
+		ids = append(ids, a.ID)
+	case Found:
+		for _, f := range a.Peers {
+			ids = append(ids, f.ID)
+		}
+	}
+	return ids
+}
+
+// IsRevocable reports whether the author of an action may withdraw it before it is decided, as what it hears from others
+// tells: then it is not to bind a vote unasked.
+func IsRevocable(a Action) bool {
+	_, ok := a.(Forget)
+	return ok
+}
+
+// Takes returns the pool and the range that an action takes from its author, or may take.
+func Takes(a Action) (k PoolKey, r addr.Range, takes bool) {
+	switch a := a.(type) {
+	case Close:
+		return a.Pool, a.Range, true
+	case Give:
+		return a.Pool, a.Range, true
+	case Reserve:
+		return a.Pool, a.Range, true
+	}
+	return k, r, false
+}
+
+// Bulk returns how many bytes an action takes beside the few hundred that any may take.
+func Bulk(a Action) int {
+	switch a := a.(type) {
+	case Identify:
+		return len(a.Labels)
+	case Collect:
+		return 8 * len(a.Numbers)
+	case Lock:
+		return len(a.Name) + len(a.Holder)
+	}
+	return 0
 }
 
 // Action is what a command does. The types below are all there are.
@@ -62,6 +112,18 @@ const (
 	FromChoice   Origin = 1 // a network without a subnet: it goes with its last network
 	FromOperator Origin = 2 // an operator: it stays until it is removed
 )
+
+// String returns the origin as status shows it.
+func (o Origin) String() string {
+	switch o {
+	case FromChoice:
+		return "choice"
+	case FromOperator:
+		return "operator"
+	case FromNetwork:
+	}
+	return "network"
+}
 
 // Kind says why a range is reserved.
 type Kind uint8
@@ -243,6 +305,26 @@ type (
 	Use struct{ Pool PoolKey }
 	// Unuse says that it has none there any more.
 	Unuse struct{ Pool PoolKey }
+	// Identify gives a label set that has no number the next one. Its author
+	// is in the roster.
+	Identify struct {
+		Labels string // see [identity.Text]
+	}
+	// Collect removes the label sets that have these numbers, which nobody gets
+	// again. Its author is in the roster.
+	Collect struct{ Numbers []uint64 }
+	// Lock gives a lock that nobody holds to its author, who is in the roster.
+	Lock struct{ lock.Want }
+	// Unlock ends a lock of its author's.
+	Unlock struct {
+		Name  string
+		Fence uint64
+	}
+	// Expire ends a lock whose owner is silent. Its author is in the roster.
+	Expire struct {
+		Name  string
+		Fence uint64
+	}
 )
 
 func (Found) opcode() byte      { return 1 }
@@ -263,6 +345,11 @@ func (NamePool) opcode() byte   { return 15 }
 func (Use) opcode() byte        { return 16 }
 func (Unuse) opcode() byte      { return 17 }
 func (Borrow) opcode() byte     { return 18 }
+func (Identify) opcode() byte   { return 20 }
+func (Collect) opcode() byte    { return 21 }
+func (Lock) opcode() byte       { return 22 }
+func (Unlock) opcode() byte     { return 23 }
+func (Expire) opcode() byte     { return 24 }
 
 func (a Found) String() string {
 	return fmt.Sprintf("found %x with %d peers", a.Cluster[:4], len(a.Peers))
@@ -287,5 +374,10 @@ func (a Forget) String() string {
 func (a Use) String() string      { return "use " + a.Pool.String() }
 func (a Unuse) String() string    { return "use no more " + a.Pool.String() }
 func (a Inherit) String() string  { return "inherit from " + a.Former.Short() }
+func (a Identify) String() string { return "identify " + a.Labels }
+func (a Collect) String() string  { return fmt.Sprintf("collect %d identities", len(a.Numbers)) }
+func (a Lock) String() string     { return "lock " + a.Name }
+func (a Unlock) String() string   { return fmt.Sprintf("unlock %s of %d", a.Name, a.Fence) }
+func (a Expire) String() string   { return fmt.Sprintf("expire %s of %d", a.Name, a.Fence) }
 func (a Borrow) String() string   { return fmt.Sprintf("borrow %d of %v", a.At, a.Pool) }
 func (a NamePool) String() string { return fmt.Sprintf("name pool %v %q", a.Pool, a.Name) }

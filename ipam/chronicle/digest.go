@@ -47,10 +47,17 @@ func (s *State) Digest() uint64 {
 	for i, n := range [...]uint64{s.Slot, uint64(s.Level), s.kept.peers, s.kept.numbers, uint64(len(s.Pools)), pools} {
 		binary.BigEndian.PutUint64(b[16+8*i:], n)
 	}
-	return table.Hash(0, 0, b[:])
+	sum := table.Hash(0, 0, b[:])
+	if h := s.Identities.Hash(); h != 0 {
+		sum = table.Hash(sum, h, nil)
+	}
+	if h := s.Locks.Hash(); h != 0 {
+		sum = table.Hash(sum, h, []byte("locks"))
+	}
+	return sum
 }
 
-func (s *State) hashPeers() uint64 { return table.Hash(0, 0, s.appendPeers(nil)) }
+func (s *State) hashPeers() uint64 { return table.Hash(0, 0, s.appendZones(s.appendPeers(nil))) }
 
 // hash returns a hash of the pool.
 func (p *Pool) hash() uint64 {
@@ -91,8 +98,11 @@ func (s *State) setNumber(author peer.ID, n uint64) {
 func (s *State) touch(action Action) {
 	var key PoolKey
 	switch a := action.(type) {
-	case CreatePool, DeletePool, Raise, Open, Close, Give, Borrow:
-		return // which pools there are, the level, and the rings: nothing of that is kept here
+	case CreatePool, DeletePool, Raise, Open, Close, Give, Borrow, Identify, Collect, Lock, Unlock, Expire:
+		return // which pools there are, the level, the rings, the identities, and the locks: nothing of that is kept here
+	case SetZone:
+		s.kept.peers = 0
+		return
 	case Reserve:
 		key = a.Pool
 	case Unreserve:

@@ -20,6 +20,12 @@ const Spoken Level = 2
 // usedOnce is the level from which on an ID is used once: see [State.UsedUp].
 const usedOnce Level = 2
 
+// WithLocks is the level from which on slots may have label sets and locks: a peer of an earlier one could not follow them.
+const WithLocks Level = 2
+
+// WithZones is the level from which on slots may have what names zones, likewise.
+const WithZones Level = 2
+
 // Raise has the cluster use a level above the present one. Whoever proposes it
 // knows that all of the roster speak it; who joins or comes back without
 // speaking it has to be upgraded.

@@ -6,6 +6,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/table"
 )
 
 func (s *State) open(author peer.ID, a Open) (got addr.Range, refused string) {
@@ -39,6 +40,7 @@ func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Cou
 		return addr.Range{}
 	}
 	stay, drain := s.ranked()
+	self := table.Peer{ID: author, Zone: s.zoneOf(author)}
 	var best addr.Range
 	bestRank := len(s.Roster)
 	for part, t := range p.Ring.Within(want) {
@@ -48,10 +50,10 @@ func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Cou
 		// All blocks that start in one row rank alike: the first stands for all.
 		for b := firstBlock(part, part.Start, largest); !b.Empty(); b = firstBlock(part, max(b.End, p.Table.Row(b.Start).End), largest) {
 			var rank int
-			if slices.Contains(drain, author) {
-				rank = len(stay) + p.Table.Rank(b.Start, author, drain)
+			if slices.Contains(drain, self) {
+				rank = len(stay) + p.Table.Rank(b.Start, self, drain)
 			} else {
-				rank = p.Table.Rank(b.Start, author, stay)
+				rank = p.Table.Rank(b.Start, self, stay)
 			}
 			if rank < bestRank {
 				best, bestRank = b, rank
@@ -66,12 +68,13 @@ func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Cou
 
 // ranked returns the peers of the roster that the table ranks first, and
 // those that drain and rank after all others.
-func (s *State) ranked() (stay, drain []peer.ID) {
+func (s *State) ranked() (stay, drain []table.Peer) {
 	for _, m := range s.Roster {
+		p := table.Peer{ID: m.ID, Zone: m.Zone}
 		if m.Phase == Draining {
-			drain = append(drain, m.ID)
+			drain = append(drain, p)
 		} else {
-			stay = append(stay, m.ID)
+			stay = append(stay, p)
 		}
 	}
 	return stay, drain

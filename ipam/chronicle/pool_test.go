@@ -14,6 +14,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/table"
 )
 
 func TestDeal(t *testing.T) {
@@ -121,7 +122,7 @@ func TestOpen(t *testing.T) {
 		if o.Range.Size() != 16 || o.Range.Start%16 != 0 {
 			t.Errorf("opened %v, not an aligned block of 16", o.Range)
 		}
-		if p := w.s.Pool(k); p.Table.Rank(o.Range.Start, id, []peer.ID{a, b}) != 0 {
+		if p := w.s.Pool(k); p.Table.Rank(o.Range.Start, table.Peer{ID: id}, []table.Peer{{ID: a}, {ID: b}}) != 0 {
 			t.Errorf("%v opened %v, although blocks are free where it ranks first", id.Short(), o.Range)
 		}
 		taken[id] = o.Range

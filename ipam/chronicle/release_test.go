@@ -13,13 +13,15 @@ import (
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/lock"
+	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // Slots as the first release writes them are read as what they meant, one with
 // each command, and applying them gives the state that it had.
 func TestSlotsOfTheFirstRelease(t *testing.T) {
 	s := &chronicle.State{}
-	for i, action := range actions()[:19] { // the commands of that release
+	for i, action := range actions()[:25] { // the commands of that release
 		want := []chronicle.Command{{Author: b, Number: uint64(i + 1), Action: action}}
 		file := fmt.Sprintf("v1/%02d-%s.bin", i+1, strings.ToLower(reflect.TypeOf(action).Name()))
 		kept := golden.Kept(t, file, func() []byte { return chronicle.EncodeBatch(want) })
@@ -36,29 +38,70 @@ func TestSlotsOfTheFirstRelease(t *testing.T) {
 		s.Apply(got)
 	}
 	files, err := filepath.Glob("testdata/v1/[0-9]*.bin")
-	if err != nil || len(files) < 19 {
-		t.Errorf("%d slots are kept, the first release has 19 commands (%v)", len(files), err)
+	if err != nil || len(files) < 25 {
+		t.Errorf("%d slots are kept, the first release has 25 commands (%v)", len(files), err)
 	}
 }
 
 // A snapshot as the first release writes it, with whatever a state can have in
 // it, is read as the state that it was of.
 func TestSnapshotOfTheFirstRelease(t *testing.T) {
-	kept := golden.Kept(t, "v1/snapshot.bin", func() []byte { return richState(t).Encode() })
-	got, err := chronicle.DecodeState(kept)
-	if err != nil {
-		t.Fatal(err)
+	for file, state := range map[string]func(*testing.T) *chronicle.State{"v1/snapshot.bin": richState, "v1/snapshot-identities.bin": identifiedState, "v1/snapshot-locks.bin": lockedState, "v1/snapshot-zones.bin": zonedState} {
+		want := state(t)
+		kept := golden.Kept(t, file, want.Encode)
+		got, err := chronicle.DecodeState(kept)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if err := got.Check(); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if got.Slot != want.Slot || got.Digest() != want.Digest() {
+			t.Errorf("%s is read as slot %d with digest %x, want %d with %x", file, got.Slot, got.Digest(), want.Slot, want.Digest())
+		}
+		if again := got.Encode(); !bytes.Equal(again, kept) {
+			t.Errorf("%s is written as %x, it was %x", file, again, kept)
+		}
 	}
-	if err := got.Check(); err != nil {
-		t.Error(err)
+}
+
+// identifiedState is a cluster with label sets that have numbers.
+func identifiedState(t *testing.T) *chronicle.State {
+	t.Helper()
+	w := found(t, a, b)
+	w.pool(a, "10.50.0.0/24", chronicle.DealHalf)
+	w.ok(a, chronicle.Identify{Labels: "app=web"})
+	w.ok(b, chronicle.Identify{Labels: "app=db;tier=1"})
+	w.ok(a, chronicle.Identify{Labels: "app=cache"})
+	w.ok(a, chronicle.Collect{Numbers: []uint64{256}})
+	return w.s
+}
+
+// lockedState is a cluster with locks, and without label sets.
+func lockedState(t *testing.T) *chronicle.State {
+	t.Helper()
+	w := found(t, a, b, c)
+	take := func(id peer.ID, name string, token uint64) {
+		w.ok(id, chronicle.Lock{Want: lock.Want{Name: name, Holder: "nas: restic", Token: token, Since: 1_700_000_000}})
 	}
-	want := richState(t)
-	if got.Slot != want.Slot || got.Digest() != want.Digest() {
-		t.Errorf("read as slot %d with digest %x, want %d with %x", got.Slot, got.Digest(), want.Slot, want.Digest())
-	}
-	if again := got.Encode(); !bytes.Equal(again, kept) {
-		t.Errorf("written as %x, it was %x", again, kept)
-	}
+	take(a, "backup", 1)
+	take(b, "report", 2)
+	take(c, "mail", 3)
+	w.ok(b, chronicle.Unlock{Name: "report", Fence: w.s.Locks.Of("report").Fence})
+	w.ok(a, chronicle.Evict{Peer: c})
+	return w.s
+}
+
+// zonedState is a cluster with zones, one of them of a peer that was evicted, and without label sets and locks.
+func zonedState(t *testing.T) *chronicle.State {
+	t.Helper()
+	w := found(t, a, b, c)
+	w.pool(a, "10.50.0.0/24", chronicle.DealHalf)
+	w.ok(a, chronicle.SetZone{Zone: "rack-1"})
+	w.ok(b, chronicle.SetZone{Zone: "größe/2"})
+	w.ok(c, chronicle.SetZone{Zone: "rack-1"})
+	w.ok(a, chronicle.Evict{Peer: c})
+	return w.s
 }
 
 // richState is a cluster to which all has happened that a state remembers.

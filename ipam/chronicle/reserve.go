@@ -8,29 +8,36 @@ import (
 	"github.com/ringlet/ringlet/ipam/ring"
 )
 
-func (s *State) reserve(author peer.ID, a Reserve) (refused string) {
+// reserve returns the parts that were the author's; the rest was free.
+func (s *State) reserve(author peer.ID, a Reserve) (own []addr.Range, refused string) {
 	p, refused := s.poolFor(author, a.Pool)
 	switch {
 	case refused != "":
-		return refused
+		return nil, refused
 	case a.Kind == 0 || a.Kind.Fixed():
-		return "nothing can be reserved as that"
+		return nil, "nothing can be reserved as that"
 	case a.Kind == KindKeptForName && a.Range.Size() != 1:
-		return "one address at a time is kept for a name"
+		return nil, "one address at a time is kept for a name"
 	case a.Kind.Shared() && len(p.Users) == 0:
-		return "no host has a network on it" // and none that goes would end it
+		return nil, "no host has a network on it" // and none that goes would end it
 	case !p.Ring.Consists(a.Range, func(o peer.ID) bool { return o == author || o == ring.Free }):
-		return "it is neither free nor its author's"
+		return nil, "it is neither free nor its author's"
 	}
 	i, taken := p.reservationIn(a.Range)
 	if taken {
-		return "some of it is reserved"
+		return nil, "some of it is reserved"
 	}
 	p.Reserved = slices.Insert(p.Reserved, i, a.Reservation)
-	if a.Kind != KindKeptForName || !p.Ring.Owns(author, a.Range) {
-		p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
+	if a.Kind == KindKeptForName && p.Ring.Owns(author, a.Range) {
+		return nil, "" // it stays with its owner
 	}
-	return ""
+	for r, t := range p.Ring.Within(a.Range) {
+		if t.Owner == author {
+			own = append(own, r)
+		}
+	}
+	p.Ring.Assign(a.Range, ring.Reserved, ring.Version(s.Slot))
+	return own, ""
 }
 
 func (s *State) unreserve(a Unreserve) (refused string) {
@@ -101,9 +108,8 @@ func (s *State) assign(p *Pool, r addr.Range, to peer.ID) {
 	if to != ring.Free {
 		return
 	}
-	i, _ := p.reservationIndex(r.Start)
-	for ; i < len(p.Reserved) && p.Reserved[i].Range.Start < r.End; i++ {
-		p.Ring.Assign(p.Reserved[i].Range, ring.Reserved, ring.Version(s.Slot))
+	for _, v := range p.ReservedIn(r) {
+		p.Ring.Assign(v.Range, ring.Reserved, ring.Version(s.Slot))
 	}
 }
 

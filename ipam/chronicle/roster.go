@@ -21,8 +21,9 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		if s.Level >= usedOnce && s.UsedUp(a.ID) {
 			return "its ID was used up: it left, or its space was given up"
 		}
+		zone := s.zoneOf(a.ID) // until it says otherwise
 		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
-		s.Roster = append(s.Roster, Member{a.Founder, Filling})
+		s.Roster = append(s.Roster, Member{a.Founder, Filling, zone})
 	case SetState:
 		m := s.Member(a.Peer)
 		if m == nil || a.Phase < Filling || a.Phase > Draining {
@@ -78,6 +79,7 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 
 func (s *State) dismiss(id peer.ID) {
 	s.Roster = slices.DeleteFunc(s.Roster, func(m Member) bool { return m.ID == id })
+	s.Locks.Keep(func(owner peer.ID) bool { return owner != id })
 }
 
 func (s *State) ownsSpace(id peer.ID) bool {

@@ -8,12 +8,14 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/identity"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/table"
 )
 
-// MaxVoters is how many peers at the head of the roster vote.
+// MaxVoters is how many peers of the roster vote at most, see [VotersOf].
 const MaxVoters = 7
 
 // State is what slots 1..Slot made. The zero State is that before slot 1. It
@@ -26,8 +28,11 @@ type State struct {
 	Roster  []Member // in order of admission
 	Former  []Gone   // evicted peers, in order of eviction
 	Pools   []*Pool  // in order of creation
-	numbers map[peer.ID]uint64
-	kept    hashes
+	// Identities are the numbers of the label sets that containers have.
+	Identities identity.Registry
+	Locks      lock.Table // that are held
+	numbers    map[peer.ID]uint64
+	kept       hashes
 
 	byAddress []*Pool // Pools in the order of SortedBy
 }
@@ -36,6 +41,7 @@ type State struct {
 type Member struct {
 	Founder
 	Phase Phase
+	Zone  peer.Zone // what it has said of itself, by SetZone; empty: nothing
 }
 
 // Gone is a peer that was evicted and has not been admitted since. Once it is
@@ -79,6 +85,16 @@ func (s *State) Gone(id peer.ID) *Gone {
 	return nil
 }
 
+// OwnedBy returns how many addresses are a peer's in all pools.
+func (s *State) OwnedBy(id peer.ID) (n addr.Count) {
+	for _, p := range s.Pools {
+		for r := range p.Ring.OwnedBy(id) {
+			n = n.Plus(r.Size())
+		}
+	}
+	return n
+}
+
 // UsedUp reports whether a peer was in the roster and never comes back: its space was given up by Forget
 // or Inherit, or it was retired at a level that uses IDs once.
 func (s *State) UsedUp(id peer.ID) bool {
@@ -86,14 +102,18 @@ func (s *State) UsedUp(id peer.ID) bool {
 	return g != nil && g.Forgotten
 }
 
-// Voters returns the peers that decide the next slot, in order of admission.
-func (s *State) Voters() []peer.ID {
-	n := min(len(s.Roster), MaxVoters)
-	ids := make([]peer.ID, n)
-	for i := range ids {
-		ids[i] = s.Roster[i].ID
+// Voters returns the peers that decide the next slot, in the order of [VotersOf].
+func (s *State) Voters() []peer.ID { return VotersOf(s.Roster) }
+
+// IsVoter reports whether a peer is one of those that decide the next slot.
+func (s *State) IsVoter(id peer.ID) bool {
+	e := electorateOf(s.Roster)
+	for _, at := range e.at[:e.n] {
+		if s.Roster[at].ID == id {
+			return true
+		}
 	}
-	return ids
+	return false
 }
 
 // Number returns the highest number of that author among the applied
@@ -173,7 +193,8 @@ func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
 		}
 	}
 	t.Former = slices.DeleteFunc(t.Former, func(g Gone) bool { return g.ID == survivor.ID })
-	t.Roster = []Member{{survivor, Active}}
+	t.Roster = []Member{{survivor, Active, s.zoneOf(survivor.ID)}}
+	t.Locks.Keep(func(id peer.ID) bool { return id == survivor.ID })
 	for _, p := range t.Pools {
 		p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, p.Ring.Size())
 	}
@@ -323,6 +344,18 @@ func (p *Pool) dropUser(id peer.ID) {
 	p.Users = slices.DeleteFunc(p.Users, func(u peer.ID) bool { return u == id })
 }
 
+// Parties returns the peers that own a part of the pool or have networks on it, in order of their IDs.
+func (p *Pool) Parties() []peer.ID {
+	out := slices.Clone(p.Users)
+	for t := range p.Ring.Tokens() {
+		if t.Owner != ring.Free && t.Owner != ring.Reserved {
+			out = append(out, t.Owner)
+		}
+	}
+	slices.SortFunc(out, peer.ID.Compare)
+	return slices.Compact(out)
+}
+
 // Operated reports whether an operator keeps something in the pool back.
 func (p *Pool) Operated() bool {
 	return slices.ContainsFunc(p.Reserved, func(r Reservation) bool { return r.Kind.Operated() })
@@ -352,6 +385,16 @@ func (p *Pool) ReservationAt(o addr.Offset) *Reservation {
 	return &p.Reserved[i]
 }
 
+// ReservedIn returns the reservations that have addresses in a range. The caller does not change them.
+func (p *Pool) ReservedIn(r addr.Range) []Reservation {
+	from, _ := p.reservationIndex(r.Start)
+	to := from
+	for to < len(p.Reserved) && p.Reserved[to].Range.Start < r.End {
+		to++
+	}
+	return p.Reserved[from:to]
+}
+
 // reservationIndex returns the index of the reservation that holds o, or the
 // index at which one would stand.
 func (p *Pool) reservationIndex(o addr.Offset) (int, bool) {
@@ -375,7 +418,7 @@ func (s *State) Check() error {
 	for i, p := range s.Pools {
 		divided[i] = divisionOf(p.Ring)
 	}
-	errs := []error{s.check(divided), s.checkHashes()}
+	errs := []error{s.check(divided), s.checkHashes(), s.Identities.Check(), s.Locks.Check()}
 	for _, p := range s.Pools {
 		if err := p.Ring.Check(); err != nil {
 			errs = append(errs, fmt.Errorf("pool %v: %w", p.CIDR, err))

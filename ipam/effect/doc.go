@@ -6,7 +6,7 @@
 // peer before it is on disk.
 //
 // Every part of the core that has something to say has the same [Writer]. It owns the memory in which records are
-// encoded, so that a step of a machine that runs allocates nothing for them.
+// encoded, so that a step of a machine that runs allocates nothing for them. It tells every part the time of the step.
 //
 // The package refuses to know what anything means. It has no bucket, key or format of its own, asks no peer whether it
 // lives, answers no call, and decides nothing. It knows the form of a frame, since a frame carries what its author

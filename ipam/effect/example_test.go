@@ -14,7 +14,7 @@ func Example() {
 	var out effect.Out
 	w := effect.NewWriter(&out)
 
-	w.Reset() // a step begins
+	w.Reset(time.Unix(40, 0)) // a step begins
 	w.Put("identity", "label", []byte("home"))
 	w.Send(peer.ID{2}, wire.Pull{After: 41})
 	w.WakeAt(time.Unix(50, 0))

@@ -45,7 +45,10 @@ const (
 	NoteAnswered    // another peer, From, was asked for space; To says what came of it
 	NoteDoubted     // whether the holder of an address is who asks for it, the engine's next list tells
 	NoteUnclear     // whether a container asks for an address or a network, the engine's next list tells
-	NoteParted      // whether the last network of a pool is gone, the engine's next list tells
+	NoteParted      // a network of a pool may be gone, as a list of networks tells
+	NoteLocked      // a lock was taken; Holder says which, and by whom
+	NoteUnlocked    // a lock was ended by its holder; Holder names it
+	NoteLockExpired // a lock was ended, because its host was silent; Holder names it
 )
 
 // Note is something worth a line in the log, a count in the metrics, or an

@@ -13,6 +13,8 @@ type Writer struct {
 	out     *Out
 	arena   []byte // backs the keys and values in out.Save
 	letters []letter
+	now     time.Time
+	shown   shown
 }
 
 // letter is what [Writer.Post] turns into a frame.
@@ -24,13 +26,17 @@ type letter struct {
 // NewWriter returns a writer that fills out.
 func NewWriter(out *Out) Writer { return Writer{out: out} }
 
-// Reset begins a step. What the last one put into the Out is not valid any more, and its memory is used again.
-func (w *Writer) Reset() {
+// Reset begins a step at that time. What the last one put into the Out is not valid any more, and its memory is used again.
+func (w *Writer) Reset(now time.Time) {
 	o := w.out
+	w.now = now
 	o.Save, o.Send, o.Note = o.Save[:0], o.Send[:0], o.Note[:0]
 	o.Beat, o.WakeAt = nil, time.Time{}
 	w.arena = w.arena[:0]
 }
+
+// Now returns the time of the step, which is the same for all of it.
+func (w *Writer) Now() time.Time { return w.now }
 
 // Put writes a record. It copies key and value.
 func (w *Writer) Put(bucket, key string, value []byte) {
@@ -80,8 +86,21 @@ func (w *Writer) Post(h wire.Header) {
 	w.letters = w.letters[:0]
 }
 
+// shown is what the last beat showed.
+type shown struct {
+	slot    uint64
+	boot    peer.Boot
+	cluster [16]byte
+}
+
+// HasShown reports whether the last beat showed that a start of this peer knows a slot of a cluster.
+func (w *Writer) HasShown(slot uint64, boot peer.Boot, cluster [16]byte) bool {
+	return w.shown == shown{slot, boot, cluster}
+}
+
 // Beat has the carrier show others what this peer knows.
 func (w *Writer) Beat(h wire.Header) {
+	w.shown = shown{h.Slot, h.Boot, h.Cluster}
 	w.out.Beat = wire.Encode(nil, &wire.Frame{Header: h, Body: wire.Beat{}})
 }
 

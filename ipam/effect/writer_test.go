@@ -28,7 +28,7 @@ func TestRecordsInOrder(t *testing.T) {
 	var out effect.Out
 	w := effect.NewWriter(&out)
 	for range 3 {
-		w.Reset()
+		w.Reset(time.Time{})
 		w.Put("a", "first", []byte("1"))
 		putBuffer(&w, "b", "second", "22")
 		w.Delete("a", "first")
@@ -56,7 +56,7 @@ func TestRecordsKeepTheirBytes(t *testing.T) {
 	var out effect.Out
 	w := effect.NewWriter(&out)
 	for step := range 50 {
-		w.Reset()
+		w.Reset(time.Time{})
 		var want []effect.Record
 		for n := range r.IntN(40) {
 			rec := effect.Record{Bucket: "b", Key: fmt.Appendf(nil, "%d-%d", step, n)}
@@ -85,7 +85,7 @@ func TestReset(t *testing.T) {
 	var out effect.Out
 	w := effect.NewWriter(&out)
 	step := func(slot uint64) {
-		w.Reset()
+		w.Reset(time.Time{})
 		w.Put("b", "k", []byte("v"))
 		*w.Note() = effect.Note{Kind: effect.NoteFounded}
 		w.Send(peer.ID{2}, wire.Pull{After: slot})
@@ -100,7 +100,7 @@ func TestReset(t *testing.T) {
 	if !bytes.Equal(frame, sent) || !bytes.Equal(beat, shown) {
 		t.Error("a step has overwritten a frame of the last one")
 	}
-	w.Reset()
+	w.Reset(time.Time{})
 	if n := len(out.Save) + len(out.Send) + len(out.Note); n > 0 || out.Beat != nil || !out.WakeAt.IsZero() {
 		t.Errorf("a step begins with %+v", out)
 	}
@@ -111,7 +111,7 @@ func TestPost(t *testing.T) {
 	var out effect.Out
 	w := effect.NewWriter(&out)
 	for slot := uint64(7); slot < 9; slot++ {
-		w.Reset()
+		w.Reset(time.Time{})
 		if w.Unposted() {
 			t.Error("before anything was sent something waits")
 		}
@@ -163,7 +163,7 @@ func TestNoAllocations(t *testing.T) {
 	value := make([]byte, 100)
 	at := time.Unix(1, 0)
 	if n := testing.AllocsPerRun(100, func() {
-		w.Reset()
+		w.Reset(time.Time{})
 		for i := range 20 {
 			w.Put("b", "key", value[:5*i])
 			putBuffer(&w, "b", "another key", "value")
@@ -173,5 +173,18 @@ func TestNoAllocations(t *testing.T) {
 		w.WakeAt(at)
 	}); n > 0 {
 		t.Errorf("%v allocations in a step", n)
+	}
+}
+
+// All of a step has the time at which the step began.
+func TestNow(t *testing.T) {
+	var out effect.Out
+	w := effect.NewWriter(&out)
+	for _, at := range []time.Time{time.Unix(40, 0), time.Unix(30, 0)} {
+		w.Reset(at)
+		w.WakeAt(time.Unix(50, 0))
+		if !w.Now().Equal(at) {
+			t.Errorf("in a step at %v it is %v", at, w.Now())
+		}
 	}
 }

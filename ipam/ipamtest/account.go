@@ -14,22 +14,20 @@ import (
 
 // noLeak looks for addresses that are held and used by nobody.
 func (c *cluster) noLeak() {
-	for i := range c.oracle.sites {
-		s := c.sites[i]
-		for k, held := range c.oracle.sites[i].held {
-			if held && c.oracle.use[k].site != i+1 && c.oracle.sites[i].lost[k] == "" && s.machine != nil && s.cfg.AwaitInventory && c.breach == nil {
-				if c.list[k] == s.own() {
-					continue
-				}
-				st, _ := s.machine.Who(s.clock(), c.list[k])
-				if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.gateway == c.list[k] }) {
-					continue // a gateway that was all engines' for a while
-				}
-				if st.Kind == "gateway" && slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.Pool == st.Pool }) {
-					continue // of a network that was not made; the next one on the pool gets it
-				}
-				c.fail("leak", "%v is held on %s and nobody uses it: %+v; its networks are %+v", c.list[k], s, st, s.machine.Status(s.clock()).Networks)
+	for s := range c.running() {
+		v, networks := c.oracle.of(s), s.engine.networks
+		for k, a := range c.list {
+			if !v.held[k] || c.oracle.use[k].site == s.index+1 || v.lost[k] != "" || !s.cfg.AwaitInventory || a == s.own() {
+				continue
 			}
+			if slices.ContainsFunc(networks, func(n *network) bool { return n.gateway == a }) {
+				continue // a gateway that was all engines' for a while
+			}
+			st, _ := s.machine.Who(s.clock(), a)
+			if st.Kind == "gateway" && slices.ContainsFunc(networks, func(n *network) bool { return n.Pool == st.Pool }) {
+				continue // of a network that was not made; the next one on the pool gets it
+			}
+			c.fail("leak", "%v is held on %s and nobody uses it: %+v; its networks are %+v", a, s, st, s.machine.Status(s.clock()).Networks)
 		}
 	}
 }
@@ -63,10 +61,7 @@ func (c *cluster) account() {
 				a.Reserved += uint64(v.Range.Size())
 			}
 		}
-		for _, s := range c.sites {
-			if s.machine == nil {
-				continue
-			}
+		for s := range c.running() {
 			now := s.clock()
 			for _, mine := range s.machine.Status(now).Pools {
 				if mine.Pool != p.CIDR {

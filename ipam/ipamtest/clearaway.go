@@ -45,9 +45,7 @@ func (c *cluster) clearAway() {
 			case rnd.IntN(3) > 0:
 				e.giveBack(n)
 			default:
-				e.drop(n)
-				e.leaveGateway(n)
-				e.dropKept(n)
+				e.lose(n)
 			}
 		}
 	}
@@ -68,16 +66,13 @@ func (c *cluster) clearAway() {
 	}
 	end := c.now + 15*time.Minute
 	for c.breach == nil && c.taken() != "" && c.now < end {
-		for _, s := range c.sites {
-			s.engine.look(s.engine.life)
-		}
-		c.pass(30 * time.Second)
+		c.lookAll(1, 30*time.Second)
 	}
 	if what := c.taken(); what != "" && c.breach == nil {
 		c.fail("leak", "nobody has anything any more, and %s", what)
 	}
-	for _, s := range c.sites {
-		if s.machine != nil && c.breach == nil && c.oracle.state.Member(s.id) != nil && s.machine.AwaitsLists() {
+	for s := range c.running() {
+		if c.breach == nil && c.oracle.state.Member(s.id) != nil && s.machine.AwaitsLists() {
 			c.fail("liveness", "%s waits for lists for good: %v", s, s.machine.Status(s.clock()).Problems)
 		}
 	}
@@ -113,12 +108,8 @@ func (c *cluster) endOrders() {
 
 // taken says what of all is taken although nobody has it; empty if nothing is.
 func (c *cluster) taken() string {
-	for i := range c.oracle.sites {
-		s := c.sites[i]
-		if s.machine == nil {
-			continue
-		}
-		for k, held := range c.oracle.sites[i].held {
+	for s := range c.running() {
+		for k, held := range c.oracle.of(s).held {
 			if held && c.list[k] != s.own() {
 				st, _ := s.machine.Who(s.clock(), c.list[k])
 				return fmt.Sprintf("%v is held on %s: %+v", c.list[k], s, st)
@@ -177,10 +168,7 @@ func (c *cluster) removePools() {
 		c.fail("liveness", "a minute after all pools were removed the peers do not agree: %s", c.standing())
 	}
 	c.pass(10 * time.Second) // what was committed together is on the disks
-	for _, s := range c.sites {
-		if s.machine == nil || c.breach != nil {
-			continue
-		}
+	for s := range c.running() {
 		for k := range s.disk {
 			if bucket, key, _ := strings.Cut(k, sep); bucket == "holding" || bucket == "network" || bucket == "chronicle" && strings.HasPrefix(key, "\x03") {
 				c.fail("leak", "there is no pool any more, and %s has %q of %s on its disk", s, key, bucket)

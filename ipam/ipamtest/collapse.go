@@ -53,8 +53,7 @@ func (c *cluster) collapse() {
 		}
 		c.beginner = one(c.rnd, old...)
 		c.beginner.cfg.Join, c.beginner.cfg.FoundAlone = false, true
-		c.beginner.kill()
-		c.beginner.restartSoon()
+		c.beginner.crash()
 		c.after(time.Second, c.settleDown)
 	})
 }

@@ -158,20 +158,15 @@ func (e *engine) nameless() bool { return e.s.index%3 != 2 }
 // obtain asks for the address of an endpoint, and again if the plugin dies over
 // it; then for those that follow.
 func (e *engine) obtain(x *container, k int, q *ipam.AddressRequest, tries int) {
-	c, life := e.s.c, e.life
-	e.s.call(q, func(r ipam.Reply, ok bool) {
+	c := e.s.c
+	e.ask(q, func(r ipam.Reply, ok bool) {
 		switch {
-		case e.life != life:
 		case !ok && tries > 1:
-			c.after(c.about(time.Second), func() {
-				if e.life == life {
-					e.obtain(x, k, q, tries-1)
-				}
-			})
+			e.after(c.about(time.Second), func() { e.obtain(x, k, q, tries-1) })
 		case !ok || r.Err != nil:
 			e.fail(x)
 			if ok && c.rnd.IntN(8) == 0 {
-				e.look(life) // of a start that fails the engine may not release all
+				e.look() // of a start that fails the engine may not release all
 			}
 		case !c.calm && c.chance(c.w.Deaf):
 			if t := r.Address.Ticket; !t.IsZero() {
@@ -181,11 +176,7 @@ func (e *engine) obtain(x *container, k int, q *ipam.AddressRequest, tries int) 
 		case !c.calm && !r.Address.Ticket.IsZero() && c.chance(c.w.Stranger):
 			c.count["stranger"]++
 			found := &ipam.Stranger{Ticket: r.Address.Ticket, MAC: ipam.MAC{0x0a, 1}}
-			e.s.call(found, func(ipam.Reply, bool) {
-				if e.life == life {
-					e.obtain(x, k, q, tries)
-				}
-			})
+			e.ask(found, func(ipam.Reply, bool) { e.obtain(x, k, q, tries) })
 		default:
 			x.ends[k].address = r.Address.Address.Addr()
 			c.count["container"]++
@@ -262,19 +253,14 @@ func (e *engine) release(x *container, had []endpoint) {
 		e.off(x)
 		return
 	}
-	life := e.life
-	e.part(had[0], func() {
-		if e.life == life {
-			e.release(x, had[1:])
-		}
-	})
+	e.part(had[0], func() { e.release(x, had[1:]) })
 }
 
 // restart has the engine start anew under its containers. It may answer nothing
 // for so long that the process waits for no list of it. One that starts has no
 // network in the making: what it asks for then it had before.
 func (e *engine) restart() {
-	c, life := e.s.c, e.life
+	c := e.s.c
 	if slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) {
 		return
 	}
@@ -295,11 +281,9 @@ func (e *engine) restart() {
 	e.starting, e.unlisted = true, e.lists
 	e.s.call(&ipam.Blindness{}, nil)
 	e.replay()
-	c.after(c.between(0, 20*time.Second), func() {
-		if e.life == life {
-			e.starting = false
-			e.look(life)
-		}
+	e.after(c.between(0, 20*time.Second), func() {
+		e.starting = false
+		e.look()
 	})
 }
 
@@ -333,12 +317,9 @@ func (e *engine) replayEnd(x *container, k int, next func()) {
 
 // replayOne is replayEnd for one address of a container.
 func (e *engine) replayOne(x *container, k int, next func()) {
-	c, life, end := e.s.c, e.life, x.ends[k]
+	c, end := e.s.c, x.ends[k]
 	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForUnmarked, Address: end.address}
-	e.s.call(q, func(r ipam.Reply, ok bool) {
-		if e.life != life {
-			return
-		}
+	e.ask(q, func(r ipam.Reply, ok bool) {
 		if got := r.Address.Address.Addr(); ok && r.Err == nil && got != end.address {
 			c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
 		}

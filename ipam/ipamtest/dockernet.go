@@ -47,16 +47,14 @@ func (e *engine) makeNetwork(n *network) {
 		return // nor whether an engine that has just started, and has answered nothing yet, has it (docs/limits.md)
 	}
 	e.networks = append(e.networks, n)
-	life := e.life
 	q := n.request
-	e.s.call(&q, func(r ipam.Reply, ok bool) {
+	e.ask(&q, func(r ipam.Reply, ok bool) {
 		switch {
-		case e.life != life:
 		case !ok || r.Err != nil:
 			e.drop(n)
 			if !ok && c.customs.chance(c.customs.repeats) {
 				c.count["made once more"]++
-				c.after(c.about(5*time.Second), func() { e.repeat(n, life) })
+				e.after(c.about(5*time.Second), func() { e.repeat(n) })
 			}
 		default:
 			n.Network = r.Pool.Network
@@ -74,8 +72,8 @@ func (e *engine) makeNetwork(n *network) {
 }
 
 // repeat has a user make a network that could not be made, with the same options.
-func (e *engine) repeat(n *network, life uint64) {
-	if e.life == life && !e.s.c.calm {
+func (e *engine) repeat(n *network) {
+	if !e.s.c.calm {
 		e.made++
 		e.makeNetwork(&network{name: fmt.Sprintf("%s-net%d", e.s, e.made), bridge: n.bridge, request: n.request})
 	}
@@ -88,7 +86,7 @@ func (e *engine) drop(n *network) {
 
 // addGateway asks for a gateway: the host's own, or one that was typed.
 func (e *engine) addGateway(n *network) {
-	c, life := e.s.c, e.life
+	c := e.s.c
 	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway}
 	if c.rnd.IntN(6) == 0 {
 		q.Address = c.wanted(n.Pool)
@@ -96,9 +94,8 @@ func (e *engine) addGateway(n *network) {
 	if q.Address == e.s.own() {
 		q.Address = netip.Addr{} // no bridge gets it beside the interface that has it
 	}
-	e.s.call(q, func(r ipam.Reply, ok bool) {
+	e.ask(q, func(r ipam.Reply, ok bool) {
 		switch {
-		case e.life != life:
 		case !ok || r.Err != nil:
 			e.giveBack(n)
 		case q.Address.IsValid():
@@ -151,10 +148,19 @@ func (c *cluster) keepsBack(pool netip.Prefix, a netip.Addr) bool {
 	return r != nil && r.Kind.Shared()
 }
 
-// dropKept notes that a network that goes keeps nothing back any more.
-func (e *engine) dropKept(n *network) {
-	if !n.givenUp {
-		e.s.c.engineDrops(n)
+// lose notes that the engine does not have a network any more, and that this uses no gateway and keeps nothing back.
+func (e *engine) lose(n *network) {
+	e.drop(n)
+	e.leaveGateway(n)
+	e.s.c.dropKept(n)
+}
+
+// dropKept notes that a network keeps nothing back any more.
+func (c *cluster) dropKept(n *network) {
+	for _, a := range n.keeps() {
+		if !n.givenUp {
+			c.oracle.kept[c.addrs[a]]--
+		}
 	}
 }
 
@@ -173,16 +179,15 @@ func (e *engine) leaveGateway(n *network) {
 
 // addAuxiliary asks for an auxiliary address, if the network has one.
 func (e *engine) addAuxiliary(n *network) {
-	c, life := e.s.c, e.life
+	c := e.s.c
 	if c.rnd.IntN(6) > 0 {
-		n.ready = true
+		e.build(n)
 		return
 	}
 	a := c.wanted(n.Pool)
 	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}
-	e.s.call(q, func(r ipam.Reply, ok bool) {
+	e.ask(q, func(r ipam.Reply, ok bool) {
 		switch {
-		case e.life != life:
 		case !ok || r.Err != nil:
 			e.giveBack(n)
 		default:
@@ -191,9 +196,20 @@ func (e *engine) addAuxiliary(n *network) {
 				n.aux = append(n.aux, a)
 				c.oracle.keeps(n, a)
 			}
-			n.ready = true
+			e.build(n)
 		}
 	})
+}
+
+// build has the network driver make a network that has got all that it asked for. The engine lists it once it is made.
+func (e *engine) build(n *network) {
+	h := &e.s.c.partings
+	if !h.ongoing || h.lists.IntN(4) > 0 {
+		n.ready = true
+		return
+	}
+	e.s.c.count["network takes long to make"]++
+	e.after(time.Duration(h.lists.Int64N(int64(5*time.Second))), func() { n.ready = n.ready || e.knows(n) })
 }
 
 // remove removes a network that no container is on: not while the engine starts, which answers nobody then. The networks of a host that
@@ -207,13 +223,11 @@ func (e *engine) remove(n *network) {
 
 // giveBack releases all that a network has.
 func (e *engine) giveBack(n *network) {
-	e.drop(n)
 	gateway := n.gateway
 	if !gateway.IsValid() {
 		gateway = n.typed
 	}
-	e.leaveGateway(n)
-	e.dropKept(n)
+	e.lose(n)
 	if gateway.IsValid() {
 		e.s.call(&ipam.AddressRelease{Network: n.Network, Address: gateway}, nil)
 	}
@@ -263,8 +277,6 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 
 // served returns what sees to it that a network which the host has, and on which are containers,
 // is granted what it had when the engine asks for that again: engines before 29 do not survive an error.
-// One that has given a list meanwhile was done with that, and one whose call took longer than it waits has gone
-// on; and what a process that was frozen, or finds no majority and is not to go on without, is asked is late.
 func (e *engine) served(n *network) func(ipam.Reply, bool) {
 	s := e.s
 	if s.machine == nil || n.users == 0 {
@@ -275,10 +287,8 @@ func (e *engine) served(n *network) func(ipam.Reply, bool) {
 		return nil
 	}
 	s.c.count["asked again below containers"]++
-	lists, at := e.lists, s.c.now
 	return func(r ipam.Reply, ok bool) {
-		late := s.stopped > at || s.c.now > at+s.c.w.Deadline+time.Second || !s.cfg.BootAlone && s.checks()
-		if ok && r.Err != nil && lists == e.lists && !late {
+		if ok && r.Err != nil {
 			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
 		}
 	}

@@ -51,6 +51,9 @@ var noteNames = [...]string{
 	ipam.NoteDoubted:     "doubted",
 	ipam.NoteUnclear:     "unclear",
 	ipam.NoteParted:      "parted",
+	ipam.NoteLocked:      "locked",
+	ipam.NoteUnlocked:    "unlocked",
+	ipam.NoteLockExpired: "lock expired",
 }
 
 func noteName(k ipam.NoteKind) string {

@@ -67,18 +67,37 @@ func (e *engine) init(s *site) {
 	}
 }
 
+// after has something happen in a while, unless the host has lost its power by then.
+func (e *engine) after(d time.Duration, run func()) {
+	life := e.life
+	e.s.c.after(d, func() {
+		if e.life == life {
+			run()
+		}
+	})
+}
+
+// ask has the plugin serve a request, and passes the answer on, unless the host has lost its power by then.
+func (e *engine) ask(r ipam.Request, done func(ipam.Reply, bool)) {
+	life := e.life
+	e.s.call(r, func(r ipam.Reply, ok bool) {
+		if e.life == life {
+			done(r, ok)
+		}
+	})
+}
+
 // boot begins the engine's work.
 func (e *engine) boot() {
 	e.life++
 	e.starting = false
-	life := e.life
 	switch {
 	case e.s.c.customs.orderly:
 		e.startInOrder()
 	case len(e.networks) > 0:
 		e.replay()
 	}
-	e.s.c.after(e.s.c.about(e.s.c.w.Pace), func() { e.act(life) })
+	e.after(e.s.c.about(e.s.c.w.Pace), e.act)
 }
 
 // powerOff ends all containers without a word. Networks stay, and with them
@@ -95,9 +114,7 @@ func (e *engine) powerOff() {
 	}
 	for _, n := range slices.Clone(e.networks) {
 		if !n.ready {
-			e.drop(n)
-			e.leaveGateway(n)
-			e.dropKept(n)
+			e.lose(n)
 		}
 	}
 }
@@ -106,7 +123,7 @@ func (e *engine) powerOff() {
 func (e *engine) destroyed() {
 	for _, n := range e.networks {
 		e.leaveGateway(n)
-		e.dropKept(n)
+		e.s.c.dropKept(n)
 	}
 	e.networks, e.left = nil, nil
 	e.forgetClients()
@@ -130,12 +147,12 @@ func (e *engine) forgetClients() {
 }
 
 // act does one thing after the other.
-func (e *engine) act(life uint64) {
+func (e *engine) act() {
 	c := e.s.c
-	if e.life != life || c.calm || c.breach != nil {
+	if c.calm {
 		return
 	}
-	c.after(c.about(c.w.Pace), func() { e.act(life) })
+	e.after(c.about(c.w.Pace), e.act)
 	if !c.isUnited() || e.starting || e.s.packs || e.s.suspended() {
 		return
 	}
@@ -150,7 +167,7 @@ func (e *engine) act(life uint64) {
 	case n < 6, n < c.w.Makes:
 		e.remove(one(c.rnd, e.networks...))
 	case n < 8:
-		e.look(life)
+		e.look()
 	case n < 20 && len(e.clients) > 0:
 		e.turnClient(one(c.rnd, e.clients...))
 	default:
@@ -207,23 +224,24 @@ func (e *engine) turnClient(x *client) {
 // look has the plugin's process compare what it holds with what there is. The
 // engine is asked after the inventory has begun, and the answer arrives later
 // still.
-func (e *engine) look(life uint64) {
+func (e *engine) look() {
 	c, s := e.s.c, e.s
-	if e.life != life || c.breach != nil || s.machine == nil || s.stopped > c.now || e.looking == s.life || e.starting || !s.cfg.AwaitInventory {
+	if s.machine == nil || s.stopped > c.now || e.looking == s.life || e.starting || !s.cfg.AwaitInventory || s.isDeaf() {
 		return
 	}
-	if s.isDeaf() {
-		return
-	}
-	process := s.life
+	life, process := e.life, s.life
 	e.looking = process
-	going := func() bool { return e.life == life && s.life == process && c.breach == nil }
 	mark := s.machine.Mark(s.clock())
 	inv, hosts := &ipam.Inventory{After: mark}, &ipam.HostAddresses{After: mark}
-	c.after(c.between(0, 200*time.Millisecond), func() {
-		if !going() {
-			return
-		}
+	// Neither the engine nor the process may end before the list arrives.
+	wait := func(run func()) {
+		c.after(c.between(0, 200*time.Millisecond), func() {
+			if e.life == life && s.life == process {
+				run()
+			}
+		})
+	}
+	wait(func() {
 		for _, n := range e.networks {
 			if n.ready {
 				inv.Networks = append(inv.Networks, e.listed(n))
@@ -232,10 +250,7 @@ func (e *engine) look(life uint64) {
 		c.habits.cut(inv)
 		e.hang(inv)
 		hosts.Addresses = s.interfaces()
-		c.after(c.between(0, 200*time.Millisecond), func() {
-			if !going() {
-				return
-			}
+		wait(func() {
 			s.call(hosts, nil)
 			e.tell(inv)
 			e.lists++
@@ -243,8 +258,39 @@ func (e *engine) look(life uint64) {
 				if e.looking == process {
 					e.looking = 0
 				}
-				if ok && r.Again > 0 {
-					c.after(r.Again+time.Second, func() { e.look(life) })
+				if ok && r.Again > 0 && e.life == life {
+					e.after(r.Again+time.Second, e.look)
+				}
+			})
+		})
+	})
+}
+
+// listNetworks has the plugin's process ask which networks there are, as it does behind a release: in one call, beside a
+// look that is under way.
+func (e *engine) listNetworks() {
+	c, s, life, process := e.s.c, e.s, e.life, e.s.life
+	going := func() bool {
+		return e.life == life && s.life == process && s.machine != nil && s.stopped <= c.now
+	}
+	wait := func() time.Duration { return time.Duration(c.partings.lists.Int64N(int64(100 * time.Millisecond))) }
+	c.after(wait(), func() {
+		if !going() || e.starting || !s.cfg.AwaitInventory || s.isDeaf() {
+			return
+		}
+		inv := &ipam.Inventory{After: s.machine.Mark(s.clock()), Partial: true, AllNetworks: true}
+		c.after(wait(), func() {
+			for _, n := range e.networks {
+				if n.ready {
+					out := e.listed(n)
+					out.Endpoints = nil
+					inv.Networks = append(inv.Networks, out)
+				}
+			}
+			c.after(wait(), func() {
+				if going() {
+					c.count["networks listed"]++
+					s.call(inv, nil)
 				}
 			})
 		})

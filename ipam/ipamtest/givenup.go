@@ -2,7 +2,6 @@ package ipamtest
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"time"
@@ -29,10 +28,8 @@ func (o *oracle) givenUp(id peer.ID) {
 	v := o.of(s)
 	v.outside = true
 	for _, n := range s.engine.networks {
-		if !n.givenUp {
-			o.c.engineDrops(n)
-			n.givenUp = true
-		}
+		o.c.dropKept(n)
+		n.givenUp = true
 	}
 	for i := range o.use {
 		if o.use[i].site == s.index+1 {
@@ -42,13 +39,6 @@ func (o *oracle) givenUp(id peer.ID) {
 		}
 	}
 	s.rejoinLater()
-}
-
-// engineDrops takes note that nobody keeps back any more what a network does.
-func (c *cluster) engineDrops(n *network) {
-	for _, a := range n.keeps() {
-		c.oracle.kept[c.addrs[a]]--
-	}
 }
 
 // keeps returns what the network keeps back on all hosts.
@@ -89,6 +79,9 @@ func (o *oracle) hasAgain(s *site, v *sights, i int) {
 	}
 	o.use[i] = user{s.index + 1, v.lost[i]}
 	v.lost[i] = ""
+	for j := range o.sites {
+		delete(o.sites[j].told, i) // the warning is over: a later one says so if the host is given up again
+	}
 	o.c.count["had again"]++
 }
 
@@ -178,11 +171,7 @@ func (s *site) rejoin() {
 		c.fail("rejoin", "%s does not start over: %v", s, err)
 		return
 	}
-	cfg := s.cfg
-	c.release(s)
-	cfg.Spoken = s.cfg.Spoken
-	cfg.HostStart = Start.Add(s.skew + s.slept)
-	cfg.Rand = rand.New(rand.NewPCG(c.rnd.Uint64(), c.rnd.Uint64()))
+	cfg := s.config()
 	cfg.Remains = &remains
 	m, err := ipam.New(cfg)
 	if err != nil {
@@ -200,14 +189,8 @@ func (s *site) rejoin() {
 			n.gateway = netip.Addr{} // on no interface, and known to the old database alone
 		}
 	}
-	s.engine.unlisted = s.engine.lists
-	s.life++
-	s.disk, s.machine, s.rejoined = Disk{}, m, c.now
-	s.alarm, s.wakeAt, s.beat = 0, 0, nil
-	s.settled = false
-	for i := range s.believed {
-		s.believed[i] = belief{}
-	}
+	s.begin(m)
+	s.disk, s.beat, s.settled, s.rejoined = Disk{}, nil, false, c.now
 	waiting := s.calls
 	s.calls = nil
 	// The new database is put in the place of the old one when this is on it.
@@ -235,9 +218,7 @@ func (s *site) rejoin() {
 	if s.life != life {
 		return
 	}
-	c.after(c.between(0, c.w.Probe), func() { s.probe(life) })
-	c.after(c.between(0, 2*time.Second), func() { s.watch(life) })
-	c.after(c.between(0, 20*time.Second), func() { s.watchHost(life) })
+	s.lookAround()
 	s.claimSoon()
 }
 
@@ -314,8 +295,8 @@ func (c *cluster) settleLost() {
 			}
 		}
 	}
-	for _, s := range c.sites {
-		if s.machine == nil || !s.hasLost() {
+	for s := range c.running() {
+		if !s.hasLost() {
 			continue
 		}
 		c.count["users removed what two had"]++
@@ -326,7 +307,7 @@ func (c *cluster) settleLost() {
 		}
 		c.pass(10 * time.Second)
 		for range 3 {
-			s.engine.look(s.engine.life)
+			s.engine.look()
 			c.pass(30 * time.Second)
 		}
 	}
@@ -339,8 +320,8 @@ func (c *cluster) settleLost() {
 // freeSetAside has operators free what hosts without the engine's socket have set aside since they started over, and what nothing
 // uses: no list tells, and the release may have been lost.
 func (c *cluster) freeSetAside() {
-	for _, s := range c.sites {
-		if s.machine == nil || s.cfg.AwaitInventory {
+	for s := range c.running() {
+		if s.cfg.AwaitInventory {
 			continue
 		}
 		for _, a := range c.list {
@@ -358,15 +339,14 @@ func (s *site) hasLost() bool {
 
 // clearLost has users stop all that is on hosts where somebody uses what is not the host's own.
 func (c *cluster) clearLost() {
-	for _, s := range c.sites {
-		if s.absent == nil && s.machine != nil && s.hasLost() {
+	for s := range c.running() {
+		if s.absent == nil && s.hasLost() {
 			s.clear()
 		}
 	}
 }
 
-// isNobodys reports whether an address, by its number, is neither used, held nor kept back on another host than this, nor in
-// a pool that overlaps its network's.
+// isNobodys reports whether an address, by its number, is neither used, held nor kept back on another host than this.
 func (c *cluster) isNobodys(s *site, k int) bool {
 	a := c.list[k]
 	if c.oracle.use[k].site != 0 {
@@ -376,9 +356,6 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 		o, ok := addr.OffsetOf(p.CIDR, a)
 		if !ok {
 			continue
-		}
-		if slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.Pool != p.CIDR && n.Pool.Contains(a) }) {
-			return false // status tells that its network has no pool, as this one overlaps it
 		}
 		t, _ := p.Ring.At(o)
 		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.heldBeside(p, o, s.index) {

@@ -86,6 +86,8 @@ func (o *oracle) refound(h *history, state *chronicle.State) {
 	}
 	o.state = base
 	o.keepAgain()
+	o.identifiedAgain(base)
+	o.lockedAgain(base)
 	o.c.survivor = nil
 	for _, other := range o.histories {
 		other.ended = true
@@ -155,6 +157,8 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 		o.c.fail("I7", "command %d of %s has effect in slot %d and again in slot %d: %v", key.number, o.c.peerText(key.author), before, h.state.Slot, out.Command.Action)
 	}
 	h.effects[key] = h.state.Slot
+	o.identified(out)
+	o.locked(out)
 	switch a := out.Command.Action.(type) {
 	case chronicle.CreatePool:
 		h.subnets[out.Pool] = h.state.Pool(out.Pool).CIDR

@@ -17,26 +17,8 @@
 // lockers were told (see [Operation]) can be compared with a lock for each address
 // by somebody who knows nothing of all this.
 //
-// # Comparing two releases of the core
-//
-// A change that only moves code leaves the hash of each schedule as it was:
-//
-//	git stash; go test ./ipam -run 'TestSimHashes$' -hashes /tmp/hashes -timeout 1h
-//	git stash pop; go test ./ipam -run 'TestSimHashes$' -hashes /tmp/hashes -timeout 1h
-//
-// The first run writes the file, the second one compares and names the seeds that differ. -seeds sets how many there are.
-//
-// A change of a rule may refuse what was granted, which no invariant shows. The refusal oracle does:
-//
-//	git checkout OLD; go test ./ipam -run 'TestSimAnswers$' -answers /tmp/answers -seeds 1000 -timeout 1h -v
-//	git checkout NEW; go test ./ipam -run 'TestSimAnswers$' -answers /tmp/answers -seeds 1000 -timeout 1h -v
-//
-// It compares the answers of each schedule up to the first one that differs, and prints for each kind of request what it was and
-// is, how many schedules have that as their first difference, and one of them. An answer that turned from granted to refused fails
-// the test. Mend it, or list it under explained in ipam/sim_answers_test.go, with the reason. Behind the first difference two
-// schedules have nothing in common: one more message, and chance deals other cards. So the test also prints which answers became
-// more or less frequent over all schedules, as far as chance does not explain that; a rule that refuses more shows there even where
-// all schedules part early. To see a schedule, run its kind and seed with each release: go test ./ipam -run 'TestSim$' -seed N.
+// Two releases of the core are compared with TestSimHashes (nothing may change: a change that only moves code) and TestSimAnswers
+// (what was granted and is refused now, which no invariant shows). Both write a file with the one release and compare with the other.
 //
 // Nothing here is used in production.
 package ipamtest
@@ -108,8 +90,8 @@ func NewHost(tb testing.TB, cfg ipam.Config) *Host {
 	if cfg.Name == "" {
 		cfg.Name = "host-a"
 	}
-	if cfg.HostStart.IsZero() {
-		cfg.HostStart = Start.Add(-time.Hour)
+	if cfg.HostBoot.At.IsZero() {
+		cfg.HostBoot.At = Start.Add(-time.Hour)
 	}
 	h := &Host{tb: tb, cfg: cfg, Disk: Disk{}, Now: Start}
 	h.Restart()
@@ -137,7 +119,7 @@ func (h *Host) Restart() {
 // while it is away: then it starts anew.
 func (h *Host) SetClock(by time.Duration, running bool) {
 	h.tb.Helper()
-	h.Now, h.cfg.HostStart, h.wakeAt = h.Now.Add(by), h.cfg.HostStart.Add(by), time.Time{}
+	h.Now, h.cfg.HostBoot.At, h.wakeAt = h.Now.Add(by), h.cfg.HostBoot.At.Add(by), time.Time{}
 	if !running {
 		h.Restart()
 		return
@@ -149,7 +131,7 @@ func (h *Host) SetClock(by time.Duration, running bool) {
 func (h *Host) Reboot(by time.Duration) {
 	h.tb.Helper()
 	h.Now = h.Now.Add(by)
-	h.cfg.HostBoot, h.cfg.HostStart = h.cfg.HostBoot+"again", h.Now
+	h.cfg.HostBoot.ID, h.cfg.HostBoot.At = h.cfg.HostBoot.ID+"again", h.Now
 	h.Restart()
 }
 

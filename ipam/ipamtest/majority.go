@@ -1,6 +1,7 @@
 package ipamtest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -61,37 +62,56 @@ func (c *cluster) goesOn(lost, leaves *site) bool {
 // stateGoesOn is goesOn as one state of the cluster has it.
 func (c *cluster) stateGoesOn(state *chronicle.State, lost, leaves *site) bool {
 	for _, departed := range []bool{false, true} {
-		var voters []*site // nil: its database is lost
+		var roster []chronicle.Member
 		for _, m := range state.Roster {
-			s := c.bearer(m.ID)
-			if departed && s != nil && (s.leaving || s == leaves) || len(voters) == chronicle.MaxVoters {
-				continue
-			}
-			if s == lost || s != nil && (s.doomed() || s.isElsewhere(state)) {
-				s = nil
-			}
-			voters = append(voters, s)
-		}
-		for range c.stillborn(lost) {
-			if len(voters) < chronicle.MaxVoters {
-				voters = append(voters, nil)
+			if s := c.bearer(m.ID); !departed || s == nil || !s.leaving && s != leaves {
+				roster = append(roster, m)
 			}
 		}
-		live, votes := 0, 0
-		for i, s := range voters {
-			n := 1
-			if i == 0 && len(voters)%2 == 0 {
-				n = 2
-			}
-			if votes += n; s != nil {
-				live += n
-			}
+		for _, id := range c.stillborn(lost) {
+			roster = append(roster, chronicle.Member{Founder: chronicle.Founder{ID: id}})
 		}
-		if 2*live <= votes {
+		if !c.rosterGoesOn(state, roster, lost) || c.w.Zones > 0 && !c.rosterGoesOn(state, c.zoned(roster), lost) {
 			return false
 		}
 	}
 	return true
+}
+
+// rosterGoesOn is goesOn as a roster has it.
+func (c *cluster) rosterGoesOn(state *chronicle.State, roster []chronicle.Member, lost *site) bool {
+	return majority(chronicle.VotersOf(roster), func(id peer.ID) bool {
+		s := c.bearer(id)
+		return s != nil && s != lost && !s.doomed() && !s.isElsewhere(state)
+	})
+}
+
+// zoned is a roster once all who live have said in which zone they are.
+func (c *cluster) zoned(roster []chronicle.Member) []chronicle.Member {
+	roster = slices.Clone(roster)
+	for i := range roster {
+		if s := c.bearer(roster[i].ID); s != nil {
+			roster[i].Zone = s.cfg.Zone
+		}
+	}
+	return roster
+}
+
+// majority reports whether those voters who have something have a majority of the votes: the first of an even number has two.
+func majority[T any](voters []T, has func(T) bool) bool {
+	live, all := 0, len(voters)
+	for i, v := range voters {
+		first := i == 0 && len(voters)%2 == 0
+		if first {
+			all++
+		}
+		if has(v) {
+			if live++; first {
+				live++
+			}
+		}
+	}
+	return 2*live > all
 }
 
 // isElsewhere reports whether the host's peer goes on with another cluster than that of a state, as where that was

@@ -37,23 +37,18 @@ func (c *cluster) nameSome() {
 		c.pass(5 * time.Second) // what the network named is free again, and all hear of that
 		c.wait(time.Minute, c.agreed)
 	}
-	for range 3 { // lists end what no network names any more
-		for _, s := range c.sites {
-			s.engine.look(s.engine.life)
-		}
-		c.pass(time.Minute)
-	}
+	c.lookAll(3, time.Minute) // lists end what no network names any more
 	c.noLeak()
 }
 
-// noConflict looks whether a peer says that two have what one has. Where space was given up, or a majority,
-// two may, and where a host has just got an address on its LAN.
+// noConflict looks whether a peer says that two have what one has. Where space was given up two may, and where a
+// host has just got an address on its LAN.
 func (c *cluster) noConflict() {
-	if c.count["Forget"] > 0 || c.collapses > 0 || c.count["recover"] > 0 || c.customs.roams > 0 {
+	if c.count["Forget"] > 0 || c.customs.roams > 0 {
 		return
 	}
-	for _, s := range c.sites {
-		if s.machine == nil || !s.cfg.AwaitInventory {
+	for s := range c.running() {
+		if !s.cfg.AwaitInventory {
 			continue
 		}
 		for _, p := range s.machine.Status(s.clock()).Problems {

@@ -119,8 +119,7 @@ func (c *cluster) happen(f fault, s *site) {
 	case heals:
 		c.heal()
 	case crashes:
-		s.kill()
-		s.restartSoon()
+		s.crash()
 	case reboots:
 		damaged := c.w.Nemesis[wipes] > 0 && c.customs.chance(c.customs.damaged) && s.mayLose()
 		if s.powerOff(); damaged {

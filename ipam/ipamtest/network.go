@@ -109,12 +109,9 @@ func (c *cluster) deliver(from, to *site, id peer.ID, frame []byte) {
 // probe is the membership layer's: each host looks after another one now and
 // then, tells its machine whom it believes to be alive, and brings home the
 // beat of whoever answered.
-func (s *site) probe(life uint64) {
+func (s *site) probe() {
 	c := s.c
-	if s.life != life {
-		return
-	}
-	c.after(c.between(c.w.Probe/2, c.w.Probe*3/2), func() { s.probe(life) })
+	s.after(c.between(c.w.Probe/2, c.w.Probe*3/2), s.probe)
 	if len(c.sites) == 1 || s.stopped > c.now {
 		return
 	}

@@ -28,7 +28,10 @@ type oracle struct {
 	ordered []order  // by address: what operators were told
 	unsure  []bool   // by address: what operators cannot know
 	sites   []sights // by host
-	commits int
+
+	identities identities
+	locks      locks
+	commits    int
 }
 
 // user is who has an address configured.
@@ -238,9 +241,6 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		o.c.fail("I1", "%s gives %v to %s, which lies in no pool", s, a, name)
 		return
 	}
-	if o.of(s).lost[i] == name {
-		return // it has used it all the while
-	}
 	o.heeded(s, i, name)
 	if u := o.use[i]; u.site != 0 && (u.site != s.index+1 || u.name != name) {
 		o.c.fail("I1", "%v is given to %s on %s, while %s on %s uses it", a, name, s, u.name, o.c.sites[u.site-1])
@@ -258,14 +258,10 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 		o.c.fail("I1", "%v is given to %s on %s, while an operator keeps it back for %q", a, name, s, o.ordered[i].name)
 	}
 	o.use[i] = user{s.index + 1, name}
-	if v := o.of(s); !v.held[i] && s.machine != nil && !s.hasLeft() {
+	if v := o.of(s); !v.held[i] {
 		o.c.fail("I1", "%v is given to %s on %s, and its peer does not hold it", a, name, s)
 	}
 }
-
-// hasLeft reports whether the host's peer has left. It hands out nothing, and lets its engine have what that asks for
-// again, also above a new database.
-func (s *site) hasLeft() bool { return s.machine.Status(s.clock()).State == ipam.Left }
 
 // keeps takes note that a network keeps an address back from now on. One whose host was given up as it was made does not,
 // before that is reserved again.
@@ -307,6 +303,7 @@ func (o *oracle) lost(s *site) {
 // and what operators were told.
 func (o *oracle) collapsed() {
 	o.state = &chronicle.State{}
+	o.identities, o.locks = identities{}, locks{}
 	clear(o.ordered)
 	clear(o.unsure)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // outcast is what a host is that was lost with a majority, for good as an operator said who
@@ -49,18 +50,9 @@ func (c *cluster) loseMajority(s *site) {
 
 // votes reports whether those of a roster have a majority of it.
 func votes(roster []chronicle.Member, has func(chronicle.Member) bool) bool {
-	voters := roster[:min(len(roster), chronicle.MaxVoters)]
-	live, all := 0, 0
-	for i, m := range voters {
-		n := 1
-		if i == 0 && len(voters)%2 == 0 {
-			n = 2
-		}
-		if all += n; has(m) {
-			live += n
-		}
-	}
-	return 2*live > all
+	return majority(chronicle.VotersOf(roster), func(id peer.ID) bool {
+		return has(roster[slices.IndexFunc(roster, func(m chronicle.Member) bool { return m.ID == id })])
+	})
 }
 
 // recoverSoon has an operator recover a cluster on a host, again and again until that is done.

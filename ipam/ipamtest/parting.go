@@ -17,6 +17,7 @@ import (
 // [habits] they have their own source of randomness. Chances are in ten thousandths.
 type partings struct {
 	rnd     *rand.Rand
+	lists   *rand.Rand    // how long lists of networks take
 	slow    int           // of endpoints that go, those whose network driver takes its time
 	most    time.Duration // that it takes
 	wanted  int           // of endpoints that go so, those whose address somebody else claims meanwhile
@@ -35,7 +36,7 @@ type parting struct {
 }
 
 func drawPartings(seed uint64) partings {
-	h := partings{rnd: rand.New(rand.NewPCG(seed, 0x9a271))}
+	h := partings{rnd: rand.New(rand.NewPCG(seed, 0x9a271)), lists: rand.New(rand.NewPCG(seed, 0x1157))}
 	if h.rnd.IntN(3) == 0 {
 		h.ongoing = true
 		h.slow, h.most = one(h.rnd, 1000, 5000, 10_000), one(h.rnd, 3*time.Second, 25*time.Second, 25*time.Second, 90*time.Second)
@@ -55,7 +56,7 @@ func (h *partings) between(from, to time.Duration) time.Duration {
 func (e *engine) part(end endpoint, done func()) {
 	c, h := e.s.c, &e.s.c.partings
 	release := func() {
-		e.s.call(&ipam.AddressRelease{Network: end.network.Network, Address: end.address}, func(ipam.Reply, bool) { done() })
+		e.ask(&ipam.AddressRelease{Network: end.network.Network, Address: end.address}, func(ipam.Reply, bool) { done() })
 	}
 	if c.calm || !h.chance(h.slow) {
 		release()
@@ -91,7 +92,7 @@ func (e *engine) part(end endpoint, done func()) {
 // nobody has it, and before or after its release comes.
 func (e *engine) contend(p parting, in time.Duration) {
 	c, h, life := e.s.c, &e.s.c.partings, e.life
-	c.after(in/2, func() { e.look(life) })
+	e.after(in/2, e.look)
 	c.after(in, func() {
 		x := one(h.rnd, e.containers...)
 		if e.life != life || c.calm || e.starting || x.busy || x.running || !e.runs(p.network) {
@@ -129,9 +130,8 @@ func (e *engine) loop(x *container, end endpoint) {
 	if c.calm || !h.chance(h.loops) {
 		return
 	}
-	life := e.life
-	c.after(h.between(50*time.Millisecond, 500*time.Millisecond), func() {
-		if e.life != life || c.calm || e.starting || x.busy || x.running || !e.runs(end.network) {
+	e.after(h.between(50*time.Millisecond, 500*time.Millisecond), func() {
+		if c.calm || e.starting || x.busy || x.running || !e.runs(end.network) {
 			return
 		}
 		c.count["restarted"]++
@@ -140,8 +140,8 @@ func (e *engine) loop(x *container, end endpoint) {
 			mac = h.mac(e.s, x)
 		}
 		e.runWith(x, end.network, mac, end.address)
-		c.after(h.between(time.Second, 10*time.Second), func() {
-			if e.life == life && x.running && !x.busy && !e.starting {
+		e.after(h.between(time.Second, 10*time.Second), func() {
+			if x.running && !x.busy && !e.starting {
 				e.stop(x)
 			}
 		})
@@ -165,6 +165,6 @@ func (c *cluster) claimed(pool netip.Prefix, a netip.Addr) netip.Addr {
 // doubted has the process of a host look at what the engine has, since its peer doubts a holder.
 func (s *site) doubted() {
 	if h := &s.c.partings; h.ongoing {
-		s.c.after(h.between(0, 2*time.Second), func() { s.engine.look(s.engine.life) })
+		s.c.after(h.between(0, 2*time.Second), s.engine.look)
 	}
 }

@@ -1,7 +1,6 @@
 package ipamtest
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,15 +15,6 @@ func (s *site) step(ev ipam.Event) {
 		return
 	}
 	c.steps++
-	if countSteps {
-		if m, ok := ev.(*ipam.Message); ok {
-			c.count[fmt.Sprintf("step %T", m.Frame.Body)]++
-		} else if m, ok := ev.(*ipam.Call); ok {
-			c.count[fmt.Sprintf("step %T", m.Request)]++
-		} else {
-			c.count[fmt.Sprintf("step %T", ev)]++
-		}
-	}
 	if c.tracing() {
 		c.tracef("%s <- %s", s, eventText(ev))
 	}
@@ -39,8 +29,11 @@ func (s *site) step(ev ipam.Event) {
 		if fx.Note[i].Kind == ipam.NoteDoubted {
 			s.doubted()
 		}
+		if fx.Note[i].Kind == ipam.NoteParted {
+			s.engine.listNetworks()
+		}
 		if h := &s.c.customs; fx.Note[i].Kind == ipam.NoteUnclear && h.bare && h.chance(h.tells) {
-			s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), func() { s.engine.look(s.engine.life) })
+			s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), s.engine.look)
 		}
 	}
 	if m, ok := ev.(*ipam.Message); ok {
@@ -50,8 +43,7 @@ func (s *site) step(ev ipam.Event) {
 	}
 	s.order(fx.WakeAt)
 	if s.mayCrash() && c.chance(c.w.CrashInStep) {
-		s.kill()
-		s.restartSoon()
+		s.crash()
 		return
 	}
 	if c.w.Hasty {
@@ -71,8 +63,7 @@ func (s *site) step(ev ipam.Event) {
 	s.keep(fx)
 	if !s.batch.pending {
 		s.batch.pending = true
-		life := s.life
-		c.after(c.about(5*time.Millisecond), func() { s.flushLater(life) })
+		s.after(c.about(5*time.Millisecond), s.flushLater)
 	}
 }
 
@@ -98,17 +89,16 @@ func (s *site) keep(fx *ipam.Effects) {
 }
 
 // flushLater flushes once the process is not stopped.
-func (s *site) flushLater(life uint64) {
-	switch wait := s.stopped - s.c.now; {
-	case s.life != life:
-	case wait > 0:
-		if s.absent != nil {
-			wait = min(wait, time.Second)
-		}
-		s.c.after(wait, func() { s.flushLater(life) })
-	default:
+func (s *site) flushLater() {
+	wait := s.stopped - s.c.now
+	if wait <= 0 {
 		s.flush()
+		return
 	}
+	if s.absent != nil {
+		wait = min(wait, time.Second)
+	}
+	s.after(wait, s.flushLater)
 }
 
 // flush commits what steps have left to be committed together.
@@ -137,16 +127,14 @@ func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
 	}
 	for i, m := range send {
 		if i == crash {
-			s.kill()
-			s.restartSoon()
+			s.crash()
 			return
 		}
 		s.send(m)
 	}
 	for i, r := range reply {
 		if len(send)+i == crash {
-			s.kill()
-			s.restartSoon()
+			s.crash()
 			return
 		}
 		s.answer(r)
@@ -184,10 +172,10 @@ func (s *site) order(at time.Time) {
 }
 
 func (s *site) setAlarm() {
-	at, life := s.wakeAt, s.life
+	at := s.wakeAt
 	s.alarm = at
-	s.c.after(at-s.c.now, func() {
-		if s.life != life || s.alarm != at {
+	s.after(at-s.c.now, func() {
+		if s.alarm != at {
 			return
 		}
 		s.alarm = 0

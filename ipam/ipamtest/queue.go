@@ -1,6 +1,9 @@
 package ipamtest
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // task is something that will happen.
 type task struct {
@@ -11,47 +14,33 @@ type task struct {
 
 // queue is a heap of tasks, the earliest first. The zero queue is empty.
 type queue struct {
-	tasks []task
+	tasks tasks
 	seq   uint64
-}
-
-func (q *queue) less(i, j int) bool {
-	a, b := &q.tasks[i], &q.tasks[j]
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
 func (q *queue) push(at time.Duration, run func()) {
 	q.seq++
-	q.tasks = append(q.tasks, task{at, q.seq, run})
-	i := len(q.tasks) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !q.less(i, up) {
-			return
-		}
-		q.tasks[i], q.tasks[up] = q.tasks[up], q.tasks[i]
-		i = up
-	}
+	heap.Push(&q.tasks, &task{at, q.seq, run})
 }
 
 // pop removes the earliest task. There must be one.
-func (q *queue) pop() task {
-	first, last := q.tasks[0], len(q.tasks)-1
-	q.tasks[0] = q.tasks[last]
-	q.tasks[last] = task{}
-	q.tasks = q.tasks[:last]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			return first
-		}
-		if down+1 < last && q.less(down+1, down) {
-			down++
-		}
-		if !q.less(down, i) {
-			return first
-		}
-		q.tasks[i], q.tasks[down] = q.tasks[down], q.tasks[i]
-		i = down
-	}
+func (q *queue) pop() *task { return heap.Pop(&q.tasks).(*task) }
+
+type tasks []*task
+
+func (t *tasks) Len() int      { return len(*t) }
+func (t *tasks) Swap(i, j int) { (*t)[i], (*t)[j] = (*t)[j], (*t)[i] }
+func (t *tasks) Push(x any)    { *t = append(*t, x.(*task)) }
+
+func (t *tasks) Less(i, j int) bool {
+	a, b := (*t)[i], (*t)[j]
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
+}
+
+func (t *tasks) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	return x
 }

@@ -129,8 +129,8 @@ func (c *cluster) buryTheDead() {
 // anyPeer returns a host with a peer that is in the roster, or nil.
 func (c *cluster) anyPeer() *site {
 	var live []*site
-	for _, s := range c.sites {
-		if s.machine != nil && s.cast == nil && !s.outside() && s.machine.State().Member(s.id) != nil {
+	for s := range c.running() {
+		if s.cast == nil && !s.outside() && s.machine.State().Member(s.id) != nil {
 			live = append(live, s)
 		}
 	}

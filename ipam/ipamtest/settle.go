@@ -44,10 +44,8 @@ func (c *cluster) settle() {
 		c.count["nobody stayed"]++ // but some who are no more: there is nothing to recover
 		return
 	}
-	for _, s := range c.sites {
-		if s.machine != nil {
-			c.ask(s, &ipam.DrainRequest{Undo: true})
-		}
+	for s := range c.running() {
+		c.ask(s, &ipam.DrainRequest{Undo: true})
 	}
 	c.buryTheDead()
 	if c.oracle.state.Slot == 0 {
@@ -66,22 +64,13 @@ func (c *cluster) settle() {
 	c.wait(10*time.Minute, func() bool {
 		return !slices.ContainsFunc(c.sites, func(s *site) bool { return s.engine.starting })
 	})
-	for range 3 {
-		for _, s := range c.sites {
-			s.engine.look(s.engine.life)
-		}
-		c.pass(30 * time.Second)
-	}
+	c.lookAll(3, 30*time.Second)
 	c.settleLost()
-	for _, s := range c.sites {
+	for s := range c.running() {
 		for _, x := range s.engine.clients {
-			if s.machine != nil {
-				c.turnOff(s, x)
-			}
+			c.turnOff(s, x)
 		}
-		if s.machine != nil {
-			s.unlockAll()
-		}
+		s.unlockAll()
 	}
 	c.releaseStrangers()
 	c.pass(30 * time.Second)
@@ -89,15 +78,15 @@ func (c *cluster) settle() {
 	if !c.wait(time.Minute, c.agreed) {
 		c.fail("liveness", "a minute after the last look the peers do not agree: %s; the roster is %s", c.standing(), c.rosterText())
 	}
-	for _, s := range c.sites {
-		if s.machine != nil && c.breach == nil {
-			c.oracle.check(s)
-		}
+	for s := range c.running() {
+		c.oracle.check(s)
 	}
 	if c.breach == nil {
 		c.account()
 	}
 	c.noConflict()
+	c.identifyAll()
+	c.lockAll()
 	c.nameSome()
 	c.takeAll()
 	c.clearAway()
@@ -151,6 +140,16 @@ func (c *cluster) wait(d time.Duration, until func() bool) bool {
 	return true
 }
 
+// lookAll has all processes list what their engines have, so many times, and lets time pass behind each.
+func (c *cluster) lookAll(times int, d time.Duration) {
+	for range times {
+		for _, s := range c.sites {
+			s.engine.look()
+		}
+		c.pass(d)
+	}
+}
+
 // ask has a request served and waits for the answer.
 func (c *cluster) ask(s *site, r ipam.Request) (reply ipam.Reply) {
 	answered := false
@@ -182,9 +181,9 @@ func (c *cluster) turnOff(s *site, x *client) {
 // releaseStrangers has operators free what is kept back for strangers, which
 // would take an hour by itself.
 func (c *cluster) releaseStrangers() {
-	for _, s := range c.sites {
-		if s.machine == nil || c.w.Stranger == 0 {
-			continue
+	for s := range c.running() {
+		if c.w.Stranger == 0 {
+			return
 		}
 		list, _ := s.machine.Addresses(s.clock(), "") // of all pools there are
 		for _, a := range list {

@@ -2,6 +2,7 @@ package ipamtest
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/netip"
 	"runtime/debug"
@@ -198,6 +199,9 @@ func newCluster(o Options) *cluster {
 	c.nemesis()
 	c.roam()
 	c.playBack()
+	c.identify()
+	c.wantLocks()
+	c.loseZones()
 	return c
 }
 
@@ -232,6 +236,17 @@ func (c *cluster) next() {
 
 // after has something happen in a while.
 func (c *cluster) after(d time.Duration, run func()) { c.tasks.push(c.now+max(d, 0), run) }
+
+// running yields the hosts on which the plugin's process runs.
+func (c *cluster) running() iter.Seq[*site] {
+	return func(yield func(*site) bool) {
+		for _, s := range c.sites {
+			if s.machine != nil && !yield(s) {
+				return
+			}
+		}
+	}
+}
 
 // chance is true n times of ten thousand.
 func (c *cluster) chance(n int) bool { return n > 0 && c.rnd.IntN(10_000) < n }

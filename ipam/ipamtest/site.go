@@ -95,6 +95,7 @@ func (c *cluster) addSite() *site {
 	s := &site{c: c, index: len(c.sites), cfg: c.w.Config, disk: Disk{}, rate: 1}
 	s.cfg.Name = peer.Name("host-" + string(rune('a'+s.index)))
 	s.cfg.Machine = uint64(s.index + 1)
+	s.cfg.Zone = c.w.zoneOf(s.index)
 	s.skew = c.between(0, 2*time.Second)
 	if c.w.Drift > 0 {
 		s.rate += float64(c.rnd.IntN(2*c.w.Drift+1)-c.w.Drift) / 1000
@@ -132,7 +133,7 @@ func (s *site) powerOn() {
 	s.powered = true
 	s.boots++
 	s.slept = 0
-	s.cfg.HostBoot = fmt.Sprintf("%s-%d", s, s.boots)
+	s.cfg.HostBoot.ID = fmt.Sprintf("%s-%d", s, s.boots)
 	s.c.tracef("%s boots", s)
 	s.start()
 	s.engine.boot()
@@ -162,23 +163,13 @@ func (s *site) start() {
 		return
 	}
 	s.skew, s.skewed = s.skew+s.skewed, 0
-	s.c.release(s)
-	cfg := s.cfg
-	cfg.HostStart = Start.Add(s.skew + s.slept)
-	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
-	m, err := ipam.Restore(cfg, s.disk.Load)
+	m, err := ipam.Restore(s.config(), s.disk.Load)
 	if err != nil {
 		s.c.fail("restore", "%s: %v", s, err)
 		return
 	}
-	s.machine = m
-	s.engine.unlisted = s.engine.lists
-	s.life++
-	s.stopped, s.alarm, s.wakeAt = 0, 0, 0
-	s.batch = batch{}
-	for i := range s.believed {
-		s.believed[i] = belief{}
-	}
+	s.begin(m)
+	s.stopped, s.batch = 0, batch{}
 	s.c.count["start"]++
 	s.c.tracef("%s starts, at slot %d", s, m.State().Slot)
 	s.call(&ipam.Greeting{}, nil)
@@ -194,29 +185,62 @@ func (s *site) start() {
 	}
 	s.c.oracle.started(s)
 	s.goDeaf()
+	s.lookAround()
+}
+
+// config is that of a process that begins now.
+func (s *site) config() ipam.Config {
+	s.c.release(s)
+	cfg := s.cfg
+	cfg.HostBoot.At = Start.Add(s.skew + s.slept)
+	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
+	return cfg
+}
+
+// begin has a machine be what runs in a process that begins now.
+func (s *site) begin(m *ipam.Machine) {
+	s.machine = m
+	s.engine.unlisted = s.engine.lists
+	s.life++
+	s.alarm, s.wakeAt = 0, 0
+	clear(s.believed)
+}
+
+// lookAround has a process that begins probe other hosts, list what the engine has, and read the host's interfaces, again and again.
+func (s *site) lookAround() {
+	c := s.c
+	s.after(c.between(0, c.w.Probe), s.probe)
+	s.after(c.between(0, 2*time.Second), s.watch)
+	s.after(c.between(0, 20*time.Second), s.watchHost)
+}
+
+// after has something happen in a while, unless the process has ended by then.
+func (s *site) after(d time.Duration, run func()) { s.c.after(d, s.bound(run)) }
+
+// bound returns what does something, unless the process of now has ended by then.
+func (s *site) bound(run func()) func() {
 	life := s.life
-	s.c.after(s.c.between(0, s.c.w.Probe), func() { s.probe(life) })
-	s.c.after(s.c.between(0, 2*time.Second), func() { s.watch(life) })
-	s.c.after(s.c.between(0, 20*time.Second), func() { s.watchHost(life) })
+	return func() {
+		if s.life == life {
+			run()
+		}
+	}
 }
 
 // watch has the process look at what the engine has, now and each minute.
-func (s *site) watch(life uint64) {
-	if s.life == life && s.c.breach == nil {
-		s.engine.look(s.engine.life)
-		s.c.after(time.Minute, func() { s.watch(life) })
-	}
+func (s *site) watch() {
+	again := s.bound(s.watch) // it may end here
+	s.engine.look()
+	s.c.after(time.Minute, again)
 }
 
-// watchHost has the process read the host's interfaces, each 20 seconds, whenever
-// it looks at what the engine has.
-func (s *site) watchHost(life uint64) {
-	if s.life == life && s.c.breach == nil {
-		if s.stopped <= s.c.now {
-			s.tellHost()
-		}
-		s.c.after(20*time.Second, func() { s.watchHost(life) })
+// watchHost has the process read the host's interfaces, now and each 20 seconds.
+func (s *site) watchHost() {
+	again := s.bound(s.watchHost) // it may end here
+	if s.stopped <= s.c.now {
+		s.tellHost()
 	}
+	s.c.after(20*time.Second, again)
 }
 
 // mayCrash reports whether the process may end by itself.
@@ -251,6 +275,12 @@ func (s *site) restartSoon() {
 	s.c.after(s.c.about(2*time.Second), s.start)
 }
 
+// crash ends the process, and starts it again in a while.
+func (s *site) crash() {
+	s.kill()
+	s.restartSoon()
+}
+
 // call has a request served. done, which may be nil, is told the answer, or
 // that there is none.
 func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
@@ -283,12 +313,7 @@ func (s *site) awake(ev ipam.Event) {
 		return
 	}
 	if wait := s.stopped - s.c.now; wait > 0 {
-		life := s.life
-		s.c.after(wait, func() {
-			if s.life == life {
-				s.awake(ev)
-			}
-		})
+		s.after(wait, func() { s.awake(ev) })
 		return
 	}
 	if s.wakes {
@@ -297,6 +322,3 @@ func (s *site) awake(ev ipam.Event) {
 	}
 	s.step(ev)
 }
-
-// countSteps has steps counted by their event.
-const countSteps = false

@@ -271,17 +271,13 @@ func (s *site) comeBack(a *absence) {
 		s.awake(ev)
 	}
 	if h.chance(h.restarts) && s.machine != nil {
-		life := s.life
-		c.after(h.between(0, one(h.rnd, 10*time.Millisecond, 3*time.Second)), func() { s.restartAwake(life) })
+		s.after(h.between(0, one(h.rnd, 10*time.Millisecond, 3*time.Second)), s.restartAwake)
 	}
 }
 
 // restartAwake ends the process that went on, and begins it again.
-func (s *site) restartAwake(life uint64) {
-	c := s.c
-	switch {
-	case s.life != life || s.absent != nil || s.wakes:
-	default:
+func (s *site) restartAwake() {
+	if c := s.c; s.absent == nil && !s.wakes {
 		c.count["restarted as it woke"]++
 		s.kill()
 		c.after(c.absences.between(0, 3*time.Second), s.start)

@@ -21,8 +21,8 @@ func (e *engine) startInOrder() {
 	c, life := e.s.c, e.life
 	e.starting, e.unlisted = true, e.lists
 	e.s.call(&ipam.Greeting{}, nil)
-	c.after(time.Duration(c.customs.rnd.Int64N(int64(3*time.Second))), func() {
-		if e.life == life && e.starting && e.s.cfg.AwaitInventory {
+	e.after(time.Duration(c.customs.rnd.Int64N(int64(3*time.Second))), func() {
+		if e.starting && e.s.cfg.AwaitInventory {
 			c.count["blind"]++
 			e.s.call(&ipam.Blindness{}, nil) // it takes connections, and answers none
 		}
@@ -99,7 +99,7 @@ func (e *engine) startInOrder() {
 				if h.late > 0 {
 					late += time.Duration(h.rnd.Int64N(int64(h.late)))
 				}
-				c.after(late, func() { e.look(life) })
+				e.after(late, e.look)
 			}
 		default:
 			step := steps[0]

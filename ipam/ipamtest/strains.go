@@ -137,18 +137,11 @@ func (e *engine) makeEarly(next func()) {
 
 // once goes on with next as soon as something is so.
 func (e *engine) once(so func() bool, next func()) {
-	life := e.life
-	switch {
-	case e.life != life:
-	case so():
+	if so() {
 		next()
-	default:
-		e.s.c.after(10*time.Millisecond, func() {
-			if e.life == life {
-				e.once(so, next)
-			}
-		})
+		return
 	}
+	e.after(10*time.Millisecond, func() { e.once(so, next) })
 }
 
 // mayBeUntold reports whether a host that loses its database now is told of no other host then. It can know that it had a cluster as
@@ -193,9 +186,13 @@ func (e *engine) hang(inv *ipam.Inventory) {
 	if e.hangs <= c.now {
 		return
 	}
-	before := len(inv.Networks)
-	inv.Networks = slices.DeleteFunc(inv.Networks, func(n ipam.InventoryNetwork) bool { return n.ID == e.silent.name })
-	inv.Partial = inv.Partial || len(inv.Networks) < before
+	for i := range inv.Networks {
+		if n := &inv.Networks[i]; n.ID == e.silent.name {
+			n.Endpoints = nil
+			inv.AllNetworks = !inv.Partial
+			inv.Partial = true
+		}
+	}
 }
 
 // knows reports whether the engine has a network, or makes it.
@@ -280,13 +277,13 @@ func (s *site) believeFor(d time.Duration, t *site, id peer.ID) {
 	if there() {
 		return
 	}
-	life := s.life
-	s.believe(t, id, true)
-	s.c.after(d, func() {
-		if s.life == life && !there() {
+	end := s.bound(func() { // it may end here
+		if !there() {
 			s.believe(t, id, false)
 		}
 	})
+	s.believe(t, id, true)
+	s.c.after(d, end)
 }
 
 // admitted looks whether the peer is admitted that was gone before it could be. It would have a vote. Of others that are gone nobody can

@@ -52,6 +52,20 @@ type Weather struct {
 	// there is none. Drawn apart, see strains.go.
 	Recorder time.Duration
 
+	// Identities is of about how many label sets hosts ask for the numbers, each IdentifyEvery in the mean, and have them be
+	// collected; 0: of none. Not drawn.
+	Identities    int
+	IdentifyEvery time.Duration
+
+	// Locks is of how many locks programs ask for one, each LockEvery in the mean; 0: they ask for none. Not drawn.
+	Locks     int
+	LockEvery time.Duration
+
+	// Zones is over how many zones hosts are spread, by turns; 0: they name none. ZoneEvery is between two losses of all hosts
+	// of one, in the mean; 0: none is lost. Not drawn.
+	Zones     int
+	ZoneEvery time.Duration
+
 	// Doom loses a majority in the end, so that the cluster is recovered.
 	Doom bool
 
@@ -124,8 +138,7 @@ func drawWeather(rnd *rand.Rand) Weather {
 		Rest:           one(rnd, -1, 10*time.Second, time.Minute, 5*time.Minute),
 		Deal:           one(rnd, chronicle.DealHalf, chronicle.DealHalf, chronicle.DealAll, chronicle.DealNone),
 		Chunk:          one(rnd, addr.Count(0), 0, 1, 2, 4, 16),
-		Universe:       []netip.Prefix{universe},
-		Bits4:          29,
+		Subnets:        ipam.Subnets{Universe: []netip.Prefix{universe}, Bits4: 29},
 		Grace:          20 * time.Second,
 		BootAlone:      true,
 		AwaitInventory: true,

@@ -54,18 +54,18 @@ func (n *Node) Deliver(arrived iter.Seq2[[]byte, int]) {
 	for frame, seat := range arrived {
 		f, err := n.decode(frame)
 		if err != nil {
-			if n.refused.Add(1); n.mayComplain() {
-				n.cfg.Logger.Warn("frame refused", logattr.Err(err), slog.Uint64("refused", n.refused.Load()))
+			if n.arrivals.refused.Add(1); n.mayComplain() {
+				n.cfg.Logger.Warn("frame refused", logattr.Err(err), slog.Uint64("refused", n.arrivals.refused.Load()))
 			}
 			continue
 		}
 		size := int64(len(frame))
-		if n.queued.Load() >= maxQueued || n.queuedBytes.Load()+size > maxQueuedBytes {
-			n.refused.Add(1)
+		if n.arrivals.queued.Load() >= maxQueued || n.arrivals.bytes.Load()+size > maxQueuedBytes {
+			n.arrivals.refused.Add(1)
 			continue
 		}
-		n.queued.Add(1)
-		n.queuedBytes.Add(size)
+		n.arrivals.queued.Add(1)
+		n.arrivals.bytes.Add(size)
 		jobs = append(jobs, &job{event: &ipam.Message{Frame: f, Seat: seat}, size: size})
 	}
 	if len(jobs) > 0 {
@@ -93,8 +93,8 @@ const complainEvery = time.Minute
 // mayComplain reports whether a line about a refused frame is due. Somebody may have set
 // the clock back since the last one.
 func (n *Node) mayComplain() bool {
-	now, last := time.Now().UnixNano(), n.complained.Load()
-	return (now < last || now-last >= int64(complainEvery)) && n.complained.CompareAndSwap(last, now)
+	now, last := time.Now().UnixNano(), n.arrivals.complained.Load()
+	return (now < last || now-last >= int64(complainEvery)) && n.arrivals.complained.CompareAndSwap(last, now)
 }
 
 // Present says what the carrier believes of another peer.
@@ -208,4 +208,4 @@ func (n *Node) Recover(ctx context.Context) error {
 }
 
 // Refused returns how many frames could not be read, or were too many.
-func (n *Node) Refused() uint64 { return n.refused.Load() }
+func (n *Node) Refused() uint64 { return n.arrivals.refused.Load() }

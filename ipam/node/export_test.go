@@ -18,7 +18,7 @@ func (n *Node) IsAtWork() bool {
 }
 
 // ComplainedAt has the log told last, by the host's clock, at that time.
-func (n *Node) ComplainedAt(at time.Time) { n.complained.Store(at.UnixNano()) }
+func (n *Node) ComplainedAt(at time.Time) { n.arrivals.complained.Store(at.UnixNano()) }
 
 // Look has f look at the machine.
 func (n *Node) Look(ctx context.Context, f func()) error {

@@ -74,12 +74,9 @@ type Node struct {
 	alarm   *time.Timer   // goes off when the machine wants to be woken
 	failed  chan struct{} // closed when a commit has failed
 
-	carrier     atomic.Pointer[carried]
-	lastBeat    atomic.Pointer[[]byte]
-	queued      atomic.Int64  // frames that wait for the machine
-	queuedBytes atomic.Int64  // how long they are together
-	refused     atomic.Uint64 // frames that were not taken
-	complained  atomic.Int64  // when the log was last told, in Unix nanoseconds
+	carrier  atomic.Pointer[carried]
+	lastBeat atomic.Pointer[[]byte]
+	arrivals arrivals
 
 	decoding  contain.Edge
 	snapshots snapshots
@@ -101,6 +98,14 @@ type Node struct {
 	notes   []ipam.Note
 	sends   []ipam.Send
 	replied []*job
+}
+
+// arrivals counts the frames of other peers.
+type arrivals struct {
+	queued     atomic.Int64  // frames that wait for the machine
+	bytes      atomic.Int64  // how long they are together
+	refused    atomic.Uint64 // frames that were not taken
+	complained atomic.Int64  // when the log was last told of these, in Unix nanoseconds
 }
 
 // job is one caller's request, an event from elsewhere, or a look at the

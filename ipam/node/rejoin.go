@@ -41,6 +41,12 @@ func (n *Node) Moved(ctx context.Context) (bool, error) {
 	return look(ctx, n, func(m *ipam.Machine) (bool, error) { return m.Moved(), nil })
 }
 
+// Cloned reports whether the peer is suspended since its database was written at another place, and nothing would be lost with
+// that, see [ipam.Machine.Blank].
+func (n *Node) Cloned(ctx context.Context) (bool, error) {
+	return look(ctx, n, func(m *ipam.Machine) (bool, error) { return m.Moved() && m.Blank(), nil })
+}
+
 // Trust states that the database was moved to where it is, and that no other copy of it
 // runs: the peer goes on with it.
 func (n *Node) Trust(ctx context.Context) error {

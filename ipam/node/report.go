@@ -45,7 +45,10 @@ var lines = map[ipam.NoteKind]struct {
 	ipam.NoteMoved:       {slog.LevelDebug, "range changed its owner"},
 	ipam.NoteAnswered:    {slog.LevelDebug, "peer asked for a range"},
 	ipam.NoteDoubted:     {slog.LevelDebug, "engine asked whether the holder of an address asks for it"},
-	ipam.NoteParted:      {slog.LevelDebug, "engine asked whether the last network of a pool is gone"},
+	ipam.NoteParted:      {slog.LevelDebug, "engine asked which networks are left on a pool"},
+	ipam.NoteLocked:      {slog.LevelDebug, "lock taken"},
+	ipam.NoteUnlocked:    {slog.LevelDebug, "lock ended"},
+	ipam.NoteLockExpired: {slog.LevelInfo, "lock ended, because its host was silent"},
 	ipam.NoteUnclear:     {slog.LevelDebug, "engine asked whether a container or a network asks for an address"},
 }
 

@@ -138,8 +138,8 @@ func (n *Node) serve(batch []*job) {
 			case j.event != nil:
 				ev = j.event
 				if _, ok := ev.(*ipam.Message); ok {
-					n.queued.Add(-1)
-					n.queuedBytes.Add(-j.size)
+					n.arrivals.queued.Add(-1)
+					n.arrivals.bytes.Add(-j.size)
 				}
 			case j.call.Request == nil:
 				n.wakeAt = time.Time{} // the alarm has gone off

@@ -11,7 +11,7 @@ import (
 func Example() {
 	var out effect.Out
 	w := effect.NewWriter(&out)
-	log := replog.New(&w, 0)
+	log := replog.NewSlots(&w, 0)
 	for slot, value := range []string{"found", "open", "close"} {
 		log.Append(uint64(slot+1), []byte(value))
 	}

@@ -3,151 +3,273 @@ package replog_test
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"net/netip"
 	"slices"
-	"strings"
 	"testing"
+	"time"
 
+	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/effect"
+	"github.com/ringlet/ringlet/ipam/paxos"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// disk is what a log has written.
-type disk struct {
-	out  effect.Out
-	w    effect.Writer
-	keys map[string][]byte
+// one is a peer with nothing but a log, a disk and those that it reaches.
+type one struct {
+	self, boot byte
+	all        []*one
+	away       bool
+	log        *replog.Log
+	fx         effect.Out
+	out        effect.Writer
+	disk       map[string][]byte // by bucket and key
+	outcomes   []chronicle.Outcome
 }
 
-func newDisk() *disk {
-	d := &disk{keys: map[string][]byte{}}
-	d.w = effect.NewWriter(&d.out)
-	return d
-}
+func (p *one) id() peer.ID { return peer.ID{p.self} }
 
-// commit takes in the records of a step.
-func (d *disk) commit(t *testing.T) {
-	t.Helper()
-	for _, r := range d.out.Save {
-		if r.Bucket != replog.Bucket {
-			t.Errorf("a record of bucket %q", r.Bucket)
-		}
-		if r.Value == nil {
-			delete(d.keys, string(r.Key))
-			continue
-		}
-		d.keys[string(r.Key)] = slices.Clone(r.Value)
-	}
-	d.w.Reset()
-}
-
-// slots returns the slots on disk, in order.
-func (d *disk) slots() (slots []uint64) {
-	for _, key := range slices.Sorted(maps.Keys(d.keys)) {
-		if slot, ok := replog.ParseKey(key); ok {
-			slots = append(slots, slot)
+func (p *one) Live() (live []peer.ID) {
+	for _, o := range p.all {
+		if !o.away {
+			live = append(live, o.id())
 		}
 	}
-	return slots
+	return live
 }
 
-func value(slot uint64) []byte { return fmt.Appendf(nil, "value %d", slot) }
+func (p *one) IsCutOff() bool                            { return 2*len(p.Live()) <= len(p.all) }
+func (p *one) MayFollow() bool                           { return true }
+func (p *one) MayVote() bool                             { return true }
+func (p *one) Founders() int                             { return len(p.all) }
+func (p *one) Formation() wire.Formation                 { return wire.Formation{Size: uint32(len(p.all))} }
+func (p *one) MayFound(_ peer.ID, f wire.Formation) bool { return f == p.Formation() }
+func (p *one) Seat(id peer.ID) peer.ID                   { return paxos.Seat(int(id[0])) }
+func (p *one) Seated(seat peer.ID) peer.ID {
+	for _, o := range p.all {
+		if p.Seat(o.id()) == seat {
+			return o.id()
+		}
+	}
+	return peer.None
+}
 
-// With a limit of four, eight slots stay on disk: four behind each snapshot, and four between two. The last four stay
-// in memory.
-func TestLimits(t *testing.T) {
-	d := newDisk()
-	log := replog.New(&d.w, 4)
-	for slot := uint64(1); slot <= 30; slot++ {
-		log.Append(slot, value(slot))
-		if log.SnapshotDue(slot) != (slot%4 == 0) {
-			t.Errorf("slot %d: a snapshot is due: %v", slot, log.SnapshotDue(slot))
+// start begins a start of the process, from what is on disk.
+func (p *one) start() {
+	p.boot++
+	p.out = effect.NewWriter(&p.fx)
+	p.log = replog.New(&p.out, p)
+	p.log.Configure(replog.Config{Rand: rand.New(rand.NewPCG(1, uint64(p.self))), Spoken: chronicle.Spoken})
+	r := p.log.Restore()
+	for _, key := range slices.Sorted(maps.Keys(p.disk)) {
+		bucket, key, value := key[:len(replog.Bucket)], key[len(replog.Bucket):], p.disk[key]
+		if bucket != replog.Bucket {
+			_ = r.Number(value)
+		} else if err := r.Visit(key, value); err != nil {
+			panic(err)
 		}
-		d.commit(t)
-		oldest := max(1, int(slot)-7)
-		if got := d.slots(); got[0] != uint64(oldest) || got[len(got)-1] != slot || len(got) != int(slot)-oldest+1 {
-			t.Fatalf("slot %d: on disk are %d", slot, got)
+	}
+	if err := r.Finish(p.id()); err != nil {
+		panic(err)
+	}
+	p.log.Begin(p.id(), peer.Boot(p.boot))
+}
+
+// step does something at a time, commits it, and returns what it has sent.
+func (p *one) step(at time.Time, do func()) (sent []effect.Send) {
+	p.out.Reset(at)
+	do()
+	for d := p.log.Drain(); d != nil; d = p.log.Drain() {
+		p.log.Tell(d, p.learn(d.Value))
+	}
+	p.log.Finish()
+	state := p.log.State()
+	if p.out.Unposted() {
+		p.out.Post(wire.Header{From: p.id(), Boot: peer.Boot(p.boot), Cluster: state.Cluster, Slot: state.Slot})
+	}
+	for _, r := range p.fx.Save {
+		key := fmt.Sprintf("%*s%s", len(replog.Bucket), r.Bucket, r.Key)
+		if p.disk[key] = slices.Clone(r.Value); r.Value == nil {
+			delete(p.disk, key)
 		}
-		first := uint64(max(1, int(slot)-3))
-		for after := range slot + 1 {
-			values, all := log.After(after)
-			if all != (after+1 >= first) || all && len(values) != int(slot-after) {
-				t.Fatalf("slot %d: after %d are %q, %v", slot, after, values, all)
+	}
+	return slices.Clone(p.fx.Send)
+}
+
+// learn takes in the next slot, as a core does.
+func (p *one) learn(value []byte) []chronicle.Command {
+	batch, _ := p.log.Decode(value)
+	p.log.Apply(value, batch, func(o chronicle.Outcome) { p.outcomes = append(p.outcomes, o) })
+	p.log.Next()
+	return batch
+}
+
+func (p *one) take(f *wire.Frame) {
+	switch b := f.Body.(type) {
+	case wire.Decided:
+		for i, v := range b.Values {
+			if b.First+uint64(i) == p.log.State().Slot+1 {
+				p.learn(v)
 			}
-			for i, v := range values {
-				if string(v) != string(value(after+1+uint64(i))) {
-					t.Fatalf("slot %d: after %d are %q", slot, after, values)
+		}
+	default:
+		if d := p.log.Take(f); d != nil {
+			p.log.Tell(d, p.learn(d.Value))
+		}
+	}
+	p.log.TakeQueued()
+	if f.Slot > p.log.State().Slot {
+		p.log.Pull(f.From)
+	}
+}
+
+// cluster is some logs, and the frames between them.
+type cluster struct {
+	t    *testing.T
+	now  time.Time
+	all  []*one
+	sent []effect.Send
+}
+
+func newCluster(t *testing.T, n int) *cluster {
+	t.Helper()
+	c := &cluster{t: t, now: time.Unix(1000, 0)}
+	for i := range n {
+		c.all = append(c.all, &one{self: byte(i + 1), disk: map[string][]byte{}})
+	}
+	for _, p := range c.all {
+		p.all = c.all
+		p.start()
+	}
+	return c
+}
+
+// run delivers frames and lets time pass until a condition holds.
+func (c *cluster) run(until func() bool) {
+	c.t.Helper()
+	for range 1000 {
+		if until() {
+			return
+		}
+		if len(c.sent) == 0 {
+			c.now = c.now.Add(50 * time.Millisecond)
+			for _, p := range c.all {
+				if !p.away {
+					c.sent = append(c.sent, p.step(c.now, p.log.Run)...)
 				}
 			}
+			continue
 		}
-	}
-}
-
-// Values that are long together are not all kept, but the last one always is.
-func TestLongValues(t *testing.T) {
-	d := newDisk()
-	log := replog.New(&d.w, 0)
-	for slot := uint64(1); slot <= 5; slot++ {
-		log.Append(slot, []byte(strings.Repeat("x", 3<<19))) // two of them and no third are within 4 MiB
-	}
-	log.Append(6, []byte(strings.Repeat("x", 5<<20)))
-	if values, all := log.After(5); !all || len(values) != 1 {
-		t.Errorf("after 5 are %d, %v", len(values), all)
-	}
-	if _, all := log.After(4); all {
-		t.Error("more is remembered than one long value")
-	}
-}
-
-// A log that was restored drops the slots that were on disk before, once a state takes their place.
-func TestReplaceWhatWasRestored(t *testing.T) {
-	for _, state := range [][]byte{[]byte("state"), nil} {
-		d := newDisk()
-		before := replog.New(&d.w, 0)
-		for slot := uint64(1); slot <= 6; slot++ {
-			before.Append(slot, value(slot))
+		s := c.sent[0]
+		c.sent = c.sent[1:]
+		f, err := wire.Decode(s.Frame)
+		if err != nil {
+			c.t.Fatal(err)
 		}
-		before.Snapshot([]byte("state at 3"))
-		d.commit(t)
-
-		log := replog.New(&d.w, 0)
-		for _, slot := range d.slots() {
-			var v []byte
-			if slot > 3 {
-				v = value(slot)
+		for _, p := range c.all {
+			if !p.away && p.id() != f.From && (s.To == p.id() || s.To == peer.None) {
+				c.sent = append(c.sent, p.step(c.now, func() { p.take(f) })...)
 			}
-			log.Restore(slot, v)
 		}
-		if _, all := log.After(2); all {
-			t.Error("a slot before the snapshot is remembered")
+	}
+	c.t.Fatal("nothing was decided")
+}
+
+// propose has a peer propose something.
+func (c *cluster) propose(p *one, a chronicle.Action) {
+	actions := []chronicle.Action{a}
+	c.sent = append(c.sent, p.step(c.now, func() {
+		p.log.Propose(replog.Key(actions), actions, false)
+		p.log.Route()
+	})...)
+}
+
+// at reports whether all that are there stand at a slot.
+func (c *cluster) at(slot uint64) func() bool {
+	return func() bool {
+		return !slices.ContainsFunc(c.all, func(p *one) bool { return !p.away && p.log.State().Slot != slot })
+	}
+}
+
+// found has the first peer found the cluster of all.
+func (c *cluster) found() {
+	found := chronicle.Found{Cluster: [16]byte{7}}
+	for _, p := range c.all {
+		found.Peers = append(found.Peers, chronicle.Founder{ID: p.id(), Name: peer.Name(fmt.Sprintf("host-%d", p.self)), Boot: 1})
+	}
+	c.propose(c.all[0], found)
+	c.run(c.at(1))
+}
+
+func pool(n byte) chronicle.CreatePool {
+	return chronicle.CreatePool{CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, n, 0, 0}), 24)}
+}
+
+// Three logs, each with a pool of its own to create, decide all three, in one order.
+func TestThreeAgree(t *testing.T) {
+	c := newCluster(t, 3)
+	c.found()
+	for _, p := range c.all {
+		c.propose(p, pool(p.self))
+	}
+	c.run(func() bool {
+		return !slices.ContainsFunc(c.all, func(p *one) bool { return len(p.log.State().Pools) < 3 || p.log.IsBusy() })
+	})
+	for _, p := range c.all[1:] {
+		if a, b := c.all[0].log, p.log; a.State().Slot != b.State().Slot || a.Digest() != b.Digest() {
+			t.Errorf("peer %d stands at slot %d with digest %x, peer 1 at %d with %x", p.self, b.State().Slot, b.Digest(), a.State().Slot, a.Digest())
 		}
-		if values, all := log.After(3); !all || len(values) != 3 {
-			t.Errorf("after 3 are %q, %v", values, all)
-		}
-		log.Replace(6, state)
-		d.commit(t)
-		if got := d.slots(); len(got) > 0 || string(d.keys[replog.KeySnapshot]) != string(state) {
-			t.Errorf("on disk are slots %d and %q", got, d.keys[replog.KeySnapshot])
-		}
-		if _, all := log.After(5); all {
-			t.Error("a slot before the new state is remembered")
-		}
-		log.Append(9, value(9))
-		if values, all := log.After(8); !all || len(values) != 1 {
-			t.Errorf("after 8 are %q, %v", values, all)
+	}
+	for _, o := range c.all[2].outcomes {
+		if o.Refused != "" {
+			t.Errorf("%v: %s", o.Command.Action, o.Refused)
 		}
 	}
 }
 
-func TestParseKey(t *testing.T) {
-	for key, want := range map[string]bool{
-		"\x01\x00\x00\x00\x00\x00\x00\x01\x02": true,
-		"\x01\x00\x00\x00\x00\x00\x01\x02":     false,
-		"\x03\x00\x00\x00\x00\x00\x00\x01\x02": false,
-		replog.KeySnapshot:                     false,
-		"":                                     false,
-	} {
-		if slot, ok := replog.ParseKey(key); ok != want || ok && slot != 0x102 {
-			t.Errorf("%q is of slot %d, %v", key, slot, ok)
+// A process that ends between its vote and the decision has its vote on disk, and its own command, if that is to be kept. The
+// value that a majority has accepted is decided, whoever proposes next.
+func TestAVoteOutlivesTheProcess(t *testing.T) {
+	c := newCluster(t, 3)
+	c.found()
+	first, second, third := c.all[0], c.all[1], c.all[2]
+	third.away = true
+	c.propose(first, pool(1))
+	c.run(second.log.HasAccepted) // and nobody knows that it is decided
+	c.sent = nil
+	first.away, third.away = true, false
+	second.start()
+	if !second.log.HasAccepted() {
+		t.Fatal("the vote is not on disk")
+	}
+	if !second.log.Accepted(func(a chronicle.Action) bool { return a.String() == pool(1).String() }) {
+		t.Error("another value is")
+	}
+	c.propose(second, pool(2))
+	c.run(func() bool { return len(third.log.State().Pools) == 2 })
+	for i, p := range third.log.State().Pools {
+		if p.CIDR != pool(byte(i+1)).CIDR {
+			t.Errorf("pool %d is %v", i, p.CIDR)
 		}
+	}
+}
+
+// A peer that was away gets the slots that it lacks from one that it hears of.
+func TestALaggardCatchesUp(t *testing.T) {
+	c := newCluster(t, 3)
+	c.found()
+	c.all[2].away = true
+	for n := range byte(5) {
+		c.propose(c.all[0], pool(n))
+		c.run(c.at(uint64(n) + 2))
+	}
+	c.all[2].away = false
+	c.all[2].start()
+	c.propose(c.all[0], pool(9))
+	c.run(c.at(7))
+	if a, b := c.all[0].log.Digest(), c.all[2].log.Digest(); a != b {
+		t.Errorf("digests %x and %x", a, b)
 	}
 }

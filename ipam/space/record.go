@@ -19,6 +19,10 @@ const (
 	Kept      Kind = 7 // nobody: it waits for whom it is kept for
 )
 
+// OfHost reports whether what holds an address is the host itself, or something that it keeps the address back for:
+// nothing that was started on it.
+func (k Kind) OfHost() bool { return k == Host || k == Gateway || k == Stranger || k == Kept }
+
 // String returns the kind as status shows it.
 func (k Kind) String() string {
 	switch k {

@@ -5,8 +5,9 @@
 //
 // A pool is cut into at most [MaxRows] rows of equal, aligned length. In each
 // row peers are ranked by a keyed hash of their ID (rendezvous hashing): the
-// first is the row's primary, the next its secondary. So adding or losing a
-// peer moves only that peer's rows, and spreads them evenly over the others.
+// first is the row's primary. The first of another zone than the primary's is
+// its secondary, and the next one is where all are in one zone. So adding or losing
+// a peer moves only that peer's rows, and spreads them evenly over the others.
 //
 // The seeds and the order in which bytes are hashed belong to the protocol:
 // they are frozen by a test, for peers of every release must agree on them.
@@ -82,17 +83,73 @@ func before(sp uint64, p peer.ID, sq uint64, q peer.ID) bool {
 	return p.Compare(q) < 0
 }
 
+// Peer is a peer that is ranked, and its zone.
+type Peer struct {
+	ID   peer.ID
+	Zone peer.Zone
+}
+
 // Rank returns how many of the others rank before p in the row that holds o:
 // 0 if p is its primary, 1 if it is its secondary. p itself may be among the
 // others.
-func (t Table) Rank(o addr.Offset, p peer.ID, others []peer.ID) int {
+func (t Table) Rank(o addr.Offset, p Peer, others []Peer) int {
 	seed := t.rowSeed(o)
-	own := score(seed, p)
+	var l leaders
+	own := score(seed, p.ID)
+	l.add(p, own)
 	rank := 0
 	for _, q := range others {
-		if q != p && before(score(seed, q), q, own, p) {
+		if q.ID == p.ID {
+			continue
+		}
+		s := score(seed, q.ID)
+		if l.add(q, s); before(s, q.ID, own, p.ID) {
 			rank++
 		}
 	}
+	switch {
+	case l.second.ID == p.ID:
+		return 1
+	case rank > 0 && l.second.ID != peer.None && before(own, p.ID, l.secondScore, l.second.ID):
+		return rank + 1 // the secondary ranks before it for its zone
+	}
 	return rank
+}
+
+// Leaders returns the primary and the secondary of the row that holds o among some peers; zero where there is none.
+func (t Table) Leaders(o addr.Offset, among []Peer) (primary, secondary Peer) {
+	seed := t.rowSeed(o)
+	var l, rest leaders
+	for _, q := range among {
+		l.add(q, score(seed, q.ID))
+	}
+	if l.second.ID != peer.None {
+		return l.first, l.second
+	}
+	for _, q := range among { // all are in one zone
+		if q.ID != l.first.ID {
+			rest.add(q, score(seed, q.ID))
+		}
+	}
+	return l.first, rest.first
+}
+
+// leaders are the first of the peers that were added, and the first of those in another zone than that one.
+type leaders struct {
+	first, second           Peer
+	firstScore, secondScore uint64
+}
+
+func (l *leaders) add(p Peer, score uint64) {
+	switch {
+	case l.first.ID == peer.None:
+		l.first, l.firstScore = p, score
+	case before(score, p.ID, l.firstScore, l.first.ID):
+		if p.Zone != l.first.Zone {
+			l.second, l.secondScore = l.first, l.firstScore
+		}
+		l.first, l.firstScore = p, score
+	case p.Zone != l.first.Zone && (l.second.ID == peer.None || before(score, p.ID, l.secondScore, l.second.ID)):
+		l.second, l.secondScore = p, score
+	}
 }

@@ -40,6 +40,58 @@ func peers(n int) []peer.ID {
 	return ids
 }
 
+// unzoned are peers that have named no zone.
+func unzoned(ids []peer.ID) []table.Peer { return zonedBy(ids, func(int) peer.Zone { return "" }) }
+
+func zonedBy(ids []peer.ID, zone func(i int) peer.Zone) []table.Peer {
+	out := make([]table.Peer, len(ids))
+	for i, id := range ids {
+		out[i] = table.Peer{ID: id, Zone: zone(i)}
+	}
+	return out
+}
+
+// TestZones holds the ranking by zones against one that is made by sorting: the secondary of each row is the first of another
+// zone than the primary's, and all others stand in the order that they have without zones.
+func TestZones(t *testing.T) {
+	tab := table.New([16]byte{3}, 1, 0, 1<<16)
+	ids := peers(9)
+	for _, n := range []int{1, 2, 3, 9} {
+		of := zonedBy(ids, func(i int) peer.Zone { return peer.Zone(fmt.Sprint("rack-", i%n)) })
+		jumps := 0
+		for o := addr.Offset(0); o < 1<<16; o += 64 {
+			want := slices.SortedFunc(slices.Values(of), func(p, q table.Peer) int {
+				if tab.Before(o, p.ID, q.ID) {
+					return -1
+				}
+				return 1
+			})
+			if i := slices.IndexFunc(want, func(p table.Peer) bool { return p.Zone != want[0].Zone }); i > 1 {
+				want = slices.Insert(slices.Delete(slices.Clone(want), i, i+1), 1, want[i])
+				jumps++
+			}
+			for rank, p := range want {
+				if got := tab.Rank(o, p, of); got != rank {
+					t.Fatalf("%d zones, row at %d: %v has rank %d, want %d", n, o, p.ID.Short(), got, rank)
+				}
+			}
+			if first, second := tab.Leaders(o, of); first != want[0] || second != want[1] {
+				t.Fatalf("%d zones, row at %d: the leaders are %v and %v, want %v and %v", n, o, first, second, want[0], want[1])
+			}
+		}
+		if some := n > 1 && n < 9; some != (jumps > 0) {
+			t.Errorf("%d zones: the secondary ranks before others for its zone in %d rows", n, jumps)
+		}
+	}
+	if first, second := tab.Leaders(0, nil); first != (table.Peer{}) || second != (table.Peer{}) {
+		t.Error("a row that nobody wants has leaders")
+	}
+	one := table.Peer{ID: ids[0]}
+	if first, second := tab.Leaders(0, []table.Peer{one}); first != one || second != (table.Peer{}) {
+		t.Error("a row has a secondary beside the only peer")
+	}
+}
+
 // The ranking belongs to the protocol: this line never changes.
 func TestRankingIsFrozen(t *testing.T) {
 	tab := table.New([16]byte{1, 2, 3}, 4, 5, 1<<24)
@@ -47,7 +99,7 @@ func TestRankingIsFrozen(t *testing.T) {
 	var got []int
 	for o := addr.Offset(0); o < 1<<24; o += 1 << 20 {
 		for i, p := range ids {
-			if tab.Rank(o, p, ids) == 0 {
+			if tab.Rank(o, table.Peer{ID: p}, unzoned(ids)) == 0 {
 				got = append(got, i)
 			}
 		}
@@ -86,6 +138,7 @@ func TestEvenAndStable(t *testing.T) {
 		ids := peers(n)
 		goes := n / 2 // neither the first nor the last in any order
 		without := slices.Delete(slices.Clone(ids), goes, goes+1)
+		rest := unzoned(without)
 		rows, heirs := map[peer.ID]int{}, map[peer.ID]int{}
 		for o := addr.Offset(0); o < 1<<24; o += step {
 			p, second := primary(tab, o, ids)
@@ -96,7 +149,7 @@ func TestEvenAndStable(t *testing.T) {
 				heirs[heir]++
 			}
 			// The rank is counted another way than by comparing two by two.
-			if rank := tab.Rank(o, heir, without); rank != 0 {
+			if rank := tab.Rank(o, table.Peer{ID: heir}, rest); rank != 0 {
 				t.Fatalf("n=%d: with %v gone, the row at %d of %v is not %v's, whose rank there is %d", n, ids[goes].Short(), o, p.Short(), heir.Short(), rank)
 			}
 		}
@@ -141,16 +194,16 @@ func TestRows(t *testing.T) {
 
 func ExampleTable_Rank() {
 	tab := table.New([16]byte{1}, 2, 0, 256)
-	a, b := peer.ID{0xa}, peer.ID{0xb}
-	roster := []peer.ID{a, b}
+	a, b := table.Peer{ID: peer.ID{0xa}}, table.Peer{ID: peer.ID{0xb}}
+	roster := []table.Peer{a, b}
 	fmt.Println(tab.Rank(0, a, roster)+tab.Rank(0, b, roster), "others in all rank before one of the two")
 	// Output: 1 others in all rank before one of the two
 }
 
 func BenchmarkRank(b *testing.B) {
 	tab := table.New([16]byte{9}, 1, 0, 1<<24)
-	ids := peers(100)
+	of := unzoned(peers(100))
 	for b.Loop() {
-		tab.Rank(12345, ids[50], ids)
+		tab.Rank(12345, of[50], of)
 	}
 }

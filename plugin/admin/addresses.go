@@ -1,26 +1,28 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/ringlet/ringlet/ipam"
 )
 
 func (s *Server) allocate(ctx context.Context, r *request) (answer, error) {
-	pool, err := s.poolNamed(ctx, r.http.PathValue("pool"))
-	if err != nil {
-		return answer{}, err
-	}
 	var body NewAddress
 	if err := decode(r.body, &body); err != nil {
 		return answer{}, err
 	}
 	if len(body.For) == 0 || len(body.For) > ipam.MaxHolder {
 		return answer{}, badRequest(`the address needs a holder, in 1 to %d bytes and not %d: {"for": "printer-3"}`, ipam.MaxHolder, len(body.For))
+	}
+	pool, err := s.poolOr(ctx, r.http.PathValue("pool"))
+	if err != nil {
+		return answer{}, err
 	}
 	want := ipam.ClientRequest{Pool: pool, ID: body.For}
 	if body.Address != "" {
@@ -39,13 +41,38 @@ func (s *Server) allocate(ctx context.Context, r *request) (answer, error) {
 	return a, nil
 }
 
+// poolOr returns a pool as [Server.poolNamed]; for an empty name the default pool,
+// else the only one.
+func (s *Server) poolOr(ctx context.Context, name string) (string, error) {
+	if name = cmp.Or(name, s.cfg.DefaultPool); name != "" {
+		return s.poolNamed(ctx, name)
+	}
+	st, err := s.snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	var all []string
+	for i := range st.Pools {
+		all = append(all, cmp.Or(st.Pools[i].Name, st.Pools[i].Pool.String()))
+	}
+	switch len(all) {
+	case 0:
+		return "", &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: "there is no pool: make one with ringlet pool create 10.50.0.0/24"}
+	case 1:
+		return st.Pools[0].Pool.String(), nil
+	}
+	return "", badRequest("name the pool, or set RINGLET_DEFAULT_POOL on this host; there are %s", strings.Join(all, ", "))
+}
+
 func (s *Server) who(ctx context.Context, r *request) (answer, error) {
 	a, err := parseAddr(r.http.PathValue("ip"))
 	if err != nil {
 		return answer{}, err
 	}
 	status, err := s.cfg.Backend.Who(ctx, a)
-	return answer{body: s.told(ctx, status)}, err
+	use := s.told(ctx, status)
+	use.Identity = s.identityOf(use.AddressStatus)
+	return answer{body: use}, err
 }
 
 func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
@@ -57,14 +84,15 @@ func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if use := s.told(ctx, story.AddressStatus); !use.Told.IsZero() {
+	use := s.told(ctx, story.AddressStatus)
+	if !use.Told.IsZero() {
 		speaker := "it"
 		if use.Peer != story.Peer {
 			speaker = use.Peer
 		}
-		story.Verdict += fmt.Sprintf("; %s said that the address is held by %s, and renewed its word at %s", speaker, holderOf(use), use.Told.UTC().Format("2006-01-02 15:04 MST"))
+		story.Verdict += fmt.Sprintf("; %s reported at %s that the address is held by %s", speaker, use.Told.UTC().Format("2006-01-02 15:04 MST"), holderOf(use))
 	}
-	return answer{body: story}, nil
+	return answer{body: Story{story, s.identityOf(use.AddressStatus)}}, nil
 }
 
 // free frees one address, or all of a holder, in one pool or all.

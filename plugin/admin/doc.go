@@ -35,8 +35,12 @@
 //	GET    /v1/addresses[?for=&all=]             the same, over all pools
 //	DELETE /v1/addresses?for=
 //	GET    /v1/addresses/{ip}                    Use
-//	GET    /v1/addresses/{ip}/explain            ipam.Explanation
+//	GET    /v1/addresses/{ip}/explain            Story
 //	DELETE /v1/addresses/{ip}[?for=]
+//	GET    /v1/locks                             []HeldLock
+//	POST   /v1/locks/{name}                      NewLock -> 201 HeldLock; 409 if somebody else has it; on the admin socket alone
+//	PUT    /v1/locks/{name}                      Renewal -> 204, 409 if it is lost, 503 if nobody can tell; on the admin socket alone
+//	DELETE /v1/locks/{name}?fence=               204; on the admin socket alone
 //	GET    /v1/reservations[?pool=]              []ipam.ReservationStatus
 //	POST   /v1/reservations                      NewReservation -> ipam.Reserving
 //	DELETE /v1/reservations?addresses=&kind=[&pool=]  ipam.Reserving: what was freed; kind is excluded or kept
@@ -61,7 +65,7 @@
 //	GET    /v1/kv/{key}?watch=true[&since=]      directory.Change, one after the other (text/event-stream)
 //	GET    /sd/prometheus[?port=]                []Target: every peer of the cluster, for http_sd_configs of Prometheus
 //	GET    /sd/prometheus?containers=true&port=  []Target: every container of the cluster
-//	GET    /v1/journal/{ip}[?at=]                journal.Past
+//	GET    /v1/journal/{ip}[?at=][&all=true]     Past
 //	GET    /metrics /livez /readyz /openapi.json
 //
 // {cidr} is a pool's CIDR as one escaped path segment, 10.50.0.0%2F24, or its

@@ -19,10 +19,39 @@ type Use struct {
 	// Told is when the peer that has it was last known to hold to that; zero if
 	// this peer knows it itself.
 	Told time.Time `json:"told,omitzero"`
+	// Identity is that of the container which has the address; nil: it has none, or none is asked for, as in lists.
+	Identity *Identity `json:"identity,omitempty"`
+}
+
+// Identity is the label set of a container.
+type Identity struct {
+	Number uint64            `json:"number"`           // in the whole cluster
+	Labels map[string]string `json:"labels,omitempty"` // missing for the moment until this peer knows them
+}
+
+// Story is all that this peer knows of an address.
+type Story struct {
+	ipam.Explanation
+	Identity *Identity `json:"identity,omitempty"` // as in [Use]
+}
+
+// identityOf returns the identity of the container that has an address, as the directory knows.
+func (s *Server) identityOf(st ipam.AddressStatus) *Identity {
+	if s.cfg.Directory == nil || st.Container == "" || st.State != stateHeld {
+		return nil
+	}
+	for _, h := range s.cfg.Directory.Holdings(st.Address) {
+		if h.Identity != 0 && h.Container == st.Container && h.Node == st.Peer {
+			labels, _ := s.cfg.Directory.Labels(h.Identity)
+			return &Identity{Number: h.Identity, Labels: labels}
+		}
+	}
+	return nil
 }
 
 // States of an address, see [ipam.AddressStatus].
 const (
+	stateHeld      = "held"
 	stateElsewhere = "elsewhere" // it is in another peer's range
 	stateReserved  = "reserved"
 	stateFree      = "free"  // it is in nobody's range
@@ -62,9 +91,14 @@ func (s *Server) ofReachable(ctx context.Context, said []directory.Holding) []di
 	})
 }
 
-// useOf shows what another peer says.
+// useOf shows what another peer says. Who says since when an address is held confirms it at that time, too: the directory knows
+// only when all that the peer says was confirmed last.
 func useOf(h directory.Holding) Use {
-	return Use{Told: h.Told, AddressStatus: ipam.AddressStatus{
+	told := h.Told
+	if h.Since.After(told) {
+		told = h.Since
+	}
+	return Use{Told: told, AddressStatus: ipam.AddressStatus{
 		Address: h.IP, Pool: h.Pool, Peer: h.Node, State: h.State, Kind: h.Kind,
 		Container: h.Container, Name: h.Name, MAC: h.MAC, Since: h.Since,
 	}}

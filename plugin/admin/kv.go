@@ -7,8 +7,11 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/directory/replica"
 	"github.com/ringlet/ringlet/plugin/events"
 )
 
@@ -27,6 +30,14 @@ type Directory interface {
 	// are wanted by their ID; Said what they say of some.
 	Places(wanted func(owner string) bool) []directory.Place
 	Said(places []directory.Place) []directory.Holding
+	// Labels returns the label set that has a number; false if none is known.
+	Labels(number uint64) (map[string]string, bool)
+	// Remove has every peer remove a key, or with below all that begin with it, and
+	// set again what it holds. It waits for the peers, for some seconds at most.
+	Remove(ctx context.Context, key string, below bool) directory.Removed
+	// Ask asks the peers that can be reached who had an address at a time. It waits for
+	// some seconds at most, and returns the IDs of those that have not answered.
+	Ask(ctx context.Context, a netip.Addr, at time.Time) (told []directory.Testimony, silent []string)
 	// Watch returns the changes after one, Last the ID of the last.
 	Watch(after events.ID) *directory.Changes
 	Last() events.ID
@@ -87,6 +98,52 @@ func (s *Server) kv(ctx context.Context, r *request) (answer, error) {
 			"the directory has no key %q now: ringlet kv get --recursive, or ?recursive=true, lists those that begin with it", key)
 	}
 	return answer{body: list}, nil
+}
+
+func (s *Server) kvRemoveRoute() route {
+	return route{method: http.MethodDelete, path: "/v1/kv/{key}", tail: true, call: "kv-remove", query: []string{"recursive"}, write: true, handle: s.removeKeys}
+}
+
+// RemovedKeys is the answer of a request to remove keys.
+type RemovedKeys struct {
+	Keys int `json:"keys"` // that were there; those of other clusters stay
+	// Silent are the peers that have not removed theirs, by name: these keys go when
+	// the leases of the peers end.
+	Silent []string `json:"silent"`
+}
+
+// removeKeys removes one key, or those that begin like it, from all peers.
+func (s *Server) removeKeys(ctx context.Context, r *request) (answer, error) {
+	key := r.http.PathValue("key")
+	recursive, err := flag(r, "recursive")
+	switch {
+	case err != nil:
+		return answer{}, err
+	case key == "" && !recursive:
+		return answer{}, badRequest("name the key, or with recursive=true what the keys begin with")
+	case len(key) > replica.MaxKey:
+		return answer{}, badRequest("the key has %d bytes, and none has more than %d", len(key), replica.MaxKey)
+	}
+	st, err := s.snapshot(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	did := s.cfg.Directory.Remove(ctx, key, recursive)
+	out := RemovedKeys{Keys: did.Keys, Silent: []string{}}
+	for _, id := range did.Silent {
+		out.Silent = append(out.Silent, nameOf(&st, id))
+	}
+	return answer{body: out}, nil
+}
+
+// nameOf returns the name of a peer; its ID if nobody knows it.
+func nameOf(st *ipam.Status, id string) string {
+	for i := range st.Peers {
+		if st.Peers[i].ID == id {
+			return st.Peers[i].Name
+		}
+	}
+	return id
 }
 
 // flag reads a parameter that is true or false, or left out.

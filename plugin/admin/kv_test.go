@@ -28,6 +28,13 @@ import (
 type shelf struct {
 	items   []directory.Item // in order
 	changes *events.Ring[replica.Event]
+	// told and silent are what the journals of others answer.
+	told   []directory.Testimony
+	silent []string
+}
+
+func (s *shelf) Ask(context.Context, netip.Addr, time.Time) ([]directory.Testimony, []string) {
+	return s.told, s.silent
 }
 
 const agreedPool = `{"pool":"10.50.0.0/29"}`
@@ -43,6 +50,18 @@ func newShelf() *shelf {
 		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.6", Value: held("host-b", "cache"), Owner: hostB, Told: someTime},
 		{Key: "ringlet/state/pools/v1/ringlet/names/lab", Value: json.RawMessage(agreedPool), Owner: directory.Agreed},
 	}}
+}
+
+func (s *shelf) Remove(_ context.Context, key string, below bool) (out directory.Removed) {
+	for _, item := range s.items {
+		if item.Key == key || below && strings.HasPrefix(item.Key, key) {
+			out.Keys++
+			if item.Owner == hostB && !slices.Contains(out.Silent, hostB) {
+				out.Silent = append(out.Silent, hostB)
+			}
+		}
+	}
+	return out
 }
 
 func (s *shelf) Get(key string) []directory.Item {
@@ -98,6 +117,11 @@ func (s *shelf) all() (out []directory.Holding) {
 		}
 	}
 	return out
+}
+
+func (s *shelf) Labels(number uint64) (map[string]string, bool) {
+	labels, there := map[uint64]map[string]string{256: {"com.docker.compose.project": "shop", "com.docker.compose.service": "db"}}[number]
+	return labels, there
 }
 
 func (s *shelf) Watch(after events.ID) *directory.Changes { return s.changes.Read(after) }
@@ -288,9 +312,9 @@ func TestExplainElsewhere(t *testing.T) {
 	d := readDocument(t)
 	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: withFormer()})
 	for ip, want := range map[string]string{
-		"10.50.0.6": `"verdict":"is in the space of host-b; it said that the address is held by container \"cache\", and renewed its word at 2026-11-21 09:00 UTC"`,
+		"10.50.0.6": `"verdict":"is in the space of host-b; it reported at 2026-11-21 09:00 UTC that the address is held by container \"cache\""`,
 		"10.50.0.5": `"verdict":"is in the space of host-b"`,
-		"10.50.0.3": `"verdict":"is in the space of host-b; host-d said that the address is held by container \"former\", and renewed its word at 2026-11-21 09:00 UTC"`,
+		"10.50.0.3": `"verdict":"is in the space of host-b; host-d reported at 2026-11-21 09:00 UTC that the address is held by container \"former\""`,
 	} {
 		w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/"+ip+"/explain", nil)
 		if !strings.Contains(w.Body.String(), want) {
@@ -315,6 +339,55 @@ func TestWhoElsewhere(t *testing.T) {
 			t.Errorf("%s: got %s, want %s in it", ip, w.Body, want)
 		}
 		d.checkExchange(t, "GET", "/v1/addresses/"+ip, "", w.Code, w.Header(), w.Body.String())
+	}
+}
+
+// homely has an address of a container of this peer.
+type homely struct{ abroad }
+
+func (homely) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error) {
+	return ipam.AddressStatus{Address: a, Pool: netip.MustParsePrefix("10.50.0.0/29"), Peer: "host-a", State: "held", Kind: "container", Container: "4f3a2b1c0d9e8f7a", Name: "web"}, nil
+}
+
+func (b homely) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, error) {
+	story, err := b.abroad.Explain(ctx, a)
+	story.AddressStatus, _ = b.Who(ctx, a)
+	return story, err
+}
+
+// Who has an address has its identity, on this host and on others: its number, and its labels as soon as they are known here. That
+// of another container, or of a host that had the address before, is not shown.
+func TestIdentity(t *testing.T) {
+	shelved := withFormer()
+	for i := range shelved.items {
+		item := &shelved.items[i]
+		number := map[string]int{"10.50.0.2": 256, "10.50.0.4": 256, "10.50.0.6": 300, "10.50.0.5": 256}[item.Key[strings.LastIndex(item.Key, "/")+1:]]
+		item.Value = json.RawMessage(strings.Replace(string(item.Value), `,"since"`, fmt.Sprintf(`,"identity":%d,"since"`, number), 1))
+	}
+	const known = `,"identity":{"number":256,"labels":{"com.docker.compose.project":"shop","com.docker.compose.service":"db"}}`
+	d := readDocument(t)
+	for _, c := range []struct {
+		backend  Backend
+		ip, want string
+	}{
+		{abroad{newMemory()}, "10.50.0.4", known},
+		{abroad{newMemory()}, "10.50.0.6", `,"identity":{"number":300}`},
+		{abroad{newMemory()}, "10.50.0.5", ""},
+		{homely{abroad{newMemory()}}, "10.50.0.2", known},
+		{homely{abroad{newMemory()}}, "10.50.0.4", ""},
+	} {
+		s, _ := logged(t, Config{Backend: c.backend, Directory: shelved})
+		for _, path := range []string{"/v1/addresses/" + c.ip, "/v1/addresses/" + c.ip + "/explain"} {
+			w, _ := ask(t.Context(), s.Handler(), "GET", path, nil)
+			if got := w.Body.String(); !strings.Contains(got, c.want) || strings.Contains(got, "identity") != (c.want != "") {
+				t.Errorf("%s: got %s, want %q in it", path, got, c.want)
+			}
+			d.checkExchange(t, "GET", path, "", w.Code, w.Header(), w.Body.String())
+		}
+	}
+	s, _ := logged(t, Config{Backend: homely{abroad{newMemory()}}})
+	if w, _ := ask(t.Context(), s.Handler(), "GET", "/v1/addresses/10.50.0.2", nil); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "identity") {
+		t.Errorf("without a directory: %d %s", w.Code, w.Body)
 	}
 }
 

@@ -59,6 +59,7 @@ var everyError = []struct {
 	{ipam.ErrBadRequest, 400},
 	{ipam.ErrPoolNotFound, 404},
 	{ipam.ErrPoolOverlap, 409},
+	{ipam.ErrLocked, 409},
 	{ipam.ErrPoolInUse, 409},
 	{ipam.ErrNoSubnet, 409},
 	{ipam.ErrAddressInUse, 409},
@@ -249,6 +250,7 @@ func TestWhoMayWrite(t *testing.T) {
 		{"DELETE", "/v1/reservations?addresses=10.50.0.1&kind=kept", ""},
 		{"POST", "/v1/pools", `{"cidr":"10.9.0.0/24"}`},
 		{"POST", "/v1/pools/lab/addresses", `{"for":"a"}`},
+		{"POST", "/v1/addresses", `{"for":"a"}`},
 		{"DELETE", "/v1/pools/lab/addresses?for=a", ""},
 		{"DELETE", "/v1/pools/lab/addresses/10.50.0.1", ""},
 		{"DELETE", "/v1/addresses?for=a", ""},
@@ -287,7 +289,7 @@ func TestWhoMayWrite(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMemory()
-			s, _ := logged(t, Config{Backend: m, Remote: tt.readOnly, Token: tt.token})
+			s, _ := logged(t, Config{Backend: m, Remote: tt.readOnly, Token: tt.token, DefaultPool: "lab"})
 			for _, c := range writes {
 				m.seen = nil
 				s.guesses.all = map[netip.Addr]guess{} // none has to wait

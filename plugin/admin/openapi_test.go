@@ -20,7 +20,6 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/events"
-	"github.com/ringlet/ringlet/plugin/journal"
 )
 
 // openAPIDocument is the document as far as the tests read it.
@@ -135,7 +134,7 @@ func readDocument(t *testing.T) *openAPIDocument {
 // find returns the operation of a request, nil if there is none.
 func (d *openAPIDocument) find(method, path string) *operation {
 	for template, methods := range d.Paths {
-		pattern := strings.NewReplacer(`\{pool\}`, `[^/]+`, `\{ip\}`, `[^/]+`, `\{peer\}`, `[^/]+`, `\{key\}`, `.*`).Replace(regexp.QuoteMeta(template))
+		pattern := strings.NewReplacer(`\{pool\}`, `[^/]+`, `\{ip\}`, `[^/]+`, `\{peer\}`, `[^/]+`, `\{key\}`, `.*`, `\{name\}`, `[^/]+`).Replace(regexp.QuoteMeta(template))
 		if op, ok := methods[strings.ToLower(method)]; ok && regexp.MustCompile("^"+pattern+"$").MatchString(path) {
 			return &op
 		}
@@ -343,7 +342,7 @@ func TestValidatorIsStrict(t *testing.T) {
 func everyRoute(t *testing.T) []route {
 	t.Helper()
 	s, _ := logged(t, Config{Backend: newMemory(), Process: &around{}, Events: events.New(1, 0, 0), Directory: newShelf()})
-	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute(), s.journalRoute(), s.kvRoute()})
+	return slices.Concat(s.routes(), s.processRoutes(), []route{s.eventsRoute(), s.journalRoute(), s.kvRoute(), s.kvRemoveRoute()}, s.lockRoutes())
 }
 
 // The document has the paths that are answered, with their methods, their
@@ -407,8 +406,8 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 // one that needs none is not.
 func TestDocumentHasWhatIsRequired(t *testing.T) {
 	d := readDocument(t)
-	fill := strings.NewReplacer("{pool}", "lab", "{ip}", "10.50.0.1", "{peer}", hostB, "{key}", "ringlet")
-	values := url.Values{"addresses": {"10.50.0.3"}, "kind": {"kept"}, "for": {"camera"}}
+	fill := strings.NewReplacer("{pool}", "lab", "{ip}", "10.50.0.1", "{peer}", hostB, "{key}", "ringlet", "{name}", "backup")
+	values := url.Values{"addresses": {"10.50.0.3"}, "kind": {"kept"}, "for": {"camera"}, "fence": {"7"}}
 	for _, r := range everyRoute(t) {
 		if len(r.query) == 0 || r.call == "events" { // which has no end
 			continue
@@ -422,7 +421,7 @@ func TestDocumentHasWhatIsRequired(t *testing.T) {
 		status := func(query url.Values) int {
 			m := newMemory()
 			m.hostB = stateEvicted // else it is not forgotten
-			s, _ := logged(t, Config{Backend: m})
+			s, _ := logged(t, Config{Backend: m, Locks: &cabinet{}})
 			w, _ := ask(t.Context(), s.Handler(), r.method, "http://ringlet:7951"+fill.Replace(r.path)+"?"+query.Encode(), nil)
 			return w.Code
 		}
@@ -448,12 +447,12 @@ func TestDocumentHasTheTypes(t *testing.T) {
 		"NetStatus": ipam.NetStatus{}, "AddressStatus": ipam.AddressStatus{}, "StatusProblem": ipam.Problem{}, "Forgetting": ipam.Forgetting{}, "Problem": Problem{},
 		"MadePool": MadePool{}, "NewAddress": NewAddress{}, "Grant": Grant{}, "NewPool": NewPool{}, "Drain": Drain{}, "Leave": Leave{}, "Departure": Departure{},
 		"Eviction": Eviction{}, "Recover": Recover{}, "Recovery": Recovery{}, "Rejoin": Rejoin{}, "Rejoining": Rejoining{}, "Claim": Claim{}, "Trust": Trust{}, "Trusted": Trusted{}, "Event": events.Event{}, "Holder": events.Holder{}, "Gap": Gap{},
-		"Explanation": ipam.Explanation{}, "ReservedFor": ipam.ReservedFor{}, "EngineSight": ipam.EngineSight{}, "Refusal": ipam.Refusal{},
+		"Explanation": Story{}, "Identity": Identity{}, "ReservedFor": ipam.ReservedFor{}, "EngineSight": ipam.EngineSight{}, "Refusal": ipam.Refusal{},
 		"NewReservation": NewReservation{}, "Reserving": ipam.Reserving{}, "Collision": ipam.Collision{}, "ReservationStatus": ipam.ReservationStatus{},
 		"Audit": ipam.Audit{}, "Finding": ipam.Finding{}, "Collection": Collection{}, "Collected": ipam.Collected{},
 		"Join": Join{}, "Joined": Joined{}, "Met": Met{}, "Keys": Keys{}, "Key": Key{}, "KeyChange": KeyChange{},
-		"About": About{}, "AboutEngine": AboutEngine{}, "AboutNetwork": AboutNetwork{}, "AboutDatabase": AboutDatabase{}, "Target": Target{}, "Past": journal.Past{},
-		"Use": Use{}, "Item": directory.Item{}, "Change": directory.Change{},
+		"About": About{}, "AboutEngine": AboutEngine{}, "AboutNetwork": AboutNetwork{}, "AboutDatabase": AboutDatabase{}, "Target": Target{}, "Past": Past{}, "PastOf": PastOf{},
+		"NewLock": NewLock{}, "HeldLock": HeldLock{}, "Renewal": Renewal{}, "Use": Use{}, "Item": directory.Item{}, "Change": directory.Change{}, "RemovedKeys": RemovedKeys{},
 	}
 	for name := range d.Components.Schemas {
 		if _, ok := all[name]; !ok {
@@ -555,7 +554,7 @@ func typeOf(t reflect.Type, names map[reflect.Type]string) string {
 // Each code that an answer may have is in the document, and no other.
 func TestDocumentHasTheCodes(t *testing.T) {
 	want := []string{
-		CodeNotFound, CodeMethod, CodeTooLarge, CodeReadOnly, CodeUnauthorized, CodeBusy, CodeTimeout, CodeInternal, CodeNoKey, CodeMisdirected, CodeCrossSite, CodeTooManyGuesses,
+		CodeNotFound, CodeMethod, CodeTooLarge, CodeReadOnly, CodeUnauthorized, CodeBusy, CodeTimeout, CodeInternal, CodeNoKey, CodeMisdirected, CodeCrossSite, CodeTooManyGuesses, CodeLockLost,
 	}
 	for _, e := range everyError {
 		want = append(want, e.err.Error())

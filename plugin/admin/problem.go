@@ -66,7 +66,7 @@ func statusOf(code string) int {
 	case ipam.ErrPoolNotFound.Error(), ipam.ErrAddressNotHeld.Error(), ipam.ErrPeerNotFound.Error():
 		return http.StatusNotFound
 	case ipam.ErrPoolOverlap.Error(), ipam.ErrPoolInUse.Error(), ipam.ErrNoSubnet.Error(),
-		ipam.ErrAddressInUse.Error(), ipam.ErrAddressReserved.Error(), ipam.ErrNoAddress.Error():
+		ipam.ErrAddressInUse.Error(), ipam.ErrAddressReserved.Error(), ipam.ErrNoAddress.Error(), ipam.ErrLocked.Error():
 		return http.StatusConflict
 	case ipam.ErrNotReady.Error(), ipam.ErrUnreachable.Error(), ipam.ErrSuspended.Error(), ipam.ErrStopped.Error():
 		return http.StatusServiceUnavailable

@@ -52,6 +52,7 @@ func (s *Server) routes() []route {
 		{method: del, path: "/v1/pools/{pool}/addresses/{ip}", call: "free", query: []string{"for"}, write: true, handle: s.free},
 
 		{method: get, path: "/v1/addresses", call: "addresses", query: []string{"for", "all"}, handle: s.addresses},
+		{method: post, path: "/v1/addresses", call: "alloc", write: true, handle: s.allocate},
 		{method: del, path: "/v1/addresses", call: "free", query: []string{"for"}, write: true, handle: s.free},
 		{method: get, path: "/v1/addresses/{ip}", call: "who", handle: s.who},
 		{method: get, path: "/v1/addresses/{ip}/explain", call: "explain", handle: s.explain},
@@ -107,6 +108,11 @@ func (s *Server) mux() http.Handler {
 	for _, r := range append(s.routes(), s.processRoutes()...) {
 		add(r.method, r.path, s.serve(r))
 	}
+	if s.cfg.Locks != nil {
+		for _, r := range s.lockRoutes() {
+			add(r.method, r.path, s.serve(r))
+		}
+	}
 	if s.cfg.Events != nil {
 		r := s.eventsRoute()
 		add(r.method, r.path, s.serve(r))
@@ -116,8 +122,9 @@ func (s *Server) mux() http.Handler {
 		add(r.method, r.path, s.serve(r))
 	}
 	if s.cfg.Directory != nil {
-		r := s.kvRoute()
-		add(r.method, pattern(r), s.serve(r))
+		for _, r := range []route{s.kvRoute(), s.kvRemoveRoute()} {
+			add(r.method, pattern(r), s.serve(r))
+		}
 	}
 	// What asks whether the process lives must get an answer when all places are
 	// taken.

@@ -124,7 +124,7 @@ func TestHalvesOfTwoIPv6Pools(t *testing.T) {
 // Every error of package ipam has a status of its own choosing: none reaches a
 // client as an internal error because it was forgotten here.
 func TestNoErrorIsForgotten(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/errors.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/sentence/errors.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,10 @@ type Config struct {
 	// Networks returns the pools of the Docker networks of this host with a name, which stands for its pool then;
 	// nil: none does.
 	Networks func(name string) []netip.Prefix
-	Metrics  http.Handler // serves /metrics; nil: there is no such path
+	// DefaultPool is the pool of a request for an address that names none, by CIDR or
+	// name; empty: the only pool.
+	DefaultPool string
+	Metrics     http.Handler // serves /metrics; nil: there is no such path
 
 	// Remote is true for an address that strangers may reach: what they cost is
 	// bounded, and what only reads may be told what was so 250 ms ago. Without a
@@ -86,6 +89,9 @@ type Config struct {
 	// Directory answers /v1/kv/…, and what is asked of other peers' addresses;
 	// nil: there is no such path, and nothing is known of those.
 	Directory Directory
+
+	// Locks answers /v1/locks/…; nil: there is no such path.
+	Locks Locks
 
 	// Observe, where there is one, is told of every request answered: its
 	// call, by a name from a fixed list, the code of the problem or "ok", and

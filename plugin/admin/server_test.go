@@ -83,7 +83,7 @@ var requestID = regexp.MustCompile(`[0-9a-f]{6}-[0-9a-f]+`)
 // backend, each with its answer.
 func TestConversation(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "up 1") })
-	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}, Journal: past{}, Directory: newShelf()})
+	c := serveOn(t, Config{Backend: newMemory(), Metrics: metrics, Process: &around{}, Journal: past{}, Directory: newShelf(), Locks: &cabinet{}, DefaultPool: "lab"})
 	const lab = "/v1/pools/10.50.0.0%2F29"
 	requests := []string{
 		"# health, and what there is",
@@ -96,12 +96,13 @@ func TestConversation(t *testing.T) {
 		`POST /v1/pools/lab/addresses {"for":"camera","address":"10.50.0.5"}`,
 		`POST /v1/pools/lab/addresses {"for":"camera","address":"::ffff:10.50.0.5"}`,
 		`POST /v1/pools/fd00:50::%2F64/addresses {"for":"camera"}`,
+		`POST /v1/addresses {"for":"camera"}`, `POST /v1/addresses {"for":"door"}`,
 		"# lists are sorted",
 		"GET /v1/addresses", "GET " + lab + "/addresses", "GET " + lab + "/addresses?for=camera", "GET /v1/addresses?for=camera", "GET /v1/addresses?for=nobody",
 		"GET /v1/addresses/10.50.0.5", "GET /v1/addresses/10.50.0.5/explain", "GET /v1/addresses/fd00:50::1",
 		"# what the peers say of themselves",
 		"GET /v1/kv/ringlet/state/pools/v1/ringlet/names/lab", "GET /v1/kv/ringlet/state/ip/?recursive=true&limit=2", "GET /v1/kv/ringlet/state/ip/?recursive=true&limit=2&after=ringlet/state/ip/v1/ringlet/10.50.0.4",
-		"GET /v1/kv/nothing", "GET /v1/kv/nothing?recursive=true", "GET /v1/kv/?recursive=yes", "GET /v1/kv/?recursive=true&limit=0", "GET /v1/kv/?watch=true&since=now", "DELETE /v1/kv/ringlet/.heartbeat",
+		"GET /v1/kv/nothing", "GET /v1/kv/nothing?recursive=true", "GET /v1/kv/?recursive=yes", "GET /v1/kv/?recursive=true&limit=0", "GET /v1/kv/?watch=true&since=now", "DELETE /v1/kv/ringlet/state/ip/?recursive=true", "DELETE /v1/kv/ringlet/state/ip/v1/ringlet/10.50.0.2", "DELETE /v1/kv/", "DELETE /v1/kv/nothing?recursive=maybe", "PUT /v1/kv/ringlet/.heartbeat",
 		"GET /v1/addresses?all=true", "GET /v1/addresses?all=true&for=db", "GET " + lab + "/addresses?all=true&for=db", "GET /v1/addresses?all=maybe", "GET /v1/addresses/10.50.0.6", "GET /sd/prometheus?containers=true&port=9100", "GET /sd/prometheus?containers=true",
 		"# the past",
 		"GET /v1/journal/10.50.0.5?at=2026-11-20T09:00:00Z", "GET /v1/journal/10.50.0.5?at=yesterday", "GET /v1/journal/ten",
@@ -116,6 +117,10 @@ func TestConversation(t *testing.T) {
 		"# what is kept back",
 		`POST /v1/reservations {"addresses":"10.50.0.3-10.50.0.4","note":"printers"}`, "GET /v1/reservations", "GET /v1/reservations?pool=none",
 		"DELETE /v1/reservations?addresses=10.50.0.3&kind=excluded", "DELETE /v1/reservations?addresses=10.50.0.3",
+		"# locks: taken, asked for again and by somebody else, renewed, ended, lost",
+		"GET /v1/locks", `POST /v1/locks/backup {"holder":"restic backup /srv","token":"a"}`, `POST /v1/locks/backup {"holder":"restic backup /srv","token":"a"}`,
+		`POST /v1/locks/backup {"holder":"another"}`, "GET /v1/locks", `PUT /v1/locks/backup {"fence":7}`, "DELETE /v1/locks/backup?fence=6", "DELETE /v1/locks/backup?fence=7", "DELETE /v1/locks/backup?fence=7",
+		`PUT /v1/locks/backup {"fence":7}`, `POST /v1/locks/a%2Fb {"holder":"x"}`, `POST /v1/locks/backup {}`, `POST /v1/locks/backup {"holder":"x","token":"` + strings.Repeat("x", 65) + `"}`, "DELETE /v1/locks/backup", "DELETE /v1/locks/backup?fence=last", "PUT /v1/locks/backup {}",
 		"# the process",
 		"GET /v1/about", "GET /v1/log", "GET /v1/crash", "GET /v1/keys", `POST /v1/keys {"step":"add","key":"x"}`, `POST /v1/keys {"add":"x"}`,
 		"# drain, and not",

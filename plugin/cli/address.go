@@ -2,9 +2,14 @@ package cli
 
 import (
 	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
 )
 
 // addressRow is an address in the JSON of ip ls.
@@ -24,6 +29,24 @@ type addressJSON struct {
 	addressRow
 	Kind string     `json:"kind"`
 	Told *time.Time `json:"told,omitempty"` // when another peer last stood by it; nil: known here
+
+	Identity *admin.Identity `json:"identity,omitempty"` // of one address; nil: it has none
+}
+
+// identityText names the label set of a container; empty if there is none.
+func identityText(id *admin.Identity) string {
+	if id == nil {
+		return ""
+	}
+	var labels []string
+	for _, name := range slices.Sorted(maps.Keys(id.Labels)) {
+		labels = append(labels, name+"="+id.Labels[name])
+	}
+	text := strconv.FormatUint(id.Number, 10)
+	if len(labels) > 0 {
+		text += " (" + strings.Join(labels, ", ") + ")"
+	}
+	return text
 }
 
 func rowOf(s ipam.AddressStatus) addressRow {

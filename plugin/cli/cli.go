@@ -193,6 +193,7 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		a.keygenCommand(),
 		a.versionCommand(),
 		a.completionCommand(),
+		a.lockCommand(),
 	)
 	if cfg.Serve != nil {
 		root.AddCommand(a.serveCommand())

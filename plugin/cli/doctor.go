@@ -52,9 +52,9 @@ do:
     engine      its version, and whether the plugin reaches it
     names       the engine sends the names of containers
     key         traffic between hosts is encrypted
-    clock       it is synchronised
-    ports       other hosts answer over TCP and UDP; if no host is known yet,
-                those in RINGLET_JOIN over TCP
+    clock       the kernel says that it is synchronised
+    ports       this host could open its port; other hosts answer over TCP and
+                UDP; if no host is known yet, those in RINGLET_JOIN over TCP
     advertise   this host has the address at which others reach it
     mtu         packets between hosts fit
     host-names  no two hosts have the same name
@@ -65,11 +65,12 @@ If the plugin waits for its database, for example because the disk is full,
 doctor says why. If a managed plugin does not start or does not answer, doctor
 checks it from outside:
 
-    mounts      the engine can mount them
-    start       why the last process ended
-    settings    they have valid values
-    database    it is sound
-    disk        it has room
+    mounts        the engine can mount them
+    architecture  the program of the plugin is for this machine
+    start         why the last process ended
+    settings      they have valid values
+    database      it is sound
+    disk          it has room
 
 Exit code 1: something does not work. Exit code 3: something needs attention.`,
 		Example: `  ringlet doctor
@@ -264,8 +265,8 @@ func clock(c clockState) diagnosis {
 		return diagnosis{"clock", diagnosedSkip, "the kernel does not say whether the clock is synchronised", ""}
 	case !c.synchronised:
 		return diagnosis{
-			"clock", diagnosedWarn, "this host's clock is not synchronised: no address is handed out twice because of that, but times and rests are wrong, and a jump of the clock may evict a host",
-			"run an NTP client, such as chrony or systemd-timesyncd",
+			"clock", diagnosedSkip, "the kernel knows of no program that keeps the clock right, as in most containers and virtual machines, whose host does: a clock that is wrong never gives an address to two containers",
+			"compare the output of date on all hosts; where it differs, run an NTP client, such as chrony or systemd-timesyncd",
 		}
 	}
 	return diagnosis{"clock", diagnosedOK, "the clock is synchronised", ""}
@@ -281,6 +282,9 @@ const (
 // ports connects to each of the other hosts; before any is known, to those that
 // RINGLET_JOIN lists. It does so at the same time: behind a firewall none answers.
 func (a *app) ports(ctx context.Context, about admin.About, st ipam.Status) []diagnosis {
+	if p, closed := problemOf(st, "network-closed"); closed { // so no other host can be reached
+		return []diagnosis{{"ports", diagnosedFail, p.Text, p.Next}}
+	}
 	var found []func() diagnosis
 	for _, p := range st.Peers {
 		switch {

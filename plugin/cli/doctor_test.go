@@ -110,7 +110,7 @@ func TestDoctor(t *testing.T) {
 				Code: "no-key", Level: "degraded", Text: "192.168.1.11 encrypts, and this peer has no key", Next: "give both peers the same keys",
 			}}
 		}, "warn  key: 192.168.1.11 encrypts", exitDegraded},
-		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "warn  clock", exitDegraded},
+		{"a clock that nobody sets", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{known: true} } }, "skip  clock", exitFine},
 		{"no clock", func(_ *fixture, c *Config) { c.clock = func() clockState { return clockState{} } }, "skip  clock", exitFine},
 		{"a small MTU", func(_ *fixture, c *Config) {
 			c.mtuOf = func(netip.Addr) (string, int) { return "wg0", 1200 }

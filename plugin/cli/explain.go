@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
 )
 
 func (a *app) explainCommand() *cobra.Command {
@@ -51,11 +52,11 @@ host knows more about the addresses in its own ranges: ask there.`,
 					}
 					ip = has[0].Address
 				}
-				var e ipam.Explanation
+				var e admin.Story
 				if err := c.get(ctx, path("addresses", ip.String(), "explain"), &e); err != nil {
 					return err
 				}
-				return a.show(e, func() { a.view.explanation(e) })
+				return a.show(e, func() { a.view.explanation(e.Explanation, e.Identity) })
 			})(cmd, args)
 		},
 	}
@@ -63,7 +64,7 @@ host knows more about the addresses in its own ranges: ask there.`,
 
 // explanation prints the story of an address: the verdict, what it rests on,
 // who was refused it, and what to do.
-func (v view) explanation(e ipam.Explanation) {
+func (v view) explanation(e ipam.Explanation, id *admin.Identity) {
 	v.wrap(storyStyle(e), e.Address.String()+" ", safe(e.Verdict))
 	if e.Conflict != "" {
 		v.wrap(red, "conflict: ", safe(e.Conflict))
@@ -78,6 +79,7 @@ func (v view) explanation(e ipam.Explanation) {
 		v.story("reserved", strings.TrimSuffix(e.Reserved.Kind+": "+e.Reserved.Note, ": "))
 	}
 	v.story("holder", holderStory(e))
+	v.story("identity", identityText(id))
 	if e.Engine != nil {
 		v.story("engine", v.engineStory(*e.Engine))
 	}

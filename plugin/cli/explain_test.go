@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
 )
 
 // stories are explanations with all that one can have.
@@ -63,6 +64,23 @@ func TestEngineStory(t *testing.T) {
 	} {
 		if got := v.engineStory(s); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// The identity of a holder is told with its labels, in order, if they are known.
+func TestIdentityStory(t *testing.T) {
+	for want, id := range map[string]*admin.Identity{
+		"": nil, "300": {Number: 300}, "256 (a=b, team=x y)": {Number: 256, Labels: map[string]string{"team": "x y", "a": "b"}},
+	} {
+		if got := identityText(id); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		var out strings.Builder
+		v := view{out: &out, now: now}
+		v.explanation(stories(prefix("10.50.0.0/24"), "web")[0], id)
+		if got := out.String(); strings.Contains(got, "identity") != (id != nil) || !strings.Contains(got, want) {
+			t.Errorf("%q is explained as\n%s", want, got)
 		}
 	}
 }

@@ -270,7 +270,7 @@ func alone() *fixture {
 			Verdict: ipam.Fine, State: ipam.Alone, Cluster: "00112233445566778899aabbccddeeff", Slot: 7, Self: self,
 			Peers: []ipam.PeerStatus{self}, Voters: []string{self.ID},
 			Pools: []ipam.PoolStatus{{
-				Pool: lab, Name: "lab", Origin: "operator", Networks: 2, NetworkNames: []string{"front", "lab"}, Size: 256, Held: 6, HeldHere: 6, Resting: 1, RestingHere: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
+				Pool: lab, Name: "lab", Origin: "operator", Networks: 2, Gateway: netip.MustParseAddr("10.50.0.1"), NetworkNames: []string{"front", "lab"}, Size: 256, Held: 6, HeldHere: 6, Resting: 1, RestingHere: 1, Ready: 121, Free: 126, Reserved: 2, Mine: 122,
 				Holders: []ipam.RangeStatus{
 					{Start: ip("10.50.0.0"), End: ip("10.50.0.0"), Owner: "reserved", Version: 1, Kind: "network"},
 					{Start: ip("10.50.0.1"), End: ip("10.50.0.128"), Owner: self.ID, Version: 3, Held: 6},

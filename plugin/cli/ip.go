@@ -77,10 +77,16 @@ func (a *app) whoCommand() *cobra.Command {
 		Short:      "Show who holds an address, now or at a past time",
 		GroupID:    groupAddresses,
 		Long: `Show who holds an address, or who held it last. If another host has the address,
-the answer is what that host reported. The name of a container, or of another
-holder, stands for its address. With --at, show who held it at a past
-time, from the journal of this host. The journal begins with the first start of
-the plugin, and keeps 64 MiB.`,
+the answer is what that host reported. The identity is the number of the labels
+of the container (RINGLET_IDENTITY_LABELS): equal labels have the same number on
+all hosts.
+
+The name of a container, or of another holder, stands for its address.
+
+With --at, show who held it at a past time. This host asks the journals of all
+hosts, and names those that do not answer within 10 seconds. A journal begins
+with the first start of the plugin, and keeps 64 MiB. Exit code 3: no host that
+answered knows a holder, and some hosts have not answered.`,
 		Example: `  ringlet who 10.50.0.7
   ringlet who web-1
   ringlet who 10.50.0.7 --at "2026-11-20 09:00"
@@ -128,6 +134,7 @@ the plugin, and keeps 64 MiB.`,
 				return err
 			}
 			full := fullOf(s.AddressStatus)
+			full.Identity = s.Identity
 			if !s.Told.IsZero() {
 				full.Told = new(s.Told.UTC())
 			}
@@ -156,7 +163,7 @@ func (v view) address(u admin.Use) {
 		name = "note"
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
-		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "peer", s.Peer, "reported by", told)
+		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "identity", identityText(u.Identity), "peer", s.Peer, "reported by", told)
 }
 
 // isHolderName reports whether somebody wrote a name of a container or another holder where an address may stand, too.
@@ -251,20 +258,22 @@ func (v view) elsewhere(ctx context.Context, c *client, pool, holder, next strin
 func (a *app) allocCommand() *cobra.Command {
 	var pool, holder, wanted string
 	cmd := &cobra.Command{
-		Use:                   "alloc --pool P --for ID [--ip IP]",
+		Use:                   "alloc [--pool P] --for ID [--ip IP]",
 		SuggestFor:            []string{"allocate", "claim", "request"},
 		DisableFlagsInUseLine: true,
 		Short:                 "Allocate an address for a holder outside Docker",
 		GroupID:               groupAddresses,
 		Long: `Allocate an address of a pool for a holder outside Docker, and print it. The
-same holder gets the same address each time, until it is freed.`,
+same holder gets the same address each time, until it is freed. Without --pool
+it is the pool of RINGLET_DEFAULT_POOL, else the only pool.`,
 		Example: `  ringlet alloc --pool lab --for printer-3
+  ringlet alloc --for printer-3
   ringlet alloc --pool lab --for router --ip 10.50.0.1`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case pool == "":
-				return usagef(cmd, "name the pool with --pool")
+			case pool == "" && cmd.Flags().Changed("pool"): // a script has not set the variable
+				return usagef(cmd, "--pool is empty: name the pool, or leave --pool out")
 			case holder == "":
 				return usagef(cmd, "name the holder with --for")
 			case len(holder) > ipam.MaxHolder:
@@ -287,7 +296,7 @@ same holder gets the same address each time, until it is freed.`,
 			})(cmd, args)
 		},
 	}
-	a.poolFlag(cmd, &pool, "the `pool` of the address, by CIDR or name")
+	a.poolFlag(cmd, &pool, "the `pool` of the address, by CIDR or name\n(default: RINGLET_DEFAULT_POOL, else the only pool)")
 	cmd.Flags().StringVar(&wanted, "ip", "", "allocate this `address` and no other")
 	a.forFlag(cmd, &holder, "the `holder`: any name of up to 255 bytes", holderWords(isClients))
 	return cmd
@@ -330,22 +339,65 @@ address: ringlet refuses the command, unless there is something else to free.`,
 
 func (a *app) releaseCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "release IP",
-		Short: "Free one address, whatever holds it",
+		Use:   "release IP[-IP]",
+		Short: "Free one address, or those set aside in a range",
 
 		ValidArgsFunction: a.completeFirst(addressWords(func(s ipam.AddressStatus) bool { return isHeld(s) || s.State == stateStranger })),
 		GroupID:           groupAddresses,
 		Long: `Free an address of this host, whatever holds it. If a running container holds
-it, ringlet refuses. If the address is free already, that is no error.`,
-		Example: "  ringlet release 10.50.0.7",
+it, ringlet refuses. If the address is free already, that is no error.
+
+Of a range, ringlet frees what is set aside for other devices (probe=arp), and
+nothing else.`,
+		Example: "  ringlet release 10.50.0.7\n  ringlet release 10.50.0.1-10.50.0.99",
 		Args:    exactly("IP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if one, other, isRange := strings.Cut(args[0], "-"); isRange {
+				first, err := parseIP(cmd, one)
+				if err != nil {
+					return err
+				}
+				last, err := parseIP(cmd, other)
+				if err != nil {
+					return err
+				}
+				return a.do(a.freeAside(first, last))(cmd, args)
+			}
 			ip, err := parseIP(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			return a.do(a.free(path("addresses", ip.String()), "", ip.String()))(cmd, args)
 		},
+	}
+}
+
+// freeAside frees what is set aside for other devices from one address to another.
+func (a *app) freeAside(first, last netip.Addr) func(ctx context.Context, c *client, args []string) error {
+	return func(ctx context.Context, c *client, _ []string) error {
+		var all []ipam.AddressStatus
+		if err := c.get(ctx, path("addresses"), &all); err != nil {
+			return err
+		}
+		freed := []ipam.AddressStatus{}
+		for _, s := range all {
+			if s.State != stateStranger || s.Address.Compare(first) < 0 || s.Address.Compare(last) > 0 {
+				continue
+			}
+			var one []ipam.AddressStatus
+			if err := c.call(ctx, http.MethodDelete, path("addresses", s.Address.String()), nil, &one); err != nil {
+				return err
+			}
+			freed = append(freed, one...)
+		}
+		return a.show(fullsOf(freed), func() {
+			for _, s := range freed {
+				a.view.printf("freed %v, which %s held\n", s.Address, safe(somebody(s)))
+			}
+			if len(freed) == 0 {
+				a.view.printf("nothing to free: no address from %v to %v is set aside on this host\n", first, last)
+			}
+		})
 	}
 }
 

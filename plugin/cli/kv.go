@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/directory"
 )
 
 func (a *app) kvCommand() *cobra.Command {
 	kv := &cobra.Command{
 		Use:     "kv",
-		Short:   "Read the cluster directory",
+		Short:   "Read the cluster directory, or have keys set again",
 		GroupID: groupStatus,
 		Long: `Read the cluster directory. In it every host shows which addresses it holds, for
 whom, and how to reach it. This host's copy is a few seconds old. The entries of
@@ -23,8 +25,11 @@ a host that is gone are removed after 15 minutes. The keys begin with
     ringlet/state/nodes/v1/CLUSTER/NODE
     ringlet/state/ip/v1/CLUSTER/IP
     ringlet/state/services/v1/CLUSTER/PROJECT/SERVICE
+    ringlet/state/identities/v1/CLUSTER/id/NUMBER, and …/value/LABELS/NODE
     ringlet/state/pools/v1/CLUSTER/CIDR, and …/names/NAME
-    ringlet/.heartbeat                     renewed each minute
+    ringlet/locks/CLUSTER/NAME             of a lock that is held
+    ringlet/.heartbeat/CLUSTER             renewed each minute
+    ringlet/.cluster/CLUSTER               the ID of the cluster
 
 CLUSTER is the value of RINGLET_CLUSTER, "ringlet" by default.`,
 		Args: noSuchCommand,
@@ -84,8 +89,52 @@ synced (all present keys were shown) or reset (all keys are shown again).`,
 			return err
 		}),
 	}
-	kv.AddCommand(get, watch)
+	kv.AddCommand(get, watch, a.kvRemoveCommand())
 	return kv
+}
+
+func (a *app) kvRemoveCommand() *cobra.Command {
+	recursive := false
+	rm := &cobra.Command{
+		Use:        "rm [--recursive] KEY",
+		SuggestFor: []string{"del", "delete", "remove"},
+
+		DisableFlagsInUseLine: true,
+
+		Short: "Remove keys on all hosts; their hosts set them again",
+		Long: `Remove one key, or all keys that begin with it, from the directories of all
+hosts. Within 10 seconds each host sets again what it holds. So only keys that
+no host stands for stay away. No address, pool or container changes. The keys
+of other clusters stay.
+
+The keys of a host that does not answer go when its lease ends, after 15
+minutes. Then the exit code is 3.`,
+		Example: `  ringlet kv rm ringlet/state/ip/v1/ringlet/10.50.0.7
+  ringlet kv rm --recursive ringlet/state/services/`,
+		Args:              anyOf("KEY"),
+		ValidArgsFunction: a.completeFirst(keyWords),
+		RunE: a.do(func(ctx context.Context, c *client, args []string) error {
+			at := keyPath(args[0])
+			if recursive {
+				at = query(at, "recursive", "true")
+			}
+			var did admin.RemovedKeys
+			if err := c.call(ctx, http.MethodDelete, at, nil, &did); err != nil {
+				return err
+			}
+			if err := a.show(did, func() {
+				a.view.printf("removed %s; hosts set again what they hold\n", plural(uint64(did.Keys), "key", "keys"))
+				for _, name := range did.Silent {
+					a.view.printf("%s has not answered: its keys stay until its lease ends\n", safe(name))
+				}
+			}); err != nil || len(did.Silent) == 0 {
+				return err
+			}
+			return exitError(exitDegraded)
+		}),
+	}
+	rm.Flags().BoolVarP(&recursive, "recursive", "r", false, "all keys that begin with KEY")
+	return rm
 }
 
 // keyPath is the path of a key, whose slashes are the path's.
@@ -117,9 +166,9 @@ func (a *app) keys(ctx context.Context, c *client, prefix string) error {
 		}
 		rows := make([][]string, len(all))
 		for i, item := range all {
-			rows[i] = []string{item.Key, compact(item.Value), a.view.ago(item.Told)}
+			rows[i] = []string{item.Key, a.view.ago(item.Told), compact(item.Value)}
 		}
-		a.view.table([]column{{title: "KEY"}, {title: "VALUE", cut: true}, {title: "TOLD", drop: 1}}, rows)
+		a.view.table([]column{{title: "KEY"}, {title: "CONFIRMED"}, {title: "VALUE", cut: true}}, rows)
 	})
 }
 

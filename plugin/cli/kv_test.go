@@ -67,11 +67,15 @@ func (d told) Said(places []directory.Place) (out []directory.Holding) {
 	return out
 }
 
+func (told) Labels(uint64) (map[string]string, bool) {
+	return map[string]string{"com.docker.compose.service": "db\x1b[2J", "com.docker.compose.project": "shop"}, true
+}
+
 func (told) other() directory.Holding {
 	return directory.Holding{
 		Address: directory.Address{
 			Pool: prefix("10.50.0.0/24"), Node: "host-b", State: "held", Kind: "container", Name: "db",
-			Container: strings.Repeat("fedcba98", 8), MAC: "02:42:0a:32:00:c8", Since: now.Add(-time.Hour),
+			Container: strings.Repeat("fedcba98", 8), MAC: "02:42:0a:32:00:c8", Identity: 256, Since: now.Add(-time.Hour),
 		},
 		IP: ip("10.50.0.200"), Owner: "bb02", Told: now.Add(-90 * time.Second),
 	}
@@ -147,7 +151,7 @@ func TestKV(t *testing.T) {
 	if got.code != 1 || !strings.Contains(got.err, `no key "ringlet/nothing" now`) {
 		t.Errorf("code %d, said %s", got.code, got.err)
 	}
-	got = ringlet(t, Config{}, "kv", "get", "ringlet/.heartbeat", "-o", "json", "--socket", socket)
+	got = ringlet(t, Config{}, "kv", "get", "ringlet/.heartbeat/ringlet", "-o", "json", "--socket", socket)
 	var items []struct{ Value directory.Heartbeat }
 	if err := json.Unmarshal([]byte(got.out), &items); err != nil || len(items) != 1 || items[0].Value.Node != "host-a" || items[0].Value.Slot != 7 {
 		t.Errorf("the heartbeat is %s (%v)", got.out, err)

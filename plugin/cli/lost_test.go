@@ -44,7 +44,7 @@ func TestLost(t *testing.T) {
 		{
 			"forgotten, with more than can be counted", "forget host-d",
 			ipam.Forgetting{ID: "99ff", Ranges: 8, Addresses: 1<<64 - 1},
-			"forgot host-d: 1.84e+19 addresses in 8 ranges are free for the other hosts\n" +
+			"forgot host-d: 2^64 addresses in 8 ranges are free for the other hosts\n" +
 				"it must not come back as it was: if host-d ever starts again, keep it off the network until you have\n  removed its containers, and the plugin there with its data\n",
 		},
 		{"with a name that steers", "forget a\x1b[2Jb", ipam.Forgetting{}, "nothing to free: no address of a\\x1b[2Jb is quarantined\n"},

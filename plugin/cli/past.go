@@ -4,27 +4,45 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ringlet/ringlet/plugin/journal"
+	"github.com/ringlet/ringlet/plugin/admin"
 )
 
-// past tells who had an address at a time.
+// past tells who had an address at a time, as the journals of all hosts know.
 func (a *app) past(ctx context.Context, c *client, ip netip.Addr, at time.Time) error {
-	var p journal.Past
-	if err := c.get(ctx, query(path("journal", ip.String()), "at", at.UTC().Format(time.RFC3339Nano)), &p); err != nil {
+	var p admin.Past
+	if err := c.get(ctx, query(path("journal", ip.String()), "at", at.UTC().Format(time.RFC3339Nano), "all", "true"), &p); err != nil {
 		return err
 	}
-	return a.show(p, func() { a.view.past(p) })
+	if err := a.show(p, func() { a.view.pastOfAll(p) }); err != nil || len(p.Silent) == 0 || p.State == stateHeld {
+		return err
+	}
+	return exitError(exitDegraded) // another host may know the holder
 }
 
 // clockLayout is how a moment is shown that is not now.
 const clockLayout = "2006-01-02 15:04:05 MST"
 
-// past prints who had an address at a time.
-func (v view) past(p journal.Past) {
+// pastOfAll prints who had an address at a time, and which hosts have not answered.
+func (v view) pastOfAll(p admin.Past) {
+	v.past(p.PastOf, p.Silent)
+	for _, other := range p.Also {
+		v.printf("\n%s\n", v.paint(yellow, "the journal of "+safe(other.Peer)+" has another holder:"))
+		v.past(other, nil)
+	}
+	if len(p.Silent) > 0 {
+		v.printf("\n")
+		v.wrap(yellow, "", "not answered: "+safe(strings.Join(p.Silent, ", "))+"; the journals there may know more")
+	}
+}
+
+// past prints what one journal knows of an address at a time.
+func (v view) past(p admin.PastOf, silent []string) {
 	state, holder, since, until, owner := p.State, "", "", "", ""
 	if p.Holder != nil {
 		holder = p.Holder.String()
@@ -39,30 +57,35 @@ func (v view) past(p journal.Past) {
 			until += " (at the latest: found out afterwards)"
 		}
 	}
-	who := "holder"
+	who, of := "holder", "the journal of "+p.Peer
 	switch {
 	case p.State == "unknown" && p.Begins.IsZero():
-		state = "unknown: the journal of this host is empty"
+		state = "unknown: " + of + " is empty"
 	case p.State == "unknown" && !p.At.Before(p.Begins):
-		state = "unknown: the journal of this host does not say, although it begins at " + p.Begins.UTC().Format(clockLayout)
+		state = "unknown: " + of + " does not say, although it begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "unknown":
-		state = "unknown: the journal of this host begins at " + p.Begins.UTC().Format(clockLayout)
+		state = "unknown: " + of + " begins at " + p.Begins.UTC().Format(clockLayout)
 	case p.State == "elsewhere":
 		who = "before that"
-		state = "not known here"
+		state = "not known by any host that answered"
+	case p.State == "free" && p.Owner == "reserved":
+		who, state = "before that", "reserved"
 	case p.State == "free":
 		who = "before that"
 		if p.Holder == nil {
-			state = "free, as far as this host knows"
+			state = "free, as far as " + p.Peer + " knows"
 		}
 	}
-	if p.Owner != "" {
+	if p.Owner != "" && state != p.Owner {
 		owner = p.Owner
-		if p.Owner != "free" && p.Owner != "reserved" {
-			owner += "'s; its own journal knows the holder"
+		switch {
+		case slices.Contains(silent, p.Owner):
+			owner += "'s, which has not answered; its journal knows the holder"
+		case p.Owner != "free" && p.Owner != "reserved":
+			owner += "'s"
 		}
 	}
-	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder, "since", since, "until", until, "range", owner)
+	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder, "since", since, "until", until, "range", owner, "reported by", p.Peer)
 }
 
 // parseTime reads a time as people write it, in the zone of now.

@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/journal"
 )
@@ -25,8 +28,10 @@ func (diary) Who(_ context.Context, a netip.Addr, at time.Time) (journal.Past, e
 		p.State = "unknown"
 	case a == ip("10.50.0.201"):
 		p.State = "unknown"
-	case a == ip("10.50.0.200"):
-		p.Owner = "host-b"
+	case a == ip("10.50.0.202"):
+		p.Owner = "reserved"
+	case a == ip("10.50.0.200"), a == ip("10.50.0.205"):
+		p.State, p.Owner = "elsewhere", map[bool]string{true: "host-b", false: "host-c"}[a == ip("10.50.0.200")]
 	case !at.Before(clock(12)):
 		p.State, p.Since, p.Holder = "held", clock(12), &events.Holder{Kind: "client", Name: "evil\x1b[2Jname", Since: clock(12)}
 	case !at.Before(clock(10)):
@@ -36,6 +41,57 @@ func (diary) Who(_ context.Context, a netip.Addr, at time.Time) (journal.Past, e
 		}
 	}
 	return p, nil
+}
+
+// diaries is a directory of a cluster whose other journals know something of 10.50.0.201 to .203.
+type diaries struct{ *directory.Directory }
+
+func (diaries) Ask(_ context.Context, a netip.Addr, at time.Time) (told []directory.Testimony, silent []string) {
+	clock := func(h int) time.Time { return time.Date(2026, 11, 21, h, 0, 0, 0, time.UTC) }
+	p := journal.Past{Address: a, At: at.UTC(), State: "held", Since: clock(9), Begins: clock(8), Holder: &events.Holder{Kind: "container", Container: "fedcba98", Name: "db", Since: clock(9)}}
+	tell := func(owner string) {
+		text, _ := json.Marshal(p)
+		told = append(told, directory.Testimony{Owner: owner, Text: text})
+	}
+	switch a {
+	case ip("10.50.0.201"):
+		tell("bb02")
+	case ip("10.50.0.203"):
+		tell("bb02")
+		p.Holder.Name, p.Since = "evil\x1b[2Jname", clock(8)
+		tell("cc03")
+		return told, nil
+	default:
+		p.State, p.Holder, p.Since = "unknown", nil, time.Time{}
+		tell("bb02")
+	}
+	return told, []string{"cc03"}
+}
+
+// With several hosts the answer says whose journal it is from, and which hosts have not answered.
+func TestWhoAtOfAll(t *testing.T) {
+	b := alone()
+	b.st.Peers = append(b.st.Peers, ipam.PeerStatus{ID: "bb02", Name: "host-b"}, ipam.PeerStatus{ID: "cc03", Name: "host-c"})
+	socket := serveConfig(t, admin.Config{Backend: b, Journal: diary{}, Directory: diaries{}})
+	var all strings.Builder
+	for _, c := range []struct {
+		args string
+		code int
+	}{
+		{"10.50.0.201 --at 09:30", exitFine}, // host-b's, and host-c would not change it
+		{"10.50.0.204 --at 09:30", exitDegraded},
+		{"10.50.0.200 --at 09:30", exitDegraded},
+		{"10.50.0.205 --at 09:30", exitDegraded},
+		{"10.50.0.203 --at 09:30", exitFine},
+		{"10.50.0.203 --at 09:30 -o json", exitFine},
+	} {
+		got := ringlet(t, Config{}, append([]string{"who", "--socket", socket}, strings.Fields(c.args)...)...)
+		if strings.Contains(got.out, "\x1b") || got.code != c.code {
+			t.Errorf("%s: code %d, want %d; %q", c.args, got.code, c.code, got.out)
+		}
+		all.WriteString("$ ringlet who " + c.args + "\n" + got.out + got.err + "\n")
+	}
+	golden.Check(t, "who-at-all.txt", []byte(all.String()))
 }
 
 func TestWhoAt(t *testing.T) {
@@ -48,6 +104,7 @@ func TestWhoAt(t *testing.T) {
 		{"10.50.0.7", "--at", "30m"},
 		{"10.50.0.7", "--at", "0s"},
 		{"10.50.0.200", "--at", "2026-11-21 09:30:05"},
+		{"10.50.0.202", "--at", "2026-11-21 09:30:05"},
 		{"10.50.0.201", "--at", "2026-11-21 09:30:05"},
 		{"10.50.0.7", "--at", "0s", "-o", "json"},
 		{"10.50.0.7", "--at", "noon"},

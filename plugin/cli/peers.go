@@ -31,6 +31,8 @@ their quarantined addresses. A peer is the ringlet process of a host.
     BEHIND     how many decisions the peer is not known to have; it falls to 0
                by itself while the peer is reachable
     HEARD      when something last came from the peer
+    ZONE       what fails together with the host (RINGLET_ZONE); shown if a host
+               has one
 
 HEARD also counts a peer that is in another cluster by now: it is running, but
 counts as unreachable, and ringlet status reports it.`,
@@ -69,9 +71,9 @@ func (v view) peers(st ipam.Status) {
 			if p.ID == st.Self.ID {
 				name, reachable = name+" (this peer)", ""
 			}
-			rows[i] = []string{name, p.State, reachable, yes(p.Voter), behind(st, p), v.ago(p.Heard), p.Address, p.ID}
+			rows[i] = []string{name, p.State, reachable, yes(p.Voter), behind(st, p), v.ago(p.Heard), p.Address, p.ID, p.Zone}
 		}
-		v.table([]column{
+		columns := []column{
 			{title: "PEER", cut: true},
 			{title: "STATE"},
 			{title: "REACHABLE"},
@@ -80,7 +82,15 @@ func (v view) peers(st ipam.Status) {
 			{title: "HEARD", drop: 4},
 			{title: "ADDRESS", drop: 3},
 			{title: "ID", drop: 5},
-		}, rows)
+			{title: "ZONE", cut: true},
+		}
+		if !hasZones(roster) {
+			columns = columns[:len(columns)-1]
+			for i := range rows {
+				rows[i] = rows[i][:len(columns)]
+			}
+		}
+		v.table(columns, rows)
 	}
 	v.evicted(st, evicted)
 }
@@ -131,6 +141,11 @@ func (v view) evicted(st ipam.Status, peers []ipam.PeerStatus) {
 		{title: "HEARD", drop: 1},
 		{title: "ID", drop: 2},
 	}, rows)
+}
+
+// hasZones reports whether a peer has named a zone.
+func hasZones(peers []ipam.PeerStatus) bool {
+	return slices.ContainsFunc(peers, func(p ipam.PeerStatus) bool { return p.Zone != "" })
 }
 
 // divide returns the peers of the cluster, and those that were evicted.

@@ -33,7 +33,7 @@ POOL is the CIDR or the name of a pool.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var name string
-	var all, unused bool
+	var all, unused, wait bool
 	create := &cobra.Command{
 		Use:        "create CIDR",
 		SuggestFor: []string{"add", "new", "define"},
@@ -54,10 +54,14 @@ POOL is the CIDR or the name of a pool.`,
 				if err := c.call(ctx, http.MethodPost, path("pools"), admin.NewPool{CIDR: cidr.String(), Name: name}, &made); err != nil {
 					return err
 				}
-				return a.show(made, func() { a.view.made(made) })
+				if err := a.show(made, func() { a.view.made(made) }); err != nil || !wait {
+					return err
+				}
+				return a.applied(ctx, c)
 			})(cmd, args)
 		},
 	}
+	waitFlag(create, &wait)
 	create.Flags().StringVar(&name, "name", "", "a `name` for the pool")
 	list := &cobra.Command{
 		Use:        "ls",
@@ -73,7 +77,11 @@ columns from HELD to QUARANTINED add up to SIZE:
     RESERVED     excluded or reserved for a name, network and broadcast
                  addresses, and gateways that hosts share
     QUARANTINED  of evicted hosts, and possibly in use there
-    MINE         ready or resting on this host, also counted above
+    READY HERE   ready or resting on this host, also counted above
+
+RESTING, READY and FREE addresses are handed out; the others are not. A range is
+a run of addresses that one host owns: it hands these out without asking. When
+it has few left, it takes a FREE range. docs/concepts.md explains each word.
 
 The counts of other hosts are a minute old at most. Pools that networks left
 behind are listed with --all only.`,
@@ -254,7 +262,7 @@ func (a *app) listPools(ctx context.Context, c *client, all bool) error {
 			{title: "FREE", right: true, drop: 2},
 			{title: "RESERVED", right: true, drop: 3},
 			{title: "QUARANTINED", right: true, drop: 6},
-			{title: "MINE", right: true, drop: 5},
+			{title: "READY HERE", right: true, drop: 5},
 		}, rows)
 	})
 }

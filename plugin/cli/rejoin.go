@@ -173,7 +173,11 @@ with its addresses.
 
 If another copy runs, both hand out the same addresses. If you are not sure, use
 ringlet rejoin. It is also the way for a host that was given up, and for a
-database that is an old one: ringlet refuses to trust those.`,
+database that is an old one: ringlet refuses to trust those.
+
+If ringlet status says that this host hands out nothing new on a LAN, because
+the database and the copy of the decisions were lost, trust ends that. Restore
+the exclusions and reservations first.`,
 		Example: `  ringlet status
   ringlet trust --` + flag,
 		Args: exactly(),

@@ -40,6 +40,7 @@ move that container, and exclude the address again.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var pool, note, file string
+	var wait bool
 	add := &cobra.Command{
 		Use:                   "add RANGE... [--note TEXT] [-f FILE]",
 		DisableFlagsInUseLine: true,
@@ -60,9 +61,12 @@ listed.`,
 			if err != nil {
 				return err
 			}
-			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.reserve(ctx, c, wanted, pool, false) })(cmd, args)
+			return a.do(func(ctx context.Context, c *client, _ []string) error {
+				return a.reserve(ctx, c, wanted, pool, false, wait)
+			})(cmd, args)
 		},
 	}
+	waitFlag(add, &wait)
 	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: by the addresses)")
 	add.Flags().StringVar(&note, "note", "", "`text` that says why, for people")
 	fileFlag(add, &file)
@@ -88,6 +92,7 @@ is known by the name that ringlet alloc --for gives it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var pool, holder, file string
+	var wait bool
 	add := &cobra.Command{
 		Use:                   "add IP --for NAME [-f FILE]",
 		DisableFlagsInUseLine: true,
@@ -115,9 +120,12 @@ before it are reserved.`,
 			if err != nil {
 				return err
 			}
-			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.reserve(ctx, c, wanted, pool, true) })(cmd, args)
+			return a.do(func(ctx context.Context, c *client, _ []string) error {
+				return a.reserve(ctx, c, wanted, pool, true, wait)
+			})(cmd, args)
 		},
 	}
+	waitFlag(add, &wait)
 	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: by the address)")
 	a.forFlag(add, &holder, "the `name` or MAC of the container, or the holder", holderWords(isHeld))
 	fileFlag(add, &file)
@@ -222,7 +230,7 @@ func isRangesEnd(note []string) bool {
 
 // reserve keeps addresses back, one after the other, and ends at the first that
 // is refused: what was done before stays, and repeating it is safe.
-func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool string, named bool) error {
+func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool string, named, wait bool) error {
 	var done []ipam.Reserving
 	var failed error
 	for _, r := range wanted {
@@ -244,6 +252,9 @@ func (a *app) reserve(ctx context.Context, c *client, wanted []reservation, pool
 		if err := a.show(done, func() { a.view.reserved(done); a.view.hints(hints) }); err != nil {
 			return err
 		}
+	}
+	if failed == nil && wait {
+		failed = a.applied(ctx, c)
 	}
 	if failed != nil {
 		return failed
@@ -299,6 +310,9 @@ func (v view) reserved(done []ipam.Reserving) {
 			continue
 		}
 		what := "excluded"
+		if did.First != did.Last {
+			what = plural(did.Addresses, "address", "addresses") + " excluded"
+		}
 		if n := len(did.Collisions); n > 0 {
 			what = plural(did.Addresses, "address", "addresses") + " excluded, but not these:"
 		}
@@ -363,6 +377,17 @@ func kindWord(text string) string {
 	return text
 }
 
+// kindOf is the kind of a reservation as it is listed: what it is for may be a MAC.
+func kindOf(r ipam.ReservationStatus) string {
+	if r.Kind != chronicle.KindKeptForName.String() {
+		return r.Kind
+	}
+	if mac, err := net.ParseMAC(r.Note); err == nil && len(mac) == len(ipam.MAC{}) {
+		return "for a MAC"
+	}
+	return "for a name"
+}
+
 // joined makes one of pieces that follow one another and have the same note: what is
 // excluded at once is reserved piece by piece, as its owners gave it up.
 func joined(list []ipam.ReservationStatus) []ipam.ReservationStatus {
@@ -397,7 +422,7 @@ func (v view) reservations(list []ipam.ReservationStatus, kind string, all bool)
 		if pool == "" {
 			pool = r.Pool.String()
 		}
-		rows[i] = []string{stretch(r.First.String(), r.Last.String()), amount(r.Addresses), r.Kind, r.Note, r.Peer, pool}
+		rows[i] = []string{stretch(r.First.String(), r.Last.String()), amount(r.Addresses), kindOf(r), r.Note, r.Peer, pool}
 	}
 	text := "FOR"
 	if kind == admin.KindExcluded {

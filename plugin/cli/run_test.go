@@ -26,7 +26,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		want []string // calls
 		out  string   // a part of what it prints
 	}{
-		{"status", []string{"status"}, "fine: ready, the only peer, 3 pools, 7 addresses held here\n"},
+		{"status", []string{"status"}, "fine: ready, the only peer, 3 pools, 6 addresses held here and 1 gateway\n"},
 		{"pool ls", []string{"status"}, "10.50.0.0/24"},
 		{"status", []string{"status"}, "\nand 1 pool not used here, see --all\n"},
 		{"status --all", []string{"status"}, "\npool 10.51.0.0/24 (spare): 256 addresses, 0 networks here\n"},
@@ -54,9 +54,10 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"release 10.50.0.7", []string{`free "" "" 10.50.0.7`}, "freed 10.50.0.7, which a container with MAC 02:42:0a:32:00:07 held\n"},
 		{"release 10.99.0.1", []string{`free "" "" 10.99.0.1`}, "nothing to free: address 10.99.0.1 lies in no pool"},
 		{"release 10.50.0.99", []string{`free "" "" 10.50.0.99`}, "nothing to free: 10.50.0.99 is not in use on this host\n"},
+		{"release 10.50.0.1-10.50.0.9", []string{`addresses ""`}, "nothing to free: no address from 10.50.0.1 to 10.50.0.9 is set aside on this host\n"},
 		{"release 10.50.0.4", []string{`free "" "" 10.50.0.4`}, `which evil\x1b[2J\nname held`},
 		{"peers", []string{"status"}, "host-a (this peer)  active"},
-		{"drain --no-wait", []string{"drain undo=false", "status"}, "draining: 9.22e+18 addresses are left, 7 in use"},
+		{"drain --no-wait", []string{"drain undo=false", "status"}, "draining: 2^63 addresses are left, 7 in use"},
 		{"drain --undo", []string{"drain undo=true", "status"}, "this host takes ranges again\n"},
 		{"drain --undo --no-wait", []string{"drain undo=true", "status"}, "this host takes ranges again\n"},
 		{"leave --no-wait", []string{"leave force=false", "status"}, "leaving: "},
@@ -150,7 +151,7 @@ func TestUsageErrors(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, args := range []string{
 		"stauts", "frobnicate", "pool lss", "pool frobnicate", "ip frobnicate", "ip who 10.0.0.1", "ip release 10.0.0.1", "pool status", "pool list", "pool remove lab", "pools", "allocate", "whois 10.0.0.1", "status now", "status --frob", "status -o yaml", "status -o", "pool create", "pool create a b", "pool create foo", "pool create 10.0.0.0", "pool create 10.0.0.1/24", "pool create 10.0.0.0/33",
-		"pool ls x", "pool show", "who", "who me --at 2h", "who me?", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
+		"pool ls x", "pool show", "who", "who me --at 2h", "who me?", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --pool= --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
 		"alloc --pool lab --for x y", "lookup", "lookup web", "lookup 10.0.0.1", "lookup --for web lab", "ip ls lab", "ip ls 10.0.0.1", "alloc --pool lab --for x 10.0.0.1", "status 10.0.0.1", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
 		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
 		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "rejoin host-b", "rejoin --yes", "trust", "trust host-b", "trust --force", "trust --i-know-no-other-copy-runs=false", "kick host-b",
@@ -280,6 +281,14 @@ func TestRefusals(t *testing.T) {
 	got := ringlet(t, Config{}, "alloc", "--pool", "lab", "--for", "x", "--socket", serve(t, f))
 	if want := "ringlet: no free address in 10.50.0.0/24 (lab): remove a container\n"; got.err != want || got.out != "" {
 		t.Errorf("said %q, want %q", got.err, want)
+	}
+}
+
+// Without --pool the plugin chooses, or names the pools.
+func TestAllocWithoutPool(t *testing.T) {
+	got := ringlet(t, Config{}, "alloc", "--for", "x", "--socket", serve(t, alone()))
+	if want := "ringlet: name the pool, or set RINGLET_DEFAULT_POOL on this host; there are lab, spare, fd00:50::/64\n"; got.err != want || got.code != 1 {
+		t.Errorf("said %q with code %d, want %q", got.err, got.code, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,38 +45,84 @@ func (a *app) diagnoseSilent(ctx context.Context, t target, err error) []diagnos
 	}
 	data := t.plugin.Data(root)
 	found = append(found, mounts(t.plugin)...)
-	found = append(found, lastStart(data))
+	found = append(found, architecture(t.plugin, t.plugin.Path(root, entrypoint), self))
+	set := settings(t.plugin.Env, func(path string) string { return t.plugin.Path(root, path) })
+	found = append(found, lastStart(t.plugin, data, set))
 	if crash, err := lastwords.ReadCrash(data); err == nil {
 		found = append(found, crashOf(a.cfg.Now(), crash))
 	}
-	found = append(found, settings(t.plugin.Env, func(path string) string { return t.plugin.Path(root, path) })...)
+	found = append(found, set...)
 	return append(found, database(data), disk(data), clock(a.cfg.clock()))
 }
 
 // unanswering says that the plugin does not answer.
 func unanswering(t target, err error) diagnosis {
 	if _, disabled := errors.AsType[*disabledError](err); disabled {
-		return diagnosis{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is disabled", t.plugin.Name), "fix what is reported below, if anything, then run docker plugin enable " + t.plugin.Name}
+		return diagnosis{"plugin", diagnosedFail, fmt.Sprintf("the plugin %s is disabled: by an operator, or by the engine, which no longer starts a plugin whose process ended several times within seconds", t.plugin.Name), "fix what is reported below, if anything, then run docker plugin enable " + t.plugin.Name}
 	}
 	return diagnosis{"plugin", diagnosedFail, err.Error(), fmt.Sprintf("fix what is reported below, if anything; docker plugin disable --force %s and docker plugin enable %[1]s restart it, and running containers go on", t.plugin.Name)}
 }
 
-// engineLog is where to find a reason that is nowhere else.
-const engineLog = "the engine's log may have more, as in journalctl -u docker"
+// engineLog is where to find a reason that is nowhere else: the engine logs it with the ID of the plugin.
+func engineLog(p dockerd.Plugin) string {
+	return "the engine's log may have more: journalctl -u docker | grep " + p.ID[:min(len(p.ID), 12)]
+}
 
-// lastStart tells why the last process ended.
-func lastStart(data string) diagnosis {
+const (
+	entrypoint = "/ringlet"       // of the plugin, as its config.json has it
+	self       = "/proc/self/exe" // this program, which runs here
+)
+
+// architecture compares the architecture of the plugin's program with that of this one. The engine starts a plugin of
+// another one, its process ends at once, and leaves no word.
+func architecture(p dockerd.Plugin, program, own string) diagnosis {
+	theirs, err := machineOf(program)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return diagnosis{"architecture", diagnosedSkip, "only root can read " + program, "try again with sudo"}
+	case err != nil:
+		return diagnosis{"architecture", diagnosedSkip, "the program of the plugin cannot be read: " + err.Error(), ""}
+	}
+	ours, err := machineOf(own)
+	if err != nil || theirs == ours {
+		return diagnosis{"architecture", diagnosedOK, "the program of the plugin is for this machine: " + theirs, ""}
+	}
+	return diagnosis{
+		"architecture", diagnosedFail, fmt.Sprintf("the program of the plugin is for %s, but this machine is %s", theirs, ours),
+		"install the plugin from an image for this machine: docker plugin rm --force " + p.Name + ", then docker plugin install; " + engineLog(p),
+	}
+}
+
+// machineOf returns the architecture that a program is for.
+func machineOf(program string) (string, error) {
+	f, err := elf.Open(program)
+	if err != nil {
+		return "", err // it is shown as it is
+	}
+	defer func() { _ = f.Close() }()
+	return strings.ToLower(strings.TrimPrefix(f.Machine.String(), "EM_")), nil
+}
+
+// lastStart tells why the last process ended. It leaves out the settings that still are wrong, which are reported for themselves.
+func lastStart(p dockerd.Plugin, data string, set []diagnosis) diagnosis {
 	words, err := lastwords.Read(data)
 	switch {
 	case err == nil:
-		text := strings.Join(strings.Split(words.Text, "\n"), "; ")
+		lines := strings.Split(words.Text, "\n")
+		others := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+			return slices.ContainsFunc(set, func(d diagnosis) bool { return d.Level == diagnosedFail && d.Text == strings.TrimSpace(line) })
+		})
+		if len(others) < len(lines) {
+			others = append(others, "the settings below are wrong")
+		}
+		text := strings.Join(others, "; ")
 		return diagnosis{"start", diagnosedFail, "its process ended at " + words.At.UTC().Format(clockLayout) + ": " + text, "fix that, unless you did since; if docker plugin enable reported another error after that time, fix that one first: the engine did not start the process then"}
 	case errors.Is(err, fs.ErrPermission):
 		return diagnosis{"start", diagnosedSkip, "only root can look into " + data, "try again with sudo"}
 	case errors.Is(err, fs.ErrNotExist):
-		return diagnosis{"start", diagnosedSkip, "its last process ended on request, or left no reason", engineLog}
+		return diagnosis{"start", diagnosedSkip, "its last process ended on request, or left no reason", engineLog(p)}
 	}
-	return diagnosis{"start", diagnosedWarn, "the reason why its last process ended cannot be read: " + err.Error(), engineLog}
+	return diagnosis{"start", diagnosedWarn, "the reason why its last process ended cannot be read: " + err.Error(), engineLog(p)}
 }
 
 // mounts tells what the engine cannot give the plugin: it then refuses the start, and the plugin's last process
@@ -145,7 +192,7 @@ func disk(data string) diagnosis {
 // read-only; then there are no last words either.
 func room(st syscall.Statfs_t, data string) diagnosis {
 	const mib = 1 << 20
-	free := st.Bavail * uint64(st.Bsize) //nolint:gosec // a block has a size
+	free := st.Bavail * uint64(st.Bsize) // a block has a size
 	text := fmt.Sprintf("%d MiB are free for its data in %s", free/mib, data)
 	switch {
 	case st.Flags&unix.ST_RDONLY != 0:

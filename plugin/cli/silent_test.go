@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 )
@@ -49,6 +53,25 @@ func newSilence(t *testing.T) *silence {
 func (s *silence) says(name, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.data, name), []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// installs writes a program for a machine, of which there is no more than its header.
+func (s *silence) installs(machine elf.Machine) {
+	s.t.Helper()
+	header := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
+	copy(header.Ident[:], elf.ELFMAG)
+	header.Ident[elf.EI_CLASS], header.Ident[elf.EI_DATA], header.Ident[elf.EI_VERSION] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)
+	var b bytes.Buffer
+	if err := binary.Write(&b, binary.LittleEndian, header); err != nil {
+		s.t.Fatal(err)
+	}
+	program := s.plugin.Path(s.root, entrypoint)
+	if err := os.MkdirAll(filepath.Dir(program), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(program, b.Bytes(), 0o700); err != nil { // a program
 		s.t.Fatal(err)
 	}
 }
@@ -90,6 +113,11 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		{"wrong settings", func(s *silence, _ *Config) {
 			s.plugin.Env = []string{"RINGLET_TIMEOUT=abc", "RINGLET_KEY=xyz"}
 		}, []string{"fail  settings: RINGLET_KEY:", "fail  settings: RINGLET_TIMEOUT=\"abc\":"}},
+		{"wrong settings, which it said", func(s *silence, _ *Config) {
+			s.plugin.Env = []string{"RINGLET_TIMEOUT=abc", "RINGLET_KEY=xyz"}
+			err := errors.Join(config.Problems(config.Check(s.plugin.Env, os.Hostname, func(path string) string { return path }))...)
+			s.says(lastwords.Name, "2026-11-21T11:00:00Z\n"+err.Error()+"\n")
+		}, []string{"fail  start: its process ended at 2026-11-21 11:00:00 UTC: the settings below are wrong", "fail  settings: RINGLET_KEY:"}},
 		{"its key file, where the plugin has it", func(s *silence, _ *Config) {
 			s.plugin.Env = []string{"RINGLET_KEY_FILE=/data/keys"}
 			s.says("keys", key)
@@ -118,6 +146,17 @@ func TestDoctorOfASilentPlugin(t *testing.T) {
 		{"an engine that tells nothing", func(_ *silence, c *Config) {
 			c.EngineRoot = func(context.Context, string) (string, error) { return "", errors.New("the engine is busy") }
 		}, []string{"skip  start: cannot find where the engine keeps"}},
+		{"a program for another machine", func(s *silence, _ *Config) {
+			s.installs(elf.EM_S390)
+		}, []string{"fail  architecture: the program of the plugin is for s390, but this machine is", "docker plugin install; the engine's log may have more: journalctl -u docker | grep aa"}},
+		{"a program for this machine", func(s *silence, _ *Config) {
+			own, err := elf.Open(self)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			defer own.Close()
+			s.installs(own.Machine)
+		}, []string{"ok    architecture: the program of the plugin is for this machine"}},
 		{"enabled, with no socket", func(s *silence, _ *Config) { s.plugin.Enabled = true }, []string{"fail  plugin: the plugin cannot be reached at /run/docker/plugins/aa/"}},
 	} {
 		s := newSilence(t)

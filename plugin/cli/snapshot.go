@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringlet/ringlet/internal/durable"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
@@ -207,7 +207,7 @@ func writeSnapshot(file string, s snapshot) error {
 	if _, err := os.Stat(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)
 	}
-	if err := persist.ReplaceFile(file, append(text, '\n')); err != nil {
+	if err := durable.Replace(file, append(text, '\n')); err != nil {
 		return fmt.Errorf("the snapshot cannot be written: %w", err)
 	}
 	return nil

@@ -132,8 +132,13 @@ func isIdle(p ipam.PoolStatus) bool {
 // verdict prints the line that most people read, and no more.
 func (v view) verdict(st ipam.Status) {
 	var held uint64
+	gateways := 0
 	for _, p := range st.Pools {
 		held += p.HeldHere
+		if p.Gateway.IsValid() && p.HeldHere > 0 {
+			held--
+			gateways++
+		}
 	}
 	var facts []string
 	problems := 0
@@ -149,8 +154,16 @@ func (v view) verdict(st ipam.Status) {
 		facts = append(facts, words)
 	}
 	facts = append(facts, company(st)...)
-	facts = append(facts, plural(len(st.Pools), "pool", "pools"), plural(held, "address held here", "addresses held here"))
+	facts = append(facts, plural(len(st.Pools), "pool", "pools"), plural(held, "address held here", "addresses held here")+gatewaysBeside(gateways))
 	v.wrap(verdictStyle(st.Verdict), string(st.Verdict)+": ", strings.Join(facts, ", "))
+}
+
+// gatewaysBeside says how many addresses more this host has as gateways.
+func gatewaysBeside(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " and " + plural(n, "gateway", "gateways")
 }
 
 // standing says in plain words where a peer stands among others.

@@ -120,7 +120,7 @@ func TestAgo(t *testing.T) {
 }
 
 func TestAmount(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 1: "1", 16_777_216: "16777216", 999_999_999: "999999999", 1 << 32: "4.29e+09", math.MaxUint64: "1.84e+19"} {
+	for n, want := range map[uint64]string{0: "0", 1: "1", 16_777_216: "16777216", 999_999_999: "999999999", 1 << 32: "2^32", math.MaxUint64: "2^64"} {
 		if got := amount(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}

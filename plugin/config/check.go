@@ -22,6 +22,9 @@ func (c Config) check(env map[string]string, bad map[string]bool) []error {
 		{[]string{"RINGLET_UNIVERSE", "RINGLET_SUBNET"}, c.checkSizes},
 		{[]string{"RINGLET_HTTP", "RINGLET_BIND"}, c.checkPorts},
 		{[]string{"RINGLET_HTTP_CERT", "RINGLET_HTTP_KEY"}, c.checkTLS},
+		{[]string{"RINGLET_ETCD_CERT", "RINGLET_ETCD_KEY"}, c.checkETCDPair},
+		{[]string{"RINGLET_ETCD_USER", "RINGLET_ETCD_PASSWORD_FILE"}, c.checkETCDUser},
+		{[]string{"RINGLET_ETCD", "RINGLET_ETCD_CA", "RINGLET_ETCD_CERT", "RINGLET_ETCD_USER"}, c.checkETCD},
 	}
 	for _, r := range rules {
 		if slices.ContainsFunc(r.names, func(name string) bool { return bad[name] }) {

@@ -50,6 +50,7 @@ type Subnet struct {
 // Config is the plugin's settings, checked by [Load].
 type Config struct {
 	Name string // what people call this peer; 1 to 255 bytes of printable UTF-8 without spaces
+	Zone string // what fails together with this host; at most 64 bytes of printable UTF-8 without spaces and commas; empty: not said
 
 	Bind      netip.AddrPort // where peers reach this one; the port is never 0
 	Advertise netip.AddrPort // what is told to peers; the zero value means an address of the host, a private one if possible, and Bind's port
@@ -76,6 +77,17 @@ type Config struct {
 	MAC bool // engines give each endpoint a MAC before they ask for its address
 
 	Announce bool // containers that start are announced to their neighbours
+
+	DefaultPool string // pool of ringlet alloc without one, by CIDR or name; empty: the only pool
+
+	IdentityLabels []string // names of labels, or prefixes that end with *, that count for identities; empty: containers have none
+
+	ETCD         []string // URLs of an etcd that gets a copy of the directory, all http or all https; empty: none
+	ETCDCA       string   // file with the certificates that sign etcd's; empty: those of the host
+	ETCDCert     string   // file with this host's certificate for etcd; empty: none
+	ETCDKey      string   // file with its private key; empty if ETCDCert is
+	ETCDUser     string   // user of etcd; empty: none
+	ETCDPassword string   // file with its password; empty if ETCDUser is
 
 	HTTP      string   // host:port of metrics and API, the host may be empty; or HTTPOff
 	HTTPHosts []string // names by which HTTP may be asked beside this host's own, in lower case

@@ -49,6 +49,10 @@ func TestEverythingWrong(t *testing.T) {
 		"RINGLET_HTTP_CERT=cert.pem",
 		"RINGLET_HTTP_KEY=~/key.pem",
 		"RINGLET_TOKEN=correct horse",
+		"RINGLET_ETCD=etcd-1:2379,http://u:p@etcd-1,https://etcd-2/v3,http://etcd-3,https://[fd00::1",
+		"RINGLET_DEFAULT_POOL=10.50.0.1/24",
+		"RINGLET_ETCD_CA=ca.pem",
+		"RINGLET_ETCD_USER=a b",
 		"LOG_LEVEL=" + strings.Repeat("verbose ", 20),
 		"RINGLET_LOG_FORMAT=logfmt\n",
 		"RINGLET_LOG_FORMAT=log\nfmt",
@@ -66,6 +70,10 @@ func TestWrongTogether(t *testing.T) {
 		{"RINGLET_JOIN=host-a", "RINGLET_HTTP=:7950", "RINGLET_ADVERTISE=fd00::1", "RINGLET_UNIVERSE=10.0.0.0/26,fd00::/64", "RINGLET_SUBNET=24,64"},
 		{"RINGLET_HTTP_CERT=/tls/cert.pem"},
 		{"RINGLET_HTTP_KEY=/tls/key.pem"},
+		{"RINGLET_ETCD_CERT=/etcd/cert.pem", "RINGLET_ETCD=https://etcd-1"},
+		{"RINGLET_ETCD_PASSWORD_FILE=/etcd/password", "RINGLET_ETCD=https://etcd-1"},
+		{"RINGLET_ETCD_USER=ringlet", "RINGLET_ETCD_PASSWORD_FILE=/etcd/password"},
+		{"RINGLET_ETCD_CA=/etcd/ca.pem", "RINGLET_ETCD=http://etcd-1"},
 		{"RINGLET_BOOTSTRAP=observer", "RINGLET_KEY=" + key1, "RINGLET_KEY_FILE=/keys/two"},
 	} {
 		_, err := load(environ, testSource())
@@ -126,6 +134,16 @@ func TestTable(t *testing.T) {
 				environ = append(environ, "RINGLET_HTTP_KEY=/data/tls/key.pem")
 			case "RINGLET_HTTP_KEY":
 				environ = append(environ, "RINGLET_HTTP_CERT=/data/tls/cert.pem")
+			case "RINGLET_ETCD_CA":
+				environ = append(environ, "RINGLET_ETCD=https://etcd-1")
+			case "RINGLET_ETCD_CERT":
+				environ = append(environ, "RINGLET_ETCD=https://etcd-1", "RINGLET_ETCD_KEY=/data/etcd/key.pem")
+			case "RINGLET_ETCD_KEY":
+				environ = append(environ, "RINGLET_ETCD=https://etcd-1", "RINGLET_ETCD_CERT=/data/etcd/cert.pem")
+			case "RINGLET_ETCD_USER":
+				environ = append(environ, "RINGLET_ETCD=https://etcd-1", "RINGLET_ETCD_PASSWORD_FILE=/data/etcd/password")
+			case "RINGLET_ETCD_PASSWORD_FILE":
+				environ = append(environ, "RINGLET_ETCD=https://etcd-1", "RINGLET_ETCD_USER=ringlet")
 			}
 			mustLoad(t, environ...)
 			if s.Default == "" {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,6 +32,20 @@ func parseName(cfg *Config, value string, src source) error {
 		return fmt.Errorf("the host's name %s cannot be the default: %w", shown(name), err)
 	}
 	cfg.Name = name
+	return nil
+}
+
+// parseZone keeps zones fit for tables and lists.
+func parseZone(cfg *Config, value string, _ source) error {
+	cfg.Zone = value
+	if err := peer.Zone(value).Check(); err != nil {
+		return err
+	}
+	for _, r := range value {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("it contains %q", r)
+		}
+	}
 	return nil
 }
 
@@ -152,6 +167,29 @@ func parseMAC(cfg *Config, value string, _ source) error {
 
 func parseAnnounce(cfg *Config, value string, _ source) error {
 	return boolean(&cfg.Announce, value)
+}
+
+func parseDefaultPool(cfg *Config, value string, _ source) error {
+	cfg.DefaultPool = value
+	if strings.Contains(value, "/") {
+		p, err := netip.ParsePrefix(value)
+		switch {
+		case err != nil:
+			return errors.New("it is no subnet such as 10.50.0.0/24")
+		case p != p.Masked():
+			return fmt.Errorf("it has bits set behind its mask: %v has none", p.Masked())
+		}
+		return nil
+	}
+	for _, r := range value {
+		if !unicode.IsPrint(r) || r == ' ' {
+			return fmt.Errorf("it contains %q", r)
+		}
+	}
+	if len(value) > 255 {
+		return fmt.Errorf("it has %d bytes", len(value))
+	}
+	return nil
 }
 
 func parseToken(cfg *Config, value string, _ source) error {

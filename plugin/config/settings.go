@@ -26,7 +26,7 @@ func Settings() []Setting { return table() }
 
 // Shared returns the names of the settings that are the same on all hosts of a cluster.
 func Shared() []string {
-	return []string{"RINGLET_CLUSTER", "RINGLET_INSECURE", "RINGLET_UNIVERSE", "RINGLET_SUBNET", "RINGLET_AVOID", "RINGLET_EVICT_AFTER"}
+	return []string{"RINGLET_CLUSTER", "RINGLET_INSECURE", "RINGLET_UNIVERSE", "RINGLET_SUBNET", "RINGLET_AVOID", "RINGLET_EVICT_AFTER", "RINGLET_IDENTITY_LABELS", "RINGLET_ETCD"}
 }
 
 func (s Setting) problem(given string, err error) error {
@@ -63,7 +63,7 @@ func names() []string {
 // table is the one source of all settings. RINGLET_BIND comes before the
 // settings that take its port.
 func table() []Setting {
-	return slices.Concat(peers(), space(), cluster(), serving())
+	return slices.Concat(peers(), space(), cluster(), serving(), shared())
 }
 
 // peers are the settings about the identity of this peer and the other ones.
@@ -75,6 +75,13 @@ func peers() []Setting {
 		Meaning: "name of this host, in commands and messages",
 		Effect:  "the host is shown under the new name from the next start; no address moves",
 		parse:   parseName,
+	}, {
+		Name: "RINGLET_ZONE", Auto: "none: all hosts without a zone are in one",
+		Range:   "at most 64 bytes of printable text without spaces and commas",
+		Example: "rack-1",
+		Meaning: "what fails together with this host, such as its rack: votes and ranges are spread over zones",
+		Effect:  "from the next start; other hosts may vote; no address moves",
+		parse:   parseZone,
 	}, {
 		Name: "RINGLET_BIND", Default: fmt.Sprintf("0.0.0.0:%d", DefaultPort),
 		Range:   "address[:port] (port 1 to 65535, by default 7950)",
@@ -207,6 +214,61 @@ func cluster() []Setting {
 	}}
 }
 
+// shared are the settings about the directory, and its copy in an etcd.
+func shared() []Setting {
+	const effect = "from the next start; a replaced file is read at the next connection"
+	return []Setting{{
+		Name: "RINGLET_IDENTITY_LABELS", Default: "com.docker.compose.project,com.docker.compose.service,com.docker.stack.namespace,com.docker.swarm.service.name",
+		Range:   "a comma list of names of labels, or of prefixes with * at the end; or none",
+		Example: "com.docker.compose.project,com.example.team*",
+		Meaning: "labels that make a container's identity: if they are equal, containers have one number on all hosts; none: no identities",
+		Effect:  "from the next start; containers get other numbers; set the same on all hosts",
+		parse:   parseIdentityLabels,
+	}, {
+		Name: "RINGLET_ETCD", Auto: "none: no copy",
+		Range:   "a comma list of URLs http://host:port or https://host:port of one etcd v3, all http or all https",
+		Example: "https://etcd-1:2379,https://etcd-2:2379",
+		Meaning: "etcd in which this host keeps a copy of its part of the directory; ringlet works without it",
+		Effect:  "from the next start; the host's keys in the earlier etcd vanish within 15 minutes; set the same on all hosts",
+		parse:   parseETCD,
+	}, {
+		Name: "RINGLET_ETCD_CA", Auto: "the certificates that the host trusts, which a plugin does not have",
+		Range:   "the path of a PEM file (RINGLET_ETCD is https)",
+		Example: "/data/etcd/ca.pem",
+		Meaning: "file with the certificates that sign those of etcd",
+		Effect:  effect,
+		parse:   parseETCDCA,
+	}, {
+		Name: "RINGLET_ETCD_CERT", Auto: "none",
+		Range:   "the path of a PEM file (RINGLET_ETCD_KEY is set, too)",
+		Example: "/data/etcd/cert.pem",
+		Meaning: "file with the certificate that this host shows to etcd",
+		Effect:  effect,
+		parse:   parseETCDCert,
+	}, {
+		Name: "RINGLET_ETCD_KEY", Auto: "none",
+		Range:   "the path of a PEM file (RINGLET_ETCD_CERT is set, too)",
+		Example: "/data/etcd/key.pem",
+		Meaning: "file with the private key of RINGLET_ETCD_CERT",
+		Effect:  effect,
+		parse:   parseETCDKey,
+	}, {
+		Name: "RINGLET_ETCD_USER", Auto: "none",
+		Range:   "1 to 255 visible ASCII characters (RINGLET_ETCD_PASSWORD_FILE is set, too)",
+		Example: "ringlet",
+		Meaning: "user of etcd that may read and write the keys below ringlet/",
+		Effect:  "from the next start",
+		parse:   parseETCDUser,
+	}, {
+		Name: "RINGLET_ETCD_PASSWORD_FILE", Auto: "none",
+		Range:   "the path of a file with the password in its first line (RINGLET_ETCD_USER is set, too)",
+		Example: "/data/etcd/password",
+		Meaning: "file with the password of RINGLET_ETCD_USER",
+		Effect:  effect,
+		parse:   parseETCDPassword,
+	}}
+}
+
 // serving are the settings about requests, the API and the log.
 func serving() []Setting {
 	return []Setting{{
@@ -230,6 +292,13 @@ func serving() []Setting {
 		Meaning: "false: when a container starts, ringlet does not announce its MAC to the neighbours",
 		Effect:  "from the next start",
 		parse:   parseAnnounce,
+	}, {
+		Name: "RINGLET_DEFAULT_POOL", Auto: "the only pool",
+		Range:   "the name or the CIDR of a pool, or the name of a Docker network of this host",
+		Example: "lab",
+		Meaning: "pool of ringlet alloc and of POST /v1/addresses if they name none",
+		Effect:  "from the next start",
+		parse:   parseDefaultPool,
 	}, {
 		Name: "RINGLET_HTTP", Default: HTTPOff,
 		Range:   "off, or host:port (the host may be left out)",

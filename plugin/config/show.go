@@ -15,6 +15,7 @@ import (
 func (c Config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("name", c.Name),
+		slog.String("zone", c.Zone),
 		slog.String("bind", c.Bind.String()),
 		slog.String("advertise", showAdvertise(c)),
 		slog.String("join", strings.Join(c.Join, ",")),
@@ -35,6 +36,7 @@ func (c Config) LogValue() slog.Value {
 		slog.String("timeout", c.Timeout.String()),
 		slog.Bool("mac", c.MAC),
 		slog.Bool("announce", c.Announce),
+		slog.String("default_pool", c.DefaultPool),
 		slog.String("http", c.HTTP),
 		slog.String("http_hosts", strings.Join(c.HTTPHosts, ",")),
 		slog.String("http_cert", c.HTTPCert),
@@ -42,6 +44,13 @@ func (c Config) LogValue() slog.Value {
 		slog.Bool("token", c.Token != ""),
 		slog.String("log_level", strings.ToLower(c.LogLevel.String())),
 		slog.String("log_format", c.LogFormat),
+		slog.String("identity_labels", showLabels(c.IdentityLabels)),
+		slog.String("etcd", strings.Join(c.ETCD, ",")),
+		slog.String("etcd_ca", c.ETCDCA),
+		slog.String("etcd_cert", c.ETCDCert),
+		slog.String("etcd_key", c.ETCDKey),
+		slog.String("etcd_user", c.ETCDUser),
+		slog.String("etcd_password_file", c.ETCDPassword),
 	)
 }
 
@@ -88,6 +97,13 @@ func showNever(d time.Duration) string {
 		return "never"
 	}
 	return d.String()
+}
+
+func showLabels(names []string) string {
+	if len(names) == 0 {
+		return IdentityNone
+	}
+	return strings.Join(names, ",")
 }
 
 func showList[T fmt.Stringer](list []T) string {

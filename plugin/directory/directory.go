@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
@@ -68,11 +70,19 @@ type Config struct {
 	// About tells of the process what the source does not know: Version, Address,
 	// Health and Engine. It must not block.
 	About func() Node
-	// Services tells of which service each of some containers is one, as namespace
-	// and name; what is of none, or not there, is left out. Nil: nobody can tell.
-	Services func(ctx context.Context, containers []string) (map[string][2]string, error)
-	Pace     *pace.Pace   // of what is done now and then; may be nil
-	Logger   *slog.Logger // must not be nil
+	// Networks names the Docker networks of this host on a pool; nil: nobody can. It
+	// must not block.
+	Networks func(pool netip.Prefix) []string
+	// Containers tells what the labels of each of some containers say; what is not there is left out. Nil: nobody can tell.
+	Containers func(ctx context.Context, containers []string) (map[string]Container, error)
+	// Identities agrees on the numbers of label sets; nil: containers have none.
+	Identities Identities
+	// Past tells a peer, as JSON, who had an address at a time; nil: nobody can tell. It returns when ctx ends.
+	Past func(ctx context.Context, a netip.Addr, at time.Time) ([]byte, error)
+	// Locks returns the locks of the cluster that are held; nil: nobody can.
+	Locks  func(ctx context.Context) ([]lock.Lock, error)
+	Pace   *pace.Pace   // of what is done now and then; may be nil
+	Logger *slog.Logger // must not be nil
 	// ObservePanic is called for each frame at which this program has an error of its
 	// own, which costs that frame. It may be nil, and must not block.
 	ObservePanic func(where string)
@@ -86,15 +96,31 @@ type Directory struct {
 	frames  chan []byte
 	differs chan peer.ID // has room for one: compare with it
 	counts  counters
+	locked  atomic.Int64  // how many locks are shown
+	wanted  chan struct{} // has room for one: somebody needs the number of a label set
+	heart   string        // the key of the heartbeat
+	uses    string        // the prefix of the keys of hosts that use identities
 	watched *events.Ring[replica.Event]
 	taking  contain.Edge
+
+	questions chan *reply // of peers, that wait for an answer
 
 	mu      sync.Mutex
 	replica *replica.Replica
 	cluster [16]byte // zero: none yet, and nothing is said to anybody
 	boots   map[peer.ID]peer.Boot
-	beat    time.Time // when a heartbeat was last seen
-	told    uint64    // up to which own change was broadcast, or has to be found
+	beat    time.Time            // when a heartbeat was last seen
+	since   time.Time            // when this peer came into its cluster; zero: it is in none
+	voice   bool                 // this peer is the first voter that can be reached: it says what is agreed to the outside
+	cleared []replica.Clear      // keys that are to be set again
+	clears  map[peer.ID][]uint64 // the serials of the last clears of each peer
+	rouse   context.CancelFunc   // ends the publisher's wait; nil: it does not wait
+	told    uint64               // up to which own change was broadcast, or has to be found
+
+	agreement agreement // on the numbers of label sets
+
+	inquiries map[uint64]*inquiry // what this peer asks others, by serial
+	replies   []*reply            // the last questions of others, the oldest first
 }
 
 // carried is the carrier in use; the type makes it fit an atomic value.
@@ -107,7 +133,8 @@ func New(cfg Config) (*Directory, error) {
 		return nil, errors.New("the directory needs a peer, the cluster's label, a source, its events and a logger")
 	}
 	d := &Directory{
-		cfg: cfg, frames: make(chan []byte, maxQueued), differs: make(chan peer.ID, 1), boots: map[peer.ID]peer.Boot{},
+		cfg: cfg, heart: HeartKey(cfg.Cluster), uses: IdentityUseKeys(cfg.Cluster), frames: make(chan []byte, maxQueued), differs: make(chan peer.ID, 1), wanted: make(chan struct{}, 1), boots: map[peer.ID]peer.Boot{}, clears: map[peer.ID][]uint64{},
+		questions: make(chan *reply, maxQuestions), inquiries: map[uint64]*inquiry{},
 		replica: replica.New(cfg.Self.ID, cfg.Self.Boot), watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), cfg.Self.Nonce, keptEvents),
 	}
 	d.taking = contain.Edge{Where: "directory", Logger: cfg.Logger, Count: cfg.ObservePanic}
@@ -149,6 +176,8 @@ func (d *Directory) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { d.publish(ctx) })
 	work.Go(func() { d.exchange(ctx) })
+	work.Go(func() { d.identify(ctx) })
+	work.Go(func() { d.answer(ctx) })
 	work.Wait()
 	return nil
 }
@@ -222,6 +251,19 @@ func (d *Directory) take(frame []byte) {
 		d.counts.refused.Add(1)
 		return
 	}
+	switch m := m.(type) {
+	case replica.Clear:
+		if d.mayClear(f, m) {
+			d.clear(m)
+		}
+		return
+	case replica.Question:
+		d.takeQuestion(f, m)
+		return
+	case replica.Answer:
+		d.takeAnswer(f, m)
+		return
+	}
 	answers, cluster, news, ok := d.merge(f, m)
 	if !ok {
 		d.counts.refused.Add(1)
@@ -277,9 +319,10 @@ func (d *Directory) forgetBoots() {
 func (d *Directory) settle() {
 	for _, e := range d.replica.Events() {
 		d.watched.Put(e)
-		if e.Key == Heart && e.Value != nil {
+		if e.Key == d.heart && e.Value != nil {
 			d.beat = time.Now()
 		}
+		d.heardOf(e.Key, e.Value)
 	}
 	sum := d.replica.Summary()
 	if d.summary.Swap(sum) == sum {

@@ -74,13 +74,13 @@ func TestMemory(t *testing.T) {
 	d, err := New(Config{
 		Self: hostA, Cluster: "test", Source: full{held}, Log: events.New(1, 0, 0),
 		About: func() Node { return Node{} }, Logger: slog.New(slog.DiscardHandler),
-		Services: func(context.Context, []string) (map[string][2]string, error) { return nil, errors.New("no engine") },
+		Containers: func(context.Context, []string) (map[string]Container, error) { return nil, errors.New("no engine") },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range keptEvents { // those of the last changes are no more with more addresses
-		d.watched.Put(replica.Event{Key: Heart, Value: make([]byte, 400)})
+		d.watched.Put(replica.Event{Key: HeartKey("test"), Value: make([]byte, 400)})
 	}
 	p := &publisher{Directory: d, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
 	before := heap.InUse()

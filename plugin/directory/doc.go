@@ -16,11 +16,15 @@
 //	ringlet/state/nodes/v1/<cluster>/<node>         Node, of the peer
 //	ringlet/state/ip/v1/<cluster>/<ip>              Address, of the peer that holds it
 //	ringlet/state/services/v1/<cluster>/<namespace>/<service>  Service, of each peer with a container of it
+//	ringlet/state/identities/v1/<cluster>/id/<number>           LabelSet, agreed
+//	ringlet/state/identities/v1/<cluster>/value/<labels>/<node> IdentityUse, of each peer with a container that has the labels
 //	ringlet/state/pools/v1/<cluster>/<cidr>         Pool, agreed
 //	ringlet/state/pools/v1/<cluster>/names/<name>   PoolName, agreed
-//	ringlet/.heartbeat                              Heartbeat, of the first live voter, each minute
+//	ringlet/locks/<cluster>/<name>                  Lock, agreed
+//	ringlet/.heartbeat/<cluster>                    Heartbeat, of the first live voter, each minute
+//	ringlet/.cluster/<cluster>                      Cluster, agreed
 //
-// Pools are not sent from peer to peer: every peer has the chronicle, which is
+// Pools and label sets are not sent from peer to peer: every peer has the chronicle, which is
 // agreed, and a second copy of it could only be late. Each shows them from its
 // own. All else is under the lease of its peer (see package replica): 15 minutes,
 // renewed every 5.
@@ -30,6 +34,12 @@
 // The events of the peer say which addresses have changed; each is looked up
 // alone. Everything is compared at the start, at each renewal and when events
 // were missed, so that what should be there comes back by itself.
+//
+// # Identities
+//
+// The publisher never waits for the number of a label set. It says of an address what it knows, and says it again with the
+// number. A goroutine of its own asks the cluster (see [Identities]), and on the first voter that can be reached it has sets
+// collected that no host refers to.
 //
 // A [Directory] is safe for concurrent use. To test against it, give it a
 // carrier that hands frames to other ones.

@@ -5,8 +5,14 @@ import (
 	"time"
 )
 
-// Heart is the key that shows that changes arrive: it is renewed every minute.
-const Heart = "ringlet/.heartbeat"
+// HeartKey is the key that shows that changes arrive: it is renewed every minute.
+func HeartKey(cluster string) string { return "ringlet/.heartbeat/" + cluster }
+
+// ClusterKey is the key that names the cluster which has a label.
+func ClusterKey(cluster string) string { return "ringlet/.cluster/" + cluster }
+
+// LockKeys is the prefix of the keys of a cluster's locks.
+func LockKeys(cluster string) string { return "ringlet/locks/" + cluster + "/" }
 
 // NodeKeys is the prefix of the keys of a cluster's peers.
 func NodeKeys(cluster string) string { return "ringlet/state/nodes/v1/" + cluster + "/" }
@@ -22,17 +28,27 @@ func ServiceKeys(cluster string) string { return "ringlet/state/services/v1/" + 
 
 // Node is what a peer says of itself.
 type Node struct {
-	Name    string     `json:"name"`
-	ID      string     `json:"id"`
-	Version string     `json:"version"`          // of ringlet
-	Address string     `json:"address"`          // where other peers reach it
-	Health  string     `json:"health,omitempty"` // where its API is served, if others can reach it
-	Engine  string     `json:"engine,omitempty"` // version of its engine
-	State   string     `json:"state"`
-	Failed  []string   `json:"failed,omitempty"` // what is wrong there and needs somebody, at most 3 sentences
-	Boot    uint64     `json:"boot"`
-	Pools   []NodePool `json:"pools"`                // in which it has ranges
-	More    int        `json:"more_pools,omitempty"` // how many others there are
+	Name    string `json:"name"`
+	ID      string `json:"id"`
+	Version string `json:"version"` // of ringlet
+	Address string `json:"address"` // where other peers reach it
+	// Addresses are those of the host, the first maxAddresses.
+	Addresses []NodeAddress `json:"addresses,omitempty"`
+	Health    string        `json:"health,omitempty"` // where its API is served, if others can reach it
+	Engine    string        `json:"engine,omitempty"` // version of its engine
+	State     string        `json:"state"`
+	Slot      uint64        `json:"slot"`             // the last decision that it has applied, up to a minute ago
+	Failed    []string      `json:"failed,omitempty"` // what is wrong there and needs somebody, at most 3 sentences
+	Boot      uint64        `json:"boot"`
+	Pools     []NodePool    `json:"pools"`                // in which it has ranges
+	More      int           `json:"more_pools,omitempty"` // how many others there are
+}
+
+// NodeAddress is an address of a host.
+type NodeAddress struct {
+	Address netip.Addr `json:"address"`
+	Family  string     `json:"family"` // ipv4 or ipv6
+	Kind    string     `json:"kind"`   // peer: other peers reach the host there; host: on another interface
 }
 
 // NodePool is what a peer has of a pool.
@@ -46,11 +62,13 @@ type NodePool struct {
 type Address struct {
 	Pool      netip.Prefix `json:"pool"`
 	Node      string       `json:"node"`
-	State     string       `json:"state"` // held, gateway, host or stranger
-	Kind      string       `json:"kind"`  // container, client, gateway, …
+	Network   string       `json:"network,omitempty"` // the Docker networks of that host on the pool, by name, with commas
+	State     string       `json:"state"`             // held, gateway, host or stranger
+	Kind      string       `json:"kind"`              // container, client, gateway, …
 	Container string       `json:"container,omitempty"`
 	Name      string       `json:"name,omitempty"`
 	MAC       string       `json:"mac,omitempty"`
+	Identity  uint64       `json:"identity,omitempty"` // the number of the container's label set; 0: it has none
 	Since     time.Time    `json:"since"`
 }
 
@@ -92,6 +110,11 @@ type Reservation struct {
 // PoolName says which pool has a name.
 type PoolName struct {
 	Pool netip.Prefix `json:"pool"`
+}
+
+// Cluster is which cluster has a label. It is agreed.
+type Cluster struct {
+	ID string `json:"id"`
 }
 
 // Heartbeat is when the directory was last known to be written, by the clock of

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/identity"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
 	"github.com/ringlet/ringlet/plugin/events"
@@ -46,6 +48,7 @@ const (
 func (d *Directory) publish(ctx context.Context) {
 	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
 	for ctx.Err() == nil {
+		p.again()
 		p.work(ctx)
 		p.wait(ctx)
 	}
@@ -59,8 +62,11 @@ type publisher struct {
 	look   bool                   // at the peer's own record and the pools
 	now    map[netip.Addr]Address // what became of an address last; without a state: nobody uses it
 
-	services *services
-	said     []said // what is about to be said, kept for its memory
+	services   *services
+	said       []said         // what is about to be said, kept for its memory
+	identities uint64         // the version of the agreement on label sets that is shown
+	shown      []identity.Set // the label sets that are shown
+	showAll    bool           // what was shown was removed
 
 	renewed  time.Time
 	compared time.Time
@@ -88,6 +94,10 @@ func (p *publisher) wait(ctx context.Context) {
 	}
 	until, cancel := context.WithDeadline(ctx, due)
 	defer cancel()
+	if !p.rest(cancel) {
+		return
+	}
+	defer p.rest(nil)
 	p.note(p.reader.Next(until))
 	if ctx.Err() != nil {
 		return
@@ -140,6 +150,7 @@ func (p *publisher) work(ctx context.Context) {
 		if err == nil {
 			p.self(&st, now)
 			p.pools(&st)
+			p.locks(ctx, &st)
 			p.look = false
 			if all && st.State != ipam.Left {
 				err = p.compareAll(ctx)
@@ -150,6 +161,7 @@ func (p *publisher) work(ctx context.Context) {
 		}
 		if err != nil {
 			p.complain(err)
+			p.identified() // it asks nobody
 			return
 		}
 	}
@@ -158,6 +170,7 @@ func (p *publisher) work(ctx context.Context) {
 	}
 	p.changed()
 	p.services.resolve(ctx)
+	p.identified()
 	p.write(p.services.flush())
 	if renew {
 		p.renewed = now
@@ -247,6 +260,9 @@ func (p *publisher) changed() {
 // address notes what to say of an address, which nobody uses if it has no state.
 func (p *publisher) address(a netip.Addr, use Address) {
 	s := said{address: a, key: AddressKeys(p.cfg.Cluster) + a.String()}
+	if use.Kind == "container" {
+		use.Identity = p.services.identityOf(use.Container)
+	}
 	if use.State != "" {
 		s.value = encode(use)
 	}
@@ -273,11 +289,19 @@ func (p *publisher) say() {
 
 // useOf returns what an event says of its address.
 func (p *publisher) useOf(e *events.Event) Address {
-	use := Address{Pool: e.Pool, Node: string(p.cfg.Self.Name)}
+	use := Address{Pool: e.Pool, Node: string(p.cfg.Self.Name), Network: p.network(e.Pool)}
 	if h := e.Holder; h != nil && e.Kind != events.Freed && e.Kind != events.Withdrawn {
 		use.State, use.Kind, use.Container, use.Name, use.MAC, use.Since = stateOf(h.Kind), h.Kind, h.Container, h.Name, h.MAC, h.Since
 	}
 	return use
+}
+
+// network names the Docker networks of this host on a pool.
+func (p *publisher) network(pool netip.Prefix) string {
+	if p.cfg.Networks == nil {
+		return ""
+	}
+	return strings.Join(p.cfg.Networks(pool), ",")
 }
 
 // stateOf is the state of an address that such a holder has, as in
@@ -307,7 +331,7 @@ func (p *publisher) compareAll(ctx context.Context) error {
 		for i := range list.Addresses {
 			st := &list.Addresses[i]
 			p.address(st.Address, Address{
-				Pool: st.Pool, Node: st.Peer, State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
+				Pool: st.Pool, Node: st.Peer, Network: p.network(st.Pool), State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
 			})
 			if at, known := slices.BinarySearchFunc(had, st.Address, netip.Addr.Compare); known {
 				there[at] = true

@@ -17,17 +17,23 @@ import (
 type Item struct {
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value"`
-	Owner string          `json:"owner"`         // ID of the peer; agreed, if each knows it by itself
+	Owner string          `json:"owner"`         // ID of the peer; agreed: each knows it by itself; foreign: of another cluster
 	Told  time.Time       `json:"told,omitzero"` // when the owner last renewed its lease, by this peer's clock
 }
 
-// Agreed is the owner of what no one peer says.
-const Agreed = "agreed"
+// Owners that are no peers of the cluster.
+const (
+	Agreed  = "agreed"  // of what no one peer says
+	Foreign = "foreign" // of what another cluster says, see [Directory.SetForeign]
+)
 
 // ownerOf names the peer that has set a key.
 func ownerOf(id peer.ID) string {
-	if id == peer.None {
+	switch id {
+	case peer.None:
 		return Agreed
+	case replica.Foreign:
+		return Foreign
 	}
 	return id.String()
 }

@@ -16,6 +16,7 @@ const (
 	maxRanges       = 64 // of one pool
 	maxReservations = 128
 	maxFailed       = 3   // problems
+	maxAddresses    = 32  // of a host
 	maxProblem      = 300 // bytes of one
 )
 
@@ -27,6 +28,8 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 	}
 	n := p.cfg.About()
 	n.Name, n.ID, n.Boot, n.State = string(p.cfg.Self.Name), p.cfg.Self.ID.String(), uint64(p.cfg.Self.Boot), string(st.State)
+	n.Slot = st.Slot
+	n.Addresses = n.Addresses[:min(len(n.Addresses), maxAddresses)]
 	n.Failed = failed(st)
 	n.Pools = []NodePool{}
 	for i := range st.Pools {
@@ -52,10 +55,10 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 	keys, values := []string{NodeKeys(p.cfg.Cluster) + n.Name}, [][]byte{value}
 	if !beats(st) {
 		p.beat = time.Time{}
-		keys, values = append(keys, Heart), append(values, nil)
+		keys, values = append(keys, HeartKey(p.cfg.Cluster)), append(values, nil)
 	} else if now.Sub(p.beat) >= lookEvery {
 		p.beat = now
-		keys, values = append(keys, Heart), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
+		keys, values = append(keys, HeartKey(p.cfg.Cluster)), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
 	}
 	p.write(keys, values)
 }
@@ -97,6 +100,9 @@ func (p *publisher) belong(id string) {
 		clear(p.boots)
 		p.settle()
 	}
+	if p.cluster != cluster {
+		p.since = time.Now()
+	}
 	p.cluster = cluster
 }
 
@@ -132,6 +138,10 @@ func (p *publisher) pools(st *ipam.Status) {
 	prefix := PoolKeys(p.cfg.Cluster)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.voice = beats(st)
+	if st.Cluster != "" {
+		p.replica.SetAgreed(ClusterKey(p.cfg.Cluster), encode(Cluster{st.Cluster}))
+	}
 	there := map[string]bool{}
 	set := func(key string, v any) {
 		there[key] = true

@@ -54,3 +54,36 @@ func TestPeerWithManyPools(t *testing.T) {
 		}
 	}
 }
+
+// A peer says which decision it has applied and where its host is, and of an address
+// on which Docker networks it may be.
+func TestRealisedState(t *testing.T) {
+	all := make([]NodeAddress, maxAddresses+1)
+	for i := range all {
+		all[i] = NodeAddress{Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), Family: "ipv4", Kind: "host"}
+	}
+	log := events.New(1, 0, 0)
+	d, err := New(Config{
+		Self: hostA, Cluster: "test", Source: full{held: 1}, Log: log, Logger: slog.New(slog.DiscardHandler),
+		About:    func() Node { return Node{Addresses: all} },
+		Networks: func(netip.Prefix) []string { return []string{"front", "lab"} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &publisher{Directory: d, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
+	p.self(&ipam.Status{State: ipam.Ready, Slot: 42}, time.Now())
+	var n Node
+	if err := json.Unmarshal(d.Get(NodeKeys("test") + "host-a")[0].Value, &n); err != nil {
+		t.Fatal(err)
+	}
+	if n.Slot != 42 || len(n.Addresses) != maxAddresses || n.Addresses[0] != all[0] {
+		t.Errorf("slot %d and %d addresses are told", n.Slot, len(n.Addresses))
+	}
+	if err := p.compareAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Holdings(netip.AddrFrom4([4]byte{10, 0, 0, 0})); len(got) != 1 || got[0].Network != "front,lab" {
+		t.Errorf("the address is told as %+v", got)
+	}
+}

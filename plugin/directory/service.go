@@ -1,10 +1,14 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/ringlet/ringlet/ipam/identity"
 )
 
 const (
@@ -17,39 +21,82 @@ const (
 	maxAsked = 100
 )
 
-// services are the services of this peer's containers, as far as the engine has
-// told. Of containers that are of none it keeps nothing: they are most, and that
-// they have been asked about says the number of the change that told of them. It
-// belongs to the publisher.
+// Container is what the labels of a container say.
+type Container struct {
+	Namespace, Service string // the service that it is one of; Service is empty: none
+	Labels             string // its label set, see [identity.Text]; empty: none, it has no identity
+}
+
+// services are the services and label sets of this peer's containers, as far as the engine has told. Of containers that
+// have neither it keeps nothing: they are most, and that they have been asked about says the number of the change that
+// told of them. It belongs to the publisher.
 type services struct {
-	ask func(ctx context.Context, containers []string) (map[string][2]string, error)
+	ask func(ctx context.Context, containers []string) (map[string]Container, error)
 	// told returns containers that were told of behind a change, and up to which.
 	told func(after uint64, limit int) (list []Endpoint, upTo uint64)
 
-	prefix  string                         // of the keys
-	node    string                         // this peer's name
-	at      map[netip.Addr]Endpoint        // the addresses of containers that are of a service
-	of      map[string]map[netip.Addr]bool // by such a container: its addresses
-	keys    map[string]string              // by such a container
-	asked   uint64                         // containers that were told of by changes up to this one were asked about
-	behind  bool                           // there are others
-	silent  time.Time                      // when the engine did not answer; zero: it did
-	changed map[string]bool                // keys
+	prefix  string                  // of the keys of services
+	node    string                  // this peer's name
+	at      map[netip.Addr]Endpoint // the addresses of containers that have a service or a label set
+	of      map[string][]netip.Addr // by such a container: its addresses
+	facts   map[string]fact         // by such a container
+	asked   uint64                  // containers that were told of by changes up to this one were asked about
+	behind  bool                    // there are others
+	silent  time.Time               // when the engine did not answer; zero: it did
+	changed map[string]bool         // keys
+
+	setsPrefix string // of the keys of label sets
+
+	sets   map[string]*labelSet // by text: those that a container has
+	longs  int                  // containers whose label set is too long
+	fresh  []Endpoint           // whose containers have come to a label set since that was last flushed
+	unsure bool                 // sets or their numbers have changed since then
+}
+
+// fact is what is known of a container.
+type fact struct {
+	key  string    // of its service; empty: it is of none
+	set  *labelSet // nil: it has none
+	long int       // bytes of its label set, if that is too long to have a number; else 0
+}
+
+func (f fact) isNone() bool { return f.key == "" && f.set == nil && f.long == 0 }
+
+// labelSet is a label set that a container of this peer has.
+type labelSet struct {
+	text       string
+	number     uint64 // 0: it has none
+	next       uint64 // the number, while it is looked up
+	containers int
+	dirty      bool // it is to be told anew
 }
 
 func newServices(cfg Config, told func(after uint64, limit int) ([]Endpoint, uint64)) *services {
 	return &services{
-		ask: cfg.Services, told: told, prefix: ServiceKeys(cfg.Cluster), node: string(cfg.Self.Name),
-		at: map[netip.Addr]Endpoint{}, of: map[string]map[netip.Addr]bool{}, keys: map[string]string{}, changed: map[string]bool{},
+		ask: cfg.Containers, told: told, prefix: ServiceKeys(cfg.Cluster), setsPrefix: IdentityUseKeys(cfg.Cluster), node: string(cfg.Self.Name),
+		at: map[netip.Addr]Endpoint{}, of: map[string][]netip.Addr{}, facts: map[string]fact{}, changed: map[string]bool{}, sets: map[string]*labelSet{},
 	}
 }
 
-// forget forgets all: nothing is said any more, or it will be said anew.
+// forget forgets all: nothing is said any more.
 func (s *services) forget() {
 	clear(s.at)
 	clear(s.of)
-	clear(s.keys)
+	clear(s.facts)
 	clear(s.changed)
+	clear(s.sets)
+	s.longs, s.fresh, s.unsure = 0, nil, true
+}
+
+// anew has everything said again, and the engine asked again about all containers of which nothing is known.
+func (s *services) anew() {
+	for _, f := range s.facts {
+		s.changed[f.key] = true
+	}
+	for _, set := range s.sets {
+		set.dirty = true
+	}
+	s.asked, s.behind, s.silent, s.unsure = 0, s.ask != nil, time.Time{}, true
 }
 
 // set notes that somebody else has an address now, or more is known of who has
@@ -60,34 +107,79 @@ func (s *services) set(a netip.Addr, now Endpoint) {
 	}
 	s.behind = s.behind || now.Container != ""
 	was, there := s.at[a]
-	if key := s.keys[now.Container]; !there && key == "" || was == now {
+	f, known := s.facts[now.Container]
+	if !there && !known || was == now {
 		return
 	}
-	s.changed[s.keys[was.Container]] = true
+	s.changed[s.facts[was.Container].key] = true
 	if was.Container != now.Container {
 		s.leave(a, was.Container)
 	}
-	if key := s.keys[now.Container]; key != "" {
-		s.join(now, key)
+	if known {
+		s.join(now, f)
 	}
 }
 
 func (s *services) leave(a netip.Addr, id string) {
 	delete(s.at, a)
-	if delete(s.of[id], a); len(s.of[id]) == 0 {
-		delete(s.of, id)
-		delete(s.keys, id)
+	s.of[id] = slices.DeleteFunc(s.of[id], func(its netip.Addr) bool { return its == a })
+	if len(s.of[id]) > 0 {
+		return
+	}
+	f := s.facts[id]
+	delete(s.of, id)
+	delete(s.facts, id)
+	if f.set != nil {
+		f.set.containers--
+		s.unsure = s.unsure || f.set.containers == 0
+	}
+	if f.long > 0 {
+		s.longs--
+		s.unsure = true
 	}
 }
 
-// join notes that a container is of the service with a key.
-func (s *services) join(e Endpoint, key string) {
-	if s.of[e.Container] == nil {
-		s.of[e.Container] = map[netip.Addr]bool{}
+// join notes what is known of the container that has an address.
+func (s *services) join(e Endpoint, f fact) {
+	if len(s.of[e.Container]) == 0 {
+		s.facts[e.Container] = f
+		if f.set != nil {
+			f.set.containers++
+		}
+		if f.long > 0 {
+			s.longs++
+		}
 	}
-	s.of[e.Container][e.Address] = true
-	s.at[e.Address], s.keys[e.Container] = e, key
-	s.changed[key] = true
+	if !slices.Contains(s.of[e.Container], e.Address) {
+		s.of[e.Container] = append(s.of[e.Container], e.Address)
+	}
+	s.at[e.Address] = e
+	s.changed[s.facts[e.Container].key] = true
+}
+
+// learned notes what the engine has told of the container that has an address.
+func (s *services) learned(e Endpoint, c Container) {
+	var f fact
+	if c.Service != "" {
+		f.key = s.prefix + c.Namespace + "/" + c.Service
+	}
+	switch n := len(c.Labels); {
+	case n > identity.MaxText:
+		f.long = n
+	case n > 0:
+		if f.set = s.sets[c.Labels]; f.set == nil {
+			f.set = &labelSet{text: c.Labels}
+			s.sets[c.Labels] = f.set
+		}
+	}
+	if f.isNone() {
+		return
+	}
+	s.join(e, f)
+	if f.set != nil || f.long > 0 {
+		s.fresh = append(s.fresh, e)
+		s.unsure = true
+	}
 }
 
 // due is when the engine is to be asked again; zero: not at all.
@@ -118,9 +210,7 @@ func (s *services) resolve(ctx context.Context) {
 				return
 			}
 			for _, e := range list {
-				if of := found[e.Container]; of[1] != "" {
-					s.join(e, s.prefix+of[0]+"/"+of[1])
-				}
+				s.learned(e, found[e.Container])
 			}
 		}
 		s.silent, s.asked, s.behind = time.Time{}, upTo, len(list) == maxAsked
@@ -140,11 +230,11 @@ func (s *services) flush() (keys []string, values [][]byte) {
 
 func (s *services) value(key string) []byte {
 	out := Service{Node: s.node}
-	for id, its := range s.keys {
-		if its != key {
+	for id, its := range s.facts {
+		if its.key != key {
 			continue
 		}
-		for a := range s.of[id] {
+		for _, a := range s.of[id] {
 			out.Endpoints = append(out.Endpoints, s.at[a])
 		}
 	}
@@ -157,4 +247,118 @@ func (s *services) value(key string) []byte {
 		out.Endpoints, out.More = out.Endpoints[:n], all-n
 		return out
 	})
+}
+
+// serves reports whether a key is that of a service of this peer's containers.
+func (s *services) serves(key string) bool {
+	for _, f := range s.facts {
+		if f.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// uses reports whether a key is that of a label set of this peer's containers.
+func (s *services) uses(key string) bool {
+	text, its := strings.CutSuffix(strings.TrimPrefix(key, s.setsPrefix), "/"+s.node)
+	set := s.sets[text]
+	return its && set != nil && set.number != 0 && set.containers > 0
+}
+
+// identityOf returns the number of the label set of a container, 0 if none is known.
+func (s *services) identityOf(container string) uint64 {
+	if set := s.facts[container].set; set != nil {
+		return set.number
+	}
+	return 0
+}
+
+// number notes which label sets have numbers, and returns those that have none, in order.
+func (s *services) number(known []identity.Set) (missing []string) {
+	for _, set := range s.sets {
+		set.next = 0
+	}
+	if len(s.sets) > 0 {
+		for i := range known {
+			if set := s.sets[known[i].Text]; set != nil {
+				set.next = known[i].Number
+			}
+		}
+	}
+	for text, set := range s.sets {
+		if set.next != set.number {
+			set.number, set.dirty = set.next, true
+		}
+		if set.number == 0 && set.containers > 0 {
+			missing = append(missing, text)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// longest names a container whose label set is too long; nil if there is none.
+func (s *services) longest() error {
+	if s.longs == 0 {
+		return nil
+	}
+	var out *LongError
+	for id, f := range s.facts {
+		if f.long == 0 {
+			continue
+		}
+		name := id[:min(len(id), shortID)]
+		for _, a := range s.of[id] {
+			name = cmp.Or(s.at[a].Name, name)
+		}
+		if out == nil || name < out.Container { // always the same one
+			out = &LongError{Container: name, Bytes: f.long}
+		}
+	}
+	out.More = s.longs - 1
+	return out
+}
+
+// shortID is how many digits of a container's ID people see.
+const shortID = 12
+
+// flushSets returns the keys of label sets that are to be told anew, with their values, nil for those that no container
+// has any more or that have no number, and the endpoints whose identity is to be told anew.
+func (s *services) flushSets() (keys []string, values [][]byte, changed []Endpoint) {
+	dirty := false
+	for text, set := range s.sets {
+		if set.containers == 0 {
+			delete(s.sets, text)
+		}
+		if set.containers > 0 && !set.dirty {
+			continue
+		}
+		var value []byte
+		if set.containers > 0 && set.number != 0 {
+			value = encode(IdentityUse{set.number})
+		}
+		keys, values = append(keys, s.setsPrefix+text+"/"+s.node), append(values, value)
+		dirty = dirty || set.dirty
+	}
+	for _, e := range s.fresh {
+		if s.at[e.Address].Container == e.Container {
+			changed = append(changed, e)
+		}
+	}
+	if dirty {
+		for id, f := range s.facts {
+			if f.set == nil || !f.set.dirty {
+				continue
+			}
+			for _, a := range s.of[id] {
+				changed = append(changed, s.at[a])
+			}
+		}
+		for _, set := range s.sets {
+			set.dirty = false
+		}
+	}
+	s.fresh, s.unsure = nil, false
+	return keys, values, changed
 }

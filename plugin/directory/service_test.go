@@ -36,13 +36,13 @@ func TestServices(t *testing.T) {
 		}
 		s := newServices(Config{
 			Self: ipam.Identity{Name: "host-a"}, Cluster: "ringlet",
-			Services: func(_ context.Context, ids []string) (map[string][2]string, error) {
+			Containers: func(_ context.Context, ids []string) (map[string]Container, error) {
 				slices.Sort(ids)
 				asked = append(asked, ids...)
 				if silent {
 					return nil, errors.New("it does not answer")
 				}
-				return map[string][2]string{"c1": {"shop", "web"}, "c2": {"shop", "web"}, "c3": {"shop", "db"}}, nil
+				return map[string]Container{"c1": {Namespace: "shop", Service: "web"}, "c2": {Namespace: "shop", Service: "web"}, "c3": {Namespace: "shop", Service: "db"}}, nil
 			},
 		}, told)
 		set := func(n int, container string) {
@@ -112,7 +112,7 @@ func TestServices(t *testing.T) {
 		set(5, "")
 		set(9, "")
 		flushed(map[string]string{"shop/db": "gone"})
-		if len(s.at)+len(s.of)+len(s.keys) > 0 {
+		if len(s.at)+len(s.of)+len(s.facts) > 0 {
 			t.Errorf("something is left: %+v", s)
 		}
 	})

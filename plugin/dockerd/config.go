@@ -42,6 +42,10 @@ type Config struct {
 	// exact, with tag if they have one. Needed where Plugin is empty.
 	Names []string
 
+	// Labels are the names of the labels of containers that [Watcher.Containers] is to return, or prefixes of such names with
+	// a * at the end.
+	Labels []string
+
 	// Interval is the longest time between two looks. Default [DefaultInterval].
 	Interval time.Duration
 
@@ -72,6 +76,7 @@ type Config struct {
 // withDefaults returns a copy in which every field has a value.
 func (c Config) withDefaults() Config {
 	c.Names = slices.Clone(c.Names)
+	c.Labels = slices.Clone(c.Labels)
 	c.Interval = defaultTo(c.Interval, DefaultInterval)
 	c.Timeout = defaultTo(c.Timeout, DefaultTimeout)
 	c.Debounce = defaultTo(c.Debounce, DefaultDebounce)

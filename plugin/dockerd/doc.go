@@ -14,7 +14,8 @@
 // the callback asks for it, and shortly after an event that may have changed
 // something. Events are hints and nothing else: the engine drops them when a
 // listener is slow and forgets them when it restarts, so no fact is ever taken
-// from one. The event stream is opened before the first look, and opened "as
+// from one. [Watcher.AskNetworks] has only the list of networks read: one call, at
+// once, also in the middle of a look. The event stream is opened before the first look, and opened "as
 // of a moment ago", so that no change falls between the two.
 //
 // # What it asks
@@ -33,14 +34,15 @@
 //
 // Present means in use, always. Absent means free only in an inventory that is
 // Complete, and only for an address that was already granted, and settled,
-// before Begun. Gateways that nobody typed are not shown by engines before 29,
+// before Begun. That a network is gone an inventory tells that is Listed, and so does
+// a [List]. Gateways that nobody typed are not shown by engines before 29,
 // so their absence never means anything.
 //
 // # Concurrency
 //
 // [New] does no I/O and starts nothing. [Watcher.Run] is called once; it calls
-// deliver from its own goroutine, one call at a time. [Watcher.Recheck] and
-// [Watcher.State] may be called from anywhere at any time and never block;
+// deliver from its own goroutine, one call at a time. [Watcher.Recheck],
+// [Watcher.AskNetworks] and [Watcher.State] may be called from anywhere at any time and never block;
 // [Watcher.Services] from anywhere but a request handler.
 //
 // Besides that the package answers two questions about managed plugins: which

@@ -117,7 +117,9 @@ func TestBlockedCall(t *testing.T) {
 				b.breakWith(hang(path))
 				b.startPipes()
 				for _, inv := range b.after(time.Minute) {
-					t.Errorf("delivered %+v", inv)
+					if path != "/networks/n1" || !inv.Listed || inv.Complete || len(inv.Networks) != 1 || len(inv.Networks[0].Endpoints) > 0 {
+						t.Errorf("delivered %+v", inv)
+					}
 				}
 				if got := b.w.State().LastError; !strings.Contains(got, "did not answer "+path+" within 10s") {
 					t.Errorf("got error %q", got)
@@ -126,7 +128,8 @@ func TestBlockedCall(t *testing.T) {
 					t.Errorf("an engine that answers pings was given up %d times", got)
 				}
 				b.breakWith(nil)
-				b.want(b.after(20*time.Second), 1)
+				looks := b.after(20 * time.Second)
+				b.want(looks[len(looks)-1:], 1)
 			})
 		})
 	}
@@ -161,7 +164,7 @@ func TestPartialLook(t *testing.T) {
 			t.Fatal("nothing was delivered")
 		}
 		for _, inv := range looks {
-			if inv.Complete || len(inv.Networks) != 1 || inv.Networks[0].ID != "n1" {
+			if inv.Complete || !inv.Listed || len(inv.Networks) != 2 || len(inv.Networks[0].Endpoints) != 1 || len(inv.Networks[1].Endpoints) > 0 {
 				t.Errorf("got %+v", inv)
 			}
 		}

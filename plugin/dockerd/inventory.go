@@ -18,6 +18,11 @@ type Inventory struct {
 	// Only then is an absence worth anything.
 	Complete bool
 
+	// Listed is true if the engine answered which networks there are, so that Networks
+	// has all of them: those of which it does not tell more are without endpoints. Only
+	// then is the absence of a network worth anything.
+	Listed bool
+
 	// Unreadable counts the values that were not understood and left out.
 	Unreadable int
 

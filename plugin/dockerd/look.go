@@ -37,7 +37,7 @@ func (s *session) look(ctx context.Context, deliver Deliver) (time.Duration, err
 	}
 	var again time.Duration
 	var refused error
-	if inv.Complete || len(inv.Networks) > 0 { // else nothing was seen
+	if inv.Listed || len(inv.Networks) > 0 { // else nothing was seen
 		again, refused = deliver(ctx, inv)
 	}
 	switch {
@@ -70,36 +70,44 @@ func (s *session) take(ctx context.Context) (Inventory, error) {
 func (s *session) collect(ctx context.Context, inv *Inventory) error {
 	var errs []error
 	seen := map[string]bool{}
+	inv.Listed = true
 	for range maxRounds {
 		listed, err := s.list(ctx)
 		if err != nil {
+			inv.Listed = false
 			return errors.Join(append(errs, err)...)
 		}
-		news := false
+		news, silent := false, false
 		for _, n := range listed {
 			if seen[n.ID] {
 				continue
 			}
 			seen[n.ID], news = true, true
-			err := s.inspect(ctx, n.ID, inv)
-			if err != nil {
+			if !silent {
+				s.answerIfAsked(ctx)
+				err := s.inspect(ctx, n, inv)
+				silent = gone(err)
+				if err == nil {
+					continue
+				}
 				errs = append(errs, err)
 			}
-			if gone(err) {
-				return errors.Join(errs...)
-			}
+			// What the list tells of it is worth having.
+			inv.Listed = inv.Listed && s.ours(n) && (has(inv, n.ID) || s.add(n, inv) == nil)
 		}
-		if !news {
+		if !news || silent {
 			return errors.Join(errs...)
 		}
 	}
+	inv.Listed = false
 	errs = append(errs, fmt.Errorf("networks were created faster than they could be listed, %d times in a row", maxRounds))
 	return errors.Join(errs...)
 }
 
 // inspect adds one network. One that was removed since it was listed is not
 // an error: its endpoints went before it did.
-func (s *session) inspect(ctx context.Context, id string, inv *Inventory) error {
+func (s *session) inspect(ctx context.Context, listed network.Summary, inv *Inventory) error {
+	id := listed.ID
 	what := "/networks/" + id
 	answer, err := call(ctx, s.cfg.Timeout, what, func(ctx context.Context) (network.Inspect, error) {
 		return s.cli.NetworkInspect(ctx, id, network.InspectOptions{})
@@ -114,10 +122,20 @@ func (s *session) inspect(ctx context.Context, id string, inv *Inventory) error 
 	case answer.ConfigFrom.Network != "" && !s.ours(answer):
 		return nil
 	}
+	return s.add(answer, inv)
+}
+
+// add adds a network as the engine tells of it. The error says what of it could not be read.
+func (s *session) add(answer network.Inspect, inv *Inventory) error {
 	n, err := parseNetwork(answer)
 	inv.Networks = append(inv.Networks, n)
 	inv.Unreadable += n.Unreadable
 	return err
+}
+
+// has reports whether an inventory has a network.
+func has(inv *Inventory, id string) bool {
+	return slices.ContainsFunc(inv.Networks, func(n Network) bool { return n.ID == id })
 }
 
 // pause returns the time to the next look. After a failure it is short and
@@ -125,9 +143,9 @@ func (s *session) inspect(ctx context.Context, id string, inv *Inventory) error 
 func (s *session) pause(again time.Duration, fine bool) time.Duration {
 	wait := s.cfg.Interval
 	if fine {
-		s.retry.reset()
+		s.retry.Reset()
 	} else {
-		wait = min(wait, s.retry.next())
+		wait = min(wait, s.retry.Next())
 	}
 	if again > 0 {
 		// Not below the debounce time, or a consumer with a rounding error

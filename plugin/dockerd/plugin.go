@@ -64,12 +64,12 @@ func PluginID(mountinfo io.Reader) (string, bool) {
 // file system, given the /proc/self/mountinfo of a process in a managed
 // plugin; empty outside of one.
 func DataRoot(mountinfo io.Reader) string {
-	const root = 3
+	const root, mountPoint = 3, 4
 	lines := bufio.NewScanner(mountinfo)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) <= root {
+		if len(fields) <= mountPoint || fields[mountPoint] != dataMount { // outside of a plugin those of others are visible, which come and go
 			continue
 		}
 		if before, after, ok := strings.Cut(fields[root], "/plugins/"); ok && strings.HasSuffix(after, "/propagated-mount") {

@@ -120,3 +120,13 @@ func TestPluginFiles(t *testing.T) {
 		t.Error("there is no such engine, and it has a directory")
 	}
 }
+
+// Inside a managed plugin its own data names the engine's directory. Outside, the data of other plugins does not.
+func TestDataRoot(t *testing.T) {
+	const line = "900 800 8:1 /srv/docker/plugins/aa/propagated-mount %s rw,relatime - ext4 /dev/sda1 rw\n"
+	for at, want := range map[string]string{"/data": "/srv/docker", "/srv/docker/plugins/aa/propagated-mount": ""} {
+		if got := DataRoot(strings.NewReader("21 1 8:1 / / rw - ext4 /dev/sda1 rw\n" + strings.Replace(line, "%s", at, 1))); got != want {
+			t.Errorf("mounted at %s: got %q, want %q", at, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package dockerd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -28,12 +29,18 @@ const (
 // errNoEngine is returned when there is no connection to ask on.
 var errNoEngine = errors.New("the docker engine is not connected")
 
-// Services tells of which service each of some containers is one; those that
+// Container is what the labels of a container say.
+type Container struct {
+	Service Service
+	Labels  map[string]string // those that [Config].Labels names; nil: it has none of them
+}
+
+// Containers tells what the labels of each of some containers say; those that
 // the engine does not have are left out. It is one call for their entries in the
 // engine's list, which it answers from what it has at hand, also for a container
 // that it is just starting: looking at the container itself would wait for that.
 // It is safe for concurrent use.
-func (w *Watcher) Services(ctx context.Context, ids []string) (map[string]Service, error) {
+func (w *Watcher) Containers(ctx context.Context, ids []string) (map[string]Container, error) {
 	cli := w.cli.Load()
 	if cli == nil {
 		return nil, errNoEngine
@@ -48,11 +55,29 @@ func (w *Watcher) Services(ctx context.Context, ids []string) (map[string]Servic
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]Service{}
+	out := map[string]Container{}
 	for _, c := range list {
-		out[c.ID] = serviceOf(c.Labels)
+		out[c.ID] = Container{Service: serviceOf(c.Labels), Labels: w.cfg.chosen(c.Labels)}
 	}
 	return out, nil
+}
+
+// chosen returns the labels that count.
+func (c Config) chosen(labels map[string]string) (out map[string]string) {
+	for name, value := range labels {
+		counts := slices.ContainsFunc(c.Labels, func(want string) bool {
+			begin, isPrefix := strings.CutSuffix(want, "*")
+			return name == want || isPrefix && strings.HasPrefix(name, begin)
+		})
+		if !counts {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = value
+	}
+	return out
 }
 
 // serviceOf reads the labels of a container. Compose sets those of its own also

@@ -28,16 +28,19 @@ func TestServiceOf(t *testing.T) {
 }
 
 // The engine is asked in one call, and not at all while there is none.
-func TestServices(t *testing.T) {
-	inBubble(t, Config{}, func(b *bench) {
-		if _, err := b.w.Services(b.t.Context(), []string{"c1"}); !errors.Is(err, errNoEngine) {
+func TestContainers(t *testing.T) {
+	inBubble(t, Config{Labels: []string{labelProject, "team*"}}, func(b *bench) {
+		if _, err := b.w.Containers(b.t.Context(), []string{"c1"}); !errors.Is(err, errNoEngine) {
 			t.Errorf("without an engine: %v", err)
 		}
-		b.labels = map[string]map[string]string{"c1": {labelProject: "shop", labelService: "web"}, "c2": nil, "c3": {labelProject: "shop", labelService: "db"}}
+		b.labels = map[string]map[string]string{"c1": {labelProject: "shop", labelService: "web"}, "c2": nil, "c3": {labelProject: "shop", labelService: "db", "team": "x", "team.lead": "", "tea": "y"}}
 		b.startPipes()
 		b.want(b.after(time.Second), 1)
-		got, err := b.w.Services(b.t.Context(), []string{"c1", "c2", "gone"})
-		if diff := cmp.Diff(map[string]Service{"c1": {"shop", "web"}, "c2": {}}, got); diff != "" || err != nil {
+		got, err := b.w.Containers(b.t.Context(), []string{"c1", "c2", "c3", "gone"})
+		if diff := cmp.Diff(map[string]Container{
+			"c1": {Service{"shop", "web"}, map[string]string{labelProject: "shop"}}, "c2": {},
+			"c3": {Service{"shop", "db"}, map[string]string{labelProject: "shop", "team": "x", "team.lead": ""}},
+		}, got); diff != "" || err != nil {
 			t.Errorf("%v (-want +got)\n%s", err, diff)
 		}
 		if n := b.count("/containers/json"); n != 1 {
@@ -47,7 +50,7 @@ func TestServices(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 			return true
 		})
-		if _, err := b.w.Services(b.t.Context(), []string{"c1"}); err == nil {
+		if _, err := b.w.Containers(b.t.Context(), []string{"c1"}); err == nil {
 			t.Error("an error of the engine is none")
 		}
 	})

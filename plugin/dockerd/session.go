@@ -16,6 +16,8 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
+
+	"github.com/ringlet/ringlet/internal/backoff"
 )
 
 // session is one connection to an engine, from the first ping to the end of
@@ -26,14 +28,14 @@ type session struct {
 	cli     *client.Client
 	engine  system.Info
 	names   []string
-	hints   chan struct{} // of size one: something may have changed
-	broken  chan error    // of size one: why the event stream ended
-	retry   backoff       // between looks that failed
-	known   bool          // whether others were told of this session
-	last    []Network     // the last complete look, to log changes only
-	looked  bool          // whether last means anything
-	took    time.Duration // how long the last look took
-	endedAt time.Time     // when it ended
+	hints   chan struct{}   // of size one: something may have changed
+	broken  chan error      // of size one: why the event stream ended
+	retry   backoff.Backoff // between looks that failed
+	known   bool            // whether others were told of this session
+	last    []Network       // the last complete look, to log changes only
+	looked  bool            // whether last means anything
+	took    time.Duration   // how long the last look took
+	endedAt time.Time       // when it ended
 }
 
 // session connects, subscribes, and looks until the connection is no good any
@@ -53,7 +55,7 @@ func (w *Watcher) session(ctx context.Context, deliver Deliver) error {
 		cli:     cli,
 		hints:   make(chan struct{}, 1),
 		broken:  make(chan error, 1),
-		retry:   w.backoff(),
+		retry:   w.pause(),
 	}
 	if err := s.connect(ctx); err != nil {
 		return err
@@ -172,6 +174,8 @@ func (s *session) loop(ctx context.Context, deliver Deliver) error {
 			due = s.sooner(due)
 		case <-s.recheck:
 			due = s.sooner(due)
+		case <-s.asks:
+			s.answerAsked(ctx)
 		case <-timer.C:
 			again, err := s.look(ctx, deliver)
 			if err != nil {
@@ -181,6 +185,42 @@ func (s *session) loop(ctx context.Context, deliver Deliver) error {
 		}
 		timer.Reset(time.Until(due))
 	}
+}
+
+// answerIfAsked has the networks listed if that was asked for meanwhile.
+func (s *session) answerIfAsked(ctx context.Context) {
+	select {
+	case <-s.asks:
+		s.answerAsked(ctx)
+	default:
+	}
+}
+
+func (s *session) answerAsked(ctx context.Context) {
+	if s.asked != nil {
+		s.asked(ctx, s.networks)
+	}
+}
+
+// networks lists the networks that are ours, without their endpoints. Of one whose driver the list does not tell it asks
+// the engine.
+func (s *session) networks(ctx context.Context) ([]Network, error) {
+	listed, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var inv Inventory
+	for _, n := range listed {
+		if s.ours(n) {
+			err = s.add(n, &inv)
+		} else {
+			err = s.inspect(ctx, n, &inv)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return inv.Networks, nil
 }
 
 // sooner returns when to look because of a hint, if not at due already. Hints

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/logattr"
 )
 
@@ -25,8 +26,10 @@ type Watcher struct {
 	cfg     Config
 	log     *slog.Logger
 	recheck chan struct{} // of size one: a look is wanted
+	asks    chan struct{} // of size one: a list of networks is wanted
 	blind   func(ctx context.Context) error
 	ahead   func(ctx context.Context)
+	asked   func(ctx context.Context, list List)
 	state   atomic.Pointer[State]
 	cli     atomic.Pointer[client.Client] // of the session; nil: there is none
 }
@@ -38,7 +41,7 @@ func New(cfg Config) (*Watcher, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("watch the docker engine: %w", err)
 	}
-	w := &Watcher{cfg: cfg, log: cfg.Logger, recheck: make(chan struct{}, 1)}
+	w := &Watcher{cfg: cfg, log: cfg.Logger, recheck: make(chan struct{}, 1), asks: make(chan struct{}, 1)}
 	s := &State{Socket: cfg.Socket, LastError: "not started"}
 	if cfg.Socket == "" {
 		s.LastError = noSocket
@@ -69,6 +72,23 @@ func (w *Watcher) Recheck() {
 	}
 }
 
+// List asks the engine in one call which networks of ours there are, without their endpoints.
+type List func(ctx context.Context) ([]Network, error)
+
+// WhenAsked sets what is called for each [Watcher.AskNetworks], to have the engine asked and to take the answer. It is
+// called from Run's goroutine, also in the middle of a look, and must be set before Run.
+func (w *Watcher) WhenAsked(f func(ctx context.Context, list List)) { w.asked = f }
+
+// AskNetworks asks for a list of networks at once. Such a list is one call, and so neither waits for more to ask nor
+// for the look that is under way. Without a connection the first look of the next one tells as much. Safe for
+// concurrent use, never blocks.
+func (w *Watcher) AskNetworks() {
+	select {
+	case w.asks <- struct{}{}:
+	default: // one is pending already
+	}
+}
+
 // Run connects, looks and delivers until ctx ends, and then returns nil after
 // everything it started has stopped. A lost or missing engine is waited for
 // without end. It is called once.
@@ -80,7 +100,7 @@ func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
 		return nil
 	}
 	w.change(func(s *State) { s.LastError = "connecting" })
-	retry := w.backoff()
+	retry := w.pause()
 	for ctx.Err() == nil {
 		begun := time.Now()
 		err := w.session(ctx, deliver)
@@ -96,11 +116,11 @@ func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
 		// A connection that held for a while was a good one; one that breaks
 		// at once, again and again, must not be retried at full speed.
 		if time.Since(begun) > w.cfg.RetryMax {
-			retry.reset()
+			retry.Reset()
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retry.next()):
+		case <-time.After(retry.Next()):
 		}
 	}
 	w.change(func(s *State) {
@@ -112,8 +132,9 @@ func (w *Watcher) Run(ctx context.Context, deliver Deliver) error {
 	return nil //nolint:nilerr // the last session ended because ctx did
 }
 
-func (w *Watcher) backoff() backoff {
-	return backoff{shortest: w.cfg.RetryMin, longest: w.cfg.RetryMax, rand: w.cfg.Rand}
+// pause returns the pauses between attempts that fail.
+func (w *Watcher) pause() backoff.Backoff {
+	return backoff.Backoff{First: w.cfg.RetryMin, Last: w.cfg.RetryMax, Rand: w.cfg.Rand}
 }
 
 // lost records the end of a connection, or of an attempt to make one. An

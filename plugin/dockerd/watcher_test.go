@@ -133,7 +133,7 @@ func TestLook(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Inventory{
-			Begun: b.started, Ended: b.started, Engine: "ENGINE", EngineVersion: "28.5.2", Complete: true,
+			Begun: b.started, Ended: b.started, Engine: "ENGINE", EngineVersion: "28.5.2", Complete: true, Listed: true,
 			Networks: []Network{n},
 		}
 		got := looks[0]
@@ -169,6 +169,60 @@ func TestLookOnASwarmManager(t *testing.T) {
 		}
 		if n := b.count("/networks/overlay"); n > 0 {
 			t.Errorf("a network that cannot be ours was asked about %d times", n)
+		}
+	})
+}
+
+// A list of networks is one call, at once, also in the middle of a look.
+func TestAskNetworks(t *testing.T) {
+	inBubble(t, Config{}, func(b *bench) {
+		var got []string
+		b.w.WhenAsked(func(ctx context.Context, list List) {
+			networks, err := list(ctx)
+			for _, n := range networks {
+				got = append(got, n.ID)
+				if len(n.Endpoints) > 0 || len(n.Subnets) != 1 {
+					t.Errorf("listed %+v", n)
+				}
+			}
+			if err != nil {
+				got = append(got, err.Error())
+			}
+		})
+		b.set("n1", oneContainer)
+		b.set("n2", nil)
+		b.networks["ours"] = network.Inspect{ID: "ours", ConfigFrom: network.ConfigReference{Network: "config"}, IPAM: network.IPAM{Config: []network.IPAMConfig{{Subnet: "10.2.0.0/24"}}}}
+		b.startPipes()
+		b.want(b.after(time.Second), 1)
+		looks, inspects := b.count("/networks"), b.count("/networks/n1")
+		b.w.AskNetworks()
+		b.want(b.after(0), 0)
+		if slices.Sort(got); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("listed %q", got)
+		}
+		if n, m := b.count("/networks")-looks, b.count("/networks/n1")-inspects; n != 1 || m != 0 {
+			t.Errorf("it took %d lists and %d looks at a network", n, m)
+		}
+		asked := false
+		b.breakWith(func(_ http.ResponseWriter, r *http.Request) bool {
+			if !asked && strings.HasSuffix(r.URL.Path, "/networks/n1") {
+				asked = true
+				b.w.AskNetworks()
+			}
+			return false
+		})
+		got = nil
+		b.w.Recheck()
+		b.want(b.after(time.Second), 1)
+		if slices.Sort(got); !slices.Equal(got, []string{"n1", "n2"}) {
+			t.Errorf("in the middle of a look %q are listed", got)
+		}
+		b.breakWith(say("/networks", http.StatusInternalServerError, `{"message":"datastore is broken"}`))
+		got = nil
+		b.w.AskNetworks()
+		b.after(0)
+		if len(got) != 1 || !strings.Contains(got[0], "datastore is broken") {
+			t.Errorf("without an answer: %q", got)
 		}
 	})
 }

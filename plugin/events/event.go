@@ -71,6 +71,9 @@ var words = map[ipam.NoteKind]word{
 	ipam.NotePeerLeft:    {"peer-left", "left the cluster"},
 	ipam.NotePeerEvicted: {"peer-evicted", "was evicted; its addresses are quarantined"},
 	ipam.NoteForgotten:   {"peer-forgotten", "was forgotten; its addresses were released"},
+	ipam.NoteLocked:      {"locked", "lock taken"},
+	ipam.NoteUnlocked:    {"unlocked", "lock ended"},
+	ipam.NoteLockExpired: {"lock-expired", "lock ended, because its host was silent"},
 	ipam.NoteInherited:   {"inherited", "is this host's former self; its ranges were taken over"},
 }
 

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/plugin/events"
 )
 
@@ -37,23 +38,10 @@ type record struct {
 	Gave bool `json:"gave,omitempty"` // the range was this peer's
 }
 
-// appendLine appends the record as a line: the JSON of the event, and what a
-// record has beside it.
+// appendLine appends the record as a line. The error is that of a time that JSON has no form for.
 func (r *record) appendLine(b []byte) ([]byte, error) {
-	b, err := r.AppendJSON(b)
-	if err != nil {
-		return b, err
-	}
-	if r.Late {
-		b = append(b[:len(b)-1], `,"late":true}`...)
-	}
-	if r.Own {
-		b = append(b[:len(b)-1], `,"own":true}`...)
-	}
-	if r.Gave {
-		b = append(b[:len(b)-1], `,"gave":true}`...)
-	}
-	return append(b, '\n'), nil
+	line, err := json.Marshal(r)
+	return append(append(b, line...), '\n'), err
 }
 
 // files are those of a journal. They are safe for concurrent use, by one who
@@ -264,7 +252,7 @@ func (f *files) read(ctx context.Context, how haste, want func(line []byte) bool
 		for {
 			if n++; n%linesAtOnce == 0 {
 				if how == leisurely {
-					pause(ctx, 3*time.Since(begun))
+					backoff.Sleep(ctx, 3*time.Since(begun), nil)
 				}
 				if ctx.Err() != nil {
 					return context.Cause(ctx)

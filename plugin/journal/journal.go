@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/events"
@@ -84,7 +85,7 @@ func New(cfg Config) (*Journal, error) {
 // Its error is always nil.
 func (j *Journal) Run(ctx context.Context) error {
 	defer j.files.end()
-	for wait := retry; ctx.Err() == nil; wait = min(2*wait, retryMax) {
+	for wait := (backoff.Backoff{First: retry, Last: retryMax}); ctx.Err() == nil; {
 		begun := time.Now()
 		err := errPanicked
 		j.cfg.Writing.Do(func() { err = j.write(ctx) })
@@ -92,10 +93,10 @@ func (j *Journal) Run(ctx context.Context) error {
 			break
 		}
 		if time.Since(begun) > retryMax { // it went well for a while
-			wait = retry
+			wait.Reset()
 		}
 		j.cfg.Report(err)
-		pause(ctx, wait)
+		backoff.Sleep(ctx, wait.Next(), nil)
 	}
 	return nil
 }
@@ -236,12 +237,4 @@ func (j *Journal) replay(ctx context.Context) (*uses, events.ID, error) {
 		last = r.ID
 	})
 	return known, last, cmp.Or(err, ctx.Err())
-}
-
-// pause waits, no longer than ctx lives.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

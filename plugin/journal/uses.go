@@ -123,14 +123,11 @@ func (u *uses) addresses() (out []netip.Addr) {
 	return out
 }
 
-// appendUse appends a use as JSON, as packed knows it.
+// appendUse appends a use as JSON, as packed knows it, or nothing if its time has no form in JSON: no line has such a time.
 func appendUse(b []byte, pool netip.Prefix, h events.Holder) []byte {
-	b = appendPool(b, pool)
-	from := len(b)
 	h.Since = h.Since.UTC()
-	b = h.AppendJSON(b)
-	b[from] = ',' // for the brace
-	return b
+	text, _ := json.Marshal(use{pool, h})
+	return append(b, text...)
 }
 
 func appendPool(b []byte, pool netip.Prefix) []byte {

@@ -2,7 +2,9 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -22,6 +24,48 @@ type Past struct {
 	Late    bool           `json:"late,omitempty"`   // one of these times was found out afterwards: it was so then at the latest
 	Owner   string         `json:"owner,omitempty"`  // whose range it lay in, if it was another's: a peer's name, free or reserved; missing also if nobody knows
 	Begins  time.Time      `json:"begins,omitzero"`  // the journal; missing: it is empty
+}
+
+// ReadPast reads what a journal, which may be anybody's, answers about an address at a time; false if that is no answer.
+func ReadPast(text []byte, a netip.Addr, at time.Time) (Past, bool) {
+	var p Past
+	if json.Unmarshal(text, &p) != nil || p.Address != a || !p.At.Equal(at) || p.State == "held" && p.Holder == nil {
+		return Past{}, false
+	}
+	for _, t := range []*time.Time{&p.At, &p.Since, &p.Until, &p.Begins} {
+		if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 { // it could not be shown as JSON
+			return Past{}, false
+		}
+	}
+	if p.Holder != nil {
+		if p.Holder.Since = p.Holder.Since.UTC(); p.Holder.Since.Year() < 0 || p.Holder.Since.Year() > 9999 {
+			return Past{}, false
+		}
+	}
+	return p, slices.Contains([]string{"held", "free", "elsewhere", "unknown"}, p.State)
+}
+
+// Compare orders what journals know of an address at one time: more than 0 if a knows more than b. Of two that know a
+// holder, the one that got the address later is the more.
+func Compare(a, b *Past) int {
+	return cmp.Or(cmp.Compare(a.worth(), b.worth()), a.Since.Compare(b.Since), -a.Begins.Compare(b.Begins))
+}
+
+// worth is how much the answer of a journal counts.
+func (p *Past) worth() int {
+	switch {
+	case p.State == "held":
+		return 4
+	case p.State == "free" && p.Holder != nil: // it tells the last one
+		return 3
+	case p.State == "free" && p.Owner == "": // it was in its own range
+		return 2
+	case p.State == "free" || p.State == "elsewhere":
+		return 1
+	case p.Begins.IsZero(): // it is empty
+		return -1
+	}
+	return 0
 }
 
 // span is one use of an address.

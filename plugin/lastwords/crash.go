@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/internal/durable"
 )
 
 const (
@@ -93,7 +93,7 @@ func readBounded(path string) (string, time.Time, error) {
 // WriteCrash keeps a crash in the place of the last one.
 func WriteCrash(dir string, c Crash) error {
 	text := c.String()
-	return persist.ReplaceFile(filepath.Join(dir, CrashName), []byte(text[:min(len(text), MaxCrash)]))
+	return durable.Replace(filepath.Join(dir, CrashName), []byte(text[:min(len(text), MaxCrash)]))
 }
 
 // ReadCrash returns the last crash. Errors: [fs.ErrNotExist] if there was none,

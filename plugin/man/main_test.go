@@ -15,8 +15,8 @@ func TestPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1795219200")
 	a, b := filepath.Join(t.TempDir(), "man"), t.TempDir()
 	for _, dir := range []string{a, b} {
-		if err := write(dir, "v1.2.3"); err != nil {
-			t.Fatal(err)
+		if n, err := write(dir, "v1.2.3"); err != nil || n < 40 {
+			t.Fatalf("%d pages, %v", n, err)
 		}
 	}
 	pages, err := os.ReadDir(a)
@@ -31,6 +31,14 @@ func TestPages(t *testing.T) {
 		again, err := os.ReadFile(filepath.Join(b, p.Name()))
 		if err != nil || !bytes.Equal(text, again) {
 			t.Errorf("%s is another each time, %v", p.Name(), err)
+		}
+		for _, section := range []string{".SH EXIT STATUS", ".SH ENVIRONMENT", ".SH FILES"} {
+			if bytes.Count(text, []byte(section)) != 1 {
+				t.Errorf("%s has %q not once", p.Name(), section)
+			}
+		}
+		if title := strings.ToUpper(strings.TrimSuffix(p.Name(), ".1")); !bytes.Contains(text, []byte(`.TH "`+title+`" "1"`)) {
+			t.Errorf("%s is titled %.80s", p.Name(), text)
 		}
 		if !bytes.Contains(text, []byte(".SH EXAMPLE")) && !bytes.Contains(text, []byte(".SH SEE ALSO")) {
 			t.Errorf("%s has neither examples nor other pages", p.Name())
@@ -49,7 +57,7 @@ func TestPagesAreManPages(t *testing.T) {
 		t.Skip("there is no man program here")
 	}
 	dir := t.TempDir()
-	if err := write(dir, "v1.2.3"); err != nil {
+	if _, err := write(dir, "v1.2.3"); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), man, "--warnings", "-l", filepath.Join(dir, "ringlet-explain.1"))
@@ -58,7 +66,7 @@ func TestPagesAreManPages(t *testing.T) {
 	if err != nil {
 		t.Skipf("man does not work here: %v", err)
 	}
-	if !strings.Contains(string(text), "ringlet explain 10.50.0.7") || strings.Contains(string(text), "warning") {
+	if !strings.Contains(string(text), "ringlet explain 10.50.0.7") || !strings.Contains(string(text), "EXIT STATUS") || strings.Contains(string(text), "warning") {
 		t.Errorf("man shows\n%s", text)
 	}
 }

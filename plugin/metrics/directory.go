@@ -17,7 +17,7 @@ func (m *Metrics) WatchDirectory(stats func() directory.Stats) { m.directory.sta
 type directoryCollector struct {
 	stats atomic.Pointer[func() directory.Stats]
 
-	peers, keys, exchanges, bytes, lost, age *prometheus.Desc
+	peers, keys, exchanges, bytes, lost, age, identities, locks *prometheus.Desc
 }
 
 func newDirectoryCollector() *directoryCollector {
@@ -31,12 +31,15 @@ func newDirectoryCollector() *directoryCollector {
 		bytes:     desc("bytes_total", "Bytes of the directory's frames, by direction: sent (to one other peer), received.", "direction"),
 		lost:      desc("frames_lost_total", "Frames of the directory that arrived and were not taken in, by reason: refused (of another cluster, or not readable), dropped (too many waited).", "reason"),
 		age:       desc("heartbeat_age_seconds", "Since a change of the directory's heartbeat was seen, which is renewed every minute. It is missing before the first one."),
+
+		locks:      prometheus.NewDesc("ringlet_locks", "Locks of the cluster that are held.", nil, nil),
+		identities: desc("identities", "Label sets of containers that have a number (an identity) in the cluster. There are at most 16,384."),
 	}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *directoryCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.peers, c.keys, c.exchanges, c.bytes, c.lost, c.age} {
+	for _, d := range []*prometheus.Desc{c.peers, c.keys, c.exchanges, c.bytes, c.lost, c.age, c.identities, c.locks} {
 		out <- d
 	}
 }
@@ -55,6 +58,8 @@ func (c *directoryCollector) Collect(out chan<- prometheus.Metric) {
 	out <- counter(c.bytes, st.Received, "received")
 	out <- counter(c.lost, st.Refused, "refused")
 	out <- counter(c.lost, st.Dropped, "dropped")
+	out <- gauge(c.identities, float64(st.Identities))
+	out <- gauge(c.locks, float64(st.Locks))
 	if st.Beat > 0 {
 		out <- gauge(c.age, st.Beat.Seconds())
 	}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/trade"
 	"github.com/ringlet/ringlet/plugin/announce"
 )
 
@@ -60,6 +61,7 @@ type Metrics struct {
 	gossip    *gossipCollector
 	directory *directoryCollector
 	disk      *diskCollector
+	etcd      *etcdCollector
 
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -89,6 +91,7 @@ func New(cfg Config) *Metrics {
 		gossip:    newGossipCollector(),
 		directory: newDirectoryCollector(),
 		disk:      newDiskCollector(),
+		etcd:      newETCDCollector(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ringlet_requests_total",
 			Help: "Requests of engines and of the API that were answered, by call and result: ok, the code of the error, or gone, where nobody waited any more.",
@@ -138,7 +141,7 @@ func New(cfg Config) *Metrics {
 	for _, where := range Edges() {
 		m.panics.WithLabelValues(where)
 	}
-	for _, result := range ipam.Answers() {
+	for _, result := range trade.Answers() {
 		m.asks.WithLabelValues(result)
 	}
 	for _, result := range []string{ProbeQuiet, ProbeAnswered, ProbeFailed} {
@@ -154,7 +157,7 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, m.panics, build, m.status, m.gossip, m.directory, m.disk,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, m.panics, build, m.status, m.gossip, m.directory, m.disk, m.etcd,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

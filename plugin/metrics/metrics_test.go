@@ -77,8 +77,9 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 		}}
 	}, func() uint64 { return 20 })
 	m.WatchDisk(func() (uint64, bool) { return 5 << 30, true })
+	m.WatchETCD(func() bool { return true })
 	m.WatchDirectory(func() directory.Stats {
-		return directory.Stats{Size: replica.Size{Peers: 4, Records: 24}, Exchanges: 25, Sent: 26, Received: 27, Refused: 28, Dropped: 29, Beat: 30 * time.Second}
+		return directory.Stats{Size: replica.Size{Peers: 4, Records: 24}, Exchanges: 25, Sent: 26, Received: 27, Refused: 28, Dropped: 29, Beat: 30 * time.Second, Identities: 31, Locks: 32}
 	})
 	return m, &log
 }
@@ -253,7 +254,7 @@ func BenchmarkObserveRequest(b *testing.B) {
 // Every state of a peer has its series: none is missing where the core has a
 // new one.
 func TestEveryStateIsShown(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/status.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../ipam/report/status.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

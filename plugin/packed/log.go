@@ -198,7 +198,7 @@ func (l *Log) word(text []byte) (id uint32, ok bool) {
 	if len(l.words) >= maxWords || len(text) > maxWord {
 		return 0, false
 	}
-	id = uint32(len(l.words)) //nolint:gosec // less than maxWords
+	id = uint32(len(l.words)) // less than maxWords
 	word := string(text)
 	l.words, l.wordIDs[word] = append(l.words, word), id
 	return id, true
@@ -218,7 +218,7 @@ func (l *Log) add(seq uint64, word uint32, rest, value []byte, remove bool) {
 	}
 	n := len(l.blocks) - 1
 	b := &l.blocks[n]
-	place := uint32(n*perBlock + len(b.buf)/align) //nolint:gosec // 16 GiB are more than there is
+	place := uint32(n*perBlock + len(b.buf)/align) // 16 GiB are more than there is
 	before := b.base
 	if len(b.buf) > 0 {
 		before = l.last
@@ -263,7 +263,7 @@ func (l *Log) entry(e *Entry, place uint32) (since uint64, size int) {
 	since, b := number(all[1:])
 	word, b := number(b)
 	n, b := number(b)
-	e.log, e.place, e.flags, e.word, e.rest, b = l, place, all[0], uint32(word), b[:n], b[n:] //nolint:gosec // as it was written
+	e.log, e.place, e.flags, e.word, e.rest, b = l, place, all[0], uint32(word), b[:n], b[n:] // as it was written
 	if e.value = nil; !e.Removal() {
 		n, b = number(b)
 		e.value, b = b[:n], b[n:]
@@ -289,7 +289,7 @@ func (l *Log) slot(word uint32, rest []byte) int {
 func (l *Log) hash(word uint32, rest []byte) int {
 	const odd = 0x9e3779b97f4a7c15
 	sum := maphash.Bytes(l.seed, rest) ^ uint64(word)*odd
-	return int(sum % uint64(len(l.index))) //nolint:gosec // no more than that is
+	return int(sum % uint64(len(l.index))) // no more than that is
 }
 
 func (l *Log) find(key string) (e Entry, there bool) {
@@ -333,7 +333,7 @@ func (l *Log) After(seq uint64) iter.Seq[*Entry] {
 		for n := max(first-1, 0); n < len(l.blocks); n++ {
 			e.Seq = l.blocks[n].base
 			for at := 0; at < len(l.blocks[n].buf); {
-				since, size := l.entry(&e, uint32(n*perBlock+at/align)) //nolint:gosec // as in add
+				since, size := l.entry(&e, uint32(n*perBlock+at/align)) // as in add
 				e.Seq += since
 				at += size
 				if e.Seq > seq && !yield(&e) {
@@ -402,7 +402,7 @@ func (l *Log) Compact(removals int) (forgotten uint64) {
 		value := e.value
 		if !e.Removal() && value[0] == formHolder {
 			head, rest := number(value[2:])
-			l.scratch = binary.AppendUvarint(append(l.scratch[:0], value[:2]...), uint64(again(uint32(head)))) //nolint:gosec // as it was written
+			l.scratch = binary.AppendUvarint(append(l.scratch[:0], value[:2]...), uint64(again(uint32(head)))) // as it was written
 			l.scratch = append(l.scratch, rest...)
 			value = l.scratch
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"strconv"
 
 	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -22,11 +23,13 @@ const (
 	hasName
 	hasMAC
 	hasFraction // of a second
+	hasIdentity // the number of its label set
 )
 
 // The parts of a text that tells of an address and its holder, in order.
 const (
 	kindPart      = `"kind":"`
+	identityPart  = `,"identity":`
 	containerPart = `,"container":"`
 	namePart      = `,"name":"`
 	macPart       = `,"mac":"`
@@ -89,6 +92,12 @@ func (l *Log) appendHolder(b, text []byte) (_ []byte, ok bool) {
 		}
 		b[flags] |= hasMAC
 	}
+	if digits, there := bytes.CutPrefix(rest, []byte(identityPart)); there {
+		if b, rest, ok = appendIdentity(b, digits); !ok {
+			return b, false
+		}
+		b[flags] |= hasIdentity
+	}
 	part, after, there := member(rest, sincePart)
 	if !there || len(after) != 1 || after[0] != '}' {
 		return b, false
@@ -121,6 +130,19 @@ func appendMAC(b, mac []byte) (_ []byte, ok bool) {
 		b = append(b, high<<4|low)
 	}
 	return b, true
+}
+
+// appendIdentity appends the number with which text begins, as it is written by strconv.
+func appendIdentity(b, text []byte) (_, rest []byte, ok bool) {
+	n := 0
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	number, err := strconv.ParseUint(string(text[:n]), 10, 64)
+	if err != nil || n > 1 && text[0] == '0' {
+		return b, text, false
+	}
+	return binary.AppendUvarint(b, number), text[n:], true
 }
 
 // digit is the value of a small hexadecimal digit, more than 15 for all else.
@@ -196,6 +218,11 @@ func (l *Log) appendText(b, packed []byte) []byte {
 			b = append(b, digits[c>>4], digits[c&0xf])
 		}
 		b, rest = append(b, '"'), rest[6:]
+	}
+	if flags&hasIdentity != 0 {
+		var identity uint64
+		identity, rest = number(rest)
+		b = strconv.AppendUint(append(b, identityPart...), identity, 10)
 	}
 	b = append(b, sincePart...)
 	date, rest := number(rest)

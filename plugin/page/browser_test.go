@@ -40,7 +40,7 @@ func (b *browser) serve(s *scene) string {
 func serve(t *testing.T, s *scene) string {
 	t.Helper()
 	api, err := admin.New(admin.Config{
-		Backend: s, Logger: slog.New(slog.DiscardHandler), Remote: true,
+		Backend: s, Directory: labelled{s: s}, Logger: slog.New(slog.DiscardHandler), Remote: true,
 		Events: s.log, Page: page.Handler(), PagePaths: page.Paths(),
 	})
 	if err != nil {

@@ -173,7 +173,7 @@ func TestLookUp(t *testing.T) {
 	}
 	held := s.held[0]
 	ask(held.Address.String(), "web-1")
-	for _, want := range []string{held.Address.String(), "is held by container web-1 on host-a", "02:42:0a:32:00:07", "stop that container", "container other: it is held (3 times)", "4f3a2b1c0d9e"} {
+	for _, want := range []string{held.Address.String(), "is held by container web-1 on host-a", "02:42:0a:32:00:07", "stop that container", "container other: it is held (3 times)", "256: com.docker.compose.project=<b>shop</b>, com.docker.compose.service=web", "4f3a2b1c0d9e"} {
 		if got := b.text("#detail"); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
@@ -186,8 +186,93 @@ func TestLookUp(t *testing.T) {
 		t.Errorf("the ring shown is that of %s", got)
 	}
 	ask("10.99.0.1", "is in no pool")
-	ask("nonsense", "is not an address")
+	ask("nonsense", "it is not an address either")
 	b.excuse() // it has complained about the two refusals
+}
+
+// The addresses of the pool are a table, which a filter narrows. A name in the box leads to its address. The commands of a next
+// step can be copied, and a problem leads to its peer.
+func TestAddresses(t *testing.T) {
+	b := open(t)
+	s := sceneOf(3)
+	b.visit(b.serve(s), 1280, "light")
+	rows := func() int { return value[int](b, `document.querySelectorAll("#addresses tbody tr").length`) }
+	inPool := 0
+	for _, a := range s.held {
+		if a.Pool == s.status.Pools[0].Pool {
+			inPool++
+		}
+	}
+	b.until(fmt.Sprintf(`document.querySelectorAll("#addresses tbody tr").length === %d`, min(inPool, 200)))
+	for _, want := range []string{s.held[0].Address.String(), "web-1", "held", "lab, front", "host-a"} {
+		if got := b.text("#addresses"); !strings.Contains(got, want) {
+			t.Errorf("the table lacks %q", want)
+		}
+	}
+	filter := func(text string) {
+		t.Helper()
+		b.do("filtering", run(fmt.Sprintf(`const f = document.getElementById("filter"); f.value = %q; f.dispatchEvent(new Event("input"))`, text)))
+	}
+	filter("web-1 held")
+	if n, got := rows(), b.text("#addresses"); n == 0 || n >= inPool || !strings.Contains(got, "web-1") {
+		t.Errorf("%d rows with a filter: %s", n, got)
+	}
+	filter("nobody")
+	if n, hint := rows(), b.text("#addresses-hint"); n != 0 || !strings.Contains(hint, "0 addresses of") {
+		t.Errorf("%d rows, and %q", n, hint)
+	}
+	filter("")
+
+	b.do("asking for a name", run(`document.getElementById("address").value = ""`), chromedp.Focus("#address"), chromedp.KeyEvent("web-2"+kb.Enter))
+	b.until(`document.getElementById("detail").innerText.includes("is held by container web-2")`)
+	b.do("asking for another name", run(`document.getElementById("address").value = ""`), chromedp.Focus("#address"), chromedp.KeyEvent("none"+kb.Enter))
+	b.until(`document.getElementById("detail").innerText.includes("Nothing called none has an address")`)
+
+	if got := value[[]string](b, `[...document.querySelectorAll("#problems .command")].map((c) => c.innerText)`); !slices.Equal(got, []string{"ringlet evict host-c", "ringlet forget host-c"}) {
+		t.Errorf("commands: %q", got)
+	}
+	if got := value[string](b, `document.querySelector("#problems .copy").dataset.copy`); got != "ringlet evict host-c" {
+		t.Errorf("what is copied is %q", got)
+	}
+	b.do("going to the peer", run(`document.querySelector("#problems [data-peer]").click()`))
+	if got := value[string](b, `document.activeElement.innerText`); !strings.Contains(got, "host-c") {
+		t.Errorf("the focus is at %q", got)
+	}
+}
+
+// A peer that cannot be reached is hatched. The bar of a pool is filled with what is held, and no more. Before the first answer
+// the page does not say that it is live.
+func TestNothingLooksBetterThanItIs(t *testing.T) {
+	b := open(t)
+	s := sceneOf(3)
+	address := b.serve(s)
+	b.visit(address, 1280, "light")
+	for _, arc := range ringOf(b) {
+		away := strings.Contains(arc.Label, "host-c")
+		if strings.Contains(arc.Class, "away") != away || strings.Contains(arc.Label, "(unreachable)") != away {
+			t.Errorf("%s is drawn as %s", arc.Label, arc.Class)
+		}
+	}
+	if n := value[int](b, `document.querySelectorAll("#ring .away .hatched").length`); n == 0 {
+		t.Error("nothing is hatched")
+	}
+	p := s.status.Pools[0]
+	want := 200 * float64(p.Held) / float64(p.Size)
+	if got := value[float64](b, `Number(document.querySelector("#pools .bar-held").getAttribute("width"))`); got < want-0.01 || got > want+0.51 {
+		t.Errorf("the bar is filled to %v of 200, and %v are held", got, want)
+	}
+	if got := value[string](b, `getComputedStyle(document.querySelector("#pools .bar-ready")).fill`); got != "none" {
+		t.Errorf("what is ready is filled with %s", got)
+	}
+	s.breakDown(&ipam.Error{Kind: ipam.ErrNotReady, Text: "not yet"})
+	b.do("reading the page anew", chromedp.Navigate(address))
+	b.until(`!document.getElementById("banner").hidden`)
+	if live := value[string](b, `getComputedStyle(document.getElementById("live")).display + getComputedStyle(document.getElementById("known")).display`); live != "nonenone" {
+		t.Errorf("before the first answer it shows %q", live)
+	}
+	s.breakDown(nil)
+	b.until(`getComputedStyle(document.getElementById("live")).display !== "none"`)
+	b.excuse()
 }
 
 // Everything that a mouse can do a keyboard can, and where it is can be seen.

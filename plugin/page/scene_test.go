@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/events"
 )
 
@@ -25,6 +26,29 @@ type scene struct {
 	held   []ipam.AddressStatus
 	broken error // of every answer
 }
+
+// labelled is a directory in which the first container has an identity.
+type labelled struct {
+	admin.Directory
+	s *scene
+}
+
+func (l labelled) Holdings(a netip.Addr) []directory.Holding {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	if len(l.s.held) == 0 || l.s.held[0].Address != a {
+		return nil
+	}
+	h := l.s.held[0]
+	return []directory.Holding{{Address: directory.Address{Node: h.Peer, State: h.State, Kind: h.Kind, Container: h.Container, Identity: 256}, IP: a}}
+}
+
+func (labelled) Labels(uint64) (map[string]string, bool) {
+	return map[string]string{"com.docker.compose.service": "web", "com.docker.compose.project": "<b>shop</b>"}, true
+}
+
+func (labelled) Places(func(owner string) bool) []directory.Place { return nil }
+func (labelled) Said([]directory.Place) []directory.Holding       { return nil }
 
 func (s *scene) Status(context.Context) (ipam.Status, error) {
 	s.mu.Lock()
@@ -111,7 +135,7 @@ func sceneOf(peers int) *scene {
 		st.Peers[2].Reachable, st.Peers[2].Heard = false, time.Now().Add(-4*time.Minute)
 		st.Problems = append(st.Problems, ipam.Problem{
 			Code: "peer-unreachable", Level: "degraded", Text: "unreachable: host-c",
-			Next: "start or reconnect those hosts; if one is gone for good, ringlet evict and then ringlet forget release its addresses",
+			Next: "start or reconnect that host; if it is off for good, release its addresses with ringlet evict host-c and then ringlet forget host-c",
 		})
 	}
 	if peers >= 5 {

@@ -110,7 +110,7 @@ func (r *Replica) takeVector(v Vector, now time.Time) (answers []Message) {
 func (r *Replica) section(id peer.ID, boot peer.Boot, now time.Time) *section {
 	s := r.sections[id]
 	switch {
-	case id == peer.None || id == r.own.origin || boot == 0:
+	case local(id) || id == r.own.origin || boot == 0:
 		return nil // nobody else says what is in these
 	case s == nil && len(r.sections) >= MaxOrigins:
 		return nil
@@ -152,7 +152,7 @@ func (r *Replica) serve(w Want, now time.Time) Pages {
 	out, room := Pages{}, pageBytes
 	for _, at := range w.At {
 		s := r.sections[at.Origin]
-		if at.Origin == peer.None || s == nil || !s.live || s.left(now) <= 0 {
+		if local(at.Origin) || s == nil || !s.live || s.left(now) <= 0 {
 			continue
 		}
 		if room <= 0 {

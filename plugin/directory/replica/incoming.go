@@ -81,7 +81,7 @@ func (r *Replica) hasRoom(s *section, in *incoming, p *Part) bool {
 	}
 	all := size
 	for id, other := range r.sections {
-		if id == peer.None || other == r.own {
+		if local(id) || other == r.own {
 			continue
 		}
 		all += other.changes.Bytes()

@@ -3,17 +3,23 @@ package replica
 import (
 	"bytes"
 	"errors"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/codec"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// MaxMessage is the longest message, in bytes.
-const MaxMessage = 256 << 10
+const (
+	// MaxMessage is the longest message, in bytes.
+	MaxMessage = 256 << 10
+	// MaxAnswer is the longest text of an [Answer], in bytes.
+	MaxAnswer = 16 << 10
+)
 
-// Message is what one replica says to another: a [Hashes], [Vector], [Want] or
-// [Pages].
+// Message is what one replica says to another: a [Hashes], [Vector], [Want],
+// [Pages], [Clear], [Question] or [Answer].
 type Message interface {
 	append(b []byte) []byte
 }
@@ -38,7 +44,37 @@ type (
 		Parts []Part
 		Rest  []peer.ID // those that were wanted and found no room
 	}
+	// Clear asks a peer to remove keys of its own, and to set again what it holds. It
+	// is no affair of the replica, which takes it in without an answer.
+	Clear struct {
+		Serial uint64 // of the sender; a message that comes twice counts once
+		Key    string
+		Below  bool // all keys that begin with Key
+	}
+	// Question asks a peer who had an address at a time, and Answer is what it answers; neither is an affair of the replica,
+	// as with Clear.
+	Question struct {
+		Serial  uint64     // of the sender; a question that comes twice gets the same answer
+		Address netip.Addr // IPv4 or IPv6, without a zone
+		At      time.Time  // in UTC, in the years 0 to 9999
+	}
+	// Answer is the answer to the Question with its serial.
+	Answer struct {
+		Serial uint64
+		Text   []byte // of at most MaxAnswer bytes; empty: the peer cannot tell
+	}
 )
+
+// The time of a [Question] is written in seconds since the first one. Both are in seconds since 1970.
+const (
+	firstTime = -62167219200 // the year 0 begins
+	endOfTime = 253402300800 // the year 10000 begins
+)
+
+// Meets reports whether a key is to be removed.
+func (c Clear) Meets(key string) bool {
+	return key == c.Key || c.Below && strings.HasPrefix(key, c.Key)
+}
 
 // Mark says how far a replica is with a peer's section, and what it knows of
 // its lease.
@@ -86,6 +122,10 @@ const (
 	kindVector = 2
 	kindWant   = 3
 	kindPages  = 4
+	kindClear  = 5
+
+	kindQuestion = 6
+	kindAnswer   = 7
 )
 
 // The least bytes that an item takes, by which counts are checked.
@@ -154,6 +194,21 @@ func (n Pages) append(b []byte) []byte {
 	return b
 }
 
+func (c Clear) append(b []byte) []byte {
+	b = codec.Uint(append(b, kindClear), c.Serial)
+	return codec.Bool(codec.Bytes(b, c.Key), c.Below)
+}
+
+func (q Question) append(b []byte) []byte {
+	b = codec.Uint(append(b, kindQuestion), q.Serial)
+	b = codec.Bytes(b, q.Address.AsSlice())
+	return codec.Uint(codec.Uint(b, uint64(q.At.Unix()-firstTime)), uint64(q.At.Nanosecond()))
+}
+
+func (a Answer) append(b []byte) []byte {
+	return codec.Bytes(codec.Uint(append(b, kindAnswer), a.Serial), a.Text)
+}
+
 // errLong is returned for a message that is longer than any may be.
 var errLong = errors.New("message is too long")
 
@@ -182,6 +237,12 @@ func Decode(b []byte) (Message, error) {
 		m = w
 	case kindPages:
 		m = readPages(r)
+	case kindClear:
+		m = Clear{Serial: r.Uint("serial"), Key: string(r.Bytes("key", MaxKey)), Below: r.Bool("below")}
+	case kindQuestion:
+		m = readQuestion(r)
+	case kindAnswer:
+		m = Answer{Serial: r.Uint("serial"), Text: bytes.Clone(r.Bytes("text", MaxAnswer))}
 	default:
 		r.Fail("kind")
 	}
@@ -189,6 +250,21 @@ func Decode(b []byte) (Message, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+func readQuestion(r *codec.Reader) Question {
+	q := Question{Serial: r.Uint("serial")}
+	var known bool
+	if q.Address, known = netip.AddrFromSlice(r.Bytes("address", 16)); !known || q.Address.Is4In6() {
+		r.Fail("address")
+	}
+	seconds, nanos := r.Uint("time"), r.Uint("nanoseconds")
+	if seconds >= endOfTime-firstTime || nanos >= uint64(time.Second) {
+		r.Fail("time")
+		return q
+	}
+	q.At = time.Unix(firstTime+int64(seconds), int64(nanos)).UTC()
+	return q
 }
 
 func readVector(r *codec.Reader) Vector {

@@ -88,6 +88,27 @@ func (r *Replica) Keys(prefix string, now time.Time) iter.Seq2[[]byte, peer.ID] 
 	}
 }
 
+// Values yields the values of the keys with a prefix, in no order. A value is valid until the next one. The replica must
+// not be changed meanwhile.
+func (r *Replica) Values(prefix string, now time.Time) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var value []byte
+		for _, s := range r.sections {
+			if !s.counts(r, now) {
+				continue
+			}
+			for e := range s.changes.Current(0) {
+				if !e.Below(prefix) {
+					continue
+				}
+				if value = e.AppendValue(value[:0]); !yield(value) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Of returns a key as one peer has set it; false if it has not.
 func (r *Replica) Of(origin peer.ID, key string, now time.Time) (Record, bool) {
 	s := r.sections[origin]
@@ -123,12 +144,12 @@ func first(list []listed, keys int) ([]listed, bool) {
 
 // counts reports whether a section is to be seen.
 func (s *section) counts(r *Replica, now time.Time) bool {
-	return s == r.own || s.origin == peer.None || s.live && now.Before(s.expires)
+	return s == r.own || local(s.origin) || s.live && now.Before(s.expires)
 }
 
 func (s *section) record(key string, value []byte) Record {
 	out := Record{Key: key, Value: value, Origin: s.origin}
-	if s.origin != peer.None && !s.expires.IsZero() {
+	if !local(s.origin) && !s.expires.IsZero() {
 		out.Heard = s.expires.Add(-Lease)
 	}
 	return out
@@ -151,7 +172,7 @@ func (r *Replica) Size() Size {
 		if !s.live {
 			continue
 		}
-		if id != peer.None {
+		if !local(id) {
 			size.Peers++
 		}
 		size.Records += s.changes.Live()

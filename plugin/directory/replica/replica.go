@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"iter"
 	"slices"
 	"strings"
@@ -21,10 +22,19 @@ const (
 	Buckets = 32
 )
 
+// Foreign is the origin of keys of other clusters, which no peer has. They came
+// to this replica by another way, and it sends them to nobody.
+var Foreign = peer.ID(bytes.Repeat([]byte{0xff}, len(peer.ID{}))) //nolint:gochecknoglobals // Go has no constant arrays
+
+// local reports whether a section is this replica's alone: nobody sends it, and
+// nobody is sent it.
+func local(id peer.ID) bool { return id == peer.None || id == Foreign }
+
 // Replica is one peer's copy of the directory. Use [New].
 type Replica struct {
 	own      *section
 	agreed   *section // what needs no replication, see SetAgreed
+	foreign  *section // what other clusters say, see SetForeign
 	sections map[peer.ID]*section
 	sums     [Buckets]uint64 // of the live sections
 	leases   [Buckets]uint64 // the same, with their renewals
@@ -37,7 +47,7 @@ type Replica struct {
 type Record struct {
 	Key    string
 	Value  []byte
-	Origin peer.ID   // peer.None: agreed
+	Origin peer.ID   // peer.None: agreed; Foreign: of another cluster
 	Heard  time.Time // when the lease was last renewed, as far as is known; zero: it needs none
 }
 
@@ -51,14 +61,14 @@ type Event struct {
 
 // New returns the replica of a peer that has just started.
 func New(self peer.ID, boot peer.Boot) *Replica {
-	r := &Replica{own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true}, maxBytes: MaxBytes, maxAllBytes: MaxAllBytes}
+	r := &Replica{own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true}, foreign: &section{origin: Foreign, live: true}, maxBytes: MaxBytes, maxAllBytes: MaxAllBytes}
 	r.clear()
 	return r
 }
 
 // clear makes the own section the only one.
 func (r *Replica) clear() {
-	r.sections = map[peer.ID]*section{r.own.origin: r.own, peer.None: r.agreed}
+	r.sections = map[peer.ID]*section{r.own.origin: r.own, peer.None: r.agreed, Foreign: r.foreign}
 	r.sums, r.leases = [Buckets]uint64{}, [Buckets]uint64{}
 	r.toggle(r.own)
 }
@@ -76,7 +86,7 @@ func (r *Replica) Forget() {
 func (r *Replica) others() []*section {
 	var out []*section
 	for id, s := range r.sections {
-		if id != peer.None && s != r.own && s.live {
+		if !local(id) && s != r.own && s.live {
 			out = append(out, s)
 		}
 	}
@@ -86,7 +96,7 @@ func (r *Replica) others() []*section {
 
 // toggle puts a section into the sums, or takes it out.
 func (r *Replica) toggle(s *section) {
-	if s.live && s.origin != peer.None {
+	if s.live && !local(s.origin) {
 		b := bucket(s.origin)
 		r.sums[b] ^= s.hash(false)
 		r.leases[b] ^= s.hash(true)
@@ -118,6 +128,25 @@ func (r *Replica) Set(key string, value []byte) bool {
 // SetAgreed sets a key that each peer knows by itself, and which is therefore
 // sent to nobody, so that it has no limits.
 func (r *Replica) SetAgreed(key string, value []byte) bool { return r.set(r.agreed, key, value) }
+
+// SetForeign sets a key of another cluster, and reports whether there was room for
+// it: at most MaxForeign keys, and MaxForeignBytes.
+func (r *Replica) SetForeign(key string, value []byte) bool {
+	if key == "" || len(key) > MaxKey || len(value) == 0 || len(value) > MaxValue {
+		return false
+	}
+	if c := &r.foreign.changes; !c.Has(key) && c.Live() >= MaxForeign || c.Bytes()+len(key)+len(value) > MaxForeignBytes {
+		return false
+	}
+	r.set(r.foreign, key, value)
+	return true
+}
+
+// RemoveForeign undoes [Replica.SetForeign].
+func (r *Replica) RemoveForeign(key string) bool { return r.remove(r.foreign, key) }
+
+// ForeignKeys returns the keys of other clusters, in order.
+func (r *Replica) ForeignKeys() []string { return keysBelow(r.foreign, "") }
 
 func (r *Replica) set(s *section, key string, value []byte) bool {
 	if s.changes.Is(key, value) {
@@ -200,7 +229,7 @@ func keysBelow(s *section, prefix string) (out []string) {
 // the latest; zero if there is nothing to wait for.
 func (r *Replica) Tick(now time.Time) (next time.Time) {
 	for id, s := range r.sections {
-		if id == peer.None || s == r.own {
+		if local(id) || s == r.own {
 			continue
 		}
 		if s.live && !now.Before(s.expires) {

@@ -234,8 +234,8 @@ func TestLease(t *testing.T) {
 	// What is kept out of sight goes in the end.
 	rs[1].Tick(at(1, 2*Lease+time.Minute))
 	rs[1].Tick(at(1, 2*Lease+time.Minute+keep))
-	if len(rs[1].sections) != 2 {
-		t.Errorf("%d sections are left, of which two are its own", len(rs[1].sections))
+	if len(rs[1].sections) != 3 {
+		t.Errorf("%d sections are left, of which three are its own", len(rs[1].sections))
 	}
 }
 
@@ -344,5 +344,34 @@ func TestList(t *testing.T) {
 	}
 	if two := b.Get("a/002", now); len(two) != 2 || two[0].Origin != idOf(1) || two[1].Origin != idOf(2) {
 		t.Errorf("a key of two peers is %v", two)
+	}
+}
+
+// Keys of other clusters are shown, sent to nobody, and bounded.
+func TestForeign(t *testing.T) {
+	now := time.Unix(1, 0)
+	r := New(peer.ID{1}, 1)
+	r.Renew(now)
+	sum := r.Summary()
+	const key = "ringlet/state/nodes/v1/office/a"
+	if !r.SetForeign(key, []byte(`{}`)) || r.SetForeign(key, make([]byte, MaxValue+1)) || r.SetForeign("", []byte(`{}`)) {
+		t.Error("a key was refused, or one without an end was not")
+	}
+	if got := r.Get(key, now); len(got) != 1 || got[0].Origin != Foreign || string(got[0].Value) != `{}` {
+		t.Errorf("shown as %+v", got)
+	}
+	if r.Summary() != sum || len(r.serve(Want{At: []Position{{Origin: Foreign, Boot: 1}}}, now).Parts) > 0 || r.section(Foreign, 1, now) != nil {
+		t.Error("a foreign key is for other peers, or they may send some")
+	}
+	for i := 0; r.SetForeign(fmt.Sprint(key, i), make([]byte, MaxValue)); i++ {
+		if i > 2*MaxForeignBytes/MaxValue {
+			t.Fatal("there is no end of them")
+		}
+	}
+	for _, key := range r.ForeignKeys() {
+		r.RemoveForeign(key)
+	}
+	if len(r.ForeignKeys()) > 0 || len(r.Get(key, now)) > 0 {
+		t.Error("foreign keys are left")
 	}
 }

@@ -12,8 +12,9 @@ import (
 
 // Limits of a section.
 const (
-	// MaxKey and MaxValue are the longest key and value, in bytes.
-	MaxKey   = 512
+	// MaxKey and MaxValue are the longest key and value, in bytes. A key has room for a label set of 1,024 bytes and the
+	// name of a host of 255.
+	MaxKey   = 1536
 	MaxValue = 32 << 10
 	// MaxRecords is how many keys one peer can have.
 	MaxRecords = 1 << 20
@@ -26,6 +27,10 @@ const (
 	// maxRemovals is how many removals are remembered at least. Who lacks more
 	// gets the section as a whole.
 	maxRemovals = 512
+	// MaxForeign is how many keys of other clusters are shown, and MaxForeignBytes
+	// how much memory they may take, in bytes.
+	MaxForeign      = 1 << 18
+	MaxForeignBytes = 64 << 20
 )
 
 // section is what one peer says, up to a change.

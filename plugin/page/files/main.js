@@ -2,14 +2,15 @@
 // happens. It only reads.
 
 import { byId, h, setText, update } from "/page/dom.js";
-import { liesIn, Owners, poolTitle } from "/page/model.js";
-import { addressDetail, eventItem, legendItems, peerTable, poolTable, problemItems, rangeDetail, verdictMark, verdictText } from "/page/panels.js";
+import { liesIn, Owners, parseAddress, poolTitle } from "/page/model.js";
+import { addressDetail, addressTable, eventItem, hits, legendItems, peerTable, poolTable, problemItems, rangeDetail, verdictMark, verdictText } from "/page/panels.js";
 import { arcsOf, drawRing } from "/page/ring.js";
 
 const EVERY = 5000; // ms between two readings, at most
 const SOON = 300; // ms from an event to the reading that it causes
 const TIMEOUT = 8000; // ms for an answer
 const KEPT = 100; // events shown
+const MANY = 5000; // addresses in use in a pool, above which the page does not list them
 
 // fragment returns the pool that the address of the page names; nothing if it cannot be read.
 function fragment() {
@@ -20,7 +21,7 @@ function fragment() {
   }
 }
 
-const state = { status: null, owners: null, pool: fragment(), arcs: [], selected: "", focused: "", address: "", addresses: null, read: 0, timer: 0, soon: false };
+const state = { status: null, owners: null, pool: fragment(), arcs: [], selected: "", focused: "", address: "", addresses: null, listing: false, read: 0, timer: 0, soon: false };
 
 class Refused extends Error {}
 
@@ -47,15 +48,43 @@ function render() {
   byId("verdict").dataset.verdict = status.verdict;
   const asOf = byId("as-of");
   asOf.dateTime = status.as_of ?? "";
-  setText(asOf, status.as_of ? new Date(status.as_of).toLocaleTimeString([], { hour12: false }) : "now");
+  setText(asOf, status.as_of ? new Date(status.as_of).toLocaleTimeString([], { hour12: false, timeZoneName: "short" }) : "now");
+  document.body.classList.remove("unread");
 
   byId("problems").hidden = status.problems.length === 0;
-  update(byId("problem-list"), problemItems(status.problems));
+  update(byId("problem-list"), problemItems(status.problems, status.peers));
   update(byId("pool"), status.pools.map((p) => h("option", { value: p.pool, selected: p.pool === state.pool }, poolTitle(p))));
   byId("pool").value = state.pool;
   renderRing(pool);
   update(byId("peers"), peerTable(status, state.owners, pool));
   update(byId("pools"), poolTable(status, state.pool));
+  renderAddresses(pool);
+}
+
+// renderAddresses shows the addresses of the pool that were read last.
+function renderAddresses(pool) {
+  const filter = byId("filter").value;
+  let shown = { table: [], hint: pool ? "" : "No pools yet." };
+  if (pool && pool.held > MANY) shown.hint = "This pool has more addresses in use than this page lists: run ringlet ip ls --all --pool " + pool.pool + ".";
+  else if (pool && state.addresses) shown = addressTable(pool, state.addresses, filter);
+  update(byId("addresses"), shown.table);
+  setText(byId("addresses-hint"), shown.hint);
+}
+
+// readAddresses reads the addresses of the pool, one reading at a time.
+async function readAddresses() {
+  const pool = state.status?.pools.find((p) => p.pool === state.pool);
+  if (state.listing || document.hidden || !pool || pool.held > MANY) return;
+  state.listing = true;
+  try {
+    const all = await get(poolPath() + "/addresses?all=true");
+    if (pool.pool === state.pool) state.addresses = all;
+  } catch {
+    // What was read before stays; the next reading comes soon.
+  }
+  state.listing = false;
+  renderAddresses(state.status.pools.find((p) => p.pool === state.pool));
+  if (pool.pool !== state.pool) readAddresses();
 }
 
 const fullest = (pools) => pools.reduce((best, p) => (!best || p.held / p.size > best.held / best.size ? p : best), null);
@@ -89,6 +118,7 @@ function choosePool(pool) {
 function wishPool(pool) {
   choosePool(pool);
   history.replaceState(null, "", "#" + pool);
+  readAddresses();
 }
 
 const show = (nodes) => update(byId("detail"), nodes);
@@ -97,6 +127,15 @@ const complain = (text) => show([h("p", { class: "refused", role: "alert" }, tex
 async function look(address) {
   state.selected = "";
   try {
+    if (!parseAddress(address)) {
+      const found = await get("/v1/addresses?all=true&for=" + encodeURIComponent(address));
+      if (found.length !== 1) {
+        if (found.length === 0) complain("Nothing called " + address + " has an address, and it is not an address either, such as 10.50.0.7.");
+        else show(hits(address, found, (pool) => poolTitle(state.status?.pools.find((p) => p.pool === pool) ?? { pool })));
+        return;
+      }
+      address = found[0].address;
+    }
     const a = await get("/v1/addresses/" + encodeURIComponent(address) + "/explain");
     state.address = a.address;
     if (a.pool && a.pool !== state.pool) wishPool(a.pool);
@@ -134,6 +173,7 @@ async function read() {
     byId("banner").hidden = true;
     document.body.classList.remove("old");
     render();
+    readAddresses();
   } catch (error) {
     const banner = byId("banner");
     banner.hidden = false;
@@ -201,11 +241,20 @@ function listen() {
     const address = byId("address").value.trim();
     if (address) look(address);
   });
-  byId("detail").addEventListener("click", (e) => {
-    const address = e.target.closest("[data-address]")?.dataset.address;
-    if (!address) return;
-    byId("address").value = address;
-    look(address);
+  for (const box of ["detail", "addresses", "problem-list"]) {
+    byId(box).addEventListener("click", (e) => {
+      const address = e.target.closest("[data-address]")?.dataset.address;
+      if (!address) return;
+      byId("address").value = address;
+      look(address);
+      if (box !== "detail") byId("detail").scrollIntoView({ block: "nearest" });
+    });
+  }
+  byId("filter").addEventListener("input", () => renderAddresses(state.status?.pools.find((p) => p.pool === state.pool)));
+  document.addEventListener("click", (e) => {
+    const peer = e.target.closest("[data-peer]")?.dataset.peer, copy = e.target.closest("[data-copy]");
+    if (peer) byId("peers").querySelector(`[data-id="${CSS.escape(peer)}"]`)?.focus();
+    if (copy) navigator.clipboard.writeText(copy.dataset.copy).then(() => { copy.dataset.done = "copied"; }, () => { copy.dataset.done = "not copied"; });
   });
   const ring = byId("ring");
   const startOf = (e) => e.target.closest("[data-start]")?.dataset.start;

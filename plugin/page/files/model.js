@@ -98,6 +98,10 @@ export class Owners {
   // title is the name with what distinguishes the owner.
   title(owner) {
     const o = this.of(owner);
-    return o.name + (o.self ? " (this peer)" : "") + (o.state === "evicted" ? " (evicted: quarantined)" : "");
+    return o.name + (o.self ? " (this peer)" : "") + (o.state === "evicted" ? " (evicted: quarantined)" : "") + (this.isAway(o) ? " (unreachable)" : "");
+  }
+  // isAway reports whether an owner is a peer that this one does not reach. One that was evicted is shown as that.
+  isAway(o) {
+    return o.reachable === false && !o.self && o.state !== "evicted";
   }
 }

@@ -6,13 +6,42 @@ import { ago, count, percent, plural, poolName, poolTitle } from "/page/model.js
 
 const MARK = { fine: "✓", degraded: "!", failed: "✕" };
 
-export const verdictText = (status) => status.verdict + ": " + status.state;
+// STANDINGS say in words where a peer stands among others, as ringlet status does.
+const STANDINGS = {
+  alone: "ready, the only peer", forming: "waiting for the other founders of the cluster", joining: "in no cluster yet", checking: "just started, asking the other hosts for news",
+  "cut-off": "cut off from a majority", leaving: "giving its addresses to the other hosts", left: "has left its cluster", outdated: "older than its cluster", suspended: "stopped handing out addresses",
+};
+
+export const verdictText = (status) => status.verdict + ": " + (STANDINGS[status.state] ?? status.state);
 export const verdictMark = (verdict) => h("span", { class: "mark", "aria-hidden": "true" }, MARK[verdict] ?? "?");
 
-export function problemItems(problems) {
-  return problems.map((p) => h("li", { class: "problem " + p.level },
-    h("p", {}, h("strong", {}, p.level + ": "), p.text),
-    p.next ? h("p", { class: "next" }, h("span", { "aria-hidden": "true" }, "→ "), p.next) : ""));
+// COMMAND finds the commands of a next step that are complete.
+const COMMAND = /ringlet (?:(?:evict|forget|release|explain) (?!(?:and|if|its|or|on|frees|release)\b)[^\s,;]+|(?:exclude|reserve|pool) (?:add|rm) [^\s,;]+|free --for \S+ [^\s,;]+|recover --[a-z-]+|(?:rejoin|trust|doctor|check|gc)(?![\w-]))/g;
+
+// nextStep shows a next step, whose commands can be copied.
+export function nextStep(text) {
+  const out = [];
+  let at = 0;
+  for (const found of text.matchAll(COMMAND)) {
+    const command = found[0];
+    out.push(text.slice(at, found.index), h("code", { class: "command" }, command));
+    if (navigator.clipboard) out.push(h("button", { type: "button", class: "copy", "data-copy": command, "aria-label": "copy " + command }));
+    at = found.index + command.length;
+  }
+  return h("p", { class: "next" }, h("span", { "aria-hidden": "true" }, "→ "), ...out, text.slice(at));
+}
+
+const isNamed = (text, name) => new RegExp("(^|[\\s(,:])" + name.replace(/[^\w-]/g, "\\$&") + "($|[\\s),;:])").test(text);
+
+export function problemItems(problems, peers = []) {
+  return problems.map((p) => {
+    const links = peers.filter((o) => o.name && isNamed(p.text, o.name)).map((o) => h("button", { type: "button", class: "link", "data-peer": o.id }, "show " + o.name));
+    if (p.address) links.push(h("button", { type: "button", class: "link", "data-address": p.address }, "explain " + p.address));
+    return h("li", { class: "problem " + p.level },
+      h("p", {}, h("strong", {}, p.level + ": "), p.text),
+      p.next ? nextStep(p.next) : "",
+      links.length ? h("p", { class: "links" }, ...links.flatMap((l, i) => (i ? [" · ", l] : [l]))) : "");
+  });
 }
 
 // swatch shows an owner's colour with its letter or pattern.
@@ -43,7 +72,7 @@ export function peerTable(status, owners, pool) {
   const rows = status.peers.map((p) => {
     const s = shares.get(p.id), self = p.id === status.self.id;
     const reach = self ? "this peer" : p.reachable ? "reachable" : "unreachable";
-    return h("tr", { class: reach === "unreachable" ? "away" : "" },
+    return h("tr", { class: reach === "unreachable" ? "away" : "", "data-id": p.id, tabindex: -1 },
       h("th", { scope: "row" }, swatch(owners.of(p.id)), h("span", { title: p.id }, p.name)),
       h("td", {}, p.state + (p.voter ? ", votes" : "")),
       h("td", {}, h("span", { class: "reach", "aria-hidden": "true" }, reach === "unreachable" ? "✕ " : "✓ "), reach,
@@ -57,16 +86,13 @@ export function peerTable(status, owners, pool) {
 
 const STATES = [["held", "held"], ["resting", "resting"], ["ready", "ready"], ["free", "free"], ["reserved", "reserved"], ["quarantined", "quarantined"]];
 
-// bar draws the states of a pool as one line.
+// bar draws how much of a pool is held, and as an outline what hosts have ready beside that.
 function bar(pool) {
-  let x = 0;
-  const parts = STATES.filter(([key]) => pool[key]).map(([key]) => {
-    const width = Math.max(0.5, (200 * pool[key]) / pool.size);
-    const part = svg("rect", { class: "bar-" + key, x: x.toFixed(2), y: 0, width: width.toFixed(2), height: 14 });
-    x += width;
-    return part;
-  });
-  return svg("svg", { class: "bar", viewBox: "0 0 200 14", preserveAspectRatio: "none", role: "img", "aria-label": STATES.filter(([key]) => pool[key]).map(([key, name]) => count(pool[key]) + " " + name).join(", ") }, ...parts);
+  const held = (200 * pool.held) / pool.size, ready = (200 * (pool.ready + pool.resting)) / pool.size;
+  const parts = [];
+  if (ready) parts.push(svg("rect", { class: "bar-ready", x: held.toFixed(2), y: 0.5, width: Math.max(0.5, ready).toFixed(2), height: 13 }));
+  if (held) parts.push(svg("rect", { class: "bar-held", x: 0, y: 0, width: Math.max(0.5, held).toFixed(2), height: 14 }));
+  return svg("svg", { class: "bar", viewBox: "0 0 200 14", preserveAspectRatio: "none", role: "img", "aria-label": percent(pool.held, pool.size) + " held: " + STATES.filter(([key]) => pool[key]).map(([key, name]) => count(pool[key]) + " " + name).join(", ") }, ...parts);
 }
 
 export function poolTable(status, chosen) {
@@ -92,7 +118,14 @@ const MEANS = {
   resting: "freed a moment ago", ready: "not in use, in a host's range", free: "owned by no host", reserved: "no container gets it automatically", quarantined: "an evicted host may be using it", elsewhere: "in a range of another host, which knows more",
 };
 
-const moment = (time) => (time ? new Date(time).toLocaleString() + " (" + ago(time) + ")" : "");
+const moment = (time) => (time ? new Date(time).toLocaleString([], { dateStyle: "medium", timeStyle: "long" }) + " (" + ago(time) + ")" : "");
+
+// identityText names the label set of a container.
+function identityText(id) {
+  if (!id) return "";
+  const labels = Object.entries(id.labels ?? {}).sort().map(([name, value]) => name + "=" + value);
+  return id.number + (labels.length ? ": " + labels.join(", ") : "");
+}
 
 // addressDetail shows one address, as the API explains it.
 export function addressDetail(a) {
@@ -101,11 +134,11 @@ export function addressDetail(a) {
     ["State", a.state + (MEANS[a.state] ? ": " + MEANS[a.state] : "")],
     [a.state === "held" ? "Holder" : "Last holder", who && a.state !== "reserved" ? who : ""],
     ["Reserved as", a.reserved ? a.reserved.kind + (a.reserved.note ? ": " + a.reserved.note : "") : ""],
-    ["Container", a.container ? a.container.slice(0, 12) : ""], ["MAC", a.mac], ["Since", moment(a.since)],
+    ["Container", a.container ? a.container.slice(0, 12) : ""], ["MAC", a.mac], ["Identity", identityText(a.identity)], ["Since", moment(a.since)],
     ["Range", a.first ? a.first + " – " + a.last + ", " + a.owner + (a.owned_how && a.owned_how !== "self" ? " (" + a.owned_how + ")" : "") : ""],
     ["Pool", poolTitle({ pool: a.pool, name: a.pool_name, network_names: a.network_names })],
     ["Conflict", a.conflict]])];
-  if (a.next) out.push(h("p", { class: "next" }, h("span", { "aria-hidden": "true" }, "→ "), a.next));
+  if (a.next) out.push(nextStep(a.next));
   if (a.refusals?.length) {
     out.push(h("h4", {}, "Lately refused"), h("ul", { class: "refusals" }, ...a.refusals.map((r) => h("li", {}, h("time", { datetime: r.last }, ago(r.last)), " ", r.to + ": " + r.why, r.times > 1 ? h("span", { class: "faint" }, " (" + r.times + " times)") : ""))));
   }
@@ -132,4 +165,31 @@ export function rangeDetail(arc, owners, addresses) {
   if (rows.length) out.push(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Addresses of the range" }, h("table", {}, head(["Address"], ["State"], ["Holder"], ["Since"]), h("tbody", {}, ...rows))));
   if (addresses.length > SHOWN) out.push(h("p", { class: "hint" }, "… and " + count(addresses.length - SHOWN) + " more"));
   return out;
+}
+
+const LISTED = 200; // rows of the table of addresses
+
+// addressTable lists the addresses of a pool that the filter leaves, and says how many there are.
+export function addressTable(pool, addresses, filter) {
+  const network = poolName(pool) || pool.pool;
+  const words = filter.toLowerCase().split(/\s+/).filter((w) => w);
+  const found = addresses.filter((a) => {
+    const text = [a.address, a.state, a.kind, a.name, a.container, a.mac, a.peer, network].join(" ").toLowerCase();
+    return words.every((w) => text.includes(w));
+  });
+  const rows = found.slice(0, LISTED).map((a) => h("tr", {},
+    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)),
+    h("td", {}, holderOf(a)), h("td", {}, a.state), h("td", {}, network), h("td", {}, a.peer ?? ""), h("td", { class: "faint" }, a.since ? ago(a.since) : "")));
+  const table = rows.length ? [head(["Address"], ["Name"], ["State"], ["Network"], ["Host"], ["Since"]), h("tbody", {}, ...rows)] : [];
+  const more = found.length - rows.length;
+  let hint = more > 0 ? "The first " + count(rows.length) + " of " + plural(found.length, "address", "addresses") + ": a filter shows others." : plural(found.length, "address", "addresses") + (words.length ? " of " + count(addresses.length) : "") + " in " + poolTitle(pool) + ".";
+  if (addresses.length === 0) hint = "No address of " + poolTitle(pool) + " is in use.";
+  return { table, hint };
+}
+
+// hits lists the addresses that one name has.
+export function hits(name, addresses, titleOf) {
+  const rows = addresses.slice(0, SHOWN).map((a) => h("tr", {},
+    h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)), h("td", {}, holderOf(a)), h("td", {}, a.state), h("td", {}, titleOf(a.pool)), h("td", {}, a.peer ?? "")));
+  return [h("h3", {}, name + " has " + plural(addresses.length, "address", "addresses")), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Addresses of " + name }, h("table", {}, head(["Address"], ["Name"], ["State"], ["Network"], ["Host"]), h("tbody", {}, ...rows)))];
 }

@@ -62,16 +62,18 @@ function patterns() {
   return svg("defs", {},
     pattern("hatch", 6, svg("rect", { width: 6, height: 6, class: "pattern-ground" }), svg("rect", { width: 3, height: 6, class: "pattern-quarantined" })),
     pattern("cross", 6, svg("rect", { width: 6, height: 6, class: "pattern-ground" }), svg("path", { d: "M0 3H6M3 0V6", class: "pattern-reserved" })),
+    pattern("away", 7, svg("rect", { width: 2.5, height: 7, class: "pattern-away" })),
     pattern("dots", 5, svg("rect", { width: 5, height: 5, class: "pattern-ground" }), svg("circle", { cx: 2.5, cy: 2.5, r: 1.4, class: "pattern-resting" })),
   );
 }
 
 function drawArc(arc, owners, selected, focused) {
   const key = arc.range.start;
-  const classes = ["arc", arc.owner.style, arc.own ? "own" : "", key === selected ? "chosen" : ""].join(" ").trim();
+  const classes = ["arc", arc.owner.style, arc.own ? "own" : "", owners.isAway(arc.owner) ? "away" : "", key === selected ? "chosen" : ""].filter((c) => c).join(" ");
   const g = svg("g", { class: classes, "data-start": key, role: "button", tabindex: key === focused ? 0 : -1, "aria-pressed": String(key === selected), "aria-label": describe(arc, owners) },
     svg("title", {}, describe(arc, owners)),
     svg("path", { class: "band", d: segment(arc.from, arc.to, BAND) }));
+  if (owners.isAway(arc.owner)) g.append(svg("path", { class: "hatched", d: segment(arc.from, arc.to, BAND) }));
   if (arc.owner.style !== "free" && arc.owner.style !== "reserved") g.append(...gauge(arc));
   if (arc.to - arc.from > LETTER.small && arc.owner.letter) {
     const [x, y] = point((arc.from + arc.to) / 2, (BAND.outer + BAND.inner) / 2).split(" ");

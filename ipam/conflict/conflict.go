@@ -1,0 +1,107 @@
+// Package conflict keeps what cannot both be right: an address with two holders, or a network that has no pool. Each is
+// told once, and lasts until a list of the engine no longer shows it.
+//
+// The package refuses to know what a conflict is about: the caller finds them, and says in a sentence what each is.
+package conflict
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+)
+
+// Place is where a conflict is.
+type Place struct {
+	Pool   chronicle.PoolKey
+	At     addr.Offset
+	Subnet netip.Prefix // of a network that has no pool
+}
+
+// Conflict is what cannot both be right.
+type Conflict struct {
+	Text   string // a sentence, from when it was noted first
+	Who    string // whom it is about
+	Same   string // what stays the same as long as it lasts
+	Next   string // what ends it, if that is no container
+	Host   bool   // it is about an address that the host itself has
+	Warned bool   // a peer warns of it
+}
+
+// Ending says what ends the conflict.
+func (c *Conflict) Ending() string {
+	return cmp.Or(c.Next, "stop that container, or remove the other holder")
+}
+
+// Conflicts are those of one host. Use [New].
+type Conflicts struct {
+	now    map[Place]Conflict // since the begin of the last complete list
+	before map[Place]Conflict // before that
+}
+
+// New returns none.
+func New() *Conflicts { return &Conflicts{now: map[Place]Conflict{}, before: map[Place]Conflict{}} }
+
+// Begin has a complete list tell anew which conflicts there are.
+func (c *Conflicts) Begin() {
+	c.now, c.before = c.before, c.now
+	clear(c.now)
+}
+
+// Has reports whether there is a conflict at a place, since the last list.
+func (c *Conflicts) Has(at Place) bool {
+	_, known := c.now[at]
+	return known
+}
+
+// Lasts reports whether the list shows the conflict that there is at a place, or was before it.
+func (c *Conflicts) Lasts(at Place, same string) bool {
+	if c.Has(at) {
+		return true
+	}
+	last, told := c.before[at]
+	if told = told && last.Same == same; told {
+		c.now[at] = last
+	}
+	return told
+}
+
+// Set notes a conflict.
+func (c *Conflicts) Set(at Place, what Conflict) { c.now[at] = what }
+
+// Keep has a conflict about a holder last, of which the list cannot tell.
+func (c *Conflicts) Keep(at Place, who string) {
+	if last, told := c.before[at]; told && !c.Has(at) && last.Who == who {
+		c.now[at] = last
+	}
+}
+
+// End ends the conflict at a place.
+func (c *Conflicts) End(at Place) {
+	if len(c.now)+len(c.before) > 0 { // mostly there is none, and this is called for each address
+		delete(c.now, at)
+		delete(c.before, at)
+	}
+}
+
+// EndWarned ends the conflict at a place that a warning has made.
+func (c *Conflicts) EndWarned(at Place) {
+	for _, all := range []map[Place]Conflict{c.now, c.before} {
+		if all[at].Warned {
+			delete(all, at)
+		}
+	}
+}
+
+// DropPool ends the conflicts in a pool.
+func (c *Conflicts) DropPool(key chronicle.PoolKey) {
+	for _, all := range []map[Place]Conflict{c.now, c.before} {
+		maps.DeleteFunc(all, func(at Place, _ Conflict) bool { return at.Pool == key })
+	}
+}
+
+// All returns the conflicts since the last list, in no order. One that was read may be ended.
+func (c *Conflicts) All() iter.Seq2[Place, Conflict] { return maps.All(c.now) }

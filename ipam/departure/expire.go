@@ -1,0 +1,34 @@
+package departure
+
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/cluster"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// lockTime is for how long a peer is silent when the locks of its host end. The host itself gives up what it does under a lock
+// 20 seconds after it last reached a majority.
+const lockTime = 25 * time.Second
+
+// ExpireLocks returns the commands that end the locks of peers of which this one has had no sign for too long, if it is a voter
+// and the lowest live one. started is when this peer started.
+func ExpireLocks(v cluster.View, started time.Time) (out []chronicle.Action) {
+	if len(v.State.Locks.Locks) == 0 {
+		return nil
+	}
+	if live := v.LiveVoters(); len(live) == 0 || live[0] != v.Self || !v.Majority(live) {
+		return nil
+	}
+	for _, l := range v.State.Locks.Locks {
+		if isSilent(v, l.Owner, started) && len(out) < 100 {
+			out = append(out, chronicle.Expire{Name: l.Name, Fence: l.Fence})
+		}
+	}
+	return out
+}
+
+func isSilent(v cluster.View, id peer.ID, started time.Time) bool {
+	return id != v.Self && !v.Live(id) && v.SilentFor(id, started) >= lockTime
+}

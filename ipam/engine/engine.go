@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/effect"
+	"github.com/ringlet/ringlet/ipam/poolid"
+	"github.com/ringlet/ringlet/ipam/rule"
+)
+
+// Config is what an [Engine] is told of its peer.
+type Config struct {
+	Lists bool          // the peer has a socket of the engine: lists come
+	Grace time.Duration // the least distance of two lists
+	Rules rule.Set      // that tests take away
+}
+
+// Engine is what this host's engine has, as far as the peer knows. Use [New].
+type Engine struct {
+	cfg      Config
+	nonce    uint64 // of this start of the peer
+	out      *effect.Writer
+	serial   uint64    // the last number of anything that happened
+	clockSet time.Time // since when nobody has set the clock, as far as is known; zero: for long enough
+	started  time.Time // that start
+
+	replaying bool   // the engine may still be asking again for what it has
+	greeted   Moment // when it started, or this process
+	sent      sent   // since then, by requests of containers
+	silent    bool   // no list will come for now
+
+	networks map[poolid.ID]*Network
+	subnets  map[netip.Prefix]*Subnet // where networks of this host are, or were
+	complete Mark                     // of the last complete list since this start
+	listed   Mark                     // of the last list of networks since then
+	shown    []netip.Prefix           // subnets of the networks that the last list has
+
+	host   []netip.Prefix // addresses that the host itself has, with their masks
+	routed []netip.Prefix // where it has routes to and no subnet is to be chosen
+}
+
+// New returns an engine of which nothing is known.
+func New(out *effect.Writer) *Engine {
+	return &Engine{out: out, networks: map[poolid.ID]*Network{}, subnets: map[netip.Prefix]*Subnet{}}
+}
+
+// Configure tells it of its peer.
+func (e *Engine) Configure(cfg Config) { e.cfg = cfg }
+
+// Start begins a start of the peer, which has that nonce.
+func (e *Engine) Start(nonce uint64) { e.started, e.nonce = e.out.Now(), nonce }
+
+// Greet notes that the engine, or this process, has started, so that the pools that it asks for may be those that it has.
+func (e *Engine) Greet() { e.replaying, e.greeted, e.sent = true, e.moment(), nothing }
+
+// Greeted returns when that was.
+func (e *Engine) Greeted() Moment { return e.greeted }
+
+// Replaying reports whether the engine may still be asking again for what it has.
+func (e *Engine) Replaying() bool { return e.replaying }
+
+// MayStart reports whether the engine may be starting: it has said so, or this process has started, a moment ago, and nothing has
+// shown since that it is done.
+func (e *Engine) MayStart() bool { return e.replaying && e.Young() }
+
+// Young reports whether that was a moment ago, whatever has shown since.
+func (e *Engine) Young() bool { return e.out.Now().Sub(e.greeted.At) < MakeTime }
+
+// sent is what the requests of containers have.
+type sent byte
+
+const (
+	nothing sent = iota // none has come
+	mac                 // no name
+	name                // one had its name
+)
+
+// StartsContainers notes that the engine has asked for a container's address, with its name or without: it asks again for
+// everything that it has before it starts a container. It reports whether requests were not known to have that.
+func (e *Engine) StartsContainers(named bool) (news bool) {
+	e.replaying = false
+	has := mac
+	if named {
+		has = name
+	}
+	news = has > e.sent
+	e.sent = max(e.sent, has)
+	return news
+}
+
+// Named reports whether a container's request had its name since the engine started: then each has.
+func (e *Engine) Named() bool { return e.sent == name }
+
+// Answers notes that the engine has answered what was asked after the mark: it answers only when it has asked again for all.
+func (e *Engine) Answers(mark Mark) {
+	if mark.Knows(e.greeted.Serial) {
+		e.replaying = false
+	}
+	e.silent = false
+}
+
+// FallSilent notes that no list will come for now.
+func (e *Engine) FallSilent() { e.silent = true }
+
+// Silent reports whether no list will come for now.
+func (e *Engine) Silent() bool { return e.silent }
+
+// WillList reports whether lists will come.
+func (e *Engine) WillList() bool { return e.cfg.Lists && !e.silent }
+
+// Complete returns the mark of the last complete list since this start.
+func (e *Engine) Complete() Mark { return e.complete }
+
+// SetComplete notes that of another one.
+func (e *Engine) SetComplete(mark Mark) { e.complete = mark }
+
+// Knows reports whether the last complete list tells of what has that number.
+func (e *Engine) Knows(serial uint64) bool { return e.complete.Knows(serial) }
+
+// KnowsStart reports whether a complete list was begun since the engine, or this process, started.
+func (e *Engine) KnowsStart() bool { return e.complete.Knows(e.greeted.Serial) }
+
+// KnowsNetworks reports whether the peer knows which networks of this host are on its pools. Where lists come it does from
+// the first on since the engine or this process started: a database may be younger than networks, which were never asked for.
+func (e *Engine) KnowsNetworks() bool { return !e.WillList() || e.isListed() }
+
+func (e *Engine) isListed() bool { return e.listed.Knows(e.greeted.Serial) }
+
+// Freeze takes a time in which the process was frozen, and its clocks were not, out of what is young.
+func (e *Engine) Freeze(by time.Duration) {
+	young := e.out.Now().Add(-by - MakeTime)
+	for _, n := range e.networks { // the same with all, in any order
+		if n.asked.At.After(young) && n.asked.Serial > 0 {
+			n.asked.At = n.asked.At.Add(by)
+		}
+	}
+	if e.replaying && e.greeted.At.After(young) {
+		e.greeted.At = e.greeted.At.Add(by)
+	}
+}

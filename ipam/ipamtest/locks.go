@@ -1,0 +1,159 @@
+package ipamtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/lock"
+	"github.com/ringlet/ringlet/ipam/peer"
+)
+
+// locks is what has become of the locks of the cluster that is, and of those that it was recovered from.
+type locks struct {
+	last map[string]uint64 // by name: the highest fence that was ever given
+	held map[string]lock.Lock
+}
+
+// wantLocks has programs on hosts ask for locks, hold them for a while, and let them go. A program whose host crashes is gone:
+// what it had the host lets go later.
+func (c *cluster) wantLocks() {
+	if c.w.Locks == 0 {
+		return
+	}
+	c.after(c.about(c.w.LockEvery), func() {
+		if c.calm {
+			return
+		}
+		if c.isUnited() { // two clusters have locks of their own
+			s := one(c.rnd, c.sites...)
+			w := lock.Want{Name: fmt.Sprint("lock-", c.rnd.IntN(c.w.Locks)), Holder: s.String(), Token: c.rnd.Uint64() | 1}
+			s.call(&ipam.LockRequest{Want: w}, func(r ipam.Reply, ok bool) {
+				hold := c.about(10 * time.Second)
+				if !ok || r.Err != nil {
+					hold += 25 * time.Second // it may have the lock all the same
+				} else {
+					c.count["locks taken"]++
+				}
+				c.after(hold, func() { c.letGo(s, w) })
+			})
+		}
+		c.wantLocks()
+	})
+}
+
+// letGo has a host let a lock go that somebody had asked for there, if it has it.
+func (c *cluster) letGo(s *site, w lock.Want) {
+	if s.machine == nil {
+		if !c.calm {
+			c.after(time.Minute, func() { c.letGo(s, w) })
+		}
+		return
+	}
+	i := slices.IndexFunc(s.machine.Locks(), func(l lock.Lock) bool { return l.Owner == s.id && l.Token == w.Token })
+	if i < 0 {
+		return
+	}
+	s.call(&ipam.UnlockRequest{Name: w.Name, Fence: s.machine.Locks()[i].Fence}, func(r ipam.Reply, ok bool) {
+		if !ok || r.Err != nil {
+			c.after(10*time.Second, func() { c.letGo(s, w) })
+		}
+	})
+}
+
+// locked compares what an action did to locks with all that was done before (R70 to R74).
+func (o *oracle) locked(out chronicle.Outcome) {
+	ls := &o.locks
+	end := func(name string, fence uint64, by peer.ID) {
+		l, held := ls.held[name]
+		if !held || l.Fence != fence || by != peer.None && l.Owner != by {
+			o.c.fail("I10", "%s ends lock %s of %d, which %s has with %d", by.Short(), name, fence, l.Owner.Short(), l.Fence)
+		}
+		delete(ls.held, name)
+	}
+	switch a := out.Command.Action.(type) {
+	case chronicle.Lock:
+		if l, held := ls.held[a.Name]; held {
+			o.c.fail("I10", "%s gets lock %s, which %s has", out.Command.Author.Short(), a.Name, l.Owner.Short())
+		}
+		if out.Fence <= ls.last[a.Name] {
+			o.c.fail("I10", "lock %s is given with fence %d, and was with %d", a.Name, out.Fence, ls.last[a.Name])
+		}
+		if ls.held == nil {
+			ls.last, ls.held = map[string]uint64{}, map[string]lock.Lock{}
+		}
+		ls.last[a.Name], ls.held[a.Name] = out.Fence, lock.Lock{Want: a.Want, Owner: out.Command.Author, Fence: out.Fence}
+	case chronicle.Unlock:
+		end(a.Name, a.Fence, out.Command.Author)
+	case chronicle.Expire:
+		end(a.Name, a.Fence, peer.None)
+	case chronicle.Evict:
+		ls.dismiss(a.Peer)
+	case chronicle.Retire:
+		ls.dismiss(a.Peer)
+	}
+}
+
+func (ls *locks) dismiss(id peer.ID) {
+	for name, l := range ls.held {
+		if l.Owner == id {
+			delete(ls.held, name)
+		}
+	}
+}
+
+// lockedAgain follows a recovery: what the survivor did not know is undone, and no fence of it comes again.
+func (o *oracle) lockedAgain(state *chronicle.State) {
+	o.locks.held = map[string]lock.Lock{}
+	if o.locks.last == nil {
+		o.locks.last = map[string]uint64{}
+	}
+	for _, l := range state.Locks.Locks {
+		o.locks.held[l.Name] = l
+	}
+}
+
+// lockAll has every host get each lock, now that all is quiet: what crashed holders had has ended.
+func (c *cluster) lockAll() {
+	if c.w.Locks == 0 {
+		return
+	}
+	c.pass(time.Minute) // what somebody asked for and waits for no more is decided by then
+	for _, s := range c.sites {
+		if s.machine == nil || s.leaving || c.oracle.state.Member(s.id) == nil {
+			continue
+		}
+		for _, l := range s.machine.Locks() { // of programs that are gone
+			if l.Owner == s.id && c.breach == nil {
+				c.ask(s, &ipam.UnlockRequest{Name: l.Name, Fence: l.Fence})
+			}
+		}
+	}
+	free := func() bool {
+		return !slices.ContainsFunc(c.oracle.state.Locks.Locks, func(l lock.Lock) bool { return c.oracle.locks.held[l.Name].Fence != 0 })
+	}
+	if !c.wait(2*time.Minute, free) {
+		c.fail("refused", "lock %+v never ends", c.oracle.state.Locks.Locks)
+	}
+	c.wait(time.Minute, c.agreed) // who has yet to hear that a lock has ended is refused
+	for _, s := range c.sites {
+		for i := range c.w.Locks {
+			if s.machine == nil || s.leaving || c.oracle.state.Member(s.id) == nil || c.breach != nil {
+				continue
+			}
+			w := lock.Want{Name: fmt.Sprint("lock-", i), Holder: s.String(), Token: c.rnd.Uint64() | 1}
+			r := c.ask(s, &ipam.LockRequest{Want: w})
+			again := c.ask(s, &ipam.LockRequest{Want: w})
+			if r.Err != nil || again.Err != nil || again.Fence != r.Fence {
+				c.fail("refused", "%s gets lock %s with %d and %d: %v, %v", s, w.Name, r.Fence, again.Fence, r.Err, again.Err)
+			}
+			if r := c.ask(s, &ipam.UnlockRequest{Name: w.Name, Fence: r.Fence}); r.Err != nil && c.breach == nil {
+				c.fail("refused", "%s does not end lock %s: %v", s, w.Name, r.Err)
+			}
+			c.wait(time.Minute, c.agreed)
+		}
+	}
+	c.count["locks"] += len(c.oracle.locks.last)
+}

@@ -1,0 +1,67 @@
+package ipam
+
+import (
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/lock"
+	"github.com/ringlet/ringlet/ipam/sentence"
+)
+
+// lock takes a lock for whoever asks, if nobody else has it. Who asks again with the same token gets the same lock.
+func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
+	if err := m.ready(); err != nil {
+		return 0, err
+	}
+	if err := lock.CheckName(q.Name); err != nil {
+		return 0, failf(ErrBadRequest, "%v", err)
+	}
+	if len(q.Holder) > lock.MaxHolder || q.Token == 0 || !isText(q.Holder) {
+		return 0, failf(ErrBadRequest, "who asks for a lock has a name of at most %d bytes of UTF-8, and a token that is not 0", lock.MaxHolder)
+	}
+	if err := m.awaitLevel(chronicle.WithLocks); err != nil {
+		return 0, err
+	}
+	if l := m.state.Locks.Of(q.Name); l != nil && l.Owner == m.me.ID() && l.Token == q.Token {
+		return l.Fence, nil
+	} else if l != nil {
+		return 0, sentence.Locked(l.Name, l.Holder, m.view().NameOf(l.Owner))
+	}
+	if n := len(m.state.Locks.Locks); n >= lock.MaxLocks {
+		return 0, failf(ErrLocked, "%d locks are held, and no more can be: end some of them first, which ringlet kv get --recursive ringlet/locks/ lists", n)
+	}
+	out, err := m.propose(chronicle.Lock{Want: q.Want})
+	switch {
+	case err != nil:
+		return 0, err
+	case out[0].Refused != "":
+		return 0, m.waitForMajority() // somebody else was quicker
+	}
+	return out[0].Fence, nil
+}
+
+// unlock ends a lock of this host. One that has ended is no error.
+func (m *Machine) unlock(q *UnlockRequest) error {
+	if err := m.ready(); err != nil {
+		return err
+	}
+	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.me.ID() || l.Fence != q.Fence {
+		return nil
+	}
+	_, err := m.propose(chronicle.Unlock{Name: q.Name, Fence: q.Fence})
+	return err
+}
+
+// Locks returns the locks that are held, as far as this peer knows. The list is not to be changed, and stays as it is.
+func (m *Machine) Locks() []lock.Lock { return m.state.Locks.Locks }
+
+// LockStands reports whether this host still has a lock with that fence. The error says that nobody can tell: this peer reaches
+// no majority of the others, or has yet to learn what was decided.
+func (m *Machine) LockStands(name string, fence uint64) (bool, error) {
+	if err := m.ready(); err != nil {
+		return false, settled(err)
+	}
+	if m.view().CutOff() {
+		return false, settled(m.waitForMajority())
+	}
+	l := m.state.Locks.Of(name)
+	return l != nil && l.Owner == m.me.ID() && l.Fence == fence, nil
+}

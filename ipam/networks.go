@@ -1,0 +1,91 @@
+package ipam
+
+import "github.com/ringlet/ringlet/ipam/chronicle"
+
+// enter puts a network into the set of this host's, whose pool is granted.
+func (m *Machine) enter(n Network, p *pool, chosen bool) error {
+	if !m.engine.Enter(n, chosen) {
+		return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
+	}
+	return nil
+}
+
+// greet notes that the engine, or this process, has started.
+func (m *Machine) greet() {
+	m.engine.Greet()
+	for _, c := range m.calls.waiting {
+		c.before = true
+	}
+}
+
+// mightStart is mayStart as the call that is served came, which may have waited since, while a container asked.
+func (m *Machine) mightStart() bool {
+	return m.calls.current != nil && m.calls.current.starts && m.engine.Young()
+}
+
+// releasePool answers libnetwork's ReleasePool. It asks for a list of networks.
+func (m *Machine) releasePool(q *PoolRelease) {
+	if p := m.poolOf(q.Network.Pool); m.engine.Release(q.Network) && p != nil {
+		m.settle(p)
+	}
+}
+
+// believeReleases drops the networks on a pool whose release has come, where no list comes: once no container of this host
+// has an address of the pool.
+func (m *Machine) believeReleases(p *pool) {
+	if m.engine.MayBelieve(p.here) && !p.hasEndpoints() {
+		m.engine.Believe(p.here)
+	}
+}
+
+// unlessGone makes a call wait that is refused since a network is on the pool, or what one kept, where the next list of
+// networks tells whether it still is.
+func (m *Machine) unlessGone(p *pool, refusal error) error {
+	if m.engine.Awaits(p.here) {
+		return waitFor(refusal)
+	}
+	return refusal
+}
+
+// mayGoSoon reports whether the subnet of a pool was chosen, and it goes if the next list tells that no network is on it.
+func (m *Machine) mayGoSoon(p *pool) bool {
+	return p.Origin == chronicle.FromChoice && p.Name == "" && m.engine.Awaits(p.here)
+}
+
+// settle does what follows when a pool may have lost its last network here:
+// its own gateway address goes, and on a lone host the pool itself if its
+// subnet was chosen. A pool that the user named stays, and with it the memory of
+// who had which address; it makes room for others once it is in their way. What
+// networks share goes with the Unuse of the last user (R20).
+func (m *Machine) settle(p *pool) {
+	m.believeReleases(p)
+	if p.here.Has() || !m.surelyUnused(p) {
+		return
+	}
+	hadGateway := p.hasGateway
+	if hadGateway {
+		p.hasGateway = false
+		m.freeHolding(p, p.gateway)
+	}
+	if p.Origin == chronicle.FromChoice && m.log.IsSole() && m.idle(p) {
+		if removal, err := m.removal(p); err == nil { // else whoever wants its subnet tries again
+			m.background(removal...)
+		}
+	}
+	if m.log.IsSole() {
+		m.tellUnused(p) // it is decided at once
+	}
+	if m.pools.of[p.Key] == p {
+		m.sightHost(p) // what was let go may be on an interface of the host
+		if hadGateway {
+			m.leaveGateway(p)
+		}
+	}
+}
+
+// settleAll is settle for all pools.
+func (m *Machine) settleAll() {
+	for _, p := range m.sortedPools() {
+		m.settle(p)
+	}
+}

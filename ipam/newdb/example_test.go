@@ -1,0 +1,30 @@
+package newdb_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/effect"
+	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/newdb"
+)
+
+// A host begins with a new database. Its engine lists what it has.
+func Example() {
+	var out effect.Out
+	w := effect.NewWriter(&out)
+	w.Reset(time.Unix(0, 0))
+	e := engine.New(&w)
+	e.Configure(engine.Config{Lists: true})
+	db := newdb.New(&w, e)
+	db.Configure(newdb.Config{Lists: true, Untaken: func() bool { return false }})
+	db.Start()
+
+	db.Begin(false)
+	fmt.Println(db.AwaitsOwn())
+	db.TakeList()
+	fmt.Println(db.AwaitsOwn())
+	// Output:
+	// true
+	// false
+}

@@ -1,0 +1,324 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/report"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// This file fills the picture from which package report makes what people see. Nothing else hands them the state of a Machine.
+
+// What people see; see package report.
+
+type (
+	// Status is [report.Status].
+	Status = report.Status
+	// Verdict is [report.Verdict].
+	Verdict = report.Verdict
+	// State is [report.State].
+	State = report.State
+	// PeerStatus is [report.PeerStatus].
+	PeerStatus = report.PeerStatus
+	// PoolStatus is [report.PoolStatus].
+	PoolStatus = report.PoolStatus
+	// ShareStatus is [report.ShareStatus].
+	ShareStatus = report.ShareStatus
+	// RangeStatus is [report.RangeStatus].
+	RangeStatus = report.RangeStatus
+	// NetStatus is [report.NetStatus].
+	NetStatus = report.NetStatus
+	// AddressStatus is [report.AddressStatus].
+	AddressStatus = report.AddressStatus
+	// Problem is [report.Problem].
+	Problem = report.Problem
+	// Explanation is [report.Explanation].
+	Explanation = report.Explanation
+	// ReservedFor is [report.ReservedFor].
+	ReservedFor = report.ReservedFor
+	// EngineSight is [report.EngineSight].
+	EngineSight = report.EngineSight
+	// Refusal is [report.Refusal].
+	Refusal = report.Refusal
+	// Audit is [report.Audit].
+	Audit = report.Audit
+	// Finding is [report.Finding].
+	Finding = report.Finding
+	// Collected is [report.Collected].
+	Collected = report.Collected
+	// Listing is [report.Listing].
+	Listing = report.Listing
+	// Portion is [report.Portion].
+	Portion = report.Portion
+)
+
+// The words in it; see package report.
+const (
+	Fine           = report.Fine
+	Degraded       = report.Degraded
+	Failed         = report.Failed
+	Alone          = report.Alone
+	Forming        = report.Forming
+	Joining        = report.Joining
+	Checking       = report.Checking
+	Ready          = report.Ready
+	CutOff         = report.CutOff
+	Leaving        = report.Leaving
+	Left           = report.Left
+	Outdated       = report.Outdated
+	Suspended      = report.Suspended
+	FoundLeak      = report.FoundLeak
+	FoundConflict  = report.FoundConflict
+	CollectedFreed = report.CollectedFreed
+	CollectedFree  = report.CollectedFree
+	CollectedKept  = report.CollectedKept
+)
+
+// Status returns what this peer knows of itself and its cluster.
+func (m *Machine) Status(now time.Time) Status {
+	m = m.at(now)
+	p := m.picture(m.sortedPools())
+	p.Own, p.Others = m.ownState(), m.othersState()
+	return p.Status()
+}
+
+// Who tells what this peer knows of an address.
+func (m *Machine) Who(now time.Time, a netip.Addr) (AddressStatus, error) {
+	return m.pictureAt(now).Who(a)
+}
+
+// Explain tells the whole story of an address.
+func (m *Machine) Explain(now time.Time, a netip.Addr) (Explanation, error) {
+	return m.pictureAt(now).Explain(a)
+}
+
+// List lists addresses, see [report.Picture.List].
+func (m *Machine) List(now time.Time, q Listing) (Portion, error) {
+	pools, err := m.poolsRef(q.Pool)
+	if err != nil {
+		return Portion{}, err
+	}
+	return m.at(now).picture(pools).List(q), nil
+}
+
+// Addresses lists the addresses of a pool, or of all if ref is empty, all at once, see [Machine.List].
+func (m *Machine) Addresses(now time.Time, ref string) ([]AddressStatus, error) {
+	all, err := m.List(now, Listing{Pool: ref})
+	return all.Addresses, err
+}
+
+// Audit checks the invariants, and what is held against the engine's last list. The database it leaves to
+// [Machine.Differences].
+func (m *Machine) Audit(now time.Time) Audit {
+	return m.pictureAt(now).Audit(m.Check(now))
+}
+
+// Differences returns where the machine that a database restores differs from this one, in words. The database must be
+// as the last step left it.
+func (m *Machine) Differences(disk *Machine) []string {
+	return m.pictureAt(m.now).Differences(disk.pictureAt(m.now))
+}
+
+// poolStatus counts the addresses of a pool.
+func (m *Machine) poolStatus(p *pool, ranges bool) PoolStatus {
+	pic := m.picture([]*pool{p})
+	return pic.PoolStatus(&pic.Pools[0], ranges)
+}
+
+// addressStatus shows an address of a pool, as a record says.
+func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) AddressStatus {
+	pic := m.picture([]*pool{p})
+	return pic.Address(&pic.Pools[0], o, rec)
+}
+
+// at returns the machine as a view sees it at that time: a copy, so that no view changes the machine. Nothing may step it.
+func (m *Machine) at(now time.Time) *Machine {
+	view := *m
+	view.now = now
+	return &view
+}
+
+// pictureAt returns what this peer knows at that time.
+func (m *Machine) pictureAt(now time.Time) *report.Picture {
+	m = m.at(now)
+	return m.picture(m.sortedPools())
+}
+
+// picture returns what this peer knows, with those of its pools.
+func (m *Machine) picture(pools []*pool) *report.Picture {
+	p := &report.Picture{
+		Now: m.now, Self: m.me.ID(), Name: m.cfg.Name, Standing: m.standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
+		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
+		Rest: m.cfg.Rest, Retry: strangerTime,
+	}
+	v := m.view()
+	know := func(id peer.ID, admitted peer.Name) {
+		c := m.contacts.Of(id)
+		p.Peers[id] = report.Peer{
+			Name: v.GoesBy(id, admitted), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id), Spare: m.trade.Spare(id),
+		}
+	}
+	for _, id := range m.contacts.IDs() {
+		know(id, "")
+	}
+	for _, gone := range m.state.Former {
+		know(gone.ID, gone.Name)
+	}
+	for _, member := range m.state.Roster {
+		know(member.ID, member.Name)
+	}
+	p.Peers[m.me.ID()] = report.Peer{Name: m.cfg.Name, Boot: m.me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
+	for i, of := range pools {
+		p.Pools[i] = report.Pool{Pool: of.Pool, Space: of.space, Networks: of.here.Networks(), Seen: of.seen, Stranded: of.stranded, Missing: of.missing, Devices: of.strangers}
+		if of.hasGateway {
+			p.Pools[i].Gateway = addr.Nth(of.CIDR, of.gateway)
+		}
+	}
+	for _, id := range m.engine.IDs() {
+		n := m.engine.Network(id)
+		p.Networks = append(p.Networks, report.Network{ID: id, Pool: n.Pool, Range: n.Range, Count: m.engine.CountOf(n)})
+	}
+	for k, d := range m.conflicts.All() {
+		c := report.Conflict{Text: d.Text, Next: d.Ending()}
+		if of := m.pools.of[k.Pool]; of != nil {
+			c.Address, c.Pool = addr.Nth(of.CIDR, k.At), of.CIDR
+		}
+		p.Conflicts = append(p.Conflicts, c)
+	}
+	return p
+}
+
+// standing returns where this peer stands among others.
+func (m *Machine) standing() State {
+	switch {
+	case m.log.Err() != nil || m.isSuspended():
+		return Suspended
+	case m.wish.HasLeft():
+		return Left
+	case m.booting():
+		return Checking
+	case m.log.IsOutdated():
+		return Outdated
+	case m.seeker.IsForming(m.state.Slot):
+		return Forming
+	case m.state.Slot == 0 || !m.member():
+		return Joining
+	case m.wish.IsLeaving() || m.draining() || m.wish.Drained():
+		return Leaving
+	case m.view().Alone():
+		return Alone
+	case m.view().CutOff():
+		return CutOff
+	}
+	return Ready
+}
+
+// ownState returns what may be wrong with this peer itself.
+func (m *Machine) ownState() report.Own {
+	o := report.Own{
+		Broken: m.log.Err(), Outside: m.outside(), EngineHas: m.seeker.LostNetworks(), Met: m.view().Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.seeker.Met(m.view()),
+		CutOff: m.view().CutOff(), Lists: m.awaitedLists(), BootedAlone: m.check.IsAlone(), Answered: m.check.Answered(),
+	}
+	if m.isSuspended() {
+		o.Suspended, o.EndSuspension = m.suspension.Why(), m.endOfSuspension()
+	}
+	if m.view().Majority(m.steadyVoters()) {
+		o.Undecided = m.oldestProposal()
+	}
+	return o
+}
+
+// outside returns why this peer is in no cluster.
+func (m *Machine) outside() report.Outside {
+	switch isNew := m.state.Slot == 0; {
+	case isNew && m.seeker.LostNetworks() > 0:
+		return report.DatabaseLost
+	case m.standing() != Joining:
+		return report.Inside
+	case m.seeker.LooksFirst(m.state.Slot) && !m.seeker.SeesCluster(m.view()):
+		return report.LooksFirst
+	case isNew && m.seeker.AwaitsList(m.view()):
+		return report.AwaitsNetworks
+	case isNew && m.cfg.Formation.Size == 0 && m.seeker.HasSeat() && m.view().Reached() == 0:
+		return report.ListsNobody
+	case isNew:
+		return report.NotFound
+	case m.mayReturn():
+		return report.AwaitsReturn
+	}
+	return report.AwaitsAdmission
+}
+
+// awaitedLists returns what this peer waits for with a new database.
+func (m *Machine) awaitedLists() report.Lists {
+	l := report.Lists{Own: m.awaitList() != nil && m.state.Slot > 0, Owners: m.ownersOfListed()}
+	l.Former = !slices.ContainsFunc(l.Owners, func(id peer.ID) bool { return !m.isPredecessor(id) })
+	if m.ready() == nil && !l.Own && m.newdb.AwaitsOthers(m.view()) {
+		l.Reserved, l.Others = m.newdb.TakesIn(m.now), m.newdb.Said(m.view())
+	}
+	return l
+}
+
+// othersState returns what may be wrong with other peers.
+func (m *Machine) othersState() report.Others {
+	o := report.Others{Warned: map[peer.ID]int{}, Misfits: map[peer.ID]int{}, Foreign: m.contacts.Foreign(m.view()), Differs: m.contacts.Differing()}
+	for _, gone := range m.state.Former {
+		o.Warned[gone.ID] = m.warnings.Count(gone.ID)
+	}
+	for id, f := range m.seeker.Misfits() {
+		o.Misfits[id] = int(f.Size)
+	}
+	if away := m.view().Away(m.view().Others()); len(away) == 1 {
+		v := m.view()
+		o.Silent.Since = m.now.Add(-v.SilentFor(away[0], m.me.At()))
+		if after := m.cfg.EvictAfter; after > 0 && v.KeepsMajority(away[0]) {
+			o.Silent.Ends = o.Silent.Since.Add(after)
+		}
+	}
+	return o
+}
+
+// oldestProposal returns how long the command has waited that this peer wants
+// decided next.
+func (m *Machine) oldestProposal() time.Duration {
+	since, proposes := m.log.ProposedSince()
+	if !proposes {
+		return 0
+	}
+	if since.Before(m.me.At()) {
+		since = m.me.At() // it was on disk
+	}
+	return m.now.Sub(since)
+}
+
+// steadyVoters returns the voters that have been in sight for so long that they could have agreed.
+func (m *Machine) steadyVoters() []peer.ID {
+	return slices.DeleteFunc(m.view().LiveVoters(), func(id peer.ID) bool {
+		return id != m.me.ID() && m.now.Sub(m.contacts.Of(id).Since) < report.LongAgreement
+	})
+}
+
+// ownersOfListed returns the peers that cannot be reached in whose space containers of
+// this host have addresses, by the engine's last list, as long as that is taken in.
+func (m *Machine) ownersOfListed() []peer.ID {
+	if !m.newdb.IsUnlisted() {
+		return nil
+	}
+	var owners []peer.ID
+	for _, p := range m.pools.of {
+		for o := range p.seen {
+			t, _ := p.Ring.At(o)
+			if t.Owner == m.me.ID() || t.Owner == ring.Free || t.Owner == ring.Reserved || m.view().Live(t.Owner) || slices.Contains(owners, t.Owner) {
+				continue
+			}
+			owners = append(owners, t.Owner)
+		}
+	}
+	slices.SortFunc(owners, peer.ID.Compare)
+	return owners
+}

@@ -1,0 +1,94 @@
+// Package plugintest has what the tests of several parts of the plugin need: a node on a real database, a log that is read while it is
+// written, and patience.
+//
+// It refuses to know any of the parts, and is not in the binary.
+package plugintest
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/persist"
+)
+
+// A Log is what was logged. The zero value is ready, and safe for concurrent use.
+type Log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+// Count returns how many lines have all the parts.
+func (l *Log) Count(parts ...string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for line := range strings.Lines(l.buf.String()) {
+		if !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(line, p) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// Logger returns what writes the log.
+func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// Eventually looks again until ok, or fails the test after a minute.
+func Eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begun := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// Find returns the problem with that code.
+func Find(problems []ipam.Problem, code string) (ipam.Problem, bool) {
+	i := slices.IndexFunc(problems, func(p ipam.Problem) bool { return p.Code == code })
+	if i < 0 {
+		return ipam.Problem{}, false
+	}
+	return problems[i], true
+}
+
+// Database is the name of the file that [Open] opens.
+const Database = "ringlet.db"
+
+// Config is how to open the database at path.
+func Config(path string) persist.Config {
+	return persist.Config{Path: path, Schema: ipam.SchemaVersion, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// Open opens the database in dir and restores the machine, as a start does.
+func Open(tb testing.TB, dir string) (*persist.Store, *node.Node) {
+	tb.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	machine := ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}
+	preview := node.NewPreview(machine)
+	store, err := persist.Open(persist.Config{Path: filepath.Join(dir, Database), Schema: ipam.SchemaVersion, Preview: preview, Logger: logger})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	n, err := node.New(node.Config{Machine: machine, Store: store, Preview: preview, Logger: logger})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return store, n
+}
