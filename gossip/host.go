@@ -2,15 +2,14 @@ package gossip
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/ringlet/ringlet/internal/kernelnet"
 )
 
 // host is what is asked of this host: its addresses, its routes, and the
@@ -26,10 +25,6 @@ type hostAddr struct {
 	link string // the interface
 	addr netip.Addr
 }
-
-// bridges begin the names of interfaces that containers and virtual machines have
-// made. Another host may have the same addresses behind the same names.
-var bridges = []string{"docker", "br-", "veth", "cni", "podman", "nerdctl", "flannel", "cali", "virbr", "lxcbr", "lxdbr", "incusbr"}
 
 // outside are addresses that stand for the rest of the world when the default
 // route is asked for (RFC 5737, RFC 3849). Nothing is sent to them.
@@ -54,61 +49,22 @@ func noHost() *host {
 	}
 }
 
-// interfaceAddrs has the kernel list all addresses once. [net.Interface.Addrs] does that
-// for each interface, of which a host has one for each of its containers.
+// interfaceAddrs returns the addresses of the interfaces that are up.
 func interfaceAddrs() ([]hostAddr, error) {
-	links, err := net.Interfaces()
+	all, err := kernelnet.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	up := make(map[uint32]string, len(links))
-	for _, link := range links {
-		if link.Flags&net.FlagUp != 0 {
-			up[uint32(link.Index)] = link.Name
-		}
-	}
-	list, err := syscall.NetlinkRIB(syscall.RTM_GETADDR, syscall.AF_UNSPEC)
-	if err != nil {
-		return nil, os.NewSyscallError("netlinkrib", err)
-	}
-	messages, err := syscall.ParseNetlinkMessage(list)
-	if err != nil {
-		return nil, os.NewSyscallError("parsenetlinkmessage", err)
-	}
 	var found []hostAddr
-	for i := range messages {
-		m := &messages[i]
-		if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < syscall.SizeofIfAddrmsg {
+	for i := range all {
+		if !all[i].IsUp() {
 			continue
 		}
-		link, isUp := up[binary.NativeEndian.Uint32(m.Data[4:])] // behind family, prefix length, flags and scope
-		attributes, err := syscall.ParseNetlinkRouteAttr(m)
-		if err != nil {
-			return nil, os.NewSyscallError("parsenetlinkrouteattr", err)
-		}
-		if a, ok := ownAddr(attributes); ok && isUp {
-			found = append(found, hostAddr{link, a})
+		for _, a := range all[i].Addresses {
+			found = append(found, hostAddr{all[i].Name, a.Addr().Unmap()})
 		}
 	}
 	return found, nil
-}
-
-// ownAddr returns the host's address of what the kernel tells of one. On a line with two
-// ends IFA_ADDRESS is the other one's.
-func ownAddr(attributes []syscall.NetlinkRouteAttr) (own netip.Addr, ok bool) {
-	for _, a := range attributes {
-		local := a.Attr.Type == syscall.IFA_LOCAL
-		if !local && (ok || a.Attr.Type != syscall.IFA_ADDRESS) {
-			continue
-		}
-		if at, valid := netip.AddrFromSlice(a.Value); valid {
-			own, ok = at.Unmap(), true
-		}
-		if local {
-			break
-		}
-	}
-	return own, ok
 }
 
 // sourceOf asks the kernel's routes. Connecting a UDP socket sends nothing.
@@ -192,8 +148,7 @@ func privateFor(a netip.Addr, usable []netip.Addr) netip.Addr {
 func reachable(have []hostAddr, only4 bool) []netip.Addr {
 	var usable []netip.Addr
 	for _, h := range have {
-		made := slices.ContainsFunc(bridges, func(prefix string) bool { return strings.HasPrefix(h.link, prefix) })
-		if !made && h.addr.IsGlobalUnicast() && (h.addr.Is4() || !only4) && !slices.Contains(usable, h.addr) {
+		if !kernelnet.IsVirtual(h.link) && h.addr.IsGlobalUnicast() && (h.addr.Is4() || !only4) && !slices.Contains(usable, h.addr) {
 			usable = append(usable, h.addr)
 		}
 	}

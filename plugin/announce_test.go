@@ -19,6 +19,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/announce"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/hostnet"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
@@ -77,7 +78,7 @@ func TestAnnounceWhatTheEngineAsksFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := &engineCalls{n, watcher, &prober{node: n}, newHost(n, slog.New(slog.DiscardHandler)), nil, nil, nil}
+		calls := &engineCalls{n, watcher, &prober{node: n}, hostnet.New(hostnet.Config{Node: n, Logger: slog.New(slog.DiscardHandler)}), nil, nil, nil}
 		a := announcing(t, data, calls)
 		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
@@ -28,6 +28,8 @@ import (
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/fault"
+	"github.com/ringlet/ringlet/plugin/hostnet"
+	"github.com/ringlet/ringlet/plugin/identity"
 	"github.com/ringlet/ringlet/plugin/locks"
 	"github.com/ringlet/ringlet/plugin/networks"
 )
@@ -42,7 +44,7 @@ type instance struct {
 	decided *decided.Keeper
 	network *peers // nil: there is none
 	silent  bool   // the database may be a copy: no other host is to hear from this one
-	host    *host
+	host    *hostnet.Reporter
 	starts  *announcer // nil: containers are not announced
 	calls   engineCalls
 	view    *status
@@ -156,7 +158,7 @@ func (f *front) complete(machine *ipam.Config, store *persist.Store, lost bool) 
 		machine.Join = machine.Join || lost && f.cfg.Bootstrap.N != 1
 		machine.Hesitate = f.inPlugin && f.lists
 	}
-	machine.Place = place(store.Path())
+	machine.Place = identity.Place(store.Path())
 }
 
 // closeStore closes the database, and has another one take its place where this host starts over.
@@ -192,10 +194,9 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 	} else if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.idle, f.edge("network"), f.logger); err != nil {
 		return err
 	}
-	in.host = newHost(in.node, f.logger)
-	in.host.pace = f.idle.pace
-	in.undo = append(in.undo, in.host.hear())
-	if err := in.host.tell(ctx); err != nil {
+	in.host = hostnet.New(hostnet.Config{Node: in.node, Pace: f.idle.pace, Logger: f.logger})
+	in.undo = append(in.undo, in.host.Hear())
+	if err := in.host.Tell(ctx); err != nil {
 		return err
 	}
 	in.watcher.WhenBlind(in.node.Blind)
@@ -217,7 +218,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		return err
 	}
 	macs := &networks.NoMAC{MAC: !f.noMAC(), InPlugin: f.inPlugin}
-	lanRouters := networks.NewRouters(net.InterfaceAddrs)
+	lanRouters := networks.NewRouters(kernelnet.Addresses)
 	unused := networks.NewRefused(in.node, in.watcher.State, f.logger)
 	in.calls = engineCalls{in.node, in.watcher, probes, in.host, in.starts, in.decided, unused}
 	in.record, err = newJournal(filepath.Join(f.opts.Data, journalName), f.cfg.Name, happened.Log(), in.node, f.edge("journal"), f.logger)
@@ -240,7 +241,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 	in.view = &status{
 		Node: in.node, decided: in.decided, watcher: in.watcher, locked: macs, routers: lanRouters, lost: lost, former: former, rejoin: in.rejoin, trust: in.trust, silent: in.silent, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
 		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
-		faults: slices.Concat(f.disk.Faults(), []*fault.Fault{f.alone, in.host.fault, in.host.unrouted, in.record.fault, again.Fault, in.decided.Fault, unconfined, openKeys(f.cfg, f.logger), unmirrored, lateDirectory(in.shared, f.logger)}, unidentified(in.shared, f.logger), f.faults),
+		faults: slices.Concat(f.disk.Faults(), []*fault.Fault{f.alone}, in.host.Faults(), []*fault.Fault{in.record.fault, again.Fault, in.decided.Fault, unconfined, openKeys(f.cfg, f.logger), unmirrored, lateDirectory(in.shared, f.logger)}, unidentified(in.shared, f.logger), f.faults),
 	}
 	in.view.others.list = func() []directory.Item {
 		list, _ := in.shared.List(directory.NodeKeys(in.shared.Cluster()), "", 1000, 1<<20)
@@ -254,8 +255,8 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 	}
 	in.parts = append(in.parts,
 		in.serveNode,
-		in.host.watch,
-		in.host.listen,
+		in.host.Watch,
+		in.host.Listen,
 		func(ctx context.Context) error {
 			return in.watcher.Run(ctx, deliver(in.watcher, in.node, in.host, macs, lanRouters, in.starts, &in.view.names, in.decided, unused))
 		},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/ipam/identity"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -63,7 +64,7 @@ func about(cfg config.Config, watcher *dockerd.Watcher, network func() *peers) d
 // left out.
 func addressesOf(peers string) (out []directory.NodeAddress) {
 	self, _ := netip.ParseAddrPort(peers)
-	all, _ := net.InterfaceAddrs() // without them only the other is told
+	all, _ := kernelnet.Addresses() // without them only the other is told
 	seen := map[netip.Addr]bool{}
 	add := func(a netip.Addr, kind string) {
 		if a = a.Unmap(); !a.IsGlobalUnicast() || seen[a] {
@@ -77,10 +78,8 @@ func addressesOf(peers string) (out []directory.NodeAddress) {
 		out = append(out, directory.NodeAddress{Address: a, Family: family, Kind: kind})
 	}
 	add(self.Addr(), "peer")
-	for _, one := range all {
-		if p, err := netip.ParsePrefix(one.String()); err == nil {
-			add(p.Addr(), "host")
-		}
+	for _, p := range all {
+		add(p.Addr(), "host")
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/fault"
+	"github.com/ringlet/ringlet/plugin/hostnet"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/networks"
 )
@@ -25,7 +26,7 @@ type engineCalls struct {
 	*node.Node
 	watcher *dockerd.Watcher
 	prober  *prober
-	host    *host
+	host    *hostnet.Reporter
 	starts  *announcer
 	decided *decided.Keeper
 	vain    *networks.Refused
@@ -35,9 +36,9 @@ type engineCalls struct {
 // bridge of a network that was removed a moment ago keeps its subnet no longer, and
 // on the LAN of a new one the host may have an address since a moment ago.
 func (e engineCalls) RequestPool(ctx context.Context, r ipam.PoolRequest) (ipam.PoolGrant, error) {
-	look := e.host.tell
+	look := e.host.Tell
 	if r.Pool.IsValid() {
-		look = e.host.tellSoon
+		look = e.host.TellSoon
 	}
 	_ = look(ctx) // what was told before stands; the status says what is wrong
 	before := e.vain.Before(ctx)
@@ -70,7 +71,7 @@ func (e engineCalls) RequestAddress(ctx context.Context, r ipam.AddressRequest) 
 	if err := e.decided.RefusesRequest(&r); err != nil {
 		return ipam.AddressGrant{}, err
 	}
-	_ = e.host.tellChanges(ctx) // as in RequestPool
+	_ = e.host.TellChanges(ctx) // as in RequestPool
 	g, err := e.prober.grant(ctx, r)
 	if err != nil {
 		e.watcher.Recheck()
@@ -85,7 +86,7 @@ func (e engineCalls) Recheck() { e.watcher.Recheck() }
 
 // deliver brings inventories to the node, also those that are not complete:
 // what they have is in use. The node's mark is taken before the engine is asked.
-func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *networks.NoMAC, r *networks.Routers, starts *announcer, names *networks.Names, d *decided.Keeper, v *networks.Refused) dockerd.Deliver {
+func deliver(w *dockerd.Watcher, n *node.Node, h *hostnet.Reporter, l *networks.NoMAC, r *networks.Routers, starts *announcer, names *networks.Names, d *decided.Keeper, v *networks.Refused) dockerd.Deliver {
 	var mark ipam.Mark
 	w.BeforeLook(func(ctx context.Context) {
 		mark, _ = n.Mark(ctx) // a node that has stopped says so again when it is given the inventory
@@ -99,7 +100,7 @@ func deliver(w *dockerd.Watcher, n *node.Node, h *host, l *networks.NoMAC, r *ne
 		}
 		names.See(&inv)
 		v.See(inv.Networks)
-		if err := h.tell(ctx); err != nil {
+		if err := h.Tell(ctx); err != nil {
 			return 0, err
 		}
 		list := inventory(inv)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -25,6 +24,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/arp"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/hostnet"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
@@ -122,8 +122,8 @@ func startOnLAN(t *testing.T, timeout time.Duration, devices ...string) *onLAN {
 		defer e.mu.Unlock()
 		e.counts[result]++
 	}
-	host := newHost(n, logger)
-	host.addresses = func() ([]net.Addr, error) { return nil, nil } // whatever this machine has
+	none := func() ([]netip.Prefix, error) { return nil, nil } // whatever this machine has
+	host := hostnet.New(hostnet.Config{Node: n, Logger: logger, Addresses: none})
 	drv, err := driver.New(driver.Config{Backend: engineCalls{n, watcher, e.prober, host, nil, nil, nil}, Logger: logger, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/identity"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 )
@@ -192,11 +193,11 @@ func machineConfig(cfg config.Config) ipam.Config {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
 	return ipam.Config{
-		Name: peer.Name(cfg.Name), Zone: peer.Zone(cfg.Zone), Machine: machineID(cfg.Name), Rand: rand.New(rand.NewChaCha8(seed)),
+		Name: peer.Name(cfg.Name), Zone: peer.Zone(cfg.Zone), Machine: identity.Machine(cfg.Name), Rand: rand.New(rand.NewChaCha8(seed)),
 		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
 		Join: len(cfg.Join) > 0 && cfg.Bootstrap.N != 1 || cfg.Bootstrap.N > 1, Formation: formation(cfg),
 		FoundAlone: cfg.Bootstrap.N == 1,
-		HostBoot:   ipam.HostBoot{ID: hostBoot(), At: hostStart()}, BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Marks: ipam.Marks{Label: cfg.Cluster},
+		HostBoot:   ipam.HostBoot{ID: identity.HostBoot(), At: identity.HostStart()}, BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Marks: ipam.Marks{Label: cfg.Cluster},
 		Subnets: ipam.Subnets{Universe: cfg.Universe, ULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid},
 	}
 }

@@ -100,6 +100,8 @@ var rooms = map[string]struct {
 	"plugin/serving":  {[]string{"driver", "plugin/certfile", "plugin/fault"}, "listeners, without what is served on them"},
 	"plugin/claims":   {[]string{"ipam", "plugin/fault"}, "what is to be claimed again, without how a host starts over"},
 	"plugin/networks": {[]string{"ipam", "ipam/chronicle", "plugin/dockerd"}, "the engine's networks, without who has which address"},
+	"plugin/hostnet":  {[]string{"ipam", "ipam/node", "plugin/fault"}, "what the host has on its network, without what is kept from whom"},
+	"plugin/identity": {[]string{"plugin/dockerd"}, "which machine this is, without what follows from it"},
 	"plugin/decided":  {[]string{"ipam", "plugin/decisions", "plugin/dockerd", "plugin/fault", "plugin/networks"}, "that decisions outlive the database, without what they are"},
 	"plugin/database": {[]string{"ipam", "ipam/node", "persist", "plugin/decisions", "plugin/fault"}, "the database's file, without what is in it"},
 }
@@ -127,7 +129,7 @@ var behind = []struct {
 	{"go.etcd.io/bbolt", []string{"persist"}, "the file format is persist's secret"},
 	{"go.etcd.io/etcd", []string{"plugin/etcd"}, "who needs no copy in an etcd needs no etcd"},
 	{"github.com/docker/go-plugins-helpers", []string{"driver"}, "the protocol's types stop at the driver"},
-	{"github.com/vishvananda/netlink", []string{"plugin/announce"}, "what the kernel's interfaces and neighbours are is asked in one place"},
+	{"github.com/vishvananda/netlink", []string{"internal/kernelnet", "plugin/announce"}, "what the kernel's interfaces and neighbours are is asked in one place"},
 	{"github.com/docker/docker", []string{"plugin/dockerd"}, "the engine's client is large and changes often"},
 }
 
@@ -139,5 +141,6 @@ var absent = []struct{ path, reason string }{
 	{ours + "gossip/memnet", "the network in memory is test equipment"},
 	{ours + "internal/golden", "it imports testing"},
 	{ours + "internal/bubble", "it imports testing"},
+	{ours + "internal/namespace", "it imports testing"},
 	{ours + "internal/heap", "it stops the world, twice, for tests that measure"},
 }

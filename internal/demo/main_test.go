@@ -15,43 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ringlet/ringlet/internal/namespace"
 )
-
-func TestRoutes(t *testing.T) {
-	if !isLittleEndian() {
-		t.Skip("skipped: the recorded /proc/net/route is of a little-endian machine")
-	}
-	const file4 = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
-		"eth0\t00000000\t01004D0A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n" +
-		"eth0\t00004D0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n" +
-		"eth1\t0000A8C0\t02004D0A\t0003\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
-	got, err := routes4(strings.NewReader(file4))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []route{
-		{"eth0", netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("10.77.0.1")},
-		{"eth1", netip.MustParsePrefix("192.168.0.0/16"), netip.MustParseAddr("10.77.0.2")},
-	}
-	if diff := cmp.Diff(want, got, byValue()); diff != "" {
-		t.Errorf("IPv4 (-want +got):\n%s", diff)
-	}
-
-	const file6 = "fd770000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n" +
-		"00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd770000000000000000000000000001 00000400 00000001 00000000 00000003     eth0\n"
-	got, err = routes6(strings.NewReader(file6))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = []route{{"eth0", netip.MustParsePrefix("::/0"), netip.MustParseAddr("fd77::1")}}
-	if diff := cmp.Diff(want, got, byValue()); diff != "" {
-		t.Errorf("IPv6 (-want +got):\n%s", diff)
-	}
-}
-
-func byValue() cmp.Option { return cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}) }
-
-func isLittleEndian() bool { return native(1).As4()[0] == 1 }
 
 func TestAddrs(t *testing.T) {
 	var out bytes.Buffer
@@ -66,6 +32,35 @@ func TestAddrs(t *testing.T) {
 		if a.Address.Addr().IsLoopback() || a.Address.Addr().IsLinkLocalUnicast() {
 			t.Errorf("shows %v, which every container has", a)
 		}
+	}
+}
+
+// A container shows the routes that have a gateway.
+func TestLook(t *testing.T) {
+	namespace.Enter(t)
+	for _, args := range [][]string{
+		{"link", "add", "eth0", "type", "veth", "peer", "name", "eth1"},
+		{"link", "set", "eth0", "up"},
+		{"link", "set", "eth0", "address", "02:42:0a:4d:00:05"},
+		{"address", "add", "10.77.0.5/24", "dev", "eth0"},
+		{"route", "add", "default", "via", "10.77.0.1"},
+		{"route", "add", "192.168.0.0/16", "via", "10.77.0.2"},
+	} {
+		namespace.IP(t, args...)
+	}
+	got, err := look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := view{
+		Addresses: []address{{"eth0", netip.MustParsePrefix("10.77.0.5/24"), "02:42:0a:4d:00:05"}},
+		Routes: []route{
+			{"eth0", netip.MustParsePrefix("0.0.0.0/0"), netip.MustParseAddr("10.77.0.1")},
+			{"eth0", netip.MustParsePrefix("192.168.0.0/16"), netip.MustParseAddr("10.77.0.2")},
+		},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/ringlet/ringlet/plugin/route"
+	"github.com/ringlet/ringlet/internal/kernelnet"
 )
 
 func TestChooseTheInterface(t *testing.T) {
@@ -35,15 +35,18 @@ func TestChooseTheInterface(t *testing.T) {
 // The default route of a host with wired and wireless interfaces is that with the
 // lowest metric.
 func TestDefaultRoute(t *testing.T) {
+	const none, wlan0, eth0, half, eth1, six = 1, 2, 3, 4, 5, 6
 	everywhere := netip.MustParsePrefix("0.0.0.0/0")
-	of := func(eth0 uint32) iter.Seq2[route.Route, error] {
-		return func(yield func(route.Route, error) bool) {
-			for _, r := range []route.Route{
-				{Interface: "none0", To: everywhere, Reject: true},
-				{Interface: "wlan0", To: everywhere, Gateway: true, Metric: 600},
-				{Interface: "eth0", To: everywhere, Gateway: true, Metric: eth0},
-				{Interface: "half0", To: netip.MustParsePrefix("0.0.0.0/1"), Gateway: true},
-				{Interface: "eth1", To: netip.MustParsePrefix("192.168.1.0/24")},
+	router := netip.MustParseAddr("192.168.1.1")
+	of := func(metric uint32) iter.Seq2[kernelnet.Route, error] {
+		return func(yield func(kernelnet.Route, error) bool) {
+			for _, r := range []kernelnet.Route{
+				{Interface: none, To: everywhere, Reject: true},
+				{Interface: wlan0, To: everywhere, Gateway: router, Metric: 600},
+				{Interface: eth0, To: everywhere, Gateway: router, Metric: metric},
+				{Interface: half, To: netip.MustParsePrefix("0.0.0.0/1"), Gateway: router},
+				{Interface: eth1, To: netip.MustParsePrefix("192.168.1.0/24")},
+				{Interface: six, To: netip.MustParsePrefix("::/0"), Gateway: netip.MustParseAddr("fd00::1")},
 			} {
 				if !yield(r, nil) {
 					return
@@ -51,16 +54,16 @@ func TestDefaultRoute(t *testing.T) {
 			}
 		}
 	}
-	for eth0, want := range map[uint32]string{0: "eth0", 100: "eth0", 700: "wlan0"} {
-		if got, err := routeName(of(eth0)); got != want || err != nil {
-			t.Errorf("metric %d: got %q, %v; want %q", eth0, got, err, want)
+	for metric, want := range map[uint32]int{0: eth0, 100: eth0, 700: wlan0} {
+		if got, err := defaultRoute(of(metric)); got != want || err != nil {
+			t.Errorf("metric %d: got %d, %v; want %d", metric, got, err, want)
 		}
 	}
-	if got, err := routeName(func(func(route.Route, error) bool) {}); got != "" || err != nil {
-		t.Errorf("without routes: %q, %v", got, err)
+	if got, err := defaultRoute(func(func(kernelnet.Route, error) bool) {}); got != 0 || err != nil {
+		t.Errorf("without routes: %d, %v", got, err)
 	}
 	gone := errors.New("gone")
-	if got, err := routeName(func(yield func(route.Route, error) bool) { yield(route.Route{}, gone) }); got != "" || !errors.Is(err, gone) {
-		t.Errorf("a table that cannot be read: %q, %v", got, err)
+	if got, err := defaultRoute(func(yield func(kernelnet.Route, error) bool) { yield(kernelnet.Route{}, gone) }); got != 0 || !errors.Is(err, gone) {
+		t.Errorf("a table that cannot be read: %d, %v", got, err)
 	}
 }

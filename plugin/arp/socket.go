@@ -82,5 +82,3 @@ func networkOrder(n uint16) uint16 {
 	binary.BigEndian.PutUint16(b[:], n)
 	return binary.NativeEndian.Uint16(b[:])
 }
-
-func nativeUint32(b []byte) uint32 { return binary.NativeEndian.Uint32(b) }

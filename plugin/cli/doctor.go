@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/lastwords"
@@ -379,16 +380,13 @@ func (a *app) mtu(about admin.About) diagnosis {
 // interfaceMTU returns the interface of this host that has the address, and its
 // MTU; no name if none has.
 func interfaceMTU(a netip.Addr) (string, int) {
-	all, err := net.Interfaces()
+	all, err := kernelnet.Interfaces()
 	if err != nil {
 		return "", 0
 	}
-	for _, i := range all {
-		addrs, _ := i.Addrs() // none on an interface that has just gone
-		for _, at := range addrs {
-			if p, err := netip.ParsePrefix(at.String()); err == nil && p.Addr().Unmap() == a.Unmap() {
-				return i.Name, i.MTU
-			}
+	for i := range all {
+		if slices.ContainsFunc(all[i].Addresses, func(p netip.Prefix) bool { return p.Addr() == a.Unmap() }) {
+			return all[i].Name, all[i].MTU
 		}
 	}
 	return "", 0

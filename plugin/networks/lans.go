@@ -2,13 +2,13 @@ package networks
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
@@ -76,22 +76,16 @@ func (l *LANs) MayBe(pool netip.Prefix) bool {
 
 // bridged returns the addresses of this host on bridges.
 func bridged() (on []netip.Addr) {
-	all, err := net.Interfaces()
+	all, err := kernelnet.Interfaces()
 	if err != nil {
 		return nil
 	}
-	for _, i := range all {
-		if _, err := os.Stat(filepath.Join("/sys/class/net", i.Name, "bridge")); err != nil {
+	for i := range all {
+		if _, err := os.Stat(filepath.Join("/sys/class/net", all[i].Name, "bridge")); err != nil {
 			continue
 		}
-		addresses, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range addresses {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				on = append(on, p.Addr())
-			}
+		for _, a := range all[i].Addresses {
+			on = append(on, a.Addr())
 		}
 	}
 	return on

@@ -2,7 +2,6 @@ package networks
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,12 +14,14 @@ import (
 // Routers knows the networks of this host whose containers send what leaves the subnet to an address that ringlet chose as
 // gateway, because nobody named the router of the LAN. Safe for concurrent use.
 type Routers struct {
-	addresses func() ([]net.Addr, error) // of this host
-	unnamed   atomic.Pointer[[]unnamed]  // nil: no list is known
+	addresses func() ([]netip.Prefix, error) // of this host
+	unnamed   atomic.Pointer[[]unnamed]      // nil: no list is known
 }
 
 // NewRouters returns routers of which no list is known. addresses returns those of this host.
-func NewRouters(addresses func() ([]net.Addr, error)) *Routers { return &Routers{addresses: addresses} }
+func NewRouters(addresses func() ([]netip.Prefix, error)) *Routers {
+	return &Routers{addresses: addresses}
+}
 
 // unnamed is a subnet of such a network, if the gateway there is this host's own.
 type unnamed struct {
@@ -51,7 +52,7 @@ func (r *Routers) Problems(pools []ipam.PoolStatus) (out []ipam.Problem) {
 	if found == nil {
 		return nil
 	}
-	var own []net.Addr
+	var own []netip.Prefix
 	for i, u := range *found {
 		at := slices.IndexFunc(pools, func(p ipam.PoolStatus) bool { return p.Pool == u.subnet.Prefix })
 		if at < 0 || !pools[at].Gateway.IsValid() || u.subnet.Gateway.IsValid() && u.subnet.Gateway != pools[at].Gateway {
@@ -63,7 +64,7 @@ func (r *Routers) Problems(pools []ipam.PoolStatus) (out []ipam.Problem) {
 				return nil // another problem says so
 			}
 		}
-		routes := slices.ContainsFunc(own, func(a net.Addr) bool { return addressOf(a) == pools[at].Gateway })
+		routes := slices.ContainsFunc(own, func(a netip.Prefix) bool { return a.Addr() == pools[at].Gateway })
 		if routes || len(out) > 0 && i > 0 && (*found)[i-1].network == u.network {
 			continue
 		}
@@ -74,13 +75,4 @@ func (r *Routers) Problems(pools []ipam.PoolStatus) (out []ipam.Problem) {
 		})
 	}
 	return out
-}
-
-// addressOf returns the address of an interface.
-func addressOf(a net.Addr) netip.Addr {
-	p, err := netip.ParsePrefix(a.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return p.Addr().Unmap()
 }

@@ -1,7 +1,6 @@
 package networks
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 
@@ -45,11 +44,11 @@ func TestNetworksWithoutARouter(t *testing.T) {
 		"another pool":         {func(n *dockerd.Network) { n.Subnets[0].Prefix = netip.MustParsePrefix("192.168.79.0/24") }, own, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := NewRouters(func() ([]net.Addr, error) {
+			r := NewRouters(func() ([]netip.Prefix, error) {
 				if c.onHost {
-					return []net.Addr{&net.IPNet{IP: own.AsSlice(), Mask: net.CIDRMask(24, 32)}}, nil
+					return []netip.Prefix{netip.PrefixFrom(own, 24)}, nil
 				}
-				return []net.Addr{&net.IPNet{IP: net.IPv4(192, 168, 78, 9), Mask: net.CIDRMask(24, 32)}}, nil
+				return []netip.Prefix{netip.MustParsePrefix("192.168.78.9/24")}, nil
 			})
 			pools := []ipam.PoolStatus{{Pool: cidr, Gateway: c.gateway}}
 			if got := r.Problems(pools); got != nil {

@@ -1,4 +1,8 @@
-package main
+// Package identity tells one machine, one start of it and one file of a database from all others, by what outlives the plugin's data:
+// a peer whose database is lost is known again, and a copy of a database on another machine is found out.
+//
+// It refuses to know what follows: who takes over whose addresses, and what a copied database may do.
+package identity
 
 import (
 	"bytes"
@@ -6,24 +10,23 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
-	"net"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
-// machineID returns a hash of what tells this engine from all others and
+// Machine returns a hash of what tells this engine from all others and
 // outlives the plugin's database: the machine, the engine's data directory on
 // it, and the name of the peer. A peer whose database is new takes over the
 // space of one with the same ID that is heard of no more. It is 0 where the
 // machine cannot be told.
-func machineID(name string) uint64 {
+func Machine(name string) uint64 {
 	machine := machineText()
 	if machine == "" {
 		return 0
@@ -39,10 +42,10 @@ func machineID(name string) uint64 {
 	return max(h.Sum64(), 1)
 }
 
-// place returns what tells a database from its copies: the number of its file
+// Place returns what tells a database from its copies: the number of its file
 // and the machine. It is empty if the file cannot be looked at, or nobody knows
 // what the machine is called.
-func place(path string) string {
+func Place(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {
 		return ""
@@ -104,27 +107,24 @@ func cpuSerial(info string) string {
 	return ""
 }
 
-// cardText returns the address of the first network card that is no engine's.
+// cardText returns the address of the first network card that no engine or hypervisor has made: their interfaces come and go.
 func cardText() string {
-	cards, err := net.Interfaces()
+	cards, err := kernelnet.Interfaces()
 	if err != nil {
 		return ""
 	}
-	slices.SortFunc(cards, func(a, b net.Interface) int { return a.Index - b.Index })
-	for _, c := range cards {
-		made := func(prefix string) bool { return strings.HasPrefix(c.Name, prefix) }
-		if len(c.HardwareAddr) == 0 || slices.ContainsFunc([]string{"docker", "br-", "veth", "cni", "virbr"}, made) {
-			continue
+	for i := range cards {
+		if len(cards[i].HardwareAddr) > 0 && !kernelnet.IsVirtual(cards[i].Name) {
+			return cards[i].HardwareAddr.String()
 		}
-		return c.HardwareAddr.String()
 	}
 	return ""
 }
 
-// hostStart returns when the host started, by its clock as it stands now, and by the clock
+// HostStart returns when the host started, by its clock as it stands now, and by the clock
 // that nobody sets: later by as long as the host has been suspended since. The zero time
 // where the kernel does not say.
-func hostStart() time.Time {
+func HostStart() time.Time {
 	var up unix.Timespec
 	for {
 		now := time.Now()
@@ -137,9 +137,9 @@ func hostStart() time.Time {
 	}
 }
 
-// hostBoot returns what tells one start of the host from all others, nothing
+// HostBoot returns what tells one start of the host from all others, nothing
 // where the kernel does not say.
-func hostBoot() string {
+func HostBoot() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

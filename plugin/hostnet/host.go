@@ -1,41 +1,45 @@
-package main
+// Package hostnet tells the node what the host itself has on its network: the addresses on its interfaces, as the gateways of bridges
+// and its own on a LAN that a pool covers, and where its routes lead. It reads them now and then, when somebody asks for them, and as
+// soon as the kernel tells of a change.
+//
+// It refuses to know how the kernel is asked, what the node keeps from whom, and which networks there are.
+package hostnet
 
 import (
 	"context"
 	"fmt"
 	"iter"
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/fault"
-	"github.com/ringlet/ringlet/plugin/route"
 )
 
 const (
-	// hostInterval is how often the host's own addresses are read when nothing
+	// interval is how often the host's own addresses are read when nothing
 	// else asks for it.
-	hostInterval = 20 * time.Second
-	// hostRetry is how soon they are read again when they could not be.
-	hostRetry = 2 * time.Second
-	// hostFresh is for how long a reading is new enough for a network whose
+	interval = 20 * time.Second
+	// retry is how soon they are read again when they could not be.
+	retry = 2 * time.Second
+	// fresh is for how long a reading is new enough for a network whose
 	// subnet is named: an engine that starts asks for all of its networks at once.
-	hostFresh = 100 * time.Millisecond
+	fresh = 100 * time.Millisecond
 )
 
-// host reports to the node which addresses the host has on its interfaces: the
+// Reporter reports to the node which addresses the host has on its interfaces: the
 // gateways of bridges, and its own on a LAN that a pool covers. If they cannot be
 // read, the node keeps using the last reading, which is on disk. An address missing
 // from a failed reading is not freed. Safe for concurrent use.
-type host struct {
+type Reporter struct {
 	node      *node.Node
-	addresses func() ([]net.Addr, error)
-	routes    func() iter.Seq2[route.Route, error]
+	addresses func() ([]netip.Prefix, error)
+	routes    func() iter.Seq2[kernelnet.Route, error]
 	fault     *fault.Fault     // of the addresses
 	unrouted  *fault.Fault     // of the routes
 	told      []ipam.HostRoute // those that could be read last
@@ -51,10 +55,24 @@ type host struct {
 	logger *slog.Logger
 }
 
-func newHost(n *node.Node, logger *slog.Logger) *host {
-	return &host{
-		node: n, addresses: net.InterfaceAddrs, routes: route.All, turn: make(chan struct{}, 1), logger: logger,
-		changes: func() uint64 { return 0 }, wait: untilDone, news: make(chan struct{}, 1),
+// Config is what a reporter needs.
+type Config struct {
+	Node   *node.Node
+	Logger *slog.Logger
+	Pace   *pace.Pace // may be nil
+
+	// Tests give a host of their own. Nil: the kernel's.
+	Addresses func() ([]netip.Prefix, error)
+	Routes    func() iter.Seq2[kernelnet.Route, error]
+	Changes   func() uint64 // how many changes the kernel has told of; nil: none before [Reporter.Hear]
+}
+
+// New returns a reporter that has read nothing yet.
+func New(cfg Config) *Reporter {
+	logger := cfg.Logger
+	h := &Reporter{
+		node: cfg.Node, pace: cfg.Pace, addresses: cfg.Addresses, routes: cfg.Routes, turn: make(chan struct{}, 1), logger: logger,
+		changes: cfg.Changes, wait: untilDone, news: make(chan struct{}, 1),
 		fault: &fault.Fault{
 			Logger: logger, Code: "interfaces-unreadable",
 			Text: func(err error) string {
@@ -70,18 +88,31 @@ func newHost(n *node.Node, logger *slog.Logger) *host {
 			Next: "name subnets with --subnet, or what routes lead to in RINGLET_AVOID; they are read again every few seconds",
 		},
 	}
+	if h.addresses == nil {
+		h.addresses = kernelnet.Addresses
+	}
+	if h.routes == nil {
+		h.routes = kernelnet.Routes
+	}
+	if h.changes == nil {
+		h.changes = func() uint64 { return 0 }
+	}
+	return h
 }
 
-// hear has the kernel tell of changes, until stop is called. Where it does not tell,
-// the addresses are read every [hostInterval] alone.
-func (h *host) hear() (stop func()) {
-	kernel, err := openAddressNews()
+// Faults returns what may be wrong: the addresses or the routes cannot be read.
+func (h *Reporter) Faults() []*fault.Fault { return []*fault.Fault{h.fault, h.unrouted} }
+
+// Hear has the kernel tell of changes, until stop is called. Where it does not tell,
+// the addresses are read every [interval] alone.
+func (h *Reporter) Hear() (stop func()) {
+	kernel, err := kernelnet.OpenChanges(countsAsHost)
 	if err != nil {
 		h.deaf(err)
 		return func() {}
 	}
-	h.changes, h.wait = kernel.changes, kernel.wait
-	return kernel.close
+	h.changes, h.wait = kernel.Count, kernel.Wait
+	return kernel.Close
 }
 
 // untilDone waits for nothing but the end of ctx.
@@ -90,13 +121,13 @@ func untilDone(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (h *host) deaf(err error) {
+func (h *Reporter) deaf(err error) {
 	h.logger.Warn("address notifications unavailable, polling", slog.Any("err", err))
 }
 
-// listen has the addresses read as soon as the kernel tells of a change, until ctx
+// Listen has the addresses read as soon as the kernel tells of a change, until ctx
 // ends.
-func (h *host) listen(ctx context.Context) error {
+func (h *Reporter) Listen(ctx context.Context) error {
 	for {
 		if err := h.wait(ctx); err != nil {
 			if ctx.Err() == nil {
@@ -112,14 +143,14 @@ func (h *host) listen(ctx context.Context) error {
 	}
 }
 
-// watch tells the node when something has changed, as far as that is known, and now
+// Watch tells the node when something has changed, as far as that is known, and now
 // and then, until ctx ends or the node has failed.
-func (h *host) watch(ctx context.Context) error {
+func (h *Reporter) Watch(ctx context.Context) error {
 	for {
-		pause := hostInterval
-		for _, f := range []*fault.Fault{h.fault, h.unrouted} {
+		pause := interval
+		for _, f := range h.Faults() {
 			if _, wrong := f.Problem(); wrong {
-				pause = hostRetry
+				pause = retry
 			}
 		}
 		select {
@@ -128,29 +159,29 @@ func (h *host) watch(ctx context.Context) error {
 		case <-h.news:
 		case <-time.After(h.pace.Round(pause)):
 		}
-		if err := h.tell(ctx); err != nil && ctx.Err() == nil {
+		if err := h.Tell(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 }
 
-// tell reads the addresses and tells the node. Its errors are the node's, or say
+// Tell reads the addresses and tells the node. Its errors are the node's, or say
 // that ctx has ended.
-func (h *host) tell(ctx context.Context) error {
+func (h *Reporter) Tell(ctx context.Context) error {
 	return h.tellUnless(ctx, func() bool { return false })
 }
 
-// tellSoon is tell, unless that was done less than [hostFresh] ago.
-func (h *host) tellSoon(ctx context.Context) error {
+// TellSoon is [Reporter.Tell], unless that was done less than [fresh] ago.
+func (h *Reporter) TellSoon(ctx context.Context) error {
 	return h.tellUnless(ctx, func() bool {
 		since := time.Since(h.at)
-		return since >= 0 && since < hostFresh
+		return since >= 0 && since < fresh
 	})
 }
 
-// tellChanges is tell, if the kernel has told of a change of which the node does not
+// TellChanges is [Reporter.Tell], if the kernel has told of a change of which the node does not
 // know.
-func (h *host) tellChanges(ctx context.Context) error {
+func (h *Reporter) TellChanges(ctx context.Context) error {
 	known := func() bool { return h.known.Load() == h.changes() }
 	if known() {
 		return nil
@@ -158,8 +189,8 @@ func (h *host) tellChanges(ctx context.Context) error {
 	return h.tellUnless(ctx, known)
 }
 
-// tellUnless is tell, unless that is needless when it is its turn.
-func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
+// tellUnless is [Reporter.Tell], unless that is needless when it is its turn.
+func (h *Reporter) tellUnless(ctx context.Context, needless func() bool) error {
 	select {
 	case h.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -182,12 +213,10 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 		return nil // it is a problem of the status, and no reason to end
 	}
 	var addresses []netip.Prefix
-	for _, a := range found {
-		p, err := netip.ParsePrefix(a.String())
-		if err != nil || !countsAsHost(p.Addr()) {
-			continue
+	for _, p := range found {
+		if countsAsHost(p.Addr()) {
+			addresses = append(addresses, p)
 		}
-		addresses = append(addresses, p)
 	}
 	if err := h.node.HostAddresses(ctx, ipam.HostAddresses{After: mark, Addresses: addresses, Routes: h.told}); err != nil {
 		return err
@@ -200,8 +229,8 @@ func (h *host) tellUnless(ctx context.Context, needless func() bool) error {
 // protocol: to read them all would take long, and they are not on its links.
 const maxRoutes = 10_000
 
-// readRoutes reads what the host has routes to, but for its default routes.
-func (h *host) readRoutes() {
+// readRoutes reads what the host has routes to, but for its default routes and those that every link has.
+func (h *Reporter) readRoutes() {
 	var found []ipam.HostRoute
 	n := 0
 	for r, err := range h.routes() {
@@ -209,8 +238,8 @@ func (h *host) readRoutes() {
 			h.unrouted.Set(err)
 			return
 		}
-		if r.To.Bits() > 0 {
-			found = append(found, ipam.HostRoute{To: r.To, OnLink: !r.Gateway && !r.Reject})
+		if r.To.Bits() > 0 && countsAsHost(r.To.Addr()) {
+			found = append(found, ipam.HostRoute{To: r.To, OnLink: !r.Gateway.IsValid() && !r.Reject})
 		}
 		if n++; n == maxRoutes {
 			break

@@ -1,4 +1,4 @@
-package main
+package kernelnet
 
 import (
 	"context"
@@ -13,51 +13,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressNews is what the kernel tells of addresses that come to interfaces of the
+// Changes is what the kernel tells of addresses that come to interfaces of the
 // host, or go from them (rtnetlink(7)). It has told of a change before the call that
 // makes it returns; of an IPv6 address once the kernel knows that no other host on the
 // link has it, a second or two later. Safe for concurrent use.
-type addressNews struct {
+type Changes struct {
 	file *os.File
 	conn syscall.RawConn
+
+	counts func(netip.Addr) bool
 
 	mu   sync.Mutex // who reads also counts: nobody finds nothing to read before that is counted
 	buf  []byte
 	told uint64
 }
 
-// openAddressNews has the kernel tell from now on.
-func openAddressNews() (*addressNews, error) {
+// OpenChanges has the kernel tell from now on. An address for which counts is false does not count.
+func OpenChanges(counts func(netip.Addr) bool) (*Changes, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	n := &addressNews{file: os.NewFile(uintptr(fd), "rtnetlink"), buf: make([]byte, 32<<10)}
+	n := &Changes{file: os.NewFile(uintptr(fd), "rtnetlink"), counts: counts, buf: make([]byte, 32<<10)}
 	groups := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR}
 	if err := unix.Bind(fd, groups); err != nil {
-		n.close()
+		n.Close()
 		return nil, os.NewSyscallError("bind", err)
 	}
 	if n.conn, err = n.file.SyscallConn(); err != nil {
-		n.close()
+		n.Close()
 		return nil, err
 	}
 	return n, nil
 }
 
-func (n *addressNews) close() { _ = n.file.Close() } // nothing was written to it
+// Close has the kernel tell no more.
+func (n *Changes) Close() { _ = n.file.Close() } // nothing was written to it
 
-// changes returns how many changes the kernel has told of by now.
-func (n *addressNews) changes() uint64 {
+// Count returns how many changes the kernel has told of by now.
+func (n *Changes) Count() uint64 {
 	_ = n.conn.Control(func(fd uintptr) { _, _ = n.take(int(fd)) }) // wait has the error
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.told
 }
 
-// wait returns when the kernel tells of a change, unless [addressNews.changes] was
+// Wait returns when the kernel tells of a change, unless [Changes.Count] was
 // first to hear of it. It fails when ctx has ended, or the kernel tells no more.
-func (n *addressNews) wait(ctx context.Context) error {
+func (n *Changes) Wait(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = n.file.SetReadDeadline(time.Unix(1, 0)) }) // never fails for a socket
 	defer stop()
 	var ended error
@@ -73,7 +76,7 @@ func (n *addressNews) wait(ctx context.Context) error {
 
 // take reads what the kernel has told, without waiting for more, and reports whether
 // that was of a change.
-func (n *addressNews) take(fd int) (changed bool, err error) {
+func (n *Changes) take(fd int) (changed bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	before := n.told
@@ -87,15 +90,15 @@ func (n *addressNews) take(fd int) (changed bool, err error) {
 			n.told++
 		case err != nil:
 			return n.told != before, fmt.Errorf("read what the kernel tells: %w", err)
-		case tellsOfAddress(n.buf[:size]):
+		case n.tellsOfAddress(n.buf[:size]):
 			n.told++
 		}
 	}
 }
 
 // tellsOfAddress reports whether messages of the kernel are about an address that
-// counts. Each container brings a link-local one, which does not.
-func tellsOfAddress(b []byte) bool {
+// counts.
+func (n *Changes) tellsOfAddress(b []byte) bool {
 	messages, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {
 		return true // to look costs little
@@ -111,7 +114,7 @@ func tellsOfAddress(b []byte) bool {
 		for _, a := range attributes {
 			// On a line with two ends the one is the other end's, and IFA_LOCAL the host's.
 			is := a.Attr.Type == unix.IFA_ADDRESS || a.Attr.Type == unix.IFA_LOCAL
-			if at, ok := netip.AddrFromSlice(a.Value); ok && is && countsAsHost(at) {
+			if at, ok := netip.AddrFromSlice(a.Value); ok && is && n.counts(at) {
 				return true
 			}
 		}
