@@ -190,12 +190,16 @@ type PeerStatus struct {
 		Voter, Reachable bool
 		Slot             uint64
 	}
-	Pools []struct {
-		Pool                                                    netip.Prefix
-		Size, Held, Resting, Ready, Free, Reserved, Quarantined uint64
-		Mine                                                    uint64
-	}
+	Pools    []PoolStatus
 	Problems []Problem
+}
+
+// PoolStatus is what tests read of a pool.
+type PoolStatus struct {
+	Pool                                                    netip.Prefix
+	Size, Held, Resting, Ready, Free, Reserved, Quarantined uint64
+	Mine                                                    uint64
+	NetworkNames                                            []string `json:"network_names"`
 }
 
 // A Problem is something that the plugin thinks somebody should do something about.

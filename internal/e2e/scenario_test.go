@@ -299,6 +299,11 @@ func TestEngineErrors(t *testing.T) {
 	}
 	_, err = e.TryDocker("network", "create", "--ipam-driver", Plugin, "three")
 	refused(t, err, "no free /24 subnet is left in 10.90.0.0/23")
+	// A network that no list has shown yet may be in the making, so a list without it proves nothing.
+	Eventually(t, mended, "ringlet has a list of the engine with the network", func() bool {
+		st, err := e.Status()
+		return err == nil && slices.ContainsFunc(st.Pools, func(p PoolStatus) bool { return slices.Contains(p.NetworkNames, "one") })
+	})
 	e.Docker("network", "rm", "one")
 	same(e, "so that no list from before, which still has it, is under way")
 	e.Docker("network", "create", "--ipam-driver", Plugin, "three")

@@ -49,6 +49,10 @@ func TestEngineIPv6Only(t *testing.T) {
 	e.Docker("plugin", "rm", "--force", Plugin)
 	e.InstallPlugin()
 	same(e, "after the plugin was installed anew")
+	// The new database knows of no exclusions, and the macvlan network may be a LAN with devices.
+	_, err = e.TryDocker("run", "--rm", "--network", "lan", Demo)
+	refused(t, err, "it may be a LAN", "ringlet trust")
+	e.Ringlet("trust", "--i-know-no-other-copy-runs")
 	create("more")
 	for _, name := range append(names, "more") {
 		runs := e.Docker("run", "--detach", "--network", name, Demo)
