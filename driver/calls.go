@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	remote "github.com/docker/go-plugins-helpers/ipam"
@@ -79,11 +80,11 @@ func (d *Driver) requestPool(ctx context.Context, c *call, body []byte) (any, er
 	if err := checkPool(&r, &grant); err != nil {
 		return nil, err
 	}
-	data := map[string]string{}
-	if grant.Gateway.IsValid() {
-		data[dataGateway] = grant.Gateway.String()
+	data, subnet := map[string]string{}, grant.Network.Whole()
+	if g := grant.Gateway; g.IsValid() {
+		data[dataGateway] = netip.PrefixFrom(g.Addr(), subnet.Bits()).String()
 	}
-	return &remote.RequestPoolResponse{PoolID: string(grant.Network.ID()), Pool: grant.Network.Pool.String(), Data: data}, nil
+	return &remote.RequestPoolResponse{PoolID: string(grant.Network.ID()), Pool: subnet.String(), Data: data}, nil
 }
 
 // checkPool reports why an engine must not be given the pool. Engines take any
@@ -91,7 +92,7 @@ func (d *Driver) requestPool(ctx context.Context, c *call, body []byte) (any, er
 func checkPool(r *ipam.PoolRequest, g *ipam.PoolGrant) error {
 	pool := g.Network.Pool
 	switch {
-	case r.Pool.IsValid() && pool != r.Pool:
+	case r.Pool.IsValid() && (pool != r.Pool || g.Network.Subnet != r.Subnet):
 		return fmt.Errorf("asked for %v, granted %v", r.Pool, pool)
 	case r.Range.IsValid() && g.Network.Range != r.Range:
 		return fmt.Errorf("asked for range %v, granted %v", r.Range, g.Network.Range)
@@ -148,12 +149,12 @@ func (d *Driver) requestAddress(ctx context.Context, c *call, body []byte) (any,
 	}
 	pool := r.Network.Pool
 	switch a := grant.Address; {
-	case a.Bits() != pool.Bits() || !pool.Contains(a.Addr()):
+	case a.Bits() != pool.Bits() || !pool.Contains(a.Addr()) && !r.Network.Outside(a.Addr()):
 		return nil, fmt.Errorf("granted %v in %v", a, pool)
 	case r.Address.IsValid() && a.Addr() != r.Address:
 		return nil, fmt.Errorf("asked for %v in %v, granted %v", r.Address, pool, a)
 	}
-	return granted{grant.Address}, nil
+	return granted{netip.PrefixFrom(grant.Address.Addr(), r.Network.Whole().Bits())}, nil
 }
 
 func (d *Driver) releaseAddress(ctx context.Context, c *call, body []byte) (any, error) {

@@ -120,14 +120,14 @@ func TestUndelivered(t *testing.T) {
 		{
 			name: "chosen pool is given back", method: callRequestPool, body: chosenBody, deaf: deaf{flush: broken},
 			want: []string{
-				"RequestPool {Space:local Pool:invalid Prefix Range:invalid Prefix V6:false Gateway:host GatewayAddr:invalid IP Sticky:name PoolName: Bits:0 Probe:none}",
+				"RequestPool {Space:local Pool:invalid Prefix Range:invalid Prefix V6:false Gateway:host GatewayAddr:invalid IP Sticky:name PoolName: Bits:0 Probe:none Subnet:invalid Prefix}",
 				"ReleasePool ringlet1/local/10.32.1.0/24", "Recheck",
 			},
 		},
 		{
 			name: "named pool may be a living network's", method: callRequestPool, body: subnetBody, deaf: deaf{flush: broken},
 			want: []string{
-				"RequestPool {Space:local Pool:10.1.0.0/16 Range:invalid Prefix V6:false Gateway:host GatewayAddr:invalid IP Sticky:name PoolName: Bits:0 Probe:none}",
+				"RequestPool {Space:local Pool:10.1.0.0/16 Range:invalid Prefix V6:false Gateway:host GatewayAddr:invalid IP Sticky:name PoolName: Bits:0 Probe:none Subnet:invalid Prefix}",
 				"Recheck",
 			},
 		},

@@ -85,7 +85,7 @@ func choice(r ipam.PoolRequest, n byte) netip.Prefix {
 func networkOf(r ipam.PoolRequest, pool netip.Prefix) ipam.Network {
 	n := ipam.Network{
 		Space: r.Space, Pool: pool, Range: r.Range, Gateway: r.Gateway, GatewayAddr: r.GatewayAddr,
-		Sticky: r.Sticky, PoolName: r.PoolName, Probe: r.Probe,
+		Sticky: r.Sticky, PoolName: r.PoolName, Probe: r.Probe, Subnet: r.Subnet,
 	}
 	if !n.Range.IsValid() {
 		n.Range = pool

@@ -60,6 +60,9 @@ func poolRequest(q *remote.RequestPoolRequest, keepsChosen bool) (ipam.PoolReque
 		if o.bits != 0 && o.bits != r.Pool.Bits() {
 			wrong("subnet %v is not a /%d: give either --subnet or size=", r.Pool, o.bits)
 		}
+		if err := narrow(&r); err != nil {
+			wrong("%v", err)
+		}
 	case asked == "":
 		r.Bits = cmp.Or(anyOf, o.bits)
 		if anyOf != 0 && o.bits != 0 && o.bits != anyOf {
@@ -82,6 +85,22 @@ func poolRequest(q *remote.RequestPoolRequest, keepsChosen bool) (ipam.PoolReque
 		return ipam.PoolRequest{}, badRequest(strings.Join(problems, "; "))
 	}
 	return r, nil
+}
+
+// narrow has the pool of a network on an IPv6 subnet wider than a /64 be its range.
+func narrow(r *ipam.PoolRequest) error {
+	switch {
+	case !poolid.IsWide(r.Pool):
+		return nil
+	case !r.Range.IsValid():
+		return fmt.Errorf("subnet %v is wider than a /64: name the part for containers with --ip-range, a /64 or smaller", r.Pool)
+	case poolid.IsWide(r.Range):
+		return fmt.Errorf("range %v is wider than a /64: name a /64 or smaller", r.Range)
+	case r.Gateway == ipam.GatewayAddr && !r.Range.Contains(r.GatewayAddr):
+		return fmt.Errorf("gateway %v is not in range %v: name it with --gateway", r.GatewayAddr, r.Range)
+	}
+	r.Subnet, r.Pool, r.Range = r.Pool, r.Range, netip.Prefix{}
+	return nil
 }
 
 // anySubnet returns the length of a subnet that stands for any of its size, as 0.0.0.0/26, and no prefix then; 0 and the text of

@@ -205,6 +205,51 @@ func TestAnySubnetOfASize(t *testing.T) {
 	}
 }
 
+// Of an IPv6 subnet wider than a /64 the range is the pool.
+func TestWideSubnet(t *testing.T) {
+	for _, tt := range []struct{ pool, subPool, gateway, wrong string }{
+		{pool: "fd00:d0cc::/32", subPool: "fd00:d0cc:a::/64"},
+		{pool: "fd00:d0cc::/32", subPool: "fd00:d0cc:a::/120"},
+		{pool: "fd00:d0cc::/63", subPool: "fd00:d0cc:0:1::/64", gateway: "fd00:d0cc:0:1::9"},
+		{pool: "fd00:d0cc::/32", wrong: "subnet fd00:d0cc::/32 is wider than a /64: name the part for containers with --ip-range, a /64 or smaller"},
+		{pool: "fd00:d0cc::/32", subPool: "fd00:d0cc:a::/48", wrong: "range fd00:d0cc:a::/48 is wider than a /64"},
+		{pool: "fd00:d0cc::/32", subPool: "fd00:d0cd:a::/64", wrong: "range fd00:d0cd:a::/64 is not in subnet fd00:d0cc::/32"},
+		{pool: "fd00:d0cc::/32", subPool: "fd00:d0cc:a::/64", gateway: "fd00:d0cc::1", wrong: "gateway fd00:d0cc::1 is not in range fd00:d0cc:a::/64: name it with --gateway"},
+	} {
+		q := remote.RequestPoolRequest{AddressSpace: "local", Pool: tt.pool, SubPool: tt.subPool, Options: map[string]string{}, V6: true}
+		if tt.gateway != "" {
+			q.Options["gateway"] = tt.gateway
+		}
+		r, err := poolRequest(&q, false)
+		if tt.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
+				t.Errorf("%+v: %v, want %q", tt, err, tt.wrong)
+			}
+			continue
+		}
+		if err != nil || r.Pool.String() != tt.subPool || r.Range.IsValid() || r.Subnet.String() != tt.pool {
+			t.Errorf("%+v is %+v, %v", tt, r, err)
+		}
+	}
+}
+
+// What the engine is answered has the mask of the subnet, of which it knows nothing narrower. What a network has for itself outside
+// the pool is granted, too.
+func TestWideSubnetIsAnswered(t *testing.T) {
+	_, path := start(t, Config{Backend: &fake{}})
+	call := func(method, body, want string) {
+		t.Helper()
+		if _, got, err := post(t.Context(), client(t, path), "IpamDriver."+method, body); err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%s %s: %s, %v, want %s", method, body, got, err, want)
+		}
+	}
+	const id = "ringlet1/local/fd00:0:a::/64;gateway=first;subnet=fd00::/32"
+	call(callRequestPool, `{"AddressSpace":"local","Pool":"fd00::/32","SubPool":"fd00:0:a::/64","V6":true,"Options":{"gateway":"first"}}`,
+		`{"PoolID":"`+id+`","Pool":"fd00::/32","Data":{"com.docker.network.gateway":"fd00:0:a::1/32"}}`)
+	call(callRequestAddress, `{"PoolID":"`+id+`","Address":"fd00::1","Options":{"RequestAddressType":"com.docker.network.gateway"}}`, `{"Address":"fd00::1/32","Data":{}}`)
+	call(callRequestAddress, `{"PoolID":"`+id+`","Address":"","Options":{}}`, `{"Address":"fd00:0:a::2/32","Data":{}}`)
+}
+
 // FuzzRequestPool feeds bodies, and asks that whatever reaches the backend
 // makes sense: it can become a network, and its ID can be read back.
 func FuzzRequestPool(f *testing.F) {

@@ -15,6 +15,10 @@ import (
 // grant it fills in the answer in place, and takes what is large by reference:
 // copies would cost more than the choice of an address.
 func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error) {
+	if q.Network.Outside(q.Address) {
+		*a, err = m.networksOwn(q)
+		return err
+	}
 	s := m.servedBefore(&q.Network)
 	if s == nil {
 		if err := q.Network.Check(); err != nil {
@@ -70,6 +74,22 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		return m.claim(p, &q.Network, q.Address, &h, a)
 	}
 	return m.allocate(p, &q.Network, s.want, &h, a)
+}
+
+// networksOwn answers a request for an address of a wide IPv6 subnet that no pool has (Network.Outside): a gateway or an auxiliary
+// address, which the network has for itself. No host hands out any there, so nothing has to be known of it, also not while the
+// peer is not ready: an engine before 29 does not start without.
+func (m *Machine) networksOwn(q *AddressRequest) (AddressGrant, error) {
+	switch {
+	case q.Purpose != ForGateway && q.Purpose != ForUnmarked:
+		return AddressGrant{}, sentence.AddressOutside(q.Network.Pool, q.Address)
+	case q.Purpose == ForUnmarked && m.bare():
+		if err := m.refuseClaimOutside(q); err != nil {
+			return AddressGrant{}, err
+		}
+	}
+	m.engine.AskPart(q.Network.ID())
+	return AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}, nil
 }
 
 var nameSeed = space.SeedOf("name") //nolint:gochecknoglobals // a constant that Go cannot compute

@@ -46,6 +46,28 @@ func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error
 	return false, m.awaitMeaning(p, q)
 }
 
+// refuseClaimOutside is refuseClaim for an address that no pool has.
+func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
+	unready := m.ready()
+	if unready == nil {
+		if _, err := m.serve(&q.Network); err != nil {
+			return err
+		}
+	}
+	p := m.poolOf(q.Network.Pool)
+	switch {
+	case p == nil && m.engine.Replaying():
+		return nil
+	case p == nil:
+		return unready
+	}
+	other, err := m.refuseClaim(p, q)
+	if other {
+		return sentence.AddressNeeds29(p.Pool, q.Address)
+	}
+	return err
+}
+
 // awaitMeaning makes a call wait for a list that was begun after it came.
 func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 	if c := m.calls.current; c.doubted == 0 {

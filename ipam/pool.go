@@ -120,6 +120,7 @@ func (q *PoolRequest) network(pool netip.Prefix) (Network, error) {
 	n := Network{
 		Space: q.Space, Pool: pool, Range: q.Range.Masked(),
 		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName, Probe: q.Probe,
+		Subnet: q.Subnet,
 	}
 	if !q.Range.IsValid() {
 		n.Range = pool

@@ -57,6 +57,7 @@ type PoolRequest struct {
 	PoolName    string // join the pool of that name, or give the new pool that name
 	Bits        int    // prefix length of the subnet to choose; 0: the setting's
 	Probe       Probe
+	Subnet      netip.Prefix // an IPv6 subnet wider than a /64 that Pool is the --ip-range of; else invalid
 }
 
 // PoolGrant answers a [PoolRequest].

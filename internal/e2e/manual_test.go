@@ -231,6 +231,8 @@ func TestManualHost(t *testing.T) {
 
 	r.does("networks, macvlan", e)
 	e.Docker("network", "rm", "lan")
+	r.does("networks, wide", e)
+	e.Docker("network", "rm", "wide")
 	e.writeWork("excluded.txt", "192.168.1.200 camera\n192.168.1.210-192.168.1.219\n")
 	r.does("networks, shim network", e)
 	r.does("networks, exclude", e)

@@ -67,6 +67,22 @@ type Network struct {
 	Sticky      Sticky
 	PoolName    string // the option pool, or empty
 	Probe       Probe
+	// Subnet is an IPv6 subnet wider than a /64, of which the pool is the --ip-range; invalid where the pool is the subnet.
+	Subnet netip.Prefix
+}
+
+// Whole returns the subnet as the engine knows it, whose prefix length the network's addresses have.
+func (n Network) Whole() netip.Prefix {
+	if n.Subnet.IsValid() {
+		return n.Subnet
+	}
+	return n.Pool
+}
+
+// Outside reports whether an address of the network's subnet lies outside the pool. It is the network's own: ringlet hands out none
+// there.
+func (n Network) Outside(a netip.Addr) bool {
+	return n.Subnet.IsValid() && n.Subnet.Contains(a) && !n.Pool.Contains(a)
 }
 
 // ID is what dockerd keeps for a network, for years, and sends with every
@@ -99,6 +115,9 @@ func (n Network) ID() ID {
 	}
 	if n.Sticky != StickyName {
 		option("sticky", n.Sticky.String())
+	}
+	if n.Subnet.IsValid() {
+		option("subnet", n.Subnet.String())
 	}
 	return ID(b.String())
 }
@@ -145,6 +164,8 @@ func Parse(id ID) (Network, error) {
 			n.PoolName = val
 		case "probe":
 			n.Probe, err = ParseProbe(val)
+		case "subnet":
+			n.Subnet, err = netip.ParsePrefix(val)
 		default:
 			return bad("unknown option " + key)
 		}
@@ -172,6 +193,9 @@ func (n Network) Check() error {
 	case !n.Range.IsValid() || n.Range != n.Range.Masked() || n.Range.Bits() < n.Pool.Bits() || !n.Pool.Contains(n.Range.Addr()):
 		return fmt.Errorf("range %v is not in subnet %v", n.Range, n.Pool)
 	}
+	if s := n.Subnet; s.IsValid() && (!IsWide(s) || s != s.Masked() || !s.Contains(n.Pool.Addr()) || n.Range != n.Pool) {
+		return fmt.Errorf("%v is not the range of subnet %v", n.Pool, s)
+	}
 	if n.PoolName != "" && !chronicle.ValidName(n.PoolName) {
 		return NameError(n.PoolName)
 	}
@@ -181,6 +205,11 @@ func (n Network) Check() error {
 		}
 	}
 	return nil
+}
+
+// IsWide reports whether a subnet is an IPv6 one in which only a part can be a pool.
+func IsWide(subnet netip.Prefix) bool {
+	return subnet.IsValid() && subnet.Addr().Is6() && subnet.Bits() < 64
 }
 
 // CheckGateway reports why nobody can have the network's gateway.

@@ -29,6 +29,10 @@ func TestIDsAreFrozen(t *testing.T) {
 			poolid.Network{Space: poolid.Local, Pool: netip.MustParsePrefix("fd00::/64"), Range: netip.MustParsePrefix("fd00::/64"), Gateway: poolid.GatewayAddr, GatewayAddr: netip.MustParseAddr("fd00::5"), Sticky: poolid.StickyNone},
 			"ringlet1/local/fd00::/64;gateway=fd00::5;sticky=none",
 		},
+		{
+			poolid.Network{Space: poolid.Local, Pool: netip.MustParsePrefix("fd00:0:a::/64"), Range: netip.MustParsePrefix("fd00:0:a::/64"), Sticky: poolid.StickyMAC, Subnet: netip.MustParsePrefix("fd00::/32")},
+			"ringlet1/local/fd00:0:a::/64;sticky=mac;subnet=fd00::/32",
+		},
 	} {
 		if got := c.n.ID(); got != c.want {
 			t.Errorf("got %s, want %s", got, c.want)
@@ -46,6 +50,8 @@ func TestIDsOfOthers(t *testing.T) {
 		"ringlet1/local/10.0.0.0/8;sticky=name", "ringlet1/local/10.0.0.0/8;sticky=mac;gateway=first", "ringlet1/local/10.0.0.0/8;gateway=11.0.0.1",
 		"ringlet1/local/10.0.0.0/8;pool=a;pool=b", "ringlet1/local/10.0.0.0/8;pool=a/b", "ringlet1/local/fd00::/48", "ringlet1/local/10.0.0.0/8;x=1",
 		"ringlet1/local/10.0.0.0/8;probe=none", "ringlet1/local/10.0.0.0/8;probe=icmp", "ringlet1/local/10.0.0.0/8;probe=arp;pool=a",
+		"ringlet1/local/fd00:0:a::/64;subnet=fd01::/32", "ringlet1/local/fd00:0:a::/64;subnet=fd00::/64", "ringlet1/local/fd00:0:a::/64;subnet=fd00::1/32",
+		"ringlet1/local/fd00:0:a::/64;range=fd00:0:a::/65;subnet=fd00::/32", "ringlet1/local/10.1.0.0/16;subnet=10.0.0.0/8",
 	} {
 		if n, err := poolid.Parse(id); err == nil {
 			t.Errorf("%q is %+v", id, n)

@@ -48,7 +48,7 @@ type Network struct {
 // Subnet is one entry of a network's IPAM configuration. A zero value in it
 // means that the engine shows none.
 type Subnet struct {
-	Prefix  netip.Prefix // masked
+	Prefix  netip.Prefix // masked; of an IPv6 subnet wider than a /64 the range, which is the pool
 	Range   netip.Prefix // masked; the part that dynamic addresses come from
 	Gateway netip.Addr   // engines before 29 show it only where it was typed or chosen with the subnet
 	Aux     []netip.Addr // ordered

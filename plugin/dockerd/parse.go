@@ -59,6 +59,9 @@ func parseNetwork(in network.Inspect) (Network, error) {
 
 func isIPv6(p netip.Prefix) bool { return p.IsValid() && p.Addr().Is6() }
 
+// isWide reports whether a subnet is an IPv6 one in which only a part can be a pool.
+func isWide(p netip.Prefix) bool { return isIPv6(p) && p.Bits() < 64 }
+
 func hasIPv6(endpoints []Endpoint) bool {
 	return slices.ContainsFunc(endpoints, func(e Endpoint) bool { return slices.ContainsFunc(e.Addresses, isIPv6) })
 }
@@ -82,7 +85,19 @@ func (r *reader) subnet(in network.IPAMConfig) Subnet {
 		}
 	}
 	slices.SortFunc(out.Aux, netip.Addr.Compare)
+	if isWide(out.Prefix) && out.Range.IsValid() && !isWide(out.Range) {
+		narrow(&out)
+	}
 	return out
+}
+
+// narrow has an IPv6 subnet wider than a /64 be its range, which is the pool. What lies outside is the network's own.
+func narrow(s *Subnet) {
+	s.Prefix = s.Range
+	s.Aux = slices.DeleteFunc(s.Aux, func(a netip.Addr) bool { return !s.Prefix.Contains(a) })
+	if !s.Prefix.Contains(s.Gateway) {
+		s.Gateway = netip.Addr{}
+	}
 }
 
 func (r *reader) endpoint(key string, in network.EndpointResource) Endpoint {

@@ -57,6 +57,22 @@ func TestParseNetwork(t *testing.T) {
 			Network{ID: "f", Subnets: []Subnet{{Prefix: prefix("10.60.0.0/24")}}, Endpoints: []Endpoint{{Container: "c", Addresses: []netip.Prefix{prefix("10.60.0.2/24")}}}},
 			"",
 		},
+		{
+			"an IPv6 subnet wider than a /64", `{"Id":"f","EnableIPv6":true,"IPAM":{"Config":[
+				{"Subnet":"fd00::/32","IPRange":"fd00:0:a::/64","Gateway":"fd00::1","AuxiliaryAddresses":{"a":"fd00::2","b":"fd00:0:a::2"}},
+				{"Subnet":"fd01::/32","Gateway":"fd01::1"},
+				{"Subnet":"fd02::/32","IPRange":"fd02::/48","Gateway":"fd02::1"}]},
+				"Containers":{"c":{"IPv6Address":"fd00:0:a::9/32"}}}`,
+			Network{
+				ID: "f", Endpoints: []Endpoint{{Container: "c", Addresses: []netip.Prefix{prefix("fd00:0:a::9/32")}}},
+				Subnets: []Subnet{
+					{Prefix: prefix("fd00:0:a::/64"), Range: prefix("fd00:0:a::/64"), Aux: []netip.Addr{addr("fd00:0:a::2")}},
+					{Prefix: prefix("fd01::/32"), Gateway: addr("fd01::1")},
+					{Prefix: prefix("fd02::/32"), Range: prefix("fd02::/48"), Gateway: addr("fd02::1")},
+				},
+			},
+			"",
+		},
 		{"no id", `{}`, Network{Unreadable: 1}, "it is missing"},
 		{
 			"endpoint without its own id", `{"Id":"f","Containers":{"ep-e9":{}}}`,

@@ -178,6 +178,7 @@ func (g *Gate) replayed(r ipam.PoolRequest) (ipam.Network, bool) {
 	n := ipam.Network{
 		Space: r.Space, Pool: r.Pool.Masked(), Range: r.Range.Masked(),
 		Gateway: r.Gateway, GatewayAddr: r.GatewayAddr, Sticky: r.Sticky, PoolName: r.PoolName, Probe: r.Probe,
+		Subnet: r.Subnet,
 	}
 	if !r.Range.IsValid() {
 		n.Range = n.Pool
