@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -38,19 +39,19 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 			continue
 		}
 		rec := p.space.Lookup(o)
-		if !s.mark.Knows(rec.Seq) || s.mark.At.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
+		if !s.mark.Knows(rec.Seq) && !m.lacks(rule.Serials) || s.mark.At.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
 			again = true // too young to tell
 			continue
 		}
-		switch first, news := p.missing.since(o, s.mark.At); {
-		case news:
+		first, news := p.missing.since(o, s.mark.At)
+		if news {
 			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
-			again = true
-		case s.mark.At.Sub(first) < m.cfg.Grace:
-			again = true
-		default:
-			free = append(free, o)
 		}
+		if s.mark.At.Sub(first) < m.cfg.Grace && !m.lacks(rule.TwoLists) {
+			again = true
+			continue
+		}
+		free = append(free, o)
 	}
 	for _, o := range free {
 		m.freeGone(p, o, p.here.Kept)

@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -381,7 +382,7 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
 	p, cidr := m.poolOf(q.Network.Pool), q.Network.Pool
 	o, ok := addr.OffsetOf(cidr, q.Address)
-	if !ok || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
+	if !ok || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
 		return AddressGrant{}, why
 	}
 	starts := m.engine.MayStart() || m.mightStart()

@@ -178,6 +178,12 @@ func (m *Machine) holdRestored(settled []*replog.Proposal) {
 	}
 }
 
+// opposes reports whether a command of this peer is under way that does the opposite of what is asked for (R6): who asks waits
+// until that is settled.
+func (m *Machine) opposes(such func(chronicle.Action) bool) bool {
+	return !m.lacks(rule.Opposite) && m.log.IsUnderWay(such)
+}
+
 // waitsForDecision reports whether the call that is being served waits for a
 // command of its own.
 func (m *Machine) waitsForDecision() bool {

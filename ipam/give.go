@@ -8,6 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -173,6 +174,9 @@ func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
 	}
 	if _, held := p.space.Holds(p.gateway); !held {
 		p.hasGateway = false
+	}
+	if m.lacks(rule.FreedAside) {
+		return // what is not needed is given back in a later step anyway
 	}
 	m.background(actions...)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/conflict"
 	"github.com/ringlet/ringlet/ipam/departure"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/suspend"
@@ -29,7 +30,7 @@ import (
 // An inventory tells what was when it began. What was granted or released
 // since is newer, and stands.
 func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
-	if inv.After.Nonce != m.me.Nonce() {
+	if inv.After.Nonce != m.me.Nonce() && !m.lacks(rule.Nonce) {
 		return time.Second // it was asked for by another start: what that numbered says nothing here
 	}
 	if inv.After.Serial < m.engine.Complete().Serial || inv.After.At.Before(m.engine.Complete().At) {
@@ -43,6 +44,9 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.foundAlone()
 	}
 	s := sight{mark: inv.After, came: m.engine.Serial(), seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
+	if m.lacks(rule.Later) {
+		s.mark = m.Mark(m.now)
+	}
 	if inv.Partial {
 		networks := m.sightAll(inv, &s)
 		for p, seen := range s.seen {

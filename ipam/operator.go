@@ -169,7 +169,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		}
 		return false
 	}
-	if m.log.IsUnderWay(other) {
+	if m.opposes(other) {
 		return m.waitForEarlier()
 	}
 	if m.log.Accepted(other) {

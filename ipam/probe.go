@@ -30,7 +30,7 @@ func (m *Machine) takeStranger(q *Stranger) {
 	}
 	o := q.Ticket.Offset
 	rec := p.space.Lookup(o)
-	if rec.State != space.Held || rec.Seq != q.Ticket.Serial || rec.Kind == space.Container && rec.Ref != "" {
+	if rec.State != space.Held || rec.Seq != m.serialOf(&q.Ticket, &rec) || rec.Kind == space.Container && rec.Ref != "" {
 		return
 	}
 	if rec.Kind == space.Gateway {

@@ -6,6 +6,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -119,7 +120,7 @@ func (m *Machine) compare(f *wire.Frame) {
 	if m.log.IsOutdated() || m.view().Older(f.From) {
 		return // the two write the same state in different ways
 	}
-	if !m.contacts.Compare(m.view(), &f.Header, m.log.Digest()) {
+	if m.lacks(rule.Digests) || !m.contacts.Compare(m.view(), &f.Header, m.log.Digest()) {
 		return
 	}
 	m.stopIf(m.suspension.Suspend(suspend.Differs, fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, m.view().NameOf(f.From))))

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -41,7 +42,7 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	}
 	o := q.Ticket.Offset
 	held := p.space.Lookup(o)
-	rec, changed := p.space.Withdraw(o, q.Ticket.Serial, &q.Ticket.before)
+	rec, changed := p.space.Withdraw(o, m.serialOf(&q.Ticket, &held), &q.Ticket.before)
 	if !changed {
 		return // it was freed since
 	}
@@ -54,6 +55,14 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	m.note(Note{Kind: NoteWithdrawn, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(held.Holder, held.Since), Use: useOf(&held)})
 	m.settleAt(p, addr.One(o)) // of which is told behind that, or it would end with it
 	m.settleEmptied(p)
+}
+
+// serialOf returns the number that the record of an address has as long as nothing has confirmed the grant of the ticket (R52).
+func (m *Machine) serialOf(t *Ticket, rec *space.Record) uint64 {
+	if m.lacks(rule.Confirmed) {
+		return rec.Seq
+	}
+	return t.Serial
 }
 
 // freeHolding frees the held address at o, of which no release has come. That of a gateway comes once more if the removal

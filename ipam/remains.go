@@ -137,6 +137,12 @@ func (m *Machine) beginAnew(r *Remains) {
 		clients[i] = former.Client(c)
 	}
 	for _, c := range r.Contacts {
+		if m.lacks(rule.Whereabouts) {
+			c.Addr = ""
+		}
+		if m.lacks(rule.Starts) {
+			c.Boot, c.Nonce = 0, 0
+		}
 		if c.ID != m.me.ID() && c.ID != peer.None {
 			m.contacts.Remember(c.ID, c.Name, c.Addr, cluster.Start{Boot: c.Boot, Nonce: c.Nonce})
 		}

@@ -77,7 +77,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 // ending reports whether a command of this peer is under way that ends what is
 // reserved in the range.
 func (m *Machine) ending(p *pool, in addr.Range) bool {
-	return m.log.IsUnderWay(func(a chronicle.Action) bool {
+	return m.opposes(func(a chronicle.Action) bool {
 		u, ok := a.(chronicle.Unreserve)
 		return ok && u.Pool == p.Key && u.Range.Overlaps(in)
 	})
@@ -86,7 +86,7 @@ func (m *Machine) ending(p *pool, in addr.Range) bool {
 // beginning reports whether a command of this peer is under way that reserves
 // some of the range.
 func (m *Machine) beginning(p *pool, in addr.Range) bool {
-	return m.log.IsUnderWay(func(a chronicle.Action) bool {
+	return m.opposes(func(a chronicle.Action) bool {
 		r, ok := a.(chronicle.Reserve)
 		return ok && r.Pool == p.Key && r.Range.Overlaps(in)
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/rule"
 )
 
 // A pool must not go while a host has networks on it: made again, it would
@@ -99,7 +100,7 @@ func (m *Machine) tendUse(p *pool) {
 		p.idleSince = time.Time{}
 	case p.idleSince.IsZero():
 		p.idleSince = m.now
-	case m.now.Sub(p.idleSince) >= unusedAfter, m.draining():
+	case m.now.Sub(p.idleSince) >= unusedAfter, m.draining(), m.lacks(rule.Idle):
 		m.settle(p)
 		m.tellUnused(p)
 	}
@@ -123,6 +124,9 @@ func (m *Machine) toldUse(p *pool) bool {
 // parting reports whether a command of this peer is under way that ends what
 // keeps the pool, whatever was proposed after it.
 func (m *Machine) parting(p *pool) bool {
+	if m.lacks(rule.Parting) {
+		return false
+	}
 	if !p.here.HasRecord() && m.log.AwaitsEarlier() {
 		return true // what it said before it started anew is not known; while there is a record, it says nothing that ends this
 	}

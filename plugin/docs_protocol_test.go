@@ -23,14 +23,7 @@ func TestRulesOfTheProtocol(t *testing.T) {
 	for _, row := range protocolRow.FindAllStringSubmatch(pages["../ARCHITECTURE.md"], -1) {
 		places[number(t, row[1])] = true
 	}
-	var controls strings.Builder
-	for _, file := range []string{"../ipam/sim_rules_test.go", "../ipam/rule_schedules_test.go", "../ipam/paxos/control_test.go"} {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		controls.Write(source)
-	}
+	controls := textOf(t, append(controlFiles, "../ipam/paxos/control_test.go")...)
 	known := map[int]bool{}
 	for _, row := range protocolRow.FindAllStringSubmatch(text, -1) {
 		n, cells := number(t, row[1]), strings.Split(row[2], " | ")
@@ -45,7 +38,7 @@ func TestRulesOfTheProtocol(t *testing.T) {
 		if !strings.Contains(cells[0], notYet) && !places[n] {
 			t.Errorf("R%d is in the code, and ARCHITECTURE.md does not say where", n)
 		}
-		checkControls(t, n, cells[2], controls.String())
+		checkControls(t, n, cells[2], controls)
 	}
 	for _, row := range protocolRow.FindAllStringSubmatch(retired, -1) {
 		known[number(t, row[1])] = true
@@ -73,24 +66,43 @@ func TestRulesOfTheProtocol(t *testing.T) {
 // notYet begins the mark of what is decided and not built.
 const notYet = "(not yet in code: "
 
+// quoted is the name of a control.
+var quoted = regexp.MustCompile(`"[^"]+"`)
+
 // checkControls asserts that the controls of a rule exist, and that those which are to be added do not.
 func checkControls(t *testing.T, rule int, cell, sources string) {
 	t.Helper()
-	names := regexp.MustCompile(`"[^"]+"`)
 	there, missing, _ := strings.Cut(cell, "to be added")
-	if names.FindString(cell) == "" {
+	if quoted.FindString(cell) == "" {
 		t.Errorf("R%d names no control", rule)
 	}
-	for _, name := range names.FindAllString(there, -1) {
+	for _, name := range quoted.FindAllString(there, -1) {
 		if !strings.Contains(sources, "{"+name+",") {
 			t.Errorf("R%d: there is no control %s", rule, name)
 		}
 	}
-	for _, name := range names.FindAllString(missing, -1) {
+	for _, name := range quoted.FindAllString(missing, -1) {
 		if strings.Contains(sources, "{"+name+",") {
 			t.Errorf("R%d: the control %s is there, and docs/protocol.md says that it is to be added", rule, name)
 		}
 	}
+}
+
+// controlFiles have the controls of the protocol's rules.
+var controlFiles = []string{"../ipam/sim_rules_test.go", "../ipam/rule_schedules_test.go", "../ipam/rule_requests_test.go", "../ipam/rule_members_test.go"}
+
+// textOf returns the text of files, one behind the other.
+func textOf(t *testing.T, files ...string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(source)
+	}
+	return all.String()
 }
 
 func number(t *testing.T, digits string) int {

@@ -123,7 +123,9 @@ func (e *Engine) KnowsStart() bool { return e.complete.Knows(e.greeted.Serial) }
 
 // KnowsNetworks reports whether the peer knows which networks of this host are on its pools. Where lists come it does from
 // the first on since the engine or this process started: a database may be younger than networks, which were never asked for.
-func (e *Engine) KnowsNetworks() bool { return !e.WillList() || e.isListed() }
+func (e *Engine) KnowsNetworks() bool {
+	return !e.WillList() || e.isListed() || e.cfg.Rules.Has(rule.Listed)
+}
 
 func (e *Engine) isListed() bool { return e.listed.Knows(e.greeted.Serial) }
 

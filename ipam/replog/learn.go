@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -83,7 +84,7 @@ func (l *Log) decode(slot uint64, value []byte) (batch []chronicle.Command, unde
 		l.err = fmt.Errorf("slot %d was decided and cannot be read: %w", slot, err)
 		return nil, true
 	}
-	return batch, chronicle.Known(batch)
+	return batch, chronicle.Known(batch) || l.lacks(rule.Levels)
 }
 
 // Apply makes a value that was decided, and the batch that it was decoded to, the next slot. The log writes it down, applies

@@ -381,7 +381,7 @@ func (l *Log) saveProposals() {
 
 // saveNumber writes down the highest number of a command, if what is on disk does not tell it.
 func (l *Log) saveNumber() {
-	if q := &l.proposals; q.number > q.onDisk {
+	if q := &l.proposals; q.number > q.onDisk && !l.lacks(rule.Numbers) {
 		q.onDisk = q.number
 		l.out.Put(BucketNumber, KeyNumber, codec.Uint([]byte{formatRecord}, q.number))
 	}

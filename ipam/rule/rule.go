@@ -30,6 +30,22 @@ const (
 	Doubt                       // a release of an address in doubt frees nothing (R31): else it frees that of a container that lives
 	Shown                       // nor does one list free a container behind it that none has shown: else it frees that of one that starts
 	Making                      // a network in the making is on no list yet (R60): else its gateway is free
+	Later                       // a list says nothing of what is later than it (R32): else one that began before a grant frees it
+	TwoLists                    // one list takes no address from a young holder (R33): else it frees that of one that starts
+	Confirmed                   // a grant that was confirmed since is not taken back (R52): else it frees what a container has
+	Nonce                       // a list of another start is thrown away (R65): else its numbers make it look late enough
+	Serials                     // numbers order grants and lists, and no clock (R65): else a clock that is set frees what was granted since
+	Listed                      // only a list tells of networks that are older than the database (R23): else their pool is removed
+	Idle                        // that a pool is not used any more is said after a while (R61): else a network that comes again has no router
+	Parting                     // nothing is shared while a command ends that, or may (R21): else a container gets the router
+	Numbers                     // numbers are on disk before they are used (R9): else what was said before a start is forgotten
+	Opposite                    // a request waits for a command that does the opposite (R6): else the first one counts
+	Levels                      // a slot that is not understood is not followed (R10): else what an older release skips is handed out
+	Digests                     // who has another state than a majority stops (R47): else two have one range
+	FreedAside                  // what the host has is freed as it is set aside, or not at all (R4): else a container gets it
+	Replays                     // a suspended peer answers an engine that starts (R55): else its host is down
+	Whereabouts                 // who rejoins knows where the others are (R57): else it finds no cluster
+	Starts                      // and which of them live (R57): else it inherits from one that does
 	ZoneVotes                   // a zone is told only where who can be reached can decide after that (R75): else nothing is decided any more
 	Leap                        // who recovers a cluster leaves out numbers of identities, and fences (R70): else one is given twice
 	Behind                      // who is told that there are later slots learns them before its boot check ends (R13): else it hands out what it gave away
