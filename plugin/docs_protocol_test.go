@@ -91,6 +91,33 @@ func checkControls(t *testing.T, rule int, cell, sources string) {
 // controlFiles have the controls of the protocol's rules.
 var controlFiles = []string{"../ipam/sim_rules_test.go", "../ipam/rule_schedules_test.go", "../ipam/rule_requests_test.go", "../ipam/rule_members_test.go"}
 
+// Each control is named in a table of docs/protocol.md, and each rule that can be taken away has one. A row that takes nothing away
+// shows what holds with all rules, and is no control.
+func TestControlsOfTheProtocol(t *testing.T) {
+	page, controls := manual(t)["../docs/protocol.md"], textOf(t, controlFiles...)
+	named := map[string]bool{}
+	for _, row := range protocolRow.FindAllStringSubmatch(page, -1) {
+		cells := strings.Split(row[2], " | ")
+		for _, name := range quoted.FindAllString(cells[len(cells)-1], -1) {
+			named[name] = true
+		}
+	}
+	rows := regexp.MustCompile(`(?m)^\t\t\{("[^"]+"), (.*)$`).FindAllStringSubmatch(controls, -1)
+	if len(rows) < 50 {
+		t.Fatalf("%d controls", len(rows))
+	}
+	for _, row := range rows {
+		if !named[row[1]] && row[2] != "0, false}," {
+			t.Errorf("docs/protocol.md names no rule that the control %s is of", row[1])
+		}
+	}
+	for _, rule := range regexp.MustCompile(`(?m)^\t(Rule\w+) += rule\.`).FindAllStringSubmatch(textOf(t, "../ipam/export_test.go"), -1) {
+		if !regexp.MustCompile(`\bipam\.` + rule[1] + `\b`).MatchString(controls) {
+			t.Errorf("no control takes %s away", rule[1])
+		}
+	}
+}
+
 // textOf returns the text of files, one behind the other.
 func textOf(t *testing.T, files ...string) string {
 	t.Helper()
