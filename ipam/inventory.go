@@ -108,8 +108,11 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 // again.
 func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err error) {
 	if waits(err) {
-		m.list.incomplete = true
-		m.conflicts.Keep(place(p, o), sentence.Who(h))
+		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
+		// them would be waited for at each list.
+		if !m.conflicts.Keep(place(p, o), sentence.Who(h)) {
+			m.list.incomplete = true
+		}
 		return
 	}
 	m.conflictOf(p, o, h, m.now.UnixNano(), err.Error())

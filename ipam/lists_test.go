@@ -467,3 +467,67 @@ func TestKeptBackByOthers(t *testing.T) {
 		})
 	}
 }
+
+// The containers of a host have addresses of two other hosts, whose answers come in turn: each list finds one of them known
+// and the other one asked for. Both are conflicts that are told, so the list is whole in the end, and frees what has gone.
+func TestListWithAddressesOfTwoOthers(t *testing.T) {
+	c := newAwaiting(t)
+	c.run(time.Minute, c.agreed)
+	cidr := prefix("10.60.0.0/24")
+	order := c.order()
+	host, others := order[0], order[1:]
+	at := []netip.Addr{address("10.60.0.99"), address("10.60.0.199")}
+	lists := make([][]ipam.InventoryEndpoint, len(c.peers))
+	look := func() (again time.Duration) {
+		for i := range c.peers {
+			inv := &ipam.Inventory{Networks: []ipam.InventoryNetwork{on(cidr.String(), lists[i]...)}}
+			if r := c.ask(i, inv); i == host {
+				again = r.Again
+			}
+		}
+		return again
+	}
+	for range 3 {
+		look()
+		c.wait(time.Second)
+	}
+	for i, other := range others {
+		c.network(other, cidr)
+		if err := c.ip(other, cidr, at[i]); err != nil {
+			t.Fatal(err)
+		}
+		lists[other] = []ipam.InventoryEndpoint{listed(at[i].String(), "other", byte(i+1))}
+	}
+	c.network(host, cidr)
+	gone := c.ask(host, docker(cidr))
+	if gone.Err != nil {
+		t.Fatal(gone.Err)
+	}
+	for i := range at { // the first one is asked a list earlier
+		lists[host] = append(lists[host], listed(at[i].String(), "web", byte(i+7)))
+		look()
+		c.wait(time.Second)
+	}
+	lasts := 0
+	for range 60 { // as the watcher does: a second later while something is open
+		if again := look(); again != time.Second {
+			break
+		}
+		lasts++
+		c.wait(time.Second)
+	}
+	if lasts > 5 {
+		t.Errorf("%d lists were not taken in", lasts)
+	}
+	for range 3 {
+		look()
+		c.wait(20 * time.Second)
+	}
+	look()
+	if got := c.conflicts(host); len(got) != 2 {
+		t.Errorf("the conflicts are about %v, want %v", got, at)
+	}
+	if use := c.containersOf(host, cidr); use[gone.Address.Address.Addr()] {
+		t.Errorf("%v is held still", gone.Address.Address)
+	}
+}

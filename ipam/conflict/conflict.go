@@ -72,11 +72,13 @@ func (c *Conflicts) Lasts(at Place, same string) bool {
 // Set notes a conflict.
 func (c *Conflicts) Set(at Place, what Conflict) { c.now[at] = what }
 
-// Keep has a conflict about a holder last, of which the list cannot tell.
-func (c *Conflicts) Keep(at Place, who string) {
+// Keep has a conflict about a holder last, of which the list cannot tell. It reports whether there is one.
+func (c *Conflicts) Keep(at Place, who string) bool {
 	if last, told := c.before[at]; told && !c.Has(at) && last.Who == who {
 		c.now[at] = last
 	}
+	last, told := c.now[at]
+	return told && last.Who == who
 }
 
 // End ends the conflict at a place.

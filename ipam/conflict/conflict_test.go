@@ -55,6 +55,12 @@ func TestEnds(t *testing.T) {
 		}
 	}
 	c := conflict.New()
+	c.Set(place, conflict.Conflict{Who: "web"})
+	c.Begin()
+	if !c.Keep(place, "web") || !c.Keep(place, "web") || c.Keep(place, "db") {
+		t.Error("there is a conflict about web, and about nobody else")
+	}
+	c = conflict.New()
 	c.Set(place, conflict.Conflict{Warned: true})
 	if c.EndWarned(place); c.Has(place) {
 		t.Error("the warning is over, and its conflict stays")
