@@ -61,6 +61,9 @@ func (c *cluster) recoverSoon(s *site, cluster [16]byte) {
 		if c.breach != nil {
 			return
 		}
+		if s.isOutdated() {
+			s.upgrade() // as it tells the operator to
+		}
 		if s.machine == nil || s.machine.State().Cluster == cluster {
 			c.survivor = s
 			s.call(&ipam.RecoverRequest{}, nil)

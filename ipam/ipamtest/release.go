@@ -50,3 +50,17 @@ func (c *cluster) upgradeAll() {
 		}
 	}
 }
+
+// isOutdated reports whether a host has an older release than its cluster goes by: it waits for an upgrade, and can
+// do nothing more.
+func (s *site) isOutdated() bool {
+	return s.cfg.Spoken == olderLevel && s.machine != nil && s.c.oracle.state.Level > olderLevel
+}
+
+// upgrade has an operator upgrade a host to the newer release.
+func (s *site) upgrade() {
+	s.c.count["upgrade"]++
+	s.cfg.Spoken = newerLevel
+	s.kill()
+	s.start()
+}
