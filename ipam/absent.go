@@ -47,7 +47,7 @@ func (m *Machine) sightMissing(p *pool, s *sight) (again bool) {
 		if news {
 			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 		}
-		if s.mark.At.Sub(first) < m.cfg.Grace && !m.lacks(rule.TwoLists) {
+		if s.mark.At.Sub(m.engine.SureSince(first)) < m.cfg.Grace && !m.lacks(rule.TwoLists) {
 			again = true
 			continue
 		}

@@ -30,7 +30,7 @@ func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error
 				return false, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 			}
 		}
-		if m.engine.Silent() && net == nil || (making || asked) && (m.engine.Silent() || !m.inTime() || m.now.Sub(m.engine.Greeted().At) >= replayWait) {
+		if m.engine.Silent() && net == nil || (making || asked) && (m.engine.Silent() || !m.inTime() || m.engine.SinceGreeted() >= replayWait) {
 			return false, nil
 		}
 		return false, m.awaitMeaning(p, q)

@@ -1,8 +1,6 @@
 package ipam
 
 import (
-	"time"
-
 	"github.com/ringlet/ringlet/ipam/bootcheck"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
@@ -30,26 +28,6 @@ func (m *Machine) watchIf(granted bool) {
 	}
 }
 
-// thaw has this peer go on after its process was frozen for that long, and its clocks were not. What it had granted
-// the engine may hear only now, and begin to use: it is no older than that.
-func (m *Machine) thaw(late time.Duration) {
-	m.ageAnew(0)
-	m.engine.Freeze(late)
-	m.awaken(late)
-}
-
-// awaken has a peer ask the others for news, as after a start, whose host seems to have been
-// suspended: they may have evicted it meanwhile, and given up its space.
-func (m *Machine) awaken(ahead time.Duration) {
-	m.doubts.Lengthen(ahead)
-	m.warnings.Sleep(ahead)
-	if m.lacks(rule.Awake) {
-		return
-	}
-	m.check.Stop() // what was answered before says nothing of the time since
-	m.beginCheck()
-}
-
 // greetPeers says hello to all that this peer knows.
 func (m *Machine) greetPeers() {
 	m.check.Asked()
@@ -57,7 +35,7 @@ func (m *Machine) greetPeers() {
 	for _, id := range m.view().Known() {
 		// Who has just said who it is need not be asked again while a cluster
 		// is looked for, only for the answer to a boot check.
-		if met := m.contacts.Of(id).Met; !m.booting() && !met.IsZero() && m.now.Sub(met) < cluster.ReachTime {
+		if v := m.view(); !m.booting() && v.Fresh(v.Of(id).Met, cluster.ReachTime) {
 			continue
 		}
 		if !m.check.HasAnswered(id) {

@@ -3,7 +3,9 @@ package ipam
 import (
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/bootcheck"
 	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -17,11 +19,27 @@ func (m *Machine) beginClock() {
 	}
 }
 
-// ageAnew takes nothing for older than now, by a clock that was set by that much.
-func (m *Machine) ageAnew(by time.Duration) {
-	m.engine.SetClock(m.now)
-	m.me.SetClock(m.cfg.HostBoot, by)
+// disturb has this peer go on after somebody has set its clock by that much, or frozen the process: in either case it may
+// have missed that much. What must last for a time begins to last anew (R66), and what was heard before counts no more (R67).
+// Who has missed much asks the others as after a start (R11): they may have evicted this peer meanwhile, and given up its
+// space.
+func (m *Machine) disturb(by, missed time.Duration) {
+	if !m.lacks(rule.Disturbed) {
+		m.engine.SetClock(m.now)
+		m.me.Disturb(m.cfg.HostBoot, by)
+	}
+	if missed < bootcheck.Slumber {
+		return
+	}
+	m.warnings.Sleep(missed)
+	if !m.lacks(rule.Awake) { // R11
+		m.check.Stop()
+		m.beginCheck()
+	}
 }
+
+// lasted reports whether something that was noted at a time lasts for so long (R66).
+func (m *Machine) lasted(at time.Time, d time.Duration) bool { return m.view().Lasted(at, d) }
 
 // heldSince is [engine.Engine.SureSince] for the state of an address, such as held or freed.
 func (m *Machine) heldSince(rec *space.Record) time.Time {

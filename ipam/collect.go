@@ -72,7 +72,7 @@ func (m *Machine) mayCollect(p *pool, o addr.Offset, f Finding) (outcome, why st
 		return CollectedKept, "the engine's last list has it"
 	case m.now.Sub(m.heldSince(&rec)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", m.cfg.Grace)
-	case m.engine.Complete().At.Sub(first) < m.cfg.Grace:
+	case m.engine.Complete().At.Sub(m.engine.SureSince(first)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", m.cfg.Grace)
 	}
 	return CollectedFreed, strings.TrimSpace("the engine's lists have lacked it since " + sentence.Date(first.UnixNano()))

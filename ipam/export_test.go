@@ -24,6 +24,8 @@ const (
 	RuleLists       = rule.Lists
 	RuleChallenge   = rule.Challenge
 	RuleAwake       = rule.Awake
+	RuleDisturbed   = rule.Disturbed
+	RuleStale       = rule.Stale
 	RuleSuspend     = rule.Suspend
 	RuleWarn        = rule.Warn
 	RuleUsedUp      = rule.UsedUp

@@ -135,7 +135,7 @@ func (m *Machine) uses(p *pool) bool {
 // nothing on this host uses it: then it takes nothing there, as the pool would never
 // go. Who wants a pool to go has the time of a call for that.
 func (m *Machine) givesUp(p *pool) bool {
-	return (m.draining() || m.now.Sub(p.vacated) < m.cfg.CallTime) && !m.uses(p)
+	return (m.draining() || !p.vacated.IsZero() && !m.lasted(p.vacated, m.cfg.CallTime)) && !m.uses(p)
 }
 
 // closeAll gives back all that this peer owns in a pool which nothing on this

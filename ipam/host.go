@@ -33,7 +33,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			}
 			// Interfaces come and go while networks are made anew; a bridge without a network does not.
 			first, _ := p.offHost.since(o, read)
-			if read.Sub(first) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
+			if read.Sub(m.engine.SureSince(first)) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
 				m.leaveToListed(p, o)
 			}
 		}

@@ -129,11 +129,9 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if !m.me.HasBegun() {
 		m.start()
 	}
-	late := m.check.Late()
-	if late >= bootcheck.Slumber {
-		if _, set := ev.(ClockSet); !set {
-			m.thaw(late)
-		}
+	set, isSet := ev.(ClockSet)
+	if late := m.check.Late(); isSet || late >= bootcheck.Slumber {
+		m.disturb(set.By, max(set.By, late))
 	}
 	if !m.pools.strangersUntil.IsZero() {
 		m.freeStrangers()
@@ -145,11 +143,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	case Tick:
 		m.calls.changed = true
 	case ClockSet:
-		m.ageAnew(ev.By)
 		m.check.Forget()
-		if ahead := max(ev.By, late); ahead >= bootcheck.Slumber {
-			m.awaken(ahead)
-		}
 		m.calls.changed = true
 	case *Call:
 		if m.newdb.IsUnlisted() && m.cfg.AwaitInventory {

@@ -120,7 +120,7 @@ func (m *Machine) unheard(id peer.ID) error {
 // containers in its space: it has been there for a while, and its engine has listed what it has,
 // if it will.
 func (m *Machine) mayTell() bool {
-	return m.now.Sub(m.me.At()) >= cluster.ReachTime && !m.booting() && (!m.engine.WillList() || !m.engine.Complete().IsZero())
+	return m.view().HasListened(cluster.ReachTime) && !m.booting() && (!m.engine.WillList() || !m.engine.Complete().IsZero())
 }
 
 // livesIn reports whether containers of this host have addresses in the space of

@@ -9,7 +9,7 @@ import (
 
 // view is the cluster as this peer sees it in this step.
 func (m *Machine) view() cluster.View {
-	return cluster.View{Contacts: m.contacts, Self: m.me.ID(), Name: m.cfg.Name, State: m.state, Now: m.now}
+	return cluster.View{Contacts: m.contacts, Self: m.me.ID(), Name: m.cfg.Name, State: m.state, Now: m.now, Undisturbed: m.me.Undisturbed()}
 }
 
 // takePresence takes in what the carrier believes of a peer.

@@ -275,7 +275,7 @@ func (m *Machine) othersState() report.Others {
 	}
 	if away := m.view().Away(m.view().Others()); len(away) == 1 {
 		v := m.view()
-		o.Silent.Since = m.now.Add(-v.SilentFor(away[0], m.me.At()))
+		o.Silent.Since = v.SilentSince(away[0])
 		if after := m.cfg.EvictAfter; after > 0 && v.KeepsMajority(away[0]) {
 			o.Silent.Ends = o.Silent.Since.Add(after)
 		}
@@ -299,7 +299,7 @@ func (m *Machine) oldestProposal() time.Duration {
 // steadyVoters returns the voters that have been in sight for so long that they could have agreed.
 func (m *Machine) steadyVoters() []peer.ID {
 	return slices.DeleteFunc(m.view().LiveVoters(), func(id peer.ID) bool {
-		return id != m.me.ID() && m.now.Sub(m.contacts.Of(id).Since) < report.LongAgreement
+		return id != m.me.ID() && !m.lasted(m.contacts.Of(id).Since, report.LongAgreement)
 	})
 }
 

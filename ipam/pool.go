@@ -49,7 +49,7 @@ const replayWait = 10 * time.Second
 // holdsUp reports whether an engine starts, asks for what it has and answers no question before it is
 // done, and this peer cannot give it that for longer than it may have it wait.
 func (m *Machine) holdsUp() bool {
-	return m.engine.Replaying() && m.cfg.AwaitInventory && m.engine.Silent() && m.now.Sub(m.me.At()) >= replayWait
+	return m.engine.Replaying() && m.cfg.AwaitInventory && m.engine.Silent() && m.view().HasListened(replayWait)
 }
 
 // replayed answers a request that this peer cannot grant as it stands, for a network of which it knows

@@ -83,6 +83,9 @@ func TestScheduleWithoutARule(t *testing.T) {
 		{"old slots stay", ipam.RuleOldSlots, nil, startsAfterItGaveWay},
 		{"a shared cluster gives way", ipam.RuleShared, nil, givesWayWithAVote},
 		{"founders count by ID", ipam.RuleSeats, nil, foundsWithOneThatIsReinstalled},
+		{"a freeze counts as grace", ipam.RuleDisturbed, nil, sleepsWhileOneStarts},
+		{"a freeze counts as silence", ipam.RuleDisturbed, nil, sleepsBesideOneThatReturns},
+		{"reports outlive a clock that is set", ipam.RuleStale, nil, setsTheClockBackBeforeItForgets},
 		{"a batch needs all its commands", 0, inTwo, endsAPartAsItIsEvicted},
 		{"a pool is named by its subnet", 0, namedBySubnet(), endsWhatWasMadeAnew},
 		{"a forget names no eviction", 0, forgetsAnyEviction, forgetsAfterAReturn},
@@ -700,6 +703,88 @@ func removesCutOff(p *play) string {
 	c.wait(time.Minute)
 	if s := c.peers[other].machine.State(); s.PoolOf(cidr) == nil {
 		return at + " was excluded, and went with its pool"
+	}
+	return ""
+}
+
+// freeze has all hosts sleep: their clocks go on.
+func (c *lockstep) freeze(d time.Duration) { c.now = c.now.Add(d) }
+
+// A host sleeps twice while a container starts: its engine, which slept too, lists the container only behind that. By the clock its
+// grant is old then, and two lists are a grace apart.
+func sleepsWhileOneStarts(p *play) (breach string) {
+	c := p.cluster(3, everywhere(func(cfg *ipam.Config) { cfg.AwaitInventory = true }))
+	c.run(time.Minute, c.agreed)
+	c.lists(0)
+	c.wait(time.Second)
+	c.network(0, lab50)
+	list := func() {
+		c.listed(0, lab50)
+		c.wait(time.Second)
+	}
+	list()
+	starting := c.ask(0, docker(lab50))
+	if starting.Err != nil {
+		p.Fatal(starting.Err)
+	}
+	for range 2 {
+		c.freeze(time.Hour)
+		c.wait(5 * time.Second) // a boot check
+		list()
+	}
+	a := starting.Address.Address.Addr()
+	if c.ipAs(0, lab50, a, "another", 9) == nil {
+		return a.String() + " is held by a container that starts, and by another one"
+	}
+	return ""
+}
+
+// The hosts of a site sleep. One that was cut off just before is not back yet when the others wake: by the clock it is silent for
+// an hour.
+func sleepsBesideOneThatReturns(p *play) (breach string) {
+	c := p.cluster(3, everywhere(func(cfg *ipam.Config) { cfg.EvictAfter = time.Minute }))
+	c.found()
+	c.wait(time.Minute)
+	order := c.order()
+	back := c.peers[order[2]].machine.Self()
+	c.die(order[2])
+	c.wait(time.Second)
+	c.freeze(time.Hour)
+	c.wait(20 * time.Second)
+	if c.peers[order[0]].machine.State().Member(back) == nil {
+		return c.name(order[2]) + " is evicted after 20 seconds of silence, and not after a minute"
+	}
+	return ""
+}
+
+// A host is about to forget another one, as a third has said that it does not hear from it, and is cut off. Somebody sets the clocks
+// back by an hour: what the third one said seems to be yet to come. Meanwhile the lost host is back, and the third hears from it.
+func setsTheClockBackBeforeItForgets(p *play) (breach string) {
+	c := p.cluster(3)
+	c.found()
+	c.wait(time.Minute)
+	order := c.order()
+	hears, forgets, lost := order[0], order[1], order[2] // who is not the first voter has to be promised a slot first
+	self := c.peers[lost].machine.Self()
+	c.die(lost)
+	p.ask(c, forgets, &ipam.EvictRequest{Peer: c.name(lost)})
+	c.wait(time.Second)
+	p.ask(c, forgets, &ipam.ForgetRequest{Peer: c.name(lost), DryRun: true})
+	c.lose = func(f flight) bool { return f.from == forgets || f.to == forgets }
+	c.call(forgets, &ipam.ForgetRequest{Peer: c.name(lost)})
+	c.wait(time.Second)
+	c.queue = nil
+	c.now = c.now.Add(-time.Hour)
+	for i := range c.peers {
+		c.step(i, ipam.ClockSet{By: -time.Hour})
+	}
+	c.dead = nil
+	c.reach(hears, lost)
+	c.wait(time.Minute)
+	c.lose = func(f flight) bool { return f.from == forgets && f.to == lost || f.from == lost && f.to == forgets }
+	c.wait(10 * time.Second)
+	if g := c.peers[forgets].machine.State().Gone(self); g != nil && g.Forgotten {
+		return c.name(lost) + " is forgotten, from which " + c.name(hears) + " hears"
 	}
 	return ""
 }

@@ -81,8 +81,8 @@ func (m *Machine) tend() {
 	m.grow()
 	m.inherit()
 	m.reconsider()
-	m.background(departure.EvictSilent(m.view(), m.cfg.EvictAfter, m.me.At())...)
-	m.background(departure.ExpireLocks(m.view(), m.me.At())...)
+	m.background(departure.EvictSilent(m.view(), m.cfg.EvictAfter)...)
+	m.background(departure.ExpireLocks(m.view())...)
 	m.endQuarantine()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
@@ -147,7 +147,7 @@ func (m *Machine) retirePool(p *pool) {
 	if p.unusedSince.IsZero() {
 		p.unusedSince = m.now
 	}
-	if m.now.Sub(p.unusedSince) < unusedAfter {
+	if !m.lasted(p.unusedSince, unusedAfter) {
 		return
 	}
 	if len(p.mine) > 0 {
@@ -164,7 +164,7 @@ func (m *Machine) retirePool(p *pool) {
 
 // inherit takes over the space of a former self of this peer (R27).
 func (m *Machine) inherit() {
-	m.background(departure.Inherit(m.view(), m.machine(), m.me.At(), m.me.Joined())...)
+	m.background(departure.Inherit(m.view(), m.machine(), m.me.Joined())...)
 }
 
 func (m *Machine) isPredecessor(id peer.ID) bool {

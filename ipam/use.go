@@ -100,7 +100,7 @@ func (m *Machine) tendUse(p *pool) {
 		p.idleSince = time.Time{}
 	case p.idleSince.IsZero():
 		p.idleSince = m.now
-	case m.now.Sub(p.idleSince) >= unusedAfter, m.draining(), m.lacks(rule.Idle):
+	case m.lasted(p.idleSince, unusedAfter), m.draining(), m.lacks(rule.Idle):
 		m.settle(p)
 		m.tellUnused(p)
 	}

@@ -38,11 +38,11 @@ func (m *Machine) wakeForCalls() {
 	if m.trade.IsAsking() {
 		m.out.WakeAt(m.now.Add(pulse))
 	}
-	if late := m.me.At().Add(replayWait); m.engine.Replaying() && m.now.Before(late) {
+	if late := m.me.Undisturbed().Add(replayWait); m.engine.Replaying() && m.now.Before(late) {
 		m.out.WakeAt(late)
 	}
-	if late := m.engine.Greeted().At.Add(replayWait); m.bare() && m.now.Before(late) {
-		m.out.WakeAt(late)
+	if left := replayWait - m.engine.SinceGreeted(); m.bare() && left > 0 {
+		m.out.WakeAt(m.now.Add(left))
 	}
 }
 

@@ -21,6 +21,30 @@ type View struct {
 	Name  peer.Name // of this peer
 	State *chronicle.State
 	Now   time.Time
+	// Undisturbed is since when this peer has run, and nobody has set its clock, or frozen it.
+	Undisturbed time.Time
+}
+
+// since returns since when something lasts that was noted at a time: this peer vouches for no time before it was last
+// disturbed.
+func (v View) since(at time.Time) time.Time {
+	if at.Before(v.Undisturbed) || at.After(v.Now) {
+		return v.Undisturbed
+	}
+	return at
+}
+
+// Lasted reports whether something that was noted at a time lasts for so long, as far as this peer can vouch (R66).
+func (v View) Lasted(at time.Time, d time.Duration) bool { return v.Now.Sub(v.since(at)) >= d }
+
+// HasListened reports whether this peer has run for so long, and was not disturbed.
+func (v View) HasListened(d time.Duration) bool { return v.Lasted(v.Undisturbed, d) }
+
+// Fresh reports whether what was heard or answered at a time still counts, as it does for so long (R67). The zero time is
+// never.
+func (v View) Fresh(at time.Time, d time.Duration) bool {
+	undisturbed := !at.Before(v.Undisturbed) && !at.After(v.Now) || v.rules.Has(rule.Stale)
+	return !at.IsZero() && undisturbed && v.Now.Sub(at) < d
 }
 
 // Live reports whether a peer of the cluster can probably be reached.
@@ -37,23 +61,28 @@ func (v View) Present(id peer.ID) bool {
 		return true
 	}
 	c := v.of[id]
-	return c != nil && (c.alive || !c.Heard.IsZero() && v.Now.Sub(c.Heard) < ReachTime && c.Heard.After(c.Since))
+	return c != nil && (c.alive || v.Fresh(c.Heard, ReachTime) && c.Heard.After(c.Since))
 }
 
 // Away returns those of the peers that cannot be reached.
 func (v View) Away(peers []peer.ID) []peer.ID { return slices.DeleteFunc(slices.Clone(peers), v.Live) }
 
-// SilentFor returns how long a peer has not been heard from, at most the time since from, when this peer started.
-func (v View) SilentFor(id peer.ID, from time.Time) time.Duration {
-	since := from
+// SilentSince returns since when a peer has not been heard from, as far as this one can vouch.
+func (v View) SilentSince(id peer.ID) time.Time {
+	since := v.Undisturbed
 	if c := v.of[id]; c != nil {
 		for _, at := range []time.Time{c.Heard, c.Since, c.admitted} {
-			if at.After(since) {
+			if at = v.since(at); at.After(since) {
 				since = at
 			}
 		}
 	}
-	return v.Now.Sub(since)
+	return since
+}
+
+// LostFor reports whether a peer cannot be reached, and has been silent for so long.
+func (v View) LostFor(id peer.ID, d time.Duration) bool {
+	return id != v.Self && !v.Live(id) && v.Lasted(v.SilentSince(id), d)
 }
 
 // LivedBeside reports whether this peer, in this start or an earlier one, has heard from another one. Then that is no

@@ -37,6 +37,7 @@ func begin(t *testing.T) *host {
 	h.view = cluster.View{Contacts: cluster.New(&h.w), Self: one, Name: "nas", State: &chronicle.State{}}
 	h.Departures = departure.New(&h.w)
 	h.at(0)
+	h.view.Undisturbed = h.view.Now
 	h.decide(chronicle.Found{Cluster: home, Peers: []chronicle.Founder{
 		{ID: one, Name: "nas", Boot: 1, Machine: 7}, {ID: two, Name: "desk", Boot: 1, Machine: 8}, {ID: tre, Name: "pi", Boot: 1, Machine: 7},
 	}})
@@ -135,22 +136,22 @@ func TestEndQuarantine(t *testing.T) {
 func TestInherit(t *testing.T) {
 	h := begin(t)
 	start := h.view.Now
-	if h.at(10*time.Second - 1); departure.Inherit(h.view, 7, start, start) != nil {
+	if h.at(10*time.Second - 1); departure.Inherit(h.view, 7, start) != nil {
 		t.Error("it inherits too early")
 	}
 	h.at(10 * time.Second)
-	if got := departure.Inherit(h.view, 7, start, start); len(got) != 1 || got[0] != (chronicle.Evict{Peer: tre}) || !departure.HasPredecessor(h.view, 7) {
+	if got := departure.Inherit(h.view, 7, start); len(got) != 1 || got[0] != (chronicle.Evict{Peer: tre}) || !departure.HasPredecessor(h.view, 7) {
 		t.Errorf("it does not evict its former self: %v", got)
 	}
 	h.decide(chronicle.Evict{Peer: tre})
-	if got := departure.Inherit(h.view, 7, start, start); len(got) != 1 || got[0] != (chronicle.Inherit{Former: tre}) {
+	if got := departure.Inherit(h.view, 7, start); len(got) != 1 || got[0] != (chronicle.Inherit{Former: tre}) {
 		t.Errorf("it does not inherit from its former self: %v", got)
 	}
-	if departure.Inherit(h.view, 0, start, start) != nil || departure.Inherit(h.view, 9, start, start) != nil {
+	if departure.Inherit(h.view, 0, start) != nil || departure.Inherit(h.view, 9, start) != nil {
 		t.Error("it inherits from another machine")
 	}
 	h.hears(tre)
-	if h.at(time.Hour); departure.Inherit(h.view, 7, start, start) != nil || departure.HasPredecessor(h.view, 7) {
+	if h.at(time.Hour); departure.Inherit(h.view, 7, start) != nil || departure.HasPredecessor(h.view, 7) {
 		t.Error("it inherits from a peer that lived beside it")
 	}
 }
@@ -158,21 +159,26 @@ func TestInherit(t *testing.T) {
 // A peer that was silent for the lease time is evicted by the lowest live voter, where the rest keeps a majority.
 func TestEvictSilent(t *testing.T) {
 	h := begin(t)
-	start := h.view.Now
 	h.at(time.Minute)
-	if departure.EvictSilent(h.view, time.Minute, start) != nil {
+	if departure.EvictSilent(h.view, time.Minute) != nil {
 		t.Error("one of three evicts without a majority")
 	}
 	h.hears(two)
-	if got := departure.EvictSilent(h.view, time.Minute, start); len(got) != 1 || got[0] != (chronicle.Evict{Peer: tre}) {
+	if got := departure.EvictSilent(h.view, time.Minute); len(got) != 1 || got[0] != (chronicle.Evict{Peer: tre}) {
 		t.Errorf("a silent peer is not evicted: %v", got)
 	}
-	if departure.EvictSilent(h.view, time.Minute+1, start) != nil || departure.EvictSilent(h.view, 0, start) != nil {
+	if departure.EvictSilent(h.view, time.Minute+1) != nil || departure.EvictSilent(h.view, 0) != nil {
 		t.Error("a peer is evicted that was not silent for long enough")
 	}
+	h.view.Undisturbed = h.view.Now.Add(-time.Second)
+	h.hears(two)
+	if departure.EvictSilent(h.view, time.Minute) != nil {
+		t.Error("a peer is evicted that was silent while this one was frozen")
+	}
+	h.view.Undisturbed = time.Unix(1000, 0)
 	h.view.Self = two
 	h.hears(one)
-	if departure.EvictSilent(h.view, time.Minute, start) != nil {
+	if departure.EvictSilent(h.view, time.Minute) != nil {
 		t.Error("not only the lowest live voter evicts")
 	}
 }
@@ -180,6 +186,7 @@ func TestEvictSilent(t *testing.T) {
 // What was proposed is taken back once it is not wanted any more.
 func TestIsUnwanted(t *testing.T) {
 	h := begin(t)
+	h.at(time.Minute)
 	h.hears(two)
 	h.decide(chronicle.Evict{Peer: tre})
 	admit := chronicle.Admit{Founder: chronicle.Founder{ID: tre}}
@@ -198,6 +205,10 @@ func TestIsUnwanted(t *testing.T) {
 		if got := departure.IsUnwanted(h.view, c.first, c.last, h.view.Now.Add(-c.age)); got != c.want {
 			t.Errorf("%v to %v after %v: unwanted is %v", c.first, c.last, c.age, got)
 		}
+	}
+	h.view.Undisturbed = h.view.Now
+	if forget := (chronicle.Forget{Peer: tre}); !departure.IsUnwanted(h.view, forget, forget, h.view.Now.Add(-time.Second)) {
+		t.Error("what was said before a freeze has a peer forgotten (R67)")
 	}
 }
 

@@ -32,13 +32,13 @@ func MayEvict(v cluster.View, id peer.ID, underWay bool) (waits bool, err error)
 }
 
 // EvictSilent returns the command that evicts a peer of which this one has had no sign for that long, if it is a voter and
-// the lowest live one (protocol, 4.1). started is when this peer started.
-func EvictSilent(v cluster.View, after time.Duration, started time.Time) []chronicle.Action {
+// the lowest live one (protocol, 4.1).
+func EvictSilent(v cluster.View, after time.Duration) []chronicle.Action {
 	if live := v.LiveVoters(); after <= 0 || len(live) == 0 || live[0] != v.Self || !v.Majority(live) {
 		return nil
 	}
 	for _, member := range v.State.Roster {
-		if member.ID != v.Self && !v.Live(member.ID) && v.SilentFor(member.ID, started) >= after && v.KeepsMajority(member.ID) {
+		if v.LostFor(member.ID, after) && v.KeepsMajority(member.ID) {
 			return []chronicle.Action{chronicle.Evict{Peer: member.ID}}
 		}
 	}
@@ -56,7 +56,7 @@ func IsUnwanted(v cluster.View, first, last chronicle.Action, at time.Time) bool
 			return true
 		}
 	case chronicle.Forget:
-		if v.Present(a.Peer) || v.Now.Sub(at) >= believed {
+		if v.Present(a.Peer) || !v.Fresh(at, believed) {
 			return true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
-	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // lockTime is for how long a peer is silent when the locks of its host end. The host itself gives up what it does under a lock
@@ -13,8 +12,8 @@ import (
 const lockTime = 25 * time.Second
 
 // ExpireLocks returns the commands that end the locks of peers of which this one has had no sign for too long, if it is a voter
-// and the lowest live one. started is when this peer started.
-func ExpireLocks(v cluster.View, started time.Time) (out []chronicle.Action) {
+// and the lowest live one.
+func ExpireLocks(v cluster.View) (out []chronicle.Action) {
 	if len(v.State.Locks.Locks) == 0 {
 		return nil
 	}
@@ -22,13 +21,9 @@ func ExpireLocks(v cluster.View, started time.Time) (out []chronicle.Action) {
 		return nil
 	}
 	for _, l := range v.State.Locks.Locks {
-		if isSilent(v, l.Owner, started) && len(out) < 100 {
+		if v.LostFor(l.Owner, lockTime) && len(out) < 100 {
 			out = append(out, chronicle.Expire{Name: l.Name, Fence: l.Fence})
 		}
 	}
 	return out
-}
-
-func isSilent(v cluster.View, id peer.ID, started time.Time) bool {
-	return id != v.Self && !v.Live(id) && v.SilentFor(id, started) >= lockTime
 }

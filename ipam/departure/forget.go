@@ -65,7 +65,7 @@ func (r Reports) IsClear() bool { return r.By == peer.None && len(r.Open) == 0 &
 // questions of this peer.
 func (d *Departures) Ask(v cluster.View, id peer.ID, number func() uint64) Reports {
 	q := d.asked[id]
-	if q == nil || v.Now.Sub(q.since) >= believed || v.Now.Before(q.since) {
+	if q == nil || !v.Fresh(q.since, believed) {
 		q = &inquiry{id: number(), since: v.Now, reports: map[peer.ID]bool{}}
 		d.asked[id] = q
 	}
@@ -76,7 +76,7 @@ func (d *Departures) Ask(v cluster.View, id peer.ID, number func() uint64) Repor
 	}
 	open := slices.DeleteFunc(v.Others(), func(other peer.ID) bool { _, told := q.reports[other]; return told || !v.Live(other) })
 	r := Reports{Open: open, Majority: v.Majority(v.LiveVoters())}
-	if !r.IsClear() && (v.Now.Sub(q.askedAt) >= askAgain || v.Now.Before(q.askedAt)) {
+	if !r.IsClear() && !v.Fresh(q.askedAt, askAgain) {
 		q.askedAt = v.Now
 		for _, other := range open {
 			d.out.Send(other, wire.Inquire{ID: q.id, Peer: id})
@@ -108,7 +108,7 @@ func (d *Departures) EndQuarantine(v cluster.View, after time.Duration, isUnhear
 			delete(d.since, gone.ID)
 		case !known || since.slot != gone.Evicted && !d.rules.Has(rule.Quarantine) || v.Live(gone.ID):
 			d.since[gone.ID] = eviction{gone.Evicted, v.Now}
-		case v.Now.Sub(since.at) >= after && isUnheard(gone.ID):
+		case v.Lasted(since.at, after) && isUnheard(gone.ID):
 			return []chronicle.Action{chronicle.Forget{Peer: gone.ID, Evicted: gone.Evicted}}
 		}
 	}

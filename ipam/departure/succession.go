@@ -13,14 +13,14 @@ import (
 const lostAfter = 10 * time.Second
 
 // Inherit returns the command that takes the space over, or evicts the peer first, of a former self of this one: a peer
-// of the same machine that has lost its database, and that nobody has heard from (protocol, 6.7). started and joined are
-// when this peer started, and when it was admitted.
-func Inherit(v cluster.View, machine uint64, started, joined time.Time) []chronicle.Action {
-	if machine == 0 || v.Now.Sub(joined) < lostAfter {
+// of the same machine that has lost its database, and that nobody has heard from (protocol, 6.7). joined is when this peer
+// was admitted.
+func Inherit(v cluster.View, machine uint64, joined time.Time) []chronicle.Action {
+	if machine == 0 || !v.Lasted(joined, lostAfter) {
 		return nil
 	}
 	isFormerSelf := func(member *chronicle.Member) bool {
-		return IsPredecessor(v, machine, member.ID) && v.SilentFor(member.ID, started) >= lostAfter
+		return IsPredecessor(v, machine, member.ID) && v.LostFor(member.ID, lostAfter)
 	}
 	for i := range v.State.Roster {
 		if isFormerSelf(&v.State.Roster[i]) {

@@ -1,7 +1,6 @@
 package doubt
 
 import (
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -64,21 +63,6 @@ func (d *Doubts) HasLoss() bool { return !d.lost.IsZero() }
 
 // Any reports whether releases may come late. The peer looks at the clock each second then, to notice that it slept.
 func (d *Doubts) Any() bool { return len(d.at) > 0 || d.HasLoss() }
-
-// Lengthen notes that this peer slept: the engine, which slept too or waited for the peer, may send meanwhile what was due
-// before.
-func (d *Doubts) Lengthen(slept time.Duration) {
-	for _, a := range slices.SortedFunc(maps.Keys(d.at), netip.Addr.Compare) {
-		at := d.at[a]
-		at.since = at.since.Add(slept)
-		d.at[a] = at
-		d.save(a, at.since)
-	}
-	if d.HasLoss() {
-		d.lost = d.lost.Add(slept)
-		d.saveLoss()
-	}
-}
 
 // Grant notes that an address is granted. If that is soon after a database was lost, the lost one may have had a holder of it
 // whose release is yet to come.

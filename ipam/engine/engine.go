@@ -65,7 +65,10 @@ func (e *Engine) Replaying() bool { return e.replaying }
 func (e *Engine) MayStart() bool { return e.replaying && e.Young() }
 
 // Young reports whether that was a moment ago, whatever has shown since.
-func (e *Engine) Young() bool { return e.out.Now().Sub(e.greeted.At) < MakeTime }
+func (e *Engine) Young() bool { return e.SinceGreeted() < MakeTime }
+
+// SinceGreeted returns how long ago it started, or this process, as far as is certain.
+func (e *Engine) SinceGreeted() time.Duration { return e.age(e.greeted.At) }
 
 // sent is what the requests of containers have.
 type sent byte
@@ -128,16 +131,3 @@ func (e *Engine) KnowsNetworks() bool {
 }
 
 func (e *Engine) isListed() bool { return e.listed.Knows(e.greeted.Serial) }
-
-// Freeze takes a time in which the process was frozen, and its clocks were not, out of what is young.
-func (e *Engine) Freeze(by time.Duration) {
-	young := e.out.Now().Add(-by - MakeTime)
-	for _, n := range e.networks { // the same with all, in any order
-		if n.asked.At.After(young) && n.asked.Serial > 0 {
-			n.asked.At = n.asked.At.Add(by)
-		}
-	}
-	if e.replaying && e.greeted.At.After(young) {
-		e.greeted.At = e.greeted.At.Add(by)
-	}
-}

@@ -47,17 +47,21 @@ func (e *Engine) moment() Moment { return Moment{e.Stamp(), e.out.Now()} }
 // set it: two readings at one moment are not quite at one.
 const ClockSlack = 50 * time.Millisecond
 
-// SetClock notes since when nobody has set the clock, as far as is known: what was noted before has another clock's times.
+// SetClock notes since when nobody has set the clock, or frozen the process, as far as is known: what was noted before has
+// another clock's times (R66).
 func (e *Engine) SetClock(at time.Time) { e.clockSet = at }
 
 // ClockSet returns that; zero for long enough.
 func (e *Engine) ClockSet() time.Time { return e.clockSet }
 
 // SureSince returns since when something is held, reserved or asked for that was noted
-// at a time of the clock, as far as is certain: later where the clock has been set.
+// at a time of the clock, as far as is certain: later where the peer was disturbed.
 func (e *Engine) SureSince(at time.Time) time.Time {
 	if at.Before(e.clockSet) || at.After(e.out.Now().Add(ClockSlack)) {
 		return e.clockSet
 	}
 	return at
 }
+
+// age returns for how long that is so.
+func (e *Engine) age(at time.Time) time.Duration { return e.out.Now().Sub(e.SureSince(at)) }

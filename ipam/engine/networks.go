@@ -214,7 +214,7 @@ func (e *Engine) Enter(id poolid.Network, chosen bool) bool {
 // had to agree to it.
 func (e *Engine) AskPart(id poolid.ID) {
 	n := e.networks[id]
-	if n == nil || n.open == 0 || e.out.Now().Sub(n.asked.At) < e.cfg.Grace/2 {
+	if n == nil || n.open == 0 || e.age(n.asked.At) < e.cfg.Grace/2 {
 		return
 	}
 	n.asked = e.moment()
@@ -240,7 +240,7 @@ func (e *Engine) Release(id poolid.Network) bool {
 	}
 	if n != nil && !e.cfg.Lists {
 		switch {
-		case n.again && e.replaying && e.out.Now().Sub(n.asked.At) < MakeTime:
+		case n.again && e.replaying && e.age(n.asked.At) < MakeTime:
 			n.again = false // the engine has it, and was refused a part of it
 			return false
 		case n.open > 1:
@@ -255,8 +255,7 @@ func (e *Engine) Release(id poolid.Network) bool {
 // mayBeLate reports whether a release may be that of a network which a list showed to be gone, or which went while this
 // peer was off: the engine brings it for a while.
 func (e *Engine) mayBeLate(s *Subnet) bool {
-	now := e.out.Now()
-	return now.Sub(e.started) < MakeTime || !s.dropped.IsZero() && now.Sub(s.dropped) < MakeTime
+	return e.age(e.started) < MakeTime || !s.dropped.IsZero() && e.age(s.dropped) < MakeTime
 }
 
 // ListNetworks learns from a list that is not older than the last one which networks of this host there are, by subnet,

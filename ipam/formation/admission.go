@@ -27,16 +27,13 @@ type applicant struct {
 	at       time.Time // the question was made
 }
 
-func (a *applicant) inTime(now time.Time) bool {
-	since := now.Sub(a.at)
-	return since >= 0 && since < challengeTime
-}
+func (a *applicant) inTime(v cluster.View) bool { return v.Fresh(a.at, challengeTime) }
 
 // Challenge returns the question that a peer is to be asked which asks to be admitted.
 func (s Admissions) Challenge(v cluster.View, id peer.ID, q wire.Join, random *rand.Rand) (question uint64) {
 	start := v.Of(id).Start
 	a := s[id]
-	if a == nil || a.start != start || !a.inTime(v.Now) {
+	if a == nil || a.start != start || !a.inTime(v) {
 		a = &applicant{start: start, question: random.Uint64(), at: v.Now}
 		s[id] = a
 	}
@@ -51,7 +48,7 @@ func (s Admissions) Answer(v cluster.View, id peer.ID, question uint64) (q wire.
 		return wire.Join{}, false
 	}
 	delete(s, id)
-	return a.join, a.inTime(v.Now)
+	return a.join, a.inTime(v)
 }
 
 // Admit returns the commands that admit a peer, none if it does not speak what the cluster uses. A former peer of the

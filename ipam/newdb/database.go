@@ -133,7 +133,7 @@ func (d *Database) AwaitsOwn() bool {
 
 // TakesIn reports whether this peer, with a new database, has yet to get what its host keeps back: for two minutes at most.
 func (d *Database) TakesIn(now time.Time) bool {
-	return d.unsure && now.Sub(d.since()) < patience && d.cfg.Untaken()
+	return d.unsure && now.Sub(d.engine.SureSince(d.since())) < patience && d.cfg.Untaken()
 }
 
 // since returns since when this peer knows all that it can know by itself: it has started, is in its cluster, and has taken

@@ -26,7 +26,7 @@ const (
 	Challenge                   // a peer is admitted that answers a fresh challenge: else one that is gone has a vote
 	Mark                        // who begins anew founds nothing: else there are two clusters
 	Shadow                      // who begins anew hands out nothing of what was in use there: else containers there have it
-	Awake                       // who was suspended asks as after a start: else it hands out what was given up meanwhile
+	Awake                       // who was frozen asks as after a start (R11): else it hands out what was given up meanwhile
 	Doubt                       // a release of an address in doubt frees nothing (R31): else it frees that of a container that lives
 	Shown                       // nor does one list free a container behind it that none has shown: else it frees that of one that starts
 	Making                      // a network in the making is on no list yet (R60): else its gateway is free
@@ -63,5 +63,7 @@ const (
 	Trust                       // an operator trusts no old database (R58): else it hands out what others have since
 	OldSlots                    // no slot of a cluster that was dissolved stays on disk (R37): else it is one of the next cluster
 	Shared                      // who gives way was alone in its cluster (R38): else it votes again on the same slots
+	Stale                       // what was heard before the peer was disturbed counts no more (R67): else a host that lives is forgotten
+	Disturbed                   // what must last begins anew where the peer was disturbed (R66): else a starting container loses its address
 	Seats                       // who founds a cluster counts once (R39): else there are two
 )

@@ -53,8 +53,13 @@ func (s *Start) BeginClock(host HostBoot) (set time.Time) {
 	return set
 }
 
-// SetClock notes that somebody has set the clock by that much, so that the next start finds it as it is now.
-func (s *Start) SetClock(host HostBoot, by time.Duration) {
+// Undisturbed returns since when this process has run, and nobody has set its clock, or frozen it, as far as it noticed.
+func (s *Start) Undisturbed() time.Time { return s.undisturbed }
+
+// Disturb notes that somebody has set the clock by that much, or frozen the process for a time; then by is 0. The next
+// start finds the clock as it is now.
+func (s *Start) Disturb(host HostBoot, by time.Duration) {
+	s.undisturbed = s.out.Now()
 	is := clock{boot: host.hash(), zero: s.clock.zero, set: s.out.Now().UnixNano()}
 	if is.zero != 0 {
 		is.zero += int64(by)

@@ -31,8 +31,10 @@ type Start struct {
 	nonce    uint64
 	at       time.Time
 	joined   time.Time
-	clock    clock  // on disk
-	label    string // on disk
+	clock    clock // on disk
+	// undisturbed is since when this process has run, and nothing has disturbed its clock (R66).
+	undisturbed time.Time
+	label       string // on disk
 }
 
 // New returns the start of a peer of which nothing is known. [Start.Restore] may follow, and then [Start.Begin].
@@ -44,7 +46,7 @@ func (s *Start) Begin(random *rand.Rand, newID func(*rand.Rand) [16]byte) {
 		s.id = newID(random)
 	}
 	s.boot, s.nonce = s.restored+1, random.Uint64()
-	s.at, s.joined = s.out.Now(), s.out.Now()
+	s.at, s.joined, s.undisturbed = s.out.Now(), s.out.Now(), s.out.Now()
 }
 
 // ID returns the ID of the peer, [peer.None] before its first step ever.

@@ -125,7 +125,7 @@ func TestClockSetWhileItRuns(t *testing.T) {
 	s, _ := d.begin(t, host)
 	d.now = d.now.Add(time.Hour)
 	d.w.Reset(d.now)
-	s.SetClock(host, time.Hour)
+	s.Disturb(host, time.Hour)
 	d.commit()
 	at := d.now
 	d.now = d.now.Add(time.Minute)
