@@ -76,12 +76,19 @@ func (m *Machine) Remains() (Remains, error) {
 // mayRejoin reports why this peer does not start over, if it does not.
 func (m *Machine) mayRejoin() error {
 	switch {
+	case m.suspension.For(suspend.OtherPlace) && m.knowsNobody():
+		return failf(ErrBadRequest, "%s knows no other host, and after a rejoin it would wait for one: if no other copy of its data runs, run ringlet trust on this host; else disable the plugin, remove its data, and enable it again", m.cfg.Name)
 	case m.wish.HasLeft() || m.isSuspended() && !m.suspension.For(suspend.Differs):
 		return nil
 	case m.log.Err() != nil || m.isSuspended():
 		return m.usable()
 	}
 	return failf(ErrBadRequest, "%s is in its cluster and keeps its addresses: it has no reason to rejoin; see ringlet status", m.cfg.Name)
+}
+
+// knowsNobody reports whether this peer has never known of another one.
+func (m *Machine) knowsNobody() bool {
+	return len(m.view().Known()) == 0 && len(m.state.Former) == 0
 }
 
 // usedHere returns the addresses that containers, networks and clients of this host use, or

@@ -183,6 +183,9 @@ func (m *Machine) endOfSuspension() string {
 			return "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then enable the plugin here, and run ringlet rejoin"
 		}
 	case suspend.OtherPlace:
+		if m.knowsNobody() {
+			return "if the data was moved here and no other copy of it runs, run ringlet trust on this host; else disable the plugin, remove its data, and enable it again"
+		}
 		return "if the data was moved here and no other copy of it runs, run ringlet trust on this host; else run ringlet rejoin, and it starts over as a new peer"
 	case suspend.Copied:
 		return "on the host whose database is the copy, run ringlet rejoin; then start the plugin on the other one again"

@@ -379,6 +379,23 @@ func TestDatabaseAtAnotherPlace(t *testing.T) {
 	}
 }
 
+// The data of a host that is alone was moved: after a rejoin the host would wait for others that there are not.
+func TestMovedDatabaseWithoutOthers(t *testing.T) {
+	c := newLockstepWith(t, 1, func(c *lockstep) { c.peers[0].cfg.Place = "here" })
+	c.run(time.Minute, c.agreed)
+	c.mustAsk(0, &ipam.PoolCreation{CIDR: lab50})
+	c.peers[0].cfg.Place = "there"
+	c.start(0)
+	wantErr(t, c.ask(0, docker(lab50)).Err, ipam.ErrSuspended, "moved")
+	if next := c.status(0).Problems[0].Next; !strings.Contains(next, "ringlet trust") || strings.Contains(next, "rejoin") {
+		t.Errorf("the next step is %q", next)
+	}
+	_, err := c.peers[0].machine.Remains()
+	wantErr(t, err, ipam.ErrBadRequest, "ringlet trust", "remove its data")
+	c.mustAsk(0, &ipam.TrustRequest{})
+	c.mustAsk(0, docker(lab50))
+}
+
 // It was given up while its data was moved: it hands out nothing before it knows.
 func TestTrustedDatabaseOfAGivenUpHost(t *testing.T) {
 	c := newLockstepWith(t, 3, func(c *lockstep) { c.peers[2].cfg.Place = "here" })
