@@ -31,6 +31,7 @@ const (
 	adviceFound   = "set RINGLET_JOIN to another host of the cluster, also on the first host; if no host still has its data, set RINGLET_BOOTSTRAP=1 on one host, and let the others join it"
 	adviceHesitat = "check that the engine answers docker network ls, and see the plugin's log; with RINGLET_BOOTSTRAP=1 it founds a cluster without the list"
 	adviceRenamed = "bring that host back; if it is gone for good, for example because this one was reinstalled under another name, stop those containers, then evict and forget it with ringlet evict and ringlet forget"
+	adviceZones   = "run ringlet on more hosts in the other zones, or set another RINGLET_ZONE on those hosts of this zone that do not fail together with the rest"
 	adviceDevices = "exclude those addresses with ringlet exclude add, or give the devices other addresses and free these with ringlet release; ringlet tries each again after an hour"
 )
 
@@ -48,6 +49,9 @@ func nextSteps() []nextStep {
 		{"database-lost", adviceFound, "RINGLET_BOOTSTRAP=1", databaseLost(true)},
 		{"peer-unreachable", adviceAway, "ringlet serve on HOST", oneAway(func(c *lockstep) { c.heal() })},
 		{"peer-unreachable", adviceAway, "ringlet evict HOST; ringlet forget HOST", oneAway(func(c *lockstep) { c.giveUp(0, 2) })},
+		{"zone-majority", adviceZones, "RINGLET_ZONE=rack-4 ringlet serve on HOST", ruled("rack-1", anotherZone)},
+		{"zone-majority", adviceZones, "ringlet serve on another host", ruled("rack-1", moreHosts)},
+		{"zone-majority", "set RINGLET_ZONE on the hosts for which ringlet peers shows no zone", "RINGLET_ZONE=rack-4 ringlet serve on HOST", ruled("", anotherZone)},
 		{"quarantine", adviceKept, "ringlet serve on HOST", evicted(func(c *lockstep) { c.heal() })},
 		{"quarantine", adviceKept, "ringlet forget HOST", evicted(func(c *lockstep) { c.mustAsk(0, &ipam.ForgetRequest{Peer: "host-2"}) })},
 		{"cut-off", adviceCutOff, "ringlet serve on the other hosts", cutOff(func(c *lockstep) { c.heal() })},

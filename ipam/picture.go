@@ -55,6 +55,14 @@ type (
 	Listing = report.Listing
 	// Portion is [report.Portion].
 	Portion = report.Portion
+	// TableRow is [report.TableRow].
+	TableRow = report.TableRow
+	// TablePeer is [report.TablePeer].
+	TablePeer = report.TablePeer
+	// TableListing is [report.TableListing].
+	TableListing = report.TableListing
+	// TablePortion is [report.TablePortion].
+	TablePortion = report.TablePortion
 )
 
 // The words in it; see package report.
@@ -104,6 +112,15 @@ func (m *Machine) List(now time.Time, q Listing) (Portion, error) {
 		return Portion{}, err
 	}
 	return m.at(now).picture(pools).List(q), nil
+}
+
+// Table lists the rows of tables, see [report.Picture.Table].
+func (m *Machine) Table(now time.Time, q TableListing) (TablePortion, error) {
+	pools, err := m.poolsRef(q.Pool)
+	if err != nil {
+		return TablePortion{}, err
+	}
+	return m.at(now).picture(pools).Table(q), nil
 }
 
 // Addresses lists the addresses of a pool, or of all if ref is empty, all at once, see [Machine.List].
@@ -272,6 +289,10 @@ func (m *Machine) othersState() report.Others {
 	}
 	for id, f := range m.seeker.Misfits() {
 		o.Misfits[id] = int(f.Size)
+	}
+	if v := m.view(); v.Zones() >= 3 {
+		o.Ruling.Zones = v.Zones()
+		o.Ruling.Zone, o.Ruling.Votes, o.Ruling.Total = v.RulingZone()
 	}
 	if away := m.view().Away(m.view().Others()); len(away) == 1 {
 		v := m.view()

@@ -197,6 +197,11 @@ func showMembers(t *testing.T, show func(string, ipam.Status)) {
 	show("a host that was forgotten is back", g.status(2))
 	show("another host of its cluster", g.status(0))
 
+	zones, _ := ruled("rack-1", anotherZone)(t)
+	show("three of five hosts are in one of three zones", zones())
+	zones, _ = ruled("", anotherZone)(t)
+	show("three of five hosts have named no zone", zones())
+
 	two := newLockstep(t, 2)
 	two.run(time.Minute, func() bool { return two.agreed() && two.peers[0].machine.State().Slot > 0 })
 	first := two.order()[0]

@@ -106,3 +106,124 @@ func TestZoneThatIsNone(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// ruled are hosts of which those in one zone, or in none, have a majority of the votes, although there are three zones.
+func ruled(zone peer.Zone, mend func(c *lockstep, order []int)) func(*testing.T) (func() ipam.Status, func()) {
+	return func(t *testing.T) (func() ipam.Status, func()) {
+		t.Helper()
+		c := newLockstep(t, 5)
+		c.found()
+		order := c.order()
+		c.inZones(map[int]peer.Zone{order[0]: zone, order[1]: zone, order[2]: "rack-2", order[3]: "rack-3", order[4]: zone})
+		c.wait(30 * time.Second)
+		return c.at(order[0]), c.then(func(c *lockstep) { mend(c, order) })
+	}
+}
+
+// anotherZone has a host name another zone.
+func anotherZone(c *lockstep, order []int) { c.inZones(map[int]peer.Zone{order[4]: "rack-4"}) }
+
+// moreHosts has a host start in one of the other zones, in place of one that is taken out.
+func moreHosts(c *lockstep, order []int) {
+	c.t.Helper()
+	gone := order[4]
+	c.die(gone)
+	c.giveUp(order[0], gone)
+	if _, found := problemOf(c.status(order[0]), "zone-majority"); !found {
+		c.t.Fatal("two hosts of four are in one zone, and the first has two votes: that is no problem")
+	}
+	old := c.peers[gone].machine.Self()
+	c.reinstall(gone, func(cfg *ipam.Config) { cfg.Formation, cfg.Zone, cfg.Name = ipam.Formation{}, "rack-3", "host-9" })
+	c.heal()
+	for i := range c.peers {
+		c.step(i, &ipam.Presence{Peer: old})
+	}
+	c.wait(30 * time.Second)
+	if n := len(c.peers[order[0]].machine.State().Roster); n != 5 {
+		c.t.Fatalf("the roster has %d hosts", n)
+	}
+}
+
+func problemOf(st ipam.Status, code string) (ipam.Problem, bool) {
+	for _, p := range st.Problems {
+		if p.Code == code {
+			return p, true
+		}
+	}
+	return ipam.Problem{}, false
+}
+
+// In two zones one has a majority whatever anybody does, and in three of about one size none has: the status warns of neither.
+func TestZonesThatNobodyIsWarnedOf(t *testing.T) {
+	for _, zones := range [][]peer.Zone{{"", "", "", "", ""}, {"a", "a", "a", "a", "b"}, {"a", "a", "b", "b", "c"}, {"a", "b", "c", "", "d"}} {
+		c := newLockstep(t, 5)
+		c.found()
+		in := map[int]peer.Zone{}
+		for i, zone := range zones {
+			in[i] = zone
+		}
+		c.inZones(in)
+		c.wait(30 * time.Second)
+		if p, found := problemOf(c.status(0), "zone-majority"); found || c.zones(0)[4] != zones[4] {
+			t.Errorf("of zones %q: %+v", zones, p)
+		}
+	}
+}
+
+// Who asks for the table of a pool gets the rows with names and zones, in portions, and an address that is explained names the
+// zone of its host, also of one that was evicted.
+func TestTable(t *testing.T) {
+	c := newLockstep(t, 3)
+	c.found()
+	c.ask(0, &ipam.PoolCreation{CIDR: netip.MustParsePrefix("10.60.0.0/29")})
+	c.inZones(map[int]peer.Zone{0: "rack-0", 1: "rack-1", 2: "rack-1"})
+	c.wait(30 * time.Second)
+	m := c.peers[0].machine
+	all, err := m.Table(c.now, ipam.TableListing{})
+	if err != nil || len(all.Rows) != 33 || all.Next.IsValid() {
+		t.Fatalf("%d rows, then %v: %v", len(all.Rows), all.Next, err)
+	}
+	var parts []ipam.TableRow
+	for q := (ipam.TableListing{Limit: 5}); ; {
+		p, err := m.Table(c.now, q)
+		if err != nil || len(p.Rows) > 5 {
+			t.Fatalf("%d rows: %v", len(p.Rows), err)
+		}
+		parts = append(parts, p.Rows...)
+		if q.After = p.Next; !q.After.IsValid() {
+			break
+		}
+	}
+	same := func(a, b ipam.TableRow) bool {
+		return a.Pool == b.Pool && a.Start == b.Start && a.End == b.End && *a.Primary == *b.Primary && *a.Secondary == *b.Secondary
+	}
+	if !slices.EqualFunc(parts, all.Rows, same) {
+		t.Error("in portions the table is another one")
+	}
+	for _, r := range all.Rows {
+		if r.Primary.Zone == r.Secondary.Zone || r.Primary.Zone != "rack-"+map[string]string{"host-0": "0", "host-1": "1", "host-2": "1"}[r.Primary.Name] {
+			t.Errorf("row %v: %+v, %+v", r.Start, r.Primary, r.Secondary)
+		}
+	}
+	one, err := m.Table(c.now, ipam.TableListing{Pool: "10.60.0.0/29"})
+	if err != nil || len(one.Rows) != 1 || one.Rows[0].End != netip.MustParseAddr("10.60.0.7") {
+		t.Errorf("the table of one pool is %+v: %v", one, err)
+	}
+	if _, err := m.Table(c.now, ipam.TableListing{Pool: "none"}); err == nil {
+		t.Error("a pool that there is not has a table")
+	}
+
+	a := c.ask(1, docker(prefix("10.50.0.0/24"))).Address.Address.Addr()
+	for _, how := range []string{"reachable", "evicted"} {
+		if how == "evicted" {
+			c.die(1)
+			c.mustAsk(0, &ipam.EvictRequest{Peer: "host-1"})
+		}
+		if e, err := m.Explain(c.now, a); err != nil || e.Zone != "rack-1" || e.OwnedHow != how {
+			t.Errorf("%v is in zone %q, and its host is %q: %v", a, e.Zone, e.OwnedHow, err)
+		}
+	}
+	if e, err := m.Explain(c.now, netip.MustParseAddr("10.50.0.0")); err != nil || e.Zone != "" {
+		t.Errorf("an address of no host is in zone %q: %v", e.Zone, err)
+	}
+}

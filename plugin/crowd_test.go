@@ -267,7 +267,7 @@ func TestReadersInALoop(t *testing.T) {
 	const readers, rounds = 64, 10
 	pool := url.PathEscape("10.0.0.0/8")
 	for _, path := range []string{
-		"/v1/status", "/v1/peers", "/v1/ring", "/v1/pools", "/v1/pools/" + pool, "/v1/addresses", "/v1/addresses?all=true", "/v1/addresses?for=container-77", "/v1/addresses?for=nobody&all=true",
+		"/v1/status", "/v1/peers", "/v1/ring", "/v1/ring/table?pool=" + pool, "/v1/pools", "/v1/pools/" + pool, "/v1/addresses", "/v1/addresses?all=true", "/v1/addresses?for=container-77", "/v1/addresses?for=nobody&all=true",
 		"/v1/pools/" + pool + "/addresses", "/v1/addresses/10.0.0.7", "/v1/addresses/10.0.0.7/explain", "/v1/reservations", "/v1/about", "/v1/keys", "/v1/events?follow=false",
 		"/v1/kv/ringlet/?recursive=true&limit=5000", "/v1/kv/ringlet/state/ip/v1/ringlet/10.0.0.7", "/v1/journal/10.0.0.7", "/sd/prometheus?port=1", "/sd/prometheus?containers=true&port=1",
 		"/metrics", "/readyz", "/livez", "/openapi.json", "/", "/nothing",

@@ -1,6 +1,7 @@
 package chronicle
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -40,7 +41,7 @@ func (s *State) bestFree(p *Pool, author peer.ID, want addr.Range, size addr.Cou
 		return addr.Range{}
 	}
 	stay, drain := s.ranked()
-	self := table.Peer{ID: author, Zone: s.zoneOf(author)}
+	self := table.Peer{ID: author, Zone: s.ZoneOf(author)}
 	var best addr.Range
 	bestRank := len(s.Roster)
 	for part, t := range p.Ring.Within(want) {
@@ -78,6 +79,37 @@ func (s *State) ranked() (stay, drain []table.Peer) {
 		}
 	}
 	return stay, drain
+}
+
+// Ranked is a peer that a table ranks.
+type Ranked = table.Peer
+
+// Row is a row of a pool's table, with the first two of the peers that it ranks.
+type Row struct {
+	addr.Range
+	Primary, Secondary Ranked // zero where there is none
+}
+
+// Rows yields the rows of a pool's table from the one that holds an offset on.
+func (s *State) Rows(p *Pool, from addr.Offset) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		stay, drain := s.ranked()
+		for end := addr.Offset(p.Ring.Size()); from < end; {
+			row := Row{Range: p.Table.Row(from)}
+			row.End = min(row.End, end)
+			row.Primary, row.Secondary = p.Table.Leaders(from, stay)
+			if row.Secondary == (table.Peer{}) { // peers that drain come last
+				first, second := p.Table.Leaders(from, drain)
+				if row.Primary == (table.Peer{}) {
+					row.Primary, first = first, second
+				}
+				row.Secondary = first
+			}
+			if from = row.End; !yield(row) {
+				return
+			}
+		}
+	}
 }
 
 // firstBlock returns the first aligned block of the size, a power of two, in

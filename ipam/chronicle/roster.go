@@ -21,7 +21,7 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		if s.Level >= usedOnce && s.UsedUp(a.ID) {
 			return "its ID was used up: it left, or its space was given up"
 		}
-		zone := s.zoneOf(a.ID) // until it says otherwise
+		zone := s.ZoneOf(a.ID) // until it says otherwise
 		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
 		s.Roster = append(s.Roster, Member{a.Founder, Filling, zone})
 	case SetState:

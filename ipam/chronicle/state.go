@@ -193,7 +193,7 @@ func (s *State) Refound(cluster [16]byte, survivor Founder) (*State, error) {
 		}
 	}
 	t.Former = slices.DeleteFunc(t.Former, func(g Gone) bool { return g.ID == survivor.ID })
-	t.Roster = []Member{{survivor, Active, s.zoneOf(survivor.ID)}}
+	t.Roster = []Member{{survivor, Active, s.ZoneOf(survivor.ID)}}
 	t.Locks.Keep(func(id peer.ID) bool { return id == survivor.ID })
 	for _, p := range t.Pools {
 		p.Table = table.New(cluster, p.Key.Slot, p.Key.Place, p.Ring.Size())

@@ -73,8 +73,8 @@ func VotersOf(roster []Member) []peer.ID {
 	return ids
 }
 
-// zoneOf returns the zone of a peer of the roster, or of one that was evicted from it.
-func (s *State) zoneOf(id peer.ID) peer.Zone {
+// ZoneOf returns the zone of a peer of the roster, or of one that was evicted from it.
+func (s *State) ZoneOf(id peer.ID) peer.Zone {
 	if m := s.Member(id); m != nil {
 		return m.Zone
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/table"
 )
 
 // A peer says in which zone it is, and nobody else does. The zone stays with it while it is evicted, and with the cluster when it
@@ -126,6 +127,60 @@ func TestOpenByZone(t *testing.T) {
 	}
 	if moved == 0 {
 		t.Error("zones change nothing in who opens what")
+	}
+}
+
+// The rows of a pool, each with the first two of those whom the table ranks, cover it. Peers that drain come last, in rows as in
+// who opens what.
+func TestRows(t *testing.T) {
+	w := found(t, a, b, c)
+	k := w.pool(a, "10.0.0.0/27", chronicle.DealNone)
+	rows := func(from addr.Offset) (rows []chronicle.Row) {
+		for r := range w.s.Rows(w.s.Pool(k), from) {
+			rows = append(rows, r)
+		}
+		return rows
+	}
+	drain := func(id peer.ID) { w.ok(id, chronicle.SetState{Peer: id, Phase: chronicle.Draining}) }
+	all := rows(0)
+	for i, r := range all {
+		if want := span(addr.Offset(i)*8, addr.Offset(i+1)*8); r.Range != want || r.Primary.ID == peer.None || r.Secondary.ID == peer.None || r.Primary == r.Secondary {
+			t.Errorf("row %d of 4 is %+v", i, r)
+		}
+	}
+	if len(all) != 4 || len(rows(9)) != 3 || rows(9)[0] != all[1] || len(rows(32)) != 0 {
+		t.Errorf("there are %d rows", len(all))
+	}
+	w.ok(b, chronicle.SetZone{Zone: "y"})
+	for i, r := range rows(0) {
+		if r.Primary.ID != all[i].Primary.ID || (r.Primary.Zone == "y") == (r.Secondary.Zone == "y") {
+			t.Errorf("with two zones row %d is %+v", i, r)
+		}
+	}
+	drain(a)
+	for i, r := range rows(0) {
+		if r.Primary.ID == a || r.Secondary.ID == a {
+			t.Errorf("while one drains, row %d is %+v", i, r)
+		}
+	}
+	drain(b)
+	for i, r := range rows(0) {
+		if want := w.s.Pool(k).Table.Before(r.Start, a, b); r.Primary.ID != c || (r.Secondary.ID == a) != want || (r.Secondary.ID == b) == want {
+			t.Errorf("while two of three drain, row %d is %+v", i, r)
+		}
+	}
+	drain(c)
+	for i, r := range rows(0) {
+		if r.Primary.ID != all[i].Primary.ID {
+			t.Errorf("while all drain, row %d is %+v", i, r)
+		}
+	}
+	one := found(t, a)
+	k = one.pool(a, "10.0.0.0/30", chronicle.DealNone)
+	for r := range one.s.Rows(one.s.Pool(k), 0) {
+		if r.Range != span(0, 4) || r.Primary.ID != a || r.Secondary != (table.Peer{}) {
+			t.Errorf("the only row of the only peer is %+v", r)
+		}
 	}
 }
 

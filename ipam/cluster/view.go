@@ -206,6 +206,34 @@ func (v View) KeepsMajorityIn(zone peer.Zone) bool {
 	return v.wouldDecide(roster)
 }
 
+// Zones returns in how many zones the peers of the roster are. Those that have named none are in one.
+func (v View) Zones() int {
+	zones := map[peer.Zone]bool{}
+	for _, member := range v.State.Roster {
+		zones[member.Zone] = true
+	}
+	return len(zones)
+}
+
+// RulingZone returns the zone whose peers have a majority of the votes, how many these are, and of how many; zero votes if
+// no zone has.
+func (v View) RulingZone() (zone peer.Zone, votes, total int) {
+	e, err := paxos.NewElectorate(v.State.Voters())
+	if err != nil {
+		return "", 0, 0
+	}
+	of := map[peer.Zone]int{}
+	for _, id := range e.Voters() {
+		of[v.State.ZoneOf(id)] += e.Votes(id)
+	}
+	for zone, votes = range of {
+		if 2*votes > e.Total() { // just one zone can have that
+			return zone, votes, e.Total()
+		}
+	}
+	return "", 0, 0
+}
+
 // wouldDecide reports whether the peers that can be reached would have a majority of the votes if that were the roster.
 func (v View) wouldDecide(roster []chronicle.Member) bool {
 	voters := chronicle.VotersOf(roster)

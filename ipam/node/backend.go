@@ -122,6 +122,20 @@ func (n *Node) List(ctx context.Context, q ipam.Listing) (ipam.Portion, error) {
 // behind it wait for a fraction of a millisecond.
 const listAtOnce = 500
 
+// Table lists the rows of tables in portions, see [ipam.Machine.Table].
+func (n *Node) Table(ctx context.Context, q ipam.TableListing) (ipam.TablePortion, error) {
+	return look(ctx, n, func(m *ipam.Machine) (ipam.TablePortion, error) {
+		if most := max(1, rankedAtOnce/max(1, len(m.State().Roster))); q.Limit <= 0 || q.Limit > most {
+			q.Limit = most
+		}
+		return m.Table(time.Now(), q)
+	})
+}
+
+// rankedAtOnce is how many peers one view of the machine ranks, in all rows together: calls that wait
+// behind it wait for a fraction of a millisecond.
+const rankedAtOnce = 10000
+
 // Who tells what the peer knows of an address.
 func (n *Node) Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error) {
 	return look(ctx, n, func(m *ipam.Machine) (ipam.AddressStatus, error) { return m.Who(time.Now(), a) })

@@ -28,10 +28,11 @@ type Explanation struct {
 	NetworkNames []string     `json:"network_names,omitempty"` // likewise
 	First        netip.Addr   `json:"first"`                   // of the range that it lies in
 	Last         netip.Addr   `json:"last"`
-	Owner        string       `json:"owner"`     // name of the peer that owns that, or free, or reserved
-	OwnerID      string       `json:"owner_id"`  // empty if no peer does
-	OwnedHow     string       `json:"owned_how"` // self, reachable, unreachable, evicted; empty if no peer does
-	Version      uint64       `json:"version"`   // the slot that made it so
+	Owner        string       `json:"owner"`          // name of the peer that owns that, or free, or reserved
+	OwnerID      string       `json:"owner_id"`       // empty if no peer does
+	OwnedHow     string       `json:"owned_how"`      // self, reachable, unreachable, evicted; empty if no peer does
+	Zone         string       `json:"zone,omitempty"` // of the peer that owns that
+	Version      uint64       `json:"version"`        // the slot that made it so
 	Reserved     *ReservedFor `json:"reserved,omitempty"`
 	Engine       *EngineSight `json:"engine,omitempty"`   // of what a container holds here
 	Conflict     string       `json:"conflict,omitempty"` // who has it that should not
@@ -106,7 +107,7 @@ func (p *Picture) explainOwner(e *Explanation, t ring.Token) {
 	default:
 		e.OwnedHow = "unreachable"
 	}
-	e.Owner, e.OwnerID = p.NameOf(t.Owner), t.Owner.String()
+	e.Owner, e.OwnerID, e.Zone = p.NameOf(t.Owner), t.Owner.String(), string(p.State.ZoneOf(t.Owner))
 }
 
 // explainState says what became of the address, and what can be done.

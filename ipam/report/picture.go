@@ -121,7 +121,15 @@ type Others struct {
 	Misfits map[peer.ID]int    // peers that would found a cluster of another size, or with another list
 	Foreign [][16]byte         // other clusters with the same key and label, in order
 	Differs map[peer.ID]uint64 // peers whose state differed, and at which slot
+	Ruling  Ruling             // the zone that has a majority of the votes
 	Silent  Silence            // of the one member that cannot be reached, if it is just one
+}
+
+// Ruling is a zone whose peers have a majority of the votes, although there are three zones or more.
+type Ruling struct {
+	Zone         peer.Zone
+	Votes, Total int // 0: there is none
+	Zones        int // how many there are
 }
 
 // Silence is since when a member is silent, and when it is evicted for that; zero: not by itself.

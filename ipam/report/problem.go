@@ -223,6 +223,7 @@ func (p *Picture) peerProblems() []row {
 			"upgrade ringlet on those hosts",
 		},
 	}
+	rows = append(rows, p.zoneProblem())
 	for _, gone := range p.State.Former {
 		owned := p.State.OwnedBy(gone.ID)
 		rows = append(rows, row{
@@ -265,6 +266,21 @@ func (p *Picture) peerProblems() []row {
 		})
 	}
 	return rows
+}
+
+// zoneProblem is that one zone decides alone. All peers that have named none are in one.
+func (p *Picture) zoneProblem() row {
+	r := p.Others.Ruling
+	out := row{
+		r.Votes > 0 && p.State.Member(p.Self) != nil, Degraded, "zone-majority",
+		fmt.Sprintf("the hosts in zone %s have %d of %d votes: if that zone, one of %d, fails, new pools and ranges must wait", r.Zone, r.Votes, r.Total, r.Zones),
+		"run ringlet on more hosts in the other zones, or set another RINGLET_ZONE on those hosts of this zone that do not fail together with the rest",
+	}
+	if r.Zone == "" {
+		out.text = fmt.Sprintf("the hosts without a zone count as one zone and have %d of %d votes: if that zone, one of %d, fails, new pools and ranges must wait", r.Votes, r.Total, r.Zones)
+		out.next = "set RINGLET_ZONE on the hosts for which ringlet peers shows no zone"
+	}
+	return out
 }
 
 // sorted returns the peers that a map has, in order.

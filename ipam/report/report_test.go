@@ -93,10 +93,12 @@ func TestProblems(t *testing.T) {
 			live(p, gone, true)
 			p.Others.Warned = map[peer.ID]int{gone: 2}
 		}, "given-up-host: 2 addresses that its containers use are set aside"},
-		"another list of founders": {func(p *report.Picture) { p.Own.Founders, p.Others.Misfits = 3, map[peer.ID]int{gone: 5} }, "formation-mismatch: cluster of 5 hosts"},
-		"another cluster":          {func(p *report.Picture) { p.Others.Foreign = [][16]byte{{0xab}} }, "foreign-cluster: ab000000"},
-		"another state":            {func(p *report.Picture) { p.Others.Differs = map[peer.ID]uint64{other: 9} }, "differing-state: host-b had another state than the majority at slot 9"},
-		"a conflict":               {func(p *report.Picture) { p.Conflicts = []report.Conflict{{Text: "10.1.0.2 is used twice"}} }, "conflict: 10.1.0.2 is used twice"},
+		"another list of founders":  {func(p *report.Picture) { p.Own.Founders, p.Others.Misfits = 3, map[peer.ID]int{gone: 5} }, "formation-mismatch: cluster of 5 hosts"},
+		"another cluster":           {func(p *report.Picture) { p.Others.Foreign = [][16]byte{{0xab}} }, "foreign-cluster: ab000000"},
+		"another state":             {func(p *report.Picture) { p.Others.Differs = map[peer.ID]uint64{other: 9} }, "differing-state: host-b had another state than the majority at slot 9"},
+		"one zone of three decides": {func(p *report.Picture) { p.Others.Ruling = report.Ruling{Zone: "east", Votes: 4, Total: 7, Zones: 3} }, "zone-majority: hosts in zone east have 4 of 7 votes"},
+		"hosts without a zone do":   {func(p *report.Picture) { p.Others.Ruling = report.Ruling{Votes: 4, Total: 7, Zones: 3} }, "zone-majority: hosts without a zone"},
+		"a conflict":                {func(p *report.Picture) { p.Conflicts = []report.Conflict{{Text: "10.1.0.2 is used twice"}} }, "conflict: 10.1.0.2 is used twice"},
 	} {
 		p := picture()
 		tt.change(p)

@@ -29,6 +29,8 @@ type Backend interface {
 	// List returns a portion of what is held, rests or is reserved, or of what a
 	// holder has, in the order of addresses. It takes little of the allocator's time.
 	List(ctx context.Context, q ipam.Listing) (ipam.Portion, error)
+	// Table returns a portion of the rows of the tables of pools, in the order of addresses.
+	Table(ctx context.Context, q ipam.TableListing) (ipam.TablePortion, error)
 	// Who tells what one address is used for.
 	Who(ctx context.Context, a netip.Addr) (ipam.AddressStatus, error)
 	// Explain tells the whole story of one address.

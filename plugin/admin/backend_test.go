@@ -279,6 +279,29 @@ func (m *memory) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, e
 	return ipam.Explanation{AddressStatus: who, Verdict: "is held by somebody", Origin: "operator", Networks: []ipam.PoolID{}, Refusals: []ipam.Refusal{}}, err
 }
 
+func (m *memory) Table(ctx context.Context, q ipam.TableListing) (ipam.TablePortion, error) {
+	end, err := m.begin(ctx, q)
+	if err != nil {
+		return ipam.TablePortion{}, err
+	}
+	defer end()
+	if q.Pool != "" {
+		if _, err := m.find(q.Pool); err != nil {
+			return ipam.TablePortion{}, err
+		}
+	}
+	lab := netip.MustParsePrefix("10.50.0.0/28")
+	row := ipam.TableRow{
+		Pool: lab, Start: netip.MustParseAddr("10.50.0.0"), End: netip.MustParseAddr("10.50.0.7"),
+		Primary: &ipam.TablePeer{ID: "aa01", Name: "host-a", Zone: "rack-1"}, Secondary: &ipam.TablePeer{ID: hostB, Name: "host-b"},
+	}
+	if !q.After.IsValid() {
+		return ipam.TablePortion{Rows: []ipam.TableRow{row}, Next: row.End}, nil
+	}
+	row.Start, row.End, row.Secondary = q.After.Next(), netip.MustParseAddr("10.50.0.15"), nil
+	return ipam.TablePortion{Rows: []ipam.TableRow{row}}, nil
+}
+
 func (m *memory) CreatePool(ctx context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {
 	end, err := m.begin(ctx, cidr)
 	if err != nil {

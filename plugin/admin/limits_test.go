@@ -79,6 +79,7 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{"GET", "/v1/status", ""},
 		{"GET", "/v1/peers", ""},
 		{"GET", "/v1/ring", ""},
+		{"GET", "/v1/ring/table", ""},
 		{"POST", "/v1/check", ""},
 		{"GET", "/readyz", ""},
 		{"GET", "/sd/prometheus?port=7951", ""},

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -93,6 +94,36 @@ func (s *Server) ring(ctx context.Context, r *request) (answer, error) {
 	}
 	slices.SortStableFunc(ranges, func(a, b ipam.RangeStatus) int { return a.Start.Compare(b.Start) })
 	return answer{body: ranges}, nil
+}
+
+// table lists who takes free addresses first in each row of the tables of pools. A large pool has 65,536 rows.
+func (s *Server) table(ctx context.Context, r *request) (answer, error) {
+	pool, err := s.poolNamed(ctx, r.query.Get("pool"))
+	if err != nil {
+		return answer{}, err
+	}
+	if err := s.takeList(ctx, r, false); err != nil {
+		return answer{}, err
+	}
+	return listed(r.whole, s, func(yield func([]ipam.TableRow, error) bool) {
+		for q := (ipam.TableListing{Pool: pool}); ; {
+			p, err := s.rows(r, q)
+			if !yield(p.Rows, err) || err != nil || !p.Next.IsValid() {
+				return
+			}
+			q.After = p.Next
+		}
+	}), nil
+}
+
+// rows asks for a portion of the tables, for which the Backend has as long as for any request.
+func (s *Server) rows(r *request, q ipam.TableListing) (ipam.TablePortion, error) {
+	ctx, cancel := context.WithTimeout(r.whole, s.cfg.Timeout)
+	defer cancel()
+	var p ipam.TablePortion
+	var failed error
+	err := s.views.do(ctx, func() { p, failed = s.cfg.Backend.Table(ctx, q) })
+	return p, cmp.Or(err, failed)
 }
 
 // findPool returns the pool with that CIDR or name, or of the Docker network of this host with that name.

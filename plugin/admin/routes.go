@@ -29,6 +29,7 @@ func (s *Server) routes() []route {
 		{method: get, path: "/v1/status", call: "status", instant: true, handle: s.status},
 		{method: get, path: "/v1/peers", call: "peers", handle: s.peers},
 		{method: get, path: "/v1/ring", call: "ring", query: []string{"pool"}, handle: s.ring},
+		{method: get, path: "/v1/ring/table", call: "table", query: []string{"pool"}, handle: s.table},
 		// Check walks through everything that the peer knows.
 		{method: post, path: "/v1/check", call: "check", write: true, handle: s.check},
 		{method: post, path: "/v1/gc", call: "gc", write: true, handle: s.collect},

@@ -88,7 +88,7 @@ func TestConversation(t *testing.T) {
 	requests := []string{
 		"# health, and what there is",
 		"GET /livez", "GET /readyz", "GET /metrics", "GET /v1/status", "GET /v1/peers", "GET /sd/prometheus?port=7951", "GET /v1/pools", "GET " + lab, "GET /v1/pools/lab",
-		"GET /v1/ring", "GET /v1/ring?pool=lab", "GET /v1/ring?pool=10.50.0.0%2F29", "POST /v1/check",
+		"GET /v1/ring", "GET /v1/ring?pool=lab", "GET /v1/ring?pool=10.50.0.0%2F29", "GET /v1/ring/table", "GET /v1/ring/table?pool=lab", "POST /v1/check",
 		"# allocate: new, again, another, claimed, claimed again",
 		"POST " + lab + `/addresses {"for":"printer-3"}`,
 		"POST " + lab + `/addresses {"for":"printer-3"}`,
@@ -138,7 +138,7 @@ func TestConversation(t *testing.T) {
 		"DELETE /v1/peers", "GET /v1/peers/host-b", "DELETE /v1/peers/host-b?dry_run=yes", "DELETE /v1/peers/host-b?dry_run=", "DELETE /v1/peers/host-b?dry-run=true", "DELETE /v1/peers/host-c", "POST /v1/peers/host-b", "DELETE /v1/peers/host-b/evict",
 		"GET /", "GET /v1/nothing", "GET /v1/pools/10.50.0.0/29", "PUT /v1/status", "DELETE /v1/pools", "POST /livez",
 		"GET /v1/status?verbose=1", "GET /v1/addresses?fro=camera", "DELETE /v1/addresses?for=", "DELETE /v1/addresses?for=a&for=b", "DELETE /v1/addresses", "GET /v1/ring?pool=%zz",
-		"GET /v1/pools/10.50.0.1%2F29", "GET /v1/pools/10.50.0.0%2F33", "GET /v1/ring?pool=none", "GET /v1/addresses/10.50.0.0%2F29", "GET /v1/addresses/fe80::1%25eth0",
+		"GET /v1/pools/10.50.0.1%2F29", "GET /v1/pools/10.50.0.0%2F33", "GET /v1/ring?pool=none", "GET /v1/ring/table?pool=none", "GET /v1/ring/table?pool=10.50.0.1%2F29", "GET /v1/ring/table?zone=a", "GET /v1/addresses/10.50.0.0%2F29", "GET /v1/addresses/fe80::1%25eth0",
 		"POST " + lab + "/addresses", "POST " + lab + "/addresses []", "POST " + lab + `/addresses {"for":3}`, "POST " + lab + `/addresses {"for":"a"`, "POST " + lab + `/addresses {"for":"a"} {}`,
 		"POST " + lab + `/addresses {"for":"a","addr":"10.50.0.5"}`, "POST " + lab + `/addresses {"for":""}`, "POST " + lab + `/addresses {"for":"a","address":"ten"}`,
 		"POST " + lab + `/addresses {"for":"` + strings.Repeat("x", 256) + `"}`,

@@ -148,9 +148,16 @@ func ownerStory(e ipam.Explanation) string {
 	case "":
 		return e.Owner + since
 	case "self":
-		return "this host's (" + e.Owner + ")" + since
+		return "this host's (" + e.Owner + ")" + since + inZone(e.Zone)
 	}
-	return e.Owner + "'s (" + e.OwnedHow + ")" + since
+	return e.Owner + "'s (" + e.OwnedHow + ")" + since + inZone(e.Zone)
+}
+
+func inZone(zone string) string {
+	if zone == "" {
+		return ""
+	}
+	return ", in zone " + zone
 }
 
 // holderStory says of a holder what the verdict has no room for.

@@ -90,7 +90,8 @@ func TestOwnerStory(t *testing.T) {
 		"reserved":                          {Owner: "reserved"},
 		"free since slot 3":                 {Owner: "free", Version: 3},
 		"this host's (host-a) since slot 3": {Owner: "host-a", OwnedHow: "self", Version: 3},
-		"host-c's (evicted) since slot 9":   {Owner: "host-c", OwnedHow: "evicted", Version: 9},
+		"host-c's (reachable) since slot 9, in zone east": {Owner: "host-c", OwnedHow: "reachable", Version: 9, Zone: "east"},
+		"host-c's (evicted) since slot 9":                 {Owner: "host-c", OwnedHow: "evicted", Version: 9},
 	} {
 		if got := ownerStory(e); got != want {
 			t.Errorf("got %q, want %q", got, want)

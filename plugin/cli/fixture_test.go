@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
@@ -185,6 +186,26 @@ func (f *fixture) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, er
 		}
 	}
 	return ipam.Explanation{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v lies in no pool", a)}
+}
+
+func (f *fixture) Table(_ context.Context, q ipam.TableListing) (ipam.TablePortion, error) {
+	var out ipam.TablePortion
+	for _, p := range f.st.Pools {
+		if q.Pool != "" && p.Pool.String() != q.Pool && p.Name != q.Pool {
+			continue
+		}
+		for i := range min(p.Size/8, 80) {
+			r := ipam.TableRow{Pool: p.Pool, Start: addr.Nth(p.Pool, addr.Offset(8*i)), End: addr.Nth(p.Pool, addr.Offset(8*i+7))}
+			for j, at := range []**ipam.TablePeer{&r.Primary, &r.Secondary} {
+				if n := len(f.st.Peers); j < n {
+					peer := f.st.Peers[(int(i*i)+j)%n]
+					*at = &ipam.TablePeer{ID: peer.ID, Name: peer.Name, Zone: peer.Zone}
+				}
+			}
+			out.Rows = append(out.Rows, r)
+		}
+	}
+	return out, f.call("table %q", q.Pool)
 }
 
 func (f *fixture) CreatePool(_ context.Context, cidr netip.Prefix, name string) (ipam.PoolStatus, bool, error) {

@@ -25,6 +25,7 @@ func TestOutput(t *testing.T) {
 		"ip-ls-freed": {"ip", "ls", "--freed"},
 		"who-freed":   {"who", "10.50.0.5"},
 		"ring":        {"ring"},
+		"ring-table":  {"ring", "--table"},
 		"explain-2":   {"explain", "10.50.0.2"},
 		"explain-5":   {"explain", "10.50.0.5"},
 		"explain-7":   {"explain", "10.50.0.7"},
@@ -36,12 +37,30 @@ func TestOutput(t *testing.T) {
 	for peer, f := range map[string]*fixture{"alone": alone(), "troubled": troubled(), "empty": {st: ipam.Status{Verdict: ipam.Fine}}} {
 		socket := serve(t, f)
 		for name, args := range commands {
-			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone", "explain-2": "alone", "explain-5": "alone", "explain-7": "alone", "explain-200": "alone", "exclude-ls": "alone", "reserve-ls": "alone", "reserve-all": "alone"}[name]
+			only := map[string]string{"pool-show": "troubled", "status-all": "alone", "ip-ls-freed": "alone", "who-freed": "alone", "ring-table": "alone", "explain-2": "alone", "explain-5": "alone", "explain-7": "alone", "explain-200": "alone", "exclude-ls": "alone", "reserve-ls": "alone", "reserve-all": "alone"}[name]
 			if only != "" && only != peer {
 				continue
 			}
 			atWidths(t, name+"-"+peer, Config{}, append(args, "--socket", socket)...)
 		}
+	}
+}
+
+// Where hosts have named zones, these are shown.
+func TestZonesOutput(t *testing.T) {
+	f := troubled()
+	for i, zone := range []string{"rack-1", "rack-2", "", "rack-2", "a room\u202e"} {
+		f.st.Peers[i].Zone = zone
+	}
+	f.st.Self = f.st.Peers[0]
+	e := stories(prefix("10.50.0.0/24"), "web")[3]
+	e.Zone = "rack-2"
+	f.stories = []ipam.Explanation{e}
+	socket := serve(t, f)
+	for name, args := range map[string][]string{
+		"peers": {"peers"}, "ring-table": {"ring", "--table", "--pool", "10.60.0.0/26"}, "explain": {"explain", "10.50.0.200"},
+	} {
+		atWidths(t, name+"-zoned", Config{}, append(args, "--socket", socket)...)
 	}
 }
 
@@ -94,6 +113,7 @@ func TestJSONOutput(t *testing.T) {
 		"ip-ls":       {"ip", "ls"},
 		"ip-ls-freed": {"ip", "ls", "--freed"},
 		"ring":        {"ring", "--pool", "lab"},
+		"ring-table":  {"ring", "--table", "--pool", "10.51.0.0/24"},
 		"who":         {"who", "10.50.0.3"},
 		"who-name":    {"who", "printer-3"},
 		"who-both":    {"who", "web"},

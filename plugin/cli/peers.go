@@ -82,13 +82,7 @@ func (v view) peers(st ipam.Status) {
 			{title: "HEARD", drop: 4},
 			{title: "ADDRESS", drop: 3},
 			{title: "ID", drop: 5},
-			{title: "ZONE", cut: true},
-		}
-		if !hasZones(roster) {
-			columns = columns[:len(columns)-1]
-			for i := range rows {
-				rows[i] = rows[i][:len(columns)]
-			}
+			{title: "ZONE", cut: true, hidden: !hasZones(roster)},
 		}
 		v.table(columns, rows)
 	}

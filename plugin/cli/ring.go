@@ -12,6 +12,7 @@ import (
 
 func (a *app) ringCommand() *cobra.Command {
 	var pool string
+	var table bool
 	cmd := &cobra.Command{
 		Use:     "ring",
 		Short:   "Draw the ranges of a pool and their owners",
@@ -19,12 +20,24 @@ func (a *app) ringCommand() *cobra.Command {
 		Long: `Draw each pool in the order of its addresses, one letter for each host, and list
 its ranges. A range that is too small for a letter is only in the list. HELD is
 known for the ranges of this host only. VERSION is the number of the decision
-that gave the range to its owner.`,
+that gave the range to its owner.
+
+With --table list the rows of each pool instead. The primary of a row takes free
+addresses of it before others do, and the secondary before all but the primary.
+They are in different zones (RINGLET_ZONE) if there are several. No address is
+owned because of the table. If a pool has more than 64 rows, --pool shows all.`,
 		Example: `  ringlet ring --pool 10.50.0.0/24
+  ringlet ring --table --pool 10.50.0.0/24
   ringlet ring -o json`,
 		Args: exactly(),
-		RunE: a.do(func(ctx context.Context, c *client, _ []string) error { return a.ring(ctx, c, pool) }),
+		RunE: a.do(func(ctx context.Context, c *client, _ []string) error {
+			if table {
+				return a.table(ctx, c, pool)
+			}
+			return a.ring(ctx, c, pool)
+		}),
 	}
+	cmd.Flags().BoolVar(&table, "table", false, "list which hosts take free addresses first, and their zones")
 	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
 	return cmd
 }
@@ -43,16 +56,9 @@ func (a *app) ring(ctx context.Context, c *client, pool string) error {
 		}
 		return writeJSON(a.out, ranges)
 	}
-	var st ipam.Status
-	if err := c.get(ctx, path("status"), &st); err != nil {
+	st, err := poolsOf(ctx, c, pool)
+	if err != nil {
 		return err
-	}
-	if pool != "" {
-		var one ipam.PoolStatus
-		if err := c.get(ctx, path("pools", pool), &one); err != nil {
-			return err
-		}
-		st.Pools = []ipam.PoolStatus{one}
 	}
 	if len(st.Pools) == 0 {
 		a.view.printf("no pools, so no ring\n")
@@ -66,6 +72,18 @@ func (a *app) ring(ctx context.Context, c *client, pool string) error {
 		a.view.ring(p, owners)
 	}
 	return nil
+}
+
+// poolsOf returns the status with one pool alone, or with all if none is named.
+func poolsOf(ctx context.Context, c *client, pool string) (ipam.Status, error) {
+	var st ipam.Status
+	if err := c.get(ctx, path("status"), &st); err != nil || pool == "" {
+		return st, err
+	}
+	var one ipam.PoolStatus
+	err := c.get(ctx, path("pools", pool), &one)
+	st.Pools = []ipam.PoolStatus{one}
+	return st, err
 }
 
 // ring draws one pool and lists its ranges.

@@ -12,6 +12,8 @@ type column struct {
 	// the highest first, those with 0 never.
 	drop int
 	cut  bool // its texts may be cut
+	// hidden leaves it out: no row has anything to say there.
+	hidden bool
 }
 
 // Widths of a table, in columns of the terminal.
@@ -56,6 +58,9 @@ func (v view) fit(columns []column, widths []int) []int {
 	var shown []int
 	total := -tableGap
 	for i := range columns {
+		if columns[i].hidden {
+			continue
+		}
 		shown = append(shown, i)
 		total += widths[i] + tableGap
 	}

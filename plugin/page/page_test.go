@@ -275,6 +275,51 @@ func TestNothingLooksBetterThanItIs(t *testing.T) {
 	b.excuse()
 }
 
+// Zones are shown where hosts have named some: in the legend, with the peers, of a range and of an address. The table of a pool is
+// read once it is opened, and again when a zone changes. Without zones there is nothing of them.
+func TestZones(t *testing.T) {
+	b := open(t)
+	s := sceneOf(3)
+	b.visit(b.serve(s), 1280, "light")
+	if got := b.text("#peers") + b.text("#legend"); strings.Contains(strings.ToLower(got), "zone") {
+		t.Errorf("without zones the page has %q", got)
+	}
+	rows := func() int { return value[int](b, `document.querySelectorAll("#table tbody tr").length`) }
+	if n := rows(); n > 0 {
+		t.Errorf("the table is closed, and has %d rows", n)
+	}
+	b.do("opening the table", chromedp.Click("#table-box summary"))
+	b.until(`document.querySelectorAll("#table tbody tr").length === 32`)
+	if got := b.text("#table"); strings.Contains(got, "Zone") || !strings.Contains(got, "10.50.0.8 – 10.50.0.15") {
+		t.Errorf("the table is %q", got)
+	}
+	s.change(func(st *ipam.Status) {
+		st.Peers = slices.Clone(st.Peers)
+		st.Peers[0].Zone, st.Peers[1].Zone = "rack-1", "<b>rack-2"
+	}, ipam.Note{Kind: ipam.NotePeerJoined, Holder: "host-z"})
+	b.until(`document.getElementById("table").innerText.includes("<b>rack-2")`)
+	for box, want := range map[string][]string{"#legend": {"zone rack-1: A", "zone <b>rack-2: B", "no zone: C"}, "#peers": {"Zone", "rack-1", "<b>rack-2"}, "#table": {"Zone", "rack-1"}} {
+		for _, text := range want {
+			if got := b.text(box); !strings.Contains(got, text) {
+				t.Errorf("%s has no %q: %q", box, text, got)
+			}
+		}
+	}
+	for _, arc := range ringOf(b) {
+		if strings.Contains(arc.Label, "host-a") != strings.Contains(arc.Label, ", zone rack-1") {
+			t.Errorf("a range reads %q", arc.Label)
+		}
+	}
+	choose := func(pool int) {
+		t.Helper()
+		b.do("choosing a pool", chromedp.Click(fmt.Sprintf(`#pools [data-pool="%v"]`, s.status.Pools[pool].Pool)))
+	}
+	choose(1)
+	b.until(`document.getElementById("table-hint").innerText.includes("more rows than this page lists")`)
+	choose(0)
+	b.until(`document.querySelectorAll("#table tbody tr").length === 32`)
+}
+
 // Everything that a mouse can do a keyboard can, and where it is can be seen.
 func TestKeyboard(t *testing.T) {
 	b := open(t)

@@ -99,6 +99,22 @@ func (s *scene) Explain(_ context.Context, a netip.Addr) (ipam.Explanation, erro
 	return ipam.Explanation{}, &ipam.Error{Kind: ipam.ErrPoolNotFound, Text: fmt.Sprintf("address %v is in no pool: ringlet pool ls lists the pools", a)}
 }
 
+func (s *scene) Table(_ context.Context, q ipam.TableListing) (ipam.TablePortion, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out ipam.TablePortion
+	pool := netip.MustParsePrefix(q.Pool)
+	for i := range uint64(1) << min(13, pool.Addr().BitLen()-pool.Bits()-3) {
+		r := ipam.TableRow{Pool: pool, Start: nth(pool, 8*i), End: nth(pool, 8*i+7)}
+		for j, at := range []**ipam.TablePeer{&r.Primary, &r.Secondary} {
+			p := s.status.Peers[(int(i)+j)%len(s.status.Peers)]
+			*at = &ipam.TablePeer{ID: p.ID, Name: p.Name, Zone: p.Zone}
+		}
+		out.Rows = append(out.Rows, r)
+	}
+	return out, s.broken
+}
+
 // change alters the scene and has the page told.
 func (s *scene) change(f func(*ipam.Status), note ipam.Note) {
 	s.mu.Lock()

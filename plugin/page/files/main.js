@@ -3,7 +3,7 @@
 
 import { byId, h, setText, update } from "/page/dom.js";
 import { liesIn, Owners, parseAddress, poolTitle } from "/page/model.js";
-import { addressDetail, addressTable, eventItem, hits, legendItems, peerTable, poolTable, problemItems, rangeDetail, verdictMark, verdictText } from "/page/panels.js";
+import { addressDetail, addressTable, eventItem, hits, legendItems, peerTable, poolTable, problemItems, rangeDetail, rankTable, verdictMark, verdictText } from "/page/panels.js";
 import { arcsOf, drawRing } from "/page/ring.js";
 
 const EVERY = 5000; // ms between two readings, at most
@@ -21,7 +21,7 @@ function fragment() {
   }
 }
 
-const state = { status: null, owners: null, pool: fragment(), arcs: [], selected: "", focused: "", address: "", addresses: null, listing: false, read: 0, timer: 0, soon: false };
+const state = { status: null, owners: null, pool: fragment(), arcs: [], selected: "", focused: "", address: "", addresses: null, listing: false, ranked: "", read: 0, timer: 0, soon: false };
 
 class Refused extends Error {}
 
@@ -87,6 +87,26 @@ async function readAddresses() {
   if (pool.pool !== state.pool) readAddresses();
 }
 
+// readTable reads the table of the pool if it is shown, again when something has changed that it depends on.
+async function readTable() {
+  const pool = state.status?.pools.find((p) => p.pool === state.pool);
+  if (!byId("table-box").open || document.hidden || !pool) return;
+  const ranked = JSON.stringify([pool.pool, state.status.peers.map((p) => [p.id, p.name, p.zone, p.state])]);
+  if (ranked === state.ranked) return;
+  const show = ({ table, hint }) => {
+    update(byId("table"), table);
+    setText(byId("table-hint"), hint);
+  };
+  if (pool.size / 8 > MANY) return show({ table: [], hint: "This pool has more rows than this page lists: run ringlet ring --table --pool " + pool.pool + "." });
+  state.ranked = ranked;
+  try {
+    const rows = await get("/v1/ring/table?pool=" + encodeURIComponent(pool.pool));
+    if (ranked === state.ranked) show(rankTable(pool, rows));
+  } catch {
+    if (ranked === state.ranked) state.ranked = ""; // the next reading comes soon
+  }
+}
+
 const fullest = (pools) => pools.reduce((best, p) => (!best || p.held / p.size > best.held / best.size ? p : best), null);
 
 function renderRing(pool) {
@@ -109,7 +129,7 @@ const inOrder = () => [...state.arcs].sort((a, b) => a.from - b.from);
 const focusArc = () => byId("ring").querySelector(`[data-start="${CSS.escape(state.focused)}"]`)?.focus();
 
 function choosePool(pool) {
-  Object.assign(state, { pool, selected: "", focused: "", addresses: null });
+  Object.assign(state, { pool, selected: "", focused: "", addresses: null, ranked: "" });
 }
 
 // ---
@@ -119,6 +139,7 @@ function wishPool(pool) {
   choosePool(pool);
   history.replaceState(null, "", "#" + pool);
   readAddresses();
+  readTable();
 }
 
 const show = (nodes) => update(byId("detail"), nodes);
@@ -174,6 +195,7 @@ async function read() {
     document.body.classList.remove("old");
     render();
     readAddresses();
+    readTable();
   } catch (error) {
     const banner = byId("banner");
     banner.hidden = false;
@@ -250,6 +272,7 @@ function listen() {
       if (box !== "detail") byId("detail").scrollIntoView({ block: "nearest" });
     });
   }
+  byId("table-box").addEventListener("toggle", readTable);
   byId("filter").addEventListener("input", () => renderAddresses(state.status?.pools.find((p) => p.pool === state.pool)));
   document.addEventListener("click", (e) => {
     const peer = e.target.closest("[data-peer]")?.dataset.peer, copy = e.target.closest("[data-copy]");

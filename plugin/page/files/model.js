@@ -86,7 +86,7 @@ export class Owners {
     status.peers.forEach((p, i) => {
       this.peers.set(p.id, {
         id: p.id, name: p.name, letter: i < 26 ? String.fromCharCode(65 + i) : "*", style: p.state === "evicted" ? "quarantined" : "peer p" + (i % 12),
-        state: p.state, reachable: p.reachable, self: p.id === this.self,
+        zone: p.zone ?? "", state: p.state, reachable: p.reachable, self: p.id === this.self,
       });
     });
   }
@@ -98,7 +98,12 @@ export class Owners {
   // title is the name with what distinguishes the owner.
   title(owner) {
     const o = this.of(owner);
-    return o.name + (o.self ? " (this peer)" : "") + (o.state === "evicted" ? " (evicted: quarantined)" : "") + (this.isAway(o) ? " (unreachable)" : "");
+    return o.name + (o.self ? " (this peer)" : "") + (o.state === "evicted" ? " (evicted: quarantined)" : "") + (this.isAway(o) ? " (unreachable)" : "") + (o.zone ? ", zone " + o.zone : "");
+  }
+  // zones lists the zones of the cluster, each with its peers, in the order in which they come first; nothing if no peer has named one.
+  zones() {
+    const zones = Map.groupBy([...this.peers.values()].filter((p) => p.state !== "evicted"), (p) => p.zone);
+    return zones.size > 1 || !zones.has("") ? [...zones] : [];
   }
   // isAway reports whether an owner is a peer that this one does not reach. One that was evicted is shown as that.
   isAway(o) {

@@ -51,7 +51,7 @@ export function swatch(owner) {
     owner.letter ? svg("text", { class: "letter", x: 10, y: 10 }, owner.letter) : "");
 }
 
-// legendItems explains what is no peer's; the table of peers explains the rest.
+// legendItems explains what is no peer's, and how much the peers of each zone own; the table of peers explains the rest.
 export function legendItems(pool, owners) {
   const items = [];
   const area = (style, name, n) => n && items.push(h("li", {}, swatch(style), h("span", {}, name), h("span", { class: "n" }, count(n))));
@@ -62,12 +62,19 @@ export function legendItems(pool, owners) {
   gauge("gauge-held", "inner band: held", pool.held);
   gauge("gauge-resting", "resting", pool.resting);
   gauge("gauge", "ready", pool.ready);
+  const shares = new Map((pool.shares ?? []).map((s) => [s.owner, s.owned]));
+  for (const [zone, peers] of owners.zones()) {
+    const owned = peers.reduce((n, p) => n + (shares.get(p.id) ?? 0), 0);
+    const text = (zone ? "zone " + zone : "no zone") + ": " + peers.map((p) => p.letter).join(" ");
+    items.push(h("li", { title: text }, h("span", {}, text), h("span", { class: "n" }, count(owned))));
+  }
   return items;
 }
 
 const head = (...titles) => h("thead", {}, h("tr", {}, ...titles.map(([text, cls]) => h("th", { scope: "col", class: cls }, text))));
 
 export function peerTable(status, owners, pool) {
+  const zoned = status.peers.some((p) => p.zone);
   const shares = new Map((pool?.shares ?? []).map((s) => [s.owner, s]));
   const rows = status.peers.map((p) => {
     const s = shares.get(p.id), self = p.id === status.self.id;
@@ -75,13 +82,14 @@ export function peerTable(status, owners, pool) {
     return h("tr", { class: reach === "unreachable" ? "away" : "", "data-id": p.id, tabindex: -1 },
       h("th", { scope: "row" }, swatch(owners.of(p.id)), h("span", { title: p.id }, p.name)),
       h("td", {}, p.state + (p.voter ? ", votes" : "")),
+      zoned ? h("td", {}, p.zone || "–") : "",
       h("td", {}, h("span", { class: "reach", "aria-hidden": "true" }, reach === "unreachable" ? "✕ " : "✓ "), reach,
         !self && p.heard && !p.reachable ? h("span", { class: "faint" }, " " + ago(p.heard)) : ""),
       h("td", { class: "number" }, s ? percent(s.owned, pool.size) : "–"),
       h("td", { class: "number" }, s ? count(s.owned) : "–"),
       h("td", { class: "number" }, s ? (s.told ? count(s.held) : "?") : "–"));
   });
-  return [head(["Name"], ["State"], ["Reach"], ["Share", "number"], ["Owns", "number"], ["Held", "number"]), h("tbody", {}, ...rows)];
+  return [head(["Name"], ["State"], ...(zoned ? [["Zone"]] : []), ["Reach"], ["Share", "number"], ["Owns", "number"], ["Held", "number"]), h("tbody", {}, ...rows)];
 }
 
 const STATES = [["held", "held"], ["resting", "resting"], ["ready", "ready"], ["free", "free"], ["reserved", "reserved"], ["quarantined", "quarantined"]];
@@ -135,7 +143,7 @@ export function addressDetail(a) {
     [a.state === "held" ? "Holder" : "Last holder", who && a.state !== "reserved" ? who : ""],
     ["Reserved as", a.reserved ? a.reserved.kind + (a.reserved.note ? ": " + a.reserved.note : "") : ""],
     ["Container", a.container ? a.container.slice(0, 12) : ""], ["MAC", a.mac], ["Identity", identityText(a.identity)], ["Since", moment(a.since)],
-    ["Range", a.first ? a.first + " – " + a.last + ", " + a.owner + (a.owned_how && a.owned_how !== "self" ? " (" + a.owned_how + ")" : "") : ""],
+    ["Range", a.first ? a.first + " – " + a.last + ", " + a.owner + (a.owned_how && a.owned_how !== "self" ? " (" + a.owned_how + ")" : "") + (a.zone ? ", zone " + a.zone : "") : ""],
     ["Pool", poolTitle({ pool: a.pool, name: a.pool_name, network_names: a.network_names })],
     ["Conflict", a.conflict]])];
   if (a.next) out.push(nextStep(a.next));
@@ -185,6 +193,17 @@ export function addressTable(pool, addresses, filter) {
   let hint = more > 0 ? "The first " + count(rows.length) + " of " + plural(found.length, "address", "addresses") + ": a filter shows others." : plural(found.length, "address", "addresses") + (words.length ? " of " + count(addresses.length) : "") + " in " + poolTitle(pool) + ".";
   if (addresses.length === 0) hint = "No address of " + poolTitle(pool) + " is in use.";
   return { table, hint };
+}
+
+// rankTable lists the rows of a pool's table: which peers take free addresses first.
+export function rankTable(pool, rows) {
+  const zoned = rows.some((r) => r.primary?.zone || r.secondary?.zone);
+  const zone = (p) => (zoned ? [h("td", {}, p?.zone || "–")] : []);
+  const lines = rows.slice(0, LISTED).map((r) => h("tr", {}, h("th", { scope: "row" }, r.start + " – " + r.end),
+    h("td", {}, r.primary?.name ?? "–"), ...zone(r.primary), h("td", {}, r.secondary?.name ?? "–"), ...zone(r.secondary)));
+  const title = zoned ? [["Zone"]] : [];
+  const hint = rows.length > LISTED ? "The first " + count(LISTED) + " of " + count(rows.length) + " rows: ringlet ring --table --pool " + pool.pool + " lists all." : plural(rows.length, "row", "rows");
+  return { table: [head(["Addresses"], ["Primary"], ...title, ["Secondary"], ...title), h("tbody", {}, ...lines)], hint };
 }
 
 // hits lists the addresses that one name has.
