@@ -75,7 +75,7 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	machine := machineConfig(f.cfg)
-	happened := events.NewFeed(f.idle.pace, f.edge("events"))
+	happened := events.NewFeed(f.pace, f.edge("events"))
 	if err := in.open(machine, happened); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.Log(), Logger: f.logger,
 		About:      func() directory.Node { return about(f.cfg, in.watcher, func() *peers { return in.network }) },
 		Networks:   func(pool netip.Prefix) []string { return in.view.names.Of(pool) }, // the view is there before the directory runs
-		Containers: containersOf(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.idle.pace, ObservePanic: f.meter.Panicked,
+		Containers: containersOf(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
 	})
 	if err != nil {
 		return err
@@ -191,10 +191,10 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 		in.parts = append(in.parts, in.untilTrusted)
 	} else if closed {
 		in.parts = append(in.parts, f.aloneFor)
-	} else if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.idle, f.edge("network"), f.logger); err != nil {
+	} else if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.pace, f.edge("network"), f.logger); err != nil {
 		return err
 	}
-	in.host = hostnet.New(hostnet.Config{Node: in.node, Pace: f.idle.pace, Logger: f.logger})
+	in.host = hostnet.New(hostnet.Config{Node: in.node, Pace: f.pace, Logger: f.logger})
 	in.undo = append(in.undo, in.host.Hear())
 	if err := in.host.Tell(ctx); err != nil {
 		return err
@@ -262,7 +262,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		},
 		func(ctx context.Context) error { return happened.Watch(ctx, in.view.Snapshot) },
 		in.record.Run,
-		func(ctx context.Context) error { return in.decided.Run(ctx, f.idle.pace.Round) },
+		func(ctx context.Context) error { return in.decided.Run(ctx, f.pace.Round) },
 		again.Run,
 		unused.Run,
 		in.shared.Run,

@@ -52,7 +52,7 @@ type front struct {
 
 	garbage *collector
 	meter   *metrics.Metrics
-	idle    thrift
+	pace    *pace.Pace
 	gate    *gate.Gate
 	local   *serving.Stage // the API on the admin socket
 	http    *serving.Stage // the API on RINGLET_HTTP
@@ -154,14 +154,14 @@ func (f *front) database() string { return filepath.Join(f.opts.Data, databaseNa
 func (f *front) run(ctx context.Context) error {
 	f.garbage = &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
-	f.idle = thrift{threads: newProcessors(), pace: pace.New()}
+	f.pace = pace.New()
 	f.alone = newAlone(f)
-	f.disk = database.NewDisk(f.cfg.Name, f.database(), cli.LeastDisk, f.idle.pace, f.logger)
+	f.disk = database.NewDisk(f.cfg.Name, f.database(), cli.LeastDisk, f.pace, f.logger)
 	f.meter.WatchDisk(f.disk.Free)
 	f.local, f.http = serving.NewStage(), serving.NewStage()
 	f.waiting = newStandby(f)
 	f.gate = gate.New(f.cfg.Name, f.cfg.Timeout, f.waiting.engineAnswers)
-	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(), KeepsChosen: f.keepsChosen, Observe: f.observe()})
+	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(), KeepsChosen: f.keepsChosen, Observe: f.meter.ObserveRequest})
 	if err != nil {
 		return err
 	}
@@ -187,13 +187,7 @@ func (f *front) run(ctx context.Context) error {
 			return together(ctx, serving)
 		},
 		f.keep,
-		f.idle.threads.run,
 	})
-}
-
-// observe returns what is to be called after each request.
-func (f *front) observe() func(call, result string, took time.Duration) {
-	return f.idle.threads.observe(f.meter.ObserveRequest)
 }
 
 // wellAfter is how long an instance has served until what made it end counts as
@@ -263,7 +257,7 @@ type servers struct{ local, http serving.Func }
 
 // apis returns the API on the admin socket, and that on RINGLET_HTTP if it is set.
 func (f *front) apis(common admin.Config) (s servers, err error) {
-	common.Logger, common.Metrics, common.Timeout, common.Observe = f.logger, f.meter.Handler(), f.cfg.Timeout, f.observe()
+	common.Logger, common.Metrics, common.Timeout, common.Observe = f.logger, f.meter.Handler(), f.cfg.Timeout, f.meter.ObserveRequest
 	common.DefaultPool = f.cfg.DefaultPool
 	common.Page, common.PagePaths = page.Handler(), page.Paths()
 	if common.Events != nil {

@@ -22,7 +22,7 @@ const (
 	quickly = time.Second
 	still   = 5 * time.Second
 	// over is how long there is no collection until the load is taken to be over:
-	// with more room they come less quickly. Processors go by it, too.
+	// with more room they come less quickly.
 	over = 10 * time.Second
 	// worthwhile is how much has to lie about unused until it is given back to the
 	// host when a load is over, in bytes, and a quarter of what is in use: that

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ringlet/ringlet/gossip"
 	"github.com/ringlet/ringlet/internal/contain"
+	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -30,7 +31,7 @@ type peers struct{ *gossip.Gossip }
 
 // newPeers brings the node and the other peers together.
 func newPeers(
-	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *events.Feed, idle thrift, edge *contain.Edge, logger *slog.Logger,
+	ctx context.Context, cfg config.Config, n *node.Node, d *directory.Directory, happened *events.Feed, p *pace.Pace, edge *contain.Edge, logger *slog.Logger,
 ) (*peers, error) {
 	if len(cfg.Keys) == 0 && !cfg.Insecure {
 		return nil, nil
@@ -39,7 +40,7 @@ func newPeers(
 	if err != nil {
 		return nil, err
 	}
-	settings.Deliver, settings.Pace = idle.threads.deliver(settings.Deliver), idle.pace
+	settings.Pace = p
 	contained(&settings, edge)
 	return connect(settings, n, d)
 }
