@@ -16,22 +16,35 @@ import (
 
 	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/together"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/admin"
+	"github.com/ringlet/ringlet/plugin/announcer"
+	"github.com/ringlet/ringlet/plugin/calls"
 	"github.com/ringlet/ringlet/plugin/claims"
+	"github.com/ringlet/ringlet/plugin/coreconfig"
 	"github.com/ringlet/ringlet/plugin/database"
 	"github.com/ringlet/ringlet/plugin/decided"
 	"github.com/ringlet/ringlet/plugin/decisions"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/entry"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/fault"
+	"github.com/ringlet/ringlet/plugin/history"
 	"github.com/ringlet/ringlet/plugin/hostnet"
 	"github.com/ringlet/ringlet/plugin/identity"
+	"github.com/ringlet/ringlet/plugin/inventory"
+	"github.com/ringlet/ringlet/plugin/keyring"
 	"github.com/ringlet/ringlet/plugin/locks"
+	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/networks"
+	"github.com/ringlet/ringlet/plugin/peers"
+	"github.com/ringlet/ringlet/plugin/prober"
+	"github.com/ringlet/ringlet/plugin/startover"
+	"github.com/ringlet/ringlet/plugin/status"
 )
 
 // instance is a node on its open database, with all that belongs to it. It ends
@@ -42,13 +55,15 @@ type instance struct {
 	node    *node.Node
 	watcher *dockerd.Watcher
 	decided *decided.Keeper
-	network *peers // nil: there is none
-	silent  bool   // the database may be a copy: no other host is to hear from this one
+	network *peers.Peers // nil: there is none
+	silent  bool         // the database may be a copy: no other host is to hear from this one
 	host    *hostnet.Reporter
-	starts  *announcer // nil: containers are not announced
-	calls   engineCalls
-	view    *status
-	record  *record
+	probes  *prober.Prober
+	names   networks.Names
+	starts  *announcer.Announcer // nil: containers are not announced
+	calls   calls.Calls
+	view    *status.Status
+	record  *history.History
 	shared  *directory.Directory
 	self    ipam.Identity
 	servers servers
@@ -57,8 +72,8 @@ type instance struct {
 	undo  []func() // in reverse order
 
 	hide, once sync.Once
-	trusted    chan struct{}   // closed when an operator trusts a database that was moved
-	startOver  *startOverError // an operator has this host start over; nil: nobody has. Set when it ends
+	trusted    chan struct{}    // closed when an operator trusts a database that was moved
+	startOver  *startover.Error // an operator has this host start over; nil: nobody has. Set when it ends
 }
 
 // build opens the database and makes the parts around it. Nothing runs yet, and
@@ -74,8 +89,8 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 	if in.watcher, err = newWatcher(f.opts, f.cfg.IdentityLabels, f.plugin, f.logger); err != nil {
 		return nil, err
 	}
-	machine := machineConfig(f.cfg)
-	happened := events.NewFeed(f.pace, f.edge("events"))
+	machine := coreconfig.Of(f.cfg)
+	happened := events.NewFeed(f.pace, f.crashes.Edge("events"))
 	if err := in.open(machine, happened); err != nil {
 		return nil, err
 	}
@@ -105,13 +120,13 @@ func (in *instance) open(machine ipam.Config, happened *events.Feed) error {
 	}
 	in.store = store
 	in.undo = append(in.undo, in.closeStore)
-	f.catch()
+	f.crashes.Catch()
 	if in.decided, err = decided.Open(f.opts.Data, f.cfg.Name, version, f.logger); err != nil {
 		return err
 	}
 	f.complete(&machine, store, damaged || in.decided.Shared())
 	machine.Decided = in.decided.Known()
-	in.starts = newAnnouncer(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
+	in.starts = announcer.New(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
 		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.Closed, ObservePanic: f.meter.Panicked,
 		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts),
@@ -119,7 +134,7 @@ func (in *instance) open(machine ipam.Config, happened *events.Feed) error {
 	if err != nil {
 		return database.UnusableError{Err: fmt.Errorf("database %s: %w", f.database(), database.WithRemedy(err, f.opts.Data))}
 	}
-	in.starts.of(in.node)
+	in.starts.Of(in.node)
 	in.undo = append(in.undo, in.node.Wait)
 	if cloned, err := in.node.Cloned(context.Background()); err != nil {
 		return err
@@ -164,7 +179,8 @@ func (f *front) complete(machine *ipam.Config, store *persist.Store, lost bool) 
 // closeStore closes the database, and has another one take its place where this host starts over.
 func (in *instance) closeStore() {
 	if in.startOver != nil {
-		in.front.succeed(in.startOver, in.store)
+		in.front.successor = in.startOver
+		in.startOver.Succeed(in.store, in.front.firstCommit, in.front.logger)
 		return
 	}
 	if err := in.store.Close(); err != nil {
@@ -177,9 +193,9 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 	f := in.front
 	in.shared, err = directory.New(directory.Config{
 		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.Log(), Logger: f.logger,
-		About:      func() directory.Node { return about(f.cfg, in.watcher, func() *peers { return in.network }) },
-		Networks:   func(pool netip.Prefix) []string { return in.view.names.Of(pool) }, // the view is there before the directory runs
-		Containers: containersOf(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
+		About:      in.about,
+		Networks:   in.names.Of,
+		Containers: entry.Containers(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
 	})
 	if err != nil {
 		return err
@@ -187,11 +203,13 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 	if in.silent, err = in.node.Moved(ctx); err != nil {
 		return err
 	}
-	if _, closed := f.alone.Problem(); in.silent {
+	if _, closed := f.crashes.Alone.Problem(); in.silent {
 		in.parts = append(in.parts, in.untilTrusted)
 	} else if closed {
-		in.parts = append(in.parts, f.aloneFor)
-	} else if in.network, err = newPeers(ctx, f.cfg, in.node, in.shared, happened, f.pace, f.edge("network"), f.logger); err != nil {
+		in.parts = append(in.parts, in.untilReopened)
+	} else if in.network, err = peers.New(ctx, peers.Config{
+		Settings: f.cfg, Node: in.node, Directory: in.shared, Events: happened, Pace: f.pace, Edge: f.crashes.Edge("network"), Logger: f.logger,
+	}); err != nil {
 		return err
 	}
 	in.host = hostnet.New(hostnet.Config{Node: in.node, Pace: f.pace, Logger: f.logger})
@@ -203,29 +221,37 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 	return nil
 }
 
+// about is what the directory says of this host.
+func (in *instance) about() directory.Node {
+	var self netip.AddrPort
+	if in.network != nil {
+		self = in.network.Status().Self
+	}
+	return entry.Of(version, in.watcher.State().EngineVersion, in.front.cfg.HTTP, self)
+}
+
+// untilTrusted ends an instance without a network once its database is trusted, so that the next one has one.
+func (in *instance) untilTrusted(ctx context.Context) error {
+	select {
+	case <-in.trusted:
+		return errOpenAgain
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// untilReopened ends an instance without a network after some time.
+func (in *instance) untilReopened(ctx context.Context) error {
+	if in.front.crashes.Reopen(ctx) {
+		return errOpenAgain
+	}
+	return nil
+}
+
 // show makes what the engine, operators and Prometheus see of the instance.
 func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 	f := in.front
-	probes := newProber(in.node, f.meter, f.logger)
-	unconfined, err := probes.confine(ctx, f.opts, announces(f.cfg))
-	if err != nil {
-		return err
-	}
-	f.gaveUp = f.gaveUp || probes.gaveUp // an earlier instance may have
-	probes.gaveUp = f.gaveUp
-	lost, err := database.FindAside(f.database())
-	if err != nil {
-		return err
-	}
-	macs := &networks.NoMAC{MAC: !f.noMAC(), InPlugin: f.inPlugin}
-	lanRouters := networks.NewRouters(kernelnet.Addresses)
-	unused := networks.NewRefused(in.node, in.watcher.State, f.logger)
-	in.calls = engineCalls{in.node, in.watcher, probes, in.host, in.starts, in.decided, unused}
-	in.record, err = newJournal(filepath.Join(f.opts.Data, journalName), f.cfg.Name, happened.Log(), in.node, f.edge("journal"), f.logger)
-	if err != nil {
-		return err
-	}
-	former, err := database.FindFormer(f.database())
+	faults, unconfined, err := in.guard(ctx, happened)
 	if err != nil {
 		return err
 	}
@@ -238,17 +264,19 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 	if err != nil {
 		return err
 	}
-	in.view = &status{
-		Node: in.node, decided: in.decided, watcher: in.watcher, locked: macs, routers: lanRouters, lost: lost, former: former, rejoin: in.rejoin, trust: in.trust, silent: in.silent, network: in.network, alone: f.alone, probes: probes, starts: in.starts,
-		sight:  sight{inPlugin: f.inPlugin, named: named(f.opts, f.inPlugin)},
-		faults: slices.Concat(f.disk.Faults(), []*fault.Fault{f.alone}, in.host.Faults(), []*fault.Fault{in.record.fault, again.Fault, in.decided.Fault, unconfined, openKeys(f.cfg, f.logger), unmirrored, lateDirectory(in.shared, f.logger)}, unidentified(in.shared, f.logger), f.faults),
+	unused := networks.NewRefused(in.node, in.watcher.State, f.logger)
+	in.calls = calls.Calls{Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts, Decided: in.decided, Vain: unused}
+	readers := &inventory.Readers{
+		Node: in.node, Host: in.host, Names: &in.names, Vain: unused, Decided: in.decided, Starts: in.starts.Listed,
+		NoMAC:   &networks.NoMAC{MAC: !f.noMAC(), InPlugin: f.inPlugin},
+		Routers: networks.NewRouters(kernelnet.Addresses),
 	}
-	in.view.others.list = func() []directory.Item {
-		list, _ := in.shared.List(directory.NodeKeys(in.shared.Cluster()), "", 1000, 1<<20)
-		return list
+	faults = slices.Concat(faults, []*fault.Fault{again.Fault, in.decided.Fault, unconfined, keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger)}, entry.Unidentified(in.shared, f.logger), f.faults)
+	if err := in.look(readers, faults); err != nil {
+		return err
 	}
 	in.servers, err = f.apis(admin.Config{
-		Backend: in.view, Networks: in.view.names.Pools, Process: f.process(in.watcher, in.network), Events: happened.Log(), Journal: in.record, Directory: in.shared, Locks: kept,
+		Backend: in.view, Networks: in.names.Pools, Process: f.process(in.watcher, in.network), Events: happened.Log(), Journal: in.record, Directory: in.shared, Locks: kept,
 	})
 	if err != nil {
 		return err
@@ -257,9 +285,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		in.serveNode,
 		in.host.Watch,
 		in.host.Listen,
-		func(ctx context.Context) error {
-			return in.watcher.Run(ctx, deliver(in.watcher, in.node, in.host, macs, lanRouters, in.starts, &in.view.names, in.decided, unused))
-		},
+		func(ctx context.Context) error { return in.watcher.Run(ctx, readers.Deliver(in.watcher)) },
 		func(ctx context.Context) error { return happened.Watch(ctx, in.view.Snapshot) },
 		in.record.Run,
 		func(ctx context.Context) error { return in.decided.Run(ctx, f.pace.Round) },
@@ -267,17 +293,66 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		unused.Run,
 		in.shared.Run,
 		kept.Run,
-		in.starts.run,
+		in.starts.Run,
 		f.garbage.run,
 		f.disk.Run,
 	)
 	if in.network != nil {
-		in.parts = append(in.parts, func(ctx context.Context) error { return in.network.run(ctx, in.node) })
+		in.parts = append(in.parts, func(ctx context.Context) error { return in.network.Run(ctx, in.node) })
 	}
 	if outside != nil {
 		f.meter.WatchETCD(outside.Up)
 		in.parts = append(in.parts, outside.Run)
 	}
+	return nil
+}
+
+// guard makes the prober and the journal. It returns what may be wrong with the disk, the host and the journal, and with the rights of
+// this process.
+func (in *instance) guard(ctx context.Context, happened *events.Feed) (faults []*fault.Fault, unconfined *fault.Fault, err error) {
+	f := in.front
+	in.probes = prober.New(prober.Config{Node: in.node, Count: f.meter.Probed, Logger: f.logger})
+	unconfined, err = in.probes.Confine(ctx, f.opts.Drop, f.cfg.Announce)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.gaveUp {
+		in.probes.GiveUp()
+	}
+	f.gaveUp = in.probes.GaveUp()
+	in.record, err = history.New(history.Config{
+		Dir: filepath.Join(f.opts.Data, journalName), Self: f.cfg.Name, Events: happened.Log(), Node: in.node, Edge: f.crashes.Edge("journal"), Logger: f.logger,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return slices.Concat(f.disk.Faults(), []*fault.Fault{f.crashes.Alone}, in.host.Faults(), []*fault.Fault{in.record.Fault}), unconfined, nil
+}
+
+// look makes the status.
+func (in *instance) look(readers *inventory.Readers, faults []*fault.Fault) error {
+	f := in.front
+	lost, err := database.FindAside(f.database())
+	if err != nil {
+		return err
+	}
+	former, err := database.FindFormer(f.database())
+	if err != nil {
+		return err
+	}
+	in.view = status.New(status.Config{
+		Node: in.node, Decided: in.decided, Watcher: in.watcher, NoMAC: readers.NoMAC, Routers: readers.Routers, Names: readers.Names, Lost: lost, Former: former,
+		Sight: status.Sight{InPlugin: f.inPlugin, Named: named(f.opts, f.inPlugin)},
+		Rejoin: func(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
+			return startover.Rejoin(ctx, in.node, dryRun)
+		},
+		Silent: in.silent, Trusted: func() { in.once.Do(func() { close(in.trusted) }) },
+		Alone: f.crashes.Alone, Network: in.network, Probes: in.probes, Starts: in.starts, Faults: faults,
+		List: func() []directory.Item {
+			list, _ := in.shared.List(directory.NodeKeys(in.shared.Cluster()), "", 1000, 1<<20)
+			return list
+		},
+	})
 	return nil
 }
 
@@ -295,8 +370,8 @@ func (in *instance) serveNode(ctx context.Context) error {
 	err := in.node.Run(ctx)
 	if err != nil {
 		in.conceal()
-		if !startsOver(err) {
-			in.front.waiting.begin(err)
+		if startover.Of(err) == nil {
+			in.front.waiting.Begin(err)
 		}
 	}
 	return err
@@ -305,7 +380,7 @@ func (in *instance) serveNode(ctx context.Context) error {
 // run has the engine and operators served, until ctx ends or a part fails.
 func (in *instance) run(ctx context.Context) error {
 	f := in.front
-	f.waiting.end()
+	f.waiting.End()
 	f.disk.Look() // what was given up may be made again at once
 	f.meter.Watch(in.view.Snapshot)
 	f.meter.WatchDirectory(in.shared.Stats)
@@ -316,7 +391,7 @@ func (in *instance) run(ctx context.Context) error {
 	f.watcher.Store(in.watcher)
 	f.gate.Open(in.calls)
 	forgetReason(f.opts, f.logger)
-	err := together(ctx, in.parts)
+	err := together.Run(ctx, in.parts...)
 	if ctx.Err() != nil {
 		<-f.quiet // requests that are being answered need the database
 	}
@@ -336,5 +411,29 @@ func (in *instance) release() {
 		last := len(in.undo) - 1
 		in.undo[last]()
 		in.undo = in.undo[:last]
+	}
+}
+
+// observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
+// has where a note asks for it.
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer.Announcer) func(ipam.Note) {
+	return func(n ipam.Note) {
+		happened.Note(n)
+		starts.Note(&n)
+		switch n.Kind {
+		case ipam.NoteLeakFound:
+			m.LeaksFound(1)
+		case ipam.NoteLeakMended:
+			m.LeaksMended(1)
+		case ipam.NoteAnswered:
+			m.Asked(n.To)
+		case ipam.NoteInherited:
+			watcher.Recheck() // what lives in it is to be known before anything else is done
+		case ipam.NoteDoubted, ipam.NoteUnclear:
+			watcher.Recheck() // a call waits for it, or soon may
+		case ipam.NoteParted:
+			watcher.AskNetworks()
+		default: // the log has them
+		}
 	}
 }

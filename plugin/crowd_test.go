@@ -93,7 +93,7 @@ func startCrowded(t *testing.T, test string) *crowded {
 func serveCrowded(dir string) {
 	socket := filepath.Join(dir, "ringlet.sock")
 	go func() {
-		c := client(socket)
+		c := plugintest.Client(socket)
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
 			d, err := time.ParseDuration(lines.Text())

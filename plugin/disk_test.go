@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
@@ -19,7 +20,7 @@ func TestDiskThatFills(t *testing.T) {
 	data := smallDisk(t)
 	p := startWhole(t, data, "RINGLET_TIMEOUT=20s")
 	plugintest.Eventually(t, "it serves", p.serves)
-	plugintest.Eventually(t, "room is kept", func() bool { return exists(filepath.Join(data, databaseName+".ballast")) })
+	plugintest.Eventually(t, "room is kept", func() bool { return dockerd.HasSocket(filepath.Join(data, databaseName+".ballast")) })
 	if _, found := plugintest.Find(p.status().Problems, "disk-low"); !found {
 		t.Errorf("24 MiB are little, and status says %+v", p.status().Problems)
 	}

@@ -17,6 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ringlet/ringlet/internal/console"
+	"github.com/ringlet/ringlet/plugin/plugintest"
+	"github.com/ringlet/ringlet/plugin/standby"
 )
 
 // compose is what the examples say of networks.
@@ -104,7 +106,7 @@ func TestExamplesOfTheManual(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			p := start(t, t.TempDir())
 			defer p.stop()
-			h := client(p.socket)
+			h := plugintest.Client(p.socket)
 			defer h.CloseIdleConnections()
 			e := askingEngine{t, h}
 			given := map[string]string{}
@@ -190,7 +192,7 @@ func manual(t *testing.T) map[string]string {
 // What the manual says that the terminal says, it does say.
 func TestErrorsOfTheManual(t *testing.T) {
 	var said strings.Builder
-	said.WriteString(sayNoDatabase)
+	said.WriteString(standby.Refusal)
 	for _, file := range []string{"sentences.txt", "sentences-cluster.txt"} {
 		text, err := os.ReadFile(filepath.Join("../ipam/testdata", file))
 		if err != nil {

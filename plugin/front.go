@@ -18,11 +18,17 @@ import (
 	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/internal/pace"
+	"github.com/ringlet/ringlet/internal/together"
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
+	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/about"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/certfile"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/coreconfig"
+	"github.com/ringlet/ringlet/plugin/crashes"
 	"github.com/ringlet/ringlet/plugin/database"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/events"
@@ -31,7 +37,10 @@ import (
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/metrics"
 	"github.com/ringlet/ringlet/plugin/page"
+	"github.com/ringlet/ringlet/plugin/peers"
 	"github.com/ringlet/ringlet/plugin/serving"
+	"github.com/ringlet/ringlet/plugin/standby"
+	"github.com/ringlet/ringlet/plugin/startover"
 )
 
 // front is what lives as long as the process: the sockets, and what answers on
@@ -58,15 +67,13 @@ type front struct {
 	http    *serving.Stage // the API on RINGLET_HTTP
 	pair    *certfile.Pair // of RINGLET_HTTP; nil: it does not speak TLS
 	faults  []*fault.Fault
-	waiting *standby
+	waiting *standby.Standby
 	gaveUp  bool // CAP_NET_RAW, for good
 	disk    *database.Disk
-	alone   *fault.Fault  // the network is closed
-	panics  []time.Time   // of nodes, the last few
-	uncatch func()        // ends that crashes are written down; nil: they are not
+	crashes *crashes.Crashes
 	quiet   chan struct{} // closed when nothing is served on the sockets any more
 
-	successor *startOverError            // what was started over last, until there is an instance again; nil: nothing
+	successor *startover.Error           // what was started over last, until there is an instance again; nil: nothing
 	events    atomic.Pointer[events.Log] // of the latest instance; nil: there was none
 	watcher   atomic.Pointer[dockerd.Watcher]
 }
@@ -81,7 +88,7 @@ func (f *front) keepsChosen() bool {
 		return false
 	}
 	st := w.State()
-	n, known := majorOf(st.EngineVersion)
+	n, known := st.Major()
 	return known && st.Connected && n >= firstToKeep
 }
 
@@ -155,12 +162,12 @@ func (f *front) run(ctx context.Context) error {
 	f.garbage = &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
 	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
 	f.pace = pace.New()
-	f.alone = newAlone(f)
+	f.crashes = crashes.New(crashes.Config{Dir: f.opts.Data, Version: version, Count: f.meter.Panicked, Logger: f.logger})
 	f.disk = database.NewDisk(f.cfg.Name, f.database(), cli.LeastDisk, f.pace, f.logger)
 	f.meter.WatchDisk(f.disk.Free)
 	f.local, f.http = serving.NewStage(), serving.NewStage()
-	f.waiting = newStandby(f)
-	f.gate = gate.New(f.cfg.Name, f.cfg.Timeout, f.waiting.engineAnswers)
+	f.waiting = f.newStandby()
+	f.gate = gate.New(f.cfg.Name, f.cfg.Timeout, f.waiting.EngineAnswers)
 	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(), KeepsChosen: f.keepsChosen, Observe: f.meter.ObserveRequest})
 	if err != nil {
 		return err
@@ -181,13 +188,13 @@ func (f *front) run(ctx context.Context) error {
 		f.faults = append(f.faults, s.Fault)
 	}
 	f.quiet = make(chan struct{})
-	return together(ctx, []func(context.Context) error{
+	return together.Run(ctx,
 		func(ctx context.Context) error {
 			defer close(f.quiet)
-			return together(ctx, serving)
+			return together.Run(ctx, serving...)
 		},
 		f.keep,
-	})
+	)
 }
 
 // wellAfter is how long an instance has served until what made it end counts as
@@ -198,13 +205,9 @@ const wellAfter = time.Minute
 // it cannot be built for a reason that passes. It returns nil when ctx ends, and
 // else the reason that does not pass.
 func (f *front) keep(ctx context.Context) error {
-	defer f.waiting.end()
+	defer f.waiting.End()
 	defer f.settle()
-	defer func() {
-		if f.uncatch != nil {
-			f.uncatch()
-		}
-	}()
+	defer f.crashes.Close()
 	started := false                                                                                    // whether it has served, or waits
 	for pause := time.Duration(0); ; pause = min(max(2*pause, serving.FirstRetry), serving.LastRetry) { // the first time at once
 		begun := time.Now()
@@ -215,13 +218,13 @@ func (f *front) keep(ctx context.Context) error {
 			return cmp.Or(err, ctx.Err())
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 			return nil
-		case errors.Is(err, errOpenAgain), startsOver(err): // at once
+		case errors.Is(err, errOpenAgain), startover.Of(err) != nil: // at once
 			continue
 		case err == nil || !database.Passes(err):
 			return err
 		}
-		f.panicked(err)
-		f.waiting.begin(err)
+		f.crashes.Panicked(err)
+		f.waiting.Begin(err)
 		if built {
 			f.logger.Warn("the database is opened again", logattr.Err(err))
 			if time.Since(begun) > wellAfter {
@@ -248,7 +251,7 @@ func (f *front) attempt(ctx context.Context) (built bool, err error) {
 	}
 	defer in.close()
 	err = in.run(ctx)
-	in.startOver, _ = errors.AsType[*startOverError](err)
+	in.startOver = startover.Of(err)
 	return true, err
 }
 
@@ -286,8 +289,12 @@ func (f *front) show(s servers) {
 }
 
 // process returns what the API tells of the process.
-func (f *front) process(watcher *dockerd.Watcher, network *peers) *daemon {
-	return &daemon{cfg: f.cfg, started: f.started, database: f.database(), watcher: watcher, network: network, sink: f.sink}
+func (f *front) process(watcher *dockerd.Watcher, network *peers.Peers) *about.Process {
+	cfg := about.Config{Version: version, Settings: f.cfg, Started: f.started, Database: f.database(), Watcher: watcher, Sink: f.sink}
+	if network != nil {
+		cfg.Network = network.Gossip
+	}
+	return about.New(cfg)
 }
 
 // namesOf returns the names by which RINGLET_HTTP may be asked: this host's, in full and up
@@ -300,3 +307,46 @@ func namesOf(cfg config.Config) []string {
 	}
 	return names
 }
+
+// newStandby returns what stands in for the node while there is none.
+func (f *front) newStandby() *standby.Standby {
+	return standby.New(standby.Config{
+		Host: f.cfg.Name, Logger: f.logger, Explain: func(why error) { f.gate.Explain(why) }, Faults: func() []*fault.Fault { return f.faults },
+		Watcher: func() (*dockerd.Watcher, error) {
+			return newWatcher(f.opts, nil, f.plugin, slog.New(slog.DiscardHandler))
+		},
+		Show: func(b admin.Backend, w *dockerd.Watcher) error {
+			f.meter.Unwatch(b.Snapshot)
+			servers, err := f.apis(admin.Config{Backend: b, Process: f.process(w, nil)})
+			if err != nil {
+				return err
+			}
+			f.show(servers)
+			return nil
+		},
+	})
+}
+
+// firstCommit makes the first commit of a new peer.
+func (f *front) firstCommit(store *persist.Store, remains *ipam.Remains) error {
+	machine := coreconfig.Of(f.cfg)
+	f.complete(&machine, store, false)
+	machine.Remains = remains
+	n, err := node.New(node.Config{Machine: machine, Store: store, Logger: f.logger, Timeout: f.cfg.Timeout})
+	if err != nil {
+		return err
+	}
+	n.Wait()
+	return nil
+}
+
+// settle tells who has had this host start over how that went.
+func (f *front) settle() {
+	if f.successor != nil {
+		f.successor.Settle()
+		f.successor = nil
+	}
+}
+
+// errOpenAgain ends an instance that has no network, so that the next one has.
+var errOpenAgain = errors.New("the network between hosts is opened again")

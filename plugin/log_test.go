@@ -32,7 +32,7 @@ func TestNobodyReadsTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = log.Close() // the process has it
-	local := client(filepath.Join(dir, "admin.sock"))
+	local := plugintest.Client(filepath.Join(dir, "admin.sock"))
 	defer local.CloseIdleConnections()
 	serves := func() bool { return answers(t, local, "http://ringlet/v1/status", nil) }
 	plugintest.Eventually(t, "it serves", serves)

@@ -54,7 +54,7 @@ func TestReasonOfTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, opts) }()
-	local := client(opts.AdminSocket)
+	local := plugintest.Client(opts.AdminSocket)
 	defer local.CloseIdleConnections()
 	plugintest.Eventually(t, "it serves", func() bool { return answers(t, local, "http://ringlet/v1/status", nil) })
 	if _, err := lastwords.Read(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -6,28 +6,20 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
-	crand "crypto/rand"
-
 	"github.com/ringlet/ringlet/internal/logattr"
-	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
-	"github.com/ringlet/ringlet/plugin/identity"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
+	"github.com/ringlet/ringlet/plugin/privilege"
 )
 
 // errSettings is returned when the settings are wrong; each of them has been
@@ -44,7 +36,7 @@ func run(ctx context.Context, opts cli.ServeOptions) error {
 	// Else Go ends the process at the first line of its log that nobody is there to
 	// read any more. That write fails, and the line is lost, as others may be.
 	signal.Ignore(syscall.SIGPIPE)
-	opts = confine(opts) // before anything is read, so that what a later start could not read is refused now
+	opts.Drop = privilege.Early(opts.Drop) // before anything is read, so that what a later start could not read is refused now
 	cfg, err := config.Load(os.Environ(), os.Hostname)
 	logger, sink := logging.New(logging.Config{
 		Level: cfg.LogLevel, Format: logging.Format(cfg.LogFormat), Out: os.Stdout, Err: os.Stderr,
@@ -111,26 +103,6 @@ func forgetReason(opts cli.ServeOptions, logger *slog.Logger) {
 	}
 }
 
-// together runs the parts until ctx ends or one of them returns, ends the
-// others, and returns the first error.
-func together(ctx context.Context, parts []func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	var once sync.Once
-	var first error
-	for _, part := range parts {
-		wg.Go(func() {
-			if err := part(ctx); err != nil {
-				once.Do(func() { first = err })
-			}
-			cancel(nil)
-		})
-	}
-	wg.Wait()
-	return first
-}
-
 // What is in the data directory.
 const (
 	databaseName = cli.DatabaseName
@@ -140,7 +112,7 @@ const (
 // listed reports whether there is an engine that will list what it has: one whose socket is named, also where it starts
 // behind this process, as with the unit of the manual; in a managed plugin the socket is there by now.
 func listed(opts cli.ServeOptions, inPlugin bool) bool {
-	return named(opts, inPlugin) || exists(opts.DockerSocket)
+	return named(opts, inPlugin) || dockerd.HasSocket(opts.DockerSocket)
 }
 
 // named reports whether somebody says, outside a managed plugin, which socket the engine has.
@@ -182,33 +154,4 @@ func newWatcher(opts cli.ServeOptions, labels []string, plugin string, logger *s
 		cfg.Names = nil
 	}
 	return dockerd.New(cfg)
-}
-
-// machineConfig turns the settings into the core's.
-func machineConfig(cfg config.Config) ipam.Config {
-	rest := cfg.Rest
-	if rest == 0 {
-		rest = -1 // none, where zero would mean the default
-	}
-	var seed [32]byte
-	_, _ = crand.Read(seed[:]) // never fails
-	return ipam.Config{
-		Name: peer.Name(cfg.Name), Zone: peer.Zone(cfg.Zone), Machine: identity.Machine(cfg.Name), Rand: rand.New(rand.NewChaCha8(seed)),
-		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
-		Join: len(cfg.Join) > 0 && cfg.Bootstrap.N != 1 || cfg.Bootstrap.N > 1, Formation: formation(cfg),
-		FoundAlone: cfg.Bootstrap.N == 1,
-		HostBoot:   ipam.HostBoot{ID: identity.HostBoot(), At: identity.HostStart()}, BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Marks: ipam.Marks{Label: cfg.Cluster},
-		Subnets: ipam.Subnets{Universe: cfg.Universe, ULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid},
-	}
-}
-
-func deal(d config.Deal) chronicle.Deal {
-	switch d {
-	case config.DealAll:
-		return chronicle.DealAll
-	case config.DealNone:
-		return chronicle.DealNone
-	case config.DealHalf:
-	}
-	return chronicle.DealHalf
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/driver"
+	"github.com/ringlet/ringlet/internal/together"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/cli"
@@ -18,6 +19,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 	"github.com/ringlet/ringlet/plugin/serving"
+	"github.com/ringlet/ringlet/plugin/status"
 )
 
 // answers reports whether a GET is answered with 200, and decodes what it got.
@@ -61,7 +63,7 @@ func TestHTTPOnABusyPort(t *testing.T) {
 		}
 	}()
 
-	local, engine := client(opts.AdminSocket), client(opts.Socket)
+	local, engine := plugintest.Client(opts.AdminSocket), plugintest.Client(opts.Socket)
 	defer local.CloseIdleConnections()
 	defer engine.CloseIdleConnections()
 	var p ipam.Problem
@@ -106,7 +108,7 @@ func TestAdminSocketThatIsLost(t *testing.T) {
 	store, n := plugintest.Open(t, t.TempDir())
 	defer store.Close()
 	var log plugintest.Log
-	api, err := admin.New(admin.Config{Backend: &status{Node: n}, Logger: log.Logger()})
+	api, err := admin.New(admin.Config{Backend: status.New(status.Config{Node: n}), Logger: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +121,7 @@ func TestAdminSocketThatIsLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	c := client(path)
+	c := plugintest.Client(path)
 	defer c.CloseIdleConnections()
 	alive := func() bool { return answers(t, c, "http://ringlet/livez", nil) }
 	plugintest.Eventually(t, "the socket is served", alive)
@@ -153,9 +155,9 @@ func TestEngineSocketThatIsLost(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- together(t.Context(), []func(context.Context) error{n.Run, func(ctx context.Context) error { return drv.Serve(ctx, l) }})
+		ended <- together.Run(t.Context(), n.Run, func(ctx context.Context) error { return drv.Serve(ctx, l) })
 	}()
-	c := client(path)
+	c := plugintest.Client(path)
 	defer c.CloseIdleConnections()
 	plugintest.Eventually(t, "the engine is answered", func() bool {
 		resp, err := c.Post("http://plugin/IpamDriver.GetCapabilities", "", nil)

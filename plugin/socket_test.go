@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -17,9 +16,11 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/driver"
+	"github.com/ringlet/ringlet/internal/together"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/persist"
+	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
 // process is the plugin without an engine: disk, core and driver, on a real
@@ -64,7 +65,7 @@ func start(t testing.TB, dir string) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := together(ctx, []func(context.Context) error{n.Run, func(ctx context.Context) error { return drv.Serve(ctx, l) }}); err != nil {
+		if err := together.Run(ctx, n.Run, func(ctx context.Context) error { return drv.Serve(ctx, l) }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -261,7 +262,7 @@ func TestRandomCallsOverTheSocket(t *testing.T) {
 		p := start(t, dir)
 		var wg sync.WaitGroup
 		for _, e := range engines {
-			e.socket, e.http = p.socket, client(p.socket)
+			e.socket, e.http = p.socket, plugintest.Client(p.socket)
 			if phase > 0 {
 				e.replay()
 			}
@@ -338,21 +339,12 @@ func (p *process) settle(b *book) {
 	}
 }
 
-func client(socket string) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}}
-}
-
 // BenchmarkAllocateOverTheSocket is one durable allocation and its release,
 // by one client that keeps its connection, as dockerd does.
 func BenchmarkAllocateOverTheSocket(b *testing.B) {
 	p := start(b, b.TempDir())
 	defer p.stop()
-	c := client(p.socket)
+	c := plugintest.Client(p.socket)
 	post := func(method, body string) []byte {
 		resp, err := c.Post("http://plugin/IpamDriver."+method, "", bytes.NewReader([]byte(body)))
 		if err != nil {

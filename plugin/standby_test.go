@@ -21,9 +21,11 @@ import (
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
+	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/plugintest"
+	"github.com/ringlet/ringlet/plugin/standby"
 )
 
 // wholeProcess is all of the plugin process but for its settings and its log.
@@ -44,7 +46,7 @@ func startWhole(t *testing.T, data string, settings ...string) *wholeProcess {
 	}
 	dir := t.TempDir()
 	p := &wholeProcess{t: t, opts: cli.ServeOptions{Data: data, Socket: filepath.Join(dir, "ringlet.sock"), AdminSocket: filepath.Join(dir, "admin.sock"), DriverNames: []string{"ringlet"}}}
-	p.engine, p.local = client(p.opts.Socket), client(p.opts.AdminSocket)
+	p.engine, p.local = plugintest.Client(p.opts.Socket), plugintest.Client(p.opts.AdminSocket)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serve(ctx, p.opts, cfg, p.log.Logger(), &logging.Sink{}) }()
@@ -59,7 +61,7 @@ func startWhole(t *testing.T, data string, settings ...string) *wholeProcess {
 			t.Errorf("the process ended with %v", err)
 		}
 	})
-	plugintest.Eventually(t, "its sockets are there", func() bool { return exists(p.opts.Socket) && exists(p.opts.AdminSocket) })
+	plugintest.Eventually(t, "its sockets are there", func() bool { return dockerd.HasSocket(p.opts.Socket) && dockerd.HasSocket(p.opts.AdminSocket) })
 	return p
 }
 
@@ -102,7 +104,7 @@ func (p *wholeProcess) serves() bool {
 
 // waits reports whether the process says that it cannot use its database, for a reason that has these words.
 func (p *wholeProcess) waits(words string) bool {
-	problem, found := plugintest.Find(p.status().Problems, codeNoDatabase)
+	problem, found := plugintest.Find(p.status().Problems, standby.Code)
 	return found && problem.Level == string(ipam.Failed) && strings.Contains(problem.Text, words)
 }
 
@@ -238,7 +240,7 @@ func TestStandbyWithADatabaseOfNoUse(t *testing.T) {
 			spoil.with(t, database)
 			p := startWhole(t, data)
 			plugintest.Eventually(t, "status says what is wrong", func() bool { return p.waits(spoil.words) })
-			if problem, _ := plugintest.Find(p.status().Problems, codeNoDatabase); !strings.Contains(problem.Next, "move the file away") {
+			if problem, _ := plugintest.Find(p.status().Problems, standby.Code); !strings.Contains(problem.Next, "move the file away") {
 				t.Errorf("next is %q", problem.Next)
 			}
 			p.call("GetCapabilities", nil)

@@ -89,7 +89,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("the process ended with %v", err)
 		}
 	}()
-	local := client(opts.AdminSocket)
+	local := plugintest.Client(opts.AdminSocket)
 	defer local.CloseIdleConnections()
 	problem := func() (p ipam.Problem, ok bool) {
 		var st ipam.Status

@@ -95,15 +95,29 @@ var rooms = map[string]struct {
 	imports []string
 	reason  string
 }{
-	"plugin/fault":    {[]string{"ipam"}, "what is wrong with a part, without which parts there are"},
-	"plugin/gate":     {[]string{"driver", "ipam", "ipam/node", "ipam/poolid"}, "what waits for a node, without why there is none"},
-	"plugin/serving":  {[]string{"driver", "plugin/certfile", "plugin/fault"}, "listeners, without what is served on them"},
-	"plugin/claims":   {[]string{"ipam", "plugin/fault"}, "what is to be claimed again, without how a host starts over"},
-	"plugin/networks": {[]string{"ipam", "ipam/chronicle", "plugin/dockerd"}, "the engine's networks, without who has which address"},
-	"plugin/hostnet":  {[]string{"ipam", "ipam/node", "plugin/fault"}, "what the host has on its network, without what is kept from whom"},
-	"plugin/identity": {[]string{"plugin/dockerd"}, "which machine this is, without what follows from it"},
-	"plugin/decided":  {[]string{"ipam", "plugin/decisions", "plugin/dockerd", "plugin/fault", "plugin/networks"}, "that decisions outlive the database, without what they are"},
-	"plugin/database": {[]string{"ipam", "ipam/node", "persist", "plugin/decisions", "plugin/fault"}, "the database's file, without what is in it"},
+	"plugin/fault":      {[]string{"ipam"}, "what is wrong with a part, without which parts there are"},
+	"plugin/gate":       {[]string{"driver", "ipam", "ipam/node", "ipam/poolid"}, "what waits for a node, without why there is none"},
+	"plugin/serving":    {[]string{"driver", "plugin/certfile", "plugin/fault"}, "listeners, without what is served on them"},
+	"plugin/claims":     {[]string{"ipam", "plugin/fault"}, "what is to be claimed again, without how a host starts over"},
+	"plugin/networks":   {[]string{"ipam", "ipam/chronicle", "plugin/dockerd"}, "the engine's networks, without who has which address"},
+	"plugin/hostnet":    {[]string{"ipam", "ipam/node", "plugin/fault"}, "what the host has on its network, without what is kept from whom"},
+	"plugin/keyring":    {[]string{"ipam", "plugin/admin", "plugin/config", "plugin/fault"}, "the keys of this host, without who encrypts with them"},
+	"plugin/about":      {[]string{"gossip", "plugin/admin", "plugin/config", "plugin/dockerd", "plugin/keyring", "plugin/lastwords", "plugin/logging"}, "what the process is, without the node"},
+	"plugin/announcer":  {[]string{"ipam", "ipam/addr", "ipam/node", "plugin/announce", "plugin/dockerd", "plugin/fault", "plugin/metrics"}, "what is to be announced, without when and how"},
+	"plugin/prober":     {[]string{"ipam", "ipam/addr", "ipam/node", "ipam/poolid", "plugin/arp", "plugin/fault", "plugin/metrics"}, "whether another device has an address, without who gets it"},
+	"plugin/calls":      {[]string{"ipam", "ipam/node", "plugin/decided", "plugin/dockerd", "plugin/hostnet", "plugin/networks"}, "what is done before and after a request, without its protocol"},
+	"plugin/inventory":  {[]string{"ipam", "ipam/node", "plugin/decided", "plugin/dockerd", "plugin/hostnet", "plugin/networks"}, "who reads a list of the engine, without when it lists"},
+	"plugin/peers":      {[]string{"gossip", "ipam", "ipam/node", "ipam/peer", "ipam/wire", "plugin/admin", "plugin/config", "plugin/directory", "plugin/events"}, "who uses the network between peers, without how frames travel"},
+	"plugin/coreconfig": {[]string{"gossip", "ipam", "ipam/addr", "ipam/chronicle", "ipam/peer", "plugin/config", "plugin/identity"}, "the settings of the core, without what it does with them"},
+	"plugin/status":     {[]string{"ipam", "ipam/node", "plugin/admin", "plugin/database", "plugin/decided", "plugin/directory", "plugin/dockerd", "plugin/fault", "plugin/networks"}, "what operators see, without how a part finds out what is wrong with it"},
+	"plugin/history":    {[]string{"ipam", "ipam/node", "plugin/events", "plugin/fault", "plugin/journal"}, "what the journal is to know of the node, without how it is kept"},
+	"plugin/entry":      {[]string{"ipam/identity", "plugin/directory", "plugin/dockerd", "plugin/fault"}, "what this host says of itself, without who reads it"},
+	"plugin/crashes":    {[]string{"ipam/node", "plugin/fault", "plugin/lastwords"}, "what errors of the program leave behind, without what runs"},
+	"plugin/startover":  {[]string{"ipam", "ipam/node", "persist", "plugin/admin"}, "that a host starts over, without how a node is built"},
+	"plugin/standby":    {[]string{"ipam", "ipam/node", "plugin/admin", "plugin/database", "plugin/dockerd", "plugin/fault", "plugin/serving"}, "what stands in for the node, without why there is none"},
+	"plugin/identity":   {[]string{"plugin/dockerd"}, "which machine this is, without what follows from it"},
+	"plugin/decided":    {[]string{"ipam", "plugin/decisions", "plugin/dockerd", "plugin/fault", "plugin/networks"}, "that decisions outlive the database, without what they are"},
+	"plugin/database":   {[]string{"ipam", "ipam/node", "persist", "plugin/decisions", "plugin/fault"}, "the database's file, without what is in it"},
 }
 
 // shell are the packages under ipam that are not of the core.

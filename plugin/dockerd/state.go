@@ -1,7 +1,10 @@
 package dockerd
 
 import (
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -50,4 +53,17 @@ func (w *Watcher) change(edit func(*State)) {
 	s := *w.state.Load()
 	edit(&s)
 	w.state.Store(&s)
+}
+
+// Major returns the first number of the engine's version, false if there is none.
+func (s State) Major() (n int, known bool) {
+	major, _, _ := strings.Cut(s.EngineVersion, ".")
+	n, err := strconv.Atoi(major)
+	return n, err == nil
+}
+
+// HasSocket reports whether there is a file at the path of an engine's socket.
+func HasSocket(path string) bool {
+	_, err := os.Stat(path)
+	return path != "" && err == nil
 }

@@ -6,8 +6,11 @@ package plugintest
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,4 +94,14 @@ func Open(tb testing.TB, dir string) (*persist.Store, *node.Node) {
 		tb.Fatal(err)
 	}
 	return store, n
+}
+
+// Client returns a client of the server that listens on a unix socket.
+func Client(socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", socket)
+		},
+	}}
 }

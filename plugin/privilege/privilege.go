@@ -113,3 +113,18 @@ func onAllThreads(call, a, b uintptr) error {
 	}
 	return nil
 }
+
+// Early calls drop at once for all but CAP_NET_RAW, and returns what gives that up, too, if it is not to be kept. What was not given up
+// at once is the error of both. A nil drop stays nil.
+func Early(drop func(keepNetRaw bool) error) func(keepNetRaw bool) error {
+	if drop == nil {
+		return nil
+	}
+	kept := drop(true)
+	return func(keepNetRaw bool) error {
+		if kept != nil || keepNetRaw {
+			return kept
+		}
+		return drop(false)
+	}
+}

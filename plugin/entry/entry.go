@@ -1,0 +1,115 @@
+// Package entry is what this host says of itself in the directory: its version, its engine, the addresses at which it is reached, and
+// the labels of its containers. It also says what is wrong with the directory here.
+//
+// It refuses to know how the directory brings that to other hosts.
+package entry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+
+	"github.com/ringlet/ringlet/internal/kernelnet"
+	"github.com/ringlet/ringlet/ipam/identity"
+	"github.com/ringlet/ringlet/plugin/directory"
+	"github.com/ringlet/ringlet/plugin/dockerd"
+	"github.com/ringlet/ringlet/plugin/fault"
+)
+
+// Containers tells what the labels of containers of the engine say.
+func Containers(watcher *dockerd.Watcher) func(ctx context.Context, ids []string) (map[string]directory.Container, error) {
+	return func(ctx context.Context, ids []string) (map[string]directory.Container, error) {
+		found, err := watcher.Containers(ctx, ids)
+		out := map[string]directory.Container{}
+		for id, c := range found {
+			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name, Labels: identity.Text(c.Labels)}
+		}
+		return out, err
+	}
+}
+
+// Of returns what the directory says of this process. self is where other peers reach it, nothing as long as nobody can.
+func Of(version, engine, served string, self netip.AddrPort) directory.Node {
+	out := directory.Node{Version: version, Engine: engine}
+	if self.IsValid() {
+		out.Address, out.Health = self.String(), health(served, self.Addr())
+	}
+	out.Addresses = addressesOf(self.Addr())
+	return out
+}
+
+// addressesOf returns the addresses of this host on its interfaces, the one at which
+// other peers reach it first. Those that count on one link or on this host alone are
+// left out.
+func addressesOf(self netip.Addr) (out []directory.NodeAddress) {
+	all, _ := kernelnet.Addresses() // without them only the other is told
+	seen := map[netip.Addr]bool{}
+	add := func(a netip.Addr, kind string) {
+		if a = a.Unmap(); !a.IsGlobalUnicast() || seen[a] {
+			return
+		}
+		seen[a] = true
+		family := "ipv6"
+		if a.Is4() {
+			family = "ipv4"
+		}
+		out = append(out, directory.NodeAddress{Address: a, Family: family, Kind: kind})
+	}
+	add(self, "peer")
+	for _, p := range all {
+		add(p.Addr(), "host")
+	}
+	return out
+}
+
+// health returns where the API can be reached from other hosts, nothing if it
+// cannot: it is served at an address of RINGLET_HTTP, or at all of a host that
+// others reach at self.
+func health(served string, self netip.Addr) string {
+	host, port, err := net.SplitHostPort(served)
+	if err != nil { // off
+		return ""
+	}
+	switch a, err := netip.ParseAddr(host); {
+	case host == "" || err == nil && a.IsUnspecified():
+		host = self.String()
+	case host == "localhost" || err == nil && a.IsLoopback():
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// Late returns the fault of a directory to which no changes come.
+func Late(shared *directory.Directory, logger *slog.Logger) *fault.Fault {
+	return &fault.Fault{
+		Logger: logger, Code: "directory-late",
+		Look: func() error {
+			if shared.Late() == 0 {
+				return nil
+			}
+			return errors.New("no heartbeat for more than 3 minutes")
+		},
+		Text: func(err error) string {
+			return fmt.Sprintf("this host may show old facts of other hosts, because their changes do not arrive (%v)", err)
+		},
+		Next: "see ringlet peers for hosts that do not answer; addresses are handed out all the same",
+	}
+}
+
+// Unidentified returns the faults of containers that have no identity: their labels are too long, or there are too many
+// label sets. Their addresses are as good as any.
+func Unidentified(shared *directory.Directory, logger *slog.Logger) []*fault.Fault {
+	say := func(err error) string { return err.Error() }
+	return []*fault.Fault{{
+		Logger: logger, Code: "identity-too-long", Text: say,
+		Look: func() error { long, _ := shared.Unidentified(); return long },
+		Next: "count fewer labels with RINGLET_IDENTITY_LABELS on all hosts, or start the container with shorter ones; its address works without an identity",
+	}, {
+		Logger: logger, Code: "identities-full", Text: say,
+		Look: func() error { _, full := shared.Unidentified(); return full },
+		Next: "count fewer labels with RINGLET_IDENTITY_LABELS on all hosts; numbers that no container uses are free again after half an hour, and addresses work without an identity",
+	}}
+}
