@@ -104,7 +104,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 
 // removing reports whether a command of this peer is under way that removes the pool.
 func (m *Machine) removing(p *pool) bool {
-	return m.log.IsUnderWay(func(a chronicle.Action) bool {
+	return m.opposes(func(a chronicle.Action) bool {
 		d, ok := a.(chronicle.DeletePool)
 		return ok && d.Pool == p.Key
 	})
@@ -114,7 +114,7 @@ func (m *Machine) removing(p *pool) bool {
 // of a subnet.
 func (m *Machine) creating(subnet string) bool {
 	cidr, err := netip.ParsePrefix(subnet)
-	return err == nil && m.log.IsUnderWay(func(a chronicle.Action) bool {
+	return err == nil && m.opposes(func(a chronicle.Action) bool {
 		c, ok := a.(chronicle.CreatePool)
 		return ok && c.CIDR == cidr.Masked()
 	})
