@@ -97,6 +97,7 @@ func (a *authority) write(dir string, at net.IP) {
 }
 
 // K6: a host shows an etcd its certificate, and a user with a password. A wrong one is a problem of status, and is mended by a file.
+// So is a wrong address, by a setting.
 func TestClusterEtcdAccess(t *testing.T) {
 	t.Parallel()
 	c := NewCluster(t, 1)
@@ -148,4 +149,22 @@ func TestClusterEtcdAccess(t *testing.T) {
 	e.hasProblem("etcd-unavailable", "refuses this host's certificate")
 	ours.write(e.path(data), etcdAt.AsSlice())
 	mended("with the right certificate")
+
+	// Where nobody is, where no etcd listens, and where no name leads: each is one sentence, and is mended by a setting.
+	at := func(url string) {
+		t.Helper()
+		e.Docker("plugin", "disable", "--force", Plugin)
+		e.Docker("plugin", "set", Plugin, "RINGLET_ETCD="+url)
+		e.Docker("plugin", "enable", Plugin)
+	}
+	for url, why := range map[string]string{
+		"https://192.168.50.98:2379":                     "cannot be reached: ",
+		fmt.Sprintf("https://%v:%d", etcdAt, etcdPort+9): "cannot be reached: connect: connection refused",
+		"https://etcd.invalid:2379":                      "cannot be reached: the name etcd.invalid does not resolve to an address",
+	} {
+		at(url)
+		e.hasProblem("etcd-unavailable", "etcd does not get a copy of the directory: "+url+" "+why)
+	}
+	at(store.URL)
+	mended("at the right address")
 }
