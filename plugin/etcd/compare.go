@@ -2,11 +2,9 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringlet/ringlet/ipam/peer"
@@ -158,7 +156,12 @@ func (s *session) look(ctx context.Context, claim string) error {
 		return err
 	}
 	renew := now.After(s.renew)
-	if renew {
+	switch lives, err := s.lives(ctx); {
+	case err != nil:
+		return err
+	case !lives:
+		return errAgain
+	case renew:
 		if err := s.grant(ctx); err != nil {
 			return err
 		}
@@ -168,6 +171,16 @@ func (s *session) look(ctx context.Context, claim string) error {
 		return err
 	}
 	return nil
+}
+
+// lives reports whether etcd has this host's lease. Without it etcd lost its data, or somebody revoked the lease. The claim alone does
+// not tell: another host may have been first to put it there again. In an etcd that begins at its first revision anew the watch waits
+// for one that is far away, so that the session is to begin anew, too.
+func (s *session) lives(ctx context.Context) (bool, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	left, err := s.client.TimeToLive(ctx, s.lease)
+	return err == nil && left.TTL > 0, err
 }
 
 // flush writes the keys that are due.
@@ -218,10 +231,6 @@ func (s *session) write(ctx context.Context, claim string, ops []clientv3.Op, ke
 		done, err := s.client.Txn(one).If(s.guard).Then(ops...).Commit()
 		cancel()
 		switch {
-		case errors.Is(err, rpctypes.ErrLeaseNotFound): // somebody revoked it, or etcd is another
-			if err = s.grant(ctx); err == nil {
-				_, err = s.compare(ctx)
-			}
 		case err == nil && done.Succeeded:
 			w := written{time.Now(), done.Header.Revision}
 			for _, key := range keys {

@@ -84,6 +84,8 @@ func (m *Mirror) explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil, errors.Is(err, errAgain), errors.Is(err, context.Canceled), errors.As(err, new(labelError)):
 		return err
+	case errors.Is(err, rpctypes.ErrLeaseNotFound): // somebody revoked it, or etcd lost its data
+		return errAgain
 	case errors.Is(err, rpctypes.ErrAuthFailed):
 		return fmt.Errorf("etcd refuses the user %s with this password: check RINGLET_ETCD_USER and RINGLET_ETCD_PASSWORD_FILE", user)
 	case errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrInvalidAuthToken) && m.cfg.User == "":
@@ -156,6 +158,8 @@ func reach(ctx context.Context, endpoint string, secure *tls.Config) error {
 func plain(err error) error {
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
 		return fmt.Errorf("the name %s does not resolve to an address", e.Name)
+	} else if ok {
+		return fmt.Errorf("the name %s cannot be looked up: %s", e.Name, e.Err)
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e.Err

@@ -25,7 +25,7 @@ const (
 	proofLease = 25 * time.Second
 	// answerTime is how long etcd has for one answer.
 	answerTime = 5 * time.Second
-	// lookEvery is how often etcd is asked for a sign of life. A wiped etcd is noticed by that alone: the watch goes on.
+	// lookEvery is how often etcd is asked for a sign of life. That etcd lost its data is noticed by that alone: the watch goes on.
 	lookEvery = 2 * time.Second
 	// keepAliveEvery is how often an idle connection is tried. etcd hangs up on who does so more often than each 5 s.
 	keepAliveEvery = 10 * time.Second

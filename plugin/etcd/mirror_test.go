@@ -307,7 +307,22 @@ func TestSame(t *testing.T) {
 		"a lease revoked":   func() { s.ctl("lease", "revoke", fmt.Sprintf("%x", int64(c.hosts[1].mirror.lease))) },
 		"restarted":         func() { s.down(); s.up() },
 		"wiped":             func() { s.down(); s.dir += "x"; s.up() },
-		"an address moved":  func() { c.hosts[0].drop(10); c.hosts[1].hold(10, "web-9") },
+		"wiped, and others were first": func() {
+			claim := s.keys()["ringlet/.cluster/lab"]
+			s.down()
+			s.dir += "x"
+			s.up()
+			s.ctl("put", "ringlet/.cluster/lab", claim)
+		},
+		"wiped, and a change came before it was noticed": func() {
+			s.down()
+			s.dir += "x"
+			s.up()
+			c.hosts[1].hold(30, "late")
+			until(t, limit, "the change is there", func() bool { return s.keys()["ringlet/state/ip/v1/lab/10.50.0.30"] != "" })
+			s.ctl("del", "ringlet/state/ip/v1/lab/10.50.0.30")
+		},
+		"an address moved": func() { c.hosts[0].drop(10); c.hosts[1].hold(10, "web-9") },
 	} {
 		harm()
 		took := alike(t, limit, s, c.hosts...)
