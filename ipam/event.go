@@ -150,8 +150,9 @@ type (
 		Kind        chronicle.Kind
 	}
 	// DrainRequest makes this peer draining: it takes no more space and gives
-	// back what empties. Undo makes it active again.
-	DrainRequest struct{ Undo bool }
+	// back what empties. It is refused while another peer drains, or where the others have no room
+	// for what is in use here, unless Also is set. Undo makes it active again.
+	DrainRequest struct{ Undo, Also bool }
 	// LeaveRequest makes this peer leave its cluster: it drains, and is
 	// retired as soon as it owns nothing. It is refused while addresses are
 	// held, unless forced; then it is evicted, and its space is quarantined.

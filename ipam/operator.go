@@ -149,48 +149,6 @@ func (m *Machine) vacated(p *pool) error {
 	return err
 }
 
-// drainSelf begins or ends the draining of this peer.
-func (m *Machine) drainSelf(q *DrainRequest) error {
-	if err := m.ready(); err != nil {
-		return err
-	}
-	phase := chronicle.Draining
-	if q.Undo {
-		phase = chronicle.Active
-	}
-	other := func(a chronicle.Action) bool {
-		switch a := a.(type) {
-		case chronicle.SetState:
-			return a.Peer == m.me.ID() && a.Phase != phase
-		case chronicle.Retire: // it leaves, whatever somebody wants by now
-			return a.Peer == m.me.ID() && q.Undo
-		case chronicle.Evict:
-			return a.Peer == m.me.ID() && q.Undo
-		}
-		return false
-	}
-	if m.opposes(other) {
-		return m.waitForEarlier()
-	}
-	if m.log.Accepted(other) {
-		m.log.FinishSlot() // what was asked for before this process started
-		return m.waitForEarlier()
-	}
-	m.wish.SetDrained(m.wish.Drained() && !q.Undo)
-	if q.Undo && m.wish.IsLeaving() {
-		m.wish.Stay() // also where that is decided when nobody waits for it any more
-	}
-	member := m.state.Member(m.me.ID())
-	switch {
-	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
-		return nil
-	case !q.Undo && m.view().Alone():
-		return failf(ErrBadRequest, "%s is the only host of its cluster, so no other host could take its addresses: add another host first", m.cfg.Name)
-	}
-	_, err := m.propose(chronicle.SetState{Peer: m.me.ID(), Phase: phase})
-	return m.staysWanted(err, "ringlet status")
-}
-
 // leave makes this peer leave its cluster. It is answered when it has left.
 func (m *Machine) leave(q *LeaveRequest) error {
 	if m.wish.HasLeft() {
@@ -225,7 +183,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	}
 	m.wish.Leave(held > 0 || n > 0)
 	if !m.wish.IsForced() {
-		if err := m.drainSelf(&DrainRequest{}); err != nil {
+		if err := m.drainSelf(&DrainRequest{Also: true}); err != nil {
 			return err
 		}
 		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns no address: see ringlet status", m.cfg.Name))

@@ -395,7 +395,7 @@ func TestEvictedWithOrdersUnderWay(t *testing.T) {
 	c := newLockstep(t, 3)
 	c.found()
 	c.die(2)
-	for _, q := range []ipam.Request{exclude("10.50.0.250", "10.50.0.250"), &ipam.DrainRequest{}} {
+	for _, q := range []ipam.Request{exclude("10.50.0.250", "10.50.0.250"), &ipam.DrainRequest{Also: true}} {
 		wantErr(t, c.ask(2, q).Err, ipam.ErrNotReady, "is done as soon as they agree")
 	}
 	if r := c.ask(0, &ipam.EvictRequest{Peer: "host-2"}); r.Err != nil {

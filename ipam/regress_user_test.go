@@ -58,7 +58,7 @@ func TestDrainThatIsWantedStill(t *testing.T) {
 	c, _ := lab(t)
 	o := c.order()
 	c.die(o[0], o[1])
-	refused(t, c.ask(o[2], &ipam.DrainRequest{}).Err, "your request is done as soon as they agree, if that is still possible: ringlet status shows it")
+	refused(t, c.ask(o[2], &ipam.DrainRequest{Also: true}).Err, "your request is done as soon as they agree, if that is still possible: ringlet status shows it")
 	c.heal()
 	c.run(time.Minute, func() bool { return c.status(o[2]).State == ipam.Leaving })
 }

@@ -89,6 +89,7 @@ func TestScheduleWithoutARule(t *testing.T) {
 		{"a batch needs all its commands", 0, inTwo, endsAPartAsItIsEvicted},
 		{"a pool is named by its subnet", 0, namedBySubnet(), endsWhatWasMadeAnew},
 		{"a forget names no eviction", 0, forgetsAnyEviction, forgetsAfterAReturn},
+		{"two drain at once", 0, drainsAlso, drainsBesideAnother},
 		{"a removal knows nothing of exclusions", 0, removesWhatIsExcluded, removesCutOff},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -278,10 +278,15 @@ func sayLost(s *transcript) {
 	s.said("docker run, with space left only on a host that is gone", c.full(0, cidr))
 	c.silence(1, 2)
 	s.said("ringlet evict, while nobody answers", c.ask(0, &ipam.EvictRequest{Peer: "host-2"}).Err)
-	s.said("ringlet drain, while nobody answers", c.ask(0, &ipam.DrainRequest{}).Err)
+	s.said("ringlet drain, with too little free for what is in use here", c.ask(0, &ipam.DrainRequest{}).Err)
+	s.said("ringlet drain --also, while nobody answers", c.ask(0, &ipam.DrainRequest{Also: true}).Err)
 	d, _ := lab(s.t)
 	order := d.order()
+	d.ask(order[1], &ipam.DrainRequest{})
+	s.said("ringlet drain, while another host drains", d.ask(order[2], &ipam.DrainRequest{}).Err)
+	d.ask(order[1], &ipam.DrainRequest{Undo: true})
 	d.die(order[1], order[2])
+	s.said("ringlet drain, with containers, while no other host can be reached", d.ask(order[0], &ipam.DrainRequest{}).Err)
 	s.said("docker run, cut off, with the own space used up", d.full(order[0], cidr))
 }
 

@@ -127,6 +127,9 @@ func appendAction(b []byte, action Action) []byte {
 		b = codec.Uint(appendFounder(b, a.Founder), uint64(a.Speaks))
 	case SetState:
 		b = append(append(b, a.Peer[:]...), byte(a.Phase))
+		if a.Also { // a peer of the first level knows nothing behind the phase
+			b = codec.Bool(b, a.Also)
+		}
 	case Evict:
 		b = append(b, a.Peer[:]...)
 	case Retire:
@@ -216,7 +219,14 @@ func readAction(op byte, r *codec.Reader) Action {
 	case Admit{}.opcode():
 		return Admit{readFounder(r), readLevel(r)}
 	case SetState{}.opcode():
-		return SetState{r.ID("peer"), Phase(r.Byte("phase"))}
+		a := SetState{Peer: r.ID("peer"), Phase: Phase(r.Byte("phase"))}
+		if r.Rest() == 0 {
+			return a
+		}
+		if a.Also = r.Bool("drains beside another"); !a.Also {
+			r.Fail("drains beside another")
+		}
+		return a
 	case Evict{}.opcode():
 		return Evict{r.ID("peer")}
 	case Retire{}.opcode():

@@ -50,6 +50,7 @@ func actions() []chronicle.Action {
 		chronicle.Expire{Name: "backup", Fence: 1 << 40},
 		chronicle.SetZone{Zone: "rack-1"},
 		chronicle.DeletePool{Pool: k, Kept: 1 << 63},
+		chronicle.SetState{Peer: a, Phase: chronicle.Draining, Also: true},
 	}
 }
 

@@ -274,10 +274,12 @@ type (
 		Founder
 		Speaks Level
 	}
-	// SetState sets the phase of a peer in the roster.
+	// SetState sets the phase of its author, who is in the roster: from filling to active, from there to draining, and back.
+	// It drains while another one does only if Also is set (R76).
 	SetState struct {
 		Peer  peer.ID
 		Phase Phase
+		Also  bool
 	}
 	// Evict removes a peer that is not the last from the roster. Its ranges
 	// stay its own: quarantine.

@@ -26,6 +26,9 @@ const WithLocks Level = 2
 // WithZones is the level from which on slots may have what names zones, likewise.
 const WithZones Level = 2
 
+// WithOneDrain is the level from which on a peer sets its own phase alone, step by step, and one drains at a time (R76).
+const WithOneDrain Level = 2
+
 // Raise has the cluster use a level above the present one. Whoever proposes it
 // knows that all of the roster speak it; who joins or comes back without
 // speaking it has to be upgraded.

@@ -25,11 +25,7 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		s.Former = slices.DeleteFunc(s.Former, func(g Gone) bool { return g.ID == a.ID })
 		s.Roster = append(s.Roster, Member{a.Founder, Filling, zone})
 	case SetState:
-		m := s.Member(a.Peer)
-		if m == nil || a.Phase < Filling || a.Phase > Draining {
-			return "it is not in the roster"
-		}
-		m.Phase = a.Phase
+		return s.setPhase(author, a)
 	case Evict:
 		m := s.Member(a.Peer)
 		if m == nil || len(s.Roster) == 1 {
@@ -75,6 +71,45 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		return fmt.Sprintf("no such command: %T", action)
 	}
 	return ""
+}
+
+// setPhase sets the phase of a peer (R76).
+func (s *State) setPhase(author peer.ID, a SetState) (refused string) {
+	m := s.Member(a.Peer)
+	switch {
+	case m == nil || a.Phase < Filling || a.Phase > Draining:
+		return "it is not in the roster"
+	case s.Level < WithOneDrain:
+	case author != a.Peer:
+		return "its author is another peer"
+	case !m.Phase.leadsTo(a.Phase):
+		return fmt.Sprintf("a peer that is %v does not become %v", m.Phase, a.Phase)
+	case a.Phase == Draining && !a.Also && s.Drainer(a.Peer) != nil:
+		return "another peer drains"
+	}
+	m.Phase = a.Phase
+	return ""
+}
+
+// leadsTo reports whether a peer that is in a phase may be in another one next.
+func (p Phase) leadsTo(next Phase) bool {
+	return p == Filling && next == Active || p == Active && next == Draining || p == Draining && next == Active
+}
+
+// Drainer returns a peer of the roster other than the given one that drains and still owns space, or nil.
+func (s *State) Drainer(but peer.ID) *Member {
+	for i := range s.Roster {
+		if m := &s.Roster[i]; m.ID != but && m.Phase == Draining && s.ownsSpace(m.ID) {
+			return m
+		}
+	}
+	return nil
+}
+
+// Drain returns the commands with which a peer drains, also while another one does. The first is for one that is filling by the
+// time that they are decided, as it was evicted and admitted again.
+func (s *State) Drain(id peer.ID, also bool) []Action {
+	return []Action{SetState{Peer: id, Phase: Active}, SetState{Peer: id, Phase: Draining, Also: also && s.Level >= WithOneDrain}}
 }
 
 func (s *State) dismiss(id peer.ID) {

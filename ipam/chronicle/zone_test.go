@@ -184,6 +184,39 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// A peer sets its own phase, one step at a time, and drains while another one does only if it says so (R76). At the first level,
+// as peers of it know it, anybody sets any phase.
+func TestOneDrain(t *testing.T) {
+	w := found(t, a, b, c)
+	w.pool(a, "10.0.0.0/24", chronicle.DealAll)
+	set := func(id peer.ID, phase chronicle.Phase) chronicle.SetState {
+		return chronicle.SetState{Peer: id, Phase: phase}
+	}
+	w.ok(a, set(b, chronicle.Filling))
+	w.ok(a, chronicle.Raise{Level: chronicle.WithOneDrain})
+	w.refused(a, set(b, chronicle.Active))
+	w.refused(b, set(b, chronicle.Draining))
+	w.refused(b, set(b, chronicle.Filling))
+	w.ok(b, set(b, chronicle.Active))
+	w.refused(b, set(b, chronicle.Active))
+	w.refused(b, set(b, chronicle.Filling))
+	w.ok(b, set(b, chronicle.Draining))
+	w.refused(b, set(b, chronicle.Draining))
+	w.refused(b, set(b, chronicle.Filling))
+	w.refused(c, set(c, chronicle.Draining))
+	also := set(c, chronicle.Draining)
+	also.Also = true
+	w.ok(c, also)
+	w.ok(c, set(c, chronicle.Active))
+	for r := range w.s.Pools[0].Ring.OwnedBy(b) {
+		w.ok(b, chronicle.Close{Pool: w.s.Pools[0].Key, Range: r})
+	}
+	w.ok(c, set(c, chronicle.Draining))
+	if d := w.s.Drainer(a); d == nil || d.ID != c || w.s.Drainer(c) != nil {
+		t.Errorf("it is %v who drains", d)
+	}
+}
+
 // What is said about zones at the end of a state is as it was written, or refused.
 func TestDecodeZonesRefuses(t *testing.T) {
 	w := found(t, a, b)

@@ -256,7 +256,7 @@ func (c *cluster) operate(f fault, s *site) {
 		}
 		r = &ipam.ForgetRequest{Peer: target}
 	case drains, undrains:
-		r = &ipam.DrainRequest{Undo: f == undrains}
+		r = &ipam.DrainRequest{Undo: f == undrains, Also: s.index%2 == 0}
 	case leaves:
 		if !c.goesOn(nil, s) {
 			return

@@ -22,7 +22,7 @@ func Example() {
 
 	wish := leave.New(&w)
 	wish.Leave(false)
-	fmt.Println(wish.Next(view, false)[0])
+	fmt.Println(wish.Next(view, false)[1])
 	fmt.Println(wish.Next(view, true)[0])
 	// Output:
 	// set 01000000 draining

@@ -122,7 +122,7 @@ func (w *Wish) Next(v cluster.View, draining bool) []chronicle.Action {
 	case w.forced:
 		return []chronicle.Action{chronicle.Evict{Peer: v.Self}}
 	case !draining:
-		return []chronicle.Action{chronicle.SetState{Peer: v.Self, Phase: chronicle.Draining}}
+		return v.State.Drain(v.Self, true) // nothing is in use here that others would have to take
 	case !hasAnything(v):
 		return []chronicle.Action{chronicle.Retire{Peer: v.Self}}
 	}
@@ -132,15 +132,14 @@ func (w *Wish) Next(v cluster.View, draining bool) []chronicle.Action {
 // Grow returns the command that makes a peer active which was admitted and has space. One that was draining before it was
 // evicted drains on: nobody has undone that.
 func (w *Wish) Grow(v cluster.View) []chronicle.Action {
-	phase := chronicle.Active
 	switch {
 	case v.State.Member(v.Self).Phase != chronicle.Filling:
 		w.SetDrained(false)
 		return nil
 	case w.drained:
-		phase = chronicle.Draining
+		return v.State.Drain(v.Self, true)
 	case v.State.OwnedBy(v.Self) == 0:
 		return nil
 	}
-	return []chronicle.Action{chronicle.SetState{Peer: v.Self, Phase: phase}}
+	return []chronicle.Action{chronicle.SetState{Peer: v.Self, Phase: chronicle.Active}}
 }

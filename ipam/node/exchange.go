@@ -176,8 +176,8 @@ func (n *Node) Gone(ctx context.Context, peers []peer.ID) ([]peer.ID, error) {
 }
 
 // Drain begins or ends the draining of this peer.
-func (n *Node) Drain(ctx context.Context, undo bool) error {
-	_, err := n.call(ctx, &ipam.DrainRequest{Undo: undo})
+func (n *Node) Drain(ctx context.Context, r ipam.DrainRequest) error {
+	_, err := n.call(ctx, &r)
 	return err
 }
 

@@ -49,7 +49,7 @@ type Backend interface {
 	Reservations(ctx context.Context, pool string) ([]ipam.ReservationStatus, error)
 	// Drain has the peer give its space back and take no more, or ends that. It
 	// returns when that is decided.
-	Drain(ctx context.Context, undo bool) error
+	Drain(ctx context.Context, r ipam.DrainRequest) error
 	// Leave has the peer leave its cluster, and returns when it has. If ctx ends
 	// before, the peer goes on leaving; asked again, Leave waits for the rest.
 	Leave(ctx context.Context, force bool) error

@@ -339,13 +339,13 @@ func (m *memory) RemovePool(ctx context.Context, pool string) error {
 	return nil
 }
 
-func (m *memory) Drain(ctx context.Context, undo bool) error {
-	end, err := m.begin(ctx, ipam.DrainRequest{Undo: undo})
+func (m *memory) Drain(ctx context.Context, r ipam.DrainRequest) error {
+	end, err := m.begin(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if m.state = ipam.Leaving; undo {
+	if m.state = ipam.Leaving; r.Undo {
 		m.state = ipam.Ready
 	}
 	return nil

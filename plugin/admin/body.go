@@ -46,6 +46,8 @@ type MadePool struct {
 // Drain is the body of a request that the peer give its space back.
 type Drain struct {
 	Undo bool `json:"undo,omitempty"` // true: no longer
+	// Also has it drain although another peer does, or the others have no room for what is in use here.
+	Also bool `json:"also,omitempty"`
 }
 
 // Leave is the body of a request that the peer leave its cluster.

@@ -21,7 +21,10 @@ func (s *Server) drain(ctx context.Context, r *request) (answer, error) {
 	if err := decode(r.body, &body); err != nil {
 		return answer{}, err
 	}
-	if err := s.cfg.Backend.Drain(ctx, body.Undo); err != nil {
+	if body.Undo && body.Also {
+		return answer{}, badRequest("a drain that ends needs no also: leave out one of undo and also")
+	}
+	if err := s.cfg.Backend.Drain(ctx, ipam.DrainRequest{Undo: body.Undo, Also: body.Also}); err != nil {
 		return answer{}, err
 	}
 	st, err := s.fresh(ctx)

@@ -124,7 +124,7 @@ func TestConversation(t *testing.T) {
 		"# the process",
 		"GET /v1/about", "GET /v1/log", "GET /v1/crash", "GET /v1/keys", `POST /v1/keys {"step":"add","key":"x"}`, `POST /v1/keys {"add":"x"}`,
 		"# drain, and not",
-		`POST /v1/self/drain {}`, `POST /v1/self/drain {}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"undo":true}`,
+		`POST /v1/self/drain {}`, `POST /v1/self/drain {}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"also":true}`, `POST /v1/self/drain {"undo":true}`, `POST /v1/self/drain {"undo":true,"also":true}`,
 		"# meet another peer, and again",
 		`POST /v1/peers {"address":"host-b"}`, `POST /v1/peers {"address":"host-b:7950"}`, `POST /v1/peers {"address":"host-z"}`,
 		"# a peer that is lost: forgotten only after it is evicted, both again",

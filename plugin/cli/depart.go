@@ -19,7 +19,8 @@ import (
 const lookEvery = time.Second
 
 func (a *app) drainCommand() *cobra.Command {
-	var undo, noWait bool
+	var drain admin.Drain
+	var noWait bool
 	cmd := &cobra.Command{
 		Use:        "drain",
 		SuggestFor: []string{"cordon", "uncordon", "undrain"},
@@ -29,6 +30,10 @@ func (a *app) drainCommand() *cobra.Command {
 ranges. Containers keep their addresses. When a container is removed, its
 address goes to the other hosts, too. A new container on this host gets an
 address only if another host lends one.
+
+One host drains at a time: while another one still owns addresses, ringlet
+refuses. It also refuses if too few addresses are free for what is in use here
+and a small reserve for each host that stays. With --also it drains anyway.
 
 The command shows the progress, and waits until this host owns no address. If
 you interrupt it, the host continues by itself, also after a restart. To end
@@ -40,20 +45,21 @@ Exit codes: 0 this host owns no address, or --no-wait was given; 1 failed.`,
   ringlet drain --undo`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.drain(ctx, c, undo, noWait) })(cmd, args)
+			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.drain(ctx, c, drain, noWait) })(cmd, args)
 		},
 	}
-	cmd.Flags().BoolVar(&undo, "undo", false, "let this host take ranges again")
+	cmd.Flags().BoolVar(&drain.Undo, "undo", false, "let this host take ranges again")
+	cmd.Flags().BoolVar(&drain.Also, "also", false, "drain although another host does, or others lack room")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "return at once")
 	return cmd
 }
 
-func (a *app) drain(ctx context.Context, c *client, undo, noWait bool) error {
+func (a *app) drain(ctx context.Context, c *client, body admin.Drain, noWait bool) error {
 	var d admin.Departure
-	if err := c.call(ctx, http.MethodPost, path("self", "drain"), admin.Drain{Undo: undo}, &d); err != nil {
+	if err := c.call(ctx, http.MethodPost, path("self", "drain"), body, &d); err != nil {
 		return err
 	}
-	if undo {
+	if body.Undo {
 		return a.show(d, func() { a.view.printf("this host takes ranges again\n") })
 	}
 	drained := func(d admin.Departure) bool { return d.Owned == 0 }

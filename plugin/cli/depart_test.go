@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,19 @@ func TestNoLongerWaiting(t *testing.T) {
 type stopper func(string)
 
 func (s stopper) Write(b []byte) (int, error) { s(string(b)); return len(b), nil }
+
+// What an operator drains all the same is asked for as that, and an undo is not.
+func TestDrainAlso(t *testing.T) {
+	f := alone()
+	cfg := Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}
+	if got := ringlet(t, cfg, "drain", "--also", "--no-wait"); got.code != 0 || !slices.Contains(f.calls, "drain also") {
+		t.Errorf("got %+v, calls %q", got, f.calls)
+	}
+	want := "ringlet: a drain that ends needs no also: leave out one of undo and also\n"
+	if got := ringlet(t, cfg, "drain", "--undo", "--also"); got.code != 1 || got.err != want {
+		t.Errorf("got %+v", got)
+	}
+}
 
 func TestDrainThatCannotBeTold(t *testing.T) {
 	f := alone()

@@ -91,9 +91,12 @@ func (f *fixture) Status(context.Context) (ipam.Status, error) {
 
 func (f *fixture) Snapshot(ctx context.Context) (ipam.Status, error) { return f.Status(ctx) }
 
-func (f *fixture) Drain(_ context.Context, undo bool) error {
+func (f *fixture) Drain(_ context.Context, r ipam.DrainRequest) error {
 	f.departs = true
-	return f.call("drain undo=%v", undo)
+	if r.Also {
+		return f.call("drain also")
+	}
+	return f.call("drain undo=%v", r.Undo)
 }
 
 func (f *fixture) Leave(_ context.Context, force bool) error {

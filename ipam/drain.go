@@ -1,0 +1,128 @@
+package ipam
+
+import (
+	"fmt"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
+)
+
+// drainSelf begins or ends the draining of this peer.
+func (m *Machine) drainSelf(q *DrainRequest) error {
+	if err := m.ready(); err != nil {
+		return err
+	}
+	phase := chronicle.Draining
+	if q.Undo {
+		phase = chronicle.Active
+	}
+	other := func(a chronicle.Action) bool {
+		switch a := a.(type) {
+		case chronicle.SetState:
+			return a.Peer == m.me.ID() && a.Phase != phase
+		case chronicle.Retire: // it leaves, whatever somebody wants by now
+			return a.Peer == m.me.ID() && q.Undo
+		case chronicle.Evict:
+			return a.Peer == m.me.ID() && q.Undo
+		}
+		return false
+	}
+	drains := func(a chronicle.Action) bool {
+		s, is := a.(chronicle.SetState)
+		return is && s.Peer == m.me.ID() && s.Phase == chronicle.Draining
+	}
+	if (q.Undo || !m.log.IsUnderWay(drains)) && m.opposes(other) { // who drains becomes active before
+		return m.waitForEarlier()
+	}
+	if m.log.Accepted(other) {
+		m.log.FinishSlot() // what was asked for before this process started
+		return m.waitForEarlier()
+	}
+	m.wish.SetDrained(m.wish.Drained() && !q.Undo)
+	if q.Undo && m.wish.IsLeaving() {
+		m.wish.Stay() // also where that is decided when nobody waits for it any more
+	}
+	member := m.state.Member(m.me.ID())
+	switch {
+	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
+		return nil
+	case !q.Undo && m.view().Alone():
+		return failf(ErrBadRequest, "%s is the only host of its cluster, so no other host could take its addresses: add another host first", m.cfg.Name)
+	}
+	actions := m.state.Drain(m.me.ID(), q.Also)
+	if q.Undo {
+		actions = actions[:1]
+	} else if !q.Also && !m.log.IsUnderWay(drains) {
+		if err := m.mayDrain(); err != nil {
+			return err
+		}
+	}
+	out, err := m.propose(actions...)
+	if err != nil {
+		return m.staysWanted(err, "ringlet status")
+	}
+	if d := m.state.Drainer(m.me.ID()); !q.Undo && d != nil && out[len(out)-1].Refused != "" {
+		return m.errDrains(d)
+	}
+	return nil
+}
+
+// mayDrain reports why this peer is not to drain: another one does (R76), or those that stay have no room for what is in use here.
+func (m *Machine) mayDrain() error {
+	if d := m.state.Drainer(m.me.ID()); d != nil {
+		return m.errDrains(d)
+	}
+	var stay []peer.ID
+	for _, member := range m.state.Roster {
+		if member.ID != m.me.ID() && member.Phase != chronicle.Draining && m.view().Live(member.ID) {
+			stay = append(stay, member.ID)
+		}
+	}
+	for _, p := range m.sortedPools() {
+		if err := m.roomFor(p, stay); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roomFor reports that what is free in a pool, with a chunk for each of the peers that stay, is less than what is in use here.
+func (m *Machine) roomFor(p *pool, stay []peer.ID) error {
+	held := addr.Count(0)
+	for _, kind := range p.space.Kinds() {
+		if !kind.OfHost() {
+			held++
+		}
+	}
+	if held == 0 {
+		return nil
+	}
+	room := p.space.Spare()
+	for _, id := range stay {
+		room = room.Plus(m.trade.Spare(id)[p.Key].Free)
+	}
+	for r := range p.Ring.OwnedBy(ring.Free) {
+		room = room.Plus(r.Size())
+	}
+	use := sentence.Plural(uint64(held), "address", "addresses")
+	if len(stay) == 0 {
+		return failf(ErrBadRequest, "%s has %s of pool %s in use, and no other host can be reached that could take them: start or reconnect another host first, or run ringlet drain --also", m.cfg.Name, use, sentence.Pool(p.Pool))
+	}
+	chunk := m.trade.Chunk(p.space)
+	if room >= held+chunk*addr.Count(len(stay)) {
+		return nil
+	}
+	needs := "the host that stays needs"
+	if len(stay) > 1 {
+		needs = fmt.Sprintf("each of the %d hosts that stay needs", len(stay))
+	}
+	return failf(ErrBadRequest, "%s has %s of pool %s in use, and %v are free there; %s %v for itself: remove containers or add a host first, or run ringlet drain --also",
+		m.cfg.Name, use, sentence.Pool(p.Pool), room, needs, chunk)
+}
+
+func (m *Machine) errDrains(d *chronicle.Member) error {
+	return failf(ErrBadRequest, "%s drains and still owns %s: wait until it owns none, which ringlet ring shows, or run ringlet drain --also", m.view().NameOf(d.ID), sentence.Plural(uint64(m.state.OwnedBy(d.ID)), "address", "addresses"))
+}
