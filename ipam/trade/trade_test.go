@@ -132,6 +132,33 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// Owners that can be reached are asked before one that cannot, however much that one has to spare: also for a single address that
+// any of them may have. When they have refused, the call waits for that one, which is asked when it is back.
+func TestUnreachableOwnersAreAskedLast(t *testing.T) {
+	for _, want := range []wire.Want{wire.WantSpace, wire.WantExact} {
+		for seed := range 20 { // whom to ask is chosen at random, by what each has
+			h := newHost(one, one, two, tre)
+			h.trade.Configure(trade.Config{Rand: rand.New(rand.NewPCG(uint64(seed), 2)), Deal: chronicle.DealNone, Chunk: 16, Rest: rest})
+			h.own(two, 0, 250)
+			h.own(tre, 250, 251)
+			h.away = []peer.ID{two}
+			h.trade.Ask(h.pool, want, whole, 0, h.now)
+			q := h.asked()
+			if q.to != tre {
+				t.Fatalf("seed %d: %v is asked, and cannot be reached", seed, q.to.Short())
+			}
+			h.trade.TakeAnswer(tre, wire.Answer{ID: q.ID, Verdict: wire.RefusedFull})
+			if is := h.trade.Ask(h.pool, want, whole, 0, time.Time{}); is.Refused || !slices.Equal(is.Waits, []peer.ID{two}) {
+				t.Fatalf("seed %d: a call that may wait for an unreachable peer is told %+v", seed, is)
+			}
+			h.away = nil
+			if h.trade.Ask(h.pool, want, whole, 0, time.Time{}); h.asked().to != two {
+				t.Fatalf("seed %d: it is back, and is not asked", seed)
+			}
+		}
+	}
+}
+
 // A refusal does not answer a call that first asked after the question was put, and an announcement takes it back.
 func TestOutdatedRefusals(t *testing.T) {
 	h := newHost(one, one, two)
