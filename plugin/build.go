@@ -85,7 +85,7 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 			in.release()
 		}
 	}()
-	f.garbage.hold()
+	f.garbage.Hold()
 	if in.watcher, err = newWatcher(f.opts, f.cfg.IdentityLabels, f.plugin, f.logger); err != nil {
 		return nil, err
 	}
@@ -294,7 +294,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		in.shared.Run,
 		kept.Run,
 		in.starts.Run,
-		f.garbage.run,
+		f.garbage.Run,
 		f.disk.Run,
 	)
 	if in.network != nil {

@@ -9,13 +9,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/ringlet/ringlet/driver"
 	"github.com/ringlet/ringlet/internal/backoff"
+	"github.com/ringlet/ringlet/internal/collector"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/internal/pace"
 	"github.com/ringlet/ringlet/internal/together"
@@ -59,7 +59,7 @@ type front struct {
 
 	socket, adminSocket net.Listener
 
-	garbage *collector
+	garbage *collector.Collector
 	meter   *metrics.Metrics
 	pace    *pace.Pace
 	gate    *gate.Gate
@@ -159,7 +159,7 @@ func (f *front) database() string { return filepath.Join(f.opts.Data, databaseNa
 
 // run serves on the sockets, which are open.
 func (f *front) run(ctx context.Context) error {
-	f.garbage = &collector{set: debug.SetGCPercent, free: debug.FreeOSMemory}
+	f.garbage = collector.New()
 	f.meter = metrics.New(metrics.Config{Version: version, Logger: f.logger})
 	f.pace = pace.New()
 	f.crashes = crashes.New(crashes.Config{Dir: f.opts.Data, Version: version, Count: f.meter.Panicked, Logger: f.logger})
@@ -246,7 +246,7 @@ func (f *front) attempt(ctx context.Context) (built bool, err error) {
 	in, err := f.build(ctx)
 	f.settle()
 	if err != nil {
-		f.garbage.set(usualPercent)
+		f.garbage.Release()
 		return false, err
 	}
 	defer in.close()

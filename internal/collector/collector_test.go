@@ -1,4 +1,4 @@
-package main
+package collector
 
 import (
 	"context"
@@ -39,17 +39,21 @@ func TestCollector(t *testing.T) {
 	seen := make(chan int)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	c := &collector{set: debug.SetGCPercent, seen: func(percent int) {
+	c := &Collector{set: debug.SetGCPercent, seen: func(percent int) {
 		select {
 		case seen <- percent:
 		case <-ctx.Done():
 		}
 	}}
-	c.hold()
+	c.Hold()
 	if got := debug.SetGCPercent(-1); got != -1 {
 		t.Errorf("during a start it is %d %%", got)
 	}
-	go func() { ended <- c.run(ctx) }()
+	c.Release()
+	if got := debug.SetGCPercent(-1); got != usualPercent {
+		t.Errorf("after a start that failed it is %d %%", got)
+	}
+	go func() { ended <- c.Run(ctx) }()
 	next := func() int {
 		for {
 			select {
@@ -99,9 +103,10 @@ func TestCollectorLeavesSettings(t *testing.T) {
 			t.Setenv(name, "50")
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			c := &collector{set: func(percent int) int { t.Errorf("set to %d %%", percent); return 0 }}
-			c.hold()
-			if err := c.run(ctx); err != nil {
+			c := &Collector{set: func(percent int) int { t.Errorf("set to %d %%", percent); return 0 }}
+			c.Hold()
+			c.Release()
+			if err := c.Run(ctx); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,9 +1,16 @@
-package main
+// Package collector gives the garbage collection more room while there is a load, and gives memory back to the host when it is over. By
+// Go's defaults a process with a small heap collects dozens of times a second under load: with 64 clients, in one process with them, a
+// durable call took 1.3 times as long (medians of five: 176 and 136 µs) and 1.1 times the processor time. A fixed percentage would
+// cost a large heap many times its size.
+//
+// It refuses to know what the load is: it sees collections come quickly.
+package collector
 
 import (
 	"context"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
@@ -30,30 +37,40 @@ const (
 	worthwhile = 4 << 20
 )
 
-// collector gives the garbage collection more room while there is a load, which
+// Collector gives the garbage collection more room while there is a load, which
 // would otherwise collect a small heap dozens of times a second. It costs
 // [roomUnderLoad] at most, and nothing at rest: a collection that comes late, or
 // none for a while, goes back to what is usual. Then what is not needed any more is
 // given back to the host, as also after a start.
-type collector struct {
+type Collector struct {
 	set  func(percent int) int // [runtime/debug.SetGCPercent]
 	free func()                // [runtime/debug.FreeOSMemory]
 	seen func(percent int)     // for tests; nil: nobody
 }
 
+// New returns the collector of this process.
+func New() *Collector { return &Collector{set: debug.SetGCPercent, free: debug.FreeOSMemory} }
+
 // isSet reports whether an operator has set how garbage is collected. It stands.
 func isSet() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
-// hold has nothing collected until run begins. What a start reads of the database
+// Hold has nothing collected until Run begins. What a start reads of the database
 // stays, and to go through that whenever it has doubled finds next to nothing.
-func (c *collector) hold() {
+func (c *Collector) Hold() {
 	if !isSet() {
 		c.set(-1)
 	}
 }
 
-// run looks at each collection until ctx ends. Its error is always nil.
-func (c *collector) run(ctx context.Context) error {
+// Release ends what Hold began, where Run does not follow.
+func (c *Collector) Release() {
+	if !isSet() {
+		c.set(usualPercent)
+	}
+}
+
+// Run looks at each collection until ctx ends. Its error is always nil.
+func (c *Collector) Run(ctx context.Context) error {
 	if isSet() {
 		<-ctx.Done()
 		return nil
