@@ -9,6 +9,7 @@ import (
 
 	remote "github.com/docker/go-plugins-helpers/ipam"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/poolid"
 )
@@ -190,11 +191,11 @@ func network(id string) (ipam.Network, error) {
 
 // address reads an address, which comes without a mask.
 func address(s string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(s)
-	if err != nil || a.Zone() != "" {
+	a, ok := parse.Addr(s)
+	if !ok {
 		return netip.Addr{}, badRequest(fmt.Sprintf("address %s cannot be read: write it as 10.1.0.9 or fd00::9", quote(s)))
 	}
-	return a.Unmap(), nil
+	return a, nil
 }
 
 // taskID is the length of the ID of a swarm task.

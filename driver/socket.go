@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringlet/ringlet/internal/parse"
 )
 
 const (
 	// socketMode is that of the socket: the engine is root, and whoever may
 	// connect may take addresses.
 	socketMode = 0o600
-	// maxSocketPath is the longest path of a unix socket, in bytes (unix(7)).
-	maxSocketPath = 107
 	// knockTime is how long a process that has the socket may take to accept a
 	// connection. The kernel does it as long as the process lives.
 	knockTime = time.Second
@@ -31,8 +31,8 @@ const (
 // listener is closed. Two processes that open the same path at the same moment
 // are for the caller to prevent.
 func Listen(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("socket path %s has %d bytes, and %d is the most that a socket can have: choose a shorter one", path, len(path), maxSocketPath)
+	if len(path) > parse.MaxSocketPath {
+		return nil, fmt.Errorf("socket path %s has %d bytes, and %d is the most that a socket can have: choose a shorter one", path, len(path), parse.MaxSocketPath)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the socket %s cannot be made: %w: choose another path, or make it, with the rights to write in it", path, err)

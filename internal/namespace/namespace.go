@@ -3,9 +3,12 @@
 package namespace
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +20,11 @@ func Enter(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: only root makes network namespaces")
+	}
+	for _, tool := range []string{"ip", "nsenter"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("skipped: %v", err)
+		}
 	}
 	runtime.LockOSThread() // and never unlocked: the thread ends with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -30,4 +38,23 @@ func IP(t *testing.T, args ...string) {
 	if out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput(); err != nil {
 		t.Fatalf("ip %v: %v\n%s", args, err, out)
 	}
+}
+
+// Other makes another network namespace, and returns the ID of a process in it, by which ip and nsenter know it.
+func Other(t *testing.T) (pid string) {
+	t.Helper()
+	other := exec.CommandContext(context.WithoutCancel(t.Context()), "cat") // it ends with its input
+	other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	in, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // it ends by that
+		_ = other.Wait()
+	})
+	return strconv.Itoa(other.Process.Pid)
 }

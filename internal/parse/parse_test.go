@@ -14,3 +14,15 @@ func TestMAC(t *testing.T) {
 		}
 	}
 }
+
+func TestAddr(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.50.0.7": "10.50.0.7", "fd00::7": "fd00::7", "::ffff:10.50.0.7": "10.50.0.7",
+		"": "", "10.50.0.7/24": "", "fe80::1%eth0": "", "web": "", "10.50.0.007": "",
+	} {
+		got, ok := Addr(text)
+		if ok != (want != "") || ok && got.String() != want {
+			t.Errorf("%q: %v, %v", text, got, ok)
+		}
+	}
+}

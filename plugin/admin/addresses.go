@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -121,9 +122,9 @@ func addressList(list []ipam.AddressStatus, err error) (answer, error) {
 }
 
 func parseAddr(s string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(s)
-	if err != nil || a.Zone() != "" {
+	a, ok := parse.Addr(s)
+	if !ok {
 		return netip.Addr{}, badRequest("%q is not an address: write it like 10.50.0.5 or fd00:50::5, without a mask or a zone", s)
 	}
-	return a.Unmap(), nil
+	return a, nil
 }

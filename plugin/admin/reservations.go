@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
@@ -99,13 +100,12 @@ func ParseStretch(s string) (first, last netip.Addr, err error) {
 	if !isRange {
 		to = from
 	}
-	if first, err = netip.ParseAddr(strings.TrimSpace(from)); err != nil || first.Zone() != "" {
+	first, isFirst := parse.Addr(strings.TrimSpace(from))
+	last, isLast := parse.Addr(strings.TrimSpace(to))
+	if !isFirst || !isLast {
 		return bad()
 	}
-	if last, err = netip.ParseAddr(strings.TrimSpace(to)); err != nil || last.Zone() != "" {
-		return bad()
-	}
-	return first.Unmap(), last.Unmap(), nil
+	return first, last, nil
 }
 
 // lastOf returns the last address of a subnet.

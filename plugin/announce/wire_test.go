@@ -4,16 +4,15 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringlet/ringlet/internal/namespace"
 )
 
 const (
@@ -45,36 +44,14 @@ func (b box) ip(args ...string) string {
 // hostBox takes the test to a network of its own. The test is skipped where that cannot be made.
 func hostBox(t *testing.T) box {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: making network namespaces needs root")
-	}
-	for _, tool := range []string{"ip", "nsenter"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("skipped: %v", err)
-		}
-	}
-	// The thread is not given back, and ends with the test: nobody else runs in its network.
-	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("skipped: this machine does not let root make network namespaces: %v", err)
-	}
+	namespace.Enter(t)
 	return box{t: t}
 }
 
 // box returns another network.
 func (b box) box() box {
 	b.t.Helper()
-	other := exec.Command("cat")
-	other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	in, err := other.StdinPipe()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { in.Close(); other.Wait() })
-	return box{t: b.t, pid: strconv.Itoa(other.Process.Pid)}
+	return box{t: b.t, pid: namespace.Other(b.t)}
 }
 
 // cable returns another network that has an eth0 with the addresses, whose other end is here under that name.

@@ -8,14 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringlet/ringlet/internal/namespace"
 )
 
 // wire takes the test to a network of its own: eth0, with 192.168.1.1/24, and
@@ -23,32 +23,8 @@ import (
 // commands here and there. The test is skipped where that cannot be made.
 func wire(t *testing.T) (here, there func(args ...string)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: making network namespaces needs root")
-	}
-	for _, tool := range []string{"ip", "nsenter"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("skipped: %v", err)
-		}
-	}
-	// The thread is not given back, and ends with the test: nobody else runs
-	// in its network.
-	runtime.LockOSThread()
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("skipped: this machine does not let root make network namespaces: %v", err)
-	}
-	// The other host is a process that ends with its input.
-	other := exec.Command("cat")
-	other.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
-	in, err := other.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); other.Wait() })
-	pid := strconv.Itoa(other.Process.Pid)
+	namespace.Enter(t)
+	pid := namespace.Other(t)
 	here = func(args ...string) {
 		t.Helper()
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,36 +15,6 @@ import (
 	"github.com/ringlet/ringlet/plugin/prober"
 )
 
-// interfaces are those of a host, which can be broken.
-type interfaces struct {
-	address atomic.Pointer[netip.Prefix]
-	err     atomic.Pointer[error]
-	reads   atomic.Int64
-}
-
-func (i *interfaces) read() ([]netip.Prefix, error) {
-	i.reads.Add(1)
-	if err := i.err.Load(); err != nil {
-		return nil, *err
-	}
-	var out []netip.Prefix
-	if p := i.address.Load(); p != nil {
-		out = append(out, *p)
-	}
-	return out, nil
-}
-
-func (i *interfaces) set(address string, err error) {
-	i.address.Store(nil)
-	if address != "" {
-		i.address.Store(new(netip.MustParsePrefix(address)))
-	}
-	i.err.Store(nil)
-	if err != nil {
-		i.err.Store(&err)
-	}
-}
-
 // A network is made on a LAN on which the host has had an address for a few
 // seconds: no container gets that address.
 func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
@@ -53,8 +22,8 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
 		logger := slog.New(slog.DiscardHandler)
-		var found interfaces
-		h := hostnet.New(hostnet.Config{Node: n, Logger: logger, Addresses: found.read})
+		var found plugintest.Interfaces
+		h := hostnet.New(hostnet.Config{Node: n, Logger: logger, Addresses: found.Read})
 		if err := h.Tell(t.Context()); err != nil { // at the start
 			t.Fatal(err)
 		}
@@ -65,7 +34,7 @@ func TestNetworkOnALANThatTheHostHasJustJoined(t *testing.T) {
 		calls := Calls{Node: n, Watcher: watcher, Prober: prober.New(prober.Config{Node: n, Logger: slog.New(slog.DiscardHandler)}), Host: h}
 
 		time.Sleep(time.Second)        // an earlier reading is not new enough then
-		found.set("10.50.0.1/24", nil) // ip addr add 10.50.0.1/24 dev eth1
+		found.Set("10.50.0.1/24", nil) // ip addr add 10.50.0.1/24 dev eth1
 		// docker network create -d macvlan -o parent=eth1 --subnet 10.50.0.0/24, on engine 29, which asks for no gateway
 		p, err := calls.RequestPool(t.Context(), ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix("10.50.0.0/24")})
 		if err != nil {
@@ -89,9 +58,9 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
-		var found interfaces
+		var found plugintest.Interfaces
 		var told uint64
-		h := hostnet.New(hostnet.Config{Node: n, Logger: slog.New(slog.DiscardHandler), Addresses: found.read, Changes: func() uint64 { return told }})
+		h := hostnet.New(hostnet.Config{Node: n, Logger: slog.New(slog.DiscardHandler), Addresses: found.Read, Changes: func() uint64 { return told }})
 		watcher, err := dockerd.New(dockerd.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +70,7 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reads := found.reads.Load()
+		reads := found.Reads()
 		next := func(i byte, claim string) (netip.Addr, error) {
 			r := ipam.AddressRequest{Network: p.Network, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 0x42, 0, 0, 0, i}}
 			if claim != "" {
@@ -116,27 +85,27 @@ func TestAddressOfAHostThatTheKernelHasToldOf(t *testing.T) {
 		}
 		for i := range byte(3) {
 			own := last.Next()
-			found.set(own.String()+"/24", nil)
+			found.Set(own.String()+"/24", nil)
 			told++
 			if last, err = next(2+i, ""); err != nil || last == own {
 				t.Fatalf("a container got %v, %v; the host has %v", last, err, own)
 			}
 		}
-		found.set("10.50.0.200/24", nil)
+		found.Set("10.50.0.200/24", nil)
 		told++
 		if got, err := next(9, "10.50.0.200"); err == nil {
 			t.Errorf("a container claimed %v, which the host has", got)
 		}
-		if got := found.reads.Load() - reads; got != 4 {
+		if got := found.Reads() - reads; got != 4 {
 			t.Errorf("the interfaces were read %d times for 4 changes", got)
 		}
 
-		found.set("", errors.New("netlinkrib: too many open files"))
+		found.Set("", errors.New("netlinkrib: too many open files"))
 		told++
 		if _, err := next(10, ""); err != nil {
 			t.Error(err)
 		}
-		found.set("10.50.0.201/24", nil)
+		found.Set("10.50.0.201/24", nil)
 		if got, err := next(11, "10.50.0.201"); err == nil {
 			t.Errorf("a container claimed %v, which the host has; it could not be read before", got)
 		}

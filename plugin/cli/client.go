@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/plugin/admin"
 )
 
@@ -142,8 +143,8 @@ func (c *client) failure(err error) error {
 		text = "there is no socket there: see whether the plugin is enabled (docker plugin ls), and whether its engine is on this host"
 	case errors.Is(err, fs.ErrPermission):
 		text = "only root may use it: try again with sudo"
-	case len(c.socket) > maxSocketPath:
-		text = fmt.Sprintf("the path of a socket has at most %d bytes, and this one has %d: let ringlet serve have a shorter --admin-socket, or name a shorter link to it", maxSocketPath, len(c.socket))
+	case len(c.socket) > parse.MaxSocketPath:
+		text = fmt.Sprintf("the path of a socket has at most %d bytes, and this one has %d: let ringlet serve have a shorter --admin-socket, or name a shorter link to it", parse.MaxSocketPath, len(c.socket))
 	case errors.Is(err, syscall.ECONNREFUSED) && noSocket(c.socket):
 		text = "that is not a socket: name the one that ringlet serve has as its --admin-socket"
 	case errors.Is(err, syscall.ECONNREFUSED) && c.named:
@@ -162,9 +163,6 @@ func (c *client) failure(err error) error {
 	}
 	return &noAnswerError{text: fmt.Sprintf("the plugin cannot be reached at %s: %s", c.socket, text), cause: err}
 }
-
-// maxSocketPath is how many bytes the path of a unix socket has at most on Linux (unix(7)).
-const maxSocketPath = 107
 
 // noSocket reports whether a path is that of something else.
 func noSocket(path string) bool {

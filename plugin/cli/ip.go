@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/plugin/admin"
@@ -455,9 +456,9 @@ func (a *app) forFlag(cmd *cobra.Command, holder *string, usage string, words wo
 
 // parseIP reads an address of the command line.
 func parseIP(cmd *cobra.Command, s string) (netip.Addr, error) {
-	ip, err := netip.ParseAddr(s)
-	if err != nil || ip.Zone() != "" {
+	ip, ok := parse.Addr(s)
+	if !ok {
 		return netip.Addr{}, usagef(cmd, "%q is not an address such as 10.50.0.7 or fd00:50::7", s)
 	}
-	return ip.Unmap(), nil
+	return ip, nil
 }

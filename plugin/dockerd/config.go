@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/parse"
 )
 
 // Defaults of [Config].
@@ -20,10 +22,6 @@ const (
 	DefaultRetryMin = 250 * time.Millisecond
 	DefaultRetryMax = 5 * time.Second
 )
-
-// maxSocketPath is the longest path that fits into a unix socket address, in
-// bytes (sockaddr_un without its final zero).
-const maxSocketPath = 107
 
 // Config says which engine to watch and how to recognise our networks in it.
 type Config struct {
@@ -112,8 +110,8 @@ func (c Config) validate() error {
 		if !filepath.IsAbs(c.Socket) {
 			errs = append(errs, fmt.Errorf("docker socket %q is not an absolute path: give the path of a unix socket, without a scheme", c.Socket))
 		}
-		if len(c.Socket) > maxSocketPath {
-			errs = append(errs, fmt.Errorf("docker socket %q has %d bytes, but a socket path has at most %d", c.Socket, len(c.Socket), maxSocketPath))
+		if len(c.Socket) > parse.MaxSocketPath {
+			errs = append(errs, fmt.Errorf("docker socket %q has %d bytes, but a socket path has at most %d", c.Socket, len(c.Socket), parse.MaxSocketPath))
 		}
 		if c.Plugin == "" && len(c.Names) == 0 {
 			errs = append(errs, errors.New("neither a plugin id nor a driver name is known, so no network could be recognised as ours: give one of them"))

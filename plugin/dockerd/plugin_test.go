@@ -7,6 +7,8 @@ import (
 
 	"github.com/docker/docker/api/types"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ringlet/ringlet/internal/parse"
 )
 
 func TestPluginID(t *testing.T) {
@@ -90,8 +92,8 @@ func TestFindPluginFails(t *testing.T) {
 
 func TestAdminSocketFitsIntoAnAddress(t *testing.T) {
 	p := Plugin{ID: strings.Repeat("f", 64)}
-	if got := len(p.AdminSocket()); got > maxSocketPath {
-		t.Errorf("the path has %d bytes, want at most %d", got, maxSocketPath)
+	if got := len(p.AdminSocket()); got > parse.MaxSocketPath {
+		t.Errorf("the path has %d bytes, want at most %d", got, parse.MaxSocketPath)
 	}
 }
 

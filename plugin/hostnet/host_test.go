@@ -20,36 +20,6 @@ import (
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 
-// interfaces are those of a host, which can be broken.
-type interfaces struct {
-	address atomic.Pointer[netip.Prefix]
-	err     atomic.Pointer[error]
-	reads   atomic.Int64
-}
-
-func (i *interfaces) read() ([]netip.Prefix, error) {
-	i.reads.Add(1)
-	if err := i.err.Load(); err != nil {
-		return nil, *err
-	}
-	var out []netip.Prefix
-	if p := i.address.Load(); p != nil {
-		out = append(out, *p)
-	}
-	return out, nil
-}
-
-func (i *interfaces) set(address string, err error) {
-	i.address.Store(nil)
-	if address != "" {
-		i.address.Store(new(netip.MustParsePrefix(address)))
-	}
-	i.err.Store(nil)
-	if err != nil {
-		i.err.Store(&err)
-	}
-}
-
 // stateOf returns the state of an address of pool 10.50.0.0/24.
 func stateOf(t *testing.T, n *node.Node, a string) string {
 	t.Helper()
@@ -71,9 +41,9 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		broken := errors.New("netlinkrib: too many open files")
-		var found interfaces
+		var found plugintest.Interfaces
 		h := New(Config{Node: n, Logger: log.Logger()})
-		h.addresses = found.read
+		h.addresses = found.Read
 		wrong := func(want bool) {
 			t.Helper()
 			p, got := h.fault.Problem()
@@ -82,7 +52,7 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 			}
 		}
 
-		found.set("", broken)
+		found.Set("", broken)
 		if err := h.Tell(t.Context()); err != nil {
 			t.Fatalf("the start fails: %v", err)
 		}
@@ -92,27 +62,27 @@ func TestInterfacesThatCannotBeRead(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- h.Watch(ctx) }()
 		synctest.Wait()
-		before := found.reads.Load()
+		before := found.Reads()
 		time.Sleep(10*retry + time.Millisecond) // in the bubble this takes no time
-		if n := found.reads.Load() - before; n != 10 {
+		if n := found.Reads() - before; n != 10 {
 			t.Errorf("read %d times while it failed, want 10", n)
 		}
 
-		found.set("10.50.0.9/24", nil)
+		found.Set("10.50.0.9/24", nil)
 		time.Sleep(retry)
 		wrong(false)
 		if s := stateOf(t, n, "10.50.0.9"); s != "host" {
 			t.Errorf("the host's address is %s", s)
 		}
 
-		found.set("", broken)
+		found.Set("", broken)
 		time.Sleep(time.Hour)
 		wrong(true)
 		if s := stateOf(t, n, "10.50.0.9"); s != "host" {
 			t.Errorf("after an hour without a reading the host's address is %s", s)
 		}
 
-		found.set("10.50.0.10/24", nil)
+		found.Set("10.50.0.10/24", nil)
 		time.Sleep(time.Hour)
 		wrong(false)
 		if old, now := stateOf(t, n, "10.50.0.9"), stateOf(t, n, "10.50.0.10"); old == "host" || now != "host" {
@@ -148,10 +118,10 @@ func TestHostEndsWithTheNode(t *testing.T) {
 		if _, _, err := n.CreatePool(t.Context(), netip.MustParsePrefix("10.50.0.0/24"), ""); err != nil {
 			t.Fatal(err)
 		}
-		var found interfaces
-		found.set("10.50.0.9/24", nil)
+		var found plugintest.Interfaces
+		found.Set("10.50.0.9/24", nil)
 		h := New(Config{Node: n, Logger: slog.New(slog.DiscardHandler)})
-		h.addresses = found.read
+		h.addresses = found.Read
 		if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -170,8 +140,8 @@ func TestRoutesThatCannotBeRead(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		store, n := plugintest.Open(t, t.TempDir())
 		defer store.Close()
-		var found interfaces
-		found.set("10.50.0.9/24", nil)
+		var found plugintest.Interfaces
+		found.Set("10.50.0.9/24", nil)
 		to := func(p string, gateway, reject bool) kernelnet.Route {
 			r := kernelnet.Route{To: netip.MustParsePrefix(p), Reject: reject}
 			if gateway {
@@ -183,7 +153,7 @@ func TestRoutesThatCannotBeRead(t *testing.T) {
 		table.Store(&[]kernelnet.Route{to("0.0.0.0/0", false, false), to("10.32.0.0/24", false, false), to("10.32.1.0/24", true, false), to("10.32.2.0/24", false, true), to("10.32.0.0/12", false, true), to("fe80::/64", false, false)})
 		var broken atomic.Pointer[error]
 		h := New(Config{Node: n, Logger: slog.New(slog.DiscardHandler)})
-		h.addresses = found.read
+		h.addresses = found.Read
 		h.routes = func() iter.Seq2[kernelnet.Route, error] {
 			return func(yield func(kernelnet.Route, error) bool) {
 				for _, r := range *table.Load() {
@@ -264,9 +234,9 @@ func TestHostListens(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := New(Config{Node: n, Logger: log.Logger()})
-		var found interfaces
+		var found plugintest.Interfaces
 		told := make(chan error)
-		h.addresses, h.wait = found.read, func(context.Context) error { return <-told }
+		h.addresses, h.wait = found.Read, func(context.Context) error { return <-told }
 		ctx, cancel := context.WithCancel(t.Context())
 		var parts sync.WaitGroup
 		for _, part := range []func(context.Context) error{h.Listen, h.Watch} {
@@ -276,7 +246,7 @@ func TestHostListens(t *testing.T) {
 				}
 			})
 		}
-		found.set("10.50.0.9/24", nil)
+		found.Set("10.50.0.9/24", nil)
 		told <- nil
 		synctest.Wait()
 		if s := stateOf(t, n, "10.50.0.9"); s != "host" {

@@ -11,10 +11,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,3 +107,38 @@ func Client(socket string) *http.Client {
 		},
 	}}
 }
+
+// Interfaces are those of a host, which can be broken. The zero value has none.
+type Interfaces struct {
+	address atomic.Pointer[netip.Prefix]
+	err     atomic.Pointer[error]
+	reads   atomic.Int64
+}
+
+// Read returns the addresses.
+func (i *Interfaces) Read() ([]netip.Prefix, error) {
+	i.reads.Add(1)
+	if err := i.err.Load(); err != nil {
+		return nil, *err
+	}
+	var out []netip.Prefix
+	if p := i.address.Load(); p != nil {
+		out = append(out, *p)
+	}
+	return out, nil
+}
+
+// Set gives the host one address, none for an empty text, or has it broken by err.
+func (i *Interfaces) Set(address string, err error) {
+	i.address.Store(nil)
+	if address != "" {
+		i.address.Store(new(netip.MustParsePrefix(address)))
+	}
+	i.err.Store(nil)
+	if err != nil {
+		i.err.Store(&err)
+	}
+}
+
+// Reads returns how often they were read.
+func (i *Interfaces) Reads() int64 { return i.reads.Load() }
