@@ -140,6 +140,7 @@ func TestClusterEtcdAccess(t *testing.T) {
 	mended("with the right password")
 
 	store.Down()
+	e.hasProblem("etcd-unavailable", "cannot be reached") // else the connection goes on with the files that it has read
 	newAuthority(t).write(e.path(data), etcdAt.AsSlice())
 	store.Up()
 	e.hasProblem("etcd-unavailable", "does not accept etcd's certificate")
