@@ -342,7 +342,7 @@ func (in *instance) look(readers *inventory.Readers, faults []*fault.Fault) erro
 	}
 	in.view = status.New(status.Config{
 		Node: in.node, Decided: in.decided, Watcher: in.watcher, NoMAC: readers.NoMAC, Routers: readers.Routers, Names: readers.Names, Lost: lost, Former: former,
-		Sight: status.Sight{InPlugin: f.inPlugin, Named: named(f.opts, f.inPlugin)},
+		Engine: status.EngineAccess{InPlugin: f.inPlugin, Named: named(f.opts, f.inPlugin)},
 		Rejoin: func(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
 			return startover.Rejoin(ctx, in.node, dryRun)
 		},

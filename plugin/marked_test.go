@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/internal/contain"
-	"github.com/ringlet/ringlet/plugin/lastwords"
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/plugin/cli"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 

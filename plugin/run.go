@@ -12,12 +12,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/privilege"
 )

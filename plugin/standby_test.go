@@ -17,12 +17,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/cli"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 	"github.com/ringlet/ringlet/plugin/standby"

@@ -48,7 +48,7 @@ var core = map[string]struct {
 	"ipam/leave":               {[]string{"ipam/cluster", "ipam/effect", "ipam/chronicle", "ipam/codec"}, "the wish to leave, without what is held on the host"},
 	"ipam/warning":             {[]string{"ipam/effect", "ipam/peer", "ipam/codec"}, "what is in use elsewhere, without who holds what here"},
 	"ipam/report":              {[]string{"ipam/sentence", "ipam/poolid", "ipam/wire", "ipam/chronicle", "ipam/ring", "ipam/space", "ipam/addr", "ipam/peer"}, "what people see, as plain data says, without where that is from"},
-	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec", "plugin/packed"}, "what every peer says, without what it means or how it travels"},
+	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec", "internal/packed"}, "what every peer says, without what it means or how it travels"},
 	"ipam": {
 		[]string{
 			"ipam/addr",
@@ -102,7 +102,7 @@ var rooms = map[string]struct {
 	"plugin/networks":   {[]string{"ipam", "ipam/chronicle", "plugin/dockerd"}, "the engine's networks, without who has which address"},
 	"plugin/hostnet":    {[]string{"ipam", "ipam/node", "plugin/fault"}, "what the host has on its network, without what is kept from whom"},
 	"plugin/keyring":    {[]string{"ipam", "plugin/admin", "plugin/config", "plugin/fault"}, "the keys of this host, without who encrypts with them"},
-	"plugin/about":      {[]string{"gossip", "plugin/admin", "plugin/config", "plugin/dockerd", "plugin/keyring", "plugin/lastwords", "plugin/logging"}, "what the process is, without the node"},
+	"plugin/about":      {[]string{"gossip", "plugin/admin", "plugin/config", "plugin/dockerd", "plugin/keyring", "plugin/logging"}, "what the process is, without the node"},
 	"plugin/announcer":  {[]string{"ipam", "ipam/addr", "ipam/node", "plugin/announce", "plugin/dockerd", "plugin/fault", "plugin/metrics"}, "what is to be announced, without when and how"},
 	"plugin/prober":     {[]string{"ipam", "ipam/addr", "ipam/node", "ipam/poolid", "plugin/arp", "plugin/fault", "plugin/metrics"}, "whether another device has an address, without who gets it"},
 	"plugin/calls":      {[]string{"ipam", "ipam/node", "plugin/decided", "plugin/dockerd", "plugin/hostnet", "plugin/networks"}, "what is done before and after a request, without its protocol"},
@@ -112,7 +112,7 @@ var rooms = map[string]struct {
 	"plugin/status":     {[]string{"ipam", "ipam/node", "plugin/admin", "plugin/database", "plugin/decided", "plugin/directory", "plugin/dockerd", "plugin/fault", "plugin/networks"}, "what operators see, without how a part finds out what is wrong with it"},
 	"plugin/history":    {[]string{"ipam", "ipam/node", "plugin/events", "plugin/fault", "plugin/journal"}, "what the journal is to know of the node, without how it is kept"},
 	"plugin/entry":      {[]string{"ipam/identity", "plugin/directory", "plugin/dockerd", "plugin/fault"}, "what this host says of itself, without who reads it"},
-	"plugin/crashes":    {[]string{"ipam/node", "plugin/fault", "plugin/lastwords"}, "what errors of the program leave behind, without what runs"},
+	"plugin/crashes":    {[]string{"ipam/node", "plugin/fault"}, "what errors of the program leave behind, without what runs"},
 	"plugin/startover":  {[]string{"ipam", "ipam/node", "persist", "plugin/admin"}, "that a host starts over, without how a node is built"},
 	"plugin/standby":    {[]string{"ipam", "ipam/node", "plugin/admin", "plugin/database", "plugin/dockerd", "plugin/fault", "plugin/serving"}, "what stands in for the node, without why there is none"},
 	"plugin/identity":   {[]string{"plugin/dockerd"}, "which machine this is, without what follows from it"},

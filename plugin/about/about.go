@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/gossip"
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/keyring"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/logging"
 )
 

@@ -18,9 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/config"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
 // crashPart is the part that is left out where no process has crashed.

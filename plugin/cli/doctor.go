@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringlet/ringlet/internal/kernelnet"
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/admin"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
 // diagnosis is one thing that was looked at.

@@ -15,10 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
 // silent reports whether an error says that a plugin which the engine has does not

@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringlet/ringlet/internal/golden"
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/persist"
 	"github.com/ringlet/ringlet/plugin/config"
 	"github.com/ringlet/ringlet/plugin/dockerd"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
 // silence is an engine with one plugin that does not answer, and the data of that.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/contain"
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/fault"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 )
 
 // Config is what crashes are kept by.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/internal/bubble"
+	"github.com/ringlet/ringlet/internal/lastwords"
 	"github.com/ringlet/ringlet/ipam/node"
-	"github.com/ringlet/ringlet/plugin/lastwords"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
 

@@ -108,7 +108,7 @@ func (h *Reporter) Faults() []*fault.Fault { return []*fault.Fault{h.fault, h.un
 func (h *Reporter) Hear() (stop func()) {
 	kernel, err := kernelnet.OpenChanges(countsAsHost)
 	if err != nil {
-		h.deaf(err)
+		h.polls(err)
 		return func() {}
 	}
 	h.changes, h.wait = kernel.Count, kernel.Wait
@@ -121,7 +121,7 @@ func untilDone(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func (h *Reporter) deaf(err error) {
+func (h *Reporter) polls(err error) {
 	h.logger.Warn("address notifications unavailable, polling", slog.Any("err", err))
 }
 
@@ -131,7 +131,7 @@ func (h *Reporter) Listen(ctx context.Context) error {
 	for {
 		if err := h.wait(ctx); err != nil {
 			if ctx.Err() == nil {
-				h.deaf(err)
+				h.polls(err)
 			}
 			<-ctx.Done()
 			return nil

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ringlet/ringlet/internal/packed"
 	"github.com/ringlet/ringlet/plugin/events"
-	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // use is an address in use.

@@ -8,8 +8,8 @@ import (
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
-// Sight is how this process comes to see its engine.
-type Sight struct {
+// EngineAccess is how this process comes to see its engine.
+type EngineAccess struct {
 	InPlugin bool // through the mount of a managed plugin
 	Named    bool // through the socket that --docker-socket names
 	idle     bool // no engine has a network here
@@ -18,7 +18,7 @@ type Sight struct {
 // engineProblem returns what an operator should know of the connection to the
 // engine; false if nothing is wrong. All else is fine, or it is not sure that
 // addresses are handed out.
-func engineProblem(engine dockerd.State, how Sight, fine bool) (ipam.Problem, bool) {
+func engineProblem(engine dockerd.State, how EngineAccess, fine bool) (ipam.Problem, bool) {
 	name, look := "set the plugin's mount docker to a directory with docker.sock in it", "the plugin's mount docker has its directory"
 	if !how.InPlugin {
 		name, look = "name the engine's socket with --docker-socket", "it listens on the socket that --docker-socket names"

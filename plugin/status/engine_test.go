@@ -16,16 +16,16 @@ func TestIncompleteListsAreAProblem(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		st := dockerd.State{Connected: true, Since: time.Now(), LastError: "/networks/n2: datastore is broken", Failing: time.Now()}
 		time.Sleep(time.Minute)
-		if p, wrong := engineProblem(st, Sight{InPlugin: true}, true); wrong {
+		if p, wrong := engineProblem(st, EngineAccess{InPlugin: true}, true); wrong {
 			t.Errorf("a problem at once: %+v", p)
 		}
 		time.Sleep(time.Second)
-		p, wrong := engineProblem(st, Sight{InPlugin: true}, true)
+		p, wrong := engineProblem(st, EngineAccess{InPlugin: true}, true)
 		if !wrong || p.Code != "inventory-incomplete" || !strings.Contains(p.Text, "for 1m1s (/networks/n2: datastore is broken)") {
 			t.Errorf("got %+v, %v", p, wrong)
 		}
 		st.Failing, st.LastError = time.Time{}, ""
-		if p, wrong := engineProblem(st, Sight{InPlugin: true}, true); wrong {
+		if p, wrong := engineProblem(st, EngineAccess{InPlugin: true}, true); wrong {
 			t.Errorf("all is well: %+v", p)
 		}
 	})
@@ -40,15 +40,15 @@ func TestEngineOutOfSightIsAProblem(t *testing.T) {
 		for _, c := range []struct {
 			name       string
 			socket     string
-			how        Sight
+			how        EngineAccess
 			code, next string
 		}{
-			{"plugin", gone, Sight{InPlugin: true}, "no-docker-socket", "mount docker"},
-			{"outside, none", "", Sight{}, "no-docker-socket", "--docker-socket"},
-			{"outside, default", gone, Sight{}, "no-docker-socket", "--docker-socket"},
-			{"outside, named", gone, Sight{Named: true}, "engine-unreachable", "--docker-socket"},
-			{"plugin, no network", gone, Sight{InPlugin: true, idle: true}, "no-docker-socket", "mount docker"},
-			{"outside, default, no network", gone, Sight{idle: true}, "no-docker-socket", "--docker-socket"},
+			{"plugin", gone, EngineAccess{InPlugin: true}, "no-docker-socket", "mount docker"},
+			{"outside, none", "", EngineAccess{}, "no-docker-socket", "--docker-socket"},
+			{"outside, default", gone, EngineAccess{}, "no-docker-socket", "--docker-socket"},
+			{"outside, named", gone, EngineAccess{Named: true}, "engine-unreachable", "--docker-socket"},
+			{"plugin, no network", gone, EngineAccess{InPlugin: true, idle: true}, "no-docker-socket", "mount docker"},
+			{"outside, default, no network", gone, EngineAccess{idle: true}, "no-docker-socket", "--docker-socket"},
 		} {
 			st := dockerd.State{Socket: c.socket, Since: time.Now(), LastError: "no such file"}
 			time.Sleep(11 * time.Second)
@@ -61,7 +61,7 @@ func TestEngineOutOfSightIsAProblem(t *testing.T) {
 
 // Whoever says that there is no engine is told of none, as long as none has a network here.
 func TestWithoutAnEngineNothingIsWrong(t *testing.T) {
-	if p, wrong := engineProblem(dockerd.State{}, Sight{idle: true}, true); wrong {
+	if p, wrong := engineProblem(dockerd.State{}, EngineAccess{idle: true}, true); wrong {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -74,7 +74,7 @@ func TestDownEnginePromisesNothing(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		const reason, promise = "the engine's list cannot be read: there is no docker socket", "; this host still hands out addresses"
 		for fine, want := range map[bool]string{true: reason + promise, false: reason} {
-			if p, wrong := engineProblem(st, Sight{Named: true}, fine); !wrong || p.Text != want {
+			if p, wrong := engineProblem(st, EngineAccess{Named: true}, fine); !wrong || p.Text != want {
 				t.Errorf("all else fine: %v: got %q, want %q", fine, p.Text, want)
 			}
 		}

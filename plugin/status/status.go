@@ -25,7 +25,7 @@ type Config struct {
 	Node    *node.Node
 	Decided *decided.Keeper
 	Watcher *dockerd.Watcher
-	Sight   Sight
+	Engine  EngineAccess
 	NoMAC   *networks.NoMAC
 	Routers *networks.Routers
 	Names   *networks.Names
@@ -80,7 +80,7 @@ func (s *Status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		return out, err
 	}
 	out.Pools = s.cfg.Names.Complete(out.Pools)
-	how := s.cfg.Sight
+	how := s.cfg.Engine
 	how.idle = len(out.Networks) == 0
 	if p, wrong := engineProblem(s.cfg.Watcher.State(), how, out.Verdict == ipam.Fine); wrong {
 		out.Problems = append(out.Problems, p)

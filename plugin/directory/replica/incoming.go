@@ -3,8 +3,8 @@ package replica
 import (
 	"time"
 
+	"github.com/ringlet/ringlet/internal/packed"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // incoming is what has come of a section that is not complete. A part of it

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/packed"
 	"github.com/ringlet/ringlet/ipam/peer"
-	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // Get returns a key, from each peer that has set it.

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/packed"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/table"
-	"github.com/ringlet/ringlet/plugin/packed"
 )
 
 // Limits of a section.

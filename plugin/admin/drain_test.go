@@ -153,3 +153,29 @@ func TestNoErrorIsForgotten(t *testing.T) {
 		t.Errorf("only %d errors were looked at", n)
 	}
 }
+
+// counting is a backend whose Status needs time in its context, as the node's.
+type counting struct{ leaver }
+
+func (c counting) Status(ctx context.Context) (ipam.Status, error) {
+	if err := ctx.Err(); err != nil {
+		return ipam.Status{}, err
+	}
+	return c.memory.Status(ctx)
+}
+
+// A request to leave is answered with how far the peer is, also where
+// RINGLET_TIMEOUT is as short as it may be.
+func TestLeavingWithAShortTimeout(t *testing.T) {
+	for _, timeout := range []time.Duration{time.Second, 2 * time.Second} {
+		bubble.Test(t, func(t *testing.T) {
+			m := newMemory()
+			m.state = ipam.Leaving
+			forever := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+			s, _ := logged(t, Config{Backend: counting{leaver{m, forever}}, Timeout: timeout})
+			if w, _ := ask(t.Context(), s.Handler(), "POST", "/v1/self/leave", strings.NewReader("{}")); w.Code != 202 {
+				t.Errorf("timeout %v: got %d %s", timeout, w.Code, w.Body)
+			}
+		})
+	}
+}
