@@ -41,6 +41,9 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 		m.log.FinishSlot() // what was asked for before this process started
 		return m.waitForEarlier()
 	}
+	if err := m.settleEarlier(); err != nil {
+		return err
+	}
 	m.wish.SetDrained(m.wish.Drained() && !q.Undo)
 	if q.Undo && m.wish.IsLeaving() {
 		m.wish.Stay() // also where that is decided when nobody waits for it any more

@@ -37,6 +37,8 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 		}
 	} else if m.removing(there) {
 		return PoolStatus{}, false, m.waitForEarlier()
+	} else if err := m.settleEarlier(); err != nil {
+		return PoolStatus{}, false, err
 	}
 	p, err := m.joinPool(cidr, poolSpec{origin: chronicle.FromOperator})
 	if c := m.calls.current; c != nil {
@@ -66,7 +68,12 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	case p == nil && m.creating(q.Pool):
 		return m.waitForEarlier()
 	case p == nil:
-		return sentence.NoPool(q.Pool)
+		if err := m.settleEarlier(); err != nil {
+			return err
+		}
+		if p = m.poolRef(q.Pool); p == nil {
+			return sentence.NoPool(q.Pool)
+		}
 	}
 	if err := m.awaitLists(); err != nil {
 		return err
