@@ -168,6 +168,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 	}
 	refused := conflict.Place{Subnet: subnet}
 	if m.conflicts.Has(refused) && m.poolOf(subnet) == nil {
+		m.sightUnpooled(subnet, n, s)
 		return // others that were asked for another network there have said no, and would be asked anew
 	}
 	p, err := m.joinPool(subnet, poolSpec{})
@@ -177,24 +178,47 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 	}
 	if err != nil {
 		m.conflicts.Set(refused, conflict.Conflict{Text: "network " + n.Name + " has no pool: " + err.Error(), Next: "remove that network, and create it again with another subnet"})
+		m.sightUnpooled(subnet, n, s)
 		return
 	}
-	if s.seen[p] == nil {
-		s.seen[p], s.kept[p] = make(map[addr.Offset]string, len(n.Endpoints)), map[addr.Offset]chronicle.Kind{}
-	}
+	s.show(p)
 	for _, e := range n.Endpoints {
-		o, ok := addr.OffsetOf(p.CIDR, e.Address)
-		if !ok {
-			continue
-		}
-		m.sightAddress(p, o, e, s)
-		s.seen[p][o] = e.Container
-		if e.Container == "" {
-			s.strand(p, o, n.Name)
+		if o, ok := addr.OffsetOf(p.CIDR, e.Address); ok {
+			m.sightEndpoint(p, o, e, n.Name, s)
 		}
 	}
 	m.sightKept(p, n.Gateways, chronicle.KindGateway, s)
 	m.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, s)
+}
+
+// show notes that the list shows something on a pool.
+func (s *sight) show(p *pool) {
+	if s.seen[p] == nil {
+		s.seen[p], s.kept[p] = map[addr.Offset]string{}, map[addr.Offset]chronicle.Kind{}
+	}
+}
+
+// sightEndpoint takes note of an endpoint of a network.
+func (m *Machine) sightEndpoint(p *pool, o addr.Offset, e InventoryEndpoint, network string, s *sight) {
+	m.sightAddress(p, o, e, s)
+	s.seen[p][o] = e.Container
+	if e.Container == "" {
+		s.strand(p, o, network)
+	}
+}
+
+// sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what they
+// have of that nobody else is to get.
+func (m *Machine) sightUnpooled(subnet netip.Prefix, n InventoryNetwork, s *sight) {
+	for _, e := range n.Endpoints {
+		p := m.poolAt(e.Address)
+		if p == nil || !subnet.Contains(e.Address.Unmap()) {
+			continue
+		}
+		o, _ := addr.OffsetOf(p.CIDR, e.Address)
+		s.show(p)
+		m.sightEndpoint(p, o, e, n.Name, s)
+	}
 }
 
 // strand notes the network of an endpoint without a container.
