@@ -21,7 +21,10 @@ func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
 		return 0, err
 	}
 	if l := m.state.Locks.Of(q.Name); l != nil && l.Owner == m.me.ID() && l.Token == q.Token {
-		return l.Fence, nil
+		if m.unlocking(l) {
+			return 0, m.waitForEarlier()
+		}
+		return l.Fence, m.settleEarlier()
 	} else if l != nil {
 		return 0, sentence.Locked(l.Name, l.Holder, m.view().NameOf(l.Owner))
 	}
@@ -36,6 +39,14 @@ func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
 		return 0, m.waitForMajority() // somebody else was quicker
 	}
 	return out[0].Fence, nil
+}
+
+// unlocking reports whether a command of this peer is under way that ends the lock.
+func (m *Machine) unlocking(l *lock.Lock) bool {
+	return m.opposes(func(a chronicle.Action) bool {
+		u, ok := a.(chronicle.Unlock)
+		return ok && u.Name == l.Name && u.Fence == l.Fence
+	})
 }
 
 // unlock ends a lock of this host. One that has ended is no error.
