@@ -93,6 +93,7 @@ func (m *Machine) undecided() bool {
 
 // takeWelcome counts an answer to this peer's hello.
 func (m *Machine) takeWelcome(f *wire.Frame, w wire.Welcome) {
+	m.calls.changed = m.calls.changed || m.isRenewing()
 	m.takeCopied(f.From, wire.Copied{Boot: m.me.Boot(), Nonce: m.me.Nonce(), KnownBoot: w.Boot, KnownNonce: w.Nonce})
 	if m.me.Is(w.Boot, w.Nonce) {
 		m.suspension.Accept(f.From)

@@ -94,6 +94,8 @@ func (m *Machine) try(c *Call) bool {
 		r.Fence, r.Err = m.lock(q)
 	case *UnlockRequest:
 		r.Err = m.unlock(q)
+	case *RenewalRequest:
+		r.Fence, r.Err = m.renewLock(q)
 	case *RecoverRequest:
 		r.Err = m.recover(q)
 	}

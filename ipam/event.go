@@ -186,6 +186,12 @@ type (
 		Name  string
 		Fence uint64
 	}
+	// RenewalRequest asks whether this host still has the lock with that fence. It is answered with the fence, or 0 if the
+	// lock has ended. A majority of the cluster answers this peer first, so that no peer has taken it for silent.
+	RenewalRequest struct {
+		Name  string
+		Fence uint64
+	}
 	// RecoverRequest states that a majority of the peers is gone for good,
 	// and makes this peer found its cluster anew from its own state.
 	RecoverRequest struct{}
@@ -215,4 +221,5 @@ func (*TrustRequest) request()     {}
 func (*IdentityRequest) request()  {}
 func (*LockRequest) request()      {}
 func (*UnlockRequest) request()    {}
+func (*RenewalRequest) request()   {}
 func (*RecoverRequest) request()   {}

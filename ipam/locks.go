@@ -1,8 +1,11 @@
 package ipam
 
 import (
+	"slices"
+
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/lock"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
@@ -64,15 +67,37 @@ func (m *Machine) unlock(q *UnlockRequest) error {
 // Locks returns the locks that are held, as far as this peer knows. The list is not to be changed, and stays as it is.
 func (m *Machine) Locks() []lock.Lock { return m.state.Locks.Locks }
 
-// LockStands reports whether this host still has a lock with that fence. The error says that nobody can tell: this peer reaches
-// no majority of the others, or has yet to learn what was decided.
-func (m *Machine) LockStands(name string, fence uint64) (bool, error) {
+// renewLock returns the fence of a lock that this host still has, or 0 if it has ended. Before it says that the lock stands, a
+// majority of the voters must have sent something since the call came: what gossip believes of them may be many seconds old,
+// and the others end the locks of a host that is silent.
+func (m *Machine) renewLock(q *RenewalRequest) (fence uint64, err error) {
 	if err := m.ready(); err != nil {
-		return false, settled(err)
+		return 0, err
 	}
-	if m.view().CutOff() {
-		return false, settled(m.waitForMajority())
+	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.me.ID() || l.Fence != q.Fence {
+		if m.view().CutOff() {
+			return 0, m.waitForMajority() // it may have got the lock without knowing it yet
+		}
+		return 0, nil
 	}
-	l := m.state.Locks.Of(name)
-	return l != nil && l.Owner == m.me.ID() && l.Fence == fence, nil
+	c, v := m.calls.current, m.view()
+	first := c.askedAt.IsZero()
+	if first {
+		c.askedAt = m.now
+	}
+	silent := slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return id == v.Self || v.HeardSince(id, c.askedAt) })
+	if v.Majority(slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return slices.Contains(silent, id) })) {
+		return q.Fence, nil
+	}
+	if first {
+		for _, id := range silent {
+			m.greetPeer(id)
+		}
+	}
+	return 0, m.waitForMajority()
+}
+
+// isRenewing reports whether a call waits for what other peers send.
+func (m *Machine) isRenewing() bool {
+	return slices.ContainsFunc(m.calls.waiting, func(c *Call) bool { _, is := c.Request.(*RenewalRequest); return is })
 }

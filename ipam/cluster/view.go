@@ -80,6 +80,12 @@ func (v View) SilentSince(id peer.ID) time.Time {
 	return since
 }
 
+// HeardSince reports whether a frame of a peer came at that time or later.
+func (v View) HeardSince(id peer.ID, at time.Time) bool {
+	c := v.of[id]
+	return c != nil && !c.Heard.Before(at) && !c.Heard.Before(v.Undisturbed) && !c.Heard.After(v.Now) && c.Cluster == v.State.Cluster
+}
+
 // LostFor reports whether a peer cannot be reached, and has been silent for so long.
 func (v View) LostFor(id peer.ID, d time.Duration) bool {
 	return id != v.Self && !v.Live(id) && v.Lasted(v.SilentSince(id), d)

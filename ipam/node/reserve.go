@@ -48,9 +48,10 @@ func (n *Node) Locks(ctx context.Context) ([]lock.Lock, error) {
 	return look(ctx, n, func(m *ipam.Machine) ([]lock.Lock, error) { return m.Locks(), nil })
 }
 
-// LockStands reports whether this host still has a lock with that fence, see [ipam.Machine.LockStands].
+// LockStands reports whether this host still has a lock with that fence, see [ipam.RenewalRequest].
 func (n *Node) LockStands(ctx context.Context, name string, fence uint64) (bool, error) {
-	return look(ctx, n, func(m *ipam.Machine) (bool, error) { return m.LockStands(name, fence) })
+	reply, err := n.call(ctx, &ipam.RenewalRequest{Name: name, Fence: fence})
+	return reply.Fence == fence && fence > 0, err
 }
 
 // Reservations lists what is kept back in a pool, in all if it is empty.

@@ -21,6 +21,8 @@ const (
 	lookEvery = time.Second
 	// lookFor is for how long it looks at least behind a request, which may be decided when nobody waits for it any more.
 	lookFor = time.Minute
+	// renewTime is how long a majority has to answer a renewal. The program asks again after 5 s.
+	renewTime = 3 * time.Second
 	// answerTime is how long the cluster has to end a lock, before it is asked again.
 	answerTime = 10 * time.Second
 )
@@ -33,7 +35,8 @@ type Node interface {
 	Unlock(ctx context.Context, name string, fence uint64) error
 	// Locks returns the locks that are held in the cluster.
 	Locks(ctx context.Context) ([]lock.Lock, error)
-	// LockStands reports whether this host still has a lock with that fence; the error says that nobody can tell.
+	// LockStands reports whether this host still has a lock with that fence, once a majority of the cluster has answered. The
+	// error says that nobody can tell.
 	LockStands(ctx context.Context, name string, fence uint64) (bool, error)
 }
 
@@ -78,6 +81,8 @@ func (k *Keeper) Take(ctx context.Context, w lock.Want) (fence uint64, err error
 // Renew has a lock stay for another [Lease]. It reports false if the program has lost the lock. The error says that nobody can
 // tell for now: then the lease goes on, and ends.
 func (k *Keeper) Renew(ctx context.Context, name string, fence uint64) (stands bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
 	stands, err = k.node.LockStands(ctx, name, fence)
 	if err == nil && stands {
 		k.renewed(held{name, fence})
