@@ -61,12 +61,7 @@ func (p *play) ask(c *lockstep, i int, requests ...ipam.Request) {
 // TestScheduleWithoutARule plays, for each rule, the schedule that breaks the promise without it: with all rules nothing is broken,
 // and without that one something is. These are the rules whose absence random schedules notice seldom or never.
 func TestScheduleWithoutARule(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		rule  ipam.Rule
-		apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
-		play  func(p *play) (breach string)
-	}{
+	playEach(t, []control{
 		{"the check ends behind", ipam.RuleBehind, nil, bootsBehindOthers},
 		{"any answer counts", ipam.RuleCounted, nil, bootsBesideAnOldDatabase},
 		{"what was accepted is no reason to wait", ipam.RuleUndecided, nil, bootsBesideItsEviction},
@@ -91,19 +86,7 @@ func TestScheduleWithoutARule(t *testing.T) {
 		{"a forget names no eviction", 0, forgetsAnyEviction, forgetsAfterAReturn},
 		{"two drain at once", 0, drainsAlso, drainsBesideAnother},
 		{"a removal knows nothing of exclusions", 0, removesWhatIsExcluded, removesCutOff},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			if breach := tc.play(&play{T: t}); breach != "" {
-				t.Errorf("with all rules: %s", breach)
-			}
-			breach := tc.play(&play{T: t, rule: tc.rule, apply: tc.apply})
-			if breach == "" {
-				t.Error("without the rule nothing is broken")
-			}
-			t.Log(breach)
-		})
-	}
+	})
 }
 
 // lab50 is the pool of [lockstep.found].
