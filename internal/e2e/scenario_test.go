@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -364,6 +365,40 @@ func TestEngineWithoutSocket(t *testing.T) {
 	if d := difference(e); d != "" {
 		t.Error(d)
 	}
+
+	// Whoever does what the status says sees the problem end.
+	e.hasProblem("no-docker-socket", "cannot ask its engine")
+	e.Docker("plugin", "disable", "--force", Plugin)
+	e.Docker("plugin", "set", Plugin, "docker.source=/run")
+	e.Docker("plugin", "enable", Plugin)
+	e.hasNoProblem("no-docker-socket")
+}
+
+// An engine that answers nothing is a problem, which ends when it answers again.
+func TestEngineOutOfSight(t *testing.T) {
+	t.Parallel()
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	admin := "/run/docker/plugins/" + e.PluginID(Plugin) + "/ringlet-admin.sock"
+	problem := func() (next string) {
+		var st PeerStatus
+		if err := e.ask(admin, http.MethodGet, "/v1/status", &st); err != nil {
+			return err.Error()
+		}
+		for _, p := range st.Problems {
+			if p.Code == "engine-unreachable" {
+				return p.Next
+			}
+		}
+		return ""
+	}
+	e.Freeze()
+	Eventually(t, time.Minute, "the status says to look after the engine", func() bool {
+		return strings.HasPrefix(problem(), "check that the engine runs")
+	})
+	e.Thaw()
+	Eventually(t, readyLimit, "the problem ends", func() bool { return problem() == "" })
 }
 
 // A database that is damaged is kept, and what the engine has is taken in again.
