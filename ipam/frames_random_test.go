@@ -74,7 +74,7 @@ func TestFramesOfAnyKind(t *testing.T) {
 			chronicle.Unuse{Pool: key()},
 			chronicle.DeletePool{Pool: key(), Kept: num() | 1},
 			chronicle.NamePool{Name: "a", Pool: key()},
-			chronicle.CreatePool{CIDR: prefix([]string{"10.50.0.0/16", "10.60.0.0/24", "fd00::/64", "10.61.0.0/31", "10.62.0.0/32"}[rnd.IntN(5)]), Reserved: []chronicle.Reservation{res}, Deal: chronicle.Deal(rnd.IntN(4))},
+			chronicle.CreatePool{CIDR: prefix([]string{"10.50.0.0/16", "10.60.0.0/24", "fd00::/64", "10.61.0.0/31", "10.62.0.0/32"}[rnd.IntN(5)]), Reserved: []chronicle.Reservation{res}, Deal: chronicle.Deal(rnd.IntN(4)), Away: []peer.ID{who()}[:rnd.IntN(2)]},
 			chronicle.Admit{Founder: f, Speaks: chronicle.Level(rnd.IntN(4))},
 			chronicle.SetState{Peer: who(), Phase: chronicle.Phase(rnd.IntN(5))},
 			chronicle.Evict{Peer: who()},

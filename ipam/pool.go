@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -269,7 +270,7 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: subnets.Fixed(cidr)}
+	create := chronicle.CreatePool{CIDR: cidr, Origin: spec.origin, Deal: m.cfg.Deal, Reserved: subnets.Fixed(cidr), Away: m.dealtAround(cidr)}
 	if spec.reserved != nil {
 		if o, ok := poolid.GatewayOffset(cidr, spec.reserved.Gateway, spec.reserved.GatewayAddr); ok {
 			create.Reserved = append(create.Reserved, chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindGateway})
@@ -289,6 +290,21 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, 
 	}
 	m.sightHost(p)
 	return p, nil, nil
+}
+
+// dealtAround returns the peers that get no part of a new pool, as they cannot be reached now. While the pool is being made these
+// stay the same, whoever comes or goes: otherwise a call that waits would propose another command each time.
+func (m *Machine) dealtAround(cidr netip.Prefix) []peer.ID {
+	for a := range m.log.UnderWay() {
+		if c, is := a.(chronicle.CreatePool); is && c.CIDR == cidr {
+			return c.Away
+		}
+	}
+	if m.state.Level < chronicle.WithAway {
+		return nil
+	}
+	v := m.view()
+	return v.Away(v.Others())
 }
 
 // clear returns the pools in the way of a subnet once nobody uses any of them, on this

@@ -2,10 +2,13 @@ package ipam_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
@@ -282,5 +285,46 @@ func TestNoPoolForAGatewayNobodyCanHave(t *testing.T) {
 		if r := h.Call(&q); r.Err != nil {
 			t.Errorf("with another subnet and gateway: %v", r.Err)
 		}
+	}
+}
+
+// A host that cannot be reached gets no part of a new pool. While a pool is being made it stays as it was asked for, whoever
+// comes or goes meanwhile: there is one command for it.
+func TestPoolIsDealtAroundWhoIsAway(t *testing.T) {
+	c := newLockstep(t, 5)
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second) // until the level is the present one
+	order := c.order()
+	owned := func(cidr netip.Prefix) (n []addr.Count) {
+		m := c.peers[order[0]].machine
+		for _, i := range order {
+			var sum addr.Count
+			for r := range m.State().PoolOf(cidr).Ring.OwnedBy(c.peers[i].machine.Self()) {
+				sum += r.Size()
+			}
+			n = append(n, sum)
+		}
+		return n
+	}
+	c.die(order[4])
+	c.mustAsk(order[0], creation(prefix("10.70.0.0/24")))
+	if got := owned(prefix("10.70.0.0/24")); !slices.Equal(got, []addr.Count{31, 32, 32, 32, 0}) {
+		t.Errorf("the last one is away, and they own %v", got)
+	}
+
+	c.lose = undecided
+	call := c.call(order[0], creation(prefix("10.71.0.0/24")))
+	other := c.peers[order[3]].machine.Self()
+	for _, alive := range []bool{false, true, false} {
+		c.step(order[0], &ipam.Presence{Peer: other, Alive: alive})
+		c.wait(2 * time.Second)
+		if n := c.status(order[0]).Pending; n != 1 {
+			t.Fatalf("one pool is being made, by %d commands", n)
+		}
+	}
+	c.lose = func(flight) bool { return false }
+	c.run(20*time.Second, func() bool { _, ok := c.peers[order[0]].replies[call]; return ok })
+	if got := owned(prefix("10.71.0.0/24")); !slices.Equal(got, []addr.Count{31, 32, 32, 32, 0}) {
+		t.Errorf("who was reached when it was asked for gets its part: they own %v", got)
 	}
 }

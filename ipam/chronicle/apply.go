@@ -144,7 +144,7 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 		Ring:  ring.New(size, ring.Version(s.Slot)),
 		Table: table.New(s.Cluster, key.Slot, key.Place, size),
 	}
-	s.deal(p, a.Deal)
+	s.deal(p, author, a)
 	if a.Origin != FromOperator && s.Member(author) != nil {
 		p.Users = []peer.ID{author}
 	}
@@ -165,12 +165,12 @@ func (s *State) createPool(author peer.ID, a CreatePool, key PoolKey) (refused s
 	return ""
 }
 
-// deal gives every peer that does not drain an equal share of a new pool, in
-// roster order: aligned blocks from the pool's first address on, as large a
-// power of two as fits all of them into the part that is dealt.
-func (s *State) deal(p *Pool, d Deal) {
+// deal gives every peer that does not drain, and that its author could reach, an
+// equal share of a new pool, in roster order: aligned blocks from the pool's first
+// address on, as large a power of two as fits all of them into the part that is dealt.
+func (s *State) deal(p *Pool, author peer.ID, a CreatePool) {
 	dealt := p.Ring.Size()
-	switch d {
+	switch a.Deal {
 	case DealAll:
 	case DealHalf:
 		dealt = addr.FloorPow2(dealt/2 + dealt%2)
@@ -179,7 +179,7 @@ func (s *State) deal(p *Pool, d Deal) {
 	}
 	var hands []peer.ID
 	for _, m := range s.Roster {
-		if m.Phase != Draining {
+		if m.Phase != Draining && (m.ID == author || !slices.Contains(a.Away, m.ID)) {
 			hands = append(hands, m.ID)
 		}
 	}

@@ -108,6 +108,12 @@ func appendAction(b []byte, action Action) []byte {
 		for _, v := range a.Reserved {
 			b = appendReservation(b, v)
 		}
+		if len(a.Away) > 0 { // a peer of the first level knows nothing behind the reservations
+			b = codec.Uint(b, uint64(len(a.Away)))
+			for _, id := range a.Away {
+				b = append(b, id[:]...)
+			}
+		}
 	case DeletePool:
 		b = appendKey(b, a.Pool)
 		if a.Kept != 0 {
@@ -195,6 +201,12 @@ func readAction(op byte, r *codec.Reader) Action {
 		a.Reserved = make([]Reservation, r.Count("number of reservations", 4))
 		for i := range a.Reserved {
 			a.Reserved[i] = readReservation(r)
+		}
+		if r.Rest() > 0 {
+			a.Away = make([]peer.ID, r.Count("number of peers", 16))
+			for i := range a.Away {
+				a.Away[i] = r.ID("peer")
+			}
 		}
 		return a
 	case DeletePool{}.opcode():

@@ -51,6 +51,7 @@ func actions() []chronicle.Action {
 		chronicle.SetZone{Zone: "rack-1"},
 		chronicle.DeletePool{Pool: k, Kept: 1 << 63},
 		chronicle.SetState{Peer: a, Phase: chronicle.Draining, Also: true},
+		chronicle.CreatePool{CIDR: netip.MustParsePrefix("10.0.0.0/24"), Deal: chronicle.DealHalf, Reserved: []chronicle.Reservation{}, Away: []peer.ID{b, c}},
 	}
 }
 

@@ -55,6 +55,8 @@ func Takes(a Action) (k PoolKey, r addr.Range, takes bool) {
 // Bulk returns how many bytes an action takes beside the few hundred that any may take.
 func Bulk(a Action) int {
 	switch a := a.(type) {
+	case CreatePool:
+		return 16 * len(a.Away)
 	case Identify:
 		return len(a.Labels)
 	case Collect:
@@ -218,6 +220,7 @@ type (
 		Origin   Origin
 		Deal     Deal
 		Reserved []Reservation
+		Away     []peer.ID // get no part of it: its author cannot reach them
 	}
 	// DeletePool removes a pool in which no range is any peer's, on which no
 	// peer has networks, and in which operators keep back what its author knows

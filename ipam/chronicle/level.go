@@ -29,6 +29,9 @@ const WithZones Level = 2
 // WithOneDrain is the level from which on a peer sets its own phase alone, step by step, and one drains at a time (R76).
 const WithOneDrain Level = 2
 
+// WithAway is the level from which on who makes a pool says which peers get no part of it, likewise.
+const WithAway Level = 2
+
 // Raise has the cluster use a level above the present one. Whoever proposes it
 // knows that all of the roster speak it; who joins or comes back without
 // speaking it has to be upgraded.

@@ -32,6 +32,14 @@ func TestDeal(t *testing.T) {
 	w.ok(a, chronicle.SetState{Peer: c, Phase: chronicle.Active})
 	k = w.pool(a, "10.0.3.0/24", chronicle.DealHalf)
 	w.want(k, c, "[[64,96)]")
+	deal := func(cidr string, away ...peer.ID) chronicle.PoolKey { // c, who makes it, is never left out
+		return w.ok(c, chronicle.CreatePool{CIDR: netip.MustParsePrefix(cidr), Away: away}).Pool
+	}
+	k = deal("10.0.4.0/24", a, c, peer.ID{9})
+	w.want(k, a, "[]")
+	w.want(k, b, "[[0,64)]")
+	w.want(k, c, "[[64,128)]")
+	w.want(deal("10.0.5.0/24", a, b), c, "[[0,128)]")
 	w = found(t, a)
 	w.want(w.pool(a, "fd00::/64", chronicle.DealAll), a, "[[0,18446744073709551615)]")
 	w.want(w.pool(a, "10.0.0.0/32", chronicle.DealHalf), a, "[[0,1)]")
