@@ -437,7 +437,7 @@ func (m *Machine) openAhead(p *pool) {
 // full says why no address is left.
 func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 	if rec := p.space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
-		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since)
+		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since, m.endOf(p, want.Start, rec.Holder, rec.Since))
 	}
 	var held, reserved, elsewhere, lost addr.Count
 	for r, t := range p.Ring.Within(want) {

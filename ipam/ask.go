@@ -8,6 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -52,8 +53,11 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 }
 
 // spaceElsewhere asks for space in a range in which this peer has none left,
-// and says why it got none.
+// and says why it got none. Of a range of one address the owner says who holds it.
 func (m *Machine) spaceElsewhere(p *pool, n Network, want addr.Range) error {
+	if t, _ := p.Ring.At(want.Start); want.Size() == 1 && t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.me.ID() {
+		return m.exactly(p, want.Start)
+	}
 	if m.view().Alone() {
 		return m.full(p, n, want)
 	}

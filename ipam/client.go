@@ -110,7 +110,7 @@ func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
 	case rec.Kind == space.Gateway:
 		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it is freed with the last of them", a, sentence.Pool(p.Pool))
 	case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
-		return failf(ErrAddressInUse, "address %v in %s is in use by %s: stop that container, and its address is freed by itself", a, sentence.Pool(p.Pool), m.holderText(rec.Holder, rec.Since))
+		return failf(ErrAddressInUse, "address %v in %s is in use by %s: %s, and its address is freed by itself", a, sentence.Pool(p.Pool), m.holderText(rec.Holder, rec.Since), m.endOf(p, o, rec.Holder, rec.Since))
 	}
 	return nil
 }

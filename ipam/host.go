@@ -145,7 +145,7 @@ func (m *Machine) sightHost(p *pool) {
 			delete(p.offHost, o)
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
 		default:
-			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
+			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since), m.endOf(p, o, rec.Holder, rec.Since))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -106,7 +105,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 // sightUnsettled notes an endpoint whose address this peer does not have yet,
 // or cannot have. Only its owner can say, and the inventory that follows asks
 // again.
-func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err error) {
+func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, s *sight, err error) {
 	if waits(err) {
 		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
 		// them would be waited for at each list.
@@ -115,7 +114,8 @@ func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, err err
 		}
 		return
 	}
-	m.conflictOf(p, o, h, m.now.UnixNano(), err.Error())
+	why, other := m.othersUse(p, o, err)
+	m.conflictOfListed(p, o, h, s, why, other)
 }
 
 // sightAll takes note of what an inventory has, and returns how many networks
@@ -200,11 +200,11 @@ func (s *sight) show(p *pool) {
 
 // sightEndpoint takes note of an endpoint of a network.
 func (m *Machine) sightEndpoint(p *pool, o addr.Offset, e InventoryEndpoint, network string, s *sight) {
-	m.sightAddress(p, o, e, s)
-	s.seen[p][o] = e.Container
 	if e.Container == "" {
 		s.strand(p, o, network)
 	}
+	m.sightAddress(p, o, e, s)
+	s.seen[p][o] = e.Container
 }
 
 // sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what they
@@ -246,7 +246,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
 			what := sentence.Reserved(r) + ", but a network keeps it back as " + kind.String()
-			m.disagree(p, o, conflict.Conflict{Text: what, Same: what, Next: fmt.Sprintf("ringlet reserve rm %v, or remove that network", a)})
+			m.disagree(p, o, conflict.Conflict{Text: what, Same: what, Next: sentence.EndReserved(r, a) + ", or remove that network"})
 		case r != nil:
 		case s.misses(p.here.Released()):
 			m.list.incomplete = true // the network may be the one that was removed since
@@ -255,7 +255,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.engine.OnHost(a)):
 		case rec.State == space.Held && !p.yields(o, rec, kind):
-			m.conflictOf(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String())
+			m.conflictOf(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
 		default: // nothing here is in its way
 			m.sightUnkept(p, o, kind, m.keepBack(p, o, kind))
 		}
@@ -271,8 +271,9 @@ func (m *Machine) sightUnkept(p *pool, o addr.Offset, kind chronicle.Kind, err e
 		m.list.unanswered = m.list.unanswered || t.Owner != m.me.ID() && m.view().Live(t.Owner)
 		m.conflicts.Keep(place(p, o), who)
 	case errors.Is(err, ErrAddressInUse) && m.state.Member(t.Owner) != nil:
-		same := who + ", but " + err.Error()
-		m.disagree(p, o, conflict.Conflict{Text: same, Who: who, Same: same, Next: "remove the other holder, or that network"})
+		why, other := m.othersUse(p, o, err)
+		same := who + ", but " + why
+		m.disagree(p, o, conflict.Conflict{Text: same, Who: who, Same: same, Next: "remove that network, or " + other})
 	}
 }
 
@@ -310,7 +311,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 		return
 	}
 	if other, twice := s.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
-		m.conflictOf(p, o, h, m.now.UnixNano(), "is used by container "+sentence.Ref(other)+" too")
+		m.conflictOfListed(p, o, h, s, "is used by container "+sentence.Ref(other)+" too", "the other one")
 	}
 	if rec.Kind == space.Stranger && rec.MAC == h.MAC || isWarned(rec) {
 		m.dismissStranger(p, o) // it was this endpoint that answered
@@ -319,7 +320,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	if rec.State == space.Held && rec.Kind != space.Kept {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since))
+			m.conflictOfListed(p, o, h, s, "is held by "+m.holderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
 		case h.Ref != "":
 			h.Network = rec.Network
 			if h.Key = rec.Key; h.Key == nameKey(rec.Name) {
@@ -339,13 +340,13 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	case r.Kind == chronicle.KindKeptForName:
 		// The container may have been renamed. It has the address all the same, so
 		// that whom it waits for cannot.
-		m.conflictOf(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
+		m.conflictOfListed(p, o, h, s, sentence.Reserved(r), sentence.EndReserved(r, addr.Nth(p.CIDR, o)))
 	default:
-		m.conflictOf(p, o, h, m.now.UnixNano(), "is reserved as "+r.Kind.String())
+		m.conflictOfListed(p, o, h, s, sentence.Reserved(r), sentence.EndReserved(r, addr.Nth(p.CIDR, o)))
 		return
 	}
 	if err := m.borrow(p, o, r); err != nil {
-		m.sightUnsettled(p, o, h, err)
+		m.sightUnsettled(p, o, h, s, err)
 		return
 	}
 	if m.newdb.IsUnlisted() {
@@ -353,7 +354,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	}
 	m.dismissWarned(p, o)
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
-		m.conflictOf(p, o, h, m.now.UnixNano(), "cannot be taken in: "+err.Error())
+		m.conflictOfListed(p, o, h, s, "cannot be taken in: "+err.Error(), "")
 		return
 	}
 	m.note(Note{Kind: NoteAdopted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(h, m.now.UnixNano())})

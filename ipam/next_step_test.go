@@ -78,8 +78,8 @@ func nextSteps() []nextStep {
 			return exclude(a.String(), a.String())
 		})},
 		{"stranger", adviceDevices, "ringlet release", strangers(func(_ *ipamtest.Host, a netip.Addr) ipam.Request { return &ipam.FreeRequest{Address: a} })},
-		{"conflict", "stop that container, or remove the other holder", "docker rm -f", usedTwice(false)},
-		{"conflict", "stop that container, or remove the other holder", "ringlet free --for printer-3 10.50.0.9", usedTwice(true)},
+		{"conflict", "stop that container, or run ringlet free --for printer-3 10.50.0.9", "docker rm -f", usedTwice(false)},
+		{"conflict", "stop that container, or run ringlet free --for printer-3 10.50.0.9", "ringlet free --for printer-3 10.50.0.9", usedTwice(true)},
 		{"others-unlisted", "wait two minutes at most, and see ringlet status on those hosts: each must be in this cluster, and reach its engine", "the engine of HOST started", othersUnlisted},
 	}
 }
@@ -94,7 +94,16 @@ var unfollowed = []string{
 func TestNextSteps(t *testing.T) {
 	anyHost := regexp.MustCompile(`host-\d`)
 	tried := map[string]bool{}
-	for _, step := range nextSteps() {
+	steps := nextSteps()
+	for _, c := range clashes() {
+		for way, ran := range c.ran {
+			steps = append(steps, nextStep{"conflict", c.advice, ran, func(t *testing.T) (func() ipam.Status, func()) {
+				t.Helper()
+				return c.scene(t, way)
+			}})
+		}
+	}
+	for _, step := range steps {
 		tried[step.code+": "+step.advice] = true
 		t.Run(step.code+"/"+step.ran, func(t *testing.T) {
 			status, follow := step.scene(t)

@@ -201,7 +201,7 @@ func (m *Machine) picture(pools []*pool) *report.Picture {
 		p.Networks = append(p.Networks, report.Network{ID: id, Pool: n.Pool, Range: n.Range, Count: m.engine.CountOf(n)})
 	}
 	for k, d := range m.conflicts.All() {
-		c := report.Conflict{Text: d.Text, Next: d.Ending()}
+		c := report.Conflict{Text: d.Text, Next: d.Next}
 		if of := m.pools.of[k.Pool]; of != nil {
 			c.Address, c.Pool = addr.Nth(of.CIDR, k.At), of.CIDR
 		}

@@ -349,6 +349,11 @@ func showEngine(t *testing.T, show func(string, ipam.Status)) {
 	h.Call(inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.9"), Container: "4f3a", Name: "web"}))
 	show("a container has what somebody else holds", h.Machine().Status(h.Now))
 
+	for _, c := range clashes() {
+		status, _ := c.scene(t, 0)
+		show("a container has "+c.what, status())
+	}
+
 	l := newLost(t)
 	show("all databases were lost, and the cluster begins again here, in a moment", l.status(0))
 	l = newBegun(t)

@@ -326,7 +326,7 @@ func TestKeptIsTakenIn(t *testing.T) {
 		t.Errorf("%+v, %v", who, err)
 	}
 	problems := h.Machine().Status(h.Now).Problems
-	if len(problems) != 1 || !strings.Contains(problems[0].Text, "10.50.0.4") || !strings.Contains(problems[0].Text, "kept for a name") {
+	if len(problems) != 1 || !strings.Contains(problems[0].Text, "10.50.0.4") || !strings.Contains(problems[0].Text, "reserved for db") {
 		t.Errorf("problems %+v", problems)
 	}
 	// The engine replays what it has without names.

@@ -252,6 +252,15 @@ func sayFull(s *transcript) {
 	}
 	c.ask(1, docker(cidr))
 	s.said("docker run, with nothing left on any host", c.full(0, cidr))
+	other := prefix("10.61.0.0/28")
+	for i := range c.peers {
+		c.ask(i, &ipam.PoolRequest{Space: ipam.Local, Pool: other})
+	}
+	if err := c.ipAs(1, other, address("10.61.0.9"), "web", 9); err != nil {
+		s.t.Fatal(err)
+	}
+	one := c.ask(0, &ipam.PoolRequest{Space: ipam.Local, Pool: other, Range: prefix("10.61.0.9/32")}).Pool.Network
+	s.said("docker run, with the only address of the --ip-range in use on another host", c.ask(0, &ipam.AddressRequest{Network: one, Purpose: ipam.ForContainer, Name: "c"}).Err)
 }
 
 // saySilent is what is said while a host does not answer and nobody knows yet

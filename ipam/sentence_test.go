@@ -112,6 +112,9 @@ func TestSentences(t *testing.T) {
 	single := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00::/64"), Range: prefix("fd00::20/128")}).Pool.Network
 	run(t, h, single, "a")
 	said("docker run, with the only address of the --ip-range in use", h.Call(&ipam.AddressRequest{Network: single, Purpose: ipam.ForContainer, Name: "c"}).Err)
+	only := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("fd00::/64"), Range: prefix("fd00::21/128")}).Pool.Network
+	h.Call(&ipam.ClientRequest{Pool: "fd00::/64", ID: "printer-3", Address: address("fd00::21")})
+	said("docker run, with the only address of the --ip-range held by a client", h.Call(&ipam.AddressRequest{Network: only, Purpose: ipam.ForContainer, Name: "c"}).Err)
 	said("docker run --ip6 fd00::", claim(h, six, "fd00::", "c"))
 	said("docker run --ip6 fd00::ffff:ffff:ffff:ffff", claim(h, six, "fd00::ffff:ffff:ffff:ffff", "c"))
 
@@ -153,6 +156,7 @@ func TestSentences(t *testing.T) {
 	run(t, left, nets, "shop-web-1")
 	look(left, on("10.50.0.0/24", ipam.InventoryEndpoint{Address: address("10.50.0.1"), Name: "web"}, ipam.InventoryEndpoint{Address: address("10.50.0.2"), Container: id, Name: "shop-web-1"}))
 	said("docker run --ip 10.50.0.1, of which the engine has an endpoint without a container", claim(left, nets, "10.50.0.1", "db"))
+	said("ringlet release 10.50.0.1, of which the engine has an endpoint without a container", left.Call(&ipam.FreeRequest{Address: address("10.50.0.1")}).Err)
 	said("docker compose run web, of a service with ipv4_address: 10.50.0.2", claim(left, nets, "10.50.0.2", "shop-web-run-0a1b2c3d"))
 	said("docker compose run web, on an engine that sends no names", claim(left, nets, "10.50.0.2", ""))
 

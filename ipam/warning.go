@@ -167,7 +167,7 @@ func (m *Machine) noteWarned() {
 			if !m.inUseElsewhere(a) || rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept {
 				continue
 			}
-			d := m.disputeOf(a, rec.Holder, rec.Since, "also by "+m.warnedText(a))
+			d := m.disputeOf(rec.Holder, rec.Since, "also by "+m.warnedText(a), m.endOf(p, o, rec.Holder, rec.Since), "the other one")
 			d.Warned = true
 			m.disagree(p, o, d)
 		}

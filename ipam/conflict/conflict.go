@@ -5,7 +5,6 @@
 package conflict
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"net/netip"
@@ -26,14 +25,9 @@ type Conflict struct {
 	Text   string // a sentence, from when it was noted first
 	Who    string // whom it is about
 	Same   string // what stays the same as long as it lasts
-	Next   string // what ends it, if that is no container
+	Next   string // what ends it
 	Host   bool   // it is about an address that the host itself has
 	Warned bool   // a peer warns of it
-}
-
-// Ending says what ends the conflict.
-func (c *Conflict) Ending() string {
-	return cmp.Or(c.Next, "stop that container, or remove the other holder")
 }
 
 // Conflicts are those of one host. Use [New].

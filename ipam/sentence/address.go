@@ -46,6 +46,36 @@ func Disconnect(h space.Holder, network string) string {
 	return "the engine has this endpoint without a container: remove it with docker network disconnect --force " + from + " " + name
 }
 
+// End says what ends that something has an address.
+func End(h space.Holder, a netip.Addr) string {
+	switch h.Kind {
+	case space.Gateway:
+		return "remove the networks of this host on that pool"
+	case space.Host:
+		return "remove the address from the interface of this host"
+	case space.Client:
+		return fmt.Sprintf("run ringlet free --for %s %v", Word(h.Ref), a)
+	case space.Stranger:
+		return "give that device another address"
+	case space.Container, space.Unmarked, space.Kept:
+	}
+	return "stop that container"
+}
+
+// EndReserved says what ends that an address is reserved; empty if nothing does.
+func EndReserved(r *chronicle.Reservation, a netip.Addr) string {
+	switch r.Kind {
+	case chronicle.KindExcluded:
+		return fmt.Sprintf("run ringlet exclude rm %v", a)
+	case chronicle.KindKeptForName:
+		return fmt.Sprintf("run ringlet reserve rm %v", a)
+	case chronicle.KindGateway, chronicle.KindAuxiliary:
+		return "remove the networks that reserve it, on all hosts"
+	case chronicle.KindNetwork, chronicle.KindBroadcast, chronicle.KindRouter:
+	}
+	return ""
+}
+
 // ComposeRun says of an error that docker compose run starts a second container. asker and holder are the names of the one that
 // asks, empty if an engine before 29 does not send it, and of the one that has the address. docker compose calls them
 // PROJECT-SERVICE-run-HASH and PROJECT-SERVICE-1, with dashes or underscores. Other names leave the error as it is.

@@ -53,9 +53,9 @@ func PoolFull(p *chronicle.Pool, want netip.Prefix, held, elsewhere, lost, reser
 		Share{elsewhere, "is another host's, which has none to spare", "are other hosts', which have none to spare"}, Lost(lost), Withheld(reserved)), next)
 }
 
-// OnlyAddressHeld says that the only address of a range of a pool is held on that host.
-func OnlyAddressHeld(host peer.Name, p *chronicle.Pool, want netip.Prefix, h space.Holder, since int64) error {
-	return Errorf(ErrNoAddress, "no free address in range %v of %s: its only address is held by %s; stop that container, or use a larger range", want, Pool(p), Holder(host, h, since))
+// OnlyAddressHeld says that the only address of a range of a pool is held on that host. ends says what ends that.
+func OnlyAddressHeld(host peer.Name, p *chronicle.Pool, want netip.Prefix, h space.Holder, since int64, ends string) error {
+	return Errorf(ErrNoAddress, "no free address in range %v of %s: its only address is held by %s; %s, or use a larger range", want, Pool(p), Holder(host, h, since), ends)
 }
 
 // PoolOverlaps refuses a subnet that overlaps a pool. networks and held are what this host has there; with neither the
