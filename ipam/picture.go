@@ -25,6 +25,8 @@ type (
 	State = report.State
 	// PeerStatus is [report.PeerStatus].
 	PeerStatus = report.PeerStatus
+	// HealthStatus is [report.HealthStatus].
+	HealthStatus = report.HealthStatus
 	// PoolStatus is [report.PoolStatus].
 	PoolStatus = report.PoolStatus
 	// ShareStatus is [report.ShareStatus].

@@ -33,6 +33,7 @@ import (
 	"github.com/ringlet/ringlet/plugin/entry"
 	"github.com/ringlet/ringlet/plugin/events"
 	"github.com/ringlet/ringlet/plugin/fault"
+	"github.com/ringlet/ringlet/plugin/health"
 	"github.com/ringlet/ringlet/plugin/history"
 	"github.com/ringlet/ringlet/plugin/hostnet"
 	"github.com/ringlet/ringlet/plugin/identity"
@@ -65,6 +66,7 @@ type instance struct {
 	view    *status.Status
 	record  *history.History
 	shared  *directory.Directory
+	health  *health.Monitor // nil: this host has no health address
 	self    ipam.Identity
 	servers servers
 
@@ -227,7 +229,28 @@ func (in *instance) about() directory.Node {
 	if in.network != nil {
 		self = in.network.Status().Self
 	}
-	return entry.Of(version, in.watcher.State().EngineVersion, in.front.cfg.HTTP, self)
+	cfg := in.front.cfg
+	return entry.Of(entry.Process{Version: version, Engine: in.watcher.State().EngineVersion, HTTP: cfg.HTTP, Health: cfg.Health, Self: self})
+}
+
+// watchHealth makes what answers at the health address of this host, and asks other hosts at theirs.
+func (in *instance) watchHealth() (faults []*fault.Fault) {
+	f := in.front
+	if in.network == nil || !f.cfg.Health.IsValid() {
+		return nil
+	}
+	in.health = health.New(health.Config{
+		Self: in.self.ID.String(), At: f.cfg.Health, Logger: f.logger,
+		Hosts: func() map[string]netip.AddrPort { return entry.HealthAddresses(in.nodes(), in.network.Living()) },
+	})
+	in.parts = append(in.parts, in.health.Run)
+	return []*fault.Fault{in.health.Fault()}
+}
+
+// nodes returns what each peer says of itself.
+func (in *instance) nodes() []directory.Item {
+	list, _ := in.shared.List(directory.NodeKeys(in.shared.Cluster()), "", 1000, 1<<20)
+	return list
 }
 
 // untilTrusted ends an instance without a network once its database is trusted, so that the next one has one.
@@ -271,7 +294,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		NoMAC:   &networks.NoMAC{MAC: !f.noMAC(), InPlugin: f.inPlugin},
 		Routers: networks.NewRouters(kernelnet.Addresses),
 	}
-	faults = slices.Concat(faults, []*fault.Fault{again.Fault, in.decided.Fault, unconfined, keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger)}, entry.Unidentified(in.shared, f.logger), f.faults)
+	faults = slices.Concat(faults, in.watchHealth(), []*fault.Fault{again.Fault, in.decided.Fault, unconfined, keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger)}, entry.Unidentified(in.shared, f.logger), f.faults)
 	if err := in.look(readers, faults); err != nil {
 		return err
 	}
@@ -348,10 +371,7 @@ func (in *instance) look(readers *inventory.Readers, faults []*fault.Fault) erro
 		},
 		Silent: in.silent, Trusted: func() { in.once.Do(func() { close(in.trusted) }) },
 		Alone: f.crashes.Alone, Network: in.network, Probes: in.probes, Starts: in.starts, Faults: faults,
-		List: func() []directory.Item {
-			list, _ := in.shared.List(directory.NodeKeys(in.shared.Cluster()), "", 1000, 1<<20)
-			return list
-		},
+		Health: in.health, List: in.nodes,
 	})
 	return nil
 }

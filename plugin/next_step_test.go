@@ -58,6 +58,10 @@ func nextSteps() []nextStep {
 		{"not-claimed", "ringlet tries again every %v", "the addresses freed on the other host; sleep 30", "TestClaims", nil},
 		{"identity-too-long", "or start the container with shorter ones", "docker run with shorter labels", "TestUnidentified", nil},
 		{"identities-full", "numbers that no container uses are free again after half an hour", "sleep 1800", "TestUnidentified", nil},
+		{"health-unavailable", "a port that no other program has", "the other program stopped", "TestHostWithoutItsAddress", nil},
+		{"health-unavailable", "an address that this host has", "ip addr add", "TestClusterHealth", nil},
+		{"health-silent", "that a firewall lets the port through", "iptables -D", "TestClusterHealth", nil},
+		{"health-silent", "so check this host first", "iptables -D", "TestClusterHealth", nil},
 		{"elsewhere", "see ringlet status on %s", "ringlet status on the other host, and what it says", "TestElsewhere", nil},
 
 		{"network-closed", "", "the other program stopped", "TestPortBusy", nil},

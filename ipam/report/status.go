@@ -70,6 +70,16 @@ type PeerStatus struct {
 	Speaks    uint64    `json:"speaks"`         // the highest level of the protocol; 0: it has not said yet
 	Address   string    `json:"address"`        // where it is, or was last; empty if not known
 	Heard     time.Time `json:"heard,omitzero"` // when it was last heard of, since this peer started
+	// Health is what its health address does; zero: it was not asked there. The peer does not know it: its process adds it.
+	Health HealthStatus `json:"health,omitzero"`
+}
+
+// HealthStatus is what became of the last question to the health address of another host.
+type HealthStatus struct {
+	Address string    `json:"address"`
+	Answers bool      `json:"answers"`
+	Since   time.Time `json:"since"`           // it has answered, or not
+	Error   string    `json:"error,omitempty"` // why it does not answer
 }
 
 // PoolStatus counts the addresses of one pool. The counts from Held to

@@ -443,7 +443,7 @@ func TestDocumentHasWhatIsRequired(t *testing.T) {
 func TestDocumentHasTheTypes(t *testing.T) {
 	d := readDocument(t)
 	all := map[string]any{
-		"Status": ipam.Status{}, "PeerStatus": ipam.PeerStatus{}, "PoolStatus": ipam.PoolStatus{}, "RangeStatus": ipam.RangeStatus{}, "TableRow": ipam.TableRow{}, "TablePeer": ipam.TablePeer{}, "ShareStatus": ipam.ShareStatus{},
+		"Status": ipam.Status{}, "PeerStatus": ipam.PeerStatus{}, "HealthStatus": ipam.HealthStatus{}, "PoolStatus": ipam.PoolStatus{}, "RangeStatus": ipam.RangeStatus{}, "TableRow": ipam.TableRow{}, "TablePeer": ipam.TablePeer{}, "ShareStatus": ipam.ShareStatus{},
 		"NetStatus": ipam.NetStatus{}, "AddressStatus": ipam.AddressStatus{}, "StatusProblem": ipam.Problem{}, "Forgetting": ipam.Forgetting{}, "Problem": Problem{},
 		"MadePool": MadePool{}, "NewAddress": NewAddress{}, "Grant": Grant{}, "NewPool": NewPool{}, "Drain": Drain{}, "Leave": Leave{}, "Departure": Departure{},
 		"Eviction": Eviction{}, "Recover": Recover{}, "Recovery": Recovery{}, "Rejoin": Rejoin{}, "Rejoining": Rejoining{}, "Claim": Claim{}, "Trust": Trust{}, "Trusted": Trusted{}, "Event": events.Event{}, "Holder": events.Holder{}, "Gap": Gap{},

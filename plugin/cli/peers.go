@@ -28,6 +28,8 @@ their quarantined addresses. A peer is the ringlet process of a host.
 
     STATE      filling until the peer has a range, then active, or draining
     REACHABLE  whether this host can reach the peer now
+    HEALTHY    whether the peer answered at its health address when it was last
+               asked (RINGLET_HEALTH); shown if a peer was asked
     BEHIND     how many decisions the peer is not known to have; it falls to 0
                by itself while the peer is reachable
     HEARD      when something last came from the peer
@@ -71,16 +73,19 @@ func (v view) peers(st ipam.Status) {
 			if p.ID == st.Self.ID {
 				name, reachable = name+" (this peer)", ""
 			}
-			rows[i] = []string{name, p.State, reachable, yes(p.Voter), behind(st, p), v.ago(p.Heard), p.Address, p.ID, p.Zone}
+			healthy, health := healthOf(p)
+			rows[i] = []string{name, p.State, reachable, healthy, yes(p.Voter), behind(st, p), v.ago(p.Heard), p.Address, health, p.ID, p.Zone}
 		}
 		columns := []column{
 			{title: "PEER", cut: true},
 			{title: "STATE"},
 			{title: "REACHABLE"},
+			{title: "HEALTHY", hidden: !hasHealth(roster)},
 			{title: "VOTER", drop: 1},
 			{title: "BEHIND", right: true, drop: 2},
 			{title: "HEARD", drop: 4},
 			{title: "ADDRESS", drop: 3},
+			{title: "HEALTH ADDRESS", drop: 3, hidden: !hasHealth(roster)},
 			{title: "ID", drop: 5},
 			{title: "ZONE", cut: true, hidden: !hasZones(roster)},
 		}
@@ -135,6 +140,19 @@ func (v view) evicted(st ipam.Status, peers []ipam.PeerStatus) {
 		{title: "HEARD", drop: 1},
 		{title: "ID", drop: 2},
 	}, rows)
+}
+
+// healthOf returns whether a peer answers at its health address, and the address; nothing if it was not asked.
+func healthOf(p ipam.PeerStatus) (healthy, address string) {
+	if p.Health.Address == "" {
+		return "", ""
+	}
+	return yes(p.Health.Answers), p.Health.Address
+}
+
+// hasHealth reports whether a peer was asked at its health address.
+func hasHealth(peers []ipam.PeerStatus) bool {
+	return slices.ContainsFunc(peers, func(p ipam.PeerStatus) bool { return p.Health.Address != "" })
 }
 
 // hasZones reports whether a peer has named a zone.

@@ -21,6 +21,7 @@ func (c Config) check(env map[string]string, bad map[string]bool) []error {
 		{[]string{"RINGLET_KEY", "RINGLET_KEY_FILE", "RINGLET_JOIN", "RINGLET_INSECURE"}, c.checkEncryption},
 		{[]string{"RINGLET_UNIVERSE", "RINGLET_SUBNET"}, c.checkSizes},
 		{[]string{"RINGLET_HTTP", "RINGLET_BIND"}, c.checkPorts},
+		{[]string{"RINGLET_HEALTH", "RINGLET_BIND", "RINGLET_HTTP"}, c.checkHealthPort},
 		{[]string{"RINGLET_HTTP_CERT", "RINGLET_HTTP_KEY"}, c.checkTLS},
 		{[]string{"RINGLET_ETCD_CERT", "RINGLET_ETCD_KEY"}, c.checkETCDPair},
 		{[]string{"RINGLET_ETCD_USER", "RINGLET_ETCD_PASSWORD_FILE"}, c.checkETCDUser},
@@ -97,6 +98,30 @@ func (c Config) checkPorts() error {
 	}
 	return nil
 }
+
+func (c Config) checkHealthPort() error {
+	if !c.Health.IsValid() {
+		return nil
+	}
+	if covers(c.Bind.Addr(), c.Health.Addr()) && c.Bind.Port() == c.Health.Port() {
+		return fmt.Errorf("RINGLET_BIND=%v already takes the port", c.Bind)
+	}
+	if c.HTTP == HTTPOff {
+		return nil
+	}
+	host, port, err := splitHostPort(c.HTTP, 0)
+	if err != nil || port != c.Health.Port() {
+		return err
+	}
+	a, err := netip.ParseAddr(host)
+	if host == "" || err == nil && covers(a, c.Health.Addr()) {
+		return fmt.Errorf("RINGLET_HTTP=%s already takes the port", c.HTTP)
+	}
+	return nil
+}
+
+// covers reports whether who listens at an address listens at another one, too.
+func covers(a, other netip.Addr) bool { return a == other || a.IsUnspecified() }
 
 func (c Config) checkTLS() error {
 	switch {

@@ -10,8 +10,14 @@ import (
 // 7946, which swarm mode uses on the same host.
 const DefaultPort = 7950
 
+// HealthPort is the TCP port of [Config].Health where none is named.
+const HealthPort = 7952
+
 // KeySize is the length of a cluster key in bytes (AES-256).
 const KeySize = 32
+
+// HealthOff is the value of RINGLET_HEALTH that gives a host no health address.
+const HealthOff = "off"
 
 // HTTPOff is the value of [Config].HTTP that opens no TCP port.
 const HTTPOff = "off"
@@ -88,6 +94,8 @@ type Config struct {
 	ETCDKey      string   // file with its private key; empty if ETCDCert is
 	ETCDUser     string   // user of etcd; empty: none
 	ETCDPassword string   // file with its password; empty if ETCDUser is
+
+	Health netip.AddrPort // address of this host on the network of the containers, where it answers other hosts; the zero value: none
 
 	HTTP      string   // host:port of metrics and API, the host may be empty; or HTTPOff
 	HTTPHosts []string // names by which HTTP may be asked beside this host's own, in lower case

@@ -70,6 +70,25 @@ func parseHTTP(cfg *Config, value string, _ source) error {
 	return nil
 }
 
+// parseHealth takes an address that other hosts reach, and that is this host's alone.
+func parseHealth(cfg *Config, value string, _ source) error {
+	if strings.EqualFold(value, HealthOff) {
+		cfg.Health = netip.AddrPort{}
+		return nil
+	}
+	ap, err := addrPort(value, HealthPort)
+	switch a := ap.Addr(); {
+	case err != nil:
+		return err
+	case a.IsUnspecified():
+		return fmt.Errorf("%v means every address of this host: name the one on the network of the containers", a)
+	case !a.IsGlobalUnicast():
+		return fmt.Errorf("no other host reaches %v", a)
+	}
+	cfg.Health = ap
+	return nil
+}
+
 // port is that of other peers where none is named: a cluster that moves its
 // port moves it everywhere.
 func (c Config) port() uint16 {

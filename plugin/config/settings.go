@@ -300,6 +300,13 @@ func serving() []Setting {
 		Effect:  "from the next start",
 		parse:   parseDefaultPool,
 	}, {
+		Name: "RINGLET_HEALTH", Default: HealthOff,
+		Range:   "off, or address[:port] of this host on the network of the containers (port 1 to 65535, by default 7952)",
+		Example: "10.1.0.5",
+		Meaning: "health address: other hosts with one ask there over TCP whether that network works, and this host asks at theirs",
+		Effect:  "from the next start; no address moves",
+		parse:   parseHealth,
+	}, {
 		Name: "RINGLET_HTTP", Default: HTTPOff,
 		Range:   "off, or host:port (the host may be left out)",
 		Example: "127.0.0.1:7951",

@@ -37,6 +37,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Bool("mac", c.MAC),
 		slog.Bool("announce", c.Announce),
 		slog.String("default_pool", c.DefaultPool),
+		slog.String("health", showHealth(c)),
 		slog.String("http", c.HTTP),
 		slog.String("http_hosts", strings.Join(c.HTTPHosts, ",")),
 		slog.String("http_cert", c.HTTPCert),
@@ -65,6 +66,13 @@ func showAdvertise(c Config) string {
 		return "auto"
 	}
 	return c.Advertise.String()
+}
+
+func showHealth(c Config) string {
+	if !c.Health.IsValid() {
+		return HealthOff
+	}
+	return c.Health.String()
 }
 
 func showBootstrap(b Bootstrap) string {

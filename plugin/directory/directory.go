@@ -68,7 +68,7 @@ type Config struct {
 	// Log says what happens on this peer. Must not be nil.
 	Log *events.Log
 	// About tells of the process what the source does not know: Version, Address,
-	// Health and Engine. It must not block.
+	// API, Health and Engine. It must not block.
 	About func() Node
 	// Networks names the Docker networks of this host on a pool; nil: nobody can. It
 	// must not block.

@@ -34,7 +34,8 @@ type Node struct {
 	Address string `json:"address"` // where other peers reach it
 	// Addresses are those of the host, the first maxAddresses.
 	Addresses []NodeAddress `json:"addresses,omitempty"`
-	Health    string        `json:"health,omitempty"` // where its API is served, if others can reach it
+	API       string        `json:"api,omitempty"`    // where its API is served, if others can reach it
+	Health    string        `json:"health,omitempty"` // address and port on the network of its containers, where other hosts ask whether that works
 	Engine    string        `json:"engine,omitempty"` // version of its engine
 	State     string        `json:"state"`
 	Slot      uint64        `json:"slot"`             // the last decision that it has applied, up to a minute ago

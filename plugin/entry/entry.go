@@ -6,6 +6,7 @@ package entry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/ipam/identity"
+	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 	"github.com/ringlet/ringlet/plugin/fault"
@@ -31,11 +33,23 @@ func Containers(watcher *dockerd.Watcher) func(ctx context.Context, ids []string
 	}
 }
 
-// Of returns what the directory says of this process. self is where other peers reach it, nothing as long as nobody can.
-func Of(version, engine, served string, self netip.AddrPort) directory.Node {
-	out := directory.Node{Version: version, Engine: engine}
+// Process is what this process knows of itself.
+type Process struct {
+	Version, Engine string
+	HTTP            string         // where its API is served, as in RINGLET_HTTP
+	Health          netip.AddrPort // its health address; the zero value: none
+	Self            netip.AddrPort // where other peers reach it; the zero value: nobody can
+}
+
+// Of returns what the directory says of this process.
+func Of(p Process) directory.Node {
+	self := p.Self
+	out := directory.Node{Version: p.Version, Engine: p.Engine}
 	if self.IsValid() {
-		out.Address, out.Health = self.String(), health(served, self.Addr())
+		out.Address, out.API = self.String(), api(p.HTTP, self.Addr())
+	}
+	if p.Health.IsValid() {
+		out.Health = p.Health.String()
 	}
 	out.Addresses = addressesOf(self.Addr())
 	return out
@@ -65,10 +79,29 @@ func addressesOf(self netip.Addr) (out []directory.NodeAddress) {
 	return out
 }
 
-// health returns where the API can be reached from other hosts, nothing if it
+// HealthAddresses returns the health addresses of living peers, by their IDs, from what each says of itself.
+func HealthAddresses(said []directory.Item, living []peer.ID) map[string]netip.AddrPort {
+	alive := map[string]bool{}
+	for _, id := range living {
+		alive[id.String()] = true
+	}
+	out := map[string]netip.AddrPort{}
+	for _, item := range said {
+		var n directory.Node
+		if !alive[item.Owner] || json.Unmarshal(item.Value, &n) != nil {
+			continue
+		}
+		if at, err := netip.ParseAddrPort(n.Health); err == nil {
+			out[item.Owner] = at
+		}
+	}
+	return out
+}
+
+// api returns where the API can be reached from other hosts, nothing if it
 // cannot: it is served at an address of RINGLET_HTTP, or at all of a host that
 // others reach at self.
-func health(served string, self netip.Addr) string {
+func api(served string, self netip.Addr) string {
 	host, port, err := net.SplitHostPort(served)
 	if err != nil { // off
 		return ""

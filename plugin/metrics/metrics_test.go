@@ -39,7 +39,7 @@ func status() ipam.Status {
 			self,
 			{ID: "bb02", Name: "host-b", State: "draining"},
 			{ID: "cc03", Name: "host-c", State: "evicted"},
-			{ID: "dd04", Name: "host-d", State: "active", Reachable: true},
+			{ID: "dd04", Name: "host-d", State: "active", Reachable: true, Health: ipam.HealthStatus{Address: "10.1.0.5:7952", Answers: true}},
 			{ID: "ee05", Name: "host-e", State: "filling"},
 		},
 		Pools: []ipam.PoolStatus{{

@@ -31,7 +31,7 @@ type statusCollector struct {
 	timeout time.Duration
 	read    atomic.Pointer[func(ctx context.Context) (ipam.Status, error)]
 
-	addresses, size, ranges, state, peers, unreachable, slot, commands, conflicts, problems, age *prometheus.Desc
+	addresses, size, ranges, state, peers, unreachable, health, slot, commands, conflicts, problems, age *prometheus.Desc
 }
 
 func newStatusCollector(timeout time.Duration) *statusCollector {
@@ -47,6 +47,7 @@ func newStatusCollector(timeout time.Duration) *statusCollector {
 		state:       desc("ringlet_state", "How this peer stands among others: 1 for its state, 0 for all other states.", "state"),
 		peers:       desc("ringlet_peers", "Peers of the cluster by state: filling, active, draining; evicted are those that were of it.", "state"),
 		unreachable: desc("ringlet_peers_unreachable", "Peers of the cluster that this one cannot reach."),
+		health:      desc("ringlet_health_peers", "Peers by what became of the last question to their health address: answers, silent. It is missing where none was asked (RINGLET_HEALTH).", "state"),
 		slot:        desc("ringlet_chronicle_slot", "Last slot of the chronicle that this peer knows."),
 		commands:    desc("ringlet_commands_pending", "Commands of this peer that wait to be decided."),
 		conflicts:   desc("ringlet_conflicts", "Addresses that an endpoint uses and another holder has."),
@@ -57,7 +58,7 @@ func newStatusCollector(timeout time.Duration) *statusCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.slot, c.commands, c.conflicts, c.problems, c.age} {
+	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.health, c.slot, c.commands, c.conflicts, c.problems, c.age} {
 		out <- d
 	}
 }
@@ -119,9 +120,16 @@ func (c *statusCollector) wrong(out chan<- prometheus.Metric, st ipam.Status) {
 // cluster tells of the peers of the cluster, and those that were evicted.
 func (c *statusCollector) cluster(out chan<- prometheus.Metric, st ipam.Status) {
 	states := map[string]int{"filling": 0, "active": 0, "draining": 0, stateEvicted: 0} // also without a peer: alerts compare with 0
-	unreachable := 0
+	unreachable, answering, silent := 0, 0, 0
 	for _, p := range st.Peers {
 		states[p.State]++
+		switch {
+		case p.Health.Address == "":
+		case p.Health.Answers:
+			answering++
+		default:
+			silent++
+		}
 		if !p.Reachable && p.State != stateEvicted && p.ID != st.Self.ID {
 			unreachable++
 		}
@@ -130,6 +138,10 @@ func (c *statusCollector) cluster(out chan<- prometheus.Metric, st ipam.Status) 
 		out <- gauge(c.peers, float64(n), state)
 	}
 	out <- gauge(c.unreachable, float64(unreachable))
+	if answering+silent > 0 {
+		out <- gauge(c.health, float64(answering), "answers")
+		out <- gauge(c.health, float64(silent), "silent")
+	}
 }
 
 func (c *statusCollector) pool(out chan<- prometheus.Metric, p ipam.PoolStatus, self string) {

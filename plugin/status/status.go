@@ -42,6 +42,9 @@ type Config struct {
 	Starts interface {
 		Problem() (ipam.Problem, bool)
 	}
+	Health interface { // may be nil
+		Complete(st ipam.Status, now time.Time) ipam.Status
+	}
 	List   func() []directory.Item // what each peer says of itself; nil: nothing is known of others
 	Faults []*fault.Fault          // of other parts
 }
@@ -109,6 +112,9 @@ func (s *Status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		out.Problems = append(out.Problems, p)
 	}
 	out.Problems = append(out.Problems, s.others.problems(&out, time.Now())...)
+	if s.cfg.Health != nil {
+		out = s.cfg.Health.Complete(out, time.Now())
+	}
 	out.Problems = append(out.Problems, s.cfg.Probes.Problems(out.Networks)...)
 	if p, wrong := s.cfg.Starts.Problem(); wrong {
 		out.Problems = append(out.Problems, p)
