@@ -41,15 +41,19 @@ fi
 docker network inspect --format '{{.Name}}  {{range .IPAM.Config}}{{.Subnet}}{{end}}  driver {{.IPAM.Driver}}' "$NETWORK" | show
 
 say "Two containers"
+for name in "$FIRST" "$SECOND"; do
+	if docker container inspect "$name" >/dev/null 2>&1; then
+		docker rm --force "$name" >/dev/null
+		echo "  removed the $name of an earlier run"
+	fi
+done
 # Imported once per build of the demo: an import of the same file again would leave the old image behind, without a name.
 build="build $(sha256sum <"$BUILD/demo.tar" | cut -c1-12)"
 if [[ $(docker image inspect --format '{{.Comment}}' "$IMAGE" 2>/dev/null) != "$build" ]]; then
-	docker rm --force "$FIRST" "$SECOND" >/dev/null 2>&1 || true
 	docker image rm "$IMAGE" >/dev/null 2>&1 || true
 	docker import --message "$build" --change 'ENTRYPOINT ["/demo"]' "$BUILD/demo.tar" "$IMAGE" >/dev/null
 fi
 for name in "$FIRST" "$SECOND"; do
-	docker rm --force "$name" >/dev/null 2>&1 || true
 	shell docker run --detach --name "$name" --network "$NETWORK" "$IMAGE"
 	docker run --detach --name "$name" --network "$NETWORK" "$IMAGE" >/dev/null
 done
@@ -72,7 +76,7 @@ if [[ $EUID == 0 ]]; then
 	"$BUILD/ringlet" status 2>&1 | show || true
 else
 	root="sudo "
-	echo "  ${root}$BUILD/ringlet status tells how it is: only root may use the plugin's socket"
+	echo "  ${root}$BUILD/ringlet status shows how it is: only root may use the plugin's socket"
 fi
 
 say "Now you"

@@ -129,13 +129,14 @@ func (p *Picture) explainState(e *Explanation, pool *Pool, o addr.Offset) {
 	case pool.Space.Mine(o) && !pool.Space.Usable(o):
 		e.Verdict, e.Next = "is this host's, but a decision that may give it away is under way", "try again in a moment; if it stays so, see ringlet status"
 	case rec.State == space.Freed:
-		e.Verdict = "is free; it was last held by " + sentence.Who(rec.Holder) + ", until " + sentence.Date(rec.Since)
+		e.Verdict = "is ready"
 		if until := time.Unix(0, rec.Since).Add(p.Rest).UTC(); !rec.Rested(p.Now, p.Rest) {
-			e.Verdict += ", and rests until " + sentence.Date(until.UnixNano())
+			e.Verdict = "rests until " + sentence.Date(until.UnixNano())
 			e.Rests = &until
 		}
+		e.Verdict += "; it was last held by " + sentence.Who(rec.Holder) + ", until " + sentence.Date(rec.Since)
 	case pool.Space.Mine(o):
-		e.Verdict = "is free, and was never handed out by " + string(p.Name) + ", as far as it remembers"
+		e.Verdict = "is ready, and was never handed out by " + string(p.Name) + ", as far as it remembers"
 	case e.OwnedHow == "":
 		e.Verdict = "is free, and owned by no host"
 	case e.OwnedHow == "evicted":

@@ -267,8 +267,8 @@ func TestExplain(t *testing.T) {
 	for a, want := range map[string]string{
 		"10.1.0.0":  "is the pool's network address | ",
 		"10.1.0.1":  "is held by container holder-1 on host-a since 2026-03-01 08:30 UTC | nothing: it is freed when the engine's next list lacks it, too",
-		"10.1.0.2":  "is free; it was last held by container holder-2, until 2026-03-01 09:30 UTC, and rests until 2026-03-01 09:31 UTC | ",
-		"10.1.0.3":  "is free, and was never handed out by host-a, as far as it remembers | ",
+		"10.1.0.2":  "rests until 2026-03-01 09:31 UTC; it was last held by container holder-2, until 2026-03-01 09:30 UTC | ",
+		"10.1.0.3":  "is ready, and was never handed out by host-a, as far as it remembers | ",
 		"10.1.0.5":  "is in a range of host-b, which knows whether it is in use | run ringlet explain 10.1.0.5 on that host",
 		"10.1.0.9":  "may be in use on host-c, which was lost and evicted | bring that host back, or release its addresses with ringlet forget host-c if it is gone for good",
 		"10.1.0.11": "is free, and owned by no host | ",

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -66,11 +67,10 @@ func wantedBy(r *request) (want wanted, err error) {
 	if list := r.query.Get("kind"); list != "" {
 		want.kinds = strings.Split(list, ",")
 	}
-	known := events.Kinds()
+	known := slices.Sorted(maps.Keys(events.Kinds()))
 	for _, k := range want.kinds {
 		if !slices.Contains(known, k) {
-			slices.Sort(known)
-			return want, badRequest("%q is no kind of event: there are %s", k, strings.Join(known, ", "))
+			return want, badRequest("%q is no kind of event; the kinds are %s", k, strings.Join(known, ", "))
 		}
 	}
 	return want, nil

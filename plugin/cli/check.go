@@ -21,15 +21,15 @@ func (a *app) checkCommand() *cobra.Command {
 		SuggestFor: []string{"fsck", "verify", "audit"},
 		Short:      "Check records against the database and the engine",
 		GroupID:    groupStatus,
-		Long: `Check the records of the plugin. First the invariants: no address has two
-owners, every address is accounted for, and so on. Then the database: it has
+		Long: `Check the records of the plugin. First the records themselves: no address has
+two owners, every address is accounted for, and so on. Then the database: it has
 what the plugin knows. Then the engine: it has the containers that hold
 addresses. With -o json the output is the report that ringlet gc reads.
 
-Exit code 1: an invariant is broken, or the database differs. Keep the plugin's
-data, and report the output of this command. Exit code 3: an address is held for
-a container that the engine does not have, or a container has an address that is
-not its own.`,
+Exit code 1: the records contradict each other, or the database differs. Keep
+the plugin's data, and report the output of this command. Exit code 3: an
+address is held for a container that the engine does not have, or a container
+has an address that is not its own.`,
 		Example: `  ringlet check
   ringlet check -o json > report.json`,
 		Args: exactly(),
@@ -58,12 +58,12 @@ func (v view) check(audit ipam.Audit) {
 	case broken > 0:
 		v.wrap(red, "failed: ", "the records contradict each other: keep the plugin's data, and report this")
 	case len(audit.Findings) > 0:
-		v.wrap(yellow, "degraded: ", "no invariant is broken, but "+plural(len(audit.Findings), "address is not as it should be", "addresses are not as they should be"))
+		v.wrap(yellow, "degraded: ", "the records are sound, but "+plural(len(audit.Findings), "address does", "addresses do")+" not agree with the engine")
 	default:
-		v.wrap(green, "fine: ", "no invariant is broken, and the database is as it should be")
+		v.wrap(green, "fine: ", "the records are sound, and the database agrees with them")
 	}
 	for _, text := range audit.Broken {
-		v.wrap(plain, "  invariant: ", safe(text))
+		v.wrap(plain, "  records: ", safe(text))
 	}
 	for _, text := range audit.Database {
 		v.wrap(plain, "  database: ", safe(text))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -63,7 +64,7 @@ Kinds of events:
 	f.BoolVarP(&o.follow, "follow", "f", false, "continue with new events, until interrupted")
 	f.StringVar(&o.kind, "kind", "", "only events of these `kinds`, separated by commas")
 	_ = cmd.RegisterFlagCompletionFunc("kind", completeKinds) // the flag exists
-	a.poolFlag(cmd, &o.pool, "only events of this `pool`, by CIDR or name")
+	a.poolFlag(cmd, &o.pool, "only events of this `pool`, by subnet, name or network")
 	f.StringVar(&o.since, "since", "", "only events after this `TIME`: 10m for ten minutes ago,\n09:00 for today; or after the event with this ID")
 	f.IntVarP(&o.last, "last", "n", 0, "of the events until now, show the last `N`\n(default: all, or 10 with --follow)")
 	return cmd
@@ -71,10 +72,10 @@ Kinds of events:
 
 // read reads the flags that the plugin could not make sense of.
 func (o *eventsOptions) read(cmd *cobra.Command, now time.Time) (err error) {
-	known := slices.Sorted(slices.Values(events.Kinds()))
+	known := slices.Sorted(maps.Keys(events.Kinds()))
 	for kind := range strings.SplitSeq(o.kind, ",") {
 		if o.kind != "" && !slices.Contains(known, kind) {
-			return usagef(cmd, "%q is no kind of event: there are %s", kind, strings.Join(known, ", "))
+			return usagef(cmd, "%q is no kind of event; the kinds are %s", kind, strings.Join(known, ", "))
 		}
 	}
 	switch {
@@ -99,33 +100,21 @@ func (o *eventsOptions) read(cmd *cobra.Command, now time.Time) (err error) {
 	return nil
 }
 
-// kindList lists the kinds of events, over several indented lines.
+// kindList lists the kinds of events with their meanings, a line for each.
 func kindList() string {
-	const columns, indent = 80, "    "
+	kinds := events.Kinds()
 	b := strings.Builder{}
-	b.WriteString(indent)
-	column := len(indent)
-	for i, kind := range slices.Sorted(slices.Values(events.Kinds())) {
-		switch {
-		case i == 0:
-		case column+len(", "+kind+",") > columns:
-			b.WriteString(",\n" + indent)
-			column = len(indent)
-		default:
-			b.WriteString(", ")
-			column += len(", ")
-		}
-		b.WriteString(kind)
-		column += len(kind)
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		fmt.Fprintf(&b, "    %-17s  %s\n", kind, kinds[kind])
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // completeKinds offers kinds of events, behind those that stand there already.
 func completeKinds(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	before := begun[:strings.LastIndex(begun, ",")+1]
 	var out []cobra.Completion
-	for _, kind := range slices.Sorted(slices.Values(events.Kinds())) {
+	for _, kind := range slices.Sorted(maps.Keys(events.Kinds())) {
 		if strings.HasPrefix(before+kind, begun) {
 			out = append(out, before+kind)
 		}
@@ -214,7 +203,7 @@ func (a *app) event(m message) error {
 	if err := json.Unmarshal([]byte(m.data), &e); err != nil {
 		return err
 	}
-	head := fmt.Sprintf("%s  %-15s  ", e.Time.UTC().Format("2006-01-02 15:04:05"), e.Kind)
+	head := fmt.Sprintf("%s  %-17s  ", e.Time.UTC().Format("2006-01-02 15:04:05"), e.Kind)
 	if a.view.columns == 0 { // in a pipe each is one line
 		a.view.printf("%s%s\n", head, safe(e.Text))
 		return nil

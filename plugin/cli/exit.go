@@ -43,6 +43,9 @@ func flagError(c *cobra.Command, err error) error {
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "bool" {
 		return usagef(c, "--%s is true or false, not %q", bad.GetFlag().Name, bad.GetValue())
 	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok && bad.GetFlag().Value.Type() == "int" {
+		return usagef(c, "--%s is a number, not %q", bad.GetFlag().Name, bad.GetValue())
+	}
 	return usagef(c, "%v", err)
 }
 

@@ -34,7 +34,7 @@ func stories(lab netip.Prefix, web string) []ipam.Explanation {
 	}
 	resting := ipam.Explanation{
 		AddressStatus: ipam.AddressStatus{Address: ip("10.50.0.5"), Pool: prefix("10.50.0.0/24"), State: "resting", Kind: "container", MAC: "02:42:0a:32:00:05"},
-		Verdict:       "is free; it was last held by container batch, until 2026-11-21 11:59 UTC, and rests until 2026-11-21 12:04 UTC",
+		Verdict:       "rests until 2026-11-21 12:04 UTC; it was last held by container batch, until 2026-11-21 11:59 UTC",
 		Origin:        "network", First: ip("10.50.0.1"), Last: ip("10.50.0.128"), Owner: "host-a", OwnedHow: "self", Version: 3, Rests: at(4 * time.Minute),
 	}
 	stranger := ipam.Explanation{
@@ -104,7 +104,7 @@ func TestExplainRefused(t *testing.T) {
 	if got := ringlet(t, cfg, "explain", "10.99.0.1"); got.code != exitFailed || !strings.Contains(got.err, "lies in no pool") {
 		t.Errorf("%+v", got)
 	}
-	if got := ringlet(t, cfg, "explain", "web?"); got.code != exitUsage || got.out != "" {
+	if got := ringlet(t, cfg, "explain", "10.50.0.777"); got.code != exitUsage || got.out != "" {
 		t.Errorf("%+v", got)
 	}
 }

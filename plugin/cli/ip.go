@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ are seconds old, and stay for 15 minutes after a host was last heard from.`,
 			})
 		}),
 	}
-	a.poolFlag(ls, &pool, "only this `pool`, by CIDR or name")
+	a.poolFlag(ls, &pool, "only this `pool`, by subnet, name or network")
 	ls.Flags().BoolVar(&withFreed, "freed", false, "also list freed addresses that can be handed out again")
 	ls.Flags().BoolVar(&all, "all", false, "also list what other hosts hold")
 	ip.AddCommand(ls)
@@ -167,9 +168,13 @@ func (v view) address(u admin.Use) {
 		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "identity", identityText(u.Identity), "peer", s.Peer, "reported by", told)
 }
 
-// isHolderName reports whether somebody wrote a name of a container or another holder where an address may stand, too.
+// addressLike is what can only be meant as an address, or as a MAC.
+var addressLike = regexp.MustCompile(`::|^[0-9A-Fa-f.%]*:[0-9A-Fa-f.:%/]*$`)
+
+// isHolderName reports whether somebody wrote a name of a container or another holder where an address may stand, too. A
+// holder outside Docker has any name, also one of a letter or of several words.
 func isHolderName(s string) bool {
-	return containerName.MatchString(s) && strings.ContainsFunc(s, unicode.IsLetter)
+	return strings.ContainsFunc(s, unicode.IsLetter) && !addressLike.MatchString(s)
 }
 
 // addressesOfHolder returns what a container or another holder has on any host, at least one address.
@@ -226,7 +231,7 @@ seconds old, and stay for 15 minutes after a host was last heard from.`,
 			})(cmd, args)
 		},
 	}
-	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
+	a.poolFlag(cmd, &pool, "only this `pool`, by subnet, name or network")
 	a.forFlag(cmd, &holder, "the `holder`, by its name or a container's ID", holderWords(isHeld))
 	cmd.Flags().BoolVar(&all, "all", false, "also list what the holder has on other hosts")
 	return cmd
@@ -297,7 +302,7 @@ it is the pool of RINGLET_DEFAULT_POOL, else the only pool.`,
 			})(cmd, args)
 		},
 	}
-	a.poolFlag(cmd, &pool, "the `pool` of the address, by CIDR or name\n(default: RINGLET_DEFAULT_POOL, else the only pool)")
+	a.poolFlag(cmd, &pool, "the `pool` of the address, by subnet, name or network\n(default: RINGLET_DEFAULT_POOL, else the only pool)")
 	cmd.Flags().StringVar(&wanted, "ip", "", "allocate this `address` and no other")
 	a.forFlag(cmd, &holder, "the `holder`: any name of up to 255 bytes", holderWords(isClients))
 	return cmd

@@ -28,7 +28,8 @@ last network. One that you named stays, with the former holders of its
 addresses, until another network needs the space. A pool that is created here,
 or that has a name, stays until you remove it here.
 
-POOL is the CIDR or the name of a pool.`,
+POOL is the subnet or the name of a pool, or the name of a Docker network of
+this host.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

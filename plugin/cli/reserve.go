@@ -67,7 +67,7 @@ listed.`,
 		},
 	}
 	waitFlag(add, &wait)
-	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: by the addresses)")
+	a.poolFlag(add, &pool, "the `pool`, by subnet, name or network\n(default: by the addresses)")
 	add.Flags().StringVar(&note, "note", "", "`text` that says why, for people")
 	fileFlag(add, &file)
 	exclude.AddCommand(add, a.reservationsCommand("exclude", "List excluded addresses", admin.KindExcluded),
@@ -126,7 +126,7 @@ before it are reserved.`,
 		},
 	}
 	waitFlag(add, &wait)
-	a.poolFlag(add, &pool, "the `pool`, by CIDR or name (default: by the address)")
+	a.poolFlag(add, &pool, "the `pool`, by subnet, name or network\n(default: by the address)")
 	a.forFlag(add, &holder, "the `name` or MAC of the container, or the holder", holderWords(isHeld))
 	fileFlag(add, &file)
 	add.ValidArgsFunction = a.completeFirst(addressWords(isHeld))
@@ -356,7 +356,7 @@ func (a *app) reservationsCommand(parent, short, kind string) *cobra.Command {
 			return a.show(shown, func() { a.view.reservations(shown, kind, all) })
 		}),
 	}
-	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
+	a.poolFlag(cmd, &pool, "only this `pool`, by subnet, name or network")
 	cmd.Flags().BoolVar(&all, "all", false, "also list gateways, auxiliary, network and broadcast\naddresses")
 	return cmd
 }
@@ -460,7 +460,7 @@ not ` + kindWord(kindText(kind)) + `, that is no error.`,
 			})(cmd, args)
 		},
 	}
-	a.poolFlag(cmd, &pool, "the `pool`, by CIDR or name (default: by the addresses)")
+	a.poolFlag(cmd, &pool, "the `pool`, by subnet, name or network\n(default: by the addresses)")
 	fileFlag(cmd, &file)
 	cmd.ValidArgsFunction = a.complete(reservationWords(kind))
 	return cmd

@@ -38,7 +38,7 @@ owned because of the table. If a pool has more than 64 rows, --pool shows all.`,
 		}),
 	}
 	cmd.Flags().BoolVar(&table, "table", false, "list which hosts take free addresses first, and their zones")
-	a.poolFlag(cmd, &pool, "only this `pool`, by CIDR or name")
+	a.poolFlag(cmd, &pool, "only this `pool`, by subnet, name or network")
 	return cmd
 }
 

@@ -74,7 +74,7 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"rejoin --set-database-aside --no-wait", []string{"rejoin dryRun=false"}, "started over: the former database of this host is kept as\n  ringlet.db.former-20261121T120000.000Z\n"},
 		{"rejoin --set-database-aside", []string{"rejoin dryRun=false", "status"}, "member: "},
 		{"trust --i-know-no-other-copy-runs", []string{"trust"}, "trusted: host-a continues with its database; it is now ready\n"},
-		{"check", []string{"check"}, "fine: no invariant is broken, and the database is as it should be\n"},
+		{"check", []string{"check"}, "fine: the records are sound, and the database agrees with them\n"},
 	}
 	f := alone()
 	socket := serve(t, f)
@@ -151,7 +151,7 @@ func TestUsageErrors(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, args := range []string{
 		"stauts", "frobnicate", "pool lss", "pool frobnicate", "ip frobnicate", "ip who 10.0.0.1", "ip release 10.0.0.1", "pool status", "pool list", "pool remove lab", "pools", "allocate", "whois 10.0.0.1", "status now", "status --frob", "status -o yaml", "status -o", "pool create", "pool create a b", "pool create foo", "pool create 10.0.0.0", "pool create 10.0.0.1/24", "pool create 10.0.0.0/33",
-		"pool ls x", "pool show", "who", "who me --at 2h", "who me?", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --pool= --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
+		"pool ls x", "pool show", "who", "who me --at 2h", "who 10.50.0.777", "who fe80::1%eth0", "who 10.0.0.1/24", "alloc", "alloc --pool lab", "alloc --pool= --for x", "alloc --pool lab --for x --ip ten", "alloc --pool lab --for x --ip=",
 		"alloc --pool lab --for x y", "lookup", "lookup web", "lookup 10.0.0.1", "lookup --for web lab", "ip ls lab", "ip ls 10.0.0.1", "alloc --pool lab --for x 10.0.0.1", "status 10.0.0.1", "free", "free 10.0.0.1", "free --for x y", "free --for x 10.0.0.1 10.0.0.2", "release", "release x", "check x", "version x",
 		"peers x", "members", "drain host-b", "leave now", "leave --yes", "keygen 2", "genkey", "undrain",
 		"join", "join host-b host-c", "meet host-b", "evict", "evict host-b host-c", "forget", "forget --dry-run", "forget host-b --yes", "forget host-b --dry-run=maybe", "recover", "recover host-b", "recover --force", "recover --i-know-the-others-are-gone=false", "rejoin host-b", "rejoin --yes", "trust", "trust host-b", "trust --force", "trust --i-know-no-other-copy-runs=false", "kick host-b",

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"maps"
 	"net/netip"
 	"time"
 
@@ -36,45 +37,45 @@ type Holder struct {
 // Problem is what began, changed or ended, as in the status.
 type Problem = ipam.Problem
 
-// word is a kind of event, and what it says to people beside the address and
-// the holder.
-type word struct{ kind, text string }
+// word is a kind of event, what it says to people beside the address and the
+// holder, and what the kind means.
+type word struct{ kind, text, meaning string }
 
 // words has the kind of event for each kind of note. A note without one is told
 // by another, as what is given moves; or is only counted, as questions to peers.
 var words = map[ipam.NoteKind]word{
-	ipam.NoteGranted:     {Granted, "handed out to"},
-	ipam.NoteFreed:       {Freed, "freed, was held by"},
-	ipam.NoteWithdrawn:   {Withdrawn, "taken back, because it could not be delivered to"},
-	ipam.NoteDescribed:   {Described, "is held by"},
-	ipam.NoteStranger:    {Stranger, "set aside: another device on the network answers for it,"},
-	ipam.NoteMoved:       {RangeMoved, ""},
-	ipam.NotePoolCreated: {PoolCreated, "pool created"},
-	ipam.NotePoolDeleted: {PoolRemoved, "pool removed"},
-	ipam.NoteLeakFound:   {"leak-found", "has no endpoint any more"},
-	ipam.NoteLeakMended:  {"leak-mended", "freed, because its container is gone"},
-	ipam.NoteAdopted:     {"adopted", "taken in, because a container has it"},
-	ipam.NoteConflict:    {"conflict", "conflict"},
-	ipam.NoteTakenOver:   {"taken-over", "taken over from a container that is gone"},
-	ipam.NotePressed:     {"pressed", "handed out before it had rested, because the pool had no other"},
-	ipam.NoteLate:        {"echo", "released late for its former holder, which was ignored"},
-	ipam.NoteStrangerEnd: {"stranger-gone", "no longer set aside for a device that answered for it"},
-	ipam.NoteNetworkGone: {"network-gone", "a network that the engine no longer has was forgotten"},
-	ipam.NoteFounded:     {"founded", "this host founded its cluster"},
-	ipam.NoteJoined:      {"joined", "this host was admitted to the cluster"},
-	ipam.NoteEvicted:     {"evicted", "this host was evicted, and asks to be admitted again"},
-	ipam.NoteSuspended:   {"suspended", "this host stopped handing out addresses"},
-	ipam.NoteBootedAlone: {"booted-alone", "no majority of the cluster answered since the host started"},
-	ipam.NoteGaveWay:     {"gave-way", "this host dissolved its own empty cluster to join another"},
-	ipam.NoteRecovered:   {"recovered", "this host recovered its cluster without the lost majority"},
-	ipam.NotePeerJoined:  {"peer-joined", "joined the cluster"},
-	ipam.NotePeerLeft:    {"peer-left", "left the cluster"},
-	ipam.NotePeerEvicted: {"peer-evicted", "was evicted; its addresses are quarantined"},
-	ipam.NoteForgotten:   {"peer-forgotten", "was forgotten; its addresses were released"},
-	ipam.NoteLocked:      {"locked", "lock taken"},
-	ipam.NoteUnlocked:    {"unlocked", "lock ended"},
-	ipam.NoteLockExpired: {"lock-expired", "lock ended, because its host was silent"},
-	ipam.NoteInherited:   {"inherited", "is this host's former self; its ranges were taken over"},
+	ipam.NoteGranted:     {Granted, "handed out to", "an address was handed out"},
+	ipam.NoteFreed:       {Freed, "freed, was held by", "an address is no longer held"},
+	ipam.NoteWithdrawn:   {Withdrawn, "taken back, because it could not be delivered to", "an address was taken back: its container never got it"},
+	ipam.NoteDescribed:   {Described, "is held by", "more is known of a holder, such as its name"},
+	ipam.NoteStranger:    {Stranger, "set aside: another device on the network answers for it,", "another device on the network answers for an address"},
+	ipam.NoteMoved:       {RangeMoved, "", "a range has another owner"},
+	ipam.NotePoolCreated: {PoolCreated, "pool created", "a pool was created"},
+	ipam.NotePoolDeleted: {PoolRemoved, "pool removed", "a pool was removed"},
+	ipam.NoteLeakFound:   {"leak-found", "has no endpoint any more", "an address is held for a container that is gone"},
+	ipam.NoteLeakMended:  {"leak-mended", "freed, because its container is gone", "such an address was freed"},
+	ipam.NoteAdopted:     {"adopted", "taken in, because a container has it", "a container had an address that the records lacked"},
+	ipam.NoteConflict:    {"conflict", "conflict", "two holders use one address"},
+	ipam.NoteTakenOver:   {"taken-over", "taken over from a container that is gone", "an address passed on from a container that is gone"},
+	ipam.NotePressed:     {"reused-early", "handed out before it had rested, because the pool had no other", "an address was handed out before it had rested"},
+	ipam.NoteLate:        {"duplicate-release", "released late for its former holder, which was ignored", "a late release of a former holder was ignored"},
+	ipam.NoteStrangerEnd: {"stranger-gone", "no longer set aside for a device that answered for it", "no device answers for that address any longer"},
+	ipam.NoteNetworkGone: {"network-gone", "a network that the engine no longer has was forgotten", "the engine no longer has a network"},
+	ipam.NoteFounded:     {"founded", "this host founded its cluster", "this host founded its cluster"},
+	ipam.NoteJoined:      {"joined", "this host was admitted to the cluster", "this host was admitted to the cluster"},
+	ipam.NoteEvicted:     {"evicted", "this host was evicted, and asks to be admitted again", "this host was evicted, and asks to be admitted again"},
+	ipam.NoteSuspended:   {"suspended", "this host stopped handing out addresses", "this host stopped handing out addresses"},
+	ipam.NoteBootedAlone: {"booted-alone", "no majority of the cluster answered since the host started", "no majority of the cluster answered after the start"},
+	ipam.NoteGaveWay:     {"cluster-dissolved", "this host dissolved its own empty cluster to join another", "this host gave up its empty cluster to join another"},
+	ipam.NoteRecovered:   {"recovered", "this host recovered its cluster without the lost majority", "this host continues without the lost majority"},
+	ipam.NotePeerJoined:  {"peer-joined", "joined the cluster", "another host joined the cluster"},
+	ipam.NotePeerLeft:    {"peer-left", "left the cluster", "another host left the cluster"},
+	ipam.NotePeerEvicted: {"peer-evicted", "was evicted; its addresses are quarantined", "another host was evicted"},
+	ipam.NoteForgotten:   {"peer-forgotten", "was forgotten; its addresses were released", "another host was forgotten"},
+	ipam.NoteLocked:      {"locked", "lock taken", "a lock was taken"},
+	ipam.NoteUnlocked:    {"unlocked", "lock ended", "a lock was given back"},
+	ipam.NoteLockExpired: {"lock-expired", "lock ended, because its host was silent", "a lock ended, because its host was silent"},
+	ipam.NoteInherited:   {"inherited", "is this host's former self; its ranges were taken over", "this host took over the ranges of its former self"},
 }
 
 // The kinds of events from which it can be told who has what.
@@ -82,7 +83,7 @@ const (
 	Granted     = "granted"
 	Freed       = "freed"
 	Withdrawn   = "withdrawn"
-	Described   = "described"
+	Described   = "holder-updated"
 	Stranger    = "stranger"
 	RangeMoved  = "range-moved"
 	PoolCreated = "pool-created"
@@ -98,11 +99,19 @@ const (
 	Asked = "asked"
 )
 
-// Kinds returns all kinds of events, in no order.
-func Kinds() []string {
-	out := []string{ProblemBegan, ProblemChanged, ProblemEnded, Asked}
+// others has the kinds of events that are no notes, with their meanings.
+var others = map[string]string{
+	ProblemBegan:   "ringlet status has a new problem",
+	ProblemChanged: "a problem of ringlet status has another text",
+	ProblemEnded:   "a problem of ringlet status has ended",
+	Asked:          "a command or a program asked for a change",
+}
+
+// Kinds returns all kinds of events, each with its meaning.
+func Kinds() map[string]string {
+	out := maps.Clone(others)
 	for _, w := range words {
-		out = append(out, w.kind)
+		out[w.kind] = w.meaning
 	}
 	return out
 }

@@ -227,15 +227,15 @@ func TestProblems(t *testing.T) {
 		{[]ipam.Problem{unreachable, {Code: "started-over", Text: "this host started over", Level: "fine"}}, nil},
 		{[]ipam.Problem{p("peer-unreachable", "unreachable: host-b, host-c")}, []string{"problem-changed unreachable: host-b, host-c"}},
 		{[]ipam.Problem{conflictA, conflictB}, []string{
-			"problem-began " + conflictA.Text, "problem-began " + conflictB.Text, "problem-ended no longer: unreachable: host-b, host-c",
+			"problem-began " + conflictA.Text, "problem-began " + conflictB.Text, "problem-ended ended: unreachable: host-b, host-c",
 		}},
-		{[]ipam.Problem{conflictB}, []string{"problem-ended no longer: " + conflictA.Text}},
+		{[]ipam.Problem{conflictB}, []string{"problem-ended ended: " + conflictA.Text}},
 		{[]ipam.Problem{p("quarantine", "host-c was evicted, and 12 addresses that it may be using are kept back")}, []string{
-			"problem-began host-c was evicted, and 12 addresses that it may be using are kept back", "problem-ended no longer: " + conflictB.Text,
+			"problem-began host-c was evicted, and 12 addresses that it may be using are kept back", "problem-ended ended: " + conflictB.Text,
 		}},
 		{[]ipam.Problem{p("quarantine", "host-c was evicted, and 9 addresses that it may be using are kept back")}, nil},
 		{[]ipam.Problem{p("not-answering", "silent for 12s; shown is 2026-11-21 09:12:00 UTC")}, []string{
-			"problem-began silent for 12s; shown is 2026-11-21 09:12:00 UTC", "problem-ended no longer: host-c was evicted, and 9 addresses that it may be using are kept back",
+			"problem-began silent for 12s; shown is 2026-11-21 09:12:00 UTC", "problem-ended ended: host-c was evicted, and 9 addresses that it may be using are kept back",
 		}},
 		{[]ipam.Problem{p("not-answering", "silent for 1h0m0s; shown is 2026-11-21 09:12:00 UTC")}, nil},
 	} {

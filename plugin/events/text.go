@@ -67,7 +67,7 @@ func (e *entry) sentence(b []byte, v *Event) []byte {
 	case e.kind == Asked:
 		return append(b, e.note.Holder...)
 	case e.problem != nil && e.kind == ProblemEnded:
-		return append(append(b, "no longer: "...), e.problem.Text...)
+		return append(append(b, "ended: "...), e.problem.Text...)
 	case e.problem != nil:
 		return append(b, e.problem.Text...)
 	case e.note.Kind == ipam.NoteMoved:
