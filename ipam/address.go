@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -26,23 +25,8 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 			return failf(ErrBadRequest, "%v", err)
 		}
 	}
-	if err := m.ready(); err != nil {
-		p, plain := m.poolOf(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
-		if p != nil && plain {
-			if _, unclear := m.refuseClaim(p, q); unclear != nil {
-				return unclear
-			}
-		}
-		if g, its := m.standingHolder(q); its {
-			*a = g
-			return nil
-		}
-		// With the engine all containers wait that it is to start, and it goes on whatever it is told.
-		if *a, err = m.standingFor(q, err); err != nil && (q.Purpose == ForGateway || q.Purpose == ForUnmarked) && m.holdsUp() {
-			err = settled(err)
-		} else if o, ok := addr.OffsetOf(q.Network.Pool, q.Address); ok && err == nil && p != nil && plain {
-			m.askedAgain(p, o)
-		}
+	if unready := m.ready(); unready != nil {
+		*a, err = m.unready(q, unready)
 		return err
 	}
 	if s == nil || s.at != m.log.Edition() {
@@ -54,10 +38,10 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 	switch {
 	case q.Purpose == ForGateway:
 		*a, err = m.gateway(p, q)
-		return err
+		return m.replayed(q, a, err)
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
 		*a, err = m.unmarked(p, q, s.key)
-		return err
+		return m.replayed(q, a, err)
 	}
 	if q.Purpose == ForContainer && !m.calls.current.before {
 		if m.engine.StartsContainers(q.Name != "") {
@@ -281,7 +265,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 		// An address of a network that is being made is auxiliary, and not in
 		// use by a container. One that is replayed is.
-		if net != nil && net.Fresh() && rec.Kind != space.Unmarked && rec.Kind != space.Host {
+		if net != nil && net.Fresh() && rec.Kind != space.Unmarked && rec.Kind != space.Host && !m.lacks(rule.Unmarked) {
 			return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 		}
 		// What the host has today it may lose while the network lives.
@@ -291,7 +275,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 		}
 	}
 	r := p.ReservationAt(o)
-	making := (net == nil || net.Fresh()) && !m.grantedBefore(p, o) && !m.endpointMayHave()
+	making := (net == nil || net.Fresh()) && !m.mayBeOlder()
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
 		return m.reserveAuxiliary(p, q, o)
 	}
@@ -313,26 +297,6 @@ func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (A
 	}
 	remember(&p.named, o, m.engine.Stamp())
 	return standing(p, o), nil
-}
-
-// grantedBefore reports whether an address that the engine asks for is one that it has, in
-// space that this peer has taken over: it lists nothing, since it starts, and starts
-// nothing new before it has asked again for all that it has. To have that reserved, as what
-// is new would be, waits for the list.
-func (m *Machine) grantedBefore(p *pool, o addr.Offset) bool {
-	if !m.engine.Replaying() || !m.engine.Silent() || !m.newdb.HasInherited() || p.ReservationAt(o) != nil {
-		return false
-	}
-	_, held := p.space.Holds(o)
-	return !held && p.space.Mine(o) && p.space.Usable(o)
-}
-
-// endpointMayHave reports whether an address that the engine asks for may be that of an endpoint, of
-// which a new database knows nothing: before the first list nothing tells it from an auxiliary address.
-// Where other hosts may name it, too, nobody could tell later that no network does. So it is held until
-// the list tells, and reserved then.
-func (m *Machine) endpointMayHave() bool {
-	return m.engine.Replaying() && m.newdb.IsUnlisted() && !m.newdb.HasInherited() && m.cfg.AwaitInventory && m.engine.Complete().IsZero()
 }
 
 // open takes free space of the pool within want, up to size addresses, and
@@ -369,57 +333,6 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 		return m.waitForMajority() // it has changed hands just now
 	}
 	return m.exactly(p, o)
-}
-
-// standingFor answers, while nothing can be handed out, a request for what is
-// held already: the engine replays what it has when it starts. Where this peer
-// never knew what its engine has, as its database is a new one, and has left, or
-// has yet to take over what it had, that is as good as held as long as nobody else can have been given it: an
-// engine before 29 does not start without its networks' gateways. What networks
-// share none but networks get, and the gateway on an interface of this host is
-// that of a bridge. A network of which the engine asks long after it has started is new:
-// what this peer knew when it left may be somebody else's by now.
-func (m *Machine) standingFor(q *AddressRequest, why error) (AddressGrant, error) {
-	p, cidr := m.poolOf(q.Network.Pool), q.Network.Pool
-	o, ok := addr.OffsetOf(cidr, q.Address)
-	if !ok || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
-		return AddressGrant{}, why
-	}
-	starts := m.engine.MayStart() || m.mightStart()
-	bridge := starts && q.Purpose == ForGateway && m.engine.OnHost(q.Address)
-	if p == nil {
-		if bridge { // of which a host that is not in its cluster yet knows nothing
-			return AddressGrant{Address: netip.PrefixFrom(q.Address, cidr.Bits())}, nil
-		}
-		return AddressGrant{}, why
-	}
-	// What is kept back for anything but networks is no network's.
-	shares := m.saysUse(p) || starts && (m.wish.HasLeft() || slices.ContainsFunc(p.Users, m.isPredecessor))
-	switch rec := p.space.Lookup(o); {
-	case shares && sharesReservation(p.ReservationAt(o)):
-		return standing(p, o), nil
-	case rec.State != space.Held && starts && m.wish.HasLeft() && m.isKeptBack(p, o):
-		return standing(p, o), nil
-	case rec.State != space.Held && q.Purpose == ForGateway && (bridge || starts && m.wasKeptBack(p, o)):
-		return standing(p, o), nil
-	case rec.State != space.Held:
-	case q.Purpose == ForGateway && (rec.Kind == space.Gateway || rec.Kind == space.Host && m.engine.Replaying()), q.Purpose == ForUnmarked && rec.Kind != space.Client && rec.Kind != space.Kept:
-		return standing(p, o), nil
-	}
-	return AddressGrant{}, why
-}
-
-// isKeptBack reports whether the address at o lies in the space of this peer, or of who it was before it lost its
-// database: of a host that has left nobody is given that before it is forgotten.
-func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
-	t, _ := p.Ring.At(o)
-	return t.Owner == m.me.ID() || m.wasKeptBack(p, o)
-}
-
-// wasKeptBack is isKeptBack of who this peer was alone: what is its own by now it may hand out itself.
-func (m *Machine) wasKeptBack(p *pool, o addr.Offset) bool {
-	t, _ := p.Ring.At(o)
-	return m.isPredecessor(t.Owner)
 }
 
 // openAhead takes more space before it is needed.

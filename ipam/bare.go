@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -21,7 +22,7 @@ func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m
 func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error) {
 	net := m.engine.Network(q.Network.ID())
 	making := net != nil && m.engine.InTheMaking(net, m.now) && (net.Fresh() || p.here.Shown() == 0)
-	if !m.engine.KnowsStart() {
+	if m.engine.Replaying() {
 		// An engine that starts answers nothing, and asks for the pool of a network before it asks for anything on it.
 		asked := net != nil && net.AskedSince(m.engine.Greeted().Serial)
 		if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
@@ -30,7 +31,8 @@ func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error
 				return false, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 			}
 		}
-		if m.engine.Silent() && net == nil || (making || asked) && (m.engine.Silent() || !m.inTime() || m.engine.SinceGreeted() >= replayWait) {
+		mode := m.engine.Mode()
+		if mode == engine.Starting && net == nil || (making || asked) && (mode != engine.Unknown || !m.inTime()) {
 			return false, nil
 		}
 		return false, m.awaitMeaning(p, q)
@@ -56,7 +58,7 @@ func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
 	}
 	p := m.poolOf(q.Network.Pool)
 	switch {
-	case p == nil && m.engine.Replaying():
+	case p == nil && m.mayReplay():
 		return nil
 	case p == nil:
 		return unready

@@ -68,6 +68,10 @@ const (
 	RuleOldSlots    = rule.OldSlots
 	RuleShared      = rule.Shared
 	RuleSeats       = rule.Seats
+	RuleStarting    = rule.Starting
+	RuleUnmarked    = rule.Unmarked
+	RuleWithheld    = rule.Withheld
+	RuleStanding    = rule.Standing
 	RuleQuarantine  = rule.Quarantine
 )
 

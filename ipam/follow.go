@@ -172,6 +172,7 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 			m.doubts.Grant(addr.Nth(p.CIDR, o))
 			m.saveGrant(p, &g, &h)
 			m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), &h, g.Since)
+			m.endOwnWarning(addr.Nth(p.CIDR, o))
 			m.conflicts.End(place(p, o))
 		}
 	}

@@ -26,9 +26,11 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
 		}
-		if h := gatewayHolder(); q.Network.Gateway == GatewayHost && !p.hasGateway && m.grantedBefore(p, o) {
-			p.gateway, p.hasGateway = o, true
+		if q.Network.Gateway == GatewayHost && !p.hasGateway && m.mayBeOlder() && m.isOwn(p, o) {
+			m.dismissStranger(p, o)
+			h := gatewayHolder()
 			err := m.take(p, o, &h, &g)
+			p.gateway, p.hasGateway = o, err == nil
 			return g, err
 		}
 		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
@@ -36,7 +38,7 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		}
 		return standing(p, o), nil
 	}
-	if m.engine.Network(q.Network.ID()) == nil && m.engine.Replaying() {
+	if m.engine.Network(q.Network.ID()) == nil && m.mayReplay() {
 		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
 		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, sentence.Pool(p.Pool))
 	}
@@ -62,6 +64,12 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		p.gateway, p.hasGateway = g.Ticket.Offset, true
 	}
 	return g, err
+}
+
+// isOwn reports whether an address is this peer's to take, and nobody here has it but a stranger.
+func (m *Machine) isOwn(p *pool, o addr.Offset) bool {
+	kind, held := p.space.Holds(o)
+	return p.space.Mine(o) && p.space.Usable(o) && p.ReservationAt(o) == nil && (!held || kind == space.Stranger)
 }
 
 // takeHighest grants an engine before 29, which insists on a gateway where the network is to have none, an address that hardly
@@ -175,37 +183,10 @@ func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
 func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
-	if r := p.ReservationAt(o); r != nil && r.Kind == chronicle.KindExcluded {
-		if again, err := m.asksAgain(n); again || err != nil {
-			return err
-		}
-	}
 	if err := m.keepUnderNetworks(p, true); err != nil {
 		return err
 	}
 	return m.reserveShared(p, o, kind)
-}
-
-// asksAgain reports whether an engine that starts asks again for what a network of it has, and an operator has
-// excluded meanwhile, as the host of a lost database may have it on a bridge: nobody else gets that, and the network
-// goes on with it whatever it is answered. Of a network that only lists have told of, whether the engine starts tells
-// that it answers nothing, or the next list; the error makes the call wait for that, also where a container has asked
-// since. Where neither comes in time it is as if it started.
-func (m *Machine) asksAgain(n *Network) (bool, error) {
-	net := m.engine.Network(n.ID())
-	switch {
-	case !m.engine.Replaying() && (m.calls.current == nil || !m.calls.current.starts):
-		return false, nil
-	case net != nil && net.Again():
-		return true, nil
-	case !m.cfg.AwaitInventory || m.engine.KnowsStart() || n.Space != Local:
-		return false, nil
-	case m.engine.Silent():
-		return true, nil
-	case !m.inTime():
-		return net == nil || !net.Fresh() || m.newdb.IsUnlisted(), nil
-	}
-	return false, m.awaitNetworkList()
 }
 
 // reserveShared reserves an address as a gateway or an auxiliary address.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -144,7 +145,10 @@ func (m *Machine) sightHost(p *pool) {
 		case rec.Kind == space.Host:
 			delete(p.offHost, o)
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
-		default:
+		case m.lacks(rule.Standing):
+			m.freeHolding(p, o)
+			_ = m.take(p, o, &h, new(AddressGrant))
+		default: // a grant stands (R64)
 			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since), m.endOf(p, o, rec.Holder, rec.Since))
 		}
 	}

@@ -18,11 +18,6 @@ func (m *Machine) greet() {
 	}
 }
 
-// mightStart is mayStart as the call that is served came, which may have waited since, while a container asked.
-func (m *Machine) mightStart() bool {
-	return m.calls.current != nil && m.calls.current.starts && m.engine.Young()
-}
-
 // releasePool answers libnetwork's ReleasePool. It asks for a list of networks.
 func (m *Machine) releasePool(q *PoolRelease) {
 	if p := m.poolOf(q.Network.Pool); m.engine.Release(q.Network) && p != nil {

@@ -3,7 +3,6 @@ package ipam
 import (
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -32,8 +31,8 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	case err == nil:
 		return g, nil
 	case !m.serves(q):
-		return m.replayed(q, err)
-	case unready == nil && !m.engine.Replaying():
+		return m.replayedPool(q, err)
+	case unready == nil && !m.mayReplay():
 		return g, err
 	}
 	n, _ := q.network(q.Pool) // which it serves
@@ -41,32 +40,6 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		_ = m.enter(n, p, false) // what has a subnet is never too often
 	}
 	return PoolGrant{Network: n}, nil
-}
-
-// replayWait is how long after its start a peer has an engine that starts wait for what it asks for
-// again: by then it is in its cluster, or will not be soon.
-const replayWait = 10 * time.Second
-
-// holdsUp reports whether an engine starts, asks for what it has and answers no question before it is
-// done, and this peer cannot give it that for longer than it may have it wait.
-func (m *Machine) holdsUp() bool {
-	return m.engine.Replaying() && m.cfg.AwaitInventory && m.engine.Silent() && m.view().HasListened(replayWait)
-}
-
-// replayed answers a request that this peer cannot grant as it stands, for a network of which it knows
-// nothing, as where it has lost its database, or has an old one. An engine that starts has the network,
-// and has nobody make a new one; whether it starts is known once it has listed what it has. Of addresses
-// nothing is granted by that: the pool is made, or refused, when the first is asked for.
-func (m *Machine) replayed(q *PoolRequest, why error) (PoolGrant, error) {
-	n, err := q.network(q.Pool)
-	switch {
-	case err != nil || subnets.CheckUse(n.Pool) != nil || n.CheckGateway() != nil: // no engine has it
-	case m.holdsUp():
-		return PoolGrant{Network: n}, nil
-	case m.engine.Replaying() && m.cfg.AwaitInventory && !m.engine.KnowsStart():
-		return PoolGrant{}, waitFor(settled(why))
-	}
-	return PoolGrant{}, why
 }
 
 // grantPool grants a network its pool, where all is well.

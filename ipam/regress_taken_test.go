@@ -333,8 +333,8 @@ func TestReplayTwiceOfAPoolThatMadeRoom(t *testing.T) {
 }
 
 // A host has a new database and is in no cluster. Its engine starts, answers no question before it is done, and
-// does not survive that a network which it has is refused: the network is granted. What else it asks for again it
-// is told at once that it cannot have yet, and goes on.
+// does not survive that a network which it has is refused: the network is granted, and all that it asks for again. A container
+// gets nothing yet.
 func TestReplayToANewDatabaseWithoutCluster(t *testing.T) {
 	for name, cfg := range map[string]ipam.Config{"joins": {Join: true}, "hesitates": {Hesitate: true}} {
 		cfg.AwaitInventory = true
@@ -351,7 +351,13 @@ func TestReplayToANewDatabaseWithoutCluster(t *testing.T) {
 			t.Fatalf("%s: got %+v, %v", name, r.Pool, r.Err)
 		}
 		n := r.Pool.Network
-		wantErr(t, h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}).Err, ipam.ErrNotReady)
+		for _, q := range []*ipam.AddressRequest{
+			{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}, {Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.7")},
+		} {
+			if r := h.Call(q); r.Err != nil || r.Address.Address.Addr() != q.Address || !r.Address.Ticket.IsZero() {
+				t.Errorf("%s: got %+v, %v", name, r.Address, r.Err)
+			}
+		}
 		h.Call(&ipam.PoolRelease{Network: n})
 		wrong := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.60.0.0/24")}
 		if r, answered := h.Try(wrong); answered && r.Err == nil {

@@ -11,6 +11,7 @@ import (
 func (m *Machine) releaseAddress(q *AddressRelease) {
 	p := m.servedPool(&q.Network)
 	if p == nil {
+		m.endOwnWarning(q.Address)
 		return
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)

@@ -22,6 +22,7 @@ func TestMemberWithoutARule(t *testing.T) {
 		{"an old release skips a slot", ipam.RuleLevels, nil, isNotUnderstood},
 		{"digests are not compared", ipam.RuleDigests, nil, staysFree},
 		{"a suspended peer refuses replays", ipam.RuleReplays, nil, isSuspendedUnderAnEngine},
+		{"starting ends after a minute", ipam.RuleStarting, nil, isSuspendedUnderASlowEngine},
 		{"rejoin knows no hosts", ipam.RuleWhereabouts, nil, rejoinsWhereOthersAre},
 		{"rejoin forgets starts", ipam.RuleStarts, nil, rejoinsBesideAClone},
 		{"a used-up ID is admitted", 0, admitsUsedUp, isAdmittedLate},
@@ -156,6 +157,32 @@ func isSuspendedUnderAnEngine(p *play) string {
 	p.ask(c, back, &ipam.Greeting{}, q)
 	if err := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: gateway}).Err; err != nil {
 		return "its engine does not start: " + err.Error()
+	}
+	return ""
+}
+
+// So it does where the engine takes two minutes, as it starts a hundred containers before it answers anything.
+func isSuspendedUnderASlowEngine(p *play) string {
+	c := p.cluster(3, everywhere(func(cfg *ipam.Config) { cfg.AwaitInventory = true }))
+	c.run(time.Minute, c.agreed)
+	c.lists(-1)
+	order := c.order()
+	first, back := order[0], order[2]
+	n := c.network(back, lab50)
+	gateway := c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
+	c.wait(5 * time.Second)
+	c.die(back)
+	c.giveUp(first, back)
+	c.learnsLoss(first)
+	p.ask(c, back, &ipam.Greeting{}, &ipam.Blindness{})
+	c.wait(90 * time.Second)
+	for _, again := range []ipam.Request{
+		&ipam.PoolRequest{Space: ipam.Local, Pool: lab50}, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: gateway},
+		&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.77")},
+	} {
+		if err := c.ask(back, again).Err; err != nil {
+			return "its engine does not start: " + err.Error()
+		}
 	}
 	return ""
 }

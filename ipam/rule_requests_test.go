@@ -52,6 +52,9 @@ func TestRequestWithoutARule(t *testing.T) {
 		{"numbers are not on disk", ipam.RuleNumbers, nil, startsAsItSaysThat},
 		{"a pool goes before the list", ipam.RuleListed, nil, losesAPool},
 		{"freed before it is set aside", ipam.RuleFreedAside, nil, givesAPoolUp},
+		{"an unmarked request gets all", ipam.RuleUnmarked, nil, namesWhatAContainerHas},
+		{"a grant is no evidence", ipam.RuleStanding, nil, hasTheAddressOnAnInterface},
+		{"a replayed address is not withheld", ipam.RuleWithheld, nil, replaysBeforeItIsAdmitted},
 	})
 }
 
@@ -279,6 +282,72 @@ func givesAPoolUp(p *play) string {
 	c.wait(2 * time.Millisecond)
 	if c.ip(host, cidr, at.Addr()) == nil {
 		return at.String() + " is on an interface of a host, and was handed out"
+	}
+	return ""
+}
+
+// A container has an address that a new network names as its router's.
+func namesWhatAContainerHas(p *play) string {
+	h := p.host()
+	look(h)
+	n := network(p.T, h, "10.50.0.0/24")
+	if err := claim(h, n, "10.50.0.7", "web"); err != nil {
+		p.Fatal(err)
+	}
+	h.Now = h.Now.Add(time.Minute)
+	look(h, on("10.50.0.0/24", listed("10.50.0.7", "web", 7)))
+	half := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.128/25")}).Pool.Network
+	if r, answered := h.Try(&ipam.AddressRequest{Network: half, Purpose: ipam.ForUnmarked, Address: address("10.50.0.7")}); answered && r.Err == nil {
+		return "a network and a container have 10.50.0.7"
+	}
+	return ""
+}
+
+// A container has got an address a second ago, and no list has it yet. The host has it on an interface for a while.
+func hasTheAddressOnAnInterface(p *play) string {
+	h := p.host()
+	look(h)
+	n := network(p.T, h, "10.50.0.0/24")
+	if err := claim(h, n, "10.50.0.7", "web"); err != nil {
+		p.Fatal(err)
+	}
+	h.Now = h.Now.Add(time.Second)
+	hostHas(h, "10.50.0.7/24")
+	for range 2 {
+		h.Now = h.Now.Add(21 * time.Second)
+		hostHas(h)
+	}
+	return second(h, n, "10.50.0.7")
+}
+
+// A host loses its database, and an operator gives up its space although its containers run. Its engine starts before the host is
+// admitted again. It asks for the address of a container that has lived on, and starts another one before it lists anything.
+func replaysBeforeItIsAdmitted(p *play) string {
+	c := p.cluster(3, everywhere(func(cfg *ipam.Config) { cfg.AwaitInventory = true }))
+	c.run(time.Minute, c.agreed)
+	c.lists(-1)
+	order := c.order()
+	first, back := order[0], order[2]
+	n := c.network(back, lab50)
+	at := c.ask(back, docker(lab50)).Address.Address.Addr()
+	c.wait(5 * time.Second)
+	c.die(back)
+	c.giveUp(first, back)
+	c.dead = nil
+	c.lose = without(back)
+	c.rebuild(back)
+	c.part(back, order[0], order[1])
+	p.ask(c, back, &ipam.Greeting{}, &ipam.Blindness{}, &ipam.PoolRequest{Space: ipam.Local, Pool: lab50})
+	c.ask(back, &ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: at})
+	c.lose = without()
+	c.heal()
+	c.run(time.Minute, func() bool {
+		m := c.peers[back].machine
+		return m.State().Member(m.Self()) != nil
+	})
+	c.wait(5 * time.Second)
+	if c.ip(back, lab50, at) == nil {
+		return at.String() + " has been handed out twice"
 	}
 	return ""
 }

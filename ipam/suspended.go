@@ -157,7 +157,7 @@ func (m *Machine) trust() error {
 // What ran before the host was off may be somebody else's by now.
 func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
 	p := m.poolOf(q.Network.Pool)
-	if p == nil || q.Purpose != ForContainer || !m.isSuspended() || !m.engine.MayStart() && !m.mightStart() {
+	if p == nil || q.Purpose != ForContainer || !m.isSuspended() || !m.mayReplay() {
 		return AddressGrant{}, false
 	}
 	for o, rec := range p.held() {

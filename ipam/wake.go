@@ -1,6 +1,10 @@
 package ipam
 
-import "time"
+import (
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/engine"
+)
 
 // wake sets when the machine wants to be stepped again.
 func (m *Machine) wake() {
@@ -38,11 +42,10 @@ func (m *Machine) wakeForCalls() {
 	if m.trade.IsAsking() {
 		m.out.WakeAt(m.now.Add(pulse))
 	}
-	if late := m.me.Undisturbed().Add(replayWait); m.engine.Replaying() && m.now.Before(late) {
-		m.out.WakeAt(late)
-	}
-	if left := replayWait - m.engine.SinceGreeted(); m.bare() && left > 0 {
-		m.out.WakeAt(m.now.Add(left))
+	for _, at := range []time.Time{m.me.Undisturbed().Add(engine.ListTime), m.engine.Greeted().At.Add(engine.ListTime)} {
+		if m.engine.Replaying() && m.now.Before(at) {
+			m.out.WakeAt(at)
+		}
 	}
 }
 

@@ -52,10 +52,10 @@ func (m *Machine) warn(a netip.Addr, by peer.ID) {
 }
 
 // endWarnings ends those that nobody has repeated. What a client of this host has yet to claim again stays, and so does what
-// containers of this host had before it started over, where no list comes: the engine's release ends that, or an operator.
+// containers of this host may have, as long as the engine has listed nothing: its release ends that, or an operator.
 func (m *Machine) endWarnings() {
 	lasts := func(a netip.Addr, by peer.ID) bool {
-		return by == m.me.ID() && (m.former.Awaits(a, "") || !m.cfg.AwaitInventory)
+		return by == m.me.ID() && (m.former.Awaits(a, "") || !m.engine.KnowsStart())
 	}
 	for _, a := range m.warnings.Over(lasts) {
 		m.dropWarning(a)
@@ -150,7 +150,7 @@ func (m *Machine) inUseElsewhere(a netip.Addr) bool {
 func (m *Machine) warnedText(a netip.Addr) string {
 	by, _ := m.warnings.By(a)
 	if by == m.me.ID() {
-		return "a container or client of " + string(m.cfg.Name) + " from before it started over"
+		return "a container or client of " + string(m.cfg.Name) + " from before its database was made"
 	}
 	return "a container or client on " + m.view().NameOf(by) + ", whose addresses were released with ringlet forget"
 }
@@ -221,8 +221,8 @@ func (m *Machine) mayClaim(p *pool, a netip.Addr, h *space.Holder) error {
 	if !m.isInUse(a) {
 		return nil
 	}
-	if h.Kind == space.Client && h.Ref != "" && m.former.Awaits(a, h.Ref) {
-		return nil
+	if h.Kind == space.Client && h.Ref != "" && m.former.Awaits(a, h.Ref) || h.Kind == space.Unmarked && !m.inUseElsewhere(a) {
+		return nil // an endpoint of this host that the engine asks for again may be who has it
 	}
 	return m.errWarned(p, a)
 }
@@ -232,7 +232,7 @@ func (m *Machine) errWarned(p *pool, a netip.Addr) error {
 	next := "choose another address; if that host stays, run ringlet rejoin on it"
 	if !m.inUseElsewhere(a) {
 		next = "choose another address, or try again in ten minutes"
-		if !m.cfg.AwaitInventory {
+		if !m.engine.KnowsStart() {
 			next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
 		}
 	}

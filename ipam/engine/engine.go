@@ -57,15 +57,38 @@ func (e *Engine) Greet() { e.replaying, e.greeted, e.sent = true, e.moment(), no
 // Greeted returns when that was.
 func (e *Engine) Greeted() Moment { return e.greeted }
 
-// Replaying reports whether the engine may still be asking again for what it has.
-func (e *Engine) Replaying() bool { return e.replaying }
+// Mode is what may be said of an engine by what it answers. Lists, its silence and greetings change it; a request never does (R30).
+type Mode byte
 
-// MayStart reports whether the engine may be starting: it has said so, or this process has started, a moment ago, and nothing has
-// shown since that it is done.
-func (e *Engine) MayStart() bool { return e.replaying && e.Young() }
+// The modes (protocol, 7.1).
+const (
+	Absent   Mode = iota // no list comes, as far as is known
+	Starting             // it may be asking again for what it has, and answers nothing meanwhile: however long that takes
+	Unknown              // it has started, or this process, less than [ListTime] ago
+	Running              // a list, or a part of one, that was begun since then has come
+)
 
-// Young reports whether that was a moment ago, whatever has shown since.
-func (e *Engine) Young() bool { return e.SinceGreeted() < MakeTime }
+// ListTime is how long a list is waited for that tells whether an engine starts.
+const ListTime = 10 * time.Second
+
+// Mode returns the mode of the engine.
+func (e *Engine) Mode() Mode {
+	switch {
+	case !e.cfg.Lists:
+	case !e.Replaying():
+		return Running
+	case e.silent:
+		return Starting
+	case e.SinceGreeted() < ListTime:
+		return Unknown
+	}
+	return Absent
+}
+
+// Replaying reports whether what the engine asks for may be what it has.
+func (e *Engine) Replaying() bool {
+	return e.replaying && (e.cfg.Lists && !e.cfg.Rules.Has(rule.Starting) || e.SinceGreeted() < MakeTime)
+}
 
 // SinceGreeted returns how long ago it started, or this process, as far as is certain.
 func (e *Engine) SinceGreeted() time.Duration { return e.age(e.greeted.At) }
@@ -82,7 +105,9 @@ const (
 // StartsContainers notes that the engine has asked for a container's address, with its name or without: it asks again for
 // everything that it has before it starts a container. It reports whether requests were not known to have that.
 func (e *Engine) StartsContainers(named bool) (news bool) {
-	e.replaying = false
+	if !e.cfg.Lists { // nothing else tells that it is done
+		e.replaying = false
+	}
 	has := mac
 	if named {
 		has = name

@@ -100,6 +100,10 @@ func (e *engine) addGateway(n *network) {
 			e.giveBack(n)
 		case q.Address.IsValid():
 			n.typed, n.asks = q.Address, true
+			if c.oracle.taken(e, n) {
+				c.count["granted before it is reserved"]++
+				n.givenUp = true
+			}
 			c.oracle.keeps(n, n.typed)
 			e.addAuxiliary(n)
 		default:
@@ -107,6 +111,12 @@ func (e *engine) addGateway(n *network) {
 			e.addAuxiliary(n)
 		}
 	})
+}
+
+// taken reports whether a network was taken for one that an engine has which starts, by a peer with a new database: what it keeps back
+// is reserved when the engine has listed it.
+func (o *oracle) taken(e *engine, n *network) bool {
+	return e.s.cfg.AwaitInventory && e.lists == e.unlisted && e.s.isNew() && !o.c.keepsBack(n.Pool, n.typed)
 }
 
 // gatewayUse begins the name of a gateway as the user of an address.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -312,9 +313,24 @@ func (c *cluster) settleLost() {
 		}
 	}
 	c.freeSetAside()
-	if c.count["rejoined"] > 0 {
-		c.pass(21 * time.Minute) // until nobody warns any more, and nobody heeds what was said last
+	for range 21 { // until nobody warns any more, and nobody heeds what was said last
+		if !c.withholds() {
+			break
+		}
+		c.pass(time.Minute)
 	}
+}
+
+// withholds reports whether a host withholds an address, on whatever word.
+func (c *cluster) withholds() bool {
+	for s := range c.running() {
+		for key := range s.disk {
+			if strings.HasPrefix(key, "warning"+sep) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // freeSetAside has operators free what hosts without the engine's socket have set aside since they started over, and what nothing

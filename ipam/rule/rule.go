@@ -66,4 +66,8 @@ const (
 	Stale                       // what was heard before the peer was disturbed counts no more (R67): else a host that lives is forgotten
 	Disturbed                   // what must last begins anew where the peer was disturbed (R66): else a starting container loses its address
 	Seats                       // who founds a cluster counts once (R39): else there are two
+	Starting                    // an engine may take any time to start (R30): else what it asks for again is refused, and it does not start
+	Unmarked                    // who asks for nobody's address is no holder of it (R30): else a network gets what a container has
+	Withheld                    // what an engine that starts asks for again is withheld (R59): else a container that starts gets it
+	Standing                    // a grant stands whatever else has the address (R64): else a container loses its address to the host
 )

@@ -1,0 +1,142 @@
+package ipam
+
+import (
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/subnets"
+)
+
+// An engine that starts asks again for what it has: for the pool of each network, its gateway, its auxiliary addresses, and for
+// the addresses of its endpoints. It answers no question before it is done, and has started its containers by then. One before 29
+// does not start, or loses parts of a network, where it is refused anything. So it gets all of that, whatever this peer knows. What
+// this peer does not hold it withholds until a list tells (R59).
+
+// mayReplay reports whether the request that is served may be of an engine that starts: it may have been as the request came, and no
+// list that it has answered since says otherwise (R30).
+func (m *Machine) mayReplay() bool {
+	return m.calls.current != nil && m.calls.current.starts && (m.engine.Replaying() || !m.cfg.AwaitInventory)
+}
+
+// holdsUp reports whether an engine starts, and this peer cannot give it what it asks for again for longer than it may have it wait:
+// by then it is in its cluster, or will not be soon.
+func (m *Machine) holdsUp() bool {
+	return m.engine.Mode() == engine.Starting && m.view().HasListened(engine.ListTime)
+}
+
+// replayedPool answers a request that this peer cannot grant as it stands, for a network of which it knows
+// nothing, as where it has lost its database, or has an old one. An engine that starts has the network,
+// and has nobody make a new one. Of addresses
+// nothing is granted by that: the pool is made, or refused, when a container asks for the first.
+func (m *Machine) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
+	n, err := q.network(q.Pool)
+	switch {
+	case err != nil || subnets.CheckUse(n.Pool) != nil || n.CheckGateway() != nil: // no engine has it
+	case m.holdsUp():
+		return PoolGrant{Network: n}, nil
+	case m.engine.Mode() == engine.Starting, m.engine.Mode() == engine.Unknown:
+		return PoolGrant{}, waitFor(settled(why))
+	}
+	return PoolGrant{}, why
+}
+
+// unready answers a request for an address while this peer is not ready; why says why. An engine that starts is answered, and a
+// container gets only what it has.
+func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
+	o, within := addr.OffsetOf(q.Network.Pool, q.Address)
+	if !within || m.lacks(rule.Replays) || q.Purpose != ForGateway && q.Purpose != ForUnmarked {
+		if g, its := m.standingHolder(q); its {
+			return g, nil
+		}
+		return AddressGrant{}, why
+	}
+	p, bare := m.poolOf(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
+	if p != nil && bare {
+		if _, err := m.refuseClaim(p, q); err != nil {
+			return AddressGrant{}, err
+		}
+	}
+	switch mode := m.engine.Mode(); {
+	case p != nil && m.confirms(p, q, o):
+		if bare {
+			m.askedAgain(p, o)
+		}
+	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
+	case bare && m.holdsUp():
+		return AddressGrant{}, settled(why) // it goes on whatever it is told
+	case bare || !m.mayReplay() || mode != engine.Starting && !m.wish.HasLeft():
+		return AddressGrant{}, why
+	default:
+		m.withhold(q)
+	}
+	return AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}, nil
+}
+
+// confirms reports whether what this peer knows says that a network or an endpoint of this host has the address. What networks share
+// none but networks get.
+func (m *Machine) confirms(p *pool, q *AddressRequest, o addr.Offset) bool {
+	rec := p.space.Lookup(o)
+	switch {
+	case sharesReservation(p.ReservationAt(o)):
+		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.wish.HasLeft())
+	case rec.State != space.Held:
+		return false
+	case q.Purpose == ForGateway:
+		return rec.Kind == space.Gateway || rec.Kind == space.Host && m.mayReplay()
+	}
+	return rec.Kind != space.Client && rec.Kind != space.Kept
+}
+
+// replayed has an engine that starts be granted what it asks for again, where err says that this peer cannot grant that as it stands,
+// or not yet: what is under way for it goes on. Whether the engine starts is waited for.
+func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error {
+	if err == nil || !q.Address.IsValid() || !m.mayReplay() || q.Purpose == ForUnmarked && m.bare() && !m.isReserved(q) {
+		return err
+	}
+	net := m.engine.Network(q.Network.ID())
+	switch mode := m.engine.Mode(); {
+	case net != nil && net.Fresh() && !m.newdb.IsUnlisted() && !m.isReserved(q): // a network in the making may be refused
+	case mode == engine.Unknown:
+		return waitFor(settled(err))
+	case mode == engine.Starting && (!waits(err) || !m.inTime() || m.holdsUp()):
+		m.withhold(q)
+		*a = AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}
+		return nil
+	}
+	return err
+}
+
+// isReserved reports whether an address is reserved for no container.
+func (m *Machine) isReserved(q *AddressRequest) bool {
+	p := m.poolOf(q.Network.Pool)
+	if p == nil {
+		return false
+	}
+	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	return ok && !holdable(p.ReservationAt(o))
+}
+
+// withhold keeps an address back that an engine which starts has, and that this peer does not hold: one of its containers may use it
+// that runs since before, and no other is to get it (R59). A list of the engine ends that, or the engine, as it releases the address.
+func (m *Machine) withhold(q *AddressRequest) {
+	if m.lacks(rule.Withheld) || m.isInUse(q.Address) {
+		return
+	}
+	if p := m.poolOf(q.Network.Pool); p != nil {
+		o, _ := addr.OffsetOf(p.CIDR, q.Address)
+		if kind, held := p.space.Holds(o); held && !kind.OfHost() || p.ReservationAt(o) != nil {
+			return
+		}
+	}
+	m.warn(q.Address, m.me.ID())
+	m.warnings.SendAgain()
+}
+
+// mayBeOlder reports whether what the engine asks for may be older than this peer's database, which knows nothing of it: before the
+// first list nothing tells an endpoint from what a network keeps back. So it is held until the list tells, and reserved then.
+func (m *Machine) mayBeOlder() bool {
+	return m.mayReplay() && m.newdb.IsUnlisted() && m.cfg.AwaitInventory
+}
