@@ -61,6 +61,15 @@ func (v view) bar(parts []part) {
 	v.legend(parts)
 }
 
+// drawn returns a bar of so many cells as text.
+func drawn(parts []part, cells int) string {
+	var b strings.Builder
+	for i, n := range share(parts, cells) {
+		b.WriteString(strings.Repeat(string(parts[i].letter), n))
+	}
+	return b.String()
+}
+
 // legend explains the parts that there are, on as many lines as it takes.
 func (v view) legend(parts []part) {
 	const gap = "   "

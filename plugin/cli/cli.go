@@ -49,6 +49,8 @@ type Config struct {
 	columns int  // of the terminal that tests pretend to have; 0: look
 	colour  bool // that terminal shows colour
 
+	unitSocket string // default [unitSocket]
+
 	lookEvery time.Duration // in tests, which have no time; default [lookEvery]
 }
 
@@ -67,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.EngineRoot == nil {
 		c.EngineRoot = dockerd.Root
+	}
+	if c.unitSocket == "" {
+		c.unitSocket = unitSocket
 	}
 	if c.Getenv == nil {
 		c.Getenv = os.Getenv
@@ -119,7 +124,9 @@ func New(cfg Config) *cobra.Command {
 		Short: "IP address management for Docker networks",
 		Long: `ringlet hands out addresses to containers and devices, and never the same one
 twice. These commands ask the plugin on this host. They find its socket through
-the Docker engine, or in RINGLET_SOCKET.
+the Docker engine, or in RINGLET_SOCKET, or where the systemd unit has it.
+
+Where a terminal is too narrow, tables leave out columns. A pipe gets them all.
 
 Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		Example: `  ringlet status

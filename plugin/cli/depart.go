@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,11 @@ func (a *app) follow(ctx context.Context, c *client, d *admin.Departure, done fu
 			return errors.New("this host no longer gives its addresses to others: that was undone, or no other host is left to take them; see ringlet status")
 		}
 		if text := left(*d) + missing(st); text != told && a.format != formatJSON {
-			a.view.wrap(plain, "giving addresses to the others: ", text)
+			shown := text
+			if d.Held == 0 && d.Resting > 0 {
+				shown = left(*d) + restEnd(ctx, c) + missing(st)
+			}
+			a.view.wrap(plain, "giving addresses to the others: ", shown)
 			told = text
 			if err := a.flushed(nil); err != nil {
 				return err
@@ -187,6 +192,24 @@ func left(d admin.Departure) string {
 	return plural(d.Owned, "address is", "addresses are") + " left, " + amount(d.Held) + " in use (ringlet ip ls shows them)"
 }
 
+// restEnd says until when the address rests that was freed last; nothing if that is not known.
+func restEnd(ctx context.Context, c *client) string {
+	var list []ipam.AddressStatus
+	if c.get(ctx, path("addresses"), &list) != nil {
+		return ""
+	}
+	list = slices.DeleteFunc(list, func(s ipam.AddressStatus) bool { return s.State != stateResting })
+	if len(list) == 0 {
+		return ""
+	}
+	last := slices.MaxFunc(list, func(x, y ipam.AddressStatus) int { return x.Since.Compare(y.Since) })
+	var e ipam.Explanation
+	if c.get(ctx, path("addresses", last.Address.String(), "explain"), &e) != nil || e.Rests == nil {
+		return ""
+	}
+	return ", until " + e.Rests.UTC().Format("15:04:05 MST") + " at the latest"
+}
+
 // unreachable names the peers that cannot be reached, as far as they were not evicted.
 func unreachable(st ipam.Status) (names []string) {
 	for _, p := range st.Peers {
@@ -212,22 +235,32 @@ const maxHolders = 10
 
 // withHolders adds to a refusal who holds addresses of this peer.
 func withHolders(ctx context.Context, c *client, refusal error) error {
-	var list []ipam.AddressStatus
-	if err := c.get(ctx, path("addresses"), &list); err != nil {
-		return refusal // which says most of it
+	all := func(admin.Use) bool { return true }
+	return fmt.Errorf("%w%s", refusal, strings.TrimSuffix(holdersOf(ctx, c, path("addresses"), all, "\n"), "\n"))
+}
+
+// holdersOf lists who holds the addresses of a list that are wanted, a line for each, behind a head; nothing if nobody does,
+// or the plugin does not say.
+func holdersOf(ctx context.Context, c *client, list string, wanted func(admin.Use) bool, head string) string {
+	var uses []admin.Use
+	if c.get(ctx, list, &uses) != nil {
+		return ""
 	}
 	var lines strings.Builder
-	more := 0
-	for _, s := range list {
-		if !isHeld(s) {
+	n := 0
+	for _, u := range uses {
+		if !isHeld(u.AddressStatus) || !wanted(u) {
 			continue
 		}
-		if more++; more <= maxHolders {
-			fmt.Fprintf(&lines, "\n  %v  %s", s.Address, safe(somebody(s)))
+		if n++; n == 1 {
+			lines.WriteString(head)
+		}
+		if n <= maxHolders {
+			fmt.Fprintf(&lines, "  %v  %s\n", u.Address, safe(somebody(u.AddressStatus)))
 		}
 	}
-	if more > maxHolders {
-		fmt.Fprintf(&lines, "\n  and %d more", more-maxHolders)
+	if n > maxHolders {
+		fmt.Fprintf(&lines, "  and %d more\n", n-maxHolders)
 	}
-	return fmt.Errorf("%w%s", refusal, &lines)
+	return lines.String()
 }

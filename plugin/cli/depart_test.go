@@ -81,8 +81,8 @@ func TestDeparting(t *testing.T) {
 			"what was freed rests first", "drain",
 			[]ipam.Status{resting(at(ipam.Leaving, 9, 0), 3), resting(at(ipam.Leaving, 1, 0), 1), at(ipam.Leaving, 0, 0)},
 			nil, 0,
-			"giving addresses to the others: 9 addresses are left, none in use; 3 rest for a while (RINGLET_REST)\n" +
-				"giving addresses to the others: 1 address is left, none in use; 1 rests for a while (RINGLET_REST)\n" + drained, "",
+			"giving addresses to the others: 9 addresses are left, none in use; 3 rest for a while\n  (RINGLET_REST), until 12:04:00 UTC at the latest\n" +
+				"giving addresses to the others: 1 address is left, none in use; 1 rests for a while (RINGLET_REST),\n  until 12:04:00 UTC at the latest\n" + drained, "",
 		},
 		{"not waited for", "drain --no-wait", []ipam.Status{at(ipam.Leaving, 9, 0)}, nil, 0, "draining: 9 addresses are left, none in use\n", ""},
 		{"undone meanwhile", "drain", []ipam.Status{at(ipam.Leaving, 9, 0), at(ipam.Ready, 9, 0)}, nil, 1, "giving addresses to the others: 9 addresses are left, none in use\n", stayed},

@@ -46,6 +46,17 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// More than five pools are a line each.
+func TestManyPoolsOutput(t *testing.T) {
+	f := troubled()
+	for i := range 6 {
+		p := f.st.Pools[0]
+		p.Pool, p.Name, p.NetworkNames = prefix(fmt.Sprintf("10.6%d.0.0/24", i)), fmt.Sprintf("pool-%d", i), []string{"lab", "a\u202eb"}[:i%3]
+		f.st.Pools = append(f.st.Pools, p)
+	}
+	atWidths(t, "status-many", Config{}, "status", "--socket", serve(t, f))
+}
+
 // Where hosts have named zones, these are shown.
 func TestZonesOutput(t *testing.T) {
 	f := troubled()

@@ -269,9 +269,11 @@ func (a *app) allocCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Allocate an address for a holder outside Docker",
 		GroupID:               groupAddresses,
-		Long: `Allocate an address of a pool for a holder outside Docker, and print it. The
-same holder gets the same address each time, until it is freed. Without --pool
-it is the pool of RINGLET_DEFAULT_POOL, else the only pool.`,
+		Long: `Allocate an address of a pool for a holder outside Docker, and print it. On this
+host the same holder gets the same address each time, until it is freed. On
+another host it gets another one, and --ip gives it one more: a note on standard
+error then names the others. Without --pool it is the pool of
+RINGLET_DEFAULT_POOL, else the only pool.`,
 		Example: `  ringlet alloc --pool lab --for printer-3
   ringlet alloc --for printer-3
   ringlet alloc --pool lab --for router --ip 10.50.0.1`,
@@ -298,6 +300,7 @@ it is the pool of RINGLET_DEFAULT_POOL, else the only pool.`,
 				if err := c.call(ctx, http.MethodPost, addressesOf(pool), body, &grant); err != nil {
 					return err
 				}
+				c.alsoHolds(ctx, grant, holder)
 				return a.show(grant, func() { a.view.printf("%v\n", grant.Address) })
 			})(cmd, args)
 		},
@@ -306,6 +309,19 @@ it is the pool of RINGLET_DEFAULT_POOL, else the only pool.`,
 	cmd.Flags().StringVar(&wanted, "ip", "", "allocate this `address` and no other")
 	a.forFlag(cmd, &holder, "the `holder`: any name of up to 255 bytes", holderWords(isClients))
 	return cmd
+}
+
+// alsoHolds notes which other addresses of the pool the holder has, here or on other hosts: few want that.
+func (c *client) alsoHolds(ctx context.Context, grant admin.Grant, holder string) {
+	var list []admin.Use
+	if c.progress == nil || c.get(ctx, usesOf(grant.Pool.String(), holder, true), &list) != nil {
+		return // the address was allocated all the same
+	}
+	for _, u := range list {
+		if u.Address != grant.Address && isHeld(u.AddressStatus) {
+			_, _ = fmt.Fprintf(c.progress, "note: %s also holds %v on %s\n", safe(holder), u.Address, safe(u.Peer))
+		}
+	}
 }
 
 func (a *app) freeCommand() *cobra.Command {

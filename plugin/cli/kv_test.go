@@ -96,6 +96,7 @@ func (d told) List(prefix, after string, limit, bytes int) ([]directory.Item, bo
 func serveDirectory(t *testing.T) string {
 	t.Helper()
 	f := library{alone()}
+	f.forgetting = ipam.Forgetting{ID: "bb02", Ranges: 1, Addresses: 8}
 	f.st.Peers = append(f.st.Peers, ipam.PeerStatus{ID: "bb02", Name: "host-b", State: "active"})
 	d, err := directory.New(directory.Config{
 		Self: ipam.Identity{ID: peer.ID{0x3f}, Name: "host-a", Boot: 3}, Cluster: "ringlet", Source: f, Log: events.New(3, 0, 0),

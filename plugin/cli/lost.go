@@ -92,7 +92,12 @@ func (a *app) forget(ctx context.Context, c *client, peer string, dryRun bool) e
 	if err := c.call(ctx, http.MethodDelete, query(where, "dry_run", set), nil, &f); err != nil {
 		return err
 	}
-	return a.show(f, func() { a.view.forgotten(f, dryRun) })
+	return a.show(f, func() {
+		a.view.forgotten(f, dryRun)
+		if dryRun && f.Ranges > 0 {
+			a.view.printf("%s", holdersOf(ctx, c, path("addresses")+"?all=true", func(u admin.Use) bool { return u.Peer == f.Peer && !u.Told.IsZero() }, "it reported to hold:\n"))
+		}
+	})
 }
 
 // forgotten tells what forgetting a peer frees, and what would make that

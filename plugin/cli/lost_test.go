@@ -10,6 +10,14 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
+// Before a host is forgotten, what it reported to hold is listed.
+func TestForgettingListsHolders(t *testing.T) {
+	got := ringlet(t, Config{}, "forget", "host-b", "--dry-run", "--socket", serveDirectory(t))
+	if want := "it reported to hold:\n  10.50.0.200  db\n"; got.code != 0 || !strings.HasSuffix(got.out, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What is told of hosts that are lost, and what it is wrong of.
 func TestLost(t *testing.T) {
 	const recovered = "recovered: this host is now the only one of its cluster, which has the new ID\n  00112233445566778899aabbccddeeff\n"

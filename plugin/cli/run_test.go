@@ -42,8 +42,8 @@ func TestCommandsAskForTheRightThing(t *testing.T) {
 		{"ip ls --pool a/../b%2Fc", nil, ""},
 		{"who 10.50.0.2", []string{"who 10.50.0.2"}, "since      2m ago (2026-11-21T11:58:00Z)\n"},
 		{"who ::ffff:10.50.0.2", []string{"who 10.50.0.2"}, "name       web\n"},
-		{"alloc --pool lab --for printer-3", []string{"client lab invalid IP printer-3"}, "10.50.0.9\n"},
-		{"alloc --pool 10.50.0.0/24 --for x --ip 10.50.0.77", []string{"client 10.50.0.0/24 10.50.0.77 x"}, "10.50.0.77\n"},
+		{"alloc --pool lab --for printer-4", []string{"client lab invalid IP printer-4", `lookup "10.50.0.0/24" printer-4`}, "10.50.0.9\n"},
+		{"alloc --pool 10.50.0.0/24 --for x --ip 10.50.0.77", []string{"client 10.50.0.0/24 10.50.0.77 x", `lookup "10.50.0.0/24" x`}, "10.50.0.77\n"},
 		{"lookup --for web", []string{`lookup "" web`}, "10.50.0.2"},
 		{"lookup --all --for web", []string{`lookup "" web`}, "10.50.0.2"},
 		{"lookup --pool lab --for a&b=c", []string{`lookup "lab" a&b=c`, `lookup "lab" a&b=c`}, "a&b=c holds no address on this host\n"},
@@ -289,6 +289,44 @@ func TestAllocWithoutPool(t *testing.T) {
 	got := ringlet(t, Config{}, "alloc", "--for", "x", "--socket", serve(t, alone()))
 	if want := "ringlet: name the pool, or set RINGLET_DEFAULT_POOL on this host; there are lab, spare, fd00:50::/64\n"; got.err != want || got.code != 1 {
 		t.Errorf("said %q with code %d, want %q", got.err, got.code, want)
+	}
+}
+
+// Who has one address and gets another one is noted, here and on other hosts. Standard output is the address alone.
+func TestAllocNotesOtherAddresses(t *testing.T) {
+	socket := serveDirectory(t)
+	for holder, want := range map[string]string{
+		"printer-3": "note: printer-3 also holds 10.50.0.3 on host-a\n",
+		"db":        "note: db also holds 10.50.0.200 on host-b\n",
+		"nobody":    "",
+	} {
+		if got := ringlet(t, Config{}, "alloc", "--pool", "lab", "--for", holder, "--socket", socket); got.out != "10.50.0.9\n" || got.err != want || got.code != 0 {
+			t.Errorf("%+v, want the note %q", got, want)
+		}
+	}
+}
+
+// The process that systemd runs is found, unless an engine has the plugin or is on another host.
+func TestFindingTheProcessOfTheUnit(t *testing.T) {
+	socket := serve(t, alone())
+	none := func(context.Context, string) ([]dockerd.Plugin, error) { return nil, nil }
+	for name, tt := range map[string]struct {
+		find   func(context.Context, string) ([]dockerd.Plugin, error)
+		docker string
+		found  bool
+	}{
+		"an engine without the plugin": {none, "", true},
+		"no engine":                    {func(context.Context, string) ([]dockerd.Plugin, error) { return nil, errors.New("nobody listens") }, "", true},
+		"an engine of this host":       {none, "unix:///run/docker.sock", true},
+		"an engine of another host":    {none, "ssh://host-b", false},
+		"a plugin that is disabled": {func(context.Context, string) ([]dockerd.Plugin, error) {
+			return []dockerd.Plugin{{ID: "aa", Name: "ringlet:latest"}}, nil
+		}, "", false},
+	} {
+		got := ringlet(t, Config{FindPlugin: tt.find, Getenv: env("DOCKER_HOST", tt.docker), unitSocket: socket}, "status")
+		if (got.code == 0) != tt.found {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

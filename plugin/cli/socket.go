@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/ringlet/ringlet/plugin/dockerd"
@@ -18,7 +20,7 @@ type target struct {
 }
 
 // find returns the plugin's admin socket: as it was given, or of the one plugin that
-// the engine has. Errors: *disabledError if that one is disabled, and others.
+// the engine has, or if it has none, of the process that runs outside Docker. Errors: *disabledError if that one is disabled, and others.
 func (a *app) find(ctx context.Context) (target, error) {
 	if a.socket != "" {
 		return target{socket: a.socket}, nil
@@ -34,6 +36,9 @@ func (a *app) find(ctx context.Context) (target, error) {
 		}
 	}
 	plugins, err := a.cfg.FindPlugin(ctx, host)
+	if len(plugins) == 0 && a.runsHere(host) && !errors.Is(err, fs.ErrPermission) {
+		return target{socket: a.cfg.unitSocket}, nil
+	}
 	if errors.Is(err, fs.ErrPermission) {
 		return target{}, errors.New("you may not ask the docker engine for the plugin: try again with sudo")
 	}
@@ -42,6 +47,18 @@ func (a *app) find(ctx context.Context) (target, error) {
 	}
 	p, err := onePlugin(plugins)
 	return target{p.AdminSocket(), p, host}, err
+}
+
+// unitSocket is the admin socket of the process that runs outside Docker, as the systemd unit of the manual has it.
+const unitSocket = "/run/ringlet/admin.sock"
+
+// runsHere reports whether that process has its socket on the host of the engine, which is this one.
+func (a *app) runsHere(host string) bool {
+	if at := cmp.Or(host, a.cfg.Getenv("DOCKER_HOST")); at != "" && !strings.HasPrefix(at, "unix://") {
+		return false
+	}
+	is, err := os.Stat(a.cfg.unitSocket)
+	return err == nil && is.Mode().Type() == fs.ModeSocket
 }
 
 // disabledError is that the engine has the plugin, and does not run it.

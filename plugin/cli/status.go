@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +22,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Short:   "Show health, problems and what to do about them",
 		GroupID: groupStatus,
 		Long: `Show in the first line whether all is well. Then show the problems, each with
-its next step, the hosts, and the pools with a bar of their owners. Pools that
-have neither a network nor an address in use on this host are only counted.
+its next step, the hosts, and the pools with a bar of their owners: each in a
+line if there are more than five. Pools that have neither a network nor an
+address in use on this host are only counted.
 
 Exit codes: 0 fine, 3 works but degraded, 1 hands out nothing, does not answer,
 or an address is used twice.`,
@@ -109,18 +111,64 @@ func (v view) status(st ipam.Status, all bool) {
 		}
 	}
 	v.roster(st)
-	idle := 0
-	for _, p := range st.Pools {
-		if !all && isIdle(p) {
-			idle++
-			continue
-		}
-		v.printf("\n")
-		v.pool(p)
+	used := st.Pools
+	if !all {
+		used = slices.DeleteFunc(slices.Clone(used), isIdle)
 	}
-	if idle > 0 {
+	if len(used) > maxBars {
+		v.printf("\n")
+		v.poolLines(used)
+	} else {
+		for _, p := range used {
+			v.printf("\n")
+			v.pool(p)
+		}
+	}
+	if idle := len(st.Pools) - len(used); idle > 0 {
 		v.printf("\n")
 		v.printf("and %s, see --all\n", plural(idle, "pool not used here", "pools not used here"))
+	}
+}
+
+// maxBars is how many pools the status draws with a bar as wide as the terminal each. More are a line each, and a screen
+// has them all.
+const maxBars = 5
+
+// withBars is how wide a terminal is in which their lines have bars.
+const withBars = 60
+
+// poolLines prints a line with a short bar for each pool, and what the letters of the bars mean.
+func (v view) poolLines(pools []ipam.PoolStatus) {
+	const cells = 20
+	rows, occurs := make([][]string, len(pools)), map[rune]bool{}
+	for i, p := range pools {
+		parts := poolParts(p)
+		for _, part := range parts {
+			occurs[part.letter] = occurs[part.letter] || part.n > 0
+		}
+		rows[i] = []string{
+			p.Pool.String(), p.Name, strings.Join(p.NetworkNames, ","), "[" + drawn(parts, cells) + "]",
+			amount(p.Size), amount(p.HeldHere), amount(p.Mine), amount(p.Free),
+		}
+	}
+	v.table([]column{
+		{title: "POOL"},
+		{title: "NAME", cut: true, drop: 2},
+		{title: "NETWORK", cut: true, drop: 1},
+		{title: "USE", drop: 3},
+		{title: "SIZE", right: true, drop: 6},
+		{title: "HELD HERE", right: true},
+		{title: "READY HERE", right: true, drop: 5},
+		{title: "FREE", right: true, drop: 4},
+	}, rows)
+	var letters []string
+	for _, part := range poolParts(ipam.PoolStatus{}) {
+		if occurs[part.letter] {
+			letters = append(letters, string(part.letter)+" "+part.text)
+		}
+	}
+	if v.columns == 0 || v.columns >= withBars {
+		v.wrap(plain, "", strings.Join(letters, ", "))
 	}
 }
 
