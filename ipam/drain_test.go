@@ -1,12 +1,16 @@
 package ipam_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
 )
 
 // drainsBesideAnother has operators drain two hosts of three at the same moment: each sees that nobody drains (R76).
@@ -83,5 +87,57 @@ func TestDrainIsRefused(t *testing.T) {
 	c.mustAsk(1, &ipam.DrainRequest{})
 	if c.phase(0) != chronicle.Draining || c.phase(1) != chronicle.Draining {
 		t.Errorf("they are %v and %v", c.phase(0), c.phase(1))
+	}
+}
+
+// What a host has idle as it drains is spread over those that stay as the table spreads rows: as by chance, within five standard
+// deviations. Where there are zones it goes to the hosts of the others. Nothing of it becomes free.
+func TestDrainedSpaceIsSpread(t *testing.T) {
+	for _, zones := range [][]peer.Zone{{"", "", "", "", "", ""}, {"a", "a", "b", "b", "c", "c"}} {
+		c := newLockstep(t, 6)
+		c.run(time.Minute, c.agreed)
+		order := c.order()
+		in := map[int]peer.Zone{}
+		for at, i := range order {
+			in[i] = zones[at]
+		}
+		c.inZones(in)
+		c.wait(30 * time.Second)
+		cidr, goes := prefix("10.60.0.0/16"), order[0]
+		c.mustAsk(order[1], creation(cidr))
+		c.mustAsk(goes, docker(cidr))
+		owned := func(id peer.ID) (n addr.Count) {
+			for r := range c.peers[goes].machine.State().PoolOf(cidr).Ring.OwnedBy(id) {
+				n += r.Size()
+			}
+			return n
+		}
+		self := c.peers[goes].machine.Self()
+		had, free, before := owned(self), owned(ring.Free), map[int]addr.Count{}
+		for _, i := range order {
+			before[i] = owned(c.peers[i].machine.Self())
+		}
+		c.mustAsk(goes, &ipam.DrainRequest{})
+		c.run(time.Minute, func() bool { return owned(self) == 1 && c.agreed() })
+		var heirs []int
+		for at, i := range order {
+			if zones[at] != zones[0] || at > 0 && zones[5] == zones[0] {
+				heirs = append(heirs, i)
+			}
+		}
+		const portion = 64
+		mean := float64(had) / portion / float64(len(heirs))
+		sum := addr.Count(0)
+		for _, i := range heirs {
+			got := owned(c.peers[i].machine.Self()) - before[i]
+			sum += got
+			if n := float64(got) / portion; n == 0 || n > mean+5*math.Sqrt(mean) {
+				t.Errorf("zones %q: of %d addresses %s gets %d, the mean is %.0f", zones, had, c.name(i), got, mean*portion)
+			}
+		}
+		if sum != had-1 || owned(ring.Free) != free {
+			t.Errorf("zones %q: of %d addresses %d hosts get %d, and %d were free and %d are", zones, had, len(heirs), sum, free, owned(ring.Free))
+		}
+		c.oneCluster()
 	}
 }

@@ -111,8 +111,10 @@ func (m *Machine) grow() {
 func (m *Machine) closeBehind(p *pool) {
 	if m.draining() {
 		m.dropUnused(p)
+		m.background(m.trade.Bequeath(p.Pool, p.space)...)
+		return
 	}
-	m.background(m.trade.Behind(p.Pool, p.space, m.draining())...)
+	m.background(m.trade.Behind(p.Pool, p.space)...)
 }
 
 // dropUnused gives back what this host itself has in a pool without networks.

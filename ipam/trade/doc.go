@@ -4,6 +4,7 @@
 // A [Trade] is one peer's part in that:
 //
 //   - it says how much to open before it is needed, and what to close behind (stock.go)
+//   - it says to whom to give what is idle as the peer drains (bequeath.go)
 //   - it asks other peers, one at a time, for what only they can do, and keeps what they refused (ask.go)
 //   - it answers others once, and chooses what it can spare for them (answer.go)
 //   - it announces what it has to spare, and keeps what others announced (announce.go)

@@ -82,26 +82,21 @@ func (t *Trade) share(p *chronicle.Pool) addr.Count {
 const closeAfter = time.Second
 
 // Behind returns what the caller proposes to give back the space that this peer has not needed for a while: ranges without
-// held or resting addresses, beyond what it was dealt and a chunk of stock (protocol, 3.4). A peer that drains keeps nothing.
-func (t *Trade) Behind(p *chronicle.Pool, s *space.Space, drains bool) (actions []chronicle.Action) {
+// held or resting addresses, beyond what it was dealt and a chunk of stock (protocol, 3.4).
+func (t *Trade) Behind(p *chronicle.Pool, s *space.Space) (actions []chronicle.Action) {
 	k := t.stock(p.Key)
-	keep := addr.Count(0)
-	if !drains {
-		keep = t.share(p) + t.Chunk(s)
-	}
+	keep := t.share(p) + t.Chunk(s)
 	spare := s.Spare()
 	if spare <= keep {
 		k.spareSince = time.Time{}
 		return nil
 	}
 	now := t.out.Now()
-	if !drains {
-		if k.spareSince.IsZero() {
-			k.spareSince = now
-		}
-		if now.Sub(k.spareSince) < max(t.cfg.Rest, closeAfter) {
-			return nil
-		}
+	if k.spareSince.IsZero() {
+		k.spareSince = now
+	}
+	if now.Sub(k.spareSince) < max(t.cfg.Rest, closeAfter) {
+		return nil
 	}
 	excess := spare - keep
 	for r := range s.Idle(now, t.cfg.Rest) {

@@ -1,6 +1,7 @@
 package trade_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -229,7 +230,7 @@ func TestSplit(t *testing.T) {
 }
 
 // A chunk is opened when less than half of one is free. What is more than a chunk is given back when it was not needed for as
-// long as addresses rest; a peer that drains gives all, at once.
+// long as addresses rest.
 func TestStock(t *testing.T) {
 	h := newHost(one, one, two)
 	if n := h.trade.Ahead(h.space); n != 16 {
@@ -245,16 +246,80 @@ func TestStock(t *testing.T) {
 		}
 		return n
 	}
-	if n := size(h.trade.Behind(h.pool, h.space, false)); n != 0 {
+	if n := size(h.trade.Behind(h.pool, h.space)); n != 0 {
 		t.Errorf("at once it closes %d", n)
 	}
 	h.pass(rest)
-	if n := size(h.trade.Behind(h.pool, h.space, false)); n != 32 {
+	if n := size(h.trade.Behind(h.pool, h.space)); n != 32 {
 		t.Errorf("it closes %d of 64, and not the largest block that leaves a chunk of 16", n)
 	}
-	if n := size(h.trade.Behind(h.pool, h.space, true)); n != 64 {
-		t.Errorf("as it drains it closes %d of 64", n)
+}
+
+// A peer that drains gives all that is idle to those who stay, at once, and what it cannot give becomes free. What is held or rests
+// it keeps.
+func TestBequeath(t *testing.T) {
+	const fou = 3
+	ids := []peer.ID{one, two, tre, {4}}
+	zoned := func(zones ...peer.Zone) func(h *host) {
+		return func(h *host) {
+			for i, z := range zones {
+				h.apply(ids[i], chronicle.SetZone{Zone: z})
+			}
+		}
 	}
+	for name, tc := range map[string]struct {
+		arrange func(h *host)
+		heirs   []peer.ID
+	}{
+		"no zones":                 {zoned(), ids[1:]},
+		"all in one zone":          {zoned("a", "a", "a", "a"), ids[1:]},
+		"another zone comes first": {zoned("a", "a", "b", ""), []peer.ID{tre, ids[fou]}},
+		"one is away":              {func(h *host) { h.away = []peer.ID{two} }, []peer.ID{tre, ids[fou]}},
+		"one drains":               {func(h *host) { h.apply(two, chronicle.SetState{Peer: two, Phase: chronicle.Draining}) }, []peer.ID{tre, ids[fou]}},
+		"the other zone is away":   {func(h *host) { zoned("a", "a", "b", "b")(h); h.away = []peer.ID{tre, ids[fou]} }, []peer.ID{two}},
+		"nobody is there":          {func(h *host) { h.away = ids[1:] }, nil},
+		"one has only just come": {func(h *host) {
+			h.apply(two, chronicle.Evict{Peer: two})
+			h.apply(two, chronicle.Admit{Founder: chronicle.Founder{ID: two}, Speaks: 1})
+		}, []peer.ID{tre, ids[fou]}},
+		"all that stay have just come": {func(h *host) {
+			for _, id := range ids[1:] {
+				h.apply(id, chronicle.Evict{Peer: id})
+				h.apply(id, chronicle.Admit{Founder: chronicle.Founder{ID: id}, Speaks: 1})
+			}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(one, ids...)
+			tc.arrange(h)
+			h.own(one, 0, 200)
+			for _, o := range []addr.Offset{20, 30} {
+				h.space.Claim(o, &space.Holder{Kind: space.Container}, h.now, nil)
+			}
+			h.space.Free(30, h.now, &space.Freeing{})
+			got, owned := map[peer.ID]bool{}, addr.Count(0)
+			for _, a := range h.trade.Bequeath(h.pool, h.space) {
+				h.apply(one, a)
+				if g, is := a.(chronicle.Give); is {
+					got[g.To] = true
+				}
+			}
+			for r := range h.pool.Ring.OwnedBy(one) {
+				owned += r.Size()
+			}
+			if !maps.Equal(got, setOf(tc.heirs)) || owned != 2 {
+				t.Errorf("%v got some, and %d addresses are left", got, owned)
+			}
+		})
+	}
+}
+
+func setOf(ids []peer.ID) map[peer.ID]bool {
+	set := map[peer.ID]bool{}
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 // What a peer was given or gave away since it announced is added to that, and no more once it has announced again. A slot that
