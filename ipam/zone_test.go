@@ -227,3 +227,24 @@ func TestTable(t *testing.T) {
 		t.Errorf("an address of no host is in zone %q: %v", e.Zone, err)
 	}
 }
+
+// A peer that is alone tells its zone to nobody: it may yet give way to another cluster, and then votes again on what it has
+// decided. It tells it as soon as another one is there (seed 4 of TestSimStrained).
+func TestZoneIsToldToOthers(t *testing.T) {
+	c := newLockstepWith(t, 2, func(c *lockstep) {
+		for i, p := range c.peers {
+			p.cfg.Formation, p.cfg.Join, p.cfg.Zone = ipam.Formation{}, i > 0, peer.Zone(fmt.Sprint("rack-", i))
+		}
+		c.dead = map[int]bool{0: true, 1: true}
+	})
+	c.wait(time.Minute)
+	if m := c.peers[0].machine; m.State().Slot == 0 || m.State().HasZones() {
+		t.Errorf("a peer that is alone is at slot %d, and has told its zone: %t", m.State().Slot, m.State().HasZones())
+	}
+	c.heal()
+	c.run(time.Minute, c.agreed)
+	c.wait(10 * time.Second)
+	if got := c.zones(0); !slices.Equal(got, []peer.Zone{"rack-0", "rack-1"}) {
+		t.Errorf("the zones are %q", got)
+	}
+}
