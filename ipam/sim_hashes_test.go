@@ -34,6 +34,7 @@ var kinds = []struct {
 	{"networks", networksSchedule, 5},
 	{"few", fewSchedule, 5},
 	{"strained", strainedSchedule, 5},
+	{"zones", zonesSchedule, 5},
 }
 
 // ran is one schedule of a kind, and what came of it.

@@ -46,6 +46,33 @@ func fewSchedule(seed uint64) ipamtest.Options {
 	})
 }
 
+// Hosts are in zones, which are lost as a whole and come back, while hosts drain, some of them beside others, and think better of it.
+func TestSimZones(t *testing.T) {
+	inTurn(t, zonesSchedule, 300, 50).has(t, "zone without power", "zone cut off", "drains", "bequeathed", "dealt around")
+}
+
+func zonesSchedule(seed uint64) ipamtest.Options {
+	o := schedule(seed)
+	first := o.Weather
+	o.Weather = func(w *ipamtest.Weather) {
+		if first != nil {
+			first(w)
+		}
+		rnd := rand.New(rand.NewPCG(seed, 0x3eb))
+		w.Hosts, w.Zones, w.ZoneEvery = max(w.Hosts, 3+rnd.IntN(5)), 2+rnd.IntN(3), time.Duration(10+rnd.IntN(120))*time.Second
+		if w.Birth == ipamtest.Apart {
+			w.Birth = ipamtest.Alone
+		}
+		if w.Storm == 0 || w.Storm > 10*time.Second {
+			w.Storm = 10 * time.Second
+		}
+		strike(w, "drains", 6)
+		strike(w, "undrains", 3)
+		strike(w, "pools", 3)
+	}
+	return o
+}
+
 // quickly returns a schedule of few subnets and quick engines, in weather that is changed.
 func quickly(seed uint64, change func(w *ipamtest.Weather, rnd *rand.Rand)) ipamtest.Options {
 	o := schedule(seed)

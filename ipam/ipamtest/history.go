@@ -162,6 +162,13 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 	switch a := out.Command.Action.(type) {
 	case chronicle.CreatePool:
 		h.subnets[out.Pool] = h.state.Pool(out.Pool).CIDR
+		if len(a.Away) > 0 {
+			o.c.count["dealt around"]++
+		}
+	case chronicle.Give:
+		if m := h.state.Member(out.Command.Author); m != nil && m.Phase == chronicle.Draining {
+			o.c.count["bequeathed"]++
+		}
 	case chronicle.Evict:
 		if s := o.c.bearer(a.Peer); s != nil && !s.leaving {
 			o.c.count["evicted alive"]++

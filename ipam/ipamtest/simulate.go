@@ -149,6 +149,7 @@ func newCluster(o Options) *cluster {
 		c.absences.goLaden()
 	}
 	c.w = drawWeather(c.rnd)
+	c.w.drawZones(o.Seed)
 	c.absences.change(&c.w)
 	if o.Strained {
 		c.strains.goStrained(&c.w)

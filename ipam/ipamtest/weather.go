@@ -62,7 +62,7 @@ type Weather struct {
 	LockEvery time.Duration
 
 	// Zones is over how many zones hosts are spread, by turns; 0: they name none. ZoneEvery is between two losses of all hosts
-	// of one, in the mean; 0: none is lost. Not drawn.
+	// of one, in the mean; 0: none is lost. Drawn apart, see zone.go.
 	Zones     int
 	ZoneEvery time.Duration
 

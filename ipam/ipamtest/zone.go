@@ -2,10 +2,19 @@ package ipamtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/peer"
 )
+
+// drawZones spreads the hosts of some schedules over zones, and has some of those lose a whole zone now and then. It has its own
+// source of randomness.
+func (w *Weather) drawZones(seed uint64) {
+	if rnd := rand.New(rand.NewPCG(seed, 0x20e5)); rnd.IntN(4) == 0 {
+		w.Zones, w.ZoneEvery = 2+rnd.IntN(3), one(rnd, 0, 20*time.Second, time.Minute, 5*time.Minute)
+	}
+}
 
 // zoneOf returns the zone of a host, by its number.
 func (w *Weather) zoneOf(index int) peer.Zone {
