@@ -49,6 +49,11 @@ func TestClusterDirectory(t *testing.T) {
 	for _, e := range c.Engines {
 		e.lan("lan", lanSubnet, "--gateway", lanGateway)
 	}
+	type port struct {
+		Port     int
+		Protocol string
+	}
+	ports := []port{{53, "udp"}, {80, "tcp"}} // that the containers expose
 	alike := func(what string, addresses int) []string {
 		t.Helper()
 		var first []string
@@ -74,7 +79,7 @@ func TestClusterDirectory(t *testing.T) {
 	for i, e := range c.Engines {
 		for j := range 3 {
 			e.Docker("run", "--detach", "--name", fmt.Sprintf("web-%d-%d", i, j), "--network", "lan",
-				"--label", "com.docker.compose.project=shop", "--label", "com.docker.compose.service=web", Demo)
+				"--label", "com.docker.compose.project=shop", "--label", "com.docker.compose.service=web", "--expose", "80", "--expose", "53/udp", Demo)
 		}
 	}
 	for _, line := range alike("nine containers are the same on all hosts", 9) {
@@ -87,12 +92,15 @@ func TestClusterDirectory(t *testing.T) {
 	Eventually(t, directoryLimit, "the others know whose the address is", func() bool {
 		return a.shown(address) == "web-1-2 on host-b" && last.shown(address) == "web-1-2 on host-b"
 	})
-	Eventually(t, directoryLimit, "each host tells of its three endpoints of the service", func() bool {
+	Eventually(t, directoryLimit, "each host tells of its three endpoints of the service with their ports", func() bool {
 		for _, e := range c.Engines {
 			var parts []struct {
 				Value struct {
 					Node      string
-					Endpoints []struct{ Address, Container string }
+					Endpoints []struct {
+						Address, Container string
+						Ports              []port
+					}
 				}
 			}
 			if e.askPlugin("/v1/kv/ringlet/state/services/v1/ringlet/shop/web", &parts) != nil || len(parts) != 3 {
@@ -101,6 +109,11 @@ func TestClusterDirectory(t *testing.T) {
 			for _, p := range parts {
 				if len(p.Value.Endpoints) != 3 {
 					return false
+				}
+				for _, e := range p.Value.Endpoints {
+					if !slices.Equal(e.Ports, ports) {
+						return false
+					}
 				}
 			}
 		}

@@ -76,9 +76,22 @@ type Address struct {
 // Service is what one peer has of a service. Each peer sets its own part of the
 // key.
 type Service struct {
-	Node      string     `json:"node"`
-	Endpoints []Endpoint `json:"endpoints"`      // in order of their addresses
-	More      int        `json:"more,omitempty"` // how many others there are
+	Node      string            `json:"node"`
+	Endpoints []ServiceEndpoint `json:"endpoints"`      // in order of their addresses
+	More      int               `json:"more,omitempty"` // how many others there are
+}
+
+// ServiceEndpoint is an endpoint with the ports of its container.
+type ServiceEndpoint struct {
+	Endpoint
+	Ports     []Port `json:"ports,omitempty"`      // that it exposes or publishes, the first maxPorts; none until it has started
+	MorePorts int    `json:"more_ports,omitempty"` // how many others there are
+}
+
+// Port is where a container listens.
+type Port struct {
+	Port     uint16 `json:"port"`
+	Protocol string `json:"protocol"` // tcp, udp or sctp
 }
 
 // Endpoint is one address of a service.

@@ -17,14 +17,22 @@ const (
 	askAgain = 10 * time.Second
 	// answerTime is how long it has for its answer. Nothing is said meanwhile.
 	answerTime = 2 * time.Second
+	// startTime is after how long it is asked again about a container that had not started. Each further time takes twice as long, up
+	// to maxStartTime.
+	startTime    = 2 * time.Second
+	maxStartTime = 5 * time.Minute
+	// maxPorts is how many ports of a container are told.
+	maxPorts = 32
 	// maxAsked is how many containers it is asked about at a time.
 	maxAsked = 100
 )
 
-// Container is what the labels of a container say.
+// Container is what the engine tells of a container.
 type Container struct {
 	Namespace, Service string // the service that it is one of; Service is empty: none
 	Labels             string // its label set, see [identity.Text]; empty: none, it has no identity
+	Started            bool   // it has started, and so the ports of one of a service are known
+	Ports              []Port // that it exposes or publishes, in order
 }
 
 // services are the services and label sets of this peer's containers, as far as the engine has told. Of containers that
@@ -58,6 +66,10 @@ type fact struct {
 	key  string    // of its service; empty: it is of none
 	set  *labelSet // nil: it has none
 	long int       // bytes of its label set, if that is too long to have a number; else 0
+
+	ports []Port    // of a container of a service
+	again time.Time // when the engine is asked for them again; zero: they are known
+	pause time.Duration
 }
 
 func (f fact) isNone() bool { return f.key == "" && f.set == nil && f.long == 0 }
@@ -162,6 +174,7 @@ func (s *services) learned(e Endpoint, c Container) {
 	var f fact
 	if c.Service != "" {
 		f.key = s.prefix + c.Namespace + "/" + c.Service
+		f = f.started(c, time.Now())
 	}
 	switch n := len(c.Labels); {
 	case n > identity.MaxText:
@@ -182,16 +195,75 @@ func (s *services) learned(e Endpoint, c Container) {
 	}
 }
 
-// due is when the engine is to be asked again; zero: not at all.
-func (s *services) due() time.Time {
-	if !s.behind {
-		return time.Time{}
+// started returns the fact with the ports of the container, or when to ask for them again: the engine tells them once it has started.
+func (f fact) started(c Container, now time.Time) fact {
+	f.ports, f.again = c.Ports, time.Time{}
+	if !c.Started {
+		f.pause = min(max(2*f.pause, startTime), maxStartTime)
+		f.again = now.Add(f.pause)
 	}
-	return s.silent.Add(askAgain)
+	return f
+}
+
+// due is when the engine is to be asked again; zero: not at all.
+func (s *services) due() (at time.Time) {
+	if s.behind {
+		at = s.silent.Add(askAgain)
+	}
+	for _, f := range s.facts {
+		if !f.again.IsZero() && (at.IsZero() || f.again.Before(at)) {
+			at = f.again
+		}
+	}
+	if again := s.silent.Add(askAgain); !at.IsZero() && at.Before(again) {
+		return again
+	}
+	return at
+}
+
+// resolvePorts asks the engine about containers that had not started, some at a time.
+func (s *services) resolvePorts(ctx context.Context) {
+	now := time.Now()
+	if now.Sub(s.silent) < askAgain {
+		return
+	}
+	var ids []string
+	for id, f := range s.facts {
+		if !f.again.IsZero() && !f.again.After(now) && len(ids) < maxAsked {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	slices.Sort(ids)
+	found, err := s.inquire(ctx, ids)
+	if err != nil {
+		return
+	}
+	for _, id := range ids {
+		f := s.facts[id].started(found[id], now)
+		s.facts[id] = f
+		if f.again.IsZero() {
+			s.changed[f.key] = true
+		}
+	}
+}
+
+// inquire asks the engine about containers, for as long as it has for its answer.
+func (s *services) inquire(ctx context.Context, ids []string) (map[string]Container, error) {
+	bounded, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	found, err := s.ask(bounded, ids)
+	if err != nil {
+		s.silent = time.Now()
+	}
+	return found, err
 }
 
 // resolve asks the engine about containers, for as long as it answers.
 func (s *services) resolve(ctx context.Context) {
+	s.resolvePorts(ctx)
 	for s.behind && time.Since(s.silent) >= askAgain {
 		list, upTo := s.told(s.asked, maxAsked)
 		var ids []string
@@ -202,11 +274,8 @@ func (s *services) resolve(ctx context.Context) {
 		}
 		slices.Sort(ids)
 		if ids = slices.Compact(ids); len(ids) > 0 {
-			bounded, cancel := context.WithTimeout(ctx, answerTime)
-			found, err := s.ask(bounded, ids)
-			cancel()
+			found, err := s.inquire(ctx, ids)
 			if err != nil {
-				s.silent = time.Now()
 				return
 			}
 			for _, e := range list {
@@ -234,14 +303,15 @@ func (s *services) value(key string) []byte {
 		if its.key != key {
 			continue
 		}
+		told := min(len(its.ports), maxPorts)
 		for _, a := range s.of[id] {
-			out.Endpoints = append(out.Endpoints, s.at[a])
+			out.Endpoints = append(out.Endpoints, ServiceEndpoint{s.at[a], its.ports[:told], len(its.ports) - told})
 		}
 	}
 	if len(out.Endpoints) == 0 {
 		return nil
 	}
-	slices.SortFunc(out.Endpoints, func(a, b Endpoint) int { return a.Address.Compare(b.Address) })
+	slices.SortFunc(out.Endpoints, func(a, b ServiceEndpoint) int { return a.Address.Compare(b.Address) })
 	all := len(out.Endpoints)
 	return fitting(all, func(n int) any {
 		out.Endpoints, out.More = out.Endpoints[:n], all-n

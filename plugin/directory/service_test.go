@@ -123,7 +123,7 @@ func TestFitting(t *testing.T) {
 	for _, n := range []int{0, 1, 100, 5000} {
 		var v Service
 		b := fitting(n, func(most int) any {
-			v.Endpoints, v.More = make([]Endpoint, most), n-most
+			v.Endpoints, v.More = make([]ServiceEndpoint, most), n-most
 			return v
 		})
 		if len(b) > replica.MaxValue || len(v.Endpoints)+v.More != n {
@@ -132,5 +132,82 @@ func TestFitting(t *testing.T) {
 		if n <= 100 && v.More > 0 {
 			t.Errorf("of %d only %d are told", n, len(v.Endpoints))
 		}
+	}
+}
+
+// The ports of a container are asked for again until it has started, ever more rarely, and then no more. What it says of a service
+// without them is said at once.
+func TestPortsOfServices(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		end := Endpoint{Address: netip.MustParseAddr("10.50.0.2"), Container: "c1", Name: "web-1"}
+		of := Container{Namespace: "shop", Service: "web"}
+		var asked []time.Duration
+		begun := time.Now()
+		silent := false
+		s := newServices(Config{
+			Self: ipam.Identity{Name: "host-a"}, Cluster: "ringlet",
+			Containers: func(context.Context, []string) (map[string]Container, error) {
+				asked = append(asked, time.Since(begun))
+				if silent {
+					return nil, errors.New("it does not answer")
+				}
+				return map[string]Container{"c1": of}, nil
+			},
+		}, func(uint64, int) ([]Endpoint, uint64) { return []Endpoint{end}, 1 })
+		said := func() string {
+			s.resolve(t.Context())
+			_, values := s.flush()
+			if len(values) == 0 {
+				return ""
+			}
+			return string(values[0])
+		}
+		wait := func() { time.Sleep(time.Until(s.due())) }
+		s.set(end.Address, end)
+		const bare = `"address":"10.50.0.2","pool":"","container":"c1","name":"web-1"`
+		if got, want := said(), `{"node":"host-a","endpoints":[{`+bare+`}]}`; got != want {
+			t.Errorf("at first it says %s", got)
+		}
+		for range 3 {
+			wait()
+			if got := said(); got != "" {
+				t.Errorf("it says %s again, and nothing has changed", got)
+			}
+		}
+		if want := []time.Duration{0, 2 * time.Second, 6 * time.Second, 14 * time.Second}; !slices.Equal(asked, want) {
+			t.Errorf("it asked after %v", asked)
+		}
+		silent = true
+		wait()
+		said()
+		if d := time.Until(s.due()); d != askAgain {
+			t.Errorf("an engine that does not answer is asked again in %v", d)
+		}
+		silent = false
+		of.Started, of.Ports = true, []Port{{53, "udp"}, {80, "tcp"}}
+		wait()
+		if got, want := said(), `{"node":"host-a","endpoints":[{`+bare+`,"ports":[{"port":53,"protocol":"udp"},{"port":80,"protocol":"tcp"}]}]}`; got != want {
+			t.Errorf("at last it says %s", got)
+		}
+		if at := s.due(); !at.IsZero() {
+			t.Errorf("it asks again in %v", time.Until(at))
+		}
+	})
+}
+
+// Of a container with very many ports the first are told, and the number of the others.
+func TestManyPorts(t *testing.T) {
+	s := newServices(Config{Self: ipam.Identity{Name: "host-a"}, Cluster: "ringlet", Containers: func(context.Context, []string) (map[string]Container, error) { return nil, nil }}, nil)
+	c := Container{Namespace: "shop", Service: "web", Started: true}
+	for i := range 1000 {
+		c.Ports = append(c.Ports, Port{uint16(i + 1), "tcp"})
+	}
+	s.learned(Endpoint{Address: netip.MustParseAddr("10.50.0.2"), Container: "c1"}, c)
+	var v Service
+	if err := json.Unmarshal(s.value(ServiceKeys("ringlet")+"shop/web"), &v); err != nil {
+		t.Fatal(err)
+	}
+	if e := v.Endpoints[0]; len(e.Ports) != maxPorts || e.MorePorts != 1000-maxPorts {
+		t.Errorf("%d ports are told and %d more", len(e.Ports), e.MorePorts)
 	}
 }

@@ -24,8 +24,9 @@
 // made from a config-only one and so may be ours in a swarm, and the list once
 // more for what was created meanwhile. It never asks for a single container:
 // that call blocks while the container's own request to us is pending.
-// [Watcher.Services] reads the entries of some in the engine's list, which
-// blocks for nobody; the Watcher itself does not need it. Nothing here may be
+// [Watcher.Containers] reads the entries of some in the engine's list, which
+// blocks for nobody, and asks for those of a service that run, whose ports are
+// only there, with a deadline of half a second; the Watcher itself does not need it. Nothing here may be
 // called from a request handler, and a look has a deadline on every call, since
 // during the engine's start the API accepts connections and answers none of
 // them.
@@ -43,7 +44,7 @@
 // [New] does no I/O and starts nothing. [Watcher.Run] is called once; it calls
 // deliver from its own goroutine, one call at a time. [Watcher.Recheck],
 // [Watcher.AskNetworks] and [Watcher.State] may be called from anywhere at any time and never block;
-// [Watcher.Services] from anywhere but a request handler.
+// [Watcher.Containers] from anywhere but a request handler.
 //
 // Besides that the package answers two questions about managed plugins: which
 // one am I ([PluginID]), and, for the command line, where is the one that runs

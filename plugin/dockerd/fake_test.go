@@ -20,11 +20,12 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/go-connections/nat"
 )
 
 // fakeEngine answers the few calls that the watcher makes, and goes wrong on
-// request. Any other call fails the test: above all one for a container, which
-// in a real engine may block for as long as a request of ours is pending.
+// request. Any other call fails the test: above all one for a container that starts,
+// which in a real engine may block for as long as a request of ours is pending.
 type fakeEngine struct {
 	t testing.TB
 
@@ -33,6 +34,7 @@ type fakeEngine struct {
 	networks  map[string]network.Inspect
 	plugins   []*types.Plugin
 	labels    map[string]map[string]string                      // of containers, by ID
+	exposed   map[string][]nat.Port                             // of containers that have started, by ID
 	fault     func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	asked     map[string]int
 	listeners map[chan string]bool
@@ -210,10 +212,28 @@ func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		list := []container.Summary{}
 		for _, id := range which.Get("id") {
 			if labels, ok := f.labels[id]; ok {
-				list = append(list, container.Summary{ID: id, Labels: labels})
+				state := container.StateCreated
+				if _, runs := f.exposed[id]; runs {
+					state = container.StateRunning
+				}
+				list = append(list, container.Summary{ID: id, Labels: labels, State: state})
 			}
 		}
 		f.reply(w, http.StatusOK, list)
+	case strings.HasPrefix(path, "/containers/"):
+		ports, runs := f.exposed[strings.TrimSuffix(strings.TrimPrefix(path, "/containers/"), "/json")]
+		if !runs {
+			f.t.Error("the watcher looked at a container that is starting, for which the engine may have it wait")
+		}
+		answer := container.InspectResponse{ContainerJSONBase: &container.ContainerJSONBase{HostConfig: &container.HostConfig{PortBindings: nat.PortMap{}}}, Config: &container.Config{ExposedPorts: nat.PortSet{}}}
+		for i, p := range ports {
+			if i%2 == 0 {
+				answer.Config.ExposedPorts[p] = struct{}{}
+			} else {
+				answer.HostConfig.PortBindings[p] = nil
+			}
+		}
+		f.reply(w, http.StatusOK, answer)
 	case path == "/events":
 		if r.URL.Query().Get("since") == "" {
 			f.t.Error("the event stream was not opened as of the past: a change may fall into the gap")

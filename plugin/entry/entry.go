@@ -27,7 +27,11 @@ func Containers(watcher *dockerd.Watcher) func(ctx context.Context, ids []string
 		found, err := watcher.Containers(ctx, ids)
 		out := map[string]directory.Container{}
 		for id, c := range found {
-			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name, Labels: identity.Text(c.Labels)}
+			ports := make([]directory.Port, len(c.Ports))
+			for i, p := range c.Ports {
+				ports[i] = directory.Port(p)
+			}
+			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name, Labels: identity.Text(c.Labels), Started: c.Started, Ports: ports}
 		}
 		return out, err
 	}
