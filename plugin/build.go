@@ -197,7 +197,7 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.Log(), Logger: f.logger,
 		About:      in.about,
 		Networks:   in.names.Of,
-		Containers: entry.Containers(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
+		Containers: entry.Containers(in.watcher), SwarmServices: entry.SwarmServices(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
 	})
 	if err != nil {
 		return err

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // In a swarm: an overlay network is refused, and what the refusal advises works, as the manual has it: the same
@@ -53,6 +55,7 @@ func TestClusterSwarm(t *testing.T) {
 	Eventually(t, readyLimit, "two tasks run on a bridge", func() bool {
 		return len(strings.Fields(manager.Docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=inside"))) == 2
 	})
+	virtualAddresses(manager, worker)
 	manager.Docker("service", "scale", "--detach", "example_web=2")
 	Eventually(t, readyLimit, "two tasks have ended", func() bool { return len(running(manager))+len(running(worker)) == 2 })
 	c.union("after tasks have ended")
@@ -60,6 +63,51 @@ func TestClusterSwarm(t *testing.T) {
 	manager.Docker("stack", "rm", "example")
 	Eventually(t, readyLimit, "all tasks have ended", func() bool { return len(endpoints(manager))+len(endpoints(worker)) == 0 })
 	c.union("after the stack was removed")
+}
+
+// virtualAddresses checks that the directory of both hosts has the virtual address that a service has on an overlay network of the
+// engine's own, as the manager tells it, until the service ends.
+func virtualAddresses(manager, worker *Engine) {
+	t := manager.t
+	t.Helper()
+	manager.Docker("network", "create", "--driver", "overlay", "back")
+	manager.Docker("service", "create", "--detach", "--no-resolve-image", "--constraint", "node.role==worker", "--name", "both", "--network", "lan", "--network", "back", Demo)
+	want := manager.Docker("service", "inspect", "--format", "{{range .Endpoint.VirtualIPs}}{{.Addr}} {{end}}", "both")
+	const key = "ringlet/state/services/v1/ringlet/swarm/both"
+	parts := func(e *Engine) (virtual, endpoints []string) {
+		var parts []struct {
+			Value struct {
+				Node      string
+				Endpoints []struct{ Address string }
+				Virtual   []struct{ Address, Network string }
+			}
+		}
+		_ = e.askPlugin("/v1/kv/"+key, &parts)
+		for _, p := range parts {
+			for _, v := range p.Value.Virtual {
+				virtual = append(virtual, p.Value.Node+": "+v.Address+" on "+v.Network)
+			}
+			for _, v := range p.Value.Endpoints {
+				endpoints = append(endpoints, p.Value.Node+": "+v.Address)
+			}
+		}
+		return virtual, endpoints
+	}
+	for _, e := range []*Engine{worker, manager} {
+		Eventually(t, 3*time.Minute, e.Name+" shows the virtual address "+want, func() bool {
+			virtual, endpoints := parts(e)
+			return len(virtual) == 1 && len(endpoints) == 1 && strings.HasPrefix(endpoints[0], worker.Name+": 192.168.1.") &&
+				strings.HasPrefix(virtual[0], manager.Name+": ") && strings.HasSuffix(virtual[0], " on back") &&
+				strings.Contains(want, strings.Fields(virtual[0])[1]+"/")
+		})
+	}
+	fmt.Fprintln(t.Output(), worker.Ringlet("kv", "get", key))
+	manager.Docker("service", "rm", "both")
+	Eventually(t, 3*time.Minute, "its key is gone", func() bool {
+		virtual, endpoints := parts(worker)
+		return len(virtual)+len(endpoints) == 0
+	})
+	manager.Docker("network", "rm", "back")
 }
 
 // overlayRefused checks that an overlay network gets no pool. The engine makes a swarm's network at once and asks for its

@@ -75,6 +75,9 @@ type Config struct {
 	Networks func(pool netip.Prefix) []string
 	// Containers tells what the labels of each of some containers say; what is not there is left out. Nil: nobody can tell.
 	Containers func(ctx context.Context, containers []string) (map[string]Container, error)
+	// SwarmServices lists the services of the engine's swarm that have virtual addresses, none where the engine is no manager. Nil:
+	// nobody can tell.
+	SwarmServices func(ctx context.Context) ([]SwarmService, error)
 	// Identities agrees on the numbers of label sets; nil: containers have none.
 	Identities Identities
 	// Past tells a peer, as JSON, who had an address at a time; nil: nobody can tell. It returns when ctx ends.

@@ -77,8 +77,18 @@ type Address struct {
 // key.
 type Service struct {
 	Node      string            `json:"node"`
-	Endpoints []ServiceEndpoint `json:"endpoints"`      // in order of their addresses
-	More      int               `json:"more,omitempty"` // how many others there are
+	Endpoints []ServiceEndpoint `json:"endpoints"`       // in order of their addresses
+	More      int               `json:"more,omitempty"`  // how many others there are
+	Swarm     bool              `json:"swarm,omitempty"` // it is a service of a swarm, of which there are endpoints here
+	// Virtual are the addresses at which a swarm reaches all endpoints of the service together. They are of other networks than the
+	// endpoints: a network of ringlet has none. Only managers of the swarm tell them.
+	Virtual []VirtualAddress `json:"virtual,omitempty"`
+}
+
+// VirtualAddress is where a swarm reaches all endpoints of a service together on one network.
+type VirtualAddress struct {
+	Address netip.Addr `json:"address"`
+	Network string     `json:"network"` // its name
 }
 
 // ServiceEndpoint is an endpoint with the ports of its container.

@@ -71,6 +71,7 @@ type publisher struct {
 	renewed  time.Time
 	compared time.Time
 	looked   time.Time
+	managed  time.Time // when the engine was last asked for the services of its swarm
 	beat     time.Time // when the heartbeat was last renewed; zero: it is another peer's
 }
 
@@ -151,6 +152,7 @@ func (p *publisher) work(ctx context.Context) {
 			p.self(&st, now)
 			p.pools(&st)
 			p.locks(ctx, &st)
+			p.swarm(ctx, now)
 			p.look = false
 			if all && st.State != ipam.Left {
 				err = p.compareAll(ctx)

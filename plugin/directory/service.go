@@ -23,6 +23,8 @@ const (
 	maxStartTime = 5 * time.Minute
 	// maxPorts is how many ports of a container are told.
 	maxPorts = 32
+	// maxVirtual is how many virtual addresses of a service are told.
+	maxVirtual = 32
 	// maxAsked is how many containers it is asked about at a time.
 	maxAsked = 100
 )
@@ -31,8 +33,15 @@ const (
 type Container struct {
 	Namespace, Service string // the service that it is one of; Service is empty: none
 	Labels             string // its label set, see [identity.Text]; empty: none, it has no identity
+	Swarm              bool   // the service is one of a swarm
 	Started            bool   // it has started, and so the ports of one of a service are known
 	Ports              []Port // that it exposes or publishes, in order
+}
+
+// SwarmService is a service of a swarm that has virtual addresses.
+type SwarmService struct {
+	Namespace, Service string
+	Virtual            []VirtualAddress // in order
 }
 
 // services are the services and label sets of this peer's containers, as far as the engine has told. Of containers that
@@ -43,15 +52,16 @@ type services struct {
 	// told returns containers that were told of behind a change, and up to which.
 	told func(after uint64, limit int) (list []Endpoint, upTo uint64)
 
-	prefix  string                  // of the keys of services
-	node    string                  // this peer's name
-	at      map[netip.Addr]Endpoint // the addresses of containers that have a service or a label set
-	of      map[string][]netip.Addr // by such a container: its addresses
-	facts   map[string]fact         // by such a container
-	asked   uint64                  // containers that were told of by changes up to this one were asked about
-	behind  bool                    // there are others
-	silent  time.Time               // when the engine did not answer; zero: it did
-	changed map[string]bool         // keys
+	prefix  string                      // of the keys of services
+	node    string                      // this peer's name
+	at      map[netip.Addr]Endpoint     // the addresses of containers that have a service or a label set
+	of      map[string][]netip.Addr     // by such a container: its addresses
+	facts   map[string]fact             // by such a container
+	asked   uint64                      // containers that were told of by changes up to this one were asked about
+	behind  bool                        // there are others
+	silent  time.Time                   // when the engine did not answer; zero: it did
+	changed map[string]bool             // keys
+	virtual map[string][]VirtualAddress // by key: those of services of the swarm that this host manages
 
 	setsPrefix string // of the keys of label sets
 
@@ -67,6 +77,7 @@ type fact struct {
 	set  *labelSet // nil: it has none
 	long int       // bytes of its label set, if that is too long to have a number; else 0
 
+	swarm bool      // its service is one of a swarm
 	ports []Port    // of a container of a service
 	again time.Time // when the engine is asked for them again; zero: they are known
 	pause time.Duration
@@ -96,6 +107,7 @@ func (s *services) forget() {
 	clear(s.of)
 	clear(s.facts)
 	clear(s.changed)
+	clear(s.virtual)
 	clear(s.sets)
 	s.longs, s.fresh, s.unsure = 0, nil, true
 }
@@ -104,6 +116,9 @@ func (s *services) forget() {
 func (s *services) anew() {
 	for _, f := range s.facts {
 		s.changed[f.key] = true
+	}
+	for key := range s.virtual {
+		s.changed[key] = true
 	}
 	for _, set := range s.sets {
 		set.dirty = true
@@ -174,6 +189,7 @@ func (s *services) learned(e Endpoint, c Container) {
 	var f fact
 	if c.Service != "" {
 		f.key = s.prefix + c.Namespace + "/" + c.Service
+		f.swarm = c.Swarm
 		f = f.started(c, time.Now())
 	}
 	switch n := len(c.Labels); {
@@ -298,17 +314,19 @@ func (s *services) flush() (keys []string, values [][]byte) {
 }
 
 func (s *services) value(key string) []byte {
-	out := Service{Node: s.node}
+	out := Service{Node: s.node, Endpoints: []ServiceEndpoint{}}
 	for id, its := range s.facts {
 		if its.key != key {
 			continue
 		}
+		out.Swarm = out.Swarm || its.swarm
 		told := min(len(its.ports), maxPorts)
 		for _, a := range s.of[id] {
 			out.Endpoints = append(out.Endpoints, ServiceEndpoint{s.at[a], its.ports[:told], len(its.ports) - told})
 		}
 	}
-	if len(out.Endpoints) == 0 {
+	out.Virtual = s.virtual[key]
+	if len(out.Endpoints)+len(out.Virtual) == 0 {
 		return nil
 	}
 	slices.SortFunc(out.Endpoints, func(a, b ServiceEndpoint) int { return a.Address.Compare(b.Address) })
@@ -319,8 +337,11 @@ func (s *services) value(key string) []byte {
 	})
 }
 
-// serves reports whether a key is that of a service of this peer's containers.
+// serves reports whether a key is that of a service of this peer's containers, or of one with virtual addresses.
 func (s *services) serves(key string) bool {
+	if len(s.virtual[key]) > 0 {
+		return true
+	}
 	for _, f := range s.facts {
 		if f.key == key {
 			return true
@@ -431,4 +452,25 @@ func (s *services) flushSets() (keys []string, values [][]byte, changed []Endpoi
 	}
 	s.fresh, s.unsure = nil, false
 	return keys, values, changed
+}
+
+// manage notes the virtual addresses of a swarm's services, of those that have endpoints on some host.
+func (s *services) manage(list []SwarmService, there map[string]bool) {
+	now := map[string][]VirtualAddress{}
+	for _, v := range list {
+		if key := s.prefix + v.Namespace + "/" + v.Service; there[key] {
+			now[key] = v.Virtual[:min(len(v.Virtual), maxVirtual)]
+		}
+	}
+	for key, was := range s.virtual {
+		if !slices.Equal(was, now[key]) {
+			s.changed[key] = true
+		}
+	}
+	for key := range now {
+		if s.virtual[key] == nil {
+			s.changed[key] = true
+		}
+	}
+	s.virtual = now
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/go-connections/nat"
 )
@@ -33,8 +34,9 @@ type fakeEngine struct {
 	info      system.Info
 	networks  map[string]network.Inspect
 	plugins   []*types.Plugin
-	labels    map[string]map[string]string                      // of containers, by ID
-	exposed   map[string][]nat.Port                             // of containers that have started, by ID
+	labels    map[string]map[string]string // of containers, by ID
+	exposed   map[string][]nat.Port        // of containers that have started, by ID
+	services  []swarm.Service
 	fault     func(w http.ResponseWriter, r *http.Request) bool // true: answered
 	asked     map[string]int
 	listeners map[chan string]bool
@@ -220,6 +222,8 @@ func (f *fakeEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		f.reply(w, http.StatusOK, list)
+	case path == "/services":
+		f.reply(w, http.StatusOK, f.services)
 	case strings.HasPrefix(path, "/containers/"):
 		ports, runs := f.exposed[strings.TrimSuffix(strings.TrimPrefix(path, "/containers/"), "/json")]
 		if !runs {

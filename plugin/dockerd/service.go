@@ -41,6 +41,7 @@ var errNoPorts = errors.New("the docker engine told of a container without its c
 type Container struct {
 	Service Service
 	Labels  map[string]string // those that [Config].Labels names; nil: it has none of them
+	Swarm   bool              // Service is one of a swarm
 	Started bool              // it has started, and so Ports are known
 	Ports   []Port            // of a container of a service: those that it exposes, in order; else nil
 }
@@ -79,7 +80,7 @@ func (w *Watcher) Containers(ctx context.Context, ids []string) (map[string]Cont
 	}
 	out := map[string]Container{}
 	for _, c := range list {
-		this := Container{Service: serviceOf(c.Labels), Labels: w.cfg.chosen(c.Labels)}
+		this := Container{Service: serviceOf(c.Labels), Labels: w.cfg.chosen(c.Labels), Swarm: c.Labels[labelSwarmService] != ""}
 		if this.Service != (Service{}) && c.State == container.StateRunning {
 			ports, err := w.ports(ctx, cli, c.ID)
 			this.Started, this.Ports = err == nil, ports

@@ -31,7 +31,22 @@ func Containers(watcher *dockerd.Watcher) func(ctx context.Context, ids []string
 			for i, p := range c.Ports {
 				ports[i] = directory.Port(p)
 			}
-			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name, Labels: identity.Text(c.Labels), Started: c.Started, Ports: ports}
+			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name, Labels: identity.Text(c.Labels), Swarm: c.Swarm, Started: c.Started, Ports: ports}
+		}
+		return out, err
+	}
+}
+
+// SwarmServices tells which services of the swarm have virtual addresses, as far as the engine is a manager of it.
+func SwarmServices(watcher *dockerd.Watcher) func(ctx context.Context) ([]directory.SwarmService, error) {
+	return func(ctx context.Context) (out []directory.SwarmService, err error) {
+		found, err := watcher.SwarmServices(ctx)
+		for _, s := range found {
+			addresses := make([]directory.VirtualAddress, len(s.Virtual))
+			for i, v := range s.Virtual {
+				addresses[i] = directory.VirtualAddress(v)
+			}
+			out = append(out, directory.SwarmService{Namespace: s.Namespace, Service: s.Name, Virtual: addresses})
 		}
 		return out, err
 	}
