@@ -64,7 +64,7 @@ func TestEverythingIsShown(t *testing.T) {
 	b := open(t)
 	s := sceneOf(20)
 	b.visit(b.serve(s), 1280, "light")
-	if got := b.text("#verdict"); !strings.Contains(got, "degraded: ready") {
+	if got := b.text("#verdict"); !strings.Contains(got, "degraded: 2 problems, ready") {
 		t.Errorf("verdict: %q", got)
 	}
 	for _, p := range s.status.Problems {

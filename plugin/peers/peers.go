@@ -202,23 +202,17 @@ func (p *Peers) Complete(st ipam.Status) ipam.Status {
 
 // withCauses adds to the problems of a status those of the network between peers: behind what keeps this peer from
 // anything, and before what may follow from them, as that no majority is reached. To recover, which is advised then, is
-// wrong for a host that has a wrong key. A port that could not be opened comes first: all else may follow from it.
+// wrong for a host that has a wrong key.
 func withCauses(problems []ipam.Problem, network []gossip.Problem) []ipam.Problem {
 	at := slices.IndexFunc(problems, func(p ipam.Problem) bool { return p.Level != string(ipam.Failed) })
 	if at < 0 {
 		at = len(problems)
 	}
-	var first []ipam.Problem
 	causes := make([]ipam.Problem, 0, len(network))
 	for _, p := range network {
-		cause := ipam.Problem{Code: p.Code, Level: string(ipam.Degraded), Text: p.Text, Next: p.Next}
-		if p.Code == "network-closed" {
-			first = append(first, cause)
-			continue
-		}
-		causes = append(causes, cause)
+		causes = append(causes, ipam.Problem{Code: p.Code, Level: string(ipam.Degraded), Text: p.Text, Next: p.Next})
 	}
-	return slices.Concat(first, problems[:at], causes, problems[at:])
+	return slices.Concat(problems[:at], causes, problems[at:])
 }
 
 // split brings what arrives to the directory if it is the directory's, and all

@@ -7,6 +7,7 @@ package status
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -124,12 +125,27 @@ func (s *Status) complete(out ipam.Status, err error) (ipam.Status, error) {
 			out.Problems = append(out.Problems, p)
 		}
 	}
+	out.Problems = closedFirst(out.Problems, out.State)
 	for _, p := range out.Problems {
 		if ipam.Verdict(p.Level) == ipam.Failed || out.Verdict == ipam.Fine {
 			out.Verdict = ipam.Verdict(p.Level)
 		}
 	}
 	return out, nil
+}
+
+// closedFirst moves to the front that the network between hosts is closed: all else may follow from it. A host that is in no
+// cluster hands out nothing because of it.
+func closedFirst(problems []ipam.Problem, state ipam.State) []ipam.Problem {
+	i := slices.IndexFunc(problems, func(p ipam.Problem) bool { return p.Code == "network-closed" })
+	if i < 0 {
+		return problems
+	}
+	closed := problems[i]
+	if state == ipam.Joining {
+		closed.Level = string(ipam.Failed)
+	}
+	return slices.Concat([]ipam.Problem{closed}, problems[:i], problems[i+1:])
 }
 
 // Explain adds the names of the networks on the pool.

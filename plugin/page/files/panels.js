@@ -12,7 +12,11 @@ const STANDINGS = {
   "cut-off": "cut off from a majority", leaving: "giving its addresses to the other hosts", left: "has left its cluster", outdated: "older than its cluster", suspended: "stopped handing out addresses",
 };
 
-export const verdictText = (status) => status.verdict + ": " + (STANDINGS[status.state] ?? status.state);
+// verdictText is the verdict with the number of problems, if there are any, and where the peer stands.
+export function verdictText(status) {
+  const n = status.problems.filter((p) => p.level !== "fine").length;
+  return status.verdict + ": " + (n ? plural(n, "problem", "problems") + ", " : "") + (STANDINGS[status.state] ?? status.state);
+}
 export const verdictMark = (verdict) => h("span", { class: "mark", "aria-hidden": "true" }, MARK[verdict] ?? "?");
 
 // COMMAND finds the commands of a next step that are complete.
@@ -113,7 +117,7 @@ export function poolTable(status, chosen) {
   return [head(["Pool"], ["Use"], ...STATES.map(([, name]) => [name, "number"]), ["size", "number"]), h("tbody", {}, ...rows)];
 }
 
-const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false });
+const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false, timeZone: "UTC" });
 
 export function eventItem(e) {
   return h("li", { class: "event " + e.kind }, h("time", { datetime: e.time, title: e.time }, clock(e.time)), h("span", { class: "kind" }, e.kind), h("span", { class: "text" }, e.text));
