@@ -394,10 +394,12 @@ func TestEngineOutOfSight(t *testing.T) {
 		return ""
 	}
 	e.Freeze()
-	Eventually(t, time.Minute, "the status says to look after the engine", func() bool {
+	thaw := sync.OnceFunc(e.Thaw)
+	t.Cleanup(thaw) // else it could not be taken down
+	Eventually(t, 2*time.Minute, "the status says to look after the engine", func() bool {
 		return strings.HasPrefix(problem(), "check that the engine runs")
 	})
-	e.Thaw()
+	thaw()
 	Eventually(t, readyLimit, "the problem ends", func() bool { return problem() == "" })
 }
 
