@@ -67,10 +67,11 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
 	case bare && m.holdsUp():
 		return AddressGrant{}, settled(why) // it goes on whatever it is told
-	case bare || !m.mayReplay() || mode != engine.Starting && !m.wish.HasLeft():
-		return AddressGrant{}, why
-	default:
+	case m.mayReplay() && m.wish.HasLeft() && p != nil && m.isKeptBack(p, o):
+	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q):
 		m.withhold(q)
+	default:
+		return AddressGrant{}, why
 	}
 	return AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}, nil
 }
@@ -96,9 +97,8 @@ func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error 
 	if err == nil || !q.Address.IsValid() || !m.mayReplay() || q.Purpose == ForUnmarked && m.bare() && !m.isReserved(q) {
 		return err
 	}
-	net := m.engine.Network(q.Network.ID())
 	switch mode := m.engine.Mode(); {
-	case net != nil && net.Fresh() && !m.newdb.IsUnlisted() && !m.isReserved(q): // a network in the making may be refused
+	case !m.mayLack(q) && !m.isReserved(q): // it may be another network, in the making
 	case mode == engine.Unknown:
 		return waitFor(settled(err))
 	case mode == engine.Starting && (!waits(err) || !m.inTime() || m.holdsUp()):
@@ -107,6 +107,18 @@ func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error 
 		return nil
 	}
 	return err
+}
+
+// mayLack reports whether this peer's database may know nothing of what a network has, as it is younger than that.
+func (m *Machine) mayLack(q *AddressRequest) bool {
+	return m.newdb.IsUnlisted() || m.engine.Network(q.Network.ID()) == nil
+}
+
+// isKeptBack reports whether the address at o lies in the space of this peer, or of who it was before it lost its
+// database: of a host that has left nobody is given that before it is forgotten.
+func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
+	t, _ := p.Ring.At(o)
+	return t.Owner == m.me.ID() || m.isPredecessor(t.Owner)
 }
 
 // isReserved reports whether an address is reserved for no container.

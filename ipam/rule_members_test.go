@@ -178,7 +178,6 @@ func isSuspendedUnderASlowEngine(p *play) string {
 	c.wait(90 * time.Second)
 	for _, again := range []ipam.Request{
 		&ipam.PoolRequest{Space: ipam.Local, Pool: lab50}, &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: gateway},
-		&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.77")},
 	} {
 		if err := c.ask(back, again).Err; err != nil {
 			return "its engine does not start: " + err.Error()
