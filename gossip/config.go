@@ -11,11 +11,12 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/ringlet/ringlet/internal/pace"
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
 // DefaultPort is the port of hosts in Config.Join that name none.
-const DefaultPort = 7950
+const DefaultPort = parse.PeerPort
 
 // MaxFrame is the longest frame that is sent, in bytes: that of package wire.
 const MaxFrame = 16 << 20

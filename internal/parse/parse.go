@@ -3,6 +3,7 @@
 package parse
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 )
@@ -24,6 +25,21 @@ func Addr(text string) (netip.Addr, bool) {
 	}
 	return a.Unmap(), true
 }
+
+// Subnet returns a subnet. The error says what to write instead. Host bits are refused: more often than not they are a slip.
+func Subnet(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fmt.Errorf("%q is not a subnet: write it like 10.50.0.0/24 or fd00:50::/64", text)
+	case p != p.Masked():
+		return netip.Prefix{}, fmt.Errorf("%v has bits set behind its mask: did you mean %v", p, p.Masked())
+	}
+	return p, nil
+}
+
+// PeerPort is the UDP and TCP port of peers where none is named. It is not 7946, which swarm mode uses on the same host.
+const PeerPort = 7950
 
 // MaxSocketPath is how many bytes the path of a unix socket has at most on Linux (unix(7)).
 const MaxSocketPath = 107

@@ -15,6 +15,24 @@ func TestMAC(t *testing.T) {
 	}
 }
 
+func TestSubnet(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.50.0.0/24": "10.50.0.0/24", "fd00:50::/64": "fd00:50::/64",
+		"10.50.0.7/24": "10.50.0.7/24 has bits set behind its mask: did you mean 10.50.0.0/24",
+		"10.50.0.0":    `"10.50.0.0" is not a subnet: write it like 10.50.0.0/24 or fd00:50::/64`,
+		"10.0.0.0/33":  `"10.0.0.0/33" is not a subnet: write it like 10.50.0.0/24 or fd00:50::/64`,
+	} {
+		p, err := Subnet(text)
+		got := p.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+}
+
 func TestAddr(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.50.0.7": "10.50.0.7", "fd00::7": "fd00::7", "::ffff:10.50.0.7": "10.50.0.7",

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -46,7 +47,7 @@ func (s *Server) createPool(ctx context.Context, r *request) (answer, error) {
 	if body.CIDR == "" {
 		return answer{}, badRequest(`the pool needs a subnet: {"cidr": "10.50.0.0/24"}`)
 	}
-	cidr, err := parseCIDR(body.CIDR)
+	cidr, err := subnet(body.CIDR)
 	if err != nil {
 		return answer{}, err
 	}
@@ -158,7 +159,7 @@ func findPool(st ipam.Status, name string) (ipam.PoolStatus, error) {
 // pool with that name.
 func (s *Server) subnetOf(ctx context.Context, name string) (netip.Prefix, error) {
 	if strings.Contains(name, "/") {
-		return parseCIDR(name)
+		return subnet(name)
 	}
 	st, err := s.snapshot(ctx)
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Server) subnetOf(ctx context.Context, name string) (netip.Prefix, error
 // a CIDR, in the one form that it is printed in; a Docker network of this host stands for its pool.
 func (s *Server) poolNamed(ctx context.Context, name string) (string, error) {
 	if strings.Contains(name, "/") {
-		cidr, err := parseCIDR(name)
+		cidr, err := subnet(name)
 		if err != nil {
 			return "", err
 		}
@@ -195,15 +196,11 @@ func (s *Server) poolNamed(ctx context.Context, name string) (string, error) {
 	return pool.Pool.String(), nil
 }
 
-// parseCIDR reads a subnet. It refuses host bits rather than to drop them:
-// more often than not they are a slip.
-func parseCIDR(s string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(s)
+// subnet reads a subnet of a request.
+func subnet(text string) (netip.Prefix, error) {
+	p, err := parse.Subnet(text)
 	if err != nil {
-		return netip.Prefix{}, badRequest("%q is not a subnet: write it like 10.50.0.0/24 or fd00:50::/64", s)
-	}
-	if p != p.Masked() {
-		return netip.Prefix{}, badRequest("%v has bits set behind its mask: did you mean %v", p, p.Masked())
+		return p, badRequest("%v", err)
 	}
 	return p, nil
 }

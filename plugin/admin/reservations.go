@@ -90,7 +90,7 @@ func ParseStretch(s string) (first, last netip.Addr, err error) {
 		return netip.Addr{}, netip.Addr{}, badRequest("%q is no address or range: write 10.50.0.5, 10.50.0.10-10.50.0.19 or 10.50.0.16/28", s)
 	}
 	if strings.Contains(s, "/") {
-		p, err := parseCIDR(s)
+		p, err := subnet(s)
 		if err != nil {
 			return netip.Addr{}, netip.Addr{}, err
 		}

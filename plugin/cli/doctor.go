@@ -393,20 +393,8 @@ func interfaceMTU(a netip.Addr) (string, int) {
 }
 
 func sameNames(st ipam.Status) diagnosis {
-	seen := map[string]int{}
-	for _, p := range st.Peers {
-		if p.State != stateEvicted {
-			seen[p.Name]++
-		}
-	}
-	var twice []string
-	for name, n := range seen {
-		if n > 1 {
-			twice = append(twice, name)
-		}
-	}
-	if slices.Sort(twice); len(twice) > 0 {
-		return diagnosis{"host-names", diagnosedWarn, "several hosts have the same name: " + strings.Join(twice, ", "), "give each host its own RINGLET_NAME, and use IDs in commands until then; if a host was rebuilt, evict and forget the former one"}
+	if p, wrong := problemOf(st, "same-name"); wrong {
+		return diagnosis{"host-names", diagnosedWarn, p.Text, p.Next}
 	}
 	return diagnosis{"host-names", diagnosedOK, "each host has a name of its own", ""}
 }

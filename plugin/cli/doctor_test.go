@@ -129,7 +129,9 @@ func TestDoctor(t *testing.T) {
 		{"UDP", func(f *fixture, _ *Config) {
 			f.st.Problems = []ipam.Problem{{Code: "udp-silent", Level: "degraded", Text: "UDP does not get through, although other hosts answer over TCP: changes spread slowly", Next: "open UDP port 7950 between all hosts"}}
 		}, "fail  ports", exitFailed},
-		{"one name twice", func(f *fixture, _ *Config) { f.st.Peers[1].Name = "host-a" }, "warn  host-names", exitDegraded},
+		{"one name twice", func(f *fixture, _ *Config) {
+			f.st.Problems = []ipam.Problem{{Code: "same-name", Level: "degraded", Text: "several hosts have the same name: host-a", Next: "give each host its own RINGLET_NAME"}}
+		}, "warn  host-names", exitDegraded},
 		{"handing out nothing", func(f *fixture, _ *Config) { f.st.Verdict = ipam.Failed }, "fail  problems: this host hands out nothing", exitFailed},
 		{"a conflict", func(f *fixture, _ *Config) {
 			f.st.Verdict, f.st.Problems = ipam.Failed, troubled().st.Problems[:1]

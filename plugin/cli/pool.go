@@ -5,12 +5,12 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringlet/ringlet/internal/parse"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/plugin/admin"
@@ -43,9 +43,9 @@ this host.`,
   docker network create --ipam-driver ringlet:latest --ipam-opt pool=lab lab-net`,
 		Args: exactly("CIDR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cidr, err := parseCIDR(cmd, args[0])
+			cidr, err := parse.Subnet(args[0])
 			if err != nil {
-				return err
+				return usagef(cmd, "%v", err)
 			}
 			if name != "" && !chronicle.ValidName(name) {
 				return usagef(cmd, "%q cannot be the name of a pool: use 1 to %d letters, digits, dots, dashes and underscores, beginning with a letter or digit, and no address", name, chronicle.MaxName)
@@ -153,19 +153,6 @@ func (v view) made(p admin.MadePool) {
 	default:
 		v.printf("pool %s exists already, with %s\n", title, size)
 	}
-}
-
-// parseCIDR reads a subnet of the command line. It refuses host bits rather
-// than to drop them: more often than not they are a slip.
-func parseCIDR(cmd *cobra.Command, s string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(s)
-	switch {
-	case err != nil:
-		return netip.Prefix{}, usagef(cmd, "%q is not a subnet such as 10.50.0.0/24 or fd00:50::/64", s)
-	case p != p.Masked():
-		return netip.Prefix{}, usagef(cmd, "%v has bits set behind its mask: did you mean %v", p, p.Masked())
-	}
-	return p, nil
 }
 
 // leftBehind reports whether a network has left a pool behind that nothing uses, as far as this host knows, and no operator cares for.

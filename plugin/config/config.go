@@ -4,11 +4,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/parse"
 )
 
-// DefaultPort is the UDP and TCP port of peers where none is named. It is not
-// 7946, which swarm mode uses on the same host.
-const DefaultPort = 7950
+// DefaultPort is the UDP and TCP port of peers where none is named.
+const DefaultPort = parse.PeerPort
 
 // HealthPort is the TCP port of [Config].Health where none is named.
 const HealthPort = 7952
