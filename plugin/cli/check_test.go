@@ -94,3 +94,13 @@ func TestCollectRefused(t *testing.T) {
 		}
 	}
 }
+
+// A finding is told also where the engine has not listed anything, as where there is none.
+func TestCheckTellsFindingsWithoutAnEngine(t *testing.T) {
+	f := alone()
+	f.unlisted, f.findings = true, leaks(1)
+	got := ringlet(t, Config{Getenv: env("RINGLET_SOCKET", serve(t, f))}, "check")
+	if got.code != exitDegraded || !strings.Contains(got.out, "has not read its list") || !strings.Contains(got.out, f.findings[0].Code+": 10.50.0.2 in") {
+		t.Errorf("%+v", got)
+	}
+}

@@ -246,3 +246,16 @@ func TestReservationsAreOffered(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing is kept back at all, that is said, and not that nothing is of one kind.
+func TestNothingIsKeptBack(t *testing.T) {
+	socket := serve(t, &fixture{st: ipam.Status{Verdict: ipam.Fine}})
+	for args, want := range map[string]string{
+		"exclude ls": "nothing is excluded\n", "exclude ls --all": "nothing is reserved\n",
+		"reserve ls": "nothing is reserved\n", "reserve ls --all": "nothing is reserved\n",
+	} {
+		if got := ringlet(t, Config{}, append(strings.Fields(args), "--socket", socket)...); got.out != want || got.code != 0 {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}

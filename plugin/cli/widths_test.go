@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ringlet/ringlet/plugin/admin"
@@ -62,5 +64,19 @@ func writeOutput(t *testing.T, file string, args ...string) {
 	got := ringlet(t, Config{}, args...)
 	if err := os.WriteFile(file, []byte(got.out), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Help fits a terminal of 80 columns, since cobra does not wrap it. Examples are for copying, on one line each.
+func TestHelpFitsATerminal(t *testing.T) {
+	root := New(Config{Serve: func(context.Context, ServeOptions) error { return nil }})
+	for _, group := range append(root.Commands(), root) {
+		for _, c := range append(group.Commands(), group) {
+			for line := range strings.Lines(strings.Replace(c.UsageString(), c.Example, "", 1) + c.Long) {
+				if n := displayWidth(strings.TrimSuffix(line, "\n")); n > 80 {
+					t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+				}
+			}
+		}
 	}
 }
