@@ -373,5 +373,9 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 			elsewhere += r.Size()
 		}
 	}
-	return sentence.PoolFull(p.Pool, n.Range, held, elsewhere, lost, reserved, want.Size())
+	var gateways addr.Count
+	if p.hasGateway && want.Contains(p.gateway) && p.space.Lookup(p.gateway).State == space.Held {
+		held, gateways = held-1, 1
+	}
+	return sentence.PoolFull(p.Pool, n.Range, held, gateways, elsewhere, lost, reserved, want.Size())
 }

@@ -321,7 +321,7 @@ func TestEngineFull(t *testing.T) {
 		e.Docker("run", "--detach", "--name", fmt.Sprint("c", i), "--network", "small", Demo)
 	}
 	_, err := e.TryDocker("run", "--detach", "--name", "more", "--network", "small", Demo)
-	refused(t, err, "no free address in 10.77.0.0/28: of 16 addresses 14 are in use and 2 are reserved")
+	refused(t, err, "no free address in 10.77.0.0/28: of 16 addresses 13 are in use, 1 is this host's gateway, and 2 are reserved")
 	gone := e.Address("c7", "small")
 	e.Docker("rm", "--force", "c7")
 	e.Docker("start", "more")

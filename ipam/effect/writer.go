@@ -69,6 +69,14 @@ func (w *Writer) PutBuffer(bucket string, buf []byte, split int) {
 // large, and there is one for each address that comes or goes, so it is made in place.
 func (w *Writer) Note() *Note { return another(&w.out.Note) }
 
+// LastNote returns the note that was added last, to be extended; nil if there is none yet.
+func (w *Writer) LastNote() *Note {
+	if len(w.out.Note) == 0 {
+		return nil
+	}
+	return &w.out.Note[len(w.out.Note)-1]
+}
+
 // Send sends a body to another peer, under the header that [Writer.Post] is given. To [peer.None] it is a hint for
 // everybody.
 func (w *Writer) Send(to peer.ID, body wire.Body) { w.letters = append(w.letters, letter{to, body}) }

@@ -311,11 +311,15 @@ func (p *Picture) poolProblems(pools []PoolStatus) (rows []row) {
 		if !pool.hasContainers() || s.Size <= 2 || s.Reserved < s.Size && s.Size-s.Reserved == 1 {
 			continue // nothing here needs it, or it is full on purpose
 		}
+		var gateways addr.Count
+		if pool.Gateway.IsValid() && s.Held > 0 {
+			gateways = 1
+		}
 		switch {
 		case s.Free+s.Ready+s.Resting == 0:
 			rows = append(rows, row{
 				true, Degraded, "pool-full",
-				fmt.Sprintf("pool %s is full: %s", sentence.Pool(pool.Pool), sentence.Shares(addr.Count(s.Size), sentence.InUse(addr.Count(s.Held)), sentence.Lost(addr.Count(s.Quarantined)), sentence.Withheld(addr.Count(s.Reserved)))),
+				fmt.Sprintf("pool %s is full: %s", sentence.Pool(pool.Pool), sentence.Shares(addr.Count(s.Size), sentence.InUse(addr.Count(s.Held)-gateways), sentence.OwnGateway(gateways), sentence.Lost(addr.Count(s.Quarantined)), sentence.Withheld(addr.Count(s.Reserved)))),
 				"remove containers, or move to a larger network",
 			})
 		case s.Mine == 0 && s.Free == 0 && !p.alone():

@@ -34,9 +34,9 @@ func NameTaken(name string, cidr netip.Prefix, unused bool) error {
 	return Errorf(ErrBadRequest, "the name %s belongs to the pool %v: leave out --subnet to join that pool, or use another name", name, cidr)
 }
 
-// PoolFull says that a range of a pool has no free address. The counts are of that range: elsewhere are those of other
-// hosts, lost those that evicted hosts may be using.
-func PoolFull(p *chronicle.Pool, want netip.Prefix, held, elsewhere, lost, reserved, size addr.Count) error {
+// PoolFull says that a range of a pool has no free address. The counts are of that range: gateways are this host's own,
+// which are not among the held, elsewhere are those of other hosts, lost those that evicted hosts may be using.
+func PoolFull(p *chronicle.Pool, want netip.Prefix, held, gateways, elsewhere, lost, reserved, size addr.Count) error {
 	where := Pool(p)
 	if want != p.CIDR {
 		where = fmt.Sprintf("range %v of %s", want, where)
@@ -49,7 +49,7 @@ func PoolFull(p *chronicle.Pool, want netip.Prefix, held, elsewhere, lost, reser
 	if elsewhere > 0 {
 		inUse = Share{held, "is in use on this host", "are in use on this host"}
 	}
-	return Errorf(ErrNoAddress, "no free address in %s: %s; %s", where, Shares(size, inUse,
+	return Errorf(ErrNoAddress, "no free address in %s: %s; %s", where, Shares(size, inUse, OwnGateway(gateways),
 		Share{elsewhere, "is another host's, which has none to spare", "are other hosts', which have none to spare"}, Lost(lost), Withheld(reserved)), next)
 }
 

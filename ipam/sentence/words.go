@@ -178,6 +178,11 @@ type Share struct {
 // InUse is the share of the addresses that are held.
 func InUse(n addr.Count) Share { return Share{n, "is in use", "are in use"} }
 
+// OwnGateway is the share that this host has as its gateways. Nobody expects them among what containers use.
+func OwnGateway(n addr.Count) Share {
+	return Share{n, "is this host's gateway", "are this host's gateways"}
+}
+
 // Lost is the share that evicted hosts may be using.
 func Lost(n addr.Count) Share {
 	return Share{n, "is quarantined for an evicted host", "are quarantined for evicted hosts"}

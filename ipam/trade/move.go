@@ -51,10 +51,16 @@ func (t *Trade) note(p *chronicle.Pool, r addr.Range, from, to peer.ID) {
 	if r.Empty() {
 		return
 	}
-	*t.out.Note() = effect.Note{
+	n := effect.Note{
 		Kind: effect.NoteMoved, Pool: p.CIDR, Address: addr.Nth(p.CIDR, r.Start), Last: addr.Nth(p.CIDR, r.End-1),
 		From: t.ownerName(from), To: t.ownerName(to),
 	}
+	// What was excluded at once is reserved in the pieces in which others gave it, and ends in them: that is one event.
+	if last := t.out.LastNote(); last != nil && last.Kind == n.Kind && last.Pool == n.Pool && last.From == n.From && last.To == n.To && last.Last.Next() == n.Address {
+		last.Last = n.Last
+		return
+	}
+	*t.out.Note() = n
 }
 
 // ownerName names the owner of a range.

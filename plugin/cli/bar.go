@@ -33,7 +33,10 @@ const (
 
 // poolParts divides a pool by whose its addresses are.
 func poolParts(p ipam.PoolStatus) []part {
-	held := p.HeldHere
+	held, inUse := p.HeldHere, "held here"
+	if p.Gateway.IsValid() && held > 0 {
+		inUse += " (1 gateway)"
+	}
 	// All states together are the pool, so what is left is others'.
 	others := p.Size - min(p.Size, held+p.Mine+p.Free+p.Reserved+p.Quarantined)
 	ready := "ready here"
@@ -41,7 +44,7 @@ func poolParts(p ipam.PoolStatus) []part {
 		ready += fmt.Sprintf(" (%s resting)", amount(p.RestingHere))
 	}
 	return []part{
-		{letterHeld, green, held, "held here"},
+		{letterHeld, green, held, inUse},
 		{letterReady, blue, p.Mine, ready},
 		{letterOthers, yellow, others, "of other peers"},
 		{letterReserved, grey, p.Reserved, "reserved"},
