@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -17,6 +18,9 @@ type Switch struct {
 	mu    sync.Mutex
 	ports map[*Host]port
 }
+
+// cards counts the network cards of all hosts: switches may be joined.
+var cards atomic.Uint32
 
 // A port is where a host is plugged in.
 type port struct {
@@ -44,16 +48,12 @@ func (s *Switch) Plug(h *Host, address netip.Prefix) {
 	p, ok := s.ports[h]
 	if !ok || p.pid != h.PID() {
 		if !ok {
-			p.mac = fmt.Sprintf("02:00:00:00:00:%02x", len(s.ports)+1)
+			n := cards.Add(1)
+			p.mac = fmt.Sprintf("02:00:00:00:%02x:%02x", byte(n>>8), byte(n))
 		}
 		p.name, p.pid = "port"+strconv.Itoa(h.PID()), h.PID()
 		s.ports[h] = p
-		// From outside, because only there both ends have a process id; no end is ever in the machine's own network.
-		cable := exec.CommandContext(s.t.Context(), "ip", "link", "add", p.name, "netns", strconv.Itoa(s.PID()),
-			"type", "veth", "peer", "name", "eth0", "address", p.mac, "netns", strconv.Itoa(h.PID()))
-		if out, err := cable.CombinedOutput(); err != nil {
-			s.t.Fatalf("plug %s: %v\n%s", h.Name, err, out)
-		}
+		s.cable(p.name, h, "eth0", "address", p.mac)
 		if address.IsValid() {
 			h.Run("ip", "address", "add", address.String(), "dev", "eth0", "nodad")
 		}
@@ -61,6 +61,25 @@ func (s *Switch) Plug(h *Host, address netip.Prefix) {
 		s.Run("ip", "link", "set", p.name, "up")
 	}
 	s.Run("ip", "link", "set", p.name, "master", "br0")
+}
+
+// cable joins an interface of the switch to one of a host, which has more settings.
+func (s *Switch) cable(port string, h *Host, name string, more ...string) {
+	s.t.Helper()
+	// From outside, because only there both ends have a process id; no end is ever in the machine's own network.
+	args := append([]string{"link", "add", port, "netns", strconv.Itoa(s.PID()), "type", "veth", "peer", "name", name}, more...)
+	cable := exec.CommandContext(s.t.Context(), "ip", append(args, "netns", strconv.Itoa(h.PID()))...)
+	if out, err := cable.CombinedOutput(); err != nil {
+		s.t.Fatalf("plug %s: %v\n%s", h.Name, err, out)
+	}
+}
+
+// Join connects another switch, by a port of that name: an interface that is a port of this one once it is in br0.
+func (s *Switch) Join(other *Switch, port string) {
+	s.t.Helper()
+	s.cable(port, other.Host, "uplink")
+	other.Run("ip", "link", "set", "uplink", "master", "br0", "up")
+	s.Run("ip", "link", "set", port, "up")
 }
 
 // Unplug takes the host off the switch: frames are lost both ways, at once, while the host still sees its link up.
