@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/decisions"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
@@ -57,6 +59,10 @@ func TestDecidedOutlivesTheDatabase(t *testing.T) {
 			if strings.Contains(problem.Text, "reservations are lost") {
 				t.Errorf("%s: it says %+v", what, problem)
 			}
+		}
+		var reserved []ipam.ReservationStatus // as ringlet exclude ls shows it
+		if answers(t, p.local, "http://ringlet/v1/reservations", &reserved); !slices.ContainsFunc(reserved, func(r ipam.ReservationStatus) bool { return r.Kind == "excluded" && r.Note == "printers" }) {
+			t.Errorf("%s: reserved is %+v", what, reserved)
 		}
 		if !told || len(st.Pools) != 2 || st.Pools[1].Name != "lab" {
 			t.Errorf("%s: the status is %+v", what, st)

@@ -127,14 +127,21 @@ func TestRejoinInTheProcess(t *testing.T) {
 		return len(held) == 1 && held[0].Address == client.Address
 	})
 	st := b.status()
-	if note, found := plugintest.Find(st.Problems, "started-over"); !found || note.Level != string(ipam.Fine) || !strings.Contains(note.Text, got.Kept) {
+	note, found := plugintest.Find(st.Problems, "started-over")
+	if !found || note.Level != string(ipam.Fine) || !strings.Contains(note.Text, got.Kept) {
 		t.Errorf("status notes %+v", st.Problems)
 	}
 	if _, found := plugintest.Find(st.Problems, "not-claimed"); found {
 		t.Errorf("status says %+v", st.Problems)
 	}
-	if _, err := os.Stat(filepath.Join(data, got.Kept)); err != nil {
+	if err := os.Remove(filepath.Join(data, got.Kept)); err != nil {
 		t.Error(err)
+	}
+	if note, found := plugintest.Find(b.status().Problems, "started-over"); found {
+		t.Errorf("its former database is removed, and status still notes %+v", note)
+	}
+	if !strings.Contains(note.Next, "to end this note, remove "+got.Kept+" from the plugin's data") { // whoever does that sees it end
+		t.Errorf("status notes %+v", note)
 	}
 	audited := func() bool {
 		var events bytes.Buffer

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What a thread of ringlet may do while it may send ARP, and while it may not.
@@ -175,4 +177,99 @@ func TestEnginePluginWithoutAnyRight(t *testing.T) {
 		t.Error("after the restart status asks for one")
 	}
 	runDemo(e, "lan", "second")
+}
+
+// A process that may not send ARP says so once a container has started. Whoever gives it the right, or turns announcements off, as
+// the status says, sees the problem end. It runs outside Docker: an engine gives each plugin that right.
+func TestEngineAnnounceFailed(t *testing.T) {
+	t.Parallel()
+	need(t, "setpriv")
+	e := Start(t, Config{Name: "host-a"})
+	e.ImportDemo()
+	const socket = "--socket=/run/ringlet/admin.sock"
+	serve := append([]string{Built(t, "ringlet")}, dataIn(e, unitCommand(t))...)
+	var runs *process
+	start := func(command ...string) {
+		t.Helper()
+		if runs != nil {
+			if err := runs.end("TERM"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log := newLog()
+		var err error
+		if runs, err = e.spawn(log, command[0], append(command[1:], serve...)...); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Wait(t.Context(), 0, time.Minute, Contains("docker engine connected")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(want bool) {
+		t.Helper()
+		e.Docker("restart", "--time", "0", "srv")
+		Eventually(t, directoryLimit, fmt.Sprintf("the status says that nothing is announced: %v", want), func() bool {
+			out, err := e.TryRinglet("status", "-o", "json", socket)
+			return strings.Contains(out, `"verdict"`) && strings.Contains(out+fmt.Sprint(err), `"announce-failed"`) == want
+		})
+		sameAddress(e, "net", "srv")
+	}
+	without := []string{"setpriv", "--inh-caps=-net_raw", "--bounding-set=-net_raw"}
+	start(without...)
+	e.Docker("network", "create", "--ipam-driver", "ringlet", "--subnet", "10.77.0.0/24", "net")
+	e.Docker("run", "--detach", "--name", "srv", "--network", "net", "--ip", "10.77.0.77", Demo)
+	says(true)
+	start(append([]string{"env", "RINGLET_ANNOUNCE=false"}, without...)...)
+	says(false)
+	start(without...)
+	says(true)
+	start("env")
+	says(false)
+}
+
+// dataIn returns the arguments of ringlet serve with its data in a directory of the host's.
+func dataIn(e *Engine, args []string) []string {
+	for i, arg := range args {
+		if arg == "/var/lib/ringlet" {
+			args[i] = filepath.Join(e.Dir(), "data")
+		}
+	}
+	return args
+}
+
+// A build with cgo keeps rights of root, and says so. Whoever takes a build of make build instead sees the problem end.
+func TestHostRightsKept(t *testing.T) {
+	t.Parallel()
+	need(t, "go", "gcc", "pidof", "awk")
+	h := NewHost(t, "host-a")
+	other := filepath.Join(h.Dir(), "ringlet")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", other, "./plugin")
+	build.Dir, build.Env = root(t), append(os.Environ(), "CGO_ENABLED=1", "GOFLAGS=-buildvcs=false -pgo=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const socket = "--socket=/run/ringlet/admin.sock"
+	args := unitCommand(t)
+	for i, arg := range args {
+		if arg == "/var/lib/ringlet" {
+			args[i] = filepath.Join(h.Dir(), "data")
+		}
+	}
+	log := newLog()
+	for _, run := range []struct {
+		program string
+		kept    bool
+	}{{other, true}, {Built(t, "ringlet"), false}} {
+		p, err := h.spawn(log, run.program, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Eventually(t, readyLimit, fmt.Sprintf("the status says that rights are kept: %v", run.kept), func() bool {
+			out, err := h.Try(Built(t, "ringlet"), "status", "-o", "json", socket)
+			return strings.Contains(out, `"verdict"`) && strings.Contains(out+fmt.Sprint(err), `"rights-kept"`) == run.kept
+		})
+		if err := p.end("TERM"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

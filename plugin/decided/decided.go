@@ -241,7 +241,7 @@ func (d *Keeper) Problem() (ipam.Problem, bool) {
 		return ipam.Problem{
 			Code: "decisions-restored", Level: string(ipam.Fine),
 			Text: fmt.Sprintf("the database of this host was lost; pools, exclusions and reservations were read again from %s at %s", decisions.FileName, d.file.Lost.Format("2006-01-02 15:04 MST")),
-			Next: "none is needed; ringlet exclude ls and ringlet reserve ls show them",
+			Next: "none is needed; ringlet exclude ls and ringlet reserve ls show them, and this note ends by itself after a day",
 		}, true
 	}
 	return ipam.Problem{}, false

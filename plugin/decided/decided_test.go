@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/decisions"
 	"github.com/ringlet/ringlet/plugin/dockerd"
 )
 
@@ -21,6 +25,29 @@ func (d *decides) Decided(_ context.Context, since ipam.Decided) (*ipam.Decided,
 	}
 	now := d.now
 	return &now, nil
+}
+
+// That the decisions were read from the file is noted for a day. Nothing needs to be done about it.
+func TestDecidedIsNotedForADay(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		f := decisions.File{Lost: time.Now()}
+		if err := f.Write(filepath.Join(dir, decisions.FileName)); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(dir, "host-a", "devel", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, wrong := d.Problem(); !wrong || p.Level != string(ipam.Fine) || !strings.Contains(p.Next, "this note ends by itself after a day") {
+			t.Errorf("the status notes %+v", p)
+		}
+		time.Sleep(24 * time.Hour)
+		if p, wrong := d.Problem(); wrong {
+			t.Errorf("a day later the status notes %+v", p)
+		}
+	})
 }
 
 // A host has lost its database and the file with what operators decided: nothing new is handed out on a LAN, also after the

@@ -147,7 +147,7 @@ func Late(shared *directory.Directory, logger *slog.Logger) *fault.Fault {
 		Text: func(err error) string {
 			return fmt.Sprintf("this host may show old facts of other hosts, because their changes do not arrive (%v)", err)
 		},
-		Next: "see ringlet peers for hosts that do not answer; addresses are handed out all the same",
+		Next: "start or reconnect the hosts that ringlet peers shows as unreachable; addresses are handed out all the same",
 	}
 }
 

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/plugin/directory"
 	"github.com/ringlet/ringlet/plugin/directory/replica"
+	"github.com/ringlet/ringlet/plugin/entry"
 )
 
 // keys is what a host shows below a prefix: values by key.
@@ -178,6 +180,39 @@ func TestDirectoryOfLostHosts(t *testing.T) {
 		}
 		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{} })
 		c.until(2*time.Minute, "with the one that was cut off", func() bool { return alike(39, append(rest, apart)...) })
+	})
+}
+
+// A host to which no changes come says so, and names the command that shows which hosts do not answer. When they do again the
+// problem ends.
+func TestDirectoryIsLate(t *testing.T) {
+	lasts(t)
+	bubble.Test(t, func(t *testing.T) {
+		c := newPool(t, 8)
+		c.until(time.Minute, "alike at first", func() bool { return alike(0, c.hosts...) })
+		isNoVoter := func(h *clusterHost) bool { st := c.status(h); return !slices.Contains(st.Voters, st.Self.ID) }
+		apart := c.hosts[slices.IndexFunc(c.hosts, isNoVoter)] // a voter would renew the heartbeat itself
+		late := entry.Late(apart.shared, slog.New(slog.DiscardHandler))
+		if p, wrong := late.Problem(); wrong {
+			t.Errorf("at first: %+v", p)
+		}
+		c.net.SetLink(func(from, to netip.AddrPort) memnet.Link {
+			if from == apart.addr || to == apart.addr {
+				return memnet.Cut()
+			}
+			return memnet.Link{}
+		})
+		c.until(5*time.Minute, "the problem is there", func() bool {
+			p, wrong := late.Problem()
+			return wrong && strings.Contains(p.Next, "start or reconnect the hosts that ringlet peers shows as unreachable")
+		})
+		for _, p := range c.status(apart).Peers {
+			if p.ID != c.status(apart).Self.ID && p.Reachable {
+				t.Errorf("ringlet peers shows %+v", p)
+			}
+		}
+		c.net.SetLink(func(_, _ netip.AddrPort) memnet.Link { return memnet.Link{} })
+		c.until(3*time.Minute, "the problem is over", func() bool { _, wrong := late.Problem(); return !wrong })
 	})
 }
 
