@@ -29,6 +29,7 @@ const (
 	adviceKept    = "bring that host back, with its data removed if this cluster was recovered without it; if it is gone for good, run ringlet forget HOST"
 	adviceRejoin  = "run ringlet rejoin on this host: it starts over as a new peer, and its containers run on"
 	adviceFound   = "set RINGLET_JOIN to another host of the cluster, also on the first host; if no host still has its data, set RINGLET_BOOTSTRAP=1 on one host, and let the others join it"
+	adviceAlone   = "if it was the only host of its cluster, set RINGLET_BOOTSTRAP=1, so that it founds the cluster again; else set RINGLET_JOIN to another host of the cluster"
 	adviceHesitat = "check that the engine answers docker network ls, and see the plugin's log; with RINGLET_BOOTSTRAP=1 it founds a cluster without the list"
 	adviceRenamed = "bring that host back; if it is gone for good, for example because this one was reinstalled under another name, stop those containers, then evict and forget it with ringlet evict and ringlet forget"
 	adviceZones   = "run ringlet on more hosts in the other zones, or set another RINGLET_ZONE on those hosts of this zone that do not fail together with the rest"
@@ -42,6 +43,8 @@ func nextSteps() []nextStep {
 		{"formation-mismatch", "set the same RINGLET_JOIN and RINGLET_BOOTSTRAP on all hosts that found the cluster", "RINGLET_JOIN on HOST as here", mismatched},
 		{"joining", "check that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all hosts have the same list with themselves in it", "ringlet serve on the hosts in RINGLET_JOIN", joining},
 		{"joining", "list the other hosts in RINGLET_JOIN, too; on the first host of all leave it empty", "RINGLET_JOIN=HOST", joiningItself},
+		{"joining", adviceAlone, "RINGLET_BOOTSTRAP=1", lostAlone(true)},
+		{"joining", adviceAlone, "RINGLET_JOIN=HOST", lostAlone(false)},
 		{"joining", adviceHesitat, "docker network ls, after the engine was started", hesitates(false)},
 		{"joining", adviceHesitat, "RINGLET_BOOTSTRAP=1", hesitates(true)},
 		{"joining", "wait a minute", "sleep 60", foundsSoon},
@@ -214,6 +217,23 @@ func joiningItself(t *testing.T) (func() ipam.Status, func()) {
 		c.start(2)
 		c.heal()
 	})
+}
+
+// lostAlone is a host whose database was lost, and whose settings name no other host.
+func lostAlone(bootstrap bool) func(*testing.T) (func() ipam.Status, func()) {
+	return func(t *testing.T) (func() ipam.Status, func()) {
+		t.Helper()
+		c := alone3(t)
+		c.reinstall(2, func(cfg *ipam.Config) { cfg.Formation, cfg.Join = ipam.Formation{NamesNobody: true}, true })
+		return c.at(2), c.then(func(c *lockstep) {
+			cfg := &c.peers[2].cfg
+			cfg.Formation, cfg.FoundAlone, cfg.Join = ipam.Formation{}, bootstrap, !bootstrap
+			c.start(2)
+			if !bootstrap {
+				c.heal()
+			}
+		})
+	}
 }
 
 // hesitates is a first host whose engine has not listed its networks.

@@ -265,6 +265,8 @@ func (m *Machine) outside() report.Outside {
 		return report.AwaitsNetworks
 	case isNew && m.cfg.Formation.Size == 0 && m.seeker.HasSeat() && m.view().Reached() == 0:
 		return report.ListsNobody
+	case isNew && m.cfg.Formation.NamesNobody:
+		return report.KnowsNobody
 	case isNew:
 		return report.NotFound
 	case m.mayReturn():

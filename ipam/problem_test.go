@@ -93,6 +93,8 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 	show("no host in RINGLET_JOIN answers", d.status(1))
 	d.step(1, &ipam.Presence{Self: true, Seat: 1})
 	show("RINGLET_JOIN lists nobody else", d.status(1))
+	d.reinstall(1, func(cfg *ipam.Config) { cfg.Formation, cfg.Join = ipam.Formation{NamesNobody: true}, true })
+	show("a database was lost, and RINGLET_JOIN is empty", d.status(1))
 
 	h := ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
 	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))

@@ -217,6 +217,8 @@ func (m *Machine) waitForCluster() error {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1: try again in a minute", m.cfg.Name))
 	case m.seeker.IsForming(m.state.Slot):
 		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.seeker.Met(m.view())))
+	case m.state.Slot == 0 && m.cfg.Formation.NamesNobody:
+		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet, and RINGLET_JOIN is empty: set RINGLET_BOOTSTRAP=1 if it is the only host, else RINGLET_JOIN to another one, and see ringlet status", m.cfg.Name))
 	case m.state.Slot == 0:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet: check that the hosts in RINGLET_JOIN run ringlet and are reachable, and see ringlet status", m.cfg.Name))
 	}

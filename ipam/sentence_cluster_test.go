@@ -218,6 +218,8 @@ func sayJoining(s *transcript) {
 	c.silence(0, 1)
 	c.reinstall(1, func(cfg *ipam.Config) { cfg.Formation = ipam.Formation{} })
 	s.said("docker network create, while no host in RINGLET_JOIN answers", c.ask(1, &ipam.PoolRequest{Space: ipam.Local}).Err)
+	c.reinstall(1, func(cfg *ipam.Config) { cfg.Formation, cfg.Join = ipam.Formation{NamesNobody: true}, true })
+	s.said("docker network create, where a lone host has lost its database", c.ask(1, &ipam.PoolRequest{Space: ipam.Local}).Err)
 }
 
 // sayTogether is what three hosts say that reach one another.

@@ -131,7 +131,7 @@ func (in *instance) open(machine ipam.Config, happened *events.Feed) error {
 	in.starts = announcer.New(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
 		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.Closed, ObservePanic: f.meter.Panicked,
-		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts),
+		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts, in.decided),
 	})
 	if err != nil {
 		return database.UnusableError{Err: fmt.Errorf("database %s: %w", f.database(), database.WithRemedy(err, f.opts.Data))}
@@ -436,7 +436,7 @@ func (in *instance) release() {
 
 // observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
-func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer.Announcer) func(ipam.Note) {
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer.Announcer, kept *decided.Keeper) func(ipam.Note) {
 	return func(n ipam.Note) {
 		happened.Note(n)
 		starts.Note(&n)
@@ -453,6 +453,8 @@ func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.
 			watcher.Recheck() // a call waits for it, or soon may
 		case ipam.NoteParted:
 			watcher.AskNetworks()
+		case ipam.NoteFounded:
+			kept.Founded()
 		default: // the log has them
 		}
 	}

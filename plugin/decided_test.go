@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/plugin/admin"
 	"github.com/ringlet/ringlet/plugin/decisions"
 	"github.com/ringlet/ringlet/plugin/plugintest"
 )
@@ -68,5 +69,50 @@ func TestDecidedOutlivesTheDatabase(t *testing.T) {
 			t.Errorf("%s: the status is %+v", what, st)
 		}
 		_ = p.end()
+	}
+}
+
+// A host with a key has lost its database, and waits for the others of its cluster, which may have had none. The status says which
+// setting ends that, and that what operators decided is not lost. With it the host goes on with that.
+func TestLoneHostWithAKeyLosesItsDatabase(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	start := func(more ...string) *wholeProcess {
+		t.Helper()
+		return startWhole(t, data, append(more, "RINGLET_KEY="+testKey, "RINGLET_BIND="+freePorts(t, 1)[0])...)
+	}
+	p := start()
+	plugintest.Eventually(t, "it serves", p.serves)
+	if code := p.post("/v1/pools", `{"cidr":"10.60.0.0/24","name":"lab"}`, nil); code >= http.StatusMultipleChoices {
+		t.Fatal(code)
+	}
+	if code := p.post("/v1/reservations", `{"addresses":"10.60.0.1-10.60.0.9","note":"printers"}`, nil); code >= http.StatusMultipleChoices {
+		t.Fatal(code)
+	}
+	must(t, p.end())
+	must(t, os.WriteFile(filepath.Join(data, databaseName), []byte("damaged"), 0o600))
+	says := func(code string, parts ...string) {
+		t.Helper()
+		problem, found := plugintest.Find(p.status().Problems, code)
+		for _, part := range parts {
+			if !found || !strings.Contains(problem.Text+problem.Next, part) {
+				t.Errorf("of %s it does not say %q: %+v", code, part, problem)
+			}
+		}
+	}
+	for range 2 {
+		p = start()
+		plugintest.Eventually(t, "it looks for others", func() bool { return p.status().State == ipam.Joining })
+		says("joining", "RINGLET_JOIN is empty", "set RINGLET_BOOTSTRAP=1")
+		says("database-replaced", "are read again from ringlet.decided.json if this host founds its cluster again", "set RINGLET_BOOTSTRAP=1")
+		must(t, p.end())
+	}
+	p = start("RINGLET_BOOTSTRAP=1")
+	plugintest.Eventually(t, "it serves", p.serves)
+	says("database-replaced", "were read again from ringlet.decided.json")
+	says("decisions-restored", "ringlet.decided.json")
+	var grant admin.Grant
+	if code := p.post("/v1/pools/lab/addresses", `{"for":"vm"}`, &grant); code != http.StatusCreated || grant.Address.String() != "10.60.0.10" {
+		t.Errorf("a client gets %d %+v", code, grant)
 	}
 }

@@ -101,6 +101,7 @@ const (
 	LooksFirst              // it looks for a cluster before it founds one
 	AwaitsNetworks          // it founds a cluster unless the engine has networks
 	ListsNobody             // its settings name no other host
+	KnowsNobody             // its settings name no other host, and it waits for one all the same
 	NotFound                // it has not found its cluster
 	AwaitsAdmission         // it has, and is not a member yet
 	AwaitsReturn            // it was evicted

@@ -98,6 +98,11 @@ func (p *Picture) ownProblems() []row {
 			"list the other hosts in RINGLET_JOIN, too; on the first host of all leave it empty",
 		},
 		{
+			o.Outside == KnowsNobody, Failed, "joining",
+			"this host has not found its cluster yet, and RINGLET_JOIN is empty; " + answered,
+			"if it was the only host of its cluster, set RINGLET_BOOTSTRAP=1, so that it founds the cluster again; else set RINGLET_JOIN to another host of the cluster",
+		},
+		{
 			o.Outside == NotFound, Failed, "joining",
 			"this host has not found its cluster yet; " + answered,
 			"check that ringlet runs on the hosts in RINGLET_JOIN; the first host of all has RINGLET_JOIN empty, or all hosts have the same list with themselves in it",

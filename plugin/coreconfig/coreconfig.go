@@ -53,7 +53,7 @@ func formation(cfg config.Config) ipam.Formation {
 		f.Size, f.List = n, 0
 	}
 	if f.Size < 2 {
-		return ipam.Formation{}
+		return ipam.Formation{NamesNobody: len(cfg.Join) == 0 && cfg.Bootstrap.N == 0}
 	}
 	return f
 }

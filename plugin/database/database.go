@@ -80,8 +80,9 @@ func FindAside(database string) (Aside, error) {
 }
 
 // Problem returns what to tell an operator; false if there is no such file, or none is there any more. restored says that
-// what people had decided was read again. A peer that joins waits for the other hosts of its cluster, of which there may be none.
-func (a Aside) Problem(restored, joins bool) (ipam.Problem, bool) {
+// what people had decided was read again, and keeps that there is the file from which it is. A peer that joins waits for the other
+// hosts of its cluster, of which there may be none.
+func (a Aside) Problem(restored, keeps, joins bool) (ipam.Problem, bool) {
 	if a.Damage == nil {
 		return ipam.Problem{}, false
 	}
@@ -98,22 +99,24 @@ func (a Aside) Problem(restored, joins bool) (ipam.Problem, bool) {
 	if a.LogAlone {
 		text = "the database of this host was taken away, or an older copy was written over it"
 	}
-	found := ""
-	if joins {
-		found = "if this was the only host of its cluster, set RINGLET_BOOTSTRAP=1, so that it founds the cluster again; "
+	text += ": addresses of ringlet alloc may be handed out again"
+	next := "give the addresses of holders outside Docker out again with ringlet alloc --ip"
+	const decided = "; pools, exclusions and reservations "
+	switch {
+	case restored:
+		text += decided + "were read again from " + decisions.FileName
+	case keeps && joins:
+		text += decided + "are read again from " + decisions.FileName + " if this host founds its cluster again"
+	default:
+		text += decided + "are lost if no other host of the cluster knows them"
+		next = "recreate them with ringlet snapshot restore, or with ringlet alloc --ip for holders outside Docker, exclude add and reserve add"
 	}
-	if restored {
-		return ipam.Problem{
-			Code: "database-replaced", Level: string(ipam.Degraded),
-			Text: text + ": addresses of ringlet alloc may be handed out again; pools, exclusions and reservations were read again from " + decisions.FileName,
-			Next: found + "give the addresses of holders outside Docker out again with ringlet alloc --ip; then remove " + strings.Join(left, " ") + " from the plugin's data",
-		}, true
+	if joins {
+		next = "if this was the only host of its cluster, set RINGLET_BOOTSTRAP=1, so that it founds the cluster again; " + next
 	}
 	return ipam.Problem{
-		Code: "database-replaced", Level: string(ipam.Degraded),
-		Text: text + ": addresses of ringlet alloc may be handed out again, and pools, exclusions and reservations are lost if no other host of the cluster knows them",
-		Next: found + "recreate them with ringlet snapshot restore, or with ringlet alloc --ip for holders outside Docker, exclude add and reserve add; then remove " + strings.Join(left, " ") +
-			" from the plugin's data",
+		Code: "database-replaced", Level: string(ipam.Degraded), Text: text,
+		Next: next + "; then remove " + strings.Join(left, " ") + " from the plugin's data",
 	}, true
 }
 

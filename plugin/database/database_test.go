@@ -45,11 +45,11 @@ func TestDatabaseReplaced(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, wrong := a.Problem(false, false)
+				p, wrong := a.Problem(false, false, false)
 				if !wrong || p.Code != "database-replaced" || !strings.Contains(p.Text, c.text) || !strings.Contains(p.Next, filepath.Base(a.Kept)) {
 					t.Errorf("%v, %+v", wrong, p)
 				}
-				if p, _ := a.Problem(false, true); !strings.HasPrefix(p.Next, "if this was the only host of its cluster, set RINGLET_BOOTSTRAP=1, ") {
+				if p, _ := a.Problem(false, false, true); !strings.HasPrefix(p.Next, "if this was the only host of its cluster, set RINGLET_BOOTSTRAP=1, ") {
 					t.Errorf("to a peer that joins it says %q", p.Next)
 				}
 			}
@@ -62,7 +62,7 @@ func TestDatabaseReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if p, wrong := a.Problem(false, false); wrong {
+			if p, wrong := a.Problem(false, false, false); wrong {
 				t.Errorf("it is removed: %+v", p)
 			}
 		})
@@ -92,25 +92,25 @@ func TestDatabaseReplacedUntilRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _ := a.Problem(false, false)
+	p, _ := a.Problem(false, false, false)
 	for word := range strings.FieldsSeq(p.Next) {
 		if !strings.Contains(word, ".damaged-") {
 			continue
 		}
-		if _, wrong := a.Problem(false, false); !wrong {
+		if _, wrong := a.Problem(false, false, false); !wrong {
 			t.Errorf("fine before %s is removed", word)
 		}
 		if err := os.Remove(filepath.Join(filepath.Dir(path), word)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if p, wrong := a.Problem(false, false); wrong {
+	if p, wrong := a.Problem(false, false, false); wrong {
 		t.Errorf("all that it says is removed: %+v", p)
 	}
 	if a, err = FindAside(path); err != nil {
 		t.Fatal(err)
 	}
-	if p, wrong := a.Problem(false, false); wrong {
+	if p, wrong := a.Problem(false, false, false); wrong {
 		t.Errorf("all that it says is removed, and the next start says %+v", p)
 	}
 }

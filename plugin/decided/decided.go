@@ -45,7 +45,8 @@ type Keeper struct {
 	Fault   *fault.Fault // the file cannot be written
 	lans    networks.LANs
 
-	unsure atomic.Bool // nothing new is handed out on LANs
+	unsure  atomic.Bool // nothing new is handed out on LANs
+	founded atomic.Bool // this host has founded a cluster since the file was written
 
 	mu     sync.Mutex
 	file   decisions.File // as it is on disk
@@ -99,6 +100,20 @@ func (d *Keeper) Known() *ipam.Decided {
 // Shared reports whether the file is of a cluster with other peers.
 func (d *Keeper) Shared() bool { return d.there && d.file.Peers > 1 }
 
+// Keeps reports whether there is a file, which a peer founds its cluster with if it has none.
+func (d *Keeper) Keeps() bool {
+	if d == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.there
+}
+
+// Founded notes that this host founds a cluster: before [Keeper.Of], if it does as its database is opened. That may be a later start
+// than the first one with a new database.
+func (d *Keeper) Founded() { d.founded.Store(true) }
+
 // Of begins to keep what is decided in the cluster of a node. fresh says that its database was a new one; awaits, that the
 // engine will list what it has, or that the database was damaged.
 func (d *Keeper) Of(ctx context.Context, n Node, fresh, awaits bool) {
@@ -133,7 +148,7 @@ func (d *Keeper) Save(ctx context.Context) {
 func (d *Keeper) put(now *ipam.Decided) error {
 	next := d.file
 	next.Put(now)
-	switch founded := d.fresh && now.Peers == 1; {
+	switch founded := (d.fresh || d.founded.Load()) && now.Peers == 1; {
 	case founded && d.there:
 		if next.Unsure != "" {
 			next.Unsure = next.Cluster // which nobody has ended
@@ -149,6 +164,7 @@ func (d *Keeper) put(now *ipam.Decided) error {
 		return err
 	}
 	d.saved, d.fresh = *now, false
+	d.founded.Store(false)
 	return nil
 }
 

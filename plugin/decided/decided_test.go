@@ -124,6 +124,15 @@ func TestDecidedIsLost(t *testing.T) {
 		refuses(fmt.Sprintf("with a list before the cluster, lost %v", lost), d, lost, lan)
 	}
 	d = open(t.TempDir(), alone, true, false)
+	// A later start than the first founds the cluster, since an operator says so.
+	later, err := Open(t.TempDir(), "host-a", "devel", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later.Founded()
+	later.Of(t.Context(), alone, false, true)
+	later.See(list)
+	refuses("founded by a later start", later, true, lan)
 	refuses("on a new host without the engine's socket", d, false, lan)
 	d = open(t.TempDir(), &decides{ipam.Decided{Cluster: [16]byte{1}, Slot: 4, Peers: 3}}, true, true)
 	refuses("in a cluster", d, false, lan)

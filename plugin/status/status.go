@@ -93,7 +93,7 @@ func (s *Status) complete(out ipam.Status, err error) (ipam.Status, error) {
 		out.Problems = append(out.Problems, p)
 	}
 	out.Problems = append(out.Problems, s.cfg.Routers.Problems(out.Pools)...)
-	if p, wrong := s.cfg.Lost.Problem(s.cfg.Decided.Restored(), out.State == ipam.Joining); wrong {
+	if p, wrong := s.cfg.Lost.Problem(s.cfg.Decided.Restored(), s.cfg.Decided.Keeps(), out.State == ipam.Joining); wrong {
 		out.Problems = append(out.Problems, p)
 	}
 	if p, wrong := s.cfg.Decided.Problem(); wrong {
