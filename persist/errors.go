@@ -1,6 +1,9 @@
 package persist
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+)
 
 // Errors of opening a database.
 var (
@@ -25,9 +28,14 @@ var (
 	// ErrFailed is returned by every call that follows a failed Commit. It wraps the error of that Commit.
 	ErrFailed = errors.New("database stopped after a failed commit")
 
-	// ErrClosed is returned when a store is used after Close.
-	ErrClosed = errors.New("database is closed")
+	// ErrClosed is returned when a store is used after Close. It is an [fs.ErrClosed], too.
+	ErrClosed error = closedError{}
 )
+
+type closedError struct{}
+
+func (closedError) Error() string        { return "database is closed" }
+func (closedError) Is(target error) bool { return target == fs.ErrClosed }
 
 // errPanicked is what a store reports as the cause of its failure when fill or a migration panicked.
 var errPanicked = errors.New("the commit panicked")

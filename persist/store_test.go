@@ -171,7 +171,7 @@ func TestClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, load := loadContent(s)
-	if commit := commitStep(s, 1); !errors.Is(load, ErrClosed) || !errors.Is(commit, ErrClosed) {
+	if commit := commitStep(s, 1); !errors.Is(load, ErrClosed) || !errors.Is(commit, ErrClosed) || !errors.Is(commit, fs.ErrClosed) {
 		t.Errorf("load said %v and commit %v, want ErrClosed", load, commit)
 	}
 }

@@ -65,6 +65,10 @@ func TestEngineNetworks(t *testing.T) {
 		anySubnetOfASize(e)
 	}
 
+	if e.release() < 29 { // later ones refuse it
+		e.withoutIPv6()
+	}
+
 	// The IPv6 half of a start fails: the IPv4 address is never released by the engine, and freed all the same.
 	create("half", "--ipv6", "--subnet", "10.86.0.0/24", "--subnet", "fd00:86::/126")
 	for _, name := range []string{"h1", "h2"} {
@@ -102,6 +106,27 @@ func TestEngineRefusedNetwork(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	if got := pools(); !strings.Contains(got, "lab79") {
 		t.Errorf("the pool of a network that was there is gone: %s", got)
+	}
+}
+
+// withoutIPv6 makes a network that names an IPv6 subnet without --ipv6: the engine lists the subnet and has none. Nothing is wrong
+// with it, and no pool is made of it.
+func (e *Engine) withoutIPv6() {
+	e.t.Helper()
+	e.Docker("network", "create", "--ipam-driver", Plugin, "--subnet", "10.60.0.0/24", "--subnet", "fd00:60:1::/48", "no-six")
+	runDemo(e, "no-six", "in-no-six")
+	Eventually(e.t, mended, "ringlet has a list with the network", func() bool {
+		st, err := e.Status()
+		return err == nil && slices.ContainsFunc(st.Pools, func(p PoolStatus) bool { return slices.Contains(p.NetworkNames, "no-six") })
+	})
+	st, err := e.Status()
+	if err != nil || slices.ContainsFunc(st.Problems, func(p Problem) bool { return strings.Contains(p.Text, "no-six") || strings.Contains(p.Text, "fd00:60") }) {
+		e.t.Errorf("the status has %+v, %v", st.Problems, err)
+	}
+	e.Docker("rm", "--force", "in-no-six")
+	e.Docker("network", "rm", "no-six")
+	if pools := e.Ringlet("pool", "ls", "--all"); strings.Contains(pools, "fd00:60") {
+		e.t.Errorf("a pool is left: %s", pools)
 	}
 }
 

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -126,7 +128,7 @@ func (n *Node) serve(batch []*job) {
 			stack := debug.Stack()
 			n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(stack)))
 			n.fail(&StopError{Cause: fmt.Errorf("panic: %v", v), Stack: stack},
-				fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes", v), batch)
+				fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes, it starts again by itself", v), batch)
 		}
 	}()
 	err := n.cfg.Store.Commit(func(put func(bucket string, key, value []byte) error) error {
@@ -168,7 +170,7 @@ func (n *Node) serve(batch []*job) {
 	})
 	if err != nil {
 		n.cfg.Logger.Error("commit failed, nothing more is answered", logattr.Err(err))
-		n.fail(&StopError{Cause: err}, fmt.Sprintf("cannot write its database (%v): see to the disk", err), batch)
+		n.fail(&StopError{Cause: err}, whyStopped(err), batch)
 		return
 	}
 	if n.cfg.ObserveCommit != nil && calls > 0 {
@@ -178,6 +180,15 @@ func (n *Node) serve(batch []*job) {
 	n.exchange(n.sends, beat)
 	n.answer(batch, n.replied)
 	n.setAlarm(wakeAt)
+}
+
+// whyStopped says why nothing more is answered, since a commit ended with err. A store is closed when the process opens its database
+// again, as after ringlet trust.
+func whyStopped(err error) string {
+	if errors.Is(err, fs.ErrClosed) {
+		return "is opening its database: run the command again"
+	}
+	return fmt.Sprintf("cannot write its database (%v): see to the disk, it starts again by itself", err)
 }
 
 // grants reports whether a request asks for something, so that it is pointless
@@ -296,7 +307,7 @@ func (n *Node) fail(why *StopError, what string, batch []*job) {
 	}
 	why.told = ipam.Error{
 		Kind: ipam.ErrStopped,
-		Text: fmt.Sprintf("ringlet on %s %s, it starts again by itself", n.cfg.Machine.Name, what),
+		Text: fmt.Sprintf("ringlet on %s %s", n.cfg.Machine.Name, what),
 	}
 	n.err = why
 	close(n.failed)
