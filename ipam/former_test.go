@@ -94,6 +94,15 @@ func TestFormerAddressOutsideTheRange(t *testing.T) {
 	if got := run(t, h, one, "web"); got != address("10.50.0.20") {
 		t.Errorf("it had 10.50.0.20 and gets %v", got)
 	}
+	// On an engine that sends no names the MAC tells who it is.
+	fixed := &ipam.AddressRequest{Network: one, Purpose: ipam.ForContainer, MAC: ipam.MAC{2, 66, 10, 0, 0, 9}, Address: address("10.50.0.21")}
+	if err := h.Call(fixed).Err; err != nil {
+		t.Fatal(err)
+	}
+	release(h, one, address("10.50.0.21"))
+	if got := start(t, h, one, "", 9); got != address("10.50.0.21") {
+		t.Errorf("it had 10.50.0.21 and gets %v", got)
+	}
 	// A container on both networks of the pool stops and starts: it has on each what it had there.
 	a, b := run(t, h, one, "both"), run(t, h, two, "both")
 	release(h, one, a)

@@ -69,6 +69,11 @@ func TestEngineNetworks(t *testing.T) {
 		e.withoutIPv6()
 	}
 
+	// Engines before 29 insist on a gateway, and get one that nobody types.
+	create("no-gateway", "--driver", "macvlan", "--opt", "parent=parent1", "--subnet", "10.87.0.0/24", "--ipam-opt", "gateway=none")
+	e.Docker("run", "--detach", "--name", "on-first", "--network", "no-gateway", "--ip", "10.87.0.1", Demo)
+	sameAddress(e, "no-gateway", "on-first")
+
 	// The IPv6 half of a start fails: the IPv4 address is never released by the engine, and freed all the same.
 	create("half", "--ipv6", "--subnet", "10.86.0.0/24", "--subnet", "fd00:86::/126")
 	for _, name := range []string{"h1", "h2"} {
