@@ -570,3 +570,49 @@ func TestEngineListIncomplete(t *testing.T) {
 	e.TryDocker("start", "aa", "bb") // what runs runs
 	same(e, "after the engine was restarted")
 }
+
+// The database and its log are damaged again and again under containers that run: in each quarter of the file, with noise, with
+// zeros, and by its end. No address that is in use or excluded is ever handed out, and nothing is lost in the end.
+func TestEngineDamagedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	need(t, "dd", "truncate")
+	e := Start(t, Config{Name: "host-a"})
+	e.InstallPlugin()
+	e.ImportDemo()
+	makeNetwork(e, "net", "10.77.0.0/24")
+	e.Ringlet("exclude", "add", "10.77.0.2-10.77.0.5", "--note", "printers")
+	had := map[string]netip.Addr{}
+	for _, name := range []string{"aa", "bb", "cc", "dd"} {
+		had[name] = runDemo(e, "net", name)
+	}
+	same(e, "before")
+	file := e.database()
+	for _, damaged := range []string{file, file + walSuffix} {
+		for place := range 4 {
+			for _, way := range []string{"/dev/urandom", "/dev/zero", "cut"} {
+				when := fmt.Sprintf("%s in quarter %d of %s", way, place, damaged[len(file)-len("ringlet.db"):])
+				e.Run("bash", "-euc", `cat "$1" > "$1.as-it-was" || true`, "keep", file+walSuffix) // which is gone after an end in peace
+				e.Docker("plugin", "disable", "--force", Plugin)
+				e.Run("bash", "-euc", `
+					[ "$1" = "$4" ] || cat "$1.as-it-was" > "$1"
+					rm "$4.wal.as-it-was"
+					at=$(($(stat -c %s "$1") * $2 / 4))
+					if [ "$3" = cut ]; then truncate -s $at "$1"; else dd if="$3" of="$1" bs=1 seek=$at count=4096 conv=notrunc; fi`,
+					"damage", damaged, fmt.Sprint(place), way, file)
+				e.Docker("plugin", "enable", Plugin)
+				name := "new"
+				got := runDemo(e, "net", name)
+				for other, address := range had {
+					if now := sameAddress(e, "net", other); now != address || got == address {
+						t.Fatalf("%s: %s had %v and has %v, and a new container gets %v", when, other, address, now, got)
+					}
+				}
+				if got.As4()[3] <= 5 && got.As4()[3] >= 2 {
+					t.Fatalf("%s: %v is excluded and was handed out", when, got)
+				}
+				e.Docker("rm", "--force", name)
+			}
+		}
+	}
+	same(e, "after all")
+}
