@@ -84,8 +84,9 @@ RESTING, READY and FREE addresses are handed out; the others are not. A range is
 a run of addresses that one host owns: it hands these out without asking. When
 it has few left, it takes a FREE range. docs/concepts.md explains each word.
 
-The counts of other hosts are a minute old at most. Pools that networks left
-behind are listed with --all only.`,
+The counts of other hosts are a minute old at most. A ~ in HELD says that a host
+has not reported yet what it holds. Pools that networks left behind are listed
+with --all only.`,
 		Example: "  ringlet pool ls\n  ringlet pool ls -o json | jq -r '.[].pool'",
 		Args:    exactly(),
 		RunE:    a.do(func(ctx context.Context, c *client, _ []string) error { return a.listPools(ctx, c, all) }),
@@ -235,7 +236,7 @@ func (a *app) listPools(ctx context.Context, c *client, all bool) error {
 		rows := make([][]string, len(pools))
 		for i, p := range pools {
 			rows[i] = []string{
-				p.Pool.String(), p.Name, strings.Join(p.NetworkNames, ","), amount(p.Size), amount(p.Held), amount(p.Resting), amount(p.Ready),
+				p.Pool.String(), p.Name, strings.Join(p.NetworkNames, ","), amount(p.Size), heldText(p), amount(p.Resting), amount(p.Ready),
 				amount(p.Free), amount(p.Reserved), amount(p.Quarantined), amount(p.Mine),
 			}
 		}
@@ -253,6 +254,14 @@ func (a *app) listPools(ctx context.Context, c *client, all bool) error {
 			{title: "READY HERE", right: true, drop: 5},
 		}, rows)
 	})
+}
+
+// heldText counts what is held in a pool. A mark says that it may be more: a host that owns a part has not reported yet.
+func heldText(p ipam.PoolStatus) string {
+	if slices.ContainsFunc(p.Shares, func(s ipam.ShareStatus) bool { return !s.Told && s.Owned > 0 }) {
+		return "~" + amount(p.Held)
+	}
+	return amount(p.Held)
 }
 
 func (a *app) showPool(ctx context.Context, c *client, args []string) error {
