@@ -21,7 +21,7 @@ func TestClusterHealth(t *testing.T) {
 	at := func(i int) string { return fmt.Sprintf("10.66.0.%d", i+1) }
 	for i, e := range c.Engines {
 		e.Run("ip", "addr", "add", at(i)+"/24", "dev", "eth0")
-		e.InstallPlugin(append(c.Settings(e), "RINGLET_HEALTH="+at(i))...)
+		e.InstallPlugin(append(c.Settings(e), "RINGLET_HEALTH="+at(i), "RINGLET_ADVERTISE="+hostAt(i).String())...)
 		e.ImportDemo()
 	}
 	c.AwaitReady(c.Engines...)
