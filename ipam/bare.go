@@ -22,7 +22,7 @@ func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m
 func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error) {
 	net := m.engine.Network(q.Network.ID())
 	making := net != nil && m.engine.InTheMaking(net, m.now) && (net.Fresh() || p.here.Shown() == 0)
-	if m.engine.Replaying() {
+	if m.engine.Mode() != engine.Running {
 		// An engine that starts answers nothing, and asks for the pool of a network before it asks for anything on it.
 		asked := net != nil && net.AskedSince(m.engine.Greeted().Serial)
 		if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {

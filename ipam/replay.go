@@ -18,7 +18,7 @@ import (
 // mayReplay reports whether the request that is served may be of an engine that starts: it may have been as the request came, and no
 // list that it has answered since says otherwise (R30).
 func (m *Machine) mayReplay() bool {
-	return m.calls.current != nil && m.calls.current.starts && (m.engine.Replaying() || !m.cfg.AwaitInventory)
+	return m.calls.current != nil && m.calls.current.starts && m.engine.Mode() != engine.Running
 }
 
 // holdsUp reports whether an engine starts, and this peer cannot give it what it asks for again for longer than it may have it wait:
@@ -68,7 +68,7 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	case bare && m.holdsUp():
 		return AddressGrant{}, settled(why) // it goes on whatever it is told
 	case m.mayReplay() && m.wish.HasLeft() && p != nil && m.isKeptBack(p, o):
-	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q):
+	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.wish.HasLeft():
 		m.withhold(q)
 	default:
 		return AddressGrant{}, why

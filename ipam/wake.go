@@ -43,7 +43,7 @@ func (m *Machine) wakeForCalls() {
 		m.out.WakeAt(m.now.Add(pulse))
 	}
 	for _, at := range []time.Time{m.me.Undisturbed().Add(engine.ListTime), m.engine.Greeted().At.Add(engine.ListTime)} {
-		if m.engine.Replaying() && m.now.Before(at) {
+		if m.engine.Mode() != engine.Running && m.now.Before(at) {
 			m.out.WakeAt(at)
 		}
 	}

@@ -26,6 +26,7 @@ type Engine struct {
 	started  time.Time // that start
 
 	replaying bool   // the engine may still be asking again for what it has
+	answered  bool   // a list that was begun since it started has come, whole or in part
 	greeted   Moment // when it started, or this process
 	sent      sent   // since then, by requests of containers
 	silent    bool   // no list will come for now
@@ -42,7 +43,7 @@ type Engine struct {
 
 // New returns an engine of which nothing is known.
 func New(out *effect.Writer) *Engine {
-	return &Engine{out: out, networks: map[poolid.ID]*Network{}, subnets: map[netip.Prefix]*Subnet{}}
+	return &Engine{out: out, answered: true, networks: map[poolid.ID]*Network{}, subnets: map[netip.Prefix]*Subnet{}}
 }
 
 // Configure tells it of its peer.
@@ -52,7 +53,9 @@ func (e *Engine) Configure(cfg Config) { e.cfg = cfg }
 func (e *Engine) Start(nonce uint64) { e.started, e.nonce = e.out.Now(), nonce }
 
 // Greet notes that the engine, or this process, has started, so that the pools that it asks for may be those that it has.
-func (e *Engine) Greet() { e.replaying, e.greeted, e.sent = true, e.moment(), nothing }
+func (e *Engine) Greet() {
+	e.replaying, e.answered, e.greeted, e.sent = true, false, e.moment(), nothing
+}
 
 // Greeted returns when that was.
 func (e *Engine) Greeted() Moment { return e.greeted }
@@ -75,7 +78,7 @@ const ListTime = 10 * time.Second
 func (e *Engine) Mode() Mode {
 	switch {
 	case !e.cfg.Lists:
-	case !e.Replaying():
+	case e.answered, e.cfg.Rules.Has(rule.Starting) && e.SinceGreeted() >= MakeTime:
 		return Running
 	case e.silent:
 		return Starting
@@ -85,9 +88,10 @@ func (e *Engine) Mode() Mode {
 	return Absent
 }
 
-// Replaying reports whether what the engine asks for may be what it has.
+// Replaying reports whether what the engine asks for now may be what it has: it starts no container before it has asked for all that.
+// Where no lists come, that is so for a minute.
 func (e *Engine) Replaying() bool {
-	return e.replaying && (e.cfg.Lists && !e.cfg.Rules.Has(rule.Starting) || e.SinceGreeted() < MakeTime)
+	return e.replaying && (e.cfg.Lists || e.SinceGreeted() < MakeTime)
 }
 
 // SinceGreeted returns how long ago it started, or this process, as far as is certain.
@@ -105,9 +109,7 @@ const (
 // StartsContainers notes that the engine has asked for a container's address, with its name or without: it asks again for
 // everything that it has before it starts a container. It reports whether requests were not known to have that.
 func (e *Engine) StartsContainers(named bool) (news bool) {
-	if !e.cfg.Lists { // nothing else tells that it is done
-		e.replaying = false
-	}
+	e.replaying = false
 	has := mac
 	if named {
 		has = name
@@ -123,7 +125,7 @@ func (e *Engine) Named() bool { return e.sent == name }
 // Answers notes that the engine has answered what was asked after the mark: it answers only when it has asked again for all.
 func (e *Engine) Answers(mark Mark) {
 	if mark.Knows(e.greeted.Serial) {
-		e.replaying = false
+		e.answered, e.replaying = true, false
 	}
 	e.silent = false
 }
