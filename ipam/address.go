@@ -292,7 +292,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 
 // reserveAuxiliary grants a network an auxiliary address.
 func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (AddressGrant, error) {
-	if err := m.reserveFor(p, &q.Network, o, chronicle.KindAuxiliary); err != nil {
+	if err := m.reserveFor(p, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
 	remember(&p.named, o, m.engine.Stamp())

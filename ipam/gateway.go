@@ -33,7 +33,7 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 			p.gateway, p.hasGateway = o, err == nil
 			return g, err
 		}
-		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
+		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
 		return standing(p, o), nil
@@ -43,7 +43,7 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		return AddressGrant{}, failf(ErrNotReady, "ringlet on %s took the new network on %s for an old one, because the engine was starting: create it again", m.cfg.Name, sentence.Pool(p.Pool))
 	}
 	if o, ok := poolid.GatewayOffset(p.CIDR, q.Network.Gateway, q.Network.GatewayAddr); ok {
-		if err := m.reserveFor(p, &q.Network, o, chronicle.KindGateway); err != nil {
+		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
 		return standing(p, o), nil
@@ -182,7 +182,7 @@ func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
 
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
-func (m *Machine) reserveFor(p *pool, n *Network, o addr.Offset, kind chronicle.Kind) error {
+func (m *Machine) reserveFor(p *pool, o addr.Offset, kind chronicle.Kind) error {
 	if err := m.keepUnderNetworks(p, true); err != nil {
 		return err
 	}
