@@ -106,8 +106,8 @@ func (m *Machine) takeAnswered(id peer.ID, question uint64) {
 	}
 }
 
-// giveWay dissolves the cluster of this peer, if it is its only member and
-// has no pool, so that it can join one that it has met, first at that time. It also turns from a cluster that it was
+// giveWay dissolves the cluster of this peer, if it is its only member, has no pool and nobody
+// holds a lock, so that it can join one that it has met, first at that time. It also turns from a cluster that it was
 // about to join, and that is no more.
 func (m *Machine) giveWay(f *wire.Frame, met time.Time) {
 	if m.seeker.HasStrayed(m.view()) {
@@ -115,7 +115,7 @@ func (m *Machine) giveWay(f *wire.Frame, met time.Time) {
 		m.log.Pull(f.From)
 		return
 	}
-	if !m.view().Alone() || len(m.state.Pools) > 0 || len(m.engine.IDs()) > 0 || m.log.Pending() > 0 || m.booting() || m.wasShared() && !m.lacks(rule.Shared) {
+	if !m.view().Alone() || len(m.state.Pools) > 0 || len(m.state.Locks.Locks) > 0 || len(m.engine.IDs()) > 0 || m.log.Pending() > 0 || m.booting() || m.wasShared() && !m.lacks(rule.Shared) {
 		return
 	}
 	if !m.seeker.GivesWay(m.view(), f.Cluster, met) {

@@ -30,3 +30,30 @@ func TestLockIsAskedForAsItEnds(t *testing.T) {
 		t.Errorf("it asks again, and gets fence %d, %v", r.Fence, r.Err)
 	}
 }
+
+// A program on a host that is alone holds a lock as the host meets another cluster: it keeps the lock, and the host gives way when
+// nobody holds one any more.
+func TestLockKeepsAClusterApart(t *testing.T) {
+	c := apartAtFirst(t, 2, 0, 1)
+	low := 0
+	if c.peers[1].machine.Self().Compare(c.peers[0].machine.Self()) < 0 {
+		low = 1
+	}
+	host := 1 - low // which gives way
+	cluster := func() [16]byte { return c.peers[host].machine.State().Cluster }
+	own := cluster()
+	r := c.ask(host, wantLock("backup", 7))
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	c.heal()
+	if c.meets(host, low); cluster() != own {
+		t.Error("a host gives way whose program holds a lock")
+	}
+	if err := c.ask(host, &ipam.UnlockRequest{Name: "backup", Fence: r.Fence}).Err; err != nil {
+		t.Fatal(err)
+	}
+	if c.meets(host, low); cluster() == own {
+		t.Error("nobody holds a lock any more, and the host does not give way")
+	}
+}
