@@ -35,6 +35,8 @@ their quarantined addresses. A peer is the ringlet process of a host.
     HEARD      when something last came from the peer
     ZONE       what fails together with the host (RINGLET_ZONE); shown if a host
                has one
+    VERDICT    failed if the host says that something is wrong there; shown if
+               one does
 
 HEARD also counts a peer that is in another cluster by now: it is running, but
 counts as unreachable, and ringlet status reports it.`,
@@ -68,18 +70,24 @@ func (v view) peers(st ipam.Status) {
 		v.printf("no peers: this host is in no cluster yet; ringlet status says why\n")
 	} else {
 		rows := make([][]string, len(roster))
+		anyFails := false
 		for i, p := range roster {
 			name, reachable := p.Name, yes(p.Reachable)
 			if p.ID == st.Self.ID {
 				name, reachable = name+" (this peer)", ""
 			}
 			healthy, health := healthOf(p)
-			rows[i] = []string{name, p.State, reachable, healthy, yes(p.Voter), behind(st, p), v.ago(p.Heard), p.Address, health, p.ID, p.Zone}
+			verdict := ""
+			if fails(st, p) {
+				verdict, anyFails = string(ipam.Failed), true
+			}
+			rows[i] = []string{name, p.State, reachable, verdict, healthy, yes(p.Voter), behind(st, p), v.ago(p.Heard), p.Address, health, p.ID, p.Zone}
 		}
 		columns := []column{
 			{title: "PEER", cut: true},
 			{title: "STATE"},
 			{title: "REACHABLE"},
+			{title: "VERDICT", hidden: !anyFails},
 			{title: "HEALTHY", hidden: !hasHealth(roster)},
 			{title: "VOTER", drop: 1},
 			{title: "BEHIND", right: true, drop: 2},
@@ -92,6 +100,16 @@ func (v view) peers(st ipam.Status) {
 		v.table(columns, rows)
 	}
 	v.evicted(st, evicted)
+}
+
+// fails reports whether a host says that something is wrong there: this one, or one of which the status shows it.
+func fails(st ipam.Status, p ipam.PeerStatus) bool {
+	if p.ID == st.Self.ID {
+		return st.Verdict == ipam.Failed
+	}
+	return slices.ContainsFunc(st.Problems, func(q ipam.Problem) bool {
+		return q.Code == "elsewhere" && strings.HasPrefix(q.Text, "on "+p.Name+": ")
+	})
 }
 
 // roster lists the peers for the status, which has more to say.

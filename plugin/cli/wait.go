@@ -65,5 +65,5 @@ func (c *client) sayWait(ctx context.Context, answered <-chan struct{}) {
 	if silent := unreachable(st); len(silent) > 0 {
 		text += ": " + strings.Join(silent, ", ") + " cannot be reached"
 	}
-	_, _ = io.WriteString(c.progress, text+"\n")
+	_, _ = io.WriteString(c.progress, text+"; Ctrl-C ends the wait, not the change\n")
 }

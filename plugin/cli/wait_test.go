@@ -61,7 +61,7 @@ func TestChangeThatWaits(t *testing.T) {
 		}}
 		var out strings.Builder
 		code := Execute(ctx, Config{Out: &out, Err: errs}, []string{"ringlet", "pool", "create", "10.70.0.0/24", "--socket", serve(t, s)})
-		want, wantCode := "waiting for the other hosts, 20s at most: host-b cannot be reached\n", 0
+		want, wantCode := "waiting for the other hosts, 20s at most: host-b cannot be reached; Ctrl-C ends the wait, not the change\n", 0
 		if interrupted {
 			want, wantCode = want+"ringlet: interrupted: what you asked for may be done all the same, as soon as enough hosts agree; see ringlet status\n", 1
 		}
