@@ -277,7 +277,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 	r := p.ReservationAt(o)
 	making := (net == nil || net.Fresh()) && !m.mayBeOlder()
 	if kept := r != nil && r.Kind == chronicle.KindKeptForName; r != nil && !kept || making {
-		return m.reserveAuxiliary(p, q, o)
+		return m.reserveAuxiliary(p, o)
 	}
 	// The network is older than this request, so this is no part of its
 	// making: the engine has an endpoint there that this peer has lost. Of one
@@ -291,7 +291,7 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 }
 
 // reserveAuxiliary grants a network an auxiliary address.
-func (m *Machine) reserveAuxiliary(p *pool, q *AddressRequest, o addr.Offset) (AddressGrant, error) {
+func (m *Machine) reserveAuxiliary(p *pool, o addr.Offset) (AddressGrant, error) {
 	if err := m.reserveFor(p, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
