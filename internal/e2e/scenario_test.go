@@ -341,7 +341,7 @@ func TestEngineFull(t *testing.T) {
 		e.Ringlet("alloc", "--pool", "10.78.0.0/26", "--for", fmt.Sprint("vm-", i))
 	}
 	_, err = e.TryDocker("run", "--detach", "--name", "big", "--network", "large", Demo)
-	refused(t, err, "no free address in 10.78.0.0/26: of 64 addresses 62 are in use")
+	refused(t, err, "no free address in 10.78.0.0/26: of 64 addresses 61 are in use, 1 is this host's gateway, and 2 are reserved")
 	e.Ringlet("free", "--for", "vm-9")
 	e.Docker("start", "big")
 	sameAddress(e, "large", "big")
