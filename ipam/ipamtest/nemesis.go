@@ -223,6 +223,7 @@ func (s *site) end() {
 // lose loses the database.
 func (s *site) lose() {
 	s.disk = Disk{}
+	s.databases++
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)
 	s.id, s.cast, s.rejoined = peer.None, nil, 0

@@ -153,8 +153,14 @@ func (s *site) answer(r ipam.Reply) {
 	if s.c.tracing() {
 		s.c.tracef("%s -> %s", s, replyText(r))
 	}
-	if done != nil {
-		s.c.after(s.c.between(0, time.Millisecond), func() { done(r, true) })
+	if databases := s.databases; done != nil {
+		s.c.after(s.c.between(0, time.Millisecond), func() {
+			if s.databases > databases { // the process ended with its database before the answer had left
+				done(ipam.Reply{}, false)
+				return
+			}
+			done(r, true)
+		})
 	}
 }
 

@@ -33,16 +33,17 @@ type site struct {
 	rate   float64
 	skewed time.Duration // by which skew changes when the process starts
 
-	machine *ipam.Machine // nil while the process is down
-	id      peer.ID       // of the machine
-	life    uint64        // counts beginnings and ends of the process
-	stopped time.Duration // the process does nothing before (SIGSTOP)
-	alarm   time.Duration // when a tick is due that was ordered, 0: none
-	wakeAt  time.Duration
-	batch   batch
-	calls   []call
-	lastID  uint64
-	beat    []byte
+	machine   *ipam.Machine // nil while the process is down
+	id        peer.ID       // of the machine
+	life      uint64        // counts beginnings and ends of the process
+	databases int           // counts those that it has lost
+	stopped   time.Duration // the process does nothing before (SIGSTOP)
+	alarm     time.Duration // when a tick is due that was ordered, 0: none
+	wakeAt    time.Duration
+	batch     batch
+	calls     []call
+	lastID    uint64
+	beat      []byte
 
 	// What the membership layer believes.
 	believed []belief
