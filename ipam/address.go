@@ -77,7 +77,7 @@ func (m *Machine) networksOwn(q *AddressRequest) (AddressGrant, error) {
 	return AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}, nil
 }
 
-var nameSeed = space.SeedOf("name") //nolint:gochecknoglobals // a constant that Go cannot compute
+var nameSeed, macSeed = space.SeedOf("name"), space.SeedOf("mac") //nolint:gochecknoglobals // constants that Go cannot compute
 
 // standing answers with an address that was held before.
 func standing(p *pool, o addr.Offset) AddressGrant {

@@ -35,7 +35,7 @@ func macKey(mac [6]byte) space.Key {
 	if mac == [6]byte{} {
 		return space.NoKey
 	}
-	return space.KeyOf("mac", string(mac[:]))
+	return macSeed.KeyOf(string(mac[:]))
 }
 
 // stickBy has containers found by their names, as the engine sends them, or by their MACs. An engine before 29 sends no names,

@@ -198,7 +198,10 @@ func (m *Machine) warnOthers() {
 
 // warns reports whether this peer has to warn others.
 func (m *Machine) warns() bool {
-	return m.suspension.For(suspend.GivenUp) || !m.isSuspended() && m.warnings.Count(m.me.ID()) > 0 && m.member()
+	if m.suspension.For(suspend.GivenUp) {
+		return true
+	}
+	return !m.warnings.IsEmpty() && !m.isSuspended() && m.warnings.Count(m.me.ID()) > 0 && m.member() // this is asked in each step
 }
 
 // warnPeer warns one peer, if it can be reached.
