@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,8 +130,8 @@ func (a *app) events(ctx context.Context, c *client, o eventsOptions) error {
 		}
 		return a.out.Flush() // somebody may be watching
 	}
-	if o.last >= 0 || !o.from.IsZero() {
-		kept, last, err := c.kept(ctx, o)
+	if !o.follow || o.last >= 0 || !o.from.IsZero() {
+		kept, last, err := c.kept(ctx, o, a.format != formatJSON)
 		if err != nil {
 			return err
 		}
@@ -144,11 +145,10 @@ func (a *app) events(ctx context.Context, c *client, o eventsOptions) error {
 		}
 		o.after = last
 	}
-	err := c.stream(ctx, o.path(o.follow), show)
-	if o.follow && ctx.Err() != nil || !o.follow && errors.Is(err, errEnded) {
-		return nil //nolint:nilerr // that is how it ends
+	if err := c.stream(ctx, o.path(true), show); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // that is how it ends
 }
 
 // path returns where the plugin has the events.
@@ -160,8 +160,10 @@ func (o *eventsOptions) path(follow bool) string {
 	return query(path("events"), "follow", strconv.FormatBool(follow), "kind", o.kind, "pool", o.pool, "since", since)
 }
 
-// kept returns of the events that are kept those that the user wants to see, and the ID of the last one of all.
-func (c *client) kept(ctx context.Context, o eventsOptions) (list []message, last events.ID, err error) {
+// kept returns of the events that are kept those that the user wants to see, and the ID of the last one of all. For people a grant
+// says what has become known of its holder since: the start of a container is one line.
+func (c *client) kept(ctx context.Context, o eventsOptions, forPeople bool) (list []message, last events.ID, err error) {
+	grants := map[netip.Addr]grant{}
 	err = c.stream(ctx, o.path(false), func(m message) error {
 		if m.name == "gap" {
 			list = append(list, m)
@@ -171,9 +173,21 @@ func (c *client) kept(ctx context.Context, o eventsOptions) (list []message, las
 		if err := json.Unmarshal([]byte(m.data), &e); err != nil {
 			return err
 		}
-		if last = e.ID; !e.Time.Before(o.from) {
-			list = append(list, m)
+		last = e.ID
+		switch g, granted := grants[e.Address]; {
+		case e.Time.Before(o.from):
+			return nil
+		case forPeople && granted && e.Kind == events.Described && e.Holder != nil && e.Time.Sub(g.Time) < describedAfter:
+			if list[g.at], err = g.describe(e.Holder); err == nil {
+				return nil
+			}
+			return err
+		case e.Kind == events.Granted:
+			grants[e.Address] = grant{e, len(list)}
+		default:
+			delete(grants, e.Address)
 		}
+		list = append(list, m)
 		return nil
 	})
 	if !errors.Is(err, errEnded) {
@@ -183,6 +197,23 @@ func (c *client) kept(ctx context.Context, o eventsOptions) (list []message, las
 		list = list[max(len(list)-o.last, 0):]
 	}
 	return list, last, nil
+}
+
+// describedAfter is how long after a grant the engine has listed the container at most.
+const describedAfter = time.Minute
+
+// grant is an event that an address was handed out, and where it stands in a list.
+type grant struct {
+	events.Event
+	at int
+}
+
+// describe returns the event with what is known of the holder by now.
+func (g grant) describe(h *events.Holder) (message, error) {
+	g.Text, _, _ = strings.Cut(g.Text, " to ")
+	g.Text, g.Holder = g.Text+" to "+h.String(), h
+	data, err := json.Marshal(g.Event)
+	return message{data: string(data)}, err
 }
 
 // event prints one event, or that some are missing.

@@ -86,6 +86,35 @@ func (w *watched) Write(p []byte) (int, error) {
 }
 
 // What happens is shown as it happens, until the user has seen enough.
+// The start of a container is one line, though the engine lists the container only later. A container that is renamed is another.
+func TestEventsOfAStart(t *testing.T) {
+	l := events.New(17, 0, 8)
+	web := ipam.Use{Kind: "container", MAC: ipam.MAC{2, 0, 0, 0, 0, 1}, Since: now}
+	note := func(after time.Duration, kind ipam.NoteKind, a string) {
+		l.Note(now.Add(after), ipam.Note{Kind: kind, Pool: prefix("10.50.0.0/24"), Address: ip(a), Use: web})
+	}
+	note(0, ipam.NoteGranted, "10.50.0.2")
+	note(0, ipam.NoteGranted, "10.50.0.3")
+	web.Name, web.Container = "web", strings.Repeat("0123456789abcdef", 4)
+	note(2*time.Second, ipam.NoteDescribed, "10.50.0.2")
+	web.Name = "shop"
+	note(time.Hour, ipam.NoteDescribed, "10.50.0.2")
+	socket := serveEvents(t, l)
+	for _, format := range []string{"table", "json"} {
+		out := ringlet(t, Config{}, "events", "-o", format, "--socket", socket).out
+		want := 4
+		if format == "table" {
+			want = 3
+			if line, _, _ := strings.Cut(out, "\n"); !strings.Contains(line, "granted") || !strings.Contains(line, "10.50.0.2 handed out to container web (0123456789ab)") {
+				t.Errorf("the first line is %q", line)
+			}
+		}
+		if n := strings.Count(out, "\n"); n != want || !strings.Contains(out, "shop") {
+			t.Errorf("%s has %d lines:\n%s", format, n, out)
+		}
+	}
+}
+
 func TestEventsFollow(t *testing.T) {
 	l := happened()
 	socket := serveEvents(t, l)
