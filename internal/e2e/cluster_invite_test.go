@@ -31,22 +31,23 @@ func (e *Engine) invites(other *Engine) {
 	t := e.t
 	t.Helper()
 	var in struct {
-		Here, There []string
-		Ports       string
+		Copy, Here, There []string
+		Ports             string
 	}
 	out := e.Ringlet("invite", "--host", other.Name, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &in); err != nil {
 		t.Fatal(err)
 	}
-	if len(in.Here) == 0 || !strings.Contains(in.Ports, "7950") {
+	if len(in.Copy) == 0 || len(in.Here) == 0 || !strings.Contains(in.Ports, "7950") {
 		t.Errorf("%s is invited with %s", other.Name, out)
 	}
 	work := t.TempDir()
 	script := func(lines []string) string {
 		text := "set -eu\ncd " + work + "\n" + strings.Join(lines, "\n")
 		text = strings.ReplaceAll(text, "ssh "+other.Name+" ", "sh -c ")
-		return strings.ReplaceAll(text, " build/plugin ", " "+Built(t, "plugin")+" ")
+		return strings.ReplaceAll(text, "tar -C build ", "tar -C "+filepath.Dir(Built(t, "plugin"))+" ")
 	}
+	e.Run("sh", "-c", script(in.Copy))
 	e.Run("sh", "-c", script(in.Here))
 	if key := filepath.Join(work, "ringlet.key"); len(e.File(key)) < 44 {
 		t.Errorf("%s has %q", key, e.File(key))

@@ -18,6 +18,7 @@ import (
 
 // Invitation is what somebody does to add a host to the cluster.
 type Invitation struct {
+	Copy  []string `json:"copy"`  // commands for the folder where make install was run; none if the plugin comes from a registry
 	Here  []string `json:"here"`  // commands for this host; none if there is no key to copy
 	There []string `json:"there"` // commands for the new host
 	Ports string   `json:"ports"` // what must be open between the hosts
@@ -115,6 +116,9 @@ func (a *app) invitation(ctx context.Context, t target, name string) (out Invita
 		}
 	}
 	out.There = install(t.plugin.Name, t.plugin.Reference, settings)
+	if !isFromRegistry(t.plugin.Reference) {
+		out.Copy = []string{fmt.Sprintf("tar -C build -c plugin | ssh %s 'tar -x'", name)}
+	}
 	if secret {
 		out.There = append(out.There,
 			fmt.Sprintf("data=%s/plugins/$(docker plugin inspect --format '{{.ID}}' %s)/propagated-mount", "$(docker info --format '{{.DockerRootDir}}')", t.plugin.Name),
@@ -126,13 +130,19 @@ func (a *app) invitation(ctx context.Context, t target, name string) (out Invita
 
 // install returns the commands that put the plugin into an engine, not enabled yet.
 func install(name, reference string, settings []string) []string {
-	if registry, _, ok := strings.Cut(reference, "/"); ok && strings.ContainsAny(registry, ".:") && !strings.HasPrefix(reference, "docker.io/library/") {
+	if isFromRegistry(reference) {
 		return []string{fmt.Sprintf("docker plugin install --disable --grant-all-permissions --alias %s %s %s", name, reference, strings.Join(settings, " "))}
 	}
 	return []string{
-		"docker plugin create " + name + " build/plugin   # the folder that make plugin makes, copied there",
+		"docker plugin create " + name + " plugin",
 		"docker plugin set " + name + " " + strings.Join(settings, " "),
 	}
+}
+
+// isFromRegistry reports whether a plugin was installed from a registry, and not made on this host.
+func isFromRegistry(reference string) bool {
+	registry, _, ok := strings.Cut(reference, "/")
+	return ok && strings.ContainsAny(registry, ".:") && !strings.HasPrefix(reference, "docker.io/library/")
 }
 
 // joinList returns where a new host finds the cluster: this host and two others at most, without the default port.
@@ -172,6 +182,9 @@ func (v view) invitation(in Invitation, name string) {
 		}
 	}
 	tell("Open "+in.Ports+", between "+name+" and all hosts of the cluster.", nil)
+	if len(in.Copy) > 0 {
+		tell("In the folder where you ran make install, copy the plugin:", in.Copy)
+	}
 	if len(in.Here) > 0 {
 		tell("On this host, as root, copy the key:", in.Here)
 	}
