@@ -81,7 +81,7 @@ func (n Network) Whole() netip.Prefix {
 
 // Outside reports whether an address of the network's subnet lies outside the pool. It is the network's own: ringlet hands out none
 // there.
-func (n *Network) Outside(a netip.Addr) bool {
+func (n Network) Outside(a netip.Addr) bool {
 	return n.Subnet.IsValid() && n.Subnet.Contains(a) && !n.Pool.Contains(a)
 }
 
