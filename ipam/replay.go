@@ -94,11 +94,12 @@ func (m *Machine) confirms(p *pool, q *AddressRequest, o addr.Offset) bool {
 // replayed has an engine that starts be granted what it asks for again, where err says that this peer cannot grant that as it stands,
 // or not yet: what is under way for it goes on. Whether the engine starts is waited for.
 func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error {
-	if err == nil || !q.Address.IsValid() || !m.mayReplay() || q.Purpose == ForUnmarked && m.bare() && !m.isReserved(q) {
+	if err == nil || !q.Address.IsValid() || !m.mayReplay() {
 		return err
 	}
+	bare := q.Purpose == ForUnmarked && m.bare()
 	switch mode := m.engine.Mode(); {
-	case !m.mayLack(q) && !m.isReserved(q): // it may be another network, in the making
+	case (bare || !m.mayLack(q)) && !m.isReserved(q): // it may be a container's, or of another network, in the making
 	case mode == engine.Unknown:
 		return waitFor(settled(err))
 	case mode == engine.Starting && (!waits(err) || !m.inTime() || m.holdsUp()):

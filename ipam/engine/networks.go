@@ -53,9 +53,6 @@ type Network struct {
 	burst    int
 }
 
-// Again reports whether the last request for its pool was taken for a replay.
-func (n *Network) Again() bool { return n.again }
-
 // Fresh reports whether the engine is making the network, or was as it last asked for its pool, and did not ask again for one
 // that it has.
 func (n *Network) Fresh() bool { return n.fresh }
