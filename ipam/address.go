@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -80,12 +81,12 @@ func (m *Machine) networksOwn(q *AddressRequest) (AddressGrant, error) {
 var nameSeed, macSeed = space.SeedOf("name"), space.SeedOf("mac") //nolint:gochecknoglobals // constants that Go cannot compute
 
 // standing answers with an address that was held before.
-func standing(p *pool, o addr.Offset) AddressGrant {
+func standing(p *pool.Pool, o addr.Offset) AddressGrant {
 	return AddressGrant{Address: netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits())}
 }
 
 // granted writes down an address that was handed out, and answers with it.
-func (m *Machine) granted(p *pool, g *space.Grant, h *space.Holder, a *AddressGrant) {
+func (m *Machine) granted(p *pool.Pool, g *space.Grant, h *space.Holder, a *AddressGrant) {
 	at := addr.Nth(p.CIDR, g.Offset)
 	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
 	m.doubts.TakeHolder(at)
@@ -105,13 +106,13 @@ func (m *Machine) granted(p *pool, g *space.Grant, h *space.Holder, a *AddressGr
 // that is kept for the holder, if there is one, else the former one of the
 // holder, if that is free, by name and then by MAC, else one that was never used, else the one that has
 // rested longest.
-func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
+func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.Holder, a *AddressGrant) error {
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
-	p.space.Ahead(want, h.Key)
+	p.Space.Ahead(want, h.Key)
 	trace := m.traceOf(p, n, h)
-	if trace.IsHeld && p.mayReturn(want, trace.Held, h) {
+	if trace.IsHeld && p.MayReturn(want, trace.Held, h) {
 		if again, err := m.retried(p, n, trace.Held, h); err != nil {
 			return err
 		} else if again {
@@ -122,15 +123,15 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 	if done, err := m.claimKept(p, n, h, a); done {
 		return err
 	}
-	if trace.IsFormer && p.mayReturn(want, trace.Former, h) {
+	if trace.IsFormer && p.MayReturn(want, trace.Former, h) {
 		return m.take(p, trace.Former, h, a)
 	}
 	for {
-		if g, ok := p.space.Take(want, h, m.now, m.cfg.Rest, &a.Ticket.before); ok {
+		if g, ok := p.Space.Take(want, h, m.now, m.cfg.Rest, &a.Ticket.before); ok {
 			m.granted(p, &g, h, a)
 			return nil
 		}
-		opened, err := m.open(p, want, m.trade.Chunk(p.space))
+		opened, err := m.open(p, want, m.trade.Chunk(p.Space))
 		if err == nil && !opened {
 			err = m.spaceElsewhere(p, *n, want)
 		}
@@ -143,25 +144,25 @@ func (m *Machine) allocate(p *pool, n *Network, want addr.Range, h *space.Holder
 // renew leaves an address to the holder that has it, or to the one that comes
 // after it. A container starts again, so that from now on it is as young as
 // any: no inventory lists it yet.
-func (m *Machine) renew(p *pool, o addr.Offset, h *space.Holder) AddressGrant {
-	if h.Kind != space.Container || !p.space.Usable(o) { // what is set aside could not be taken again
+func (m *Machine) renew(p *pool.Pool, o addr.Offset, h *space.Holder) AddressGrant {
+	if h.Kind != space.Container || !p.Space.Usable(o) { // what is set aside could not be taken again
 		return m.confirm(p, o, *h)
 	}
 	m.doubts.Add(addr.Nth(p.CIDR, o))
 	if m.gone(p, o) {
-		rec := p.space.Lookup(o)
+		rec := p.Space.Lookup(o)
 		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 	}
 	m.forgetSight(p, o)
 	m.grantAnew(p, o, h)
-	m.alive(p, o, p.space.Lookup(o))
+	m.alive(p, o, p.Space.Lookup(o))
 	return standing(p, o)
 }
 
 // grantAnew has the address at o, which is held, be h's from now on.
-func (m *Machine) grantAnew(p *pool, o addr.Offset, h *space.Holder) {
-	p.space.Free(o, m.now, &space.Freeing{})
-	if g, out := p.space.Claim(o, h, m.now, nil); out == space.Taken {
+func (m *Machine) grantAnew(p *pool.Pool, o addr.Offset, h *space.Holder) {
+	p.Space.Free(o, m.now, &space.Freeing{})
+	if g, out := p.Space.Claim(o, h, m.now, nil); out == space.Taken {
 		m.saveGrant(p, &g, h)
 		m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), h, g.Since)
 	}
@@ -169,28 +170,28 @@ func (m *Machine) grantAnew(p *pool, o addr.Offset, h *space.Holder) {
 
 // confirm answers with an address that h holds already. A grant of it that is
 // still on its way cannot be withdrawn any more: this answer stands.
-func (m *Machine) confirm(p *pool, o addr.Offset, h space.Holder) AddressGrant {
-	rec, _ := p.space.Renew(o, h)
+func (m *Machine) confirm(p *pool.Pool, o addr.Offset, h space.Holder) AddressGrant {
+	rec, _ := p.Space.Renew(o, h)
 	m.saveRecord(p, o, &rec)
 	return standing(p, o)
 }
 
 // alive notes that an address is in use, until an inventory says otherwise.
-func (m *Machine) alive(p *pool, o addr.Offset, rec space.Record) {
+func (m *Machine) alive(p *pool.Pool, o addr.Offset, rec space.Record) {
 	if !m.engine.WillList() || rec.Kind != space.Container && rec.Kind != space.Unmarked {
 		return
 	}
-	if p.seen == nil {
-		p.seen = map[addr.Offset]string{}
+	if p.Seen == nil {
+		p.Seen = map[addr.Offset]string{}
 	}
-	p.seen[o] = rec.Ref
-	forget(p.missing, o)
+	p.Seen[o] = rec.Ref
+	forget(p.Missing, o)
 }
 
 // take hands out the address at o, which is free or waits for the holder.
-func (m *Machine) take(p *pool, o addr.Offset, h *space.Holder, a *AddressGrant) error {
-	p.wakeKept(o, m.now)
-	g, outcome := p.space.Claim(o, h, m.now, &a.Ticket.before)
+func (m *Machine) take(p *pool.Pool, o addr.Offset, h *space.Holder, a *AddressGrant) error {
+	p.WakeKept(o, m.now)
+	g, outcome := p.Space.Claim(o, h, m.now, &a.Ticket.before)
 	if outcome != space.Taken {
 		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), outcome)
 	}
@@ -199,7 +200,7 @@ func (m *Machine) take(p *pool, o addr.Offset, h *space.Holder, a *AddressGrant)
 }
 
 // claim hands out one certain address (docker run --ip).
-func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a *AddressGrant) error {
+func (m *Machine) claim(p *pool.Pool, n *Network, want netip.Addr, h *space.Holder, a *AddressGrant) error {
 	o, ok := addr.OffsetOf(p.CIDR, want)
 	if !ok {
 		return sentence.AddressOutside(p.CIDR, want)
@@ -212,11 +213,11 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 		if err := m.mayClaim(p, want, h); err != nil {
 			return err
 		}
-		if p.space.Mine(o) {
+		if p.Space.Mine(o) {
 			m.dismissStranger(p, o)
 		}
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
 		if rec.Kind == space.Container && h.Kind == space.Container && m.engine.OnHost(want) { // which has got it beside that container
 			return m.errHeld(p, want, space.Holder{Kind: space.Host}, rec.Since)
 		}
@@ -225,13 +226,13 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 			return err
 		case !may:
 			return sentence.ComposeRun(m.errHeld(p, want, rec.Holder, rec.Since), h.Name, rec.Name)
-		case h.Kind == space.Client || p.space.Usable(o):
+		case h.Kind == space.Client || p.Space.Usable(o):
 			*a = m.renew(p, o, h)
 			return nil
 		}
 		return m.waitForMajority() // about what it is set aside for
 	}
-	if kind, kept := p.here.Kept[o]; kept && r != nil {
+	if kind, kept := p.Here.Kept[o]; kept && r != nil {
 		return sentence.AddressReservedTwice(p.Pool, want, r, kind)
 	}
 	if err := m.awaitLists(); err != nil {
@@ -247,7 +248,7 @@ func (m *Machine) claim(p *pool, n *Network, want netip.Addr, h *space.Holder, a
 // unmarked answers a request for a certain address that comes without
 // options: an auxiliary address of a network that is being made, or, when the
 // engine has started, an endpoint that it has. key is what records keep of the network.
-func (m *Machine) unmarked(p *pool, q *AddressRequest, key uint32) (AddressGrant, error) {
+func (m *Machine) unmarked(p *pool.Pool, q *AddressRequest, key uint32) (AddressGrant, error) {
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	if !ok {
 		return AddressGrant{}, sentence.AddressOutside(p.CIDR, q.Address)
@@ -259,10 +260,10 @@ func (m *Machine) unmarked(p *pool, q *AddressRequest, key uint32) (AddressGrant
 }
 
 // keptOrReplayed answers such a request where none is a container's that starts.
-func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a AddressGrant, err error) {
+func (m *Machine) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset) (a AddressGrant, err error) {
 	m.engine.AskPart(q.Network.ID())
 	net := m.engine.Network(q.Network.ID())
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Stranger && rec.Kind != space.Kept {
 		// An address of a network that is being made is auxiliary, and not in
 		// use by a container. One that is replayed is.
 		if net != nil && net.Fresh() && rec.Kind != space.Unmarked && rec.Kind != space.Host && !m.lacks(rule.Unmarked) {
@@ -291,17 +292,17 @@ func (m *Machine) keptOrReplayed(p *pool, q *AddressRequest, o addr.Offset) (a A
 }
 
 // reserveAuxiliary grants a network an auxiliary address.
-func (m *Machine) reserveAuxiliary(p *pool, o addr.Offset) (AddressGrant, error) {
+func (m *Machine) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, error) {
 	if err := m.reserveFor(p, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
-	remember(&p.named, o, m.engine.Stamp())
+	remember(&p.Named, o, m.engine.Stamp())
 	return standing(p, o), nil
 }
 
 // open takes free space of the pool within want, up to size addresses, and
 // reports whether there was any. A peer that drains takes none.
-func (m *Machine) open(p *pool, want addr.Range, size addr.Count) (bool, error) {
+func (m *Machine) open(p *pool.Pool, want addr.Range, size addr.Count) (bool, error) {
 	if m.draining() {
 		return false, nil
 	}
@@ -316,14 +317,14 @@ func (m *Machine) open(p *pool, want addr.Range, size addr.Count) (bool, error) 
 
 // obtain makes one address this peer's: it is its already, or nobody's, or
 // the owner is asked for it.
-func (m *Machine) obtain(p *pool, o addr.Offset) error {
-	if p.space.Mine(o) {
-		if kind, held := p.space.Holds(o); !p.space.Usable(o) && (!held || kind == space.Kept) {
+func (m *Machine) obtain(p *pool.Pool, o addr.Offset) error {
+	if p.Space.Mine(o) {
+		if kind, held := p.Space.Holds(o); !p.Space.Usable(o) && (!held || kind == space.Kept) {
 			return m.waitForMajority() // about what it is set aside for
 		}
 		return nil
 	}
-	if opened, err := m.open(p, addr.One(o), 1); err != nil || opened && p.space.Mine(o) {
+	if opened, err := m.open(p, addr.One(o), 1); err != nil || opened && p.Space.Mine(o) {
 		return err
 	}
 	switch t, _ := p.Ring.At(o); {
@@ -336,8 +337,8 @@ func (m *Machine) obtain(p *pool, o addr.Offset) error {
 }
 
 // openAhead takes more space before it is needed.
-func (m *Machine) openAhead(p *pool) {
-	chunk := m.trade.Ahead(p.space)
+func (m *Machine) openAhead(p *pool.Pool) {
+	chunk := m.trade.Ahead(p.Space)
 	if chunk == 0 {
 		return
 	}
@@ -348,8 +349,8 @@ func (m *Machine) openAhead(p *pool) {
 }
 
 // full says why no address is left.
-func (m *Machine) full(p *pool, n Network, want addr.Range) error {
-	if rec := p.space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
+func (m *Machine) full(p *pool.Pool, n Network, want addr.Range) error {
+	if rec := p.Space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
 		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since, m.endOf(p, want.Start, rec.Holder, rec.Since))
 	}
 	var held, reserved, elsewhere, lost addr.Count
@@ -358,9 +359,9 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 		case ring.Reserved:
 			reserved += r.Size()
 		case m.me.ID():
-			here := p.space.CountHeld(r)
+			here := p.Space.CountHeld(r)
 			held += here
-			elsewhere += r.Size() - here - p.space.FreeIn(r) // on its way to others
+			elsewhere += r.Size() - here - p.Space.FreeIn(r) // on its way to others
 		case ring.Free:
 			if m.draining() {
 				return sentence.Draining(m.cfg.Name, p.Pool)
@@ -374,7 +375,7 @@ func (m *Machine) full(p *pool, n Network, want addr.Range) error {
 		}
 	}
 	var gateways addr.Count
-	if p.hasGateway && want.Contains(p.gateway) && p.space.Lookup(p.gateway).State == space.Held {
+	if p.HasGateway && want.Contains(p.Gateway) && p.Space.Lookup(p.Gateway).State == space.Held {
 		held, gateways = held-1, 1
 	}
 	return sentence.PoolFull(p.Pool, n.Range, held, gateways, elsewhere, lost, reserved, want.Size())

@@ -8,6 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -24,7 +25,7 @@ func (p tradePeers) NameOf(id peer.ID) string { return p.m.view().NameOf(id) }
 func (m *Machine) spaces() iter.Seq2[*chronicle.Pool, *space.Space] {
 	return func(yield func(*chronicle.Pool, *space.Space) bool) {
 		for _, p := range m.sortedPools() {
-			if !yield(p.Pool, p.space) {
+			if !yield(p.Pool, p.Space) {
 				return
 			}
 		}
@@ -37,7 +38,7 @@ var errRefused = errors.New("refused")
 // ask asks the peers concerned for something that they have in a range. It makes the call wait while there
 // is hope, and returns errRefused, with the last answer, when all have refused. When
 // what was asked for is there the caller finds it before it asks.
-func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kind) (wire.Answer, error) {
+func (m *Machine) ask(p *pool.Pool, want wire.Want, in addr.Range, kind chronicle.Kind) (wire.Answer, error) {
 	var first time.Time
 	if c := m.calls.current; c != nil {
 		if c.askedAt.IsZero() {
@@ -54,7 +55,7 @@ func (m *Machine) ask(p *pool, want wire.Want, in addr.Range, kind chronicle.Kin
 
 // spaceElsewhere asks for space in a range in which this peer has none left,
 // and says why it got none. Of a range of one address the owner says who holds it.
-func (m *Machine) spaceElsewhere(p *pool, n Network, want addr.Range) error {
+func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error {
 	if t, _ := p.Ring.At(want.Start); want.Size() == 1 && t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.me.ID() {
 		return m.exactly(p, want.Start)
 	}
@@ -69,7 +70,7 @@ func (m *Machine) spaceElsewhere(p *pool, n Network, want addr.Range) error {
 
 // exactly asks the owner of an address of another peer for it, and says who
 // holds it if it is refused.
-func (m *Machine) exactly(p *pool, o addr.Offset) error {
+func (m *Machine) exactly(p *pool.Pool, o addr.Offset) error {
 	t, _ := p.Ring.At(o)
 	if m.isPredecessor(t.Owner) {
 		return m.waitForSuccession()

@@ -3,6 +3,7 @@ package ipam
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -19,15 +20,15 @@ func (m *Machine) bare() bool { return m.cfg.NoMAC && m.cfg.AwaitInventory && !m
 // refuseClaim refuses a request without options that is a container's, or has it wait as long as it may be one. A list
 // tells: the engine lists a network that is made, and none in the making. other says that it lists another network on
 // the subnet, for which a container may ask.
-func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error) {
+func (m *Machine) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err error) {
 	net := m.engine.Network(q.Network.ID())
-	making := net != nil && m.engine.InTheMaking(net, m.now) && (net.Fresh() || p.here.Shown() == 0)
+	making := net != nil && m.engine.InTheMaking(net, m.now) && (net.Fresh() || p.Here.Shown() == 0)
 	if m.engine.Mode() != engine.Running {
 		// An engine that starts answers nothing, and asks for the pool of a network before it asks for anything on it.
 		asked := net != nil && net.AskedSince(m.engine.Greeted().Serial)
 		if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
 			// A refused replay of an endpoint is a warning in the engine's log.
-			if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && rec.Seq >= m.engine.Greeted().Serial {
+			if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && rec.Seq >= m.engine.Greeted().Serial {
 				return false, m.errHeld(p, q.Address, rec.Holder, rec.Since)
 			}
 		}
@@ -43,7 +44,7 @@ func (m *Machine) refuseClaim(p *pool, q *AddressRequest) (other bool, err error
 	case !making:
 		return false, sentence.AddressNeeds29(p.Pool, q.Address)
 	case told, m.engine.Silent():
-		return p.here.Shown() > 0, nil
+		return p.Here.Shown() > 0, nil
 	}
 	return false, m.awaitMeaning(p, q)
 }
@@ -71,7 +72,7 @@ func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
 }
 
 // awaitMeaning makes a call wait for a list that was begun after it came.
-func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
+func (m *Machine) awaitMeaning(p *pool.Pool, q *AddressRequest) error {
 	if c := m.calls.current; c.doubted == 0 {
 		c.doubted = m.engine.Stamp()
 		m.note(Note{Kind: NoteUnclear, Pool: p.CIDR, Address: q.Address})
@@ -80,12 +81,12 @@ func (m *Machine) awaitMeaning(p *pool, q *AddressRequest) error {
 }
 
 // bareAddress answers a request without options of an engine whose containers may make such, too.
-func (m *Machine) bareAddress(p *pool, q *AddressRequest, o addr.Offset, key uint32) (a AddressGrant, err error) {
+func (m *Machine) bareAddress(p *pool.Pool, q *AddressRequest, o addr.Offset, key uint32) (a AddressGrant, err error) {
 	other, err := m.refuseClaim(p, q)
 	if err != nil {
 		return AddressGrant{}, err
 	}
-	rec := p.space.Lookup(o)
+	rec := p.Space.Lookup(o)
 	held := rec.State == space.Held && rec.Kind != space.Kept
 	switch r := p.ReservationAt(o); {
 	case held && (other || rec.Network != 0 && rec.Network != key || rec.Kind == space.Client || rec.Kind == space.Gateway):
@@ -104,8 +105,8 @@ func (m *Machine) bareAddress(p *pool, q *AddressRequest, o addr.Offset, key uin
 
 // askedAgain notes that the engine has asked for an address again that a container holds: it does so once. From now on the
 // container is as young as any.
-func (m *Machine) askedAgain(p *pool, o addr.Offset) {
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && p.space.Usable(o) {
+func (m *Machine) askedAgain(p *pool.Pool, o addr.Offset) {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && p.Space.Usable(o) {
 		m.grantAnew(p, o, &rec.Holder)
 	}
 }

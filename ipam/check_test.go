@@ -11,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -22,22 +23,22 @@ func TestCheckNotices(t *testing.T) {
 	subnet := netip.MustParsePrefix("10.50.0.0/24")
 	n := Network{Space: Local, Pool: subnet, Range: subnet}
 	for name, c := range map[string]struct {
-		damage func(m *Machine, p *pool)
+		damage func(m *Machine, p *pool.Pool)
 		finds  string
 	}{
-		"nothing":                      {func(*Machine, *pool) {}, ""},
-		"an address owned twice":       {func(_ *Machine, p *pool) { p.space.Own(addr.Range{Start: 200, End: 201}) }, "the ring gives this peer"},
-		"a range lost":                 {func(_ *Machine, p *pool) { _ = p.space.Disown(addr.Range{Start: 100, End: 101}) }, "the ring gives this peer"},
-		"a held address given away":    {func(_ *Machine, p *pool) { p.Ring.Assign(addr.One(1), peer.ID{9}, 9) }, "I5"},
-		"a peer that never was":        {func(_ *Machine, p *pool) { p.Ring.Assign(addr.One(250), peer.ID{9}, 9) }, "never was"},
-		"a reservation without ring":   {func(_ *Machine, p *pool) { p.Ring.Assign(addr.One(0), ring.Free, 9) }, "is reserved as"},
-		"a ring without reservation":   {func(_ *Machine, p *pool) { p.Reserved = p.Reserved[1:] }, "differ by 1"},
-		"a pool that the core forgot":  {func(m *Machine, p *pool) { delete(m.pools.of, p.Key) }, "knows 0 pools of 1"},
-		"a peer that stands twice":     {func(m *Machine, _ *pool) { m.state.Roster = append(m.state.Roster, m.state.Roster[0]) }, "stands twice"},
-		"a gateway that is not held":   {func(_ *Machine, p *pool) { p.gateway, p.hasGateway = 77, true }, "is not held as one"},
-		"another peer's pool of old":   {func(_ *Machine, p *pool) { p.Pool = &chronicle.Pool{Key: p.Key, CIDR: p.CIDR, Ring: p.Ring} }, "not the one of the state"},
-		"a breach found earlier":       {func(m *Machine, _ *pool) { m.log.Fail(errors.New("something else")) }, "something else"},
-		"an address held out of range": {func(_ *Machine, p *pool) { _ = p.space.Disown(addr.One(1)) }, "the ring gives this peer"},
+		"nothing":                      {func(*Machine, *pool.Pool) {}, ""},
+		"an address owned twice":       {func(_ *Machine, p *pool.Pool) { p.Space.Own(addr.Range{Start: 200, End: 201}) }, "the ring gives this peer"},
+		"a range lost":                 {func(_ *Machine, p *pool.Pool) { _ = p.Space.Disown(addr.Range{Start: 100, End: 101}) }, "the ring gives this peer"},
+		"a held address given away":    {func(_ *Machine, p *pool.Pool) { p.Ring.Assign(addr.One(1), peer.ID{9}, 9) }, "I5"},
+		"a peer that never was":        {func(_ *Machine, p *pool.Pool) { p.Ring.Assign(addr.One(250), peer.ID{9}, 9) }, "never was"},
+		"a reservation without ring":   {func(_ *Machine, p *pool.Pool) { p.Ring.Assign(addr.One(0), ring.Free, 9) }, "is reserved as"},
+		"a ring without reservation":   {func(_ *Machine, p *pool.Pool) { p.Reserved = p.Reserved[1:] }, "differ by 1"},
+		"a pool that the core forgot":  {func(m *Machine, p *pool.Pool) { delete(m.pools.of, p.Key) }, "knows 0 pools of 1"},
+		"a peer that stands twice":     {func(m *Machine, _ *pool.Pool) { m.state.Roster = append(m.state.Roster, m.state.Roster[0]) }, "stands twice"},
+		"a gateway that is not held":   {func(_ *Machine, p *pool.Pool) { p.Gateway, p.HasGateway = 77, true }, "is not held as one"},
+		"another peer's pool of old":   {func(_ *Machine, p *pool.Pool) { p.Pool = &chronicle.Pool{Key: p.Key, CIDR: p.CIDR, Ring: p.Ring} }, "not the one of the state"},
+		"a breach found earlier":       {func(m *Machine, _ *pool.Pool) { m.log.Fail(errors.New("something else")) }, "something else"},
+		"an address held out of range": {func(_ *Machine, p *pool.Pool) { _ = p.Space.Disown(addr.One(1)) }, "the ring gives this peer"},
 	} {
 		m, err := New(Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))})
 		if err != nil {
@@ -45,7 +46,7 @@ func TestCheckNotices(t *testing.T) {
 		}
 		m.Step(now, &Call{Deadline: now.Add(time.Second), Request: &AddressRequest{Network: n, Purpose: ForContainer, Name: "web"}})
 		p := m.poolOf(subnet)
-		if p.space.Lookup(1).State != space.Held {
+		if p.Space.Lookup(1).State != space.Held {
 			t.Fatal("nothing is held to begin with")
 		}
 		c.damage(m, p)

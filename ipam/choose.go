@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/subnets"
 )
 
@@ -15,7 +16,7 @@ import (
 // the user named none: another one each time, from the universe, overlapping
 // neither what is to be avoided nor any pool. When none is left, a pool that
 // nobody uses any more makes room.
-func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
+func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 	bits := cmp.Or(q.Bits, m.cfg.Subnets.Bits(v6))
 	if err := m.awaitLists(); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool, error) {
 // chosenBefore returns the pool that was made for the call that is served
 // again, or nil if another subnet is to be chosen: somebody else was quicker to
 // take the one that was chosen first.
-func (m *Machine) chosenBefore() (*pool, error) {
+func (m *Machine) chosenBefore() (*pool.Pool, error) {
 	c := m.calls.current
 	if c == nil {
 		return nil, nil
@@ -127,7 +128,7 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 
 // replaceable reports whether a pool is wanted by nobody any more, as far as is known
 // without asking, and all who have a part of it can be asked.
-func (m *Machine) replaceable(p *pool) bool {
+func (m *Machine) replaceable(p *pool.Pool) bool {
 	wanted := func(id peer.ID) bool {
 		return id != m.me.ID() && (p.UsedBy(id) || m.state.Member(id) == nil || !m.view().Live(id))
 	}

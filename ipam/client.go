@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -66,7 +67,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		m.former.Claimed(q.ID, netip.Prefix{}) // it wants none any more
 	}
 	type holding struct {
-		p *pool
+		p *pool.Pool
 		o addr.Offset
 	}
 	var free []holding
@@ -85,12 +86,12 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 	if len(free) == 0 {
 		if p := m.poolAt(q.Address); p != nil && m.endOwnWarning(q.Address) { // which this host only kept others from
 			o, _ := addr.OffsetOf(p.CIDR, q.Address)
-			return []AddressStatus{m.addressStatus(p, o, p.space.Lookup(o))}, nil
+			return []AddressStatus{m.addressStatus(p, o, p.Space.Lookup(o))}, nil
 		}
 		return nil, stays
 	}
 	for _, h := range free {
-		if isWarned(h.p.space.Lookup(h.o)) {
+		if isWarned(h.p.Space.Lookup(h.o)) {
 			m.dismissStranger(h.p, h.o)
 		} else {
 			m.freeHolding(h.p, h.o)
@@ -102,7 +103,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 }
 
 // unfreeable reports why an address that is held is not freed by hand, if it is not.
-func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
+func (m *Machine) unfreeable(p *pool.Pool, o addr.Offset, rec space.Record) error {
 	a := addr.Nth(p.CIDR, o)
 	switch {
 	case rec.Kind == space.Host:
@@ -117,20 +118,20 @@ func (m *Machine) unfreeable(p *pool, o addr.Offset, rec space.Record) error {
 
 // candidates yields the held addresses of the pool that a request to free
 // means.
-func (m *Machine) candidates(p *pool, q *FreeRequest) func(func(addr.Offset, space.Record) bool) {
+func (m *Machine) candidates(p *pool.Pool, q *FreeRequest) func(func(addr.Offset, space.Record) bool) {
 	return func(yield func(addr.Offset, space.Record) bool) {
 		fits := func(rec space.Record) bool {
 			return rec.State == space.Held && rec.Kind != space.Kept && (q.ID == "" || report.Names(rec.Holder, q.ID))
 		}
 		if q.Address.IsValid() {
 			if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
-				if rec := p.space.Lookup(o); fits(rec) {
+				if rec := p.Space.Lookup(o); fits(rec) {
 					yield(o, rec)
 				}
 			}
 			return
 		}
-		for o, rec := range p.held() {
+		for o, rec := range p.Held() {
 			if fits(rec) && !yield(o, rec) {
 				return
 			}
@@ -141,21 +142,21 @@ func (m *Machine) candidates(p *pool, q *FreeRequest) func(func(addr.Offset, spa
 // gone reports whether the engine's inventory lacks an address that is held, and
 // would have it by now: one inventory tells that only once the endpoint must be
 // there, which has all of its addresses a call after the first one.
-func (m *Machine) gone(p *pool, o addr.Offset) bool {
-	if _, missing := p.missing[o]; !missing {
+func (m *Machine) gone(p *pool.Pool, o addr.Offset) bool {
+	if _, missing := p.Missing[o]; !missing {
 		return false
 	}
-	rec := p.space.Lookup(o)
+	rec := p.Space.Lookup(o)
 	return m.engine.Knows(rec.Seq) && !m.engine.Complete().At.Before(m.heldSince(&rec).Add(m.cfg.CallTime+m.cfg.Grace))
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.
-func (m *Machine) poolsRef(ref string) ([]*pool, error) {
+func (m *Machine) poolsRef(ref string) ([]*pool.Pool, error) {
 	if ref == "" {
 		return m.sortedPools(), nil
 	}
 	if p := m.poolRef(ref); p != nil {
-		return []*pool{p}, nil
+		return []*pool.Pool{p}, nil
 	}
 	return nil, sentence.NoPool(ref)
 }

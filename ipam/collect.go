@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -44,7 +45,7 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 			c.Outcome, c.Why = m.mayCollect(p, o, f)
 		}
 		if c.Outcome == CollectedFreed && !q.DryRun {
-			rec := p.space.Lookup(o)
+			rec := p.Space.Lookup(o)
 			m.freeHolding(p, o)
 			m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: f.Address, Holder: m.holderText(rec.Holder, rec.Since)})
 			m.settleAt(p, addr.One(o))
@@ -56,10 +57,10 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 }
 
 // mayCollect says whether a leak that was found may be freed.
-func (m *Machine) mayCollect(p *pool, o addr.Offset, f Finding) (outcome, why string) {
-	rec := p.space.Lookup(o)
-	first, missing := p.missing[o]
-	_, seen := p.seen[o]
+func (m *Machine) mayCollect(p *pool.Pool, o addr.Offset, f Finding) (outcome, why string) {
+	rec := p.Space.Lookup(o)
+	first, missing := p.Missing[o]
+	_, seen := p.Seen[o]
 	since := time.Unix(0, rec.Since)
 	switch {
 	case rec.State != space.Held:

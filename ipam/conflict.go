@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/conflict"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -13,11 +14,11 @@ import (
 )
 
 // place is where a conflict about an address is.
-func place(p *pool, o addr.Offset) conflict.Place { return conflict.Place{Pool: p.Key, At: o} }
+func place(p *pool.Pool, o addr.Offset) conflict.Place { return conflict.Place{Pool: p.Key, At: o} }
 
 // conflictOf notes that somebody uses an address, since then as far as is known, which is not his to have. other says what
 // ends the other use; empty if nothing does.
-func (m *Machine) conflictOf(p *pool, o addr.Offset, h space.Holder, since int64, why, other string) {
+func (m *Machine) conflictOf(p *pool.Pool, o addr.Offset, h space.Holder, since int64, why, other string) {
 	m.disagree(p, o, m.disputeOf(h, since, why, m.endOf(p, o, h, since), other))
 }
 
@@ -36,7 +37,7 @@ func (m *Machine) disputeOf(h space.Holder, since int64, why, ends, other string
 }
 
 // conflictOfListed notes that an endpoint which a list has uses an address that is not its to have. other is as for conflictOf.
-func (m *Machine) conflictOfListed(p *pool, o addr.Offset, h space.Holder, s *sight, why, other string) {
+func (m *Machine) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, s *sight, why, other string) {
 	ends := sentence.End(h, addr.Nth(p.CIDR, o))
 	if network, stranded := s.stranded[p][o]; stranded {
 		ends = sentence.Disconnect(h, network)
@@ -45,16 +46,16 @@ func (m *Machine) conflictOfListed(p *pool, o addr.Offset, h space.Holder, s *si
 }
 
 // endOf says what ends that something has an address of this peer.
-func (m *Machine) endOf(p *pool, o addr.Offset, h space.Holder, since int64) string {
-	if container, listed := p.seen[o]; report.LacksContainer(h, since, container, listed, m.engine.Complete().At) {
-		return sentence.Disconnect(h, p.stranded[o])
+func (m *Machine) endOf(p *pool.Pool, o addr.Offset, h space.Holder, since int64) string {
+	if container, listed := p.Seen[o]; report.LacksContainer(h, since, container, listed, m.engine.Complete().At) {
+		return sentence.Disconnect(h, p.Stranded[o])
 	}
 	return sentence.End(h, addr.Nth(p.CIDR, o))
 }
 
 // othersUse says of an address that its owner refuses why, and what ends that. No host is forgotten while a container here has an
 // address of it.
-func (m *Machine) othersUse(p *pool, o addr.Offset, err error) (why, other string) {
+func (m *Machine) othersUse(p *pool.Pool, o addr.Offset, err error) (why, other string) {
 	why, _, _ = strings.Cut(err.Error(), ": ") // what follows is for whoever asked
 	why = strings.TrimPrefix(why, fmt.Sprintf("address %v in %s ", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool)))
 	switch t, _ := p.Ring.At(o); {
@@ -69,7 +70,7 @@ func (m *Machine) othersUse(p *pool, o addr.Offset, err error) (why, other strin
 
 // disagree notes what cannot both be right about an address, whose text is: "is …, but …". It is noted once, as long as it
 // stays the same.
-func (m *Machine) disagree(p *pool, o addr.Offset, c conflict.Conflict) {
+func (m *Machine) disagree(p *pool.Pool, o addr.Offset, c conflict.Conflict) {
 	if m.conflicts.Lasts(place(p, o), c.Same) {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
 )
@@ -104,11 +105,11 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 		}
 		switch a.(type) {
 		case chronicle.Give, chronicle.Reserve:
-			if p.shownFree(r) {
+			if p.ShowsFree(r) {
 				continue
 			}
 		}
-		if p != nil && slices.ContainsFunc(p.mine, r.Overlaps) {
+		if p != nil && slices.ContainsFunc(p.Mine, r.Overlaps) {
 			return m.awaitList()
 		}
 	}
@@ -117,7 +118,7 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 
 // taken returns the pool and range that an action of this peer takes from it,
 // or may take, or nil.
-func (m *Machine) taken(a chronicle.Action) (*pool, addr.Range) {
+func (m *Machine) taken(a chronicle.Action) (*pool.Pool, addr.Range) {
 	k, r, takes := chronicle.Takes(a)
 	if !takes {
 		return nil, r
@@ -133,7 +134,7 @@ func (m *Machine) setAside(actions iter.Seq[chronicle.Action]) (keep bool) {
 	}
 	for a := range actions {
 		if p, r := m.taken(a); p != nil {
-			p.space.SetAside(r)
+			p.Space.SetAside(r)
 			keep = !m.lacks(rule.AsideDisk)
 		}
 	}
@@ -161,7 +162,7 @@ func (m *Machine) restoreAside(p *replog.Proposal) {
 	}
 	for a := range p.Actions() {
 		if q, r := m.taken(a); q != nil {
-			q.space.Restore(r)
+			q.Space.Restore(r)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (m *Machine) Decided() Decided {
 		d := DecidedPool{Pool: p.CIDR, Name: p.Name, Origin: p.Origin.String()}
 		for _, r := range p.Reserved {
 			if r.Kind.Operated() {
-				d.Reserved = append(d.Reserved, p.reservationStatus(&r))
+				d.Reserved = append(d.Reserved, reservationStatus(p, &r))
 			}
 		}
 		out.Pools = append(out.Pools, d)

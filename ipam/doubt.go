@@ -4,9 +4,9 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/rule"
-	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // noteUnasked notes that an earlier database was lost, where a call shows it before a list does: it is about an address of a network that this database
@@ -28,7 +28,7 @@ func (m *Machine) noteUnasked(c *Call) {
 
 // isDoubtful reports whether a release of the address frees nothing, since it may be that of an earlier container or of a
 // network. The note of it has the engine asked for a list, which tells whether the present holder lives.
-func (m *Machine) isDoubtful(p *pool, o addr.Offset, n *Network) bool {
+func (m *Machine) isDoubtful(p *pool.Pool, o addr.Offset, n *Network) bool {
 	if !m.cfg.AwaitInventory || m.lacks(rule.Doubt) {
 		return false
 	}
@@ -36,22 +36,22 @@ func (m *Machine) isDoubtful(p *pool, o addr.Offset, n *Network) bool {
 	if !m.doubts.Has(a) && !m.mayBeNetworks(p, o, n) {
 		return false
 	}
-	if !hasEndpoint(p, o) {
+	if !p.HasEndpoint(o) {
 		return true
 	}
 	m.doubts.TakeRelease(a)
-	forget(p.seen, o) // that the present holder was seen says nothing any more
+	forget(p.Seen, o) // that the present holder was seen says nothing any more
 	return true
 }
 
 // mayBeNetworks reports whether a release of an address that a container has may be that of a network which keeps the
 // address back, by its options or as the last list tells.
-func (m *Machine) mayBeNetworks(p *pool, o addr.Offset, n *Network) bool {
-	if !hasEndpoint(p, o) || !m.engine.WillList() {
+func (m *Machine) mayBeNetworks(p *pool.Pool, o addr.Offset, n *Network) bool {
+	if !p.HasEndpoint(o) || !m.engine.WillList() {
 		return false
 	}
 	g, shares := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	return shares && g == o || p.keeps(o)
+	return shares && g == o || p.Keeps(o)
 }
 
 // settleDoubts frees what a list tells to be released, and forgets the doubts that are over.
@@ -72,15 +72,9 @@ func (m *Machine) absent(a netip.Addr, s *sight) (absent, known bool) {
 		return false, false
 	}
 	o, _ := addr.OffsetOf(p.CIDR, a)
-	if _, lives := s.seen[p][o]; lives || !hasEndpoint(p, o) {
+	if _, lives := s.seen[p][o]; lives || !p.HasEndpoint(o) {
 		return false, false
 	}
-	shown := p.space.Lookup(o).Ref != "" || m.lacks(rule.Shown)
-	return true, s.seen[p] != nil && shown && p.space.Usable(o)
-}
-
-// hasEndpoint reports whether an address is held by an endpoint of the engine.
-func hasEndpoint(p *pool, o addr.Offset) bool {
-	kind, held := p.space.Holds(o)
-	return held && (kind == space.Container || kind == space.Unmarked)
+	shown := p.Space.Lookup(o).Ref != "" || m.lacks(rule.Shown)
+	return true, s.seen[p] != nil && shown && p.Space.Usable(o)
 }

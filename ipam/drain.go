@@ -6,6 +6,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 )
@@ -93,9 +94,9 @@ func (m *Machine) mayDrain() error {
 }
 
 // roomFor reports that what is free in a pool, with a chunk for each of the peers that stay, is less than what is in use here.
-func (m *Machine) roomFor(p *pool, stay []peer.ID) error {
+func (m *Machine) roomFor(p *pool.Pool, stay []peer.ID) error {
 	held := addr.Count(0)
-	for _, kind := range p.space.Kinds() {
+	for _, kind := range p.Space.Kinds() {
 		if !kind.OfHost() {
 			held++
 		}
@@ -103,7 +104,7 @@ func (m *Machine) roomFor(p *pool, stay []peer.ID) error {
 	if held == 0 {
 		return nil
 	}
-	room := p.space.Spare()
+	room := p.Space.Spare()
 	for _, id := range stay {
 		room = room.Plus(m.trade.Spare(id)[p.Key].Free)
 	}
@@ -114,7 +115,7 @@ func (m *Machine) roomFor(p *pool, stay []peer.ID) error {
 	if len(stay) == 0 {
 		return failf(ErrBadRequest, "%s has %s of pool %s in use, and no other host can be reached that could take them: start or reconnect another host first, or run ringlet drain --also", m.cfg.Name, use, sentence.Pool(p.Pool))
 	}
-	chunk := m.trade.Chunk(p.space)
+	chunk := m.trade.Chunk(p.Space)
 	if room >= held+chunk*addr.Count(len(stay)) {
 		return nil
 	}

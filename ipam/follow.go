@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -26,7 +27,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		}
 	case chronicle.Use:
 		if p := m.pools.of[a.Pool]; p != nil {
-			p.vacated = time.Time{} // it stays, whoever wanted it to go
+			p.Vacated = time.Time{} // it stays, whoever wanted it to go
 			m.sightSoon(p, addr.Whole(p.CIDR))
 		}
 	case chronicle.DeletePool:
@@ -116,7 +117,7 @@ func (m *Machine) notePeer(kind NoteKind, id peer.ID) {
 }
 
 // addPool begins what this peer knows of a pool.
-func (m *Machine) addPool(cp *chronicle.Pool) *pool {
+func (m *Machine) addPool(cp *chronicle.Pool) *pool.Pool {
 	p := m.poolFor(cp)
 	m.followRing(p)
 	return p
@@ -124,10 +125,10 @@ func (m *Machine) addPool(cp *chronicle.Pool) *pool {
 
 // poolFor returns what this peer knows of a pool of the state, nothing yet if
 // it has not been asked before.
-func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
+func (m *Machine) poolFor(cp *chronicle.Pool) *pool.Pool {
 	p := m.pools.of[cp.Key]
 	if p == nil {
-		p = &pool{Pool: cp, space: space.NewCounting(addr.Size(cp.CIDR), m.engine.Counter()), here: m.engine.On(cp.CIDR)}
+		p = &pool.Pool{Pool: cp, Space: space.NewCounting(addr.Size(cp.CIDR), m.engine.Counter()), Here: m.engine.On(cp.CIDR)}
 		m.pools.of[cp.Key], m.pools.inOrder = p, nil
 	}
 	return p
@@ -135,37 +136,37 @@ func (m *Machine) poolFor(cp *chronicle.Pool) *pool {
 
 // followRing makes the space follow the ring: ranges that became this peer's
 // can be handed out, others no more.
-func (m *Machine) followRing(p *pool) {
+func (m *Machine) followRing(p *pool.Pool) {
 	if p == nil {
 		return
 	}
 	mine := slices.Collect(p.Ring.OwnedBy(m.me.ID()))
-	for _, r := range subtract(p.mine, mine) {
+	for _, r := range subtract(p.Mine, mine) {
 		m.disown(p, r)
 	}
-	for _, r := range subtract(mine, p.mine) {
-		p.space.Own(r)
+	for _, r := range subtract(mine, p.Mine) {
+		p.Space.Own(r)
 		m.settleAt(p, r)
 	}
-	p.mine = mine
+	p.Mine = mine
 }
 
 // holdSeen holds what the engine's last list has in a range that has just become this peer's, and was somebody else's to
 // hold before: a container of this host uses it, and no other is to get it before the next list.
-func (m *Machine) holdSeen(p *pool, r addr.Range) {
-	if m.list.running || len(p.seen) == 0 {
+func (m *Machine) holdSeen(p *pool.Pool, r addr.Range) {
+	if m.list.running || len(p.Seen) == 0 {
 		return // what is being listed is taken in one by one
 	}
 	seen := []addr.Offset{r.Start}
 	if r.Size() > 1 {
-		seen = slices.Sorted(maps.Keys(p.seen))
+		seen = slices.Sorted(maps.Keys(p.Seen))
 	}
 	for _, o := range seen {
-		if _, listed := p.seen[o]; !listed || !r.Contains(o) || p.ReservationAt(o) != nil {
+		if _, listed := p.Seen[o]; !listed || !r.Contains(o) || p.ReservationAt(o) != nil {
 			continue
 		}
-		h := space.Holder{Kind: space.Container, Ref: known(p.seen[o])}
-		if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
+		h := space.Holder{Kind: space.Container, Ref: known(p.Seen[o])}
+		if g, out := p.Space.Claim(o, &h, m.now, nil); out == space.Taken {
 			if m.newdb.IsUnlisted() {
 				m.doubts.TakeLoss()
 			}
@@ -182,33 +183,33 @@ func (m *Machine) holdSeen(p *pool, r addr.Range) {
 // the database. Commands that take space from this peer are its own and never
 // name space in which an address is held: a peer whose space others give up does
 // not follow (see follows).
-func (m *Machine) disown(p *pool, r addr.Range) {
+func (m *Machine) disown(p *pool.Pool, r addr.Range) {
 	m.yield(p, r)
-	for o, rec := range p.space.Records(r) {
+	for o, rec := range p.Space.Records(r) {
 		if rec.State == space.Freed {
 			m.forgetHolding(p, o)
 			if m.engine.WillList() && !m.engine.Knows(rec.Seq) {
-				remember(&p.left, o, rec.Seq)
+				remember(&p.Left, o, rec.Seq)
 			}
 		}
 	}
-	if err := p.space.Disown(r); err != nil {
+	if err := p.Space.Disown(r); err != nil {
 		m.log.Fail(fmt.Errorf("pool %v: %w", p.CIDR, err))
 	}
 }
 
 // yield frees what makes way for a reservation that was decided, and what
 // waited for its name in a range that is another's now.
-func (m *Machine) yield(p *pool, r addr.Range) {
+func (m *Machine) yield(p *pool.Pool, r addr.Range) {
 	var free []addr.Offset
-	for o, rec := range p.space.HeldIn(r) {
-		if v := p.ReservationAt(o); rec.Kind == space.Kept || v != nil && p.yields(o, rec, v.Kind) {
+	for o, rec := range p.Space.HeldIn(r) {
+		if v := p.ReservationAt(o); rec.Kind == space.Kept || v != nil && p.Yields(o, rec, v.Kind) {
 			free = append(free, o)
 		}
 	}
 	for _, o := range free {
-		if p.hasGateway && p.gateway == o {
-			p.hasGateway = false
+		if p.HasGateway && p.Gateway == o {
+			p.HasGateway = false
 		}
 		m.freeHolding(p, o)
 	}
@@ -216,15 +217,15 @@ func (m *Machine) yield(p *pool, r addr.Range) {
 
 // dropPool forgets a pool that was deleted, and what was remembered of it: no host has anything
 // there, as the state says that none uses it.
-func (m *Machine) dropPool(p *pool) {
-	for o := range p.space.Records(addr.Whole(p.CIDR)) {
+func (m *Machine) dropPool(p *pool.Pool) {
+	for o := range p.Space.Records(addr.Whole(p.CIDR)) {
 		m.forgetHolding(p, o)
 	}
 	m.trade.DropPool(p.Key)
 	m.conflicts.DropPool(p.Key)
 	delete(m.pools.of, p.Key)
 	m.pools.inOrder = nil
-	m.engine.RemovePool(p.here)
+	m.engine.RemovePool(p.Here)
 	m.note(Note{Kind: NotePoolDeleted, Pool: p.CIDR})
 }
 

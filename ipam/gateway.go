@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -16,21 +17,21 @@ import (
 )
 
 // gateway answers a request for a network's gateway.
-func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error) {
+func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err error) {
 	m.engine.AskPart(q.Network.ID())
 	if q.Address.IsValid() {
 		o, ok := addr.OffsetOf(p.CIDR, q.Address)
 		if !ok {
 			return AddressGrant{}, sentence.AddressOutside(p.CIDR, q.Address)
 		}
-		if p.hasGateway && p.gateway == o || m.adoptGateway(p, o) {
+		if p.HasGateway && p.Gateway == o || m.adoptGateway(p, o) {
 			return m.confirm(p, o, gatewayHolder()), nil
 		}
-		if q.Network.Gateway == GatewayHost && !p.hasGateway && m.mayBeOlder() && m.isOwn(p, o) {
+		if q.Network.Gateway == GatewayHost && !p.HasGateway && m.mayBeOlder() && m.isOwn(p, o) {
 			m.dismissStranger(p, o)
 			h := gatewayHolder()
 			err := m.take(p, o, &h, &g)
-			p.gateway, p.hasGateway = o, err == nil
+			p.Gateway, p.HasGateway = o, err == nil
 			return g, err
 		}
 		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
@@ -48,11 +49,11 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		}
 		return standing(p, o), nil
 	}
-	if o, ok := p.space.HeldBy(gatewayKey()); ok && !p.hasGateway && p.space.Mine(o) {
+	if o, ok := p.Space.HeldBy(gatewayKey()); ok && !p.HasGateway && p.Space.Mine(o) {
 		m.adoptGateway(p, o)
 	}
-	if p.hasGateway {
-		return m.confirm(p, p.gateway, gatewayHolder()), nil
+	if p.HasGateway {
+		return m.confirm(p, p.Gateway, gatewayHolder()), nil
 	}
 	h, want := gatewayHolder(), addr.RangeOf(p.CIDR, q.Network.Range)
 	if o, ok := m.highestFree(p, want); ok && q.Network.Gateway == GatewayNone {
@@ -61,20 +62,20 @@ func (m *Machine) gateway(p *pool, q *AddressRequest) (g AddressGrant, err error
 		err = m.allocate(p, &q.Network, want, &h, &g)
 	}
 	if err == nil {
-		p.gateway, p.hasGateway = g.Ticket.Offset, true
+		p.Gateway, p.HasGateway = g.Ticket.Offset, true
 	}
 	return g, err
 }
 
 // isOwn reports whether an address is this peer's to take, and nobody here has it but a stranger.
-func (m *Machine) isOwn(p *pool, o addr.Offset) bool {
-	kind, held := p.space.Holds(o)
-	return p.space.Mine(o) && p.space.Usable(o) && p.ReservationAt(o) == nil && (!held || kind == space.Stranger)
+func (m *Machine) isOwn(p *pool.Pool, o addr.Offset) bool {
+	kind, held := p.Space.Holds(o)
+	return p.Space.Mine(o) && p.Space.Usable(o) && p.ReservationAt(o) == nil && (!held || kind == space.Stranger)
 }
 
 // takeHighest grants an engine before 29, which insists on a gateway where the network is to have none, an address that hardly
 // anybody types.
-func (m *Machine) takeHighest(p *pool, o addr.Offset, h *space.Holder, g *AddressGrant) error {
+func (m *Machine) takeHighest(p *pool.Pool, o addr.Offset, h *space.Holder, g *AddressGrant) error {
 	if err := m.awaitLists(); err != nil {
 		return err
 	}
@@ -88,19 +89,19 @@ func (m *Machine) takeHighest(p *pool, o addr.Offset, h *space.Holder, g *Addres
 const longestLook = 4096
 
 // highestFree returns the highest address in a range that this peer may take without asking another one.
-func (m *Machine) highestFree(p *pool, want addr.Range) (addr.Offset, bool) {
-	var parts []part
+func (m *Machine) highestFree(p *pool.Pool, want addr.Range) (addr.Offset, bool) {
+	var parts []pool.Part
 	for r, t := range p.Ring.Within(want) {
 		if t.Owner == ring.Free && !m.draining() || t.Owner == m.me.ID() {
-			parts = append(parts, part{r, t.Owner})
+			parts = append(parts, pool.Part{Range: r, Owner: t.Owner})
 		}
 	}
 	looked := 0
 	for _, r := range slices.Backward(parts) {
 		for o := r.End; o > r.Start && looked < longestLook; o-- {
 			looked++
-			_, held := p.space.Holds(o - 1)
-			if !held && (r.owner == ring.Free || p.space.Usable(o-1)) && p.ReservationAt(o-1) == nil && !m.isInUse(addr.Nth(p.CIDR, o-1)) && !m.engine.OnHost(addr.Nth(p.CIDR, o-1)) {
+			_, held := p.Space.Holds(o - 1)
+			if !held && (r.Owner == ring.Free || p.Space.Usable(o-1)) && p.ReservationAt(o-1) == nil && !m.isInUse(addr.Nth(p.CIDR, o-1)) && !m.engine.OnHost(addr.Nth(p.CIDR, o-1)) {
 				return o - 1, true
 			}
 		}
@@ -111,22 +112,22 @@ func (m *Machine) highestFree(p *pool, want addr.Range) (addr.Offset, bool) {
 // adoptGateway makes an address that the host was found to have its gateway,
 // and reports whether it did: it was this peer's grant before, and is again. It is not
 // while a command is under way that it makes way for.
-func (m *Machine) adoptGateway(p *pool, o addr.Offset) bool {
-	rec := p.space.Lookup(o)
-	if p.hasGateway || rec.State != space.Held || rec.Kind != space.Host || p.space.Mine(o) && !p.space.Usable(o) {
+func (m *Machine) adoptGateway(p *pool.Pool, o addr.Offset) bool {
+	rec := p.Space.Lookup(o)
+	if p.HasGateway || rec.State != space.Held || rec.Kind != space.Host || p.Space.Mine(o) && !p.Space.Usable(o) {
 		return false
 	}
 	m.confirm(p, o, gatewayHolder())
-	p.gateway, p.hasGateway = o, true
+	p.Gateway, p.HasGateway = o, true
 	return true
 }
 
 // leaveGateway has the next network of a pool get the gateway of the last one again, which
 // went and which the host still had when it was last looked at, until the host is seen without
 // it: what it has after that is not the bridge, which went with its network.
-func (m *Machine) leaveGateway(p *pool) {
-	if rec := p.space.Lookup(p.gateway); rec.State == space.Held && rec.Kind == space.Host {
-		m.confirm(p, p.gateway, space.Holder{Kind: space.Host, Key: gatewayKey()})
+func (m *Machine) leaveGateway(p *pool.Pool) {
+	if rec := p.Space.Lookup(p.Gateway); rec.State == space.Held && rec.Kind == space.Host {
+		m.confirm(p, p.Gateway, space.Holder{Kind: space.Host, Key: gatewayKey()})
 	}
 }
 
@@ -138,7 +139,7 @@ func gatewayKey() space.Key { return space.KeyOf("gateway") }
 
 // sharedGateway returns the gateway that the network's mode shares between all
 // engines, reserved, or an invalid prefix if the mode has none.
-func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
+func (m *Machine) sharedGateway(p *pool.Pool, n Network) (netip.Prefix, error) {
 	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
 	if !ok {
 		return netip.Prefix{}, nil
@@ -151,9 +152,9 @@ func (m *Machine) sharedGateway(p *pool, n Network) (netip.Prefix, error) {
 
 // keepGateway has the gateway reserved that a network shares which this peer was not asked for, since its database is
 // younger: engines before 29 list no gateway that nobody typed, and a container could have it.
-func (m *Machine) keepGateway(p *pool, n *Network) {
+func (m *Machine) keepGateway(p *pool.Pool, n *Network) {
 	o, ok := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	if !ok || !m.log.IsSole() || !p.here.Unasked() || p.ReservationAt(o) != nil || m.closing(p, addr.One(o)) {
+	if !ok || !m.log.IsSole() || !p.Here.Unasked() || p.ReservationAt(o) != nil || m.closing(p, addr.One(o)) {
 		return
 	}
 	m.keepBackSoon(p, o, chronicle.KindGateway)
@@ -161,19 +162,19 @@ func (m *Machine) keepGateway(p *pool, n *Network) {
 
 // keepListed has what networks keep back in the range, as the last list tells, reserved for them, once nothing else
 // is there. Where a network has gone since, that may have been its own.
-func (m *Machine) keepListed(p *pool, in addr.Range) {
-	if !m.engine.Knows(p.here.Released()) {
+func (m *Machine) keepListed(p *pool.Pool, in addr.Range) {
+	if !m.engine.Knows(p.Here.Released()) {
 		return
 	}
-	for _, o := range slices.Sorted(maps.Keys(p.here.Kept)) {
-		if _, held := p.space.Holds(o); in.Contains(o) && !held && p.here.Shown() > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
-			m.keepBackSoon(p, o, p.here.Kept[o])
+	for _, o := range slices.Sorted(maps.Keys(p.Here.Kept)) {
+		if _, held := p.Space.Holds(o); in.Contains(o) && !held && p.Here.Shown() > 0 && p.ReservationAt(o) == nil && !m.closing(p, addr.One(o)) {
+			m.keepBackSoon(p, o, p.Here.Kept[o])
 		}
 	}
 }
 
 // keepBackSoon is keepBack while a call is served, which does not wait for it: what is proposed is set aside.
-func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
+func (m *Machine) keepBackSoon(p *pool.Pool, o addr.Offset, kind chronicle.Kind) {
 	current := m.calls.current
 	m.calls.current = nil
 	_ = m.keepBack(p, o, kind)
@@ -182,7 +183,7 @@ func (m *Machine) keepBackSoon(p *pool, o addr.Offset, kind chronicle.Kind) {
 
 // reserveFor is reserveShared for a network of this host. Its pool is said to be used first:
 // what networks share goes with the last of them, on whatever host.
-func (m *Machine) reserveFor(p *pool, o addr.Offset, kind chronicle.Kind) error {
+func (m *Machine) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	if err := m.keepUnderNetworks(p, true); err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (m *Machine) reserveFor(p *pool, o addr.Offset, kind chronicle.Kind) error 
 
 // reserveShared reserves an address as a gateway or an auxiliary address.
 // Whoever asks for one that is reserved as either is granted it.
-func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) error {
+func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	a := addr.Nth(p.CIDR, o)
 	if r := p.ReservationAt(o); r != nil {
 		if sharesReservation(r) {
@@ -202,7 +203,7 @@ func (m *Machine) reserveShared(p *pool, o addr.Offset, kind chronicle.Kind) err
 	if m.inUseElsewhere(a) {
 		return m.errWarned(p, a)
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held && !p.yields(o, rec, kind) {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && !p.Yields(o, rec, kind) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
@@ -237,23 +238,9 @@ func sharesReservation(r *chronicle.Reservation) bool {
 	return r != nil && r.Kind.Shared()
 }
 
-// yields reports whether the holder of an address makes way for a reservation
-// of it, as soon as that is decided. The bridge of a network that this peer has
-// lost has its gateway on an interface; what was asked for without a word may
-// be auxiliary, though nothing that an operator excludes; a stranger may be the
-// very router or device that it is kept back for; and a gateway of this host
-// alone may be shared from now on.
-func (p *pool) yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
-	if kind == chronicle.KindKeptForName {
-		return false
-	}
-	return rec.Kind == space.Host || rec.Kind == space.Stranger || rec.Kind == space.Unmarked && kind != chronicle.KindExcluded ||
-		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.hasGateway && p.gateway == o
-}
-
 // reserveElsewhere asks the owner of an address to reserve it, who refuses
 // while it is held (protocol, 3.7).
-func (m *Machine) reserveElsewhere(p *pool, o addr.Offset, kind chronicle.Kind) error {
+func (m *Machine) reserveElsewhere(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	t, _ := p.Ring.At(o)
 	if m.isPredecessor(t.Owner) {
 		return m.waitForSuccession()

@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -27,7 +28,7 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools.of[q.Pool]
-	if m.awaitList() != nil && !p.isKnown(q) {
+	if m.awaitList() != nil && !isKnown(p, q) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {
@@ -35,7 +36,7 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 	}
 	switch q.Want {
 	case wire.WantSpace:
-		answer := m.trade.Split(p.Pool, p.space, q.Range)
+		answer := m.trade.Split(p.Pool, p.Space, q.Range)
 		if answer.Verdict == wire.Granted {
 			m.give(p, answer.Range, from)
 		}
@@ -50,37 +51,24 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 
 // isKnown reports whether a peer can answer a question before it has taken in all
 // of the engine's list: about one address, which is held, or nobody's.
-func (p *pool) isKnown(q wire.Ask) bool {
+func isKnown(p *pool.Pool, q wire.Ask) bool {
 	if p == nil || q.Range.Size() != 1 || q.Want != wire.WantExact && q.Want != wire.WantReserved {
 		return false
 	}
-	kind, held := p.space.Holds(q.Range.Start)
-	return held && kind != space.Kept || p.shownFree(q.Range)
-}
-
-// shownFree reports whether the range is one address, and the engine has listed
-// all that it has on the pool, which may be nil, and nothing there. A peer with a
-// new database may give away such an address before it has taken in all of the
-// list: what is left of that another peer may have to give, with a new database,
-// too, who waits in turn for what this one has.
-func (p *pool) shownFree(r addr.Range) bool {
-	if p == nil || !p.surveyed || r.Size() != 1 {
-		return false
-	}
-	_, used := p.seen[r.Start]
-	return !used
+	kind, held := p.Space.Holds(q.Range.Start)
+	return held && kind != space.Kept || p.ShowsFree(q.Range)
 }
 
 // give has a range of this peer made another's. Nothing in it is held.
-func (m *Machine) give(p *pool, r addr.Range, to peer.ID) {
+func (m *Machine) give(p *pool.Pool, r addr.Range, to peer.ID) {
 	m.background(m.trade.Give(p.Pool, r, to))
 }
 
 // giveExactly gives one certain address, or has it reserved, or says who holds
 // it.
-func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
+func (m *Machine) giveExactly(p *pool.Pool, q wire.Ask, to peer.ID) wire.Answer {
 	o := q.Range.Start
-	if q.Range.Size() != 1 || !p.space.Mine(o) {
+	if q.Range.Size() != 1 || !p.Space.Mine(o) {
 		return wire.Answer{Verdict: wire.RefusedNotMine}
 	}
 	// What answered here, or this host itself, may be the router that another host's network names.
@@ -91,14 +79,14 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 		if by, _ := m.warnings.By(a); by != to {
 			return wire.Answer{Verdict: wire.RefusedHeld, Text: m.warnedText(a)}
 		}
-		if p.space.Usable(o) {
+		if p.Space.Usable(o) {
 			m.dismissStranger(p, o) // who warns of it has a user for it
 		}
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept && !named(rec.Kind) {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept && !named(rec.Kind) {
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.holderText(rec.Holder, rec.Since)}
 	}
-	if !p.space.Usable(o) {
+	if !p.Space.Usable(o) {
 		return wire.Answer{Verdict: wire.RefusedNow} // a decision about it is under way
 	}
 	if q.Want == wire.WantExact {
@@ -111,14 +99,14 @@ func (m *Machine) giveExactly(p *pool, q wire.Ask, to peer.ID) wire.Answer {
 
 // vacate gives up all that this peer has in a pool, if nothing on this host
 // uses it.
-func (m *Machine) vacate(p *pool) wire.Answer {
+func (m *Machine) vacate(p *pool.Pool) wire.Answer {
 	switch {
-	case p.hasContainers(), p.here.Has() && !m.engine.Awaits(p.here):
+	case p.HasContainers(), p.Here.Has() && !m.engine.Awaits(p.Here):
 		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
 	case m.uses(p):
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
-	p.vacated = m.now
+	p.Vacated = m.now
 	m.closeAll(p)
 	if m.toldUse(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
@@ -127,23 +115,23 @@ func (m *Machine) vacate(p *pool) wire.Answer {
 }
 
 // uses reports whether a network or a container of this host is on the pool, or may be.
-func (m *Machine) uses(p *pool) bool {
-	return p.here.Has() || p.hasContainers() || !m.engine.KnowsNetworks() || m.engine.Awaits(p.here)
+func (m *Machine) uses(p *pool.Pool) bool {
+	return p.Here.Has() || p.HasContainers() || !m.engine.KnowsNetworks() || m.engine.Awaits(p.Here)
 }
 
 // givesUp reports whether this peer has just given up the pool, or is about to, and
 // nothing on this host uses it: then it takes nothing there, as the pool would never
 // go. Who wants a pool to go has the time of a call for that.
-func (m *Machine) givesUp(p *pool) bool {
-	return (m.draining() || !p.vacated.IsZero() && !m.lasted(p.vacated, m.cfg.CallTime)) && !m.uses(p)
+func (m *Machine) givesUp(p *pool.Pool) bool {
+	return (m.draining() || !p.Vacated.IsZero() && !m.lasted(p.Vacated, m.cfg.CallTime)) && !m.uses(p)
 }
 
 // closeAll gives back all that this peer owns in a pool which nothing on this
 // host uses.
-func (m *Machine) closeAll(p *pool) {
+func (m *Machine) closeAll(p *pool.Pool) {
 	var ranges []addr.Range
-	for _, r := range p.mine {
-		if len(ranges) < replog.MaxCommands && !m.closing(p, r) && !p.hasGuestsIn(r) {
+	for _, r := range p.Mine {
+		if len(ranges) < replog.MaxCommands && !m.closing(p, r) && !p.HasGuestsIn(r) {
 			ranges = append(ranges, r)
 		}
 	}
@@ -154,7 +142,7 @@ func (m *Machine) closeAll(p *pool) {
 // it waits for hold whatever is held. What they have is freed and set aside in
 // one step, or not at all: in between it could be handed out. What they have of
 // others' space goes as well.
-func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
+func (m *Machine) closeHost(p *pool.Pool, ranges []addr.Range) {
 	actions := make([]chronicle.Action, len(ranges))
 	for i, r := range ranges {
 		actions[i] = chronicle.Close{Pool: p.Key, Range: r}
@@ -163,17 +151,17 @@ func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
 		return
 	}
 	var own []addr.Offset
-	for o, kind := range p.space.Kinds() {
+	for o, kind := range p.Space.Kinds() {
 		goes := func(r addr.Range) bool { return r.Contains(o) }
-		if kind.OfHost() && (!p.space.Mine(o) || slices.ContainsFunc(ranges, goes)) {
+		if kind.OfHost() && (!p.Space.Mine(o) || slices.ContainsFunc(ranges, goes)) {
 			own = append(own, o)
 		}
 	}
 	for _, o := range own {
 		m.freeHolding(p, o)
 	}
-	if _, held := p.space.Holds(p.gateway); !held {
-		p.hasGateway = false
+	if _, held := p.Space.Holds(p.Gateway); !held {
+		p.HasGateway = false
 	}
 	if m.lacks(rule.FreedAside) {
 		return // what is not needed is given back in a later step anyway
@@ -181,27 +169,16 @@ func (m *Machine) closeHost(p *pool, ranges []addr.Range) {
 	m.background(actions...)
 }
 
-// hasGuestsIn reports whether anything in the range is held but for the host
-// itself.
-func (p *pool) hasGuestsIn(r addr.Range) bool {
-	for _, rec := range p.space.HeldIn(r) {
-		if !rec.Kind.OfHost() {
-			return true
-		}
-	}
-	return false
-}
-
 // closing reports whether a command that takes some of the range is under way.
-func (m *Machine) closing(p *pool, r addr.Range) bool { return m.trade.IsLeaving(p.Key, r) }
+func (m *Machine) closing(p *pool.Pool, r addr.Range) bool { return m.trade.IsLeaving(p.Key, r) }
 
 // useText says what uses a pool on this host.
-func (m *Machine) useText(p *pool) string {
+func (m *Machine) useText(p *pool.Pool) string {
 	var uses []string
-	if n := int(p.space.Held()); n > 0 {
+	if n := int(p.Space.Held()); n > 0 {
 		uses = append(uses, sentence.Plural(n, "address", "addresses"))
 	}
-	if n := p.here.Networks(); n > 0 {
+	if n := p.Here.Networks(); n > 0 {
 		uses = append(uses, sentence.Plural(n, "network", "networks"))
 	}
 	return string(m.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -28,13 +29,13 @@ func (m *Machine) takeHost(q *HostAddresses) {
 	m.settleHostConflicts()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
-		for o, kind := range p.space.Kinds() {
+		for o, kind := range p.Space.Kinds() {
 			if kind != space.Host || m.engine.OnHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
 			// Interfaces come and go while networks are made anew; a bridge without a network does not.
-			first, _ := p.offHost.since(o, read)
-			if read.Sub(m.engine.SureSince(first)) >= m.cfg.Grace || p.space.Lookup(o).Key == gatewayKey() {
+			first, _ := p.OffHost.Since(o, read)
+			if read.Sub(m.engine.SureSince(first)) >= m.cfg.Grace || p.Space.Lookup(o).Key == gatewayKey() {
 				m.leaveToListed(p, o)
 			}
 		}
@@ -42,11 +43,11 @@ func (m *Machine) takeHost(q *HostAddresses) {
 }
 
 // leaveToListed frees what the host had itself, and leaves it to a container that has it, too, by the engine's last list.
-func (m *Machine) leaveToListed(p *pool, o addr.Offset) {
-	ref, lives := p.seen[o]
+func (m *Machine) leaveToListed(p *pool.Pool, o addr.Offset) {
+	ref, lives := p.Seen[o]
 	m.freeHolding(p, o)
 	if lives {
-		p.seen[o] = ref
+		p.Seen[o] = ref
 	}
 	m.settleAt(p, addr.One(o))
 }
@@ -62,15 +63,15 @@ func (m *Machine) countsAsRouted(r HostRoute) bool {
 
 // holdHost holds those of the host's addresses that lie in a range which has just
 // become this peer's, or was freed, before a container can have them.
-func (m *Machine) holdHost(p *pool, r addr.Range) {
+func (m *Machine) holdHost(p *pool.Pool, r addr.Range) {
 	for _, a := range m.engine.Host() {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
 		if !ok || !r.Contains(o) || !holdable(p.ReservationAt(o)) {
 			continue
 		}
-		p.wakeKept(o, m.now)
+		p.WakeKept(o, m.now)
 		h := space.Holder{Kind: space.Host}
-		if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
+		if g, out := p.Space.Claim(o, &h, m.now, nil); out == space.Taken {
 			m.saveGrant(p, &g, &h)
 			m.noteUse(NoteGranted, p, a.Addr(), &h, g.Since)
 		}
@@ -87,7 +88,7 @@ func holdable(r *chronicle.Reservation) bool {
 // sightSoon has this peer look for the host's addresses in a pool in this step, if the host
 // itself has one in a range that has just become somebody's to hand out: within a second,
 // until it would look anyway, others could give it to a container.
-func (m *Machine) sightSoon(p *pool, r addr.Range) {
+func (m *Machine) sightSoon(p *pool.Pool, r addr.Range) {
 	if p == nil || slices.Contains(m.pools.unsighted, p) { // it goes in the same slot, or is looked at already
 		return
 	}
@@ -115,8 +116,8 @@ func (m *Machine) sightNew() {
 }
 
 // sightHost holds those of the host's addresses that lie in the pool.
-func (m *Machine) sightHost(p *pool) {
-	p.untaken = false
+func (m *Machine) sightHost(p *pool.Pool) {
+	p.Untaken = false
 	if m.givesUp(p) {
 		return
 	}
@@ -130,10 +131,10 @@ func (m *Machine) sightHost(p *pool) {
 			continue
 		}
 		h := space.Holder{Kind: space.Host}
-		rec := p.space.Lookup(o)
+		rec := p.Space.Lookup(o)
 		switch {
 		case rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept:
-			if p.space.Mine(o) {
+			if p.Space.Mine(o) {
 				m.dismissStranger(p, o)
 			}
 			err := m.borrow(p, o, r)
@@ -141,9 +142,9 @@ func (m *Machine) sightHost(p *pool) {
 				m.dismissWarned(p, o)
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}
-			p.untaken = p.untaken || m.stillOthers(p, o, err)
+			p.Untaken = p.Untaken || m.stillOthers(p, o, err)
 		case rec.Kind == space.Host:
-			delete(p.offHost, o)
+			delete(p.OffHost, o)
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
 		case m.lacks(rule.Standing):
 			m.freeHolding(p, o)

@@ -11,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/conflict"
 	"github.com/ringlet/ringlet/ipam/departure"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -42,17 +43,17 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	if !inv.Partial && m.state.Slot == 0 && m.seeker.TakeNetworks(m.view(), len(inv.Networks)) {
 		m.foundAlone()
 	}
-	s := sight{mark: inv.After, came: m.engine.Serial(), seen: map[*pool]map[addr.Offset]string{}, kept: map[*pool]map[addr.Offset]chronicle.Kind{}}
+	s := sight{mark: inv.After, came: m.engine.Serial(), seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{}}
 	if m.lacks(rule.Later) {
 		s.mark = m.Mark(m.now)
 	}
 	if inv.Partial {
 		networks := m.sightAll(inv, &s)
 		for p, seen := range s.seen {
-			if p.seen == nil {
-				p.seen = map[addr.Offset]string{}
+			if p.Seen == nil {
+				p.Seen = map[addr.Offset]string{}
 			}
-			maps.Copy(p.seen, seen)
+			maps.Copy(p.Seen, seen)
 		}
 		if inv.AllNetworks {
 			if m.engine.ListNetworks(networks, inv.After) {
@@ -79,15 +80,15 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.warnings.SendAgain() // the list says which containers live
 	}
 	for _, p := range m.sortedPools() {
-		for _, at := range []map[addr.Offset]uint64{p.named, p.left} {
+		for _, at := range []map[addr.Offset]uint64{p.Named, p.Left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.Knows(at) })
 		}
-		p.seen, p.stranded = s.seen[p], s.stranded[p]
-		if !s.misses(p.here.Removed()) { // or it was made anew, and this list tells nothing of it yet
-			p.here.Kept = s.kept[p]
+		p.Seen, p.Stranded = s.seen[p], s.stranded[p]
+		if !s.misses(p.Here.Removed()) { // or it was made anew, and this list tells nothing of it yet
+			p.Here.Kept = s.kept[p]
 		}
-		p.surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
-		if unlisted && p.here.Unasked() {
+		p.Surveyed = s.seen[p] != nil || networks[p.CIDR] == 0
+		if unlisted && p.Here.Unasked() {
 			m.doubts.TakeLoss()
 		}
 		m.sightHost(p)
@@ -105,7 +106,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 // sightUnsettled notes an endpoint whose address this peer does not have yet,
 // or cannot have. Only its owner can say, and the inventory that follows asks
 // again.
-func (m *Machine) sightUnsettled(p *pool, o addr.Offset, h space.Holder, s *sight, err error) {
+func (m *Machine) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, s *sight, err error) {
 	if waits(err) {
 		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
 		// them would be waited for at each list.
@@ -147,12 +148,12 @@ func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
 
 // sight is what an inventory shows.
 type sight struct {
-	mark Mark                                     // before the engine was asked
-	came uint64                                   // the last number as it arrived: what has a higher one it did itself
-	seen map[*pool]map[addr.Offset]string         // containers, by address
-	kept map[*pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
+	mark Mark                                          // before the engine was asked
+	came uint64                                        // the last number as it arrived: what has a higher one it did itself
+	seen map[*pool.Pool]map[addr.Offset]string         // containers, by address
+	kept map[*pool.Pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
 	// stranded are the networks of endpoints without a container, by address; of pools with any.
-	stranded map[*pool]map[addr.Offset]string
+	stranded map[*pool.Pool]map[addr.Offset]string
 }
 
 // misses reports whether something has a number of which the inventory knows nothing
@@ -192,14 +193,14 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 }
 
 // show notes that the list shows something on a pool.
-func (s *sight) show(p *pool) {
+func (s *sight) show(p *pool.Pool) {
 	if s.seen[p] == nil {
 		s.seen[p], s.kept[p] = map[addr.Offset]string{}, map[addr.Offset]chronicle.Kind{}
 	}
 }
 
 // sightEndpoint takes note of an endpoint of a network.
-func (m *Machine) sightEndpoint(p *pool, o addr.Offset, e InventoryEndpoint, network string, s *sight) {
+func (m *Machine) sightEndpoint(p *pool.Pool, o addr.Offset, e InventoryEndpoint, network string, s *sight) {
 	if e.Container == "" {
 		s.strand(p, o, network)
 	}
@@ -222,9 +223,9 @@ func (m *Machine) sightUnpooled(subnet netip.Prefix, n InventoryNetwork, s *sigh
 }
 
 // strand notes the network of an endpoint without a container.
-func (s *sight) strand(p *pool, o addr.Offset, network string) {
+func (s *sight) strand(p *pool.Pool, o addr.Offset, network string) {
 	if s.stranded == nil {
-		s.stranded = map[*pool]map[addr.Offset]string{}
+		s.stranded = map[*pool.Pool]map[addr.Offset]string{}
 	}
 	if s.stranded[p] == nil {
 		s.stranded[p] = map[addr.Offset]string{}
@@ -234,27 +235,27 @@ func (s *sight) strand(p *pool, o addr.Offset, network string) {
 
 // sightKept reserves what a network keeps back, should this peer have lost
 // that.
-func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind, s *sight) {
+func (m *Machine) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.Kind, s *sight) {
 	for _, a := range addresses {
 		o, ok := addr.OffsetOf(p.CIDR, a)
 		if !ok {
 			continue
 		}
 		s.kept[p][o] = kind
-		rec := p.space.Lookup(o)
+		rec := p.Space.Lookup(o)
 		switch r := p.ReservationAt(o); {
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
 			what := sentence.Reserved(r) + ", but a network keeps it back as " + kind.String()
 			m.disagree(p, o, conflict.Conflict{Text: what, Same: what, Next: sentence.EndReserved(r, a) + ", or remove that network"})
 		case r != nil:
-		case s.misses(p.here.Released()):
+		case s.misses(p.Here.Released()):
 			m.list.incomplete = true // the network may be the one that was removed since
 		case kind == chronicle.KindGateway && m.engine.OnHost(a) && m.adoptGateway(p, o):
 			// It is on an interface of this host, and so its own.
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.engine.OnHost(a)):
-		case rec.State == space.Held && !p.yields(o, rec, kind):
+		case rec.State == space.Held && !p.Yields(o, rec, kind):
 			m.conflictOf(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
 		default: // nothing here is in its way
 			m.sightUnkept(p, o, kind, m.keepBack(p, o, kind))
@@ -264,7 +265,7 @@ func (m *Machine) sightKept(p *pool, addresses []netip.Addr, kind chronicle.Kind
 
 // sightUnkept notes that what a network keeps back is held by somebody on another host, as its
 // owner says.
-func (m *Machine) sightUnkept(p *pool, o addr.Offset, kind chronicle.Kind, err error) {
+func (m *Machine) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
 	case waits(err):
@@ -279,7 +280,7 @@ func (m *Machine) sightUnkept(p *pool, o addr.Offset, kind chronicle.Kind, err e
 
 // keepBack reserves what a network keeps back, which its host uses the pool for: who
 // has not said so yet says so before. The error says what is in the way.
-func (m *Machine) keepBack(p *pool, o addr.Offset, kind chronicle.Kind) error {
+func (m *Machine) keepBack(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	if !m.toldUse(p) {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
@@ -294,16 +295,16 @@ func holderOf(e InventoryEndpoint) space.Holder {
 }
 
 // sightAddress makes an endpoint hold its address, or learns who holds it.
-func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *sight) {
+func (m *Machine) sightAddress(p *pool.Pool, o addr.Offset, e InventoryEndpoint, s *sight) {
 	h := holderOf(e)
-	delete(p.missing, o)
-	rec := p.space.Lookup(o)
+	delete(p.Missing, o)
+	rec := p.Space.Lookup(o)
 	if rec.State != space.Unused && s.misses(rec.Seq) && rec.Seq <= s.came {
 		// What waits for its name may have come with space that was taken over since.
 		m.list.incomplete = m.list.incomplete || rec.State == space.Held && rec.Kind == space.Kept
 		return // what is known is newer
 	}
-	if s.misses(p.left[o]) || s.misses(p.named[o]) {
+	if s.misses(p.Left[o]) || s.misses(p.Named[o]) {
 		// So is this, of which no record is left: it was released, and then reserved or
 		// given away. Only the next inventory can tell an auxiliary address from an
 		// endpoint that was replayed to a new database.
@@ -315,7 +316,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 	}
 	if rec.Kind == space.Stranger && rec.MAC == h.MAC || isWarned(rec) {
 		m.dismissStranger(p, o) // it was this endpoint that answered
-		rec = p.space.Lookup(o)
+		rec = p.Space.Lookup(o)
 	}
 	if rec.State == space.Held && rec.Kind != space.Kept {
 		switch {
@@ -327,7 +328,7 @@ func (m *Machine) sightAddress(p *pool, o addr.Offset, e InventoryEndpoint, s *s
 				h.Key = nameKey(h.Name) // it may have been renamed
 			}
 			if rec.Holder != h {
-				rec, _ = p.space.Describe(o, h)
+				rec, _ = p.Space.Describe(o, h)
 				m.saveRecord(p, o, &rec)
 				m.noteUse(NoteDescribed, p, addr.Nth(p.CIDR, o), &rec.Holder, rec.Since)
 			}

@@ -1,10 +1,9 @@
 package ipam
 
 import (
-	"time"
-
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -34,7 +33,7 @@ func keptForAnother(r *chronicle.Reservation, h *space.Holder) bool {
 
 // keptIn returns the addresses of the pool that are kept for the holder, those first
 // that nobody has.
-func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
+func (m *Machine) keptIn(p *pool.Pool, h *space.Holder) (out []addr.Offset) {
 	var had []addr.Offset
 	for i := range p.Reserved {
 		r := &p.Reserved[i]
@@ -43,7 +42,7 @@ func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
 		}
 		o := r.Range.Start
 		t, _ := p.Ring.At(o)
-		if kind, held := p.space.Holds(o); held && kind != space.Kept || t.Owner != m.me.ID() && t.Owner != ring.Reserved {
+		if kind, held := p.Space.Holds(o); held && kind != space.Kept || t.Owner != m.me.ID() && t.Owner != ring.Reserved {
 			had = append(had, o)
 			continue
 		}
@@ -55,8 +54,8 @@ func (m *Machine) keptIn(p *pool, h *space.Holder) (out []addr.Offset) {
 // claimKept claims an address that is kept for the holder. Where it has all of them
 // already, as a container does that is on two networks of the pool, it is to get any:
 // then done is false.
-func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
-	if !m.factsOf(p).keepsNames {
+func (m *Machine) claimKept(p *pool.Pool, n *Network, h *space.Holder, a *AddressGrant) (done bool, err error) {
+	if !m.factsOf(p).KeepsNames {
 		return false, nil
 	}
 	has := false
@@ -64,8 +63,8 @@ func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGran
 		if err = m.claim(p, n, addr.Nth(p.CIDR, o), h, a); err == nil || waits(err) {
 			return true, err
 		}
-		rec := p.space.Lookup(o)
-		two := p.here.Networks() > 1
+		rec := p.Space.Lookup(o)
+		two := p.Here.Networks() > 1
 		has = has || two && h.Name != "" && rec.State == space.Held && rec.Kind == h.Kind && rec.Name == h.Name
 	}
 	return err != nil && !has, err
@@ -73,7 +72,7 @@ func (m *Machine) claimKept(p *pool, n *Network, h *space.Holder, a *AddressGran
 
 // borrow makes an address this peer's: as obtain, or, with the reservation that
 // keeps it for a name, from where that keeps it.
-func (m *Machine) borrow(p *pool, o addr.Offset, r *chronicle.Reservation) error {
+func (m *Machine) borrow(p *pool.Pool, o addr.Offset, r *chronicle.Reservation) error {
 	if t, _ := p.Ring.At(o); r == nil || t.Owner != ring.Reserved {
 		return m.obtain(p, o)
 	}
@@ -92,8 +91,8 @@ func (m *Machine) holdKept() {
 }
 
 // holdKeptIn is holdKept for a range.
-func (m *Machine) holdKeptIn(p *pool, in addr.Range) {
-	if !m.factsOf(p).keepsNames {
+func (m *Machine) holdKeptIn(p *pool.Pool, in addr.Range) {
+	if !m.factsOf(p).KeepsNames {
 		return
 	}
 	for _, r := range p.ReservedIn(in) {
@@ -101,27 +100,20 @@ func (m *Machine) holdKeptIn(p *pool, in addr.Range) {
 			continue
 		}
 		h := space.Holder{Kind: space.Kept, Name: r.Note}
-		if g, out := p.space.Claim(r.Range.Start, &h, m.now, nil); out == space.Taken {
+		if g, out := p.Space.Claim(r.Range.Start, &h, m.now, nil); out == space.Taken {
 			m.saveGrant(p, &g, &h)
 		}
 	}
 }
 
-// wakeKept frees an address that waits for its name, just before it is taken.
-func (p *pool) wakeKept(o addr.Offset, now time.Time) {
-	if kind, held := p.space.Holds(o); held && kind == space.Kept && p.space.Usable(o) {
-		p.space.Free(o, now, &space.Freeing{})
-	}
-}
-
 // keepNoMore frees what waits in the range for a name that it is not kept for
 // any more.
-func (m *Machine) keepNoMore(p *pool, in addr.Range) {
+func (m *Machine) keepNoMore(p *pool.Pool, in addr.Range) {
 	if p == nil {
 		return
 	}
 	var free []addr.Offset
-	for o, rec := range p.space.HeldIn(in) {
+	for o, rec := range p.Space.HeldIn(in) {
 		if r := p.ReservationAt(o); rec.Kind == space.Kept && (r == nil || r.Kind != chronicle.KindKeptForName) {
 			free = append(free, o)
 		}
@@ -134,15 +126,15 @@ func (m *Machine) keepNoMore(p *pool, in addr.Range) {
 
 // closeKept gives back what has waited for its name long enough, as whoever
 // has the name next may be on another host. A peer that is cut off keeps it.
-func (m *Machine) closeKept(p *pool) {
-	if !m.factsOf(p).keepsNames || m.view().CutOff() {
+func (m *Machine) closeKept(p *pool.Pool) {
+	if !m.factsOf(p).KeepsNames || m.view().CutOff() {
 		return
 	}
 	var actions []chronicle.Action
 	for _, r := range p.Reserved {
 		o := r.Range.Start
-		rec := p.space.Lookup(o)
-		if r.Kind != chronicle.KindKeptForName || rec.State != space.Held || rec.Kind != space.Kept || !p.space.Usable(o) {
+		rec := p.Space.Lookup(o)
+		if r.Kind != chronicle.KindKeptForName || rec.State != space.Held || rec.Kind != space.Kept || !p.Space.Usable(o) {
 			continue
 		}
 		if rec.Rested(m.now, m.cfg.Rest) || m.draining() {

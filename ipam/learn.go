@@ -135,7 +135,7 @@ func (m *Machine) followFrom(old *chronicle.State) {
 	}
 	for _, cp := range m.state.Pools {
 		p := m.poolFor(cp)
-		p.Pool, p.facts = cp, poolFacts{}
+		p.Become(cp)
 		m.followRing(p)
 		m.keepNoMore(p, addr.Whole(p.CIDR))
 		m.sightSoon(p, addr.Whole(p.CIDR))

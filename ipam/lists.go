@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/ring"
 )
 
@@ -12,7 +13,7 @@ import (
 // waits however long the engine is silent.
 func (m *Machine) awaitListAnew() {
 	for _, p := range m.pools.of {
-		p.surveyed = false
+		p.Surveyed = false
 	}
 	m.newdb.Inherit()
 }
@@ -38,7 +39,7 @@ func (m *Machine) awaitNetworkList() error {
 // stillOthers reports whether an address that this host keeps back, or has itself,
 // is another peer's for now, or may be in the next slot: as long as err has this
 // one wait, that one may hand it out, and this one as soon as it comes.
-func (m *Machine) stillOthers(p *pool, o addr.Offset, err error) bool {
+func (m *Machine) stillOthers(p *pool.Pool, o addr.Offset, err error) bool {
 	t, _ := p.Ring.At(o)
 	return waits(err) && (t.Owner == ring.Free || t.Owner != m.me.ID() && m.view().Live(t.Owner))
 }
@@ -46,7 +47,7 @@ func (m *Machine) stillOthers(p *pool, o addr.Offset, err error) bool {
 // hasUntaken reports whether this host keeps back, or has itself, what is another peer's, or was when last looked at.
 func (m *Machine) hasUntaken() bool {
 	for _, p := range m.pools.of {
-		if p.untaken {
+		if p.Untaken {
 			return true
 		}
 	}

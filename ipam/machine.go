@@ -17,6 +17,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/former"
 	"github.com/ringlet/ringlet/ipam/leave"
 	"github.com/ringlet/ringlet/ipam/newdb"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/start"
@@ -62,11 +63,11 @@ type Machine struct {
 
 // pools is what this peer knows of the pools of the state.
 type pools struct {
-	of             map[chronicle.PoolKey]*pool
-	inOrder        []*pool             // of their addresses; nil when pools came or went
+	of             map[chronicle.PoolKey]*pool.Pool
+	inOrder        []*pool.Pool        // of their addresses; nil when pools came or went
 	served         servedPlaces        // what is looked up in every call
 	chosen         map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
-	unsighted      []*pool             // where to look for addresses of the host as soon as others can be asked
+	unsighted      []*pool.Pool        // where to look for addresses of the host as soon as others can be asked
 	strangersUntil time.Time           // when to look at the strangers again; zero: there are none
 }
 
@@ -102,7 +103,7 @@ func New(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{
-		pools:      pools{of: map[chronicle.PoolKey]*pool{}, chosen: map[bool]netip.Addr{}, served: makeServed(leastServed)},
+		pools:      pools{of: map[chronicle.PoolKey]*pool.Pool{}, chosen: map[bool]netip.Addr{}, served: makeServed(leastServed)},
 		conflicts:  conflict.New(),
 		admissions: formation.Admissions{},
 	}

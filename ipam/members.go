@@ -128,7 +128,7 @@ func (m *Machine) mayTell() bool {
 // another name, and that peer is its former self.
 func (m *Machine) livesIn(id peer.ID) bool {
 	for _, p := range m.pools.of {
-		for o := range p.seen {
+		for o := range p.Seen {
 			if t, _ := p.Ring.At(o); t.Owner == id {
 				return true
 			}

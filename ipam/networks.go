@@ -1,9 +1,12 @@
 package ipam
 
-import "github.com/ringlet/ringlet/ipam/chronicle"
+import (
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
+)
 
 // enter puts a network into the set of this host's, whose pool is granted.
-func (m *Machine) enter(n Network, p *pool, chosen bool) error {
+func (m *Machine) enter(n Network, p *pool.Pool, chosen bool) error {
 	if !m.engine.Enter(n, chosen) {
 		return failf(ErrPoolOverlap, "the engine does not accept subnet %v for this network, since a network or route of this host overlaps it: a bridge needs a subnet of its own, so use another pool; on macvlan or ipvlan add --subnet %v to share it", p.CIDR, p.CIDR)
 	}
@@ -27,24 +30,24 @@ func (m *Machine) releasePool(q *PoolRelease) {
 
 // believeReleases drops the networks on a pool whose release has come, where no list comes: once no container of this host
 // has an address of the pool.
-func (m *Machine) believeReleases(p *pool) {
-	if m.engine.MayBelieve(p.here) && !p.hasEndpoints() {
-		m.engine.Believe(p.here)
+func (m *Machine) believeReleases(p *pool.Pool) {
+	if m.engine.MayBelieve(p.Here) && !p.HasEndpoints() {
+		m.engine.Believe(p.Here)
 	}
 }
 
 // unlessGone makes a call wait that is refused since a network is on the pool, or what one kept, where the next list of
 // networks tells whether it still is.
-func (m *Machine) unlessGone(p *pool, refusal error) error {
-	if m.engine.Awaits(p.here) {
+func (m *Machine) unlessGone(p *pool.Pool, refusal error) error {
+	if m.engine.Awaits(p.Here) {
 		return waitFor(refusal)
 	}
 	return refusal
 }
 
 // mayGoSoon reports whether the subnet of a pool was chosen, and it goes if the next list tells that no network is on it.
-func (m *Machine) mayGoSoon(p *pool) bool {
-	return p.Origin == chronicle.FromChoice && p.Name == "" && m.engine.Awaits(p.here)
+func (m *Machine) mayGoSoon(p *pool.Pool) bool {
+	return p.Origin == chronicle.FromChoice && p.Name == "" && m.engine.Awaits(p.Here)
 }
 
 // settle does what follows when a pool may have lost its last network here:
@@ -52,15 +55,15 @@ func (m *Machine) mayGoSoon(p *pool) bool {
 // subnet was chosen. A pool that the user named stays, and with it the memory of
 // who had which address; it makes room for others once it is in their way. What
 // networks share goes with the Unuse of the last user (R20).
-func (m *Machine) settle(p *pool) {
+func (m *Machine) settle(p *pool.Pool) {
 	m.believeReleases(p)
-	if p.here.Has() || !m.surelyUnused(p) {
+	if p.Here.Has() || !m.surelyUnused(p) {
 		return
 	}
-	hadGateway := p.hasGateway
+	hadGateway := p.HasGateway
 	if hadGateway {
-		p.hasGateway = false
-		m.freeHolding(p, p.gateway)
+		p.HasGateway = false
+		m.freeHolding(p, p.Gateway)
 	}
 	if p.Origin == chronicle.FromChoice && m.log.IsSole() && m.idle(p) {
 		if removal, err := m.removal(p); err == nil { // else whoever wants its subnet tries again

@@ -4,11 +4,12 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // noteUse notes what became of an address that somebody holds, or held, since then.
-func (m *Machine) noteUse(kind NoteKind, p *pool, a netip.Addr, h *space.Holder, since int64) {
+func (m *Machine) noteUse(kind NoteKind, p *pool.Pool, a netip.Addr, h *space.Holder, since int64) {
 	n := m.out.Note()
 	n.Kind, n.Pool, n.Address = kind, p.CIDR, a
 	n.Last, n.Holder, n.From, n.To = netip.Addr{}, "", "", ""

@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -81,13 +82,13 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 	if err := m.awaitNetworkList(); err != nil {
 		return err
 	}
-	if p.hasContainers() || p.busy() && !p.here.Has() { // its gateway goes with its networks
+	if p.HasContainers() || p.IsBusy() && !p.Here.Has() { // its gateway goes with its networks
 		held := m.poolStatus(p, false).HeldHere
 		err := failf(ErrPoolInUse, "pool %s has %s in use, which ringlet ip ls --pool %v shows: remove the containers first, and free other holders with ringlet free", sentence.Pool(p.Pool), sentence.Plural(held, "address", "addresses"), p.CIDR)
 		return m.unlessGone(p, err)
 	}
-	if p.here.Has() || m.engine.Awaits(p.here) {
-		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", sentence.Pool(p.Pool), sentence.Plural(max(p.here.Networks(), 1), "network", "networks"))
+	if p.Here.Has() || m.engine.Awaits(p.Here) {
+		err := failf(ErrPoolInUse, "pool %s has %s of this host on it: remove them first with docker network rm", sentence.Pool(p.Pool), sentence.Plural(max(p.Here.Networks(), 1), "network", "networks"))
 		return m.unlessGone(p, err)
 	}
 	if err := m.vacated(p); err != nil {
@@ -110,7 +111,7 @@ func (m *Machine) removePool(q *PoolRemoval) error {
 }
 
 // removing reports whether a command of this peer is under way that removes the pool.
-func (m *Machine) removing(p *pool) bool {
+func (m *Machine) removing(p *pool.Pool) bool {
 	return m.opposes(func(a chronicle.Action) bool {
 		d, ok := a.(chronicle.DeletePool)
 		return ok && d.Pool == p.Key
@@ -128,7 +129,7 @@ func (m *Machine) creating(subnet string) bool {
 }
 
 // poolRef returns the pool that a user names, by subnet or name, or nil.
-func (m *Machine) poolRef(ref string) *pool {
+func (m *Machine) poolRef(ref string) *pool.Pool {
 	if cp := m.state.PoolNamed(ref); cp != nil {
 		return m.pools.of[cp.Key]
 	}
@@ -140,7 +141,7 @@ func (m *Machine) poolRef(ref string) *pool {
 
 // vacated has a pool left by all other peers that own a part of it or have
 // networks on it, which they refuse as long as they use it.
-func (m *Machine) vacated(p *pool) error {
+func (m *Machine) vacated(p *pool.Pool) error {
 	for _, id := range p.Parties() {
 		if m.state.Gone(id) != nil {
 			return failf(ErrPoolInUse, "pool %s %s", sentence.Pool(p.Pool), m.quarantineText(id))
@@ -169,7 +170,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 	}
 	held := addr.Count(0)
 	for _, p := range m.pools.of {
-		for _, kind := range p.space.Kinds() {
+		for _, kind := range p.Space.Kinds() {
 			if !kind.OfHost() {
 				held++
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -144,14 +145,14 @@ func (m *Machine) Differences(disk *Machine) []string {
 }
 
 // poolStatus counts the addresses of a pool.
-func (m *Machine) poolStatus(p *pool, ranges bool) PoolStatus {
-	pic := m.picture([]*pool{p})
+func (m *Machine) poolStatus(p *pool.Pool, ranges bool) PoolStatus {
+	pic := m.picture([]*pool.Pool{p})
 	return pic.PoolStatus(&pic.Pools[0], ranges)
 }
 
 // addressStatus shows an address of a pool, as a record says.
-func (m *Machine) addressStatus(p *pool, o addr.Offset, rec space.Record) AddressStatus {
-	pic := m.picture([]*pool{p})
+func (m *Machine) addressStatus(p *pool.Pool, o addr.Offset, rec space.Record) AddressStatus {
+	pic := m.picture([]*pool.Pool{p})
 	return pic.Address(&pic.Pools[0], o, rec)
 }
 
@@ -169,7 +170,7 @@ func (m *Machine) pictureAt(now time.Time) *report.Picture {
 }
 
 // picture returns what this peer knows, with those of its pools.
-func (m *Machine) picture(pools []*pool) *report.Picture {
+func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p := &report.Picture{
 		Now: m.now, Self: m.me.ID(), Name: m.cfg.Name, Standing: m.standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
 		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
@@ -193,9 +194,9 @@ func (m *Machine) picture(pools []*pool) *report.Picture {
 	}
 	p.Peers[m.me.ID()] = report.Peer{Name: m.cfg.Name, Boot: m.me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
 	for i, of := range pools {
-		p.Pools[i] = report.Pool{Pool: of.Pool, Space: of.space, Networks: of.here.Networks(), Seen: of.seen, Stranded: of.stranded, Missing: of.missing, Devices: of.strangers}
-		if of.hasGateway {
-			p.Pools[i].Gateway = addr.Nth(of.CIDR, of.gateway)
+		p.Pools[i] = report.Pool{Pool: of.Pool, Space: of.Space, Networks: of.Here.Networks(), Seen: of.Seen, Stranded: of.Stranded, Missing: of.Missing, Devices: of.Strangers}
+		if of.HasGateway {
+			p.Pools[i].Gateway = addr.Nth(of.CIDR, of.Gateway)
 		}
 	}
 	for _, id := range m.engine.IDs() {
@@ -336,7 +337,7 @@ func (m *Machine) ownersOfListed() []peer.ID {
 	}
 	var owners []peer.ID
 	for _, p := range m.pools.of {
-		for o := range p.seen {
+		for o := range p.Seen {
 			t, _ := p.Ring.At(o)
 			if t.Owner == m.me.ID() || t.Owner == ring.Free || t.Owner == ring.Reserved || m.view().Live(t.Owner) || slices.Contains(owners, t.Owner) {
 				continue

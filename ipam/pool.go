@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -83,7 +84,7 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 		return PoolGrant{}, err
 	}
 	m.tellUse(p)
-	if len(p.mine) == 0 {
+	if len(p.Mine) == 0 {
 		m.openAhead(p)
 	}
 	return PoolGrant{Network: n, Gateway: gateway, Chosen: !q.Pool.IsValid()}, nil
@@ -110,7 +111,7 @@ func (m *Machine) serves(q *PoolRequest) bool {
 
 // findPool returns the pool that a request means, and makes it if there is
 // none. chosen says that the request left the choice to us.
-func (m *Machine) findPool(q *PoolRequest) (p *pool, chosen bool, err error) {
+func (m *Machine) findPool(q *PoolRequest) (p *pool.Pool, chosen bool, err error) {
 	name := q.PoolName
 	if name != "" && !chronicle.ValidName(name) {
 		return nil, false, failf(ErrBadRequest, "%v", poolid.NameError(name))
@@ -180,7 +181,7 @@ func (m *Machine) name6(name string, cidr netip.Prefix) string {
 
 // namePool gives the pool a name that it does not have yet, if there is one to
 // give.
-func (m *Machine) namePool(p *pool, name string) error {
+func (m *Machine) namePool(p *pool.Pool, name string) error {
 	switch {
 	case name == "" || p.Name == name:
 		return nil
@@ -208,7 +209,7 @@ type poolSpec struct {
 
 // joinPool returns the pool with just that subnet, and makes it if there is
 // none.
-func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool, error) {
+func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool.Pool, error) {
 	cidr, err := checkedSubnet(cidr)
 	if err != nil {
 		return nil, err
@@ -234,7 +235,7 @@ func checkedSubnet(cidr netip.Prefix) (netip.Prefix, error) {
 
 // makePool makes the pool with just that subnet. Pools in its way that nobody uses make
 // room, also one that is just it; used is the one that does not.
-func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool, err error) {
+func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.Pool, err error) {
 	inTheWay, used, err := m.clear(cidr)
 	if err != nil {
 		return nil, used, err
@@ -284,8 +285,8 @@ func (m *Machine) dealtAround(cidr netip.Prefix) []peer.ID {
 // host or another. Others give up a pool for it, and what they have there themselves:
 // so none is asked of any while one is known to be in use. The error is about the pool
 // that is not left.
-func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) {
-	var used []*pool
+func (m *Machine) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, err error) {
+	var used []*pool.Pool
 	for _, cp := range m.state.Overlapping(cidr) {
 		p := m.pools.of[cp.Key]
 		if !m.idle(p) {
@@ -294,7 +295,7 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) 
 		if err := m.awaitNetworkList(); err != nil {
 			return nil, p, err
 		}
-		if m.engine.Awaits(p.here) {
+		if m.engine.Awaits(p.Here) {
 			return nil, p, waitFor(m.errOverlap(cidr, p))
 		}
 		pools = append(pools, p)
@@ -311,7 +312,7 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool, of *pool, err error) 
 }
 
 // poolOf returns the pool with just that subnet, or nil.
-func (m *Machine) poolOf(cidr netip.Prefix) *pool {
+func (m *Machine) poolOf(cidr netip.Prefix) *pool.Pool {
 	if cp := m.state.PoolOf(cidr); cp != nil {
 		return m.pools.of[cp.Key]
 	}
@@ -321,8 +322,8 @@ func (m *Machine) poolOf(cidr netip.Prefix) *pool {
 // idle reports whether nobody on this host wants the pool any more: no operator made it, it
 // has no name to be joined by, no network is on it, no address in it is held,
 // and nothing in it is kept back by an operator.
-func (m *Machine) idle(p *pool) bool {
-	if p.Origin == chronicle.FromOperator || p.Name != "" || p.here.Has() || p.busy() {
+func (m *Machine) idle(p *pool.Pool) bool {
+	if p.Origin == chronicle.FromOperator || p.Name != "" || p.Here.Has() || p.IsBusy() {
 		return false
 	}
 	return !p.Operated()
@@ -333,12 +334,12 @@ func (m *Machine) idle(p *pool) bool {
 // sets it aside, or not at all: in between it could be handed out. A pool that stays, as
 // somebody has made a network on it meanwhile, gives the host its own addresses back in the
 // slot that takes them.
-func (m *Machine) removal(pools ...*pool) ([]chronicle.Action, error) {
+func (m *Machine) removal(pools ...*pool.Pool) ([]chronicle.Action, error) {
 	var actions []chronicle.Action
 	held := false
 	for _, p := range pools {
 		actions = append(actions, m.deletion(p)...)
-		held = held || p.space.Held() > 0
+		held = held || p.Space.Held() > 0
 	}
 	if held {
 		if err := m.mayPropose(actions); err != nil {
@@ -346,7 +347,7 @@ func (m *Machine) removal(pools ...*pool) ([]chronicle.Action, error) {
 		}
 	}
 	for _, p := range pools {
-		for o := range p.space.Kinds() {
+		for o := range p.Space.Kinds() {
 			m.freeHolding(p, o)
 		}
 	}
@@ -354,9 +355,9 @@ func (m *Machine) removal(pools ...*pool) ([]chronicle.Action, error) {
 }
 
 // deletion returns the commands that remove an idle pool.
-func (m *Machine) deletion(p *pool) []chronicle.Action {
+func (m *Machine) deletion(p *pool.Pool) []chronicle.Action {
 	var actions []chronicle.Action
-	for _, r := range p.mine {
+	for _, r := range p.Mine {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
 	}
 	if p.UsedBy(m.me.ID()) {
@@ -364,7 +365,7 @@ func (m *Machine) deletion(p *pool) []chronicle.Action {
 	}
 	actions = append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
 	for _, a := range m.engine.Host() {
-		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && p.space.Mine(o) {
+		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && p.Space.Mine(o) {
 			actions = append(actions, chronicle.Open{Pool: p.Key, Range: addr.One(o), Size: 1})
 		}
 	}

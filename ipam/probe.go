@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -29,15 +30,15 @@ func (m *Machine) takeStranger(q *Stranger) {
 		return
 	}
 	o := q.Ticket.Offset
-	rec := p.space.Lookup(o)
+	rec := p.Space.Lookup(o)
 	if rec.State != space.Held || rec.Seq != m.serialOf(&q.Ticket, &rec) || rec.Kind == space.Container && rec.Ref != "" {
 		return
 	}
 	if rec.Kind == space.Gateway {
-		p.hasGateway = false
+		p.HasGateway = false
 	}
 	m.forgetSight(p, o)
-	rec, _ = p.space.Renew(o, space.Holder{Kind: space.Stranger, MAC: q.MAC})
+	rec, _ = p.Space.Renew(o, space.Holder{Kind: space.Stranger, MAC: q.MAC})
 	m.saveRecord(p, o, &rec)
 	m.watchStranger(p, o, time.Unix(0, rec.Since))
 	m.note(Note{Kind: NoteStranger, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since), Use: useOf(&rec)})
@@ -46,11 +47,11 @@ func (m *Machine) takeStranger(q *Stranger) {
 
 // watchStranger remembers that an address is kept back for a stranger since
 // then.
-func (m *Machine) watchStranger(p *pool, o addr.Offset, since time.Time) {
-	if p.strangers == nil {
-		p.strangers = map[addr.Offset]time.Time{}
+func (m *Machine) watchStranger(p *pool.Pool, o addr.Offset, since time.Time) {
+	if p.Strangers == nil {
+		p.Strangers = map[addr.Offset]time.Time{}
 	}
-	p.strangers[o] = since
+	p.Strangers[o] = since
 	if until := since.Add(strangerTime); m.pools.strangersUntil.IsZero() || until.Before(m.pools.strangersUntil) {
 		m.pools.strangersUntil = until
 	}
@@ -68,13 +69,13 @@ func (m *Machine) freeStrangers() {
 	}
 	m.pools.strangersUntil = time.Time{}
 	for _, p := range m.sortedPools() {
-		for _, o := range slices.Sorted(maps.Keys(p.strangers)) {
-			since := p.strangers[o]
+		for _, o := range slices.Sorted(maps.Keys(p.Strangers)) {
+			since := p.Strangers[o]
 			if age := m.now.Sub(since); age < strangerTime && age > -strangerTime {
 				m.watchStranger(p, o, since)
 				continue
 			}
-			rec := p.space.Lookup(o)
+			rec := p.Space.Lookup(o)
 			m.freeHolding(p, o)
 			m.note(Note{Kind: NoteStrangerEnd, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
 			m.settleAt(p, addr.One(o))
@@ -85,9 +86,9 @@ func (m *Machine) freeStrangers() {
 
 // dismissStranger frees an address that is kept back for a stranger, since it
 // is known now who that was. Any other holder stays.
-func (m *Machine) dismissStranger(p *pool, o addr.Offset) {
+func (m *Machine) dismissStranger(p *pool.Pool, o addr.Offset) {
 	m.dismissWarned(p, o)
-	if rec := p.space.Lookup(o); rec.State == space.Held && rec.Kind == space.Stranger {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Stranger {
 		m.freeHolding(p, o)
 	}
 }

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -18,14 +19,14 @@ func (m *Machine) releaseAddress(q *AddressRelease) {
 	if !ok {
 		return
 	}
-	if !hasEndpoint(p, o) {
+	if !p.HasEndpoint(o) {
 		m.endOwnWarning(q.Address)
-		forget(p.seen, o) // of what is not held here, as another host has it
+		forget(p.Seen, o) // of what is not held here, as another host has it
 		return
 	}
 	if m.isDoubtful(p, o, &q.Network) {
 		// If the new holder is gone indeed, an inventory will tell.
-		rec := p.space.Lookup(o)
+		rec := p.Space.Lookup(o)
 		m.note(Note{Kind: NoteLate, Pool: p.CIDR, Address: q.Address, Holder: m.holderText(rec.Holder, rec.Since)})
 		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: q.Address})
 		return
@@ -42,13 +43,13 @@ func (m *Machine) withdraw(q *Withdrawal) {
 		return
 	}
 	o := q.Ticket.Offset
-	held := p.space.Lookup(o)
-	rec, changed := p.space.Withdraw(o, m.serialOf(&q.Ticket, &held), &q.Ticket.before)
+	held := p.Space.Lookup(o)
+	rec, changed := p.Space.Withdraw(o, m.serialOf(&q.Ticket, &held), &q.Ticket.before)
 	if !changed {
 		return // it was freed since
 	}
 	if held.Kind == space.Gateway {
-		p.hasGateway = false
+		p.HasGateway = false
 	}
 	m.forgetSight(p, o)
 	m.conflicts.End(place(p, o))
@@ -68,8 +69,8 @@ func (m *Machine) serialOf(t *Ticket, rec *space.Record) uint64 {
 
 // freeHolding frees the held address at o, of which no release has come. That of a gateway comes once more if the removal
 // of its network was cut short.
-func (m *Machine) freeHolding(p *pool, o addr.Offset) {
-	if kind, _ := p.space.Holds(o); hasEndpoint(p, o) || kind == space.Gateway {
+func (m *Machine) freeHolding(p *pool.Pool, o addr.Offset) {
+	if kind, _ := p.Space.Holds(o); p.HasEndpoint(o) || kind == space.Gateway {
 		m.doubts.Add(addr.Nth(p.CIDR, o))
 	}
 	m.freeReleased(p, o)
@@ -77,9 +78,9 @@ func (m *Machine) freeHolding(p *pool, o addr.Offset) {
 
 // freeReleased frees the held address at o. Its record stays, so that its holder finds it again. [Machine.settleAt] follows, but
 // where the address goes to somebody in the same step.
-func (m *Machine) freeReleased(p *pool, o addr.Offset) {
+func (m *Machine) freeReleased(p *pool.Pool, o addr.Offset) {
 	var f space.Freeing
-	if !p.space.Free(o, m.now, &f) {
+	if !p.Space.Free(o, m.now, &f) {
 		return
 	}
 	if f.Kind != space.Kept {
@@ -92,11 +93,11 @@ func (m *Machine) freeReleased(p *pool, o addr.Offset) {
 
 // forgetSight forgets what inventories, the host's interfaces and the wire said
 // of the holder of the address.
-func (m *Machine) forgetSight(p *pool, o addr.Offset) {
-	forget(p.missing, o)
-	forget(p.offHost, o)
-	forget(p.seen, o)
-	forget(p.strangers, o)
+func (m *Machine) forgetSight(p *pool.Pool, o addr.Offset) {
+	forget(p.Missing, o)
+	forget(p.OffHost, o)
+	forget(p.Seen, o)
+	forget(p.Strangers, o)
 }
 
 // forget is delete for a map that is empty most of the time, of which delete would
@@ -117,8 +118,8 @@ func remember[K comparable, V any](m *map[K]V, k K, at V) {
 
 // settleEmptied lets a pool go that was only kept for an address that was
 // still held.
-func (m *Machine) settleEmptied(p *pool) {
-	if m.factsOf(p).chosen && !p.busy() && !p.here.Has() || p.here.Released() > 0 && !m.engine.WillList() {
+func (m *Machine) settleEmptied(p *pool.Pool) {
+	if m.factsOf(p).IsChosen && !p.IsBusy() && !p.Here.Has() || p.Here.Released() > 0 && !m.engine.WillList() {
 		m.settle(p)
 	}
 }

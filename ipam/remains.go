@@ -64,7 +64,7 @@ func (m *Machine) Remains() (Remains, error) {
 		}
 	}
 	for _, p := range m.sortedPools() {
-		for o, rec := range p.held() {
+		for o, rec := range p.Held() {
 			if rec.Kind == space.Client {
 				r.Clients = append(r.Clients, ClientRequest{Pool: p.CIDR.String(), Address: addr.Nth(p.CIDR, o), ID: rec.Ref})
 			}
@@ -98,15 +98,15 @@ func (m *Machine) knowsNobody() bool {
 func (m *Machine) usedHere() []netip.Addr {
 	var out []netip.Addr
 	for _, p := range m.sortedPools() {
-		for o, kind := range p.space.Kinds() {
+		for o, kind := range p.Space.Kinds() {
 			switch {
 			case kind == space.Stranger, kind == space.Kept:
-			case hasEndpoint(p, o) && !m.engine.Complete().IsZero(): // the list tells which of them live
+			case p.HasEndpoint(o) && !m.engine.Complete().IsZero(): // the list tells which of them live
 			default:
 				out = append(out, addr.Nth(p.CIDR, o))
 			}
 		}
-		for o := range p.seen {
+		for o := range p.Seen {
 			out = append(out, addr.Nth(p.CIDR, o))
 		}
 	}

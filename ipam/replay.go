@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/subnets"
@@ -78,8 +79,8 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 
 // confirms reports whether what this peer knows says that a network or an endpoint of this host has the address. What networks share
 // none but networks get.
-func (m *Machine) confirms(p *pool, q *AddressRequest, o addr.Offset) bool {
-	rec := p.space.Lookup(o)
+func (m *Machine) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool {
+	rec := p.Space.Lookup(o)
 	switch {
 	case sharesReservation(p.ReservationAt(o)):
 		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.wish.HasLeft())
@@ -117,7 +118,7 @@ func (m *Machine) mayLack(q *AddressRequest) bool {
 
 // isKeptBack reports whether the address at o lies in the space of this peer, or of who it was before it lost its
 // database: of a host that has left nobody is given that before it is forgotten.
-func (m *Machine) isKeptBack(p *pool, o addr.Offset) bool {
+func (m *Machine) isKeptBack(p *pool.Pool, o addr.Offset) bool {
 	t, _ := p.Ring.At(o)
 	return t.Owner == m.me.ID() || m.isPredecessor(t.Owner)
 }
@@ -140,7 +141,7 @@ func (m *Machine) withhold(q *AddressRequest) {
 	}
 	if p := m.poolOf(q.Network.Pool); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, q.Address)
-		if kind, held := p.space.Holds(o); held && !kind.OfHost() || p.ReservationAt(o) != nil {
+		if kind, held := p.Space.Holds(o); held && !kind.OfHost() || p.ReservationAt(o) != nil {
 			return
 		}
 	}

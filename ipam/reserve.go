@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
@@ -76,7 +77,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 
 // ending reports whether a command of this peer is under way that ends what is
 // reserved in the range.
-func (m *Machine) ending(p *pool, in addr.Range) bool {
+func (m *Machine) ending(p *pool.Pool, in addr.Range) bool {
 	return m.opposes(func(a chronicle.Action) bool {
 		u, ok := a.(chronicle.Unreserve)
 		return ok && u.Pool == p.Key && u.Range.Overlaps(in)
@@ -85,7 +86,7 @@ func (m *Machine) ending(p *pool, in addr.Range) bool {
 
 // beginning reports whether a command of this peer is under way that reserves
 // some of the range.
-func (m *Machine) beginning(p *pool, in addr.Range) bool {
+func (m *Machine) beginning(p *pool.Pool, in addr.Range) bool {
 	return m.opposes(func(a chronicle.Action) bool {
 		r, ok := a.(chronicle.Reserve)
 		return ok && r.Pool == p.Key && r.Range.Overlaps(in)
@@ -109,8 +110,8 @@ func checkReserve(q *ReserveRequest) error {
 }
 
 // stretch returns the pool, and the range in it, that an operator means.
-func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range, error) {
-	var p *pool
+func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool.Pool, addr.Range, error) {
+	var p *pool.Pool
 	if ref != "" {
 		if p = m.poolRef(ref); p == nil {
 			return nil, addr.Range{}, sentence.NoPool(ref)
@@ -133,7 +134,7 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool, addr.Range
 }
 
 // poolAt returns the pool whose subnet has the address, or nil.
-func (m *Machine) poolAt(a netip.Addr) *pool {
+func (m *Machine) poolAt(a netip.Addr) *pool.Pool {
 	for _, p := range m.pools.of {
 		if p.CIDR.Contains(a.Unmap()) {
 			return p
@@ -143,7 +144,7 @@ func (m *Machine) poolAt(a netip.Addr) *pool {
 }
 
 // keep keeps one address for a name. Whoever has the name may hold it.
-func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
+func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 	a := addr.Nth(p.CIDR, o)
 	wanted := &chronicle.Reservation{Range: addr.One(o), Kind: chronicle.KindKeptForName, Note: name}
 	if r := p.ReservationAt(o); r != nil {
@@ -152,7 +153,7 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 		}
 		return sentence.AddressTaken(p.Pool, a, r)
 	}
-	if rec := p.space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
+	if rec := p.Space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
 	if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && t.Owner != ring.Free {
@@ -167,7 +168,7 @@ func (m *Machine) keep(p *pool, o addr.Offset, name string) error {
 
 // keepTheirs asks the owner of an address for it, so that it can be kept for a
 // name.
-func (m *Machine) keepTheirs(p *pool, o addr.Offset, owner peer.ID) error {
+func (m *Machine) keepTheirs(p *pool.Pool, o addr.Offset, owner peer.ID) error {
 	if m.isPredecessor(owner) {
 		return m.waitForSuccession()
 	}
@@ -181,21 +182,15 @@ func (m *Machine) keepTheirs(p *pool, o addr.Offset, owner peer.ID) error {
 	return err
 }
 
-// part is a piece of a range with one owner.
-type part struct {
-	addr.Range
-	owner peer.ID
-}
-
 // exclude reserves all of a range that nobody holds, and tells who holds the
 // rest. What is other peers' it has given to itself first.
-func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, error) {
+func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision, error) {
 	for range 4 {
 		var actions []chronicle.Action
 		var late error
 		found := collisions{cidr: p.CIDR}
-		for _, part := range p.partsOf(in, m.me.ID()) {
-			switch part.owner {
+		for _, part := range p.PartsOf(in, m.me.ID()) {
+			switch part.Owner {
 			case ring.Reserved:
 				found.reservations(p, part.Range)
 			case m.me.ID():
@@ -223,7 +218,7 @@ func (m *Machine) exclude(p *pool, in addr.Range, note string) ([]Collision, err
 // asks for once more is decided after all of which it does not know yet; as is what was
 // decided for the call before. What else is reserved there, or beside, somebody may have
 // ended meanwhile: it is not asked for.
-func (m *Machine) affirm(p *pool, in addr.Range, kind chronicle.Kind) error {
+func (m *Machine) affirm(p *pool.Pool, in addr.Range, kind chronicle.Kind) error {
 	c := m.calls.current
 	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*replog.Proposal).IsKnown) || m.view().Alone() {
 		return nil
@@ -251,25 +246,9 @@ func firstWait(err error) error {
 	return err
 }
 
-// partsOf returns the pieces of a range, by owner. What is free counts as self's.
-func (p *pool) partsOf(in addr.Range, self peer.ID) []part {
-	var out []part
-	for r, t := range p.Ring.Within(in) {
-		if t.Owner == ring.Free {
-			t.Owner = self
-		}
-		if n := len(out); n > 0 && out[n-1].owner == t.Owner {
-			out[n-1].End = r.End
-			continue
-		}
-		out = append(out, part{r, t.Owner})
-	}
-	return out
-}
-
 // excludeMine appends what reserves a piece that is free or this peer's, but
 // for what is held there, or kept for a name that has it.
-func (m *Machine) excludeMine(p *pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
+func (m *Machine) excludeMine(p *pool.Pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
 	for _, r := range p.Reserved {
 		if r.Range.Overlaps(in) {
 			actions = m.excludeFree(p, addr.Range{Start: in.Start, End: r.Range.Start}, note, actions, found)
@@ -281,7 +260,7 @@ func (m *Machine) excludeMine(p *pool, in addr.Range, note string, actions []chr
 }
 
 // excludeFree is excludeMine where nothing is reserved.
-func (m *Machine) excludeFree(p *pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
+func (m *Machine) excludeFree(p *pool.Pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
 	from := in.Start
 	upTo := func(end addr.Offset) {
 		if r := (addr.Range{Start: from, End: end}); !r.Empty() {
@@ -289,8 +268,8 @@ func (m *Machine) excludeFree(p *pool, in addr.Range, note string, actions []chr
 		}
 		from = end + 1
 	}
-	for o, rec := range p.space.HeldIn(in) {
-		if p.yields(o, rec, chronicle.KindExcluded) {
+	for o, rec := range p.Space.HeldIn(in) {
+		if p.Yields(o, rec, chronicle.KindExcluded) {
 			continue
 		}
 		upTo(o)
@@ -302,15 +281,15 @@ func (m *Machine) excludeFree(p *pool, in addr.Range, note string, actions []chr
 
 // excludeTheirs gets what another peer can spare of a piece, and learns who
 // holds the rest. It returns what makes the call wait.
-func (m *Machine) excludeTheirs(p *pool, of part, found *collisions) error {
+func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *collisions) error {
 	switch {
-	case m.isPredecessor(of.owner):
+	case m.isPredecessor(of.Owner):
 		return m.waitForSuccession()
-	case m.state.Member(of.owner) == nil:
-		found.add(of.Range, m.quarantineText(of.owner))
+	case m.state.Member(of.Owner) == nil:
+		found.add(of.Range, m.quarantineText(of.Owner))
 		return nil
-	case !m.view().Live(of.owner):
-		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.view().NameOf(of.owner)))
+	case !m.view().Live(of.Owner):
+		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.view().NameOf(of.Owner)))
 		return nil
 	}
 	if _, err := m.ask(p, wire.WantSpace, of.Range, 0); !errors.Is(err, errRefused) {
@@ -351,7 +330,7 @@ func (c *collisions) add(r addr.Range, why string) {
 
 // reservations adds those of a reserved piece that may end while it is to be
 // excluded.
-func (c *collisions) reservations(p *pool, in addr.Range) {
+func (c *collisions) reservations(p *pool.Pool, in addr.Range) {
 	for _, r := range p.Reserved {
 		if part := r.Range.Intersect(in); !part.Empty() && r.Kind != chronicle.KindExcluded && !r.Kind.Fixed() {
 			c.add(part, sentence.Reserved(&r))
@@ -380,7 +359,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	}
 	out.Pool = p.CIDR
 	for range 4 {
-		actions, n := p.unreserving(in, q.Kind)
+		actions, n := p.Unreserving(in, q.Kind)
 		m.calls.current.freed = max(m.calls.current.freed, n) // what there was when it was served first
 		if len(actions) == 0 {
 			out.Addresses = m.calls.current.freed
@@ -392,18 +371,6 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 		}
 	}
 	return Reserving{}, m.waitForMajority() // others do the same at the same time
-}
-
-// unreserving returns what ends the reservations of that kind in a range, and how
-// many addresses that frees. What they have outside of it stays reserved.
-func (p *pool) unreserving(in addr.Range, kind chronicle.Kind) (actions []chronicle.Action, n uint64) {
-	for _, r := range p.Reserved {
-		if cut := r.Range.Intersect(in); r.Kind == kind && !cut.Empty() {
-			n += uint64(cut.Size())
-			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: cut, Kind: kind})
-		}
-	}
-	return actions, n
 }
 
 // ReservationStatus is a stretch of addresses that is kept back.
@@ -429,7 +396,7 @@ func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 	out := []ReservationStatus{}
 	for _, p := range pools {
 		for _, r := range p.Reserved {
-			s := p.reservationStatus(&r)
+			s := reservationStatus(p, &r)
 			if t, _ := p.Ring.At(r.Range.Start); t.Owner != ring.Reserved && t.Owner != ring.Free {
 				s.Peer = m.view().NameOf(t.Owner)
 			}
@@ -440,7 +407,7 @@ func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 }
 
 // reservationStatus shows a reservation, without the peer that has its addresses.
-func (p *pool) reservationStatus(r *chronicle.Reservation) ReservationStatus {
+func reservationStatus(p *pool.Pool, r *chronicle.Reservation) ReservationStatus {
 	return ReservationStatus{
 		Pool: p.CIDR, PoolName: p.Name, First: addr.Nth(p.CIDR, r.Range.Start), Last: addr.Nth(p.CIDR, r.Range.End-1),
 		Addresses: uint64(r.Range.Size()), Kind: r.Kind.String(), Note: r.Note,

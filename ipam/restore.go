@@ -15,6 +15,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/leave"
 	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/start"
@@ -31,8 +32,8 @@ type Restoration struct {
 	m        *Machine
 	log      *replog.Restoration
 	anything bool
-	unknown  string // a bucket that this release does not have
-	last     *pool  // of the last address: most lie side by side
+	unknown  string     // a bucket that this release does not have
+	last     *pool.Pool // of the last address: most lie side by side
 	memory   space.Memory
 }
 
@@ -99,7 +100,7 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	for _, cp := range m.state.Pools {
 		p := m.poolFor(cp)
 		m.followRing(p)
-		p.space.Seal()
+		p.Space.Seal()
 	}
 	m.setAside(m.log.UnderWay())
 	return m, nil
@@ -196,7 +197,7 @@ func (l *Restoration) visitHolding(key, value []byte) error {
 			return fmt.Errorf("%w: it lies in pool %v, which does not exist", codec.ErrCorrupt, k)
 		}
 		if l.last != nil {
-			l.last.space.Index()
+			l.last.Space.Index()
 		}
 		l.last = l.m.poolFor(cp)
 	}
@@ -205,11 +206,11 @@ func (l *Restoration) visitHolding(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := l.last.space.PutText(o, &rec, name, ref, packed, &l.memory); err != nil {
+	if err := l.last.Space.PutText(o, &rec, name, ref, packed, &l.memory); err != nil {
 		return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, l.last.CIDR, err)
 	}
 	if rec.Kind == space.Gateway && rec.State == space.Held {
-		l.last.gateway, l.last.hasGateway = o, true
+		l.last.Gateway, l.last.HasGateway = o, true
 	}
 	if rec.Kind == space.Stranger && rec.State == space.Held && !isWarned(rec) {
 		l.m.watchStranger(l.last, o, time.Unix(0, rec.Since))

@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -51,10 +52,10 @@ func (m *Machine) holderText(h space.Holder, since int64) string {
 	return sentence.Holder(m.cfg.Name, h, since)
 }
 
-func (m *Machine) errHeld(p *pool, a netip.Addr, h space.Holder, since int64) error {
+func (m *Machine) errHeld(p *pool.Pool, a netip.Addr, h space.Holder, since int64) error {
 	o, _ := addr.OffsetOf(p.CIDR, a)
-	if container, listed := p.seen[o]; report.LacksContainer(h, since, container, listed, m.engine.Complete().At) {
-		return sentence.AddressLeft(m.cfg.Name, p.Pool, a, h, since, p.stranded[o])
+	if container, listed := p.Seen[o]; report.LacksContainer(h, since, container, listed, m.engine.Complete().At) {
+		return sentence.AddressLeft(m.cfg.Name, p.Pool, a, h, since, p.Stranded[o])
 	}
 	return sentence.AddressHeld(m.cfg.Name, p.Pool, a, h, since)
 }
@@ -71,7 +72,7 @@ func (m *Machine) awayText(peers ...peer.ID) string {
 	return sentence.Away(refs...)
 }
 
-func (m *Machine) errQuarantined(p *pool, o addr.Offset, owner peer.ID) error {
+func (m *Machine) errQuarantined(p *pool.Pool, o addr.Offset, owner peer.ID) error {
 	return sentence.AddressQuarantined(p.Pool, addr.Nth(p.CIDR, o), m.view().NameOf(owner), m.refOf(owner))
 }
 
@@ -84,7 +85,7 @@ func (m *Machine) errOutdated() error {
 }
 
 // errUntold makes a claim wait for a list that shows whether the holder lives.
-func (m *Machine) errUntold(p *pool, o addr.Offset, rec space.Record) error {
+func (m *Machine) errUntold(p *pool.Pool, o addr.Offset, rec space.Record) error {
 	return waitFor(sentence.AddressUntold(m.cfg.Name, p.Pool, addr.Nth(p.CIDR, o), rec.Holder, rec.Since))
 }
 
@@ -101,15 +102,15 @@ func (m *Machine) names(peers []peer.ID) string { return sentence.List(m.view().
 
 func (m *Machine) errNameTaken(name string, other *chronicle.Pool) error {
 	p := m.poolOf(other.CIDR)
-	return sentence.NameTaken(name, other.CIDR, p != nil && p.here.Networks() == 0 && !p.busy())
+	return sentence.NameTaken(name, other.CIDR, p != nil && p.Here.Networks() == 0 && !p.IsBusy())
 }
 
-func (m *Machine) errOverlap(cidr netip.Prefix, p *pool) error {
+func (m *Machine) errOverlap(cidr netip.Prefix, p *pool.Pool) error {
 	held := uint64(0)
-	if p.busy() { // what the host itself has there keeps no pool
+	if p.IsBusy() { // what the host itself has there keeps no pool
 		held = m.poolStatus(p, false).HeldHere
 	}
-	return sentence.PoolOverlaps(cidr, p.Pool, p.here.Networks(), held)
+	return sentence.PoolOverlaps(cidr, p.Pool, p.Here.Networks(), held)
 }
 
 // errNoSubnet says that no subnet is left to choose, and what is in the way of those that there are.
@@ -147,7 +148,7 @@ func (m *Machine) inTime() bool {
 	return m.calls.current != nil && m.now.Before(m.calls.current.Deadline)
 }
 
-func (m *Machine) waitForPeers(p *pool, want wire.Want, in addr.Range, peers []peer.ID) error {
+func (m *Machine) waitForPeers(p *pool.Pool, want wire.Want, in addr.Range, peers []peer.ID) error {
 	names, next := m.view().NamesOf(peers), m.awayText(peers...)
 	switch want {
 	case wire.WantVacant:

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 )
 
 // served is what follows from a network and from the pools that there are. An
@@ -13,7 +14,7 @@ import (
 type served struct {
 	network Network
 	at      uint64     // of which edition of the state
-	pool    *pool      // nil: nothing is kept here
+	pool    *pool.Pool // nil: nothing is kept here
 	want    addr.Range // the part of the pool that it takes addresses from
 	key     uint32     // what records keep of the network
 }
@@ -80,7 +81,7 @@ func (m *Machine) servedBefore(n *Network) *served {
 }
 
 // servedPool returns the pool of a network, or nil if there is none.
-func (m *Machine) servedPool(n *Network) *pool {
+func (m *Machine) servedPool(n *Network) *pool.Pool {
 	now := m.log.Edition()
 	if s := m.pools.served.last; s.pool != nil && s.network.Pool == n.Pool && s.at == now {
 		return s.pool

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -43,8 +44,8 @@ func macKey(mac [6]byte) space.Key {
 // former engine did not send.
 func (m *Machine) stickBy(name bool) {
 	for _, p := range m.pools.of {
-		clear(p.former)
-		for o, rec := range p.space.Records(addr.Whole(p.CIDR)) {
+		clear(p.Former)
+		for o, rec := range p.Space.Records(addr.Whole(p.CIDR)) {
 			if rec.Kind != space.Container || rec.Name == "" || rec.MAC == [6]byte{} {
 				continue
 			}
@@ -53,38 +54,32 @@ func (m *Machine) stickBy(name bool) {
 				had, sent = sent, had
 			}
 			if rec.Key == had {
-				remember(&p.former, sent, o)
+				remember(&p.Former, sent, o)
 			}
 		}
 	}
 }
 
 // traceOf returns what leads to the former address of a container, or to the one that it has: its name, and then its MAC.
-func (m *Machine) traceOf(p *pool, n *Network, h *space.Holder) space.Trace {
+func (m *Machine) traceOf(p *pool.Pool, n *Network, h *space.Holder) space.Trace {
 	found := func(t space.Trace) bool { return t.IsHeld || t.IsFormer }
-	t := p.space.Find(h.Key)
+	t := p.Space.Find(h.Key)
 	if found(t) || h.Kind != space.Container || n.Sticky != StickyName {
 		return t
 	}
-	if o, ok := p.former[h.Key]; ok {
-		switch rec := p.space.Lookup(o); {
+	if o, ok := p.Former[h.Key]; ok {
+		switch rec := p.Space.Lookup(o); {
 		case rec.Kind != space.Container || h.Key != nameKey(rec.Name) && h.Key != macKey(rec.MAC): // another has had it since
 		case rec.State == space.Held:
 			return space.Trace{Held: o, IsHeld: true}
-		case rec.State == space.Freed && p.space.Usable(o):
+		case rec.State == space.Freed && p.Space.Usable(o):
 			return space.Trace{Former: o, IsFormer: true}
 		}
 	}
 	if mac := macKey(h.MAC); mac != h.Key {
-		return p.space.Find(mac)
+		return p.Space.Find(mac)
 	}
 	return t
-}
-
-// mayReturn reports whether a holder may come back to its former address, or to the one that it has: also outside of the
-// network's part of the pool, if it had it on this very network, where it was named.
-func (p *pool) mayReturn(want addr.Range, o addr.Offset, h *space.Holder) bool {
-	return want.Contains(o) || h.Network != 0 && p.space.Lookup(o).Network == h.Network
 }
 
 func nameKey(name string) space.Key { return nameSeed.KeyOf(name) }

@@ -123,7 +123,7 @@ func (m *Machine) meetLoss() {
 		m.stopIf(m.suspension.LookAt(m.me.ID(), m.state))
 	}
 	for _, p := range m.pools.of {
-		if p.space.Strays() > 0 {
+		if p.Space.Strays() > 0 {
 			m.stopIf(m.suspension.Lost())
 		}
 	}
@@ -160,19 +160,13 @@ func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
 	if p == nil || q.Purpose != ForContainer || !m.isSuspended() || !m.mayReplay() {
 		return AddressGrant{}, false
 	}
-	for o, rec := range p.held() {
+	for o, rec := range p.Held() {
 		its := rec.Kind == space.Container && (q.Name != "" && rec.Name == q.Name || !q.MAC.IsZero() && MAC(rec.MAC) == q.MAC)
-		if its && p.shows(o) && (!q.Address.IsValid() || q.Address == addr.Nth(p.CIDR, o)) {
+		if its && p.Shows(o) && (!q.Address.IsValid() || q.Address == addr.Nth(p.CIDR, o)) {
 			return standing(p, o), true
 		}
 	}
 	return AddressGrant{}, false
-}
-
-// shows reports whether the engine's last list has the address.
-func (p *pool) shows(o addr.Offset) bool {
-	_, shown := p.seen[o]
-	return shown
 }
 
 // endOfSuspension says what ends it.

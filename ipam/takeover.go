@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -18,14 +19,14 @@ import (
 // that has gone without a release, as far as the engine's inventory tells, left
 // its address to the one that comes back under its key. The error makes the call wait
 // until an inventory can tell.
-func (m *Machine) retried(p *pool, n *Network, o addr.Offset, h *space.Holder) (bool, error) {
-	rec := p.space.Lookup(o)
+func (m *Machine) retried(p *pool.Pool, n *Network, o addr.Offset, h *space.Holder) (bool, error) {
+	rec := p.Space.Lookup(o)
 	switch {
 	case rec.Kind != h.Kind:
 		return false, nil
 	case rec.Kind == space.Client:
 		return true, nil // also while it is set aside: what is held is taken from nobody
-	case !p.space.Usable(o), keptForAnother(p.ReservationAt(o), h): // its holder was renamed
+	case !p.Space.Usable(o), keptForAnother(p.ReservationAt(o), h): // its holder was renamed
 		return false, nil
 	case m.gone(p, o):
 		return m.isLeft(p, o), nil
@@ -34,7 +35,7 @@ func (m *Machine) retried(p *pool, n *Network, o addr.Offset, h *space.Holder) (
 	if m.engine.OnHost(addr.Nth(p.CIDR, o)) {
 		return false, nil // it is in conflict as it is
 	}
-	if p.here.Shown() > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !m.doubts.MayBeReleased(addr.Nth(p.CIDR, o)) || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
+	if p.Here.Shown() > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !m.doubts.MayBeReleased(addr.Nth(p.CIDR, o)) || !m.endpointMayBe(p, n, o, &rec) || !m.told(&rec) {
 		return false, nil
 	}
 	return true, m.awaitTold(p, o, &rec)
@@ -43,14 +44,14 @@ func (m *Machine) retried(p *pool, n *Network, o addr.Offset, h *space.Holder) (
 // isLeft reports whether an address whose holder is gone is left to whoever comes after
 // that one: unless a network keeps it back, whose request was taken for a replay, or the
 // host has it itself by now.
-func (m *Machine) isLeft(p *pool, o addr.Offset) bool {
-	return !p.keeps(o) && !m.engine.OnHost(addr.Nth(p.CIDR, o))
+func (m *Machine) isLeft(p *pool.Pool, o addr.Offset) bool {
+	return !p.Keeps(o) && !m.engine.OnHost(addr.Nth(p.CIDR, o))
 }
 
 // mayTakeOver reports whether a claim of a held address comes from the holder
 // itself, or from one that comes after a holder that is gone although no
 // release came. The error makes the claim wait until an inventory can tell.
-func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Record, h *space.Holder) (bool, error) {
+func (m *Machine) mayTakeOver(p *pool.Pool, n *Network, o addr.Offset, rec *space.Record, h *space.Holder) (bool, error) {
 	switch {
 	case rec.Kind != h.Kind && rec.Kind != space.Unmarked:
 		return false, nil
@@ -66,7 +67,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 	if !named && !released && !m.hasReturned(rec, h) || !m.endpointMayBe(p, n, o, rec) {
 		return false, nil
 	}
-	if !m.told(rec) || p.here.Shown() > 1 { // it may be on the other network: when it is not listed for long, it is gone
+	if !m.told(rec) || p.Here.Shown() > 1 { // it may be on the other network: when it is not listed for long, it is gone
 		return false, m.errUntold(p, o, *rec)
 	}
 	switch {
@@ -82,7 +83,7 @@ func (m *Machine) mayTakeOver(p *pool, n *Network, o addr.Offset, rec *space.Rec
 // will come. The holder's name is the container's that asks now, and need not have been the
 // holder's then: that one may have been renamed, and live. An engine has no other container
 // take a name before the one that had it has started, and so is listed.
-func (m *Machine) awaitTold(p *pool, o addr.Offset, rec *space.Record) error {
+func (m *Machine) awaitTold(p *pool.Pool, o addr.Offset, rec *space.Record) error {
 	if !m.engine.WillList() {
 		return nil
 	}
@@ -112,8 +113,8 @@ func (m *Machine) hasReturned(rec *space.Record, h *space.Holder) bool {
 // the engine lists nobody tells, nor whether all that it asked for were made: where
 // it lists two, they may be of one ID, and that it can be is not
 // enough.
-func (m *Machine) endpointMayBe(p *pool, n *Network, o addr.Offset, rec *space.Record) bool {
-	if _, lives := p.seen[o]; lives || p.here.Unasked() {
+func (m *Machine) endpointMayBe(p *pool.Pool, n *Network, o addr.Offset, rec *space.Record) bool {
+	if _, lives := p.Seen[o]; lives || p.Here.Unasked() {
 		return false
 	}
 	id := n.ID()
@@ -121,7 +122,7 @@ func (m *Machine) endpointMayBe(p *pool, n *Network, o addr.Offset, rec *space.R
 	if net != nil && net.Several() {
 		return false // several networks share the ID
 	}
-	return rec.Network == networkKey(id) || net != nil && p.here.Single()
+	return rec.Network == networkKey(id) || net != nil && p.Here.Single()
 }
 
 // networkKey is what a record keeps of the network on which its address was

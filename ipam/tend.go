@@ -7,6 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 )
 
 const (
@@ -108,23 +109,23 @@ func (m *Machine) grow() {
 }
 
 // closeBehind gives back space that this peer has not needed for a while. A peer that drains keeps nothing.
-func (m *Machine) closeBehind(p *pool) {
+func (m *Machine) closeBehind(p *pool.Pool) {
 	if m.draining() {
 		m.dropUnused(p)
-		m.background(m.trade.Bequeath(p.Pool, p.space)...)
+		m.background(m.trade.Bequeath(p.Pool, p.Space)...)
 		return
 	}
-	m.background(m.trade.Behind(p.Pool, p.space)...)
+	m.background(m.trade.Behind(p.Pool, p.Space)...)
 }
 
 // dropUnused gives back what this host itself has in a pool without networks.
-func (m *Machine) dropUnused(p *pool) {
+func (m *Machine) dropUnused(p *pool.Pool) {
 	if m.uses(p) {
 		return
 	}
 	var own []addr.Range
-	for o, kind := range p.space.Kinds() {
-		if kind.OfHost() && p.space.Mine(o) && !m.closing(p, addr.One(o)) {
+	for o, kind := range p.Space.Kinds() {
+		if kind.OfHost() && p.Space.Mine(o) && !m.closing(p, addr.One(o)) {
 			own = append(own, addr.One(o))
 		}
 	}
@@ -137,22 +138,22 @@ const unusedAfter = time.Minute
 
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
-func (m *Machine) retirePool(p *pool) {
+func (m *Machine) retirePool(p *pool.Pool) {
 	facts := m.factsOf(p)
-	if !facts.chosen {
+	if !facts.IsChosen {
 		return
 	}
-	if !facts.passing || m.uses(p) {
-		p.unusedSince = time.Time{}
+	if !facts.Passes || m.uses(p) {
+		p.UnusedSince = time.Time{}
 		return
 	}
-	if p.unusedSince.IsZero() {
-		p.unusedSince = m.now
+	if p.UnusedSince.IsZero() {
+		p.UnusedSince = m.now
 	}
-	if !m.lasted(p.unusedSince, unusedAfter) {
+	if !m.lasted(p.UnusedSince, unusedAfter) {
 		return
 	}
-	if len(p.mine) > 0 {
+	if len(p.Mine) > 0 {
 		m.closeAll(p)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 )
 
@@ -20,9 +21,9 @@ import (
 // that what networks share there stays, if this one shares something. One that shares nothing needs no decision where this
 // peer owns free space, which nobody takes from it, and says nothing that it uses the pool no more. The error makes the
 // call wait.
-func (m *Machine) keepUnderNetworks(p *pool, shares bool) error {
+func (m *Machine) keepUnderNetworks(p *pool.Pool, shares bool) error {
 	keeps := func() bool {
-		return !m.parting(p) && (p.UsedBy(m.me.ID()) || !shares && p.space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
+		return !m.parting(p) && (p.UsedBy(m.me.ID()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
 	}
 	if keeps() {
 		return nil
@@ -36,25 +37,25 @@ func (m *Machine) keepUnderNetworks(p *pool, shares bool) error {
 
 // saysUse reports whether the state says that this peer uses the pool, and no command of
 // its own that ends this is under way, or may be (R21).
-func (m *Machine) saysUse(p *pool) bool { return p.UsedBy(m.me.ID()) && !m.parting(p) }
+func (m *Machine) saysUse(p *pool.Pool) bool { return p.UsedBy(m.me.ID()) && !m.parting(p) }
 
 // tellUse says in the state that this host has networks on the pool.
-func (m *Machine) tellUse(p *pool) {
-	if p.here.Has() && !m.toldUse(p) && m.pools.of[p.Key] == p {
+func (m *Machine) tellUse(p *pool.Pool) {
+	if p.Here.Has() && !m.toldUse(p) && m.pools.of[p.Key] == p {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
 }
 
 // tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
 // say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
-func (m *Machine) tellUnused(p *pool) {
-	if !p.here.Has() && m.toldUse(p) && m.pools.of[p.Key] == p && m.surelyUnused(p) && !m.view().CutOff() && !m.isAskedFor(p) {
+func (m *Machine) tellUnused(p *pool.Pool) {
+	if !p.Here.Has() && m.toldUse(p) && m.pools.of[p.Key] == p && m.surelyUnused(p) && !m.view().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
 
 // isAskedFor reports whether a request for the pool, or for something in it, waits.
-func (m *Machine) isAskedFor(p *pool) bool {
+func (m *Machine) isAskedFor(p *pool.Pool) bool {
 	return slices.ContainsFunc(m.calls.waiting, func(c *Call) bool {
 		switch q := c.Request.(type) {
 		case *PoolRequest:
@@ -69,7 +70,7 @@ func (m *Machine) isAskedFor(p *pool) bool {
 // surelyUnused reports whether no network of this host can be on a pool of which it knows none, or somebody has said that the
 // host is to have none. A new database does not know the networks of the former one before a list. While the engine is
 // silent the next list tells (R60).
-func (m *Machine) surelyUnused(p *pool) bool {
+func (m *Machine) surelyUnused(p *pool.Pool) bool {
 	switch {
 	case m.draining():
 	case m.newdb.HasInherited() && m.usedBefore(p) && !m.wish.HasLeft():
@@ -77,12 +78,12 @@ func (m *Machine) surelyUnused(p *pool) bool {
 	case m.cfg.AwaitInventory && !m.engine.WillList():
 		return false
 	}
-	return m.engine.KnowsNetworks() && !m.engine.Awaits(p.here)
+	return m.engine.KnowsNetworks() && !m.engine.Awaits(p.Here)
 }
 
 // usedBefore reports whether a former peer of this machine may have had networks on the
 // pool: it was there when that one was evicted.
-func (m *Machine) usedBefore(p *pool) bool {
+func (m *Machine) usedBefore(p *pool.Pool) bool {
 	return slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool {
 		return g.Machine == m.machine() && g.ID != m.me.ID() && p.Key.Slot < g.Evicted
 	})
@@ -91,16 +92,16 @@ func (m *Machine) usedBefore(p *pool) bool {
 // tendUse tells what was not told yet. That networks are gone it tells after a
 // while: one may be about to be made, as where its call has just had told that
 // the pool is used.
-func (m *Machine) tendUse(p *pool) {
+func (m *Machine) tendUse(p *pool.Pool) {
 	switch {
-	case p.here.Has():
-		p.idleSince = time.Time{}
+	case p.Here.Has():
+		p.IdleSince = time.Time{}
 		m.tellUse(p)
-	case !m.factsOf(p).used:
-		p.idleSince = time.Time{}
-	case p.idleSince.IsZero():
-		p.idleSince = m.now
-	case m.lasted(p.idleSince, unusedAfter), m.draining(), m.lacks(rule.Idle):
+	case !m.factsOf(p).IsUsed:
+		p.IdleSince = time.Time{}
+	case p.IdleSince.IsZero():
+		p.IdleSince = m.now
+	case m.lasted(p.IdleSince, unusedAfter), m.draining(), m.lacks(rule.Idle):
 		m.settle(p)
 		m.tellUnused(p)
 	}
@@ -108,8 +109,8 @@ func (m *Machine) tendUse(p *pool) {
 
 // toldUse reports whether the state says that this host has networks on the
 // pool, or will once what is under way is decided.
-func (m *Machine) toldUse(p *pool) bool {
-	told := m.factsOf(p).used
+func (m *Machine) toldUse(p *pool.Pool) bool {
+	told := m.factsOf(p).IsUsed
 	for a := range m.log.UnderWay() {
 		switch a := a.(type) {
 		case chronicle.Use:
@@ -123,11 +124,11 @@ func (m *Machine) toldUse(p *pool) bool {
 
 // parting reports whether a command of this peer is under way that ends what
 // keeps the pool, whatever was proposed after it.
-func (m *Machine) parting(p *pool) bool {
+func (m *Machine) parting(p *pool.Pool) bool {
 	if m.lacks(rule.Parting) {
 		return false
 	}
-	if !p.here.HasRecord() && m.log.AwaitsEarlier() {
+	if !p.Here.HasRecord() && m.log.AwaitsEarlier() {
 		return true // what it said before it started anew is not known; while there is a record, it says nothing that ends this
 	}
 	ends := false

@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
@@ -32,17 +33,17 @@ func (m *Machine) Check(now time.Time) []error {
 		if p.Pool != m.state.Pool(p.Key) {
 			bad("pool %v is not the one of the state", p.CIDR)
 		}
-		if err := p.space.Check(); err != nil {
+		if err := p.Space.Check(); err != nil {
 			bad("pool %v: %w", p.CIDR, err)
 		}
 		var mine addr.Count
 		for r := range p.Ring.OwnedBy(m.me.ID()) {
 			mine += r.Size()
 		}
-		if mine != p.space.Owned() {
-			bad("pool %v: the ring gives this peer %d addresses, its space has %d", p.CIDR, mine, p.space.Owned())
+		if mine != p.Space.Owned() {
+			bad("pool %v: the ring gives this peer %d addresses, its space has %d", p.CIDR, mine, p.Space.Owned())
 		}
-		for o, rec := range p.records() {
+		for o, rec := range p.Records() {
 			// A peer that was given up, and has applied that as an earlier release did, is suspended.
 			if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && (rec.State != space.Held || !m.isSuspended()) {
 				bad("I5: %v of pool %v is %v, and the ring does not give it to this peer", addr.Nth(p.CIDR, o), p.CIDR, rec.State)
@@ -52,8 +53,8 @@ func (m *Machine) Check(now time.Time) []error {
 		if sum := s.Held + s.Resting + s.Ready + s.Free + s.Reserved + s.Quarantined; sum != s.Size {
 			bad("I8: pool %v: states add up to %d addresses of %d", p.CIDR, sum, s.Size)
 		}
-		if rec := p.space.Lookup(p.gateway); p.hasGateway && (rec.State != space.Held || rec.Kind != space.Gateway) {
-			bad("pool %v: the gateway %v is not held as one", p.CIDR, addr.Nth(p.CIDR, p.gateway))
+		if rec := p.Space.Lookup(p.Gateway); p.HasGateway && (rec.State != space.Held || rec.Kind != space.Gateway) {
+			bad("pool %v: the gateway %v is not held as one", p.CIDR, addr.Nth(p.CIDR, p.Gateway))
 		}
 	}
 	return errs
@@ -61,9 +62,9 @@ func (m *Machine) Check(now time.Time) []error {
 
 // sortedPools returns the pools in order of their addresses. The list is not to be changed,
 // and stays what it is when pools come or go.
-func (m *Machine) sortedPools() []*pool {
+func (m *Machine) sortedPools() []*pool.Pool {
 	if m.pools.inOrder == nil {
-		m.pools.inOrder = make([]*pool, 0, len(m.pools.of))
+		m.pools.inOrder = make([]*pool.Pool, 0, len(m.pools.of))
 		for cp := range m.state.ByAddress() {
 			if p := m.pools.of[cp.Key]; p != nil {
 				m.pools.inOrder = append(m.pools.inOrder, p)
@@ -72,7 +73,7 @@ func (m *Machine) sortedPools() []*pool {
 	}
 	if len(m.pools.inOrder) < len(m.pools.of) { // of a slot that is being followed, some are gone from the state
 		m.pools.inOrder = slices.Collect(maps.Values(m.pools.of))
-		slices.SortFunc(m.pools.inOrder, func(a, b *pool) int { return chronicle.SortedBy(a.Pool, b.Pool) })
+		slices.SortFunc(m.pools.inOrder, func(a, b *pool.Pool) int { return chronicle.SortedBy(a.Pool, b.Pool) })
 	}
 	return m.pools.inOrder
 }
@@ -98,8 +99,8 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 	if !ok {
 		return false
 	}
-	kind, held := p.space.Holds(o)
-	return held && kind != space.Kept && !isWarned(p.space.Lookup(o)) || m.ready() == nil && !m.AwaitsLists() && p.space.Usable(o)
+	kind, held := p.Space.Holds(o)
+	return held && kind != space.Kept && !isWarned(p.Space.Lookup(o)) || m.ready() == nil && !m.AwaitsLists() && p.Space.Usable(o)
 }
 
 // AwaitsLists reports whether this peer chooses no address for now, since its

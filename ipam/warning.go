@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -80,7 +81,7 @@ func (m *Machine) dropWarning(a netip.Addr) {
 	m.calls.changed = true
 	if p := m.poolAt(a); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, a)
-		if isWarned(p.space.Lookup(o)) {
+		if isWarned(p.Space.Lookup(o)) {
 			m.freeHolding(p, o)
 			m.settleAt(p, addr.One(o))
 		}
@@ -89,7 +90,7 @@ func (m *Machine) dropWarning(a netip.Addr) {
 }
 
 // dismissWarned ends the warning of an address that its user has again.
-func (m *Machine) dismissWarned(p *pool, o addr.Offset) {
+func (m *Machine) dismissWarned(p *pool.Pool, o addr.Offset) {
 	if !m.warnings.IsEmpty() {
 		m.dropWarning(addr.Nth(p.CIDR, o))
 	}
@@ -101,7 +102,7 @@ func isWarned(rec space.Record) bool {
 }
 
 // holdWarned holds what others were warned of in a range of this peer, unless somebody has it.
-func (m *Machine) holdWarned(p *pool, r addr.Range) {
+func (m *Machine) holdWarned(p *pool.Pool, r addr.Range) {
 	if m.warnings.IsEmpty() || !m.me.HasBegun() { // the first step holds what a database has
 		return
 	}
@@ -110,18 +111,18 @@ func (m *Machine) holdWarned(p *pool, r addr.Range) {
 		if !holdable(p.ReservationAt(o)) {
 			continue
 		}
-		p.wakeKept(o, m.now)
+		p.WakeKept(o, m.now)
 		h := space.Holder{Kind: space.Stranger}
-		if g, out := p.space.Claim(o, &h, m.now, nil); out == space.Taken {
+		if g, out := p.Space.Claim(o, &h, m.now, nil); out == space.Taken {
 			m.saveGrant(p, &g, &h)
-			rec := p.space.Lookup(o)
+			rec := p.Space.Lookup(o)
 			m.note(Note{Kind: NoteStranger, Pool: p.CIDR, Address: a, Holder: m.warnedText(a), Use: useOf(&rec)})
 		}
 	}
 }
 
 // warnedIn returns the addresses of a range that others were warned of, in order.
-func (m *Machine) warnedIn(p *pool, r addr.Range) (out []netip.Addr) {
+func (m *Machine) warnedIn(p *pool.Pool, r addr.Range) (out []netip.Addr) {
 	if r.Size() == 1 {
 		if a := addr.Nth(p.CIDR, r.Start); m.isInUse(a) {
 			out = append(out, a)
@@ -163,7 +164,7 @@ func (m *Machine) noteWarned() {
 	for _, p := range m.sortedPools() {
 		for _, a := range m.warnedIn(p, addr.Whole(p.CIDR)) {
 			o, _ := addr.OffsetOf(p.CIDR, a)
-			rec := p.space.Lookup(o)
+			rec := p.Space.Lookup(o)
 			if !m.inUseElsewhere(a) || rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept {
 				continue
 			}
@@ -220,7 +221,7 @@ func (m *Machine) warnPeer(to peer.ID) {
 }
 
 // mayClaim reports why an address of which a peer warns is refused, if it is: only who has it may claim it.
-func (m *Machine) mayClaim(p *pool, a netip.Addr, h *space.Holder) error {
+func (m *Machine) mayClaim(p *pool.Pool, a netip.Addr, h *space.Holder) error {
 	if !m.isInUse(a) {
 		return nil
 	}
@@ -231,7 +232,7 @@ func (m *Machine) mayClaim(p *pool, a netip.Addr, h *space.Holder) error {
 }
 
 // errWarned refuses an address of which a peer warns.
-func (m *Machine) errWarned(p *pool, a netip.Addr) error {
+func (m *Machine) errWarned(p *pool.Pool, a netip.Addr) error {
 	next := "choose another address; if that host stays, run ringlet rejoin on it"
 	if !m.inUseElsewhere(a) {
 		next = "choose another address, or try again in ten minutes"

@@ -47,6 +47,7 @@ var core = map[string]struct {
 	"ipam/suspend":             {[]string{"ipam/cluster", "ipam/effect", "ipam/rule", "ipam/chronicle", "ipam/wire", "ipam/peer", "ipam/codec"}, "whether the database may be used, without what is answered meanwhile"},
 	"ipam/leave":               {[]string{"ipam/cluster", "ipam/effect", "ipam/chronicle", "ipam/codec"}, "the wish to leave, without what is held on the host"},
 	"ipam/warning":             {[]string{"ipam/effect", "ipam/peer", "ipam/codec"}, "what is in use elsewhere, without who holds what here"},
+	"ipam/pool":                {[]string{"ipam/engine", "ipam/chronicle", "ipam/ring", "ipam/space", "ipam/addr", "ipam/peer"}, "what this host holds in each pool, without decisions, other peers and calls"},
 	"ipam/report":              {[]string{"ipam/sentence", "ipam/poolid", "ipam/wire", "ipam/chronicle", "ipam/ring", "ipam/space", "ipam/addr", "ipam/peer"}, "what people see, as plain data says, without where that is from"},
 	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec", "internal/packed"}, "what every peer says, without what it means or how it travels"},
 	"ipam": {
@@ -70,6 +71,7 @@ var core = map[string]struct {
 			"ipam/engine",
 			"ipam/identity",
 			"ipam/lock",
+			"ipam/pool",
 			"ipam/poolid",
 			"ipam/replog",
 			"ipam/report",

@@ -1,0 +1,248 @@
+// Package pool has what this host holds in each pool: which addresses, for whom, and what the engine's lists and the host's
+// interfaces said of them.
+//
+// The package refuses to know how commands are decided, which peers live, which requests wait, and how space moves between
+// peers.
+package pool
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Pool is a pool of the state with what this peer knows of it. What each call reads, and
+// each look at all pools, comes first, in few lines of the cache: a host may have a
+// thousand, and call one after the other.
+type Pool struct {
+	*chronicle.Pool
+	Space     *space.Space
+	facts     Facts
+	Here      *engine.Subnet // the networks of this host on it
+	IdleSince time.Time      // since when the state says that it has networks here, and it has none
+
+	// Missing holds when an inventory first lacked an address that a container
+	// holds, and OffHost when the host first lacked an address that is held for an
+	// interface.
+	Missing, OffHost Absences
+	// Seen holds the addresses that the last inventory has, and whose; Surveyed
+	// says that these are all: it was complete, and knew the pool.
+	Seen map[addr.Offset]string
+	// Stranded has the networks of those of them that are endpoints without a container.
+	Stranded map[addr.Offset]string
+	// Strangers holds since when an address is kept back for something else
+	// on the network.
+	Strangers map[addr.Offset]time.Time
+	Former    map[space.Key]addr.Offset // of containers whose record has another key than what the engine sends now
+	Surveyed  bool
+	Untaken   bool // of this host's own addresses one was not its own yet
+	// Gateway is this host's own gateway address, if it has one.
+	HasGateway bool
+	Gateway    addr.Offset
+	Mine       []addr.Range // as the ring has it
+	// Named holds when the engine last named an auxiliary address of a network
+	// that it makes, and Left when what is no more this peer's was freed: until an
+	// inventory that began later has come, one that did earlier says otherwise.
+	Named, Left map[addr.Offset]uint64
+
+	Vacated     time.Time // when another peer last was given all that this peer had here
+	UnusedSince time.Time // since when nothing here uses it
+}
+
+// Facts is what follows for a pool from a content of the state.
+type Facts struct {
+	at         uint64 // of which edition of the state
+	KeepsNames bool   // some address of it is kept for a name
+	IsUsed     bool   // this peer has said that it uses the pool
+	IsChosen   bool   // its subnet was
+	Passes     bool   // and it goes when nobody uses it
+}
+
+// Facts returns what follows for the pool from the state, of that edition, for a peer. It is looked for once in each
+// slot: a host may have a thousand pools, in which little happens.
+func (p *Pool) Facts(edition uint64, self peer.ID) *Facts {
+	if p.facts.at != edition {
+		p.learnFacts(edition, self)
+	}
+	return &p.facts
+}
+
+func (p *Pool) learnFacts(edition uint64, self peer.ID) {
+	has := func(k chronicle.Kind) bool {
+		return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == k })
+	}
+	chosen := p.Origin == chronicle.FromChoice
+	p.facts = Facts{
+		at:         edition,
+		KeepsNames: has(chronicle.KindKeptForName),
+		IsUsed:     p.UsedBy(self),
+		IsChosen:   chosen,
+		Passes:     chosen && p.Name == "" && !p.Operated(),
+	}
+}
+
+// Become has the pool be as another state has it.
+func (p *Pool) Become(cp *chronicle.Pool) { p.Pool, p.facts = cp, Facts{} }
+
+// Absences holds when addresses were first found to be absent from where they
+// should be.
+type Absences map[addr.Offset]time.Time
+
+// Since returns when the address was first found absent, and whether that is
+// now, at the given time.
+func (a *Absences) Since(o addr.Offset, at time.Time) (first time.Time, news bool) {
+	if first, known := (*a)[o]; known {
+		return first, false
+	}
+	if *a == nil {
+		*a = Absences{}
+	}
+	(*a)[o] = at
+	return at, true
+}
+
+// Keeps reports whether the last inventory has a network that keeps the address back.
+func (p *Pool) Keeps(o addr.Offset) bool {
+	_, kept := p.Here.Kept[o]
+	return kept
+}
+
+// Held yields the held addresses of the pool, in order.
+func (p *Pool) Held() iter.Seq2[addr.Offset, space.Record] { return p.Space.HeldIn(addr.Whole(p.CIDR)) }
+
+// Records yields the addresses of which there is a record, in order.
+func (p *Pool) Records() iter.Seq2[addr.Offset, space.Record] {
+	return p.Space.Records(addr.Whole(p.CIDR))
+}
+
+// IsBusy reports whether an address of the pool is held by anything but the
+// host's own interfaces, strangers, and what waits for its name.
+func (p *Pool) IsBusy() bool {
+	for _, kind := range p.Space.Kinds() {
+		if kind != space.Host && kind != space.Stranger && kind != space.Kept {
+			return true
+		}
+	}
+	return false
+}
+
+// HasContainers reports whether an address of the pool is held by anything but
+// the host and strangers, or waits for its name.
+func (p *Pool) HasContainers() bool {
+	for _, kind := range p.Space.Kinds() {
+		if !kind.OfHost() {
+			return true
+		}
+	}
+	return false
+}
+
+// HasEndpoints reports whether an address of the pool is held by an endpoint of the engine.
+func (p *Pool) HasEndpoints() bool {
+	for _, kind := range p.Space.Kinds() {
+		if kind == space.Container || kind == space.Unmarked {
+			return true
+		}
+	}
+	return false
+}
+
+// HasEndpoint reports whether an address is held by an endpoint of the engine.
+func (p *Pool) HasEndpoint(o addr.Offset) bool {
+	kind, held := p.Space.Holds(o)
+	return held && (kind == space.Container || kind == space.Unmarked)
+}
+
+// HasGuestsIn reports whether anything in the range is held but for the host
+// itself.
+func (p *Pool) HasGuestsIn(r addr.Range) bool {
+	for _, rec := range p.Space.HeldIn(r) {
+		if !rec.Kind.OfHost() {
+			return true
+		}
+	}
+	return false
+}
+
+// Shows reports whether the engine's last list has the address.
+func (p *Pool) Shows(o addr.Offset) bool {
+	_, shown := p.Seen[o]
+	return shown
+}
+
+// ShowsFree reports whether the range is one address, and the engine has listed
+// all that it has on the pool, which may be nil, and nothing there. A peer with a
+// new database may give away such an address before it has taken in all of the
+// list: what is left of that another peer may have to give, with a new database,
+// too, who waits in turn for what this one has.
+func (p *Pool) ShowsFree(r addr.Range) bool {
+	return p != nil && p.Surveyed && r.Size() == 1 && !p.Shows(r.Start)
+}
+
+// MayReturn reports whether a holder may come back to its former address, or to the one that it has: also outside of the
+// network's part of the pool, if it had it on this very network, where it was named.
+func (p *Pool) MayReturn(want addr.Range, o addr.Offset, h *space.Holder) bool {
+	return want.Contains(o) || h.Network != 0 && p.Space.Lookup(o).Network == h.Network
+}
+
+// WakeKept frees an address that waits for its name, just before it is taken.
+func (p *Pool) WakeKept(o addr.Offset, now time.Time) {
+	if kind, held := p.Space.Holds(o); held && kind == space.Kept && p.Space.Usable(o) {
+		p.Space.Free(o, now, &space.Freeing{})
+	}
+}
+
+// Yields reports whether the holder of an address makes way for a reservation
+// of it, as soon as that is decided. The bridge of a network that this peer has
+// lost has its gateway on an interface; what was asked for without a word may
+// be auxiliary, though nothing that an operator excludes; a stranger may be the
+// very router or device that it is kept back for; and a gateway of this host
+// alone may be shared from now on.
+func (p *Pool) Yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
+	if kind == chronicle.KindKeptForName {
+		return false
+	}
+	return rec.Kind == space.Host || rec.Kind == space.Stranger || rec.Kind == space.Unmarked && kind != chronicle.KindExcluded ||
+		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.HasGateway && p.Gateway == o
+}
+
+// Part is a piece of a range with one owner.
+type Part struct {
+	addr.Range
+	Owner peer.ID
+}
+
+// PartsOf returns the pieces of a range, by owner. What is free counts as self's.
+func (p *Pool) PartsOf(in addr.Range, self peer.ID) []Part {
+	var out []Part
+	for r, t := range p.Ring.Within(in) {
+		if t.Owner == ring.Free {
+			t.Owner = self
+		}
+		if n := len(out); n > 0 && out[n-1].Owner == t.Owner {
+			out[n-1].End = r.End
+			continue
+		}
+		out = append(out, Part{r, t.Owner})
+	}
+	return out
+}
+
+// Unreserving returns what ends the reservations of that kind in a range, and how
+// many addresses that frees. What they have outside of it stays reserved.
+func (p *Pool) Unreserving(in addr.Range, kind chronicle.Kind) (actions []chronicle.Action, n uint64) {
+	for _, r := range p.Reserved {
+		if cut := r.Range.Intersect(in); r.Kind == kind && !cut.Empty() {
+			n += uint64(cut.Size())
+			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: cut, Kind: kind})
+		}
+	}
+	return actions, n
+}
