@@ -63,7 +63,7 @@ func TestLoss(t *testing.T) {
 				switch {
 				case loss > 0 && counts.Repeated == 0:
 					t.Error("nothing was sent again, although packets were lost")
-				case loss == 0 && (counts.Repeated > 0 || peers[1].Status().Counts.Doubled > 0 || opened > exchanges):
+				case loss == 0 && (counts.Repeated > 0 || peers[1].Status().Counts.Duplicate > 0 || opened > exchanges):
 					t.Errorf("%d were sent again and %d streams opened, although nothing was lost", counts.Repeated, opened)
 				case loss == 0 && packets-before > 2*n+60: // probes, too
 					t.Errorf("%d packets for %d frames, want one and an ack for each", packets-before, n)

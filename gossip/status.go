@@ -39,19 +39,19 @@ const (
 
 // Counts are what happened since the start, in frames.
 type Counts struct {
-	Sent        uint64 // handed to the network, point to point
-	Failed      uint64 // could not be
-	Dropped     uint64 // waited too long, or too many waited, or the sockets were closed
-	Repeated    uint64 // handed to the network again, as no ack came
-	Unconfirmed uint64 // given up without an ack
-	Unknown     uint64 // for a peer without an address
-	Oversize    uint64 // too long, or too short for a frame
-	Broadcast   uint64 // taken as broadcasts
-	Hints       uint64 // broadcasts dropped, as too many were queued
-	Received    uint64 // delivered
-	Doubled     uint64 // arrived again, and dropped
-	Overrun     uint64 // arrived and dropped, as too many waited to be delivered
-	Undecodable uint64 // arrived and dropped, as nobody can have meant them
+	Sent              uint64 // handed to the network, point to point
+	Failed            uint64 // could not be
+	Dropped           uint64 // waited too long, or too many waited, or the sockets were closed
+	Repeated          uint64 // handed to the network again, as no ack came
+	Unconfirmed       uint64 // given up without an ack
+	Unknown           uint64 // for a peer without an address
+	Oversize          uint64 // too long, or too short for a frame
+	Broadcast         uint64 // taken as broadcasts
+	BroadcastsDropped uint64 // broadcasts dropped, as too many were queued
+	Received          uint64 // delivered
+	Duplicate         uint64 // arrived again, and dropped
+	Overrun           uint64 // arrived and dropped, as too many waited to be delivered
+	Undecodable       uint64 // arrived and dropped, as nobody can have meant them
 
 	// Encrypted are the packets and streams' messages that were sent and encrypted. A key should encrypt fewer than 2^32.
 	Encrypted uint64
@@ -72,8 +72,8 @@ func (g *Gossip) Status() Status {
 		Seat: g.OwnSeat(), Queued: g.Queued(),
 		Counts: Counts{
 			Sent: d.Sent, Failed: d.Failed, Dropped: d.Dropped, Unknown: c.unknown.Load(),
-			Repeated: d.Repeated, Unconfirmed: d.Unconfirmed, Doubled: d.Duplicate,
-			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), Hints: c.broadcastsDropped.Load(),
+			Repeated: d.Repeated, Unconfirmed: d.Unconfirmed, Duplicate: d.Duplicate,
+			Oversize: c.oversize.Load(), Broadcast: c.broadcast.Load(), BroadcastsDropped: c.broadcastsDropped.Load(),
 			Encrypted: g.screen.encrypted.Load(), Refused: g.screen.counts(),
 			Received: c.received.Load(), Overrun: c.overrun.Load(), Undecodable: c.undecodable.Load(),
 		},

@@ -488,7 +488,7 @@ func TestFlood(t *testing.T) {
 			peers[0].Broadcast(peers[0].frame(wire.Pull{After: uint64(i)}))
 		}
 		got := peers[0].Status()
-		if got.Queued > 1024 || got.Counts.Hints == 0 || got.Counts.Broadcast != 3000 {
+		if got.Queued > 1024 || got.Counts.BroadcastsDropped == 0 || got.Counts.Broadcast != 3000 {
 			t.Errorf("got %+v, want at most 1024 queued and the rest counted", got)
 		}
 		c.until(3*time.Minute, "drained", func() bool { return peers[0].Status().Queued == 0 })

@@ -24,7 +24,7 @@ func TestToldAgainAfterAStart(t *testing.T) {
 		told = map[string]ipam.ShareStatus{}
 		for _, p := range c.status(i).Pools {
 			for _, s := range p.Shares {
-				if p.Pool == cidr && s.Told {
+				if p.Pool == cidr && s.Announced {
 					told[s.Owner] = s
 				}
 			}

@@ -14,7 +14,7 @@ func TestSharesAddUp(t *testing.T) {
 	announced := func() bool {
 		for i := range c.peers {
 			for _, s := range c.peers[i].machine.Status(c.now).Pools[0].Shares {
-				if !s.Told {
+				if !s.Announced {
 					return false
 				}
 			}

@@ -74,9 +74,9 @@ func (p *Picture) PoolStatus(pool *Pool, ranges bool) PoolStatus {
 func (p *Picture) share(pool *Pool, id peer.ID, owned addr.Count) ShareStatus {
 	s := ShareStatus{Owner: p.textOf(id), Owned: uint64(owned)}
 	if id == p.Self {
-		s.Held, s.Resting, s.Told = uint64(pool.Space.Held()-pool.Space.Strays())-pool.waiting(addr.Whole(pool.CIDR)), uint64(pool.Space.Resting(p.Now, p.Rest)), true
+		s.Held, s.Resting, s.Announced = uint64(pool.Space.Held()-pool.Space.Strays())-pool.waiting(addr.Whole(pool.CIDR)), uint64(pool.Space.Resting(p.Now, p.Rest)), true
 	} else if t, told := p.Peers[id].Spare[pool.Key]; told {
-		s.Held, s.Resting, s.Told = uint64(owned-min(t.Free, owned)), uint64(min(t.Resting, t.Free, owned)), true
+		s.Held, s.Resting, s.Announced = uint64(owned-min(t.Free, owned)), uint64(min(t.Resting, t.Free, owned)), true
 	}
 	return s
 }

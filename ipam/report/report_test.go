@@ -181,7 +181,7 @@ func TestPoolStatus(t *testing.T) {
 	}
 	var shares []string
 	for _, s := range p.PoolStatus(&lan, true).Shares {
-		shares = append(shares, fmt.Sprintf("%s %d of %d, %v", s.Owner[:2], s.Held, s.Owned, s.Told))
+		shares = append(shares, fmt.Sprintf("%s %d of %d, %v", s.Owner[:2], s.Held, s.Owned, s.Announced))
 	}
 	if want := []string{"01 1 of 4, true", "02 1 of 4, true", "03 0 of 2, false"}; !slices.Equal(shares, want) {
 		t.Errorf("shares %q, want %q", shares, want)

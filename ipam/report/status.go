@@ -119,9 +119,9 @@ type ShareStatus struct {
 	Owned   uint64 `json:"owned"`
 	Held    uint64 `json:"held"`
 	Resting uint64 `json:"resting"`
-	// Told says that the peer has announced what it holds, or is this one; else
+	// Announced says that the peer has announced what it holds, or is this one; else
 	// Held is 0, and nobody here knows better.
-	Told bool `json:"told"`
+	Announced bool `json:"announced"`
 }
 
 // RangeStatus is one range of a pool's ring.

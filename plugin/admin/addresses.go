@@ -71,7 +71,7 @@ func (s *Server) who(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	status, err := s.cfg.Backend.Who(ctx, a)
-	use := s.told(ctx, status)
+	use := s.usage(ctx, status)
 	use.Identity = s.identityOf(use.AddressStatus)
 	return answer{body: use}, err
 }
@@ -85,13 +85,13 @@ func (s *Server) explain(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	use := s.told(ctx, story.AddressStatus)
-	if !use.Told.IsZero() {
+	use := s.usage(ctx, story.AddressStatus)
+	if !use.ConfirmedAt.IsZero() {
 		speaker := "it"
 		if use.Peer != story.Peer {
 			speaker = use.Peer
 		}
-		story.Verdict += fmt.Sprintf("; %s reported at %s that the address is held by %s", speaker, use.Told.UTC().Format("2006-01-02 15:04 MST"), holderOf(use))
+		story.Verdict += fmt.Sprintf("; %s reported at %s that the address is held by %s", speaker, use.ConfirmedAt.UTC().Format("2006-01-02 15:04 MST"), holderOf(use))
 	}
 	return answer{body: Story{story, s.identityOf(use.AddressStatus)}}, nil
 }

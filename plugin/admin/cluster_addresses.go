@@ -13,12 +13,12 @@ import (
 	"github.com/ringlet/ringlet/plugin/directory"
 )
 
-// Use is what an address is used for, on this peer or as another one says.
-type Use struct {
+// Usage is what an address is used for, on this peer or as another one says.
+type Usage struct {
 	ipam.AddressStatus
-	// Told is when the peer that has it was last known to hold to that; zero if
+	// ConfirmedAt is when the peer that has it was last known to hold to that; zero if
 	// this peer knows it itself.
-	Told time.Time `json:"told,omitzero"`
+	ConfirmedAt time.Time `json:"confirmed,omitzero"`
 	// Identity is that of the container which has the address; nil: it has none, or none is asked for, as in lists.
 	Identity *Identity `json:"identity,omitempty"`
 }
@@ -32,7 +32,7 @@ type Identity struct {
 // Story is all that this peer knows of an address.
 type Story struct {
 	ipam.Explanation
-	Identity *Identity `json:"identity,omitempty"` // as in [Use]
+	Identity *Identity `json:"identity,omitempty"` // as in [Usage]
 }
 
 // identityOf returns the identity of the container that has an address, as the directory knows.
@@ -58,16 +58,16 @@ const (
 	stateReady     = "ready" // it is in this peer's range, and free
 )
 
-// told adds what another peer says of an address: the one in whose range it is, or, if that
+// usage adds what another peer says of an address: the one in whose range it is, or, if that
 // says nothing, one that is there and has it all the same, as a host that was forgotten and
 // is back. In the directory is for some minutes also what one said that had it before: one
 // that was forgotten, or the former self of a host that was rebuilt. Of an address that nobody
-// has by what is agreed, or that this peer may hand out, those that have it all the same are told.
-func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
+// has by what is agreed, or that this peer may hand out, it shows those that have it all the same.
+func (s *Server) usage(ctx context.Context, st ipam.AddressStatus) Usage {
 	kept := st.State == stateReserved && st.Peer != "" // for a name, which another peer has
 	unheld := (st.State == stateFree || st.State == stateReady) && st.Kind == ""
 	if s.cfg.Directory == nil || st.State != stateElsewhere && st.State != "quarantined" && !kept && !unheld {
-		return Use{AddressStatus: st}
+		return Usage{AddressStatus: st}
 	}
 	said := s.cfg.Directory.Holdings(st.Address)
 	held := slices.DeleteFunc(slices.Clone(said), func(h directory.Holding) bool { return unheld || h.Node != st.Peer })
@@ -75,9 +75,9 @@ func (s *Server) told(ctx context.Context, st ipam.AddressStatus) Use {
 		held = s.ofReachable(ctx, said)
 	}
 	if len(held) == 0 {
-		return Use{AddressStatus: st}
+		return Usage{AddressStatus: st}
 	}
-	return useOf(slices.MaxFunc(held, func(a, b directory.Holding) int { return a.Told.Compare(b.Told) }))
+	return usageOf(slices.MaxFunc(held, func(a, b directory.Holding) int { return a.ConfirmedAt.Compare(b.ConfirmedAt) }))
 }
 
 // ofReachable returns what is said by other peers that can be reached.
@@ -91,21 +91,21 @@ func (s *Server) ofReachable(ctx context.Context, said []directory.Holding) []di
 	})
 }
 
-// useOf shows what another peer says. Who says since when an address is held confirms it at that time, too: the directory knows
+// usageOf shows what another peer says. Who says since when an address is held confirms it at that time, too: the directory knows
 // only when all that the peer says was confirmed last.
-func useOf(h directory.Holding) Use {
-	told := h.Told
-	if h.Since.After(told) {
-		told = h.Since
+func usageOf(h directory.Holding) Usage {
+	confirmed := h.ConfirmedAt
+	if h.Since.After(confirmed) {
+		confirmed = h.Since
 	}
-	return Use{Told: told, AddressStatus: ipam.AddressStatus{
+	return Usage{ConfirmedAt: confirmed, AddressStatus: ipam.AddressStatus{
 		Address: h.IP, Pool: h.Pool, Peer: h.Node, State: h.State, Kind: h.Kind,
 		Container: h.Container, Name: h.Name, MAC: h.MAC, Since: h.Since,
 	}}
 }
 
 // holderOf names whoever has an address, as well as another peer could.
-func holderOf(u Use) string {
+func holderOf(u Usage) string {
 	for _, name := range []string{u.Name, u.Container, u.MAC} {
 		if name != "" {
 			return fmt.Sprintf("%s %q", u.Kind, name)
@@ -120,8 +120,8 @@ type place = directory.Place
 // placesAtOnce is how many places are looked up at a time.
 const placesAtOnce = 500
 
-// elsewhere returns the addresses that other peers have in a pool, in all if it is empty.
-func (s *Server) elsewhere(ctx context.Context, pool string) ([]place, error) {
+// addressesOfOthers returns the addresses that other peers have in a pool, in all if it is empty.
+func (s *Server) addressesOfOthers(ctx context.Context, pool string) ([]place, error) {
 	st, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
@@ -132,17 +132,17 @@ func (s *Server) elsewhere(ctx context.Context, pool string) ([]place, error) {
 			cidr = p.Pool
 		}
 	}
-	all, err := s.everywhere(ctx, &st, st.Self.ID) // told better by this peer
+	all, err := s.clusterAddresses(ctx, &st, st.Self.ID) // this peer shows its own better
 	if err != nil || pool == "" {
 		return all, err
 	}
 	return slices.DeleteFunc(all, func(p place) bool { return !cidr.IsValid() || !cidr.Contains(p.IP) }), nil
 }
 
-// everywhere returns the addresses that peers of the cluster say they have, as the directory
+// clusterAddresses returns the addresses that peers of the cluster say they have, as the directory
 // knows, but those of one peer. What one said that was forgotten, or replaced by another of
 // its host, is there for some minutes more: its addresses are others' by then.
-func (s *Server) everywhere(ctx context.Context, st *ipam.Status, without string) (all []place, err error) {
+func (s *Server) clusterAddresses(ctx context.Context, st *ipam.Status, without string) (all []place, err error) {
 	there := map[string]bool{st.Self.ID: true}
 	for _, p := range st.Peers {
 		there[p.ID] = true
@@ -157,8 +157,8 @@ func (s *Server) everywhere(ctx context.Context, st *ipam.Status, without string
 // merged lists what this peer says of its addresses, and other peers of some places, in order.
 // Of what is kept for a name, and another peer has for it, that one tells more. With a holder
 // it is what that holds.
-func (s *Server) merged(ctx context.Context, mine iter.Seq2[ipam.Portion, error], places []place, holder string) iter.Seq2[[]Use, error] {
-	return func(yield func([]Use, error) bool) {
+func (s *Server) merged(ctx context.Context, mine iter.Seq2[ipam.Portion, error], places []place, holder string) iter.Seq2[[]Usage, error] {
+	return func(yield func([]Usage, error) bool) {
 		for p, err := range mine {
 			if err != nil {
 				yield(nil, err)
@@ -187,8 +187,8 @@ func (s *Server) merged(ctx context.Context, mine iter.Seq2[ipam.Portion, error]
 }
 
 // merge lists what this peer says and what others say of some places.
-func (s *Server) merge(ctx context.Context, own []ipam.AddressStatus, places []place, holder string) ([]Use, error) {
-	out := make([]Use, 0, len(own)+len(places))
+func (s *Server) merge(ctx context.Context, own []ipam.AddressStatus, places []place, holder string) ([]Usage, error) {
+	out := make([]Usage, 0, len(own)+len(places))
 	held := map[netip.Addr]bool{}
 	said, err := s.said(ctx, places)
 	if err != nil {
@@ -196,16 +196,16 @@ func (s *Server) merge(ctx context.Context, own []ipam.AddressStatus, places []p
 	}
 	for _, h := range said {
 		if holder == "" || h.Name == holder || h.Container == holder {
-			out = append(out, useOf(h))
+			out = append(out, usageOf(h))
 			held[h.IP] = true
 		}
 	}
 	for _, a := range own {
 		if a.State != stateReserved || a.Peer == "" || !held[a.Address] {
-			out = append(out, Use{AddressStatus: a})
+			out = append(out, Usage{AddressStatus: a})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Use) int { return a.Address.Compare(b.Address) })
+	slices.SortStableFunc(out, func(a, b Usage) int { return a.Address.Compare(b.Address) })
 	return out, nil
 }
 

@@ -56,7 +56,7 @@ func (s *Server) discover(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	if containers {
-		places, err := s.everywhere(ctx, &st, "")
+		places, err := s.clusterAddresses(ctx, &st, "")
 		return listed(r.whole, s, s.containers(r.whole, places, port)), err
 	}
 	targets := []Target{}

@@ -28,13 +28,13 @@
 //	POST   /v1/pools                             NewPool -> 201 MadePool, 200 if there was such a pool before
 //	GET    /v1/pools/{cidr}                      ipam.PoolStatus
 //	DELETE /v1/pools/{cidr}                      204
-//	GET    /v1/pools/{cidr}/addresses[?for=&all=]  []Use: all, or what somebody holds; with all=true also on other peers
+//	GET    /v1/pools/{cidr}/addresses[?for=&all=]  []Usage: all, or what somebody holds; with all=true also on other peers
 //	POST   /v1/pools/{cidr}/addresses            NewAddress -> 201 Grant, 200 if it was held before
 //	DELETE /v1/pools/{cidr}/addresses?for=       []ipam.AddressStatus: what was freed
 //	DELETE /v1/pools/{cidr}/addresses/{ip}[?for=]
 //	GET    /v1/addresses[?for=&all=]             the same, over all pools
 //	DELETE /v1/addresses?for=
-//	GET    /v1/addresses/{ip}                    Use
+//	GET    /v1/addresses/{ip}                    Usage
 //	GET    /v1/addresses/{ip}/explain            Story
 //	DELETE /v1/addresses/{ip}[?for=]
 //	GET    /v1/locks                             []HeldLock

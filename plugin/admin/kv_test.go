@@ -45,9 +45,9 @@ func newShelf() *shelf {
 		return json.RawMessage(fmt.Sprintf(`{"pool":"10.50.0.0/29","node":%q,"state":"held","kind":"container","container":"4f3a2b1c0d9e8f7a","name":%q,"mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z"}`, node, name))
 	}
 	return &shelf{changes: events.NewRing[replica.Event](3, 0, 4), items: []directory.Item{
-		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.2", Value: held("host-a", "web"), Owner: "aa01", Told: someTime},
-		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.4", Value: held("host-b", "db"), Owner: hostB, Told: someTime},
-		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.6", Value: held("host-b", "cache"), Owner: hostB, Told: someTime},
+		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.2", Value: held("host-a", "web"), Owner: "aa01", ConfirmedAt: someTime},
+		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.4", Value: held("host-b", "db"), Owner: hostB, ConfirmedAt: someTime},
+		{Key: "ringlet/state/ip/v1/ringlet/10.50.0.6", Value: held("host-b", "cache"), Owner: hostB, ConfirmedAt: someTime},
 		{Key: "ringlet/state/pools/v1/ringlet/names/lab", Value: json.RawMessage(agreedPool), Owner: directory.Agreed},
 	}}
 }
@@ -111,7 +111,7 @@ func (s *shelf) Said(places []directory.Place) (out []directory.Holding) {
 func (s *shelf) all() (out []directory.Holding) {
 	for _, i := range s.items {
 		if at, err := netip.ParseAddr(i.Key[strings.LastIndex(i.Key, "/")+1:]); err == nil {
-			h := directory.Holding{IP: at, Owner: i.Owner, Told: i.Told}
+			h := directory.Holding{IP: at, Owner: i.Owner, ConfirmedAt: i.ConfirmedAt}
 			_ = json.Unmarshal(i.Value, &h.Address)
 			out = append(out, h)
 		}
@@ -295,9 +295,9 @@ func (b abroad) Explain(ctx context.Context, a netip.Addr) (ipam.Explanation, er
 // container has one of them all the same.
 func withFormer() *shelf {
 	s := newShelf()
-	add := func(ip, owner, node string, told time.Time) {
+	add := func(ip, owner, node string, confirmed time.Time) {
 		value := fmt.Sprintf(`{"pool":"10.50.0.0/29","node":%q,"state":"held","kind":"container","name":"former","since":"2026-11-20T09:00:00Z"}`, node)
-		s.items = slices.Insert(s.items, 0, directory.Item{Key: "ringlet/state/ip/v1/ringlet/" + ip, Value: json.RawMessage(value), Owner: owner, Told: told})
+		s.items = slices.Insert(s.items, 0, directory.Item{Key: "ringlet/state/ip/v1/ringlet/" + ip, Value: json.RawMessage(value), Owner: owner, ConfirmedAt: confirmed})
 	}
 	add("10.50.0.6", "aa02", "host-b", someTime.Add(-time.Minute))
 	add("10.50.0.5", "aa00", "host-c", someTime)
@@ -330,7 +330,7 @@ func TestWhoElsewhere(t *testing.T) {
 	d := readDocument(t)
 	s, _ := logged(t, Config{Backend: abroad{newMemory()}, Directory: withFormer()})
 	for ip, want := range map[string]string{
-		"10.50.0.6": `"name":"cache","mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z","told":"2026-11-21T09:00:00Z"`,
+		"10.50.0.6": `"name":"cache","mac":"02:00:00:00:00:07","since":"2026-11-21T09:00:00Z","confirmed":"2026-11-21T09:00:00Z"`,
 		"10.50.0.5": `"peer":"host-b","state":"elsewhere","kind":"","container":"","name":"","mac":""}`,
 		"10.50.0.3": `"peer":"host-d","state":"held","kind":"container","container":"","name":"former"`,
 	} {
@@ -405,7 +405,7 @@ func (b unheld) Who(_ context.Context, a netip.Addr) (ipam.AddressStatus, error)
 // host that was forgotten and is back, before it has asked for it. What one said that is not there, or this peer, is no word of that.
 func TestWhoHasWhatIsFree(t *testing.T) {
 	shelf := withFormer()
-	shelf.items = append(shelf.items, directory.Item{Key: "ringlet/state/ip/v1/ringlet/10.50.0.1", Value: shelf.items[0].Value, Owner: "aa01", Told: someTime})
+	shelf.items = append(shelf.items, directory.Item{Key: "ringlet/state/ip/v1/ringlet/10.50.0.1", Value: shelf.items[0].Value, Owner: "aa01", ConfirmedAt: someTime})
 	for _, state := range []string{"free", "ready"} {
 		s, _ := logged(t, Config{Backend: unheld{abroad{newMemory()}, state}, Directory: shelf})
 		for ip, want := range map[string]string{
@@ -462,7 +462,7 @@ func TestKeptElsewhere(t *testing.T) {
 		"/v1/addresses?all=true":  {"10.50.0.4 held", "10.50.0.5 reserved", "10.50.0.6 held"},
 	} {
 		w, _ := ask(t.Context(), s.Handler(), "GET", path, nil)
-		var list []Use
+		var list []Usage
 		body := strings.TrimSpace(w.Body.String())
 		if !strings.HasPrefix(body, "[") {
 			body = "[" + body + "]"

@@ -96,7 +96,7 @@ func (s *Server) addresses(ctx context.Context, r *request) (answer, error) {
 			}
 		}), nil
 	}
-	places, err := s.elsewhere(ctx, pool)
+	places, err := s.addressesOfOthers(ctx, pool)
 	if err != nil {
 		return answer{}, err
 	}

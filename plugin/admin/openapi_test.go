@@ -452,7 +452,7 @@ func TestDocumentHasTheTypes(t *testing.T) {
 		"Audit": ipam.Audit{}, "Finding": ipam.Finding{}, "Collection": Collection{}, "Collected": ipam.Collected{},
 		"Join": Join{}, "Joined": Joined{}, "Met": Met{}, "Keys": Keys{}, "Key": Key{}, "KeyChange": KeyChange{},
 		"About": About{}, "AboutEngine": AboutEngine{}, "AboutNetwork": AboutNetwork{}, "AboutDatabase": AboutDatabase{}, "Target": Target{}, "Past": Past{}, "PastOf": PastOf{},
-		"NewLock": NewLock{}, "HeldLock": HeldLock{}, "Renewal": Renewal{}, "Use": Use{}, "Item": directory.Item{}, "Change": directory.Change{}, "RemovedKeys": RemovedKeys{},
+		"NewLock": NewLock{}, "HeldLock": HeldLock{}, "Renewal": Renewal{}, "Usage": Usage{}, "Item": directory.Item{}, "Change": directory.Change{}, "RemovedKeys": RemovedKeys{},
 	}
 	for name := range d.Components.Schemas {
 		if _, ok := all[name]; !ok {

@@ -27,8 +27,8 @@ type addressRow struct {
 // addressJSON is an address in the JSON of other commands.
 type addressJSON struct {
 	addressRow
-	Kind string     `json:"kind"`
-	Told *time.Time `json:"told,omitempty"` // when another peer last stood by it; nil: known here
+	Kind        string     `json:"kind"`
+	ConfirmedAt *time.Time `json:"confirmed,omitempty"` // when another peer last stood by it; nil: known here
 
 	Identity *admin.Identity `json:"identity,omitempty"` // of one address; nil: it has none
 }

@@ -235,14 +235,14 @@ const maxHolders = 10
 
 // withHolders adds to a refusal who holds addresses of this peer.
 func withHolders(ctx context.Context, c *client, refusal error) error {
-	all := func(admin.Use) bool { return true }
+	all := func(admin.Usage) bool { return true }
 	return fmt.Errorf("%w%s", refusal, strings.TrimSuffix(holdersOf(ctx, c, path("addresses"), all, "\n"), "\n"))
 }
 
 // holdersOf lists who holds the addresses of a list that are wanted, a line for each, behind a head; nothing if nobody does,
 // or the plugin does not say.
-func holdersOf(ctx context.Context, c *client, list string, wanted func(admin.Use) bool, head string) string {
-	var uses []admin.Use
+func holdersOf(ctx context.Context, c *client, list string, wanted func(admin.Usage) bool, head string) string {
+	var uses []admin.Usage
 	if c.get(ctx, list, &uses) != nil {
 		return ""
 	}

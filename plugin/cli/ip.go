@@ -131,14 +131,14 @@ answered knows a holder, and some hosts have not answered.`,
 				}
 				ip = has[0].Address
 			}
-			var s admin.Use
+			var s admin.Usage
 			if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
 				return err
 			}
 			full := fullOf(s.AddressStatus)
 			full.Identity = s.Identity
-			if !s.Told.IsZero() {
-				full.Told = new(s.Told.UTC())
+			if !s.ConfirmedAt.IsZero() {
+				full.ConfirmedAt = new(s.ConfirmedAt.UTC())
 			}
 			return a.show(full, func() { a.view.address(s) })
 		})(cmd, args)
@@ -147,11 +147,11 @@ answered knows a holder, and some hosts have not answered.`,
 }
 
 // address prints all about one address.
-func (v view) address(u admin.Use) {
+func (v view) address(u admin.Usage) {
 	s := u.AddressStatus
-	told := ""
-	if !u.Told.IsZero() {
-		told = s.Peer + ", confirmed " + v.ago(u.Told)
+	reporter := ""
+	if !u.ConfirmedAt.IsZero() {
+		reporter = s.Peer + ", confirmed " + v.ago(u.ConfirmedAt)
 	}
 	since := ""
 	if !s.Since.IsZero() {
@@ -165,7 +165,7 @@ func (v view) address(u admin.Use) {
 		name = "note"
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
-		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "identity", identityText(u.Identity), "peer", s.Peer, "reported by", told)
+		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "identity", identityText(u.Identity), "peer", s.Peer, "reported by", reporter)
 }
 
 // addressLike is what can only be meant as an address, or as a MAC.
@@ -250,12 +250,12 @@ func usesOf(pool, holder string, all bool) string {
 // elsewhere tells what other peers say that somebody has who has nothing here, and what to do
 // about it.
 func (v view) elsewhere(ctx context.Context, c *client, pool, holder, next string) {
-	var list []admin.Use
+	var list []admin.Usage
 	if c.get(ctx, usesOf(pool, holder, true), &list) != nil {
 		return // of no interest beside what is known here
 	}
 	for _, u := range list {
-		if !u.Told.IsZero() && isHeld(u.AddressStatus) {
+		if !u.ConfirmedAt.IsZero() && isHeld(u.AddressStatus) {
 			v.printf("%s reports that it has %v there%s\n", safe(u.Peer), u.Address, next)
 		}
 	}
@@ -313,7 +313,7 @@ RINGLET_DEFAULT_POOL, else the only pool.`,
 
 // alsoHolds notes which other addresses of the pool the holder has, here or on other hosts: few want that.
 func (c *client) alsoHolds(ctx context.Context, grant admin.Grant, holder string) {
-	var list []admin.Use
+	var list []admin.Usage
 	if c.progress == nil || c.get(ctx, usesOf(grant.Pool.String(), holder, true), &list) != nil {
 		return // the address was allocated all the same
 	}
@@ -431,7 +431,7 @@ func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client,
 		if err := c.call(ctx, http.MethodDelete, query(at, "for", holderID), nil, &freed); err != nil {
 			return err
 		}
-		var now admin.Use // of what nobody here holds
+		var now admin.Usage // of what nobody here holds
 		nowhere := ""
 		if len(freed) == 0 && ip != "" {
 			if p, ok := errors.AsType[*admin.Problem](c.get(ctx, path("addresses", ip), &now)); ok && p.Code == ipam.ErrPoolNotFound.Error() {
@@ -454,7 +454,7 @@ func (a *app) free(at, holderID, ip string) func(ctx context.Context, c *client,
 			default:
 				a.view.printf("nothing to free: %s does not hold %s on this host\n", safe(holderID), ip)
 			}
-			if !now.Told.IsZero() && isHeld(now.AddressStatus) {
+			if !now.ConfirmedAt.IsZero() && isHeld(now.AddressStatus) {
 				a.view.printf("%s reports that %s has it: free it there\n", safe(now.Peer), safe(somebody(now.AddressStatus)))
 			}
 		})

@@ -166,7 +166,7 @@ func (a *app) keys(ctx context.Context, c *client, prefix string) error {
 		}
 		rows := make([][]string, len(all))
 		for i, item := range all {
-			rows[i] = []string{item.Key, a.view.ago(item.Told), compact(item.Value)}
+			rows[i] = []string{item.Key, a.view.ago(item.ConfirmedAt), compact(item.Value)}
 		}
 		a.view.table([]column{{title: "KEY"}, {title: "CONFIRMED"}, {title: "VALUE", cut: true}}, rows)
 	})

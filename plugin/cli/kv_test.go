@@ -46,46 +46,46 @@ func (l library) List(ctx context.Context, q ipam.Listing) (out ipam.Portion, er
 	return out, nil
 }
 
-// told is a directory whose other peer holds an address.
-type told struct{ *directory.Directory }
+// elsewhere is a directory whose other peer holds an address.
+type elsewhere struct{ *directory.Directory }
 
-func (d told) Holdings(a netip.Addr) []directory.Holding {
+func (d elsewhere) Holdings(a netip.Addr) []directory.Holding {
 	if b := d.other(); a == b.IP {
 		return []directory.Holding{b}
 	}
 	return nil
 }
 
-func (d told) Places(func(owner string) bool) []directory.Place {
+func (d elsewhere) Places(func(owner string) bool) []directory.Place {
 	return []directory.Place{{IP: d.other().IP, Owner: d.other().Owner}}
 }
 
-func (d told) Said(places []directory.Place) (out []directory.Holding) {
+func (d elsewhere) Said(places []directory.Place) (out []directory.Holding) {
 	for range places {
 		out = append(out, d.other())
 	}
 	return out
 }
 
-func (told) Labels(uint64) (map[string]string, bool) {
+func (elsewhere) Labels(uint64) (map[string]string, bool) {
 	return map[string]string{"com.docker.compose.service": "db\x1b[2J", "com.docker.compose.project": "shop"}, true
 }
 
-func (told) other() directory.Holding {
+func (elsewhere) other() directory.Holding {
 	return directory.Holding{
 		Address: directory.Address{
 			Pool: prefix("10.50.0.0/24"), Node: "host-b", State: "held", Kind: "container", Name: "db",
 			Container: strings.Repeat("fedcba98", 8), MAC: "02:42:0a:32:00:c8", Identity: 256, Since: now.Add(-time.Hour),
 		},
-		IP: ip("10.50.0.200"), Owner: "bb02", Told: now.Add(-90 * time.Second),
+		IP: ip("10.50.0.200"), Owner: "bb02", ConfirmedAt: now.Add(-90 * time.Second),
 	}
 }
 
-func (d told) List(prefix, after string, limit, bytes int) ([]directory.Item, bool) {
+func (d elsewhere) List(prefix, after string, limit, bytes int) ([]directory.Item, bool) {
 	list, more := d.Directory.List(prefix, after, limit, bytes)
 	for i := range list {
-		if !list[i].Told.IsZero() {
-			list[i].Told = now.Add(-2 * time.Minute) // the one thing in them that is of the clock
+		if !list[i].ConfirmedAt.IsZero() {
+			list[i].ConfirmedAt = now.Add(-2 * time.Minute) // the one thing in them that is of the clock
 		}
 	}
 	return list, more
@@ -120,24 +120,24 @@ func serveDirectory(t *testing.T) string {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	return serveConfig(t, admin.Config{Backend: f, Directory: told{d}})
+	return serveConfig(t, admin.Config{Backend: f, Directory: elsewhere{d}})
 }
 
 func TestKV(t *testing.T) {
 	socket := serveDirectory(t)
 	for file, args := range map[string][]string{
-		"kv-get.txt":       {"kv", "get", "ringlet/state/ip/v1/ringlet/10.50.0.2"},
-		"kv-list.txt":      {"kv", "get", "--recursive", "ringlet/state/ip/"},
-		"kv-pools.txt":     {"kv", "get", "--recursive", "/ringlet/state/pools/"},
-		"kv-nothing.txt":   {"kv", "get", "-r", "nothing/"},
-		"ip-ls-every.txt":  {"ip", "ls", "--all"},
-		"who-told.txt":     {"who", "10.50.0.200"},
-		"who-told.json":    {"who", "10.50.0.200", "-o", "json"},
-		"release-told.txt": {"release", "10.50.0.200"},
-		"lookup-told.txt":  {"lookup", "--for", "db"},
-		"lookup-every.txt": {"lookup", "--all", "--for", "db"},
-		"lookup-none.txt":  {"lookup", "--all", "--for", "nobody", "--pool", "10.50.0.0/24"},
-		"free-told.txt":    {"free", "--for", "db"},
+		"kv-get.txt":            {"kv", "get", "ringlet/state/ip/v1/ringlet/10.50.0.2"},
+		"kv-list.txt":           {"kv", "get", "--recursive", "ringlet/state/ip/"},
+		"kv-pools.txt":          {"kv", "get", "--recursive", "/ringlet/state/pools/"},
+		"kv-nothing.txt":        {"kv", "get", "-r", "nothing/"},
+		"ip-ls-every.txt":       {"ip", "ls", "--all"},
+		"who-confirmed.txt":     {"who", "10.50.0.200"},
+		"who-confirmed.json":    {"who", "10.50.0.200", "-o", "json"},
+		"release-confirmed.txt": {"release", "10.50.0.200"},
+		"lookup-confirmed.txt":  {"lookup", "--for", "db"},
+		"lookup-every.txt":      {"lookup", "--all", "--for", "db"},
+		"lookup-none.txt":       {"lookup", "--all", "--for", "nobody", "--pool", "10.50.0.0/24"},
+		"free-confirmed.txt":    {"free", "--for", "db"},
 	} {
 		got := ringlet(t, Config{}, append(args, "--socket", socket)...)
 		if got.code != 0 || got.err != "" {

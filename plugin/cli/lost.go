@@ -95,7 +95,7 @@ func (a *app) forget(ctx context.Context, c *client, peer string, dryRun bool) e
 	return a.show(f, func() {
 		a.view.forgotten(f, dryRun)
 		if dryRun && f.Ranges > 0 {
-			a.view.printf("%s", holdersOf(ctx, c, path("addresses")+"?all=true", func(u admin.Use) bool { return u.Peer == f.Peer && !u.Told.IsZero() }, "it reported to hold:\n"))
+			a.view.printf("%s", holdersOf(ctx, c, path("addresses")+"?all=true", func(u admin.Usage) bool { return u.Peer == f.Peer && !u.ConfirmedAt.IsZero() }, "it reported to hold:\n"))
 		}
 	})
 }

@@ -53,7 +53,7 @@ func (v view) past(p admin.PastOf, silent []string) {
 		if !p.Until.IsZero() {
 			until = p.Until.UTC().Format(clockLayout)
 		}
-		if p.Late {
+		if p.Inferred {
 			until += " (at the latest: found out afterwards)"
 		}
 	}

@@ -37,7 +37,7 @@ func (diary) Who(_ context.Context, a netip.Addr, at time.Time) (journal.Past, e
 	case !at.Before(clock(10)):
 		p.State, p.Since, p.Until, p.Holder = "held", clock(10), clock(11), &events.Holder{Kind: "container", Container: "0123456789abcdef", Name: "web", Since: clock(10)}
 		if !at.Before(clock(11)) {
-			p.State, p.Late = "free", true
+			p.State, p.Inferred = "free", true
 		}
 	}
 	return p, nil

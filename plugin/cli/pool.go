@@ -258,7 +258,7 @@ func (a *app) listPools(ctx context.Context, c *client, all bool) error {
 
 // heldText counts what is held in a pool. A mark says that it may be more: a host that owns a part has not reported yet.
 func heldText(p ipam.PoolStatus) string {
-	if slices.ContainsFunc(p.Shares, func(s ipam.ShareStatus) bool { return !s.Told && s.Owned > 0 }) {
+	if slices.ContainsFunc(p.Shares, func(s ipam.ShareStatus) bool { return !s.Announced && s.Owned > 0 }) {
 		return "~" + amount(p.Held)
 	}
 	return amount(p.Held)

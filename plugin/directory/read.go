@@ -15,10 +15,10 @@ import (
 
 // Item is one key as one peer has set it.
 type Item struct {
-	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value"`
-	Owner string          `json:"owner"`         // ID of the peer; agreed: each knows it by itself; foreign: of another cluster
-	Told  time.Time       `json:"told,omitzero"` // when the owner last renewed its lease, by this peer's clock
+	Key         string          `json:"key"`
+	Value       json.RawMessage `json:"value"`
+	Owner       string          `json:"owner"`              // ID of the peer; agreed: each knows it by itself; foreign: of another cluster
+	ConfirmedAt time.Time       `json:"confirmed,omitzero"` // when the owner last renewed its lease, by this peer's clock
 }
 
 // Owners that are no peers of the cluster.
@@ -50,7 +50,7 @@ func shown(value []byte) json.RawMessage {
 func items(list []replica.Record) []Item {
 	out := []Item{}
 	for _, r := range list {
-		out = append(out, Item{Key: r.Key, Value: shown(r.Value), Owner: ownerOf(r.Origin), Told: r.Heard.UTC()})
+		out = append(out, Item{Key: r.Key, Value: shown(r.Value), Owner: ownerOf(r.Origin), ConfirmedAt: r.Heard.UTC()})
 	}
 	return out
 }
@@ -80,16 +80,16 @@ func (d *Directory) Cluster() string { return d.cfg.Cluster }
 // Holding is what some peer says of an address.
 type Holding struct {
 	Address
-	IP    netip.Addr
-	Owner string    // ID of the peer that says so
-	Told  time.Time // when that peer was last known to hold to it
+	IP          netip.Addr
+	Owner       string    // ID of the peer that says so
+	ConfirmedAt time.Time // when that peer was last known to hold to it
 }
 
 // Holdings returns who has an address, as each peer says.
 func (d *Directory) Holdings(a netip.Addr) []Holding {
 	var out []Holding
 	for _, item := range d.Get(AddressKeys(d.cfg.Cluster) + a.String()) {
-		if h := (Holding{IP: a, Owner: item.Owner, Told: item.Told}); json.Unmarshal(item.Value, &h.Address) == nil {
+		if h := (Holding{IP: a, Owner: item.Owner, ConfirmedAt: item.ConfirmedAt}); json.Unmarshal(item.Value, &h.Address) == nil {
 			out = append(out, h)
 		}
 	}
@@ -144,7 +144,7 @@ func (d *Directory) Said(places []Place) []Holding {
 		}
 		if r, ok := d.replica.Of(id, prefix+p.IP.String(), time.Now()); ok {
 			records = append(records, r)
-			out = append(out, Holding{IP: p.IP, Owner: p.Owner, Told: r.Heard.UTC()})
+			out = append(out, Holding{IP: p.IP, Owner: p.Owner, ConfirmedAt: r.Heard.UTC()})
 		}
 	}
 	d.mu.Unlock()

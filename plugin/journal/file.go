@@ -33,9 +33,9 @@ const (
 // record is a line.
 type record struct {
 	events.Event
-	Late bool `json:"late,omitempty"` // found out afterwards; it happened at Time or before
-	Own  bool `json:"own,omitempty"`  // the range came to this peer, whatever that is called now
-	Gave bool `json:"gave,omitempty"` // the range was this peer's
+	Inferred bool `json:"inferred,omitempty"`  // found out afterwards; it happened at Time or before
+	ToSelf   bool `json:"to_self,omitempty"`   // the range came to this peer, whatever that is called now
+	FromSelf bool `json:"from_self,omitempty"` // the range was this peer's
 }
 
 // appendLine appends the record as a line. The error is that of a time that JSON has no form for.

@@ -16,11 +16,11 @@ func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 123, time.UTC)
 	for _, r := range []record{
 		{Event: events.Event{ID: events.ID{Boot: 3, Number: 9}, Time: at, Kind: events.Granted, Pool: lab, Address: addr(7), Holder: &events.Holder{Kind: "container", Name: "web", Since: at}}},
-		{Late: true, Event: events.Event{ID: events.ID{Boot: 3, Number: 9}, Time: at, Kind: events.Freed, Text: "is free", Address: addr(7)}},
-		{Own: true, Event: events.Event{Kind: events.RangeMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "free", To: "host-a"}},
-		{Gave: true, Event: events.Event{Kind: events.RangeMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "host-a", To: "host-b"}},
-		{Late: true, Own: true, Gave: true, Event: events.Event{Kind: events.RangeMoved, To: "host-a"}},
-		{Late: true, Event: events.Event{Kind: events.ProblemBegan, Problem: &events.Problem{Code: "x"}}},
+		{Inferred: true, Event: events.Event{ID: events.ID{Boot: 3, Number: 9}, Time: at, Kind: events.Freed, Text: "is free", Address: addr(7)}},
+		{ToSelf: true, Event: events.Event{Kind: events.RangeMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "free", To: "host-a"}},
+		{FromSelf: true, Event: events.Event{Kind: events.RangeMoved, Pool: lab, Address: addr(0), Last: addr(63), From: "host-a", To: "host-b"}},
+		{Inferred: true, ToSelf: true, FromSelf: true, Event: events.Event{Kind: events.RangeMoved, To: "host-a"}},
+		{Inferred: true, Event: events.Event{Kind: events.ProblemBegan, Problem: &events.Problem{Code: "x"}}},
 	} {
 		want, err := json.Marshal(&r)
 		if err != nil {

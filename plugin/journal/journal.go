@@ -142,7 +142,7 @@ func (j *Journal) write(ctx context.Context) error {
 		records = slices.Grow(records[:0], len(list))[:len(list)]
 		for i := range list {
 			moved := list[i].Kind == events.RangeMoved
-			records[i] = record{Event: list[i], Own: moved && list[i].To == j.cfg.Self, Gave: moved && list[i].From == j.cfg.Self}
+			records[i] = record{Event: list[i], ToSelf: moved && list[i].To == j.cfg.Self, FromSelf: moved && list[i].From == j.cfg.Self}
 		}
 		if err := j.files.append(context.WithoutCancel(ctx), records, false); err != nil {
 			return err
@@ -154,30 +154,30 @@ func (j *Journal) write(ctx context.Context) error {
 	}
 }
 
-// lateAtOnce is how many records of a difference are made before they are written.
-const lateAtOnce = 500
+// inferredAtOnce is how many records of a difference are made before they are written.
+const inferredAtOnce = 500
 
 // catchUp writes down how what is held differs from what the journal tells. It
 // does so by portions: all records at once would be several times what is kept of
 // them.
 func (j *Journal) catchUp(ctx context.Context, known *uses) error {
 	now, id := time.Now().UTC(), j.cfg.Log.Last()
-	var late []record
+	var inferred []record
 	write := func(more bool) error {
-		if err := j.files.append(ctx, late, more); err != nil {
+		if err := j.files.append(ctx, inferred, more); err != nil {
 			return err
 		}
-		known.applyAll(late)
-		late = late[:0]
+		known.applyAll(inferred)
+		inferred = inferred[:0]
 		return nil
 	}
 	add := func(kind string, pool netip.Prefix, a netip.Addr, h events.Holder, text string) error {
-		if len(late) == lateAtOnce {
+		if len(inferred) == inferredAtOnce {
 			if err := write(true); err != nil {
 				return err
 			}
 		}
-		late = append(late, record{Late: true, Event: events.Event{
+		inferred = append(inferred, record{Inferred: true, Event: events.Event{
 			ID: id, Time: now, Kind: kind, Pool: pool, Address: a, Holder: &h, Text: fmt.Sprintf("%v %s %s", a, text, &h),
 		}})
 		return nil
@@ -210,7 +210,7 @@ func (j *Journal) catchUp(ctx context.Context, known *uses) error {
 			return err
 		}
 	}
-	if len(late) == 0 {
+	if len(inferred) == 0 {
 		return nil
 	}
 	return write(false)

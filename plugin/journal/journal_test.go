@@ -131,8 +131,8 @@ func (b *bench) who(a netip.Addr, at time.Time) string {
 	if p.Holder != nil {
 		text += " " + p.Holder.Name
 	}
-	if p.Late {
-		text += " late"
+	if p.Inferred {
+		text += " inferred"
 	}
 	return text
 }
@@ -226,7 +226,7 @@ func TestRenamed(t *testing.T) {
 	})
 }
 
-// What a crash has lost is found out at the next start, and said to be late;
+// What a crash has lost is found out at the next start, and marked as inferred;
 // what was cut in the middle harms nothing.
 func TestCrash(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -255,8 +255,8 @@ func TestCrash(t *testing.T) {
 		b.start()
 		found := time.Now()
 		defer b.stop()
-		b.want(addr(1), lost.Add(time.Second), "held web late") // nobody knows better
-		b.want(addr(1), found, "free web late")
+		b.want(addr(1), lost.Add(time.Second), "held web inferred") // nobody knows better
+		b.want(addr(1), found, "free web inferred")
 		b.want(addr(2), found, "held db")
 		b.want(addr(3), api, "held api")
 		b.want(addr(3), api.Add(-time.Second), "free")
@@ -321,8 +321,8 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		n := 0
 		if err := b.j.files.read(b.t.Context(), hurried, func([]byte) bool { return true }, func(r *record) {
-			if n++; r.Late {
-				t.Errorf("%v was found out late", r)
+			if n++; r.Inferred {
+				t.Errorf("%v was inferred", r)
 			}
 		}); err != nil {
 			t.Fatal(err)
@@ -437,7 +437,7 @@ func live(t *testing.T, seed uint64) {
 		}
 		if silent {
 			b.start()
-			moments = nil // what happened meanwhile was found out late
+			moments = nil // what happened in between was inferred
 		}
 		time.Sleep(time.Millisecond)
 		m := moment{at: time.Now(), held: map[netip.Addr]string{}}
@@ -452,7 +452,7 @@ func live(t *testing.T, seed uint64) {
 	for _, m := range moments {
 		for n := range 12 {
 			a, got := addr(1+n), b.who(addr(1+n), m.at)
-			name := strings.TrimSuffix(strings.TrimPrefix(got, "held "), " late")
+			name := strings.TrimSuffix(strings.TrimPrefix(got, "held "), " inferred")
 			if held := strings.HasPrefix(got, "held"); held != (m.held[a] != "") || held && name != m.held[a] {
 				t.Fatalf("%v at %v: the journal says %q, it was %q", a, m.at, got, m.held[a])
 			}

@@ -15,15 +15,15 @@ import (
 
 // Past is what is known of an address at a time.
 type Past struct {
-	Address netip.Addr     `json:"address"`
-	At      time.Time      `json:"at"`
-	State   string         `json:"state"`            // held, free, elsewhere: in another peer's range, or unknown: the journal does not reach back so far, or does not tell
-	Holder  *events.Holder `json:"holder,omitempty"` // who held it, or before that, if it was free
-	Since   time.Time      `json:"since,omitzero"`   // the holder had it; missing: nobody knows
-	Until   time.Time      `json:"until,omitzero"`   // the holder had it; missing: it still has
-	Late    bool           `json:"late,omitempty"`   // one of these times was found out afterwards: it was so then at the latest
-	Owner   string         `json:"owner,omitempty"`  // whose range it lay in, if it was another's: a peer's name, free or reserved; missing also if nobody knows
-	Begins  time.Time      `json:"begins,omitzero"`  // the journal; missing: it is empty
+	Address  netip.Addr     `json:"address"`
+	At       time.Time      `json:"at"`
+	State    string         `json:"state"`              // held, free, elsewhere: in another peer's range, or unknown: the journal does not reach back so far, or does not tell
+	Holder   *events.Holder `json:"holder,omitempty"`   // who held it, or before that, if it was free
+	Since    time.Time      `json:"since,omitzero"`     // the holder had it; missing: nobody knows
+	Until    time.Time      `json:"until,omitzero"`     // the holder had it; missing: it still has
+	Inferred bool           `json:"inferred,omitempty"` // one of these times was found out afterwards: it was so then at the latest
+	Owner    string         `json:"owner,omitempty"`    // whose range it lay in, if it was another's: a peer's name, free or reserved; missing also if nobody knows
+	Begins   time.Time      `json:"begins,omitzero"`    // the journal; missing: it is empty
 }
 
 // ReadPast reads what a journal, which may be anybody's, answers about an address at a time; false if that is no answer.
@@ -72,7 +72,7 @@ func (p *Past) worth() int {
 type span struct {
 	holder      events.Holder
 	from, until time.Time // from is zero if nobody knows; until if it lasts
-	late        bool
+	inferred    bool
 }
 
 // Who tells who had an address at a time. It reads all files, for which it takes
@@ -116,7 +116,7 @@ func (j *Journal) Who(ctx context.Context, a netip.Addr, at time.Time) (Past, er
 		if use.from.After(at) || use.from.IsZero() && at.Before(p.Begins) {
 			continue
 		}
-		p.Holder, p.Since, p.Until, p.Late, p.State = &use.holder, use.from, use.until, use.late, "free"
+		p.Holder, p.Since, p.Until, p.Inferred, p.State = &use.holder, use.from, use.until, use.inferred, "free"
 		if use.until.IsZero() || use.until.After(at) {
 			p.State = "held"
 		}
@@ -148,12 +148,12 @@ type place struct {
 func (p *place) move(r *record) {
 	if !r.Time.After(p.at) {
 		p.owner, p.told = r.To, true
-		if r.Own {
+		if r.ToSelf {
 			p.owner = "" // whatever this peer was called then
 		}
 	} else if !p.told {
 		p.owner, p.told = r.From, true
-		if r.Gave {
+		if r.FromSelf {
 			p.owner = ""
 		}
 	}
@@ -237,15 +237,15 @@ func (s *story) begin(r *record) {
 		open.holder = *r.Holder
 		return
 	case open != nil:
-		open.until, open.late = from, open.late || r.Late
+		open.until, open.inferred = from, open.inferred || r.Inferred
 	}
-	s.spans = append(s.spans, span{holder: *r.Holder, from: from, late: r.Late && !r.Holder.Since.Equal(from)})
+	s.spans = append(s.spans, span{holder: *r.Holder, from: from, inferred: r.Inferred && !r.Holder.Since.Equal(from)})
 }
 
 // end takes in that nobody has the address any more.
 func (s *story) end(r *record) {
 	if open := s.open(); open != nil {
-		open.until, open.late = r.Time, open.late || r.Late
+		open.until, open.inferred = r.Time, open.inferred || r.Inferred
 		return
 	}
 	if s.told {
@@ -259,5 +259,5 @@ func (s *story) end(r *record) {
 	if from.After(r.Time) { // somebody has set the clock
 		from = time.Time{}
 	}
-	s.spans = append(s.spans, span{holder: *r.Holder, from: from, until: r.Time, late: r.Late})
+	s.spans = append(s.spans, span{holder: *r.Holder, from: from, until: r.Time, inferred: r.Inferred})
 }

@@ -33,12 +33,12 @@ func newGossipCollector() *gossipCollector {
 		return prometheus.NewDesc("ringlet_gossip_"+name, help, labels, nil)
 	}
 	return &gossipCollector{
-		peers:             desc("peers", "Other peers that the network knows, by state: alive, silent.", "state"),
+		peers:             desc("peers", "Other peers that the network knows, by state: alive, unreachable.", "state"),
 		queued:            desc("broadcasts_queued", "Broadcasts that are still being sent."),
 		sent:              desc("frames_sent_total", "Frames for one other peer, by result: ok (handed to the network), failed, dropped (waited too long, or too many did), unknown (no address), oversize.", "result"),
-		repeated:          desc("frames_repeated_total", "Frames for one other peer that were sent again, as the network had lost them or their receipts."),
-		unconfirmed:       desc("frames_unconfirmed_total", "Frames for one other peer that were sent and for which no receipt came."),
-		received:          desc("frames_received_total", "Frames that arrived, by result: ok, doubled (came before), overrun (too many waited), undecodable.", "result"),
+		repeated:          desc("frames_repeated_total", "Frames for one other peer that were sent again, as the network had lost them or their acknowledgements."),
+		unconfirmed:       desc("frames_unconfirmed_total", "Frames for one other peer that were sent and for which no acknowledgement came."),
+		received:          desc("frames_received_total", "Frames that arrived, by result: ok, duplicate (came before), overrun (too many waited), undecodable.", "result"),
 		refused:           desc("frames_refused_total", "Frames that arrived well, and could not be read or were too many for this peer."),
 		broadcasts:        desc("broadcasts_total", "Frames taken as broadcasts."),
 		broadcastsDropped: desc("broadcasts_dropped_total", "Broadcasts that gave way to newer ones before they were sent often enough."),
@@ -64,7 +64,7 @@ func (c *gossipCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	st := n.status()
 	out <- gauge(c.peers, float64(st.Alive), "alive")
-	out <- gauge(c.peers, float64(max(st.Known-st.Alive, 0)), "silent")
+	out <- gauge(c.peers, float64(max(st.Known-st.Alive, 0)), "unreachable")
 	out <- gauge(c.queued, float64(st.Queued))
 	out <- counter(c.sent, st.Counts.Sent, "ok")
 	out <- counter(c.sent, st.Counts.Failed, "failed")
@@ -74,12 +74,12 @@ func (c *gossipCollector) Collect(out chan<- prometheus.Metric) {
 	out <- counter(c.repeated, st.Counts.Repeated)
 	out <- counter(c.unconfirmed, st.Counts.Unconfirmed)
 	out <- counter(c.received, st.Counts.Received, "ok")
-	out <- counter(c.received, st.Counts.Doubled, "doubled")
+	out <- counter(c.received, st.Counts.Duplicate, "duplicate")
 	out <- counter(c.received, st.Counts.Overrun, "overrun")
 	out <- counter(c.received, st.Counts.Undecodable, "undecodable")
 	out <- counter(c.refused, n.refused())
 	out <- counter(c.broadcasts, st.Counts.Broadcast)
-	out <- counter(c.broadcastsDropped, st.Counts.Hints)
+	out <- counter(c.broadcastsDropped, st.Counts.BroadcastsDropped)
 	out <- counter(c.encrypted, st.Counts.Encrypted)
 	for reason, n := range st.Counts.Refused {
 		out <- counter(c.strangers, n, reason)

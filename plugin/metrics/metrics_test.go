@@ -72,8 +72,8 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 	m.Watch(read)
 	m.WatchGossip(func() gossip.Status {
 		return gossip.Status{Alive: 3, Known: 5, Queued: 6, Counts: gossip.Counts{
-			Sent: 10, Failed: 11, Dropped: 12, Unknown: 13, Oversize: 14, Broadcast: 15, Hints: 16, Received: 17, Overrun: 18, Undecodable: 19,
-			Repeated: 21, Unconfirmed: 22, Doubled: 23, Encrypted: 31, Refused: map[string]uint64{"key": 32, "label": 0},
+			Sent: 10, Failed: 11, Dropped: 12, Unknown: 13, Oversize: 14, Broadcast: 15, BroadcastsDropped: 16, Received: 17, Overrun: 18, Undecodable: 19,
+			Repeated: 21, Unconfirmed: 22, Duplicate: 23, Encrypted: 31, Refused: map[string]uint64{"key": 32, "label": 0},
 		}}
 	}, func() uint64 { return 20 })
 	m.WatchDisk(func() (uint64, bool) { return 5 << 30, true })

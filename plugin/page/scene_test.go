@@ -247,7 +247,7 @@ func (s *scene) pool(st ipam.Status, cidr, name string) ipam.PoolStatus {
 func (s *scene) share(st ipam.Status, p *ipam.PoolStatus, shares map[string]*ipam.ShareStatus, r *ipam.RangeStatus, size uint64) {
 	i := slices.IndexFunc(st.Peers, func(q ipam.PeerStatus) bool { return q.ID == r.Owner })
 	if shares[r.Owner] == nil {
-		shares[r.Owner] = &ipam.ShareStatus{Owner: r.Owner, Told: i != 2}
+		shares[r.Owner] = &ipam.ShareStatus{Owner: r.Owner, Announced: i != 2}
 	}
 	sh := shares[r.Owner]
 	sh.Owned += size
@@ -256,7 +256,7 @@ func (s *scene) share(st ipam.Status, p *ipam.PoolStatus, shares map[string]*ipa
 		return
 	}
 	held := min(size*uint64(2+i%4)/6, 400)
-	if sh.Told {
+	if sh.Announced {
 		sh.Held += held
 		sh.Resting += size / 12
 		p.Held += held

@@ -91,7 +91,7 @@ export function peerTable(status, owners, pool) {
         !self && p.heard && !p.reachable ? h("span", { class: "faint" }, " " + ago(p.heard)) : ""),
       h("td", { class: "number" }, s ? percent(s.owned, pool.size) : "–"),
       h("td", { class: "number" }, s ? count(s.owned) : "–"),
-      h("td", { class: "number" }, s ? (s.told ? count(s.held) : "?") : "–"));
+      h("td", { class: "number" }, s ? (s.announced ? count(s.held) : "?") : "–"));
   });
   return [head(["Name"], ["State"], ...(zoned ? [["Zone"]] : []), ["Reach"], ["Share", "number"], ["Owns", "number"], ["Held", "number"]), h("tbody", {}, ...rows)];
 }
@@ -170,7 +170,7 @@ export function rangeDetail(arc, owners, addresses) {
   const r = arc.range;
   const out = [h("h3", {}, r.start === r.end ? r.start : r.start + " – " + r.end), facts([
     ["Owner", owners.title(r.owner)], ["Reserved as", r.kind ? r.kind + (r.note ? ": " + r.note : "") : ""], ["Size", plural(arc.size, "address", "addresses")],
-    ["Held", arc.own ? count(r.held) : arc.told ? "about " + count(arc.held) : ""], ["Decided in", "slot " + r.version]])];
+    ["Held", arc.own ? count(r.held) : arc.announced ? "about " + count(arc.held) : ""], ["Decided in", "slot " + r.version]])];
   if (!addresses) return out;
   const rows = addresses.slice(0, SHOWN).map((a) => h("tr", {},
     h("th", { scope: "row" }, h("button", { type: "button", class: "link", "data-address": a.address }, a.address)), h("td", {}, a.state), h("td", {}, holderOf(a)), h("td", { class: "faint" }, a.since ? ago(a.since) : "")));

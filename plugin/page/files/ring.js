@@ -42,7 +42,7 @@ export function arcsOf(pool, owners) {
     const part = share && share.owned ? size / share.owned : 0;
     const own = range.owner === owners.self;
     const held = own ? range.held : share ? share.held * part : 0;
-    return { range, from, to, narrow, size, held, own, told: share?.told ?? false, resting: share ? share.resting * part : 0, owner: owners.of(range.owner) };
+    return { range, from, to, narrow, size, held, own, announced: share?.announced ?? false, resting: share ? share.resting * part : 0, owner: owners.of(range.owner) };
   });
   return arcs.sort((a, b) => a.narrow - b.narrow || a.from - b.from);
 }
@@ -53,7 +53,7 @@ export function describe(arc, owners) {
   const where = range.start === range.end ? range.start : range.start + " to " + range.end;
   let text = where + ", " + owners.title(range.owner) + (range.kind ? ": " + range.kind : "") + (range.note ? " (" + range.note + ")" : "") + ", " + plural(arc.size, "address", "addresses");
   if (arc.own) text += ", " + count(range.held) + " held";
-  else if (arc.told) text += ", about " + count(arc.held) + " held";
+  else if (arc.announced) text += ", about " + count(arc.held) + " held";
   return text;
 }
 
