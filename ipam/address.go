@@ -303,7 +303,7 @@ func (m *Machine) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, e
 // open takes free space of the pool within want, up to size addresses, and
 // reports whether there was any. A peer that drains takes none.
 func (m *Machine) open(p *pool.Pool, want addr.Range, size addr.Count) (bool, error) {
-	if m.draining() {
+	if m.members.IsDraining() {
 		return false, nil
 	}
 	for _, t := range p.Ring.Within(want) {
@@ -328,9 +328,9 @@ func (m *Machine) obtain(p *pool.Pool, o addr.Offset) error {
 		return err
 	}
 	switch t, _ := p.Ring.At(o); {
-	case t.Owner == ring.Free && m.draining():
+	case t.Owner == ring.Free && m.members.IsDraining():
 		return sentence.Draining(m.cfg.Name, p.Pool)
-	case t.Owner == m.me.ID(), t.Owner == ring.Free:
+	case t.Owner == m.members.Self(), t.Owner == ring.Free:
 		return m.waitForMajority() // it has changed hands just now
 	}
 	return m.exactly(p, o)
@@ -358,12 +358,12 @@ func (m *Machine) full(p *pool.Pool, n Network, want addr.Range) error {
 		switch t.Owner {
 		case ring.Reserved:
 			reserved += r.Size()
-		case m.me.ID():
+		case m.members.Self():
 			here := p.Space.CountHeld(r)
 			held += here
 			elsewhere += r.Size() - here - p.Space.FreeIn(r) // on its way to others
 		case ring.Free:
-			if m.draining() {
+			if m.members.IsDraining() {
 				return sentence.Draining(m.cfg.Name, p.Pool)
 			}
 		default:

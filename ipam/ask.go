@@ -18,8 +18,8 @@ import (
 // tradePeers answers what the trade asks about peers.
 type tradePeers struct{ m *Machine }
 
-func (p tradePeers) IsLive(id peer.ID) bool   { return p.m.view().Live(id) }
-func (p tradePeers) NameOf(id peer.ID) string { return p.m.view().NameOf(id) }
+func (p tradePeers) IsLive(id peer.ID) bool   { return p.m.members.View().Live(id) }
+func (p tradePeers) NameOf(id peer.ID) string { return p.m.members.View().NameOf(id) }
 
 // spaces yields the pools and what this peer has of them, in order of their addresses.
 func (m *Machine) spaces() iter.Seq2[*chronicle.Pool, *space.Space] {
@@ -56,10 +56,10 @@ func (m *Machine) ask(p *pool.Pool, want wire.Want, in addr.Range, kind chronicl
 // spaceElsewhere asks for space in a range in which this peer has none left,
 // and says why it got none. Of a range of one address the owner says who holds it.
 func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error {
-	if t, _ := p.Ring.At(want.Start); want.Size() == 1 && t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.me.ID() {
+	if t, _ := p.Ring.At(want.Start); want.Size() == 1 && t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.members.Self() {
 		return m.exactly(p, want.Start)
 	}
-	if m.view().Alone() {
+	if m.members.View().Alone() {
 		return m.full(p, n, want)
 	}
 	if _, err := m.ask(p, wire.WantSpace, want, 0); !errors.Is(err, errRefused) {
@@ -72,7 +72,7 @@ func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error
 // holds it if it is refused.
 func (m *Machine) exactly(p *pool.Pool, o addr.Offset) error {
 	t, _ := p.Ring.At(o)
-	if m.isPredecessor(t.Owner) {
+	if m.members.IsPredecessor(t.Owner) {
 		return m.waitForSuccession()
 	}
 	if m.state.Member(t.Owner) == nil {

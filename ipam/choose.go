@@ -62,7 +62,7 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 	if slices.ContainsFunc(m.sortedPools(), m.mayGoSoon) {
 		return nil, waitFor(m.errNoSubnet(bits, universe)) // and its subnet may be chosen again
 	}
-	if q.PoolName != "" && !m.view().Alone() {
+	if q.PoolName != "" && !m.members.View().Alone() {
 		// Another host may have made one for that name, and be about to name it.
 		return nil, waitFor(m.errNoSubnet(bits, universe))
 	}
@@ -130,7 +130,7 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 // without asking, and all who have a part of it can be asked.
 func (m *Machine) replaceable(p *pool.Pool) bool {
 	wanted := func(id peer.ID) bool {
-		return id != m.me.ID() && (p.UsedBy(id) || m.state.Member(id) == nil || !m.view().Live(id))
+		return id != m.members.Self() && (p.UsedBy(id) || m.state.Member(id) == nil || !m.members.View().Live(id))
 	}
 	return m.idle(p) && !slices.ContainsFunc(p.Parties(), wanted)
 }

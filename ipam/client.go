@@ -23,7 +23,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 	if p == nil {
 		return sentence.NoPool(q.Pool)
 	}
-	if m.wish.IsLeaving() && !m.wish.HasLeft() { // who has left is told so below
+	if m.members.Wish.IsLeaving() && !m.members.Wish.HasLeft() { // who has left is told so below
 		return sentence.Leaving(m.cfg.Name)
 	}
 	err := m.requestAddress(&AddressRequest{
@@ -35,7 +35,7 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 		if q.Address.IsValid() {
 			in = netip.PrefixFrom(q.Address, q.Address.BitLen())
 		}
-		m.former.Claimed(q.ID, in)
+		m.members.Former.Claimed(q.ID, in)
 	}
 	return err
 }
@@ -64,7 +64,7 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		return nil, failf(ErrBadRequest, "name the holder or the address to free")
 	}
 	if !q.Address.IsValid() {
-		m.former.Claimed(q.ID, netip.Prefix{}) // it wants none any more
+		m.members.Former.Claimed(q.ID, netip.Prefix{}) // it wants none any more
 	}
 	type holding struct {
 		p *pool.Pool

@@ -14,7 +14,7 @@ const ClockSlack = engine.ClockSlack
 
 // beginClock finds out whether somebody has set the clock before this start.
 func (m *Machine) beginClock() {
-	if set := m.me.BeginClock(m.cfg.HostBoot); !set.IsZero() {
+	if set := m.members.Me.BeginClock(m.cfg.HostBoot); !set.IsZero() {
 		m.engine.SetClock(set)
 	}
 }
@@ -26,20 +26,17 @@ func (m *Machine) beginClock() {
 func (m *Machine) disturb(by, missed time.Duration) {
 	if !m.lacks(rule.Disturbed) {
 		m.engine.SetClock(m.now)
-		m.me.Disturb(m.cfg.HostBoot, by)
+		m.members.Me.Disturb(m.cfg.HostBoot, by)
 	}
 	if missed < bootcheck.Slumber {
 		return
 	}
 	m.warnings.Sleep(missed)
 	if !m.lacks(rule.Awake) { // R11
-		m.check.Stop()
+		m.members.Check.Stop()
 		m.beginCheck()
 	}
 }
-
-// lasted reports whether something that was noted at a time lasts for so long (R66).
-func (m *Machine) lasted(at time.Time, d time.Duration) bool { return m.view().Lasted(at, d) }
 
 // heldSince is [engine.Engine.SureSince] for the state of an address, such as held or freed.
 func (m *Machine) heldSince(rec *space.Record) time.Time {

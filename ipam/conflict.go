@@ -59,12 +59,12 @@ func (m *Machine) othersUse(p *pool.Pool, o addr.Offset, err error) (why, other 
 	why, _, _ = strings.Cut(err.Error(), ": ") // what follows is for whoever asked
 	why = strings.TrimPrefix(why, fmt.Sprintf("address %v in %s ", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool)))
 	switch t, _ := p.Ring.At(o); {
-	case t.Owner == ring.Free || t.Owner == ring.Reserved || t.Owner == m.me.ID():
+	case t.Owner == ring.Free || t.Owner == ring.Reserved || t.Owner == m.members.Self():
 		return why, ""
 	case m.state.Member(t.Owner) == nil:
 		return why, "bring that host back; if it is gone for good, stop that container, run ringlet forget " + m.refOf(t.Owner) + ", and start it again"
 	default:
-		return why, "the other holder on " + m.view().NameOf(t.Owner)
+		return why, "the other holder on " + m.members.View().NameOf(t.Owner)
 	}
 }
 

@@ -68,7 +68,7 @@ func (m *Machine) decide(key string, actions []chronicle.Action) (*replog.Propos
 // was evicted, and perhaps forgotten, waits until it is back: most would be refused, and with that what somebody was told is
 // to come.
 func (m *Machine) route() {
-	if m.booting() || m.isSuspended() || m.log.IsOutdated() || m.state.Gone(m.me.ID()) != nil && !m.wish.HasLeft() {
+	if m.members.IsChecking() || m.members.IsSuspended() || m.log.IsOutdated() || m.state.Gone(m.members.Self()) != nil && !m.members.Wish.HasLeft() {
 		return
 	}
 	if m.log.IsUnsent() {
@@ -84,9 +84,9 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 		return m.usable()
 	case m.log.IsOutdated():
 		return m.errOutdated()
-	case m.state.Slot == 0 && !m.seeker.IsFounding() || m.state.Slot > 0 && !m.member():
+	case m.state.Slot == 0 && !m.members.Seeker.IsFounding() || m.state.Slot > 0 && !m.members.IsMember():
 		return m.waitForCluster()
-	case m.view().Alone():
+	case m.members.View().Alone():
 		return nil
 	}
 	// In space that this peer knows to be its own, and of which it does not

@@ -23,17 +23,17 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	other := func(a chronicle.Action) bool {
 		switch a := a.(type) {
 		case chronicle.SetState:
-			return a.Peer == m.me.ID() && a.Phase != phase
+			return a.Peer == m.members.Self() && a.Phase != phase
 		case chronicle.Retire: // it leaves, whatever somebody wants by now
-			return a.Peer == m.me.ID() && q.Undo
+			return a.Peer == m.members.Self() && q.Undo
 		case chronicle.Evict:
-			return a.Peer == m.me.ID() && q.Undo
+			return a.Peer == m.members.Self() && q.Undo
 		}
 		return false
 	}
 	drains := func(a chronicle.Action) bool {
 		s, is := a.(chronicle.SetState)
-		return is && s.Peer == m.me.ID() && s.Phase == chronicle.Draining
+		return is && s.Peer == m.members.Self() && s.Phase == chronicle.Draining
 	}
 	if (q.Undo || !m.log.IsUnderWay(drains)) && m.opposes(other) { // who drains becomes active before
 		return m.waitForEarlier()
@@ -45,18 +45,18 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if err := m.settleEarlier(); err != nil {
 		return err
 	}
-	m.wish.SetDrained(m.wish.Drained() && !q.Undo)
-	if q.Undo && m.wish.IsLeaving() {
-		m.wish.Stay() // also where that is decided when nobody waits for it any more
+	m.members.Wish.SetDrained(m.members.Wish.Drained() && !q.Undo)
+	if q.Undo && m.members.Wish.IsLeaving() {
+		m.members.Wish.Stay() // also where that is decided when nobody waits for it any more
 	}
-	member := m.state.Member(m.me.ID())
+	member := m.state.Member(m.members.Self())
 	switch {
 	case q.Undo && member.Phase != chronicle.Draining, !q.Undo && member.Phase == chronicle.Draining:
 		return nil
-	case !q.Undo && m.view().Alone():
+	case !q.Undo && m.members.View().Alone():
 		return failf(ErrBadRequest, "%s is the only host of its cluster, so no other host could take its addresses: add another host first", m.cfg.Name)
 	}
-	actions := m.state.Drain(m.me.ID(), q.Also)
+	actions := m.state.Drain(m.members.Self(), q.Also)
 	if q.Undo {
 		actions = actions[:1]
 	} else if !q.Also && !m.log.IsUnderWay(drains) {
@@ -68,7 +68,7 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 	if err != nil {
 		return m.staysWanted(err, "ringlet status")
 	}
-	if d := m.state.Drainer(m.me.ID()); !q.Undo && d != nil && out[len(out)-1].Refused != "" {
+	if d := m.state.Drainer(m.members.Self()); !q.Undo && d != nil && out[len(out)-1].Refused != "" {
 		return m.errDrains(d)
 	}
 	return nil
@@ -76,12 +76,12 @@ func (m *Machine) drainSelf(q *DrainRequest) error {
 
 // mayDrain reports why this peer is not to drain: another one does (R76), or those that stay have no room for what is in use here.
 func (m *Machine) mayDrain() error {
-	if d := m.state.Drainer(m.me.ID()); d != nil {
+	if d := m.state.Drainer(m.members.Self()); d != nil {
 		return m.errDrains(d)
 	}
 	var stay []peer.ID
 	for _, member := range m.state.Roster {
-		if member.ID != m.me.ID() && member.Phase != chronicle.Draining && m.view().Live(member.ID) {
+		if member.ID != m.members.Self() && member.Phase != chronicle.Draining && m.members.View().Live(member.ID) {
 			stay = append(stay, member.ID)
 		}
 	}
@@ -128,5 +128,5 @@ func (m *Machine) roomFor(p *pool.Pool, stay []peer.ID) error {
 }
 
 func (m *Machine) errDrains(d *chronicle.Member) error {
-	return failf(ErrBadRequest, "%s drains and still owns %s: wait until it owns none, which ringlet ring shows, or run ringlet drain --also", m.view().NameOf(d.ID), sentence.Plural(uint64(m.state.OwnedBy(d.ID)), "address", "addresses"))
+	return failf(ErrBadRequest, "%s drains and still owns %s: wait until it owns none, which ringlet ring shows, or run ringlet drain --also", m.members.View().NameOf(d.ID), sentence.Plural(uint64(m.state.OwnedBy(d.ID)), "address", "addresses"))
 }

@@ -108,4 +108,4 @@ func (m *Machine) Told() int { return m.trade.Announcements() }
 func (m *Machine) TendedAt() int64 { return m.pace.tendedAt }
 
 // NameOf returns how another peer is called.
-func (m *Machine) NameOf(id peer.ID) string { return m.view().NameOf(id) }
+func (m *Machine) NameOf(id peer.ID) string { return m.members.View().NameOf(id) }

@@ -18,7 +18,7 @@ import (
 func (m *Machine) follow(o chronicle.Outcome) {
 	switch a := o.Command.Action.(type) {
 	case chronicle.Found:
-		m.contacts.SaveRoster(m.view())
+		m.members.Contacts.SaveRoster(m.members.View())
 	case chronicle.CreatePool:
 		if cp := m.state.Pool(o.Pool); cp != nil {
 			p := m.addPool(cp)
@@ -46,7 +46,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.followMove(a.Pool, o)
 	case chronicle.Unreserve:
 		m.followMove(a.Pool, o)
-		if o.Command.Author == m.me.ID() && a.Kind.Shared() {
+		if o.Command.Author == m.members.Self() && a.Kind.Shared() {
 			m.doubts.Add(addr.Nth(m.pools.of[a.Pool].CIDR, a.Range.Start))
 		}
 		m.keepNoMore(m.pools.of[a.Pool], a.Range)
@@ -56,7 +56,7 @@ func (m *Machine) follow(o chronicle.Outcome) {
 		m.followRing(p)
 		for _, r := range o.Freed {
 			m.trade.NoteFreed(p.Pool, r)
-			if o.Command.Author == m.me.ID() { // whose network releases it once more, if its removal was cut short
+			if o.Command.Author == m.members.Self() { // whose network releases it once more, if its removal was cut short
 				m.doubts.Add(addr.Nth(p.CIDR, r.Start))
 			}
 			m.sightSoon(p, r)
@@ -64,9 +64,9 @@ func (m *Machine) follow(o chronicle.Outcome) {
 	case chronicle.Forget, chronicle.Inherit:
 		switch a := a.(type) {
 		case chronicle.Inherit:
-			if o.Command.Author == m.me.ID() {
+			if o.Command.Author == m.members.Self() {
 				m.awaitListAnew()
-				m.note(Note{Kind: NoteInherited, Holder: m.view().NameOf(a.Former)})
+				m.note(Note{Kind: NoteInherited, Holder: m.members.View().NameOf(a.Former)})
 			}
 		case chronicle.Forget:
 			m.notePeer(NoteForgotten, a.Peer)
@@ -76,14 +76,14 @@ func (m *Machine) follow(o chronicle.Outcome) {
 			m.sightSoon(p, addr.Whole(p.CIDR))
 		}
 	case chronicle.Lock:
-		m.note(Note{Kind: NoteLocked, Holder: a.Name + " by " + sentence.Word(a.Holder) + " on " + m.view().NameOf(o.Command.Author)})
+		m.note(Note{Kind: NoteLocked, Holder: a.Name + " by " + sentence.Word(a.Holder) + " on " + m.members.View().NameOf(o.Command.Author)})
 	case chronicle.Unlock:
 		m.note(Note{Kind: NoteUnlocked, Holder: a.Name})
 	case chronicle.Expire:
 		m.note(Note{Kind: NoteLockExpired, Holder: a.Name})
 	case chronicle.Admit:
 		m.trade.Admitted()
-		m.contacts.Admit(m.view(), a.ID)
+		m.members.Contacts.Admit(m.members.View(), a.ID)
 		m.notePeer(NotePeerJoined, a.ID)
 	case chronicle.Evict:
 		m.notePeer(NotePeerEvicted, a.Peer)
@@ -104,15 +104,15 @@ func (m *Machine) followMove(k chronicle.PoolKey, o chronicle.Outcome) {
 
 // followLeave notes that this peer has left, if it was to.
 func (m *Machine) followLeave(id peer.ID) {
-	if id == m.me.ID() {
-		m.wish.TakeDismissal(m.view())
+	if id == m.members.Self() {
+		m.members.Wish.TakeDismissal(m.members.View())
 	}
 }
 
 // notePeer notes what became of another peer.
 func (m *Machine) notePeer(kind NoteKind, id peer.ID) {
-	if id != m.me.ID() {
-		m.note(Note{Kind: kind, Holder: m.view().NameOf(id)})
+	if id != m.members.Self() {
+		m.note(Note{Kind: kind, Holder: m.members.View().NameOf(id)})
 	}
 }
 
@@ -140,7 +140,7 @@ func (m *Machine) followRing(p *pool.Pool) {
 	if p == nil {
 		return
 	}
-	mine := slices.Collect(p.Ring.OwnedBy(m.me.ID()))
+	mine := slices.Collect(p.Ring.OwnedBy(m.members.Self()))
 	for _, r := range subtract(p.Mine, mine) {
 		m.disown(p, r)
 	}
@@ -167,7 +167,7 @@ func (m *Machine) holdSeen(p *pool.Pool, r addr.Range) {
 		}
 		h := space.Holder{Kind: space.Container, Ref: known(p.Seen[o])}
 		if g, out := p.Space.Claim(o, &h, m.now, nil); out == space.Taken {
-			if m.newdb.IsUnlisted() {
+			if m.members.NewDB.IsUnlisted() {
 				m.doubts.TakeLoss()
 			}
 			m.doubts.Grant(addr.Nth(p.CIDR, o))

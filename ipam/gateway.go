@@ -92,7 +92,7 @@ const longestLook = 4096
 func (m *Machine) highestFree(p *pool.Pool, want addr.Range) (addr.Offset, bool) {
 	var parts []pool.Part
 	for r, t := range p.Ring.Within(want) {
-		if t.Owner == ring.Free && !m.draining() || t.Owner == m.me.ID() {
+		if t.Owner == ring.Free && !m.members.IsDraining() || t.Owner == m.members.Self() {
 			parts = append(parts, pool.Part{Range: r, Owner: t.Owner})
 		}
 	}
@@ -213,7 +213,7 @@ func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind
 			return err
 		}
 	}
-	if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && t.Owner != ring.Free {
+	if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && t.Owner != ring.Free {
 		return m.reserveElsewhere(p, o, kind)
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
@@ -242,7 +242,7 @@ func sharesReservation(r *chronicle.Reservation) bool {
 // while it is held (protocol, 3.7).
 func (m *Machine) reserveElsewhere(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	t, _ := p.Ring.At(o)
-	if m.isPredecessor(t.Owner) {
+	if m.members.IsPredecessor(t.Owner) {
 		return m.waitForSuccession()
 	}
 	if m.state.Member(t.Owner) == nil {

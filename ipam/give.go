@@ -24,7 +24,7 @@ func (m *Machine) takeAsk(f *wire.Frame, q wire.Ask) {
 
 // consider decides on a question, and begins what it grants.
 func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
-	if m.ready() != nil || m.state.Member(from) == nil || m.view().CutOff() { // what is set aside for what cannot be decided is of use to nobody
+	if m.ready() != nil || m.state.Member(from) == nil || m.members.View().CutOff() { // what is set aside for what cannot be decided is of use to nobody
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools.of[q.Pool]
@@ -123,7 +123,7 @@ func (m *Machine) uses(p *pool.Pool) bool {
 // nothing on this host uses it: then it takes nothing there, as the pool would never
 // go. Who wants a pool to go has the time of a call for that.
 func (m *Machine) givesUp(p *pool.Pool) bool {
-	return (m.draining() || !p.Vacated.IsZero() && !m.lasted(p.Vacated, m.cfg.CallTime)) && !m.uses(p)
+	return (m.members.IsDraining() || !p.Vacated.IsZero() && !m.members.View().Lasted(p.Vacated, m.cfg.CallTime)) && !m.uses(p)
 }
 
 // closeAll gives back all that this peer owns in a pool which nothing on this

@@ -15,8 +15,8 @@ import (
 // not list the gateways of its bridges among its endpoints, and knows nothing
 // of the host's own address on a LAN that containers share with it.
 func (m *Machine) takeHost(q *HostAddresses) {
-	read := m.me.At()
-	if q.After.Nonce == m.me.Nonce() {
+	read := m.members.Me.At()
+	if q.After.Nonce == m.members.Me.Nonce() {
 		read = q.After.At
 	}
 	var routed []netip.Prefix
@@ -109,7 +109,7 @@ func (m *Machine) sightNew() {
 	pools := m.pools.unsighted
 	m.pools.unsighted = nil
 	for _, p := range pools {
-		if m.pools.of[p.Key] == p && !m.view().Alone() {
+		if m.pools.of[p.Key] == p && !m.members.View().Alone() {
 			m.sightHost(p)
 		}
 	}

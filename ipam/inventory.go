@@ -30,7 +30,7 @@ import (
 // An inventory tells what was when it began. What was granted or released
 // since is newer, and stands.
 func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
-	if inv.After.Nonce != m.me.Nonce() && !m.lacks(rule.Nonce) {
+	if inv.After.Nonce != m.members.Me.Nonce() && !m.lacks(rule.Nonce) {
 		return time.Second // it was asked for by another start: what that numbered says nothing here
 	}
 	if inv.After.Serial < m.engine.Complete().Serial || inv.After.At.Before(m.engine.Complete().At) {
@@ -40,7 +40,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		return time.Second // somebody has set the clock: what was granted since may look older than it
 	}
 	m.engine.Answers(inv.After)
-	if !inv.Partial && m.state.Slot == 0 && m.seeker.TakeNetworks(m.view(), len(inv.Networks)) {
+	if !inv.Partial && m.state.Slot == 0 && m.members.Seeker.TakeNetworks(m.members.View(), len(inv.Networks)) {
 		m.foundAlone()
 	}
 	s := sight{mark: inv.After, came: m.engine.Serial(), seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{}}
@@ -65,18 +65,18 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 	}
 	m.conflicts.Begin()
 	m.list.incomplete, m.list.untaken, m.list.unanswered = false, false, false
-	unlisted := m.newdb.IsUnlisted()
+	unlisted := m.members.NewDB.IsUnlisted()
 	networks := m.sightAll(inv, &s)
 	m.engine.SetComplete(inv.After)
 	if m.engine.ListNetworks(networks, inv.After) {
 		again = m.cfg.Grace
 	}
-	if unlisted && !m.list.incomplete && m.member() && !m.booting() && !departure.HasPredecessor(m.view(), m.machine()) {
-		m.newdb.TakeList()
+	if unlisted && !m.list.incomplete && m.members.IsMember() && !m.members.IsChecking() && !departure.HasPredecessor(m.members.View(), m.members.Machine()) {
+		m.members.NewDB.TakeList()
 	}
 	m.settleDoubts(&s)
 	m.noteWarned()
-	if m.suspension.For(suspend.GivenUp) {
+	if m.members.Suspension.For(suspend.GivenUp) {
 		m.warnings.SendAgain() // the list says which containers live
 	}
 	for _, p := range m.sortedPools() {
@@ -97,7 +97,7 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		}
 		m.settle(p)
 	}
-	if m.newdb.IsUnlisted() || m.list.incomplete || m.list.unanswered || m.newdb.TakesIn(m.now) {
+	if m.members.NewDB.IsUnlisted() || m.list.incomplete || m.list.unanswered || m.members.NewDB.TakesIn(m.now) {
 		again = time.Second // what was listed is not all taken in
 	}
 	return again
@@ -269,7 +269,7 @@ func (m *Machine) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, 
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
 	case waits(err):
-		m.list.unanswered = m.list.unanswered || t.Owner != m.me.ID() && m.view().Live(t.Owner)
+		m.list.unanswered = m.list.unanswered || t.Owner != m.members.Self() && m.members.View().Live(t.Owner)
 		m.conflicts.Keep(place(p, o), who)
 	case errors.Is(err, ErrAddressInUse) && m.state.Member(t.Owner) != nil:
 		why, other := m.othersUse(p, o, err)
@@ -350,7 +350,7 @@ func (m *Machine) sightAddress(p *pool.Pool, o addr.Offset, e InventoryEndpoint,
 		m.sightUnsettled(p, o, h, s, err)
 		return
 	}
-	if m.newdb.IsUnlisted() {
+	if m.members.NewDB.IsUnlisted() {
 		m.doubts.TakeLoss()
 	}
 	m.dismissWarned(p, o)

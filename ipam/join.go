@@ -14,12 +14,9 @@ import (
 // Formation says how a cluster is founded by several hosts together.
 type Formation = formation.Plan
 
-// formation returns what messages about slot 1 carry.
-func (m *Machine) formation() wire.Formation { return m.seeker.Formation(m.state.Slot) }
-
 // foundAlone has a peer that has deferred it found a cluster alone.
 func (m *Machine) foundAlone() {
-	m.seeker.GoAlone()
+	m.members.Seeker.GoAlone()
 	m.found()
 	m.note(Note{Kind: NoteFounded})
 	m.drain()
@@ -30,7 +27,7 @@ func (m *Machine) found() {
 	if m.log.IsDeciding() {
 		return
 	}
-	if founding, now := m.seeker.Found(m.view(), m.founder()); now {
+	if founding, now := m.members.Seeker.Found(m.members.View(), m.founder()); now {
 		m.background(m.decidedAgain(founding)...)
 	}
 }
@@ -38,29 +35,29 @@ func (m *Machine) found() {
 // seek looks for a cluster to be in: this peer says hello while it has none, and asks to be admitted when it is in no
 // roster.
 func (m *Machine) seek() {
-	if m.wish.HasLeft() || m.isSuspended() {
+	if m.members.Wish.HasLeft() || m.members.IsSuspended() {
 		return
 	}
 	if m.state.Slot == 0 {
-		if m.seeker.CallsAgain() {
+		if m.members.Seeker.CallsAgain() {
 			m.greetPeers()
 		}
-		if m.seeker.HasLooked(m.view()) {
+		if m.members.Seeker.HasLooked(m.members.View()) {
 			m.foundAlone()
 			return
 		}
 		m.found()
 		return
 	}
-	if m.member() || m.booting() || !m.seeker.Applies() {
+	if m.members.IsMember() || m.members.IsChecking() || !m.members.Seeker.Applies() {
 		return
 	}
-	gone := m.state.Gone(m.me.ID())
+	gone := m.state.Gone(m.members.Self())
 	// Also where it had been admitted again, and did not come to drain before it was lost anew.
-	m.wish.SetDrained(gone != nil && !gone.Forgotten && (m.wish.Drained() || gone.Phase == chronicle.Draining))
+	m.members.Wish.SetDrained(gone != nil && !gone.Forgotten && (m.members.Wish.Drained() || gone.Phase == chronicle.Draining))
 	var live []peer.ID
-	for _, id := range m.view().Others() {
-		if m.view().Live(id) {
+	for _, id := range m.members.View().Others() {
+		if m.members.View().Live(id) {
 			live = append(live, id)
 		}
 	}
@@ -88,21 +85,21 @@ func (m *Machine) takeJoin(f *wire.Frame, q wire.Join) {
 		return // it asked before it was evicted last, and may have left since
 	}
 	if m.lacks(rule.Challenge) {
-		m.background(formation.Admit(m.view(), f.From, q)...)
+		m.background(formation.Admit(m.members.View(), f.From, q)...)
 		return
 	}
-	m.greetWith(f.From, m.admissions.Challenge(m.view(), f.From, q, m.cfg.Rand))
+	m.greetWith(f.From, m.members.Admissions.Challenge(m.members.View(), f.From, q, m.cfg.Rand))
 }
 
 func (m *Machine) mayAdmit() bool {
-	return m.state.Slot > 0 && m.member() && !m.booting() && !m.log.IsOutdated()
+	return m.state.Slot > 0 && m.members.IsMember() && !m.members.IsChecking() && !m.log.IsOutdated()
 }
 
 // takeAnswered has a peer admitted that has answered its challenge.
 func (m *Machine) takeAnswered(id peer.ID, question uint64) {
-	q, passes := m.admissions.Answer(m.view(), id, question)
+	q, passes := m.members.Admissions.Answer(m.members.View(), id, question)
 	if passes && m.mayAdmit() && m.state.Member(id) == nil && (!m.state.UsedUp(id) || m.lacks(rule.UsedUp)) {
-		m.background(formation.Admit(m.view(), id, q)...)
+		m.background(formation.Admit(m.members.View(), id, q)...)
 	}
 }
 
@@ -110,15 +107,15 @@ func (m *Machine) takeAnswered(id peer.ID, question uint64) {
 // holds a lock, so that it can join one that it has met, first at that time. It also turns from a cluster that it was
 // about to join, and that is no more.
 func (m *Machine) giveWay(f *wire.Frame, met time.Time) {
-	if m.seeker.HasStrayed(m.view()) {
+	if m.members.Seeker.HasStrayed(m.members.View()) {
 		m.dissolve()
 		m.log.Pull(f.From)
 		return
 	}
-	if !m.view().Alone() || len(m.state.Pools) > 0 || len(m.state.Locks.Locks) > 0 || len(m.engine.IDs()) > 0 || m.log.Pending() > 0 || m.booting() || m.wasShared() && !m.lacks(rule.Shared) {
+	if !m.members.View().Alone() || len(m.state.Pools) > 0 || len(m.state.Locks.Locks) > 0 || len(m.engine.IDs()) > 0 || m.log.Pending() > 0 || m.members.IsChecking() || m.wasShared() && !m.lacks(rule.Shared) {
 		return
 	}
-	if !m.seeker.GivesWay(m.view(), f.Cluster, met) {
+	if !m.members.Seeker.GivesWay(m.members.View(), f.Cluster, met) {
 		return
 	}
 	m.note(Note{Kind: NoteGaveWay})
@@ -130,7 +127,7 @@ func (m *Machine) giveWay(f *wire.Frame, met time.Time) {
 // this peer has recovered: it has voted in the one before.
 func (m *Machine) wasShared() bool {
 	batches, all := m.log.Batches()
-	return !all || slices.ContainsFunc(batches, func(batch []chronicle.Command) bool { return formation.WasShared(m.me.ID(), batch) })
+	return !all || slices.ContainsFunc(batches, func(batch []chronicle.Command) bool { return formation.WasShared(m.members.Self(), batch) })
 }
 
 // dissolve forgets a cluster in which this peer had nothing.
@@ -139,7 +136,7 @@ func (m *Machine) dissolve() {
 		m.dropPool(p)
 	}
 	m.log.Leave()
-	m.newdb.GiveWay()
-	m.seeker.GiveWay()
+	m.members.NewDB.GiveWay()
+	m.members.Seeker.GiveWay()
 	m.calls.changed = true
 }

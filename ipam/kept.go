@@ -42,7 +42,7 @@ func (m *Machine) keptIn(p *pool.Pool, h *space.Holder) (out []addr.Offset) {
 		}
 		o := r.Range.Start
 		t, _ := p.Ring.At(o)
-		if kind, held := p.Space.Holds(o); held && kind != space.Kept || t.Owner != m.me.ID() && t.Owner != ring.Reserved {
+		if kind, held := p.Space.Holds(o); held && kind != space.Kept || t.Owner != m.members.Self() && t.Owner != ring.Reserved {
 			had = append(had, o)
 			continue
 		}
@@ -96,7 +96,7 @@ func (m *Machine) holdKeptIn(p *pool.Pool, in addr.Range) {
 		return
 	}
 	for _, r := range p.ReservedIn(in) {
-		if r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.me.ID(), r.Range) {
+		if r.Kind != chronicle.KindKeptForName || !p.Ring.Owns(m.members.Self(), r.Range) {
 			continue
 		}
 		h := space.Holder{Kind: space.Kept, Name: r.Note}
@@ -127,7 +127,7 @@ func (m *Machine) keepNoMore(p *pool.Pool, in addr.Range) {
 // closeKept gives back what has waited for its name long enough, as whoever
 // has the name next may be on another host. A peer that is cut off keeps it.
 func (m *Machine) closeKept(p *pool.Pool) {
-	if !m.factsOf(p).KeepsNames || m.view().CutOff() {
+	if !m.factsOf(p).KeepsNames || m.members.View().CutOff() {
 		return
 	}
 	var actions []chronicle.Action
@@ -137,7 +137,7 @@ func (m *Machine) closeKept(p *pool.Pool) {
 		if r.Kind != chronicle.KindKeptForName || rec.State != space.Held || rec.Kind != space.Kept || !p.Space.Usable(o) {
 			continue
 		}
-		if rec.Rested(m.now, m.cfg.Rest) || m.draining() {
+		if rec.Rested(m.now, m.cfg.Rest) || m.members.IsDraining() {
 			actions = append(actions, chronicle.Close{Pool: p.Key, Range: r.Range})
 		}
 	}

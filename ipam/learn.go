@@ -3,31 +3,9 @@ package ipam
 import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
-
-// logPeers answers what the log asks about peers.
-type logPeers struct{ m *Machine }
-
-func (p logPeers) Live() []peer.ID           { return p.m.view().LiveVoters() }
-func (p logPeers) IsCutOff() bool            { return p.m.view().CutOff() }
-func (p logPeers) MayFollow() bool           { return !p.m.isSuspended() }
-func (p logPeers) MayVote() bool             { return p.m.takesPart() }
-func (p logPeers) Founders() int             { return p.m.cfg.Formation.Size }
-func (p logPeers) Formation() wire.Formation { return p.m.formation() }
-func (p logPeers) Seat(id peer.ID) peer.ID   { return p.m.seeker.SeatOf(p.m.view(), id) }
-func (p logPeers) Seated(id peer.ID) peer.ID { return p.m.seeker.Seated(p.m.view(), id) }
-func (p logPeers) MayFound(asker peer.ID, f wire.Formation) bool {
-	return p.m.seeker.MayFound(p.m.view(), asker, f)
-}
-
-// takesPart reports whether this peer may vote on slots and propose them, where
-// it is of the roster: what it knows is current, whole and understood.
-func (m *Machine) takesPart() bool {
-	return (!m.booting() || m.check.Completes(m.view(), m.undecided())) && !m.isSuspended() && m.log.Err() == nil && !m.log.IsOutdated()
-}
 
 // drain has the log handle what this peer has sent to itself. A decision that comes of it is learned at once.
 func (m *Machine) drain() {
@@ -52,7 +30,7 @@ func (m *Machine) decided(d *replog.Decision) {
 // A peer that does not speak the level of the slot leaves it, and all that
 // follow, for after its upgrade.
 func (m *Machine) learn(value []byte) ([]chronicle.Command, bool) {
-	if m.log.IsOutdated() || m.isSuspended() {
+	if m.log.IsOutdated() || m.members.IsSuspended() {
 		return nil, false
 	}
 	batch, understood := m.log.Decode(value)
@@ -63,7 +41,7 @@ func (m *Machine) learn(value []byte) ([]chronicle.Command, bool) {
 	if !m.follows(batch) {
 		return nil, false
 	}
-	was := m.member()
+	was := m.members.IsMember()
 	m.conclude(was, m.log.Apply(value, batch, m.follow))
 	return batch, true
 }
@@ -74,14 +52,14 @@ func (m *Machine) conclude(wasMember bool, settled []*replog.Proposal) {
 	m.settleProposals(settled)
 	m.holdKept()
 	m.calls.changed = true
-	switch member := m.member(); {
+	switch member := m.members.IsMember(); {
 	case member && !wasMember && m.state.Slot > 1:
-		m.me.Join()
-		m.newdb.Join()
-		m.warnings.ExtendBy(m.me.ID())
+		m.members.Me.Join()
+		m.members.NewDB.Join()
+		m.warnings.ExtendBy(m.members.Self())
 		m.warnings.SendAgain()
 		m.note(Note{Kind: NoteJoined})
-	case wasMember && !member && !m.wish.TakeDismissal(m.view()):
+	case wasMember && !member && !m.members.Wish.TakeDismissal(m.members.View()):
 		m.note(Note{Kind: NoteEvicted})
 	}
 }
@@ -112,7 +90,7 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 		return
 	}
 	m.checkVeto()
-	if !m.isSuspended() && m.followsTo(state) {
+	if !m.members.IsSuspended() && m.followsTo(state) {
 		m.install(state)
 		m.log.Next()
 	}
@@ -120,9 +98,9 @@ func (m *Machine) takeSnapshot(h wire.Header, s wire.Snapshot) {
 
 // install makes a later state this peer's.
 func (m *Machine) install(state *chronicle.State) {
-	was := m.member()
+	was := m.members.IsMember()
 	settled := m.log.Install(state, m.followFrom)
-	m.contacts.SaveRoster(m.view())
+	m.members.Contacts.SaveRoster(m.members.View())
 	m.conclude(was, settled)
 }
 
@@ -141,7 +119,7 @@ func (m *Machine) followFrom(old *chronicle.State) {
 		m.sightSoon(p, addr.Whole(p.CIDR))
 	}
 	for _, gone := range m.state.Former {
-		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.machine() || before != nil && before.Forgotten {
+		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.members.Machine() || before != nil && before.Forgotten {
 			continue
 		}
 		m.awaitListAnew() // this peer may have inherited in one of the slots

@@ -24,13 +24,13 @@ func (m *Machine) raise() {
 	if m.cfg.Spoken <= m.state.Level {
 		return
 	}
-	if live := m.view().LiveVoters(); len(live) == 0 || live[0] != m.me.ID() {
+	if live := m.members.View().LiveVoters(); len(live) == 0 || live[0] != m.members.Self() {
 		return
 	}
 	level := m.cfg.Spoken
-	for _, id := range m.view().Others() {
-		spoken := m.contacts.Of(id).Spoken
-		if spoken == 0 && m.view().Live(id) {
+	for _, id := range m.members.View().Others() {
+		spoken := m.members.Contacts.Of(id).Spoken
+		if spoken == 0 && m.members.View().Live(id) {
 			m.greetPeer(id) // its answer says
 		}
 		level = min(level, spoken)

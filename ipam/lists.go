@@ -15,13 +15,13 @@ func (m *Machine) awaitListAnew() {
 	for _, p := range m.pools.of {
 		p.Surveyed = false
 	}
-	m.newdb.Inherit()
+	m.members.NewDB.Inherit()
 }
 
 // awaitList makes a call wait that chooses an address, as long as a new
 // database does not know which are in use.
 func (m *Machine) awaitList() error {
-	if !m.newdb.AwaitsOwn() {
+	if !m.members.NewDB.AwaitsOwn() {
 		return nil
 	}
 	return &waitError{failf(ErrNotReady, "ringlet on %s waits for the engine's list of the addresses in use: try again in a moment", m.cfg.Name)}
@@ -41,7 +41,7 @@ func (m *Machine) awaitNetworkList() error {
 // one wait, that one may hand it out, and this one as soon as it comes.
 func (m *Machine) stillOthers(p *pool.Pool, o addr.Offset, err error) bool {
 	t, _ := p.Ring.At(o)
-	return waits(err) && (t.Owner == ring.Free || t.Owner != m.me.ID() && m.view().Live(t.Owner))
+	return waits(err) && (t.Owner == ring.Free || t.Owner != m.members.Self() && m.members.View().Live(t.Owner))
 }
 
 // hasUntaken reports whether this host keeps back, or has itself, what is another peer's, or was when last looked at.
@@ -57,7 +57,7 @@ func (m *Machine) hasUntaken() bool {
 // awaitLists makes a call wait that chooses an address, as long as a new
 // database does not know which are in use, here or on other hosts.
 func (m *Machine) awaitLists() error {
-	if !m.newdb.IsUnlisted() && !m.newdb.IsUnsure() {
+	if !m.members.NewDB.IsUnlisted() && !m.members.NewDB.IsUnsure() {
 		return nil
 	}
 	if err := m.awaitList(); err != nil {
@@ -66,16 +66,16 @@ func (m *Machine) awaitLists() error {
 	if m.inTime() && m.list.waitedAt.Equal(m.now) {
 		return &waitError{} // many wait
 	}
-	if m.meetUnlisted(); !m.newdb.AwaitsOthers(m.view()) {
+	if m.meetUnlisted(); !m.members.NewDB.AwaitsOthers(m.members.View()) {
 		return nil
 	}
 	if m.list.waitedAt = m.now; m.inTime() {
 		return &waitError{}
 	}
-	if m.newdb.TakesIn(m.now) {
+	if m.members.NewDB.TakesIn(m.now) {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and does not own all reserved addresses of its networks yet: try again in a moment", m.cfg.Name))
 	}
-	if peers := m.newdb.Said(m.view()); len(peers) > 0 {
+	if peers := m.members.NewDB.Said(m.members.View()); len(peers) > 0 {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, like %s, whose containers may have addresses that the cluster does not know yet: try again in a moment, and see ringlet status if it fails again", m.cfg.Name, m.names(peers)))
 	}
 	return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and is still looking for the other hosts: try again in a moment", m.cfg.Name))
@@ -94,9 +94,9 @@ func (m *Machine) awaitNetworks(cidr netip.Prefix) error {
 // meetUnlisted asks those that this peer waits for how far they have come, and has it choose addresses for good once there are
 // none.
 func (m *Machine) meetUnlisted() {
-	idle := m.view().Alone() && len(m.state.Pools) == 0 && m.calls.current == nil
-	for _, id := range m.newdb.Ask(m.view(), idle) {
+	idle := m.members.View().Alone() && len(m.state.Pools) == 0 && m.calls.current == nil
+	for _, id := range m.members.NewDB.Ask(m.members.View(), idle) {
 		m.greetPeer(id)
 	}
-	m.calls.changed = m.newdb.Settle(m.view()) || m.calls.changed
+	m.calls.changed = m.members.NewDB.Settle(m.members.View()) || m.calls.changed
 }

@@ -23,13 +23,13 @@ func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
 	if err := m.awaitLevel(chronicle.WithLocks); err != nil {
 		return 0, err
 	}
-	if l := m.state.Locks.Of(q.Name); l != nil && l.Owner == m.me.ID() && l.Token == q.Token {
+	if l := m.state.Locks.Of(q.Name); l != nil && l.Owner == m.members.Self() && l.Token == q.Token {
 		if m.unlocking(l) {
 			return 0, m.waitForEarlier()
 		}
 		return l.Fence, m.settleEarlier()
 	} else if l != nil {
-		return 0, sentence.Locked(l.Name, l.Holder, m.view().NameOf(l.Owner))
+		return 0, sentence.Locked(l.Name, l.Holder, m.members.View().NameOf(l.Owner))
 	}
 	if n := len(m.state.Locks.Locks); n >= lock.MaxLocks {
 		return 0, failf(ErrLocked, "%d locks are held, and no more can be: end some of them first, which ringlet kv get --recursive ringlet/locks/ lists", n)
@@ -57,7 +57,7 @@ func (m *Machine) unlock(q *UnlockRequest) error {
 	if err := m.ready(); err != nil {
 		return err
 	}
-	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.me.ID() || l.Fence != q.Fence {
+	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.members.Self() || l.Fence != q.Fence {
 		return nil
 	}
 	_, err := m.propose(chronicle.Unlock{Name: q.Name, Fence: q.Fence})
@@ -74,13 +74,13 @@ func (m *Machine) renewLock(q *RenewalRequest) (fence uint64, err error) {
 	if err := m.ready(); err != nil {
 		return 0, err
 	}
-	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.me.ID() || l.Fence != q.Fence {
-		if m.view().CutOff() {
+	if l := m.state.Locks.Of(q.Name); l == nil || l.Owner != m.members.Self() || l.Fence != q.Fence {
+		if m.members.View().CutOff() {
 			return 0, m.waitForMajority() // it may have got the lock without knowing it yet
 		}
 		return 0, nil
 	}
-	c, v := m.calls.current, m.view()
+	c, v := m.calls.current, m.members.View()
 	first := c.askedAt.IsZero()
 	if first {
 		c.askedAt = m.now

@@ -7,21 +7,14 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/bootcheck"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/conflict"
-	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/doubt"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/engine"
-	"github.com/ringlet/ringlet/ipam/formation"
-	"github.com/ringlet/ringlet/ipam/former"
-	"github.com/ringlet/ringlet/ipam/leave"
-	"github.com/ringlet/ringlet/ipam/newdb"
+	"github.com/ringlet/ringlet/ipam/membership"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/report"
-	"github.com/ringlet/ringlet/ipam/start"
-	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/trade"
 	"github.com/ringlet/ringlet/ipam/warning"
 )
@@ -30,7 +23,6 @@ import (
 // concurrent use.
 type Machine struct {
 	cfg Config
-	me  *start.Start // who this peer is, and which start of it this is
 	now time.Time
 
 	log   *replog.Log      // what the cluster has decided
@@ -44,17 +36,8 @@ type Machine struct {
 	conflicts *conflict.Conflicts // what cannot both be right
 	doubts    *doubt.Doubts       // addresses whose holders ended without a release
 
-	// Who there is.
-	contacts   *cluster.Contacts
-	seeker     *formation.Seeker
-	admissions formation.Admissions
-	newdb      *newdb.Database // what a new database waits for
-	check      *bootcheck.Check
-	suspension *suspend.Suspension
-	wish       *leave.Wish
-	former     *former.Peer // who was on this host before this peer started over
-	warnings   *warning.Warnings
-	departures *departure.Departures
+	members  *membership.Membership // whether this peer takes part in its cluster
+	warnings *warning.Warnings
 
 	pace pace
 	out  effect.Writer
@@ -103,18 +86,13 @@ func New(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{
-		pools:      pools{of: map[chronicle.PoolKey]*pool.Pool{}, chosen: map[bool]netip.Addr{}, served: makeServed(leastServed)},
-		conflicts:  conflict.New(),
-		admissions: formation.Admissions{},
+		pools:     pools{of: map[chronicle.PoolKey]*pool.Pool{}, chosen: map[bool]netip.Addr{}, served: makeServed(leastServed)},
+		conflicts: conflict.New(),
 	}
 	m.out = effect.NewWriter(&m.fx.Out)
-	m.me, m.former, m.engine = start.New(&m.out), former.New(&m.out), engine.New(&m.out)
-	m.newdb, m.doubts = newdb.New(&m.out, m.engine), doubt.New(&m.out, m.engine)
-	m.contacts, m.warnings = cluster.New(&m.out), warning.New(&m.out)
-	m.seeker, m.departures = formation.NewSeeker(&m.out), departure.New(&m.out)
-	m.suspension, m.wish = suspend.New(&m.out), leave.New(&m.out)
-	m.check = bootcheck.New(&m.out)
-	m.log = replog.New(&m.out, logPeers{m})
+	m.engine, m.warnings = engine.New(&m.out), warning.New(&m.out)
+	m.doubts, m.members = doubt.New(&m.out, m.engine), membership.New(&m.out, m.engine)
+	m.log = m.members.Log()
 	m.state = m.log.State()
 	m.trade = trade.New(&m.out, m.log, tradePeers{m})
 	m.configure(cfg)
@@ -127,11 +105,11 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.now = now
 	m.out.Reset(now)
 	m.fx.Reply = m.fx.Reply[:0]
-	if !m.me.HasBegun() {
+	if !m.members.Me.HasBegun() {
 		m.start()
 	}
 	set, isSet := ev.(ClockSet)
-	if late := m.check.Late(); isSet || late >= bootcheck.Slumber {
+	if late := m.members.Check.Late(); isSet || late >= bootcheck.Slumber {
 		m.disturb(set.By, max(set.By, late))
 	}
 	if !m.pools.strangersUntil.IsZero() {
@@ -144,10 +122,10 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	case Tick:
 		m.calls.changed = true
 	case ClockSet:
-		m.check.Forget()
+		m.members.Check.Forget()
 		m.calls.changed = true
 	case *Call:
-		if m.newdb.IsUnlisted() && m.cfg.AwaitInventory {
+		if m.members.NewDB.IsUnlisted() && m.cfg.AwaitInventory {
 			m.noteUnasked(ev)
 		}
 		ev.starts = m.engine.Replaying()
@@ -166,8 +144,8 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	m.beat()
 	m.stir()
 	m.wake()
-	if m.check.IsOn() {
-		m.check.Keep()
+	if m.members.Check.IsOn() {
+		m.members.Check.Keep()
 	}
 	return &m.fx
 }
@@ -177,7 +155,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 // steps leave a machine so.
 func (m *Machine) atRest() bool {
 	return !m.calls.changed && m.log.AtRest() && !m.out.Unposted() &&
-		!m.booting() && !m.check.IsAlone() && m.state.Slot > 0 && m.member() && m.tended() &&
+		!m.members.IsChecking() && !m.members.Check.IsAlone() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
 		len(m.pools.unsighted) == 0 && !m.cfg.faults.restless
 }
 
@@ -220,9 +198,9 @@ func (m *Machine) finish() {
 // founds a cluster if there is none and it may.
 func (m *Machine) start() {
 	m.bootUp()
-	m.engine.Start(m.me.Nonce())
-	m.newdb.Start()
-	m.seeker.Start(m.me.ID())
+	m.engine.Start(m.members.Me.Nonce())
+	m.members.NewDB.Start()
+	m.members.Seeker.Start(m.members.Self())
 	m.beginClock()
 	m.settleProposals(m.log.TakeSettled())
 	m.holdKept()
@@ -230,10 +208,10 @@ func (m *Machine) start() {
 	for _, p := range m.sortedPools() {
 		m.holdWarned(p, addr.Whole(p.CIDR))
 	}
-	m.me.SetLabel(m.cfg.Label)
-	m.stopIf(m.suspension.TakePlace(m.cfg.Place))
-	m.suspension.SavePlace(m.cfg.Place)
-	if m.meetLoss(); m.isSuspended() {
+	m.members.Me.SetLabel(m.cfg.Label)
+	m.stopIf(m.members.Suspension.TakePlace(m.cfg.Place))
+	m.members.Suspension.SavePlace(m.cfg.Place)
+	if m.meetLoss(); m.members.IsSuspended() {
 		m.greetPeers()
 		return
 	}
@@ -249,10 +227,10 @@ func (m *Machine) enterCluster() {
 	if m.cfg.Remains != nil {
 		m.beginAnew(m.cfg.Remains)
 	}
-	if m.me.IsFirst() {
-		m.newdb.Begin(m.seeker.MayMeetOthers())
+	if m.members.Me.IsFirst() {
+		m.members.NewDB.Begin(m.members.Seeker.MayMeetOthers())
 	}
-	if m.seeker.Begin(!m.me.IsFirst()) {
+	if m.members.Seeker.Begin(!m.members.Me.IsFirst()) {
 		m.found()
 		m.note(Note{Kind: NoteFounded})
 	}

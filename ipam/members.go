@@ -25,7 +25,7 @@ func (m *Machine) evict(q *EvictRequest) error {
 		return nil // it is evicted
 	}
 	// What is under way stays wanted.
-	if waits, err := departure.MayEvict(m.view(), id, m.waitsForDecision()); err != nil {
+	if waits, err := departure.MayEvict(m.members.View(), id, m.waitsForDecision()); err != nil {
 		if waits {
 			return waitFor(err)
 		}
@@ -49,7 +49,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 	gone := m.state.Gone(id)
 	switch {
 	case gone == nil:
-		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: if the host is gone for good, evict it first with ringlet evict %s", m.view().NameOf(id), sentence.Word(q.Peer))
+		return Forgetting{}, failf(ErrBadRequest, "%s is in the cluster: if the host is gone for good, evict it first with ringlet evict %s", m.members.View().NameOf(id), sentence.Word(q.Peer))
 	case gone.Forgotten:
 		if c := m.calls.current; c != nil && c.frees.ID == gone.ID.String() {
 			return c.frees, nil // this call had it forgotten
@@ -74,7 +74,7 @@ func (m *Machine) forget(q *ForgetRequest) (Forgetting, error) {
 // peer.
 func (m *Machine) reconsider() {
 	unwanted := func(p *replog.Proposal) bool {
-		return departure.IsUnwanted(m.view(), p.First(), p.Last(), p.Since())
+		return departure.IsUnwanted(m.members.View(), p.First(), p.Last(), p.Since())
 	}
 	if m.log.Withdraw(unwanted) {
 		m.calls.changed = true
@@ -83,7 +83,7 @@ func (m *Machine) reconsider() {
 
 // forgetting says what forgetting a peer frees.
 func (m *Machine) forgetting(gone *chronicle.Gone) Forgetting {
-	f := Forgetting{Peer: m.view().NameOf(gone.ID), ID: gone.ID.String(), Evicted: gone.Evicted}
+	f := Forgetting{Peer: m.members.View().NameOf(gone.ID), ID: gone.ID.String(), Evicted: gone.Evicted}
 	var all addr.Count
 	for _, p := range m.state.Pools {
 		for r := range p.Ring.OwnedBy(gone.ID) {
@@ -98,13 +98,13 @@ func (m *Machine) forgetting(gone *chronicle.Gone) Forgetting {
 // unheard reports that nobody hears from a peer, or has containers in its space, as far
 // as can be asked, and a majority of the voters can; or why that is not known.
 func (m *Machine) unheard(id peer.ID) error {
-	if m.view().Present(id) || m.livesIn(id) {
-		return m.errThere(id, m.me.ID())
+	if m.members.View().Present(id) || m.livesIn(id) {
+		return m.errThere(id, m.members.Self())
 	}
 	if !m.mayTell() {
 		return waitFor(failf(ErrNotReady, "ringlet on %s has just started, and waits for the other hosts and for the engine's list: try again in a moment, and see ringlet status if it fails again", m.cfg.Name))
 	}
-	r := m.departures.Ask(m.view(), id, m.trade.NextQuestion)
+	r := m.members.Departures.Ask(m.members.View(), id, m.trade.NextQuestion)
 	switch {
 	case r.IsClear():
 		return nil
@@ -113,14 +113,14 @@ func (m *Machine) unheard(id peer.ID) error {
 	case !r.Majority:
 		return m.waitForMajority()
 	}
-	return waitFor(failf(ErrNotReady, "%s is reachable, but did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(r.Open), m.view().NameOf(id)))
+	return waitFor(failf(ErrNotReady, "%s is reachable, but did not say whether it hears from %s, or has containers with addresses of it: see ringlet status there, and try again", m.names(r.Open), m.members.View().NameOf(id)))
 }
 
 // mayTell reports whether this peer can say that it does not hear from another one, and has no
 // containers in its space: it has been there for a while, and its engine has listed what it has,
 // if it will.
 func (m *Machine) mayTell() bool {
-	return m.view().HasListened(cluster.ReachTime) && !m.booting() && (!m.engine.WillList() || !m.engine.Complete().IsZero())
+	return m.members.View().HasListened(cluster.ReachTime) && !m.members.IsChecking() && (!m.engine.WillList() || !m.engine.Complete().IsZero())
 }
 
 // livesIn reports whether containers of this host have addresses in the space of
@@ -138,7 +138,7 @@ func (m *Machine) livesIn(id peer.ID) bool {
 }
 
 func (m *Machine) errThere(id, by peer.ID) error {
-	return departure.There(m.view(), id, by, m.livesIn(id))
+	return departure.There(m.members.View(), id, by, m.livesIn(id))
 }
 
 // peerMeant is departure.Find for a call that may be served several times: it means
@@ -148,7 +148,7 @@ func (m *Machine) peerMeant(ref string, wanted departure.Membership) (peer.ID, e
 	if c != nil && c.meant != peer.None {
 		return c.meant, nil
 	}
-	id, err := departure.Find(m.view(), ref, wanted)
+	id, err := departure.Find(m.members.View(), ref, wanted)
 	if c != nil && err == nil {
 		c.meant = id
 	}
@@ -159,16 +159,16 @@ func (m *Machine) peerMeant(ref string, wanted departure.Membership) (peer.ID, e
 // who states that a majority of its votes is gone for good (protocol, 4.5).
 func (m *Machine) recover(*RecoverRequest) error {
 	switch {
-	case m.log.Err() != nil || m.isSuspended():
+	case m.log.Err() != nil || m.members.IsSuspended():
 		return m.usable()
 	case m.log.IsOutdated():
 		return m.errOutdated()
-	case m.state.Slot == 0 || !m.member() && !m.mayReturn():
+	case m.state.Slot == 0 || !m.members.IsMember() && !m.mayReturn():
 		return failf(ErrBadRequest, "ringlet on %s is in no cluster that it could recover: see ringlet status", m.cfg.Name)
-	case m.view().Alone():
+	case m.members.View().Alone():
 		return nil
 	}
-	if err := departure.MayRecover(m.view()); err != nil && !m.lacks(rule.Recovery) {
+	if err := departure.MayRecover(m.members.View()); err != nil && !m.lacks(rule.Recovery) {
 		return err
 	}
 	id := formation.NewID(m.cfg.Rand)
@@ -186,10 +186,10 @@ func (m *Machine) recover(*RecoverRequest) error {
 		state.Identities.Leap()
 		state.Locks.Leap()
 	}
-	state.Forgo(m.me.ID(), m.log.UnderWay())
+	state.Forgo(m.members.Self(), m.log.UnderWay())
 	m.dropProposals()
-	m.check.Stop()
-	m.wish.Return()
+	m.members.Check.Stop()
+	m.members.Wish.Return()
 	m.install(state)
 	m.log.Next()
 	m.note(Note{Kind: NoteRecovered})
@@ -199,7 +199,7 @@ func (m *Machine) recover(*RecoverRequest) error {
 // mayReturn reports whether this peer was evicted, has what it had still, and
 // waits to be admitted again.
 func (m *Machine) mayReturn() bool {
-	gone := m.state.Gone(m.me.ID())
+	gone := m.state.Gone(m.members.Self())
 	return gone != nil && !gone.Forgotten
 }
 
@@ -214,5 +214,5 @@ func (m *Machine) dropProposals() {
 
 // endQuarantine has a peer forgotten that was evicted long ago, if the settings say so.
 func (m *Machine) endQuarantine() {
-	m.background(m.departures.EndQuarantine(m.view(), m.cfg.Quarantine, func(id peer.ID) bool { return m.unheard(id) == nil })...)
+	m.background(m.members.Departures.EndQuarantine(m.members.View(), m.cfg.Quarantine, func(id peer.ID) bool { return m.unheard(id) == nil })...)
 }

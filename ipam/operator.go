@@ -159,13 +159,13 @@ func (m *Machine) vacated(p *pool.Pool) error {
 
 // leave makes this peer leave its cluster. It is answered when it has left.
 func (m *Machine) leave(q *LeaveRequest) error {
-	if m.wish.HasLeft() {
+	if m.members.Wish.HasLeft() {
 		return m.leftIsKnown()
 	}
 	if err := m.ready(); err != nil {
 		return err
 	}
-	if m.view().Alone() {
+	if m.members.View().Alone() {
 		return failf(ErrBadRequest, "%s is the only host of its cluster: remove the plugin instead", m.cfg.Name)
 	}
 	held := addr.Count(0)
@@ -184,26 +184,26 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		return failf(ErrPoolInUse, "%s still has %s with ringlet: remove its networks first with docker network rm; or use --force, then other hosts get its addresses only after ringlet forget", m.cfg.Name, sentence.Plural(n, "network", "networks"))
 	}
 	if c := m.calls.current; c != nil {
-		if c.leaves && !m.wish.IsLeaving() {
+		if c.leaves && !m.members.Wish.IsLeaving() {
 			return failf(ErrBadRequest, "%s stays: its drain was undone in the meantime", m.cfg.Name)
 		}
 		c.leaves = true
 	}
-	m.wish.Leave(held > 0 || n > 0)
-	if !m.wish.IsForced() {
+	m.members.Wish.Leave(held > 0 || n > 0)
+	if !m.members.Wish.IsForced() {
 		if err := m.drainSelf(&DrainRequest{Also: true}); err != nil {
 			return err
 		}
 		return waitFor(failf(ErrNotReady, "%s is draining and leaves as soon as it owns no address: see ringlet status", m.cfg.Name))
 	}
-	out, err := m.propose(chronicle.Evict{Peer: m.me.ID()})
+	out, err := m.propose(chronicle.Evict{Peer: m.members.Self()})
 	if err != nil {
 		return err
 	}
 	if out[0].Refused == "" {
 		return m.leftIsKnown()
 	}
-	m.wish.Stay()
+	m.members.Wish.Stay()
 	return failf(ErrBadRequest, "%s cannot leave its cluster: %s", m.cfg.Name, out[0].Refused)
 }
 
@@ -211,16 +211,16 @@ func (m *Machine) leave(q *LeaveRequest) error {
 // who stay knows that it has: if its host is taken away before, they count on a
 // vote that is no more.
 func (m *Machine) leftIsKnown() error {
-	if m.member() || m.state.Slot == 0 {
+	if m.members.IsMember() || m.state.Slot == 0 {
 		return nil
 	}
 	var know []peer.ID
 	for _, id := range m.state.Voters() {
-		if c := m.contacts.Of(id); c.Cluster == m.state.Cluster && c.Slot >= m.state.Slot {
+		if c := m.members.Contacts.Of(id); c.Cluster == m.state.Cluster && c.Slot >= m.state.Slot {
 			know = append(know, id)
 		}
 	}
-	if m.view().Majority(know) {
+	if m.members.View().Majority(know) {
 		return nil
 	}
 	return waitFor(failf(ErrNotReady, "%s has left, but not all other hosts know that yet: let it run a moment longer", m.cfg.Name))

@@ -159,7 +159,7 @@ func (m *Machine) addressStatus(p *pool.Pool, o addr.Offset, rec space.Record) A
 // at returns the machine as a view sees it at that time: a copy, so that no view changes the machine. Nothing may step it.
 func (m *Machine) at(now time.Time) *Machine {
 	view := *m
-	view.now = now
+	view.now, view.members = now, m.members.At(now)
 	return &view
 }
 
@@ -172,18 +172,18 @@ func (m *Machine) pictureAt(now time.Time) *report.Picture {
 // picture returns what this peer knows, with those of its pools.
 func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p := &report.Picture{
-		Now: m.now, Self: m.me.ID(), Name: m.cfg.Name, Standing: m.standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
+		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
 		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
 		Rest: m.cfg.Rest, Retry: strangerTime,
 	}
-	v := m.view()
+	v := m.members.View()
 	know := func(id peer.ID, admitted peer.Name) {
-		c := m.contacts.Of(id)
+		c := m.members.Contacts.Of(id)
 		p.Peers[id] = report.Peer{
 			Name: v.GoesBy(id, admitted), Address: c.Addr, Boot: c.Start.Boot, Slot: c.Slot, Speaks: c.Spoken, Heard: c.Heard, Live: v.Live(id), Spare: m.trade.Spare(id),
 		}
 	}
-	for _, id := range m.contacts.IDs() {
+	for _, id := range m.members.Contacts.IDs() {
 		know(id, "")
 	}
 	for _, gone := range m.state.Former {
@@ -192,7 +192,7 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	for _, member := range m.state.Roster {
 		know(member.ID, member.Name)
 	}
-	p.Peers[m.me.ID()] = report.Peer{Name: m.cfg.Name, Boot: m.me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
+	p.Peers[m.members.Self()] = report.Peer{Name: m.cfg.Name, Boot: m.members.Me.Boot(), Slot: m.state.Slot, Speaks: m.cfg.Spoken, Live: true}
 	for i, of := range pools {
 		p.Pools[i] = report.Pool{Pool: of.Pool, Space: of.Space, Networks: of.Here.Networks(), Seen: of.Seen, Stranded: of.Stranded, Missing: of.Missing, Devices: of.Strangers}
 		if of.HasGateway {
@@ -216,23 +216,23 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 // standing returns where this peer stands among others.
 func (m *Machine) standing() State {
 	switch {
-	case m.log.Err() != nil || m.isSuspended():
+	case m.log.Err() != nil || m.members.IsSuspended():
 		return Suspended
-	case m.wish.HasLeft():
+	case m.members.Wish.HasLeft():
 		return Left
-	case m.booting():
+	case m.members.IsChecking():
 		return Checking
 	case m.log.IsOutdated():
 		return Outdated
-	case m.seeker.IsForming(m.state.Slot):
+	case m.members.Seeker.IsForming(m.state.Slot):
 		return Forming
-	case m.state.Slot == 0 || !m.member():
+	case m.state.Slot == 0 || !m.members.IsMember():
 		return Joining
-	case m.wish.IsLeaving() || m.draining() || m.wish.Drained():
+	case m.members.Wish.IsLeaving() || m.members.IsDraining() || m.members.Wish.Drained():
 		return Leaving
-	case m.view().Alone():
+	case m.members.View().Alone():
 		return Alone
-	case m.view().CutOff():
+	case m.members.View().CutOff():
 		return CutOff
 	}
 	return Ready
@@ -241,13 +241,13 @@ func (m *Machine) standing() State {
 // ownState returns what may be wrong with this peer itself.
 func (m *Machine) ownState() report.Own {
 	o := report.Own{
-		Broken: m.log.Err(), Outside: m.outside(), EngineHas: m.seeker.LostNetworks(), Met: m.view().Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.seeker.Met(m.view()),
-		CutOff: m.view().CutOff(), Lists: m.awaitedLists(), BootedAlone: m.check.IsAlone(), Answered: m.check.Answered(),
+		Broken: m.log.Err(), Outside: m.outside(), EngineHas: m.members.Seeker.LostNetworks(), Met: m.members.View().Reached(), Founders: m.cfg.Formation.Size, FoundersMet: m.members.Seeker.Met(m.members.View()),
+		CutOff: m.members.View().CutOff(), Lists: m.awaitedLists(), BootedAlone: m.members.Check.IsAlone(), Answered: m.members.Check.Answered(),
 	}
-	if m.isSuspended() {
-		o.Suspended, o.EndSuspension = m.suspension.Why(), m.endOfSuspension()
+	if m.members.IsSuspended() {
+		o.Suspended, o.EndSuspension = m.members.Suspension.Why(), m.endOfSuspension()
 	}
-	if m.view().Majority(m.steadyVoters()) {
+	if m.members.View().Majority(m.steadyVoters()) {
 		o.Undecided = m.oldestProposal()
 	}
 	return o
@@ -256,15 +256,15 @@ func (m *Machine) ownState() report.Own {
 // outside returns why this peer is in no cluster.
 func (m *Machine) outside() report.Outside {
 	switch isNew := m.state.Slot == 0; {
-	case isNew && m.seeker.LostNetworks() > 0:
+	case isNew && m.members.Seeker.LostNetworks() > 0:
 		return report.DatabaseLost
 	case m.standing() != Joining:
 		return report.Inside
-	case m.seeker.LooksFirst(m.state.Slot) && !m.seeker.SeesCluster(m.view()):
+	case m.members.Seeker.LooksFirst(m.state.Slot) && !m.members.Seeker.SeesCluster(m.members.View()):
 		return report.LooksFirst
-	case isNew && m.seeker.AwaitsList(m.view()):
+	case isNew && m.members.Seeker.AwaitsList(m.members.View()):
 		return report.AwaitsNetworks
-	case isNew && m.cfg.Formation.Size == 0 && m.seeker.HasSeat() && m.view().Reached() == 0:
+	case isNew && m.cfg.Formation.Size == 0 && m.members.Seeker.HasSeat() && m.members.View().Reached() == 0:
 		return report.ListsNobody
 	case isNew && m.cfg.Formation.NamesNobody:
 		return report.KnowsNobody
@@ -279,28 +279,28 @@ func (m *Machine) outside() report.Outside {
 // awaitedLists returns what this peer waits for with a new database.
 func (m *Machine) awaitedLists() report.Lists {
 	l := report.Lists{Own: m.awaitList() != nil && m.state.Slot > 0, Owners: m.ownersOfListed()}
-	l.Former = !slices.ContainsFunc(l.Owners, func(id peer.ID) bool { return !m.isPredecessor(id) })
-	if m.ready() == nil && !l.Own && m.newdb.AwaitsOthers(m.view()) {
-		l.Reserved, l.Others = m.newdb.TakesIn(m.now), m.newdb.Said(m.view())
+	l.Former = !slices.ContainsFunc(l.Owners, func(id peer.ID) bool { return !m.members.IsPredecessor(id) })
+	if m.ready() == nil && !l.Own && m.members.NewDB.AwaitsOthers(m.members.View()) {
+		l.Reserved, l.Others = m.members.NewDB.TakesIn(m.now), m.members.NewDB.Said(m.members.View())
 	}
 	return l
 }
 
 // othersState returns what may be wrong with other peers.
 func (m *Machine) othersState() report.Others {
-	o := report.Others{Warned: map[peer.ID]int{}, Misfits: map[peer.ID]int{}, Foreign: m.contacts.Foreign(m.view()), Differs: m.contacts.Differing()}
+	o := report.Others{Warned: map[peer.ID]int{}, Misfits: map[peer.ID]int{}, Foreign: m.members.Contacts.Foreign(m.members.View()), Differs: m.members.Contacts.Differing()}
 	for _, gone := range m.state.Former {
 		o.Warned[gone.ID] = m.warnings.Count(gone.ID)
 	}
-	for id, f := range m.seeker.Misfits() {
+	for id, f := range m.members.Seeker.Misfits() {
 		o.Misfits[id] = int(f.Size)
 	}
-	if v := m.view(); v.Zones() >= 3 {
+	if v := m.members.View(); v.Zones() >= 3 {
 		o.Ruling.Zones = v.Zones()
 		o.Ruling.Zone, o.Ruling.Votes, o.Ruling.Total = v.RulingZone()
 	}
-	if away := m.view().Away(m.view().Others()); len(away) == 1 {
-		v := m.view()
+	if away := m.members.View().Away(m.members.View().Others()); len(away) == 1 {
+		v := m.members.View()
 		o.Silent.Since = v.SilentSince(away[0])
 		if after := m.cfg.EvictAfter; after > 0 && v.KeepsMajority(away[0]) {
 			o.Silent.Ends = o.Silent.Since.Add(after)
@@ -316,30 +316,30 @@ func (m *Machine) oldestProposal() time.Duration {
 	if !proposes {
 		return 0
 	}
-	if since.Before(m.me.At()) {
-		since = m.me.At() // it was on disk
+	if since.Before(m.members.Me.At()) {
+		since = m.members.Me.At() // it was on disk
 	}
 	return m.now.Sub(since)
 }
 
 // steadyVoters returns the voters that have been in sight for so long that they could have agreed.
 func (m *Machine) steadyVoters() []peer.ID {
-	return slices.DeleteFunc(m.view().LiveVoters(), func(id peer.ID) bool {
-		return id != m.me.ID() && !m.lasted(m.contacts.Of(id).Since, report.LongAgreement)
+	return slices.DeleteFunc(m.members.View().LiveVoters(), func(id peer.ID) bool {
+		return id != m.members.Self() && !m.members.View().Lasted(m.members.Contacts.Of(id).Since, report.LongAgreement)
 	})
 }
 
 // ownersOfListed returns the peers that cannot be reached in whose space containers of
 // this host have addresses, by the engine's last list, as long as that is taken in.
 func (m *Machine) ownersOfListed() []peer.ID {
-	if !m.newdb.IsUnlisted() {
+	if !m.members.NewDB.IsUnlisted() {
 		return nil
 	}
 	var owners []peer.ID
 	for _, p := range m.pools.of {
 		for o := range p.Seen {
 			t, _ := p.Ring.At(o)
-			if t.Owner == m.me.ID() || t.Owner == ring.Free || t.Owner == ring.Reserved || m.view().Live(t.Owner) || slices.Contains(owners, t.Owner) {
+			if t.Owner == m.members.Self() || t.Owner == ring.Free || t.Owner == ring.Reserved || m.members.View().Live(t.Owner) || slices.Contains(owners, t.Owner) {
 				continue
 			}
 			owners = append(owners, t.Owner)

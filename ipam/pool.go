@@ -45,7 +45,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 
 // grantPool grants a network its pool, where all is well.
 func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
-	if m.wish.IsLeaving() && !m.serves(q) {
+	if m.members.Wish.IsLeaving() && !m.serves(q) {
 		return PoolGrant{}, sentence.Leaving(m.cfg.Name)
 	}
 	if q.Pool.IsValid() {
@@ -277,7 +277,7 @@ func (m *Machine) dealtAround(cidr netip.Prefix) []peer.ID {
 	if m.state.Level < chronicle.WithAway {
 		return nil
 	}
-	v := m.view()
+	v := m.members.View()
 	return v.Away(v.Others())
 }
 
@@ -360,7 +360,7 @@ func (m *Machine) deletion(p *pool.Pool) []chronicle.Action {
 	for _, r := range p.Mine {
 		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
 	}
-	if p.UsedBy(m.me.ID()) {
+	if p.UsedBy(m.members.Self()) {
 		actions = append(actions, chronicle.Unuse{Pool: p.Key})
 	}
 	actions = append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
@@ -376,15 +376,15 @@ func (m *Machine) deletion(p *pool.Pool) []chronicle.Action {
 // pass the error makes a call wait.
 func (m *Machine) ready() error {
 	switch {
-	case m.log.Err() != nil || m.isSuspended() && !m.lacks(rule.Stopped):
+	case m.log.Err() != nil || m.members.IsSuspended() && !m.lacks(rule.Stopped):
 		return m.usable()
-	case m.wish.HasLeft():
+	case m.members.Wish.HasLeft():
 		return failf(ErrSuspended, "ringlet on %s has left its cluster and hands out nothing: remove the plugin, or only its data to join again", m.cfg.Name)
-	case m.booting():
+	case m.members.IsChecking():
 		return waitFor(sentence.Checking(m.cfg.Name))
 	case m.log.IsOutdated():
 		return m.errOutdated()
-	case m.state.Slot == 0 || !m.member():
+	case m.state.Slot == 0 || !m.members.IsMember():
 		return m.waitForCluster()
 	}
 	return nil
@@ -392,8 +392,8 @@ func (m *Machine) ready() error {
 
 // usable reports why nothing can be handed out for good, if so.
 func (m *Machine) usable() error {
-	if m.isSuspended() {
-		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.suspension.Why())
+	if m.members.IsSuspended() {
+		return failf(ErrSuspended, "ringlet on %s has stopped handing out addresses, because %s; see ringlet status", m.cfg.Name, m.members.Suspension.Why())
 	}
 	err := m.log.Err()
 	if err == nil {

@@ -14,16 +14,16 @@ import (
 // receive takes in a frame of another peer.
 func (m *Machine) receive(msg *Message) {
 	f := msg.Frame
-	if f.From == m.me.ID() {
-		m.stopIf(m.suspension.TakeDouble(m.ownStart(), cluster.Start{Boot: f.Boot, Nonce: f.Nonce}))
+	if f.From == m.members.Self() {
+		m.stopIf(m.members.Suspension.TakeDouble(m.ownStart(), cluster.Start{Boot: f.Boot, Nonce: f.Nonce}))
 		return
 	}
-	if f.To != m.me.ID() && f.To != peer.None {
+	if f.To != m.members.Self() && f.To != peer.None {
 		return // it was for a peer that was here before
 	}
-	m.contacts.TakeSeat(f.From, msg.Seat)
+	m.members.Contacts.TakeSeat(f.From, msg.Seat)
 	if twin, ok := f.Body.(wire.Twin); ok {
-		m.stopIf(m.suspension.TakeTwin(m.view(), m.ownStart(), f.From, twin))
+		m.stopIf(m.members.Suspension.TakeTwin(m.members.View(), m.ownStart(), f.From, twin))
 		return
 	}
 	counts, later := m.checkStart(f)
@@ -33,22 +33,22 @@ func (m *Machine) receive(msg *Message) {
 	if later && m.state.Member(f.From) != nil {
 		m.trade.AnnounceTo(f.From, m.spaces())
 	}
-	first := m.contacts.Hear(m.view(), &f.Header)
-	m.newdb.Hear(f.From)
+	first := m.members.Contacts.Hear(m.members.View(), &f.Header)
+	m.members.NewDB.Hear(f.From)
 	m.compare(f)
 	if first || later {
 		m.warnPeer(f.From)
 	}
 	switch b := f.Body.(type) {
 	case wire.Hello:
-		m.contacts.Introduce(m.view(), f.From, b.Name, b.Machine, b.Spoken)
-		m.newdb.TakeListing(f.From, b.Listing)
-		m.seeker.Meet(m.view(), f.From, b.Formation, b.Observer)
+		m.members.Contacts.Introduce(m.members.View(), f.From, b.Name, b.Machine, b.Spoken)
+		m.members.NewDB.TakeListing(f.From, b.Listing)
+		m.members.Seeker.Meet(m.members.View(), f.From, b.Formation, b.Observer)
 		m.welcome(f.From, b.Question)
 	case wire.Welcome:
-		m.contacts.Introduce(m.view(), f.From, b.Name, b.Machine, b.Spoken)
-		m.newdb.TakeListing(f.From, b.Listing)
-		m.seeker.Meet(m.view(), f.From, b.Formation, b.Observer)
+		m.members.Contacts.Introduce(m.members.View(), f.From, b.Name, b.Machine, b.Spoken)
+		m.members.NewDB.TakeListing(f.From, b.Listing)
+		m.members.Seeker.Meet(m.members.View(), f.From, b.Formation, b.Observer)
 		m.takeWelcome(f, b)
 	case wire.Copied:
 		m.takeCopied(f.From, b)
@@ -69,11 +69,11 @@ func (m *Machine) receive(msg *Message) {
 	case wire.Announce:
 		m.calls.changed = m.trade.TakeAnnounce(f.From, f.Slot, b) || m.calls.changed
 	case wire.Inquire:
-		if heard := m.view().Present(b.Peer) || m.livesIn(b.Peer); heard || m.mayTell() {
+		if heard := m.members.View().Present(b.Peer) || m.livesIn(b.Peer); heard || m.mayTell() {
 			m.send(f.From, wire.Report{ID: b.ID, Peer: b.Peer, Heard: heard})
 		}
 	case wire.Report:
-		m.calls.changed = m.departures.TakeReport(f.From, b) || m.calls.changed
+		m.calls.changed = m.members.Departures.TakeReport(f.From, b) || m.calls.changed
 	case wire.Beat:
 	default:
 		if d := m.log.Take(f); d != nil {
@@ -95,7 +95,7 @@ func (m *Machine) checkCluster(f *wire.Frame) bool {
 		return true
 	}
 	h, asks := f.Body.(wire.Hello)
-	met := m.contacts.HearForeign(m.view(), &f.Header, h.Name)
+	met := m.members.Contacts.HearForeign(m.members.View(), &f.Header, h.Name)
 	if asks {
 		m.welcome(f.From, h.Question) // so that it knows as well
 	}
@@ -107,7 +107,7 @@ func (m *Machine) checkCluster(f *wire.Frame) bool {
 // frame: those of its own cluster, or, if it has none and may not found one,
 // those of any.
 func (m *Machine) mayFollow(f *wire.Frame) bool {
-	return f.Cluster != [16]byte{} && (f.Cluster == m.state.Cluster || m.state.Slot == 0 && m.seeker.Joins())
+	return f.Cluster != [16]byte{} && (f.Cluster == m.state.Cluster || m.state.Slot == 0 && m.members.Seeker.Joins())
 }
 
 // compare holds another peer's digest of the same slot against this one's.
@@ -117,16 +117,16 @@ func (m *Machine) compare(f *wire.Frame) {
 	if f.Slot != m.state.Slot || f.Slot == 0 || f.Cluster != m.state.Cluster || f.Digest == m.log.Digest() {
 		return
 	}
-	if m.log.IsOutdated() || m.view().Older(f.From) {
+	if m.log.IsOutdated() || m.members.View().Older(f.From) {
 		return // the two write the same state in different ways
 	}
-	if m.lacks(rule.Digests) || !m.contacts.Compare(m.view(), &f.Header, m.log.Digest()) {
+	if m.lacks(rule.Digests) || !m.members.Contacts.Compare(m.members.View(), &f.Header, m.log.Digest()) {
 		return
 	}
-	m.stopIf(m.suspension.Suspend(suspend.Differs, fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, m.view().NameOf(f.From))))
+	m.stopIf(m.members.Suspension.Suspend(suspend.Differs, fmt.Sprintf("the state of this peer at slot %d differs from that of %s: one of the two has a defect", f.Slot, m.members.View().NameOf(f.From))))
 }
 
 // founder is how this peer introduces itself.
 func (m *Machine) founder() chronicle.Founder {
-	return chronicle.Founder{ID: m.me.ID(), Name: m.cfg.Name, Boot: m.me.Boot(), Machine: m.cfg.Machine}
+	return chronicle.Founder{ID: m.members.Self(), Name: m.cfg.Name, Boot: m.members.Me.Boot(), Machine: m.cfg.Machine}
 }

@@ -53,5 +53,5 @@ func (m *Machine) saveRecord(p *pool.Pool, o addr.Offset, rec *space.Record) {
 }
 
 func (m *Machine) saveIdentity() {
-	m.me.Save(m.suspension.LatestBoot(m.me.Boot()), m.cfg.Name, m.cfg.Machine)
+	m.members.Me.Save(m.members.Suspension.LatestBoot(m.members.Me.Boot()), m.cfg.Name, m.cfg.Machine)
 }

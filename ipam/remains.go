@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/formation"
 	"github.com/ringlet/ringlet/ipam/former"
+	"github.com/ringlet/ringlet/ipam/membership"
 	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
@@ -57,9 +58,9 @@ func (m *Machine) Remains() (Remains, error) {
 		return Remains{}, err
 	}
 	r := Remains{Cluster: m.state.Cluster, Used: m.usedHere()}
-	for _, id := range m.contacts.IDs() {
-		c := m.contacts.Of(id)
-		if id != m.me.ID() && (c.Addr != "" || c.Start.Boot != 0) {
+	for _, id := range m.members.Contacts.IDs() {
+		c := m.members.Contacts.Of(id)
+		if id != m.members.Self() && (c.Addr != "" || c.Start.Boot != 0) {
 			r.Contacts = append(r.Contacts, Contact{ID: id, Name: c.Name, Addr: c.Addr, Boot: c.Start.Boot, Nonce: c.Start.Nonce})
 		}
 	}
@@ -76,11 +77,11 @@ func (m *Machine) Remains() (Remains, error) {
 // mayRejoin reports why this peer does not start over, if it does not.
 func (m *Machine) mayRejoin() error {
 	switch {
-	case m.suspension.For(suspend.OtherPlace) && m.knowsNobody():
+	case m.members.Suspension.For(suspend.OtherPlace) && m.knowsNobody():
 		return failf(ErrBadRequest, "%s knows no other host, and after a rejoin it would wait for one: if no other copy of its data runs, run ringlet trust on this host; else disable the plugin, remove its data, and enable it again", m.cfg.Name)
-	case m.wish.HasLeft() || m.isSuspended() && !m.suspension.For(suspend.Differs):
+	case m.members.Wish.HasLeft() || m.members.IsSuspended() && !m.members.Suspension.For(suspend.Differs):
 		return nil
-	case m.log.Err() != nil || m.isSuspended():
+	case m.log.Err() != nil || m.members.IsSuspended():
 		return m.usable()
 	}
 	return failf(ErrBadRequest, "%s is in its cluster and keeps its addresses: it has no reason to rejoin; see ringlet status", m.cfg.Name)
@@ -88,7 +89,7 @@ func (m *Machine) mayRejoin() error {
 
 // knowsNobody reports whether this peer has never known of another one.
 func (m *Machine) knowsNobody() bool {
-	return len(m.view().Known()) == 0 && len(m.state.Former) == 0
+	return len(m.members.View().Known()) == 0 && len(m.state.Former) == 0
 }
 
 // usedHere returns the addresses that containers, networks and clients of this host use, or
@@ -119,7 +120,7 @@ func (m *Machine) usedHere() []netip.Addr {
 // each is the request to do so. A request that is granted, and one that frees what its holder
 // has, take the holder off the list. As long as it is on it nobody on this host gets the address.
 func (m *Machine) Unclaimed() (out []ClientRequest) {
-	for _, c := range m.former.Unclaimed() {
+	for _, c := range m.members.Former.Unclaimed() {
 		out = append(out, ClientRequest(c))
 	}
 	return out
@@ -128,13 +129,13 @@ func (m *Machine) Unclaimed() (out []ClientRequest) {
 // Moved reports whether this peer is suspended since its database was written at another
 // place. Whoever carries its frames must not do so then: if it is a copy, the original runs
 // under the same ID, and others would take this start for a later one of that.
-func (m *Machine) Moved() bool { return m.suspension.For(suspend.OtherPlace) }
+func (m *Machine) Moved() bool { return m.members.Suspension.For(suspend.OtherPlace) }
 
 // Blank reports whether nothing would be lost with the database: this peer was alone since it was made, and had no pool and no
 // network. So it is in an image from which machines are made.
 func (m *Machine) Blank() bool {
-	return len(m.state.Pools) == 0 && len(m.engine.IDs()) == 0 && len(m.state.Roster) <= 1 && len(m.state.Former) == 0 && m.contacts.IsEmpty() &&
-		!m.wish.HasLeft() && !m.former.Was()
+	return len(m.state.Pools) == 0 && len(m.engine.IDs()) == 0 && len(m.state.Roster) <= 1 && len(m.state.Former) == 0 && m.members.Contacts.IsEmpty() &&
+		!m.members.Wish.HasLeft() && !m.members.Former.Was()
 }
 
 // beginAnew takes in what the former peer of this host has left, in the first step.
@@ -150,35 +151,34 @@ func (m *Machine) beginAnew(r *Remains) {
 		if m.lacks(rule.Starts) {
 			c.Boot, c.Nonce = 0, 0
 		}
-		if c.ID != m.me.ID() && c.ID != peer.None {
-			m.contacts.Remember(c.ID, c.Name, c.Addr, cluster.Start{Boot: c.Boot, Nonce: c.Nonce})
+		if c.ID != m.members.Self() && c.ID != peer.None {
+			m.members.Contacts.Remember(c.ID, c.Name, c.Addr, cluster.Start{Boot: c.Boot, Nonce: c.Nonce})
 		}
 	}
 	if !m.lacks(rule.Shadow) {
 		for _, a := range r.Used {
-			m.warn(a, m.me.ID())
+			m.warn(a, m.members.Self())
 		}
 	}
-	m.former.Begin(r.Cluster, clients)
+	m.members.Former.Begin(r.Cluster, clients)
 }
 
 // configure tells this peer how it is to behave. One whose host was in a cluster before joins, whatever it is told.
 func (m *Machine) configure(cfg Config) {
 	m.cfg = cfg
-	if (m.former.Was() || cfg.Remains != nil) && !m.lacks(rule.Mark) {
+	if (m.members.Former.Was() || cfg.Remains != nil) && !m.lacks(rule.Mark) {
 		m.cfg.Join, m.cfg.FoundAlone, m.cfg.Hesitate, m.cfg.Formation = true, false, false, Formation{}
 	}
 	f := m.cfg.faults
-	m.check.Configure(f.without)
-	m.suspension.Configure(f.without)
-	m.contacts.Configure(f.without)
-	m.departures.Configure(f.without)
+	m.members.Configure(membership.Config{
+		Config: formation.Config{
+			Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: f.without,
+		},
+		NewDB: newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken},
+		Name:  m.cfg.Name, Machine: m.cfg.Machine,
+	})
 	m.engine.Configure(engine.Config{Lists: m.cfg.AwaitInventory, Grace: m.cfg.Grace, Rules: f.without})
 	m.doubts.Configure(m.cfg.AwaitInventory)
-	m.newdb.Configure(newdb.Config{Rules: f.without, Lists: m.cfg.AwaitInventory, AskAt: tendEvery, Untaken: m.hasUntaken})
 	m.log.Configure(replog.Config{Rand: m.cfg.Rand, Spoken: m.cfg.Spoken, Rules: f.without, Apply: f.apply, History: f.history})
-	m.seeker.Configure(formation.Config{
-		Plan: m.cfg.Formation, Join: m.cfg.Join, FoundAlone: m.cfg.FoundAlone, Hesitate: m.cfg.Hesitate, Rand: m.cfg.Rand, Rules: m.cfg.faults.without,
-	})
 	m.trade.Configure(trade.Config{Rand: m.cfg.Rand, Deal: m.cfg.Deal, Chunk: m.cfg.Chunk, Rest: m.cfg.Rest})
 }

@@ -25,7 +25,7 @@ func (m *Machine) mayReplay() bool {
 // holdsUp reports whether an engine starts, and this peer cannot give it what it asks for again for longer than it may have it wait:
 // by then it is in its cluster, or will not be soon.
 func (m *Machine) holdsUp() bool {
-	return m.engine.Mode() == engine.Starting && m.view().HasListened(engine.ListTime)
+	return m.engine.Mode() == engine.Starting && m.members.View().HasListened(engine.ListTime)
 }
 
 // replayedPool answers a request that this peer cannot grant as it stands, for a network of which it knows
@@ -68,8 +68,8 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
 	case bare && m.holdsUp():
 		return AddressGrant{}, settled(why) // it goes on whatever it is told
-	case m.mayReplay() && m.wish.HasLeft() && p != nil && m.isKeptBack(p, o):
-	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.wish.HasLeft():
+	case m.mayReplay() && m.members.Wish.HasLeft() && p != nil && m.isKeptBack(p, o):
+	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.members.Wish.HasLeft():
 		m.withhold(q)
 	default:
 		return AddressGrant{}, why
@@ -83,7 +83,7 @@ func (m *Machine) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool 
 	rec := p.Space.Lookup(o)
 	switch {
 	case sharesReservation(p.ReservationAt(o)):
-		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.wish.HasLeft())
+		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.members.Wish.HasLeft())
 	case rec.State != space.Held:
 		return false
 	case q.Purpose == ForGateway:
@@ -113,14 +113,14 @@ func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error 
 
 // mayLack reports whether this peer's database may know nothing of what a network has, as it is younger than that.
 func (m *Machine) mayLack(q *AddressRequest) bool {
-	return m.newdb.IsUnlisted() || m.engine.Network(q.Network.ID()) == nil
+	return m.members.NewDB.IsUnlisted() || m.engine.Network(q.Network.ID()) == nil
 }
 
 // isKeptBack reports whether the address at o lies in the space of this peer, or of who it was before it lost its
 // database: of a host that has left nobody is given that before it is forgotten.
 func (m *Machine) isKeptBack(p *pool.Pool, o addr.Offset) bool {
 	t, _ := p.Ring.At(o)
-	return t.Owner == m.me.ID() || m.isPredecessor(t.Owner)
+	return t.Owner == m.members.Self() || m.members.IsPredecessor(t.Owner)
 }
 
 // isReserved reports whether an address is reserved for no container.
@@ -145,12 +145,12 @@ func (m *Machine) withhold(q *AddressRequest) {
 			return
 		}
 	}
-	m.warn(q.Address, m.me.ID())
+	m.warn(q.Address, m.members.Self())
 	m.warnings.SendAgain()
 }
 
 // mayBeOlder reports whether what the engine asks for may be older than this peer's database, which knows nothing of it: before the
 // first list nothing tells an endpoint from what a network keeps back. So it is held until the list tells, and reserved then.
 func (m *Machine) mayBeOlder() bool {
-	return m.mayReplay() && m.newdb.IsUnlisted() && m.cfg.AwaitInventory
+	return m.mayReplay() && m.members.NewDB.IsUnlisted() && m.cfg.AwaitInventory
 }

@@ -156,7 +156,7 @@ func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 	if rec := p.Space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
 		return m.errHeld(p, a, rec.Holder, rec.Since)
 	}
-	if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && t.Owner != ring.Free {
+	if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && t.Owner != ring.Free {
 		return m.keepTheirs(p, o, t.Owner)
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: *wanted})
@@ -169,7 +169,7 @@ func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 // keepTheirs asks the owner of an address for it, so that it can be kept for a
 // name.
 func (m *Machine) keepTheirs(p *pool.Pool, o addr.Offset, owner peer.ID) error {
-	if m.isPredecessor(owner) {
+	if m.members.IsPredecessor(owner) {
 		return m.waitForSuccession()
 	}
 	if m.state.Member(owner) == nil {
@@ -189,11 +189,11 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 		var actions []chronicle.Action
 		var late error
 		found := collisions{cidr: p.CIDR}
-		for _, part := range p.PartsOf(in, m.me.ID()) {
+		for _, part := range p.PartsOf(in, m.members.Self()) {
 			switch part.Owner {
 			case ring.Reserved:
 				found.reservations(p, part.Range)
-			case m.me.ID():
+			case m.members.Self():
 				actions = m.excludeMine(p, part.Range, note, actions, &found)
 			default:
 				late = errors.Join(late, m.excludeTheirs(p, part, &found))
@@ -220,7 +220,7 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 // ended meanwhile: it is not asked for.
 func (m *Machine) affirm(p *pool.Pool, in addr.Range, kind chronicle.Kind) error {
 	c := m.calls.current
-	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*replog.Proposal).IsKnown) || m.view().Alone() {
+	if c == nil || c.affirmed || slices.ContainsFunc(c.proposed, (*replog.Proposal).IsKnown) || m.members.View().Alone() {
 		return nil
 	}
 	var actions []chronicle.Action
@@ -283,13 +283,13 @@ func (m *Machine) excludeFree(p *pool.Pool, in addr.Range, note string, actions 
 // holds the rest. It returns what makes the call wait.
 func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *collisions) error {
 	switch {
-	case m.isPredecessor(of.Owner):
+	case m.members.IsPredecessor(of.Owner):
 		return m.waitForSuccession()
 	case m.state.Member(of.Owner) == nil:
 		found.add(of.Range, m.quarantineText(of.Owner))
 		return nil
-	case !m.view().Live(of.Owner):
-		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.view().NameOf(of.Owner)))
+	case !m.members.View().Live(of.Owner):
+		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.members.View().NameOf(of.Owner)))
 		return nil
 	}
 	if _, err := m.ask(p, wire.WantSpace, of.Range, 0); !errors.Is(err, errRefused) {
@@ -398,7 +398,7 @@ func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 		for _, r := range p.Reserved {
 			s := reservationStatus(p, &r)
 			if t, _ := p.Ring.At(r.Range.Start); t.Owner != ring.Reserved && t.Owner != ring.Free {
-				s.Peer = m.view().NameOf(t.Owner)
+				s.Peer = m.members.View().NameOf(t.Owner)
 			}
 			out = append(out, s)
 		}

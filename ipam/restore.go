@@ -82,16 +82,16 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	if !l.anything {
 		return m, nil
 	}
-	if m.me.ID() == peer.None {
+	if m.members.Self() == peer.None {
 		return nil, fmt.Errorf("%w: it does not say whose it is", ErrForeign)
 	}
 	if m.state.Slot == 0 && len(m.engine.IDs()) > 0 {
 		return nil, fmt.Errorf("%w: it has networks and no cluster", ErrForeign)
 	}
-	if label := m.me.Label(); label != "" && label != m.cfg.Label && len(m.state.Pools) > 0 {
+	if label := m.members.Me.Label(); label != "" && label != m.cfg.Label && len(m.state.Pools) > 0 {
 		return nil, fmt.Errorf("%w: it belongs to the cluster %q and has pools, and RINGLET_CLUSTER says %q: set RINGLET_CLUSTER=%s, or move the database away so that this host joins the other cluster as a new one", ErrForeign, label, m.cfg.Label, label)
 	}
-	if err := l.log.Finish(m.me.ID()); err != nil {
+	if err := l.log.Finish(m.members.Self()); err != nil {
 		return nil, err
 	}
 	if m.log.HasVotedToFound() && !m.cfg.Join && m.cfg.Formation.Size == 0 {
@@ -116,7 +116,7 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 	case bucketIdentity:
 		return wrap(l.visitIdentity(string(key), value), "identity")
 	case cluster.Bucket:
-		return wrap(l.m.contacts.Restore(key, value), "peer")
+		return wrap(l.m.members.Contacts.Restore(key, value), "peer")
 	case bucketChronicle:
 		return l.visitLog(string(key), value)
 	case engine.Bucket:
@@ -133,19 +133,19 @@ func (l *Restoration) Visit(bucket string, key, value []byte) error {
 func (l *Restoration) visitIdentity(key string, value []byte) error {
 	switch key {
 	case start.KeySelf, start.KeyClock, start.KeyLabel:
-		return l.m.me.Restore(key, value)
+		return l.m.members.Me.Restore(key, value)
 	case newdb.Key:
-		return l.m.newdb.Restore(value)
+		return l.m.members.NewDB.Restore(value)
 	case leave.KeyLeft, leave.KeyDrained:
-		return l.m.wish.Restore(key, value)
+		return l.m.members.Wish.Restore(key, value)
 	case formation.KeyGaveWay:
-		l.m.seeker.RestoreGaveWay()
+		l.m.members.Seeker.RestoreGaveWay()
 		return parseMark(value, "a note that a cluster was dissolved")
 	case keyHost: // of a release that took silence for an answer
 	case suspend.KeyOld, suspend.KeyGivenUp, suspend.KeyPlace:
-		return l.m.suspension.Restore(key, value)
+		return l.m.members.Suspension.Restore(key, value)
 	case former.Key:
-		return l.m.former.Restore(value)
+		return l.m.members.Former.Restore(value)
 	case replog.KeyNumber:
 		return l.log.Number(value)
 	default:
@@ -221,8 +221,8 @@ func (l *Restoration) visitHolding(key, value []byte) error {
 // bootUp gives the peer its ID, if it has none yet, and raises its boot. Both
 // are on disk before anything is answered.
 func (m *Machine) bootUp() {
-	m.me.Begin(m.cfg.Rand, formation.NewID)
-	m.log.Begin(m.me.ID(), m.me.Boot())
-	m.trade.Begin(m.me.ID(), m.me.Boot())
+	m.members.Me.Begin(m.cfg.Rand, formation.NewID)
+	m.log.Begin(m.members.Self(), m.members.Me.Boot())
+	m.trade.Begin(m.members.Self(), m.members.Me.Boot())
 	m.saveIdentity()
 }

@@ -64,7 +64,7 @@ func (m *Machine) errHeld(p *pool.Pool, a netip.Addr, h space.Holder, since int6
 func (m *Machine) awayText(peers ...peer.ID) string {
 	refs := make([]string, len(peers))
 	for i, id := range peers {
-		if m.view().Live(id) {
+		if m.members.View().Live(id) {
 			return sentence.Slow
 		}
 		refs[i] = m.refOf(id)
@@ -73,11 +73,11 @@ func (m *Machine) awayText(peers ...peer.ID) string {
 }
 
 func (m *Machine) errQuarantined(p *pool.Pool, o addr.Offset, owner peer.ID) error {
-	return sentence.AddressQuarantined(p.Pool, addr.Nth(p.CIDR, o), m.view().NameOf(owner), m.refOf(owner))
+	return sentence.AddressQuarantined(p.Pool, addr.Nth(p.CIDR, o), m.members.View().NameOf(owner), m.refOf(owner))
 }
 
 func (m *Machine) quarantineText(id peer.ID) string {
-	return sentence.Quarantined(m.view().NameOf(id), m.refOf(id))
+	return sentence.Quarantined(m.members.View().NameOf(id), m.refOf(id))
 }
 
 func (m *Machine) errOutdated() error {
@@ -91,14 +91,16 @@ func (m *Machine) errUntold(p *pool.Pool, o addr.Offset, rec space.Record) error
 
 // refOf names a peer as a command takes it.
 func (m *Machine) refOf(id peer.ID) string {
-	if name := m.view().NameOf(id); name != cluster.Unnamed(id) {
+	if name := m.members.View().NameOf(id); name != cluster.Unnamed(id) {
 		return sentence.Word(name)
 	}
 	return id.String()
 }
 
 // names joins the names of peers.
-func (m *Machine) names(peers []peer.ID) string { return sentence.List(m.view().NamesOf(peers)) }
+func (m *Machine) names(peers []peer.ID) string {
+	return sentence.List(m.members.View().NamesOf(peers))
+}
 
 func (m *Machine) errNameTaken(name string, other *chronicle.Pool) error {
 	p := m.poolOf(other.CIDR)
@@ -149,7 +151,7 @@ func (m *Machine) inTime() bool {
 }
 
 func (m *Machine) waitForPeers(p *pool.Pool, want wire.Want, in addr.Range, peers []peer.ID) error {
-	names, next := m.view().NamesOf(peers), m.awayText(peers...)
+	names, next := m.members.View().NamesOf(peers), m.awayText(peers...)
 	switch want {
 	case wire.WantVacant:
 		return waitFor(sentence.PoolUnknown(p.Pool, names, next))
@@ -168,12 +170,12 @@ func (m *Machine) waitForMajority() error {
 	if m.inTime() {
 		return &waitError{}
 	}
-	live := m.view().LiveVoters()
+	live := m.members.View().LiveVoters()
 	away := slices.DeleteFunc(m.state.Voters(), func(id peer.ID) bool { return slices.Contains(live, id) })
 	if len(m.state.Roster) == 2 && len(away) == 1 {
-		return waitFor(sentence.NoVoteOfOther(m.cfg.Name, m.view().NameOf(away[0])))
+		return waitFor(sentence.NoVoteOfOther(m.cfg.Name, m.members.View().NameOf(away[0])))
 	}
-	return waitFor(sentence.NoAgreement(m.cfg.Name, m.view().NamesOf(away)))
+	return waitFor(sentence.NoAgreement(m.cfg.Name, m.members.View().NamesOf(away)))
 }
 
 // waitForEarlier is waitForMajority where the opposite of what is asked for was asked for before, which
@@ -212,12 +214,12 @@ func (m *Machine) waitForCluster() error {
 	switch {
 	case m.log.IsOutdated():
 		return m.errOutdated()
-	case m.state.Slot == 0 && m.seeker.LostNetworks() > 0:
-		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, but its engine has %s of ringlet, and other hosts may hold addresses of these: set RINGLET_JOIN to another host of the cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, sentence.Plural(m.seeker.LostNetworks(), "network", "networks")))
-	case m.seeker.LooksFirst(m.state.Slot):
+	case m.state.Slot == 0 && m.members.Seeker.LostNetworks() > 0:
+		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database, but its engine has %s of ringlet, and other hosts may hold addresses of these: set RINGLET_JOIN to another host of the cluster, or RINGLET_BOOTSTRAP=1 if there is none", m.cfg.Name, sentence.Plural(m.members.Seeker.LostNetworks(), "network", "networks")))
+	case m.members.Seeker.LooksFirst(m.state.Slot):
 		return waitFor(failf(ErrNotReady, "ringlet on %s has a new database and looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1: try again in a minute", m.cfg.Name))
-	case m.seeker.IsForming(m.state.Slot):
-		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.seeker.Met(m.view())))
+	case m.members.Seeker.IsForming(m.state.Slot):
+		return waitFor(failf(ErrNotReady, "ringlet on %s waits for the other hosts that found its cluster: it needs a majority of the %d hosts, and reaches %d, itself included; start ringlet on the others, and see ringlet status", m.cfg.Name, m.cfg.Formation.Size, m.members.Seeker.Met(m.members.View())))
 	case m.state.Slot == 0 && m.cfg.Formation.NamesNobody:
 		return waitFor(failf(ErrNotReady, "ringlet on %s has not found its cluster yet, and RINGLET_JOIN is empty: set RINGLET_BOOTSTRAP=1 if it is the only host, else RINGLET_JOIN to another one, and see ringlet status", m.cfg.Name))
 	case m.state.Slot == 0:

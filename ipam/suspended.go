@@ -17,13 +17,10 @@ import (
 // releases, hands out nothing, votes on nothing and asks for no admission. Status says what
 // happened, and which command ends it.
 
-// isSuspended reports whether this peer is suspended.
-func (m *Machine) isSuspended() bool { return m.suspension.Is() }
-
 // stopIf has this peer take part in nothing any more, if it was suspended just now.
 func (m *Machine) stopIf(suspended bool) {
 	if suspended {
-		m.check.Stop()
+		m.members.Check.Stop()
 		m.log.Stop()
 		m.calls.changed = true
 	}
@@ -31,7 +28,7 @@ func (m *Machine) stopIf(suspended bool) {
 
 // ownStart is this start of this peer.
 func (m *Machine) ownStart() cluster.Start {
-	return cluster.Start{Boot: m.me.Boot(), Nonce: m.me.Nonce()}
+	return cluster.Start{Boot: m.members.Me.Boot(), Nonce: m.members.Me.Nonce()}
 }
 
 // checkStart holds a frame against the latest known start of its sender. One
@@ -39,8 +36,8 @@ func (m *Machine) ownStart() cluster.Start {
 // copied; the sender can tell, so it is told (protocol, 6.6).
 func (m *Machine) checkStart(f *wire.Frame) (counts, later bool) {
 	is := cluster.Start{Boot: f.Boot, Nonce: f.Nonce}
-	if counts, later = m.contacts.TakeStart(m.view(), f.From, is); !counts {
-		known := m.contacts.Of(f.From).Start
+	if counts, later = m.members.Contacts.TakeStart(m.members.View(), f.From, is); !counts {
+		known := m.members.Contacts.Of(f.From).Start
 		m.send(f.From, wire.Copied{Boot: is.Boot, Nonce: is.Nonce, KnownBoot: known.Boot, KnownNonce: known.Nonce})
 	}
 	if later {
@@ -52,7 +49,7 @@ func (m *Machine) checkStart(f *wire.Frame) (counts, later bool) {
 
 // takeCopied learns that a peer refuses this one.
 func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
-	surpassed, suspended := m.suspension.TakeCopied(m.view(), m.ownStart(), from, q)
+	surpassed, suspended := m.members.Suspension.TakeCopied(m.members.View(), m.ownStart(), from, q)
 	if surpassed {
 		m.saveIdentity()
 	}
@@ -64,8 +61,8 @@ func (m *Machine) takeCopied(from peer.ID, q wire.Copied) {
 // would have accepted a value, on its disk, before anybody could learn of it. One that
 // has dissolved a cluster may come to it again, having forgotten it on purpose.
 func (m *Machine) checkVeto() {
-	if m.state.Slot > 0 && !m.log.HasAccepted() && !m.seeker.HasGivenWay() && m.view().HasVeto() {
-		m.stopIf(m.suspension.Outlive("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", m.state.Slot+1))
+	if m.state.Slot > 0 && !m.log.HasAccepted() && !m.members.Seeker.HasGivenWay() && m.members.View().HasVeto() {
+		m.stopIf(m.members.Suspension.Outlive("others know a decision (slot %d) that needs the vote of this peer, but it does not know that one", m.state.Slot+1))
 	}
 }
 
@@ -74,29 +71,29 @@ func (m *Machine) checkVeto() {
 // before, or the space would be gone from under its containers.
 func (m *Machine) follows(batch []chronicle.Command) bool {
 	for _, c := range batch {
-		if c.Author == m.me.ID() && !m.knowsNumber(c.Number) {
+		if c.Author == m.members.Self() && !m.knowsNumber(c.Number) {
 			return false
 		}
 	}
 	if !m.lacks(rule.Suspend) {
-		suspended, err := m.suspension.LookFor(m.view(), batch)
+		suspended, err := m.members.Suspension.LookFor(m.members.View(), batch)
 		if err != nil {
 			m.log.Fail(err)
 		}
 		m.stopIf(suspended)
 	}
-	return !m.isSuspended()
+	return !m.members.IsSuspended()
 }
 
 // followsTo is follows for a state at a later slot.
 func (m *Machine) followsTo(state *chronicle.State) bool {
-	if !m.knowsNumber(state.Number(m.me.ID())) {
+	if !m.knowsNumber(state.Number(m.members.Self())) {
 		return false
 	}
-	if retires := m.wish.IsLeaving() && !m.wish.IsForced(); !retires && !m.lacks(rule.Suspend) {
-		m.stopIf(m.suspension.LookAt(m.me.ID(), state))
+	if retires := m.members.Wish.IsLeaving() && !m.members.Wish.IsForced(); !retires && !m.lacks(rule.Suspend) {
+		m.stopIf(m.members.Suspension.LookAt(m.members.Self(), state))
 	}
-	return !m.isSuspended()
+	return !m.members.IsSuspended()
 }
 
 // knowsNumber reports whether this peer has given a command that number. It suspends one that has not: numbers are on disk
@@ -105,26 +102,26 @@ func (m *Machine) knowsNumber(number uint64) bool {
 	if number <= m.log.Number() || m.lacks(rule.Old) {
 		return true
 	}
-	m.stopIf(m.suspension.Outlive("others have request %d of this peer, but it knows only %d", number, m.log.Number()))
+	m.stopIf(m.members.Suspension.Outlive("others have request %d of this peer, but it knows only %d", number, m.log.Number()))
 	return false
 }
 
 // takeUsedUp learns that this peer will never be admitted. One that knows that it has left stays out as it is.
 func (m *Machine) takeUsedUp(from peer.ID) {
-	if m.state.Slot > 0 && !m.member() && !m.wish.HasLeft() {
-		m.stopIf(m.suspension.TakeUsedUp(m.view().NameOf(from)))
+	if m.state.Slot > 0 && !m.members.IsMember() && !m.members.Wish.HasLeft() {
+		m.stopIf(m.members.Suspension.TakeUsedUp(m.members.View().NameOf(from)))
 	}
 }
 
 // meetLoss suspends this peer if its space was given up as an earlier release had it, which
 // applied the slot that did so.
 func (m *Machine) meetLoss() {
-	if !m.wish.HasLeft() {
-		m.stopIf(m.suspension.LookAt(m.me.ID(), m.state))
+	if !m.members.Wish.HasLeft() {
+		m.stopIf(m.members.Suspension.LookAt(m.members.Self(), m.state))
 	}
 	for _, p := range m.pools.of {
 		if p.Space.Strays() > 0 {
-			m.stopIf(m.suspension.Lost())
+			m.stopIf(m.members.Suspension.Lost())
 		}
 	}
 }
@@ -132,7 +129,7 @@ func (m *Machine) meetLoss() {
 // trust has a peer go on with a database that was moved, as an operator states. It asks the
 // others as after a start of the host: it may have been given up while the data was moved.
 func (m *Machine) trust() error {
-	reason := m.suspension.Reason()
+	reason := m.members.Suspension.Reason()
 	if m.lacks(rule.Trust) {
 		reason = suspend.OtherPlace
 	}
@@ -141,11 +138,11 @@ func (m *Machine) trust() error {
 		return failf(ErrBadRequest, "ringlet on %s uses its database already: see ringlet status", m.cfg.Name)
 	case suspend.OtherPlace:
 	case suspend.GivenUp, suspend.OldDatabase, suspend.Copied:
-		return failf(ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", m.cfg.Name, m.suspension.Why())
+		return failf(ErrBadRequest, "the database of %s cannot be trusted, because %s: run ringlet rejoin on that host, and it starts over as a new peer", m.cfg.Name, m.members.Suspension.Why())
 	default:
 		return m.usable()
 	}
-	m.suspension.Trust(m.cfg.Place)
+	m.members.Suspension.Trust(m.cfg.Place)
 	m.enterCluster()
 	m.calls.changed = true
 	return nil
@@ -157,7 +154,7 @@ func (m *Machine) trust() error {
 // What ran before the host was off may be somebody else's by now.
 func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
 	p := m.poolOf(q.Network.Pool)
-	if p == nil || q.Purpose != ForContainer || !m.isSuspended() || !m.mayReplay() {
+	if p == nil || q.Purpose != ForContainer || !m.members.IsSuspended() || !m.mayReplay() {
 		return AddressGrant{}, false
 	}
 	for o, rec := range p.Held() {
@@ -171,9 +168,9 @@ func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
 
 // endOfSuspension says what ends it.
 func (m *Machine) endOfSuspension() string {
-	switch m.suspension.Reason() {
+	switch m.members.Suspension.Reason() {
 	case suspend.OldDatabase:
-		if m.view().HasVeto() && !m.view().Alone() {
+		if m.members.View().HasVeto() && !m.members.View().Alone() {
 			return "disable the plugin here; on another host of the cluster run ringlet recover --i-know-the-others-are-gone, because the cluster decides nothing without this host; then enable the plugin here, and run ringlet rejoin"
 		}
 	case suspend.OtherPlace:

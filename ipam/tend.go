@@ -6,7 +6,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/departure"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 )
 
@@ -30,7 +29,7 @@ func (m *Machine) tended() bool {
 // rests reports whether nothing is under way, and nothing has happened for so long that whatever
 // is next is not in a hurry. Where calls wait, some wait for nothing but time.
 func (m *Machine) rests() bool {
-	return m.now.UnixNano()-m.pace.stirredAt >= int64(restAfter) && m.state.Slot > 0 && !m.newdb.IsUnsure() && len(m.calls.waiting) == 0 && !m.doubts.Any()
+	return m.now.UnixNano()-m.pace.stirredAt >= int64(restAfter) && m.state.Slot > 0 && !m.members.NewDB.IsUnsure() && len(m.calls.waiting) == 0 && !m.doubts.Any()
 }
 
 // stir notes whether the step has been of any consequence: something was written down, said or found. To hear that
@@ -49,9 +48,9 @@ func (m *Machine) tend() {
 	if m.tended() {
 		return
 	}
-	if m.wish.HasLeft() && m.member() && !m.booting() && m.usable() == nil {
+	if m.members.Wish.HasLeft() && m.members.IsMember() && !m.members.IsChecking() && m.usable() == nil {
 		m.pace.tendedAt = m.now.UnixNano()
-		m.background(chronicle.Evict{Peer: m.me.ID()}) // an admission that was on its way when it left
+		m.background(chronicle.Evict{Peer: m.members.Self()}) // an admission that was on its way when it left
 	}
 	if m.ready() != nil {
 		return
@@ -63,10 +62,10 @@ func (m *Machine) tend() {
 	}
 	m.meetUnlisted()
 	m.tellZone()
-	if m.view().Alone() && !m.draining() && !m.wish.IsLeaving() {
+	if m.members.View().Alone() && !m.members.IsDraining() && !m.members.Wish.IsLeaving() {
 		// All is its own, and nobody wants it, but for what is kept back for
 		// those that were lost.
-		m.wish.SetDrained(false)
+		m.members.Wish.SetDrained(false)
 		m.inherit()
 		m.endQuarantine()
 		for _, p := range m.sortedPools() {
@@ -75,15 +74,15 @@ func (m *Machine) tend() {
 		}
 		return
 	}
-	if m.view().Alone() { // there is nobody to leave
-		m.wish.Stay()
-		m.background(chronicle.SetState{Peer: m.me.ID(), Phase: chronicle.Active})
+	if m.members.View().Alone() { // there is nobody to leave
+		m.members.Wish.Stay()
+		m.background(chronicle.SetState{Peer: m.members.Self(), Phase: chronicle.Active})
 	}
 	m.grow()
 	m.inherit()
 	m.reconsider()
-	m.background(departure.EvictSilent(m.view(), m.cfg.EvictAfter)...)
-	m.background(departure.ExpireLocks(m.view())...)
+	m.background(departure.EvictSilent(m.members.View(), m.cfg.EvictAfter)...)
+	m.background(departure.ExpireLocks(m.members.View())...)
 	m.endQuarantine()
 	for _, p := range m.sortedPools() {
 		m.sightHost(p)
@@ -92,7 +91,7 @@ func (m *Machine) tend() {
 		m.tendUse(p)
 		m.retirePool(p)
 	}
-	m.background(m.wish.Next(m.view(), m.draining())...)
+	m.background(m.members.Wish.Next(m.members.View(), m.members.IsDraining())...)
 	m.trade.Announce(m.spaces())
 }
 
@@ -101,16 +100,16 @@ func (m *Machine) tend() {
 func (m *Machine) grow() {
 	settles := func(a chronicle.Action) bool {
 		s, ok := a.(chronicle.SetState)
-		return ok && s.Peer == m.me.ID()
+		return ok && s.Peer == m.members.Self()
 	}
-	if actions := m.wish.Grow(m.view()); len(actions) > 0 && !m.log.IsUnderWay(settles) { // it may be to drain
+	if actions := m.members.Wish.Grow(m.members.View()); len(actions) > 0 && !m.log.IsUnderWay(settles) { // it may be to drain
 		m.background(actions...)
 	}
 }
 
 // closeBehind gives back space that this peer has not needed for a while. A peer that drains keeps nothing.
 func (m *Machine) closeBehind(p *pool.Pool) {
-	if m.draining() {
+	if m.members.IsDraining() {
 		m.dropUnused(p)
 		m.background(m.trade.Bequeath(p.Pool, p.Space)...)
 		return
@@ -150,7 +149,7 @@ func (m *Machine) retirePool(p *pool.Pool) {
 	if p.UnusedSince.IsZero() {
 		p.UnusedSince = m.now
 	}
-	if !m.lasted(p.UnusedSince, unusedAfter) {
+	if !m.members.View().Lasted(p.UnusedSince, unusedAfter) {
 		return
 	}
 	if len(p.Mine) > 0 {
@@ -160,26 +159,12 @@ func (m *Machine) retirePool(p *pool.Pool) {
 	if len(p.Parties()) > 0 {
 		return
 	}
-	if live := m.view().LiveVoters(); len(live) > 0 && live[0] == m.me.ID() {
+	if live := m.members.View().LiveVoters(); len(live) > 0 && live[0] == m.members.Self() {
 		m.background(chronicle.DeletePool{Pool: p.Key})
 	}
 }
 
 // inherit takes over the space of a former self of this peer (R27).
 func (m *Machine) inherit() {
-	m.background(departure.Inherit(m.view(), m.machine(), m.me.Joined())...)
-}
-
-func (m *Machine) isPredecessor(id peer.ID) bool {
-	return departure.IsPredecessor(m.view(), m.machine(), id)
-}
-
-// machine returns what tells this peer's machine from others, as the cluster was told when
-// it admitted this peer: the host may have another name since, and what is taken over goes
-// by what the cluster knows.
-func (m *Machine) machine() uint64 {
-	if member := m.log.Member(); member != nil {
-		return member.Machine
-	}
-	return m.cfg.Machine
+	m.background(departure.Inherit(m.members.View(), m.members.Machine(), m.members.Me.Joined())...)
 }

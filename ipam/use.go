@@ -23,7 +23,7 @@ import (
 // call wait.
 func (m *Machine) keepUnderNetworks(p *pool.Pool, shares bool) error {
 	keeps := func() bool {
-		return !m.parting(p) && (p.UsedBy(m.me.ID()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
+		return !m.parting(p) && (p.UsedBy(m.members.Self()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
 	}
 	if keeps() {
 		return nil
@@ -37,7 +37,7 @@ func (m *Machine) keepUnderNetworks(p *pool.Pool, shares bool) error {
 
 // saysUse reports whether the state says that this peer uses the pool, and no command of
 // its own that ends this is under way, or may be (R21).
-func (m *Machine) saysUse(p *pool.Pool) bool { return p.UsedBy(m.me.ID()) && !m.parting(p) }
+func (m *Machine) saysUse(p *pool.Pool) bool { return p.UsedBy(m.members.Self()) && !m.parting(p) }
 
 // tellUse says in the state that this host has networks on the pool.
 func (m *Machine) tellUse(p *pool.Pool) {
@@ -49,7 +49,7 @@ func (m *Machine) tellUse(p *pool.Pool) {
 // tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
 // say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
 func (m *Machine) tellUnused(p *pool.Pool) {
-	if !p.Here.Has() && m.toldUse(p) && m.pools.of[p.Key] == p && m.surelyUnused(p) && !m.view().CutOff() && !m.isAskedFor(p) {
+	if !p.Here.Has() && m.toldUse(p) && m.pools.of[p.Key] == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
@@ -72,8 +72,8 @@ func (m *Machine) isAskedFor(p *pool.Pool) bool {
 // silent the next list tells (R60).
 func (m *Machine) surelyUnused(p *pool.Pool) bool {
 	switch {
-	case m.draining():
-	case m.newdb.HasInherited() && m.usedBefore(p) && !m.wish.HasLeft():
+	case m.members.IsDraining():
+	case m.members.NewDB.HasInherited() && m.usedBefore(p) && !m.members.Wish.HasLeft():
 		return false
 	case m.cfg.AwaitInventory && !m.engine.WillList():
 		return false
@@ -85,7 +85,7 @@ func (m *Machine) surelyUnused(p *pool.Pool) bool {
 // pool: it was there when that one was evicted.
 func (m *Machine) usedBefore(p *pool.Pool) bool {
 	return slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool {
-		return g.Machine == m.machine() && g.ID != m.me.ID() && p.Key.Slot < g.Evicted
+		return g.Machine == m.members.Machine() && g.ID != m.members.Self() && p.Key.Slot < g.Evicted
 	})
 }
 
@@ -101,7 +101,7 @@ func (m *Machine) tendUse(p *pool.Pool) {
 		p.IdleSince = time.Time{}
 	case p.IdleSince.IsZero():
 		p.IdleSince = m.now
-	case m.lasted(p.IdleSince, unusedAfter), m.draining(), m.lacks(rule.Idle):
+	case m.members.View().Lasted(p.IdleSince, unusedAfter), m.members.IsDraining(), m.lacks(rule.Idle):
 		m.settle(p)
 		m.tellUnused(p)
 	}

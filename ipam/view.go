@@ -37,7 +37,7 @@ func (m *Machine) Check(now time.Time) []error {
 			bad("pool %v: %w", p.CIDR, err)
 		}
 		var mine addr.Count
-		for r := range p.Ring.OwnedBy(m.me.ID()) {
+		for r := range p.Ring.OwnedBy(m.members.Self()) {
 			mine += r.Size()
 		}
 		if mine != p.Space.Owned() {
@@ -45,7 +45,7 @@ func (m *Machine) Check(now time.Time) []error {
 		}
 		for o, rec := range p.Records() {
 			// A peer that was given up, and has applied that as an earlier release did, is suspended.
-			if t, _ := p.Ring.At(o); t.Owner != m.me.ID() && (rec.State != space.Held || !m.isSuspended()) {
+			if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && (rec.State != space.Held || !m.members.IsSuspended()) {
 				bad("I5: %v of pool %v is %v, and the ring does not give it to this peer", addr.Nth(p.CIDR, o), p.CIDR, rec.State)
 			}
 		}
@@ -79,7 +79,7 @@ func (m *Machine) sortedPools() []*pool.Pool {
 }
 
 // Self returns this peer's ID, which it has from its first step on.
-func (m *Machine) Self() peer.ID { return m.me.ID() }
+func (m *Machine) Self() peer.ID { return m.members.Self() }
 
 // State returns what is agreed, as far as this peer knows. It must not be
 // changed, and is valid until the next step.
@@ -105,7 +105,9 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 
 // AwaitsLists reports whether this peer chooses no address for now, since its
 // database is new, and it is not known yet what containers have.
-func (m *Machine) AwaitsLists() bool { return m.awaitList() != nil || m.newdb.AwaitsOthers(m.view()) }
+func (m *Machine) AwaitsLists() bool {
+	return m.awaitList() != nil || m.members.NewDB.AwaitsOthers(m.members.View())
+}
 
 // Identity is what tells one start of a peer from all others.
 type Identity struct {
@@ -120,9 +122,9 @@ type Identity struct {
 
 // Identity returns who this peer is, from its first step on.
 func (m *Machine) Identity() Identity {
-	id := Identity{ID: m.me.ID(), Name: m.cfg.Name, Boot: m.me.Boot(), Nonce: m.me.Nonce(), Known: map[peer.ID]string{}}
-	for _, other := range m.contacts.IDs() {
-		if at := m.contacts.Of(other).Addr; at != "" && !m.Gone(other) {
+	id := Identity{ID: m.members.Self(), Name: m.cfg.Name, Boot: m.members.Me.Boot(), Nonce: m.members.Me.Nonce(), Known: map[peer.ID]string{}}
+	for _, other := range m.members.Contacts.IDs() {
+		if at := m.members.Contacts.Of(other).Addr; at != "" && !m.Gone(other) {
 			id.Known[other] = at
 		}
 	}

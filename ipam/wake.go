@@ -17,14 +17,14 @@ func (m *Machine) wake() {
 	}
 	var tend time.Time
 	switch {
-	case m.isSuspended():
-	case m.log.IsBusy() || m.booting() || m.calls.changed:
+	case m.members.IsSuspended():
+	case m.log.IsBusy() || m.members.IsChecking() || m.calls.changed:
 		m.out.WakeAt(m.now.Add(pulse))
-	case m.wish.HasLeft() && !m.member():
-	case m.state.Slot == 0 || m.newdb.IsUnsure() || !m.log.IsSole() || m.doubts.Any():
+	case m.members.Wish.HasLeft() && !m.members.IsMember():
+	case m.state.Slot == 0 || m.members.NewDB.IsUnsure() || !m.log.IsSole() || m.doubts.Any():
 		tend = m.now.Add(tendEvery)
 	}
-	m.check.Expect(m.fx.WakeAt, tend)
+	m.members.Check.Expect(m.fx.WakeAt, tend)
 	if tend.IsZero() {
 		return
 	}
@@ -42,7 +42,7 @@ func (m *Machine) wakeForCalls() {
 	if m.trade.IsAsking() {
 		m.out.WakeAt(m.now.Add(pulse))
 	}
-	for _, at := range []time.Time{m.me.Undisturbed().Add(engine.ListTime), m.engine.Greeted().At.Add(engine.ListTime)} {
+	for _, at := range []time.Time{m.members.Me.Undisturbed().Add(engine.ListTime), m.engine.Greeted().At.Add(engine.ListTime)} {
 		if m.engine.Mode() != engine.Running && m.now.Before(at) {
 			m.out.WakeAt(at)
 		}

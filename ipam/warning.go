@@ -44,7 +44,7 @@ func (m *Machine) takeInUse(from peer.ID, q wire.InUse) {
 
 // warn takes note that an address is in use on the host of that peer.
 func (m *Machine) warn(a netip.Addr, by peer.ID) {
-	heeds, news := m.warnings.Take(a, by, m.me.ID())
+	heeds, news := m.warnings.Take(a, by, m.members.Self())
 	m.calls.changed = m.calls.changed || news
 	if p := m.poolAt(a); p != nil && heeds {
 		o, _ := addr.OffsetOf(p.CIDR, a)
@@ -56,7 +56,7 @@ func (m *Machine) warn(a netip.Addr, by peer.ID) {
 // containers of this host may have, as long as the engine has listed nothing: its release ends that, or an operator.
 func (m *Machine) endWarnings() {
 	lasts := func(a netip.Addr, by peer.ID) bool {
-		return by == m.me.ID() && (m.former.Awaits(a, "") || !m.engine.KnowsStart())
+		return by == m.members.Self() && (m.members.Former.Awaits(a, "") || !m.engine.KnowsStart())
 	}
 	for _, a := range m.warnings.Over(lasts) {
 		m.dropWarning(a)
@@ -67,10 +67,10 @@ func (m *Machine) endWarnings() {
 // address, or an operator frees it, so what used it before this peer rejoined has ended.
 func (m *Machine) endOwnWarning(a netip.Addr) bool {
 	by, _ := m.warnings.By(a)
-	if by == m.me.ID() {
+	if by == m.members.Self() {
 		m.dropWarning(a)
 	}
-	return by == m.me.ID()
+	return by == m.members.Self()
 }
 
 // dropWarning ends a warning, and frees what is held because of it.
@@ -103,7 +103,7 @@ func isWarned(rec space.Record) bool {
 
 // holdWarned holds what others were warned of in a range of this peer, unless somebody has it.
 func (m *Machine) holdWarned(p *pool.Pool, r addr.Range) {
-	if m.warnings.IsEmpty() || !m.me.HasBegun() { // the first step holds what a database has
+	if m.warnings.IsEmpty() || !m.members.Me.HasBegun() { // the first step holds what a database has
 		return
 	}
 	for _, a := range m.warnedIn(p, r) {
@@ -144,16 +144,16 @@ func (m *Machine) isInUse(a netip.Addr) bool {
 // inUseElsewhere reports whether another peer warns of the address.
 func (m *Machine) inUseElsewhere(a netip.Addr) bool {
 	by, warned := m.warnings.By(a)
-	return warned && by != m.me.ID()
+	return warned && by != m.members.Self()
 }
 
 // warnedText says who uses an address of which a peer warns.
 func (m *Machine) warnedText(a netip.Addr) string {
 	by, _ := m.warnings.By(a)
-	if by == m.me.ID() {
+	if by == m.members.Self() {
 		return "a container or client of " + string(m.cfg.Name) + " from before its database was made"
 	}
-	return "a container or client on " + m.view().NameOf(by) + ", whose addresses were released with ringlet forget"
+	return "a container or client on " + m.members.View().NameOf(by) + ", whose addresses were released with ringlet forget"
 }
 
 // noteWarned reports what holders here have although a peer warns of it, as long as it does.
@@ -177,13 +177,13 @@ func (m *Machine) noteWarned() {
 
 // toWarnOf returns the addresses of which this peer warns the others.
 func (m *Machine) toWarnOf() (out []netip.Addr) {
-	if m.suspension.For(suspend.GivenUp) {
+	if m.members.Suspension.For(suspend.GivenUp) {
 		return m.usedHere()
 	}
-	if m.isSuspended() {
+	if m.members.IsSuspended() {
 		return nil
 	}
-	return m.warnings.Of(m.me.ID())
+	return m.warnings.Of(m.members.Self())
 }
 
 // warnOthers warns all peers that this one reaches, when it is time.
@@ -192,22 +192,22 @@ func (m *Machine) warnOthers() {
 		return
 	}
 	m.warnings.Sent()
-	for _, id := range m.view().Known() {
+	for _, id := range m.members.View().Known() {
 		m.warnPeer(id)
 	}
 }
 
 // warns reports whether this peer has to warn others.
 func (m *Machine) warns() bool {
-	if m.suspension.For(suspend.GivenUp) {
+	if m.members.Suspension.For(suspend.GivenUp) {
 		return true
 	}
-	return !m.warnings.IsEmpty() && !m.isSuspended() && m.warnings.Count(m.me.ID()) > 0 && m.member() // this is asked in each step
+	return !m.warnings.IsEmpty() && !m.members.IsSuspended() && m.warnings.Count(m.members.Self()) > 0 && m.members.IsMember() // this is asked in each step
 }
 
 // warnPeer warns one peer, if it can be reached.
 func (m *Machine) warnPeer(to peer.ID) {
-	if to == m.me.ID() || !m.warns() || !m.view().Live(to) {
+	if to == m.members.Self() || !m.warns() || !m.members.View().Live(to) {
 		return
 	}
 	all := m.toWarnOf()
@@ -225,7 +225,7 @@ func (m *Machine) mayClaim(p *pool.Pool, a netip.Addr, h *space.Holder) error {
 	if !m.isInUse(a) {
 		return nil
 	}
-	if h.Kind == space.Client && h.Ref != "" && m.former.Awaits(a, h.Ref) || h.Kind == space.Unmarked && !m.inUseElsewhere(a) {
+	if h.Kind == space.Client && h.Ref != "" && m.members.Former.Awaits(a, h.Ref) || h.Kind == space.Unmarked && !m.inUseElsewhere(a) {
 		return nil // an endpoint of this host that the engine asks for again may be who has it
 	}
 	return m.errWarned(p, a)

@@ -13,7 +13,7 @@ func (m *Machine) tellZone() {
 	if member == nil || member.Zone == m.cfg.Zone || m.state.Level < chronicle.WithZones || m.isTellingZone() {
 		return
 	}
-	if v := m.view(); v.Alone() || v.CutOff() || !v.KeepsMajorityIn(m.cfg.Zone) && !m.lacks(rule.ZoneVotes) {
+	if v := m.members.View(); v.Alone() || v.CutOff() || !v.KeepsMajorityIn(m.cfg.Zone) && !m.lacks(rule.ZoneVotes) {
 		return
 	}
 	m.background(chronicle.SetZone{Zone: m.cfg.Zone})
