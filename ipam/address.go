@@ -127,7 +127,7 @@ func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.H
 		return m.take(p, trace.Former, h, a)
 	}
 	for {
-		if g, ok := p.Space.Take(want, h, m.now, m.cfg.Rest, &a.Ticket.before); ok {
+		if g, ok := p.Space.Take(want, h, m.now, m.cfg.Rest, &a.Ticket.Before); ok {
 			m.granted(p, &g, h, a)
 			return nil
 		}
@@ -191,7 +191,7 @@ func (m *Machine) alive(p *pool.Pool, o addr.Offset, rec space.Record) {
 // take hands out the address at o, which is free or waits for the holder.
 func (m *Machine) take(p *pool.Pool, o addr.Offset, h *space.Holder, a *AddressGrant) error {
 	p.WakeKept(o, m.now)
-	g, outcome := p.Space.Claim(o, h, m.now, &a.Ticket.before)
+	g, outcome := p.Space.Claim(o, h, m.now, &a.Ticket.Before)
 	if outcome != space.Taken {
 		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), outcome)
 	}

@@ -3,9 +3,6 @@ package ipam
 import (
 	"errors"
 	"slices"
-
-	"github.com/ringlet/ringlet/ipam/sentence"
-	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // retry tries again all calls that wait.
@@ -146,21 +143,6 @@ func (m *Machine) noteRefusal(r Request, err error) {
 		q, ok = &AddressRequest{Purpose: ForClient, ID: c.ID, Address: c.Address}, true
 	}
 	if ok && q.Address.IsValid() {
-		m.calls.refusals = m.calls.refusals.With(m.now, q.Address, askerText(q), err)
+		m.calls.refusals = m.calls.refusals.With(m.now, q.Address, q.Asker(), err)
 	}
-}
-
-// askerText names whoever asked for an address.
-func askerText(q *AddressRequest) string {
-	h := space.Holder{Kind: space.Container, Name: q.Name, MAC: q.MAC, Ref: q.ID}
-	switch q.Purpose {
-	case ForGateway:
-		return "a network, as its gateway"
-	case ForUnmarked:
-		return "the engine, as an auxiliary address or for an endpoint that it has"
-	case ForClient:
-		h.Kind = space.Client
-	case ForContainer:
-	}
-	return sentence.Who(h)
 }

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/pool"
@@ -13,11 +12,8 @@ import (
 
 // client allocates or claims for a holder outside Docker.
 func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
-	if len(q.ID) == 0 || len(q.ID) > MaxHolder {
-		return failf(ErrBadRequest, "name the holder of the address with 1 to %d bytes, not %d", MaxHolder, len(q.ID))
-	}
-	if !isText(q.ID) {
-		return errNoText(q.ID)
+	if err := q.Check(); err != nil {
+		return err
 	}
 	p := m.poolRef(q.Pool)
 	if p == nil {
@@ -38,16 +34,6 @@ func (m *Machine) client(q *ClientRequest, a *AddressGrant) error {
 		m.members.Former.Claimed(q.ID, in)
 	}
 	return err
-}
-
-// isText reports whether a name is UTF-8, and has no character in it that stands
-// where there was none: what puts it there makes one name of several.
-func isText(name string) bool {
-	return !strings.ContainsRune(name, '\uFFFD') // which finds both
-}
-
-func errNoText(name string) error {
-	return failf(ErrBadRequest, "the name %+q is not UTF-8, or was damaged on its way here: send it as UTF-8, or use another one", name)
 }
 
 // free frees addresses for an operator. A name may be that of a container as well,

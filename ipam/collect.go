@@ -11,15 +11,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// CollectRequest frees what a report found to leak, as far as that is still so.
-// It is answered with a Collected for each.
-type CollectRequest struct {
-	Findings []Finding
-	DryRun   bool // only tell
-}
-
-func (*CollectRequest) request() {}
-
 // collect frees what leaks. It trusts the report for nothing but where to look:
 // the same holder must have the address still, and two lists, the grace apart,
 // must lack it.

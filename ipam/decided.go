@@ -6,6 +6,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/subnets"
 )
 
@@ -41,7 +42,7 @@ func (m *Machine) Decided() Decided {
 		d := DecidedPool{Pool: p.CIDR, Name: p.Name, Origin: p.Origin.String()}
 		for _, r := range p.Reserved {
 			if r.Kind.Operated() {
-				d.Reserved = append(d.Reserved, reservationStatus(p, &r))
+				d.Reserved = append(d.Reserved, report.ReservationOf(p.Pool, &r))
 			}
 		}
 		out.Pools = append(out.Pools, d)

@@ -1,8 +1,6 @@
 package ipam
 
 import (
-	"time"
-
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/effect"
 )
@@ -71,32 +69,3 @@ const (
 	NoteUnlocked    = effect.NoteUnlocked
 	NoteLockExpired = effect.NoteLockExpired
 )
-
-// Reply answers the [Call] with the ID Call. Which field is set follows from
-// the request; none is if Err is. What is seldom asked for is behind
-// pointers, since replies to engines are copied.
-type Reply struct {
-	Call       uint64
-	Err        error
-	Pool       *PoolGrant
-	Address    AddressGrant
-	Addresses  []AddressStatus
-	Status     *PoolStatus
-	Created    bool // the pool of Status is new
-	Fence      uint64
-	Forgetting *Forgetting
-	Reserving  *Reserving
-	Collected  []Collected
-	// Again, in the answer to an [Inventory], is when another would be
-	// useful; zero if not.
-	Again time.Duration
-}
-
-// Forgetting says what forgetting a peer frees.
-type Forgetting struct {
-	Peer      string `json:"peer"` // its name
-	ID        string `json:"id"`
-	Evicted   uint64 `json:"evicted"`   // the slot of its eviction
-	Ranges    int    `json:"ranges"`    // in all pools
-	Addresses uint64 `json:"addresses"` // in them, or 2^64-1 if that is more
-}

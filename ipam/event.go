@@ -6,7 +6,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -53,12 +52,6 @@ type Call struct {
 	partly   bool // what it waits for is only a part of what it asks for
 }
 
-// HostRoute is a route of the host itself.
-type HostRoute struct {
-	To     netip.Prefix // masked
-	OnLink bool         // to what is on one of its links; else by another host, or refused
-}
-
 // Message is a frame that came from another peer.
 type Message struct {
 	Frame *wire.Frame
@@ -84,142 +77,3 @@ func (ClockSet) event()  {}
 func (*Call) event()     {}
 func (*Message) event()  {}
 func (*Presence) event() {}
-
-// Request is what a [Call] asks for. The types that can be are those below
-// and *PoolRequest, *AddressRequest, *ClientRequest,
-// *FreeRequest and *Inventory.
-type Request interface{ request() }
-
-type (
-	// PoolRelease says that a network is gone (libnetwork's ReleasePool).
-	PoolRelease struct{ Network Network }
-	// AddressRelease says that an endpoint is gone (libnetwork's
-	// ReleaseAddress). It never fails.
-	AddressRelease struct {
-		Network Network
-		Address netip.Addr
-	}
-	// Withdrawal takes back a grant that could not be delivered.
-	Withdrawal struct{ Ticket Ticket }
-	// Stranger says that something else on the network answers for an address
-	// that was just granted. The address is kept back, unless its grant does
-	// not stand any more, or was confirmed since.
-	Stranger struct {
-		Ticket Ticket
-		MAC    MAC // what answered
-	}
-	// Greeting says that the engine, or this process, has started: what the
-	// engine asks for next may be a replay of what it has.
-	Greeting struct{}
-	// HostAddresses says which addresses the host itself has, on bridges and
-	// on the LAN, with their masks. They are in use, whether or not this peer
-	// gave them out. In what the host has routes to no subnet is chosen: an
-	// engine asks for another one instead of what is on one of its links.
-	HostAddresses struct {
-		After     Mark           // taken before they were read
-		Addresses []netip.Prefix // not masked
-		Routes    []HostRoute
-	}
-	// Blindness says that no inventory will come for now, and that nothing is
-	// lost by that: the engine is starting, and replays what it has before it
-	// starts containers, or there is no way to ask it at all.
-	Blindness struct{}
-	// PoolCreation makes a pool that stays until it is removed. It is
-	// answered with the pool's status, and whether it is new.
-	PoolCreation struct {
-		CIDR netip.Prefix
-		Name string // empty, or the pool's name
-	}
-	// PoolRemoval removes a pool in which no address is held.
-	PoolRemoval struct{ Pool string }
-	// ReserveRequest keeps addresses back for an operator, in the whole cluster:
-	// First to Last of one pool, excluded, or one address kept for a name. What
-	// is held stays held, and is told. It is answered with a Reserving.
-	ReserveRequest struct {
-		Pool        string     // a CIDR or the name of a pool; empty: the pool that has First
-		First, Last netip.Addr // Last may be First
-		Kind        chronicle.Kind
-		Note        string // why it is excluded, or the name or MAC that it is kept for; at most chronicle.MaxNote bytes
-	}
-	// UnreserveRequest ends what ReserveRequest began, for all addresses from
-	// First to Last that are reserved as that kind. It is answered with a
-	// Reserving that says what was.
-	UnreserveRequest struct {
-		Pool        string
-		First, Last netip.Addr
-		Kind        chronicle.Kind
-	}
-	// DrainRequest makes this peer draining: it takes no more space and gives
-	// back what empties. It is refused while another peer drains, or where the others have no room
-	// for what is in use here, unless Also is set. Undo makes it active again.
-	DrainRequest struct{ Undo, Also bool }
-	// LeaveRequest makes this peer leave its cluster: it drains, and is
-	// retired as soon as it owns nothing. It is refused while addresses are
-	// held, unless forced; then it is evicted, and its space is quarantined.
-	LeaveRequest struct{ Force bool }
-	// EvictRequest takes a peer that is lost out of the roster. Its ranges
-	// stay its own.
-	EvictRequest struct{ Peer string } // a name, or the beginning of an ID
-	// ForgetRequest states that the host of an evicted peer is gone for good,
-	// or will not start cut off, and makes its ranges free. With DryRun it
-	// only tells what would be freed. It is answered with a Forgetting.
-	ForgetRequest struct {
-		Peer   string
-		DryRun bool
-	}
-	// TrustRequest states that a database that was found at another place than it was written
-	// at was moved there, and that no other copy of it runs: the peer goes on with it. It is
-	// refused where that is not why the peer is suspended, with what ends the suspension.
-	TrustRequest struct{}
-	// IdentityRequest asks that each of some label sets has a number, and that those of which
-	// nobody needs the numbers go. It is answered once all of that is so; what can have no number is
-	// refused, after the others have one. Nothing that hands out addresses waits for it.
-	IdentityRequest struct {
-		Labels  []string // see [identity.Text]; a few at a time
-		Collect []uint64 // a few hundred at a time
-	}
-	// LockRequest asks for a lock of the cluster, for this host. It is answered with the fence. It is refused
-	// while somebody else has the lock.
-	LockRequest struct{ lock.Want }
-	// UnlockRequest ends a lock of this host that has that fence.
-	UnlockRequest struct {
-		Name  string
-		Fence uint64
-	}
-	// RenewalRequest asks whether this host still has the lock with that fence. It is answered with the fence, or 0 if the
-	// lock has ended. A majority of the cluster answers this peer first, so that no peer has taken it for silent.
-	RenewalRequest struct {
-		Name  string
-		Fence uint64
-	}
-	// RecoverRequest states that a majority of the peers is gone for good,
-	// and makes this peer found its cluster anew from its own state.
-	RecoverRequest struct{}
-)
-
-func (*PoolRequest) request()      {}
-func (*PoolRelease) request()      {}
-func (*AddressRequest) request()   {}
-func (*AddressRelease) request()   {}
-func (*Withdrawal) request()       {}
-func (*Stranger) request()         {}
-func (*Greeting) request()         {}
-func (*Inventory) request()        {}
-func (*ClientRequest) request()    {}
-func (*FreeRequest) request()      {}
-func (*HostAddresses) request()    {}
-func (*Blindness) request()        {}
-func (*PoolCreation) request()     {}
-func (*PoolRemoval) request()      {}
-func (*ReserveRequest) request()   {}
-func (*UnreserveRequest) request() {}
-func (*DrainRequest) request()     {}
-func (*LeaveRequest) request()     {}
-func (*EvictRequest) request()     {}
-func (*ForgetRequest) request()    {}
-func (*TrustRequest) request()     {}
-func (*IdentityRequest) request()  {}
-func (*LockRequest) request()      {}
-func (*UnlockRequest) request()    {}
-func (*RenewalRequest) request()   {}
-func (*RecoverRequest) request()   {}

@@ -14,11 +14,8 @@ func (m *Machine) lock(q *LockRequest) (fence uint64, err error) {
 	if err := m.ready(); err != nil {
 		return 0, err
 	}
-	if err := lock.CheckName(q.Name); err != nil {
-		return 0, failf(ErrBadRequest, "%v", err)
-	}
-	if len(q.Holder) > lock.MaxHolder || q.Token == 0 || !isText(q.Holder) {
-		return 0, failf(ErrBadRequest, "who asks for a lock has a name of at most %d bytes of UTF-8, and a token that is not 0", lock.MaxHolder)
+	if err := q.Check(); err != nil {
+		return 0, err
 	}
 	if err := m.awaitLevel(chronicle.WithLocks); err != nil {
 		return 0, err

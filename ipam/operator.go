@@ -8,7 +8,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
-	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -18,15 +17,9 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 	if err := m.ready(); err != nil {
 		return PoolStatus{}, false, err
 	}
-	if q.CIDR != q.CIDR.Masked() {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%v has bits set behind its mask: did you mean %v", q.CIDR, q.CIDR.Masked())
-	}
-	cidr, err := addr.Checked(q.CIDR)
+	cidr, err := q.Check()
 	if err != nil {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%v", err)
-	}
-	if q.Name != "" && !chronicle.ValidName(q.Name) {
-		return PoolStatus{}, false, failf(ErrBadRequest, "%v", poolid.NameError(q.Name))
+		return PoolStatus{}, false, err
 	}
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)

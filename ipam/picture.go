@@ -44,6 +44,8 @@ type (
 	Explanation = report.Explanation
 	// ReservedFor is [report.ReservedFor].
 	ReservedFor = report.ReservedFor
+	// ReservationStatus is [report.ReservationStatus].
+	ReservationStatus = report.ReservationStatus
 	// EngineSight is [report.EngineSight].
 	EngineSight = report.EngineSight
 	// Refusal is [report.Refusal].

@@ -36,7 +36,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 	case unready == nil && !m.mayReplay():
 		return g, err
 	}
-	n, _ := q.network(q.Pool) // which it serves
+	n, _ := q.On(q.Pool) // which it serves
 	if p := m.poolOf(n.Pool); p != nil {
 		_ = m.enter(n, p, false) // what has a subnet is never too often
 	}
@@ -48,25 +48,14 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 	if m.members.Wish.IsLeaving() && !m.serves(q) {
 		return PoolGrant{}, sentence.Leaving(m.cfg.Name)
 	}
-	if q.Pool.IsValid() {
-		// Before a pool is made that the network could not use.
-		var n Network
-		cidr, err := addr.Checked(q.Pool)
-		if err == nil {
-			n, err = q.network(cidr)
-		}
-		if err == nil {
-			err = n.CheckGateway()
-		}
-		if err != nil {
-			return PoolGrant{}, failf(ErrBadRequest, "%v", err)
-		}
+	if err := q.Check(); err != nil {
+		return PoolGrant{}, err
 	}
 	p, chosen, err := m.findPool(q)
 	if err != nil {
 		return PoolGrant{}, err
 	}
-	n, err := q.network(p.CIDR)
+	n, err := q.On(p.CIDR)
 	if err != nil {
 		return PoolGrant{}, failf(ErrBadRequest, "%v", err)
 	}
@@ -90,22 +79,9 @@ func (m *Machine) grantPool(q *PoolRequest) (PoolGrant, error) {
 	return PoolGrant{Network: n, Gateway: gateway, Chosen: !q.Pool.IsValid()}, nil
 }
 
-// network returns the network that the request makes on a pool.
-func (q *PoolRequest) network(pool netip.Prefix) (Network, error) {
-	n := Network{
-		Space: q.Space, Pool: pool, Range: q.Range.Masked(),
-		Gateway: q.Gateway, GatewayAddr: q.GatewayAddr, Sticky: q.Sticky, PoolName: q.PoolName, Probe: q.Probe,
-		Subnet: q.Subnet,
-	}
-	if !q.Range.IsValid() {
-		n.Range = pool
-	}
-	return n, n.Check()
-}
-
 // serves reports whether the request is for a network that this host has.
 func (m *Machine) serves(q *PoolRequest) bool {
-	n, err := q.network(q.Pool)
+	n, err := q.On(q.Pool)
 	return err == nil && m.engine.Network(n.ID()) != nil
 }
 
@@ -147,7 +123,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool.Pool, chosen bool, err error
 	case named != nil:
 		if c := m.calls.current; c == nil || c.made != named.Key {
 			// It is as it was: no network of this host goes that would tell that there is none.
-			if _, err := q.network(named.CIDR); err != nil {
+			if _, err := q.On(named.CIDR); err != nil {
 				return nil, false, failf(ErrBadRequest, "%v", err)
 			}
 		}

@@ -44,7 +44,7 @@ func (m *Machine) withdraw(q *Withdrawal) {
 	}
 	o := q.Ticket.Offset
 	held := p.Space.Lookup(o)
-	rec, changed := p.Space.Withdraw(o, m.serialOf(&q.Ticket, &held), &q.Ticket.before)
+	rec, changed := p.Space.Withdraw(o, m.serialOf(&q.Ticket, &held), &q.Ticket.Before)
 	if !changed {
 		return // it was freed since
 	}

@@ -33,7 +33,7 @@ func (m *Machine) holdsUp() bool {
 // and has nobody make a new one. Of addresses
 // nothing is granted by that: the pool is made, or refused, when a container asks for the first.
 func (m *Machine) replayedPool(q *PoolRequest, why error) (PoolGrant, error) {
-	n, err := q.network(q.Pool)
+	n, err := q.On(q.Pool)
 	switch {
 	case err != nil || subnets.CheckUse(n.Pool) != nil || n.CheckGateway() != nil: // no engine has it
 	case m.holdsUp():

@@ -11,31 +11,12 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
+	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
-
-// Reserving says what a [ReserveRequest] or an [UnreserveRequest] did.
-type Reserving struct {
-	Pool  netip.Prefix `json:"pool"`
-	First netip.Addr   `json:"first"`
-	Last  netip.Addr   `json:"last"`
-	Kind  string       `json:"kind"`
-	Note  string       `json:"note"`
-	// Addresses are how many from First to Last are reserved so now; of an [UnreserveRequest] how many it freed.
-	Addresses uint64 `json:"addresses"`
-	// Collisions are what could not be reserved, in order of addresses.
-	Collisions []Collision `json:"collisions"`
-}
-
-// Collision is a stretch of addresses that could not be reserved.
-type Collision struct {
-	First netip.Addr `json:"first"`
-	Last  netip.Addr `json:"last"`
-	Why   string     `json:"why"` // who has it: "is held by …"
-}
 
 // maxActions is how many commands one slot takes of a reservation that is cut
 // into pieces by what is held in it.
@@ -46,7 +27,7 @@ func (m *Machine) reserve(q *ReserveRequest) (Reserving, error) {
 	if err := m.ready(); err != nil {
 		return Reserving{}, err
 	}
-	if err := checkReserve(q); err != nil {
+	if err := q.Check(); err != nil {
 		return Reserving{}, err
 	}
 	p, in, err := m.stretch(q.Pool, q.First, q.Last)
@@ -91,22 +72,6 @@ func (m *Machine) beginning(p *pool.Pool, in addr.Range) bool {
 		r, ok := a.(chronicle.Reserve)
 		return ok && r.Pool == p.Key && r.Range.Overlaps(in)
 	})
-}
-
-func checkReserve(q *ReserveRequest) error {
-	switch {
-	case q.Kind != chronicle.KindExcluded && q.Kind != chronicle.KindKeptForName:
-		return failf(ErrBadRequest, "addresses can be excluded or reserved for a name, but not reserved as %v", q.Kind)
-	case len(q.Note) > chronicle.MaxNote:
-		return failf(ErrBadRequest, "a note or name can have at most %d bytes, not %d", chronicle.MaxNote, len(q.Note))
-	case q.Kind == chronicle.KindKeptForName && q.Note == "":
-		return failf(ErrBadRequest, "name the container, the MAC or the holder to reserve %v for", q.First)
-	case !isText(q.Note):
-		return errNoText(q.Note)
-	case q.Kind == chronicle.KindKeptForName && q.First != q.Last:
-		return failf(ErrBadRequest, "only single addresses can be reserved for a name, not %v-%v: exclude the range, or name one address of it", q.First, q.Last)
-	}
-	return nil
 }
 
 // stretch returns the pool, and the range in it, that an operator means.
@@ -325,7 +290,7 @@ func (c *collisions) add(r addr.Range, why string) {
 		c.list[n-1].Last = last
 		return
 	}
-	c.list = append(c.list, Collision{first, last, why})
+	c.list = append(c.list, Collision{First: first, Last: last, Why: why})
 }
 
 // reservations adds those of a reserved piece that may end while it is to be
@@ -373,20 +338,6 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 	return Reserving{}, m.waitForMajority() // others do the same at the same time
 }
 
-// ReservationStatus is a stretch of addresses that is kept back.
-type ReservationStatus struct {
-	Pool      netip.Prefix `json:"pool"`
-	PoolName  string       `json:"pool_name"`
-	First     netip.Addr   `json:"first"`
-	Last      netip.Addr   `json:"last"`
-	Addresses uint64       `json:"addresses"`
-	Kind      string       `json:"kind"` // as [chronicle.Kind] names it
-	Note      string       `json:"note"` // why, or the name or MAC that it is kept for
-	// Peer is the peer on which what is kept for a name is in use, or was a
-	// moment ago; empty if it is nowhere.
-	Peer string `json:"peer"`
-}
-
 // Reservations lists what is kept back in a pool, or in all if ref is empty.
 func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 	pools, err := m.poolsRef(ref)
@@ -396,7 +347,7 @@ func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 	out := []ReservationStatus{}
 	for _, p := range pools {
 		for _, r := range p.Reserved {
-			s := reservationStatus(p, &r)
+			s := report.ReservationOf(p.Pool, &r)
 			if t, _ := p.Ring.At(r.Range.Start); t.Owner != ring.Reserved && t.Owner != ring.Free {
 				s.Peer = m.members.View().NameOf(t.Owner)
 			}
@@ -404,12 +355,4 @@ func (m *Machine) Reservations(ref string) ([]ReservationStatus, error) {
 		}
 	}
 	return slices.Clip(out), nil
-}
-
-// reservationStatus shows a reservation, without the peer that has its addresses.
-func reservationStatus(p *pool.Pool, r *chronicle.Reservation) ReservationStatus {
-	return ReservationStatus{
-		Pool: p.CIDR, PoolName: p.Name, First: addr.Nth(p.CIDR, r.Range.Start), Last: addr.Nth(p.CIDR, r.Range.End-1),
-		Addresses: uint64(r.Range.Size()), Kind: r.Kind.String(), Note: r.Note,
-	}
 }

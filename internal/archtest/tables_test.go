@@ -51,10 +51,12 @@ var core = map[string]struct {
 	"ipam/pool":                {[]string{"ipam/engine", "ipam/chronicle", "ipam/ring", "ipam/space", "ipam/addr", "ipam/peer"}, "what this host holds in each pool, without decisions, other peers and calls"},
 	"ipam/report":              {[]string{"ipam/sentence", "ipam/poolid", "ipam/wire", "ipam/chronicle", "ipam/ring", "ipam/space", "ipam/addr", "ipam/peer"}, "what people see, as plain data says, without where that is from"},
 	"plugin/directory/replica": {[]string{"ipam/table", "ipam/peer", "ipam/codec", "internal/packed"}, "what every peer says, without what it means or how it travels"},
+	"ipam/call":                {[]string{"ipam/engine", "ipam/lock", "ipam/poolid", "ipam/report", "ipam/sentence", "ipam/chronicle", "ipam/space", "ipam/addr"}, "what can be asked, without what is known"},
 	"ipam": {
 		[]string{
 			"ipam/addr",
 			"ipam/bootcheck",
+			"ipam/call",
 			"ipam/chronicle",
 			"ipam/cluster",
 			"ipam/codec",
