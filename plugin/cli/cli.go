@@ -158,6 +158,17 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 		&cobra.Group{ID: groupHosts, Title: "Hosts:"},
 		&cobra.Group{ID: groupTools, Title: "Keys and tools:"},
 	)
+	a.globalFlags(root)
+	root.AddCommand(a.commands()...)
+	if cfg.Serve != nil {
+		root.AddCommand(a.serveCommand())
+	}
+	root.SetHelpCommand(helpCommand())
+	return root
+}
+
+// globalFlags gives root the flags that every command has.
+func (a *app) globalFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.socket, "socket", "", "the plugin's admin `socket` (default: found automatically)")
 	flags.VarP(&a.format, "output", "o", "output `format`: table or json")
@@ -165,48 +176,17 @@ Exit codes: 0 fine, 1 failed, 2 wrong command line, 3 works but degraded.`,
 	_ = flags.MarkHidden("host") // docker's own, see dockerArgs
 	_ = root.RegisterFlagCompletionFunc("socket", files)
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
 
-	root.AddCommand(
-		a.statusCommand(),
-		a.peersCommand(),
-		a.ringCommand(),
-		a.kvCommand(),
-		a.eventsCommand(),
-		a.checkCommand(),
-		a.doctorCommand(),
-		a.bundleCommand(),
-		a.ipCommand(),
-		a.whoCommand(),
-		a.explainCommand(),
-		a.lookupCommand(),
-		a.allocCommand(),
-		a.freeCommand(),
-		a.releaseCommand(),
-		a.gcCommand(),
-		a.poolCommand(),
-		a.excludeCommand(),
-		a.reserveCommand(),
-		a.snapshotCommand(),
-		a.inviteCommand(),
-		a.joinCommand(),
-		a.drainCommand(),
-		a.leaveCommand(),
-		a.evictCommand(),
-		a.forgetCommand(),
-		a.rejoinCommand(),
-		a.trustCommand(),
-		a.recoverCommand(),
-		a.keysCommand(),
-		a.keygenCommand(),
-		a.versionCommand(),
-		a.completionCommand(),
-		a.lockCommand(),
-	)
-	if cfg.Serve != nil {
-		root.AddCommand(a.serveCommand())
+// commands are those that there always are, in the order of the help.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.statusCommand(), a.peersCommand(), a.ringCommand(), a.kvCommand(), a.eventsCommand(), a.checkCommand(), a.doctorCommand(), a.bundleCommand(),
+		a.ipCommand(), a.whoCommand(), a.explainCommand(), a.lookupCommand(), a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.gcCommand(),
+		a.poolCommand(), a.excludeCommand(), a.reserveCommand(), a.snapshotCommand(),
+		a.inviteCommand(), a.joinCommand(), a.drainCommand(), a.leaveCommand(), a.evictCommand(), a.forgetCommand(), a.rejoinCommand(), a.trustCommand(), a.recoverCommand(),
+		a.keysCommand(), a.keygenCommand(), a.versionCommand(), a.completionCommand(), a.lockCommand(),
 	}
-	root.SetHelpCommand(helpCommand())
-	return root
 }
 
 // Execute runs the program with the arguments of its process, the first of

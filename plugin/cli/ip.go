@@ -118,32 +118,42 @@ answered knows a holder, and some hosts have not answered.`,
 			}
 		}
 		return a.do(func(ctx context.Context, c *client, _ []string) error {
-			if !when.IsZero() {
+			switch {
+			case !when.IsZero():
 				return a.past(ctx, c, ip, when)
+			case named:
+				return a.whoNamed(ctx, c, args[0])
 			}
-			if named {
-				has, err := c.addressesOfHolder(ctx, args[0])
-				switch {
-				case err != nil:
-					return err
-				case len(has) > 1 || a.format == formatJSON: // for scripts, a name has a list
-					return a.show(fullsOf(has), func() { a.view.addresses(has) })
-				}
-				ip = has[0].Address
-			}
-			var s admin.Usage
-			if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
-				return err
-			}
-			full := fullOf(s.AddressStatus)
-			full.Identity = s.Identity
-			if !s.ConfirmedAt.IsZero() {
-				full.ConfirmedAt = new(s.ConfirmedAt.UTC())
-			}
-			return a.show(full, func() { a.view.address(s) })
+			return a.whoHas(ctx, c, ip)
 		})(cmd, args)
 	}
 	return cmd
+}
+
+// whoNamed shows the address of a container or of another holder.
+func (a *app) whoNamed(ctx context.Context, c *client, name string) error {
+	has, err := c.addressesOfHolder(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case len(has) > 1 || a.format == formatJSON: // for scripts, a name has a list
+		return a.show(fullsOf(has), func() { a.view.addresses(has) })
+	}
+	return a.whoHas(ctx, c, has[0].Address)
+}
+
+// whoHas shows who holds an address.
+func (a *app) whoHas(ctx context.Context, c *client, ip netip.Addr) error {
+	var s admin.Usage
+	if err := c.get(ctx, path("addresses", ip.String()), &s); err != nil {
+		return err
+	}
+	full := fullOf(s.AddressStatus)
+	full.Identity = s.Identity
+	if !s.ConfirmedAt.IsZero() {
+		full.ConfirmedAt = new(s.ConfirmedAt.UTC())
+	}
+	return a.show(full, func() { a.view.address(s) })
 }
 
 // address prints all about one address.

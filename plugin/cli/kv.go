@@ -35,8 +35,13 @@ CLUSTER is the value of RINGLET_CLUSTER, "ringlet" by default.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	kv.AddCommand(a.kvGetCommand(), a.kvWatchCommand(), a.kvRemoveCommand())
+	return kv
+}
+
+func (a *app) kvGetCommand() *cobra.Command {
 	recursive := false
-	get := &cobra.Command{
+	cmd := &cobra.Command{
 		Use:        "get [--recursive] KEY",
 		SuggestFor: []string{"ls", "list", "show"},
 
@@ -63,8 +68,12 @@ CLUSTER is the value of RINGLET_CLUSTER, "ringlet" by default.`,
 			})
 		}),
 	}
-	get.Flags().BoolVarP(&recursive, "recursive", "r", false, "all keys that begin with KEY")
-	watch := &cobra.Command{
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "all keys that begin with KEY")
+	return cmd
+}
+
+func (a *app) kvWatchCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "watch PREFIX",
 		Short: "Show the keys that begin with a prefix, and follow changes",
 		Long: `Show the keys that begin with a prefix, then each key that is set or removed,
@@ -89,8 +98,6 @@ synced (all present keys were shown) or reset (all keys are shown again).`,
 			return err
 		}),
 	}
-	kv.AddCommand(get, watch, a.kvRemoveCommand())
-	return kv
 }
 
 func (a *app) kvRemoveCommand() *cobra.Command {

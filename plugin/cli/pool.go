@@ -33,9 +33,14 @@ this host.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	pool.AddCommand(a.poolCreateCommand(), a.poolListCommand(), a.poolRemoveCommand(), a.poolShowCommand())
+	return pool
+}
+
+func (a *app) poolCreateCommand() *cobra.Command {
 	var name string
-	var all, unused, wait bool
-	create := &cobra.Command{
+	var wait bool
+	cmd := &cobra.Command{
 		Use:        "create CIDR",
 		SuggestFor: []string{"add", "new", "define"},
 		Short:      "Create a pool that stays until it is removed",
@@ -62,9 +67,14 @@ this host.`,
 			})(cmd, args)
 		},
 	}
-	waitFlag(create, &wait)
-	create.Flags().StringVar(&name, "name", "", "a `name` for the pool")
-	list := &cobra.Command{
+	waitFlag(cmd, &wait)
+	cmd.Flags().StringVar(&name, "name", "", "a `name` for the pool")
+	return cmd
+}
+
+func (a *app) poolListCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
 		Use:        "ls",
 		SuggestFor: []string{"list"},
 		Short:      "List the pools",
@@ -91,8 +101,13 @@ with --all only.`,
 		Args:    exactly(),
 		RunE:    a.do(func(ctx context.Context, c *client, _ []string) error { return a.listPools(ctx, c, all) }),
 	}
-	list.Flags().BoolVar(&all, "all", false, "also list pools that nothing uses and no operator made")
-	remove := &cobra.Command{
+	cmd.Flags().BoolVar(&all, "all", false, "also list pools that nothing uses and no operator made")
+	return cmd
+}
+
+func (a *app) poolRemoveCommand() *cobra.Command {
+	var unused bool
+	cmd := &cobra.Command{
 		Use:                   "rm POOL|--unused",
 		DisableFlagsInUseLine: true,
 		Short:                 "Remove an unused pool, or all of them",
@@ -125,8 +140,12 @@ operator made or named, and those with exclusions or reservations, stay.`,
 			})(cmd, args)
 		},
 	}
-	remove.Flags().BoolVar(&unused, "unused", false, "remove all pools that networks have left behind")
-	pool.AddCommand(create, list, remove, &cobra.Command{
+	cmd.Flags().BoolVar(&unused, "unused", false, "remove all pools that networks have left behind")
+	return cmd
+}
+
+func (a *app) poolShowCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "show POOL",
 		Short: "Show one pool and its ranges",
 		Long: `Show one pool: a bar of its owners, and its ranges in the order of their
@@ -139,8 +158,7 @@ reserved.`,
 		SuggestFor: []string{"inspect", "get"},
 
 		ValidArgsFunction: a.completeFirst(poolWords),
-	})
-	return pool
+	}
 }
 
 // made tells of a pool that was to be created.

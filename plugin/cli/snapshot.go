@@ -83,26 +83,6 @@ and is refused.`,
 		Args: noSuchCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	var dryRun bool
-	restore := &cobra.Command{
-		Use:        "restore FILE",
-		SuggestFor: []string{"load", "import", "apply"},
-		Short:      "Recreate what the cluster lacks",
-		Long: `Recreate the pools of a snapshot with their names, and its exclusions and
-reservations. On the host that the snapshot is from, also recreate the holders
-outside Docker. What exists stays as it is, so you can repeat the command. If
-something cannot be restored, it is listed, and the rest is done.`,
-		Example: "  ringlet snapshot restore ringlet.json --dry-run\n  ringlet snapshot restore ringlet.json",
-		Args:    exactly("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := readSnapshot(args[0])
-			if err != nil {
-				return err
-			}
-			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.restore(ctx, c, s, dryRun) })(cmd, args)
-		},
-	}
-	restore.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be made")
 	snap.AddCommand(&cobra.Command{
 		Use:     "save FILE",
 		Short:   "Save a snapshot",
@@ -123,11 +103,35 @@ something cannot be restored, it is listed, and the rest is done.`,
 			}
 			return a.flushed(a.show(s, func() { a.view.snapshot(s) }))
 		},
-	}, restore)
+	}, a.snapshotRestoreCommand())
 	for _, c := range snap.Commands() {
 		c.ValidArgsFunction = files
 	}
 	return snap
+}
+
+func (a *app) snapshotRestoreCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:        "restore FILE",
+		SuggestFor: []string{"load", "import", "apply"},
+		Short:      "Recreate what the cluster lacks",
+		Long: `Recreate the pools of a snapshot with their names, and its exclusions and
+reservations. On the host that the snapshot is from, also recreate the holders
+outside Docker. What exists stays as it is, so you can repeat the command. If
+something cannot be restored, it is listed, and the rest is done.`,
+		Example: "  ringlet snapshot restore ringlet.json --dry-run\n  ringlet snapshot restore ringlet.json",
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := readSnapshot(args[0])
+			if err != nil {
+				return err
+			}
+			return a.do(func(ctx context.Context, c *client, _ []string) error { return a.restore(ctx, c, s, dryRun) })(cmd, args)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be made")
+	return cmd
 }
 
 func (a *app) saveSnapshot(ctx context.Context, c *client, args []string) error {

@@ -92,10 +92,8 @@ func New(cfg Config) *Metrics {
 		directory: newDirectoryCollector(),
 		disk:      newDiskCollector(),
 		etcd:      newETCDCollector(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ringlet_requests_total",
-			Help: "Requests of engines and of the API that were answered, by call and result: ok, the code of the error, or gone, where nobody waited any more.",
-		}, []string{"call", "result"}),
+		requests: newCounters("ringlet_requests_total",
+			"Requests of engines and of the API that were answered, by call and result: ok, the code of the error, or gone, where nobody waited any more.", "call", "result"),
 		requestSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "ringlet_request_duration_seconds",
 			Help: "How long the answer to a request took, in seconds, by call.",
@@ -113,43 +111,18 @@ func New(cfg Config) *Metrics {
 			Help:    "How many requests were made durable by one commit.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 9), // 1 to 256
 		}),
-		leaksFound: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ringlet_leaks_found_total",
-			Help: "Held addresses of which the engine no longer knew an endpoint.",
-		}),
-		leaksMended: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ringlet_leaks_mended_total",
-			Help: "Leaked addresses that were freed.",
-		}),
-		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ringlet_probes_total",
-			Help: "Addresses that the LAN was asked about before they were handed out, by result: quiet, answered, failed.",
-		}, []string{"result"}),
-		announcements: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ringlet_announcements_total",
-			Help: "Packets that tell neighbours of a container which MAC its address has, by result: sent, failed; and starts of containers: gone before they were announced; unreachable, on a network whose neighbours are not on a link of this host.",
-		}, []string{"result"}),
-		asks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "ringlet_asks_total",
-			Help: "Questions to other peers for space, by result: granted; held, full, not-mine, busy: refused; silent: no answer.",
-		}, []string{"result"}),
+		leaksFound:  newCounter("ringlet_leaks_found_total", "Held addresses of which the engine no longer knew an endpoint."),
+		leaksMended: newCounter("ringlet_leaks_mended_total", "Leaked addresses that were freed."),
+		probes: newCounters("ringlet_probes_total",
+			"Addresses that the LAN was asked about before they were handed out, by result: quiet, answered, failed.", "result"),
+		announcements: newCounters("ringlet_announcements_total",
+			"Packets that tell neighbours of a container which MAC its address has, by result: sent, failed; and starts of containers: gone before they were announced; unreachable, on a network whose neighbours are not on a link of this host.", "result"),
+		asks: newCounters("ringlet_asks_total",
+			"Questions to other peers for space, by result: granted; held, full, not-mine, busy: refused; silent: no answer.", "result"),
+		panics: newCounters("ringlet_panics_total",
+			"Errors of this program that were contained, by where: frame, directory, network, events, journal: one frame or record was lost; node: the database was opened again.", "where"),
 	}
-	m.panics = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ringlet_panics_total",
-		Help: "Errors of this program that were contained, by where: frame, directory, network, events, journal: one frame or record was lost; node: the database was opened again.",
-	}, []string{"where"})
-	for _, where := range Edges() {
-		m.panics.WithLabelValues(where)
-	}
-	for _, result := range trade.Answers() {
-		m.asks.WithLabelValues(result)
-	}
-	for _, result := range []string{ProbeQuiet, ProbeAnswered, ProbeFailed} {
-		m.probes.WithLabelValues(result) // also without a probe: alerts compare with 0
-	}
-	for _, result := range announce.Results() {
-		m.announcements.WithLabelValues(result)
-	}
+	m.beginAtZero()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "ringlet_build_info",
 		Help:        "Always 1; the labels say what runs.",
@@ -161,6 +134,32 @@ func New(cfg Config) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
+}
+
+// beginAtZero shows the series of all results from the start: alerts compare with 0.
+func (m *Metrics) beginAtZero() {
+	for _, where := range Edges() {
+		m.panics.WithLabelValues(where)
+	}
+	for _, result := range trade.Answers() {
+		m.asks.WithLabelValues(result)
+	}
+	for _, result := range []string{ProbeQuiet, ProbeAnswered, ProbeFailed} {
+		m.probes.WithLabelValues(result)
+	}
+	for _, result := range announce.Results() {
+		m.announcements.WithLabelValues(result)
+	}
+}
+
+// newCounter returns a counter that nothing has counted on yet.
+func newCounter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// newCounters returns one counter for each value of some labels.
+func newCounters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 // Watch names the function that reads the peer's status for each scrape. It
