@@ -105,6 +105,12 @@ func (b *bench) measureSlots(c *cluster, dir string) error {
 	if err != nil {
 		return err
 	}
+	b.addSlots(got)
+	return nil
+}
+
+// addSlots adds the rows of P11.
+func (b *bench) addSlots(got results) {
 	least := func(r map[string]sample) float64 { return 3*r["bbolt"].p50 + 2*r["round trip"].p50 }
 	b.add(row{
 		goal: "P11", what: "a command decided by 3 voters on loopback, one at a time, against 3 bbolt commits and 2 round trips of a packet", limit: 1.5,
@@ -131,7 +137,6 @@ func (b *bench) measureSlots(c *cluster, dir string) error {
 		note: fmt.Sprintf("%s against %s", number(got.of(func(r map[string]sample) float64 { return r["many"].batch }).median),
 			number(got.of(func(r map[string]sample) float64 { return r["one"].batch }).median)),
 	})
-	return nil
 }
 
 // watched is a contender of which is counted how many commands share a slot, and what each costs all peers.

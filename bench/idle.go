@@ -68,21 +68,23 @@ func measureIdle(b *bench) error {
 	if err := b.wait(time.Until(met.Add(alone))); err != nil {
 		return err
 	}
-	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
-	var share []float64
-	var took float64
-	for range windows {
-		used, begun := server.used(), time.Now()
-		if err := b.wait(window); err != nil {
-			return err
-		}
-		passed := time.Since(begun).Seconds()
-		share = append(share, 100*(server.used()-used).Seconds()/passed)
-		took += passed
+	share, sent, inStreams, err := b.watchIdle(c, server, windows, window)
+	if err != nil {
+		return err
 	}
-	took *= float64(len(c.members))
-	inStreams := float64(c.traffic.streams.Load()-streams) / took
-	sent := float64(c.traffic.packets.Load()-packets)/took + inStreams
+	b.addIdle(peers, server, share, sent, inStreams)
+	_, none := beside[0].memory()
+	_, many := beside[1].memory()
+	ratio := many / none
+	b.add(row{
+		goal: "G19", what: fmt.Sprintf("anonymous memory of a process with %d held, at rest, against one with none", held), limit: 3,
+		got: spread{ratio, ratio, ratio}, note: fmt.Sprintf("%s MB against %s MB, at least %s after their start", number(many), number(none), settle+time.Duration(windows)*window),
+	})
+	return nil
+}
+
+// addIdle adds the rows of P13.
+func (b *bench) addIdle(peers int, server *process, share []float64, sent, inStreams float64) {
 	resident, anonymous := server.memory()
 	what := fmt.Sprintf("an idle peer of %d: ", peers)
 	b.add(row{goal: "P13", what: what + "share of a processor that its process takes", limit: 0.2, unit: " %", got: spreadOf(share)})
@@ -94,14 +96,26 @@ func measureIdle(b *bench) error {
 		goal: "P13", what: what + "resident memory of its process", limit: 40, unit: " MB", got: spread{resident, resident, resident},
 		note: fmt.Sprintf("%s MB of it are its own, the rest is of files", number(anonymous)),
 	})
-	_, none := beside[0].memory()
-	_, many := beside[1].memory()
-	ratio := many / none
-	b.add(row{
-		goal: "G19", what: fmt.Sprintf("anonymous memory of a process with %d held, at rest, against one with none", held), limit: 3,
-		got: spread{ratio, ratio, ratio}, note: fmt.Sprintf("%s MB against %s MB, at least %s after their start", number(many), number(none), settle+time.Duration(windows)*window),
-	})
-	return nil
+}
+
+// watchIdle returns the share of a processor that the process takes in each window, in percent, and how many bytes a second a peer of
+// this process sends: in all, and in streams.
+func (b *bench) watchIdle(c *cluster, server *process, windows int, window time.Duration) (share []float64, sent, inStreams float64, err error) {
+	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
+	var took float64
+	for range windows {
+		used, begun := server.used(), time.Now()
+		if err := b.wait(window); err != nil {
+			return nil, 0, 0, err
+		}
+		passed := time.Since(begun).Seconds()
+		share = append(share, 100*(server.used()-used).Seconds()/passed)
+		took += passed
+	}
+	took *= float64(len(c.members))
+	inStreams = float64(c.traffic.streams.Load()-streams) / took
+	sent = float64(c.traffic.packets.Load()-packets)/took + inStreams
+	return share, sent, inStreams, nil
 }
 
 // rest waits until a process has written nothing for so long: what its start brought has settled, and it has noted who is

@@ -124,6 +124,12 @@ func measureWeave(b *bench) error {
 	if err != nil {
 		return err
 	}
+	b.addWeave(got)
+	return nil
+}
+
+// addWeave adds the rows that compare ringlet with Weave Net.
+func (b *bench) addWeave(got results) {
 	for _, f := range []fill{empty16, fills[0]} {
 		b.add(row{
 			goal: "P2", what: "Weave's allocator without a database, " + f.text + ", against ringlet's core", limit: noGoal, got: got.times(f.text, "ringlet "+f.text),
@@ -136,5 +142,4 @@ func measureWeave(b *bench) error {
 			got: got.times(text, "ringlet durable"), note: fmt.Sprintf("%s against %s", duration(got.p50(text).median), duration(got.p50("ringlet durable").median)),
 		})
 	}
-	return nil
 }

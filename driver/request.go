@@ -55,29 +55,9 @@ func poolRequest(q *remote.RequestPoolRequest, keepsChosen bool) (ipam.PoolReque
 
 	switch {
 	case r.Pool.IsValid():
-		if r.Gateway == ipam.GatewayAddr && !r.Pool.Contains(r.GatewayAddr) {
-			wrong("gateway %v is not in subnet %v", r.GatewayAddr, r.Pool)
-		}
-		if o.bits != 0 && o.bits != r.Pool.Bits() {
-			wrong("subnet %v is not a /%d: give either --subnet or size=", r.Pool, o.bits)
-		}
-		if err := narrow(&r); err != nil {
-			wrong("%v", err)
-		}
+		fitsNamed(&r, &o, wrong)
 	case asked == "":
-		r.Bits = cmp.Or(anyOf, o.bits)
-		if anyOf != 0 && o.bits != 0 && o.bits != anyOf {
-			wrong("subnet %s is not a /%d: give either --subnet or size=", q.Pool, o.bits)
-		}
-		if o.other && !r.V6 && anyOf == 0 { // the engine does not say whether an IPv6 half follows, and the number may be a slip
-			wrong("size=%s is for IPv6, but this subnet is IPv4: give a size for IPv4, or one for each, as in size=24,%[1]s", q.Options[optionSize])
-		}
-		if r.PoolName == "" && r.Range.IsValid() {
-			wrong("range %v needs its subnet: name that with --subnet", r.Range)
-		}
-		if r.PoolName == "" && r.Gateway == ipam.GatewayAddr {
-			wrong("gateway %v needs its subnet: name that with --subnet", r.GatewayAddr)
-		}
+		fitsChosen(&r, &o, q, anyOf, wrong)
 	}
 	if o.unknown {
 		problems = append(problems, knownOptions)
@@ -86,6 +66,39 @@ func poolRequest(q *remote.RequestPoolRequest, keepsChosen bool) (ipam.PoolReque
 		return ipam.PoolRequest{}, badRequest(strings.Join(problems, "; "))
 	}
 	return r, nil
+}
+
+// complaint notes what is wrong with a request.
+type complaint func(format string, args ...any)
+
+// fitsNamed complains about options that do not fit the subnet that the request names.
+func fitsNamed(r *ipam.PoolRequest, o *options, wrong complaint) {
+	if r.Gateway == ipam.GatewayAddr && !r.Pool.Contains(r.GatewayAddr) {
+		wrong("gateway %v is not in subnet %v", r.GatewayAddr, r.Pool)
+	}
+	if o.bits != 0 && o.bits != r.Pool.Bits() {
+		wrong("subnet %v is not a /%d: give either --subnet or size=", r.Pool, o.bits)
+	}
+	if err := narrow(r); err != nil {
+		wrong("%v", err)
+	}
+}
+
+// fitsChosen complains about options that need a subnet, as the request names none. anyOf is the size that the engine asks for.
+func fitsChosen(r *ipam.PoolRequest, o *options, q *remote.RequestPoolRequest, anyOf int, wrong complaint) {
+	r.Bits = cmp.Or(anyOf, o.bits)
+	if anyOf != 0 && o.bits != 0 && o.bits != anyOf {
+		wrong("subnet %s is not a /%d: give either --subnet or size=", q.Pool, o.bits)
+	}
+	if o.other && !r.V6 && anyOf == 0 { // the engine does not say whether an IPv6 half follows, and the number may be a slip
+		wrong("size=%s is for IPv6, but this subnet is IPv4: give a size for IPv4, or one for each, as in size=24,%[1]s", q.Options[optionSize])
+	}
+	if r.PoolName == "" && r.Range.IsValid() {
+		wrong("range %v needs its subnet: name that with --subnet", r.Range)
+	}
+	if r.PoolName == "" && r.Gateway == ipam.GatewayAddr {
+		wrong("gateway %v needs its subnet: name that with --subnet", r.GatewayAddr)
+	}
 }
 
 // narrow has the pool of a network on an IPv6 subnet wider than a /64 be its range.

@@ -93,32 +93,101 @@ func readFounder(r *codec.Reader) Founder {
 
 func readLevel(r *codec.Reader) Level { return Level(r.Uint32("level")) }
 
+func appendFound(b []byte, a Found) []byte {
+	b = append(b, a.Cluster[:]...)
+	b = codec.Uint(b, uint64(len(a.Peers)))
+	for _, f := range a.Peers {
+		b = appendFounder(b, f)
+	}
+	return b
+}
+
+func readFound(r *codec.Reader) Found {
+	a := Found{Cluster: r.ID("cluster ID")}
+	a.Peers = make([]Founder, r.Count("number of peers", 19))
+	for i := range a.Peers {
+		a.Peers[i] = readFounder(r)
+	}
+	return a
+}
+
+func appendCreatePool(b []byte, a CreatePool) []byte {
+	b = append(codec.Prefix(b, a.CIDR), byte(a.Origin), byte(a.Deal))
+	b = codec.Uint(b, uint64(len(a.Reserved)))
+	for _, v := range a.Reserved {
+		b = appendReservation(b, v)
+	}
+	if len(a.Away) > 0 { // a peer of the first level knows nothing behind the reservations
+		b = codec.Uint(b, uint64(len(a.Away)))
+		for _, id := range a.Away {
+			b = append(b, id[:]...)
+		}
+	}
+	return b
+}
+
+func readCreatePool(r *codec.Reader) CreatePool {
+	a := CreatePool{CIDR: r.Prefix("subnet"), Origin: Origin(r.Byte("origin")), Deal: Deal(r.Byte("deal"))}
+	a.Reserved = make([]Reservation, r.Count("number of reservations", 4))
+	for i := range a.Reserved {
+		a.Reserved[i] = readReservation(r)
+	}
+	if r.Rest() > 0 {
+		a.Away = make([]peer.ID, r.Count("number of peers", 16))
+		for i := range a.Away {
+			a.Away[i] = r.ID("peer")
+		}
+	}
+	return a
+}
+
+func appendDeletePool(b []byte, a DeletePool) []byte {
+	b = appendKey(b, a.Pool)
+	if a.Kept != 0 {
+		b = codec.Uint(b, a.Kept)
+	}
+	return b
+}
+
+func readDeletePool(r *codec.Reader) DeletePool {
+	a := DeletePool{Pool: readKey(r)}
+	if r.Rest() == 0 {
+		return a
+	}
+	if a.Kept = r.Uint("hash of what is kept back"); a.Kept == 0 {
+		r.Fail("hash of what is kept back")
+	}
+	return a
+}
+
+func appendSetState(b []byte, a SetState) []byte {
+	b = append(append(b, a.Peer[:]...), byte(a.Phase))
+	if a.Also { // a peer of the first level knows nothing behind the phase
+		b = codec.Bool(b, a.Also)
+	}
+	return b
+}
+
+func readSetState(r *codec.Reader) SetState {
+	a := SetState{Peer: r.ID("peer"), Phase: Phase(r.Byte("phase"))}
+	if r.Rest() == 0 {
+		return a
+	}
+	if a.Also = r.Bool("drains beside another"); !a.Also {
+		r.Fail("drains beside another")
+	}
+	return a
+}
+
 // appendAction appends what follows an opcode.
 func appendAction(b []byte, action Action) []byte {
 	switch a := action.(type) {
 	case Found:
-		b = append(b, a.Cluster[:]...)
-		b = codec.Uint(b, uint64(len(a.Peers)))
-		for _, f := range a.Peers {
-			b = appendFounder(b, f)
-		}
+		b = appendFound(b, a)
 	case CreatePool:
-		b = append(codec.Prefix(b, a.CIDR), byte(a.Origin), byte(a.Deal))
-		b = codec.Uint(b, uint64(len(a.Reserved)))
-		for _, v := range a.Reserved {
-			b = appendReservation(b, v)
-		}
-		if len(a.Away) > 0 { // a peer of the first level knows nothing behind the reservations
-			b = codec.Uint(b, uint64(len(a.Away)))
-			for _, id := range a.Away {
-				b = append(b, id[:]...)
-			}
-		}
+		b = appendCreatePool(b, a)
 	case DeletePool:
-		b = appendKey(b, a.Pool)
-		if a.Kept != 0 {
-			b = codec.Uint(b, a.Kept)
-		}
+		b = appendDeletePool(b, a)
 	case Open:
 		b = codec.Uint(appendRange(appendKey(b, a.Pool), a.Range), uint64(a.Size))
 	case Close:
@@ -132,10 +201,7 @@ func appendAction(b []byte, action Action) []byte {
 	case Admit:
 		b = codec.Uint(appendFounder(b, a.Founder), uint64(a.Speaks))
 	case SetState:
-		b = append(append(b, a.Peer[:]...), byte(a.Phase))
-		if a.Also { // a peer of the first level knows nothing behind the phase
-			b = codec.Bool(b, a.Also)
-		}
+		b = appendSetState(b, a)
 	case Evict:
 		b = append(b, a.Peer[:]...)
 	case Retire:
@@ -190,34 +256,11 @@ func (a Unknown) String() string { return fmt.Sprintf("unknown command %d", a.Op
 func readAction(op byte, r *codec.Reader) Action {
 	switch op {
 	case Found{}.opcode():
-		a := Found{Cluster: r.ID("cluster ID")}
-		a.Peers = make([]Founder, r.Count("number of peers", 19))
-		for i := range a.Peers {
-			a.Peers[i] = readFounder(r)
-		}
-		return a
+		return readFound(r)
 	case CreatePool{}.opcode():
-		a := CreatePool{CIDR: r.Prefix("subnet"), Origin: Origin(r.Byte("origin")), Deal: Deal(r.Byte("deal"))}
-		a.Reserved = make([]Reservation, r.Count("number of reservations", 4))
-		for i := range a.Reserved {
-			a.Reserved[i] = readReservation(r)
-		}
-		if r.Rest() > 0 {
-			a.Away = make([]peer.ID, r.Count("number of peers", 16))
-			for i := range a.Away {
-				a.Away[i] = r.ID("peer")
-			}
-		}
-		return a
+		return readCreatePool(r)
 	case DeletePool{}.opcode():
-		a := DeletePool{Pool: readKey(r)}
-		if r.Rest() == 0 {
-			return a
-		}
-		if a.Kept = r.Uint("hash of what is kept back"); a.Kept == 0 {
-			r.Fail("hash of what is kept back")
-		}
-		return a
+		return readDeletePool(r)
 	case Open{}.opcode():
 		return Open{readKey(r), readRange(r), addr.Count(r.Uint("size"))}
 	case Close{}.opcode():
@@ -231,14 +274,7 @@ func readAction(op byte, r *codec.Reader) Action {
 	case Admit{}.opcode():
 		return Admit{readFounder(r), readLevel(r)}
 	case SetState{}.opcode():
-		a := SetState{Peer: r.ID("peer"), Phase: Phase(r.Byte("phase"))}
-		if r.Rest() == 0 {
-			return a
-		}
-		if a.Also = r.Bool("drains beside another"); !a.Also {
-			r.Fail("drains beside another")
-		}
-		return a
+		return readSetState(r)
 	case Evict{}.opcode():
 		return Evict{r.ID("peer")}
 	case Retire{}.opcode():

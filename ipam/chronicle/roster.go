@@ -34,20 +34,7 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 		s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot})
 		s.dismiss(a.Peer)
 	case Retire:
-		m := s.Member(a.Peer)
-		if m == nil || len(s.Roster) == 1 {
-			return "it is not in the roster, or the last of it"
-		}
-		if s.ownsSpace(a.Peer) {
-			return "it owns space"
-		}
-		if slices.ContainsFunc(s.Pools, func(p *Pool) bool { return p.UsedBy(a.Peer) }) {
-			return "it has networks"
-		}
-		if s.Level >= usedOnce {
-			s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot, Forgotten: true})
-		}
-		s.dismiss(a.Peer)
+		return s.retire(a.Peer)
 	case Forget:
 		g := s.Gone(a.Peer)
 		if g == nil || g.Evicted != a.Evicted || g.Forgotten {
@@ -70,6 +57,25 @@ func (s *State) actOnPeer(author peer.ID, action Action) (refused string) {
 	default:
 		return fmt.Sprintf("no such command: %T", action)
 	}
+	return ""
+}
+
+// retire takes a peer out of the roster that has nothing left.
+func (s *State) retire(id peer.ID) (refused string) {
+	m := s.Member(id)
+	if m == nil || len(s.Roster) == 1 {
+		return "it is not in the roster, or the last of it"
+	}
+	if s.ownsSpace(id) {
+		return "it owns space"
+	}
+	if slices.ContainsFunc(s.Pools, func(p *Pool) bool { return p.UsedBy(id) }) {
+		return "it has networks"
+	}
+	if s.Level >= usedOnce {
+		s.Former = append(s.Former, Gone{Member: *m, Evicted: s.Slot, Forgotten: true})
+	}
+	s.dismiss(id)
 	return ""
 }
 

@@ -485,39 +485,47 @@ func (s *State) check(divided []division) error {
 		if s.PoolOf(p.CIDR) != p {
 			bad("pool %v is not found by its subnet", p.CIDR)
 		}
-		if p.Ring.Size() != addr.Size(p.CIDR) {
-			bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
+		errs = append(errs, p.check(divided[i], seen))
+	}
+	return errors.Join(errs...)
+}
+
+// check is the part of [State.check] that is about one pool. peers are those that are or were in the roster.
+func (p *Pool) check(divided division, peers map[peer.ID]bool) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if p.Ring.Size() != addr.Size(p.CIDR) {
+		bad("pool %v has a ring of %d addresses", p.CIDR, p.Ring.Size())
+	}
+	for _, id := range divided.owners {
+		if id != ring.Reserved && id != ring.Free && !peers[id] {
+			bad("pool %v: %v, who owns a part of it, never was a peer", p.CIDR, id)
 		}
-		for _, id := range divided[i].owners {
-			if id != ring.Reserved && id != ring.Free && !seen[id] {
-				bad("pool %v: %v, who owns a part of it, never was a peer", p.CIDR, id)
-			}
+	}
+	reserved := divided.reserved
+	for j, r := range p.Reserved {
+		if j > 0 && p.Reserved[j-1].Range.End > r.Range.Start {
+			bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
 		}
-		reserved := divided[i].reserved
-		for j, r := range p.Reserved {
-			if j > 0 && p.Reserved[j-1].Range.End > r.Range.Start {
-				bad("pool %v: reservations %v and %v overlap", p.CIDR, p.Reserved[j-1].Range, r.Range)
-			}
-			if r.Range.End > addr.Offset(p.Ring.Size()) {
-				bad("pool %v: reservation %v lies beyond it", p.CIDR, r.Range)
-				continue
-			}
-			if p.lent(r) {
-				continue
-			}
-			if !p.Ring.Owns(ring.Reserved, r.Range) {
-				bad("pool %v: %v is reserved as %v, and not so in the ring", p.CIDR, r.Range, r.Kind)
-			}
-			reserved -= r.Range.Size()
+		if r.Range.End > addr.Offset(p.Ring.Size()) {
+			bad("pool %v: reservation %v lies beyond it", p.CIDR, r.Range)
+			continue
 		}
-		for j, id := range p.Users {
-			if !seen[id] || j > 0 && p.Users[j-1].Compare(id) >= 0 {
-				bad("pool %v: user %v stands out of order, or never was a peer", p.CIDR, id)
-			}
+		if p.lent(r) {
+			continue
 		}
-		if reserved != 0 {
-			bad("pool %v: reserved ranges and reservations differ by %d addresses", p.CIDR, reserved)
+		if !p.Ring.Owns(ring.Reserved, r.Range) {
+			bad("pool %v: %v is reserved as %v, and not so in the ring", p.CIDR, r.Range, r.Kind)
 		}
+		reserved -= r.Range.Size()
+	}
+	for j, id := range p.Users {
+		if !peers[id] || j > 0 && p.Users[j-1].Compare(id) >= 0 {
+			bad("pool %v: user %v stands out of order, or never was a peer", p.CIDR, id)
+		}
+	}
+	if reserved != 0 {
+		bad("pool %v: reserved ranges and reservations differ by %d addresses", p.CIDR, reserved)
 	}
 	return errors.Join(errs...)
 }

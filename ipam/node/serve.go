@@ -112,48 +112,20 @@ func (n *Node) serve(batch []*job) {
 		if fx.Beat != nil {
 			beat = fx.Beat
 		}
-		for i := range fx.Reply {
-			j := n.waiting[fx.Reply[i].Call]
-			delete(n.waiting, fx.Reply[i].Call)
-			n.replyTo(j, &fx.Reply[i])
-			n.replied = append(n.replied, j)
-		}
+		n.take(fx.Reply)
 		n.notes = append(n.notes, fx.Note...)
 		wakeAt = fx.WakeAt
 		return nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			// The machine may be half way through a step. It is thrown away.
-			stack := debug.Stack()
-			n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(stack)))
-			n.fail(&StopError{Cause: fmt.Errorf("panic: %v", v), Stack: stack},
-				fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes, it starts again by itself", v), batch)
-		}
-	}()
+	defer n.failAtPanic(batch)
 	err := n.cfg.Store.Commit(func(put func(bucket string, key, value []byte) error) error {
 		for _, j := range batch {
-			var ev ipam.Event = ipam.Tick{}
-			switch {
-			case j.view != nil:
+			ev, begins := n.begin(j)
+			if ev == nil {
 				continue
-			case j.event != nil:
-				ev = j.event
-				if _, ok := ev.(*ipam.Message); ok {
-					n.arrivals.queued.Add(-1)
-					n.arrivals.bytes.Add(-j.size)
-				}
-			case j.call.Request == nil:
-				n.wakeAt = time.Time{} // the alarm has gone off
-			default:
-				if j.ctx.Err() != nil && grants(j.call.Request) {
-					continue // its caller has gone: it is not begun
-				}
-				n.nextID++
-				j.call.ID = n.nextID
-				n.waiting[j.call.ID] = j
+			}
+			if begins {
 				calls++
-				ev = &j.call
 			}
 			now, by := n.clock.read()
 			if by != 0 {
@@ -180,6 +152,50 @@ func (n *Node) serve(batch []*job) {
 	n.exchange(n.sends, beat)
 	n.answer(batch, n.replied)
 	n.setAlarm(wakeAt)
+}
+
+// take gives replies to the calls that wait for them. They leave after the commit.
+func (n *Node) take(replies []ipam.Reply) {
+	for i := range replies {
+		j := n.waiting[replies[i].Call]
+		delete(n.waiting, replies[i].Call)
+		n.replyTo(j, &replies[i])
+		n.replied = append(n.replied, j)
+	}
+}
+
+// begin returns the event of a job, nil if it has none: it only reads, or its caller has gone. begins says that a call begins.
+func (n *Node) begin(j *job) (ev ipam.Event, begins bool) {
+	switch {
+	case j.view != nil:
+		return nil, false
+	case j.event != nil:
+		if _, ok := j.event.(*ipam.Message); ok {
+			n.arrivals.queued.Add(-1)
+			n.arrivals.bytes.Add(-j.size)
+		}
+		return j.event, false
+	case j.call.Request == nil:
+		n.wakeAt = time.Time{} // the alarm has gone off
+		return ipam.Tick{}, false
+	case j.ctx.Err() != nil && grants(j.call.Request):
+		return nil, false
+	}
+	n.nextID++
+	j.call.ID = n.nextID
+	n.waiting[j.call.ID] = j
+	return &j.call, true
+}
+
+// failAtPanic has nothing more answered after a panic of the machine, which may be half way through a step. It is thrown away.
+// It must be deferred itself.
+func (n *Node) failAtPanic(batch []*job) {
+	if v := recover(); v != nil {
+		stack := debug.Stack()
+		n.cfg.Logger.Error("core panicked, nothing more is answered", slog.Any("panic", v), slog.String("stack", string(stack)))
+		n.fail(&StopError{Cause: fmt.Errorf("panic: %v", v), Stack: stack},
+			fmt.Sprintf("has stopped at an error of its own (panic: %v): report it with what ringlet bundle writes, it starts again by itself", v), batch)
+	}
 }
 
 // whyStopped says why nothing more is answered, since a commit ended with err. A store is closed when the process opens its database

@@ -41,11 +41,26 @@ func (p *Picture) problems(pools []PoolStatus) []Problem {
 
 // ownProblems are those of this peer itself.
 func (p *Picture) ownProblems() []row {
-	o, lists := &p.Own, &p.Own.Lists
-	say := fmt.Sprintf
-	stands := func(s State) bool { return p.Standing == s && o.Outside != DatabaseLost }
-	runs := p.State.Member(p.Self) != nil && p.Standing != Left && p.Standing != Checking && p.Standing != Outdated
-	answered := sentence.Plural(o.Met, "host has", "hosts have") + " answered"
+	return slices.Concat(p.standingProblems(), p.joiningProblems(), p.decidingProblems(), p.listProblems(), []row{
+		{
+			p.Own.BootedAlone, Degraded, "booted-alone",
+			"this host was started, and no majority of its cluster has answered since: if it was forgotten in the meantime, its addresses may be in use elsewhere",
+			"start or reconnect the other hosts",
+		},
+	})
+}
+
+// stands reports whether the peer stands so in its cluster. One that lost its database knows no cluster.
+func (p *Picture) stands(s State) bool { return p.Standing == s && p.Own.Outside != DatabaseLost }
+
+// answered says how many hosts have answered a peer that looks for its cluster.
+func (p *Picture) answered() string {
+	return sentence.Plural(p.Own.Met, "host has", "hosts have") + " answered"
+}
+
+// standingProblems are why a peer of a cluster hands out nothing.
+func (p *Picture) standingProblems() []row {
+	o, say := &p.Own, fmt.Sprintf
 	return []row{
 		{
 			o.Broken != nil, Failed, "broken-invariant",
@@ -59,32 +74,39 @@ func (p *Picture) ownProblems() []row {
 		},
 		{
 			o.Outside == DatabaseLost, Failed, "database-lost",
-			say("the database of this host is new, but its engine has %s of ringlet, and other hosts may hold addresses of these: it hands out no addresses until it has found those hosts; %s", sentence.Plural(o.EngineHas, "network", "networks"), answered),
+			say("the database of this host is new, but its engine has %s of ringlet, and other hosts may hold addresses of these: it hands out no addresses until it has found those hosts; %s", sentence.Plural(o.EngineHas, "network", "networks"), p.answered()),
 			"set RINGLET_JOIN to another host of the cluster, also on the first host; if no host still has its data, set RINGLET_BOOTSTRAP=1 on one host, and let the others join it",
 		},
 		{
-			stands(Left), Failed, "left",
+			p.stands(Left), Failed, "left",
 			"this host has left its cluster and hands out nothing",
 			"remove the plugin, or only its data to join again",
 		},
 		{
-			stands(Outdated), Failed, "outdated",
+			p.stands(Outdated), Failed, "outdated",
 			say("the cluster uses level %d of the protocol, but the release on this host speaks at most %d: its containers keep their addresses, and it hands out no new ones", p.Level, p.Peers[p.Self].Speaks),
 			"upgrade ringlet on this host",
 		},
 		{
-			stands(Checking), Degraded, "checking",
+			p.stands(Checking), Degraded, "checking",
 			say("this host has just started and asks the others whether its database is current; %s answered", sentence.Plural(o.Answered, "host has", "hosts have")),
 			"if this lasts, start or reconnect the other hosts",
 		},
+	}
+}
+
+// joiningProblems are why a peer is in no cluster yet.
+func (p *Picture) joiningProblems() []row {
+	o, answered := &p.Own, p.answered()
+	return []row{
 		{
-			stands(Forming), Failed, "forming",
-			say("this host founds a cluster with others and reaches %d of %d hosts, itself included; it needs a majority", o.FoundersMet, o.Founders),
+			p.stands(Forming), Failed, "forming",
+			fmt.Sprintf("this host founds a cluster with others and reaches %d of %d hosts, itself included; it needs a majority", o.FoundersMet, o.Founders),
 			"start ringlet on the other hosts, with the same RINGLET_JOIN and RINGLET_BOOTSTRAP",
 		},
 		{
 			o.Outside == LooksFirst, Failed, "joining",
-			say("the database of this host is new, and it looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1; %s", answered),
+			fmt.Sprintf("the database of this host is new, and it looks for hosts that are in a cluster, before it founds one because of RINGLET_BOOTSTRAP=1; %s", answered),
 			"wait a minute",
 		},
 		{
@@ -117,6 +139,14 @@ func (p *Picture) ownProblems() []row {
 			"this host waits to be admitted to its cluster",
 			"check that a majority of the other hosts runs and is reachable",
 		},
+	}
+}
+
+// decidingProblems are why nothing is decided here.
+func (p *Picture) decidingProblems() []row {
+	o := &p.Own
+	runs := p.State.Member(p.Self) != nil && p.Standing != Left && p.Standing != Checking && p.Standing != Outdated
+	return []row{
 		{
 			runs && o.CutOff, Degraded, "cut-off",
 			p.cutOffText(),
@@ -124,9 +154,16 @@ func (p *Picture) ownProblems() []row {
 		},
 		{
 			runs && o.Undecided >= LongAgreement, Degraded, "no-agreement",
-			say("no decision was made for %v, although this host reaches a majority: it still hands out and frees addresses in its own ranges, but new ranges, pools and claims must wait", o.Undecided.Round(time.Second)),
+			fmt.Sprintf("no decision was made for %v, although this host reaches a majority: it still hands out and frees addresses in its own ranges, but new ranges, pools and claims must wait", o.Undecided.Round(time.Second)),
 			"check whether the network between the hosts loses packets, and whether TCP and UDP port 7950 are open both ways",
 		},
+	}
+}
+
+// listProblems are which lists a new database waits for.
+func (p *Picture) listProblems() []row {
+	lists, say := &p.Own.Lists, fmt.Sprintf
+	return []row{
 		{
 			len(lists.Owners) > 0 && lists.Former, Degraded, "inventory-awaited",
 			"the database is new, and containers of this host have addresses of its former self, which it is taking over: until then it chooses no address",
@@ -151,11 +188,6 @@ func (p *Picture) ownProblems() []row {
 			len(lists.Others) > 0, Degraded, "others-unlisted",
 			say("the database is new, like that of %s, whose containers may have addresses that the cluster does not know yet: until it does, this host chooses no address", p.names(lists.Others)),
 			"wait two minutes at most, and see ringlet status on those hosts: each must be in this cluster, and reach its engine",
-		},
-		{
-			o.BootedAlone, Degraded, "booted-alone",
-			"this host was started, and no majority of its cluster has answered since: if it was forgotten in the meantime, its addresses may be in use elsewhere",
-			"start or reconnect the other hosts",
 		},
 	}
 }
@@ -228,7 +260,12 @@ func (p *Picture) peerProblems() []row {
 			"upgrade ringlet on those hosts",
 		},
 	}
-	rows = append(rows, p.zoneProblem())
+	return slices.Concat(rows, []row{p.zoneProblem()}, p.formerProblems(), p.strangeProblems())
+}
+
+// formerProblems are those of peers that left the roster.
+func (p *Picture) formerProblems() (rows []row) {
+	say := fmt.Sprintf
 	for _, gone := range p.State.Former {
 		owned := p.State.OwnedBy(gone.ID)
 		rows = append(rows, row{
@@ -249,6 +286,12 @@ func (p *Picture) peerProblems() []row {
 			"run ringlet rejoin on that host: it starts over as a new peer, and its containers run on",
 		})
 	}
+	return rows
+}
+
+// strangeProblems are peers that contradict this one, and hosts of other clusters.
+func (p *Picture) strangeProblems() (rows []row) {
+	say := fmt.Sprintf
 	for _, id := range sorted(p.Others.Misfits) {
 		rows = append(rows, row{
 			true, Degraded, "formation-mismatch",
