@@ -46,7 +46,7 @@ func (c *cluster) collapse() {
 		// One without networks would be taken for the first host of all, and begin at
 		// once.
 		old := slices.DeleteFunc(slices.Clone(hosts), func(s *site) bool {
-			return !slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.ready })
+			return !s.engine.hasNetwork()
 		})
 		if len(old) == 0 {
 			old = hosts

@@ -2,7 +2,6 @@ package ipamtest
 
 import (
 	"bytes"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ func (o *oracle) givenUp(id peer.ID) {
 	v := o.of(s)
 	v.outside = true
 	for _, n := range s.engine.networks {
-		o.c.dropKept(n)
+		o.drops(n)
 		n.givenUp = true
 	}
 	for i := range o.use {
@@ -40,34 +39,6 @@ func (o *oracle) givenUp(id peer.ID) {
 		}
 	}
 	s.rejoinLater()
-}
-
-// keeps returns what the network keeps back on all hosts.
-func (n *network) keeps() []netip.Addr {
-	if !n.typed.IsValid() {
-		return n.aux
-	}
-	return append([]netip.Addr{n.typed}, n.aux...)
-}
-
-// keepAgain takes note of networks of hosts that started over for which all that they keep back is reserved again.
-func (o *oracle) keepAgain() {
-	for j := range o.sites {
-		s := o.c.sites[j]
-		for _, n := range s.engine.networks {
-			p := o.state.PoolOf(n.Pool)
-			if !n.givenUp || o.sites[j].outside || p == nil || !p.UsedBy(s.id) {
-				continue
-			}
-			if slices.ContainsFunc(n.keeps(), func(a netip.Addr) bool { return !o.c.keepsBack(n.Pool, a) }) {
-				continue
-			}
-			n.givenUp = false
-			for _, a := range n.keeps() {
-				o.kept[o.c.addrs[a]]++
-			}
-		}
-	}
 }
 
 // hasAgain takes note that a host has an address again that somebody on it has used all the while.
@@ -185,11 +156,7 @@ func (s *site) rejoin() {
 	c.oracle.lost(s)
 	v := c.oracle.of(s)
 	v.outside, v.told = false, map[int]time.Duration{}
-	for _, n := range s.engine.networks {
-		if !n.bridge {
-			n.gateway = netip.Addr{} // on no interface, and known to the old database alone
-		}
-	}
+	s.forgetGateways()
 	s.begin(m)
 	s.disk, s.beat, s.settled, s.rejoined = Disk{}, nil, false, c.now
 	waiting := s.calls
@@ -260,8 +227,7 @@ func (s *site) claimAgain(q ipam.ClientRequest) {
 			s.c.oracle.uses(s, x.address, x.name)
 		case code != ipam.ErrNotReady.Error() && code != ipam.ErrUnreachable.Error() && code != ipam.ErrSuspended.Error():
 			s.c.count["not claimed again"]++
-			s.c.oracle.leaves(s, x.address, x.name)
-			x.address = netip.Addr{}
+			s.leaves(x)
 			s.call(&ipam.FreeRequest{ID: x.name}, nil)
 		}
 	})
@@ -303,9 +269,7 @@ func (c *cluster) settleLost() {
 		c.count["users removed what two had"]++
 		s.clear()
 		c.pass(10 * time.Second)
-		for _, n := range slices.Clone(s.engine.networks) {
-			s.engine.remove(n)
-		}
+		s.engine.removeAll()
 		c.pass(10 * time.Second)
 		for range 3 {
 			s.engine.look()
@@ -387,8 +351,8 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 func (s *site) mayBeGivenUp() bool {
 	c, e := s.c, &s.engine
 	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now ||
-		s.machine.AwaitsLists() || c.oracle.state.Member(s.id) == nil || !c.goesOn(s, s) || e.asking() || e.starting {
+		s.machine.AwaitsLists() || c.oracle.state.Member(s.id) == nil || !c.goesOn(s, s) || e.asking() || e.starting || e.unready() {
 		return false
 	}
-	return !slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready }) && !slices.ContainsFunc(e.clients, func(x *client) bool { return x.busy })
+	return !slices.ContainsFunc(e.clients, func(x *client) bool { return x.busy })
 }

@@ -3,9 +3,8 @@ package ipamtest
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
-
-	"github.com/ringlet/ringlet/ipam"
 )
 
 // leastLAN is how many addresses a subnet has that may be a LAN of the hosts.
@@ -44,20 +43,6 @@ func (s *site) own() netip.Addr {
 	return netip.Addr{}
 }
 
-// interfaces returns the addresses of the host: those of its bridges, and its own.
-func (s *site) interfaces() []netip.Prefix {
-	out := s.engine.bridges()
-	if own := s.own(); own.IsValid() {
-		out = append(out, netip.PrefixFrom(own, s.c.lan.Bits()))
-	}
-	return out
-}
-
-// tellHost has the process read the host's interfaces.
-func (s *site) tellHost() {
-	s.call(&ipam.HostAddresses{After: s.machine.Mark(s.clock()), Addresses: s.interfaces()}, nil)
-}
-
 // toldAfter is how long a process that runs may have been without news of a new address of
 // its host, or a grant on its way that is older.
 const toldAfter = time.Minute
@@ -66,3 +51,32 @@ const toldAfter = time.Minute
 // the address that the host has on the LAN: while it is stopped nobody tells it, and what waits
 // for it then comes in any order.
 func (s *site) toldOwn() bool { return s.c.now-max(s.roamed, s.stopped) > toldAfter }
+
+// roam gives hosts other addresses on their LAN, again and again: the one gets one that
+// no other has.
+func (c *cluster) roam() {
+	if c.customs.roams == 0 || !c.lan.IsValid() {
+		return
+	}
+	c.after(time.Duration(c.customs.rnd.ExpFloat64()*float64(c.customs.roams)), func() {
+		if c.calm {
+			return
+		}
+		c.roam()
+		s, size := one(c.customs.rnd, c.sites...), 1<<(32-c.lan.Bits())
+		at := size - 3 - c.customs.rnd.IntN(12)
+		a := c.list[c.addrs[c.lan.Addr()]:][at]
+		if slices.ContainsFunc(c.sites, func(t *site) bool { return t.own() == a }) || s.dead {
+			return
+		}
+		if u := c.oracle.use[c.addrs[a]]; u.site != 0 {
+			return // whoever is to get it looks whether somebody has it (RFC 2131, 4.4.1)
+		}
+		if s.machine == nil || s.hasGateway(a) || s.hasClient(a) {
+			return // its peer keeps both: the next network has the gateway again, and a client may have got it for an interface
+		}
+		c.count["roamed"]++
+		c.tracef("%s has %v on the LAN now, no more %v", s, a, s.own())
+		s.lanAddr, s.roamed = a, c.now
+	})
+}

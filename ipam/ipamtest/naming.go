@@ -104,7 +104,7 @@ func (c *cluster) name(s *site, n ipam.Network, a netip.Addr, purpose ipam.Purpo
 		c.fail("refused", "%s is refused %v, which nobody has, for purpose %d: %v", s, a, purpose, r.Err)
 	case purpose == ipam.ForContainer:
 		c.ask(s, &ipam.AddressRelease{Network: n, Address: a})
-	case !c.keepsBack(n.Pool, a):
+	case !c.oracle.keepsBack(n.Pool, a):
 		c.fail("refused", "%s is granted %v for a network, and it is not kept back", s, a)
 	}
 	c.count["named"]++

@@ -178,7 +178,7 @@ func (s *site) wipe() {
 	if !s.mayLose() {
 		return
 	}
-	untold := s.mayBeUntold()
+	untold := s.c.strains.chance(s.c.strains.untold) && s.engine.hasNetwork() // by which it can know that it had a cluster
 	s.bereft()
 	if untold {
 		s.tellNothing()
@@ -199,7 +199,7 @@ func (s *site) bereft() {
 	s.lose()
 	s.settled, s.leaving, s.forced = false, false, false
 	s.deaf = 0 // the process that starts draws anew
-	s.engine.forgetClients()
+	s.forgetClients()
 	s.cfg.Join = true
 }
 

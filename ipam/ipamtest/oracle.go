@@ -263,14 +263,6 @@ func (o *oracle) uses(s *site, a netip.Addr, name string) {
 	}
 }
 
-// keeps takes note that a network keeps an address back from now on. One whose host was given up as it was made does not,
-// before that is reserved again.
-func (o *oracle) keeps(n *network, a netip.Addr) {
-	if !n.givenUp {
-		o.kept[o.c.addrs[a]]++
-	}
-}
-
 // leaves takes note that it uses it no longer.
 func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	i := o.c.addrs[a]

@@ -27,7 +27,9 @@ func (s *site) step(ev ipam.Event) {
 	c.heed(s, fx)
 	for i := range fx.Note {
 		if fx.Note[i].Kind == ipam.NoteDoubted {
-			s.doubted()
+			if h := &c.partings; h.ongoing { // its process looks at what the engine has, since its peer doubts a holder
+				c.after(h.between(0, 2*time.Second), s.engine.look)
+			}
 		}
 		if fx.Note[i].Kind == ipam.NoteParted {
 			s.engine.listNetworks()

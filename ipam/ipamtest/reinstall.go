@@ -11,7 +11,7 @@ import (
 // first one may be. It can know that it had a cluster as long as its engine has
 // a network.
 func (s *site) reinstall() {
-	if !slices.ContainsFunc(s.engine.networks, func(n *network) bool { return n.ready }) {
+	if !s.engine.hasNetwork() {
 		return
 	}
 	lost := s.id
@@ -24,11 +24,6 @@ func (s *site) reinstall() {
 func (s *site) tellNothing() {
 	s.cfg.Formation, s.cfg.Join, s.stranded = ipam.Formation{}, false, true
 	s.c.count["reinstalled"]++
-}
-
-// orphaned reports whether a reinstalled host has not found its cluster yet.
-func (s *site) orphaned() bool {
-	return s.stranded && !s.settled && !s.cfg.Join
 }
 
 // refoundByList loses the databases of a majority of those on the list that
@@ -87,9 +82,7 @@ func (s *site) quit() {
 		if e.life != life || !c.goesOn(nil, s) {
 			return
 		}
-		for _, n := range slices.Clone(e.networks) {
-			e.remove(n)
-		}
+		e.removeAll()
 		s.leaving = true
 		c.count["told to leave"]++
 		s.call(&ipam.LeaveRequest{}, nil)

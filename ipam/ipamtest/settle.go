@@ -3,7 +3,6 @@ package ipamtest
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -96,9 +95,7 @@ func (c *cluster) settle() {
 // the engine answered nothing was taken for one that it has, and a new database beside it for one after a lost one.
 func (c *cluster) removeUnfounded() {
 	for _, s := range c.sites {
-		for _, n := range slices.Clone(s.engine.networks) {
-			s.engine.remove(n)
-		}
+		s.engine.removeAll()
 	}
 }
 
@@ -171,10 +168,7 @@ func (c *cluster) ask(s *site, r ipam.Request) (reply ipam.Reply) {
 
 // turnOff frees what a holder outside Docker has.
 func (c *cluster) turnOff(s *site, x *client) {
-	if x.address.IsValid() {
-		c.oracle.leaves(s, x.address, x.name)
-		x.address = netip.Addr{}
-	}
+	s.leaves(x)
 	c.ask(s, &ipam.FreeRequest{ID: x.name})
 }
 

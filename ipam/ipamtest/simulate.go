@@ -5,7 +5,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -83,6 +82,7 @@ type cluster struct {
 	lan      netip.Prefix
 	now      time.Duration
 	tasks    queue
+	scripts  map[*script]func() // those that wait, and what ends them
 	sites    []*site
 	cut      [][]bool // cut[i][j]: nothing gets from i to j
 	calm     bool     // the faults are over
@@ -114,6 +114,9 @@ type cluster struct {
 func Simulate(o Options) (Result, error) {
 	c := newCluster(o)
 	c.run()
+	for _, stop := range c.scripts {
+		stop()
+	}
 	r := Result{Weather: c.w, Steps: c.steps, Slots: c.oracle.state.Slot, Took: c.now, Counts: c.count}
 	r.Hash, r.Accounts = c.hash, c.accounts
 	if c.breach != nil {
@@ -123,11 +126,7 @@ func Simulate(o Options) (Result, error) {
 }
 
 func (c *cluster) run() {
-	defer func() {
-		if v := recover(); v != nil {
-			c.fail("panic", "%v\n%s", v, debug.Stack())
-		}
-	}()
+	defer c.caught()
 	for c.breach == nil && (c.o.Time > 0 && c.now < c.o.Time || c.o.Time == 0 && c.steps < c.o.Steps && c.now < longest) {
 		c.next()
 	}
@@ -139,7 +138,7 @@ func (c *cluster) run() {
 func newCluster(o Options) *cluster {
 	c := &cluster{
 		o: o, rnd: rand.New(rand.NewPCG(o.Seed, 0x51b)),
-		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), partings: drawPartings(o.Seed), count: map[string]int{}, addrs: map[netip.Addr]int{},
+		releases: drawReleases(o.Seed), habits: drawHabits(o.Seed), customs: drawCustoms(o.Seed), absences: drawAbsences(o.Seed), partings: drawPartings(o.Seed), count: map[string]int{}, scripts: map[*script]func(){}, addrs: map[netip.Addr]int{},
 	}
 	c.strains = drawStrains(o.Seed)
 	if o.Bare {

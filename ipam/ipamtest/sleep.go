@@ -133,9 +133,7 @@ func (s *site) packUp(life uint64, tries int) {
 			s.packs = false
 			return
 		}
-		for _, n := range slices.Clone(s.engine.networks) {
-			s.engine.remove(n)
-		}
+		s.engine.removeAll()
 		if s.machine == nil { // it crashed over that, and one that is to start cannot be frozen
 			s.packs = false
 			return
@@ -148,20 +146,6 @@ func (s *site) packUp(life uint64, tries int) {
 		s.packs = false
 		s.goAway(!c.w.Config.BootAlone && bare && h.chance(h.forgotten))
 	})
-}
-
-// clear has a user stop all that is on a host.
-func (s *site) clear() {
-	for _, x := range s.engine.containers {
-		if !x.busy && x.running {
-			s.engine.stop(x)
-		}
-	}
-	for _, x := range s.engine.clients {
-		if x.address.IsValid() {
-			s.engine.turnClient(x)
-		}
-	}
 }
 
 // mayGo reports whether the host may go away now: somebody stays.

@@ -2,187 +2,309 @@ package ipamtest
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// How engines start: they ask for one thing after the other, answer nobody meanwhile, and may start containers before they do.
+// How engines start: they ask again for what they have, one thing after the other or all at once, and answer nobody in the meantime.
+// Some start containers, or make networks, before they answer.
 
-// leftover is an endpoint that a host had when it lost power, as its engine knows.
-type leftover struct {
-	network *network
-	address netip.Addr
+// restart has the engine start under its containers. It may answer nothing for so long that the process waits for no list of it.
+// One that starts has no network in the making: what it asks for then it had before.
+func (e *engine) restart() {
+	c := e.s.c
+	if e.unready() || c.customs.bare && e.asking() || c.customs.orderly && e.bringsAgain() {
+		return // what it asks for would end with it
+	}
+	e.starts++
+	if c.customs.orderly {
+		if !e.starting {
+			e.startInOrder()
+		}
+		return
+	}
+	if !c.habits.chance(c.habits.blind) || e.starting {
+		e.replay()
+		return
+	}
+	e.starting, e.unlisted = true, e.lists
+	e.s.call(&ipam.Blindness{}, nil)
+	e.replay()
+	e.after(c.between(0, 20*time.Second), func() {
+		e.starting = false
+		e.look()
+	})
 }
 
-// startInOrder has the engine ask again for what it has, one thing after the other,
-// and then do something else. It answers nobody meanwhile.
+// replay asks for everything that the engine has, at once.
+func (e *engine) replay() {
+	e.s.call(&ipam.Greeting{}, nil)
+	for _, n := range e.networks {
+		if !n.ready {
+			continue
+		}
+		q := n.request
+		e.s.call(&q, e.served(n))
+		if n.gateway.IsValid() {
+			e.s.call(&ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.gateway}, e.served(n))
+		}
+		for _, a := range n.aux {
+			e.s.call(n.unmarked(a), e.served(n))
+		}
+	}
+	for _, x := range e.containers {
+		if e.s.c.habits.replayed && x.running && !x.busy {
+			x.busy = true
+			e.replayContainer(x)
+		}
+	}
+}
+
+// replayContainer asks for the addresses of a running container again.
+func (e *engine) replayContainer(x *container) {
+	e.do(func(t *script) {
+		for k := range x.ends {
+			e.replayEndpoint(t, x, k)
+		}
+		x.busy = false
+	})
+}
+
+// replayEndpoint asks for the address of an endpoint again. Whatever the plugin answers, the container keeps what it has.
+func (e *engine) replayEndpoint(t *script, x *container, k int) {
+	c, end := e.s.c, x.ends[k]
+	r, ok := t.ask(e.s, end.network.unmarked(end.address))
+	if got := r.Address.Address.Addr(); ok && r.Err == nil && got != end.address {
+		c.fail("I1", "%s answers %v to the replay of %v, which %s has", e.s, got, end.address, x.name)
+	}
+	c.count["replayed address"]++
+	if r.Err != nil {
+		c.count["replay refused"]++
+	}
+}
+
+// served returns what sees to it that a network which the host has, and on which are containers, is granted what it had when the
+// engine asks for that again: engines before 29 do not survive an error.
+func (e *engine) served(n *network) func(ipam.Reply, bool) {
+	s, id := e.s, n.ID()
+	if s.machine == nil || n.users == 0 || !slices.ContainsFunc(s.machine.Status(s.clock()).Networks, func(had ipam.NetStatus) bool { return had.ID == id }) {
+		return nil
+	}
+	s.c.count["asked again below containers"]++
+	return func(r ipam.Reply, ok bool) {
+		if ok && r.Err != nil {
+			s.c.fail("replay", "%s is refused what its network %s has: %v", s, id, r.Err)
+		}
+	}
+}
+
+// startInOrder has the engine ask again for what it has, one thing after the other, and then do something else.
 func (e *engine) startInOrder() {
-	c, life := e.s.c, e.life
+	c, h := e.s.c, &e.s.c.customs
 	e.starting, e.unlisted = true, e.lists
 	e.s.call(&ipam.Greeting{}, nil)
-	e.after(time.Duration(c.customs.rnd.Int64N(int64(3*time.Second))), func() {
+	e.after(time.Duration(h.rnd.Int64N(int64(3*time.Second))), func() {
 		if e.starting && e.s.cfg.AwaitInventory {
 			c.count["blind"]++
 			e.s.call(&ipam.Blindness{}, nil) // it takes connections, and answers none
 		}
 	})
-	var steps []func(next func())
-	var under []*container
+	steps := append(e.stepsOfStart(), e.beforeAnswers()...)
+	e.do(func(t *script) {
+		for _, step := range steps {
+			e.disturb()
+			step(t)
+		}
+		e.disturb()
+		e.starting = false
+		c.count["started in order"]++
+		if h.bare {
+			late := time.Millisecond // at once would be the moment of its start, if it has nothing to ask for
+			if h.late > 0 {
+				late += time.Duration(h.rnd.Int64N(int64(h.late)))
+			}
+			e.after(late, e.look)
+		}
+	})
+}
+
+// stepsOfStart are the steps of an engine that starts which are about what it has.
+func (e *engine) stepsOfStart() (steps []func(*script)) {
+	c := e.s.c
+	under := map[*container]bool{} // it asks for their addresses with their networks
+	var running []*container
 	for _, x := range e.containers {
-		if c.customs.bare && x.running && !x.busy {
-			x.busy = true
-			under = append(under, x)
+		if x.running && !x.busy {
+			x.busy, under[x] = true, c.customs.bare
+			running = append(running, x)
 		}
 	}
 	for _, n := range e.networks {
-		if n.ready {
-			steps = append(steps, func(next func()) { e.askAgain(n, next) })
-			for _, x := range under {
-				for k := range x.ends {
-					if x.ends[k].network == n && x.ends[k].address.IsValid() {
-						steps = append(steps, func(next func()) { e.replayOne(x, k, next) })
-					}
+		if !n.ready {
+			continue
+		}
+		steps = append(steps, func(t *script) { e.askAgain(t, n) })
+		for _, x := range running {
+			for k := range x.ends {
+				if under[x] && x.ends[k].network == n && x.ends[k].address.IsValid() {
+					steps = append(steps, func(t *script) { e.replayEndpoint(t, x, k) })
 				}
 			}
 		}
 	}
-	steps = append(steps, func(next func()) {
-		for _, x := range under {
-			x.busy = false
+	steps = append(steps, func(*script) {
+		for _, x := range running {
+			x.busy = x.busy && !under[x]
 		}
-		next()
 	})
-	for _, x := range e.containers {
-		if x.running && !x.busy {
-			x.busy = true
-			steps = append(steps, func(next func()) {
-				e.replayEnd(x, 0, func() {})
-				next()
-			})
+	for _, x := range running {
+		if !under[x] {
+			steps = append(steps, func(*script) { e.replayContainer(x) })
 		}
 	}
 	left := e.left
 	e.left = nil
 	for _, l := range left {
-		steps = append(steps, func(next func()) {
-			q := &ipam.AddressRequest{Network: l.network.Network, Purpose: ipam.ForUnmarked, Address: l.address}
-			e.s.call(q, func(ipam.Reply, bool) { next() })
-		})
+		steps = append(steps, func(t *script) { t.ask(e.s, l.network.unmarked(l.address)) })
 	}
 	for _, l := range left {
-		steps = append(steps, func(next func()) {
+		steps = append(steps, func(t *script) {
 			c.count["left over"]++
-			e.s.call(&ipam.AddressRelease{Network: l.network.Network, Address: l.address}, func(ipam.Reply, bool) { next() })
+			t.ask(e.s, l.network.release(l.address))
 		})
 	}
-	steps = append(steps, e.beforeAnswers()...)
-	var goOn func()
-	goOn = func() {
-		if h := &c.customs; e.life == life && h.bare && !c.calm {
-			if h.chance(h.breaks) && e.s.machine != nil && e.s.mayCrash() {
-				c.count["ended below a start"]++
-				e.s.kill()
-				e.s.c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), e.s.start)
-			}
-			if len(e.clients) > 0 && h.chance(h.scripts) {
-				e.turnClient(one(h.rnd, e.clients...))
-			}
-		}
-		switch {
-		case e.life != life:
-		case len(steps) == 0:
-			e.starting = false
-			c.count["started in order"]++
-			if h := &c.customs; h.bare {
-				late := time.Millisecond // at once would be the moment of its start, if it has nothing to ask for
-				if h.late > 0 {
-					late += time.Duration(h.rnd.Int64N(int64(h.late)))
-				}
-				e.after(late, e.look)
-			}
-		default:
-			step := steps[0]
-			steps = steps[1:]
-			step(goOn)
-		}
-	}
-	goOn()
+	return steps
 }
 
-// askAgain asks for a network that there is. If something of it is refused the engine
-// gives its pool back, and has the network all the same.
-func (e *engine) askAgain(n *network, next func()) {
-	c, life := e.s.c, e.life
-	var calls []ipam.Request
+// disturb has the process end, or a client act, between two steps of a start.
+func (e *engine) disturb() {
+	c, h := e.s.c, &e.s.c.customs
+	if !h.bare || c.calm {
+		return
+	}
+	if h.chance(h.breaks) && e.s.machine != nil && e.s.mayCrash() {
+		c.count["ended below a start"]++
+		e.s.kill()
+		c.after(time.Duration(h.rnd.Int64N(int64(2*time.Second))), e.s.start)
+	}
+	if len(e.clients) > 0 && h.chance(h.scripts) {
+		e.s.turnClient(one(h.rnd, e.clients...))
+	}
+}
+
+// askAgain asks for a network that there is. If the plugin refuses something of it the engine gives its pool back, and has the
+// network all the same.
+func (e *engine) askAgain(t *script, n *network) {
+	c := e.s.c
 	q := n.request
-	calls = append(calls, &q)
-	switch {
-	case n.gateway.IsValid():
-		calls = append(calls, &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.gateway})
-	case n.typed.IsValid() && n.asks:
-		calls = append(calls, &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: n.typed})
+	calls := []ipam.Request{&q}
+	gateway := n.gateway
+	if !gateway.IsValid() && n.asks {
+		gateway = n.typed
+	}
+	if gateway.IsValid() {
+		calls = append(calls, &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway, Address: gateway})
 	}
 	for _, a := range n.aux {
-		calls = append(calls, &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a})
+		calls = append(calls, n.unmarked(a))
 	}
-	var ask func(k int)
-	ask = func(k int) {
-		served := func(ipam.Reply, bool) {}
-		if check := e.served(n); k == 0 && check != nil {
-			served = check
+	for k, q := range calls {
+		var check func(ipam.Reply, bool)
+		if k == 0 {
+			check = e.served(n)
 		}
-		e.s.call(calls[k], func(r ipam.Reply, ok bool) {
-			served(r, ok)
-			switch failed := !ok || r.Err != nil; {
-			case e.life != life:
-			case failed && k == 0:
-				next()
-			case !ok && !e.s.cfg.AwaitInventory:
-				next() // else the process that starts would believe that the network is gone: nobody lists it (docs/limits.md)
-			case failed:
+		if r, ok := t.askChecked(e.s, q, check); !ok || r.Err != nil {
+			if k > 0 && (ok || e.s.cfg.AwaitInventory) { // else the process that starts would believe that the network is gone: nobody lists it (docs/limits.md)
 				c.count["taken back"]++
-				e.s.call(&ipam.PoolRelease{Network: n.Network}, func(ipam.Reply, bool) { next() })
-			case k+1 < len(calls):
-				ask(k + 1)
-			case c.customs.chance(c.customs.undone): // its other subnet was refused
-				c.count["taken back"]++
-				if g := n.gateway; g.IsValid() {
-					e.s.call(&ipam.AddressRelease{Network: n.Network, Address: g}, nil)
-				}
-				e.s.call(&ipam.PoolRelease{Network: n.Network}, func(ipam.Reply, bool) { next() })
-			default:
-				next()
+				t.ask(e.s, &ipam.PoolRelease{Network: n.Network})
 			}
-		})
+			return
+		}
 	}
-	ask(0)
+	if c.customs.chance(c.customs.undone) { // its other subnet was refused
+		c.count["taken back"]++
+		if g := n.gateway; g.IsValid() {
+			e.s.call(n.release(g), nil)
+		}
+		t.ask(e.s, &ipam.PoolRelease{Network: n.Network})
+	}
 }
 
-// isNew reports whether the host's database is new: no list has been taken in since, or others have yet to list.
-func (s *site) isNew() bool {
-	_, marked := s.disk["identity"+sep+"unlisted"]
-	return marked
+// beforeAnswers are the steps of an engine that starts which are not about what it has: networks of a swarm's agent, and containers
+// with a restart policy.
+func (e *engine) beforeAnswers() (steps []func(*script)) {
+	c, h := e.s.c, &e.s.c.strains
+	if c.calm {
+		return nil
+	}
+	if h.chance(h.swarm) {
+		steps = append(steps, e.makeEarly)
+	}
+	if h.chance(h.early) {
+		for range 1 + h.rnd.IntN(5) {
+			steps = append(steps, e.restartOne)
+		}
+	}
+	return steps
+}
+
+// restartOne has an engine that starts start a container, with --ip or without.
+func (e *engine) restartOne(t *script) {
+	c, h := e.s.c, &e.s.c.strains
+	if len(e.networks) == 0 {
+		return
+	}
+	x, n := one(h.rnd, e.containers...), one(h.rnd, e.networks...)
+	if x.busy || x.running || !e.runs(n) {
+		return
+	}
+	var a netip.Addr
+	switch h.rnd.IntN(4) {
+	case 0:
+		a = c.list[c.addrs[n.Pool.Addr()]:][h.rnd.IntN(sizeOf(n.Pool))]
+	case 1:
+		if had := e.has(n.Pool); len(had) > 0 {
+			a = one(h.rnd, had...)
+		}
+	}
+	c.count["early typed"]++
+	e.runWith(x, n, ipam.MAC{2, byte(e.s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 5}, a)
+	t.until(func() bool { return !x.busy })
+}
+
+// makeEarly has an engine that starts make a network that it does not have.
+func (e *engine) makeEarly(t *script) {
+	if len(e.networks) >= most {
+		return
+	}
+	e.s.c.count["made while it starts"]++
+	at := len(e.networks)
+	if e.create(); len(e.networks) > at {
+		n := e.networks[at]
+		t.until(func() bool { return n.ready || !e.knows(n) })
+	}
 }
 
 // has returns what containers and networks of the host have of a pool, and the host itself, as far as its process can know.
 func (e *engine) has(pool netip.Prefix) (had []netip.Addr) {
 	for _, y := range e.containers {
 		for _, end := range y.ends {
-			if end.address.IsValid() && pool.Contains(end.address) {
-				had = append(had, end.address)
-			}
+			had = append(had, end.address)
 		}
 	}
 	for _, m := range e.networks {
-		for _, b := range append([]netip.Addr{m.typed}, m.aux...) {
-			if b.IsValid() && pool.Contains(b) {
-				had = append(had, b)
-			}
-		}
+		had = append(append(had, m.typed), m.aux...)
 	}
-	if own := e.s.own(); own.IsValid() && pool.Contains(own) && e.s.toldOwn() && !e.s.isNew() {
-		had = append(had, own)
+	if e.s.toldOwn() && !e.s.isNew() {
+		had = append(had, e.s.own())
 	}
-	return had
+	return slices.DeleteFunc(had, func(a netip.Addr) bool { return !a.IsValid() || !pool.Contains(a) })
+}
+
+// isNew reports whether the host's database is new: no list has been taken in since, or others have yet to list.
+func (s *site) isNew() bool {
+	_, marked := s.disk["identity"+sep+"unlisted"]
+	return marked
 }

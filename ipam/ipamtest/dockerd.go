@@ -1,0 +1,509 @@
+package ipamtest
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+)
+
+// engine is what dockerd does on one host, for the users of users.go: it asks the plugin for what networks and containers need, tells
+// it what has ended, and lists what there is. It goes on with what it has while the plugin is away.
+type engine struct {
+	s          *site
+	life       uint64 // of the host
+	networks   []*network
+	parting    []*network // of which the plugin has yet to be told that they are gone
+	containers []*container
+	clients    []*client
+	made       int    // networks
+	looking    uint64 // life of the process that makes an inventory
+	starting   bool   // it replays what it has, and does nothing else
+	lists      int    // that it has given
+	unlisted   int    // those that it had given when it, or the process, last started
+	left       []parting
+	starts     int                 // of it, under its containers
+	old        bool                // it is one before 29
+	trying     map[ipam.PoolID]int // calls about a network that are tried again: it is locked meanwhile
+	silent     *network            // answers nothing, see hang
+	hangs      time.Duration       // until when
+}
+
+// network is a docker network.
+type network struct {
+	name    string
+	request ipam.PoolRequest
+	ipam.Network
+	bridge  bool       // the gateway is on an interface of the host
+	gateway netip.Addr // this host's own
+	typed   netip.Addr // --gateway, or the one that came with the pool
+	asks    bool       // it is --gateway
+	aux     []netip.Addr
+	ready   bool // it is made
+	givenUp bool // its host was, and what it keeps back is not kept back again
+	users   int  // containers on it, or about to be
+}
+
+// container is one that is, or is not, running.
+type container struct {
+	id      string // by which the oracle knows it
+	name    string
+	names   []string   // that it has, or had
+	ends    []endpoint // while it starts, runs or stops
+	running bool
+	busy    bool // it starts or stops, or the engine starts under it
+	shown   bool // in inventories
+	told    bool // an inventory has shown it
+	runs    int
+}
+
+// endpoint is a container's part of a network.
+type endpoint struct {
+	network *network
+	mac     ipam.MAC
+	user    string     // what the oracle calls the container there
+	address netip.Addr // valid: it has one
+}
+
+// after has something happen in a while, unless the host has lost its power by then.
+func (e *engine) after(d time.Duration, run func()) {
+	lives := e.living()
+	e.s.c.after(d, func() {
+		if lives() {
+			run()
+		}
+	})
+}
+
+// living returns what tells whether the host has had power all the while since now.
+func (e *engine) living() func() bool {
+	life := e.life
+	return func() bool { return e.life == life }
+}
+
+// do has the engine do something that takes time. It ends with the host's power.
+func (e *engine) do(run func(t *script)) { e.s.c.script(e.living(), run) }
+
+// boot begins the engine's work.
+func (e *engine) boot() {
+	e.life++
+	e.starting = false
+	switch {
+	case e.s.c.customs.orderly:
+		e.startInOrder()
+	case len(e.networks) > 0:
+		e.replay()
+	}
+	e.after(e.s.c.about(e.s.c.w.Pace), e.act)
+}
+
+// powerOff ends all containers without a word. Networks stay, and with them the gateways.
+func (e *engine) powerOff() {
+	e.life++
+	for _, x := range e.containers {
+		for _, end := range e.ended(x) {
+			if e.s.c.customs.orderly && end.network.ready {
+				e.left = append(e.left, parting{e.s, end.network, end.address})
+			}
+		}
+		e.off(x)
+	}
+	for _, n := range slices.Clone(e.networks) {
+		if !n.ready {
+			e.lose(n)
+		}
+	}
+}
+
+// destroyed forgets everything: the host is no more.
+func (e *engine) destroyed() {
+	for _, n := range e.networks {
+		e.leaveGateway(n)
+		e.s.c.oracle.drops(n)
+	}
+	e.networks, e.left = nil, nil
+	e.s.forgetClients()
+}
+
+// knows reports whether the engine has a network, or makes it.
+func (e *engine) knows(n *network) bool { return slices.Contains(e.networks, n) }
+
+// runs reports whether containers can be started on the network.
+func (e *engine) runs(n *network) bool { return n.ready && e.knows(n) && e.trying[n.ID()] == 0 }
+
+// unready reports whether a network is in the making.
+func (e *engine) unready() bool {
+	return slices.ContainsFunc(e.networks, func(n *network) bool { return !n.ready })
+}
+
+// hasNetwork reports whether the engine has a network that is made.
+func (e *engine) hasNetwork() bool {
+	return slices.ContainsFunc(e.networks, func(n *network) bool { return n.ready })
+}
+
+// asking reports whether the engine waits for an answer about a container or a network.
+func (e *engine) asking() bool {
+	return e.bringsAgain() || slices.ContainsFunc(e.containers, func(x *container) bool { return x.busy })
+}
+
+// bringsAgain reports whether the engine is about to bring a call once more that found no process.
+func (e *engine) bringsAgain() bool {
+	for _, n := range e.trying {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// tryAgain has a call that found no process brought once more after a while, as engines do after 1, 2, 4 and 8 seconds. It reports
+// whether it is one that they make.
+func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time.Duration) bool {
+	s, lives := e.s, e.living()
+	var of ipam.PoolID
+	switch q := r.(type) {
+	case *ipam.PoolRequest:
+	case *ipam.PoolRelease:
+		of = q.Network.ID()
+	case *ipam.AddressRequest:
+		of = q.Network.ID()
+	case *ipam.AddressRelease:
+		if of = q.Network.ID(); s.c.partings.ongoing {
+			of = "" // that locks nothing
+		}
+	default:
+		return false
+	}
+	e.trying[of]++
+	s.c.after(wait, func() {
+		e.trying[of]--
+		switch {
+		case !lives():
+		case s.machine != nil:
+			s.c.count["brought late"]++
+			s.call(r, done)
+		case wait < 8*time.Second:
+			e.tryAgain(r, done, 2*wait)
+		case done != nil:
+			done(ipam.Reply{}, false)
+		}
+	})
+	return true
+}
+
+// makeNetwork asks for what a network needs: a pool, then a gateway, then auxiliary addresses. If one of them fails, the engine gives
+// back all that it got.
+func (e *engine) makeNetwork(n *network) {
+	c := e.s.c
+	like := func(m *network) bool { return m.request == n.request }
+	if !e.s.cfg.AwaitInventory && (slices.ContainsFunc(e.networks, like) || slices.ContainsFunc(e.parting, like)) {
+		return // nobody could tell it from a replay of the other (docs/limits.md)
+	}
+	if pool := n.request.Pool; pool.IsValid() && e.lists == e.unlisted && c.oracle.state.PoolOf(pool) == nil && len(c.oracle.state.Overlapping(pool)) > 0 {
+		return // nor whether an engine that has just started, and has answered nothing yet, has it (docs/limits.md)
+	}
+	e.networks = append(e.networks, n)
+	e.do(func(t *script) {
+		q := n.request
+		r, ok := t.ask(e.s, &q)
+		if !ok || r.Err != nil {
+			e.drop(n)
+			if !ok && c.customs.chance(c.customs.repeats) {
+				c.count["made once more"]++
+				e.after(c.about(5*time.Second), func() { e.repeat(n) })
+			}
+			return
+		}
+		n.Network = r.Pool.Network
+		n.request.Pool = n.Pool
+		if n.typed = r.Pool.Gateway.Addr(); n.typed.IsValid() {
+			c.oracle.keeps(n, n.typed)
+		}
+		if !r.Pool.Gateway.IsValid() && n.request.Gateway == ipam.GatewayHost && !e.addGateway(t, n) || !e.addAuxiliary(t, n) {
+			e.giveBack(n)
+			return
+		}
+		// Now the network driver makes it. The engine lists it once it is made.
+		if h := &c.partings; h.ongoing && h.lists.IntN(4) == 0 {
+			c.count["network takes long to make"]++
+			t.sleep(time.Duration(h.lists.Int64N(int64(5 * time.Second))))
+		}
+		n.ready = n.ready || e.knows(n)
+	})
+}
+
+// addGateway asks for a gateway: the host's own, or one that was typed.
+func (e *engine) addGateway(t *script, n *network) bool {
+	c := e.s.c
+	q := &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForGateway}
+	if c.rnd.IntN(6) == 0 {
+		q.Address = c.wanted(n.Pool)
+	}
+	if q.Address == e.s.own() {
+		q.Address = netip.Addr{} // no bridge gets it beside the interface that has it
+	}
+	r, ok := t.ask(e.s, q)
+	switch {
+	case !ok || r.Err != nil:
+		return false
+	case q.Address.IsValid():
+		n.typed, n.asks = q.Address, true
+		if c.oracle.taken(e, n) {
+			c.count["granted before it is reserved"]++
+			n.givenUp = true
+		}
+		c.oracle.keeps(n, n.typed)
+	default:
+		// Networks on one pool share their gateway. Only a bridge has it on an interface, where it can be seen after the
+		// database was lost.
+		if n.gateway = r.Address.Address.Addr(); n.bridge {
+			c.oracle.uses(e.s, n.gateway, n.gatewayUser())
+		}
+	}
+	return true
+}
+
+// addAuxiliary asks for an auxiliary address, if the network has one.
+func (e *engine) addAuxiliary(t *script, n *network) bool {
+	c := e.s.c
+	if c.rnd.IntN(6) > 0 {
+		return true
+	}
+	a := c.wanted(n.Pool)
+	if r, ok := t.ask(e.s, n.unmarked(a)); !ok || r.Err != nil {
+		return false
+	}
+	// One that is held may have been taken for the replay of an endpoint, also where it is kept for the holder's name.
+	if e.s.machine != nil {
+		if r := reservationIn(e.s.machine.State(), n.Pool, a); r != nil && r.Kind != chronicle.KindKeptForName {
+			n.aux = append(n.aux, a)
+			c.oracle.keeps(n, a)
+		}
+	}
+	return true
+}
+
+// unmarked is a request for an address that says nothing of what it is for.
+func (n *network) unmarked(a netip.Addr) *ipam.AddressRequest {
+	return &ipam.AddressRequest{Network: n.Network, Purpose: ipam.ForUnmarked, Address: a}
+}
+
+// release is what the engine says when something ends that had an address on the network.
+func (n *network) release(a netip.Addr) *ipam.AddressRelease {
+	return &ipam.AddressRelease{Network: n.Network, Address: a}
+}
+
+// drop forgets a network.
+func (e *engine) drop(n *network) {
+	e.networks = slices.DeleteFunc(e.networks, func(m *network) bool { return m == n })
+}
+
+// lose notes that the engine does not have a network any more, and that this uses no gateway and keeps nothing back.
+func (e *engine) lose(n *network) {
+	e.drop(n)
+	e.leaveGateway(n)
+	e.s.c.oracle.drops(n)
+}
+
+// leaveGateway notes that a network that goes does not use its gateway any more.
+func (e *engine) leaveGateway(n *network) {
+	a := n.gateway
+	n.gateway = netip.Addr{}
+	if !a.IsValid() || !n.bridge || !e.s.c.oracle.isUsed(e.s, a) {
+		return
+	}
+	if !slices.ContainsFunc(e.networks, func(m *network) bool { return m.bridge && m.gateway == a }) {
+		e.s.c.oracle.leaves(e.s, a, n.gatewayUser())
+	}
+}
+
+// giveBack releases all that a network has.
+func (e *engine) giveBack(n *network) {
+	gateway := n.gateway
+	if !gateway.IsValid() {
+		gateway = n.typed
+	}
+	e.lose(n)
+	if gateway.IsValid() {
+		e.s.call(n.release(gateway), nil)
+	}
+	for _, a := range n.aux {
+		e.s.call(n.release(a), nil)
+	}
+	e.parting = append(e.parting, n)
+	e.s.call(&ipam.PoolRelease{Network: n.Network}, func(ipam.Reply, bool) {
+		e.parting = slices.DeleteFunc(e.parting, func(m *network) bool { return m == n })
+	})
+}
+
+// request is what the engine asks for an endpoint. A valid address is that of --ip.
+func (e *engine) request(x *container, k int, a netip.Addr) *ipam.AddressRequest {
+	c, end := e.s.c, &x.ends[k]
+	q := &ipam.AddressRequest{Network: end.network.Network, Purpose: ipam.ForContainer, Name: x.name, MAC: end.mac}
+	if c.chance(1000) && !c.customs.bare || e.old {
+		q.Name = "" // an engine before 29
+	}
+	if c.chance(c.w.Claims) {
+		q.Address = c.wanted(end.network.Pool)
+	}
+	q.Address = c.claimed(end.network.Pool, q.Address)
+	if a.IsValid() {
+		q.Address = a
+	}
+	if c.customs.bare {
+		q.MAC = ipam.MAC{}
+		if e.nameless() {
+			q.Name = ""
+		}
+		if q.Name == "" {
+			q.Address = netip.Addr{} // containers with --ip are not supported there (R30)
+		}
+	}
+	return q
+}
+
+// nameless reports whether the engine is one from before 29, where all of them give no MACs.
+func (e *engine) nameless() bool { return e.s.index%3 != 2 }
+
+// start asks for the addresses of a container, one endpoint after the other, and again if the plugin dies over the first.
+func (e *engine) start(x *container, q *ipam.AddressRequest, tries int) {
+	c := e.s.c
+	e.do(func(t *script) {
+		for k := 0; k < len(x.ends); {
+			r, ok := t.ask(e.s, q)
+			ticket := r.Address.Ticket
+			switch {
+			case !ok && tries > 1:
+				t.sleep(c.about(time.Second))
+				tries--
+			case !ok || r.Err != nil:
+				e.fail(x)
+				if ok && c.rnd.IntN(8) == 0 {
+					e.look() // of a start that fails the engine may not release all
+				}
+				return
+			case !c.calm && c.chance(c.w.Deaf):
+				if !ticket.IsZero() {
+					e.s.call(&ipam.Withdrawal{Ticket: ticket}, nil)
+				}
+				e.fail(x)
+				return
+			case !c.calm && !ticket.IsZero() && c.chance(c.w.Stranger):
+				c.count["stranger"]++
+				t.ask(e.s, &ipam.Stranger{Ticket: ticket, MAC: ipam.MAC{0x0a, 1}})
+			default:
+				x.ends[k].address = r.Address.Address.Addr()
+				c.count["container"]++
+				c.oracle.uses(e.s, x.ends[k].address, x.ends[k].user)
+				if k > 0 {
+					c.count["second address"]++
+				}
+				if k++; k < len(x.ends) {
+					q, tries = e.request(x, k, netip.Addr{}), 1
+				}
+			}
+		}
+		x.busy, x.running = false, true
+		x.runs++
+		run := x.runs
+		c.after(c.between(0, c.w.Lag), func() { x.shown = x.shown || x.runs == run && x.running })
+	})
+}
+
+// fail ends a start. Engines release what it has got until then, or forget to.
+func (e *engine) fail(x *container) {
+	for _, end := range e.ended(x) {
+		if e.s.c.habits.rnd.IntN(2) == 0 {
+			e.s.call(end.network.release(end.address), nil)
+		}
+	}
+	e.off(x)
+}
+
+// ended notes that a container does not use its addresses any more, and returns the endpoints that had one.
+func (e *engine) ended(x *container) (had []endpoint) {
+	for i := range x.ends {
+		if end := &x.ends[i]; end.address.IsValid() {
+			had = append(had, *end)
+			e.s.c.oracle.leaves(e.s, end.address, end.user)
+			end.address = netip.Addr{}
+		}
+	}
+	x.running, x.shown, x.told = false, false, false
+	return had
+}
+
+// off notes that a container does not run.
+func (e *engine) off(x *container) {
+	e.leave(x)
+	x.busy = false
+}
+
+// leave notes that a container is on no network.
+func (e *engine) leave(x *container) {
+	for _, end := range x.ends {
+		end.network.users--
+	}
+	x.ends = nil
+}
+
+// stop stops a container. Its addresses are not used from here on; whether the plugin hears of that is another matter.
+func (e *engine) stop(x *container) {
+	x.busy = true
+	had := e.ended(x)
+	if e.s.c.partings.ongoing && !e.old {
+		e.leave(x) // later engines do not count what is on a network
+	}
+	e.do(func(t *script) {
+		for _, end := range had {
+			e.part(t, end)
+		}
+		e.off(x)
+	})
+	if len(had) == 1 {
+		e.loop(x, had[0])
+	}
+}
+
+// parting is an endpoint that is on no list any more, and whose address has yet to be released.
+type parting struct {
+	site    *site
+	network *network
+	address netip.Addr
+}
+
+// part releases the address of an endpoint that is on no list any more. An engine takes an endpoint off its store first, and so off
+// its lists, has the network driver take it down, which may last, and then releases the address: once, but to a process that is
+// away again and again for 15 seconds. In the meantime anybody may ask for the address.
+func (e *engine) part(t *script, end endpoint) {
+	c, h := e.s.c, &e.s.c.partings
+	if !c.calm && h.chance(h.slow) {
+		c.count["parting"]++
+		starts := e.starts
+		if e.linger(t, parting{e.s, end.network, end.address}); e.starts != starts { // the engine that would have released it is no more
+			c.count["never released"]++
+			return
+		}
+		if c.oracle.use[c.addrs[end.address]].site != 0 {
+			c.count["released above another"]++
+		}
+	}
+	t.ask(e.s, end.network.release(end.address))
+}
+
+// linger has an endpoint go that takes its time, and its address wait for its release.
+func (e *engine) linger(t *script, p parting) {
+	h := &e.s.c.partings
+	h.going = append(h.going, p)
+	defer func() {
+		i := slices.Index(h.going, p)
+		h.going = slices.Delete(h.going, i, i+1)
+	}()
+	takes := h.between(0, h.most)
+	if h.chance(h.wanted) {
+		e.contend(p, h.between(0, takes+time.Second))
+	}
+	t.sleep(takes)
+}
