@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
@@ -20,12 +21,12 @@ func (c *cluster) noLeak() {
 			if !v.held[k] || c.oracle.use[k].site == s.index+1 || v.lost[k] != "" || !s.cfg.AwaitInventory || a == s.own() {
 				continue
 			}
-			if slices.ContainsFunc(networks, func(n *network) bool { return n.gateway == a }) {
-				continue // a gateway that was all engines' for a while
-			}
 			st, _ := s.machine.Who(s.clock(), a)
-			if st.Kind == "gateway" && slices.ContainsFunc(networks, func(n *network) bool { return n.Pool == st.Pool }) {
-				continue // of a network that was not made; the next one on the pool gets it
+			if slices.ContainsFunc(networks, func(n *network) bool {
+				// A gateway that was all engines' for a while, or of a network that was not made: the next one on the pool gets it.
+				return n.gateway == a || st.Kind == "gateway" && n.Pool == st.Pool
+			}) {
+				continue
 			}
 			c.fail("leak", "%v is held on %s and nobody uses it: %+v; its networks are %+v", a, s, st, s.machine.Status(s.clock()).Networks)
 		}
@@ -39,9 +40,13 @@ type Account struct {
 	Held, Resting, Ready, Free, Reserved, Quarantined uint64
 }
 
-// account says of each address of each pool what it is, by what the peers have
-// on their disks and what the cluster has agreed on, and looks whether that is
-// all of them (I8); and whether every peer's own account comes to the same size.
+// sum is how many addresses are accounted for.
+func (a *Account) sum() uint64 {
+	return a.Held + a.Resting + a.Ready + a.Free + a.Reserved + a.Quarantined
+}
+
+// account says of each address of each pool what it is, by what the peers have on their disks and what the cluster has agreed on, and
+// looks whether that is all of them (I8); and whether every peer's own account comes to the same size.
 func (c *cluster) account() {
 	for _, p := range c.oracle.state.Pools {
 		a := Account{Pool: p.CIDR, Size: uint64(p.Ring.Size())}
@@ -62,13 +67,13 @@ func (c *cluster) account() {
 			}
 		}
 		for s := range c.running() {
-			now := s.clock()
-			for _, mine := range s.machine.Status(now).Pools {
+			for _, mine := range s.machine.Status(s.clock()).Pools {
 				if mine.Pool != p.CIDR {
 					continue
 				}
-				if sum := mine.Held + mine.Resting + mine.Ready + mine.Free + mine.Reserved + mine.Quarantined; sum != mine.Size {
-					c.fail("I8", "%s accounts for %d of %d addresses of %v: %+v", s, sum, mine.Size, p.CIDR, mine)
+				own := Account{mine.Pool, mine.Size, mine.Held, mine.Resting, mine.Ready, mine.Free, mine.Reserved, mine.Quarantined}
+				if own.sum() != own.Size {
+					c.fail("I8", "%s accounts for %d of %d addresses of %v: %+v", s, own.sum(), mine.Size, p.CIDR, mine)
 				}
 				if c.oracle.state.Member(s.id) != nil { // else what it has is quarantined
 					a.Held += mine.HeldHere
@@ -77,8 +82,8 @@ func (c *cluster) account() {
 				}
 			}
 		}
-		if sum := a.Held + a.Resting + a.Ready + a.Free + a.Reserved + a.Quarantined; sum != a.Size {
-			c.fail("I8", "%d of %d addresses of %v are accounted for: %+v", sum, a.Size, p.CIDR, a)
+		if a.sum() != a.Size {
+			c.fail("I8", "%d of %d addresses of %v are accounted for: %+v", a.sum(), a.Size, p.CIDR, a)
 		}
 		c.accounts = append(c.accounts, a)
 	}
@@ -91,14 +96,12 @@ func (c *cluster) takeAll() {
 		sites = sites[:1]
 	}
 	for _, i := range sites {
-		s := c.sites[i]
-		if s.machine == nil || c.breach != nil || s.leaving || c.oracle.state.Member(s.id) == nil {
-			continue
-		}
-		for _, p := range slices.Clone(c.oracle.state.Pools) {
-			// A schedule that is measured in time may have too many addresses.
-			if c.oracle.state.PoolOf(p.CIDR) != nil && (c.o.Time == 0 || p.Ring.Size() <= large) {
-				c.takePool(s, p.CIDR)
+		if s := c.sites[i]; c.isMember(s) {
+			for _, p := range slices.Clone(c.oracle.state.Pools) {
+				// A schedule that is measured in time may have too many addresses.
+				if c.breach == nil && c.oracle.state.PoolOf(p.CIDR) != nil && (c.o.Time == 0 || p.Ring.Size() <= large) {
+					c.takePool(s, p.CIDR)
+				}
 			}
 		}
 	}
@@ -130,11 +133,11 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 		want = got // nobody used it, and it went
 	}
 	want -= c.ownHeld(s, subnet) - own // which the others' hosts have themselves, and kept back meanwhile
-	if c.breach == nil && got != want {
+	if got != want {
 		c.fail("I6", "%s obtains %d addresses of %v, and there are %d: %v", s, got, subnet, want, err)
 	}
-	for i := range c.list {
-		if u := c.oracle.use[i]; u.site == s.index+1 && len(u.name) > len(holder) && u.name[:len(holder)] == holder && c.breach == nil {
+	for i, u := range c.oracle.use {
+		if u.site == s.index+1 && strings.HasPrefix(u.name, holder) && c.breach == nil {
 			c.oracle.leaves(s, c.list[i], u.name)
 			c.ask(s, &ipam.FreeRequest{ID: u.name})
 		}
@@ -145,7 +148,7 @@ func (c *cluster) takePool(s *site, subnet netip.Prefix) {
 func (c *cluster) lacksOwn(s *site) bool {
 	a := s.own()
 	i, known := c.addrs[a]
-	return known && s.rejoined > 0 && !c.oracle.of(s).held[i] && !c.heldElsewhere(a, s.index)
+	return known && s.rejoined > 0 && !c.oracle.of(s).held[i] && !c.oracle.heldBeside(a, s.index)
 }
 
 // ownHeld counts the addresses of a pool that other hosts have themselves on their LAN, as their peers know.
@@ -158,16 +161,14 @@ func (c *cluster) ownHeld(s *site, subnet netip.Prefix) (n int) {
 	return n
 }
 
-// obtainable counts the addresses of a pool that are neither held, reserved
-// nor quarantined.
-func (c *cluster) obtainable(s *site, subnet netip.Prefix) int {
+// obtainable counts the addresses of a pool that are neither held, reserved nor quarantined.
+func (c *cluster) obtainable(s *site, subnet netip.Prefix) (n int) {
 	p := c.oracle.state.PoolOf(subnet)
-	n := 0
 	for r, t := range p.Ring.All() {
+		if t.Owner == ring.Reserved || t.Owner != ring.Free && c.oracle.state.Member(t.Owner) == nil {
+			continue
+		}
 		for o := r.Start; o < r.End; o++ {
-			if t.Owner == ring.Reserved || t.Owner != ring.Free && c.oracle.state.Member(t.Owner) == nil {
-				continue
-			}
 			if !c.heldByMember(p, o) && p.ReservationAt(o) == nil && addr.Nth(subnet, o) != s.own() {
 				n++
 			}
@@ -176,24 +177,15 @@ func (c *cluster) obtainable(s *site, subnet netip.Prefix) int {
 	return n
 }
 
-// heldByMember reports whether a site of the cluster holds the address. One that was given up, and has left since, holds
-// what it has itself for the time that it joins again; nobody else heeds that.
+// heldByMember reports whether a site of the cluster holds the address. One that was given up, and has left since, holds what it has
+// itself for the time that it joins again; nobody else heeds that.
 func (c *cluster) heldByMember(p *chronicle.Pool, o addr.Offset) bool {
 	i := c.addrs[p.CIDR.Addr()] + int(o)
 	return slices.ContainsFunc(c.sites, func(s *site) bool { return c.oracle.of(s).held[i] && c.oracle.state.Member(s.id) != nil })
 }
 
 // heldBeside reports whether a site but this one, by its index, holds the address.
-func (c *cluster) heldBeside(p *chronicle.Pool, o addr.Offset, but int) bool {
-	return c.heldElsewhere(addr.Nth(p.CIDR, o), but)
-}
-
-func (c *cluster) heldElsewhere(a netip.Addr, but int) bool {
-	i := c.addrs[a]
-	for k := range c.oracle.sites {
-		if k != but && c.oracle.sites[k].held[i] {
-			return true
-		}
-	}
-	return false
+func (o *oracle) heldBeside(a netip.Addr, but int) bool {
+	i := o.c.addrs[a]
+	return slices.ContainsFunc(o.c.sites, func(s *site) bool { return s.index != but && o.of(s).held[i] })
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// clearAway has users remove all that there is, some of it while the plugin does not
-// hear it, and operators end what they keep back. Once the engines have listed that they
-// have nothing, nothing may be taken any more: no address is held or kept back, no host
-// says that it uses a pool, no subnet that was chosen is one, and all pools can be removed.
+// clearAway has users remove all that there is, some of it while the plugin does not hear it, and operators end what they keep
+// back. Once the engines have listed that they have nothing, nothing may be taken any more: no address is held or kept back, no
+// host says that it uses a pool, no subnet that was chosen is one, and all pools can be removed.
 func (c *cluster) clearAway() {
 	if c.breach != nil || slices.ContainsFunc(c.sites, func(s *site) bool { return !s.cfg.AwaitInventory }) {
 		return // without lists nobody tells of a release that was lost
@@ -68,18 +67,18 @@ func (c *cluster) clearAway() {
 	for c.breach == nil && c.taken() != "" && c.now < end {
 		c.lookAll(1, 30*time.Second)
 	}
-	if what := c.taken(); what != "" && c.breach == nil {
+	if what := c.taken(); what != "" {
 		c.fail("leak", "nobody has anything any more, and %s", what)
 	}
 	for s := range c.running() {
-		if c.breach == nil && c.oracle.state.Member(s.id) != nil && s.machine.AwaitsLists() {
+		if c.oracle.state.Member(s.id) != nil && s.machine.AwaitsLists() {
 			c.fail("liveness", "%s waits for lists for good: %v", s, s.machine.Status(s.clock()).Problems)
 		}
 	}
 	c.count["cleared away"]++
-	if shared := slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
+	if slices.ContainsFunc(c.oracle.state.Pools, func(p *chronicle.Pool) bool {
 		return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind.Shared() })
-	}); shared {
+	}) {
 		c.count["shared by nobody"]++
 	} else {
 		c.takeAll()
@@ -98,7 +97,7 @@ func (c *cluster) endOrders() {
 		last := first + int(p.Ring.Size()) - 1
 		for _, kind := range []chronicle.Kind{chronicle.KindExcluded, chronicle.KindKeptForName} {
 			q := &ipam.UnreserveRequest{Pool: p.CIDR.String(), First: c.list[first], Last: c.list[last], Kind: kind}
-			if r := c.ask(at, q); r.Err != nil && c.breach == nil && c.oracle.state.PoolOf(p.CIDR) != nil {
+			if r := c.ask(at, q); r.Err != nil && c.oracle.state.PoolOf(p.CIDR) != nil {
 				c.fail("leak", "what is kept back in %v cannot be ended on %s: %v", p.CIDR, at, r.Err)
 			}
 		}
@@ -111,19 +110,15 @@ func (c *cluster) taken() string {
 	for s := range c.running() {
 		for k, held := range c.oracle.of(s).held {
 			if held && c.list[k] != s.own() {
-				st, _ := s.machine.Who(s.clock(), c.list[k])
-				return fmt.Sprintf("%v is held on %s: %+v", c.list[k], s, st)
+				return fmt.Sprintf("%v is held on %s: %+v", c.list[k], s, s.whoHas(c.list[k]))
 			}
 		}
-		status := s.machine.Status(s.clock())
-		if len(status.Networks) > 0 {
-			return fmt.Sprintf("%s counts networks: %+v", s, status.Networks)
+		if networks := s.machine.Status(s.clock()).Networks; len(networks) > 0 {
+			return fmt.Sprintf("%s counts networks: %+v", s, networks)
 		}
 	}
-	for _, g := range c.oracle.state.Former {
-		if !g.Forgotten && c.owns(g.ID) {
-			return g.ID.Short() + " was evicted and owns space"
-		}
+	if what := c.quarantined(func(*site) bool { return false }); what != "" {
+		return what
 	}
 	for _, p := range c.oracle.state.Pools {
 		if len(p.Users) > 0 {
@@ -144,24 +139,21 @@ func (c *cluster) taken() string {
 	return ""
 }
 
-// removePools has operators remove all pools, and looks whether anything of them is left on
-// a disk.
+// removePools has operators remove all pools, and looks whether anything of them is left on a disk.
 func (c *cluster) removePools() {
 	for _, p := range slices.Clone(c.oracle.state.Pools) {
 		at := c.anyPeer()
 		if at == nil || c.breach != nil {
 			return
 		}
-		var err error
-		for range 3 { // the others have taken no note yet of what is gone
-			if err = c.ask(at, &ipam.PoolRemoval{Pool: p.CIDR.String()}).Err; err == nil || c.oracle.state.PoolOf(p.CIDR) == nil {
-				err = nil
+		err := c.ask(at, &ipam.PoolRemoval{Pool: p.CIDR.String()}).Err
+		for tries := 1; err != nil && c.oracle.state.PoolOf(p.CIDR) != nil; tries++ {
+			if tries == 3 {
+				c.fail("leak", "nobody has anything any more, and %v cannot be removed on %s: %v", p.CIDR, at, err)
 				break
 			}
-			c.pass(30 * time.Second)
-		}
-		if err != nil && c.breach == nil {
-			c.fail("leak", "nobody has anything any more, and %v cannot be removed on %s: %v", p.CIDR, at, err)
+			c.pass(30 * time.Second) // the others have taken no note yet of what is gone
+			err = c.ask(at, &ipam.PoolRemoval{Pool: p.CIDR.String()}).Err
 		}
 	}
 	if !c.wait(time.Minute, c.agreed) {

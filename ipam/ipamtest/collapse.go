@@ -7,11 +7,9 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// collapse loses all databases at once, under the containers of all hosts. Once
-// the plugin runs on all of them again, an operator has one begin the cluster
-// anew. What a host has that cannot be seen meanwhile, the others find out too
-// late; so for now all can, and none is older than what the cluster may agree to
-// speak.
+// collapse loses all databases at once, under the containers of all hosts. Once the plugin runs on all of them again, an operator
+// has one begin the cluster anew. What a host has that cannot be seen meanwhile, the others find out too late; so for now all can,
+// and none is older than what the cluster may agree to speak.
 func (c *cluster) collapse() {
 	unfit := slices.ContainsFunc(c.sites, func(s *site) bool {
 		return s.stopped > c.now || s.absent != nil || s.outside() || !s.cfg.AwaitInventory
@@ -43,8 +41,7 @@ func (c *cluster) collapse() {
 		}
 	}
 	c.after(c.between(20*time.Second, time.Minute), func() {
-		// One without networks would be taken for the first host of all, and begin at
-		// once.
+		// One without networks would be taken for the first host of all, and begin at once.
 		old := slices.DeleteFunc(slices.Clone(hosts), func(s *site) bool {
 			return !s.engine.hasNetwork()
 		})
@@ -58,8 +55,7 @@ func (c *cluster) collapse() {
 	})
 }
 
-// settleDown ends the beginning once all hosts are in the new cluster and have
-// taken in what they have.
+// settleDown ends the beginning once all hosts are in the new cluster and have taken in what they have.
 func (c *cluster) settleDown() {
 	awaits := func(p ipam.Problem) bool { return p.Code == "others-unlisted" || p.Code == "inventory-awaited" }
 	for _, s := range c.sites {
@@ -75,6 +71,5 @@ func (c *cluster) settleDown() {
 	c.count["begun again"]++
 }
 
-// unsettled reports whether more faults now could bring about what no protocol
-// can help.
+// unsettled reports whether more faults now could bring about what no protocol can help.
 func (c *cluster) unsettled() bool { return c.beginning || c.recovering || c.refounding() }

@@ -9,8 +9,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// engine is what dockerd does on one host, for the users of users.go: it asks the plugin for what networks and containers need, tells
-// it what has ended, and lists what there is. It goes on with what it has while the plugin is away.
+// engine is what dockerd does on one host, for the users of users.go: it asks the plugin for what networks and containers need,
+// tells it what has ended, and lists what there is. It goes on with what it has while the plugin is away.
 type engine struct {
 	s          *site
 	life       uint64 // of the host
@@ -193,8 +193,8 @@ func (e *engine) tryAgain(r ipam.Request, done func(ipam.Reply, bool), wait time
 	return true
 }
 
-// makeNetwork asks for what a network needs: a pool, then a gateway, then auxiliary addresses. If one of them fails, the engine gives
-// back all that it got.
+// makeNetwork asks for what a network needs: a pool, then a gateway, then auxiliary addresses. If one of them fails, the engine
+// gives back all that it got.
 func (e *engine) makeNetwork(n *network) {
 	c := e.s.c
 	like := func(m *network) bool { return m.request == n.request }
@@ -256,8 +256,8 @@ func (e *engine) addGateway(t *script, n *network) bool {
 		}
 		c.oracle.keeps(n, n.typed)
 	default:
-		// Networks on one pool share their gateway. Only a bridge has it on an interface, where it can be seen after the
-		// database was lost.
+		// Networks on one pool share their gateway. Only a bridge has it on an interface, where it can be seen after the database
+		// was lost.
 		if n.gateway = r.Address.Address.Addr(); n.bridge {
 			c.oracle.uses(e.s, n.gateway, n.gatewayUser())
 		}

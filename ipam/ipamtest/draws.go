@@ -7,9 +7,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// habits are what users of some schedules do beyond containers with one address
-// each on networks without options. They have their own source of randomness, so
-// that the other schedules stay what they were. Chances are in ten thousandths.
+// habits are what users of some schedules do beyond containers with one address each on networks without options. They have their
+// own source of randomness, so that the other schedules stay what they were. Chances are in ten thousandths.
 type habits struct {
 	rnd      *rand.Rand
 	second   int  // of containers that start, those on two networks
@@ -37,14 +36,11 @@ func drawHabits(seed uint64) habits {
 
 func (h *habits) chance(n int) bool { return h.rnd.IntN(10_000) < n }
 
-// customs are what engines, users and LANs of some schedules do beside what all do:
-// containers of several hosts have one name, and are renamed; an engine that starts
-// asks for one thing after the other, takes a network back of which something is
-// refused, although it has that, and asks for what it had when its host lost power;
-// a network that could not be made is made once more; and hosts get other addresses on
-// their LAN. And where networks take no MAC, as those of ipvlan, engines before 29 ask for what
-// containers need without options. Like [habits] they have their own source of randomness. Chances are in ten
-// thousandths.
+// customs are what engines, users and LANs of some schedules do beside what all do: containers of several hosts have one name, and
+// are renamed; an engine that starts asks for one thing after the other, takes a network back of which something is refused,
+// although it has that, and asks for what it had when its host lost power; a network that could not be made is made once more; and
+// hosts get other addresses on their LAN. And where networks take no MAC, as those of ipvlan, engines before 29 ask for what
+// containers need without options. Like [habits] they have their own source of randomness. Chances are in ten thousandths.
 type customs struct {
 	rnd     *rand.Rand
 	shared  int           // of a host's containers, the first ones, those named like others' on all hosts
@@ -77,8 +73,8 @@ func drawCustoms(seed uint64) customs {
 	return h
 }
 
-// goBare has engines give endpoints no MAC. Each that starts then does so in order, as engines do: that
-// it asks for all that it has before anything else is what tells these.
+// goBare has engines give endpoints no MAC. Each that starts then does so in order, as engines do: that it asks for all that it has
+// before anything else is what tells these.
 func (h *customs) goBare() {
 	h.bare, h.orderly, h.undone = true, true, 0
 	h.tells = one(h.rnd, 0, 5000, 10_000)
@@ -88,12 +84,11 @@ func (h *customs) goBare() {
 
 func (h *customs) chance(n int) bool { return n > 0 && h.rnd.IntN(10_000) < n }
 
-// partings are how the engines of some schedules let go of endpoints. An engine takes an
-// endpoint off its store first, and so off its lists, has the network driver take it down,
-// which may last, and then releases the address: once, but to a process that is away
-// again and again for 15 seconds. It keeps nobody from asking for the address meanwhile, on
-// the same network either, and later ones (29) keep nobody from removing the network. Like
-// [habits] they have their own source of randomness. Chances are in ten thousandths.
+// partings are how the engines of some schedules let go of endpoints. An engine takes an endpoint off its store first, and so off
+// its lists, has the network driver take it down, which may last, and then releases the address: once, but to a process that is
+// away again and again for 15 seconds. It keeps nobody from asking for the address meanwhile, on the same network either, and later
+// ones (29) keep nobody from removing the network. Like [habits] they have their own source of randomness. Chances are in ten
+// thousandths.
 type partings struct {
 	rnd     *rand.Rand
 	lists   *rand.Rand    // how long lists of networks take

@@ -14,10 +14,9 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// A host may be given up with all that it has, and come back: an operator has said that it is gone
-// for good, and was wrong. Its peer is suspended, and an operator has it start over. What its containers
-// use others may get until they have heard its warning, and nobody after that. This is the one thing that
-// the oracle lets two have.
+// A host may be given up with all that it has, and come back: an operator has said that it is gone for good, and was wrong. Its
+// peer is suspended, and an operator has it start over. What its containers use others may get until they have heard its warning,
+// and nobody after that. This is the one thing that the oracle lets two have.
 
 // givenUp takes note that the space of a peer is given up, whose host is away, maybe with all that it has.
 func (o *oracle) givenUp(id peer.ID) {
@@ -60,8 +59,8 @@ func (o *oracle) hasAgain(s *site, v *sights, i int) {
 // heeds is for how long a peer has to heed a warning at least, by a clock that may be wrong.
 const heeds = 8 * time.Minute
 
-// warned takes note that a host's peer has heard a warning. One that does not know the peer that warns need not heed it, and
-// what it has handed out itself it cannot take back.
+// warned takes note that a host's peer has heard a warning. One that does not know the peer that warns need not heed it, and what
+// it has handed out itself it cannot take back.
 func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
 	state := s.machine.State()
 	if state.Member(f.From) == nil && state.Gone(f.From) == nil {
@@ -86,8 +85,8 @@ func (o *oracle) unheard(s *site) {
 	}
 }
 
-// heeded reports a grant of an address of which the host's peer was warned, as somebody on another host uses it, or on this
-// one since before its peer started over.
+// heeded reports a grant of an address of which the host's peer was warned, as somebody on another host uses it, or on this one
+// since before its peer started over.
 func (o *oracle) heeded(s *site, i int, name string) {
 	v := o.of(s)
 	if v.outside {
@@ -247,8 +246,8 @@ func (c *cluster) rejoinAll(limit time.Duration) (done bool) {
 	return done
 }
 
-// settleLost looks whether hosts that started over have again what nobody else has got, and has users remove what is on
-// those where two have something.
+// settleLost looks whether hosts that started over have again what nobody else has got, and has users remove what is on those where
+// two have something.
 func (c *cluster) settleLost() {
 	c.pass(30 * time.Second) // clients have claimed what they had
 	for i := range c.oracle.sites {
@@ -338,7 +337,7 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 			continue
 		}
 		t, _ := p.Ring.At(o)
-		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.heldBeside(p, o, s.index) {
+		if r := p.ReservationAt(o); r != nil && r.Kind != chronicle.KindKeptForName || c.oracle.heldBeside(a, s.index) {
 			return false
 		}
 		return t.Owner == s.id || c.siteOf(t.Owner) != nil && c.oracle.state.Member(t.Owner) != nil || t.Owner == ring.Free
@@ -346,8 +345,8 @@ func (c *cluster) isNobodys(s *site, k int) bool {
 	return false
 }
 
-// mayBeGivenUp reports whether the host may be given up with all that it has: nobody is asked anything, and the others do
-// without it.
+// mayBeGivenUp reports whether the host may be given up with all that it has: nobody is asked anything, and the others do without
+// it.
 func (s *site) mayBeGivenUp() bool {
 	c, e := s.c, &s.engine
 	if len(s.calls) > 0 || len(e.left) > 0 || len(s.lockers) > 0 || s.leaving || s.batch.pending || s.stopped > c.now ||

@@ -11,8 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// history is what one cluster has agreed on: the slots as they were decided,
-// and the state that they make.
+// history is what one cluster has agreed on: the slots as they were decided, and the state that they make.
 type history struct {
 	state   *chronicle.State
 	ended   bool     // it was recovered, and goes on as another one
@@ -37,9 +36,8 @@ func slotOf(r ipam.Record) (slot uint64, ok bool) {
 	return binary.BigEndian.Uint64(r.Key[1:]), true
 }
 
-// history returns that of the cluster that a host is in, nil if it is in none.
-// A cluster begins with slot 1, or with the state from which one was
-// recovered.
+// history returns that of the cluster that a host is in, nil if it is in none. A cluster begins with slot 1, or with the state from
+// which one was recovered.
 func (o *oracle) history(s *site, save []ipam.Record) *history {
 	state := s.machine.State()
 	h := o.histories[state.Cluster]
@@ -94,8 +92,7 @@ func (o *oracle) refound(h *history, state *chronicle.State) {
 	}
 }
 
-// decided compares the value of a slot with what others know (I3), and is the
-// first to apply one that nobody knew.
+// decided compares the value of a slot with what others know (I3), and is the first to apply one that nobody knew.
 func (o *oracle) decided(s *site, h *history, slot uint64, value []byte) {
 	switch last := h.state.Slot; {
 	case slot <= h.first:
@@ -183,8 +180,8 @@ func (o *oracle) outcome(h *history, out chronicle.Outcome) {
 	}
 }
 
-// learned compares the state of a host that knows another slot than before
-// with that of all others (I4), and what it may hand out (I1).
+// learned compares the state of a host that knows another slot than before with that of all others (I4), and what it may hand out
+// (I1).
 func (o *oracle) learned(s *site, v *sights) {
 	state := s.machine.State()
 	if h := o.histories[state.Cluster]; h != nil {

@@ -1,24 +1,20 @@
-// Package ipamtest runs the real core under a test's control: the clock is a
-// number, the disk a map, and a crash may come between any two effects.
+// Package ipamtest runs the real core under a test's control: the clock is a number, the disk a map, and a crash may come between
+// any two effects.
 //
-// A [Host] is one peer with its disk. It commits what a step wants saved and
-// then hands out the replies, as ipam/node does in production, and can be
-// told to crash before or after the commit: what was not committed is gone,
-// what was answered was committed. After each step it checks the invariants,
-// and that the machine which its disk would restore shows the same state.
+// A [Host] is one peer with its disk. It commits what a step wants saved and then hands out the replies, as ipam/node does in
+// production, and can be told to crash before or after the commit: what was not committed is gone, what was answered was committed.
+// After each step it checks the invariants, and that the machine which its disk would restore shows the same state.
 //
-// [Simulate] runs whole clusters: hosts with clocks that drift, disks that lose
-// what was not committed, engines with containers, and between them a network
-// that loses, delays, doubles and misdelivers. One seed makes one schedule. A
-// nemesis strikes (see [Weather]), an oracle that sees everything at once
-// compares after each commit, and when the faults are over everything has to
-// come right: all peers agree, nothing is held by nobody, and every address
-// that there is can be had. A [BreachError] names the invariant that broke. What
-// lockers were told (see [Operation]) can be compared with a lock for each address
-// by somebody who knows nothing of all this.
+// [Simulate] runs whole clusters: hosts with clocks that drift, disks that lose what was not committed, engines with containers,
+// and between them a network that loses, delays, doubles and misdelivers. One seed makes one schedule. A nemesis strikes (see
+// [Weather]), an oracle that sees everything at once compares after each commit, and when the faults are over everything has to
+// come right: all peers agree, nothing is held by nobody, and every address that there is can be had. A [BreachError] names the
+// invariant that broke. What lockers were told (see [Operation]) can be compared with a lock for each address by somebody who knows
+// nothing of all this.
 //
 // Two releases of the core are compared with TestSimHashes (nothing may change: a change that only moves code) and TestSimAnswers
-// (what was granted and is refused now, which no invariant shows). Both write a file with the one release and compare with the other.
+// (what was granted and is refused now, which no invariant shows). Both write a file with the one release and compare with the
+// other.
 //
 // Nothing here is used in production.
 package ipamtest
@@ -83,8 +79,7 @@ type Host struct {
 // Start is when a host's clock begins.
 var Start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// NewHost returns a started peer with an empty disk. Fields of cfg that must
-// be set and are not are filled in.
+// NewHost returns a started peer with an empty disk. Fields of cfg that must be set and are not are filled in.
 func NewHost(tb testing.TB, cfg ipam.Config) *Host {
 	tb.Helper()
 	if cfg.Name == "" {
@@ -115,8 +110,7 @@ func (h *Host) Restart() {
 	h.Call(&ipam.Greeting{})
 }
 
-// SetClock has somebody set the clock under the process, or, if it is not running,
-// while it is away: then it starts anew.
+// SetClock has somebody set the clock under the process, or, if it is not running, while it is away: then it starts anew.
 func (h *Host) SetClock(by time.Duration, running bool) {
 	h.tb.Helper()
 	h.Now, h.cfg.HostBoot.At, h.wakeAt = h.Now.Add(by), h.cfg.HostBoot.At.Add(by), time.Time{}
@@ -138,8 +132,7 @@ func (h *Host) Reboot(by time.Duration) {
 // Freeze has the process be frozen for that long, right after what it did last.
 func (h *Host) Freeze(d time.Duration) { h.Now, h.wakeAt = h.Now.Add(d), time.Time{} }
 
-// Call has a request served, commits, and returns the reply. It fails the
-// test if the reply does not come at once.
+// Call has a request served, commits, and returns the reply. It fails the test if the reply does not come at once.
 func (h *Host) Call(r ipam.Request) ipam.Reply {
 	h.tb.Helper()
 	reply, ok := h.Try(r)
@@ -156,15 +149,14 @@ func (h *Host) Try(r ipam.Request) (ipam.Reply, bool) {
 	return h.step(&ipam.Call{ID: h.calls, Deadline: h.Now.Add(20 * time.Second), Request: r}, h.calls)
 }
 
-// Tick steps the machine without a request, and returns the reply to the call
-// that waits, if there is one now.
+// Tick steps the machine without a request, and returns the reply to the call that waits, if there is one now.
 func (h *Host) Tick() (ipam.Reply, bool) {
 	h.tb.Helper()
 	return h.step(ipam.Tick{}, h.calls)
 }
 
-// step makes a step, and before that those that the machine has asked for since the last one, some seconds apart: the process
-// was not frozen.
+// step makes a step, and before that those that the machine has asked for since the last one, some seconds apart: the process was
+// not frozen.
 func (h *Host) step(ev ipam.Event, call uint64) (reply ipam.Reply, answered bool) {
 	h.tb.Helper()
 	for !h.wakeAt.IsZero() {
@@ -213,8 +205,7 @@ func (h *Host) stepAt(now time.Time, ev ipam.Event, call uint64) (ipam.Reply, bo
 // Mark returns the present moment, for a list that arrives later.
 func (h *Host) Mark() ipam.Mark { return h.machine.Mark(h.Now) }
 
-// Asked returns the event, or, for a list that says nothing of when it was asked for, the same as
-// asked for just now.
+// Asked returns the event, or, for a list that says nothing of when it was asked for, the same as asked for just now.
 func Asked(m *ipam.Machine, now time.Time, ev ipam.Event) ipam.Event {
 	c, ok := ev.(*ipam.Call)
 	if !ok {
@@ -240,8 +231,8 @@ func Asked(m *ipam.Machine, now time.Time, ev ipam.Event) ipam.Event {
 	return &call
 }
 
-// CrashBeforeCommit has a request served by a machine that crashes before it
-// commits: nobody is answered, and nothing of it may be seen afterwards.
+// CrashBeforeCommit has a request served by a machine that crashes before it commits: nobody is answered, and nothing of it may be
+// seen afterwards.
 func (h *Host) CrashBeforeCommit(r ipam.Request) {
 	h.tb.Helper()
 	h.calls++
@@ -260,8 +251,7 @@ func (h *Host) Check() {
 	}
 }
 
-// CheckDisk fails the test if the disk would restore another machine than the
-// one that runs.
+// CheckDisk fails the test if the disk would restore another machine than the one that runs.
 func (h *Host) CheckDisk() {
 	h.tb.Helper()
 	cfg := h.cfg

@@ -90,20 +90,14 @@ func (c *cluster) identifyAll() {
 	if len(texts) == 0 {
 		return
 	}
-	for _, s := range c.sites {
-		if s.machine == nil || s.leaving || c.oracle.state.Member(s.id) == nil || c.breach != nil {
-			continue
-		}
-		if r := c.ask(s, &ipam.IdentityRequest{Labels: texts}); r.Err != nil && c.breach == nil {
+	for s := range c.members() {
+		if r := c.ask(s, &ipam.IdentityRequest{Labels: texts}); r.Err != nil {
 			c.fail("refused", "%s has no identities for %v: %v", s, texts, r.Err)
 		}
 		c.wait(time.Minute, c.agreed)
 	}
 	var first map[string]uint64
-	for _, s := range c.sites {
-		if s.machine == nil || s.leaving || c.oracle.state.Member(s.id) == nil || c.breach != nil {
-			continue
-		}
+	for s := range c.members() {
 		known := map[string]uint64{}
 		for _, set := range s.machine.Identities().Sets {
 			known[set.Text] = set.Number

@@ -9,16 +9,14 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// order is what an operator has been told about an address: that nobody gets
-// it, or only one container, in that pool.
+// order is what an operator has been told about an address: that nobody gets it, or only one container, in that pool.
 type order struct {
 	pool chronicle.PoolKey // zero: nothing
 	name string            // of the container; empty: nobody
 }
 
-// keepBack has an operator on a host exclude some addresses of a pool, keep one
-// for a container, or end that. Operators talk to one another, so that there is
-// one of them at a time.
+// keepBack has an operator on a host exclude some addresses of a pool, keep one for a container, or end that. Operators talk to one
+// another, so that there is one of them at a time.
 func (c *cluster) keepBack(s *site) {
 	p := c.oracle.state.PoolOf(one(c.rnd, c.w.Subnets...))
 	if p == nil || c.ordering {
@@ -38,8 +36,7 @@ func (c *cluster) keepBack(s *site) {
 	}
 }
 
-// order keeps addresses back. Once the operator has been told so, nobody gets
-// them.
+// order keeps addresses back. Once the operator has been told so, nobody gets them.
 func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle.Kind, name string) {
 	key, subnet, before := p.Key, p.CIDR, slices.Clone(c.oracle.use[first:first+n])
 	q := &ipam.ReserveRequest{Pool: subnet.String(), First: c.list[first], Last: c.list[first+n-1], Kind: kind, Note: name}
@@ -66,16 +63,14 @@ func (c *cluster) order(s *site, p *chronicle.Pool, first, n int, kind chronicle
 	})
 }
 
-// isFixed reports whether nobody gets the address as long as there is the pool,
-// which nothing has to be kept back for.
+// isFixed reports whether nobody gets the address as long as there is the pool, which nothing has to be kept back for.
 func isFixed(p *chronicle.Pool, a netip.Addr) bool {
 	o, _ := addr.OffsetOf(p.CIDR, a)
 	r := p.ReservationAt(o)
 	return r != nil && r.Kind.Fixed()
 }
 
-// endOrder ends what is kept back. An operator who is not told whether that was
-// done relies on these addresses no more.
+// endOrder ends what is kept back. An operator who is not told whether that was done relies on these addresses no more.
 func (c *cluster) endOrder(s *site, first, n int) {
 	clear(c.oracle.ordered[first : first+n])
 	kind := one(c.rnd, chronicle.KindExcluded, chronicle.KindKeptForName)
@@ -89,9 +84,8 @@ func (c *cluster) endOrder(s *site, first, n int) {
 	})
 }
 
-// removePool has an operator on a host remove a pool. Until it is answered
-// operators rely on nothing that is kept back there: it goes with the pool. What
-// is kept back later stays, also where the removal is decided later still.
+// removePool has an operator on a host remove a pool. Until it is answered operators rely on nothing that is kept back there: it
+// goes with the pool. What is kept back later stays, also where the removal is decided later still.
 func (c *cluster) removePool(s *site, subnet netip.Prefix) {
 	forget := func() {
 		for a, i := range c.addrs {
@@ -104,8 +98,7 @@ func (c *cluster) removePool(s *site, subnet netip.Prefix) {
 	s.call(&ipam.PoolRemoval{Pool: subnet.String()}, func(ipam.Reply, bool) { forget() })
 }
 
-// obeyed reports whether an address may be given to somebody as far as
-// operators know.
+// obeyed reports whether an address may be given to somebody as far as operators know.
 func (o *oracle) obeyed(a netip.Addr, name string) bool {
 	v := o.ordered[o.c.addrs[a]]
 	return v == order{} || o.c.wasNamed(name, v.name)

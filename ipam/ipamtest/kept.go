@@ -39,14 +39,14 @@ func (o *oracle) keepsBack(pool netip.Prefix, a netip.Addr) bool {
 	return r != nil && r.Kind.Shared()
 }
 
-// taken reports whether a network was taken for one that an engine has which starts, by a peer with a new database: what it keeps back
-// is reserved when the engine has listed it.
+// taken reports whether a network was taken for one that an engine has which starts, by a peer with a new database: what it keeps
+// back is reserved when the engine has listed it.
 func (o *oracle) taken(e *engine, n *network) bool {
 	return e.s.cfg.AwaitInventory && e.lists == e.unlisted && e.s.isNew() && !o.keepsBack(n.Pool, n.typed)
 }
 
-// keeps takes note that a network keeps an address back from now on. One whose host was given up as it was made does not,
-// before that is reserved again.
+// keeps takes note that a network keeps an address back from now on. One whose host was given up as it was made does not, before
+// that is reserved again.
 func (o *oracle) keeps(n *network, a netip.Addr) {
 	if !n.givenUp {
 		o.kept[o.c.addrs[a]]++

@@ -10,9 +10,8 @@ import (
 // leastLAN is how many addresses a subnet has that may be a LAN of the hosts.
 const leastLAN = 32
 
-// drawLAN returns the subnet on which each host has an address of its own for its whole
-// life, as with macvlan, if there is one. It has its own source of randomness, so that
-// the other schedules stay what they were.
+// drawLAN returns the subnet on which each host has an address of its own for its whole life, as with macvlan, if there is one. It
+// has its own source of randomness, so that the other schedules stay what they were.
 func drawLAN(seed uint64, subnets []netip.Prefix) (lan netip.Prefix) {
 	rnd := rand.New(rand.NewPCG(seed, 0x1a9))
 	if rnd.IntN(4) > 0 {
@@ -26,8 +25,8 @@ func drawLAN(seed uint64, subnets []netip.Prefix) (lan netip.Prefix) {
 	return netip.Prefix{}
 }
 
-// own returns the host's address on the LAN; the zero one if there is none. The last
-// ones belong to hosts, but for those that a network uses.
+// own returns the host's address on the LAN; the zero one if there is none. The last ones belong to hosts, but for those that a
+// network uses.
 func (s *site) own() netip.Addr {
 	lan := s.c.lan
 	if !lan.IsValid() {
@@ -43,17 +42,15 @@ func (s *site) own() netip.Addr {
 	return netip.Addr{}
 }
 
-// toldAfter is how long a process that runs may have been without news of a new address of
-// its host, or a grant on its way that is older.
+// toldAfter is how long a process that runs may have been without news of a new address of its host, or a grant on its way that is
+// older.
 const toldAfter = time.Minute
 
-// toldOwn reports whether the host's process, if there is one, has had the time to hear of
-// the address that the host has on the LAN: while it is stopped nobody tells it, and what waits
-// for it then comes in any order.
+// toldOwn reports whether the host's process, if there is one, has had the time to hear of the address that the host has on the
+// LAN: while it is stopped nobody tells it, and what waits for it then comes in any order.
 func (s *site) toldOwn() bool { return s.c.now-max(s.roamed, s.stopped) > toldAfter }
 
-// roam gives hosts other addresses on their LAN, again and again: the one gets one that
-// no other has.
+// roam gives hosts other addresses on their LAN, again and again: the one gets one that no other has.
 func (c *cluster) roam() {
 	if c.customs.roams == 0 || !c.lan.IsValid() {
 		return
@@ -72,7 +69,10 @@ func (c *cluster) roam() {
 		if u := c.oracle.use[c.addrs[a]]; u.site != 0 {
 			return // whoever is to get it looks whether somebody has it (RFC 2131, 4.4.1)
 		}
-		if s.machine == nil || s.hasGateway(a) || s.hasClient(a) {
+		if s.machine == nil {
+			return
+		}
+		if st := s.whoHas(a); st.State == "gateway" || st.State == "held" && st.Kind == "client" {
 			return // its peer keeps both: the next network has the gateway again, and a client may have got it for an interface
 		}
 		c.count["roamed"]++

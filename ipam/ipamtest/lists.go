@@ -8,8 +8,8 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// look has the plugin's process compare what it holds with what there is. The engine is asked after the inventory has begun, and the
-// answer arrives later still, unless the engine or the process has ended by then.
+// look has the plugin's process compare what it holds with what there is. The engine is asked after the inventory has begun, and
+// the answer arrives later still, unless the engine or the process has ended by then.
 func (e *engine) look() {
 	c, s := e.s.c, e.s
 	if s.machine == nil || s.stopped > c.now || e.looking == s.life || e.starting || !s.cfg.AwaitInventory || s.isDeaf() {

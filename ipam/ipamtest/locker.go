@@ -9,8 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// Operation is what a locker asked for, and what it was told, in true time
-// since the beginning.
+// Operation is what a locker asked for, and what it was told, in true time since the beginning.
 type Operation struct {
 	Who          string // one locker, which never has two operations at once
 	Address      netip.Addr
@@ -23,19 +22,17 @@ type Operation struct {
 // Answer is what a locker was told.
 type Answer uint8
 
-// The answers. An operation that failed for any other reason than that
-// somebody has the address, such as a majority that cannot be reached, has no
-// effect and is not reported.
+// The answers. An operation that failed for any other reason than that somebody has the address, such as a majority that cannot be
+// reached, has no effect and is not reported.
 const (
 	Done    Answer = iota // it has the address, or has it no more
 	InUse                 // somebody else has it
 	Unknown               // the process ended before it answered: it was done, or not
 )
 
-// locker is a holder outside Docker that takes one of a few addresses, which
-// all lockers of all hosts want and nobody else, and lets it go again. It is
-// told everything that can be known, so that what all of them are told can be
-// compared with a lock for each address.
+// locker is a holder outside Docker that takes one of a few addresses, which all lockers of all hosts want and nobody else, and
+// lets it go again. It is told everything that can be known, so that what all of them are told can be compared with a lock for each
+// address.
 type locker struct {
 	s       *site
 	name    string
@@ -48,12 +45,10 @@ type locker struct {
 // lockable is how many addresses the lockers want.
 const lockable = 4
 
-// locked is the pool of these addresses; they lie in its upper half, of which
-// no network takes any.
+// locked is the pool of these addresses; they lie in its upper half, of which no network takes any.
 func (c *cluster) locked() netip.Prefix { return c.w.Subnets[0] }
 
-// wantLocked draws one of these addresses. Behind the middle of the pool lie
-// those that are popular with everybody.
+// wantLocked draws one of these addresses. Behind the middle of the pool lie those that are popular with everybody.
 func (c *cluster) wantLocked() netip.Addr {
 	pool := c.locked()
 	n := 1 << (pool.Addr().BitLen() - pool.Bits())
@@ -108,8 +103,7 @@ func (l *locker) lock() {
 	})
 }
 
-// unlock frees the address that it has, or may have, and does so again until
-// it is told that this is done.
+// unlock frees the address that it has, or may have, and does so again until it is told that this is done.
 func (l *locker) unlock() {
 	c := l.s.c
 	op := Operation{Who: l.name, Address: l.address, Frees: true, Sure: l.sure, Call: c.now}

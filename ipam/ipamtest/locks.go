@@ -17,8 +17,8 @@ type locks struct {
 	held map[string]lock.Lock
 }
 
-// wantLocks has programs on hosts ask for locks, hold them for a while, and let them go. A program whose host crashes is gone:
-// what it had the host lets go later.
+// wantLocks has programs on hosts ask for locks, hold them for a while, and let them go. A program whose host crashes is gone: what
+// it had the host lets go later.
 func (c *cluster) wantLocks() {
 	if c.w.Locks == 0 {
 		return
@@ -121,12 +121,9 @@ func (c *cluster) lockAll() {
 		return
 	}
 	c.pass(time.Minute) // what somebody asked for and waits for no more is decided by then
-	for _, s := range c.sites {
-		if s.machine == nil || s.leaving || c.oracle.state.Member(s.id) == nil {
-			continue
-		}
+	for s := range c.members() {
 		for _, l := range s.machine.Locks() { // of programs that are gone
-			if l.Owner == s.id && c.breach == nil {
+			if l.Owner == s.id {
 				c.ask(s, &ipam.UnlockRequest{Name: l.Name, Fence: l.Fence})
 			}
 		}
@@ -138,10 +135,10 @@ func (c *cluster) lockAll() {
 		c.fail("refused", "lock %+v never ends", c.oracle.state.Locks.Locks)
 	}
 	c.wait(time.Minute, c.agreed) // who has yet to hear that a lock has ended is refused
-	for _, s := range c.sites {
+	for s := range c.members() {
 		for i := range c.w.Locks {
-			if s.machine == nil || s.leaving || c.oracle.state.Member(s.id) == nil || c.breach != nil {
-				continue
+			if !c.isMember(s) {
+				break
 			}
 			w := lock.Want{Name: fmt.Sprint("lock-", i), Holder: s.String(), Token: c.rnd.Uint64() | 1}
 			r := c.ask(s, &ipam.LockRequest{Want: w})
@@ -149,7 +146,7 @@ func (c *cluster) lockAll() {
 			if r.Err != nil || again.Err != nil || again.Fence != r.Fence {
 				c.fail("refused", "%s gets lock %s with %d and %d: %v, %v", s, w.Name, r.Fence, again.Fence, r.Err, again.Err)
 			}
-			if r := c.ask(s, &ipam.UnlockRequest{Name: w.Name, Fence: r.Fence}); r.Err != nil && c.breach == nil {
+			if r := c.ask(s, &ipam.UnlockRequest{Name: w.Name, Fence: r.Fence}); r.Err != nil {
 				c.fail("refused", "%s does not end lock %s: %v", s, w.Name, r.Err)
 			}
 			c.wait(time.Minute, c.agreed)

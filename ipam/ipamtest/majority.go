@@ -8,8 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// founded reports whether all hosts that are to found the cluster know slot 1,
-// of the same cluster.
+// founded reports whether all hosts that are to found the cluster know slot 1, of the same cluster.
 func (c *cluster) founded() bool {
 	for _, s := range c.sites[:c.w.Hosts] {
 		if !s.dead && (!s.settled || c.w.Birth == Apart && (s.machine == nil || s.machine.State().Cluster != c.oracle.state.Cluster)) {
@@ -27,8 +26,7 @@ func (c *cluster) wasFounded() bool {
 	return c.founded()
 }
 
-// spared reports whether the loss of one more database could lose a majority
-// for good, of the voters or of those who know slot 1.
+// spared reports whether the loss of one more database could lose a majority for good, of the voters or of those who know slot 1.
 func (s *site) spared() bool {
 	c := s.c
 	unsettled := 1
@@ -43,9 +41,8 @@ func (s *site) spared() bool {
 	return !c.goesOn(s, nil)
 }
 
-// goesOn reports whether those who have their databases will have a majority,
-// also when those have left who are about to, if that of one host were lost
-// and another one left.
+// goesOn reports whether those who have their databases will have a majority, also when those have left who are about to, if that
+// of one host were lost and another one left.
 func (c *cluster) goesOn(lost, leaves *site) bool {
 	if !c.stateGoesOn(c.oracle.state, lost, leaves) {
 		return false
@@ -114,14 +111,14 @@ func majority[T any](voters []T, has func(T) bool) bool {
 	return 2*live > all
 }
 
-// isElsewhere reports whether the host's peer goes on with another cluster than that of a state, as where that was
-// recovered on another host, or this one admitted to the recovered one before it heard of it: it has no vote there.
+// isElsewhere reports whether the host's peer goes on with another cluster than that of a state, as where that was recovered on
+// another host, or this one admitted to the recovered one before it heard of it: it has no vote there.
 func (s *site) isElsewhere(state *chronicle.State) bool {
 	return s.c.united && s.machine != nil && s.machine.State().Slot > 0 && s.machine.State().Cluster != state.Cluster
 }
 
-// stillborn returns the peers whose databases were lost, or that of a host if
-// it were, before they were admitted, so that they may still be.
+// stillborn returns the peers whose databases were lost, or that of a host if it were, before they were admitted, so that they may
+// still be.
 func (c *cluster) stillborn(lost *site) (ids []peer.ID) {
 	if lost != nil && c.oracle.state.Member(lost.id) == nil {
 		ids = append(ids, lost.id)

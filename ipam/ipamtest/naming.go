@@ -12,14 +12,13 @@ import (
 	"github.com/ringlet/ringlet/ipam/ring"
 )
 
-// nameSome has users of each host make a network, now that all is quiet, and name addresses that nobody has: as that of
-// a container, as the network's router, and as auxiliary. None may be refused; what the network names is kept back until
-// it goes.
+// nameSome has users of each host make a network, now that all is quiet, and name addresses that nobody has: as that of a container, as
+// the network's router, and as auxiliary. None may be refused; what the network names is kept back until it goes.
 func (c *cluster) nameSome() {
 	rnd := rand.New(rand.NewPCG(c.o.Seed, 0xa5ca11)) // so that the rest of the schedule stays what it was
-	for _, s := range c.sites {
-		if !c.namesThere(s) || len(c.oracle.state.Pools) == 0 {
-			continue
+	for s := range c.members() {
+		if !s.cfg.AwaitInventory || s.cfg.NoMAC || len(c.oracle.state.Pools) == 0 {
+			continue // its lists do not tell what addresses are for
 		}
 		pool := one(rnd, c.oracle.state.Pools...).CIDR
 		r := c.ask(s, &ipam.PoolRequest{Space: ipam.Local, Pool: pool, Gateway: ipam.GatewayNone})
@@ -41,34 +40,24 @@ func (c *cluster) nameSome() {
 	c.noLeak()
 }
 
-// noConflict looks whether a peer says that two have what one has. Where space was given up two may, and where a
-// host has just got an address on its LAN.
+// noConflict looks whether a peer says that two have what one has. Where space was given up two may, and where a host has just got an
+// address on its LAN.
 func (c *cluster) noConflict() {
 	if c.count["Forget"] > 0 || c.customs.roams > 0 {
 		return
 	}
 	for s := range c.running() {
-		if !s.cfg.AwaitInventory {
-			continue
-		}
 		for _, p := range s.machine.Status(s.clock()).Problems {
-			if c.count["blind"] > 0 && strings.Contains(p.Text, "has no pool") {
-				continue // it was made while the engine answered nothing, and taken for one that it has
-			}
-			if p.Code == "conflict" && c.breach == nil {
+			// A pool that it has not was made while the engine answered nothing, and taken for one that it has.
+			if made := c.count["blind"] > 0 && strings.Contains(p.Text, "has no pool"); p.Code == "conflict" && s.cfg.AwaitInventory && !made {
 				c.fail("told", "%s says at rest: %s", s, p.Text)
 			}
 		}
 	}
 }
 
-// namesThere reports whether users of a host can name addresses, and its lists tell what they were for.
-func (c *cluster) namesThere(s *site) bool {
-	return c.breach == nil && s.machine != nil && !s.leaving && s.cfg.AwaitInventory && !s.cfg.NoMAC && c.oracle.state.Member(s.id) != nil
-}
-
-// nobodys returns an address of a pool that is free, or what another host has itself and a network may name. It is invalid
-// if none was drawn.
+// nobodys returns an address of a pool that is free, or what another host has itself and a network may name. It is invalid if none was
+// drawn.
 func (c *cluster) nobodys(rnd *rand.Rand, s *site, pool netip.Prefix, purpose ipam.Purpose) netip.Addr {
 	p := c.oracle.state.PoolOf(pool)
 	if p == nil {
@@ -78,13 +67,13 @@ func (c *cluster) nobodys(rnd *rand.Rand, s *site, pool netip.Prefix, purpose ip
 		o := addr.Offset(rnd.Uint64N(uint64(p.Ring.Size())))
 		a := addr.Nth(pool, o)
 		owner := slices.IndexFunc(c.sites, func(t *site) bool { return t.own() == a })
-		gateway := slices.ContainsFunc(c.sites, func(t *site) bool { return t.machine != nil && t.hasGateway(a) })
+		gateway := slices.ContainsFunc(c.sites, func(t *site) bool { return t.machine != nil && t.whoHas(a).State == "gateway" })
 		t, _ := p.Ring.At(o)
 		switch {
 		case owner >= 0 && (purpose == ipam.ForContainer || a == s.own()):
 		case gateway: // of the networks there, and kept for the next one
 		case p.ReservationAt(o) != nil || t.Owner != ring.Free && (c.siteOf(t.Owner) == nil || c.oracle.state.Member(t.Owner) == nil):
-		case c.heldBeside(p, o, owner) || c.oracle.use[c.addrs[a]].site != 0: // also by one without lists, whose container went unnoticed
+		case c.oracle.heldBeside(a, owner) || c.oracle.use[c.addrs[a]].site != 0: // also by one without lists, whose container went unnoticed
 		default:
 			return a
 		}

@@ -171,9 +171,8 @@ func (c *cluster) heal() {
 	}
 }
 
-// wipe loses the database while the host runs on. Until slot 1 is decided and
-// known that could bring two clusters about, which no protocol can help: an
-// acceptor would have forgotten what it accepted.
+// wipe loses the database while the host runs on. Until slot 1 is decided and known that could bring two clusters about, which no
+// protocol can help: an acceptor would have forgotten what it accepted.
 func (s *site) wipe() {
 	if !s.mayLose() {
 		return
@@ -192,8 +191,7 @@ func (s *site) mayLose() bool {
 	return s.c.wasFounded() && s.powered && !s.outside() && !s.spared() && s.cfg.AwaitInventory // else nobody could tell what lives on
 }
 
-// bereft ends the process of a host that runs on, and loses its database with all
-// that only this knew.
+// bereft ends the process of a host that runs on, and loses its database with all that only this knew.
 func (s *site) bereft() {
 	s.kill()
 	s.lose()
@@ -301,6 +299,5 @@ func (o *oracle) anyMember(s *site) string {
 	return s.id.String()
 }
 
-// FaultNames returns the names of the faults, in the order of
-// [Weather.Nemesis].
+// FaultNames returns the names of the faults, in the order of [Weather.Nemesis].
 func FaultNames() []string { return faultNames[:] }

@@ -8,8 +8,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
-// send puts a message on its way. Messages go to hosts: one that was meant for
-// a peer whose database is lost since comes to its successor.
+// send puts a message on its way. Messages go to hosts: one that was meant for a peer whose database is lost since comes to its
+// successor.
 func (s *site) send(m ipam.Send) {
 	c := s.c
 	frame := append([]byte{}, m.Frame...)
@@ -106,9 +106,8 @@ func (c *cluster) deliver(from, to *site, id peer.ID, frame []byte) {
 	to.awake(&ipam.Message{Frame: f, Seat: from.seat})
 }
 
-// probe is the membership layer's: each host looks after another one now and
-// then, tells its machine whom it believes to be alive, and brings home the
-// beat of whoever answered.
+// probe is the membership layer's: each host looks after another one now and then, tells its machine whom it believes to be alive,
+// and brings home the beat of whoever answered.
 func (s *site) probe() {
 	c := s.c
 	s.after(c.between(c.w.Probe/2, c.w.Probe*3/2), s.probe)

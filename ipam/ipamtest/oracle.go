@@ -3,7 +3,6 @@ package ipamtest
 import (
 	"encoding/binary"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,12 +11,10 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// oracle sees what no peer can: all machines, all disks and all containers at
-// once. It is told of each commit and compares.
+// oracle sees what no peer can: all machines, all disks and all containers at once. It is told of each commit and compares.
 //
-// What may be handed out is remembered by host and computed anew when the
-// host's machine knows another slot; in between it only shrinks, so that
-// before a breach is reported the machine is asked once more.
+// What may be handed out is remembered by host and computed anew when the host's machine knows another slot; in between it only
+// shrinks, so that before a breach is reported the machine is asked once more.
 type oracle struct {
 	c         *cluster
 	histories map[[16]byte]*history // by cluster
@@ -44,8 +41,8 @@ type user struct {
 type sights struct {
 	held  []bool // on its disk, by address
 	ready []bool // it may hand out, by address
-	// Its peer was given up and has not begun anew; who on it uses what was given up, by address; and
-	// when its peer last heard a warning of an address: see givenup.go.
+	// Its peer was given up and has not begun anew; who on it uses what was given up, by address; and when its peer last heard a
+	// warning of an address: see givenup.go.
 	outside bool
 	lost    []string
 	told    map[int]time.Duration
@@ -106,8 +103,7 @@ func (o *oracle) check(s *site) {
 	}
 }
 
-// large is how many addresses a pool has of which a host's own ranges alone
-// are looked at most of the time.
+// large is how many addresses a pool has of which a host's own ranges alone are looked at most of the time.
 const large = 128
 
 // see computes what of a pool a host may hand out.
@@ -165,8 +161,7 @@ func (o *oracle) mayHandOut(s *site, a netip.Addr) bool {
 	return false
 }
 
-// holding compares with all others after the record of an address was written
-// or deleted.
+// holding compares with all others after the record of an address was written or deleted.
 func (o *oracle) holding(s *site, key []byte) {
 	k := chronicle.PoolKey{Slot: binary.BigEndian.Uint64(key), Place: binary.BigEndian.Uint32(key[8:])}
 	h := o.histories[s.machine.State().Cluster]
@@ -204,34 +199,25 @@ func (o *oracle) holding(s *site, key []byte) {
 	}
 }
 
-// stateOf returns the state that the host's peer tells of an address, or nothing where it tells none.
-func (s *site) stateOf(a netip.Addr) string {
+// whoHas returns what the host's peer tells of an address, nothing where it tells none.
+func (s *site) whoHas(a netip.Addr) ipam.AddressStatus {
 	st, err := s.machine.Who(s.clock(), a)
 	if err != nil {
-		return ""
+		return ipam.AddressStatus{}
 	}
-	return st.State
+	return st
 }
 
 // holds reports whether the host's peer holds an address.
 func (s *site) holds(a netip.Addr) bool {
-	st, err := s.machine.Who(s.clock(), a)
-	switch {
-	case err != nil:
-		return false
-	case st.State == "stranger":
+	switch st := s.whoHas(a); st.State {
+	case "held", "gateway", "host":
+		return true
+	case "stranger":
 		return st.MAC != "" // else it is set aside, as a peer warns of it
+	default:
+		return false
 	}
-	return slices.Contains([]string{"held", "gateway", "host"}, st.State)
-}
-
-// hasGateway reports whether the host's peer holds an address as the host's own gateway.
-func (s *site) hasGateway(a netip.Addr) bool { return s.stateOf(a) == "gateway" }
-
-// hasClient reports whether the host's peer holds an address for a holder outside Docker.
-func (s *site) hasClient(a netip.Addr) bool {
-	st, err := s.machine.Who(s.clock(), a)
-	return err == nil && st.State == "held" && st.Kind == "client"
 }
 
 // uses takes note that somebody on the host uses an address from now on.
@@ -276,8 +262,8 @@ func (o *oracle) leaves(s *site, a netip.Addr, name string) {
 	o.use[i] = user{}
 }
 
-// started and ended take note of the life of a process: while there is none,
-// nothing can be handed out, and what is held stays held.
+// started and ended take note of the life of a process: while there is none, nothing can be handed out, and what is held stays
+// held.
 func (o *oracle) started(s *site) {
 	if !s.batch.pending {
 		o.learned(s, o.of(s))
@@ -291,8 +277,7 @@ func (o *oracle) lost(s *site) {
 	clear(o.of(s).held)
 }
 
-// collapsed takes note that all databases are gone, and with them what was agreed
-// and what operators were told.
+// collapsed takes note that all databases are gone, and with them what was agreed and what operators were told.
 func (o *oracle) collapsed() {
 	o.state = &chronicle.State{}
 	o.identities, o.locks = identities{}, locks{}

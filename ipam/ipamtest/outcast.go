@@ -9,17 +9,15 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// outcast is what a host is that was lost with a majority, for good as an operator said who
-// recovered the cluster. It may come back as it was, which it should not: what is its own stays so,
-// but it is in a cluster that is no more until its data is removed.
+// outcast is what a host is that was lost with a majority, for good as an operator said who recovered the cluster. It may come back
+// as it was, which it should not: what is its own stays so, but it is in a cluster that is no more until its data is removed.
 type outcast struct {
 	roster []chronicle.Member // of which it has one vote, or two
 	back   bool
 }
 
-// loseMajority loses all hosts but one that does not have a majority alone, and has an operator
-// recover the cluster there. Those that are lost knew nothing that this one does not, and of those that come
-// back there are never so many that they could go on.
+// loseMajority loses all hosts but one that does not have a majority alone, and has an operator recover the cluster there. Those
+// that are lost knew nothing that this one does not, and of those that come back there are never so many that they could go on.
 func (c *cluster) loseMajority(s *site) {
 	state := c.oracle.state
 	survives := s.machine != nil && s.absent == nil && s.stopped <= c.now && s.cast == nil && !s.leaving && !s.batch.pending && state.Member(s.id) != nil &&

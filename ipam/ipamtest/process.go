@@ -69,8 +69,7 @@ func (s *site) step(ev ipam.Event) {
 	}
 }
 
-// keep adds the effects to the batch. What they hold is valid until the next
-// step only.
+// keep adds the effects to the batch. What they hold is valid until the next step only.
 func (s *site) keep(fx *ipam.Effects) {
 	b := &s.batch
 	for _, r := range fx.Save {
@@ -117,8 +116,7 @@ func (s *site) commit(save []ipam.Record) {
 	s.c.oracle.committed(s, save)
 }
 
-// carryOut does what had to wait for the disk. The process may end at any
-// point of it.
+// carryOut does what had to wait for the disk. The process may end at any point of it.
 func (s *site) carryOut(send []ipam.Send, reply []ipam.Reply, beat []byte) {
 	crash := -1
 	if c := s.c; s.mayCrash() && c.chance(c.w.CrashInCommit) {

@@ -92,8 +92,8 @@ func (s *site) believeFor(d time.Duration, t *site, id peer.ID) {
 	s.c.after(d, end)
 }
 
-// admitted looks whether the peer is admitted that was gone before it could be. It would have a vote. Of others that are gone nobody can
-// tell: a host may have asked for their admission while they were there, and the others agree to it late.
+// admitted looks whether the peer is admitted that was gone before it could be. It would have a vote. Of others that are gone
+// nobody can tell: a host may have asked for their admission while they were there, and the others agree to it late.
 func (o *oracle) admitted(id peer.ID) {
 	if id == o.c.strains.passer {
 		o.c.fail("S5", "%s is admitted, which was gone before it could be", id.Short())

@@ -8,8 +8,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// recover loses all hosts but one, and has an operator recover the cluster
-// there. Then the others are made anew.
+// recover loses all hosts but one, and has an operator recover the cluster there. Then the others are made anew.
 func (c *cluster) recover() {
 	var rest, leaving []*site
 	for _, s := range c.sites {
@@ -45,8 +44,7 @@ func (c *cluster) recover() {
 	c.pass(time.Minute)
 }
 
-// refound has an operator recover the cluster on a host, again and again until
-// the peer there believes that the others are gone.
+// refound has an operator recover the cluster on a host, again and again until the peer there believes that the others are gone.
 func (c *cluster) refound(s *site) {
 	c.count["recover"]++
 	for range 20 {
@@ -55,8 +53,7 @@ func (c *cluster) refound(s *site) {
 		if c.breach != nil || s.machine == nil || c.ask(s, &ipam.RecoverRequest{}).Err == nil {
 			break
 		}
-		// It may have a majority as far as it knows, and learns better once it
-		// is used.
+		// It may have a majority as far as it knows, and learns better once it is used.
 		for _, m := range s.machine.State().Roster {
 			if m.ID != s.id {
 				c.ask(s, &ipam.EvictRequest{Peer: m.ID.String()})
@@ -69,8 +66,7 @@ func (c *cluster) refound(s *site) {
 	}
 }
 
-// posthumous reports whether a peer is in the roster that was no more when it
-// was admitted.
+// posthumous reports whether a peer is in the roster that was no more when it was admitted.
 func (c *cluster) posthumous() bool {
 	return slices.ContainsFunc(c.losses, func(l loss) bool { return l.stillborn && c.oracle.state.Member(l.id) != nil })
 }
@@ -94,8 +90,8 @@ func (c *cluster) owns(id peer.ID) bool {
 	return false
 }
 
-// buryTheDead has an operator evict and forget the peers of destroyed hosts,
-// and evict the former selves of those that have left: nobody else will.
+// buryTheDead has an operator evict and forget the peers of destroyed hosts, and evict the former selves of those that have left:
+// nobody else will.
 func (c *cluster) buryTheDead() {
 	for _, m := range slices.Clone(c.oracle.state.Roster) {
 		if s := c.hostOf(m.ID); s != nil && s.leaving && s.id != m.ID {

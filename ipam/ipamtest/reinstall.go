@@ -7,9 +7,8 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// reinstall loses the database of a host that is told of no other host, as the
-// first one may be. It can know that it had a cluster as long as its engine has
-// a network.
+// reinstall loses the database of a host that is told of no other host, as the first one may be. It can know that it had a cluster
+// as long as its engine has a network.
 func (s *site) reinstall() {
 	if !s.engine.hasNetwork() {
 		return
@@ -26,8 +25,8 @@ func (s *site) tellNothing() {
 	s.c.count["reinstalled"]++
 }
 
-// refoundByList loses the databases of a majority of those on the list that
-// founded the cluster, while all others are there and can be seen.
+// refoundByList loses the databases of a majority of those on the list that founded the cluster, while all others are there and can
+// be seen.
 func (c *cluster) refoundByList() {
 	frozen := slices.ContainsFunc(c.sites, func(s *site) bool { return s.stopped > c.now || s.absent != nil || s.outside() })
 	if c.w.Birth != ByList || !c.wasFounded() || c.refounding() || frozen {
@@ -55,9 +54,8 @@ func (c *cluster) refoundByList() {
 	}
 }
 
-// refounding reports whether so many of the founders have no database that they
-// could found another cluster if they were cut off now, which no protocol can
-// help.
+// refounding reports whether so many of the founders have no database that they could found another cluster if they were cut off
+// now, which no protocol can help.
 func (c *cluster) refounding() bool {
 	if c.w.Birth != ByList || len(c.losses) == 0 {
 		return false

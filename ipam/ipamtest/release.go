@@ -12,9 +12,8 @@ const (
 	newerLevel = chronicle.Spoken + 1
 )
 
-// releases draws which hosts have the newer release, and when the others are
-// upgraded. It has its own source of randomness, so that schedules with one
-// release stay what they were.
+// releases draws which hosts have the newer release, and when the others are upgraded. It has its own source of randomness, so that
+// schedules with one release stay what they were.
 type releases struct {
 	mixed bool
 	rnd   *rand.Rand
@@ -26,8 +25,8 @@ func drawReleases(seed uint64) releases {
 	return r
 }
 
-// release has the process that starts on a site be of the older release, or,
-// now and then and from then on, of the newer. Nobody goes back.
+// release has the process that starts on a site be of the older release, or, now and then and from then on, of the newer. Nobody
+// goes back.
 func (c *cluster) release(s *site) {
 	if !c.releases.mixed {
 		return
@@ -51,8 +50,8 @@ func (c *cluster) upgradeAll() {
 	}
 }
 
-// isOutdated reports whether a host has an older release than its cluster goes by: it waits for an upgrade, and can
-// do nothing more.
+// isOutdated reports whether a host has an older release than its cluster goes by: it waits for an upgrade, and can do nothing
+// more.
 func (s *site) isOutdated() bool {
 	return s.cfg.Spoken == olderLevel && s.machine != nil && s.c.oracle.state.Level > olderLevel
 }

@@ -1,7 +1,6 @@
 package ipamtest
 
 import (
-	"errors"
 	"iter"
 	"runtime/debug"
 	"time"
@@ -18,7 +17,8 @@ type script struct {
 	resume func()
 }
 
-var errOver = errors.New("the actor of the script is no more")
+// over ends a script whose actor is no more.
+type over struct{}
 
 // script begins one. It runs until it waits for the first time.
 func (c *cluster) script(lives func() bool, run func(t *script)) {
@@ -40,13 +40,14 @@ func (c *cluster) script(lives func() bool, run func(t *script)) {
 // pause lets other things happen until the script is resumed.
 func (t *script) pause() {
 	if !t.yield(struct{}{}) || !t.lives() {
-		panic(errOver)
+		panic(over{})
 	}
 }
 
 // caught makes a breach of a panic. It is to be deferred.
 func (c *cluster) caught() {
-	if v := recover(); v != nil && v != errOver {
+	v := recover()
+	if _, ends := v.(over); v != nil && !ends {
 		c.fail("panic", "%v\n%s", v, debug.Stack())
 	}
 }

@@ -3,6 +3,7 @@ package ipamtest
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -10,9 +11,8 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// settle ends all faults, lets time pass, and looks whether everything is as
-// it should be: all peers know the same, nothing is held by nobody, and every
-// address that can be had is had from each peer (I6).
+// settle ends all faults, lets time pass, and looks whether everything is as it should be: all peers know the same, nothing is held by
+// nobody, and every address that can be had is had from each peer (I6).
 func (c *cluster) settle() {
 	c.calm = true
 	c.tracef("the faults end")
@@ -30,13 +30,10 @@ func (c *cluster) settle() {
 	c.upgradeAll()
 	c.pass(time.Minute)
 	c.rejoinAll(2 * time.Minute)
-	switch {
-	case c.w.Doom && len(c.sites) > 1 && c.wasFounded():
-		c.recover()
-	case c.majorityLost():
+	if c.w.Doom && len(c.sites) > 1 && c.wasFounded() || c.majorityLost() {
 		c.recover()
 	}
-	if !c.rejoinAll(10*time.Minute) && c.breach == nil {
+	if !c.rejoinAll(10 * time.Minute) {
 		c.fail("liveness", "a host that was given up has not heard of it")
 	}
 	if c.anyPeer() == nil && c.count["told to leave"]+c.count["evicted alive"] > 0 {
@@ -48,7 +45,11 @@ func (c *cluster) settle() {
 	}
 	c.buryTheDead()
 	if c.oracle.state.Slot == 0 {
-		c.removeUnfounded()
+		// A network that was made while the engine answered nothing was taken for one that it has, and a new database beside it
+		// for one after a lost one: no host has founded a cluster.
+		for _, s := range c.sites {
+			s.engine.removeAll()
+		}
 	}
 	agreed := c.wait(10*time.Minute, c.agreed)
 	if !agreed && c.majorityLost() { // only now: a dead one was admitted late
@@ -67,7 +68,8 @@ func (c *cluster) settle() {
 	c.settleLost()
 	for s := range c.running() {
 		for _, x := range s.engine.clients {
-			c.turnOff(s, x)
+			s.leaves(x)
+			c.ask(s, &ipam.FreeRequest{ID: x.name})
 		}
 		s.unlockAll()
 	}
@@ -91,17 +93,24 @@ func (c *cluster) settle() {
 	c.clearAway()
 }
 
-// removeUnfounded has users remove the networks of hosts of which none has founded a cluster: one that was made while
-// the engine answered nothing was taken for one that it has, and a new database beside it for one after a lost one.
-func (c *cluster) removeUnfounded() {
-	for _, s := range c.sites {
-		s.engine.removeAll()
+// members yields the hosts whose peers are in the roster and stay there, until something breaks.
+func (c *cluster) members() iter.Seq[*site] {
+	return func(yield func(*site) bool) {
+		for _, s := range c.sites {
+			if c.breach == nil && c.isMember(s) && !yield(s) {
+				return
+			}
+		}
 	}
 }
 
-// majorityLost reports whether a majority is lost for good, as it may be where
-// those who left, or were evicted although they live, were needed, or dead ones
-// were admitted.
+// isMember reports whether the peer of a host runs, is in the roster, and stays there.
+func (c *cluster) isMember(s *site) bool {
+	return s.machine != nil && !s.leaving && c.oracle.state.Member(s.id) != nil
+}
+
+// majorityLost reports whether a majority is lost for good, as it may be where those who left, or were evicted although they live, were
+// needed, or dead ones were admitted.
 func (c *cluster) majorityLost() bool {
 	if c.count["told to leave"]+c.count["evicted alive"] == 0 && !c.posthumous() || c.goesOn(nil, nil) {
 		return false
@@ -113,8 +122,8 @@ func (c *cluster) majorityLost() bool {
 // pass lets that much time pass.
 func (c *cluster) pass(d time.Duration) { c.wait(max(d, 0), func() bool { return false }) }
 
-// wait lets time pass until a condition holds, and reports whether it did. It looks
-// every 64 steps, and every second, in which there may be fewer.
+// wait lets time pass until a condition holds, and reports whether it did, or something broke. It looks every 64 steps, and every
+// second, in which there may be fewer.
 func (c *cluster) wait(d time.Duration, until func() bool) bool {
 	end := c.now + d
 	limit := c.steps + 1_000_000
@@ -166,19 +175,12 @@ func (c *cluster) ask(s *site, r ipam.Request) (reply ipam.Reply) {
 	return reply
 }
 
-// turnOff frees what a holder outside Docker has.
-func (c *cluster) turnOff(s *site, x *client) {
-	s.leaves(x)
-	c.ask(s, &ipam.FreeRequest{ID: x.name})
-}
-
-// releaseStrangers has operators free what is kept back for strangers, which
-// would take an hour by itself.
+// releaseStrangers has operators free what is kept back for strangers, which would take an hour by itself.
 func (c *cluster) releaseStrangers() {
+	if c.w.Stranger == 0 {
+		return
+	}
 	for s := range c.running() {
-		if c.w.Stranger == 0 {
-			return
-		}
 		list, _ := s.machine.Addresses(s.clock(), "") // of all pools there are
 		for _, a := range list {
 			if a.State == "stranger" {
@@ -188,8 +190,7 @@ func (c *cluster) releaseStrangers() {
 	}
 }
 
-// agreed reports whether all peers stand at the last slot, in the roster, and
-// nobody waits for anything.
+// agreed reports whether all peers stand at the last slot, in the roster, and nobody waits for anything.
 func (c *cluster) agreed() bool { return c.standing() == "" }
 
 // rosterText says who is in the roster, and where.
@@ -221,8 +222,13 @@ func (c *cluster) standing() string {
 			return m.ID.Short() + " is in the roster, and is no more"
 		}
 	}
+	return c.quarantined(func(s *site) bool { return s != nil && s.leaving })
+}
+
+// quarantined says which peer was evicted and owns space, but those on some hosts; empty if there is none.
+func (c *cluster) quarantined(but func(s *site) bool) string {
 	for _, g := range c.oracle.state.Former {
-		if s := c.hostOf(g.ID); !g.Forgotten && c.owns(g.ID) && (s == nil || !s.leaving) {
+		if !g.Forgotten && c.owns(g.ID) && !but(c.hostOf(g.ID)) {
 			return g.ID.Short() + " was evicted and owns space"
 		}
 	}

@@ -16,9 +16,8 @@ import (
 type Options struct {
 	Seed  uint64
 	Steps int // steps of bad weather, over all machines
-	// Time, if not 0, is how long the bad weather lasts in simulated time,
-	// however many steps that takes; hosts that come later do so during the
-	// first half of it.
+	// Time, if not 0, is how long the bad weather lasts in simulated time, however many steps that takes; hosts that come later do
+	// so during the first half of it.
 	Time time.Duration
 	// Weather changes what was drawn. May be nil.
 	Weather func(*Weather)
@@ -28,15 +27,13 @@ type Options struct {
 	Laden bool
 	// Strained has engines start below containers and start others then, and be out of reach (see strains.go), which otherwise is rare.
 	Strained bool
-	// Apply, if not nil, is what the machines of the schedule have been told
-	// to do in place of [chronicle.State.Apply].
+	// Apply, if not nil, is what the machines of the schedule have been told to do in place of [chronicle.State.Apply].
 	Apply func(*chronicle.State, []chronicle.Command) []chronicle.Outcome
 	// Observe is told what lockers ask for and are told. May be nil.
 	Observe func(Operation)
 	// Respond is told each answer of each machine. May be nil.
 	Respond func(Response)
-	// Unwatched has the schedule go on after a breach, to see whether somebody
-	// notices who sees only what it is told.
+	// Unwatched has the schedule go on after a breach, to see whether somebody notices who sees only what it is told.
 	Unwatched bool
 	// Trace is told what happens. May be nil.
 	Trace func(line string)
@@ -51,8 +48,8 @@ type Result struct {
 	Steps   int           // of all machines, the settling included
 	Slots   uint64        // decided
 	Took    time.Duration // simulated
-	// Hash is of all effects of all steps, in order: records, frames, answers and notes. Two runs of one
-	// seed have the same, and so have two releases of the core of which one only moves the code of the other.
+	// Hash is of all effects of all steps, in order: records, frames, answers and notes. Two runs of one seed have the same, and so
+	// have two releases of the core of which one only moves the code of the other.
 	Hash   uint64
 	Counts map[string]int // of what happened; also of each kind of note and class of refusal
 	// Accounts say what has become of each address in the end.
@@ -99,8 +96,8 @@ type cluster struct {
 	ordering bool  // an operator waits for an answer
 	united   bool  // there is one cluster
 	survivor *site // where an operator recovers the cluster
-	// Where an operator has the cluster begin again that has lost all of its
-	// databases, until it has; and whether the hosts have yet to come together there.
+	// Where an operator has the cluster begin again that has lost all of its databases, until it has; and whether the hosts have
+	// yet to come together there.
 	beginner   *site
 	beginning  bool
 	recovering bool // an operator recovers the cluster
@@ -108,9 +105,8 @@ type cluster struct {
 	breach     *BreachError
 }
 
-// Simulate runs one schedule: that many steps of bad weather, then good
-// weather until everything has settled. It returns the first [BreachError]. The
-// same options make the same schedule.
+// Simulate runs one schedule: that many steps of bad weather, then good weather until everything has settled. It returns the first
+// [BreachError]. The same options make the same schedule.
 func Simulate(o Options) (Result, error) {
 	c := newCluster(o)
 	c.run()
@@ -157,8 +153,7 @@ func newCluster(o Options) *cluster {
 	if o.Weather != nil {
 		o.Weather(&c.w)
 	}
-	// A host that came to the LAN when another had its address already may be the first
-	// to have that where all databases are lost.
+	// A host that came to the LAN when another had its address already may be the first to have that where all databases are lost.
 	if c.w.Nemesis[collapses] == 0 {
 		c.lan = drawLAN(o.Seed, c.w.Subnets)
 	}
@@ -216,8 +211,7 @@ func (c *cluster) addLater() {
 	s.powerOn()
 }
 
-// isUnited reports whether there is one cluster. Until there is, networks
-// would be made in several that nobody can make one of.
+// isUnited reports whether there is one cluster. Until there is, networks would be made in several that nobody can make one of.
 func (c *cluster) isUnited() bool {
 	c.united = c.united || c.w.Birth != Apart || c.founded()
 	return c.united

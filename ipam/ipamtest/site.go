@@ -10,8 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// site is one host: its clock, its disk, the plugin's process and the engine
-// beside it.
+// site is one host: its clock, its disk, the plugin's process and the engine beside it.
 type site struct {
 	c     *cluster
 	index int
@@ -247,8 +246,7 @@ func (s *site) watchHost() {
 // mayCrash reports whether the process may end by itself.
 func (s *site) mayCrash() bool { return !s.c.calm && !s.c.unsettled() }
 
-// kill ends the plugin's process: what was not committed is lost, and nobody
-// is answered any more.
+// kill ends the plugin's process: what was not committed is lost, and nobody is answered any more.
 func (s *site) kill() {
 	if s.machine == nil {
 		return
@@ -282,8 +280,7 @@ func (s *site) crash() {
 	s.restartSoon()
 }
 
-// call has a request served. done, which may be nil, is told the answer, or
-// that there is none.
+// call has a request served. done, which may be nil, is told the answer, or that there is none.
 func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
 	if s.machine == nil {
 		if (s.c.habits.retries || s.c.partings.ongoing) && !s.c.calm && s.engine.tryAgain(r, done, time.Second) {
@@ -303,8 +300,7 @@ func (s *site) call(r ipam.Request, done func(ipam.Reply, bool)) {
 	s.awake(&ipam.Call{ID: s.lastID, Deadline: deadline, Request: r})
 }
 
-// awake gives the machine an event, or waits with it while the process is
-// stopped.
+// awake gives the machine an event, or waits with it while the process is stopped.
 func (s *site) awake(ev ipam.Event) {
 	if s.machine == nil {
 		return

@@ -9,12 +9,10 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// absences are how hosts of some schedules are away for a while, and what they do when
-// they are back: a host is suspended, and its clock that nobody sets stands still; a
-// process alone is frozen; a host is off for long. Nobody believes them to be there
-// meanwhile, and an operator may state that they are gone for good, which those survive
-// that go on only with a majority. Like [habits] they have their own source of randomness.
-// Chances are in ten thousandths.
+// absences are how hosts of some schedules are away for a while, and what they do when they are back: a host is suspended, and its
+// clock that nobody sets stands still; a process alone is frozen; a host is off for long. Nobody believes them to be there
+// meanwhile, and an operator may state that they are gone for good, which those survive that go on only with a majority. Like
+// [habits] they have their own source of randomness. Chances are in ten thousandths.
 type absences struct {
 	rnd       *rand.Rand
 	waits     bool // who boots goes on with a majority only
@@ -154,8 +152,7 @@ func (s *site) mayGo() bool {
 	return stays && !s.outside() && s.powered && s.machine != nil && s.absent == nil && s.stopped <= s.c.now && s.c.wasFounded() && !s.c.unsettled()
 }
 
-// bare reports whether the host has nothing that is lost with it, and the others do
-// without it.
+// bare reports whether the host has nothing that is lost with it, and the others do without it.
 func (s *site) bare() bool {
 	c := s.c
 	busy := len(s.calls) > 0 || len(s.engine.networks) > 0 || len(s.engine.left) > 0 || s.leaving || s.batch.pending
@@ -288,8 +285,7 @@ func (s *site) wakeUp(ev ipam.Event) {
 	}
 }
 
-// giveUp has operators state that a host which is away is gone for good, again and again
-// until that is agreed.
+// giveUp has operators state that a host which is away is gone for good, again and again until that is agreed.
 func (c *cluster) giveUp(s *site, a *absence, id peer.ID) {
 	if s.absent != a || c.breach != nil {
 		return
@@ -320,8 +316,7 @@ func (c *cluster) giveUp(s *site, a *absence, id peer.ID) {
 	c.after(10*time.Second, func() { c.giveUp(s, a, id) })
 }
 
-// awaken ends all absences, once those that are to be given up are. Those that cannot be since no
-// majority is left are lost.
+// awaken ends all absences, once those that are to be given up are. Those that cannot be since no majority is left are lost.
 func (c *cluster) awaken() {
 	for _, s := range c.sites {
 		if a := s.absent; a != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 )
 
-// How engines start: they ask again for what they have, one thing after the other or all at once, and answer nobody in the meantime.
-// Some start containers, or make networks, before they answer.
+// How engines start: they ask again for what they have, one thing after the other or all at once, and answer nobody in the
+// meantime. Some start containers, or make networks, before they answer.
 
 // restart has the engine start under its containers. It may answer nothing for so long that the process waits for no list of it.
 // One that starts has no network in the making: what it asks for then it had before.

@@ -109,9 +109,9 @@ func (e *engine) repeat(n *network) {
 	}
 }
 
-// remove removes a network that no container is on: not while the engine starts, which answers nobody then. The networks of a host that
-// was installed again are all that it knows of its cluster; so it is, also while its process is away, with the one that is about to
-// begin a lost cluster.
+// remove removes a network that no container is on: not while the engine starts, which answers nobody then. The networks of a host
+// that was installed again are all that it knows of its cluster; so it is, also while its process is away, with the one that is
+// about to begin a lost cluster.
 func (e *engine) remove(n *network) {
 	orphaned := e.s.stranded && !e.s.settled && !e.s.cfg.Join
 	if n.ready && n.users == 0 && !e.starting && !orphaned && e.s != e.s.c.beginner {
@@ -204,8 +204,8 @@ func (h *partings) mac(s *site, x *container) ipam.MAC {
 	return ipam.MAC{2, byte(s.index), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), byte(h.rnd.Uint32()), 3}
 }
 
-// loop has a container that has ended start again at once with the address that it had, as one with --restart and --ip does, and end
-// soon after that.
+// loop has a container that has ended start again at once with the address that it had, as one with --restart and --ip does, and
+// end soon after that.
 func (e *engine) loop(x *container, end endpoint) {
 	c, h := e.s.c, &e.s.c.partings
 	if c.calm || !h.chance(h.loops) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/chronicle"
 )
 
-// Weather is how one schedule goes, drawn once from its seed, so that quiet,
-// stormy and one-sided schedules all occur. Chances are in ten thousandths.
+// Weather is how one schedule goes, drawn once from its seed, so that quiet, stormy and one-sided schedules all occur. Chances are
+// in ten thousandths.
 type Weather struct {
 	Hosts     int // at the beginning
 	Later     int // hosts that join while the schedule runs
@@ -48,8 +48,8 @@ type Weather struct {
 	Config   ipam.Config   // of every peer
 	Deadline time.Duration // of calls
 
-	// Recorder is how long a device that has recorded how peers were admitted waits, in the mean, before it sends some of that again; 0:
-	// there is none. Drawn apart, see strains.go.
+	// Recorder is how long a device that has recorded how peers were admitted waits, in the mean, before it sends some of that
+	// again; 0: there is none. Drawn apart, see strains.go.
 	Recorder time.Duration
 
 	// Identities is of about how many label sets hosts ask for the numbers, each IdentifyEvery in the mean, and have them be
@@ -61,8 +61,8 @@ type Weather struct {
 	Locks     int
 	LockEvery time.Duration
 
-	// Zones is over how many zones hosts are spread, by turns; 0: they name none. ZoneEvery is between two losses of all hosts
-	// of one, in the mean; 0: none is lost. Drawn apart, see zone.go.
+	// Zones is over how many zones hosts are spread, by turns; 0: they name none. ZoneEvery is between two losses of all hosts of
+	// one, in the mean; 0: none is lost. Drawn apart, see zone.go.
 	Zones     int
 	ZoneEvery time.Duration
 
