@@ -70,6 +70,8 @@ type PeerStatus struct {
 	Speaks    uint64    `json:"speaks"`         // the highest level of the protocol; 0: it has not said yet
 	Address   string    `json:"address"`        // where it is, or was last; empty if not known
 	Heard     time.Time `json:"heard,omitzero"` // when it was last heard of, since this peer started
+	// Failed says that something is wrong there, as the host says of itself. The peer does not know it of others: its process adds it.
+	Failed bool `json:"failed,omitempty"`
 	// Health is what its health address does; zero: it was not asked there. The peer does not know it: its process adds it.
 	Health HealthStatus `json:"health,omitzero"`
 }

@@ -210,9 +210,7 @@ type grant struct {
 
 // describe returns the event with what is known of the holder by now.
 func (g grant) describe(h *events.Holder) (message, error) {
-	g.Text, _, _ = strings.Cut(g.Text, " to ")
-	g.Text, g.Holder = g.Text+" to "+h.String(), h
-	data, err := json.Marshal(g.Event)
+	data, err := json.Marshal(g.Described(h))
 	return message{data: string(data)}, err
 }
 

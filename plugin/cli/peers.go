@@ -102,14 +102,12 @@ func (v view) peers(st ipam.Status) {
 	v.evicted(st, evicted)
 }
 
-// fails reports whether a host says that something is wrong there: this one, or one of which the status shows it.
+// fails reports whether a host says that something is wrong there. What this one says is the verdict.
 func fails(st ipam.Status, p ipam.PeerStatus) bool {
 	if p.ID == st.Self.ID {
 		return st.Verdict == ipam.Failed
 	}
-	return slices.ContainsFunc(st.Problems, func(q ipam.Problem) bool {
-		return q.Code == "elsewhere" && strings.HasPrefix(q.Text, "on "+p.Name+": ")
-	})
+	return p.Failed
 }
 
 // roster lists the peers for the status, which has more to say.

@@ -25,6 +25,13 @@ type Event struct {
 	Problem *Problem     `json:"problem,omitempty"`
 }
 
+// Described returns the event that an address was handed out with what is known of its holder by now.
+func (e Event) Described(h *Holder) Event {
+	e.Holder = h
+	e.Text = string((&entry{kind: Granted, note: ipam.Note{Kind: ipam.NoteGranted}}).sentence(nil, &e))
+	return e
+}
+
 // Holder is who has an address.
 type Holder struct {
 	Kind      string    `json:"kind"`                // container, gateway, client, host, stranger, unmarked

@@ -38,10 +38,10 @@ type failing struct {
 	since    time.Time
 }
 
-// problems returns what has been wrong for a while on the peers that can be reached: those that cannot are a problem of their own.
-func (e *elsewhere) problems(st *ipam.Status, now time.Time) (out []ipam.Problem) {
+// complete adds what has been wrong for a while on the peers that can be reached: those that cannot are a problem of their own.
+func (e *elsewhere) complete(st ipam.Status, now time.Time) ipam.Status {
 	if e.list == nil {
-		return nil
+		return st
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,17 +49,23 @@ func (e *elsewhere) problems(st *ipam.Status, now time.Time) (out []ipam.Problem
 		e.looked = now
 		e.look(st.Self.ID, now)
 	}
+	st.Peers = slices.Clone(st.Peers) // others read the same snapshot
+	shown := 0
 	for _, f := range e.failed {
-		there := slices.ContainsFunc(st.Peers, func(p ipam.PeerStatus) bool { return p.ID == f.id && p.Reachable })
-		if !there || now.Sub(f.since) < elsewhereAfter || len(out) == elsewhereMost {
+		at := slices.IndexFunc(st.Peers, func(p ipam.PeerStatus) bool { return p.ID == f.id && p.Reachable })
+		if at < 0 || now.Sub(f.since) < elsewhereAfter {
 			continue
 		}
-		out = append(out, ipam.Problem{
+		st.Peers[at].Failed = true
+		if shown++; shown > elsewhereMost {
+			continue
+		}
+		st.Problems = append(st.Problems, ipam.Problem{
 			Code: "elsewhere", Level: string(ipam.Degraded), Text: "on " + f.name + ": " + strings.Join(f.texts, "; "),
 			Next: fmt.Sprintf("see ringlet status on %s, which says what to do there", f.name),
 		})
 	}
-	return out
+	return st
 }
 
 // look reads what the others say.

@@ -21,7 +21,7 @@ func TestElsewhere(t *testing.T) {
 		}
 		return list
 	}}
-	st := &ipam.Status{Self: ipam.PeerStatus{ID: "aa"}, Peers: []ipam.PeerStatus{{ID: "aa"}, {ID: "bb", Reachable: true}, {ID: "cc"}}}
+	st := ipam.Status{Self: ipam.PeerStatus{ID: "aa"}, Peers: []ipam.PeerStatus{{ID: "aa"}, {ID: "bb", Reachable: true}, {ID: "cc"}}}
 	conflict := []string{"10.50.0.2 is used twice"}
 	for id, name := range map[string]string{"aa": "host-a", "bb": "host-b", "cc": "host-c", "dd": "host-d"} {
 		said[id] = directory.Node{Name: name, Failed: conflict}
@@ -29,7 +29,16 @@ func TestElsewhere(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	shown := func(after time.Duration) []ipam.Problem {
 		now = now.Add(after)
-		return e.problems(st, now)
+		out := e.complete(st, now)
+		for _, p := range out.Peers {
+			if want := p.ID == "bb" && len(out.Problems) > 0; p.Failed != want {
+				t.Errorf("peer %s: failed is %v", p.ID, p.Failed)
+			}
+		}
+		if st.Peers[1].Failed {
+			t.Error("the status of others that read the same snapshot was changed")
+		}
+		return out.Problems
 	}
 	if got := shown(0); len(got) > 0 {
 		t.Errorf("a host that starts is shown: %v", got)
@@ -46,7 +55,7 @@ func TestElsewhere(t *testing.T) {
 	if got := shown(elsewhereEvery); len(got) > 0 {
 		t.Errorf("it has just begun again: %v", got)
 	}
-	if got := (&elsewhere{}).problems(st, now); got != nil {
+	if got := (&elsewhere{}).complete(st, now); got.Problems != nil {
 		t.Errorf("without a directory: %v", got)
 	}
 }

@@ -112,7 +112,7 @@ func (s *Status) complete(out ipam.Status, err error) (ipam.Status, error) {
 	if p, wrong := sameNames(out.Peers); wrong {
 		out.Problems = append(out.Problems, p)
 	}
-	out.Problems = append(out.Problems, s.others.problems(&out, time.Now())...)
+	out = s.others.complete(out, time.Now())
 	if s.cfg.Health != nil {
 		out = s.cfg.Health.Complete(out, time.Now())
 	}
