@@ -21,13 +21,13 @@ func (m *Machine) sightMissing(p *pool.Pool, s *sight) (again bool) {
 			continue
 		}
 		rec := p.Space.Lookup(o)
-		if !s.mark.Knows(rec.Seq) && !m.lacks(rule.Serials) || s.mark.At.Before(m.heldSince(&rec).Add(m.cfg.Grace)) {
+		if !s.mark.Knows(rec.Seq) && !m.lacks(rule.Serials) || s.mark.At.Before(m.pools.HeldSince(&rec).Add(m.cfg.Grace)) {
 			again = true // too young to tell
 			continue
 		}
 		first, news := p.Missing.Since(o, s.mark.At)
 		if news {
-			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+			m.note(Note{Kind: NoteLeakFound, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.pools.HolderText(rec.Holder, rec.Since)})
 		}
 		if s.mark.At.Sub(m.engine.SureSince(first)) < m.cfg.Grace && !m.lacks(rule.TwoLists) {
 			again = true
@@ -45,11 +45,11 @@ func (m *Machine) sightMissing(p *pool.Pool, s *sight) (again bool) {
 // by the same list, or to the host if it has that itself, or to all.
 func (m *Machine) freeGone(p *pool.Pool, o addr.Offset, kept map[addr.Offset]chronicle.Kind) {
 	rec := p.Space.Lookup(o)
-	m.freeHolding(p, o)
-	m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
+	p.Free(o)
+	m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.pools.HolderText(rec.Holder, rec.Since)})
 	if kind, keeps := kept[o]; keeps {
 		_ = m.keepBack(p, o, kind) // the next list tells if that is in vain
 	} else {
-		m.settleAt(p, addr.One(o))
+		p.SettleAt(addr.One(o))
 	}
 }

@@ -20,7 +20,7 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		*a, err = m.networksOwn(q)
 		return err
 	}
-	s := m.servedBefore(&q.Network)
+	s := m.pools.ServedBefore(&q.Network)
 	if s == nil {
 		if err := q.Network.Check(); err != nil {
 			return failf(ErrBadRequest, "%v", err)
@@ -30,36 +30,36 @@ func (m *Machine) requestAddress(q *AddressRequest, a *AddressGrant) (err error)
 		*a, err = m.unready(q, unready)
 		return err
 	}
-	if s == nil || s.at != m.log.Edition() {
+	if s == nil || !m.pools.IsCurrent(s) {
 		if s, err = m.serve(&q.Network); err != nil {
 			return err
 		}
 	}
-	p := s.pool
+	p := s.Pool
 	switch {
 	case q.Purpose == ForGateway:
 		*a, err = m.gateway(p, q)
 		return m.replayed(q, a, err)
 	case q.Purpose == ForUnmarked && q.Address.IsValid():
-		*a, err = m.unmarked(p, q, s.key)
+		*a, err = m.unmarked(p, q, s.Key)
 		return m.replayed(q, a, err)
 	}
 	if q.Purpose == ForContainer && !m.calls.current.before {
 		if m.engine.StartsContainers(q.Name != "") {
-			m.stickBy(q.Name != "")
+			m.pools.StickBy(q.Name != "")
 		}
 	}
-	h := space.Holder{Kind: space.Container, Name: known(q.Name), MAC: q.MAC, Ref: q.ID}
+	h := space.Holder{Kind: space.Container, Name: pool.Known(q.Name), MAC: q.MAC, Ref: q.ID}
 	if q.Purpose == ForClient {
 		h.Kind = space.Client
 	} else {
-		h.Network = s.key
+		h.Network = s.Key
 	}
-	h.Key = stickyKey(q.Network.Sticky, &h)
+	h.Key = pool.KeyOf(q.Network.Sticky, &h)
 	if q.Address.IsValid() {
 		return m.claim(p, &q.Network, q.Address, &h, a)
 	}
-	return m.allocate(p, &q.Network, s.want, &h, a)
+	return m.allocate(p, &q.Network, s.Want, &h, a)
 }
 
 // networksOwn answers a request for an address of a wide IPv6 subnet that no pool has (Network.Outside): a gateway or an auxiliary
@@ -78,30 +78,6 @@ func (m *Machine) networksOwn(q *AddressRequest) (AddressGrant, error) {
 	return AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}, nil
 }
 
-var nameSeed, macSeed = space.SeedOf("name"), space.SeedOf("mac") //nolint:gochecknoglobals // constants that Go cannot compute
-
-// standing answers with an address that was held before.
-func standing(p *pool.Pool, o addr.Offset) AddressGrant {
-	return AddressGrant{Address: netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits())}
-}
-
-// granted writes down an address that was handed out, and answers with it.
-func (m *Machine) granted(p *pool.Pool, g *space.Grant, h *space.Holder, a *AddressGrant) {
-	at := addr.Nth(p.CIDR, g.Offset)
-	m.forgetSight(p, g.Offset) // what was seen was of an earlier holder
-	m.doubts.TakeHolder(at)
-	m.doubts.Grant(at)
-	m.saveGrant(p, g, h)
-	m.noteUse(NoteGranted, p, at, h, g.Since)
-	if g.Pressed {
-		m.note(Note{Kind: NotePressed, Pool: p.CIDR, Address: at})
-	}
-	m.openAhead(p)
-	a.Address = netip.PrefixFrom(at, p.CIDR.Bits())
-	t := &a.Ticket
-	t.Pool, t.Offset, t.Serial = p.Key, g.Offset, g.Seq
-}
-
 // allocate chooses an address in want, the network's part of the pool: the one
 // that is kept for the holder, if there is one, else the former one of the
 // holder, if that is free, by name and then by MAC, else one that was never used, else the one that has
@@ -111,12 +87,13 @@ func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.H
 		return err
 	}
 	p.Space.Ahead(want, h.Key)
-	trace := m.traceOf(p, n, h)
+	trace := p.TraceOf(n.Sticky, h)
 	if trace.IsHeld && p.MayReturn(want, trace.Held, h) {
-		if again, err := m.retried(p, n, trace.Held, h); err != nil {
+		rec := p.Space.Lookup(trace.Held)
+		if again, err := m.isBack(p, trace.Held, &rec, p.Retried(n, trace.Held, h)); err != nil {
 			return err
 		} else if again {
-			*a = m.renew(p, trace.Held, h)
+			*a = p.Renew(trace.Held, h)
 			return nil
 		}
 	}
@@ -127,8 +104,8 @@ func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.H
 		return m.take(p, trace.Former, h, a)
 	}
 	for {
-		if g, ok := p.Space.Take(want, h, m.now, m.cfg.Rest, &a.Ticket.Before); ok {
-			m.granted(p, &g, h, a)
+		if p.TakeAny(want, h, m.cfg.Rest, a) {
+			m.openAhead(p)
 			return nil
 		}
 		opened, err := m.open(p, want, m.trade.Chunk(p.Space))
@@ -141,62 +118,13 @@ func (m *Machine) allocate(p *pool.Pool, n *Network, want addr.Range, h *space.H
 	}
 }
 
-// renew leaves an address to the holder that has it, or to the one that comes
-// after it. A container starts again, so that from now on it is as young as
-// any: no inventory lists it yet.
-func (m *Machine) renew(p *pool.Pool, o addr.Offset, h *space.Holder) AddressGrant {
-	if h.Kind != space.Container || !p.Space.Usable(o) { // what is set aside could not be taken again
-		return m.confirm(p, o, *h)
-	}
-	m.doubts.Add(addr.Nth(p.CIDR, o))
-	if m.gone(p, o) {
-		rec := p.Space.Lookup(o)
-		m.note(Note{Kind: NoteTakenOver, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(rec.Holder, rec.Since)})
-	}
-	m.forgetSight(p, o)
-	m.grantAnew(p, o, h)
-	m.alive(p, o, p.Space.Lookup(o))
-	return standing(p, o)
-}
-
-// grantAnew has the address at o, which is held, be h's from now on.
-func (m *Machine) grantAnew(p *pool.Pool, o addr.Offset, h *space.Holder) {
-	p.Space.Free(o, m.now, &space.Freeing{})
-	if g, out := p.Space.Claim(o, h, m.now, nil); out == space.Taken {
-		m.saveGrant(p, &g, h)
-		m.noteUse(NoteGranted, p, addr.Nth(p.CIDR, o), h, g.Since)
-	}
-}
-
-// confirm answers with an address that h holds already. A grant of it that is
-// still on its way cannot be withdrawn any more: this answer stands.
-func (m *Machine) confirm(p *pool.Pool, o addr.Offset, h space.Holder) AddressGrant {
-	rec, _ := p.Space.Renew(o, h)
-	m.saveRecord(p, o, &rec)
-	return standing(p, o)
-}
-
-// alive notes that an address is in use, until an inventory says otherwise.
-func (m *Machine) alive(p *pool.Pool, o addr.Offset, rec space.Record) {
-	if !m.engine.WillList() || rec.Kind != space.Container && rec.Kind != space.Unmarked {
-		return
-	}
-	if p.Seen == nil {
-		p.Seen = map[addr.Offset]string{}
-	}
-	p.Seen[o] = rec.Ref
-	forget(p.Missing, o)
-}
-
 // take hands out the address at o, which is free or waits for the holder.
 func (m *Machine) take(p *pool.Pool, o addr.Offset, h *space.Holder, a *AddressGrant) error {
-	p.WakeKept(o, m.now)
-	g, outcome := p.Space.Claim(o, h, m.now, &a.Ticket.Before)
-	if outcome != space.Taken {
-		return failf(ErrAddressInUse, "address %v in %s cannot be handed out, it is %v: try again", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), outcome)
+	err := p.Take(o, h, a)
+	if err == nil {
+		m.openAhead(p)
 	}
-	m.granted(p, &g, h, a)
-	return nil
+	return err
 }
 
 // claim hands out one certain address (docker run --ip).
@@ -206,28 +134,28 @@ func (m *Machine) claim(p *pool.Pool, n *Network, want netip.Addr, h *space.Hold
 		return sentence.AddressOutside(p.CIDR, want)
 	}
 	r := p.ReservationAt(o)
-	if r != nil && !keptFor(r, h) {
+	if r != nil && !pool.KeptFor(r, h) {
 		return sentence.AddressReserved(p.Pool, want, r, *h)
 	}
-	if m.isInUse(want) {
+	if m.pools.IsInUse(want) {
 		if err := m.mayClaim(p, want, h); err != nil {
 			return err
 		}
 		if p.Space.Mine(o) {
-			m.dismissStranger(p, o)
+			p.DismissStranger(o)
 		}
 	}
 	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept {
 		if rec.Kind == space.Container && h.Kind == space.Container && m.engine.OnHost(want) { // which has got it beside that container
-			return m.errHeld(p, want, space.Holder{Kind: space.Host}, rec.Since)
+			return p.ErrHeld(want, space.Holder{Kind: space.Host}, rec.Since)
 		}
-		switch may, err := m.mayTakeOver(p, n, o, &rec, h); {
+		switch may, err := m.isBack(p, o, &rec, p.MayTakeOver(n, o, &rec, h, m.inTime())); {
 		case err != nil:
 			return err
 		case !may:
-			return sentence.ComposeRun(m.errHeld(p, want, rec.Holder, rec.Since), h.Name, rec.Name)
+			return sentence.ComposeRun(p.ErrHeld(want, rec.Holder, rec.Since), h.Name, rec.Name)
 		case h.Kind == space.Client || p.Space.Usable(o):
-			*a = m.renew(p, o, h)
+			*a = p.Renew(o, h)
 			return nil
 		}
 		return m.waitForMajority() // about what it is set aside for
@@ -241,7 +169,7 @@ func (m *Machine) claim(p *pool.Pool, n *Network, want netip.Addr, h *space.Hold
 	if err := m.borrow(p, o, r); err != nil {
 		return err
 	}
-	m.dismissWarned(p, o)
+	p.DismissWarned(o)
 	return m.take(p, o, h, a)
 }
 
@@ -267,12 +195,12 @@ func (m *Machine) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset)
 		// An address of a network that is being made is auxiliary, and not in
 		// use by a container. One that is replayed is.
 		if net != nil && net.Fresh() && rec.Kind != space.Unmarked && rec.Kind != space.Host && !m.lacks(rule.Unmarked) {
-			return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
+			return AddressGrant{}, p.ErrHeld(q.Address, rec.Holder, rec.Since)
 		}
 		// What the host has today it may lose while the network lives.
 		if net == nil || !net.Fresh() || rec.Kind != space.Host {
-			m.alive(p, o, rec)
-			return m.confirm(p, o, rec.Holder), nil
+			p.NoteAlive(o, rec)
+			return p.Confirm(o, rec.Holder), nil
 		}
 	}
 	r := p.ReservationAt(o)
@@ -286,8 +214,8 @@ func (m *Machine) keptOrReplayed(p *pool.Pool, q *AddressRequest, o addr.Offset)
 	if err := m.borrow(p, o, r); err != nil {
 		return AddressGrant{}, err
 	}
-	m.dismissStranger(p, o) // it was this endpoint that answered
-	err = m.take(p, o, &space.Holder{Kind: space.Unmarked, Network: networkKey(q.Network.ID())}, &a)
+	p.DismissStranger(o) // it was this endpoint that answered
+	err = m.take(p, o, &space.Holder{Kind: space.Unmarked, Network: pool.NetworkKey(q.Network.ID())}, &a)
 	return a, err
 }
 
@@ -296,8 +224,8 @@ func (m *Machine) reserveAuxiliary(p *pool.Pool, o addr.Offset) (AddressGrant, e
 	if err := m.reserveFor(p, o, chronicle.KindAuxiliary); err != nil {
 		return AddressGrant{}, err
 	}
-	remember(&p.Named, o, m.engine.Stamp())
-	return standing(p, o), nil
+	p.NameAuxiliary(o)
+	return p.Standing(o), nil
 }
 
 // open takes free space of the pool within want, up to size addresses, and
@@ -351,7 +279,7 @@ func (m *Machine) openAhead(p *pool.Pool) {
 // full says why no address is left.
 func (m *Machine) full(p *pool.Pool, n Network, want addr.Range) error {
 	if rec := p.Space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
-		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since, m.endOf(p, want.Start, rec.Holder, rec.Since))
+		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since, p.EndOf(want.Start, rec.Holder, rec.Since))
 	}
 	var held, reserved, elsewhere, lost addr.Count
 	for r, t := range p.Ring.Within(want) {

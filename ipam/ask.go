@@ -24,7 +24,7 @@ func (p tradePeers) NameOf(id peer.ID) string { return p.m.members.View().NameOf
 // spaces yields the pools and what this peer has of them, in order of their addresses.
 func (m *Machine) spaces() iter.Seq2[*chronicle.Pool, *space.Space] {
 	return func(yield func(*chronicle.Pool, *space.Space) bool) {
-		for _, p := range m.sortedPools() {
+		for _, p := range m.pools.Sorted() {
 			if !yield(p.Pool, p.Space) {
 				return
 			}

@@ -29,7 +29,7 @@ func (m *Machine) refuseClaim(p *pool.Pool, q *AddressRequest) (other bool, err 
 		if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
 			// A refused replay of an endpoint is a warning in the engine's log.
 			if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && rec.Seq >= m.engine.Greeted().Serial {
-				return false, m.errHeld(p, q.Address, rec.Holder, rec.Since)
+				return false, p.ErrHeld(q.Address, rec.Holder, rec.Since)
 			}
 		}
 		mode := m.engine.Mode()
@@ -57,7 +57,7 @@ func (m *Machine) refuseClaimOutside(q *AddressRequest) error {
 			return err
 		}
 	}
-	p := m.poolOf(q.Network.Pool)
+	p := m.pools.On(q.Network.Pool)
 	switch {
 	case p == nil && m.mayReplay():
 		return nil
@@ -90,23 +90,15 @@ func (m *Machine) bareAddress(p *pool.Pool, q *AddressRequest, o addr.Offset, ke
 	held := rec.State == space.Held && rec.Kind != space.Kept
 	switch r := p.ReservationAt(o); {
 	case held && (other || rec.Network != 0 && rec.Network != key || rec.Kind == space.Client || rec.Kind == space.Gateway):
-		return AddressGrant{}, m.errHeld(p, q.Address, rec.Holder, rec.Since)
+		return AddressGrant{}, p.ErrHeld(q.Address, rec.Holder, rec.Since)
 	case !other:
 		if a, err = m.keptOrReplayed(p, q, o); err == nil {
-			m.askedAgain(p, o)
+			p.AskedAgain(o)
 		}
 		return a, err
-	case sharesReservation(r):
+	case pool.SharesReservation(r):
 		return AddressGrant{}, sentence.AddressEither(p.Pool, q.Address, r)
 	}
 	// It is held until a list has it reserved: nobody else gets it.
 	return a, m.claim(p, &q.Network, q.Address, &space.Holder{Kind: space.Unmarked, Network: key}, &a)
-}
-
-// askedAgain notes that the engine has asked for an address again that a container holds: it does so once. From now on the
-// container is as young as any.
-func (m *Machine) askedAgain(p *pool.Pool, o addr.Offset) {
-	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && p.Space.Usable(o) {
-		m.grantAnew(p, o, &rec.Holder)
-	}
 }

@@ -33,7 +33,7 @@ func TestCheckNotices(t *testing.T) {
 		"a peer that never was":        {func(_ *Machine, p *pool.Pool) { p.Ring.Assign(addr.One(250), peer.ID{9}, 9) }, "never was"},
 		"a reservation without ring":   {func(_ *Machine, p *pool.Pool) { p.Ring.Assign(addr.One(0), ring.Free, 9) }, "is reserved as"},
 		"a ring without reservation":   {func(_ *Machine, p *pool.Pool) { p.Reserved = p.Reserved[1:] }, "differ by 1"},
-		"a pool that the core forgot":  {func(m *Machine, p *pool.Pool) { delete(m.pools.of, p.Key) }, "knows 0 pools of 1"},
+		"a pool that the core forgot":  {func(m *Machine, p *pool.Pool) { m.pools.Drop(p) }, "knows 0 pools of 1"},
 		"a peer that stands twice":     {func(m *Machine, _ *pool.Pool) { m.state.Roster = append(m.state.Roster, m.state.Roster[0]) }, "stands twice"},
 		"a gateway that is not held":   {func(_ *Machine, p *pool.Pool) { p.Gateway, p.HasGateway = 77, true }, "is not held as one"},
 		"another peer's pool of old":   {func(_ *Machine, p *pool.Pool) { p.Pool = &chronicle.Pool{Key: p.Key, CIDR: p.CIDR, Ring: p.Ring} }, "not the one of the state"},
@@ -45,7 +45,7 @@ func TestCheckNotices(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Step(now, &Call{Deadline: now.Add(time.Second), Request: &AddressRequest{Network: n, Purpose: ForContainer, Name: "web"}})
-		p := m.poolOf(subnet)
+		p := m.pools.On(subnet)
 		if p.Space.Lookup(1).State != space.Held {
 			t.Fatal("nothing is held to begin with")
 		}

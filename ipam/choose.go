@@ -32,7 +32,7 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 	if p, err := m.chosenBefore(); p != nil || err != nil {
 		return p, err
 	}
-	s := subnets.Search{Universe: universe, Bits: bits, After: m.pools.chosen[v6]}
+	s := subnets.Search{Universe: universe, Bits: bits, After: m.calls.chosen[v6]}
 	for _, mayReplace := range []bool{false, true} {
 		if mayReplace {
 			if err := m.awaitNetworkList(); err != nil {
@@ -54,12 +54,12 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 				m.calls.current.subnet = cidr
 			}
 			if err == nil || m.waitsForDecision() {
-				m.pools.chosen[v6] = cidr.Addr()
+				m.calls.chosen[v6] = cidr.Addr()
 			}
 			return p, err
 		}
 	}
-	if slices.ContainsFunc(m.sortedPools(), m.mayGoSoon) {
+	if slices.ContainsFunc(m.pools.Sorted(), m.mayGoSoon) {
 		return nil, waitFor(m.errNoSubnet(bits, universe)) // and its subnet may be chosen again
 	}
 	if q.PoolName != "" && !m.members.View().Alone() {
@@ -77,7 +77,7 @@ func (m *Machine) chosenBefore() (*pool.Pool, error) {
 	if c == nil {
 		return nil, nil
 	}
-	if p := m.pools.of[c.made]; p != nil || !c.subnet.IsValid() {
+	if p := m.pools.Of(c.made); p != nil || !c.subnet.IsValid() {
 		return p, nil
 	}
 	if m.waitsForDecision() {
@@ -103,23 +103,23 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 		}
 	}
 	for _, h := range m.engine.Host() {
-		if h = h.Masked(); h.Overlaps(c) && m.poolOf(h) == nil {
+		if h = h.Masked(); h.Overlaps(c) && m.pools.On(h) == nil {
 			return h
 		}
 	}
 	for _, r := range m.engine.Routed() {
-		if r.Overlaps(c) && m.poolOf(r) == nil {
+		if r.Overlaps(c) && m.pools.On(r) == nil {
 			return r
 		}
 	}
 	for _, l := range m.engine.Subnets() {
 		// One whose pool went since the list is a network that went.
-		if l.Overlaps(c) && m.poolOf(l) == nil && m.engine.RemovedAt(l) == 0 {
+		if l.Overlaps(c) && m.pools.On(l) == nil && m.engine.RemovedAt(l) == 0 {
 			return l
 		}
 	}
 	for _, p := range m.state.Overlapping(c) {
-		if !mayReplace || !m.replaceable(m.pools.of[p.Key]) {
+		if !mayReplace || !m.replaceable(m.pools.Of(p.Key)) {
 			return p.CIDR
 		}
 	}

@@ -70,19 +70,19 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		}
 	}
 	if len(free) == 0 {
-		if p := m.poolAt(q.Address); p != nil && m.endOwnWarning(q.Address) { // which this host only kept others from
+		if p := m.pools.At(q.Address); p != nil && m.pools.EndOwnWarning(q.Address) { // which this host only kept others from
 			o, _ := addr.OffsetOf(p.CIDR, q.Address)
 			return []AddressStatus{m.addressStatus(p, o, p.Space.Lookup(o))}, nil
 		}
 		return nil, stays
 	}
 	for _, h := range free {
-		if isWarned(h.p.Space.Lookup(h.o)) {
-			m.dismissStranger(h.p, h.o)
+		if pool.IsWarned(h.p.Space.Lookup(h.o)) {
+			h.p.DismissStranger(h.o)
 		} else {
-			m.freeHolding(h.p, h.o)
+			h.p.Free(h.o)
 		}
-		m.settleAt(h.p, addr.One(h.o))
+		h.p.SettleAt(addr.One(h.o))
 		m.settleEmptied(h.p)
 	}
 	return out, nil
@@ -96,8 +96,8 @@ func (m *Machine) unfreeable(p *pool.Pool, o addr.Offset, rec space.Record) erro
 		return failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, sentence.Pool(p.Pool))
 	case rec.Kind == space.Gateway:
 		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it is freed with the last of them", a, sentence.Pool(p.Pool))
-	case rec.Kind != space.Client && rec.Kind != space.Stranger && !m.gone(p, o):
-		return failf(ErrAddressInUse, "address %v in %s is in use by %s: %s, and its address is freed by itself", a, sentence.Pool(p.Pool), m.holderText(rec.Holder, rec.Since), m.endOf(p, o, rec.Holder, rec.Since))
+	case rec.Kind != space.Client && rec.Kind != space.Stranger && !p.IsGone(o):
+		return failf(ErrAddressInUse, "address %v in %s is in use by %s: %s, and its address is freed by itself", a, sentence.Pool(p.Pool), m.pools.HolderText(rec.Holder, rec.Since), p.EndOf(o, rec.Holder, rec.Since))
 	}
 	return nil
 }
@@ -125,21 +125,10 @@ func (m *Machine) candidates(p *pool.Pool, q *FreeRequest) func(func(addr.Offset
 	}
 }
 
-// gone reports whether the engine's inventory lacks an address that is held, and
-// would have it by now: one inventory tells that only once the endpoint must be
-// there, which has all of its addresses a call after the first one.
-func (m *Machine) gone(p *pool.Pool, o addr.Offset) bool {
-	if _, missing := p.Missing[o]; !missing {
-		return false
-	}
-	rec := p.Space.Lookup(o)
-	return m.engine.Knows(rec.Seq) && !m.engine.Complete().At.Before(m.heldSince(&rec).Add(m.cfg.CallTime+m.cfg.Grace))
-}
-
 // poolsRef returns the pool that a user names, or all if none is named.
 func (m *Machine) poolsRef(ref string) ([]*pool.Pool, error) {
 	if ref == "" {
-		return m.sortedPools(), nil
+		return m.pools.Sorted(), nil
 	}
 	if p := m.poolRef(ref); p != nil {
 		return []*pool.Pool{p}, nil

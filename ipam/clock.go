@@ -6,7 +6,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/bootcheck"
 	"github.com/ringlet/ringlet/ipam/engine"
 	"github.com/ringlet/ringlet/ipam/rule"
-	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // ClockSlack is [engine.ClockSlack].
@@ -36,9 +35,4 @@ func (m *Machine) disturb(by, missed time.Duration) {
 		m.members.Check.Stop()
 		m.beginCheck()
 	}
-}
-
-// heldSince is [engine.Engine.SureSince] for the state of an address, such as held or freed.
-func (m *Machine) heldSince(rec *space.Record) time.Time {
-	return m.engine.SureSince(time.Unix(0, rec.Since))
 }

@@ -21,7 +21,7 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 	out := make([]Collected, 0, len(q.Findings))
 	for _, f := range q.Findings {
 		c := Collected{Address: f.Address, Pool: f.Pool, Outcome: CollectedKept}
-		p := m.poolOf(f.Pool)
+		p := m.pools.On(f.Pool)
 		var o addr.Offset
 		ok := p != nil
 		if ok {
@@ -37,9 +37,9 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 		}
 		if c.Outcome == CollectedFreed && !q.DryRun {
 			rec := p.Space.Lookup(o)
-			m.freeHolding(p, o)
-			m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: f.Address, Holder: m.holderText(rec.Holder, rec.Since)})
-			m.settleAt(p, addr.One(o))
+			p.Free(o)
+			m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: f.Address, Holder: m.pools.HolderText(rec.Holder, rec.Since)})
+			p.SettleAt(addr.One(o))
 			m.settleEmptied(p)
 		}
 		out = append(out, c)
@@ -57,12 +57,12 @@ func (m *Machine) mayCollect(p *pool.Pool, o addr.Offset, f Finding) (outcome, w
 	case rec.State != space.Held:
 		return CollectedFree, "it is no longer in use"
 	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-		return CollectedKept, "it is held by " + m.holderText(rec.Holder, rec.Since)
+		return CollectedKept, "it is held by " + m.pools.HolderText(rec.Holder, rec.Since)
 	case !since.Equal(f.Since) || rec.Ref != f.Container || rec.Name != f.Name:
-		return CollectedKept, "another holder has it since that report: " + m.holderText(rec.Holder, rec.Since)
+		return CollectedKept, "another holder has it since that report: " + m.pools.HolderText(rec.Holder, rec.Since)
 	case seen || !missing:
 		return CollectedKept, "the engine's last list has it"
-	case m.now.Sub(m.heldSince(&rec)) < m.cfg.Grace:
+	case m.now.Sub(m.pools.HeldSince(&rec)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", m.cfg.Grace)
 	case m.engine.Complete().At.Sub(m.engine.SureSince(first)) < m.cfg.Grace:
 		return CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", m.cfg.Grace)

@@ -123,7 +123,7 @@ func (m *Machine) taken(a chronicle.Action) (*pool.Pool, addr.Range) {
 	if !takes {
 		return nil, r
 	}
-	return m.pools.of[k], r
+	return m.pools.Of(k), r
 }
 
 // setAside sets aside what the actions take, and reports whether that is to be on disk
@@ -173,7 +173,7 @@ func (m *Machine) holdRestored(settled []*replog.Proposal) {
 	for _, p := range settled {
 		for a := range p.Actions() {
 			if q, r := m.taken(a); q != nil && p.IsKept() {
-				m.settleAt(q, r)
+				q.SettleAt(r)
 			}
 		}
 	}

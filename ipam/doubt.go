@@ -4,8 +4,6 @@ import (
 	"net/netip"
 
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/pool"
-	"github.com/ringlet/ringlet/ipam/poolid"
 	"github.com/ringlet/ringlet/ipam/rule"
 )
 
@@ -26,39 +24,11 @@ func (m *Machine) noteUnasked(c *Call) {
 	}
 }
 
-// isDoubtful reports whether a release of the address frees nothing, since it may be that of an earlier container or of a
-// network. The note of it has the engine asked for a list, which tells whether the present holder lives.
-func (m *Machine) isDoubtful(p *pool.Pool, o addr.Offset, n *Network) bool {
-	if !m.cfg.AwaitInventory || m.lacks(rule.Doubt) {
-		return false
-	}
-	a := addr.Nth(p.CIDR, o)
-	if !m.doubts.Has(a) && !m.mayBeNetworks(p, o, n) {
-		return false
-	}
-	if !p.HasEndpoint(o) {
-		return true
-	}
-	m.doubts.TakeRelease(a)
-	forget(p.Seen, o) // that the present holder was seen says nothing any more
-	return true
-}
-
-// mayBeNetworks reports whether a release of an address that a container has may be that of a network which keeps the
-// address back, by its options or as the last list tells.
-func (m *Machine) mayBeNetworks(p *pool.Pool, o addr.Offset, n *Network) bool {
-	if !p.HasEndpoint(o) || !m.engine.WillList() {
-		return false
-	}
-	g, shares := poolid.GatewayOffset(p.CIDR, n.Gateway, n.GatewayAddr)
-	return shares && g == o || p.Keeps(o)
-}
-
 // settleDoubts frees what a list tells to be released, and forgets the doubts that are over.
 func (m *Machine) settleDoubts(s *sight) {
 	judge := func(a netip.Addr) (absent, frees bool) { return m.absent(a, s) }
 	m.doubts.Settle(s.mark, judge, func(a netip.Addr) {
-		p := m.poolAt(a)
+		p := m.pools.At(a)
 		o, _ := addr.OffsetOf(p.CIDR, a)
 		m.freeGone(p, o, s.kept[p])
 	})
@@ -67,7 +37,7 @@ func (m *Machine) settleDoubts(s *sight) {
 // absent reports whether an address in doubt is held by a container that the list does not have, and whether an earlier
 // list had it. A list alone frees no container that none has shown: it may be starting.
 func (m *Machine) absent(a netip.Addr, s *sight) (absent, known bool) {
-	p := m.poolAt(a)
+	p := m.pools.At(a)
 	if p == nil {
 		return false, false
 	}

@@ -85,7 +85,7 @@ func (m *Machine) mayDrain() error {
 			stay = append(stay, member.ID)
 		}
 	}
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		if err := m.roomFor(p, stay); err != nil {
 			return err
 		}

@@ -24,12 +24,12 @@ func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err 
 		if !ok {
 			return AddressGrant{}, sentence.AddressOutside(p.CIDR, q.Address)
 		}
-		if p.HasGateway && p.Gateway == o || m.adoptGateway(p, o) {
-			return m.confirm(p, o, gatewayHolder()), nil
+		if p.HasGateway && p.Gateway == o || p.AdoptGateway(o) {
+			return p.Confirm(o, pool.GatewayHolder()), nil
 		}
-		if q.Network.Gateway == GatewayHost && !p.HasGateway && m.mayBeOlder() && m.isOwn(p, o) {
-			m.dismissStranger(p, o)
-			h := gatewayHolder()
+		if q.Network.Gateway == GatewayHost && !p.HasGateway && m.mayBeOlder() && p.IsOwn(o) {
+			p.DismissStranger(o)
+			h := pool.GatewayHolder()
 			err := m.take(p, o, &h, &g)
 			p.Gateway, p.HasGateway = o, err == nil
 			return g, err
@@ -37,7 +37,7 @@ func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err 
 		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
-		return standing(p, o), nil
+		return p.Standing(o), nil
 	}
 	if m.engine.Network(q.Network.ID()) == nil && m.mayReplay() {
 		// Its pool was granted as that of a network which the engine has: of those it names the gateway.
@@ -47,16 +47,13 @@ func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err 
 		if err := m.reserveFor(p, o, chronicle.KindGateway); err != nil {
 			return AddressGrant{}, err
 		}
-		return standing(p, o), nil
+		return p.Standing(o), nil
 	}
-	if o, ok := p.Space.HeldBy(gatewayKey()); ok && !p.HasGateway && p.Space.Mine(o) {
-		m.adoptGateway(p, o)
+	if p.FindGateway() {
+		return p.Confirm(p.Gateway, pool.GatewayHolder()), nil
 	}
-	if p.HasGateway {
-		return m.confirm(p, p.Gateway, gatewayHolder()), nil
-	}
-	h, want := gatewayHolder(), addr.RangeOf(p.CIDR, q.Network.Range)
-	if o, ok := m.highestFree(p, want); ok && q.Network.Gateway == GatewayNone {
+	h, want := pool.GatewayHolder(), addr.RangeOf(p.CIDR, q.Network.Range)
+	if o, ok := p.HighestFree(want, !m.members.IsDraining()); ok && q.Network.Gateway == GatewayNone {
 		err = m.takeHighest(p, o, &h, &g)
 	} else {
 		err = m.allocate(p, &q.Network, want, &h, &g)
@@ -65,12 +62,6 @@ func (m *Machine) gateway(p *pool.Pool, q *AddressRequest) (g AddressGrant, err 
 		p.Gateway, p.HasGateway = g.Ticket.Offset, true
 	}
 	return g, err
-}
-
-// isOwn reports whether an address is this peer's to take, and nobody here has it but a stranger.
-func (m *Machine) isOwn(p *pool.Pool, o addr.Offset) bool {
-	kind, held := p.Space.Holds(o)
-	return p.Space.Mine(o) && p.Space.Usable(o) && p.ReservationAt(o) == nil && (!held || kind == space.Stranger)
 }
 
 // takeHighest grants an engine before 29, which insists on a gateway where the network is to have none, an address that hardly
@@ -84,58 +75,6 @@ func (m *Machine) takeHighest(p *pool.Pool, o addr.Offset, h *space.Holder, g *A
 	}
 	return m.take(p, o, h, g)
 }
-
-// longestLook is how many held addresses are passed at most in search of a free one.
-const longestLook = 4096
-
-// highestFree returns the highest address in a range that this peer may take without asking another one.
-func (m *Machine) highestFree(p *pool.Pool, want addr.Range) (addr.Offset, bool) {
-	var parts []pool.Part
-	for r, t := range p.Ring.Within(want) {
-		if t.Owner == ring.Free && !m.members.IsDraining() || t.Owner == m.members.Self() {
-			parts = append(parts, pool.Part{Range: r, Owner: t.Owner})
-		}
-	}
-	looked := 0
-	for _, r := range slices.Backward(parts) {
-		for o := r.End; o > r.Start && looked < longestLook; o-- {
-			looked++
-			_, held := p.Space.Holds(o - 1)
-			if !held && (r.Owner == ring.Free || p.Space.Usable(o-1)) && p.ReservationAt(o-1) == nil && !m.isInUse(addr.Nth(p.CIDR, o-1)) && !m.engine.OnHost(addr.Nth(p.CIDR, o-1)) {
-				return o - 1, true
-			}
-		}
-	}
-	return 0, false
-}
-
-// adoptGateway makes an address that the host was found to have its gateway,
-// and reports whether it did: it was this peer's grant before, and is again. It is not
-// while a command is under way that it makes way for.
-func (m *Machine) adoptGateway(p *pool.Pool, o addr.Offset) bool {
-	rec := p.Space.Lookup(o)
-	if p.HasGateway || rec.State != space.Held || rec.Kind != space.Host || p.Space.Mine(o) && !p.Space.Usable(o) {
-		return false
-	}
-	m.confirm(p, o, gatewayHolder())
-	p.Gateway, p.HasGateway = o, true
-	return true
-}
-
-// leaveGateway has the next network of a pool get the gateway of the last one again, which
-// went and which the host still had when it was last looked at, until the host is seen without
-// it: what it has after that is not the bridge, which went with its network.
-func (m *Machine) leaveGateway(p *pool.Pool) {
-	if rec := p.Space.Lookup(p.Gateway); rec.State == space.Held && rec.Kind == space.Host {
-		m.confirm(p, p.Gateway, space.Holder{Kind: space.Host, Key: gatewayKey()})
-	}
-}
-
-// gatewayHolder is this host as the holder of its gateway in a pool.
-func gatewayHolder() space.Holder { return space.Holder{Kind: space.Gateway, Key: gatewayKey()} }
-
-// gatewayKey is the key of this host's gateway in a pool.
-func gatewayKey() space.Key { return space.KeyOf("gateway") }
 
 // sharedGateway returns the gateway that the network's mode shares between all
 // engines, reserved, or an invalid prefix if the mode has none.
@@ -195,16 +134,16 @@ func (m *Machine) reserveFor(p *pool.Pool, o addr.Offset, kind chronicle.Kind) e
 func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
 	a := addr.Nth(p.CIDR, o)
 	if r := p.ReservationAt(o); r != nil {
-		if sharesReservation(r) {
+		if pool.SharesReservation(r) {
 			return nil
 		}
 		return sentence.AddressTaken(p.Pool, a, r)
 	}
-	if m.inUseElsewhere(a) {
-		return m.errWarned(p, a)
+	if m.pools.IsInUseElsewhere(a) {
+		return p.ErrWarned(a)
 	}
 	if rec := p.Space.Lookup(o); rec.State == space.Held && !p.Yields(o, rec, kind) {
-		return m.errHeld(p, a, rec.Holder, rec.Since)
+		return p.ErrHeld(a, rec.Holder, rec.Since)
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
 	// listed, or asks for before it has listed anything, is in use here already.
@@ -230,12 +169,6 @@ func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind
 		return m.waitForMajority() // it went since, with the last network before this one
 	}
 	return nil
-}
-
-// sharesReservation reports whether a reservation, which may be nil, is one that
-// any network may share.
-func sharesReservation(r *chronicle.Reservation) bool {
-	return r != nil && r.Kind.Shared()
 }
 
 // reserveElsewhere asks the owner of an address to reserve it, who refuses

@@ -27,7 +27,7 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 	if m.ready() != nil || m.state.Member(from) == nil || m.members.View().CutOff() { // what is set aside for what cannot be decided is of use to nobody
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
-	p := m.pools.of[q.Pool]
+	p := m.pools.Of(q.Pool)
 	if m.awaitList() != nil && !isKnown(p, q) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
@@ -75,16 +75,16 @@ func (m *Machine) giveExactly(p *pool.Pool, q wire.Ask, to peer.ID) wire.Answer 
 	named := func(k space.Kind) bool {
 		return (k == space.Stranger || k == space.Host) && q.Want == wire.WantReserved
 	}
-	if a := addr.Nth(p.CIDR, o); m.isInUse(a) {
+	if a := addr.Nth(p.CIDR, o); m.pools.IsInUse(a) {
 		if by, _ := m.warnings.By(a); by != to {
-			return wire.Answer{Verdict: wire.RefusedHeld, Text: m.warnedText(a)}
+			return wire.Answer{Verdict: wire.RefusedHeld, Text: m.pools.WarnedText(a)}
 		}
 		if p.Space.Usable(o) {
-			m.dismissStranger(p, o) // who warns of it has a user for it
+			p.DismissStranger(o) // who warns of it has a user for it
 		}
 	}
 	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept && !named(rec.Kind) {
-		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.holderText(rec.Holder, rec.Since)}
+		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.pools.HolderText(rec.Holder, rec.Since)}
 	}
 	if !p.Space.Usable(o) {
 		return wire.Answer{Verdict: wire.RefusedNow} // a decision about it is under way
@@ -158,7 +158,7 @@ func (m *Machine) closeHost(p *pool.Pool, ranges []addr.Range) {
 		}
 	}
 	for _, o := range own {
-		m.freeHolding(p, o)
+		p.Free(o)
 	}
 	if _, held := p.Space.Holds(p.Gateway); !held {
 		p.HasGateway = false

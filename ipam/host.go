@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -26,8 +25,8 @@ func (m *Machine) takeHost(q *HostAddresses) {
 		}
 	}
 	m.engine.TakeHost(q.Addresses, routed)
-	m.settleHostConflicts()
-	for _, p := range m.sortedPools() {
+	m.pools.SettleHostConflicts()
+	for _, p := range m.pools.Sorted() {
 		m.sightHost(p)
 		for o, kind := range p.Space.Kinds() {
 			if kind != space.Host || m.engine.OnHost(addr.Nth(p.CIDR, o)) {
@@ -35,7 +34,7 @@ func (m *Machine) takeHost(q *HostAddresses) {
 			}
 			// Interfaces come and go while networks are made anew; a bridge without a network does not.
 			first, _ := p.OffHost.Since(o, read)
-			if read.Sub(m.engine.SureSince(first)) >= m.cfg.Grace || p.Space.Lookup(o).Key == gatewayKey() {
+			if read.Sub(m.engine.SureSince(first)) >= m.cfg.Grace || p.Space.Lookup(o).Key == pool.GatewayKey() {
 				m.leaveToListed(p, o)
 			}
 		}
@@ -45,11 +44,11 @@ func (m *Machine) takeHost(q *HostAddresses) {
 // leaveToListed frees what the host had itself, and leaves it to a container that has it, too, by the engine's last list.
 func (m *Machine) leaveToListed(p *pool.Pool, o addr.Offset) {
 	ref, lives := p.Seen[o]
-	m.freeHolding(p, o)
+	p.Free(o)
 	if lives {
 		p.Seen[o] = ref
 	}
-	m.settleAt(p, addr.One(o))
+	p.SettleAt(addr.One(o))
 }
 
 // countsAsRouted reports whether no subnet is to be chosen where a route leads. One
@@ -61,55 +60,11 @@ func (m *Machine) countsAsRouted(r HostRoute) bool {
 	})
 }
 
-// holdHost holds those of the host's addresses that lie in a range which has just
-// become this peer's, or was freed, before a container can have them.
-func (m *Machine) holdHost(p *pool.Pool, r addr.Range) {
-	for _, a := range m.engine.Host() {
-		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
-		if !ok || !r.Contains(o) || !holdable(p.ReservationAt(o)) {
-			continue
-		}
-		p.WakeKept(o, m.now)
-		h := space.Holder{Kind: space.Host}
-		if g, out := p.Space.Claim(o, &h, m.now, nil); out == space.Taken {
-			m.saveGrant(p, &g, &h)
-			m.noteUse(NoteGranted, p, a.Addr(), &h, g.Since)
-		}
-	}
-}
-
-// holdable reports whether what somebody here has anyway, as the host itself, is to be held
-// where it is kept back so, or not at all (nil). What is kept for a name a container would get
-// otherwise; all else nobody gets.
-func holdable(r *chronicle.Reservation) bool {
-	return r == nil || r.Kind == chronicle.KindKeptForName
-}
-
-// sightSoon has this peer look for the host's addresses in a pool in this step, if the host
-// itself has one in a range that has just become somebody's to hand out: within a second,
-// until it would look anyway, others could give it to a container.
-func (m *Machine) sightSoon(p *pool.Pool, r addr.Range) {
-	if p == nil || slices.Contains(m.pools.unsighted, p) { // it goes in the same slot, or is looked at already
-		return
-	}
-	for _, a := range m.engine.Host() {
-		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && r.Contains(o) {
-			m.pools.unsighted = append(m.pools.unsighted, p)
-			return
-		}
-	}
-}
-
-// sightNew does what sightSoon is for, once this peer may ask others. One that is alone
+// sightNew does what [pool.Pools.LookSoon] is for, once this peer may ask others. One that is alone
 // holds what the host has as it comes.
 func (m *Machine) sightNew() {
-	if len(m.pools.unsighted) == 0 || m.ready() != nil {
-		return
-	}
-	pools := m.pools.unsighted
-	m.pools.unsighted = nil
-	for _, p := range pools {
-		if m.pools.of[p.Key] == p && !m.members.View().Alone() {
+	for _, p := range m.pools.TakeUnsighted() {
+		if m.pools.Of(p.Key) == p && !m.members.View().Alone() {
 			m.sightHost(p)
 		}
 	}
@@ -127,7 +82,7 @@ func (m *Machine) sightHost(p *pool.Pool) {
 			continue
 		}
 		r := p.ReservationAt(o)
-		if !holdable(r) {
+		if !pool.IsHoldable(r) {
 			continue
 		}
 		h := space.Holder{Kind: space.Host}
@@ -135,11 +90,11 @@ func (m *Machine) sightHost(p *pool.Pool) {
 		switch {
 		case rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept:
 			if p.Space.Mine(o) {
-				m.dismissStranger(p, o)
+				p.DismissStranger(o)
 			}
 			err := m.borrow(p, o, r)
 			if err == nil {
-				m.dismissWarned(p, o)
+				p.DismissWarned(o)
 				_ = m.take(p, o, &h, new(AddressGrant)) // what is mine and not held can be taken
 			}
 			p.Untaken = p.Untaken || m.stillOthers(p, o, err)
@@ -147,10 +102,10 @@ func (m *Machine) sightHost(p *pool.Pool) {
 			delete(p.OffHost, o)
 		case rec.Kind == space.Gateway, rec.Kind == space.Client: // a client may have got it for an interface of this host
 		case m.lacks(rule.Standing):
-			m.freeHolding(p, o)
+			p.Free(o)
 			_ = m.take(p, o, &h, new(AddressGrant))
 		default: // a grant stands (R64)
-			m.conflictOf(p, o, h, m.now.UnixNano(), "is held by "+m.holderText(rec.Holder, rec.Since), m.endOf(p, o, rec.Holder, rec.Since))
+			p.Dispute(o, h, m.now.UnixNano(), "is held by "+m.pools.HolderText(rec.Holder, rec.Since), p.EndOf(o, rec.Holder, rec.Since))
 		}
 	}
 }

@@ -75,11 +75,11 @@ func (m *Machine) takeInventory(inv *Inventory) (again time.Duration) {
 		m.members.NewDB.TakeList()
 	}
 	m.settleDoubts(&s)
-	m.noteWarned()
+	m.pools.NoteWarned()
 	if m.members.Suspension.For(suspend.GivenUp) {
 		m.warnings.SendAgain() // the list says which containers live
 	}
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		for _, at := range []map[addr.Offset]uint64{p.Named, p.Left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.Knows(at) })
 		}
@@ -110,7 +110,7 @@ func (m *Machine) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, s 
 	if waits(err) {
 		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
 		// them would be waited for at each list.
-		if !m.conflicts.Keep(place(p, o), sentence.Who(h)) {
+		if !m.conflicts.Keep(p.Place(o), sentence.Who(h)) {
 			m.list.incomplete = true
 		}
 		return
@@ -119,11 +119,21 @@ func (m *Machine) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, s 
 	m.conflictOfListed(p, o, h, s, why, other)
 }
 
+// conflictOfListed notes that an endpoint which a list has uses an address that is not its to have. other is as for [pool.Pool.Dispute].
+func (m *Machine) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, s *sight, why, other string) {
+	ends := sentence.End(h, addr.Nth(p.CIDR, o))
+	if network, stranded := s.stranded[p][o]; stranded {
+		ends = sentence.Disconnect(h, network)
+	}
+	p.DisputeListed(o, h, why, ends, other)
+}
+
 // sightAll takes note of what an inventory has, and returns how many networks
 // are on each subnet.
 func (m *Machine) sightAll(inv *Inventory, s *sight) map[netip.Prefix]int {
 	m.list.running, m.list.whole = true, !inv.Partial
-	defer func() { m.list.running, m.list.whole = false, false }()
+	m.pools.SetListing(true)
+	defer func() { m.list.running, m.list.whole = false, false; m.pools.SetListing(false) }()
 	var listed []netip.Prefix
 	if inv.Partial && !inv.AllNetworks {
 		listed = m.engine.Subnets()
@@ -168,7 +178,7 @@ func (m *Machine) sightSubnet(subnet netip.Prefix, n InventoryNetwork, s *sight)
 		return
 	}
 	refused := conflict.Place{Subnet: subnet}
-	if m.conflicts.Has(refused) && m.poolOf(subnet) == nil {
+	if m.conflicts.Has(refused) && m.pools.On(subnet) == nil {
 		m.sightUnpooled(subnet, n, s)
 		return // others that were asked for another network there have said no, and would be asked anew
 	}
@@ -212,7 +222,7 @@ func (m *Machine) sightEndpoint(p *pool.Pool, o addr.Offset, e InventoryEndpoint
 // have of that nobody else is to get.
 func (m *Machine) sightUnpooled(subnet netip.Prefix, n InventoryNetwork, s *sight) {
 	for _, e := range n.Endpoints {
-		p := m.poolAt(e.Address)
+		p := m.pools.At(e.Address)
 		if p == nil || !subnet.Contains(e.Address.Unmap()) {
 			continue
 		}
@@ -247,16 +257,16 @@ func (m *Machine) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle
 		case r != nil && r.Kind == chronicle.KindKeptForName:
 			// The network was made while the engine asked for the holder again.
 			what := sentence.Reserved(r) + ", but a network keeps it back as " + kind.String()
-			m.disagree(p, o, conflict.Conflict{Text: what, Same: what, Next: sentence.EndReserved(r, a) + ", or remove that network"})
+			p.Disagree(o, conflict.Conflict{Text: what, Same: what, Next: sentence.EndReserved(r, a) + ", or remove that network"})
 		case r != nil:
 		case s.misses(p.Here.Released()):
 			m.list.incomplete = true // the network may be the one that was removed since
-		case kind == chronicle.KindGateway && m.engine.OnHost(a) && m.adoptGateway(p, o):
+		case kind == chronicle.KindGateway && m.engine.OnHost(a) && p.AdoptGateway(o):
 			// It is on an interface of this host, and so its own.
 		case rec.State == space.Held && rec.Kind == space.Gateway:
 		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || m.engine.OnHost(a)):
 		case rec.State == space.Held && !p.Yields(o, rec, kind):
-			m.conflictOf(p, o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
+			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
 		default: // nothing here is in its way
 			m.sightUnkept(p, o, kind, m.keepBack(p, o, kind))
 		}
@@ -270,11 +280,11 @@ func (m *Machine) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, 
 	switch t, _ := p.Ring.At(o); {
 	case waits(err):
 		m.list.unanswered = m.list.unanswered || t.Owner != m.members.Self() && m.members.View().Live(t.Owner)
-		m.conflicts.Keep(place(p, o), who)
+		m.conflicts.Keep(p.Place(o), who)
 	case errors.Is(err, ErrAddressInUse) && m.state.Member(t.Owner) != nil:
 		why, other := m.othersUse(p, o, err)
 		same := who + ", but " + why
-		m.disagree(p, o, conflict.Conflict{Text: same, Who: who, Same: same, Next: "remove that network, or " + other})
+		p.Disagree(o, conflict.Conflict{Text: same, Who: who, Same: same, Next: "remove that network, or " + other})
 	}
 }
 
@@ -291,7 +301,7 @@ func (m *Machine) keepBack(p *pool.Pool, o addr.Offset, kind chronicle.Kind) err
 
 // holderOf returns an endpoint as the holder of its address.
 func holderOf(e InventoryEndpoint) space.Holder {
-	return space.Holder{Kind: space.Container, Name: known(e.Name), Ref: known(e.Container), MAC: e.MAC}
+	return space.Holder{Kind: space.Container, Name: pool.Known(e.Name), Ref: pool.Known(e.Container), MAC: e.MAC}
 }
 
 // sightAddress makes an endpoint hold its address, or learns who holds it.
@@ -314,30 +324,28 @@ func (m *Machine) sightAddress(p *pool.Pool, o addr.Offset, e InventoryEndpoint,
 	if other, twice := s.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
 		m.conflictOfListed(p, o, h, s, "is used by container "+sentence.Ref(other)+" too", "the other one")
 	}
-	if rec.Kind == space.Stranger && rec.MAC == h.MAC || isWarned(rec) {
-		m.dismissStranger(p, o) // it was this endpoint that answered
+	if rec.Kind == space.Stranger && rec.MAC == h.MAC || pool.IsWarned(rec) {
+		p.DismissStranger(o) // it was this endpoint that answered
 		rec = p.Space.Lookup(o)
 	}
 	if rec.State == space.Held && rec.Kind != space.Kept {
 		switch {
 		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-			m.conflictOfListed(p, o, h, s, "is held by "+m.holderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
+			m.conflictOfListed(p, o, h, s, "is held by "+m.pools.HolderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
 		case h.Ref != "":
 			h.Network = rec.Network
-			if h.Key = rec.Key; h.Key == nameKey(rec.Name) {
-				h.Key = nameKey(h.Name) // it may have been renamed
+			if h.Key = rec.Key; h.Key == pool.NameKey(rec.Name) {
+				h.Key = pool.NameKey(h.Name) // it may have been renamed
 			}
 			if rec.Holder != h {
-				rec, _ = p.Space.Describe(o, h)
-				m.saveRecord(p, o, &rec)
-				m.noteUse(NoteDescribed, p, addr.Nth(p.CIDR, o), &rec.Holder, rec.Since)
+				p.Describe(o, h)
 			}
 		}
 		return
 	}
 	r := p.ReservationAt(o)
 	switch {
-	case r == nil || keptFor(r, &h):
+	case r == nil || pool.KeptFor(r, &h):
 	case r.Kind == chronicle.KindKeptForName:
 		// The container may have been renamed. It has the address all the same, so
 		// that whom it waits for cannot.
@@ -353,10 +361,10 @@ func (m *Machine) sightAddress(p *pool.Pool, o addr.Offset, e InventoryEndpoint,
 	if m.members.NewDB.IsUnlisted() {
 		m.doubts.TakeLoss()
 	}
-	m.dismissWarned(p, o)
+	p.DismissWarned(o)
 	if err := m.take(p, o, &h, new(AddressGrant)); err != nil {
 		m.conflictOfListed(p, o, h, s, "cannot be taken in: "+err.Error(), "")
 		return
 	}
-	m.note(Note{Kind: NoteAdopted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.holderText(h, m.now.UnixNano())})
+	m.note(Note{Kind: NoteAdopted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o), Holder: m.pools.HolderText(h, m.now.UnixNano())})
 }

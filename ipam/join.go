@@ -132,7 +132,7 @@ func (m *Machine) wasShared() bool {
 
 // dissolve forgets a cluster in which this peer had nothing.
 func (m *Machine) dissolve() {
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		m.dropPool(p)
 	}
 	m.log.Leave()

@@ -50,7 +50,7 @@ func (m *Machine) learn(value []byte) ([]chronicle.Command, bool) {
 // once the state stands at another slot.
 func (m *Machine) conclude(wasMember bool, settled []*replog.Proposal) {
 	m.settleProposals(settled)
-	m.holdKept()
+	m.pools.HoldKept()
 	m.calls.changed = true
 	switch member := m.members.IsMember(); {
 	case member && !wasMember && m.state.Slot > 1:
@@ -106,17 +106,17 @@ func (m *Machine) install(state *chronicle.State) {
 
 // followFrom has the spaces of this peer follow a state that came in place of an old one.
 func (m *Machine) followFrom(old *chronicle.State) {
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		if m.state.Pool(p.Key) == nil {
 			m.dropPool(p)
 		}
 	}
 	for _, cp := range m.state.Pools {
-		p := m.poolFor(cp)
+		p := m.pools.For(cp)
 		p.Become(cp)
 		m.followRing(p)
-		m.keepNoMore(p, addr.Whole(p.CIDR))
-		m.sightSoon(p, addr.Whole(p.CIDR))
+		p.KeepNoMore(addr.Whole(p.CIDR))
+		m.pools.LookSoon(p, addr.Whole(p.CIDR))
 	}
 	for _, gone := range m.state.Former {
 		if before := old.Gone(gone.ID); !gone.Forgotten || gone.Machine == 0 || gone.Machine != m.members.Machine() || before != nil && before.Forgotten {

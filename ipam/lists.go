@@ -12,9 +12,7 @@ import (
 // taken over space in which containers of this host may live. For this list it
 // waits however long the engine is silent.
 func (m *Machine) awaitListAnew() {
-	for _, p := range m.pools.of {
-		p.Surveyed = false
-	}
+	m.pools.AwaitList()
 	m.members.NewDB.Inherit()
 }
 
@@ -46,12 +44,7 @@ func (m *Machine) stillOthers(p *pool.Pool, o addr.Offset, err error) bool {
 
 // hasUntaken reports whether this host keeps back, or has itself, what is another peer's, or was when last looked at.
 func (m *Machine) hasUntaken() bool {
-	for _, p := range m.pools.of {
-		if p.Untaken {
-			return true
-		}
-	}
-	return m.list.untaken
+	return m.pools.HasUntaken() || m.list.untaken
 }
 
 // awaitLists makes a call wait that chooses an address, as long as a new

@@ -29,7 +29,7 @@ type Machine struct {
 	state *chronicle.State // the log's: what it comes to
 	trade *trade.Trade     // how space moves between this peer and the others
 
-	pools     pools
+	pools     *pool.Pools // what this host holds in each pool
 	calls     calls
 	engine    *engine.Engine
 	list      list
@@ -44,21 +44,12 @@ type Machine struct {
 	fx   Effects // out fills all but the replies
 }
 
-// pools is what this peer knows of the pools of the state.
-type pools struct {
-	of             map[chronicle.PoolKey]*pool.Pool
-	inOrder        []*pool.Pool        // of their addresses; nil when pools came or went
-	served         servedPlaces        // what is looked up in every call
-	chosen         map[bool]netip.Addr // last subnet chosen, by family (true: IPv6)
-	unsighted      []*pool.Pool        // where to look for addresses of the host as soon as others can be asked
-	strangersUntil time.Time           // when to look at the strangers again; zero: there are none
-}
-
 // calls are the requests that wait, and the one that is served.
 type calls struct {
 	waiting  []*Call
-	current  *Call // that is being served, if it can wait
-	changed  bool  // something happened that calls may wait for
+	current  *Call               // that is being served, if it can wait
+	changed  bool                // something happened that calls may wait for
+	chosen   map[bool]netip.Addr // last subnet that was chosen for one, by family (true: IPv6)
 	refusals report.Refusals
 }
 
@@ -86,7 +77,7 @@ func New(cfg Config) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{
-		pools:     pools{of: map[chronicle.PoolKey]*pool.Pool{}, chosen: map[bool]netip.Addr{}, served: makeServed(leastServed)},
+		calls:     calls{chosen: map[bool]netip.Addr{}},
 		conflicts: conflict.New(),
 	}
 	m.out = effect.NewWriter(&m.fx.Out)
@@ -95,6 +86,10 @@ func New(cfg Config) (*Machine, error) {
 	m.log = m.members.Log()
 	m.state = m.log.State()
 	m.trade = trade.New(&m.out, m.log, tradePeers{m})
+	m.pools = pool.New(pool.Parts{
+		Out: &m.out, Me: m.members.Me, Engine: m.engine, Doubts: m.doubts, Conflicts: m.conflicts, Warnings: m.warnings, Database: m.members.NewDB,
+		State: m.state, Edition: m.log.Editions(),
+	})
 	m.configure(cfg)
 	return m, nil
 }
@@ -112,8 +107,8 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 	if late := m.members.Check.Late(); isSet || late >= bootcheck.Slumber {
 		m.disturb(set.By, max(set.By, late))
 	}
-	if !m.pools.strangersUntil.IsZero() {
-		m.freeStrangers()
+	if !m.pools.StrangersUntil().IsZero() {
+		m.pools.FreeStrangers()
 	}
 	if m.warnings.AnyOver() {
 		m.endWarnings()
@@ -156,7 +151,7 @@ func (m *Machine) Step(now time.Time, ev Event) *Effects {
 func (m *Machine) atRest() bool {
 	return !m.calls.changed && m.log.AtRest() && !m.out.Unposted() &&
 		!m.members.IsChecking() && !m.members.Check.IsAlone() && m.state.Slot > 0 && m.members.IsMember() && m.tended() &&
-		len(m.pools.unsighted) == 0 && !m.cfg.faults.restless
+		!m.pools.HasUnsighted() && !m.cfg.faults.restless
 }
 
 // goOn does what has become possible or due.
@@ -203,10 +198,10 @@ func (m *Machine) start() {
 	m.members.Seeker.Start(m.members.Self())
 	m.beginClock()
 	m.settleProposals(m.log.TakeSettled())
-	m.holdKept()
+	m.pools.HoldKept()
 	m.warnings.Extend()
-	for _, p := range m.sortedPools() {
-		m.holdWarned(p, addr.Whole(p.CIDR))
+	for _, p := range m.pools.Sorted() {
+		p.HoldWarned(addr.Whole(p.CIDR))
 	}
 	m.members.Me.SetLabel(m.cfg.Label)
 	m.stopIf(m.members.Suspension.TakePlace(m.cfg.Place))

@@ -127,7 +127,7 @@ func (m *Machine) mayTell() bool {
 // another peer, by the engine's last list: as where its plugin was installed anew under
 // another name, and that peer is its former self.
 func (m *Machine) livesIn(id peer.ID) bool {
-	for _, p := range m.pools.of {
+	for _, p := range m.pools.Sorted() {
 		for o := range p.Seen {
 			if t, _ := p.Ring.At(o); t.Owner == id {
 				return true

@@ -23,7 +23,7 @@ func (m *Machine) greet() {
 
 // releasePool answers libnetwork's ReleasePool. It asks for a list of networks.
 func (m *Machine) releasePool(q *PoolRelease) {
-	if p := m.poolOf(q.Network.Pool); m.engine.Release(q.Network) && p != nil {
+	if p := m.pools.On(q.Network.Pool); m.engine.Release(q.Network) && p != nil {
 		m.settle(p)
 	}
 }
@@ -63,7 +63,7 @@ func (m *Machine) settle(p *pool.Pool) {
 	hadGateway := p.HasGateway
 	if hadGateway {
 		p.HasGateway = false
-		m.freeHolding(p, p.Gateway)
+		p.Free(p.Gateway)
 	}
 	if p.Origin == chronicle.FromChoice && m.log.IsSole() && m.idle(p) {
 		if removal, err := m.removal(p); err == nil { // else whoever wants its subnet tries again
@@ -73,17 +73,17 @@ func (m *Machine) settle(p *pool.Pool) {
 	if m.log.IsSole() {
 		m.tellUnused(p) // it is decided at once
 	}
-	if m.pools.of[p.Key] == p {
+	if m.pools.Of(p.Key) == p {
 		m.sightHost(p) // what was let go may be on an interface of the host
 		if hadGateway {
-			m.leaveGateway(p)
+			p.LeaveGateway()
 		}
 	}
 }
 
 // settleAll is settle for all pools.
 func (m *Machine) settleAll() {
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		m.settle(p)
 	}
 }

@@ -24,7 +24,7 @@ func (m *Machine) createPool(q *PoolCreation) (_ PoolStatus, created bool, _ err
 	if other := m.state.PoolNamed(q.Name); other != nil && other.CIDR != cidr {
 		return PoolStatus{}, false, failf(ErrBadRequest, "the name %s belongs to the pool %v: use another name", q.Name, other.CIDR)
 	}
-	there := m.poolOf(cidr)
+	there := m.pools.On(cidr)
 	if created = there == nil; created {
 		if err := m.awaitLists(); err != nil {
 			return PoolStatus{}, false, err
@@ -124,10 +124,10 @@ func (m *Machine) creating(subnet string) bool {
 // poolRef returns the pool that a user names, by subnet or name, or nil.
 func (m *Machine) poolRef(ref string) *pool.Pool {
 	if cp := m.state.PoolNamed(ref); cp != nil {
-		return m.pools.of[cp.Key]
+		return m.pools.Of(cp.Key)
 	}
 	if cidr, err := netip.ParsePrefix(ref); err == nil {
-		return m.poolOf(cidr.Masked())
+		return m.pools.On(cidr.Masked())
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (m *Machine) leave(q *LeaveRequest) error {
 		return failf(ErrBadRequest, "%s is the only host of its cluster: remove the plugin instead", m.cfg.Name)
 	}
 	held := addr.Count(0)
-	for _, p := range m.pools.of {
+	for _, p := range m.pools.Sorted() {
 		for _, kind := range p.Space.Kinds() {
 			if !kind.OfHost() {
 				held++

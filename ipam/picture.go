@@ -95,7 +95,7 @@ const (
 // Status returns what this peer knows of itself and its cluster.
 func (m *Machine) Status(now time.Time) Status {
 	m = m.at(now)
-	p := m.picture(m.sortedPools())
+	p := m.picture(m.pools.Sorted())
 	p.Own, p.Others = m.ownState(), m.othersState()
 	return p.Status()
 }
@@ -168,7 +168,7 @@ func (m *Machine) at(now time.Time) *Machine {
 // pictureAt returns what this peer knows at that time.
 func (m *Machine) pictureAt(now time.Time) *report.Picture {
 	m = m.at(now)
-	return m.picture(m.sortedPools())
+	return m.picture(m.pools.Sorted())
 }
 
 // picture returns what this peer knows, with those of its pools.
@@ -176,7 +176,7 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	p := &report.Picture{
 		Now: m.now, Self: m.members.Self(), Name: m.cfg.Name, Standing: m.standing(), Level: m.log.Level(), Pending: m.log.Pending(), State: m.state,
 		Peers: map[peer.ID]report.Peer{}, Pools: make([]report.Pool, len(pools)), Looked: m.engine.Complete().At, Refusals: m.calls.refusals,
-		Rest: m.cfg.Rest, Retry: strangerTime,
+		Rest: m.cfg.Rest, Retry: pool.StrangerTime,
 	}
 	v := m.members.View()
 	know := func(id peer.ID, admitted peer.Name) {
@@ -207,7 +207,7 @@ func (m *Machine) picture(pools []*pool.Pool) *report.Picture {
 	}
 	for k, d := range m.conflicts.All() {
 		c := report.Conflict{Text: d.Text, Next: d.Next}
-		if of := m.pools.of[k.Pool]; of != nil {
+		if of := m.pools.Of(k.Pool); of != nil {
 			c.Address, c.Pool = addr.Nth(of.CIDR, k.At), of.CIDR
 		}
 		p.Conflicts = append(p.Conflicts, c)
@@ -338,7 +338,7 @@ func (m *Machine) ownersOfListed() []peer.ID {
 		return nil
 	}
 	var owners []peer.ID
-	for _, p := range m.pools.of {
+	for _, p := range m.pools.Sorted() {
 		for o := range p.Seen {
 			t, _ := p.Ring.At(o)
 			if t.Owner == m.members.Self() || t.Owner == ring.Free || t.Owner == ring.Reserved || m.members.View().Live(t.Owner) || slices.Contains(owners, t.Owner) {

@@ -37,7 +37,7 @@ func (m *Machine) requestPool(q *PoolRequest) (PoolGrant, error) {
 		return g, err
 	}
 	n, _ := q.On(q.Pool) // which it serves
-	if p := m.poolOf(n.Pool); p != nil {
+	if p := m.pools.On(n.Pool); p != nil {
 		_ = m.enter(n, p, false) // what has a subnet is never too often
 	}
 	return PoolGrant{Network: n}, nil
@@ -127,7 +127,7 @@ func (m *Machine) findPool(q *PoolRequest) (p *pool.Pool, chosen bool, err error
 				return nil, false, failf(ErrBadRequest, "%v", err)
 			}
 		}
-		return m.pools.of[named.Key], true, nil
+		return m.pools.Of(named.Key), true, nil
 	}
 	if q.Range.IsValid() || q.Gateway == GatewayAddr {
 		return nil, false, failf(ErrBadRequest, "a network with an IP range or a gateway address needs a subnet: name one with --subnet")
@@ -191,7 +191,7 @@ func (m *Machine) joinPool(cidr netip.Prefix, spec poolSpec) (*pool.Pool, error)
 		return nil, err
 	}
 	if p := m.state.PoolOf(cidr); p != nil {
-		return m.pools.of[p.Key], nil
+		return m.pools.Of(p.Key), nil
 	}
 	p, _, err := m.makePool(cidr, spec)
 	return p, err
@@ -234,7 +234,7 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.P
 	if last.Refused != "" {
 		return nil, nil, failf(ErrPoolOverlap, "subnet %v cannot be a pool: %s", cidr, last.Refused)
 	}
-	p := m.pools.of[last.Pool]
+	p := m.pools.Of(last.Pool)
 	if p == nil { // it went in the same slot
 		return nil, nil, m.waitForMajority()
 	}
@@ -264,7 +264,7 @@ func (m *Machine) dealtAround(cidr netip.Prefix) []peer.ID {
 func (m *Machine) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, err error) {
 	var used []*pool.Pool
 	for _, cp := range m.state.Overlapping(cidr) {
-		p := m.pools.of[cp.Key]
+		p := m.pools.Of(cp.Key)
 		if !m.idle(p) {
 			return nil, p, m.unlessGone(p, m.errOverlap(cidr, p))
 		}
@@ -285,14 +285,6 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, e
 		}
 	}
 	return pools, nil, nil
-}
-
-// poolOf returns the pool with just that subnet, or nil.
-func (m *Machine) poolOf(cidr netip.Prefix) *pool.Pool {
-	if cp := m.state.PoolOf(cidr); cp != nil {
-		return m.pools.of[cp.Key]
-	}
-	return nil
 }
 
 // idle reports whether nobody on this host wants the pool any more: no operator made it, it
@@ -324,7 +316,7 @@ func (m *Machine) removal(pools ...*pool.Pool) ([]chronicle.Action, error) {
 	}
 	for _, p := range pools {
 		for o := range p.Space.Kinds() {
-			m.freeHolding(p, o)
+			p.Free(o)
 		}
 	}
 	return actions, nil

@@ -1,11 +1,7 @@
 package ipam
 
 import (
-	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/holding"
-	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
-	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // What a peer keeps on its disk:
@@ -30,27 +26,6 @@ const (
 
 // SchemaVersion is the version of this layout.
 const SchemaVersion = 1
-
-// saveGrant writes the record of an address that was granted to a holder.
-func (m *Machine) saveGrant(p *pool.Pool, g *space.Grant, h *space.Holder) {
-	m.saveHolding(p, g.Offset, h, space.Held, g.Seq, g.Since)
-}
-
-// forgetHolding deletes the record of an address.
-func (m *Machine) forgetHolding(p *pool.Pool, o addr.Offset) { holding.Delete(&m.out, p.Key, o) }
-
-func (m *Machine) saveHolding(p *pool.Pool, o addr.Offset, h *space.Holder, state space.State, seq uint64, since int64) {
-	holding.Save(&m.out, p.Key, o, h, state, seq, since)
-}
-
-// saveRecord writes what is known of an address, or forgets it if nothing is.
-func (m *Machine) saveRecord(p *pool.Pool, o addr.Offset, rec *space.Record) {
-	if rec.State == space.Unused {
-		m.forgetHolding(p, o)
-		return
-	}
-	m.saveHolding(p, o, &rec.Holder, rec.State, rec.Seq, rec.Since)
-}
 
 func (m *Machine) saveIdentity() {
 	m.members.Me.Save(m.members.Suspension.LatestBoot(m.members.Me.Boot()), m.cfg.Name, m.cfg.Machine)

@@ -2,7 +2,6 @@ package ipam
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/cluster"
@@ -12,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/membership"
 	"github.com/ringlet/ringlet/ipam/newdb"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
@@ -57,14 +57,14 @@ func (m *Machine) Remains() (Remains, error) {
 	if err := m.mayRejoin(); err != nil {
 		return Remains{}, err
 	}
-	r := Remains{Cluster: m.state.Cluster, Used: m.usedHere()}
+	r := Remains{Cluster: m.state.Cluster, Used: m.pools.Used()}
 	for _, id := range m.members.Contacts.IDs() {
 		c := m.members.Contacts.Of(id)
 		if id != m.members.Self() && (c.Addr != "" || c.Start.Boot != 0) {
 			r.Contacts = append(r.Contacts, Contact{ID: id, Name: c.Name, Addr: c.Addr, Boot: c.Start.Boot, Nonce: c.Start.Nonce})
 		}
 	}
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		for o, rec := range p.Held() {
 			if rec.Kind == space.Client {
 				r.Clients = append(r.Clients, ClientRequest{Pool: p.CIDR.String(), Address: addr.Nth(p.CIDR, o), ID: rec.Ref})
@@ -90,29 +90,6 @@ func (m *Machine) mayRejoin() error {
 // knowsNobody reports whether this peer has never known of another one.
 func (m *Machine) knowsNobody() bool {
 	return len(m.members.View().Known()) == 0 && len(m.state.Former) == 0
-}
-
-// usedHere returns the addresses that containers, networks and clients of this host use, or
-// the host itself, as far as this peer knows, in order. Which containers live the engine's last
-// list tells, and before the first one the records do: after a boot those may name many that
-// are gone.
-func (m *Machine) usedHere() []netip.Addr {
-	var out []netip.Addr
-	for _, p := range m.sortedPools() {
-		for o, kind := range p.Space.Kinds() {
-			switch {
-			case kind == space.Stranger, kind == space.Kept:
-			case p.HasEndpoint(o) && !m.engine.Complete().IsZero(): // the list tells which of them live
-			default:
-				out = append(out, addr.Nth(p.CIDR, o))
-			}
-		}
-		for o := range p.Seen {
-			out = append(out, addr.Nth(p.CIDR, o))
-		}
-	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	return slices.Compact(out)
 }
 
 // Unclaimed returns the clients of the former peer of this host that have not got their
@@ -157,7 +134,7 @@ func (m *Machine) beginAnew(r *Remains) {
 	}
 	if !m.lacks(rule.Shadow) {
 		for _, a := range r.Used {
-			m.warn(a, m.members.Self())
+			m.pools.Warn(a, m.members.Self())
 		}
 	}
 	m.members.Former.Begin(r.Cluster, clients)
@@ -180,5 +157,9 @@ func (m *Machine) configure(cfg Config) {
 	m.engine.Configure(engine.Config{Lists: m.cfg.AwaitInventory, Grace: m.cfg.Grace, Rules: f.without})
 	m.doubts.Configure(m.cfg.AwaitInventory)
 	m.log.Configure(replog.Config{Rand: m.cfg.Rand, Spoken: m.cfg.Spoken, Rules: f.without, Apply: f.apply, History: f.history})
+	m.pools.Configure(pool.Config{
+		Name: m.cfg.Name, Grace: m.cfg.Grace, CallTime: m.cfg.CallTime, Lists: m.cfg.AwaitInventory, Rules: f.without,
+		NameOf: func(id peer.ID) string { return m.members.View().NameOf(id) }, Changed: func() { m.calls.changed = true },
+	})
 	m.trade.Configure(trade.Config{Rand: m.cfg.Rand, Deal: m.cfg.Deal, Chunk: m.cfg.Chunk, Rest: m.cfg.Rest})
 }

@@ -54,7 +54,7 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 		}
 		return AddressGrant{}, why
 	}
-	p, bare := m.poolOf(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
+	p, bare := m.pools.On(q.Network.Pool), q.Purpose == ForUnmarked && m.bare()
 	if p != nil && bare {
 		if _, err := m.refuseClaim(p, q); err != nil {
 			return AddressGrant{}, err
@@ -63,7 +63,7 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 	switch mode := m.engine.Mode(); {
 	case p != nil && m.confirms(p, q, o):
 		if bare {
-			m.askedAgain(p, o)
+			p.AskedAgain(o)
 		}
 	case q.Purpose == ForGateway && m.mayReplay() && m.engine.OnHost(q.Address): // that of a bridge, whether or not there is a pool
 	case bare && m.holdsUp():
@@ -82,7 +82,7 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 func (m *Machine) confirms(p *pool.Pool, q *AddressRequest, o addr.Offset) bool {
 	rec := p.Space.Lookup(o)
 	switch {
-	case sharesReservation(p.ReservationAt(o)):
+	case pool.SharesReservation(p.ReservationAt(o)):
 		return m.saysUse(p) || m.mayReplay() && (m.engine.Mode() != engine.Absent || m.members.Wish.HasLeft())
 	case rec.State != space.Held:
 		return false
@@ -125,27 +125,27 @@ func (m *Machine) isKeptBack(p *pool.Pool, o addr.Offset) bool {
 
 // isReserved reports whether an address is reserved for no container.
 func (m *Machine) isReserved(q *AddressRequest) bool {
-	p := m.poolOf(q.Network.Pool)
+	p := m.pools.On(q.Network.Pool)
 	if p == nil {
 		return false
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
-	return ok && !holdable(p.ReservationAt(o))
+	return ok && !pool.IsHoldable(p.ReservationAt(o))
 }
 
 // withhold keeps an address back that an engine which starts has, and that this peer does not hold: one of its containers may use it
 // that runs since before, and no other is to get it (R59). A list of the engine ends that, or the engine, as it releases the address.
 func (m *Machine) withhold(q *AddressRequest) {
-	if m.lacks(rule.Withheld) || m.isInUse(q.Address) {
+	if m.lacks(rule.Withheld) || m.pools.IsInUse(q.Address) {
 		return
 	}
-	if p := m.poolOf(q.Network.Pool); p != nil {
+	if p := m.pools.On(q.Network.Pool); p != nil {
 		o, _ := addr.OffsetOf(p.CIDR, q.Address)
 		if kind, held := p.Space.Holds(o); held && !kind.OfHost() || p.ReservationAt(o) != nil {
 			return
 		}
 	}
-	m.warn(q.Address, m.members.Self())
+	m.pools.Warn(q.Address, m.members.Self())
 	m.warnings.SendAgain()
 }
 

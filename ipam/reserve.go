@@ -81,7 +81,7 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool.Pool, addr.
 		if p = m.poolRef(ref); p == nil {
 			return nil, addr.Range{}, sentence.NoPool(ref)
 		}
-	} else if p = m.poolAt(first); p == nil {
+	} else if p = m.pools.At(first); p == nil {
 		return nil, addr.Range{}, failf(ErrPoolNotFound, "address %v is in no pool: create the pool first with ringlet pool create or docker network create; ringlet pool ls lists the pools", first)
 	}
 	start, ok := addr.OffsetOf(p.CIDR, first)
@@ -98,16 +98,6 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool.Pool, addr.
 	return p, addr.Range{Start: start, End: end}, nil
 }
 
-// poolAt returns the pool whose subnet has the address, or nil.
-func (m *Machine) poolAt(a netip.Addr) *pool.Pool {
-	for _, p := range m.pools.of {
-		if p.CIDR.Contains(a.Unmap()) {
-			return p
-		}
-	}
-	return nil
-}
-
 // keep keeps one address for a name. Whoever has the name may hold it.
 func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 	a := addr.Nth(p.CIDR, o)
@@ -118,8 +108,8 @@ func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 		}
 		return sentence.AddressTaken(p.Pool, a, r)
 	}
-	if rec := p.Space.Lookup(o); rec.State == space.Held && !keptFor(wanted, &rec.Holder) {
-		return m.errHeld(p, a, rec.Holder, rec.Since)
+	if rec := p.Space.Lookup(o); rec.State == space.Held && !pool.KeptFor(wanted, &rec.Holder) {
+		return p.ErrHeld(a, rec.Holder, rec.Since)
 	}
 	if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && t.Owner != ring.Free {
 		return m.keepTheirs(p, o, t.Owner)
@@ -154,7 +144,7 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 		var actions []chronicle.Action
 		var late error
 		found := collisions{cidr: p.CIDR}
-		for _, part := range p.PartsOf(in, m.members.Self()) {
+		for _, part := range p.PartsOf(in) {
 			switch part.Owner {
 			case ring.Reserved:
 				found.reservations(p, part.Range)
@@ -238,7 +228,7 @@ func (m *Machine) excludeFree(p *pool.Pool, in addr.Range, note string, actions 
 			continue
 		}
 		upTo(o)
-		found.add(addr.One(o), "is held by "+m.holderText(rec.Holder, rec.Since))
+		found.add(addr.One(o), "is held by "+m.pools.HolderText(rec.Holder, rec.Since))
 	}
 	upTo(in.End)
 	return actions
@@ -312,7 +302,7 @@ func (m *Machine) unreserve(q *UnreserveRequest) (Reserving, error) {
 		return Reserving{}, failf(ErrBadRequest, "a reservation as %v cannot be removed by hand", q.Kind)
 	}
 	out := Reserving{First: q.First, Last: q.Last, Kind: q.Kind.String(), Collisions: []Collision{}}
-	if q.Pool == "" && m.poolAt(q.First) == nil && m.poolAt(q.Last) == nil {
+	if q.Pool == "" && m.pools.At(q.First) == nil && m.pools.At(q.Last) == nil {
 		return out, nil // nothing is kept back where there is no pool
 	}
 	p, in, err := m.stretch(q.Pool, q.First, q.Last)

@@ -3,7 +3,6 @@ package ipam
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/codec"
@@ -17,7 +16,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
-	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/start"
 	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/warning"
@@ -31,10 +29,9 @@ var ErrForeign = errors.New("not a database that this peer can use")
 type Restoration struct {
 	m        *Machine
 	log      *replog.Restoration
+	pools    *pool.Restoration
 	anything bool
-	unknown  string     // a bucket that this release does not have
-	last     *pool.Pool // of the last address: most lie side by side
-	memory   space.Memory
+	unknown  string // a bucket that this release does not have
 }
 
 // Restore returns the machine that the records describe, or a new one if
@@ -60,7 +57,7 @@ func NewRestoration(cfg Config) (*Restoration, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Restoration{m: m, log: m.log.Restore()}, nil
+	return &Restoration{m: m, log: m.log.Restore(), pools: m.pools.Restore()}, nil
 }
 
 // Machine returns the machine when all records have come: with the configuration as it
@@ -97,10 +94,8 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 	if m.log.HasVotedToFound() && !m.cfg.Join && m.cfg.Formation.Size == 0 {
 		return nil, fmt.Errorf("%w: it has begun to found a cluster with others, and RINGLET_JOIN and RINGLET_BOOTSTRAP no longer say with whom: set them as they were, or remove the database", ErrForeign)
 	}
-	for _, cp := range m.state.Pools {
-		p := m.poolFor(cp)
-		m.followRing(p)
-		p.Space.Seal()
+	if err := l.pools.Finish(); err != nil {
+		m.log.Fail(err)
 	}
 	m.setAside(m.log.UnderWay())
 	return m, nil
@@ -110,7 +105,7 @@ func (l *Restoration) Machine(cfg Config) (*Machine, error) {
 func (l *Restoration) Visit(bucket string, key, value []byte) error {
 	l.anything = true
 	if bucket == holding.Bucket { // as nearly all are
-		return wrap(l.visitHolding(key, value), "address")
+		return wrap(l.pools.Visit(key, value), "address")
 	}
 	switch bucket {
 	case bucketIdentity:
@@ -182,40 +177,6 @@ func (l *Restoration) visitLog(key string, value []byte) error {
 // have to leave out slots that the addresses in it follow from.
 func (l *Restoration) later() error {
 	return fmt.Errorf("%w: a later release has used it, at a level of the protocol that this one does not speak (it speaks %d): install that release again, the database is as it was", ErrForeign, l.m.cfg.Spoken)
-}
-
-// visitHolding puts an address back. A pool and its addresses go in one write,
-// so none is of a pool that is gone.
-func (l *Restoration) visitHolding(key, value []byte) error {
-	k, o, err := holding.ParseKey(key)
-	if err != nil {
-		return err
-	}
-	if l.last == nil || l.last.Key != k {
-		cp := l.m.state.Pool(k)
-		if cp == nil {
-			return fmt.Errorf("%w: it lies in pool %v, which does not exist", codec.ErrCorrupt, k)
-		}
-		if l.last != nil {
-			l.last.Space.Index()
-		}
-		l.last = l.m.poolFor(cp)
-	}
-	var rec space.Record
-	name, ref, packed, err := holding.Parse(value, &rec)
-	if err != nil {
-		return err
-	}
-	if err := l.last.Space.PutText(o, &rec, name, ref, packed, &l.memory); err != nil {
-		return fmt.Errorf("%w: pool %v: %w", codec.ErrCorrupt, l.last.CIDR, err)
-	}
-	if rec.Kind == space.Gateway && rec.State == space.Held {
-		l.last.Gateway, l.last.HasGateway = o, true
-	}
-	if rec.Kind == space.Stranger && rec.State == space.Held && !isWarned(rec) {
-		l.m.watchStranger(l.last, o, time.Unix(0, rec.Since))
-	}
-	return nil
 }
 
 // bootUp gives the peer its ID, if it has none yet, and raises its boot. Both

@@ -10,7 +10,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/cluster"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
-	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -47,18 +46,6 @@ func failf(kind error, format string, args ...any) error {
 }
 
 // The methods from here on give sentences what this peer knows.
-
-func (m *Machine) holderText(h space.Holder, since int64) string {
-	return sentence.Holder(m.cfg.Name, h, since)
-}
-
-func (m *Machine) errHeld(p *pool.Pool, a netip.Addr, h space.Holder, since int64) error {
-	o, _ := addr.OffsetOf(p.CIDR, a)
-	if container, listed := p.Seen[o]; report.LacksContainer(h, since, container, listed, m.engine.Complete().At) {
-		return sentence.AddressLeft(m.cfg.Name, p.Pool, a, h, since, p.Stranded[o])
-	}
-	return sentence.AddressHeld(m.cfg.Name, p.Pool, a, h, since)
-}
 
 // awayText says what to do about peers that do not answer.
 func (m *Machine) awayText(peers ...peer.ID) string {
@@ -103,7 +90,7 @@ func (m *Machine) names(peers []peer.ID) string {
 }
 
 func (m *Machine) errNameTaken(name string, other *chronicle.Pool) error {
-	p := m.poolOf(other.CIDR)
+	p := m.pools.On(other.CIDR)
 	return sentence.NameTaken(name, other.CIDR, p != nil && p.Here.Networks() == 0 && !p.IsBusy())
 }
 
@@ -124,7 +111,7 @@ func (m *Machine) errNoSubnet(bits int, universe []netip.Prefix) error {
 		return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !slices.ContainsFunc(universe, p.Overlaps) })
 	}
 	foreign := func(all []netip.Prefix) []netip.Prefix { // what is a pool's is counted there
-		return slices.DeleteFunc(there(all), func(p netip.Prefix) bool { return m.poolOf(p) != nil })
+		return slices.DeleteFunc(there(all), func(p netip.Prefix) bool { return m.pools.On(p) != nil })
 	}
 	pools := 0
 	for _, u := range universe {

@@ -119,11 +119,7 @@ func (m *Machine) meetLoss() {
 	if !m.members.Wish.HasLeft() {
 		m.stopIf(m.members.Suspension.LookAt(m.members.Self(), m.state))
 	}
-	for _, p := range m.pools.of {
-		if p.Space.Strays() > 0 {
-			m.stopIf(m.members.Suspension.Lost())
-		}
-	}
+	m.stopIf(m.pools.HasStrays() && m.members.Suspension.Lost())
 }
 
 // trust has a peer go on with a database that was moved, as an operator states. It asks the
@@ -153,14 +149,14 @@ func (m *Machine) trust() error {
 // engine has shown it with that since this process started, so that the others are warned of it.
 // What ran before the host was off may be somebody else's by now.
 func (m *Machine) standingHolder(q *AddressRequest) (AddressGrant, bool) {
-	p := m.poolOf(q.Network.Pool)
+	p := m.pools.On(q.Network.Pool)
 	if p == nil || q.Purpose != ForContainer || !m.members.IsSuspended() || !m.mayReplay() {
 		return AddressGrant{}, false
 	}
 	for o, rec := range p.Held() {
 		its := rec.Kind == space.Container && (q.Name != "" && rec.Name == q.Name || !q.MAC.IsZero() && MAC(rec.MAC) == q.MAC)
 		if its && p.Shows(o) && (!q.Address.IsValid() || q.Address == addr.Nth(p.CIDR, o)) {
-			return standing(p, o), true
+			return p.Standing(o), true
 		}
 	}
 	return AddressGrant{}, false

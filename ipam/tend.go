@@ -44,7 +44,9 @@ func (m *Machine) stir() {
 // gives back what it does not need, leaves, takes over from its former self,
 // and says what it has to spare.
 func (m *Machine) tend() {
-	m.sightNew()
+	if m.pools.HasUnsighted() && m.ready() == nil {
+		m.sightNew()
+	}
 	if m.tended() {
 		return
 	}
@@ -68,7 +70,7 @@ func (m *Machine) tend() {
 		m.members.Wish.SetDrained(false)
 		m.inherit()
 		m.endQuarantine()
-		for _, p := range m.sortedPools() {
+		for _, p := range m.pools.Sorted() {
 			m.tendUse(p)
 			m.retirePool(p)
 		}
@@ -84,7 +86,7 @@ func (m *Machine) tend() {
 	m.background(departure.EvictSilent(m.members.View(), m.cfg.EvictAfter)...)
 	m.background(departure.ExpireLocks(m.members.View())...)
 	m.endQuarantine()
-	for _, p := range m.sortedPools() {
+	for _, p := range m.pools.Sorted() {
 		m.sightHost(p)
 		m.closeKept(p)
 		m.closeBehind(p)
@@ -138,7 +140,7 @@ const unusedAfter = time.Minute
 // retirePool gives up a pool whose subnet was chosen and on which this host
 // has no network any more, and removes it when nobody owns a part of it.
 func (m *Machine) retirePool(p *pool.Pool) {
-	facts := m.factsOf(p)
+	facts := p.Facts()
 	if !facts.IsChosen {
 		return
 	}

@@ -41,7 +41,7 @@ func (m *Machine) saysUse(p *pool.Pool) bool { return p.UsedBy(m.members.Self())
 
 // tellUse says in the state that this host has networks on the pool.
 func (m *Machine) tellUse(p *pool.Pool) {
-	if p.Here.Has() && !m.toldUse(p) && m.pools.of[p.Key] == p {
+	if p.Here.Has() && !m.toldUse(p) && m.pools.Of(p.Key) == p {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
 }
@@ -49,7 +49,7 @@ func (m *Machine) tellUse(p *pool.Pool) {
 // tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
 // say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
 func (m *Machine) tellUnused(p *pool.Pool) {
-	if !p.Here.Has() && m.toldUse(p) && m.pools.of[p.Key] == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
+	if !p.Here.Has() && m.toldUse(p) && m.pools.Of(p.Key) == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
@@ -97,7 +97,7 @@ func (m *Machine) tendUse(p *pool.Pool) {
 	case p.Here.Has():
 		p.IdleSince = time.Time{}
 		m.tellUse(p)
-	case !m.factsOf(p).IsUsed:
+	case !p.Facts().IsUsed:
 		p.IdleSince = time.Time{}
 	case p.IdleSince.IsZero():
 		p.IdleSince = m.now
@@ -110,7 +110,7 @@ func (m *Machine) tendUse(p *pool.Pool) {
 // toldUse reports whether the state says that this host has networks on the
 // pool, or will once what is under way is decided.
 func (m *Machine) toldUse(p *pool.Pool) bool {
-	told := m.factsOf(p).IsUsed
+	told := p.Facts().IsUsed
 	for a := range m.log.UnderWay() {
 		switch a := a.(type) {
 		case chronicle.Use:

@@ -2,9 +2,7 @@ package ipam
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -25,11 +23,11 @@ func (m *Machine) Check(now time.Time) []error {
 	if err := m.state.Check(); err != nil {
 		bad("I2: %w", err)
 	}
-	if len(m.pools.of) != len(m.state.Pools) {
-		bad("this peer knows %d pools of %d", len(m.pools.of), len(m.state.Pools))
+	if m.pools.Len() != len(m.state.Pools) {
+		bad("this peer knows %d pools of %d", m.pools.Len(), len(m.state.Pools))
 	}
-	known := m.at(now).picture(m.sortedPools())
-	for i, p := range m.sortedPools() {
+	known := m.at(now).picture(m.pools.Sorted())
+	for i, p := range m.pools.Sorted() {
 		if p.Pool != m.state.Pool(p.Key) {
 			bad("pool %v is not the one of the state", p.CIDR)
 		}
@@ -60,24 +58,6 @@ func (m *Machine) Check(now time.Time) []error {
 	return errs
 }
 
-// sortedPools returns the pools in order of their addresses. The list is not to be changed,
-// and stays what it is when pools come or go.
-func (m *Machine) sortedPools() []*pool.Pool {
-	if m.pools.inOrder == nil {
-		m.pools.inOrder = make([]*pool.Pool, 0, len(m.pools.of))
-		for cp := range m.state.ByAddress() {
-			if p := m.pools.of[cp.Key]; p != nil {
-				m.pools.inOrder = append(m.pools.inOrder, p)
-			}
-		}
-	}
-	if len(m.pools.inOrder) < len(m.pools.of) { // of a slot that is being followed, some are gone from the state
-		m.pools.inOrder = slices.Collect(maps.Values(m.pools.of))
-		slices.SortFunc(m.pools.inOrder, func(a, b *pool.Pool) int { return chronicle.SortedBy(a.Pool, b.Pool) })
-	}
-	return m.pools.inOrder
-}
-
 // Self returns this peer's ID, which it has from its first step on.
 func (m *Machine) Self() peer.ID { return m.members.Self() }
 
@@ -91,7 +71,7 @@ func (m *Machine) State() *chronicle.State { return m.state }
 // being given away. As long as it waits for lists (see AwaitsLists) it hands out
 // nothing.
 func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
-	p := m.poolOf(cidr)
+	p := m.pools.On(cidr)
 	if p == nil {
 		return false
 	}
@@ -100,7 +80,7 @@ func (m *Machine) MayHandOut(cidr netip.Prefix, a netip.Addr) bool {
 		return false
 	}
 	kind, held := p.Space.Holds(o)
-	return held && kind != space.Kept && !isWarned(p.Space.Lookup(o)) || m.ready() == nil && !m.AwaitsLists() && p.Space.Usable(o)
+	return held && kind != space.Kept && !pool.IsWarned(p.Space.Lookup(o)) || m.ready() == nil && !m.AwaitsLists() && p.Space.Usable(o)
 }
 
 // AwaitsLists reports whether this peer chooses no address for now, since its

@@ -8,8 +8,8 @@ import (
 
 // wake sets when the machine wants to be stepped again.
 func (m *Machine) wake() {
-	if !m.pools.strangersUntil.IsZero() {
-		m.out.WakeAt(m.pools.strangersUntil)
+	if at := m.pools.StrangersUntil(); !at.IsZero() {
+		m.out.WakeAt(at)
 	}
 	m.warnings.Wake(m.warns())
 	if len(m.calls.waiting) > 0 {

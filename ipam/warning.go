@@ -1,15 +1,12 @@
 package ipam
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
-	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/rule"
-	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -33,23 +30,13 @@ func (m *Machine) takeInUse(from peer.ID, q wire.InUse) {
 	}
 	if q.All {
 		for _, a := range m.warnings.Missing(from, q.Addresses) {
-			m.dropWarning(a)
+			m.pools.EndWarning(a)
 		}
 	}
 	for _, a := range q.Addresses {
-		m.warn(a, from)
+		m.pools.Warn(a, from)
 	}
-	m.noteWarned()
-}
-
-// warn takes note that an address is in use on the host of that peer.
-func (m *Machine) warn(a netip.Addr, by peer.ID) {
-	heeds, news := m.warnings.Take(a, by, m.members.Self())
-	m.calls.changed = m.calls.changed || news
-	if p := m.poolAt(a); p != nil && heeds {
-		o, _ := addr.OffsetOf(p.CIDR, a)
-		m.holdWarned(p, addr.One(o))
-	}
+	m.pools.NoteWarned()
 }
 
 // endWarnings ends those that nobody has repeated. What a client of this host has yet to claim again stays, and so does what
@@ -59,126 +46,14 @@ func (m *Machine) endWarnings() {
 		return by == m.members.Self() && (m.members.Former.Awaits(a, "") || !m.engine.KnowsStart())
 	}
 	for _, a := range m.warnings.Over(lasts) {
-		m.dropWarning(a)
-	}
-}
-
-// endOwnWarning ends the warning of this peer itself, if there is one, and reports whether there was: the engine has released the
-// address, or an operator frees it, so what used it before this peer rejoined has ended.
-func (m *Machine) endOwnWarning(a netip.Addr) bool {
-	by, _ := m.warnings.By(a)
-	if by == m.members.Self() {
-		m.dropWarning(a)
-	}
-	return by == m.members.Self()
-}
-
-// dropWarning ends a warning, and frees what is held because of it.
-func (m *Machine) dropWarning(a netip.Addr) {
-	if !m.warnings.End(a) {
-		return
-	}
-	m.calls.changed = true
-	if p := m.poolAt(a); p != nil {
-		o, _ := addr.OffsetOf(p.CIDR, a)
-		if isWarned(p.Space.Lookup(o)) {
-			m.freeHolding(p, o)
-			m.settleAt(p, addr.One(o))
-		}
-		m.conflicts.EndWarned(place(p, o))
-	}
-}
-
-// dismissWarned ends the warning of an address that its user has again.
-func (m *Machine) dismissWarned(p *pool.Pool, o addr.Offset) {
-	if !m.warnings.IsEmpty() {
-		m.dropWarning(addr.Nth(p.CIDR, o))
-	}
-}
-
-// isWarned reports whether an address is held because of a warning: a device has a MAC.
-func isWarned(rec space.Record) bool {
-	return rec.State == space.Held && rec.Kind == space.Stranger && rec.MAC == [6]byte{}
-}
-
-// holdWarned holds what others were warned of in a range of this peer, unless somebody has it.
-func (m *Machine) holdWarned(p *pool.Pool, r addr.Range) {
-	if m.warnings.IsEmpty() || !m.members.Me.HasBegun() { // the first step holds what a database has
-		return
-	}
-	for _, a := range m.warnedIn(p, r) {
-		o, _ := addr.OffsetOf(p.CIDR, a)
-		if !holdable(p.ReservationAt(o)) {
-			continue
-		}
-		p.WakeKept(o, m.now)
-		h := space.Holder{Kind: space.Stranger}
-		if g, out := p.Space.Claim(o, &h, m.now, nil); out == space.Taken {
-			m.saveGrant(p, &g, &h)
-			rec := p.Space.Lookup(o)
-			m.note(Note{Kind: NoteStranger, Pool: p.CIDR, Address: a, Holder: m.warnedText(a), Use: useOf(&rec)})
-		}
-	}
-}
-
-// warnedIn returns the addresses of a range that others were warned of, in order.
-func (m *Machine) warnedIn(p *pool.Pool, r addr.Range) (out []netip.Addr) {
-	if r.Size() == 1 {
-		if a := addr.Nth(p.CIDR, r.Start); m.isInUse(a) {
-			out = append(out, a)
-		}
-		return out
-	}
-	return m.warnings.Which(func(a netip.Addr) bool {
-		o, ok := addr.OffsetOf(p.CIDR, a)
-		return ok && r.Contains(o)
-	})
-}
-
-// isInUse reports whether a peer warns of the address.
-func (m *Machine) isInUse(a netip.Addr) bool {
-	_, warned := m.warnings.By(a)
-	return warned
-}
-
-// inUseElsewhere reports whether another peer warns of the address.
-func (m *Machine) inUseElsewhere(a netip.Addr) bool {
-	by, warned := m.warnings.By(a)
-	return warned && by != m.members.Self()
-}
-
-// warnedText says who uses an address of which a peer warns.
-func (m *Machine) warnedText(a netip.Addr) string {
-	by, _ := m.warnings.By(a)
-	if by == m.members.Self() {
-		return "a container or client of " + string(m.cfg.Name) + " from before its database was made"
-	}
-	return "a container or client on " + m.members.View().NameOf(by) + ", whose addresses were released with ringlet forget"
-}
-
-// noteWarned reports what holders here have although a peer warns of it, as long as it does.
-func (m *Machine) noteWarned() {
-	if m.warnings.IsEmpty() {
-		return
-	}
-	for _, p := range m.sortedPools() {
-		for _, a := range m.warnedIn(p, addr.Whole(p.CIDR)) {
-			o, _ := addr.OffsetOf(p.CIDR, a)
-			rec := p.Space.Lookup(o)
-			if !m.inUseElsewhere(a) || rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept {
-				continue
-			}
-			d := m.disputeOf(rec.Holder, rec.Since, "also by "+m.warnedText(a), m.endOf(p, o, rec.Holder, rec.Since), "the other one")
-			d.Warned = true
-			m.disagree(p, o, d)
-		}
+		m.pools.EndWarning(a)
 	}
 }
 
 // toWarnOf returns the addresses of which this peer warns the others.
 func (m *Machine) toWarnOf() (out []netip.Addr) {
 	if m.members.Suspension.For(suspend.GivenUp) {
-		return m.usedHere()
+		return m.pools.Used()
 	}
 	if m.members.IsSuspended() {
 		return nil
@@ -222,23 +97,11 @@ func (m *Machine) warnPeer(to peer.ID) {
 
 // mayClaim reports why an address of which a peer warns is refused, if it is: only who has it may claim it.
 func (m *Machine) mayClaim(p *pool.Pool, a netip.Addr, h *space.Holder) error {
-	if !m.isInUse(a) {
+	if !m.pools.IsInUse(a) {
 		return nil
 	}
-	if h.Kind == space.Client && h.Ref != "" && m.members.Former.Awaits(a, h.Ref) || h.Kind == space.Unmarked && !m.inUseElsewhere(a) {
+	if h.Kind == space.Client && h.Ref != "" && m.members.Former.Awaits(a, h.Ref) || h.Kind == space.Unmarked && !m.pools.IsInUseElsewhere(a) {
 		return nil // an endpoint of this host that the engine asks for again may be who has it
 	}
-	return m.errWarned(p, a)
-}
-
-// errWarned refuses an address of which a peer warns.
-func (m *Machine) errWarned(p *pool.Pool, a netip.Addr) error {
-	next := "choose another address; if that host stays, run ringlet rejoin on it"
-	if !m.inUseElsewhere(a) {
-		next = "choose another address, or try again in ten minutes"
-		if !m.engine.KnowsStart() {
-			next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
-		}
-	}
-	return failf(ErrAddressInUse, "address %v in %s is in use by %s: %s", a, sentence.Pool(p.Pool), m.warnedText(a), next)
+	return p.ErrWarned(a)
 }

@@ -23,10 +23,11 @@ import (
 // thousand, and call one after the other.
 type Pool struct {
 	*chronicle.Pool
+	of        *Pools
 	Space     *space.Space
-	facts     Facts
 	Here      *engine.Subnet // the networks of this host on it
-	IdleSince time.Time      // since when the state says that it has networks here, and it has none
+	facts     Facts
+	IdleSince time.Time // since when the state says that it has networks here, and it has none
 
 	// Missing holds when an inventory first lacked an address that a container
 	// holds, and OffHost when the host first lacked an address that is held for an
@@ -40,7 +41,7 @@ type Pool struct {
 	// Strangers holds since when an address is kept back for something else
 	// on the network.
 	Strangers map[addr.Offset]time.Time
-	Former    map[space.Key]addr.Offset // of containers whose record has another key than what the engine sends now
+	former    map[space.Key]addr.Offset // of containers whose record has another key than what the engine sends now
 	Surveyed  bool
 	Untaken   bool // of this host's own addresses one was not its own yet
 	// Gateway is this host's own gateway address, if it has one.
@@ -65,24 +66,21 @@ type Facts struct {
 	Passes     bool   // and it goes when nobody uses it
 }
 
-// Facts returns what follows for the pool from the state, of that edition, for a peer. It is looked for once in each
+// Facts returns what follows for the pool from the state. It is looked for once in each
 // slot: a host may have a thousand pools, in which little happens.
-func (p *Pool) Facts(edition uint64, self peer.ID) *Facts {
-	if p.facts.at != edition {
-		p.learnFacts(edition, self)
+func (p *Pool) Facts() *Facts {
+	if p.facts.at != *p.of.Edition {
+		p.learnFacts()
 	}
 	return &p.facts
 }
 
-func (p *Pool) learnFacts(edition uint64, self peer.ID) {
-	has := func(k chronicle.Kind) bool {
-		return slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == k })
-	}
+func (p *Pool) learnFacts() {
 	chosen := p.Origin == chronicle.FromChoice
 	p.facts = Facts{
-		at:         edition,
-		KeepsNames: has(chronicle.KindKeptForName),
-		IsUsed:     p.UsedBy(self),
+		at:         *p.of.Edition,
+		KeepsNames: slices.ContainsFunc(p.Reserved, func(r chronicle.Reservation) bool { return r.Kind == chronicle.KindKeptForName }),
+		IsUsed:     p.UsedBy(p.of.Me.ID()),
 		IsChosen:   chosen,
 		Passes:     chosen && p.Name == "" && !p.Operated(),
 	}
@@ -186,45 +184,18 @@ func (p *Pool) ShowsFree(r addr.Range) bool {
 	return p != nil && p.Surveyed && r.Size() == 1 && !p.Shows(r.Start)
 }
 
-// MayReturn reports whether a holder may come back to its former address, or to the one that it has: also outside of the
-// network's part of the pool, if it had it on this very network, where it was named.
-func (p *Pool) MayReturn(want addr.Range, o addr.Offset, h *space.Holder) bool {
-	return want.Contains(o) || h.Network != 0 && p.Space.Lookup(o).Network == h.Network
-}
-
-// WakeKept frees an address that waits for its name, just before it is taken.
-func (p *Pool) WakeKept(o addr.Offset, now time.Time) {
-	if kind, held := p.Space.Holds(o); held && kind == space.Kept && p.Space.Usable(o) {
-		p.Space.Free(o, now, &space.Freeing{})
-	}
-}
-
-// Yields reports whether the holder of an address makes way for a reservation
-// of it, as soon as that is decided. The bridge of a network that this peer has
-// lost has its gateway on an interface; what was asked for without a word may
-// be auxiliary, though nothing that an operator excludes; a stranger may be the
-// very router or device that it is kept back for; and a gateway of this host
-// alone may be shared from now on.
-func (p *Pool) Yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
-	if kind == chronicle.KindKeptForName {
-		return false
-	}
-	return rec.Kind == space.Host || rec.Kind == space.Stranger || rec.Kind == space.Unmarked && kind != chronicle.KindExcluded ||
-		kind == chronicle.KindGateway && rec.Kind == space.Gateway && p.HasGateway && p.Gateway == o
-}
-
 // Part is a piece of a range with one owner.
 type Part struct {
 	addr.Range
 	Owner peer.ID
 }
 
-// PartsOf returns the pieces of a range, by owner. What is free counts as self's.
-func (p *Pool) PartsOf(in addr.Range, self peer.ID) []Part {
+// PartsOf returns the pieces of a range, by owner. What is free counts as this peer's.
+func (p *Pool) PartsOf(in addr.Range) []Part {
 	var out []Part
 	for r, t := range p.Ring.Within(in) {
 		if t.Owner == ring.Free {
-			t.Owner = self
+			t.Owner = p.of.Me.ID()
 		}
 		if n := len(out); n > 0 && out[n-1].Owner == t.Owner {
 			out[n-1].End = r.End

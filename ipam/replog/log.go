@@ -104,6 +104,9 @@ func (l *Log) State() *chronicle.State { return l.state }
 // Edition tells one content of the state from all others in this process. It is never 0.
 func (l *Log) Edition() uint64 { return l.edition }
 
+// Editions returns what [Log.Edition] reads.
+func (l *Log) Editions() *uint64 { return &l.edition }
+
 // Err returns why this peer must not hand out, vote or propose any more: a slot that was decided cannot be read, or cannot be
 // decided. Either is a defect.
 func (l *Log) Err() error { return l.err }

@@ -178,7 +178,7 @@ func (p *Picture) explainHolder(e *Explanation, pool *Pool, o addr.Offset, rec s
 		if !p.Looked.IsZero() {
 			sight.Looked = new(p.Looked.UTC())
 		}
-		if LacksContainer(rec.Holder, rec.Since, sight.Container, sight.Listed, p.Looked) {
+		if sentence.LacksContainer(rec.Holder, rec.Since, sight.Container, sight.Listed, p.Looked) {
 			e.Next = sentence.Disconnect(rec.Holder, pool.Stranded[o])
 		}
 		if missing, gone := pool.Missing[o]; gone {
@@ -188,12 +188,6 @@ func (p *Picture) explainHolder(e *Explanation, pool *Pool, o addr.Offset, rec s
 		e.Engine = sight
 	case space.Gateway, space.Host, space.Kept:
 	}
-}
-
-// LacksContainer reports whether the engine's last list, begun at looked, has the endpoint of a holder, and no container with it.
-func LacksContainer(h space.Holder, since int64, container string, listed bool, looked time.Time) bool {
-	isContainer := h.Kind == space.Container || h.Kind == space.Unmarked
-	return isContainer && listed && container == "" && h.Ref == "" && looked.UnixNano() > since
 }
 
 // endText says how to end a reservation.

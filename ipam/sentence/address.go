@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
@@ -32,6 +33,12 @@ func AddressHeld(host peer.Name, p *chronicle.Pool, a netip.Addr, h space.Holder
 // of its Docker network, empty if the list had none.
 func AddressLeft(host peer.Name, p *chronicle.Pool, a netip.Addr, h space.Holder, since int64, network string) error {
 	return Errorf(ErrAddressInUse, "address %v in %s is held by %s: %s, or choose another address", a, Pool(p), Holder(host, h, since), Disconnect(h, network))
+}
+
+// LacksContainer reports whether the engine's last list, begun at looked, has the endpoint of a holder, and no container with it.
+func LacksContainer(h space.Holder, since int64, container string, listed bool, looked time.Time) bool {
+	isContainer := h.Kind == space.Container || h.Kind == space.Unmarked
+	return isContainer && listed && container == "" && h.Ref == "" && looked.UnixNano() > since
 }
 
 // Disconnect says how to remove an endpoint whose container is gone from a network, by its name; empty if that is not known.
