@@ -42,7 +42,8 @@ func newHostLocal(path, dir string, held int) (*hostLocal, error) {
 func (h *hostLocal) command(what string) error {
 	cmd := exec.Command(h.path) //nolint:noctx // it ends by itself
 	cmd.Env = []string{
-		"CNI_COMMAND=" + what, fmt.Sprintf("CNI_CONTAINERID=container-%d", h.n), "CNI_NETNS=/proc/self/ns/net", "CNI_IFNAME=eth0", "CNI_PATH=" + filepath.Dir(h.path),
+		"CNI_COMMAND=" + what, fmt.Sprintf("CNI_CONTAINERID=container-%d", h.n), "CNI_NETNS=/proc/self/ns/net",
+		"CNI_IFNAME=eth0", "CNI_PATH=" + filepath.Dir(h.path),
 	}
 	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"cniVersion":"0.4.0","name":%q,"type":"bridge","ipam":{"type":"host-local","dataDir":%q,"ranges":[[{"subnet":%q}]]}}`,
 		hostLocalNet, h.dir, hostLocalPool))

@@ -185,8 +185,9 @@ func measurePair(b *bench) error {
 	}
 	b.add(row{
 		goal: "P1", what: "allocate and free in the core, /16 empty, against a two-level bitmap with lock, pool by ID and addresses", limit: 3,
-		got:  got.times("ringlet", "reference"),
-		note: fmt.Sprintf("%s against %s; the bitmap bare takes %s", duration(got.p50("ringlet").median), duration(got.p50("reference").median), duration(got.p50("bitmap").median)),
+		got: got.times("ringlet", "reference"),
+		note: fmt.Sprintf("%s against %s; the bitmap bare takes %s", duration(got.p50("ringlet").median),
+			duration(got.p50("reference").median), duration(got.p50("bitmap").median)),
 	})
 	b.addOver(empty16, "the same", got)
 	allocations := testing.AllocsPerRun(10_000, func() { err = m.pairs(1) })

@@ -23,7 +23,9 @@ func (o *operator) next() error {
 	o.excluded = !o.excluded
 	var err error
 	if o.excluded {
-		_, err = o.of.Reserve(context.Background(), ipam.ReserveRequest{First: o.address, Last: o.address, Kind: chronicle.KindExcluded, Note: "bench"})
+		_, err = o.of.Reserve(context.Background(), ipam.ReserveRequest{
+			First: o.address, Last: o.address, Kind: chronicle.KindExcluded, Note: "bench",
+		})
 	} else {
 		_, err = o.of.Unreserve(context.Background(), ipam.UnreserveRequest{First: o.address, Last: o.address, Kind: chronicle.KindExcluded})
 	}

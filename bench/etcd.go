@@ -68,7 +68,8 @@ func (b *bench) etcd() (*etcd, error) {
 		return err
 	}, path, []string{
 		"--name", "one", "--data-dir", filepath.Join(dir, "data"), "--log-level", "error", "--listen-client-urls", urls[0],
-		"--advertise-client-urls", urls[0], "--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "one=" + urls[1],
+		"--advertise-client-urls", urls[0], "--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1],
+		"--initial-cluster", "one=" + urls[1],
 	})
 	if err != nil {
 		_ = c.Close()

@@ -100,7 +100,9 @@ func (b *bench) addIdle(peers int, server *process, share []float64, sent, inStr
 
 // watchIdle returns the share of a processor that the process takes in each window, in percent, and how many bytes a second a peer of
 // this process sends: in all, and in streams.
-func (b *bench) watchIdle(c *cluster, server *process, windows int, window time.Duration) (share []float64, sent, inStreams float64, err error) {
+func (b *bench) watchIdle(c *cluster, server *process, windows int, window time.Duration) (
+	share []float64, sent, inStreams float64, err error,
+) {
 	packets, streams := c.traffic.packets.Load(), c.traffic.streams.Load()
 	var took float64
 	for range windows {

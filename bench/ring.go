@@ -62,7 +62,9 @@ func newDivided(peers, tokens int) (*divided, error) {
 	for i := range tokens {
 		start := addr.Offset(i) * addr.Offset(d.length)
 		size := addr.FloorPow2(d.length)
-		if _, err := d.decide(peerID(i%peers), chronicle.Open{Pool: d.pool, Range: addr.Range{Start: start, End: start + addr.Offset(d.length)}, Size: size}); err != nil {
+		if _, err := d.decide(peerID(i%peers), chronicle.Open{
+			Pool: d.pool, Range: addr.Range{Start: start, End: start + addr.Offset(d.length)}, Size: size,
+		}); err != nil {
 			return nil, err
 		}
 	}

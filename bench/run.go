@@ -102,7 +102,8 @@ func (b *bench) measureEngine(e *e2e.Engine) error {
 
 // post connects the container to a network, or the reverse.
 func post(ctx context.Context, api *http.Client, path string) error {
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker"+path, strings.NewReader(fmt.Sprintf(`{"Container":%q}`, connected)))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker"+path,
+		strings.NewReader(fmt.Sprintf(`{"Container":%q}`, connected)))
 	if err != nil {
 		return err
 	}

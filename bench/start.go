@@ -82,7 +82,8 @@ func (b *bench) makeStart(held int, networks []ipam.Network) (in starts, err err
 	if in.many, err = b.sub("held-in-many"); err != nil {
 		return in, err
 	}
-	return in, errors.Join(makeHeld(in.one, held, network8), makeHeld(in.many, held, networks...), makePacked(in.packed, held), makeFlat(in.flat, held))
+	return in, errors.Join(makeHeld(in.one, held, network8), makeHeld(in.many, held, networks...),
+		makePacked(in.packed, held), makeFlat(in.flat, held))
 }
 
 // addStart adds the rows of a start with so many addresses held, and in so many networks.

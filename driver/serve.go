@@ -97,7 +97,9 @@ func (d *Driver) keep(b *bytes.Buffer) {
 
 // answer reads the request, with text as memory, and has its handler answer it.
 // Nothing of the answer may point into text.
-func (d *Driver) answer(w http.ResponseWriter, r *http.Request, c *call, h handler, text *bytes.Buffer, o *ongoing) (answer any, err error) {
+func (d *Driver) answer(w http.ResponseWriter, r *http.Request, c *call, h handler, text *bytes.Buffer, o *ongoing) (
+	answer any, err error,
+) {
 	// The body is read to its end: only then net/http watches the connection,
 	// and ends the request's context when the engine has gone.
 	body, err := d.read(w, r, text)

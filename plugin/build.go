@@ -130,7 +130,8 @@ func (in *instance) open(machine ipam.Config, happened *events.Feed) error {
 	machine.Decided = in.decided.Known()
 	in.starts = announcer.New(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
-		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.Closed, ObservePanic: f.meter.Panicked,
+		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.Closed,
+		ObservePanic:  f.meter.Panicked,
 		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts, in.decided),
 	})
 	if err != nil {
@@ -197,7 +198,8 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.Log(), Logger: f.logger,
 		About:      in.about,
 		Networks:   in.names.Of,
-		Containers: entry.Containers(in.watcher), SwarmServices: entry.SwarmServices(in.watcher), Identities: in.node, Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
+		Containers: entry.Containers(in.watcher), SwarmServices: entry.SwarmServices(in.watcher), Identities: in.node,
+		Locks: in.node.Locks, Past: in.past, Pace: f.pace, ObservePanic: f.meter.Panicked,
 	})
 	if err != nil {
 		return err
@@ -288,18 +290,22 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		return err
 	}
 	unused := networks.NewRefused(in.node, in.watcher.State, f.logger)
-	in.calls = calls.Calls{Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts, Decided: in.decided, Vain: unused}
+	in.calls = calls.Calls{Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts,
+		Decided: in.decided, Vain: unused}
 	readers := &inventory.Readers{
 		Node: in.node, Host: in.host, Names: &in.names, Vain: unused, Decided: in.decided, Starts: in.starts.Listed,
 		NoMAC:   &networks.NoMAC{MAC: !f.noMAC(), InPlugin: f.inPlugin},
 		Routers: networks.NewRouters(kernelnet.Addresses),
 	}
-	faults = slices.Concat(faults, in.watchHealth(), []*fault.Fault{again.Fault, in.decided.Fault, unconfined, keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger)}, entry.Unidentified(in.shared, f.logger), f.faults)
+	faults = slices.Concat(faults, in.watchHealth(), []*fault.Fault{again.Fault, in.decided.Fault, unconfined,
+		keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger)},
+		entry.Unidentified(in.shared, f.logger), f.faults)
 	if err := in.look(readers, faults); err != nil {
 		return err
 	}
 	in.servers, err = f.apis(admin.Config{
-		Backend: in.view, Networks: in.names.Pools, Process: f.process(in.watcher, in.network), Events: happened.Log(), Journal: in.record, Directory: in.shared, Locks: kept,
+		Backend: in.view, Networks: in.names.Pools, Process: f.process(in.watcher, in.network), Events: happened.Log(),
+		Journal: in.record, Directory: in.shared, Locks: kept,
 	})
 	if err != nil {
 		return err
@@ -344,7 +350,8 @@ func (in *instance) guard(ctx context.Context, happened *events.Feed) (faults []
 	}
 	f.gaveUp = in.probes.GaveUp()
 	in.record, err = history.New(history.Config{
-		Dir: filepath.Join(f.opts.Data, journalName), Self: f.cfg.Name, Events: happened.Log(), Node: in.node, Edge: f.crashes.Edge("journal"), Logger: f.logger,
+		Dir: filepath.Join(f.opts.Data, journalName), Self: f.cfg.Name, Events: happened.Log(), Node: in.node,
+		Edge: f.crashes.Edge("journal"), Logger: f.logger,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -364,7 +371,8 @@ func (in *instance) look(readers *inventory.Readers, faults []*fault.Fault) erro
 		return err
 	}
 	in.view = status.New(status.Config{
-		Node: in.node, Decided: in.decided, Watcher: in.watcher, NoMAC: readers.NoMAC, Routers: readers.Routers, Names: readers.Names, Lost: lost, Former: former,
+		Node: in.node, Decided: in.decided, Watcher: in.watcher, NoMAC: readers.NoMAC, Routers: readers.Routers,
+		Names: readers.Names, Lost: lost, Former: former,
 		Engine: status.EngineAccess{InPlugin: f.inPlugin, Named: named(f.opts, f.inPlugin)},
 		Rejoin: func(ctx context.Context, dryRun bool) (admin.Rejoining, error) {
 			return startover.Rejoin(ctx, in.node, dryRun)
@@ -436,7 +444,8 @@ func (in *instance) release() {
 
 // observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
-func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer.Announcer, kept *decided.Keeper) func(ipam.Note) {
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer.Announcer,
+	kept *decided.Keeper) func(ipam.Note) {
 	return func(n ipam.Note) {
 		happened.Note(n)
 		starts.Note(&n)

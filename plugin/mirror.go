@@ -13,7 +13,9 @@ import (
 
 // newMirror returns the copy of the directory in an etcd, with what is wrong with
 // it; nil where no etcd is set. Addresses are handed out whatever that is.
-func newMirror(cfg config.Config, self ipam.Identity, shared *directory.Directory, logger *slog.Logger) (*etcd.Mirror, *fault.Fault, error) {
+func newMirror(cfg config.Config, self ipam.Identity, shared *directory.Directory, logger *slog.Logger) (
+	*etcd.Mirror, *fault.Fault, error,
+) {
 	f := &fault.Fault{
 		Logger: logger, Code: "etcd-unavailable",
 		Text: func(err error) string { return fmt.Sprintf("etcd does not get a copy of the directory: %v", err) },

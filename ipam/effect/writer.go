@@ -114,7 +114,8 @@ func (w *Writer) Beat(h wire.Header) {
 
 // WakeAt asks for a step at that time, or earlier where an earlier time is asked for as well.
 func (w *Writer) WakeAt(t time.Time) {
-	if w.out.WakeAt == (time.Time{}) || t.Before(w.out.WakeAt) { //nolint:staticcheck // with IsZero it is too long to be inlined, and each call asks
+	//nolint:staticcheck // with IsZero it is too long to be inlined, and each call asks
+	if w.out.WakeAt == (time.Time{}) || t.Before(w.out.WakeAt) {
 		w.out.WakeAt = t
 	}
 }

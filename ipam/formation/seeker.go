@@ -364,8 +364,9 @@ func (s *Seeker) GivesWay(v cluster.View, other [16]byte, met time.Time) bool {
 }
 
 // HasStrayed reports whether this peer knows a cluster that it was never in, and in which nobody is left, as far as it
-// hears, for a minute by now. Who was silent for a moment may have admitted it meanwhile, and would count on its vote. A peer that has voted there is not to forget that: it would vote again on the same slots, once it met one that
-// lags (R38). One that was in it has left by a command of its own; one that was not may have founded it with others.
+// hears, for a minute by now. Who was silent for a moment may have admitted it meanwhile, and would count on its vote.
+// A peer that has voted there is not to forget that: it would vote again on the same slots, once it met one that lags
+// (R38). One that was in it has left by a command of its own; one that was not may have founded it with others.
 func (s *Seeker) HasStrayed(v cluster.View) bool {
 	self := v.Self
 	was := v.State.Member(self) != nil || v.State.Gone(self) != nil || v.State.Number(self) > 0 || v.State.OwnedBy(self) > 0

@@ -1,12 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -63,7 +61,7 @@ type lister struct {
 func (l *lister) pool(p *Pool, r addr.Range) bool {
 	next := len(p.Reserved) // the first reservation that has not been visited
 	if l.query.Holder == "" && !l.query.Held {
-		next, _ = slices.BinarySearchFunc(p.Reserved, r.Start, func(v chronicle.Reservation, o addr.Offset) int { return cmp.Compare(v.Range.Start, o) })
+		next, _ = slices.BinarySearchFunc(p.Reserved, r.Start, startsAt)
 	}
 	for o, rec := range p.Space.Records(r) {
 		for ; next < len(p.Reserved) && p.Reserved[next].Range.Start < o; next++ {

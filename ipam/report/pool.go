@@ -74,7 +74,8 @@ func (p *Picture) PoolStatus(pool *Pool, ranges bool) PoolStatus {
 func (p *Picture) share(pool *Pool, id peer.ID, owned addr.Count) ShareStatus {
 	s := ShareStatus{Owner: p.textOf(id), Owned: uint64(owned)}
 	if id == p.Self {
-		s.Held, s.Resting, s.Announced = uint64(pool.Space.Held()-pool.Space.Strays())-pool.waiting(addr.Whole(pool.CIDR)), uint64(pool.Space.Resting(p.Now, p.Rest)), true
+		s.Held = uint64(pool.Space.Held()-pool.Space.Strays()) - pool.waiting(addr.Whole(pool.CIDR))
+		s.Resting, s.Announced = uint64(pool.Space.Resting(p.Now, p.Rest)), true
 	} else if t, told := p.Peers[id].Spare[pool.Key]; told {
 		s.Held, s.Resting, s.Announced = uint64(owned-min(t.Free, owned)), uint64(min(t.Resting, t.Free, owned)), true
 	}
@@ -123,7 +124,7 @@ func (s *RangeStatus) excludedAs(next RangeStatus) bool {
 // waiting returns how many addresses of the range wait here for the containers that they are reserved for: nobody holds
 // them, though the space does.
 func (p *Pool) waiting(in addr.Range) (n uint64) {
-	first, _ := slices.BinarySearchFunc(p.Reserved, in.Start, func(r chronicle.Reservation, o addr.Offset) int { return cmp.Compare(r.Range.Start, o) })
+	first, _ := slices.BinarySearchFunc(p.Reserved, in.Start, startsAt)
 	for _, r := range p.Reserved[first:] {
 		if r.Range.Start >= in.End {
 			break
@@ -173,3 +174,6 @@ func (p *Pool) rangeAt(o addr.Offset) (addr.Range, ring.Token) {
 	}
 	return r, t
 }
+
+// startsAt compares where a reservation begins with an offset.
+func startsAt(r chronicle.Reservation, o addr.Offset) int { return cmp.Compare(r.Range.Start, o) }

@@ -171,7 +171,8 @@ type Problem struct {
 // Status returns what this peer knows of itself and its cluster.
 func (p *Picture) Status() Status {
 	s := Status{
-		AsOf: p.Now.UTC(), Verdict: Fine, State: p.Standing, Cluster: hex.EncodeToString(p.State.Cluster[:]), Slot: p.State.Slot, Level: uint64(p.Level), Pending: p.Pending,
+		AsOf: p.Now.UTC(), Verdict: Fine, State: p.Standing, Cluster: hex.EncodeToString(p.State.Cluster[:]),
+		Slot: p.State.Slot, Level: uint64(p.Level), Pending: p.Pending,
 		Peers: []PeerStatus{}, Voters: []string{}, Pools: make([]PoolStatus, len(p.Pools)), Networks: make([]NetStatus, len(p.Networks)),
 	}
 	s.Self = p.peer(chronicle.Member{Founder: chronicle.Founder{ID: p.Self}}, string(p.Standing))
@@ -211,7 +212,8 @@ func (p *Picture) Status() Status {
 func (p *Picture) peer(member chronicle.Member, state string) PeerStatus {
 	known := p.Peers[member.ID]
 	return PeerStatus{
-		ID: member.ID.String(), Name: string(known.Name), Zone: string(member.Zone), State: state, Boot: uint64(max(member.Boot, known.Boot)), Voter: slices.Contains(p.State.Voters(), member.ID),
+		ID: member.ID.String(), Name: string(known.Name), Zone: string(member.Zone), State: state,
+		Boot: uint64(max(member.Boot, known.Boot)), Voter: slices.Contains(p.State.Voters(), member.ID),
 		Reachable: known.Live, Slot: known.Slot, Speaks: uint64(known.Speaks), Address: known.Address, Heard: known.Heard,
 	}
 }

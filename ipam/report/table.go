@@ -59,7 +59,8 @@ func (p *Picture) Table(q TableListing) TablePortion {
 				return out
 			}
 			out.Rows = append(out.Rows, TableRow{
-				Pool: pool.CIDR, Start: addr.Nth(pool.CIDR, row.Start), End: addr.Nth(pool.CIDR, row.End-1), Primary: show(row.Primary), Secondary: show(row.Secondary),
+				Pool: pool.CIDR, Start: addr.Nth(pool.CIDR, row.Start), End: addr.Nth(pool.CIDR, row.End-1),
+				Primary: show(row.Primary), Secondary: show(row.Secondary),
 			})
 		}
 	}

@@ -48,9 +48,9 @@ const (
 	Starts                      // and which of them live (R57): else it inherits from one that does
 	ZoneVotes                   // a zone is told only where who can be reached can decide after that (R75): else nothing is decided any more
 	Leap                        // who recovers a cluster leaves out numbers of identities, and fences (R70): else one is given twice
-	Behind                      // who is told that there are later slots learns them before its boot check ends (R13): else it hands out what it gave away
-	Counted                     // only who is in the same cluster, and knows this very start, answers a boot check (R14): else one without a database does
-	Undecided                   // who has accepted a change of the roster may be behind (R15): else a roster of before lets a peer go that was forgotten
+	Behind                      // who hears of later slots learns them before its check ends (R13): else it hands out what it gave away
+	Counted                     // only who is in the same cluster, and knows this start, answers a check (R14): else one without a database does
+	Undecided                   // who has accepted a change of the roster may be behind (R15): else an earlier roster lets a forgotten peer go
 	Present                     // an answer is to the question of this check, and its author is there (R16): else one of before lets it go
 	Supposed                    // what a survivor accepted counts as decided when it recovers (R40): else it hands out what others have
 	Recovery                    // nobody recovers a cluster beside a peer of it (R41): else two have what is free

@@ -56,7 +56,8 @@ func (t *Trade) note(p *chronicle.Pool, r addr.Range, from, to peer.ID) {
 		From: t.ownerName(from), To: t.ownerName(to),
 	}
 	// What was excluded at once is reserved in the pieces in which others gave it, and ends in them: that is one event.
-	if last := t.out.LastNote(); last != nil && last.Kind == n.Kind && last.Pool == n.Pool && last.From == n.From && last.To == n.To && last.Last.Next() == n.Address {
+	if last := t.out.LastNote(); last != nil && last.Kind == n.Kind && last.Pool == n.Pool && last.From == n.From &&
+		last.To == n.To && last.Last.Next() == n.Address {
 		last.Last = n.Last
 		return
 	}

@@ -53,7 +53,8 @@ func New(out *effect.Writer, log *replog.Log, peers Peers) *Trade {
 	return &Trade{
 		out: out, log: log, peers: peers,
 		questions: map[question]*asking{}, granted: map[asked]granted{},
-		spare: map[peer.ID]map[chronicle.PoolKey]wire.Spare{}, since: map[peer.ID]map[chronicle.PoolKey]moved{}, stocks: map[chronicle.PoolKey]*stock{},
+		spare: map[peer.ID]map[chronicle.PoolKey]wire.Spare{}, since: map[peer.ID]map[chronicle.PoolKey]moved{},
+		stocks: map[chronicle.PoolKey]*stock{},
 		begged: map[chronicle.PoolKey]bool{},
 	}
 }

@@ -54,11 +54,11 @@
 //	POST   /v1/gc                                Collection -> []ipam.Collected
 //	POST   /v1/self/drain                        Drain -> Departure: 200 if nothing is left here, or that was undone; else 202
 //	POST   /v1/self/leave                        Leave -> Departure: 200 if it has left, else 202; by force on the admin socket alone
-//	POST   /v1/self/rejoin                       Rejoin -> Rejoining: 200 if the host has started over, or with dry_run, else 202; on the admin socket alone
+//	POST   /v1/self/rejoin                       Rejoin -> Rejoining: 200 if done, or with dry_run, else 202; on the admin socket alone
 //	POST   /v1/self/trust                        Trust -> Trusted; on the admin socket alone
 //	POST   /v1/peers                             Join -> Joined: meets another peer; 503 if nobody answers
 //	POST   /v1/peers/{peer}/evict                Eviction
-//	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: forgets the peer; with dry_run=true only tells what that frees; on the admin socket alone
+//	DELETE /v1/peers/{peer}[?dry_run=]           ipam.Forgetting: dry_run=true only tells what that frees; on the admin socket alone
 //	POST   /v1/recover                           Recover -> Recovery; on the admin socket alone
 //	GET    /v1/events[?since=&follow=&kind=&pool=]  events.Event, one after the other (text/event-stream)
 //	GET    /v1/kv/{key}[?recursive=&after=&limit=]  []directory.Item: a key, or those that begin like it

@@ -58,7 +58,8 @@ func (v view) check(audit ipam.Audit) {
 	case broken > 0:
 		v.wrap(red, "failed: ", "the records contradict each other: keep the plugin's data, and report this")
 	case len(audit.Findings) > 0:
-		v.wrap(yellow, "degraded: ", "the records are sound, but "+plural(len(audit.Findings), "address does", "addresses do")+" not agree with the engine")
+		v.wrap(yellow, "degraded: ", "the records are sound, but "+plural(len(audit.Findings), "address does",
+			"addresses do")+" not agree with the engine")
 	default:
 		v.wrap(green, "fine: ", "the records are sound, and the database agrees with them")
 	}
@@ -71,7 +72,8 @@ func (v view) check(audit ipam.Audit) {
 	if audit.Looked == nil {
 		v.wrap(plain, "engine: ", "the plugin has not read its list since it started, so leaks are not known")
 	} else {
-		v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address", "addresses")+" "+v.ago(*audit.Looked)+"; containers hold "+fmt.Sprint(audit.Held)+" here")
+		v.wrap(plain, "engine: ", "it listed "+plural(audit.Listed, "address",
+			"addresses")+" "+v.ago(*audit.Looked)+"; containers hold "+fmt.Sprint(audit.Held)+" here")
 	}
 	for _, f := range audit.Findings {
 		v.wrap(yellow, "  "+f.Code+": ", safe(f.Text))

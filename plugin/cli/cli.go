@@ -181,10 +181,13 @@ func (a *app) globalFlags(root *cobra.Command) {
 // commands are those that there always are, in the order of the help.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.statusCommand(), a.peersCommand(), a.ringCommand(), a.kvCommand(), a.eventsCommand(), a.checkCommand(), a.doctorCommand(), a.bundleCommand(),
-		a.ipCommand(), a.whoCommand(), a.explainCommand(), a.lookupCommand(), a.allocCommand(), a.freeCommand(), a.releaseCommand(), a.gcCommand(),
+		a.statusCommand(), a.peersCommand(), a.ringCommand(), a.kvCommand(), a.eventsCommand(), a.checkCommand(),
+		a.doctorCommand(), a.bundleCommand(),
+		a.ipCommand(), a.whoCommand(), a.explainCommand(), a.lookupCommand(), a.allocCommand(), a.freeCommand(),
+		a.releaseCommand(), a.gcCommand(),
 		a.poolCommand(), a.excludeCommand(), a.reserveCommand(), a.snapshotCommand(),
-		a.inviteCommand(), a.joinCommand(), a.drainCommand(), a.leaveCommand(), a.evictCommand(), a.forgetCommand(), a.rejoinCommand(), a.trustCommand(), a.recoverCommand(),
+		a.inviteCommand(), a.joinCommand(), a.drainCommand(), a.leaveCommand(), a.evictCommand(), a.forgetCommand(),
+		a.rejoinCommand(), a.trustCommand(), a.recoverCommand(),
 		a.keysCommand(), a.keygenCommand(), a.versionCommand(), a.completionCommand(), a.lockCommand(),
 	}
 }

@@ -185,7 +185,8 @@ func left(d admin.Departure) string {
 	case d.Owned == 0:
 		return "no address is left; the other hosts have to agree"
 	case d.Held == 0 && d.Resting > 0:
-		return plural(d.Owned, "address is", "addresses are") + " left, none in use; " + plural(d.Resting, "rests", "rest") + " for a while (RINGLET_REST)"
+		return plural(d.Owned, "address is", "addresses are") + " left, none in use; " +
+			plural(d.Resting, "rests", "rest") + " for a while (RINGLET_REST)"
 	case d.Held == 0:
 		return plural(d.Owned, "address is", "addresses are") + " left, none in use"
 	}

@@ -25,7 +25,8 @@ import (
 // diagnosis is one thing that was looked at.
 type diagnosis struct {
 	// ports, key, clock, engine, names, advertise, mtu, host-names, version, crash, problems; version,
-	// database, crash, clock of one that waits for its database; of a plugin that does not answer: plugin, mounts, start, settings, database, disk, clock
+	// database, crash, clock of one that waits for its database; of a plugin that does not answer: plugin, mounts, start,
+	// settings, database, disk, clock
 	Check string `json:"check"`
 	Level string `json:"level"` // ok, warn, fail, skip
 	Text  string `json:"text"`

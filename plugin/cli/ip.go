@@ -175,7 +175,8 @@ func (v view) address(u admin.Usage) {
 		name = "note"
 	}
 	v.facts("address", s.Address.String(), "pool", s.Pool.String(), "state", s.State, "since", since, last+"kind", s.Kind,
-		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "identity", identityText(u.Identity), "peer", s.Peer, "reported by", reporter)
+		last+name, s.Name, last+"container", s.Container, last+"mac", s.MAC, "identity", identityText(u.Identity),
+		"peer", s.Peer, "reported by", reporter)
 }
 
 // addressLike is what can only be meant as an address, or as a MAC.

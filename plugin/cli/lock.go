@@ -91,7 +91,9 @@ func (a *app) lock(ctx context.Context, c *client, name string, argv []string, w
 }
 
 // takeLock takes a lock. It returns when the request left that got it: the lock stands since then.
-func takeLock(ctx context.Context, c *client, name string, argv []string, wait time.Duration) (l admin.HeldLock, asked time.Duration, err error) {
+func takeLock(ctx context.Context, c *client, name string, argv []string, wait time.Duration) (
+	l admin.HeldLock, asked time.Duration, err error,
+) {
 	body := admin.NewLock{Holder: holderOf(argv), Token: rand.Text()}
 	for end := bootTime() + wait; ; {
 		asked = bootTime()

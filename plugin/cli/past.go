@@ -85,7 +85,8 @@ func (v view) past(p admin.PastOf, silent []string) {
 			owner += "'s"
 		}
 	}
-	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder, "since", since, "until", until, "range", owner, "reported by", p.Peer)
+	v.facts("address", p.Address.String(), "at", p.At.UTC().Format(clockLayout), "state", state, who, holder,
+		"since", since, "until", until, "range", owner, "reported by", p.Peer)
 }
 
 // parseTime reads a time as people write it, in the zone of now.

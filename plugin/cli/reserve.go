@@ -472,7 +472,8 @@ func (a *app) unreserve(ctx context.Context, c *client, wanted []reservation, ki
 	var failed error
 	for _, r := range wanted {
 		var did ipam.Reserving
-		if failed = c.call(ctx, http.MethodDelete, query(path("reservations"), "addresses", r.addresses, "kind", kind, "pool", pool), nil, &did); failed != nil {
+		at := query(path("reservations"), "addresses", r.addresses, "kind", kind, "pool", pool)
+		if failed = c.call(ctx, http.MethodDelete, at, nil, &did); failed != nil {
 			break
 		}
 		done = append(done, did)

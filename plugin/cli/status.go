@@ -202,7 +202,8 @@ func (v view) verdict(st ipam.Status) {
 		facts = append(facts, words)
 	}
 	facts = append(facts, company(st)...)
-	facts = append(facts, plural(len(st.Pools), "pool", "pools"), plural(held, "address held here", "addresses held here")+gatewaysBeside(gateways))
+	facts = append(facts, plural(len(st.Pools), "pool", "pools"),
+		plural(held, "address held here", "addresses held here")+gatewaysBeside(gateways))
 	v.wrap(verdictStyle(st.Verdict), string(st.Verdict)+": ", strings.Join(facts, ", "))
 }
 

@@ -28,7 +28,8 @@ func Of(cfg config.Config) ipam.Config {
 		Rest: rest, Deal: deal(cfg.Deal), Chunk: addr.Count(cfg.Chunk),
 		Join: len(cfg.Join) > 0 && cfg.Bootstrap.N != 1 || cfg.Bootstrap.N > 1, Formation: formation(cfg),
 		FoundAlone: cfg.Bootstrap.N == 1,
-		HostBoot:   ipam.HostBoot{ID: identity.HostBoot(), At: identity.HostStart()}, BootAlone: cfg.BootAlone, CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Marks: ipam.Marks{Label: cfg.Cluster},
+		HostBoot:   ipam.HostBoot{ID: identity.HostBoot(), At: identity.HostStart()}, BootAlone: cfg.BootAlone,
+		CallTime: cfg.Timeout, EvictAfter: cfg.EvictAfter, Quarantine: cfg.Quarantine, Marks: ipam.Marks{Label: cfg.Cluster},
 		Subnets: ipam.Subnets{Universe: cfg.Universe, ULA: cfg.DeriveULA, Bits4: cfg.Subnet.V4, Bits6: cfg.Subnet.V6, Avoid: cfg.Avoid},
 	}
 }

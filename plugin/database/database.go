@@ -18,7 +18,9 @@ import (
 
 // Open opens the database at path, and shows it to preview. One that is damaged is kept beside a new one, and damaged says so; lists
 // says whether the engine will list what it has. Its errors say what an operator can do.
-func Open(path string, lists bool, preview persist.Preview, ballast *persist.Ballast, logger *slog.Logger) (store *persist.Store, damaged bool, err error) {
+func Open(path string, lists bool, preview persist.Preview, ballast *persist.Ballast, logger *slog.Logger) (
+	store *persist.Store, damaged bool, err error,
+) {
 	dir := filepath.Dir(path)
 	store, damage, err := persist.OpenOrReplace(persist.Config{
 		Path: path, Schema: ipam.SchemaVersion, Preview: preview, Ballast: ballast, Logger: logger,

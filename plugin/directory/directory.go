@@ -136,9 +136,12 @@ func New(cfg Config) (*Directory, error) {
 		return nil, errors.New("the directory needs a peer, the cluster's label, a source, its events and a logger")
 	}
 	d := &Directory{
-		cfg: cfg, heart: HeartKey(cfg.Cluster), uses: IdentityUseKeys(cfg.Cluster), frames: make(chan []byte, maxQueued), differs: make(chan peer.ID, 1), wanted: make(chan struct{}, 1), boots: map[peer.ID]peer.Boot{}, clears: map[peer.ID][]uint64{},
+		cfg: cfg, heart: HeartKey(cfg.Cluster), uses: IdentityUseKeys(cfg.Cluster), frames: make(chan []byte, maxQueued),
+		differs: make(chan peer.ID, 1), wanted: make(chan struct{}, 1), boots: map[peer.ID]peer.Boot{},
+		clears:    map[peer.ID][]uint64{},
 		questions: make(chan *reply, maxQuestions), inquiries: map[uint64]*inquiry{},
-		replica: replica.New(cfg.Self.ID, cfg.Self.Boot), watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), cfg.Self.Nonce, keptEvents),
+		replica: replica.New(cfg.Self.ID, cfg.Self.Boot),
+		watched: events.NewRing[replica.Event](uint64(cfg.Self.Boot), cfg.Self.Nonce, keptEvents),
 	}
 	d.taking = contain.Edge{Where: "directory", Logger: cfg.Logger, Count: cfg.ObservePanic}
 	d.replica.Renew(time.Now())

@@ -46,7 +46,8 @@ const (
 
 // publish says what this peer has to say, until ctx ends.
 func (d *Directory) publish(ctx context.Context) {
-	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true, now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
+	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true,
+		now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
 	for ctx.Err() == nil {
 		p.again()
 		p.work(ctx)
@@ -333,7 +334,8 @@ func (p *publisher) compareAll(ctx context.Context) error {
 		for i := range list.Addresses {
 			st := &list.Addresses[i]
 			p.address(st.Address, Address{
-				Pool: st.Pool, Node: st.Peer, Network: p.network(st.Pool), State: st.State, Kind: st.Kind, Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
+				Pool: st.Pool, Node: st.Peer, Network: p.network(st.Pool), State: st.State, Kind: st.Kind,
+				Container: st.Container, Name: st.Name, MAC: st.MAC, Since: st.Since,
 			})
 			if at, known := slices.BinarySearchFunc(had, st.Address, netip.Addr.Compare); known {
 				there[at] = true

@@ -58,7 +58,8 @@ func (p *publisher) self(st *ipam.Status, now time.Time) {
 		keys, values = append(keys, HeartKey(p.cfg.Cluster)), append(values, nil)
 	} else if now.Sub(p.beat) >= lookEvery {
 		p.beat = now
-		keys, values = append(keys, HeartKey(p.cfg.Cluster)), append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
+		keys = append(keys, HeartKey(p.cfg.Cluster))
+		values = append(values, encode(Heartbeat{Time: now.UTC().Truncate(time.Second), Slot: st.Slot, Node: n.Name}))
 	}
 	p.write(keys, values)
 }

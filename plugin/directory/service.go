@@ -97,7 +97,8 @@ type labelSet struct {
 func newServices(cfg Config, told func(after uint64, limit int) ([]Endpoint, uint64)) *services {
 	return &services{
 		ask: cfg.Containers, told: told, prefix: ServiceKeys(cfg.Cluster), setsPrefix: IdentityUseKeys(cfg.Cluster), node: string(cfg.Self.Name),
-		at: map[netip.Addr]Endpoint{}, of: map[string][]netip.Addr{}, facts: map[string]fact{}, changed: map[string]bool{}, sets: map[string]*labelSet{},
+		at: map[netip.Addr]Endpoint{}, of: map[string][]netip.Addr{}, facts: map[string]fact{}, changed: map[string]bool{},
+		sets: map[string]*labelSet{},
 	}
 }
 

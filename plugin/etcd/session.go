@@ -183,7 +183,8 @@ func (s *session) grant(ctx context.Context) error {
 	if _, err := s.client.KeepAliveOnce(ctx, s.lease); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return err
 	}
-	_, err := clientv3.RetryLeaseClient(s.client).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(s.cfg.lease / time.Second), ID: int64(s.lease)})
+	_, err := clientv3.RetryLeaseClient(s.client).LeaseGrant(ctx,
+		&pb.LeaseGrantRequest{TTL: int64(s.cfg.lease / time.Second), ID: int64(s.lease)})
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) {
 		return nil
 	}

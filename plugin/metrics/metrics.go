@@ -130,7 +130,8 @@ func New(cfg Config) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(
-		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes, m.announcements, m.asks, m.panics, build, m.status, m.gossip, m.directory, m.disk, m.etcd,
+		m.requests, m.requestSeconds, m.commitSeconds, m.commitBatch, m.leaksFound, m.leaksMended, m.probes,
+		m.announcements, m.asks, m.panics, build, m.status, m.gossip, m.directory, m.disk, m.etcd,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
