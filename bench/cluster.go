@@ -182,7 +182,7 @@ func (c *cluster) add(store node.Store) error {
 		ID: id.ID, Name: id.Name, Boot: id.Boot, Nonce: id.Nonce, Bind: c.at(i), Advertise: c.at(i), Join: c.seeds(i), Label: label,
 		Keys: func() ([][]byte, error) { return [][]byte{c.key}, nil }, Logger: silent, Deliver: m.Deliver,
 		Presence: func(p gossip.Presence) {
-			m.Present(ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.Seat, Addr: p.Addr.String()})
+			m.Present(ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.SeedIndex, Addr: p.Addr.String()})
 		},
 		Transport: func(bind netip.AddrPort) (memberlist.Transport, error) {
 			t, err := gossip.Listen(bind, silent)

@@ -82,12 +82,12 @@ func (c Config) withDefaults() (Config, error) {
 
 // Driver answers engines. Make it with [New]; it is safe for concurrent use.
 type Driver struct {
-	cfg     Config
-	routes  map[string]*route // by path
-	lastID  atomic.Uint32     // begins at random, so that the IDs of two runs differ
-	alone   ongoing           // what [Driver.Handler] answers
-	buffers sync.Pool         // of *bytes.Buffer, for bodies and answers
-	known   networks
+	cfg          Config
+	routes       map[string]*route // by path
+	lastID       atomic.Uint32     // begins at random, so that the IDs of two runs differ
+	handlerCalls ongoing           // what [Driver.Handler] answers
+	buffers      sync.Pool         // of *bytes.Buffer, for bodies and answers
+	known        networks
 
 	noBodies, withdrawn, panics atomic.Uint64
 }
@@ -136,7 +136,7 @@ func (d *Driver) unknown(w http.ResponseWriter, r *http.Request) {
 // Handler returns the calls alone, without the activation that [Driver.Serve]
 // adds.
 func (d *Driver) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.dispatch(w, r, &d.alone) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.dispatch(w, r, &d.handlerCalls) })
 }
 
 // Serve answers on l until ctx ends, or returns the error that ended it
@@ -187,12 +187,12 @@ func (d *Driver) shutdown(ctx context.Context, srv *http.Server, calls *ongoing)
 		return
 	}
 	calls.end()
-	last, cancel := context.WithTimeout(ctx, lastWords)
+	last, cancel := context.WithTimeout(ctx, shutdownWait)
 	defer cancel()
 	if srv.Shutdown(last) != nil {
 		_ = srv.Close() // the listener is closed already
 	}
 }
 
-// lastWords is how long it may take to answer that the process ends.
-const lastWords = time.Second
+// shutdownWait is how long it may take to answer that the process ends.
+const shutdownWait = time.Second

@@ -136,16 +136,16 @@ func TestAddressMovesToAnother(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Minute)
-				if got := former.OwnSeat(); got != 1 {
-					t.Errorf("the host has seat %d", got)
+				if got := former.OwnSeedIndex(); got != 1 {
+					t.Errorf("the host has seed %d", got)
 				}
 				meet("own address", "is this host itself")
 				moved.Store(true)
 				meet("address that was its own", "nothing listens on the port")
 				other := c.start(2, func(cfg *gossip.Config) { cfg.Join = nil })
 				c.together(20*time.Second, former, other)
-				if got := former.OwnSeat(); got != 0 {
-					t.Errorf("the host has seat %d, which is the other's", got)
+				if got := former.OwnSeedIndex(); got != 0 {
+					t.Errorf("the host has seed %d, which is the other's", got)
 				}
 			})
 		})

@@ -56,7 +56,7 @@ func (b *broadcasts) put(frame []byte) {
 	}
 	b.g.counts.broadcast.Add(1)
 	b.queue.QueueBroadcast(broadcast(frame))
-	b.g.news.notifyBroadcast()
+	b.g.dissemination.notifyBroadcast()
 	if n := b.queue.NumQueued(); n > maxQueued {
 		b.queue.Prune(maxQueued) // those that were sent most often
 		b.g.counts.broadcastsDropped.Add(uint64(n - maxQueued))

@@ -29,7 +29,7 @@ type cluster struct {
 }
 
 // node is one peer, with a stand-in for the core above it: it knows one
-// number, shows it in its beat, and takes over any greater one.
+// number, shows it in its heartbeat, and takes over any greater one.
 type node struct {
 	*gossip.Gossip
 	c    *cluster
@@ -49,7 +49,7 @@ type node struct {
 
 type got struct {
 	*wire.Frame
-	seat int
+	seed int
 }
 
 // inBubble runs a test on a network in memory, and clears up: memberlist's last
@@ -99,7 +99,7 @@ func (c *cluster) start(n int, change ...func(*gossip.Config)) *node {
 	if p.Gossip, err = gossip.New(p.cfg); err != nil {
 		c.t.Fatal(err)
 	}
-	p.SetBeat(p.frame(wire.Beat{}))
+	p.SetHeartbeat(p.frame(wire.Beat{}))
 	var ctx context.Context
 	ctx, p.end = context.WithCancel(context.Background())
 	go func() {
@@ -148,22 +148,22 @@ func (n *node) set(slot uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.slot = slot
-	n.SetBeat(n.frame(wire.Beat{}))
+	n.SetHeartbeat(n.frame(wire.Beat{}))
 	if n.broadcasts {
 		n.Broadcast(n.frame(wire.Pull{After: slot}))
 	}
 }
 
 // each delivers one frame after the other.
-func each(deliver func(frame []byte, seat int)) func(iter.Seq2[[]byte, int]) {
+func each(deliver func(frame []byte, seed int)) func(iter.Seq2[[]byte, int]) {
 	return func(arrived iter.Seq2[[]byte, int]) {
-		for frame, seat := range arrived {
-			deliver(frame, seat)
+		for frame, seed := range arrived {
+			deliver(frame, seed)
 		}
 	}
 }
 
-func (n *node) deliver(frame []byte, seat int) {
+func (n *node) deliver(frame []byte, seed int) {
 	f, err := wire.Decode(frame)
 	if err != nil {
 		n.c.t.Errorf("%v was delivered %d bytes: %v", n.id.Short(), len(frame), err)
@@ -173,7 +173,7 @@ func (n *node) deliver(frame []byte, seat int) {
 	block, mine := n.block, n.slot
 	_, isHint := f.Body.(wire.Join)
 	first := !slices.ContainsFunc(n.frames, func(have got) bool { return isHint && have.Body == f.Body && have.From == f.From })
-	n.frames = append(n.frames, got{f, seat})
+	n.frames = append(n.frames, got{f, seed})
 	n.mu.Unlock()
 	time.Sleep(block)
 	if isHint && first {

@@ -56,19 +56,19 @@ type Config struct {
 	// Remembered are peers that were seen in former runs. They are tried as long as they are not alive.
 	Remembered []Contact
 
-	// Deliver takes the frames that have arrived, in order, each with its sender's seat (see [Seats]), 0 for none:
+	// Deliver takes the frames that have arrived, in order, each with its sender's seed index (see [Seeds]), 0 for none:
 	// one or more, to the last. It must not block for long. It is called from several goroutines. Required.
 	Deliver func(arrived iter.Seq2[[]byte, int])
-	// Presence is told the state of each peer that appears, changes or disappears, one after the other. May be nil.
+	// Presence gets the state of each peer that appears, changes or disappears, one after the other. May be nil.
 	Presence func(Presence)
-	// Seated is told this peer's own seat (see [Seats]) whenever that changes, one
-	// after the other. It is none, 0, until it is told. May be nil.
-	Seated func(seat int)
-	// Summary is told what another peer has last set with [Gossip.SetSummary],
+	// SeedIndex gets this peer's own seed index (see [Seeds]) whenever that changes, one
+	// after the other. It is none, 0, before the first call. May be nil.
+	SeedIndex func(seed int)
+	// Digest gets what another peer has last set with [Gossip.SetDigest],
 	// one after the other and often. It must not block for long. May be nil.
-	Summary func(from peer.ID, summary uint64)
+	Digest func(from peer.ID, digest uint64)
 	// Pace brings together what is done now and then with what else the process does. It follows this network, which
-	// looks for news each [pace.Beat]. May be nil.
+	// looks for broadcasts each [pace.Period]. May be nil.
 	Pace *pace.Pace
 	// Logger takes what an operator should know. Required; slog.DiscardHandler for none.
 	Logger *slog.Logger
@@ -90,13 +90,13 @@ type Contact struct {
 
 // Presence is the state of another peer.
 type Presence struct {
-	ID    peer.ID
-	Name  peer.Name // empty if it told none that can be read
-	Boot  peer.Boot // 0 if it told none that can be read
-	Nonce uint64
-	Addr  netip.AddrPort // where it is, or was last
-	Alive bool           // answers, as far as is known; false also if it left
-	Seat  int            // see Seats; 0 for none
+	ID        peer.ID
+	Name      peer.Name // empty if it announced none that can be read
+	Boot      peer.Boot // 0 if it announced none that can be read
+	Nonce     uint64
+	Addr      netip.AddrPort // where it is, or was last
+	Alive     bool           // answers, as far as is known; false also if it left
+	SeedIndex int            // see Seeds; 0 for none
 }
 
 func (cfg Config) withDefaults() Config {
@@ -110,11 +110,11 @@ func (cfg Config) withDefaults() Config {
 	if cfg.Presence == nil {
 		cfg.Presence = func(Presence) {}
 	}
-	if cfg.Seated == nil {
-		cfg.Seated = func(int) {}
+	if cfg.SeedIndex == nil {
+		cfg.SeedIndex = func(int) {}
 	}
-	if cfg.Summary == nil {
-		cfg.Summary = func(peer.ID, uint64) {}
+	if cfg.Digest == nil {
+		cfg.Digest = func(peer.ID, uint64) {}
 	}
 	cfg.Bind = unmap(cfg.Bind)
 	cfg.Advertise = unmap(cfg.Advertise)
@@ -146,7 +146,7 @@ func (cfg Config) validate() error {
 		errs = append(errs, errors.New("logger of the network is missing"))
 	}
 	for _, join := range cfg.Join {
-		if _, err := parseSeat(join, DefaultPort); err != nil {
+		if _, err := parseSeed(join, DefaultPort); err != nil {
 			errs = append(errs, err)
 		}
 	}

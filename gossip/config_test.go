@@ -58,7 +58,7 @@ func TestMethodsBeforeRun(t *testing.T) {
 	}
 	g.Send(peer.ID{2}, make([]byte, 100))
 	g.Broadcast([]byte("frame"))
-	g.SetBeat([]byte("frame"))
+	g.SetHeartbeat([]byte("frame"))
 	if got := g.Status(); got.Self.IsValid() || got.Counts.Dropped != 1 || got.Known != 2 || len(got.Problems) > 0 {
 		t.Errorf("got %+v", got)
 	}

@@ -54,7 +54,7 @@ func (d *delegate) GetBroadcasts(overhead, limit int) [][]byte {
 }
 
 // LocalState implements [memberlist.Delegate].
-func (d *delegate) LocalState(bool) []byte { return d.g.heartbeat() }
+func (d *delegate) LocalState(bool) []byte { return d.g.heartbeatPayload() }
 
 // MergeRemoteState implements [memberlist.Delegate].
 func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
@@ -62,18 +62,18 @@ func (d *delegate) MergeRemoteState(b []byte, _ bool) { d.heard(b) }
 // AckPayload implements [memberlist.PingDelegate].
 func (d *delegate) AckPayload() []byte {
 	d.probed.Store(true)
-	return d.g.heartbeat()
+	return d.g.heartbeatPayload()
 }
 
 // NotifyPingComplete implements [memberlist.PingDelegate]. It is called for
 // answers to direct probes, so it shows that UDP comes through.
 func (d *delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, payload []byte) {
 	addr, _ := nodeAddr(n)
-	d.g.watch.acked(addr.Addr(), time.Now())
+	d.g.diagnostics.acked(addr.Addr(), time.Now())
 	d.heard(payload)
 }
 
-// heard takes a heartbeat. A peer that has no beat yet sends nothing.
+// heard takes a heartbeat. A peer that has no heartbeat yet sends nothing.
 func (d *delegate) heard(b []byte) {
 	if len(b) == 0 {
 		return
@@ -82,7 +82,7 @@ func (d *delegate) heard(b []byte) {
 	switch {
 	case !ok:
 		d.g.counts.undecodable.Add(1)
-	case !d.g.inbox.beats.put(heartbeat{bytes.Clone(p.beat), p.summary}):
+	case !d.g.inbox.heartbeats.put(heartbeatPayload{bytes.Clone(p.frame), p.digest}):
 		d.g.counts.overrun.Add(1)
 	}
 }
@@ -107,7 +107,7 @@ func (d *delegate) appeared(n *memberlist.Node) {
 		p.Name, p.Boot, p.Nonce = m.name, m.boot, m.nonce
 	}
 	d.g.table.appeared(d.generation, p, time.Now())
-	d.g.news.notifyMembership()
+	d.g.dissemination.notifyMembership()
 }
 
 // NotifyLeave implements [memberlist.EventDelegate]. It stands for leaving and
@@ -115,7 +115,7 @@ func (d *delegate) appeared(n *memberlist.Node) {
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	if id, ok := parseName(n.Name); ok {
 		d.g.table.disappeared(d.generation, id, time.Now())
-		d.g.news.notifyMembership()
+		d.g.dissemination.notifyMembership()
 	}
 }
 
@@ -127,7 +127,7 @@ func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	here, hereOK := nodeAddr(existing)
 	there, thereOK := nodeAddr(other)
 	if ok && hereOK && thereOK {
-		d.g.watch.conflict(id, here, there, time.Now())
+		d.g.diagnostics.conflict(id, here, there, time.Now())
 	}
 }
 

@@ -12,18 +12,18 @@ import (
 	"github.com/ringlet/ringlet/internal/pace"
 )
 
-// How news travels: broadcasts, and who has come or gone. memberlist would look for
-// news at even intervals, for which news has to wait, and which wake a host that
-// has none. So it is told to look seldom, and this peer passes on what there is:
-// at once, and then as often as memberlist would by default.
+// How broadcasts and changes of membership are disseminated. By default memberlist
+// looks for them at even intervals: they would wait for the next one, and an idle
+// host would wake for nothing. So memberlist looks seldom, and this peer
+// disseminates at once, and then as often as memberlist would by default.
 const (
 	// lookEvery is how often memberlist looks. That somebody is suspected, of which
 	// it tells nobody, waits for that, or rides on the next probe.
-	lookEvery = pace.Beat
-	// disseminateEvery is how often news is passed on while there is any.
+	lookEvery = pace.Period
+	// disseminateEvery is how often this peer disseminates while there is something.
 	disseminateEvery = 200 * time.Millisecond
 	// broadcastFanout is to how many peers broadcasts go at a time, and probeFanout how many
-	// are probed so that news of members rides on the probes, and theirs on
+	// are probed so that changes of membership ride on the probes, and theirs on
 	// the answers.
 	broadcastFanout = 3
 	probeFanout     = 2
@@ -31,36 +31,36 @@ const (
 	leaveProbeEvery = 50 * time.Millisecond
 )
 
-// news is what there is to be passed on.
-type news struct {
+// dissemination is what waits to be disseminated.
+type dissemination struct {
 	wake    chan struct{} // has room for one
 	members atomic.Bool   // somebody has come or gone
 }
 
-func newNews() *news { return &news{wake: make(chan struct{}, 1)} }
+func newDissemination() *dissemination { return &dissemination{wake: make(chan struct{}, 1)} }
 
-// notifyMembership has it passed on that somebody has come or gone. It does not block.
-func (n *news) notifyMembership() {
+// notifyMembership disseminates that a peer has come or gone. It does not block.
+func (n *dissemination) notifyMembership() {
 	n.members.Store(true)
 	notify(n.wake)
 }
 
-// notifyBroadcast has broadcasts passed on. It does not block.
-func (n *news) notifyBroadcast() { notify(n.wake) }
+// notifyBroadcast disseminates broadcasts. It does not block.
+func (n *dissemination) notifyBroadcast() { notify(n.wake) }
 
 // disseminate passes on what there is until ctx ends.
 func (s *session) disseminate(ctx context.Context) {
 	var probing sync.WaitGroup
 	defer probing.Wait()
 	for rounds := 0; ; { // of probes that are still to be made
-		if s.g.news.members.Swap(false) {
+		if s.g.dissemination.members.Swap(false) {
 			rounds = s.probeRounds()
 		}
 		if rounds == 0 && !s.hasBroadcasts() {
 			select {
 			case <-ctx.Done():
 				return
-			case <-s.g.news.wake:
+			case <-s.g.dissemination.wake:
 			}
 			continue
 		}

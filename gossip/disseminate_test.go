@@ -10,7 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// TestNewsRounds holds how often peers are probed for news against how often memberlist
+// TestProbeRounds holds how often peers are probed to disseminate against how often memberlist
 // says something, which depends on the number of its members, this peer among them.
 func TestNewsRounds(t *testing.T) {
 	for _, others := range []int{1, 8, 9, 10, 98, 99, 100, 998, 999, 1000} {

@@ -17,12 +17,12 @@
 //     peers at once, and to others every fifth of a second for a while. It reaches
 //     those that the receivers broadcast it to in turn, and misses some even on a
 //     network that loses nothing. Where nothing is new nobody wakes for it.
-//   - [Gossip.SetBeat]: one frame that says how far this peer is. It rides on
+//   - [Gossip.SetHeartbeat]: one frame that says how far this peer is. It rides on
 //     the answer to every probe, is exchanged whenever two peers join or
 //     compare notes, and is sent to one random peer every ten seconds, for
-//     networks where no UDP comes through. So whatever a beat can lead to
+//     networks where no UDP comes through. So whatever a heartbeat can lead to
 //     reaches all peers, with or without broadcasts.
-//   - [Gossip.SetSummary]: 8 bytes beside the beat, on what carries it other
+//   - [Gossip.SetDigest]: 8 bytes beside the heartbeat, on what carries it other
 //     than on its own. Whoever compares them sees within seconds that two
 //     peers differ.
 //
@@ -36,8 +36,8 @@
 //     left out.
 //  4. Two halves of a cluster that took each other for dead find each other
 //     again within a minute of being able to: memberlist would not try.
-//  5. A peer of whose arrival another has not been told becomes known to it
-//     within seconds once it speaks, so that it gets answers.
+//  5. A peer that another one does not know becomes known to it within seconds
+//     once it speaks, so that it gets answers.
 //  6. With keys set, nothing unencrypted is accepted or sent. No byte that does
 //     not open with a key reaches memberlist, and who has none gets no answer
 //     (see package guard).

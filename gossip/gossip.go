@@ -27,18 +27,18 @@ type Gossip struct {
 	log  *slog.Logger
 	meta []byte
 
-	seats         *seats
+	seeds         *seeds
 	table         *table
 	inbox         *inbox
 	datagrams     *datagram.Endpoint
 	broadcasts    *broadcasts
-	news          *news
-	beat          atomic.Pointer[[]byte]
-	summary       atomic.Uint64
+	dissemination *dissemination
+	heartbeat     atomic.Pointer[[]byte]
+	digest        atomic.Uint64
 	counts        counters
-	watch         *watch
+	diagnostics   *diagnostics
 	screen        *screen
-	hurry         chan struct{} // has room for one: look for peers now
+	lookNow       chan struct{} // has room for one: look for peers now
 	unknownSender atomic.Bool   // a frame came from a peer that memberlist has not announced
 	joinRequests  chan joinRequest
 
@@ -57,14 +57,14 @@ func New(cfg Config) (*Gossip, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, hurry: make(chan struct{}, 1), joinRequests: make(chan joinRequest)}
-	g.seats = &seats{list: parseSeats(cfg.Join)}
-	g.table = newTable(cfg.ID, g.seats.at, cfg.Remembered)
+	g := &Gossip{cfg: cfg, log: cfg.Logger, meta: description, lookNow: make(chan struct{}, 1), joinRequests: make(chan joinRequest)}
+	g.seeds = &seeds{list: parseSeeds(cfg.Join)}
+	g.table = newTable(cfg.ID, g.seeds.at, cfg.Remembered)
 	g.inbox = newInbox()
 	g.datagrams = datagram.New(datagram.Config{Self: cfg.ID, MinFrame: minFrame, MaxFrame: MaxFrame, Author: sender, Deliver: g.arrived})
 	g.broadcasts = newBroadcasts(g)
-	g.news = newNews()
-	g.watch = newWatch(g)
+	g.dissemination = newDissemination()
+	g.diagnostics = newDiagnostics(g)
 	g.screen = newScreen(g)
 	return g, nil
 }
@@ -81,13 +81,13 @@ func (g *Gossip) Run(ctx context.Context) error {
 	defer stop()
 	var workers sync.WaitGroup
 	workers.Go(func() { g.deliver(work, g.inbox.frames.wake, g.inbox.frames.take) })
-	workers.Go(func() { g.deliver(work, g.inbox.beats.wake, g.takeBeat) })
+	workers.Go(func() { g.deliver(work, g.inbox.heartbeats.wake, g.takeHeartbeat) })
 	workers.Go(func() { g.tell(work) })
 
 	retry := minRetry
 	for ctx.Err() == nil {
 		s, err := g.open(ctx)
-		g.watch.shut.set(err)
+		g.diagnostics.shut.set(err)
 		if err != nil {
 			sleep(ctx, jitter(retry, 0.2))
 			retry = min(2*retry, maxRetry)
@@ -117,7 +117,7 @@ func (g *Gossip) tell(ctx context.Context) {
 			}
 			g.logPresence(p)
 			if !p.Alive && g.table.numAlive() == 0 {
-				notify(g.hurry)
+				notify(g.lookNow)
 			}
 			g.cfg.Presence(p)
 		}
@@ -160,28 +160,28 @@ func (g *Gossip) Send(to peer.ID, frames ...[]byte) {
 // dropped and counted. The frame must not be changed after.
 func (g *Gossip) Broadcast(frame []byte) { g.broadcasts.put(frame) }
 
-// SetBeat sets the frame that says how far this peer is, from now on. It must
+// SetHeartbeat sets the frame that says how far this peer is, from now on. It must
 // not be changed after; one that is longer than [MaxBroadcast] is dropped and
 // counted.
-func (g *Gossip) SetBeat(frame []byte) {
+func (g *Gossip) SetHeartbeat(frame []byte) {
 	if len(frame) > MaxBroadcast {
 		g.counts.oversize.Add(1)
 		return
 	}
-	g.beat.Store(&frame)
+	g.heartbeat.Store(&frame)
 }
 
-func (g *Gossip) currentBeat() []byte {
-	if beat := g.beat.Load(); beat != nil {
-		return *beat
+func (g *Gossip) currentHeartbeat() []byte {
+	if heartbeat := g.heartbeat.Load(); heartbeat != nil {
+		return *heartbeat
 	}
 	return nil
 }
 
-// SetSummary sets a number that goes with the beat wherever that rides on
+// SetDigest sets a number that goes with the heartbeat wherever that rides on
 // something else, from now on: 8 bytes, of which this package knows nothing
-// more. A peer without a beat shows none.
-func (g *Gossip) SetSummary(summary uint64) { g.summary.Store(summary) }
+// more. A peer without a heartbeat shows none.
+func (g *Gossip) SetDigest(digest uint64) { g.digest.Store(digest) }
 
 // Queued returns how many broadcasts are still being sent.
 func (g *Gossip) Queued() int { return g.broadcasts.queue.NumQueued() }
@@ -206,9 +206,9 @@ func (g *Gossip) Forget(id peer.ID) {
 	g.datagrams.Forget(id)
 }
 
-// OwnSeat returns the seat of this peer (see [Seats]), 0 for none or as long
+// OwnSeedIndex returns the seed index of this peer (see [Seeds]), 0 for none or as long
 // as it is not known.
-func (g *Gossip) OwnSeat() int { return int(g.watch.seat.Load()) }
+func (g *Gossip) OwnSeedIndex() int { return int(g.diagnostics.seedIndex.Load()) }
 
 // sleep waits, and reports whether it was not ended by ctx.
 func sleep(ctx context.Context, d time.Duration, wake ...<-chan struct{}) bool {

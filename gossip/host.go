@@ -122,15 +122,15 @@ func (h *host) choose(bind, advertise netip.AddrPort, seeds []netip.AddrPort) (n
 	case 0:
 		if len(six) > 0 {
 			both := netip.AddrPortFrom(netip.IPv6Unspecified(), bind.Port())
-			return netip.Addr{}, troublef(fmt.Sprintf("set RINGLET_BIND=%v, which listens on both", both),
+			return netip.Addr{}, adviceErrorf(fmt.Sprintf("set RINGLET_BIND=%v, which listens on both", both),
 				"this host has no IPv4 address at which others could reach it, only %s, and %v does not listen on IPv6", join(six), bind)
 		}
-		return netip.Addr{}, troublef("give this host an address, or set RINGLET_ADVERTISE",
+		return netip.Addr{}, adviceErrorf("give this host an address, or set RINGLET_ADVERTISE",
 			"this host has no address at which others could reach it")
 	case 1:
 		return usable[0], nil
 	}
-	return netip.Addr{}, troublef("set RINGLET_ADVERTISE to the address that others can reach",
+	return netip.Addr{}, adviceErrorf("set RINGLET_ADVERTISE to the address that others can reach",
 		"this host has no default route and several addresses: %s", join(usable))
 }
 

@@ -149,11 +149,11 @@ func TestHasAddress(t *testing.T) {
 					return tt.route, nil
 				},
 			}
-			list := parseSeats([]string{"host-a", "host-b"})
+			list := parseSeeds([]string{"host-a", "host-b"})
 			for _, one := range list[:tt.known] {
 				one.addrs = []netip.AddrPort{netip.MustParseAddrPort("10.2.0.9:7950")}
 			}
-			g := &Gossip{cfg: Config{Bind: netip.MustParseAddrPort("0.0.0.0:7950"), host: h}, seats: &seats{list: list}}
+			g := &Gossip{cfg: Config{Bind: netip.MustParseAddrPort("0.0.0.0:7950"), host: h}, seeds: &seeds{list: list}}
 			s := &session{g: g, self: netip.AddrPortFrom(tt.self.addr, 7950), resolved: 1}
 			if got := s.hasAddress(); got != tt.good {
 				t.Errorf("got %v", got)

@@ -10,17 +10,17 @@ import (
 
 // Limits of what has arrived and was not delivered yet.
 const (
-	maxInbox      = 4096     // frames
-	maxInboxBytes = 64 << 20 // four of the longest
-	maxBeats      = 4096     // senders
-	maxBeatBytes  = 4096     // of one, far above what a beat needs
+	maxInbox          = 4096     // frames
+	maxInboxBytes     = 64 << 20 // four of the longest
+	maxHeartbeats     = 4096     // senders
+	maxHeartbeatBytes = 4096     // of one, far above what a heartbeat needs
 )
 
 // inbox is what has arrived. memberlist's callbacks put in, which never
-// blocks; two goroutines take out, so that beats pass where frames wait.
+// blocks; two goroutines take out, so that heartbeats pass where frames wait.
 type inbox struct {
-	frames frameQueue
-	beats  beats
+	frames     frameQueue
+	heartbeats heartbeats
 }
 
 // frameQueue is a bounded queue: what is too much is dropped as it comes.
@@ -34,8 +34,8 @@ type frameQueue struct {
 
 func newInbox() *inbox {
 	return &inbox{
-		frames: frameQueue{wake: make(chan struct{}, 1)},
-		beats:  beats{wake: make(chan struct{}, 1), latest: make(map[peer.ID]heartbeat)},
+		frames:     frameQueue{wake: make(chan struct{}, 1)},
+		heartbeats: heartbeats{wake: make(chan struct{}, 1), latest: make(map[peer.ID]heartbeatPayload)},
 	}
 }
 
@@ -70,19 +70,19 @@ func (l *frameQueue) take() ([]byte, bool) {
 	return frame, true
 }
 
-// beats keeps the last heartbeat of each sender: the ones before say nothing more.
-type beats struct {
+// heartbeats keeps the last heartbeat of each sender: the ones before say nothing more.
+type heartbeats struct {
 	wake chan struct{} // has room for one
 
 	mu     sync.Mutex
-	latest map[peer.ID]heartbeat
+	latest map[peer.ID]heartbeatPayload
 }
 
-func (b *beats) put(p heartbeat) bool {
-	from := sender(p.beat)
+func (b *heartbeats) put(p heartbeatPayload) bool {
+	from := sender(p.frame)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, have := b.latest[from]; !have && len(b.latest) >= maxBeats {
+	if _, have := b.latest[from]; !have && len(b.latest) >= maxHeartbeats {
 		return false
 	}
 	b.latest[from] = p
@@ -90,23 +90,23 @@ func (b *beats) put(p heartbeat) bool {
 	return true
 }
 
-func (b *beats) take() (heartbeat, bool) {
+func (b *heartbeats) take() (heartbeatPayload, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for from, p := range b.latest {
 		delete(b.latest, from)
 		return p, true
 	}
-	return heartbeat{}, false
+	return heartbeatPayload{}, false
 }
 
-// takeBeat takes one beat out, and tells the summary that came with it.
-func (g *Gossip) takeBeat() ([]byte, bool) {
-	p, ok := g.inbox.beats.take()
+// takeHeartbeat takes one heartbeat out, and tells the digest that came with it.
+func (g *Gossip) takeHeartbeat() ([]byte, bool) {
+	p, ok := g.inbox.heartbeats.take()
 	if ok {
-		g.cfg.Summary(sender(p.beat), p.summary)
+		g.cfg.Digest(sender(p.frame), p.digest)
 	}
-	return p.beat, ok
+	return p.frame, ok
 }
 
 // arrived has frames delivered, in order. There is room for all of them, or
@@ -143,7 +143,7 @@ func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() 
 				break
 			}
 			g.cfg.Deliver(func(yield func([]byte, int) bool) {
-				for n := 1; ok && yield(frame, g.seatOfSender(frame)) && n < maxAtOnce; n++ {
+				for n := 1; ok && yield(frame, g.seedOfSender(frame)) && n < maxAtOnce; n++ {
 					frame, ok = take()
 				}
 			})
@@ -151,19 +151,19 @@ func (g *Gossip) deliver(ctx context.Context, wake <-chan struct{}, take func() 
 	}
 }
 
-// seatOfSender counts a frame that is delivered, and has peers asked about its
+// seedOfSender counts a frame that is delivered, and has peers asked about its
 // sender if that is unknown, or was given up: it may be back elsewhere.
-func (g *Gossip) seatOfSender(frame []byte) int {
+func (g *Gossip) seedOfSender(frame []byte) int {
 	g.counts.received.Add(1)
 	from := sender(frame)
-	seat, alive := g.table.seat(from)
+	seed, alive := g.table.seedIndex(from)
 	if !alive && from != g.cfg.ID && !g.unknownSender.Swap(true) {
-		notify(g.hurry)
+		notify(g.lookNow)
 	}
-	return seat
+	return seed
 }
 
-// notify wakes who waits, once for any number of pokes.
+// notify wakes who waits, once for any number of calls.
 func notify(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:

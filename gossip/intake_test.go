@@ -218,7 +218,7 @@ func TestForeignPeersDoNotFillTheLog(t *testing.T) {
 			g.screen.refuse(guard.Key, netip.AddrFrom4([4]byte{10, 0, 1, byte(host)}), true, now.Add(time.Duration(round)*time.Second/2))
 		}
 	}
-	for what, want := range map[string]int{"stranger refused": maxTold, "foreign peer refused": maxSightings} {
+	for what, want := range map[string]int{"stranger refused": maxLogged, "foreign peer refused": maxSightings} {
 		if n := strings.Count(out.String(), what); n != want {
 			t.Errorf("%d lines with %q, of 100 hosts within a minute, want %d", n, what, want)
 		}
@@ -230,7 +230,7 @@ func TestThreeCopiesDoNotFillTheLog(t *testing.T) {
 	g, out := logging(t)
 	for range 100 {
 		for _, there := range []string{"10.0.0.2:7950", "10.0.0.3:7950"} {
-			g.watch.conflict(peer.ID{1}, netip.MustParseAddrPort("10.0.0.1:7950"), netip.MustParseAddrPort(there), time.Now())
+			g.diagnostics.conflict(peer.ID{1}, netip.MustParseAddrPort("10.0.0.1:7950"), netip.MustParseAddrPort(there), time.Now())
 		}
 	}
 	if n := strings.Count(out.String(), "\n"); n != 1 {

@@ -20,7 +20,7 @@ const (
 	unknownEvery       = 2 * time.Second  // to be let in, while others may have turned this peer down
 	unknownTime        = time.Minute      // how long that is tried: where no UDP comes through, no probe does either
 	unknownSenderEvery = 5 * time.Second  // at most: about peers that others know
-	settleTime         = 10 * time.Second // from a peer's start to its second look at who is there
+	secondSyncAfter    = 10 * time.Second // from a peer's start to its second look at who is there
 	joinStagger        = 50 * time.Millisecond
 	maxJoins           = 32 // at a time
 	enoughJoins        = 3
@@ -33,32 +33,32 @@ func (s *session) rejoin(ctx context.Context) {
 		s.look(ctx)
 		every := rejoinEvery
 		switch {
-		case s.g.table.numAlive() == 0, s.g.seats.unresolved():
+		case s.g.table.numAlive() == 0, s.g.seeds.unresolved():
 			every = aloneEvery
-		case s.turnedDown():
+		case s.rejected():
 			every = unknownEvery
-		case !s.settled:
-			every = settleTime
+		case !s.secondSync:
+			every = secondSyncAfter
 		case s.g.unknownSender.Load():
 			every = unknownSenderEvery
 		case s.refusals.any():
 			every = refusedEvery
 		}
-		if !sleep(ctx, jitter(every, 0.5), s.g.hurry) {
+		if !sleep(ctx, jitter(every, 0.5), s.g.lookNow) {
 			return
 		}
-		s.g.seats.resolve(ctx, s.g.cfg.host.lookup)
-		s.g.table.reseat()
+		s.g.seeds.resolve(ctx, s.g.cfg.host.lookup)
+		s.g.table.reindex()
 	}
 }
 
-// turnedDown reports whether this peer may be unknown to those that it knows:
+// rejected reports whether this peer may be unknown to those that it knows:
 // nobody has probed it, or somebody holds it to be elsewhere. It goes on saying
 // where it is, since they let it in only some seconds after they have given up
 // its former address.
-func (s *session) turnedDown() bool {
+func (s *session) rejected() bool {
 	return time.Since(s.began) < unknownTime &&
-		(!s.delegate.probed.Load() || s.g.watch.contested(time.Now()))
+		(!s.delegate.probed.Load() || s.g.diagnostics.contested(time.Now()))
 }
 
 // look tries some of the addresses at which nobody is alive. Whoever is alone
@@ -66,9 +66,9 @@ func (s *session) turnedDown() bool {
 // about one attempt for each.
 func (s *session) look(ctx context.Context) {
 	s.readOwn()
-	s.noteSeat()
+	s.noteSeedIndex()
 	missing := make([]netip.AddrPort, 0, 16)
-	for _, a := range s.g.table.missing(s.g.seats.addrs()) {
+	for _, a := range s.g.table.missing(s.g.seeds.addrs()) {
 		if !s.listensAt(a) {
 			missing = append(missing, a)
 		}
@@ -82,17 +82,17 @@ func (s *session) look(ctx context.Context) {
 	}
 	s.joinSome(ctx, refused[:min(len(refused), maxJoins)])
 	switch {
-	case s.turnedDown():
+	case s.rejected():
 		s.ask(ctx, living)
 	case time.Since(s.asked) >= unknownSenderEvery && s.g.unknownSender.Swap(false):
 		// The word that somebody has come misses a peer now and then. Some of the
 		// others know, and the next exchange by chance is minutes away.
 		s.asked = time.Now()
 		s.ask(ctx, living)
-	case !s.settled && time.Since(s.began) >= settleTime/2:
+	case !s.secondSync && time.Since(s.began) >= secondSyncAfter/2:
 		// Of many that start at once, some miss one another: each tells what it
 		// knows of the others for a moment only.
-		s.settled = true
+		s.secondSync = true
 		s.ask(ctx, living)
 	default:
 		missing = slices.DeleteFunc(missing, func(a netip.AddrPort) bool { return slices.Contains(refused, a) })
@@ -106,15 +106,15 @@ func (s *session) ask(ctx context.Context, living []Presence) {
 	s.joinSome(ctx, []netip.AddrPort{living[rand.IntN(len(living))].Addr})
 }
 
-// noteSeat finds this peer's own seat. A host's own name often stands for a
+// noteSeedIndex finds this peer's own seed index. A host's own name often stands for a
 // loopback address on it (Debian: 127.0.1.1), or for another of its addresses.
-func (s *session) noteSeat() {
-	seat := s.g.seats.at(s.self)
-	if seat == 0 {
-		seat = s.g.seats.find(s.isOwn)
+func (s *session) noteSeedIndex() {
+	seed := s.g.seeds.at(s.self)
+	if seed == 0 {
+		seed = s.g.seeds.find(s.isOwn)
 	}
-	if s.g.watch.seat.Swap(int64(seat)) != int64(seat) {
-		s.g.cfg.Seated(seat)
+	if s.g.diagnostics.seedIndex.Swap(int64(seed)) != int64(seed) {
+		s.g.cfg.SeedIndex(seed)
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *session) join(addr netip.AddrPort) error {
 		err = unreachable(d.err)
 	}
 	s.refusals.note(addr, d.connected && err != nil, time.Now())
-	s.g.watch.tried(addr, err)
+	s.g.diagnostics.tried(addr, err)
 	return err
 }
 

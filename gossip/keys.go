@@ -13,7 +13,7 @@ import (
 // rekeyEvery is how often the keys are read again, or somewhat more often: operators go by it.
 const rekeyEvery = 10 * time.Second
 
-var errNoKeys = troublef("put the keys back", "there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
+var errNoKeys = adviceErrorf("put the keys back", "there is no key any more, and a cluster with keys does not go back: the last ones stay in use")
 
 // readKeys asks for the keys and checks them. Its error says what to do.
 func (g *Gossip) readKeys() ([][]byte, error) {
@@ -26,7 +26,7 @@ func (g *Gossip) readKeys() ([][]byte, error) {
 		keys, err = distinct(given)
 	}
 	if err != nil {
-		return nil, troublef("mend RINGLET_KEY_FILE, it is read again every few seconds", "the keys of the cluster cannot be read: %w", err)
+		return nil, adviceErrorf("mend RINGLET_KEY_FILE, it is read again every few seconds", "the keys of the cluster cannot be read: %w", err)
 	}
 	return keys, nil
 }
@@ -69,7 +69,7 @@ func (s *session) rekey(ctx context.Context) {
 		if err == nil {
 			err = s.setKeys(keys)
 		}
-		s.g.watch.keys.set(err)
+		s.g.diagnostics.keys.set(err)
 	}
 }
 

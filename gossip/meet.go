@@ -29,13 +29,13 @@ func (e *AddressError) Error() string { return e.text }
 // ends. An error says what to do. Whoever was met is looked for from then on as
 // all peers are; the name is not kept.
 func (g *Gossip) Meet(ctx context.Context, where string) ([]Presence, error) {
-	s, err := parseSeat(where, cmp.Or(g.cfg.Bind.Port(), DefaultPort))
+	s, err := parseSeed(where, cmp.Or(g.cfg.Bind.Port(), DefaultPort))
 	if err != nil {
 		return nil, &AddressError{err.Error() + ": name it as host, or as host:port"}
 	}
-	session := g.watch.current()
+	session := g.diagnostics.current()
 	if session == nil {
-		if p, shut := g.watch.shut.problem(); shut {
+		if p, shut := g.diagnostics.shut.problem(); shut {
 			return nil, errors.New(sentence(p))
 		}
 		return nil, errors.New("the network of this host is just being opened: try again in a few seconds")
@@ -66,7 +66,7 @@ func (g *Gossip) Meet(ctx context.Context, where string) ([]Presence, error) {
 	return g.table.at(addrs), nil
 }
 
-var errSlow = troublef("check that the host is up, and open the port for TCP and UDP in its firewall", "it has not answered in time")
+var errSlow = adviceErrorf("check that the host is up, and open the port for TCP and UDP in its firewall", "it has not answered in time")
 
 // sentence is a problem in one sentence.
 func sentence(p Problem) string {

@@ -115,8 +115,8 @@ func TestFrames(t *testing.T) {
 	if MaxFrame != wire.MaxFrame || frameVersion != wire.Version {
 		t.Errorf("frames have version %d and %d bytes at most here, %d and %d there", frameVersion, MaxFrame, wire.Version, wire.MaxFrame)
 	}
-	if len(b) > maxBeatBytes || len(b) > MaxBroadcast {
-		t.Errorf("a beat has %d bytes", len(b))
+	if len(b) > maxHeartbeatBytes || len(b) > MaxBroadcast {
+		t.Errorf("a heartbeat has %d bytes", len(b))
 	}
 	b[0]++
 	for _, frame := range [][]byte{b, b[:senderAt+15], nil} {

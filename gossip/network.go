@@ -26,7 +26,7 @@ func nodeAt(id peer.ID, addr netip.AddrPort) *memberlist.Node {
 func (s *session) SendDatagram(to peer.ID, b []byte) bool {
 	addr, known := s.g.table.addr(to)
 	ok := known && s.list.SendBestEffort(nodeAt(to, addr), b) == nil
-	if other, contested := s.g.watch.elsewhere(to, time.Now()); contested && other != addr {
+	if other, contested := s.g.diagnostics.elsewhere(to, time.Now()); contested && other != addr {
 		_ = s.list.SendBestEffort(nodeAt(to, other), b)
 	}
 	return ok

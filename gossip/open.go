@@ -12,13 +12,13 @@ import (
 // open makes a memberlist and all that belongs to it.
 func (g *Gossip) open(ctx context.Context) (*session, error) {
 	keys, err := g.keysAfter(g.lastKeys)
-	g.watch.keys.set(err)
+	g.diagnostics.keys.set(err)
 	if err != nil && len(keys) == 0 {
 		return nil, fmt.Errorf("without keys nothing is sent: %w", err)
 	}
-	g.seats.resolve(ctx, g.cfg.host.lookup)
-	g.table.reseat()
-	addr, err := g.cfg.host.choose(g.cfg.Bind, g.cfg.Advertise, g.seats.addrs())
+	g.seeds.resolve(ctx, g.cfg.host.lookup)
+	g.table.reindex()
+	addr, err := g.cfg.host.choose(g.cfg.Bind, g.cfg.Advertise, g.seeds.addrs())
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (g *Gossip) open(ctx context.Context) (*session, error) {
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
 			next = fmt.Sprintf("set RINGLET_BIND to an address that this host has, or to 0.0.0.0:%d for all", g.cfg.Bind.Port())
 		}
-		return nil, troublef(next, "%v cannot be opened for peers: %w", g.cfg.Bind, err)
+		return nil, adviceErrorf(next, "%v cannot be opened for peers: %w", g.cfg.Bind, err)
 	}
 	return g.create(inner, addr, port, keys)
 }

@@ -24,13 +24,13 @@ type screen struct {
 	scratch   sync.Pool     // of *[]byte, for plaintext that nobody reads
 
 	mu      sync.Mutex
-	told    map[netip.Addr]struct{} // whose refusal was logged since then
+	logged  map[netip.Addr]struct{} // whose refusal was logged since then
 	since   time.Time
 	senders map[netip.Addr]time.Time // when a peer's stream came last from an address
 }
 
-// maxTold bounds how many strangers are logged in [repeatEvery].
-const maxTold = 64
+// maxLogged bounds how many strangers are logged in [repeatEvery].
+const maxLogged = 64
 
 // How many addresses of peers' streams are remembered, and for how long.
 const (
@@ -39,7 +39,7 @@ const (
 )
 
 func newScreen(g *Gossip) *screen {
-	s := &screen{g: g, failures: guard.NewFailures(), told: make(map[netip.Addr]struct{}), senders: make(map[netip.Addr]time.Time)}
+	s := &screen{g: g, failures: guard.NewFailures(), logged: make(map[netip.Addr]struct{}), senders: make(map[netip.Addr]time.Time)}
 	// Without keys it cannot fail.
 	ring, _ := guard.NewRing(g.cfg.Label, nil)
 	s.ring.Store(ring)
@@ -103,7 +103,7 @@ func (s *screen) message(b []byte, d guard.Direction) bool {
 func (s *screen) refuse(why guard.Reason, from netip.Addr, proved bool, now time.Time) {
 	s.refused[why].Add(1)
 	if c, ok := causeOf(why); ok {
-		s.g.watch.sighted(c, from, proved, now)
+		s.g.diagnostics.sighted(c, from, proved, now)
 	}
 	if why == guard.Budget || !s.first(from, now) {
 		return
@@ -121,13 +121,13 @@ func (s *screen) first(from netip.Addr, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.since) >= repeatEvery {
-		clear(s.told)
+		clear(s.logged)
 		s.since = now
 	}
-	if _, was := s.told[from]; was || len(s.told) >= maxTold {
+	if _, was := s.logged[from]; was || len(s.logged) >= maxLogged {
 		return false
 	}
-	s.told[from] = struct{}{}
+	s.logged[from] = struct{}{}
 	return true
 }
 
@@ -153,7 +153,7 @@ func (s *screen) proved(from netip.Addr, now time.Time) bool {
 // familiar reports whether an address is known: of a peer that is alive or was, of a host in Config.Join, or one at which
 // a peer is said to be as well.
 func (g *Gossip) familiar(a netip.Addr) bool {
-	return g.table.holds(a) || g.seats.holds(a) || g.watch.holds(a)
+	return g.table.holds(a) || g.seeds.holds(a) || g.diagnostics.holds(a)
 }
 
 // counts returns how much of strangers was refused, for each reason that there is.

@@ -31,7 +31,7 @@ func foreigners(t *testing.T) (g *Gossip, problems func(now time.Time) []string)
 		t.Fatal(err)
 	}
 	return g, func(now time.Time) (codes []string) {
-		for _, p := range g.watch.problems(now) {
+		for _, p := range g.diagnostics.problems(now) {
 			codes = append(codes, p.Code+" "+strings.Fields(p.Text)[0])
 		}
 		return codes

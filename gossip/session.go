@@ -41,27 +41,27 @@ const (
 )
 
 const (
-	beatEvery   = 10 * time.Second
-	addrEvery   = 10 * time.Second // how often it is seen to that the host still has its address
-	leaveTime   = time.Second      // for the word that this peer leaves to go out
-	leaveLinger = time.Second      // for others to pass it on, before the sockets close
+	heartbeatEvery = 10 * time.Second
+	addrEvery      = 10 * time.Second // how often it is seen to that the host still has its address
+	leaveTime      = time.Second      // for the word that this peer leaves to go out
+	leaveLinger    = time.Second      // for others to pass it on, before the sockets close
 )
 
 // session is one memberlist, from opening its sockets to closing them.
 type session struct {
-	g         *Gossip
-	delegate  *delegate
-	transport *transport
-	keyring   *memberlist.Keyring
-	list      *memberlist.Memberlist
-	self      netip.AddrPort
-	port      uint16                     // that is bound, self may have another
-	own       atomic.Pointer[[]hostAddr] // see isOwn; nil: not known yet
-	began     time.Time
-	asked     time.Time // when peers were last asked about somebody unknown
-	settled   bool      // it has looked a second time at who is there
-	refusals  refusals
-	resolved  int // how many names of Config.Join were known when the address was chosen
+	g          *Gossip
+	delegate   *delegate
+	transport  *transport
+	keyring    *memberlist.Keyring
+	list       *memberlist.Memberlist
+	self       netip.AddrPort
+	port       uint16                     // that is bound, self may have another
+	own        atomic.Pointer[[]hostAddr] // see isOwn; nil: not known yet
+	began      time.Time
+	asked      time.Time // when peers were last asked about somebody unknown
+	secondSync bool      // it has looked a second time at who is there
+	refusals   refusals
+	resolved   int // how many names of Config.Join were known when the address was chosen
 }
 
 // create makes a memberlist on open sockets, which it closes if that fails. It begins to answer at once.
@@ -70,7 +70,7 @@ func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16
 	if p := g.cfg.Advertise.Port(); p != 0 {
 		self = netip.AddrPortFrom(self.Addr(), p)
 	}
-	s := &session{g: g, self: self, port: port, began: time.Now(), resolved: g.seats.resolved()}
+	s := &session{g: g, self: self, port: port, began: time.Now(), resolved: g.seeds.resolved()}
 	if err := s.takeKeys(keys); err != nil {
 		discard(inner)
 		return nil, err
@@ -83,7 +83,7 @@ func (g *Gossip) create(inner memberlist.Transport, addr netip.Addr, port uint16
 		discard(s.transport)
 		return nil, fmt.Errorf("memberlist cannot be started: %w", err)
 	}
-	g.cfg.Pace.Begin() // as it has just begun to look for news
+	g.cfg.Pace.Begin() // memberlist's own timers begin now
 	return s, nil
 }
 
@@ -128,14 +128,14 @@ func (s *session) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.g.log.Info("network opened", addrAttr(s.self), countAttr(len(s.keyring.GetKeys())))
-	s.g.watch.opened(s)
+	s.g.diagnostics.opened(s)
 	s.g.datagrams.Open(s)
 	var loops sync.WaitGroup
 	loops.Go(func() { s.g.datagrams.Run(ctx) })
 	loops.Go(func() { s.disseminate(ctx) })
 	loops.Go(func() { s.rejoin(ctx) })
 	loops.Go(func() { s.meet(ctx) })
-	loops.Go(func() { s.sendBeats(ctx) })
+	loops.Go(func() { s.sendHeartbeats(ctx) })
 	loops.Go(func() { s.rekey(ctx) })
 	loops.Go(func() {
 		if s.lostAddress(ctx) {
@@ -154,7 +154,7 @@ func (s *session) close(loops *sync.WaitGroup) {
 	s.transport.hangUp()
 	loops.Wait()
 	if s.g.table.numAlive() > 0 {
-		// An error says that nobody has been told: they will notice.
+		// An error says that no peer has heard of it: their probes will show.
 		if err := s.leave(); err != nil {
 			s.g.log.Debug("leave not announced", logattr.Err(err))
 		}
@@ -163,16 +163,16 @@ func (s *session) close(loops *sync.WaitGroup) {
 	if err := s.list.Shutdown(); err != nil {
 		s.g.log.Warn("network not closed cleanly", logattr.Err(err))
 	}
-	s.g.watch.opened(nil)
+	s.g.diagnostics.opened(nil)
 }
 
-// sendBeats sends the beat to one peer at a time: where no UDP comes through,
+// sendHeartbeats sends the heartbeat to one peer at a time: where no UDP comes through,
 // probes carry none.
-func (s *session) sendBeats(ctx context.Context) {
-	for sleep(ctx, s.g.cfg.Pace.Round(jitter(beatEvery, 0.2))) {
-		living, beat := s.g.table.living(), s.g.currentBeat()
-		if len(living) > 0 && len(beat) > 0 {
-			s.g.datagrams.Send(living[rand.IntN(len(living))].ID, beat)
+func (s *session) sendHeartbeats(ctx context.Context) {
+	for sleep(ctx, s.g.cfg.Pace.Round(jitter(heartbeatEvery, 0.2))) {
+		living, heartbeat := s.g.table.living(), s.g.currentHeartbeat()
+		if len(living) > 0 && len(heartbeat) > 0 {
+			s.g.datagrams.Send(living[rand.IntN(len(living))].ID, heartbeat)
 		}
 	}
 }
@@ -198,11 +198,11 @@ func (s *session) lostAddress(ctx context.Context) bool {
 // loopback interface, of no use to other hosts, each time: a host may start before
 // its network.
 func (s *session) hasAddress() bool {
-	self, known := s.self.Addr(), s.g.seats.resolved()
+	self, known := s.self.Addr(), s.g.seeds.resolved()
 	if !self.IsLoopback() && known <= s.resolved {
 		return s.g.cfg.host.has(self)
 	}
-	a, err := s.g.cfg.host.choose(s.g.cfg.Bind, s.g.cfg.Advertise, s.g.seats.addrs())
+	a, err := s.g.cfg.host.choose(s.g.cfg.Bind, s.g.cfg.Advertise, s.g.seeds.addrs())
 	if err != nil {
 		return !self.IsLoopback() && s.g.cfg.host.has(self) // a poor one is better than none
 	}

@@ -10,14 +10,14 @@ import (
 
 // Status is how the network of this peer is.
 type Status struct {
-	Self     netip.AddrPort // where others are told to reach this peer; the zero value while the sockets are closed
-	Alive    int            // other peers that answer
-	Known    int            // other peers that are known, alive or not
-	Keys     int            // with none, nothing is encrypted
-	Seat     int            // of this peer, see Seats; 0 for none
-	Queued   int            // broadcasts that are still being sent
-	Counts   Counts
-	Problems []Problem // in a fixed order
+	Self      netip.AddrPort // where others are told to reach this peer; the zero value while the sockets are closed
+	Alive     int            // other peers that answer
+	Known     int            // other peers that are known, alive or not
+	Keys      int            // with none, nothing is encrypted
+	SeedIndex int            // of this peer, see Seeds; 0 for none
+	Queued    int            // broadcasts that are still being sent
+	Counts    Counts
+	Problems  []Problem // in a fixed order
 }
 
 // Problem is something that an operator should know.
@@ -69,7 +69,7 @@ func (g *Gossip) Status() Status {
 	now := time.Now()
 	c, d := &g.counts, g.datagrams.Counts()
 	st := Status{
-		Seat: g.OwnSeat(), Queued: g.Queued(),
+		SeedIndex: g.OwnSeedIndex(), Queued: g.Queued(),
 		Counts: Counts{
 			Sent: d.Sent, Failed: d.Failed, Dropped: d.Dropped, Unknown: c.unknown.Load(),
 			Repeated: d.Repeated, Unconfirmed: d.Unconfirmed, Duplicate: d.Duplicate,
@@ -80,15 +80,15 @@ func (g *Gossip) Status() Status {
 	}
 	var aliveSince time.Time
 	st.Alive, st.Known, aliveSince = g.table.census()
-	if s := g.watch.current(); s != nil {
+	if s := g.diagnostics.current(); s != nil {
 		st.Self, st.Keys = s.self, len(s.keyring.GetKeys())
 		st.Problems = append(st.Problems, g.unreached(s)...)
-		if ack := g.watch.lastAck(); st.Alive > 0 && now.Sub(aliveSince) > silence && now.Sub(ack) > silence {
-			st.Problems = append(st.Problems, problem(codeNoUDP, "", troublef(
+		if ack := g.diagnostics.lastAck(); st.Alive > 0 && now.Sub(aliveSince) > silence && now.Sub(ack) > silence {
+			st.Problems = append(st.Problems, problem(codeNoUDP, "", adviceErrorf(
 				g.openUDP(s.self), "UDP does not get through, although other hosts answer over TCP: changes spread slowly")))
 		}
 	}
-	st.Problems = append(g.watch.problems(now), st.Problems...)
+	st.Problems = append(g.diagnostics.problems(now), st.Problems...)
 	return st
 }
 
@@ -115,17 +115,17 @@ func (g *Gossip) unreached(s *session) []Problem {
 	for _, p := range g.table.living() {
 		alive[p.Addr] = true
 	}
-	for _, seat := range g.seats.all() {
-		if seat.err != nil && len(seat.addrs) == 0 {
-			found = append(found, problem(codeUnresolved, "", troublef("check the name, and that the resolver of this host knows it",
-				"%s in RINGLET_JOIN does not resolve to an address: %w", seat.host, seat.err)))
+	for _, seed := range g.seeds.all() {
+		if seed.err != nil && len(seed.addrs) == 0 {
+			found = append(found, problem(codeUnresolved, "", adviceErrorf("check the name, and that the resolver of this host knows it",
+				"%s in RINGLET_JOIN does not resolve to an address: %w", seed.host, seed.err)))
 			continue
 		}
-		if slices.ContainsFunc(seat.addrs, func(a netip.AddrPort) bool { return alive[a] || s.listensAt(a) }) {
+		if slices.ContainsFunc(seed.addrs, func(a netip.AddrPort) bool { return alive[a] || s.listensAt(a) }) {
 			continue
 		}
-		if err := g.watch.failure(seat.addrs); err != nil {
-			found = append(found, problem(codeUnreached, seat.name+" in RINGLET_JOIN cannot be reached: ", err))
+		if err := g.diagnostics.failure(seed.addrs); err != nil {
+			found = append(found, problem(codeUnreached, seed.name+" in RINGLET_JOIN cannot be reached: ", err))
 		}
 	}
 	return found

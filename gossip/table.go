@@ -14,8 +14,8 @@ import (
 // own table must not be read while it changes. Safe for concurrent use; its
 // lock is never held while memberlist is called, whose callbacks take it.
 type table struct {
-	self   peer.ID
-	seatOf func(netip.AddrPort) int
+	self        peer.ID
+	seedIndexOf func(netip.AddrPort) int
 
 	// wake has room for one: something is in changed.
 	wake chan struct{}
@@ -27,26 +27,26 @@ type table struct {
 	where      map[netip.Addr]int // how many of them are, or were last, at an address
 	alive      int
 	aliveSince time.Time        // since when somebody is alive
-	changed    map[peer.ID]bool // not yet told to Config.Presence
+	changed    map[peer.ID]bool // not yet announced to Config.Presence
 }
 
 // member is another peer.
 type member struct {
 	Presence
-	seen time.Time // the last event, or what was remembered
-	told bool      // Config.Presence knows of it
+	seen      time.Time // the last event, or what was remembered
+	announced bool      // Config.Presence knows of it
 }
 
-func newTable(self peer.ID, seatOf func(netip.AddrPort) int, remembered []Contact) *table {
+func newTable(self peer.ID, seedIndexOf func(netip.AddrPort) int, remembered []Contact) *table {
 	t := &table{
-		self: self, seatOf: seatOf, wake: make(chan struct{}, 1),
+		self: self, seedIndexOf: seedIndexOf, wake: make(chan struct{}, 1),
 		known: make(map[peer.ID]*member), where: make(map[netip.Addr]int), changed: make(map[peer.ID]bool),
 	}
 	for _, c := range remembered {
 		addr := unmap(c.Addr)
 		if c.ID != self && c.ID != peer.None && addr.IsValid() {
 			t.moved(t.known[c.ID], addr)
-			t.known[c.ID] = &member{Presence: Presence{ID: c.ID, Addr: addr, Seat: seatOf(addr)}, seen: c.Seen}
+			t.known[c.ID] = &member{Presence: Presence{ID: c.ID, Addr: addr, SeedIndex: seedIndexOf(addr)}, seen: c.Seen}
 		}
 	}
 	return t
@@ -85,7 +85,7 @@ func (t *table) appeared(generation int, p Presence, now time.Time) {
 		t.known[p.ID] = m
 	}
 	t.moved(m, p.Addr)
-	p.Seat = t.seatOf(p.Addr)
+	p.SeedIndex = t.seedIndexOf(p.Addr)
 	p.Alive = m.Alive
 	m.Presence = p
 	t.setAlive(m, true, now)
@@ -117,7 +117,7 @@ func (t *table) setAlive(m *member, alive bool, now time.Time) {
 }
 
 func (t *table) change(m *member) {
-	m.told = true
+	m.announced = true
 	t.changed[m.ID] = true
 	select {
 	case t.wake <- struct{}{}:
@@ -125,7 +125,7 @@ func (t *table) change(m *member) {
 	}
 }
 
-// next takes one change that was not told yet.
+// next takes one change that was not announced yet.
 func (t *table) next() (Presence, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,14 +138,14 @@ func (t *table) next() (Presence, bool) {
 	return Presence{}, false
 }
 
-// reseat asks anew who has which seat, after names were looked up.
-func (t *table) reseat() {
+// reindex asks anew who has which seed, after names were looked up.
+func (t *table) reindex() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range t.known {
-		if seat := t.seatOf(m.Addr); seat != m.Seat {
-			m.Seat = seat
-			if m.told {
+		if seed := t.seedIndexOf(m.Addr); seed != m.SeedIndex {
+			m.SeedIndex = seed
+			if m.announced {
 				t.change(m)
 			}
 		}
@@ -209,12 +209,12 @@ func (t *table) addr(id peer.ID) (netip.AddrPort, bool) {
 	return m.Addr, true
 }
 
-// seat returns the seat of a peer, and whether it is known to be alive.
-func (t *table) seat(id peer.ID) (seat int, alive bool) {
+// seedIndex returns the seed index of a peer, and whether it is known to be alive.
+func (t *table) seedIndex(id peer.ID) (seed int, alive bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m := t.known[id]; m != nil {
-		return m.Seat, m.Alive
+		return m.SeedIndex, m.Alive
 	}
 	return 0, false
 }

@@ -17,14 +17,14 @@ const maxValue = bbolt.MaxValueSize - crcSize
 
 // puts takes down what fill puts.
 type puts struct {
-	batch wal.Batch
-	over  bool
+	batch  wal.Batch
+	closed bool
 }
 
 // put adds a record. It refuses what the database would refuse later, when nobody could be told any more.
 func (p *puts) put(bucket string, key, value []byte) error {
 	switch {
-	case p.over:
+	case p.closed:
 		return errPutLate
 	case bucket == metaBucket:
 		return fmt.Errorf("bucket %q is reserved", bucket)

@@ -17,7 +17,7 @@ func TestPutRefuses(t *testing.T) {
 		"no key":                 func(p *puts) error { return p.put("b", nil, []byte("v")) },
 		"a long key":             func(p *puts) error { return p.put("b", long, []byte("v")) },
 		"no key to delete":       func(p *puts) error { return p.put("b", nil, nil) },
-		"a batch that has ended": func(p *puts) error { p.over = true; return p.put("b", []byte("k"), nil) },
+		"a batch that has ended": func(p *puts) error { p.closed = true; return p.put("b", []byte("k"), nil) },
 	} {
 		var p puts
 		if err := put(&p); err == nil || len(p.batch.Bytes()) > 0 {

@@ -84,7 +84,7 @@ func (s *Store) Commit(fill func(put func(bucket string, key, value []byte) erro
 	p := puts{batch: s.batch.Reuse()}
 	err := s.run(func() error {
 		err := fill(p.put)
-		p.over = true
+		p.closed = true
 		batch := p.batch.Bytes()
 		if s.batch = p.batch; cap(batch) > maxKept {
 			s.batch = wal.Batch{}

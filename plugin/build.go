@@ -91,9 +91,9 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 	if in.watcher, err = newWatcher(f.opts, f.cfg.IdentityLabels, f.plugin, f.logger); err != nil {
 		return nil, err
 	}
-	machine := coreconfig.Of(f.cfg)
-	happened := events.NewFeed(f.pace, f.crashes.Edge("events"))
-	if err := in.open(machine, happened); err != nil {
+	core := coreconfig.Of(f.cfg)
+	feed := events.NewFeed(f.pace, f.crashes.Edge("events"))
+	if err := in.open(core, feed); err != nil {
 		return nil, err
 	}
 	id, err := in.node.Identity(ctx)
@@ -101,21 +101,21 @@ func (f *front) build(ctx context.Context) (_ *instance, err error) {
 		return nil, err
 	}
 	in.self = id
-	happened.Begin(id)
-	f.events.Store(happened.Log())
-	if err := in.connect(ctx, id, happened); err != nil {
+	feed.Begin(id)
+	f.events.Store(feed.Log())
+	if err := in.connect(ctx, id, feed); err != nil {
 		return nil, err
 	}
-	if err := in.show(ctx, happened); err != nil {
+	if err := in.show(ctx, feed); err != nil {
 		return nil, err
 	}
 	return in, nil
 }
 
 // open opens the database and makes its node.
-func (in *instance) open(machine ipam.Config, happened *events.Feed) error {
+func (in *instance) open(core ipam.Config, feed *events.Feed) error {
 	f := in.front
-	preview := node.NewPreview(machine)
+	preview := node.NewPreview(core)
 	store, damaged, err := database.Open(f.database(), f.lists, preview, f.disk.Ballast, f.logger)
 	if err != nil {
 		return err
@@ -126,13 +126,13 @@ func (in *instance) open(machine ipam.Config, happened *events.Feed) error {
 	if in.decided, err = decided.Open(f.opts.Data, f.cfg.Name, version, f.logger); err != nil {
 		return err
 	}
-	f.complete(&machine, store, damaged || in.decided.Shared())
-	machine.Decided = in.decided.Known()
+	f.complete(&core, store, damaged || in.decided.Shared())
+	core.Decided = in.decided.Known()
 	in.starts = announcer.New(f.cfg.Announce, f.opts.Data, in.watcher, f.meter, f.logger)
 	in.node, err = node.New(node.Config{
-		Machine: machine, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.Closed,
+		Machine: core, Store: store, Preview: preview, Logger: f.logger, Timeout: f.cfg.Timeout, Closed: f.disk.Closed,
 		ObservePanic:  f.meter.Panicked,
-		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, happened, in.starts, in.decided),
+		ObserveCommit: f.meter.ObserveCommit, ObserveNote: observeNote(f.meter, in.watcher, feed, in.starts, in.decided),
 	})
 	if err != nil {
 		return database.UnusableError{Err: fmt.Errorf("database %s: %w", f.database(), database.WithRemedy(err, f.opts.Data))}
@@ -168,15 +168,15 @@ func (in *instance) beginAnew() error {
 
 // complete adds to the core's settings what follows from the host and its database. lost says that this host had another
 // database before, of which others may know.
-func (f *front) complete(machine *ipam.Config, store *persist.Store, lost bool) {
-	machine.AwaitInventory, machine.NoMAC = f.lists, f.noMAC()
+func (f *front) complete(core *ipam.Config, store *persist.Store, lost bool) {
+	core.AwaitInventory, core.NoMAC = f.lists, f.noMAC()
 	if len(f.cfg.Keys) > 0 || f.cfg.Insecure {
 		// A peer whose database was lost may have had a cluster, and must not
 		// found another beside it. The others remember where it was, and come.
-		machine.Join = machine.Join || lost && f.cfg.Bootstrap.N != 1
-		machine.Hesitate = f.inPlugin && f.lists
+		core.Join = core.Join || lost && f.cfg.Bootstrap.N != 1
+		core.Hesitate = f.inPlugin && f.lists
 	}
-	machine.Place = identity.Place(store.Path())
+	core.Place = identity.Place(store.Path())
 }
 
 // closeStore closes the database, and has another one take its place where this host starts over.
@@ -192,10 +192,10 @@ func (in *instance) closeStore() {
 }
 
 // connect brings the node together with the host, its engine and the other peers.
-func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *events.Feed) (err error) {
+func (in *instance) connect(ctx context.Context, id ipam.Identity, feed *events.Feed) (err error) {
 	f := in.front
 	in.shared, err = directory.New(directory.Config{
-		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: happened.Log(), Logger: f.logger,
+		Self: id, Cluster: f.cfg.Cluster, Source: in.node, Log: feed.Log(), Logger: f.logger,
 		About:      in.about,
 		Networks:   in.names.Of,
 		Containers: entry.Containers(in.watcher), SwarmServices: entry.SwarmServices(in.watcher), Identities: in.node,
@@ -212,7 +212,7 @@ func (in *instance) connect(ctx context.Context, id ipam.Identity, happened *eve
 	} else if closed {
 		in.parts = append(in.parts, in.untilReopened)
 	} else if in.network, err = peers.New(ctx, peers.Config{
-		Settings: f.cfg, Node: in.node, Directory: in.shared, Events: happened, Pace: f.pace, Edge: f.crashes.Edge("network"), Logger: f.logger,
+		Settings: f.cfg, Node: in.node, Directory: in.shared, Events: feed, Pace: f.pace, Edge: f.crashes.Edge("network"), Logger: f.logger,
 	}); err != nil {
 		return err
 	}
@@ -274,9 +274,9 @@ func (in *instance) untilReopened(ctx context.Context) error {
 }
 
 // show makes what the engine, operators and Prometheus see of the instance.
-func (in *instance) show(ctx context.Context, happened *events.Feed) error {
+func (in *instance) show(ctx context.Context, feed *events.Feed) error {
 	f := in.front
-	faults, unconfined, err := in.guard(ctx, happened)
+	faults, unconfined, err := in.guard(ctx, feed)
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		return err
 	}
 	in.servers, err = f.apis(admin.Config{
-		Backend: in.view, Networks: in.names.Pools, Process: f.process(in.watcher, in.network), Events: happened.Log(),
+		Backend: in.view, Networks: in.names.Pools, Process: f.process(in.watcher, in.network), Events: feed.Log(),
 		Journal: in.record, Directory: in.shared, Locks: kept,
 	})
 	if err != nil {
@@ -315,7 +315,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 		in.host.Watch,
 		in.host.Listen,
 		func(ctx context.Context) error { return in.watcher.Run(ctx, readers.Deliver(in.watcher)) },
-		func(ctx context.Context) error { return happened.Watch(ctx, in.view.Snapshot) },
+		func(ctx context.Context) error { return feed.Watch(ctx, in.view.Snapshot) },
 		in.record.Run,
 		func(ctx context.Context) error { return in.decided.Run(ctx, f.pace.Round) },
 		again.Run,
@@ -338,7 +338,7 @@ func (in *instance) show(ctx context.Context, happened *events.Feed) error {
 
 // guard makes the prober and the journal. It returns what may be wrong with the disk, the host and the journal, and with the rights of
 // this process.
-func (in *instance) guard(ctx context.Context, happened *events.Feed) (faults []*fault.Fault, unconfined *fault.Fault, err error) {
+func (in *instance) guard(ctx context.Context, feed *events.Feed) (faults []*fault.Fault, unconfined *fault.Fault, err error) {
 	f := in.front
 	in.probes = prober.New(prober.Config{Node: in.node, Count: f.meter.Probed, Logger: f.logger})
 	unconfined, err = in.probes.Confine(ctx, f.opts.Drop, f.cfg.Announce)
@@ -350,7 +350,7 @@ func (in *instance) guard(ctx context.Context, happened *events.Feed) (faults []
 	}
 	f.gaveUp = in.probes.GaveUp()
 	in.record, err = history.New(history.Config{
-		Dir: filepath.Join(f.opts.Data, journalName), Self: f.cfg.Name, Events: happened.Log(), Node: in.node,
+		Dir: filepath.Join(f.opts.Data, journalName), Self: f.cfg.Name, Events: feed.Log(), Node: in.node,
 		Edge: f.crashes.Edge("journal"), Logger: f.logger,
 	})
 	if err != nil {
@@ -444,10 +444,10 @@ func (in *instance) release() {
 
 // observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
-func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, happened *events.Feed, starts *announcer.Announcer,
+func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, feed *events.Feed, starts *announcer.Announcer,
 	kept *decided.Keeper) func(ipam.Note) {
 	return func(n ipam.Note) {
-		happened.Note(n)
+		feed.Note(n)
 		starts.Note(&n)
 		switch n.Kind {
 		case ipam.NoteLeakFound:

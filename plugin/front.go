@@ -330,10 +330,10 @@ func (f *front) newStandby() *standby.Standby {
 
 // firstCommit makes the first commit of a new peer.
 func (f *front) firstCommit(store *persist.Store, remains *ipam.Remains) error {
-	machine := coreconfig.Of(f.cfg)
-	f.complete(&machine, store, false)
-	machine.Remains = remains
-	n, err := node.New(node.Config{Machine: machine, Store: store, Logger: f.logger, Timeout: f.cfg.Timeout})
+	core := coreconfig.Of(f.cfg)
+	f.complete(&core, store, false)
+	core.Remains = remains
+	n, err := node.New(node.Config{Machine: core, Store: store, Logger: f.logger, Timeout: f.cfg.Timeout})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
-// Config is what an [Endpoint] is told once. All fields are required.
+// Config is what an [Endpoint] is made with. All fields are required.
 type Config struct {
 	Self     peer.ID
 	MinFrame int                        // the shortest frame, in bytes; at least 1

@@ -106,8 +106,8 @@ func TestAcked(t *testing.T) {
 	}
 }
 
-// TestDeaf sends to a peer that no datagram reaches.
-func TestDeaf(t *testing.T) {
+// TestDatagramsFail sends to a peer that no datagram reaches.
+func TestDatagramsFail(t *testing.T) {
 	d := newDesk(t)
 	for range failAfter {
 		d.put(1, frameOf(100, 1))
@@ -264,8 +264,8 @@ func TestFragmentsForgotten(t *testing.T) {
 	}
 }
 
-// TestFragmentsToADeafPeer sends a message in fragments to a peer that no datagram reaches.
-func TestFragmentsToADeafPeer(t *testing.T) {
+// TestFragmentsWhereDatagramsFail sends a message in fragments to a peer that no datagram reaches.
+func TestFragmentsWhereDatagramsFail(t *testing.T) {
 	d := newDesk(t)
 	d.put(1, frameOf(5000, 1))
 	d.queues[peer.ID{1}].datagramsFail = failAfter

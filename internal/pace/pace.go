@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Beat is the time between two moments at which timers end together.
-const Beat = 5 * time.Second
+// Period is the time between two moments at which timers end together.
+const Period = 5 * time.Second
 
 // slack is by what part of its time a timer may end sooner or later for that.
 const slack = 4
@@ -35,7 +35,7 @@ func (p *Pace) Round(d time.Duration) time.Duration {
 		return d
 	}
 	end := p.since() + d
-	by := (end+Beat/2)/Beat*Beat - end
+	by := (end+Period/2)/Period*Period - end
 	if by.Abs() > d/slack {
 		return d
 	}
@@ -47,7 +47,7 @@ func (p *Pace) Within(d time.Duration) time.Duration {
 	if p == nil || d <= 0 {
 		return d
 	}
-	late := (p.since() + d) % Beat
+	late := (p.since() + d) % Period
 	if late > d/2 {
 		return d
 	}

@@ -23,10 +23,10 @@ func TestRound(t *testing.T) {
 			}
 			if within := p.Within(d); within < d/2 || within > d {
 				t.Errorf("within %v becomes %v", d, within)
-			} else if off := (time.Since(began) + within) % pace.Beat; off != 0 && (d >= 2*pace.Beat || within != d) {
+			} else if off := (time.Since(began) + within) % pace.Period; off != 0 && (d >= 2*pace.Period || within != d) {
 				t.Errorf("within %v becomes %v, which ends %v after a beat", d, within, off)
 			}
-			if off := (time.Since(began) + got) % pace.Beat; off != 0 && (d >= 2*pace.Beat || got != d) {
+			if off := (time.Since(began) + got) % pace.Period; off != 0 && (d >= 2*pace.Period || got != d) {
 				t.Errorf("%v becomes %v, which ends %v after a beat", d, got, off)
 			}
 		}
@@ -38,7 +38,7 @@ func TestRoundFromABeatOn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p, began := pace.New(), time.Now()
 		for range 100 {
-			time.Sleep(p.Round(2*pace.Beat) + time.Millisecond) // as a busy process
+			time.Sleep(p.Round(2*pace.Period) + time.Millisecond) // as a busy process
 		}
 		if want := 1000*time.Second + time.Millisecond; time.Since(began) != want {
 			t.Errorf("a hundred times ten seconds take %v, want %v", time.Since(began), want)

@@ -21,8 +21,8 @@ type Carrier interface {
 	Send(to peer.ID, frames ...[]byte)
 	// Broadcast brings a hint to everybody, if it can.
 	Broadcast(frame []byte)
-	// SetBeat shows a frame to others from now on, whenever it can.
-	SetBeat(frame []byte)
+	// SetHeartbeat shows a frame to others from now on, whenever it can.
+	SetHeartbeat(frame []byte)
 }
 
 // carried is the carrier in use; the type makes it fit an atomic value.
@@ -33,7 +33,7 @@ type carried struct{ Carrier }
 func (n *Node) Carry(c Carrier) {
 	n.carrier.Store(&carried{c})
 	if beat := n.lastBeat.Load(); beat != nil {
-		c.SetBeat(*beat)
+		c.SetHeartbeat(*beat)
 	}
 }
 
@@ -133,7 +133,7 @@ func (n *Node) exchange(sends []ipam.Send, beat []byte) {
 		return
 	}
 	if beat != nil {
-		c.SetBeat(beat)
+		c.SetHeartbeat(beat)
 	}
 	if len(sends) == 0 {
 		return

@@ -36,8 +36,8 @@ func (a *applicants) Send(to peer.ID, frames ...[]byte) {
 	}
 }
 
-func (*applicants) Broadcast([]byte) {}
-func (*applicants) SetBeat([]byte)   {}
+func (*applicants) Broadcast([]byte)    {}
+func (*applicants) SetHeartbeat([]byte) {}
 
 // apply has peers ask a node to be admitted, and returns their answers to its challenges.
 func apply(t *testing.T, n *node.Node, self ipam.Identity, peers ...byte) [][]byte {

@@ -48,7 +48,7 @@ func deal(d config.Deal) chronicle.Deal {
 // formation says how a peer without a cluster founds one with others. The
 // hosts in RINGLET_JOIN found it, or as many as RINGLET_BOOTSTRAP says.
 func formation(cfg config.Config) ipam.Formation {
-	hosts := gossip.Seats(cfg.Join)
+	hosts := gossip.Seeds(cfg.Join)
 	f := ipam.Formation{Size: len(hosts), List: gossip.ListHash(hosts), Observer: cfg.Bootstrap.Observer}
 	if n := cfg.Bootstrap.N; n > 0 && n != len(hosts) {
 		f.Size, f.List = n, 0

@@ -26,7 +26,7 @@ const (
 	// "once it is quiet": a busy cluster never is.
 	exchangeEvery = time.Second
 	// leasesEvery is how often it compares leases with any peer, and all else
-	// where no summaries arrive.
+	// where no digests arrive.
 	leasesEvery = 10 * time.Second
 	// tickEvery is how often it is looked for leases that have ended, where none
 	// is known to.
@@ -45,8 +45,8 @@ type Carrier interface {
 	Broadcast(frame []byte)
 	// Queued returns how many broadcasts are on their way.
 	Queued() int
-	// SetSummary shows a number to others, whenever it can.
-	SetSummary(summary uint64)
+	// SetDigest shows a number to others, whenever it can.
+	SetDigest(digest uint64)
 	// Living returns the peers that answer.
 	Living() []peer.ID
 }
@@ -95,7 +95,7 @@ type Config struct {
 type Directory struct {
 	cfg     Config
 	carrier atomic.Pointer[carried]
-	summary atomic.Uint64
+	digest  atomic.Uint64
 	frames  chan []byte
 	differs chan peer.ID // has room for one: compare with it
 	counts  counters
@@ -145,14 +145,14 @@ func New(cfg Config) (*Directory, error) {
 	}
 	d.taking = contain.Edge{Where: "directory", Logger: cfg.Logger, Count: cfg.ObservePanic}
 	d.replica.Renew(time.Now())
-	d.summary.Store(d.replica.Summary())
+	d.digest.Store(d.replica.Digest())
 	return d, nil
 }
 
 // Carry has what the directory says brought by c from now on.
 func (d *Directory) Carry(c Carrier) {
 	d.carrier.Store(&carried{c})
-	c.SetSummary(d.summary.Load())
+	c.SetDigest(d.digest.Load())
 }
 
 // Deliver takes a frame of type [wire.TypeDirectory] that came from another
@@ -165,10 +165,10 @@ func (d *Directory) Deliver(frame []byte) {
 	}
 }
 
-// Heard takes the summary that another peer shows, 0 if it shows none: then it
+// Heard takes the digest that another peer shows, 0 if it shows none: then it
 // keeps no directory, and would not answer. It does not block.
-func (d *Directory) Heard(from peer.ID, summary uint64) {
-	if summary == 0 || summary == d.summary.Load() {
+func (d *Directory) Heard(from peer.ID, digest uint64) {
+	if digest == 0 || digest == d.digest.Load() {
 		return
 	}
 	select {
@@ -330,12 +330,12 @@ func (d *Directory) settle() {
 		}
 		d.heardOf(e.Key, e.Value)
 	}
-	sum := d.replica.Summary()
-	if d.summary.Swap(sum) == sum {
+	sum := d.replica.Digest()
+	if d.digest.Swap(sum) == sum {
 		return
 	}
 	if c := d.carrier.Load(); c != nil {
-		c.SetSummary(sum)
+		c.SetDigest(sum)
 	}
 }
 

@@ -36,7 +36,7 @@ type recorder struct{ to []peer.ID }
 func (r *recorder) Send(to peer.ID, _ ...[]byte) { r.to = append(r.to, to) }
 func (*recorder) Broadcast([]byte)               {}
 func (*recorder) Queued() int                    { return 0 }
-func (*recorder) SetSummary(uint64)              {}
+func (*recorder) SetDigest(uint64)               {}
 func (*recorder) Living() []peer.ID              { return nil }
 
 // full is a peer that holds many addresses, each by a container.
@@ -161,7 +161,7 @@ func TestCompareOnSlowDisk(t *testing.T) {
 	})
 }
 
-// TestHeard compares with who shows another summary, and with nobody who shows
+// TestHeard compares with who shows another digest, and with nobody who shows
 // the same, or none.
 func TestHeard(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -169,9 +169,9 @@ func TestHeard(t *testing.T) {
 		d, end := running(t, alone{hostA}, events.New(1, 0, 0), r)
 		d.Heard(peer.ID{2}, 0)
 		synctest.Wait()
-		d.Heard(peer.ID{3}, d.summary.Load())
+		d.Heard(peer.ID{3}, d.digest.Load())
 		synctest.Wait()
-		d.Heard(peer.ID{4}, d.summary.Load()+1)
+		d.Heard(peer.ID{4}, d.digest.Load()+1)
 		synctest.Wait()
 		end()
 		if want := []peer.ID{{4}}; !slices.Equal(r.to, want) {

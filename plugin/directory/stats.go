@@ -13,12 +13,12 @@ type counters struct{ exchanges, sent, received, refused, dropped atomic.Uint64 
 // Stats is how the directory does on this peer.
 type Stats struct {
 	replica.Size
-	Exchanges uint64        // begun here
-	Sent      uint64        // bytes, point to point
-	Received  uint64        // bytes that were taken in
-	Refused   uint64        // frames that could not be read, or of whom nothing is taken
-	Dropped   uint64        // frames that were too many
-	Beat      time.Duration // since a heartbeat was last seen; 0: none was
+	Exchanges    uint64        // begun here
+	Sent         uint64        // bytes, point to point
+	Received     uint64        // bytes that were taken in
+	Refused      uint64        // frames that could not be read, or of whom nothing is taken
+	Dropped      uint64        // frames that were too many
+	HeartbeatAge time.Duration // since a heartbeat was last seen; 0: none was
 
 	Identities int // label sets that have a number
 	Locks      int // that are held, as of the last look

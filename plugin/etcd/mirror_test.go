@@ -197,10 +197,10 @@ func (c carrier) Broadcast(frame []byte) {
 
 func (carrier) Queued() int { return 0 }
 
-func (c carrier) SetSummary(summary uint64) {
+func (c carrier) SetDigest(digest uint64) {
 	for _, h := range c.c.hosts {
 		if h != c.host {
-			h.Heard(c.self.ID, summary)
+			h.Heard(c.self.ID, digest)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (c *directoryCollector) Collect(out chan<- prometheus.Metric) {
 	out <- counter(c.lost, st.Dropped, "dropped")
 	out <- gauge(c.identities, float64(st.Identities))
 	out <- gauge(c.locks, float64(st.Locks))
-	if st.Beat > 0 {
-		out <- gauge(c.age, st.Beat.Seconds())
+	if st.HeartbeatAge > 0 {
+		out <- gauge(c.age, st.HeartbeatAge.Seconds())
 	}
 }

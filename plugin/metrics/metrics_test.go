@@ -79,7 +79,7 @@ func bench(read reader) (*Metrics, *bytes.Buffer) {
 	m.WatchDisk(func() (uint64, bool) { return 5 << 30, true })
 	m.WatchETCD(func() bool { return true })
 	m.WatchDirectory(func() directory.Stats {
-		return directory.Stats{Size: replica.Size{Peers: 4, Records: 24}, Exchanges: 25, Sent: 26, Received: 27, Refused: 28, Dropped: 29, Beat: 30 * time.Second, Identities: 31, Locks: 32}
+		return directory.Stats{Size: replica.Size{Peers: 4, Records: 24}, Exchanges: 25, Sent: 26, Received: 27, Refused: 28, Dropped: 29, HeartbeatAge: 30 * time.Second, Identities: 31, Locks: 32}
 	})
 	return m, &log
 }

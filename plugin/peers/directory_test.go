@@ -216,7 +216,7 @@ func TestDirectoryIsLate(t *testing.T) {
 	})
 }
 
-// Where no UDP comes through nobody hears of summaries or broadcasts, and peers
+// Where no UDP comes through nobody hears of digests or broadcasts, and peers
 // compare all the same.
 func TestDirectoryWithoutUDP(t *testing.T) {
 	lasts(t)

@@ -67,7 +67,7 @@ func network(ctx context.Context, c Config) (gossip.Config, error) {
 	settings := gossip.Config{
 		ID: id.ID, Name: id.Name, Boot: id.Boot, Nonce: id.Nonce,
 		Bind: cfg.Bind, Advertise: cfg.Advertise, Join: cfg.Join, Label: cfg.Cluster,
-		Deliver: split(n, c.Directory), Summary: c.Directory.Heard, Presence: present(n, c.Events), Seated: n.PresentSelf, Logger: c.Logger,
+		Deliver: split(n, c.Directory), Digest: c.Directory.Heard, Presence: present(n, c.Events), SeedIndex: n.PresentSelf, Logger: c.Logger,
 	}
 	if len(cfg.Keys) > 0 {
 		settings.Keys = cfg.ReadKeys
@@ -82,11 +82,11 @@ func network(ctx context.Context, c Config) (gossip.Config, error) {
 
 // contained has a panic in what the network hands over cost no more than that.
 func contained(settings *gossip.Config, edge *contain.Edge) {
-	deliver, summary, presence, seated := settings.Deliver, settings.Summary, settings.Presence, settings.Seated
+	deliver, digest, presence, seedIndex := settings.Deliver, settings.Digest, settings.Presence, settings.SeedIndex
 	settings.Deliver = func(arrived iter.Seq2[[]byte, int]) { edge.Do(func() { deliver(arrived) }) }
-	settings.Summary = func(from peer.ID, n uint64) { edge.Do(func() { summary(from, n) }) }
+	settings.Digest = func(from peer.ID, n uint64) { edge.Do(func() { digest(from, n) }) }
 	settings.Presence = func(p gossip.Presence) { edge.Do(func() { presence(p) }) }
-	settings.Seated = func(seat int) { edge.Do(func() { seated(seat) }) }
+	settings.SeedIndex = func(i int) { edge.Do(func() { seedIndex(i) }) }
 }
 
 // connect has the frames of the node and the directory carried.
@@ -104,7 +104,7 @@ func connect(settings gossip.Config, n *node.Node, d *directory.Directory) (*Pee
 // a problem from then on.
 func present(n *node.Node, happened *events.Feed) func(gossip.Presence) {
 	return func(p gossip.Presence) {
-		ev := ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.Seat}
+		ev := ipam.Presence{Peer: p.ID, Alive: p.Alive, Name: p.Name, Seat: p.SeedIndex}
 		if p.Addr.IsValid() {
 			ev.Addr = p.Addr.String()
 		}

@@ -30,8 +30,8 @@
 //
 // # Exchange
 //
-// [Replica.Summary] is a hash of all (peer, boot, number), kept up to date with
-// each change. Two replicas whose summaries differ compare in three steps, each
+// [Replica.Digest] is a hash of all (peer, boot, number), kept up to date with
+// each change. Two replicas whose digests differ compare in three steps, each
 // of which any of the two can lose:
 //
 //	Hashes   of 32 parts of the peers

@@ -29,7 +29,7 @@ func Example() {
 	for _, record := range b.Get("node/a", now) {
 		fmt.Printf("%s %s, says %s\n", record.Key, record.Value, record.Origin.Short())
 	}
-	fmt.Println(a.Summary() == b.Summary())
+	fmt.Println(a.Digest() == b.Digest())
 	// Output:
 	// replica.Hashes
 	// replica.Vector

@@ -17,7 +17,7 @@ const (
 	giveUp = 10 * time.Second
 )
 
-// Hashes returns what to say to a peer whose summary differs; with leases, what
+// Hashes returns what to say to a peer whose digest differs; with leases, what
 // to say to anybody now and then.
 func (r *Replica) Hashes(leases bool) Hashes {
 	return Hashes{Leases: leases, Sums: r.hashes(leases)}

@@ -174,7 +174,7 @@ func TestConvergence(t *testing.T) {
 
 func agree(w *world) bool {
 	for _, r := range w.rs {
-		if r.Summary() != w.rs[0].Summary() || r.leases != w.rs[0].leases {
+		if r.Digest() != w.rs[0].Digest() || r.leases != w.rs[0].leases {
 			return false
 		}
 	}

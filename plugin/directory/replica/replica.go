@@ -107,9 +107,9 @@ func (r *Replica) toggle(s *section) {
 // bucket is the bucket of a peer. Its ID is random.
 func bucket(id peer.ID) int { return int(id[len(id)-1]) % Buckets }
 
-// Summary is a hash of all that the replica has: that of two is the same if
+// Digest is a hash of all that the replica has: that of two is the same if
 // they have the same, and hardly ever else.
-func (r *Replica) Summary() uint64 {
+func (r *Replica) Digest() uint64 {
 	var sum uint64
 	for _, n := range r.sums {
 		sum ^= n

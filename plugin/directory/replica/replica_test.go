@@ -73,8 +73,8 @@ func same(t *testing.T, a, b *Replica, now time.Time) {
 	if diff := cmp.Diff(content(a, now), content(b, now)); diff != "" {
 		t.Fatalf("(-%v +%v)\n%s", a.own.origin.Short(), b.own.origin.Short(), diff)
 	}
-	if a.Summary() != b.Summary() {
-		t.Fatal("the content is the same, the summaries differ")
+	if a.Digest() != b.Digest() {
+		t.Fatal("the content is the same, the digests differ")
 	}
 }
 
@@ -352,7 +352,7 @@ func TestForeign(t *testing.T) {
 	now := time.Unix(1, 0)
 	r := New(peer.ID{1}, 1)
 	r.Renew(now)
-	sum := r.Summary()
+	sum := r.Digest()
 	const key = "ringlet/state/nodes/v1/office/a"
 	if !r.SetForeign(key, []byte(`{}`)) || r.SetForeign(key, make([]byte, MaxValue+1)) || r.SetForeign("", []byte(`{}`)) {
 		t.Error("a key was refused, or one without an end was not")
@@ -360,7 +360,7 @@ func TestForeign(t *testing.T) {
 	if got := r.Get(key, now); len(got) != 1 || got[0].Origin != Foreign || string(got[0].Value) != `{}` {
 		t.Errorf("shown as %+v", got)
 	}
-	if r.Summary() != sum || len(r.serve(Want{At: []Position{{Origin: Foreign, Boot: 1}}}, now).Parts) > 0 || r.section(Foreign, 1, now) != nil {
+	if r.Digest() != sum || len(r.serve(Want{At: []Position{{Origin: Foreign, Boot: 1}}}, now).Parts) > 0 || r.section(Foreign, 1, now) != nil {
 		t.Error("a foreign key is for other peers, or they may send some")
 	}
 	for i := 0; r.SetForeign(fmt.Sprint(key, i), make([]byte, MaxValue)); i++ {

@@ -62,7 +62,7 @@ func (m mark) compare(n mark) int {
 	return cmp.Or(cmp.Compare(m.boot, n.boot), cmp.Compare(m.seq, n.seq))
 }
 
-// hash is the share of the section in a summary.
+// hash is the share of the section in a digest.
 func (s *section) hash(leases bool) uint64 {
 	b := make([]byte, 0, 40)
 	b = append(b, s.origin[:]...)

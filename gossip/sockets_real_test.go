@@ -142,7 +142,7 @@ func TestSockets(t *testing.T) {
 	soon(t, "broadcast", func() bool {
 		return a.received(func(f *wire.Frame) bool { return f.Body == wire.Pull{After: 7} })
 	})
-	b.SetBeat(b.frame(wire.Beat{}))
+	b.SetHeartbeat(b.frame(wire.Beat{}))
 	soon(t, "heard on a probe", func() bool {
 		return a.received(func(f *wire.Frame) bool { return f.Body == wire.Beat{} })
 	})

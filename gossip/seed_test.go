@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSeatsOfAList(t *testing.T) {
+func TestSeedIndexesOfAList(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		join []string
@@ -20,12 +20,12 @@ func TestSeatsOfAList(t *testing.T) {
 		{"what is no host", []string{"", ".", "a:b", "a:0", "a:65536", ":7950", "a b", "id/a:1", "a:1:2"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Seats(tt.join)
+			got := Seeds(tt.join)
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if again := Seats(got); !slices.Equal(again, got) {
-				t.Errorf("the seats of %q are %q", got, again)
+			if again := Seeds(got); !slices.Equal(again, got) {
+				t.Errorf("the seeds of %q are %q", got, again)
 			}
 		})
 	}
@@ -35,15 +35,15 @@ func TestSeatsOfAList(t *testing.T) {
 // from other releases.
 func TestListHash(t *testing.T) {
 	for _, tt := range []struct {
-		seats []string
+		seeds []string
 		want  uint64
 	}{
 		{nil, 0},
 		{[]string{"host-a:7950"}, 0xdfb7ec51a25611f0},
 		{[]string{"host-a:7950", "host-b:7950"}, 0x5db399e092f69a3c},
 	} {
-		if got := ListHash(tt.seats); got != tt.want {
-			t.Errorf("%q: got %#x, want %#x", tt.seats, got, tt.want)
+		if got := ListHash(tt.seeds); got != tt.want {
+			t.Errorf("%q: got %#x, want %#x", tt.seeds, got, tt.want)
 		}
 	}
 }

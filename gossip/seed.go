@@ -19,33 +19,33 @@ const lookupTime = 5 * time.Second
 // maxLookups is how many names are looked up at a time.
 const maxLookups = 16
 
-// Seats returns the distinct hosts of a list that founds a cluster, each as
-// host:port in lower case, in order. A seat is the place of a host in it,
-// counted from 1: what stands at a seat is counted once when a cluster is
-// founded, however many peers come and go there. Entries that are no host are
+// Seeds returns the distinct hosts of a list that founds a cluster, each as
+// host:port in lower case, in order. A seed index is the place of a host in it,
+// counted from 1: what has one index is counted once when a cluster is founded,
+// however many peers come and go there. Entries that are no host are
 // left out.
-func Seats(join []string) []string {
+func Seeds(join []string) []string {
 	var names []string
-	for _, s := range parseSeats(join) {
+	for _, s := range parseSeeds(join) {
 		names = append(names, s.name)
 	}
 	return names
 }
 
-// ListHash returns the FNV-64a hash of what [Seats] returned, by which hosts
+// ListHash returns the FNV-64a hash of what [Seeds] returned, by which hosts
 // tell that they were given the same list; 0 for an empty one.
-func ListHash(seats []string) uint64 {
-	if len(seats) == 0 {
+func ListHash(seeds []string) uint64 {
+	if len(seeds) == 0 {
 		return 0
 	}
 	h := fnv.New64a()
-	h.Write([]byte(strings.Join(seats, ",")))
+	h.Write([]byte(strings.Join(seeds, ",")))
 	return h.Sum64()
 }
 
-// seat is one host of the list.
-type seat struct {
-	name string // host:port, as in Seats
+// seed is one host of the list.
+type seed struct {
+	name string // host:port, as in Seeds
 	host string // what is looked up; unlike in name its last dot is kept, which stops a resolver's search list
 	port uint16
 
@@ -53,21 +53,21 @@ type seat struct {
 	err   error            // of the last look-up
 }
 
-func parseSeats(join []string) []*seat {
-	var seats []*seat
+func parseSeeds(join []string) []*seed {
+	var seeds []*seed
 	for _, entry := range join {
-		s, err := parseSeat(entry, DefaultPort)
-		if err == nil && !slices.ContainsFunc(seats, func(have *seat) bool { return have.name == s.name }) {
-			seats = append(seats, s)
+		s, err := parseSeed(entry, DefaultPort)
+		if err == nil && !slices.ContainsFunc(seeds, func(have *seed) bool { return have.name == s.name }) {
+			seeds = append(seeds, s)
 		}
 	}
-	slices.SortFunc(seats, func(a, b *seat) int { return strings.Compare(a.name, b.name) })
-	return seats
+	slices.SortFunc(seeds, func(a, b *seed) int { return strings.Compare(a.name, b.name) })
+	return seeds
 }
 
-// parseSeat reads host, host:port or an IPv6 address with or without brackets.
+// parseSeed reads host, host:port or an IPv6 address with or without brackets.
 // The port is that of an entry without one.
-func parseSeat(entry string, port uint16) (*seat, error) {
+func parseSeed(entry string, port uint16) (*seed, error) {
 	host := entry
 	if a, err := netip.ParseAddr(strings.Trim(entry, "[]")); err == nil {
 		host = a.String()
@@ -90,19 +90,19 @@ func parseSeat(entry string, port uint16) (*seat, error) {
 	if bare == "" || strings.ContainsAny(bare, " /,\t\n") {
 		return nil, fmt.Errorf("%q names no host", entry)
 	}
-	return &seat{name: net.JoinHostPort(bare, strconv.Itoa(int(port))), host: host, port: port}, nil
+	return &seed{name: net.JoinHostPort(bare, strconv.Itoa(int(port))), host: host, port: port}, nil
 }
 
-// seats is the list of Config.Join with what its names stand for. Safe for
+// seeds is the list of Config.Join with what its names stand for. Safe for
 // concurrent use.
-type seats struct {
+type seeds struct {
 	mu   sync.Mutex
-	list []*seat
+	list []*seed
 }
 
 // resolve looks all names up. A name that cannot be looked up now keeps the
 // addresses that it had.
-func (s *seats) resolve(ctx context.Context, lookup func(context.Context, string) ([]netip.Addr, error)) {
+func (s *seeds) resolve(ctx context.Context, lookup func(context.Context, string) ([]netip.Addr, error)) {
 	s.mu.Lock()
 	list := slices.Clone(s.list) // its hosts and ports never change
 	s.mu.Unlock()
@@ -144,14 +144,14 @@ func resolveHost(
 	return slices.Compact(addrs), nil
 }
 
-// at returns the seat of an address, 0 for none. Of two names for one host the
+// at returns the seed index of an address, 0 for none. Of two names for one host the
 // first counts.
-func (s *seats) at(a netip.AddrPort) int {
+func (s *seeds) at(a netip.AddrPort) int {
 	return s.find(func(addr netip.AddrPort) bool { return addr == a })
 }
 
-// find returns the first seat with such an address, 0 for none.
-func (s *seats) find(like func(netip.AddrPort) bool) int {
+// find returns the index of the first seed with such an address, 0 for none.
+func (s *seeds) find(like func(netip.AddrPort) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, one := range s.list {
@@ -163,12 +163,12 @@ func (s *seats) find(like func(netip.AddrPort) bool) int {
 }
 
 // holds reports whether a host of the list has an address.
-func (s *seats) holds(a netip.Addr) bool {
+func (s *seeds) holds(a netip.Addr) bool {
 	return s.find(func(addr netip.AddrPort) bool { return addr.Addr() == a }) != 0
 }
 
 // addrs returns all addresses.
-func (s *seats) addrs() []netip.AddrPort {
+func (s *seeds) addrs() []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, one := range s.all() {
 		all = append(all, one.addrs...)
@@ -177,10 +177,10 @@ func (s *seats) addrs() []netip.AddrPort {
 }
 
 // all returns a copy of the list.
-func (s *seats) all() []seat {
+func (s *seeds) all() []seed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]seat, len(s.list))
+	list := make([]seed, len(s.list))
 	for i, one := range s.list {
 		list[i] = *one
 	}
@@ -188,7 +188,7 @@ func (s *seats) all() []seat {
 }
 
 // resolved returns how many names have stood for something.
-func (s *seats) resolved() (n int) {
+func (s *seeds) resolved() (n int) {
 	for _, one := range s.all() {
 		if len(one.addrs) > 0 {
 			n++
@@ -198,4 +198,4 @@ func (s *seats) resolved() (n int) {
 }
 
 // unresolved reports whether a name stands for nothing yet.
-func (s *seats) unresolved() bool { return s.resolved() < len(s.list) }
+func (s *seeds) unresolved() bool { return s.resolved() < len(s.list) }

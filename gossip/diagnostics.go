@@ -29,13 +29,13 @@ const maxSightings = 64
 // looks for others is seen every few seconds.
 const sureAfter = 3 * time.Second
 
-// watch remembers what Status shows. It is called from memberlist's callbacks,
+// diagnostics remembers what Status shows. It is called from memberlist's callbacks,
 // so it never calls memberlist, and waits for nothing.
-type watch struct {
-	g    *Gossip
-	seat atomic.Int64 // of this peer
-	shut fault        // why the sockets are not open
-	keys fault        // why the keys cannot be read
+type diagnostics struct {
+	g         *Gossip
+	seedIndex atomic.Int64 // of this peer
+	shut      fault        // why the sockets are not open
+	keys      fault        // why the keys cannot be read
 
 	mu        sync.Mutex
 	session   *session
@@ -65,8 +65,8 @@ type conflict struct {
 	last        time.Time
 }
 
-func newWatch(g *Gossip) *watch {
-	return &watch{
+func newDiagnostics(g *Gossip) *diagnostics {
+	return &diagnostics{
 		g: g, shut: fault{log: g.log, code: codeClosed}, keys: fault{log: g.log, code: codeKeys},
 		foreign: make(map[sighting]sighted), tries: make(map[netip.AddrPort]error), conflicts: make(map[peer.ID]conflict),
 	}
@@ -103,67 +103,67 @@ func (f *fault) problem() (Problem, bool) {
 }
 
 // opened notes the session that is up; nil: none.
-func (w *watch) opened(s *session) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.session = s
+func (d *diagnostics) opened(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.session = s
 }
 
-func (w *watch) current() *session {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.session
+func (d *diagnostics) current() *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.session
 }
 
 // acked notes that somebody answered a probe over UDP, and so is understood.
-func (w *watch) acked(who netip.Addr, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ack = now
-	for s, seen := range w.foreign {
+func (d *diagnostics) acked(who netip.Addr, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ack = now
+	for s, seen := range d.foreign {
 		if s.who == who {
 			seen.over = true
-			w.foreign[s] = seen
+			d.foreign[s] = seen
 		}
 	}
 }
 
-func (w *watch) lastAck() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ack
+func (d *diagnostics) lastAck() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ack
 }
 
 // sighted notes a host that cannot be understood. Anybody can send one packet, in anybody's name. So packets count
 // only from addresses that are known, and streams from all; and one sighting is no problem yet.
-func (w *watch) sighted(c cause, who netip.Addr, proved bool, now time.Time) {
-	known := w.g.familiar(who)
+func (d *diagnostics) sighted(c cause, who netip.Addr, proved bool, now time.Time) {
+	known := d.g.familiar(who)
 	if !known && !proved {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.foreign, func(_ sighting, seen sighted) bool { return now.Sub(seen.last) > foreignFor })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.foreign, func(_ sighting, seen sighted) bool { return now.Sub(seen.last) > foreignFor })
 	s := sighting{c, who}
-	seen, again := w.foreign[s]
+	seen, again := d.foreign[s]
 	if !again {
-		if w.numForeign(known) < maxSightings { // else it would be news with each packet
-			w.foreign[s] = sighted{first: now, last: now, known: known}
+		if d.numForeign(known) < maxSightings { // else each packet would log it
+			d.foreign[s] = sighted{first: now, last: now, known: known}
 		}
 		return
 	}
 	seen.last, seen.over = now, false
 	if !seen.sure && now.Sub(seen.first) >= sureAfter {
 		seen.sure = true
-		w.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(w.g.explain(c, who.String())))
+		d.g.log.Warn("foreign peer refused", logattr.Kind(string(c)), logattr.Err(d.g.explain(c, who.String())))
 	}
-	w.foreign[s] = seen
+	d.foreign[s] = seen
 }
 
 // numForeign returns how many foreign hosts are remembered at addresses that are known, or at others: neither take the
 // place of the other.
-func (w *watch) numForeign(known bool) (n int) {
-	for _, seen := range w.foreign {
+func (d *diagnostics) numForeign(known bool) (n int) {
+	for _, seen := range d.foreign {
 		if seen.known == known {
 			n++
 		}
@@ -172,23 +172,23 @@ func (w *watch) numForeign(known bool) (n int) {
 }
 
 // tried notes how an attempt to join ended, if it was at a host of the list.
-func (w *watch) tried(addr netip.AddrPort, err error) {
-	listed := w.g.seats.at(addr) != 0
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (d *diagnostics) tried(addr netip.AddrPort, err error) {
+	listed := d.g.seeds.at(addr) != 0
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if listed {
-		w.tries[addr] = err
+		d.tries[addr] = err
 	}
 }
 
 // failure returns why none of these addresses could be joined at; nil if one
 // could, or was not tried.
-func (w *watch) failure(addrs []netip.AddrPort) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (d *diagnostics) failure(addrs []netip.AddrPort) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var first error
 	for _, a := range addrs {
-		err, was := w.tries[a]
+		err, was := d.tries[a]
 		if !was || err == nil {
 			return nil
 		}
@@ -200,34 +200,34 @@ func (w *watch) failure(addrs []netip.AddrPort) error {
 }
 
 // conflict notes that a peer which is known here also claims to be there.
-func (w *watch) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	maps.DeleteFunc(w.conflicts, func(_ peer.ID, c conflict) bool { return now.Sub(c.last) > fresh })
-	_, known := w.conflicts[id]
-	if !known && len(w.conflicts) >= maxSightings {
+func (d *diagnostics) conflict(id peer.ID, here, there netip.AddrPort, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.conflicts, func(_ peer.ID, c conflict) bool { return now.Sub(c.last) > fresh })
+	_, known := d.conflicts[id]
+	if !known && len(d.conflicts) >= maxSightings {
 		return
 	}
 	if !known { // also where there are three, who take turns
-		w.g.log.Warn("peer identity used at two addresses", logattr.Peer(id), addrAttr(here), slog.String("other", there.String()))
+		d.g.log.Warn("peer identity used at two addresses", logattr.Peer(id), addrAttr(here), slog.String("other", there.String()))
 	}
-	w.conflicts[id] = conflict{here, there, now}
+	d.conflicts[id] = conflict{here, there, now}
 }
 
 // elsewhere returns where a peer has lately claimed to be, beside where it is
 // known to be.
-func (w *watch) elsewhere(id peer.ID, now time.Time) (netip.AddrPort, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c, ok := w.conflicts[id]
+func (d *diagnostics) elsewhere(id peer.ID, now time.Time) (netip.AddrPort, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, ok := d.conflicts[id]
 	return c.there, ok && now.Sub(c.last) <= fresh
 }
 
 // holds reports whether a peer has lately claimed to be at an address.
-func (w *watch) holds(a netip.Addr) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.conflicts {
+func (d *diagnostics) holds(a netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conflicts {
 		if c.there.Addr() == a || c.here.Addr() == a {
 			return true
 		}
@@ -237,35 +237,35 @@ func (w *watch) holds(a netip.Addr) bool {
 
 // contested reports whether another peer has lately seen this peer's ID at another
 // address.
-func (w *watch) contested(now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c, ok := w.conflicts[w.g.cfg.ID]
+func (d *diagnostics) contested(now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, ok := d.conflicts[d.g.cfg.ID]
 	return ok && now.Sub(c.last) < 5*unknownEvery
 }
 
 // problems are those that are not about the hosts of the list.
-func (w *watch) problems(now time.Time) []Problem {
+func (d *diagnostics) problems(now time.Time) []Problem {
 	var found []Problem
-	for _, f := range []*fault{&w.shut, &w.keys} {
+	for _, f := range []*fault{&d.shut, &d.keys} {
 		if p, ok := f.problem(); ok {
 			found = append(found, p)
 		}
 	}
 	understood := make(map[netip.Addr]bool) // hosts with a peer that can be understood now
-	for _, p := range w.g.table.living() {
+	for _, p := range d.g.table.living() {
 		understood[p.Addr.Addr()] = true
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for s, seen := range w.foreign {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s, seen := range d.foreign {
 		if now.Sub(seen.last) <= foreignFor && seen.sure && !seen.over && !understood[s.who] {
-			found = append(found, problem(string(s.cause), "", w.g.explain(s.cause, s.who.String())))
+			found = append(found, problem(string(s.cause), "", d.g.explain(s.cause, s.who.String())))
 		}
 	}
-	for id, c := range w.conflicts {
+	for id, c := range d.conflicts {
 		if now.Sub(c.last) <= fresh {
-			found = append(found, problem(codeConflict, "", explainConflict(id, id == w.g.cfg.ID, c)))
+			found = append(found, problem(codeConflict, "", explainConflict(id, id == d.g.cfg.ID, c)))
 		}
 	}
 	slices.SortFunc(found, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Text, b.Text)) })
@@ -275,7 +275,7 @@ func (w *watch) problems(now time.Time) []Problem {
 func explainConflict(id peer.ID, own bool, c conflict) error {
 	const copied = "if this lasts for minutes, one of the two hosts runs with a copied database: remove it there"
 	if own {
-		return troublef(copied, "a host at %v uses the ID of this peer, which is at %v", c.there, c.here)
+		return adviceErrorf(copied, "a host at %v uses the ID of this peer, which is at %v", c.there, c.here)
 	}
-	return troublef(copied, "peer %s is at %v and also claims to be at %v; it may have moved there", id.Short(), c.here, c.there)
+	return adviceErrorf(copied, "peer %s is at %v and also claims to be at %v; it may have moved there", id.Short(), c.here, c.there)
 }

@@ -33,7 +33,7 @@ func TestBeat(t *testing.T) {
 			if second%60 == 54 { // a problem that begins or ends, as one may each minute
 				log.Problems(time.Now(), []ipam.Problem{{Code: "x", Text: time.Now().String(), Level: "degraded"}})
 			}
-			oldest = max(oldest, d.Stats().Beat)
+			oldest = max(oldest, d.Stats().HeartbeatAge)
 		}
 		if oldest > lookEvery+2*time.Second {
 			t.Errorf("the heartbeat was %v old", oldest)

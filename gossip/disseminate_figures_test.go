@@ -109,7 +109,7 @@ func TestMemberFigures(t *testing.T) {
 				for i := range 10 {
 					began := time.Now()
 					one := c.start(n+i+1, func(cfg *gossip.Config) { cfg.Join = []string{at(i%n + 1).String()} })
-					// Whom the word misses, rarely, hears of it by a beat or an exchange: that may
+					// Whom the word misses, rarely, hears of it by a heartbeat or an exchange: that may
 					// take two minutes.
 					c.together(3*time.Minute, append(slices.Clone(peers), one)...)
 					came = append(came, time.Since(began))
