@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -232,6 +233,7 @@ func TestSlowStrangers(t *testing.T) {
 				if took := time.Since(begun); took != tt.want {
 					t.Errorf("closed after %v, want %v", took, tt.want)
 				}
+				synctest.Wait() // it is counted once the connection is closed
 				total := uint64(0)
 				for _, n := range g.Status().Counts.Refused {
 					total += n
