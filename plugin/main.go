@@ -3,6 +3,8 @@
 // scripts call (ringlet status), and a plugin of the docker command (docker
 // ringlet status). This package wires the parts together; each of them stands
 // in a package of its own.
+//
+// It refuses to know what any of them decides.
 package main
 
 import (

@@ -3,6 +3,8 @@
 // those that begin with the cluster's label, are of the current version of
 // the encryption and open with one of its keys, as a whole.
 //
+// It refuses to know who sends, how often, and what a message says.
+//
 // The checks are pure: bytes go in, and the reason of a refusal comes out.
 // Who reads, waits and counts is package gossip.
 //

@@ -1,6 +1,8 @@
 // Package memnet is a network in memory for tests of package gossip. It works
 // inside a testing/synctest bubble, which no socket does.
 //
+// It refuses to know what packets and streams carry.
+//
 // Packets are lost when a link says so, when nobody is there, and when a
 // receiver does not keep up; streams are pipes, on which lost segments show as
 // the time that it takes to send them again. What a link does to them can

@@ -2,6 +2,8 @@
 // defect of Go's runtime that ends the process of a test under the race
 // detector.
 //
+// It refuses to know what a test does.
+//
 // All timers of a bubble share one context of the race detector, and nothing
 // keeps two threads out of it: one runs the timers that are due, the other
 // finds, while it selects, that its own is due as well. Either's calls are then

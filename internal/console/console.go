@@ -1,5 +1,7 @@
 // Package console reads the blocks of commands out of the pages of the manual, so that tests run what the manual shows.
 //
+// It refuses to know what a command does.
+//
 // A block of commands is fenced as ```console. The comment above it says what runs it:
 //
 //	<!-- run: NAME -->      the step NAME of internal/e2e, which takes the commands from the page

@@ -1,6 +1,8 @@
 // Package contain keeps a panic from ending more than what it concerns. It is for the
 // edges of the process, where nothing that others rely on can be half changed:
 // the decoding of what came from outside, and what only shows or records.
+//
+// It refuses to know what panicked, and who hears of it.
 package contain
 
 import (

@@ -1,5 +1,7 @@
 // Package golden compares what a test produced with a file kept in testdata.
 //
+// It refuses to know what a file says.
+//
 // The file is the expectation, reviewed like code. When a change of the output
 // is meant, run the package's tests with -update, which rewrites the files,
 // and read the diff before it is committed. Only tests import this package; it

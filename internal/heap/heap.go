@@ -1,6 +1,8 @@
 // Package heap reads how much of the heap is in use. Tests that hold the memory
 // of something to what it may take compare two readings, and keep alive
 // what they measure until the second one.
+//
+// It refuses to know what is measured.
 package heap
 
 import "runtime"

@@ -2,6 +2,8 @@
 // tells whoever enables a plugin that does not start only that its socket is not
 // there, and the reason stands far down in the engine's own log; ringlet doctor
 // finds it here.
+//
+// It refuses to know why a process ends: its caller says that.
 package lastwords
 
 import (

@@ -1,5 +1,7 @@
 // Package logattr spells the attributes of log lines once.
 //
+// It refuses to know what is logged, and at which level.
+//
 // A line about the same thing must carry the same key wherever it is written,
 // or nobody can search for it. So the shell packages make their slog
 // attributes here and nowhere else; keys are snake case, one function per key.

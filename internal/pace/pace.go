@@ -1,5 +1,7 @@
 // Package pace brings the timers of a process together. To wake costs an idle process more than most of what it wakes
 // for, so that what is done now and then, and need not be done at an exact time, is done when something else is.
+//
+// It refuses to know what a timer is for.
 package pace
 
 import (

@@ -2,6 +2,8 @@
 // with JSON values, in some 90 bytes each instead of 600: who holds which address,
 // for the directory and for the journal.
 //
+// It refuses to know whose records these are, and when one goes.
+//
 // The records lie one behind the other in a few large pieces of memory, in the
 // order of their changes, so that the collector finds no pointers in them and the
 // list of changes costs nothing of its own. What many share, as the directory of a

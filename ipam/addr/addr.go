@@ -1,5 +1,7 @@
 // Package addr does the arithmetic of addresses inside one pool.
 //
+// It refuses to know who has an address, and what one is used for.
+//
 // A pool is a prefix, masked. Inside it an address is an [Offset], its
 // distance from the pool's first address, so that every other package of the
 // core counts in one 64-bit unit and never asks whether it deals with IPv4 or

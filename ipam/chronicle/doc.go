@@ -1,6 +1,8 @@
 // Package chronicle is what the whole cluster agrees on: a sequence of slots,
 // each of them a batch of commands, and the [State] that they make.
 //
+// It refuses to know how a slot is decided, and which addresses are in use.
+//
 // The state is a deterministic function of slots 1..n and nothing else: every
 // ring, the roster, pools, names and reservations. Peers that know the same
 // last slot have equal state, bit for bit (invariant I4), and [State.Digest]

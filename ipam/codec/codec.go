@@ -2,6 +2,8 @@
 // wire and on disk is made of: unsigned varints, fixed bytes, and bytes with
 // a length before them.
 //
+// It refuses to know what the bytes mean.
+//
 // Writing is appending to a slice. Reading is done by a [Reader], which takes
 // hostile bytes: it never panics, never allocates more than its input is
 // long, accepts a number only in its shortest form, and after the first error

@@ -1,5 +1,7 @@
 // Package node gives a [ipam.Machine] one owner, a disk and a clock.
 //
+// It refuses to know the rules: what a request needs, and what a record or a frame means.
+//
 // Callers bring requests; the node steps the machine, commits what the steps
 // want saved, and only then answers. Whoever comes while a commit is under
 // way waits, and shares the next one with all others that wait: under load a

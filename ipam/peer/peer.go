@@ -1,5 +1,7 @@
 // Package peer names the allocators of a cluster.
 //
+// It refuses to know which peers there are, and what they own.
+//
 // A peer is known to the protocol by its [ID] alone: 16 random bytes made
 // together with its database. A peer without its database is another peer.
 // The name beside it, by default the host's, is for people: two peers may

@@ -1,5 +1,7 @@
 // Package ring says who owns which part of a pool.
 //
+// It refuses to know holders, and why a range changes its owner.
+//
 // A ring is a sorted list of tokens. A token owns the addresses from its
 // start to the next token's; the first stands at offset 0, and the last
 // token's range ends with the pool. So a ring covers its pool exactly, by

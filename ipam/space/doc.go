@@ -1,6 +1,8 @@
 // Package space knows which addresses of one pool this peer may hand out,
 // which it holds, and which it held before.
 //
+// It refuses to know other peers, networks, and how a range came to this peer.
+//
 // An address that is the peer's own ("mine") is in one of three states:
 //
 //	never used   there is no record of it

@@ -3,6 +3,8 @@
 // again after it gave it back. It is the forwarding table of GLB Director,
 // used as a preference: nothing is owned because of it.
 //
+// It refuses to know who owns a part of the pool now.
+//
 // A pool is cut into at most [MaxRows] rows of equal, aligned length. In each
 // row peers are ranked by a keyed hash of their ID (rendezvous hashing): the
 // first is the row's primary. The first of another zone than the primary's is

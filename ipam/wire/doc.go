@@ -1,6 +1,8 @@
 // Package wire is what peers say to one another: one frame for each message,
 // with a header that says who speaks and what it knows.
 //
+// It refuses to know what follows from a frame, and how it travels.
+//
 // A frame is
 //
 //	version (1 byte), type (1 byte), header, body

@@ -2,6 +2,8 @@
 // Prometheus talk to. It turns requests into calls of a [Backend] and the
 // answers into JSON; it decides nothing itself.
 //
+// It refuses to know how the node decides, and what an engine is.
+//
 // # Where it is served
 //
 // On the admin unix socket, mode 0600, where whoever can connect may do

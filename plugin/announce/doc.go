@@ -1,5 +1,7 @@
 // Package announce tells the neighbours of a container, when it starts, which MAC its address has from now on.
 //
+// It refuses to know which containers start, and whose addresses these are.
+//
 // Engines give a container another MAC each time it starts, unless it has a fixed one, while ringlet gives it the address
 // that it had. Whoever has talked to it knows the old MAC, and would go on sending to that for half a minute. So an
 // [Announcer] sends, for each start:

@@ -2,6 +2,8 @@
 // by ARP probes (RFC 5227): requests that name no sender's address, and so
 // change nobody's cache. Whatever has the address answers, firewall or not.
 //
+// It refuses to know what an answer means for the address.
+//
 // [Probe] looks for the interface of this host whose subnet has the address,
 // else takes that of the default route; puts the question three times, 200 ms
 // apart; and listens all the while. What it hears from one of this host's own

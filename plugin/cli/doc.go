@@ -3,6 +3,8 @@
 // holds the word that starts the plugin's own process, and makes the same
 // binary a plugin of the docker command (docker ringlet status).
 //
+// It refuses to know how the plugin decides, and what is in its database.
+//
 // # What scripts can rely on
 //
 // Exit codes are 0 for fine, 1 for failed, 2 for a wrong command line and 3

@@ -4,6 +4,8 @@
 // exchange that keeps copies alike; this package gives it a clock, a lock, a
 // carrier, and what to say.
 //
+// It refuses to know how frames travel, and who may have which address.
+//
 // It is information. No allocation reads it, and none waits for it: its frames
 // have a queue and a goroutine of their own, they never reach the allocator, and
 // what is too much is dropped, since the next comparison finds the difference.

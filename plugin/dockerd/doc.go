@@ -1,6 +1,8 @@
 // Package dockerd asks the Docker engine which containers still hold which
 // addresses.
 //
+// It refuses to know what follows from an inventory, and who else has addresses.
+//
 // The engine tells an IPAM driver about every address it takes, but not
 // reliably about every address it gives back: a release that meets a stopped
 // plugin is never repeated. So somebody has to look. A [Watcher] takes an

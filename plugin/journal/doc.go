@@ -3,6 +3,8 @@
 // be told who had an address when. It is one more reader of package events, and
 // nothing waits for it.
 //
+// It refuses to know why an address was handed out, and who asks.
+//
 // # Format
 //
 // A directory has the files journal.jsonl, which is written to, and

@@ -1,6 +1,8 @@
 // Package logging makes the plugin's logger: log/slog in front of a sink that
 // never makes the caller wait.
 //
+// It refuses to know what is logged.
+//
 // A managed plugin's stdout and stderr are pipes that dockerd reads. While
 // dockerd is down nobody does, and a write blocks once the pipe is full; one
 // line over 64 KiB ends the reader of engine 20.10 for good. Either would

@@ -2,6 +2,8 @@
 // happens is told by the observing methods of [Metrics]; what there is, is
 // read from the peer's status when Prometheus asks.
 //
+// It refuses to know what follows from a number.
+//
 // # Concurrency
 //
 // A [Metrics] is safe for concurrent use. The observing methods cost

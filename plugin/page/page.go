@@ -4,6 +4,8 @@
 // elsewhere. The page knows only the API of plugin/admin, like any other
 // client, and writes nothing.
 //
+// It refuses to know anything behind the API of plugin/admin.
+//
 // The policy that [Handler] sends lets a browser run and load the files of this
 // package alone, and talk to the server that it has them from; scripts and
 // styles within the HTML are refused. What peers and containers are called

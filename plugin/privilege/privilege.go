@@ -2,6 +2,8 @@
 // the rights of root. The process reads what strangers send, so a fault in it is
 // not to be worth all that the engine lets a plugin do.
 //
+// It refuses to know what the process does with the rights that it keeps.
+//
 // [Drop] acts on every thread of the process, as capabilities and
 // no_new_privs are a thread's own in Linux, and Go moves goroutines between
 // threads: it calls [syscall.AllThreadsSyscall], which stops the process for some
