@@ -65,8 +65,10 @@ func (d *divided) beats() (func(n int) error, error) {
 		return nil, err
 	}
 	frame := wire.Encode(nil, &wire.Frame{
-		Header: wire.Header{Cluster: d.state.Cluster, From: peerID(0), To: peer.None, Boot: 1, Nonce: 1, Slot: d.state.Slot,
-			Digest: d.state.Digest()},
+		Header: wire.Header{
+			Cluster: d.state.Cluster, From: peerID(0), To: peer.None, Boot: 1, Nonce: 1, Slot: d.state.Slot,
+			Digest: d.state.Digest(),
+		},
 		Body: wire.Beat{},
 	})
 	return func(n int) error {

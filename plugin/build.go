@@ -290,15 +290,19 @@ func (in *instance) show(ctx context.Context, feed *events.Feed) error {
 		return err
 	}
 	unused := networks.NewRefused(in.node, in.watcher.State, f.logger)
-	in.calls = calls.Calls{Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts,
-		Decided: in.decided, Vain: unused}
+	in.calls = calls.Calls{
+		Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts,
+		Decided: in.decided, Vain: unused,
+	}
 	readers := &inventory.Readers{
 		Node: in.node, Host: in.host, Names: &in.names, Vain: unused, Decided: in.decided, Starts: in.starts.Listed,
 		NoMAC:   &networks.NoMAC{MAC: !f.noMAC(), InPlugin: f.inPlugin},
 		Routers: networks.NewRouters(kernelnet.Addresses),
 	}
-	faults = slices.Concat(faults, in.watchHealth(), []*fault.Fault{again.Fault, in.decided.Fault, unconfined,
-		keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger)},
+	faults = slices.Concat(faults, in.watchHealth(), []*fault.Fault{
+		again.Fault, in.decided.Fault, unconfined,
+		keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger),
+	},
 		entry.Unidentified(in.shared, f.logger), f.faults)
 	if err := in.look(readers, faults); err != nil {
 		return err
@@ -445,7 +449,8 @@ func (in *instance) release() {
 // observeNote makes events of the notes, counts those that have a metric, and looks at what the engine
 // has where a note asks for it.
 func observeNote(m *metrics.Metrics, watcher *dockerd.Watcher, feed *events.Feed, starts *announcer.Announcer,
-	kept *decided.Keeper) func(ipam.Note) {
+	kept *decided.Keeper,
+) func(ipam.Note) {
 	return func(n ipam.Note) {
 		feed.Note(n)
 		starts.Note(&n)

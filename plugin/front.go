@@ -168,8 +168,10 @@ func (f *front) run(ctx context.Context) error {
 	f.local, f.http = serving.NewStage(), serving.NewStage()
 	f.waiting = f.newStandby()
 	f.gate = gate.New(f.cfg.Name, f.cfg.Timeout, f.waiting.EngineAnswers)
-	drv, err := driver.New(driver.Config{Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(),
-		KeepsChosen: f.keepsChosen, Observe: f.meter.ObserveRequest})
+	drv, err := driver.New(driver.Config{
+		Backend: f.gate, Logger: f.logger, Timeout: f.cfg.Timeout, NoMAC: f.noMAC(),
+		KeepsChosen: f.keepsChosen, Observe: f.meter.ObserveRequest,
+	})
 	if err != nil {
 		return err
 	}

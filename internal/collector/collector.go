@@ -119,8 +119,11 @@ func (c *Collector) Run(ctx context.Context) error {
 // unused reports whether so much memory lies about that it is worth to give it
 // back: what was freed, and what was made since the last collection.
 func unused() bool {
-	is := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"}}
+	is := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+	}
 	metrics.Read(is)
 	live := is[0].Value.Uint64()
 	return is[1].Value.Uint64()+is[2].Value.Uint64() > live+max(worthwhile, live/4)

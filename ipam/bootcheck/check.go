@@ -40,8 +40,10 @@ func (c *Check) Configure(without rule.Set) { c.rules = without }
 // Begin begins a check. What was answered to an earlier one says nothing of the time since (R16). question is to be
 // another one each time.
 func (c *Check) Begin(self peer.ID, wait time.Duration, question uint64) {
-	*c = Check{Watch: c.Watch, out: c.out, rules: c.rules, alone: c.alone, running: true, until: c.out.Now().Add(wait),
-		question: question, knows: map[peer.ID]uint64{self: 0}}
+	*c = Check{
+		Watch: c.Watch, out: c.out, rules: c.rules, alone: c.alone, running: true, until: c.out.Now().Add(wait),
+		question: question, knows: map[peer.ID]uint64{self: 0},
+	}
 }
 
 // Stop ends the check without a result.

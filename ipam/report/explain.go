@@ -63,8 +63,10 @@ func (p *Picture) Explain(a netip.Addr) (Explanation, error) {
 		return Explanation{}, err
 	}
 	pool := &p.Pools[slices.IndexFunc(p.Pools, func(pool Pool) bool { return pool.CIDR == s.Pool })]
-	e := Explanation{AddressStatus: s, PoolName: pool.Name, Origin: pool.Origin.String(), Networks: []poolid.ID{},
-		NetworksHere: pool.Networks, Refusals: p.Refusals.of(a.Unmap())}
+	e := Explanation{
+		AddressStatus: s, PoolName: pool.Name, Origin: pool.Origin.String(), Networks: []poolid.ID{},
+		NetworksHere: pool.Networks, Refusals: p.Refusals.of(a.Unmap()),
+	}
 	for _, n := range p.Networks {
 		if n.Pool == pool.CIDR {
 			e.Networks = append(e.Networks, n.ID)

@@ -49,7 +49,7 @@ const (
 	ZoneVotes                   // a zone is told only where who can be reached can decide after that (R75): else nothing is decided any more
 	Leap                        // who recovers a cluster leaves out numbers of identities, and fences (R70): else one is given twice
 	Behind                      // who hears of later slots learns them before its check ends (R13): else it hands out what it gave away
-	Counted                     // only who is in the same cluster, and knows this start, answers a check (R14): else one without a database does
+	Counted                     // only who is in the same cluster and knows this start answers (R14): else one without a database does
 	Undecided                   // who has accepted a change of the roster may be behind (R15): else an earlier roster lets a forgotten peer go
 	Present                     // an answer is to the question of this check, and its author is there (R16): else one of before lets it go
 	Supposed                    // what a survivor accepted counts as decided when it recovers (R40): else it hands out what others have

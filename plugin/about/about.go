@@ -61,8 +61,10 @@ func (p *Process) engine() admin.AboutEngine {
 		return admin.AboutEngine{Names: []string{}}
 	}
 	st := p.cfg.Watcher.State()
-	out := admin.AboutEngine{Socket: st.Socket, Connected: st.Connected, Version: st.EngineVersion, API: st.APIVersion,
-		Names: append([]string{}, st.Names...), LastError: st.LastError}
+	out := admin.AboutEngine{
+		Socket: st.Socket, Connected: st.Connected, Version: st.EngineVersion, API: st.APIVersion,
+		Names: append([]string{}, st.Names...), LastError: st.LastError,
+	}
 	if !st.LastLook.IsZero() {
 		out.LastLook = new(st.LastLook.UTC())
 	}

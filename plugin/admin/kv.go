@@ -101,8 +101,10 @@ func (s *Server) kv(ctx context.Context, r *request) (answer, error) {
 }
 
 func (s *Server) kvRemoveRoute() route {
-	return route{method: http.MethodDelete, path: "/v1/kv/{key}", tail: true, call: "kv-remove",
-		query: []string{"recursive"}, write: true, handle: s.removeKeys}
+	return route{
+		method: http.MethodDelete, path: "/v1/kv/{key}", tail: true, call: "kv-remove",
+		query: []string{"recursive"}, write: true, handle: s.removeKeys,
+	}
 }
 
 // RemovedKeys is the answer of a request to remove keys.

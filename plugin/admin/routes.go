@@ -39,8 +39,10 @@ func (s *Server) routes() []route {
 		{method: post, path: "/v1/self/trust", call: "trust", write: true, local: onHost("to trust a database that was moved can have addresses handed out twice"), handle: s.trust},
 		{method: post, path: "/v1/peers", call: "join", write: true, handle: s.join},
 		{method: post, path: "/v1/peers/{peer}/evict", call: "evict", write: true, handle: s.evict},
-		{method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true,
-			local: forGood("to forget a host"), handle: s.forget},
+		{
+			method: del, path: "/v1/peers/{peer}", call: "forget", query: []string{"dry_run"}, write: true,
+			local: forGood("to forget a host"), handle: s.forget,
+		},
 		{method: post, path: "/v1/recover", call: "recover", write: true, local: forGood("to recover"), handle: s.recover},
 
 		{method: get, path: "/v1/pools", call: "pools", handle: s.pools},
@@ -62,8 +64,10 @@ func (s *Server) routes() []route {
 
 		{method: get, path: "/v1/reservations", call: "reservations", query: []string{"pool"}, handle: s.reservations},
 		{method: post, path: "/v1/reservations", call: "reserve", write: true, handle: s.reserve},
-		{method: del, path: "/v1/reservations", call: "unreserve", query: []string{"addresses", "kind", "pool"},
-			write: true, handle: s.unreserve},
+		{
+			method: del, path: "/v1/reservations", call: "unreserve", query: []string{"addresses", "kind", "pool"},
+			write: true, handle: s.unreserve,
+		},
 
 		{method: get, path: "/sd/prometheus", call: "discover", query: []string{"port", "containers"}, instant: true, handle: s.discover},
 		{method: get, path: "/readyz", call: "readyz", instant: true, handle: s.ready},

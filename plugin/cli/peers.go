@@ -81,8 +81,10 @@ func (v view) peers(st ipam.Status) {
 			if fails(st, p) {
 				verdict, anyFails = string(ipam.Failed), true
 			}
-			rows[i] = []string{name, p.State, reachable, verdict, healthy, yes(p.Voter), behind(st, p), v.ago(p.Heard),
-				p.Address, health, p.ID, p.Zone}
+			rows[i] = []string{
+				name, p.State, reachable, verdict, healthy, yes(p.Voter), behind(st, p), v.ago(p.Heard),
+				p.Address, health, p.ID, p.Zone,
+			}
 		}
 		columns := []column{
 			{title: "PEER", cut: true},

@@ -82,8 +82,14 @@ func (v view) poolTable(p ipam.PoolStatus, rows []ipam.TableRow, o owners, all b
 		lines[i] = []string{r.Start.String(), r.End.String(), first, zoneOf(r.Primary), second, zoneOf(r.Secondary)}
 	}
 	v.printf("\n")
-	v.table([]column{{title: "START"}, {title: "END", drop: 1}, {title: "PRIMARY", cut: true}, zone,
-		{title: "SECONDARY", cut: true}, zone}, lines)
+	v.table([]column{
+		{title: "START"},
+		{title: "END", drop: 1},
+		{title: "PRIMARY", cut: true},
+		zone,
+		{title: "SECONDARY", cut: true},
+		zone,
+	}, lines)
 	if n := len(rows) - len(shown); n > 0 {
 		v.wrap(plain, "", fmt.Sprintf("… and %s: run ringlet ring --table --pool %v", plural(n, "more row", "more rows"), p.Pool))
 	}

@@ -202,8 +202,10 @@ func room(st syscall.Statfs_t, data string) diagnosis {
 	case free < LeastDisk:
 		return diagnosis{"disk", diagnosedFail, text, "free disk space: ringlet hands out no address that it cannot write down first"}
 	case st.Files > 0 && st.Ffree == 0:
-		return diagnosis{"disk", diagnosedFail, "no file can be created for its data in " + data + ": that file system has no inode left",
-			"remove files from it; df -i counts them"}
+		return diagnosis{
+			"disk", diagnosedFail, "no file can be created for its data in " + data + ": that file system has no inode left",
+			"remove files from it; df -i counts them",
+		}
 	}
 	return diagnosis{"disk", diagnosedOK, text, ""}
 }

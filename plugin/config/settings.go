@@ -26,8 +26,10 @@ func Settings() []Setting { return table() }
 
 // Shared returns the names of the settings that are the same on all hosts of a cluster.
 func Shared() []string {
-	return []string{"RINGLET_CLUSTER", "RINGLET_INSECURE", "RINGLET_UNIVERSE", "RINGLET_SUBNET", "RINGLET_AVOID",
-		"RINGLET_EVICT_AFTER", "RINGLET_IDENTITY_LABELS", "RINGLET_ETCD"}
+	return []string{
+		"RINGLET_CLUSTER", "RINGLET_INSECURE", "RINGLET_UNIVERSE", "RINGLET_SUBNET", "RINGLET_AVOID",
+		"RINGLET_EVICT_AFTER", "RINGLET_IDENTITY_LABELS", "RINGLET_ETCD",
+	}
 }
 
 func (s Setting) problem(given string, err error) error {

@@ -46,8 +46,10 @@ const (
 
 // publish says what this peer has to say, until ctx ends.
 func (d *Directory) publish(ctx context.Context) {
-	p := &publisher{Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true,
-		now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers)}
+	p := &publisher{
+		Directory: d, reader: d.cfg.Log.ReadSilent(d.cfg.Log.Last()), all: true,
+		now: map[netip.Addr]Address{}, services: newServices(d.cfg, d.containers),
+	}
 	for ctx.Err() == nil {
 		p.again()
 		p.work(ctx)

@@ -34,8 +34,10 @@ func (d *Directory) Stats() Stats {
 	}
 	d.mu.Unlock()
 	c := &d.counts
-	return Stats{size, c.exchanges.Load(), c.sent.Load(), c.received.Load(), c.refused.Load(), c.dropped.Load(), beat,
-		identities, int(d.locked.Load())}
+	return Stats{
+		size, c.exchanges.Load(), c.sent.Load(), c.received.Load(), c.refused.Load(), c.dropped.Load(), beat,
+		identities, int(d.locked.Load()),
+	}
 }
 
 // Late returns how long no heartbeat has arrived, although this peer is in a

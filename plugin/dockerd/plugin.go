@@ -139,8 +139,10 @@ func FindPlugin(ctx context.Context, dockerSocketOrHost string) ([]Plugin, error
 	var ours []Plugin
 	for _, p := range all {
 		if p != nil && isOurs(p) {
-			ours = append(ours, Plugin{ID: p.ID, Name: p.Name, Reference: p.PluginReference, Enabled: p.Enabled,
-				Env: p.Settings.Env, Mounts: mounts(p)})
+			ours = append(ours, Plugin{
+				ID: p.ID, Name: p.Name, Reference: p.PluginReference, Enabled: p.Enabled,
+				Env: p.Settings.Env, Mounts: mounts(p),
+			})
 		}
 	}
 	slices.SortFunc(ours, func(a, b Plugin) int {

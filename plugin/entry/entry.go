@@ -31,8 +31,10 @@ func Containers(watcher *dockerd.Watcher) func(ctx context.Context, ids []string
 			for i, p := range c.Ports {
 				ports[i] = directory.Port(p)
 			}
-			out[id] = directory.Container{Namespace: c.Service.Namespace, Service: c.Service.Name,
-				Labels: identity.Text(c.Labels), Swarm: c.Swarm, Started: c.Started, Ports: ports}
+			out[id] = directory.Container{
+				Namespace: c.Service.Namespace, Service: c.Service.Name,
+				Labels: identity.Text(c.Labels), Swarm: c.Swarm, Started: c.Started, Ports: ports,
+			}
 		}
 		return out, err
 	}

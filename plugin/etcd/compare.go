@@ -52,8 +52,10 @@ func (s *session) compare(ctx context.Context) (revision int64, err error) {
 	foreign := map[string]bool{}
 	end := clientv3.GetPrefixRangeEnd("ringlet/")
 	for from, more := "ringlet/", true; more; {
-		options := []clientv3.OpOption{clientv3.WithRange(end), clientv3.WithLimit(page),
-			clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend)}
+		options := []clientv3.OpOption{
+			clientv3.WithRange(end), clientv3.WithLimit(page),
+			clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend),
+		}
 		if revision > 0 {
 			options = append(options, clientv3.WithRev(revision))
 		}

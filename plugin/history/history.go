@@ -57,8 +57,10 @@ func New(cfg Config) (*History, error) {
 		}
 		return otherOwner(&st, a)
 	}
-	j, err := journal.New(journal.Config{Dir: cfg.Dir, Log: cfg.Events, Self: cfg.Self, Held: held, Owner: owner,
-		Report: f.Set, Writing: cfg.Edge})
+	j, err := journal.New(journal.Config{
+		Dir: cfg.Dir, Log: cfg.Events, Self: cfg.Self, Held: held, Owner: owner,
+		Report: f.Set, Writing: cfg.Edge,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,10 @@ func newGossipCollector() *gossipCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *gossipCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.peers, c.queued, c.sent, c.repeated, c.unconfirmed, c.received, c.refused,
-		c.broadcasts, c.broadcastsDropped, c.encrypted, c.strangers} {
+	for _, d := range []*prometheus.Desc{
+		c.peers, c.queued, c.sent, c.repeated, c.unconfirmed, c.received, c.refused,
+		c.broadcasts, c.broadcastsDropped, c.encrypted, c.strangers,
+	} {
 		out <- d
 	}
 }

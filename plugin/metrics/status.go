@@ -58,8 +58,10 @@ func newStatusCollector(timeout time.Duration) *statusCollector {
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.health,
-		c.slot, c.commands, c.conflicts, c.problems, c.age} {
+	for _, d := range []*prometheus.Desc{
+		c.addresses, c.size, c.ranges, c.state, c.peers, c.unreachable, c.health,
+		c.slot, c.commands, c.conflicts, c.problems, c.age,
+	} {
 		out <- d
 	}
 }

@@ -87,8 +87,10 @@ func Open(tb testing.TB, dir string) (*persist.Store, *node.Node) {
 	logger := slog.New(slog.DiscardHandler)
 	machine := ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}
 	preview := node.NewPreview(machine)
-	store, err := persist.Open(persist.Config{Path: filepath.Join(dir, Database), Schema: ipam.SchemaVersion,
-		Preview: preview, Logger: logger})
+	store, err := persist.Open(persist.Config{
+		Path: filepath.Join(dir, Database), Schema: ipam.SchemaVersion,
+		Preview: preview, Logger: logger,
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

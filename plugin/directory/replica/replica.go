@@ -61,8 +61,10 @@ type Event struct {
 
 // New returns the replica of a peer that has just started.
 func New(self peer.ID, boot peer.Boot) *Replica {
-	r := &Replica{own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true},
-		foreign: &section{origin: Foreign, live: true}, maxBytes: MaxBytes, maxAllBytes: MaxAllBytes}
+	r := &Replica{
+		own: &section{origin: self, boot: boot, live: true}, agreed: &section{live: true},
+		foreign: &section{origin: Foreign, live: true}, maxBytes: MaxBytes, maxAllBytes: MaxAllBytes,
+	}
 	r.clear()
 	return r
 }
