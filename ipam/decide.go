@@ -96,11 +96,11 @@ func (m *Machine) mayPropose(actions []chronicle.Action) error {
 	// nobody, to who has found it in use, or as what a network keeps back; and a
 	// pool without a network, which makes room for one that the list has.
 	for _, a := range actions {
-		if _, reserves := a.(chronicle.Reserve); reserves && m.list.running {
+		if _, reserves := a.(chronicle.Reserve); reserves && m.pools.IsListing() {
 			continue
 		}
 		p, r := m.taken(a)
-		if m.list.whole && p != nil && !slices.Contains(m.engine.Subnets(), p.CIDR) {
+		if m.survey.IsWhole() && p != nil && !slices.Contains(m.engine.Subnets(), p.CIDR) {
 			continue
 		}
 		switch a.(type) {

@@ -147,7 +147,7 @@ func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind
 	}
 	// What is asked for may be what another host has yet to list. What the engine has
 	// listed, or asks for before it has listed anything, is in use here already.
-	if !m.list.running && m.calls.current != nil && !m.engine.Complete().IsZero() {
+	if !m.pools.IsListing() && m.calls.current != nil && !m.engine.Complete().IsZero() {
 		if err := m.awaitLists(); err != nil {
 			return err
 		}

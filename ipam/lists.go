@@ -44,7 +44,7 @@ func (m *Machine) stillOthers(p *pool.Pool, o addr.Offset, err error) bool {
 
 // hasUntaken reports whether this host keeps back, or has itself, what is another peer's, or was when last looked at.
 func (m *Machine) hasUntaken() bool {
-	return m.pools.HasUntaken() || m.list.untaken
+	return m.pools.HasUntaken() || m.survey.Untaken
 }
 
 // awaitLists makes a call wait that chooses an address, as long as a new
@@ -56,13 +56,13 @@ func (m *Machine) awaitLists() error {
 	if err := m.awaitList(); err != nil {
 		return err
 	}
-	if m.inTime() && m.list.waitedAt.Equal(m.now) {
+	if m.inTime() && m.calls.waitedAt.Equal(m.now) {
 		return &waitError{} // many wait
 	}
 	if m.meetUnlisted(); !m.members.NewDB.AwaitsOthers(m.members.View()) {
 		return nil
 	}
-	if m.list.waitedAt = m.now; m.inTime() {
+	if m.calls.waitedAt = m.now; m.inTime() {
 		return &waitError{}
 	}
 	if m.members.NewDB.TakesIn(m.now) {

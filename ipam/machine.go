@@ -15,6 +15,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/report"
+	"github.com/ringlet/ringlet/ipam/survey"
 	"github.com/ringlet/ringlet/ipam/trade"
 	"github.com/ringlet/ringlet/ipam/warning"
 )
@@ -32,7 +33,7 @@ type Machine struct {
 	pools     *pool.Pools // what this host holds in each pool
 	calls     calls
 	engine    *engine.Engine
-	list      list
+	survey    *survey.Survey      // what the last list of the engine came to
 	conflicts *conflict.Conflicts // what cannot both be right
 	doubts    *doubt.Doubts       // addresses whose holders ended without a release
 
@@ -50,17 +51,8 @@ type calls struct {
 	current  *Call               // that is being served, if it can wait
 	changed  bool                // something happened that calls may wait for
 	chosen   map[bool]netip.Addr // last subnet that was chosen for one, by family (true: IPv6)
+	waitedAt time.Time           // the step in which it was found that others have yet to list
 	refusals report.Refusals
-}
-
-// list is the engine's list that is being taken in, and what the last one came to.
-type list struct {
-	running    bool      // one is being taken in
-	whole      bool      // it is one that is complete
-	incomplete bool      // the last one could not be taken in whole
-	unanswered bool      // an owner has yet to say who has what a network keeps back by that
-	untaken    bool      // what this host keeps back was another's when it was last looked
-	waitedAt   time.Time // the step in which it was found that others have yet to list
 }
 
 // pace is when this peer did last what it does now and then, in nanoseconds since 1970.
@@ -90,6 +82,7 @@ func New(cfg Config) (*Machine, error) {
 		Out: &m.out, Me: m.members.Me, Engine: m.engine, Doubts: m.doubts, Conflicts: m.conflicts, Warnings: m.warnings, Database: m.members.NewDB,
 		State: m.state, Edition: m.log.Editions(),
 	})
+	m.survey = survey.New(m.pools, m.surveyActs())
 	m.configure(cfg)
 	return m, nil
 }

@@ -74,16 +74,9 @@ func (m *Machine) settle(p *pool.Pool) {
 		m.tellUnused(p) // it is decided at once
 	}
 	if m.pools.Of(p.Key) == p {
-		m.sightHost(p) // what was let go may be on an interface of the host
+		m.survey.Host(p) // what was let go may be on an interface of the host
 		if hadGateway {
 			p.LeaveGateway()
 		}
-	}
-}
-
-// settleAll is settle for all pools.
-func (m *Machine) settleAll() {
-	for _, p := range m.pools.Sorted() {
-		m.settle(p)
 	}
 }

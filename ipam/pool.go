@@ -238,7 +238,7 @@ func (m *Machine) makePool(cidr netip.Prefix, spec poolSpec) (made, used *pool.P
 	if p == nil { // it went in the same slot
 		return nil, nil, m.waitForMajority()
 	}
-	m.sightHost(p)
+	m.survey.Host(p)
 	return p, nil, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/survey"
 	"github.com/ringlet/ringlet/ipam/suspend"
 	"github.com/ringlet/ringlet/ipam/trade"
 )
@@ -161,5 +162,6 @@ func (m *Machine) configure(cfg Config) {
 		Name: m.cfg.Name, Grace: m.cfg.Grace, CallTime: m.cfg.CallTime, Lists: m.cfg.AwaitInventory, Rules: f.without,
 		NameOf: func(id peer.ID) string { return m.members.View().NameOf(id) }, Changed: func() { m.calls.changed = true },
 	})
+	m.survey.Configure(survey.Config{Grace: m.cfg.Grace, Rules: f.without})
 	m.trade.Configure(trade.Config{Rand: m.cfg.Rand, Deal: m.cfg.Deal, Chunk: m.cfg.Chunk, Rest: m.cfg.Rest})
 }

@@ -87,7 +87,7 @@ func (m *Machine) tend() {
 	m.background(departure.ExpireLocks(m.members.View())...)
 	m.endQuarantine()
 	for _, p := range m.pools.Sorted() {
-		m.sightHost(p)
+		m.survey.Host(p)
 		m.closeKept(p)
 		m.closeBehind(p)
 		m.tendUse(p)

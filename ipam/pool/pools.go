@@ -215,3 +215,6 @@ func (s *Pools) HolderText(h space.Holder, since int64) string {
 
 // SetListing says whether a list of the engine is being taken in.
 func (s *Pools) SetListing(is bool) { s.listing = is }
+
+// IsListing reports whether a list of the engine is being taken in.
+func (s *Pools) IsListing() bool { return s.listing }

@@ -1,0 +1,83 @@
+package survey
+
+import (
+	"net/netip"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/effect"
+	"github.com/ringlet/ringlet/ipam/pool"
+	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// sightMissing looks for held addresses that no endpoint has, and reports
+// whether there are some that must be looked for again. What is freed, and kept
+// back by a network, is reserved.
+func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
+	var free []addr.Offset
+	for o, kind := range p.Space.Kinds() {
+		if kind != space.Container && kind != space.Unmarked {
+			continue
+		}
+		if _, here := p.Seen[o]; here {
+			continue
+		}
+		rec := p.Space.Lookup(o)
+		if !l.mark.Knows(rec.Seq) && !s.lacks(rule.Serials) || l.mark.At.Before(s.pools.HeldSince(&rec).Add(s.cfg.Grace)) {
+			again = true // too young to tell
+			continue
+		}
+		first, news := p.Missing.Since(o, l.mark.At)
+		if news {
+			p.Note(effect.NoteLeakFound, o, rec.Holder, rec.Since)
+		}
+		if l.mark.At.Sub(s.pools.Engine.SureSince(first)) < s.cfg.Grace && !s.lacks(rule.TwoLists) {
+			again = true
+			continue
+		}
+		free = append(free, o)
+	}
+	for _, o := range free {
+		s.freeGone(p, o, p.Here.Kept)
+	}
+	return again
+}
+
+// freeGone frees the held address at o, whose holder is gone as a list tells: to the network that keeps it back,
+// by the same list, or to the host if it has that itself, or to all.
+func (s *Survey) freeGone(p *pool.Pool, o addr.Offset, kept map[addr.Offset]chronicle.Kind) {
+	rec := p.Space.Lookup(o)
+	p.Free(o)
+	p.Note(effect.NoteLeakMended, o, rec.Holder, rec.Since)
+	if kind, keeps := kept[o]; keeps {
+		_ = s.acts.KeepBack(p, o, kind) // the next list tells if that is in vain
+	} else {
+		p.SettleAt(addr.One(o))
+	}
+}
+
+// settleDoubts frees what a list tells to be released, and forgets the doubts that are over.
+func (s *Survey) settleDoubts(l *sight) {
+	judge := func(a netip.Addr) (absent, frees bool) { return s.absent(a, l) }
+	s.pools.Doubts.Settle(l.mark, judge, func(a netip.Addr) {
+		p := s.pools.At(a)
+		o, _ := addr.OffsetOf(p.CIDR, a)
+		s.freeGone(p, o, l.kept[p])
+	})
+}
+
+// absent reports whether an address in doubt is held by a container that the list does not have, and whether an earlier
+// list had it. A list alone frees no container that none has shown: it may be starting.
+func (s *Survey) absent(a netip.Addr, l *sight) (absent, known bool) {
+	p := s.pools.At(a)
+	if p == nil {
+		return false, false
+	}
+	o, _ := addr.OffsetOf(p.CIDR, a)
+	if _, lives := l.seen[p][o]; lives || !p.HasEndpoint(o) {
+		return false, false
+	}
+	shown := p.Space.Lookup(o).Ref != "" || s.lacks(rule.Shown)
+	return true, l.seen[p] != nil && shown && p.Space.Usable(o)
+}

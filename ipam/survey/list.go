@@ -1,0 +1,360 @@
+package survey
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/call"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/conflict"
+	"github.com/ringlet/ringlet/ipam/effect"
+	"github.com/ringlet/ringlet/ipam/engine"
+	"github.com/ringlet/ringlet/ipam/pool"
+	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/sentence"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Counts reports whether a list that was asked for after the mark tells anything; else again is when another would be useful.
+func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
+	if after.Nonce != s.pools.Me.Nonce() && !s.lacks(rule.Nonce) {
+		return time.Second, false // it was asked for by another start: what that numbered says nothing here
+	}
+	if after.Serial < s.pools.Engine.Complete().Serial || after.At.Before(s.pools.Engine.Complete().At) {
+		return 0, false // late
+	}
+	if !s.pools.Engine.ClockSet().IsZero() && (after.At.Before(s.pools.Engine.ClockSet()) || after.At.Round(0).After(s.pools.Out.Now().Round(0))) {
+		return time.Second, false // somebody has set the clock: what was granted since may look older than it
+	}
+	return 0, true
+}
+
+// TakeList compares what is held with what the engine says that it has.
+//
+// An endpoint's address that is not held is taken in at once: it is in use. A
+// held address that no endpoint has is freed only when it is older than the
+// grace and two inventories, at least the grace apart, lack it: between the
+// grant and the endpoint's appearance lies the start of a container. The first
+// that lacks it makes another useful, and the answer says when. An inventory
+// that is partial tells what is in use, and nothing by what it lacks.
+//
+// An inventory tells what was when it began. What was granted or released
+// since is newer, and stands.
+func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
+	l := sight{mark: inv.After, came: s.pools.Engine.Serial(), seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{}}
+	if s.lacks(rule.Later) {
+		l.mark = s.pools.Engine.Mark(s.pools.Out.Now())
+	}
+	if inv.Partial {
+		networks := s.sightAll(inv, &l)
+		for p, seen := range l.seen {
+			if p.Seen == nil {
+				p.Seen = map[addr.Offset]string{}
+			}
+			maps.Copy(p.Seen, seen)
+		}
+		if inv.AllNetworks {
+			if s.pools.Engine.ListNetworks(networks, inv.After) {
+				again = s.cfg.Grace
+			}
+			for _, p := range s.pools.Sorted() {
+				s.acts.Settle(p)
+			}
+		}
+		return again
+	}
+	s.pools.Conflicts.Begin()
+	s.incomplete, s.Untaken, s.unanswered = false, false, false
+	unlisted := s.pools.Database.IsUnlisted()
+	networks := s.sightAll(inv, &l)
+	s.pools.Engine.SetComplete(inv.After)
+	if s.pools.Engine.ListNetworks(networks, inv.After) {
+		again = s.cfg.Grace
+	}
+	if unlisted && !s.incomplete && s.acts.HasPlace() {
+		s.pools.Database.TakeList()
+	}
+	s.settleDoubts(&l)
+	s.pools.NoteWarned()
+	for _, p := range s.pools.Sorted() {
+		for _, at := range []map[addr.Offset]uint64{p.Named, p.Left} {
+			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.Knows(at) })
+		}
+		p.Seen, p.Stranded = l.seen[p], l.stranded[p]
+		if !l.misses(p.Here.Removed()) { // or it was made anew, and this list tells nothing of it yet
+			p.Here.Kept = l.kept[p]
+		}
+		p.Surveyed = l.seen[p] != nil || networks[p.CIDR] == 0
+		if unlisted && p.Here.Unasked() {
+			s.pools.Doubts.TakeLoss()
+		}
+		s.Host(p)
+		if s.sightMissing(p, &l) {
+			again = s.cfg.Grace
+		}
+		s.acts.Settle(p)
+	}
+	if s.pools.Database.IsUnlisted() || s.incomplete || s.unanswered || s.pools.Database.TakesIn(s.pools.Out.Now()) {
+		again = time.Second // what was listed is not all taken in
+	}
+	return again
+}
+
+// sightUnsettled notes an endpoint whose address this peer does not have yet,
+// or cannot have. Only its owner can say, and the inventory that follows asks
+// again.
+func (s *Survey) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, err error) {
+	if s.acts.Waits(err) {
+		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
+		// them would be waited for at each list.
+		if !s.pools.Conflicts.Keep(p.Place(o), sentence.Who(h)) {
+			s.incomplete = true
+		}
+		return
+	}
+	why, other := s.acts.OthersUse(p, o, err)
+	s.conflictOfListed(p, o, h, l, why, other)
+}
+
+// conflictOfListed notes that an endpoint which a list has uses an address that is not its to have. other is as for [pool.Pool.Dispute].
+func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, why, other string) {
+	ends := sentence.End(h, addr.Nth(p.CIDR, o))
+	if network, stranded := l.stranded[p][o]; stranded {
+		ends = sentence.Disconnect(h, network)
+	}
+	p.DisputeListed(o, h, why, ends, other)
+}
+
+// sightAll takes note of what an inventory has, and returns how many networks
+// are on each subnet.
+func (s *Survey) sightAll(inv *call.Inventory, l *sight) map[netip.Prefix]int {
+	s.whole = !inv.Partial
+	s.pools.SetListing(true)
+	defer func() { s.whole = false; s.pools.SetListing(false) }()
+	var listed []netip.Prefix
+	if inv.Partial && !inv.AllNetworks {
+		listed = s.pools.Engine.Subnets()
+	}
+	networks := map[netip.Prefix]int{}
+	for _, n := range inv.Networks {
+		for _, subnet := range n.Subnets {
+			subnet = subnet.Masked()
+			if networks[subnet]++; !slices.Contains(listed, subnet) {
+				listed = append(listed, subnet)
+			}
+		}
+	}
+	s.pools.Engine.SetSubnets(listed)
+	for _, n := range inv.Networks { // of which each may need to know what the others are on
+		for _, subnet := range n.Subnets {
+			s.sightSubnet(subnet.Masked(), n, l)
+		}
+	}
+	return networks
+}
+
+// sight is what an inventory shows.
+type sight struct {
+	mark engine.Mark                                   // before the engine was asked
+	came uint64                                        // the last number as it arrived: what has a higher one it did itself
+	seen map[*pool.Pool]map[addr.Offset]string         // containers, by address
+	kept map[*pool.Pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
+	// stranded are the networks of endpoints without a container, by address; of pools with any.
+	stranded map[*pool.Pool]map[addr.Offset]string
+}
+
+// misses reports whether something has a number of which the inventory knows nothing
+// yet; 0 is that of nothing.
+func (l *sight) misses(serial uint64) bool { return serial > l.mark.Serial }
+
+// sightSubnet takes note of one subnet of a network that the engine has: of
+// its reservations and of its endpoints. The pool is made if there is none.
+func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
+	if l.misses(s.pools.Engine.RemovedAt(subnet)) {
+		s.incomplete = true // it was removed while the engine was asked, and may have been made anew since
+		return
+	}
+	refused := conflict.Place{Subnet: subnet}
+	if s.pools.Conflicts.Has(refused) && s.pools.On(subnet) == nil {
+		s.sightUnpooled(subnet, n, l)
+		return // others that were asked for another network there have said no, and would be asked anew
+	}
+	p, err := s.acts.Join(subnet)
+	if s.acts.Waits(err) {
+		s.incomplete = true
+		return
+	}
+	if err != nil {
+		s.pools.Conflicts.Set(refused, conflict.Conflict{Text: "network " + n.Name + " has no pool: " + err.Error(), Next: "remove that network, and create it again with another subnet"})
+		s.sightUnpooled(subnet, n, l)
+		return
+	}
+	l.show(p)
+	for _, e := range n.Endpoints {
+		if o, ok := addr.OffsetOf(p.CIDR, e.Address); ok {
+			s.sightEndpoint(p, o, e, n.Name, l)
+		}
+	}
+	s.sightKept(p, n.Gateways, chronicle.KindGateway, l)
+	s.sightKept(p, n.Auxiliary, chronicle.KindAuxiliary, l)
+}
+
+// show notes that the list shows something on a pool.
+func (l *sight) show(p *pool.Pool) {
+	if l.seen[p] == nil {
+		l.seen[p], l.kept[p] = map[addr.Offset]string{}, map[addr.Offset]chronicle.Kind{}
+	}
+}
+
+// sightEndpoint takes note of an endpoint of a network.
+func (s *Survey) sightEndpoint(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, network string, l *sight) {
+	if e.Container == "" {
+		l.strand(p, o, network)
+	}
+	s.sightAddress(p, o, e, l)
+	l.seen[p][o] = e.Container
+}
+
+// sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what they
+// have of that nobody else is to get.
+func (s *Survey) sightUnpooled(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
+	for _, e := range n.Endpoints {
+		p := s.pools.At(e.Address)
+		if p == nil || !subnet.Contains(e.Address.Unmap()) {
+			continue
+		}
+		o, _ := addr.OffsetOf(p.CIDR, e.Address)
+		l.show(p)
+		s.sightEndpoint(p, o, e, n.Name, l)
+	}
+}
+
+// strand notes the network of an endpoint without a container.
+func (l *sight) strand(p *pool.Pool, o addr.Offset, network string) {
+	if l.stranded == nil {
+		l.stranded = map[*pool.Pool]map[addr.Offset]string{}
+	}
+	if l.stranded[p] == nil {
+		l.stranded[p] = map[addr.Offset]string{}
+	}
+	l.stranded[p][o] = network
+}
+
+// sightKept reserves what a network keeps back, should this peer have lost
+// that.
+func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.Kind, l *sight) {
+	for _, a := range addresses {
+		o, ok := addr.OffsetOf(p.CIDR, a)
+		if !ok {
+			continue
+		}
+		l.kept[p][o] = kind
+		rec := p.Space.Lookup(o)
+		switch r := p.ReservationAt(o); {
+		case r != nil && r.Kind == chronicle.KindKeptForName:
+			// The network was made while the engine asked for the holder again.
+			what := sentence.Reserved(r) + ", but a network keeps it back as " + kind.String()
+			p.Disagree(o, conflict.Conflict{Text: what, Same: what, Next: sentence.EndReserved(r, a) + ", or remove that network"})
+		case r != nil:
+		case l.misses(p.Here.Released()):
+			s.incomplete = true // the network may be the one that was removed since
+		case kind == chronicle.KindGateway && s.pools.Engine.OnHost(a) && p.AdoptGateway(o):
+			// It is on an interface of this host, and so its own.
+		case rec.State == space.Held && rec.Kind == space.Gateway:
+		case kind == chronicle.KindGateway && (rec.State == space.Held && rec.Kind == space.Host || s.pools.Engine.OnHost(a)):
+		case rec.State == space.Held && !p.Yields(o, rec, kind):
+			p.Dispute(o, rec.Holder, rec.Since, "is reserved as "+kind.String(), "remove that network")
+		default: // nothing here is in its way
+			s.sightUnkept(p, o, kind, s.acts.KeepBack(p, o, kind))
+		}
+	}
+}
+
+// sightUnkept notes that what a network keeps back is held by somebody on another host, as its
+// owner says.
+func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
+	who := "is reserved as " + kind.String() + " by a network of this host"
+	switch t, _ := p.Ring.At(o); {
+	case s.acts.Waits(err):
+		s.unanswered = s.unanswered || t.Owner != s.pools.Me.ID() && s.acts.IsLive(t.Owner)
+		s.pools.Conflicts.Keep(p.Place(o), who)
+	case errors.Is(err, sentence.ErrAddressInUse) && s.pools.State.Member(t.Owner) != nil:
+		why, other := s.acts.OthersUse(p, o, err)
+		same := who + ", but " + why
+		p.Disagree(o, conflict.Conflict{Text: same, Who: who, Same: same, Next: "remove that network, or " + other})
+	}
+}
+
+// holderOf returns an endpoint as the holder of its address.
+func holderOf(e call.InventoryEndpoint) space.Holder {
+	return space.Holder{Kind: space.Container, Name: pool.Known(e.Name), Ref: pool.Known(e.Container), MAC: e.MAC}
+}
+
+// sightAddress makes an endpoint hold its address, or learns who holds it.
+func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, l *sight) {
+	h := holderOf(e)
+	delete(p.Missing, o)
+	rec := p.Space.Lookup(o)
+	if rec.State != space.Unused && l.misses(rec.Seq) && rec.Seq <= l.came {
+		// What waits for its name may have come with space that was taken over since.
+		s.incomplete = s.incomplete || rec.State == space.Held && rec.Kind == space.Kept
+		return // what is known is newer
+	}
+	if l.misses(p.Left[o]) || l.misses(p.Named[o]) {
+		// So is this, of which no record is left: it was released, and then reserved or
+		// given away. Only the next inventory can tell an auxiliary address from an
+		// endpoint that was replayed to a new database.
+		s.incomplete = true
+		return
+	}
+	if other, twice := l.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
+		s.conflictOfListed(p, o, h, l, "is used by container "+sentence.Ref(other)+" too", "the other one")
+	}
+	if rec.Kind == space.Stranger && rec.MAC == h.MAC || pool.IsWarned(rec) {
+		p.DismissStranger(o) // it was this endpoint that answered
+		rec = p.Space.Lookup(o)
+	}
+	if rec.State == space.Held && rec.Kind != space.Kept {
+		switch {
+		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
+			s.conflictOfListed(p, o, h, l, "is held by "+s.pools.HolderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
+		case h.Ref != "":
+			h.Network = rec.Network
+			if h.Key = rec.Key; h.Key == pool.NameKey(rec.Name) {
+				h.Key = pool.NameKey(h.Name) // it may have been renamed
+			}
+			if rec.Holder != h {
+				p.Describe(o, h)
+			}
+		}
+		return
+	}
+	r := p.ReservationAt(o)
+	switch {
+	case r == nil || pool.KeptFor(r, &h):
+	case r.Kind == chronicle.KindKeptForName:
+		// The container may have been renamed. It has the address all the same, so
+		// that whom it waits for cannot.
+		s.conflictOfListed(p, o, h, l, sentence.Reserved(r), sentence.EndReserved(r, addr.Nth(p.CIDR, o)))
+	default:
+		s.conflictOfListed(p, o, h, l, sentence.Reserved(r), sentence.EndReserved(r, addr.Nth(p.CIDR, o)))
+		return
+	}
+	if err := s.acts.Borrow(p, o, r); err != nil {
+		s.sightUnsettled(p, o, h, l, err)
+		return
+	}
+	if s.pools.Database.IsUnlisted() {
+		s.pools.Doubts.TakeLoss()
+	}
+	p.DismissWarned(o)
+	if err := s.acts.Take(p, o, &h); err != nil {
+		s.conflictOfListed(p, o, h, l, "cannot be taken in: "+err.Error(), "")
+		return
+	}
+	p.Note(effect.NoteAdopted, o, h, s.pools.Out.Now().UnixNano())
+}

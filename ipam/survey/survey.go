@@ -1,0 +1,72 @@
+// Package survey compares what this host's engine lists, and what the interfaces of the host have, with what is held in the pools:
+// what is in use is held, what is gone is freed, and what cannot both be right is a conflict.
+//
+// The package refuses to know how space is brought here, how commands are decided, which other peers live, and which requests
+// wait: [Acts] does what it finds to be done.
+package survey
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/pool"
+	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/space"
+)
+
+// Acts is what a survey has done for what it finds, and what it asks about others. Waits says of an error of Join, Borrow and
+// KeepBack that a later list may find no error.
+type Acts struct {
+	// Join returns the pool with just that subnet, and has one made if there is none.
+	Join func(subnet netip.Prefix) (*pool.Pool, error)
+	// Borrow makes an address this peer's, which the reservation, if there is one, keeps for a name.
+	Borrow func(*pool.Pool, addr.Offset, *chronicle.Reservation) error
+	// Take hands out an address that is this peer's and free.
+	Take func(*pool.Pool, addr.Offset, *space.Holder) error
+	// KeepBack has an address reserved for the networks of this host.
+	KeepBack func(*pool.Pool, addr.Offset, chronicle.Kind) error
+	// Settle does what follows when a pool may have lost its last network.
+	Settle func(*pool.Pool)
+
+	Waits    func(error) bool
+	HasPlace func() bool // this peer is in its cluster, for good, and has nobody to inherit from
+	IsLive   func(peer.ID) bool
+	GivesUp  func(*pool.Pool) bool // this peer has given the pool up, or is about to
+	// StillOthers reports whether an address is another peer's for now, as that error of Borrow or KeepBack says.
+	StillOthers func(*pool.Pool, addr.Offset, error) bool
+	// OthersUse says why the owner of an address refuses it, and what ends that.
+	OthersUse func(*pool.Pool, addr.Offset, error) (why, other string)
+}
+
+// Config is how a survey is to be made.
+type Config struct {
+	Grace time.Duration // see ipam.Config
+	Rules rule.Set      // that are taken away
+}
+
+// Survey is what the last list of the engine came to. Use [New].
+type Survey struct {
+	pools *pool.Pools
+	acts  Acts
+	cfg   Config
+
+	whole      bool // a list is being taken in that is complete
+	incomplete bool // the last one could not be taken in whole
+	unanswered bool // an owner has yet to say who has what a network keeps back by that
+	// Untaken says that what this host keeps back was another's when it was last looked.
+	Untaken bool
+}
+
+// New returns a survey of the pools. [Survey.Configure] is to follow.
+func New(pools *pool.Pools, acts Acts) *Survey { return &Survey{pools: pools, acts: acts} }
+
+// Configure says how the survey is to be made.
+func (s *Survey) Configure(cfg Config) { s.cfg = cfg }
+
+func (s *Survey) lacks(rules rule.Set) bool { return s.cfg.Rules.Has(rules) }
+
+// IsWhole reports whether a complete list is being taken in.
+func (s *Survey) IsWhole() bool { return s.whole }
