@@ -132,5 +132,5 @@ func (m *Machine) replaceable(p *pool.Pool) bool {
 	wanted := func(id peer.ID) bool {
 		return id != m.members.Self() && (p.UsedBy(id) || m.state.Member(id) == nil || !m.members.View().Live(id))
 	}
-	return m.idle(p) && !slices.ContainsFunc(p.Parties(), wanted)
+	return p.IsIdle() && !slices.ContainsFunc(p.Parties(), wanted)
 }

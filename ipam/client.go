@@ -56,12 +56,13 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		p *pool.Pool
 		o addr.Offset
 	}
+	named := func(h space.Holder) bool { return q.ID == "" || report.Names(h, q.ID) }
 	var free []holding
 	var out []AddressStatus
 	var stays error
 	for _, p := range pools {
-		for o, rec := range m.candidates(p, q) {
-			if err := m.unfreeable(p, o, rec); err != nil {
+		for o, rec := range p.Meant(q.Address, named) {
+			if err := p.MayFree(o, rec); err != nil {
 				stays = err
 				continue
 			}
@@ -77,52 +78,10 @@ func (m *Machine) free(q *FreeRequest) ([]AddressStatus, error) {
 		return nil, stays
 	}
 	for _, h := range free {
-		if pool.IsWarned(h.p.Space.Lookup(h.o)) {
-			h.p.DismissStranger(h.o)
-		} else {
-			h.p.Free(h.o)
-		}
-		h.p.SettleAt(addr.One(h.o))
+		h.p.FreeByHand(h.o)
 		m.settleEmptied(h.p)
 	}
 	return out, nil
-}
-
-// unfreeable reports why an address that is held is not freed by hand, if it is not.
-func (m *Machine) unfreeable(p *pool.Pool, o addr.Offset, rec space.Record) error {
-	a := addr.Nth(p.CIDR, o)
-	switch {
-	case rec.Kind == space.Host:
-		return failf(ErrAddressInUse, "address %v in %s is on an interface of this host: it is freed by itself when the host no longer has it", a, sentence.Pool(p.Pool))
-	case rec.Kind == space.Gateway:
-		return failf(ErrAddressInUse, "address %v in %s is the gateway of this host's networks: it is freed with the last of them", a, sentence.Pool(p.Pool))
-	case rec.Kind != space.Client && rec.Kind != space.Stranger && !p.IsGone(o):
-		return failf(ErrAddressInUse, "address %v in %s is in use by %s: %s, and its address is freed by itself", a, sentence.Pool(p.Pool), m.pools.HolderText(rec.Holder, rec.Since), p.EndOf(o, rec.Holder, rec.Since))
-	}
-	return nil
-}
-
-// candidates yields the held addresses of the pool that a request to free
-// means.
-func (m *Machine) candidates(p *pool.Pool, q *FreeRequest) func(func(addr.Offset, space.Record) bool) {
-	return func(yield func(addr.Offset, space.Record) bool) {
-		fits := func(rec space.Record) bool {
-			return rec.State == space.Held && rec.Kind != space.Kept && (q.ID == "" || report.Names(rec.Holder, q.ID))
-		}
-		if q.Address.IsValid() {
-			if o, ok := addr.OffsetOf(p.CIDR, q.Address); ok {
-				if rec := p.Space.Lookup(o); fits(rec) {
-					yield(o, rec)
-				}
-			}
-			return
-		}
-		for o, rec := range p.Held() {
-			if fits(rec) && !yield(o, rec) {
-				return
-			}
-		}
-	}
 }
 
 // poolsRef returns the pool that a user names, or all if none is named.

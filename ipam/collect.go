@@ -1,14 +1,7 @@
 package ipam
 
 import (
-	"fmt"
-	"strings"
-	"time"
-
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/pool"
-	"github.com/ringlet/ringlet/ipam/sentence"
-	"github.com/ringlet/ringlet/ipam/space"
 )
 
 // collect frees what leaks. It trusts the report for nothing but where to look:
@@ -33,39 +26,16 @@ func (m *Machine) collect(q *CollectRequest) ([]Collected, error) {
 		case !ok:
 			c.Outcome, c.Why = CollectedFree, "there is no such pool any more"
 		default:
-			c.Outcome, c.Why = m.mayCollect(p, o, f)
+			c.Outcome, c.Why = m.survey.MayCollect(p, o, f)
 		}
 		if c.Outcome == CollectedFreed && !q.DryRun {
 			rec := p.Space.Lookup(o)
 			p.Free(o)
-			m.note(Note{Kind: NoteLeakMended, Pool: p.CIDR, Address: f.Address, Holder: m.pools.HolderText(rec.Holder, rec.Since)})
+			p.Note(NoteLeakMended, o, rec.Holder, rec.Since)
 			p.SettleAt(addr.One(o))
 			m.settleEmptied(p)
 		}
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-// mayCollect says whether a leak that was found may be freed.
-func (m *Machine) mayCollect(p *pool.Pool, o addr.Offset, f Finding) (outcome, why string) {
-	rec := p.Space.Lookup(o)
-	first, missing := p.Missing[o]
-	_, seen := p.Seen[o]
-	since := time.Unix(0, rec.Since)
-	switch {
-	case rec.State != space.Held:
-		return CollectedFree, "it is no longer in use"
-	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-		return CollectedKept, "it is held by " + m.pools.HolderText(rec.Holder, rec.Since)
-	case !since.Equal(f.Since) || rec.Ref != f.Container || rec.Name != f.Name:
-		return CollectedKept, "another holder has it since that report: " + m.pools.HolderText(rec.Holder, rec.Since)
-	case seen || !missing:
-		return CollectedKept, "the engine's last list has it"
-	case m.now.Sub(m.pools.HeldSince(&rec)) < m.cfg.Grace:
-		return CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", m.cfg.Grace)
-	case m.engine.Complete().At.Sub(m.engine.SureSince(first)) < m.cfg.Grace:
-		return CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", m.cfg.Grace)
-	}
-	return CollectedFreed, strings.TrimSpace("the engine's lists have lacked it since " + sentence.Date(first.UnixNano()))
 }

@@ -1,17 +1,12 @@
 package ipam
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/rule"
-	"github.com/ringlet/ringlet/ipam/sentence"
-	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -28,7 +23,8 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p := m.pools.Of(q.Pool)
-	if m.awaitList() != nil && !isKnown(p, q) {
+	one := q.Want == wire.WantExact || q.Want == wire.WantReserved
+	if m.awaitList() != nil && (!one || !p.IsSettled(q.Range)) {
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	if p == nil || q.Range.Empty() || q.Range.End > addr.Offset(p.Ring.Size()) {
@@ -49,16 +45,6 @@ func (m *Machine) consider(from peer.ID, q wire.Ask) wire.Answer {
 	return wire.Answer{Verdict: wire.RefusedNow}
 }
 
-// isKnown reports whether a peer can answer a question before it has taken in all
-// of the engine's list: about one address, which is held, or nobody's.
-func isKnown(p *pool.Pool, q wire.Ask) bool {
-	if p == nil || q.Range.Size() != 1 || q.Want != wire.WantExact && q.Want != wire.WantReserved {
-		return false
-	}
-	kind, held := p.Space.Holds(q.Range.Start)
-	return held && kind != space.Kept || p.ShowsFree(q.Range)
-}
-
 // give has a range of this peer made another's. Nothing in it is held.
 func (m *Machine) give(p *pool.Pool, r addr.Range, to peer.ID) {
 	m.background(m.trade.Give(p.Pool, r, to))
@@ -71,20 +57,8 @@ func (m *Machine) giveExactly(p *pool.Pool, q wire.Ask, to peer.ID) wire.Answer 
 	if q.Range.Size() != 1 || !p.Space.Mine(o) {
 		return wire.Answer{Verdict: wire.RefusedNotMine}
 	}
-	// What answered here, or this host itself, may be the router that another host's network names.
-	named := func(k space.Kind) bool {
-		return (k == space.Stranger || k == space.Host) && q.Want == wire.WantReserved
-	}
-	if a := addr.Nth(p.CIDR, o); m.pools.IsInUse(a) {
-		if by, _ := m.warnings.By(a); by != to {
-			return wire.Answer{Verdict: wire.RefusedHeld, Text: m.pools.WarnedText(a)}
-		}
-		if p.Space.Usable(o) {
-			p.DismissStranger(o) // who warns of it has a user for it
-		}
-	}
-	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind != space.Kept && !named(rec.Kind) {
-		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.pools.HolderText(rec.Holder, rec.Since)}
+	if who := p.HeldFrom(to, o, q.Want == wire.WantReserved); who != "" {
+		return wire.Answer{Verdict: wire.RefusedHeld, Text: who}
 	}
 	if !p.Space.Usable(o) {
 		return wire.Answer{Verdict: wire.RefusedNow} // a decision about it is under way
@@ -102,8 +76,8 @@ func (m *Machine) giveExactly(p *pool.Pool, q wire.Ask, to peer.ID) wire.Answer 
 func (m *Machine) vacate(p *pool.Pool) wire.Answer {
 	switch {
 	case p.HasContainers(), p.Here.Has() && !m.engine.Awaits(p.Here):
-		return wire.Answer{Verdict: wire.RefusedHeld, Text: m.useText(p)}
-	case m.uses(p):
+		return wire.Answer{Verdict: wire.RefusedHeld, Text: p.UseText()}
+	case p.MayBeUsed():
 		return wire.Answer{Verdict: wire.RefusedNow}
 	}
 	p.Vacated = m.now
@@ -114,16 +88,11 @@ func (m *Machine) vacate(p *pool.Pool) wire.Answer {
 	return wire.Answer{Verdict: wire.Granted, Range: addr.Whole(p.CIDR)}
 }
 
-// uses reports whether a network or a container of this host is on the pool, or may be.
-func (m *Machine) uses(p *pool.Pool) bool {
-	return p.Here.Has() || p.HasContainers() || !m.engine.KnowsNetworks() || m.engine.Awaits(p.Here)
-}
-
 // givesUp reports whether this peer has just given up the pool, or is about to, and
 // nothing on this host uses it: then it takes nothing there, as the pool would never
 // go. Who wants a pool to go has the time of a call for that.
 func (m *Machine) givesUp(p *pool.Pool) bool {
-	return (m.members.IsDraining() || !p.Vacated.IsZero() && !m.members.View().Lasted(p.Vacated, m.cfg.CallTime)) && !m.uses(p)
+	return (m.members.IsDraining() || !p.Vacated.IsZero() && !m.members.View().Lasted(p.Vacated, m.cfg.CallTime)) && !p.MayBeUsed()
 }
 
 // closeAll gives back all that this peer owns in a pool which nothing on this
@@ -150,19 +119,7 @@ func (m *Machine) closeHost(p *pool.Pool, ranges []addr.Range) {
 	if m.mayPropose(actions) != nil {
 		return
 	}
-	var own []addr.Offset
-	for o, kind := range p.Space.Kinds() {
-		goes := func(r addr.Range) bool { return r.Contains(o) }
-		if kind.OfHost() && (!p.Space.Mine(o) || slices.ContainsFunc(ranges, goes)) {
-			own = append(own, o)
-		}
-	}
-	for _, o := range own {
-		p.Free(o)
-	}
-	if _, held := p.Space.Holds(p.Gateway); !held {
-		p.HasGateway = false
-	}
+	p.FreeHost(ranges)
 	if m.lacks(rule.FreedAside) {
 		return // what is not needed is given back in a later step anyway
 	}
@@ -171,15 +128,3 @@ func (m *Machine) closeHost(p *pool.Pool, ranges []addr.Range) {
 
 // closing reports whether a command that takes some of the range is under way.
 func (m *Machine) closing(p *pool.Pool, r addr.Range) bool { return m.trade.IsLeaving(p.Key, r) }
-
-// useText says what uses a pool on this host.
-func (m *Machine) useText(p *pool.Pool) string {
-	var uses []string
-	if n := int(p.Space.Held()); n > 0 {
-		uses = append(uses, sentence.Plural(n, "address", "addresses"))
-	}
-	if n := p.Here.Networks(); n > 0 {
-		uses = append(uses, sentence.Plural(n, "network", "networks"))
-	}
-	return string(m.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"
-}

@@ -43,22 +43,9 @@ func (m *Machine) borrow(p *pool.Pool, o addr.Offset, r *chronicle.Reservation) 
 	return err
 }
 
-// closeKept gives back what has waited for its name long enough, as whoever
-// has the name next may be on another host. A peer that is cut off keeps it.
+// closeKept gives back what has waited for its name long enough. A peer that is cut off keeps it.
 func (m *Machine) closeKept(p *pool.Pool) {
-	if !p.Facts().KeepsNames || m.members.View().CutOff() {
-		return
+	if !m.members.View().CutOff() {
+		m.background(p.KeptEnough(m.cfg.Rest, m.members.IsDraining())...)
 	}
-	var actions []chronicle.Action
-	for _, r := range p.Reserved {
-		o := r.Range.Start
-		rec := p.Space.Lookup(o)
-		if r.Kind != chronicle.KindKeptForName || rec.State != space.Held || rec.Kind != space.Kept || !p.Space.Usable(o) {
-			continue
-		}
-		if rec.Rested(m.now, m.cfg.Rest) || m.members.IsDraining() {
-			actions = append(actions, chronicle.Close{Pool: p.Key, Range: r.Range})
-		}
-	}
-	m.background(actions...)
 }

@@ -65,7 +65,7 @@ func (m *Machine) settle(p *pool.Pool) {
 		p.HasGateway = false
 		p.Free(p.Gateway)
 	}
-	if p.Origin == chronicle.FromChoice && m.log.IsSole() && m.idle(p) {
+	if p.Origin == chronicle.FromChoice && m.log.IsSole() && p.IsIdle() {
 		if removal, err := m.removal(p); err == nil { // else whoever wants its subnet tries again
 			m.background(removal...)
 		}

@@ -265,7 +265,7 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, e
 	var used []*pool.Pool
 	for _, cp := range m.state.Overlapping(cidr) {
 		p := m.pools.Of(cp.Key)
-		if !m.idle(p) {
+		if !p.IsIdle() {
 			return nil, p, m.unlessGone(p, m.errOverlap(cidr, p))
 		}
 		if err := m.awaitNetworkList(); err != nil {
@@ -287,26 +287,14 @@ func (m *Machine) clear(cidr netip.Prefix) (pools []*pool.Pool, of *pool.Pool, e
 	return pools, nil, nil
 }
 
-// idle reports whether nobody on this host wants the pool any more: no operator made it, it
-// has no name to be joined by, no network is on it, no address in it is held,
-// and nothing in it is kept back by an operator.
-func (m *Machine) idle(p *pool.Pool) bool {
-	if p.Origin == chronicle.FromOperator || p.Name != "" || p.Here.Has() || p.IsBusy() {
-		return false
-	}
-	return !p.Operated()
-}
-
 // removal returns the commands that remove idle pools, to be proposed in this step. What
 // interfaces of the host and strangers have there is freed with that, in the step that
-// sets it aside, or not at all: in between it could be handed out. A pool that stays, as
-// somebody has made a network on it meanwhile, gives the host its own addresses back in the
-// slot that takes them.
+// sets it aside, or not at all: in between it could be handed out.
 func (m *Machine) removal(pools ...*pool.Pool) ([]chronicle.Action, error) {
 	var actions []chronicle.Action
 	held := false
 	for _, p := range pools {
-		actions = append(actions, m.deletion(p)...)
+		actions = append(actions, p.Deletion()...)
 		held = held || p.Space.Held() > 0
 	}
 	if held {
@@ -315,29 +303,9 @@ func (m *Machine) removal(pools ...*pool.Pool) ([]chronicle.Action, error) {
 		}
 	}
 	for _, p := range pools {
-		for o := range p.Space.Kinds() {
-			p.Free(o)
-		}
+		p.FreeAll()
 	}
 	return actions, nil
-}
-
-// deletion returns the commands that remove an idle pool.
-func (m *Machine) deletion(p *pool.Pool) []chronicle.Action {
-	var actions []chronicle.Action
-	for _, r := range p.Mine {
-		actions = append(actions, chronicle.Close{Pool: p.Key, Range: r})
-	}
-	if p.UsedBy(m.members.Self()) {
-		actions = append(actions, chronicle.Unuse{Pool: p.Key})
-	}
-	actions = append(actions, chronicle.DeletePool{Pool: p.Key, Kept: p.KeptBack()})
-	for _, a := range m.engine.Host() {
-		if o, ok := addr.OffsetOf(p.CIDR, a.Addr()); ok && p.Space.Mine(o) {
-			actions = append(actions, chronicle.Open{Pool: p.Key, Range: addr.One(o), Size: 1})
-		}
-	}
-	return actions
 }
 
 // ready reports why nothing can be handed out, if nothing can. Where that may

@@ -70,7 +70,7 @@ func (m *Machine) unready(q *AddressRequest, why error) (AddressGrant, error) {
 		return AddressGrant{}, settled(why) // it goes on whatever it is told
 	case m.mayReplay() && m.members.Wish.HasLeft() && p != nil && m.isKeptBack(p, o):
 	case mode == engine.Starting && !bare && m.mayReplay() && m.mayLack(q) && !m.members.Wish.HasLeft():
-		m.withhold(q)
+		m.pools.Withhold(q.Address, q.Network.Pool)
 	default:
 		return AddressGrant{}, why
 	}
@@ -104,7 +104,7 @@ func (m *Machine) replayed(q *AddressRequest, a *AddressGrant, err error) error 
 	case mode == engine.Unknown:
 		return waitFor(settled(err))
 	case mode == engine.Starting && (!waits(err) || !m.inTime() || m.holdsUp()):
-		m.withhold(q)
+		m.pools.Withhold(q.Address, q.Network.Pool)
 		*a = AddressGrant{Address: netip.PrefixFrom(q.Address, q.Network.Pool.Bits())}
 		return nil
 	}
@@ -131,22 +131,6 @@ func (m *Machine) isReserved(q *AddressRequest) bool {
 	}
 	o, ok := addr.OffsetOf(p.CIDR, q.Address)
 	return ok && !pool.IsHoldable(p.ReservationAt(o))
-}
-
-// withhold keeps an address back that an engine which starts has, and that this peer does not hold: one of its containers may use it
-// that runs since before, and no other is to get it (R59). A list of the engine ends that, or the engine, as it releases the address.
-func (m *Machine) withhold(q *AddressRequest) {
-	if m.lacks(rule.Withheld) || m.pools.IsInUse(q.Address) {
-		return
-	}
-	if p := m.pools.On(q.Network.Pool); p != nil {
-		o, _ := addr.OffsetOf(p.CIDR, q.Address)
-		if kind, held := p.Space.Holds(o); held && !kind.OfHost() || p.ReservationAt(o) != nil {
-			return
-		}
-	}
-	m.pools.Warn(q.Address, m.members.Self())
-	m.warnings.SendAgain()
 }
 
 // mayBeOlder reports whether what the engine asks for may be older than this peer's database, which knows nothing of it: before the

@@ -84,18 +84,8 @@ func (m *Machine) stretch(ref string, first, last netip.Addr) (*pool.Pool, addr.
 	} else if p = m.pools.At(first); p == nil {
 		return nil, addr.Range{}, failf(ErrPoolNotFound, "address %v is in no pool: create the pool first with ringlet pool create or docker network create; ringlet pool ls lists the pools", first)
 	}
-	start, ok := addr.OffsetOf(p.CIDR, first)
-	if !ok {
-		return nil, addr.Range{}, sentence.AddressOutside(p.CIDR, first)
-	}
-	end, ok := addr.EndOf(p.CIDR, last)
-	if !ok {
-		return nil, addr.Range{}, sentence.AddressOutside(p.CIDR, last)
-	}
-	if end <= start {
-		return nil, addr.Range{}, failf(ErrBadRequest, "%v is after %v: write the range the other way round", first, last)
-	}
-	return p, addr.Range{Start: start, End: end}, nil
+	in, err := p.Stretch(first, last)
+	return p, in, err
 }
 
 // keep keeps one address for a name. Whoever has the name may hold it.
@@ -143,13 +133,13 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 	for range 4 {
 		var actions []chronicle.Action
 		var late error
-		found := collisions{cidr: p.CIDR}
+		found := p.Collisions()
 		for _, part := range p.PartsOf(in) {
 			switch part.Owner {
 			case ring.Reserved:
-				found.reservations(p, part.Range)
+				found.AddReserved(part.Range)
 			case m.members.Self():
-				actions = m.excludeMine(p, part.Range, note, actions, &found)
+				actions = found.Exclude(part.Range, note, actions)
 			default:
 				late = errors.Join(late, m.excludeTheirs(p, part, &found))
 			}
@@ -158,9 +148,9 @@ func (m *Machine) exclude(p *pool.Pool, in addr.Range, note string) ([]Collision
 			if late == nil {
 				late = m.affirm(p, in, chronicle.KindExcluded)
 			}
-			return found.list, firstWait(late)
+			return found.List, firstWait(late)
 		}
-		m.calls.current.partly = late != nil || len(found.list) > 0 || len(actions) > maxActions
+		m.calls.current.partly = late != nil || len(found.List) > 0 || len(actions) > maxActions
 		if _, err := m.propose(actions[:min(len(actions), maxActions)]...); err != nil {
 			return nil, err
 		}
@@ -201,50 +191,17 @@ func firstWait(err error) error {
 	return err
 }
 
-// excludeMine appends what reserves a piece that is free or this peer's, but
-// for what is held there, or kept for a name that has it.
-func (m *Machine) excludeMine(p *pool.Pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
-	for _, r := range p.Reserved {
-		if r.Range.Overlaps(in) {
-			actions = m.excludeFree(p, addr.Range{Start: in.Start, End: r.Range.Start}, note, actions, found)
-			found.reservations(p, r.Range.Intersect(in))
-			in.Start = r.Range.End
-		}
-	}
-	return m.excludeFree(p, in, note, actions, found)
-}
-
-// excludeFree is excludeMine where nothing is reserved.
-func (m *Machine) excludeFree(p *pool.Pool, in addr.Range, note string, actions []chronicle.Action, found *collisions) []chronicle.Action {
-	from := in.Start
-	upTo := func(end addr.Offset) {
-		if r := (addr.Range{Start: from, End: end}); !r.Empty() {
-			actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: r, Kind: chronicle.KindExcluded, Note: note}})
-		}
-		from = end + 1
-	}
-	for o, rec := range p.Space.HeldIn(in) {
-		if p.Yields(o, rec, chronicle.KindExcluded) {
-			continue
-		}
-		upTo(o)
-		found.add(addr.One(o), "is held by "+m.pools.HolderText(rec.Holder, rec.Since))
-	}
-	upTo(in.End)
-	return actions
-}
-
 // excludeTheirs gets what another peer can spare of a piece, and learns who
 // holds the rest. It returns what makes the call wait.
-func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *collisions) error {
+func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *pool.Collisions) error {
 	switch {
 	case m.members.IsPredecessor(of.Owner):
 		return m.waitForSuccession()
 	case m.state.Member(of.Owner) == nil:
-		found.add(of.Range, m.quarantineText(of.Owner))
+		found.Add(of.Range, m.quarantineText(of.Owner))
 		return nil
 	case !m.members.View().Live(of.Owner):
-		found.add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.members.View().NameOf(of.Owner)))
+		found.Add(of.Range, fmt.Sprintf("is in a range of %s, which is unreachable: start or reconnect that host, and exclude it again", m.members.View().NameOf(of.Owner)))
 		return nil
 	}
 	if _, err := m.ask(p, wire.WantSpace, of.Range, 0); !errors.Is(err, errRefused) {
@@ -262,35 +219,9 @@ func (m *Machine) excludeTheirs(p *pool.Pool, of pool.Part, found *collisions) e
 			}
 			m.calls.current.heldBy[o] = who
 		}
-		found.add(addr.One(o), "is held by "+who)
+		found.Add(addr.One(o), "is held by "+who)
 	}
 	return nil
-}
-
-// collisions gathers what cannot be reserved, with neighbours of one reason in
-// one.
-type collisions struct {
-	cidr netip.Prefix
-	list []Collision
-}
-
-func (c *collisions) add(r addr.Range, why string) {
-	first, last := addr.Nth(c.cidr, r.Start), addr.Nth(c.cidr, r.End-1)
-	if n := len(c.list); n > 0 && c.list[n-1].Why == why && c.list[n-1].Last.Next() == first {
-		c.list[n-1].Last = last
-		return
-	}
-	c.list = append(c.list, Collision{First: first, Last: last, Why: why})
-}
-
-// reservations adds those of a reserved piece that may end while it is to be
-// excluded.
-func (c *collisions) reservations(p *pool.Pool, in addr.Range) {
-	for _, r := range p.Reserved {
-		if part := r.Range.Intersect(in); !part.Empty() && r.Kind != chronicle.KindExcluded && !r.Kind.Fixed() {
-			c.add(part, sentence.Reserved(&r))
-		}
-	}
 }
 
 // unreserve ends what an operator keeps back in a range.

@@ -121,7 +121,7 @@ func (m *Machine) closeBehind(p *pool.Pool) {
 
 // dropUnused gives back what this host itself has in a pool without networks.
 func (m *Machine) dropUnused(p *pool.Pool) {
-	if m.uses(p) {
+	if p.MayBeUsed() {
 		return
 	}
 	var own []addr.Range
@@ -144,7 +144,7 @@ func (m *Machine) retirePool(p *pool.Pool) {
 	if !facts.IsChosen {
 		return
 	}
-	if !facts.Passes || m.uses(p) {
+	if !facts.Passes || p.MayBeUsed() {
 		p.UnusedSince = time.Time{}
 		return
 	}

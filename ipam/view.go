@@ -28,31 +28,11 @@ func (m *Machine) Check(now time.Time) []error {
 	}
 	known := m.at(now).picture(m.pools.Sorted())
 	for i, p := range m.pools.Sorted() {
-		if p.Pool != m.state.Pool(p.Key) {
-			bad("pool %v is not the one of the state", p.CIDR)
-		}
-		if err := p.Space.Check(); err != nil {
-			bad("pool %v: %w", p.CIDR, err)
-		}
-		var mine addr.Count
-		for r := range p.Ring.OwnedBy(m.members.Self()) {
-			mine += r.Size()
-		}
-		if mine != p.Space.Owned() {
-			bad("pool %v: the ring gives this peer %d addresses, its space has %d", p.CIDR, mine, p.Space.Owned())
-		}
-		for o, rec := range p.Records() {
-			// A peer that was given up, and has applied that as an earlier release did, is suspended.
-			if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && (rec.State != space.Held || !m.members.IsSuspended()) {
-				bad("I5: %v of pool %v is %v, and the ring does not give it to this peer", addr.Nth(p.CIDR, o), p.CIDR, rec.State)
-			}
-		}
+		// A peer that was given up, and has applied that as an earlier release did, is suspended.
+		p.Check(m.state.Pool(p.Key), m.members.IsSuspended(), bad)
 		s := known.PoolStatus(&known.Pools[i], false)
 		if sum := s.Held + s.Resting + s.Ready + s.Free + s.Reserved + s.Quarantined; sum != s.Size {
 			bad("I8: pool %v: states add up to %d addresses of %d", p.CIDR, sum, s.Size)
-		}
-		if rec := p.Space.Lookup(p.Gateway); p.HasGateway && (rec.State != space.Held || rec.Kind != space.Gateway) {
-			bad("pool %v: the gateway %v is not held as one", p.CIDR, addr.Nth(p.CIDR, p.Gateway))
 		}
 	}
 	return errs

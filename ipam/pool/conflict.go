@@ -13,14 +13,14 @@ import (
 // Place is where a conflict about an address is.
 func (p *Pool) Place(o addr.Offset) conflict.Place { return conflict.Place{Pool: p.Key, At: o} }
 
-// Dispute notes that h uses an address, since then as far as is known, which is not its to have. other says what
-// ends the other use; empty if nothing does.
+// Dispute notes that h uses an address, since then as far as is known, which is not its to have. other says what ends the
+// other use; empty if nothing does.
 func (p *Pool) Dispute(o addr.Offset, h space.Holder, since int64, why, other string) {
 	p.Disagree(o, p.dispute(h, since, why, p.EndOf(o, h, since), other))
 }
 
-// DisputeListed notes that an endpoint which a list has uses an address that is not its to have. ends says what ends that use,
-// and other is as for [Pool.Dispute].
+// DisputeListed notes that an endpoint which a list has uses an address that is not its to have. ends says what ends that
+// use, and other is as for [Pool.Dispute].
 func (p *Pool) DisputeListed(o addr.Offset, h space.Holder, why, ends, other string) {
 	p.Disagree(o, p.dispute(h, p.of.Out.Now().UnixNano(), why, ends, other))
 }

@@ -23,9 +23,8 @@ func (p *Pool) FindGateway() bool {
 	return p.HasGateway
 }
 
-// AdoptGateway makes an address that the host was found to have its gateway,
-// and reports whether it did: it was this peer's grant before, and is again. It is not
-// while a command is under way that it makes way for.
+// AdoptGateway makes an address that the host was found to have its gateway, and reports whether it did: it was this peer's
+// grant before, and is again. It is not while a command is under way that it makes way for.
 func (p *Pool) AdoptGateway(o addr.Offset) bool {
 	rec := p.Space.Lookup(o)
 	if p.HasGateway || rec.State != space.Held || rec.Kind != space.Host || p.Space.Mine(o) && !p.Space.Usable(o) {
@@ -46,9 +45,9 @@ func (p *Pool) DropGateway() bool {
 	return had
 }
 
-// LeaveGateway has the next network of a pool get the gateway of the last one again, which
-// went and which the host still had when it was last looked at, until the host is seen without
-// it: what it has after that is not the bridge, which went with its network.
+// LeaveGateway has the next network of a pool get the gateway of the last one again, which went and which the host still had
+// when it was last looked at, until the host is seen without it: what it has after that is not the bridge, which went with
+// its network.
 func (p *Pool) LeaveGateway() {
 	if rec := p.Space.Lookup(p.Gateway); rec.State == space.Held && rec.Kind == space.Host {
 		p.Confirm(p.Gateway, space.Holder{Kind: space.Host, Key: GatewayKey()})
@@ -64,8 +63,8 @@ func (p *Pool) IsOwn(o addr.Offset) bool {
 // longestLook is how many held addresses are passed at most in search of a free one.
 const longestLook = 4096
 
-// HighestFree returns the highest address in a range that this peer may take without asking another one. opens says that it may
-// take what is nobody's.
+// HighestFree returns the highest address in a range that this peer may take without asking another one. opens says that it
+// may take what is nobody's.
 func (p *Pool) HighestFree(want addr.Range, opens bool) (addr.Offset, bool) {
 	var parts []Part
 	for r, t := range p.Ring.Within(want) {
@@ -87,18 +86,15 @@ func (p *Pool) HighestFree(want addr.Range, opens bool) (addr.Offset, bool) {
 	return 0, false
 }
 
-// SharesReservation reports whether a reservation, which may be nil, is one that
-// any network may share.
+// SharesReservation reports whether a reservation, which may be nil, is one that any network may share.
 func SharesReservation(r *chronicle.Reservation) bool {
 	return r != nil && r.Kind.Shared()
 }
 
-// Yields reports whether the holder of an address makes way for a reservation
-// of it, as soon as that is decided. The bridge of a network that this peer has
-// lost has its gateway on an interface; what was asked for without a word may
-// be auxiliary, though nothing that an operator excludes; a stranger may be the
-// very router or device that it is kept back for; and a gateway of this host
-// alone may be shared from now on.
+// Yields reports whether the holder of an address makes way for a reservation of it, as soon as that is decided. The bridge
+// of a network that this peer has lost has its gateway on an interface; what was asked for without a word may be auxiliary,
+// though nothing that an operator excludes; a stranger may be the very router or device that it is kept back for; and a
+// gateway of this host alone may be shared from now on.
 func (p *Pool) Yields(o addr.Offset, rec space.Record, kind chronicle.Kind) bool {
 	if kind == chronicle.KindKeptForName {
 		return false

@@ -22,8 +22,8 @@ func (p *Pool) prefix(o addr.Offset) netip.Prefix {
 	return netip.PrefixFrom(addr.Nth(p.CIDR, o), p.CIDR.Bits())
 }
 
-// TakeAny hands out a free address in a range, and reports whether there was one: one that was never used, else the one that has
-// rested longest.
+// TakeAny hands out a free address in a range, and reports whether there was one: one that was never used, else the one that
+// has rested longest.
 func (p *Pool) TakeAny(want addr.Range, h *space.Holder, rest time.Duration, a *call.AddressGrant) bool {
 	g, ok := p.Space.Take(want, h, p.of.Out.Now(), rest, &a.Ticket.Before)
 	if ok {
@@ -65,9 +65,8 @@ func (p *Pool) hold(o addr.Offset, h *space.Holder) (g space.Grant, held bool) {
 	return g, out == space.Taken
 }
 
-// Renew leaves an address to the holder that has it, or to the one that comes
-// after it. A container starts again, so that from now on it is as young as
-// any: no inventory lists it yet.
+// Renew leaves an address to the holder that has it, or to the one that comes after it. A container starts again, so that
+// from now on it is as young as any: no inventory lists it yet.
 func (p *Pool) Renew(o addr.Offset, h *space.Holder) call.AddressGrant {
 	if h.Kind != space.Container || !p.Space.Usable(o) { // what is set aside could not be taken again
 		return p.Confirm(o, *h)
@@ -91,8 +90,8 @@ func (p *Pool) grantAnew(o addr.Offset, h *space.Holder) {
 	}
 }
 
-// Confirm answers with an address that h holds already. A grant of it that is
-// still on its way cannot be withdrawn any more: this answer stands.
+// Confirm answers with an address that h holds already. A grant of it that is still on its way cannot be withdrawn any more:
+// this answer stands.
 func (p *Pool) Confirm(o addr.Offset, h space.Holder) call.AddressGrant {
 	rec, _ := p.Space.Renew(o, h)
 	p.saveRecord(o, &rec)
@@ -141,7 +140,8 @@ func (p *Pool) Withdraw(t *call.Ticket) bool {
 	return true
 }
 
-// serialOf returns the number that the record of an address has as long as nothing has confirmed the grant of the ticket (R52).
+// serialOf returns the number that the record of an address has as long as nothing has confirmed the grant of the ticket
+// (R52).
 func (p *Pool) serialOf(t *call.Ticket, rec *space.Record) uint64 {
 	if p.of.lacks(rule.Confirmed) {
 		return rec.Seq
@@ -149,8 +149,8 @@ func (p *Pool) serialOf(t *call.Ticket, rec *space.Record) uint64 {
 	return t.Serial
 }
 
-// Free frees the held address at o, of which no release has come. That of a gateway comes once more if the removal
-// of its network was cut short.
+// Free frees the held address at o, of which no release has come. That of a gateway comes once more if the removal of its
+// network was cut short.
 func (p *Pool) Free(o addr.Offset) {
 	if kind, _ := p.Space.Holds(o); p.HasEndpoint(o) || kind == space.Gateway {
 		p.of.Doubts.Add(addr.Nth(p.CIDR, o))
@@ -164,8 +164,8 @@ func (p *Pool) FreeAndSettle(o addr.Offset) {
 	p.SettleAt(addr.One(o))
 }
 
-// freeReleased frees the held address at o. Its record stays, so that its holder finds it again. [Pool.SettleAt] follows, but
-// where the address goes to another holder in the same step.
+// freeReleased frees the held address at o. Its record stays, so that its holder finds it again. [Pool.SettleAt] follows,
+// but where the address goes to another holder in the same step.
 func (p *Pool) freeReleased(o addr.Offset) {
 	var f space.Freeing
 	if !p.Space.Free(o, p.of.Out.Now(), &f) {
@@ -179,8 +179,7 @@ func (p *Pool) freeReleased(o addr.Offset) {
 	p.saveRecord(o, &f.Record)
 }
 
-// forgetSight forgets what inventories, the host's interfaces and the wire said
-// of the holder of the address.
+// forgetSight forgets what inventories, the host's interfaces and the wire said of the holder of the address.
 func (p *Pool) forgetSight(o addr.Offset) {
 	forget(p.Missing, o)
 	forget(p.OffHost, o)
@@ -188,8 +187,7 @@ func (p *Pool) forgetSight(o addr.Offset) {
 	forget(p.Strangers, o)
 }
 
-// forget is delete for a map that is empty most of the time, of which delete would
-// learn in a call.
+// forget is delete for a map that is empty most of the time, of which delete would learn in a call.
 func forget[M ~map[K]V, K comparable, V any](m M, k K) {
 	if len(m) > 0 {
 		delete(m, k)

@@ -18,9 +18,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Pool is a pool of the state with what this peer knows of it. What each call reads, and
-// each look at all pools, comes first, in few lines of the cache: a host may have a
-// thousand, and call one after the other.
+// Pool is a pool of the state with what this peer knows of it. What each call reads, and each look at all pools, comes
+// first, in few lines of the cache: a host may have a thousand, and call one after the other.
 type Pool struct {
 	*chronicle.Pool
 	of        *Pools
@@ -66,8 +65,8 @@ type Facts struct {
 	Passes     bool   // and it goes when nobody uses it
 }
 
-// Facts returns what follows for the pool from the state. It is looked for once in each
-// slot: a host may have a thousand pools, in which little happens.
+// Facts returns what follows for the pool from the state. It is looked for once in each slot: a host may have a thousand
+// pools, in which little happens.
 func (p *Pool) Facts() *Facts {
 	if p.facts.at != *p.of.Edition {
 		p.learnFacts()
@@ -89,12 +88,10 @@ func (p *Pool) learnFacts() {
 // Become has the pool be as another state has it.
 func (p *Pool) Become(cp *chronicle.Pool) { p.Pool, p.facts = cp, Facts{} }
 
-// Absences holds when addresses were first found to be absent from where they
-// should be.
+// Absences holds when addresses were first found to be absent from where they should be.
 type Absences map[addr.Offset]time.Time
 
-// Since returns when the address was first found absent, and whether that is
-// now, at the given time.
+// Since returns when the address was first found absent, and whether that is now, at the given time.
 func (a *Absences) Since(o addr.Offset, at time.Time) (first time.Time, news bool) {
 	if first, known := (*a)[o]; known {
 		return first, false
@@ -120,8 +117,8 @@ func (p *Pool) Records() iter.Seq2[addr.Offset, space.Record] {
 	return p.Space.Records(addr.Whole(p.CIDR))
 }
 
-// IsBusy reports whether an address of the pool is held by anything but the
-// host's own interfaces, strangers, and what waits for its name.
+// IsBusy reports whether an address of the pool is held by anything but the host's own interfaces, strangers, and what waits
+// for its name.
 func (p *Pool) IsBusy() bool {
 	for _, kind := range p.Space.Kinds() {
 		if kind != space.Host && kind != space.Stranger && kind != space.Kept {
@@ -131,8 +128,8 @@ func (p *Pool) IsBusy() bool {
 	return false
 }
 
-// HasContainers reports whether an address of the pool is held by anything but
-// the host and strangers, or waits for its name.
+// HasContainers reports whether an address of the pool is held by anything but the host and strangers, or waits for its
+// name.
 func (p *Pool) HasContainers() bool {
 	for _, kind := range p.Space.Kinds() {
 		if !kind.OfHost() {
@@ -158,8 +155,7 @@ func (p *Pool) HasEndpoint(o addr.Offset) bool {
 	return held && (kind == space.Container || kind == space.Unmarked)
 }
 
-// HasGuestsIn reports whether anything in the range is held but for the host
-// itself.
+// HasGuestsIn reports whether anything in the range is held but for the host itself.
 func (p *Pool) HasGuestsIn(r addr.Range) bool {
 	for _, rec := range p.Space.HeldIn(r) {
 		if !rec.Kind.OfHost() {
@@ -175,11 +171,9 @@ func (p *Pool) Shows(o addr.Offset) bool {
 	return shown
 }
 
-// ShowsFree reports whether the range is one address, and the engine has listed
-// all that it has on the pool, which may be nil, and nothing there. A peer with a
-// new database may give away such an address before it has taken in all of the
-// list: what is left of that another peer may have to give, with a new database,
-// too, who waits in turn for what this one has.
+// ShowsFree reports whether the range is one address, and the engine has listed all that it has on the pool, which may be
+// nil, and nothing there. A peer with a new database may give away such an address before it has taken in all of the list:
+// what is left of that another peer may have to give, with a new database, too, who waits in turn for what this one has.
 func (p *Pool) ShowsFree(r addr.Range) bool {
 	return p != nil && p.Surveyed && r.Size() == 1 && !p.Shows(r.Start)
 }
@@ -204,16 +198,4 @@ func (p *Pool) PartsOf(in addr.Range) []Part {
 		out = append(out, Part{r, t.Owner})
 	}
 	return out
-}
-
-// Unreserving returns what ends the reservations of that kind in a range, and how
-// many addresses that frees. What they have outside of it stays reserved.
-func (p *Pool) Unreserving(in addr.Range, kind chronicle.Kind) (actions []chronicle.Action, n uint64) {
-	for _, r := range p.Reserved {
-		if cut := r.Range.Intersect(in); r.Kind == kind && !cut.Empty() {
-			n += uint64(cut.Size())
-			actions = append(actions, chronicle.Unreserve{Pool: p.Key, Range: cut, Kind: kind})
-		}
-	}
-	return actions, n
 }

@@ -249,3 +249,117 @@ func TestReturns(t *testing.T) {
 		}
 	}
 }
+
+// What a range has, when an operator excludes it: what is free is reserved, the rest is told.
+func TestExcludes(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	h.run("web")
+	h.run("db")
+	found := h.pool.Collisions()
+	actions := found.Exclude(addr.Range{Start: 0, End: 5}, "racks", nil)
+	if len(actions) != 1 || actions[0].(chronicle.Reserve).Range != (addr.Range{Start: 3, End: 5}) {
+		t.Errorf("to be reserved: %v", actions)
+	}
+	if len(found.List) != 2 || found.List[0].First != addr.Nth(h.network.Pool, 1) {
+		t.Errorf("collisions: %v", found.List)
+	}
+	h.apply(actions[0])
+	if ends, n := h.pool.Unreserving(addr.Range{Start: 4, End: 9}, chronicle.KindExcluded); n != 1 || len(ends) != 1 {
+		t.Errorf("%v would free %d addresses", ends, n)
+	}
+}
+
+// What an operator, or another peer, may be given of what is held.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		holder  space.Holder
+		frees   bool
+		gives   bool
+		reserve bool
+	}{
+		{space.Holder{Kind: space.Container, Name: "web"}, false, false, false},
+		{space.Holder{Kind: space.Client, Ref: "vm"}, true, false, false},
+		{space.Holder{Kind: space.Host}, false, false, true},
+		{space.Holder{Kind: space.Kept, Name: "web"}, false, true, true},
+	} {
+		h := newHost()
+		if err := h.pool.Take(7, &c.holder, new(call.AddressGrant)); err != nil {
+			t.Fatal(err)
+		}
+		frees := false
+		for o, rec := range h.pool.Meant(netip.Addr{}, func(space.Holder) bool { return true }) {
+			frees = h.pool.MayFree(o, rec) == nil
+		}
+		gives, reserve := h.pool.HeldFrom(peer.ID{9}, 7, false) == "", h.pool.HeldFrom(peer.ID{9}, 7, true) == ""
+		if frees != c.frees || gives != c.gives || reserve != c.reserve {
+			t.Errorf("%v: freed by hand %v, given %v, reserved %v", c.holder.Kind, frees, gives, reserve)
+		}
+	}
+}
+
+// A pool that nobody uses goes, with what the host has there.
+func TestGoes(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	own := addr.Nth(h.network.Pool, 7)
+	h.parts.Engine.TakeHost([]netip.Prefix{netip.PrefixFrom(own, 24)}, nil)
+	h.pool.SettleAt(addr.Whole(h.network.Pool))
+	if actions := h.pool.Deletion(); !h.pool.IsIdle() || len(actions) != 4 {
+		t.Errorf("idle: %v, to be decided: %v", h.pool.IsIdle(), actions)
+	}
+	h.run("web")
+	if h.pool.IsIdle() || h.pool.UseText() != "host-a has 2 addresses of it" {
+		t.Errorf("idle: %v, %s", h.pool.IsIdle(), h.pool.UseText())
+	}
+	h.pool.FreeHost([]addr.Range{addr.Whole(h.network.Pool)})
+	if h.kindAt(7) != "free" || h.kindAt(1) != "container" {
+		t.Errorf("the host has %s, and web %s", h.kindAt(7), h.kindAt(1))
+	}
+}
+
+// A network finds its pool again at once, until the state changes.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	if h.pools.ServedBefore(&h.network) != nil {
+		t.Fatal("it was served before")
+	}
+	h.pools.Serve(h.pool, &h.network)
+	s := h.pools.ServedBefore(&h.network)
+	if s == nil || s.Pool != h.pool || !h.pools.IsCurrent(s) || h.pools.Serving(&h.network) != h.pool {
+		t.Fatalf("served by %v", s)
+	}
+	h.edition++
+	if h.pools.IsCurrent(s) {
+		t.Error("it is current in another state")
+	}
+	h.pools.Drop(h.pool)
+	if h.pools.Len() != 0 || h.pools.At(addr.Nth(h.network.Pool, 7)) != nil {
+		t.Error("the pool is still there")
+	}
+}
+
+// A database of records makes the pool that wrote them.
+func TestRestores(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	h.run("web")
+	saved := h.fx.Save
+	fresh := newHost()
+	r := fresh.pools.Restore()
+	for _, rec := range saved {
+		if rec.Bucket == "holding" {
+			if err := r.Visit(rec.Key, rec.Value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := r.Finish(); err != nil || fresh.kindAt(1) != "container" {
+		t.Errorf("%v, the address is %s", err, fresh.kindAt(1))
+	}
+	if err := r.Visit([]byte("x"), nil); err == nil {
+		t.Error("a record that is none was restored")
+	}
+}

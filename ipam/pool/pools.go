@@ -67,8 +67,7 @@ func (s *Pools) Configure(cfg Config) { s.cfg = cfg }
 
 func (s *Pools) lacks(rules rule.Set) bool { return s.cfg.Rules.Has(rules) }
 
-// For returns what this peer knows of a pool of the state, nothing yet if
-// it has not been asked before.
+// For returns what this peer knows of a pool of the state, nothing yet if it has not been asked before.
 func (s *Pools) For(cp *chronicle.Pool) *Pool {
 	p := s.all[cp.Key]
 	if p == nil {
@@ -102,8 +101,8 @@ func (s *Pools) At(a netip.Addr) *Pool {
 	return nil
 }
 
-// Sorted returns the pools in order of their addresses. The list is not to be changed,
-// and stays what it is when pools come or go.
+// Sorted returns the pools in order of their addresses. The list is not to be changed, and stays what it is when pools come
+// or go.
 func (s *Pools) Sorted() []*Pool {
 	if s.sorted == nil {
 		s.sorted = make([]*Pool, 0, len(s.all))
@@ -120,8 +119,8 @@ func (s *Pools) Sorted() []*Pool {
 	return s.sorted
 }
 
-// Drop forgets a pool that was deleted, and what was remembered of it: no host has anything
-// there, as the state says that none uses it.
+// Drop forgets a pool that was deleted, and what was remembered of it: no host has anything there, as the state says that
+// none uses it.
 func (s *Pools) Drop(p *Pool) {
 	for o := range p.Records() {
 		p.forgetRecord(o)
@@ -133,9 +132,8 @@ func (s *Pools) Drop(p *Pool) {
 	*s.Out.Note() = effect.Note{Kind: effect.NotePoolDeleted, Pool: p.CIDR}
 }
 
-// LookSoon has this peer look for the host's addresses in a pool in this step, if the host
-// itself has one in a range that has just become some peer's to hand out: within a second,
-// until it would look anyway, others could give it to a container.
+// LookSoon has this peer look for the host's addresses in a pool in this step, if the host itself has one in a range that
+// has just become some peer's to hand out: within a second, until it would look anyway, others could give it to a container.
 func (s *Pools) LookSoon(p *Pool, r addr.Range) {
 	if p == nil || slices.Contains(s.unsighted, p) { // it goes in the same slot, or is looked at already
 		return
@@ -185,10 +183,9 @@ func (s *Pools) HasStrays() bool {
 	return false
 }
 
-// Used returns the addresses that containers, networks and clients of this host use, or
-// the host itself, as far as this peer knows, in order. Which containers live the engine's last
-// list tells, and before the first one the records do: after a boot those may name many that
-// are gone.
+// Used returns the addresses that containers, networks and clients of this host use, or the host itself, as far as this peer
+// knows, in order. Which containers live the engine's last list tells, and before the first one the records do: after a boot
+// those may name many that are gone.
 func (s *Pools) Used() []netip.Addr {
 	var out []netip.Addr
 	for _, p := range s.Sorted() {

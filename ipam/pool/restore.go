@@ -19,8 +19,8 @@ type Restoration struct {
 // Restore begins to put the addresses of a database back.
 func (s *Pools) Restore() *Restoration { return &Restoration{pools: s} }
 
-// Visit puts an address back, by its record of [holding.Bucket]. A pool and its addresses go in one write,
-// so none is of a pool that is gone.
+// Visit puts an address back, by its record of [holding.Bucket]. A pool and its addresses go in one write, so none is of a
+// pool that is gone.
 func (r *Restoration) Visit(key, value []byte) error {
 	k, o, err := holding.ParseKey(key)
 	if err != nil {

@@ -11,12 +11,10 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// An address is released late, or never, when its container went while nobody
-// listened. Whoever then asks for it under the name or MAC of its holder may be
-// that container, back again; or another endpoint of a container that lives, or
-// a container with the same fixed MAC, or one that was given the name of
-// another. Only the engine's inventory can tell, and where one will come it
-// decides.
+// An address is released late, or never, when its container went while nobody listened. Whoever then asks for it under the
+// name or MAC of its holder may be that container, back again; or another endpoint of a container that lives, or a container
+// with the same fixed MAC, or one that was given the name of another. Only the engine's inventory can tell, and where one
+// will come it decides.
 
 // Return says whether whoever asks for a held address comes back to it.
 type Return uint8
@@ -30,11 +28,9 @@ const (
 	Untold                      // a list is to tell first
 )
 
-// Retried reports whether the holder has the address at o already, which is held
-// under its key: a client is who it says; a container with the name, the MAC and
-// the network of another is that container, which asks again; and a container
-// that has gone without a release, as far as the engine's inventory tells, left
-// its address to the one that comes back under its key.
+// Retried reports whether the holder has the address at o already, which is held under its key: a client is who it says; a
+// container with the name, the MAC and the network of another is that container, which asks again; and a container that has
+// gone without a release, as far as the engine's inventory tells, left its address to the one that comes back under its key.
 func (p *Pool) Retried(n *poolid.Network, o addr.Offset, h *space.Holder) Return {
 	rec := p.Space.Lookup(o)
 	switch {
@@ -63,9 +59,8 @@ func keptForAnother(r *chronicle.Reservation, h *space.Holder) bool {
 	return r != nil && r.Kind == chronicle.KindKeptForName && !KeptFor(r, h)
 }
 
-// leftTo says whether an address whose holder is gone is left to whoever comes after
-// that one: unless a network keeps it back, whose request was taken for a replay, or the
-// host has it itself by now.
+// leftTo says whether an address whose holder is gone is left to whoever comes after that one: unless a network keeps it
+// back, whose request was taken for a replay, or the host has it itself by now.
 func (p *Pool) leftTo(o addr.Offset) Return {
 	if p.Keeps(o) || p.of.Engine.OnHost(addr.Nth(p.CIDR, o)) {
 		return IsOther
@@ -73,9 +68,8 @@ func (p *Pool) leftTo(o addr.Offset) Return {
 	return IsBack
 }
 
-// MayTakeOver reports whether a claim of a held address comes from the holder
-// itself, or from one that comes after a holder that is gone although no
-// release came. inTime says that the claim may wait.
+// MayTakeOver reports whether a claim of a held address comes from the holder itself, or from one that comes after a holder
+// that is gone although no release came. inTime says that the claim may wait.
 func (p *Pool) MayTakeOver(n *poolid.Network, o addr.Offset, rec *space.Record, h *space.Holder, inTime bool) Return {
 	switch {
 	case rec.Kind != h.Kind && rec.Kind != space.Unmarked:
@@ -106,21 +100,17 @@ func (p *Pool) MayTakeOver(n *poolid.Network, o addr.Offset, rec *space.Record, 
 	return IsBack
 }
 
-// hasReturned reports whether a container with the holder's MAC may be the
-// holder. A MAC is the container's own only if it was set by hand, and then
-// two containers may have been given the same. One that was never listed, and
-// that asks again later, is back.
+// hasReturned reports whether a container with the holder's MAC may be the holder. A MAC is the container's own only if it
+// was set by hand, and then two containers may have been given the same. One that was never listed, and that asks again
+// later, is back.
 func (p *Pool) hasReturned(rec *space.Record, h *space.Holder) bool {
 	return h.MAC != [6]byte{} && rec.MAC == h.MAC && p.of.Out.Now().Sub(p.of.HeldSince(rec)) >= p.of.cfg.Grace
 }
 
-// endpointMayBe reports whether an endpoint that starts on the network can be
-// the one that holds the address: that one is not listed as alive, and on the
-// same network. A container on two networks of a pool has two endpoints under
-// one name, and with one MAC if it was fixed. Of which options the networks are that
-// the engine lists nobody tells, nor whether all that it asked for were made: where
-// it lists two, they may be of one ID, and that it can be is not
-// enough.
+// endpointMayBe reports whether an endpoint that starts on the network can be the one that holds the address: that one is
+// not listed as alive, and on the same network. A container on two networks of a pool has two endpoints under one name, and
+// with one MAC if it was fixed. Of which options the networks are that the engine lists nobody tells, nor whether all that
+// it asked for were made: where it lists two, they may be of one ID, and that it can be is not enough.
 func (p *Pool) endpointMayBe(n *poolid.Network, o addr.Offset, rec *space.Record) bool {
 	if p.Shows(o) || p.Here.Unasked() {
 		return false
@@ -133,9 +123,9 @@ func (p *Pool) endpointMayBe(n *poolid.Network, o addr.Offset, rec *space.Record
 	return rec.Network == NetworkKey(id) || net != nil && p.Here.Single()
 }
 
-// isTold reports whether a list would have shown by now that the holder of an address lives. While the engine is silent no list
-// does. Then only what was granted before the engine started is the container's that comes back under its name. What was granted
-// since may be the other endpoint of a container on two networks: nobody tells that two networks have one ID.
+// isTold reports whether a list would have shown by now that the holder of an address lives. While the engine is silent no
+// list does. Then only what was granted before the engine started is the container's that comes back under its name. What
+// was granted since may be the other endpoint of a container on two networks: nobody tells that two networks have one ID.
 func (p *Pool) isTold(rec *space.Record) bool {
 	switch {
 	case p.of.Engine.WillList():
@@ -151,9 +141,8 @@ func (s *Pools) HeldSince(rec *space.Record) time.Time {
 	return s.Engine.SureSince(time.Unix(0, rec.Since))
 }
 
-// IsGone reports whether the engine's inventory lacks an address that is held, and
-// would have it by now: one inventory tells that only once the endpoint must be
-// there, which has all of its addresses a call after the first one.
+// IsGone reports whether the engine's inventory lacks an address that is held, and would have it by now: one inventory tells
+// that only once the endpoint must be there, which has all of its addresses a call after the first one.
 func (p *Pool) IsGone(o addr.Offset) bool {
 	if _, missing := p.Missing[o]; !missing {
 		return false
@@ -162,8 +151,8 @@ func (p *Pool) IsGone(o addr.Offset) bool {
 	return p.of.Engine.Knows(rec.Seq) && !p.of.Engine.Complete().At.Before(p.of.HeldSince(&rec).Add(p.of.cfg.CallTime+p.of.cfg.Grace))
 }
 
-// Release frees an address whose endpoint the engine releases, and reports whether it did. The gateway that this
-// host has, reservations, and what clients hold are not released so.
+// Release frees an address whose endpoint the engine releases, and reports whether it did. The gateway that this host has,
+// reservations, and what clients hold are not released so.
 func (p *Pool) Release(o addr.Offset, n *poolid.Network) bool {
 	a := addr.Nth(p.CIDR, o)
 	switch {
@@ -183,8 +172,9 @@ func (p *Pool) Release(o addr.Offset, n *poolid.Network) bool {
 	return true
 }
 
-// isDoubtful reports whether a release of the address, which an endpoint has, frees nothing, since it may be that of an earlier
-// container or of a network. The note of it has the engine asked for a list, which tells whether the present holder lives.
+// isDoubtful reports whether a release of the address, which an endpoint has, frees nothing, since it may be that of an
+// earlier container or of a network. The note of it has the engine asked for a list, which tells whether the present holder
+// lives.
 func (p *Pool) isDoubtful(o addr.Offset, n *poolid.Network) bool {
 	if !p.of.cfg.Lists || p.of.lacks(rule.Doubt) {
 		return false

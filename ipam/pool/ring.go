@@ -8,8 +8,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// FollowRing makes the space follow the ring: ranges that became this peer's
-// can be handed out, others no more. The error is a defect.
+// FollowRing makes the space follow the ring: ranges that became this peer's can be handed out, others no more. The error is
+// a defect.
 func (p *Pool) FollowRing() (err error) {
 	mine := slices.Collect(p.Ring.OwnedBy(p.of.Me.ID()))
 	for _, r := range subtract(p.Mine, mine) {
@@ -25,10 +25,8 @@ func (p *Pool) FollowRing() (err error) {
 	return err
 }
 
-// disown takes a range out of the space, and what was remembered of it out of
-// the database. Commands that take space from this peer are its own and never
-// name space in which an address is held: a peer whose space others give up does
-// not follow.
+// disown takes a range out of the space, and what was remembered of it out of the database. Commands that take space from
+// this peer are its own and never name space in which an address is held: a peer whose space others give up does not follow.
 func (p *Pool) disown(r addr.Range) error {
 	p.makeWay(r)
 	for o, rec := range p.Space.Records(r) {
@@ -45,8 +43,8 @@ func (p *Pool) disown(r addr.Range) error {
 	return nil
 }
 
-// makeWay frees what makes way for a reservation that was decided, and what
-// waited for its name in a range that is another's now.
+// makeWay frees what makes way for a reservation that was decided, and what waited for its name in a range that is another's
+// now.
 func (p *Pool) makeWay(r addr.Range) {
 	var free []addr.Offset
 	for o, rec := range p.Space.HeldIn(r) {
@@ -62,8 +60,7 @@ func (p *Pool) makeWay(r addr.Range) {
 	}
 }
 
-// subtract returns the parts of a that lie in none of b. Both are in order,
-// and neither has ranges that overlap.
+// subtract returns the parts of a that lie in none of b. Both are in order, and neither has ranges that overlap.
 func subtract(a, b []addr.Range) []addr.Range {
 	var out []addr.Range
 	for _, r := range a {

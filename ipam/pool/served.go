@@ -10,8 +10,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Served is what follows from a network and from the pools that there are. An
-// engine names the whole network in each call, so it is worked out once.
+// Served is what follows from a network and from the pools that there are. An engine names the whole network in each call,
+// so it is worked out once.
 type Served struct {
 	network poolid.Network
 	at      uint64     // of which edition of the state
@@ -29,8 +29,7 @@ const (
 	ways = 4
 )
 
-// servedPlaces are places for what follows from networks: a power of two, and those
-// behind the last one.
+// servedPlaces are places for what follows from networks: a power of two, and those behind the last one.
 type servedPlaces struct {
 	all   []Served
 	shift int // which bits of a hash tell the place
@@ -42,8 +41,8 @@ func makeServed(n int) servedPlaces {
 	return servedPlaces{all: all, shift: bits.LeadingZeros64(uint64(n)) + 1, last: &all[0]}
 }
 
-// of returns where a network on the pool may be kept. Pools follow one another at even
-// distances, of which all bits are to tell.
+// of returns where a network on the pool may be kept. Pools follow one another at even distances, of which all bits are to
+// tell.
 func (l *servedPlaces) of(cidr netip.Prefix) *[ways]Served {
 	const mix = 0x9e3779b97f4a7c15
 	b := cidr.Addr().As16()
@@ -52,8 +51,8 @@ func (l *servedPlaces) of(cidr netip.Prefix) *[ways]Served {
 	return (*[ways]Served)(l.all[n>>l.shift:])
 }
 
-// makeRoom sees to it that there are two places for each pool, as far as may be.
-// What is kept is dropped with the places, and worked out again.
+// makeRoom sees to it that there are two places for each pool, as far as may be. What is kept is dropped with the places,
+// and worked out again.
 func (s *Pools) makeRoom() {
 	had := len(s.served.all) - (ways - 1)
 	n := had
@@ -65,8 +64,8 @@ func (s *Pools) makeRoom() {
 	}
 }
 
-// ServedBefore returns what is kept of just that network, which so is one that a pool
-// can serve, or nil. It may be of an older content of the state, see [Pools.IsCurrent].
+// ServedBefore returns what is kept of just that network, which so is one that a pool can serve, or nil. It may be of an
+// older content of the state, see [Pools.IsCurrent].
 func (s *Pools) ServedBefore(n *poolid.Network) *Served {
 	if last := s.served.last; last.Pool != nil && last.network == *n {
 		return last
@@ -111,8 +110,7 @@ func (s *Pools) Serve(p *Pool, n *poolid.Network) *Served {
 	return of
 }
 
-// servedLeast returns a place for a network that is kept nowhere: one with nothing
-// of today if there is one.
+// servedLeast returns a place for a network that is kept nowhere: one with nothing of today if there is one.
 func (s *Pools) servedLeast(n *poolid.Network) *Served {
 	places := s.served.of(n.Pool)
 	for i := range places {
@@ -123,6 +121,6 @@ func (s *Pools) servedLeast(n *poolid.Network) *Served {
 	return &places[0]
 }
 
-// NetworkKey is what a record keeps of the network on which its address was
-// granted. It is never 0, which stands for one that is not known.
+// NetworkKey is what a record keeps of the network on which its address was granted. It is never 0, which stands for one
+// that is not known.
 func NetworkKey(id poolid.ID) uint32 { return uint32(max(space.KeyOf("network", string(id))>>32, 1)) }

@@ -19,8 +19,8 @@ func (p *Pool) SettleAt(in addr.Range) {
 	p.HoldWarned(in) // a container on another host, which that one warned of
 }
 
-// holdSeen holds what the engine's last list has in a range that has just become this peer's, and was another's to
-// hold before: a container of this host uses it, and no other is to get it before the next list.
+// holdSeen holds what the engine's last list has in a range that has just become this peer's, and was another's to hold
+// before: a container of this host uses it, and no other is to get it before the next list.
 func (p *Pool) holdSeen(r addr.Range) {
 	if p.of.listing || len(p.Seen) == 0 {
 		return // what is being listed is taken in one by one
@@ -47,8 +47,8 @@ func (p *Pool) holdSeen(r addr.Range) {
 	}
 }
 
-// holdHost holds those of the host's addresses that lie in a range which has just
-// become this peer's, or was freed, before a container can have them.
+// holdHost holds those of the host's addresses that lie in a range which has just become this peer's, or was freed, before a
+// container can have them.
 func (p *Pool) holdHost(r addr.Range) {
 	for _, a := range p.of.Engine.Host() {
 		o, ok := addr.OffsetOf(p.CIDR, a.Addr())
@@ -63,9 +63,8 @@ func (p *Pool) holdHost(r addr.Range) {
 	}
 }
 
-// IsHoldable reports whether what somebody here has anyway, as the host itself, is to be held
-// where it is kept back so, or not at all (nil). What is kept for a name a container would get
-// otherwise; all else nobody gets.
+// IsHoldable reports whether what somebody here has anyway, as the host itself, is to be held where it is kept back so, or
+// not at all (nil). What is kept for a name a container would get otherwise; all else nobody gets.
 func IsHoldable(r *chronicle.Reservation) bool {
 	return r == nil || r.Kind == chronicle.KindKeptForName
 }
@@ -100,8 +99,7 @@ func (p *Pool) wakeKept(o addr.Offset) {
 	}
 }
 
-// KeepNoMore frees what waits in the range for a name that it is not kept for
-// any more.
+// KeepNoMore frees what waits in the range for a name that it is not kept for any more.
 func (p *Pool) KeepNoMore(in addr.Range) {
 	var free []addr.Offset
 	for o, rec := range p.Space.HeldIn(in) {
@@ -114,8 +112,8 @@ func (p *Pool) KeepNoMore(in addr.Range) {
 	}
 }
 
-// KeptFor reports whether an address is kept for the holder: by a container's
-// name or MAC, or by the name under which a client holds it.
+// KeptFor reports whether an address is kept for the holder: by a container's name or MAC, or by the name under which a
+// client holds it.
 func KeptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	switch {
 	case r.Kind != chronicle.KindKeptForName || r.Note == "":
@@ -126,8 +124,7 @@ func KeptFor(r *chronicle.Reservation, h *space.Holder) bool {
 	return h.Kind == space.Container && (r.Note == h.Name || addr.MAC(h.MAC).Is(r.Note))
 }
 
-// KeptIn returns the addresses of the pool that are kept for the holder, those first
-// that nobody has.
+// KeptIn returns the addresses of the pool that are kept for the holder, those first that nobody has.
 func (p *Pool) KeptIn(h *space.Holder) (out []addr.Offset) {
 	if !p.Facts().KeepsNames {
 		return nil

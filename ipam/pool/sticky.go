@@ -7,8 +7,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Known returns a name as it is kept: one that is longer than any engine
-// makes is none.
+// Known returns a name as it is kept: one that is longer than any engine makes is none.
 func Known(name string) string {
 	if len(name) > call.MaxHolder {
 		return ""
@@ -29,8 +28,7 @@ func macKey(mac [6]byte) space.Key {
 	return macSeed.KeyOf(string(mac[:]))
 }
 
-// KeyOf returns what brings a holder back to its former address, or
-// nothing.
+// KeyOf returns what brings a holder back to its former address, or nothing.
 func KeyOf(s poolid.Sticky, h *space.Holder) space.Key {
 	switch {
 	case h.Kind == space.Client:
@@ -45,9 +43,9 @@ func KeyOf(s poolid.Sticky, h *space.Holder) space.Key {
 	return macKey(h.MAC)
 }
 
-// StickBy has containers found by their names, as the engine sends them, or by their MACs. An engine before 29 sends no names,
-// but its lists have them. After the engine was replaced by a later or an earlier one, a container is to be found by what its
-// former engine did not send.
+// StickBy has containers found by their names, as the engine sends them, or by their MACs. An engine before 29 sends no
+// names, but its lists have them. After the engine was replaced by a later or an earlier one, a container is to be found by
+// what its former engine did not send.
 func (s *Pools) StickBy(name bool) {
 	for _, p := range s.all {
 		clear(p.former)

@@ -11,6 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/call"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
@@ -30,8 +31,8 @@ func (s *Pools) Warn(a netip.Addr, by peer.ID) {
 	}
 }
 
-// EndOwnWarning ends the warning of this peer itself, if there is one, and reports whether there was: the engine has released the
-// address, or an operator frees it, so what used it before this peer rejoined has ended.
+// EndOwnWarning ends the warning of this peer itself, if there is one, and reports whether there was: the engine has
+// released the address, or an operator frees it, so what used it before this peer rejoined has ended.
 func (s *Pools) EndOwnWarning(a netip.Addr) bool {
 	by, _ := s.Warnings.By(a)
 	if by == s.Me.ID() {
@@ -153,20 +154,33 @@ func (s *Pools) NoteWarned() {
 	}
 }
 
-// Where a network wants it, the wire is asked about an address
-// between its grant and the answer to whoever asked for it. What something else
-// answers for is held by a stranger from then on, so that the holder asks
-// again and gets another one. The core never waits for the wire: to it, an
-// address that is asked about is one that was granted.
+// Withhold keeps an address of a subnet back that an engine which starts has, and that this peer does not hold: one of its containers
+// may use it that runs since before, and no other is to get it (R59). A list of the engine ends that, or the engine, as it releases
+// the address.
+func (s *Pools) Withhold(a netip.Addr, subnet netip.Prefix) {
+	if s.lacks(rule.Withheld) || s.IsInUse(a) {
+		return
+	}
+	if p := s.On(subnet); p != nil {
+		o, _ := addr.OffsetOf(p.CIDR, a)
+		if kind, held := p.Space.Holds(o); held && !kind.OfHost() || p.ReservationAt(o) != nil {
+			return
+		}
+	}
+	s.Warn(a, s.Me.ID())
+	s.Warnings.SendAgain()
+}
 
-// StrangerTime is how long an address is kept back for a stranger. Devices
-// come and go, and no address may be lost for ever: then it is free again,
-// rests, comes last in its turn, and is asked about once more.
+// Where a network wants it, the wire is asked about an address between its grant and the answer to whoever asked for it.
+// What something else answers for is held by a stranger from then on, so that the holder asks again and gets another one.
+// The core never waits for the wire: to it, an address that is asked about is one that was granted.
+
+// StrangerTime is how long an address is kept back for a stranger. Devices come and go, and no address may be lost for ever:
+// then it is free again, rests, comes last in its turn, and is asked about once more.
 const StrangerTime = time.Hour
 
-// TakeStranger keeps an address back for whatever answers for it, if it still
-// is as it was granted, and reports whether it was. One that was confirmed since, or that the engine has
-// listed, is in use by a container.
+// TakeStranger keeps an address back for whatever answers for it, if it still is as it was granted, and reports whether it
+// was. One that was confirmed since, or that the engine has listed, is in use by a container.
 func (p *Pool) TakeStranger(t *call.Ticket, mac addr.MAC) bool {
 	o := t.Offset
 	rec := p.Space.Lookup(o)
@@ -184,8 +198,7 @@ func (p *Pool) TakeStranger(t *call.Ticket, mac addr.MAC) bool {
 	return true
 }
 
-// watchStranger remembers that an address is kept back for a stranger since
-// then.
+// watchStranger remembers that an address is kept back for a stranger since then.
 func (p *Pool) watchStranger(o addr.Offset, since time.Time) {
 	remember(&p.Strangers, o, since)
 	if until := since.Add(StrangerTime); p.of.strangersUntil.IsZero() || until.Before(p.of.strangersUntil) {
@@ -196,9 +209,8 @@ func (p *Pool) watchStranger(o addr.Offset, since time.Time) {
 // StrangersUntil returns when [Pools.FreeStrangers] has something to do; zero if never.
 func (s *Pools) StrangersUntil() time.Time { return s.strangersUntil }
 
-// FreeStrangers frees the addresses that have been kept back for long enough.
-// One that seems to be kept back since far in the future has a time from a
-// clock that was ahead, and nobody knows since when.
+// FreeStrangers frees the addresses that have been kept back for long enough. One that seems to be kept back since far in
+// the future has a time from a clock that was ahead, and nobody knows since when.
 func (s *Pools) FreeStrangers() {
 	if s.strangersUntil.IsZero() {
 		return
@@ -224,8 +236,8 @@ func (s *Pools) FreeStrangers() {
 	}
 }
 
-// DismissStranger frees an address that is kept back for a stranger, since it
-// is known now who that was. Any other holder stays.
+// DismissStranger frees an address that is kept back for a stranger, since it is known now who that was. Any other holder
+// stays.
 func (p *Pool) DismissStranger(o addr.Offset) {
 	p.DismissWarned(o)
 	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Stranger {

@@ -1,19 +1,23 @@
 package survey
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
+	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/effect"
 	"github.com/ringlet/ringlet/ipam/pool"
+	"github.com/ringlet/ringlet/ipam/report"
 	"github.com/ringlet/ringlet/ipam/rule"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// sightMissing looks for held addresses that no endpoint has, and reports
-// whether there are some that must be looked for again. What is freed, and kept
-// back by a network, is reserved.
+// sightMissing looks for held addresses that no endpoint has, and reports whether there are some that must be looked for
+// again. What is freed, and kept back by a network, is reserved.
 func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
 	var free []addr.Offset
 	for o, kind := range p.Space.Kinds() {
@@ -44,8 +48,8 @@ func (s *Survey) sightMissing(p *pool.Pool, l *sight) (again bool) {
 	return again
 }
 
-// freeGone frees the held address at o, whose holder is gone as a list tells: to the network that keeps it back,
-// by the same list, or to the host if it has that itself, or to all.
+// freeGone frees the held address at o, whose holder is gone as a list tells: to the network that keeps it back, by the same
+// list, or to the host if it has that itself, or to all.
 func (s *Survey) freeGone(p *pool.Pool, o addr.Offset, kept map[addr.Offset]chronicle.Kind) {
 	rec := p.Space.Lookup(o)
 	p.Free(o)
@@ -67,8 +71,8 @@ func (s *Survey) settleDoubts(l *sight) {
 	})
 }
 
-// absent reports whether an address in doubt is held by a container that the list does not have, and whether an earlier
-// list had it. A list alone frees no container that none has shown: it may be starting.
+// absent reports whether an address in doubt is held by a container that the list does not have, and whether an earlier list
+// had it. A list alone frees no container that none has shown: it may be starting.
 func (s *Survey) absent(a netip.Addr, l *sight) (absent, known bool) {
 	p := s.pools.At(a)
 	if p == nil {
@@ -80,4 +84,27 @@ func (s *Survey) absent(a netip.Addr, l *sight) (absent, known bool) {
 	}
 	shown := p.Space.Lookup(o).Ref != "" || s.lacks(rule.Shown)
 	return true, l.seen[p] != nil && shown && p.Space.Usable(o)
+}
+
+// MayCollect says whether a leak that was found may be freed.
+func (s *Survey) MayCollect(p *pool.Pool, o addr.Offset, f report.Finding) (outcome, why string) {
+	rec := p.Space.Lookup(o)
+	first, missing := p.Missing[o]
+	_, seen := p.Seen[o]
+	since := time.Unix(0, rec.Since)
+	switch {
+	case rec.State != space.Held:
+		return report.CollectedFree, "it is no longer in use"
+	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
+		return report.CollectedKept, "it is held by " + s.pools.HolderText(rec.Holder, rec.Since)
+	case !since.Equal(f.Since) || rec.Ref != f.Container || rec.Name != f.Name:
+		return report.CollectedKept, "another holder has it since that report: " + s.pools.HolderText(rec.Holder, rec.Since)
+	case seen || !missing:
+		return report.CollectedKept, "the engine's last list has it"
+	case s.pools.Out.Now().Sub(s.pools.HeldSince(&rec)) < s.cfg.Grace:
+		return report.CollectedKept, fmt.Sprintf("it is younger than %v: its container may be starting", s.cfg.Grace)
+	case s.pools.Engine.Complete().At.Sub(s.pools.Engine.SureSince(first)) < s.cfg.Grace:
+		return report.CollectedKept, fmt.Sprintf("the engine's lists have lacked it for less than %v: try again after that", s.cfg.Grace)
+	}
+	return report.CollectedFreed, strings.TrimSpace("the engine's lists have lacked it since " + sentence.Date(first.UnixNano()))
 }

@@ -19,9 +19,9 @@ func (s *Survey) leaveToListed(p *pool.Pool, o addr.Offset) {
 	p.SettleAt(addr.One(o))
 }
 
-// TakeHost compares the addresses that the host itself has, as they were read at that time, with what is held. An engine does
-// not list the gateways of its bridges among its endpoints, and knows nothing
-// of the host's own address on a LAN that containers share with it.
+// TakeHost compares the addresses that the host itself has, as they were read at that time, with what is held. An engine
+// does not list the gateways of its bridges among its endpoints, and knows nothing of the host's own address on a LAN that
+// containers share with it.
 func (s *Survey) TakeHost(read time.Time) {
 	s.pools.SettleHostConflicts()
 	for _, p := range s.pools.Sorted() {

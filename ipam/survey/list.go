@@ -19,7 +19,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Counts reports whether a list that was asked for after the mark tells anything; else again is when another would be useful.
+// Counts reports whether a list that was asked for after the mark tells anything; else again is when another would be
+// useful.
 func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 	if after.Nonce != s.pools.Me.Nonce() && !s.lacks(rule.Nonce) {
 		return time.Second, false // it was asked for by another start: what that numbered says nothing here
@@ -35,15 +36,12 @@ func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 
 // TakeList compares what is held with what the engine says that it has.
 //
-// An endpoint's address that is not held is taken in at once: it is in use. A
-// held address that no endpoint has is freed only when it is older than the
-// grace and two inventories, at least the grace apart, lack it: between the
-// grant and the endpoint's appearance lies the start of a container. The first
-// that lacks it makes another useful, and the answer says when. An inventory
-// that is partial tells what is in use, and nothing by what it lacks.
+// An endpoint's address that is not held is taken in at once: it is in use. A held address that no endpoint has is freed
+// only when it is older than the grace and two inventories, at least the grace apart, lack it: between the grant and the
+// endpoint's appearance lies the start of a container. The first that lacks it makes another useful, and the answer says
+// when. An inventory that is partial tells what is in use, and nothing by what it lacks.
 //
-// An inventory tells what was when it began. What was granted or released
-// since is newer, and stands.
+// An inventory tells what was when it began. What was granted or released since is newer, and stands.
 func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	l := sight{mark: inv.After, came: s.pools.Engine.Serial(), seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{}}
 	if s.lacks(rule.Later) {
@@ -104,9 +102,8 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 	return again
 }
 
-// sightUnsettled notes an endpoint whose address this peer does not have yet,
-// or cannot have. Only its owner can say, and the inventory that follows asks
-// again.
+// sightUnsettled notes an endpoint whose address this peer does not have yet, or cannot have. Only its owner can say, and
+// the inventory that follows asks again.
 func (s *Survey) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, err error) {
 	if s.acts.Waits(err) {
 		// Where a conflict is known, the list is whole without the answer: two owners may answer by turns, and one of
@@ -120,7 +117,8 @@ func (s *Survey) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, l *
 	s.conflictOfListed(p, o, h, l, why, other)
 }
 
-// conflictOfListed notes that an endpoint which a list has uses an address that is not its to have. other is as for [pool.Pool.Dispute].
+// conflictOfListed notes that an endpoint which a list has uses an address that is not its to have. other is as for
+// [pool.Pool.Dispute].
 func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, why, other string) {
 	ends := sentence.End(h, addr.Nth(p.CIDR, o))
 	if network, stranded := l.stranded[p][o]; stranded {
@@ -129,8 +127,7 @@ func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l
 	p.DisputeListed(o, h, why, ends, other)
 }
 
-// sightAll takes note of what an inventory has, and returns how many networks
-// are on each subnet.
+// sightAll takes note of what an inventory has, and returns how many networks are on each subnet.
 func (s *Survey) sightAll(inv *call.Inventory, l *sight) map[netip.Prefix]int {
 	s.whole = !inv.Partial
 	s.pools.SetListing(true)
@@ -167,12 +164,11 @@ type sight struct {
 	stranded map[*pool.Pool]map[addr.Offset]string
 }
 
-// misses reports whether something has a number of which the inventory knows nothing
-// yet; 0 is that of nothing.
+// misses reports whether something has a number of which the inventory knows nothing yet; 0 is that of nothing.
 func (l *sight) misses(serial uint64) bool { return serial > l.mark.Serial }
 
-// sightSubnet takes note of one subnet of a network that the engine has: of
-// its reservations and of its endpoints. The pool is made if there is none.
+// sightSubnet takes note of one subnet of a network that the engine has: of its reservations and of its endpoints. The pool
+// is made if there is none.
 func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
 	if l.misses(s.pools.Engine.RemovedAt(subnet)) {
 		s.incomplete = true // it was removed while the engine was asked, and may have been made anew since
@@ -219,8 +215,8 @@ func (s *Survey) sightEndpoint(p *pool.Pool, o addr.Offset, e call.InventoryEndp
 	l.seen[p][o] = e.Container
 }
 
-// sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what they
-// have of that nobody else is to get.
+// sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what
+// they have of that nobody else is to get.
 func (s *Survey) sightUnpooled(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
 	for _, e := range n.Endpoints {
 		p := s.pools.At(e.Address)
@@ -244,8 +240,7 @@ func (l *sight) strand(p *pool.Pool, o addr.Offset, network string) {
 	l.stranded[p][o] = network
 }
 
-// sightKept reserves what a network keeps back, should this peer have lost
-// that.
+// sightKept reserves what a network keeps back, should this peer have lost that.
 func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.Kind, l *sight) {
 	for _, a := range addresses {
 		o, ok := addr.OffsetOf(p.CIDR, a)
@@ -274,8 +269,7 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 	}
 }
 
-// sightUnkept notes that what a network keeps back is held by somebody on another host, as its
-// owner says.
+// sightUnkept notes that what a network keeps back is held by somebody on another host, as its owner says.
 func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {

@@ -1,8 +1,8 @@
-// Package survey compares what this host's engine lists, and what the interfaces of the host have, with what is held in the pools:
-// what is in use is held, what is gone is freed, and what cannot both be right is a conflict.
+// Package survey compares what this host's engine lists, and what the interfaces of the host have, with what is held in the
+// pools: what is in use is held, what is gone is freed, and what cannot both be right is a conflict.
 //
-// The package refuses to know how space is brought here, how commands are decided, which other peers live, and which requests
-// wait: [Acts] does what it finds to be done.
+// The package refuses to know how space is brought here, how commands are decided, which other peers live, and which
+// requests wait: [Acts] does what it finds to be done.
 package survey
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// Acts is what a survey has done for what it finds, and what it asks about others. Waits says of an error of Join, Borrow and
-// KeepBack that a later list may find no error.
+// Acts is what a survey has done for what it finds, and what it asks about others. Waits says of an error of Join, Borrow
+// and KeepBack that a later list may find no error.
 type Acts struct {
 	// Join returns the pool with just that subnet, and has one made if there is none.
 	Join func(subnet netip.Prefix) (*pool.Pool, error)
