@@ -308,3 +308,89 @@ func (m *Machine) full(p *pool.Pool, n Network, want addr.Range) error {
 	}
 	return sentence.PoolFull(p.Pool, n.Range, held, gateways, elsewhere, lost, reserved, want.Size())
 }
+
+// serve finds the pool of a network that can be served, and makes the pool if
+// there is none: the pool ID says all that is needed, should this peer have
+// lost it. What follows from the network is kept.
+func (m *Machine) serve(n *Network) (*pool.Served, error) {
+	p, err := m.joinPool(n.Pool, poolSpec{reserved: &PoolRequest{Gateway: n.Gateway, GatewayAddr: n.GatewayAddr}})
+	if err != nil {
+		return nil, err
+	}
+	m.keepGateway(p, n)
+	return m.pools.Serve(p, n), nil
+}
+
+// isBack reports whether whoever asks for a held address comes back to it. The error makes the call wait until an inventory can
+// tell.
+func (m *Machine) isBack(p *pool.Pool, o addr.Offset, rec *space.Record, may pool.Return) (bool, error) {
+	switch may {
+	case pool.IsBack:
+		return true, nil
+	case pool.BackOnceTold:
+		return true, m.awaitTold(p, o, rec)
+	case pool.OtherOnceTold:
+		return false, m.awaitTold(p, o, rec)
+	case pool.Untold:
+		return false, m.errUntold(p, o, *rec)
+	case pool.IsOther:
+	}
+	return false, nil
+}
+
+// awaitTold makes a call wait for an inventory that was begun after it came, where one
+// will come. The holder's name is the container's that asks now, and need not have been the
+// holder's then: that one may have been renamed, and live. An engine has no other container
+// take a name before the one that had it has started, and so is listed.
+func (m *Machine) awaitTold(p *pool.Pool, o addr.Offset, rec *space.Record) error {
+	if !m.engine.WillList() {
+		return nil
+	}
+	c := m.calls.current
+	if c.doubted == 0 {
+		c.doubted = m.engine.Stamp()
+		m.note(Note{Kind: NoteDoubted, Pool: p.CIDR, Address: addr.Nth(p.CIDR, o)})
+	}
+	if m.engine.Knows(c.doubted) {
+		return nil
+	}
+	return m.errUntold(p, o, *rec)
+}
+
+// releaseAddress answers libnetwork's ReleaseAddress.
+func (m *Machine) releaseAddress(q *AddressRelease) {
+	p := m.pools.Serving(&q.Network)
+	if p == nil {
+		m.pools.EndOwnWarning(q.Address)
+		return
+	}
+	o, ok := addr.OffsetOf(p.CIDR, q.Address)
+	if !ok {
+		return
+	}
+	if p.Release(o, &q.Network) {
+		m.settleEmptied(p)
+	}
+}
+
+// withdraw takes back a grant that was not delivered.
+func (m *Machine) withdraw(q *Withdrawal) {
+	if p := m.pools.Of(q.Ticket.Pool); p != nil && p.Withdraw(&q.Ticket) {
+		m.settleEmptied(p)
+	}
+}
+
+// takeStranger keeps an address back for whatever answers for it, if it still is as it was granted.
+func (m *Machine) takeStranger(q *Stranger) {
+	if p := m.pools.Of(q.Ticket.Pool); p != nil && p.TakeStranger(&q.Ticket, q.MAC) {
+		m.settleEmptied(p)
+	}
+}
+
+// settleEmptied lets a pool go that was only kept for an address that was
+// still held.
+func (m *Machine) settleEmptied(p *pool.Pool) {
+	if p.Facts().IsChosen && !p.IsBusy() && !p.Here.Has() || p.Here.Released() > 0 && !m.engine.WillList() {
+		m.settle(p)
+	}
+}

@@ -1,7 +1,10 @@
 package ipam
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringlet/ringlet/ipam/addr"
@@ -9,6 +12,8 @@ import (
 	"github.com/ringlet/ringlet/ipam/departure"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
+	"github.com/ringlet/ringlet/ipam/ring"
+	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 	"github.com/ringlet/ringlet/ipam/survey"
 	"github.com/ringlet/ringlet/ipam/suspend"
@@ -59,4 +64,73 @@ func (m *Machine) keepBack(p *pool.Pool, o addr.Offset, kind chronicle.Kind) err
 	err := m.reserveShared(p, o, kind)
 	m.survey.Untaken = m.stillOthers(p, o, err) || m.survey.Untaken
 	return err
+}
+
+// takeHost keeps back the addresses that the host itself has. An engine does
+// not list the gateways of its bridges among its endpoints, and knows nothing
+// of the host's own address on a LAN that containers share with it.
+func (m *Machine) takeHost(q *HostAddresses) {
+	read := m.members.Me.At()
+	if q.After.Nonce == m.members.Me.Nonce() {
+		read = q.After.At
+	}
+	var routed []netip.Prefix
+	for _, r := range q.Routes {
+		if m.countsAsRouted(r) {
+			routed = append(routed, r.To)
+		}
+	}
+	m.engine.TakeHost(q.Addresses, routed)
+	m.survey.TakeHost(read)
+}
+
+// countsAsRouted reports whether no subnet is to be chosen where a route leads. One
+// that leads elsewhere from wherever subnets are chosen is how hosts reach the
+// containers of one another: it says of none that it is taken.
+func (m *Machine) countsAsRouted(r HostRoute) bool {
+	return slices.ContainsFunc(m.cfg.Subnets.Universe, func(u netip.Prefix) bool {
+		return r.To.Overlaps(u) && (r.OnLink || r.To.Bits() > u.Bits())
+	})
+}
+
+// sightNew does what [pool.Pools.LookSoon] is for, once this peer may ask others. One that is alone
+// holds what the host has as it comes.
+func (m *Machine) sightNew() {
+	for _, p := range m.pools.TakeUnsighted() {
+		if m.pools.Of(p.Key) == p && !m.members.View().Alone() {
+			m.survey.Host(p)
+		}
+	}
+}
+
+// othersUse says of an address that its owner refuses why, and what ends that. No host is forgotten while a container here has an
+// address of it.
+func (m *Machine) othersUse(p *pool.Pool, o addr.Offset, err error) (why, other string) {
+	why, _, _ = strings.Cut(err.Error(), ": ") // what follows is for whoever asked
+	why = strings.TrimPrefix(why, fmt.Sprintf("address %v in %s ", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool)))
+	switch t, _ := p.Ring.At(o); {
+	case t.Owner == ring.Free || t.Owner == ring.Reserved || t.Owner == m.members.Self():
+		return why, ""
+	case m.state.Member(t.Owner) == nil:
+		return why, "bring that host back; if it is gone for good, stop that container, run ringlet forget " + m.refOf(t.Owner) + ", and start it again"
+	default:
+		return why, "the other holder on " + m.members.View().NameOf(t.Owner)
+	}
+}
+
+// noteUnasked notes that an earlier database was lost, where a call shows it before a list does: it is about an address of a network that this database
+// was never asked for, and the engine asks for networks first. A list may have no more networks than were asked for since.
+func (m *Machine) noteUnasked(c *Call) {
+	var n Network
+	switch r := c.Request.(type) {
+	case *AddressRequest:
+		n = r.Network
+	case *AddressRelease:
+		n = r.Network
+	default:
+		return
+	}
+	if !m.doubts.HasLoss() && m.engine.Network(n.ID()) == nil {
+		m.doubts.TakeLoss()
+	}
 }
