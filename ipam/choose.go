@@ -102,21 +102,8 @@ func (m *Machine) inTheWay(c netip.Prefix, mayReplace bool) netip.Prefix {
 			return a
 		}
 	}
-	for _, h := range m.engine.Host() {
-		if h = h.Masked(); h.Overlaps(c) && m.pools.On(h) == nil {
-			return h
-		}
-	}
-	for _, r := range m.engine.Routed() {
-		if r.Overlaps(c) && m.pools.On(r) == nil {
-			return r
-		}
-	}
-	for _, l := range m.engine.Subnets() {
-		// One whose pool went since the list is a network that went.
-		if l.Overlaps(c) && m.pools.On(l) == nil && m.engine.RemovedAt(l) == 0 {
-			return l
-		}
+	if p := m.pools.InTheWay(c); p.IsValid() {
+		return p
 	}
 	for _, p := range m.state.Overlapping(c) {
 		if !mayReplace || !m.replaceable(m.pools.Of(p.Key)) {

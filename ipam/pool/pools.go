@@ -205,6 +205,28 @@ func (s *Pools) Used() []netip.Addr {
 	return slices.Compact(out)
 }
 
+// InTheWay returns a prefix in which this host has addresses, routes or networks, though it is no pool's, and which overlaps the subnet;
+// invalid if there is none.
+func (s *Pools) InTheWay(c netip.Prefix) netip.Prefix {
+	foreign := func(p netip.Prefix) bool { return p.Overlaps(c) && s.On(p) == nil }
+	for _, h := range s.Engine.Host() {
+		if h = h.Masked(); foreign(h) {
+			return h
+		}
+	}
+	for _, r := range s.Engine.Routed() {
+		if foreign(r) {
+			return r
+		}
+	}
+	for _, l := range s.Engine.Subnets() {
+		if foreign(l) && s.Engine.RemovedAt(l) == 0 { // one whose pool went since the list is a network that went
+			return l
+		}
+	}
+	return netip.Prefix{}
+}
+
 // HolderText names what has held an address here, since then.
 func (s *Pools) HolderText(h space.Holder, since int64) string {
 	return sentence.Holder(s.cfg.Name, h, since)
