@@ -81,32 +81,6 @@ func TestWithdrawalAfterRepeatedRequest(t *testing.T) {
 	h.CheckDisk()
 }
 
-// A second network on the subnet, with an auxiliary address that a container
-// has: were it granted, the network's removal would release it.
-func TestAuxiliaryAddressOfAContainer(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	n := network(t, h, "10.50.0.0/29")
-	mustAsk(t, h, n, "web", 7, "10.50.0.5")
-	n = network(t, h, "10.50.0.0/29")
-	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.5")})
-	wantErr(t, r.Err, ipam.ErrAddressInUse, "web")
-}
-
-// The engine listed a container that was released before the list arrived.
-func TestInventoryOlderThanARelease(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	n := network(t, h, "10.50.0.0/24")
-	mustAsk(t, h, n, "", 7, "10.50.0.9")
-	h.Now = h.Now.Add(time.Hour)
-	inv := inventory(h, n, listed("10.50.0.9", "web", 7))
-	inv.After = h.Mark()
-	h.Now = h.Now.Add(10 * time.Millisecond)
-	release(h, n, address("10.50.0.9"))
-	h.Now = h.Now.Add(10 * time.Millisecond)
-	h.Call(inv)
-	mustAsk(t, h, n, "", 8, "10.50.0.9") // it restarts, with another random MAC
-}
-
 // releasedSince returns a host, its network, and a list of the engine that has a
 // container, old, whose address 10.50.0.9 was released since.
 func releasedSince(t *testing.T) (*ipamtest.Host, ipam.Network, *ipam.Inventory) {
@@ -120,14 +94,6 @@ func releasedSince(t *testing.T) (*ipamtest.Host, ipam.Network, *ipam.Inventory)
 	h.Now = h.Now.Add(10 * time.Millisecond)
 	release(h, n, address("10.50.0.9"))
 	return h, n, inv
-}
-
-// The engine listed a container whose address another one has by now.
-func TestInventoryOlderThanAGrant(t *testing.T) {
-	h, n, inv := releasedSince(t)
-	mustAsk(t, h, n, "new", 8, "10.50.0.9")
-	h.Call(inv)
-	wantErr(t, ask(h, n, "old", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "new")
 }
 
 // The engine listed a container whose address a new network keeps back by now.
@@ -147,54 +113,6 @@ func TestInventoryOlderThanAnAuxiliaryAddress(t *testing.T) {
 	wantErr(t, claim(h, n, "10.50.0.9", "new"), ipam.ErrAddressReserved, "auxiliary")
 	if !slices.ContainsFunc(h.Machine().Status(h.Now).Problems, func(p ipam.Problem) bool { return strings.Contains(p.Text, "10.50.0.9") }) {
 		t.Error("nothing is told of the conflict")
-	}
-}
-
-// The plugin restarts, without a replay. Then a second network on the subnet
-// is made, which the network driver refuses: the first one still lives.
-func TestSecondNetworkRefusedAfterARestart(t *testing.T) {
-	for _, socket := range []bool{true, false} {
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: socket})
-		if socket {
-			look(h)
-		}
-		gw := &ipam.AddressRequest{Network: network(t, h, "10.50.0.0/24"), Purpose: ipam.ForGateway, Address: address("10.50.0.1")}
-		h.Call(gw)
-		h.Restart()
-		h.Now = h.Now.Add(time.Minute)
-		if socket {
-			h.Call(inventory(h, gw.Network))
-		} else {
-			run(t, h, gw.Network, "some")
-		}
-		n := network(t, h, "10.50.0.0/24")
-		h.Call(gw)
-		release(h, n, address("10.50.0.1"))
-		h.Call(&ipam.PoolRelease{Network: n})
-		wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "gateway")
-	}
-}
-
-// The plugin restarts between a network's pool and its auxiliary address, or
-// before a second network on the subnet is made.
-func TestAuxiliaryAddressAfterARestart(t *testing.T) {
-	for _, second := range []bool{false, true} {
-		h := ipamtest.NewHost(t, ipam.Config{})
-		n := network(t, h, "10.50.0.0/30")
-		h.Restart()
-		if second {
-			n = network(t, h, "10.50.0.0/30")
-		}
-		if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")}); r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		for range 5 {
-			h.Now = h.Now.Add(time.Minute)
-			inv := inventory(h, n)
-			inv.Networks[0].Auxiliary = []netip.Addr{address("10.50.0.1")}
-			h.Call(inv)
-			wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "auxiliary")
-		}
 	}
 }
 
@@ -244,31 +162,6 @@ func TestReplayOfASharedGateway(t *testing.T) {
 	}
 	wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "gateway")
 	h.CheckDisk()
-}
-
-// A restart whose start fails releases the address twice within moments, and
-// both releases are meant.
-func TestTwoReleasesOfARestart(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	n := network(t, h, "10.50.0.0/24")
-	mustAsk(t, h, n, "", 1, "10.50.0.9")
-	h.Now = h.Now.Add(time.Hour)
-	release(h, n, address("10.50.0.9"))
-	h.Now = h.Now.Add(50 * time.Millisecond)
-	mustAsk(t, h, n, "", 2, "10.50.0.9")
-	h.Now = h.Now.Add(100 * time.Millisecond)
-	release(h, n, address("10.50.0.9"))
-	mustAsk(t, h, n, "", 3, "10.50.0.9")
-}
-
-// A container is renamed, and another gets its name and asks for its address.
-func TestRenamedContainer(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	n := network(t, h, "10.50.0.0/24")
-	mustAsk(t, h, n, "web", 1, "10.50.0.9")
-	h.Now = h.Now.Add(time.Hour)
-	h.Call(inventory(h, n, listed("10.50.0.9", "web", 1)))
-	wantErr(t, ask(h, n, "web", 2, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
 }
 
 // Two networks on a subnet, and an endpoint that the engine replayed to a new
@@ -356,22 +249,6 @@ func TestOldAbsenceIsForgotten(t *testing.T) {
 	if s := h.Machine().Status(h.Now); s.Pools[0].Held != 1 {
 		t.Error("freed after one look")
 	}
-}
-
-// A network is made again while the engine is asked for those that it has.
-func TestNetworkMadeDuringALook(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	network(t, h, "10.50.0.0/24") // removed while the plugin was away
-	h.Now = h.Now.Add(time.Minute)
-	h.Call(&ipam.Inventory{})
-	h.Now = h.Now.Add(20 * time.Second)
-	look := &ipam.Inventory{After: h.Mark()}
-	h.Now = h.Now.Add(10 * time.Millisecond)
-	n := network(t, h, "10.50.0.0/24")
-	gw := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
-	h.Now = h.Now.Add(10 * time.Millisecond)
-	h.Call(look)
-	wantErr(t, claim(h, n, gw.String(), "x"), ipam.ErrAddressInUse, "gateway")
 }
 
 // An operator excludes what a network has on its bridge, of which a new database does not know. The engine, when it

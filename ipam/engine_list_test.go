@@ -313,17 +313,6 @@ func TestTakeOverBeforeTheFirstLook(t *testing.T) {
 	}
 }
 
-// A container whose start is slow is not listed yet, and not gone either.
-func TestSameMACBesideASlowStart(t *testing.T) {
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	look(h)
-	mustAsk(t, h, n, "web", 7, "10.50.0.9")
-	look(h, on("10.50.0.0/24"))
-	h.Now = h.Now.Add(30 * time.Second)
-	wantErr(t, ask(h, n, "db", 7, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
-}
-
 // onTwoNetworks is a host with two networks on one subnet, that are listed as networks.
 func onTwoNetworks(t testing.TB) (h *ipamtest.Host, n, other ipam.Network, networks []ipam.InventoryNetwork) {
 	t.Helper()

@@ -11,36 +11,6 @@ import (
 	"github.com/ringlet/ringlet/ipam/ipamtest"
 )
 
-// What an engine asks for again, lets go of late, or lists from before the clock was set; and
-// what was given up while its host was away.
-
-// A host makes a network on a pool while it is cut off, so that it cannot be decided that it uses
-// the pool, and fills its space there. Its engine starts anew below the containers: what it asks
-// for again is granted at once.
-// A host gets an address on an interface that one of its containers has, which is told as a conflict. The container is not
-// granted that once more when it starts again without a release: it gets another one, or, where it names that one, hears why
-// it does not (seed 7377270392936894797 of TestSim).
-func TestRestartOnWhatTheHostHas(t *testing.T) {
-	for _, lists := range []bool{true, false} {
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: lists})
-		if lists {
-			look(h)
-		}
-		n := network(t, h, "10.50.0.0/24")
-		a := mustAsk(t, h, n, "web", 7, "").Address.Addr().String()
-		if lists {
-			look(h, on("10.50.0.0/24", listed(a, "web", 7)))
-		}
-		hostHas(h, a+"/24")
-		for _, mac := range []byte{7, 8} {
-			if r, answered := h.Try(asking(n, "web", mac, "")); answered && (r.Err != nil || r.Address.Address.Addr() == address(a)) {
-				t.Errorf("lists %v, MAC %d: %v, %v", lists, mac, r.Address.Address, r.Err)
-			}
-			wantErr(t, ask(h, n, "web", mac, a).Err, ipam.ErrAddressInUse, "has it on an interface")
-		}
-	}
-}
-
 func TestReplayWhileCutOffAndFull(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		c := newLockstep(t, 3)
@@ -127,23 +97,6 @@ func TestClaimOfWhatWasGivenUp(t *testing.T) {
 	look()
 	wantErr(t, c.ipAs(back, cidr, at, "web", 7), ipam.ErrAddressInUse)
 	wantErr(t, c.ipAs(back, cidr, at, "db", 9), ipam.ErrAddressInUse)
-}
-
-// The clock is set back while the engine lists what it has: what is granted then looks older than the list.
-func TestClockSetBackDuringAList(t *testing.T) {
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	h.Now = h.Now.Add(2 * time.Minute)
-	look(h, on("10.50.0.0/24"))
-	begun := h.Mark()
-	h.Now = h.Now.Add(100 * time.Millisecond)
-	h.SetClock(-2*time.Minute, true)
-	mustAsk(t, h, n, "web", 7, "10.50.0.9")
-	h.Now = h.Now.Add(100 * time.Millisecond)
-	if r := h.Call(&ipam.Inventory{After: begun, Networks: []ipam.InventoryNetwork{on("10.50.0.0/24")}}); r.Again != time.Second {
-		t.Errorf("the next list is asked for in %v", r.Again)
-	}
-	wantErr(t, ask(h, n, "db", 9, "10.50.0.9").Err, ipam.ErrAddressInUse, "web")
 }
 
 // A container is stopped while the plugin is away: its engine tries for 15 seconds to release the address. The
@@ -251,44 +204,6 @@ func TestReplayThatIsTakenBackAfterARestart(t *testing.T) {
 		}
 		if s, err := h.Machine().Who(h.Now, g); err != nil || (s.State == "gateway") != lives {
 			t.Errorf("it lives %t, and its gateway is %+v, %v", lives, s, err)
-		}
-	}
-}
-
-// A container with an address of its own (--ip, --restart always) went while the plugin was away; it comes back, takes
-// its address over, and ends at once, as containers do that cannot work yet. It is started again: it is refused its own address,
-// and stays down.
-func TestOwnAddressAfterATakeOver(t *testing.T) {
-	for _, renamed := range []string{"db", "web", ""} {
-		h := withSocket(t)
-		n := network(t, h, "10.50.0.0/24")
-		h.Now = h.Now.Add(2 * time.Minute)
-		look(h, on("10.50.0.0/24"))
-		mustAsk(t, h, n, "web", 7, "10.50.0.9")
-		for range 3 {
-			h.Now = h.Now.Add(time.Minute)
-			look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 7)))
-		}
-		h.Restart()
-		look(h, on("10.50.0.0/24"))
-		h.Now = h.Now.Add(time.Second)
-		mustAsk(t, h, n, renamed, 8, "10.50.0.9")
-		h.Now = h.Now.Add(time.Second)
-		if renamed == "" { // nothing but a list tells then that it was there
-			look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 8)))
-		}
-		release(h, n, address("10.50.0.9")) // it ended
-		h.Now = h.Now.Add(time.Second)
-		// The release may have been that of the one before it: the engine's next list tells.
-		q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: renamed, MAC: ipam.MAC{2, 0, 0, 0, 0, 9}, Address: address("10.50.0.9")}
-		if r, answered := h.Try(q); answered && r.Err != nil {
-			t.Errorf("%s: %v", renamed, r.Err)
-		}
-		for range 2 {
-			look(h, on("10.50.0.0/24"))
-		}
-		if s, err := h.Machine().Who(h.Now, q.Address); err != nil || s.State != "held" || s.MAC != q.MAC.String() {
-			t.Errorf("%s waited, and the address is %+v, %v", renamed, s, err)
 		}
 	}
 }
