@@ -98,32 +98,6 @@ func TestGatewayOfANetworkThatWasLost(t *testing.T) {
 	}
 }
 
-// The plugin restarts, and before anything else a second network on the subnet
-// is made and refused.
-func TestSecondNetworkRefusedAtOnce(t *testing.T) {
-	for _, socket := range []bool{true, false} {
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: socket})
-		first := on("10.50.0.0/24")
-		look(h, first)
-		n := network(t, h, "10.50.0.0/24")
-		gw := &ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")}
-		h.Call(gw)
-		h.Restart()
-		network(t, h, "10.50.0.0/24")
-		h.Call(gw)
-		release(h, n, address("10.50.0.1"))
-		h.Call(&ipam.PoolRelease{Network: n})
-		wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressReserved, "gateway")
-		h.Call(&ipam.PoolRelease{Network: n}) // this one is the first network's
-		look(h)
-		h.Now = h.Now.Add(time.Minute)
-		look(h)
-		if err := claim(h, n, "10.50.0.1", "x"); err != nil {
-			t.Errorf("the network is gone, and its gateway is not free: %v", err)
-		}
-	}
-}
-
 // The bridge of a network that was lost has its gateway on an interface, and
 // the engine names it: it is this host's gateway again, also while the
 // interface is away.
@@ -153,18 +127,6 @@ func TestGatewayThatTheEngineNames(t *testing.T) {
 		t.Errorf("%+v, %v", r.Pool, r.Err)
 	}
 	wantErr(t, claim(h, plain("10.50.0.0/24"), "10.50.0.1", "x"), ipam.ErrAddressReserved, "gateway")
-	h.CheckDisk()
-}
-
-// A gateway that goes with its network is still on an interface of the host:
-// it is not free for a moment in between.
-func TestGatewayOnAnInterfaceIsNeverFree(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
-	hostHas(h, "10.50.0.1/24")
-	n := network(t, h, "10.50.0.0/24")
-	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")})
-	h.Call(&ipam.PoolRelease{Network: n})
-	wantErr(t, claim(h, n, "10.50.0.1", "x"), ipam.ErrAddressInUse, "interface")
 	h.CheckDisk()
 }
 
@@ -338,19 +300,6 @@ func TestListWhileASecondAddressIsAwaited(t *testing.T) {
 	}
 }
 
-// The engine restarts under its containers, and beside a process that knows
-// them from its list alone.
-func TestReplayOfWhatWasListed(t *testing.T) {
-	h := withSocket(t)
-	look(h, on("10.50.0.0/24", listed("10.50.0.9", "web", 9)))
-	h.Call(&ipam.Greeting{})
-	n := network(t, h, "10.50.0.0/24")
-	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")}); r.Err != nil {
-		t.Errorf("the endpoint of a container that runs: %v", r.Err)
-	}
-	wantErr(t, claim(h, n, "10.50.0.9", "x"), ipam.ErrAddressInUse, "web")
-}
-
 // An inventory that says what was known writes nothing.
 func TestLookThatBringsNoNews(t *testing.T) {
 	h := withSocket(t)
@@ -366,23 +315,6 @@ func TestLookThatBringsNoNews(t *testing.T) {
 	for _, r := range fx.Save {
 		t.Errorf("written: %s %x = %x", r.Bucket, r.Key, r.Value)
 	}
-}
-
-// What was taken over lives, as long as no look says otherwise.
-func TestTakenOverAndRenamed(t *testing.T) {
-	h := withSocket(t)
-	n := network(t, h, "10.50.0.0/24")
-	look(h, on("10.50.0.0/24"))
-	mustAsk(t, h, n, "web", 7, "10.50.0.9")
-	h.Now = h.Now.Add(time.Minute)
-	look(h, on("10.50.0.0/24")) // it went without a release
-	mustAsk(t, h, n, "web", 8, "10.50.0.9")
-	wantErr(t, ask(h, n, "web", 9, "10.50.0.9").Err, ipam.ErrAddressInUse)
-	// The same of an endpoint that the engine replays.
-	h.Call(&ipam.Greeting{})
-	network(t, h, "10.50.0.0/24")
-	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.9")})
-	wantErr(t, ask(h, n, "web", 9, "10.50.0.9").Err, ipam.ErrAddressInUse)
 }
 
 // One container, with its name and its fixed MAC, on two networks of a pool:

@@ -29,14 +29,15 @@ import (
 //	no socket                   nothing waits for the engine's first list; has to come first
 //	network POOL                a network is made; steps about networks and containers are about the last one made
 //	network POOL gateway        with a gateway on this host
-//	known POOL                  there is a network that was made before the database was
+//	network POOL RANGE          with a range for containers
+//	on POOL [RANGE]             the steps that follow are about that network
 //	remove network
 //	run NAME/MAC [ADDRESS]      a container asks for an address; the last byte of its MAC is enough, - is no name
 //	aux ADDRESS                 a network asks for an auxiliary address
 //	client NAME POOL ADDRESS    a client of the API asks for an address
 //	release ADDRESS
 //	reserve ADDRESS for NAME
-//	list [POOL [, NAME/MAC ADDRESS]... [, aux ADDRESS]...]   the engine lists a network, with containers; or none
+//	list [POOL [, NAME/MAC ADDRESS]... [, aux ADDRESS]...] [+ POOL...]   the engine lists networks, with containers; or none
 //	begin list                  the engine is asked for a list
 //	end list [POOL...]          which comes now; "again 1s" expects that the next one is asked for that soon
 //	greet, blind                the engine starts; it answers no question
@@ -54,7 +55,7 @@ import (
 
 // removable has the rules that a scenario can need, by their numbers in docs/protocol.md.
 var removable = map[string]ipam.Rule{
-	"R30": ipam.RuleUnmarked, "R31": ipam.RuleDoubt, "R32": ipam.RuleLater, "R34": ipam.RuleList, "R64": ipam.RuleStanding, "R66": ipam.RuleDisturbed,
+	"R30": ipam.RuleUnmarked, "R31": ipam.RuleDoubt, "R32": ipam.RuleLater, "R33": ipam.RuleTwoLists, "R34": ipam.RuleList, "R64": ipam.RuleStanding, "R66": ipam.RuleDisturbed,
 }
 
 // scenario is one, with its variants not yet made.
@@ -139,6 +140,7 @@ func (p *player) Fatal(args ...any) { p.Fatalf("%s", fmt.Sprintln(args...)) }
 
 // play plays one variant, and returns what was not as expected.
 func (s *scenario) play(t testing.TB, without ipam.Rule, variant map[string]string) (err error) {
+	t.Helper()
 	p := &player{TB: t, cfg: ipam.Without(ipam.Config{AwaitInventory: true}, without)}
 	at := ""
 	defer func() {
@@ -198,8 +200,10 @@ func (p *player) step(step string) error {
 	switch words[0] {
 	case "network":
 		q := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix(rest[0])}
-		if rest[1] == "gateway" {
-			q.Gateway = ipam.GatewayHost
+		switch rest[1] {
+		case "", "gateway":
+		default:
+			q.Range = prefix(rest[1])
 		}
 		r := p.h.Call(q)
 		if r.Err != nil {
@@ -209,8 +213,10 @@ func (p *player) step(step string) error {
 		if rest[1] == "gateway" {
 			return p.answered(&ipam.AddressRequest{Network: p.net, Purpose: ipam.ForGateway}, want)
 		}
-	case "known":
-		p.net = plain(rest[0])
+	case "on":
+		if p.net = plain(rest[0]); rest[1] != "" {
+			p.net.Range = prefix(rest[1])
+		}
 	case "remove":
 		p.h.Call(&ipam.PoolRelease{Network: p.net})
 	case "run":
@@ -277,10 +283,10 @@ func (p *player) answered(q ipam.Request, want string) error {
 	switch {
 	case verb == "not" && got != text, want == "" && got == "granted", verb == got:
 	default:
-		return fmt.Errorf("it is %s (%v, %v), want %q", got, r.Address.Address, r.Err, want)
+		return fmt.Errorf("it is %s (%v, %w), want %q", got, r.Address.Address, r.Err, want)
 	}
 	if verb == "refused" && !strings.Contains(r.Err.Error(), text) {
-		return fmt.Errorf("the error %q does not say %q", r.Err, text)
+		return fmt.Errorf("the error does not say %[2]q: %[1]w", r.Err, text)
 	}
 	if asks, ok := q.(*ipam.AddressRequest); ok && got == "granted" && asks.Address.IsValid() && r.Address.Address.Addr() != asks.Address {
 		return fmt.Errorf("it gets %v", r.Address.Address)
@@ -306,22 +312,28 @@ func (p *player) shown(a netip.Addr, want string) error {
 }
 
 // listedIn reads what an engine lists.
-func listedIn(text string) []ipam.InventoryNetwork {
+func listedIn(text string) (all []ipam.InventoryNetwork) {
 	if text == "" {
 		return nil
 	}
-	parts := strings.Split(text, ", ")
-	net := on(parts[0])
-	for _, part := range parts[1:] {
-		who, where, _ := strings.Cut(part, " ")
-		if who == "aux" {
-			net.Auxiliary = append(net.Auxiliary, address(where))
-			continue
+	for one := range strings.SplitSeq(text, " + ") {
+		parts := strings.Split(one, ", ")
+		net := on(parts[0])
+		for _, part := range parts[1:] {
+			who, where, _ := strings.Cut(part, " ")
+			switch who {
+			case "aux":
+				net.Auxiliary = append(net.Auxiliary, address(where))
+			case "gateway":
+				net.Gateways = append(net.Gateways, address(where))
+			default:
+				name, mac := holder(who)
+				net.Endpoints = append(net.Endpoints, listed(where, name, mac))
+			}
 		}
-		name, mac := holder(who)
-		net.Endpoints = append(net.Endpoints, listed(where, name, mac))
+		all = append(all, net)
 	}
-	return []ipam.InventoryNetwork{net}
+	return all
 }
 
 // holder reads NAME/MAC.
