@@ -38,13 +38,7 @@ func measureIdle(b *bench) error {
 			return err
 		}
 	}
-	dir, err := b.sub("idle")
-	if err != nil {
-		return err
-	}
-	self := c.at(peers - 1).String()
-	server, err := b.startRinglet(dir, "RINGLET_KEY="+base64.StdEncoding.EncodeToString(c.key), "RINGLET_BIND="+self,
-		"RINGLET_ADVERTISE="+self, "RINGLET_JOIN="+strings.Join(c.seeds(peers-1), ","))
+	server, err := b.startLast(c, peers)
 	if err != nil {
 		return err
 	}
@@ -81,6 +75,17 @@ func measureIdle(b *bench) error {
 		got: spread{ratio, ratio, ratio}, note: fmt.Sprintf("%s MB against %s MB, at least %s after their start", number(many), number(none), settle+time.Duration(windows)*window),
 	})
 	return nil
+}
+
+// startLast starts a process as the last of so many peers of a cluster.
+func (b *bench) startLast(c *cluster, peers int) (*process, error) {
+	dir, err := b.sub("idle")
+	if err != nil {
+		return nil, err
+	}
+	self := c.at(peers - 1).String()
+	return b.startRinglet(dir, "RINGLET_KEY="+base64.StdEncoding.EncodeToString(c.key), "RINGLET_BIND="+self,
+		"RINGLET_ADVERTISE="+self, "RINGLET_JOIN="+strings.Join(c.seeds(peers-1), ","))
 }
 
 // addIdle adds the rows of P13.
