@@ -276,39 +276,6 @@ func (m *Machine) openAhead(p *pool.Pool) {
 	m.calls.current = current
 }
 
-// full says why no address is left.
-func (m *Machine) full(p *pool.Pool, n Network, want addr.Range) error {
-	if rec := p.Space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
-		return sentence.OnlyAddressHeld(m.cfg.Name, p.Pool, n.Range, rec.Holder, rec.Since, p.EndOf(want.Start, rec.Holder, rec.Since))
-	}
-	var held, reserved, elsewhere, lost addr.Count
-	for r, t := range p.Ring.Within(want) {
-		switch t.Owner {
-		case ring.Reserved:
-			reserved += r.Size()
-		case m.members.Self():
-			here := p.Space.CountHeld(r)
-			held += here
-			elsewhere += r.Size() - here - p.Space.FreeIn(r) // on its way to others
-		case ring.Free:
-			if m.members.IsDraining() {
-				return sentence.Draining(m.cfg.Name, p.Pool)
-			}
-		default:
-			if m.state.Member(t.Owner) == nil {
-				lost += r.Size()
-				break
-			}
-			elsewhere += r.Size()
-		}
-	}
-	var gateways addr.Count
-	if p.HasGateway && want.Contains(p.Gateway) && p.Space.Lookup(p.Gateway).State == space.Held {
-		held, gateways = held-1, 1
-	}
-	return sentence.PoolFull(p.Pool, n.Range, held, gateways, elsewhere, lost, reserved, want.Size())
-}
-
 // serve finds the pool of a network that can be served, and makes the pool if
 // there is none: the pool ID says all that is needed, should this peer have
 // lost it. What follows from the network is kept.

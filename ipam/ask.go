@@ -60,12 +60,12 @@ func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error
 		return m.exactly(p, want.Start)
 	}
 	if m.members.View().Alone() {
-		return m.full(p, n, want)
+		return p.ErrFull(want, n.Range, m.members.IsDraining())
 	}
 	if _, err := m.ask(p, wire.WantSpace, want, 0); !errors.Is(err, errRefused) {
 		return err
 	}
-	return m.full(p, n, want)
+	return p.ErrFull(want, n.Range, m.members.IsDraining())
 }
 
 // exactly asks the owner of an address of another peer for it, and says who

@@ -59,7 +59,7 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 			return p, err
 		}
 	}
-	if slices.ContainsFunc(m.pools.Sorted(), m.mayGoSoon) {
+	if slices.ContainsFunc(m.pools.Sorted(), (*pool.Pool).MayGoSoon) {
 		return nil, waitFor(m.errNoSubnet(bits, universe)) // and its subnet may be chosen again
 	}
 	if q.PoolName != "" && !m.members.View().Alone() {

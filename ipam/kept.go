@@ -42,10 +42,3 @@ func (m *Machine) borrow(p *pool.Pool, o addr.Offset, r *chronicle.Reservation) 
 	}
 	return err
 }
-
-// closeKept gives back what has waited for its name long enough. A peer that is cut off keeps it.
-func (m *Machine) closeKept(p *pool.Pool) {
-	if !m.members.View().CutOff() {
-		m.background(p.KeptEnough(m.cfg.Rest, m.members.IsDraining())...)
-	}
-}

@@ -28,14 +28,6 @@ func (m *Machine) releasePool(q *PoolRelease) {
 	}
 }
 
-// believeReleases drops the networks on a pool whose release has come, where no list comes: once no container of this host
-// has an address of the pool.
-func (m *Machine) believeReleases(p *pool.Pool) {
-	if m.engine.MayBelieve(p.Here) && !p.HasEndpoints() {
-		m.engine.Believe(p.Here)
-	}
-}
-
 // unlessGone makes a call wait that is refused since a network is on the pool, or what one kept, where the next list of
 // networks tells whether it still is.
 func (m *Machine) unlessGone(p *pool.Pool, refusal error) error {
@@ -45,26 +37,17 @@ func (m *Machine) unlessGone(p *pool.Pool, refusal error) error {
 	return refusal
 }
 
-// mayGoSoon reports whether the subnet of a pool was chosen, and it goes if the next list tells that no network is on it.
-func (m *Machine) mayGoSoon(p *pool.Pool) bool {
-	return p.Origin == chronicle.FromChoice && p.Name == "" && m.engine.Awaits(p.Here)
-}
-
 // settle does what follows when a pool may have lost its last network here:
 // its own gateway address goes, and on a lone host the pool itself if its
 // subnet was chosen. A pool that the user named stays, and with it the memory of
 // who had which address; it makes room for others once it is in their way. What
 // networks share goes with the Unuse of the last user (R20).
 func (m *Machine) settle(p *pool.Pool) {
-	m.believeReleases(p)
+	p.BelieveReleases()
 	if p.Here.Has() || !m.surelyUnused(p) {
 		return
 	}
-	hadGateway := p.HasGateway
-	if hadGateway {
-		p.HasGateway = false
-		p.Free(p.Gateway)
-	}
+	hadGateway := p.DropGateway()
 	if p.Origin == chronicle.FromChoice && m.log.IsSole() && p.IsIdle() {
 		if removal, err := m.removal(p); err == nil { // else whoever wants its subnet tries again
 			m.background(removal...)

@@ -88,7 +88,9 @@ func (m *Machine) tend() {
 	m.endQuarantine()
 	for _, p := range m.pools.Sorted() {
 		m.survey.Host(p)
-		m.closeKept(p)
+		if !m.members.View().CutOff() {
+			m.background(p.KeptEnough(m.cfg.Rest, m.members.IsDraining())...)
+		}
 		m.closeBehind(p)
 		m.tendUse(p)
 		m.retirePool(p)

@@ -23,7 +23,7 @@ import (
 // call wait.
 func (m *Machine) keepUnderNetworks(p *pool.Pool, shares bool) error {
 	keeps := func() bool {
-		return !m.parting(p) && (p.UsedBy(m.members.Self()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
+		return !p.IsParting(m.log.UnderWay(), m.log.AwaitsEarlier()) && (p.UsedBy(m.members.Self()) || !shares && p.Space.FreeIn(addr.Whole(p.CIDR)) > 0) // what is set aside is not free
 	}
 	if keeps() {
 		return nil
@@ -37,11 +37,13 @@ func (m *Machine) keepUnderNetworks(p *pool.Pool, shares bool) error {
 
 // saysUse reports whether the state says that this peer uses the pool, and no command of
 // its own that ends this is under way, or may be (R21).
-func (m *Machine) saysUse(p *pool.Pool) bool { return p.UsedBy(m.members.Self()) && !m.parting(p) }
+func (m *Machine) saysUse(p *pool.Pool) bool {
+	return p.UsedBy(m.members.Self()) && !p.IsParting(m.log.UnderWay(), m.log.AwaitsEarlier())
+}
 
 // tellUse says in the state that this host has networks on the pool.
 func (m *Machine) tellUse(p *pool.Pool) {
-	if p.Here.Has() && !m.toldUse(p) && m.pools.Of(p.Key) == p {
+	if p.Here.Has() && !p.ToldUse(m.log.UnderWay()) && m.pools.Of(p.Key) == p {
 		m.background(chronicle.Use{Pool: p.Key})
 	}
 }
@@ -49,7 +51,7 @@ func (m *Machine) tellUse(p *pool.Pool) {
 // tellUnused says in the state that this host has none any more (R61): where no request is under way that would have it
 // say the opposite, and not while this peer is cut off, since who makes a network again meanwhile is to get what it had.
 func (m *Machine) tellUnused(p *pool.Pool) {
-	if !p.Here.Has() && m.toldUse(p) && m.pools.Of(p.Key) == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
+	if !p.Here.Has() && p.ToldUse(m.log.UnderWay()) && m.pools.Of(p.Key) == p && m.surelyUnused(p) && !m.members.View().CutOff() && !m.isAskedFor(p) {
 		m.background(chronicle.Unuse{Pool: p.Key})
 	}
 }
@@ -71,22 +73,8 @@ func (m *Machine) isAskedFor(p *pool.Pool) bool {
 // host is to have none. A new database does not know the networks of the former one before a list. While the engine is
 // silent the next list tells (R60).
 func (m *Machine) surelyUnused(p *pool.Pool) bool {
-	switch {
-	case m.members.IsDraining():
-	case m.members.NewDB.HasInherited() && m.usedBefore(p) && !m.members.Wish.HasLeft():
-		return false
-	case m.cfg.AwaitInventory && !m.engine.WillList():
-		return false
-	}
-	return m.engine.KnowsNetworks() && !m.engine.Awaits(p.Here)
-}
-
-// usedBefore reports whether a former peer of this machine may have had networks on the
-// pool: it was there when that one was evicted.
-func (m *Machine) usedBefore(p *pool.Pool) bool {
-	return slices.ContainsFunc(m.state.Former, func(g chronicle.Gone) bool {
-		return g.Machine == m.members.Machine() && g.ID != m.members.Self() && p.Key.Slot < g.Evicted
-	})
+	before := m.members.NewDB.HasInherited() && !m.members.Wish.HasLeft() && p.WasUsed(m.members.Machine())
+	return p.IsSurelyUnused(m.members.IsDraining(), before)
 }
 
 // tendUse tells what was not told yet. That networks are gone it tells after a
@@ -105,40 +93,4 @@ func (m *Machine) tendUse(p *pool.Pool) {
 		m.settle(p)
 		m.tellUnused(p)
 	}
-}
-
-// toldUse reports whether the state says that this host has networks on the
-// pool, or will once what is under way is decided.
-func (m *Machine) toldUse(p *pool.Pool) bool {
-	told := p.Facts().IsUsed
-	for a := range m.log.UnderWay() {
-		switch a := a.(type) {
-		case chronicle.Use:
-			told = told || a.Pool == p.Key
-		case chronicle.Unuse:
-			told = told && a.Pool != p.Key
-		}
-	}
-	return told
-}
-
-// parting reports whether a command of this peer is under way that ends what
-// keeps the pool, whatever was proposed after it.
-func (m *Machine) parting(p *pool.Pool) bool {
-	if m.lacks(rule.Parting) {
-		return false
-	}
-	if !p.Here.HasRecord() && m.log.AwaitsEarlier() {
-		return true // what it said before it started anew is not known; while there is a record, it says nothing that ends this
-	}
-	ends := false
-	for a := range m.log.UnderWay() {
-		switch a := a.(type) {
-		case chronicle.Unuse:
-			ends = ends || a.Pool == p.Key
-		case chronicle.DeletePool:
-			ends = ends || a.Pool == p.Key
-		}
-	}
-	return ends
 }

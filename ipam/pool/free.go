@@ -12,13 +12,13 @@ import (
 	"github.com/ringlet/ringlet/ipam/call"
 	"github.com/ringlet/ringlet/ipam/chronicle"
 	"github.com/ringlet/ringlet/ipam/peer"
+	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
 )
 
-// IsIdle reports whether nobody on this host wants the pool any more: no operator made it, it
-// has no name to be joined by, no network is on it, no address in it is held,
-// and nothing in it is kept back by an operator.
+// IsIdle reports whether nobody on this host wants the pool any more: no operator made it, it has no name to be joined by,
+// no network is on it, no address in it is held, and nothing in it is kept back by an operator.
 func (p *Pool) IsIdle() bool {
 	return p.Origin != chronicle.FromOperator && p.Name == "" && !p.Here.Has() && !p.IsBusy() && !p.Operated()
 }
@@ -40,8 +40,8 @@ func (p *Pool) UseText() string {
 	return string(p.of.cfg.Name) + " has " + strings.Join(uses, " and ") + " of it"
 }
 
-// Deletion returns the commands that remove an idle pool. If it stays, as another host has made a network on it meanwhile, they
-// give the host its own addresses back in the slot that takes them.
+// Deletion returns the commands that remove an idle pool. If it stays, as another host has made a network on it meanwhile,
+// they give the host its own addresses back in the slot that takes them.
 func (p *Pool) Deletion() []chronicle.Action {
 	var actions []chronicle.Action
 	for _, r := range p.Mine {
@@ -66,7 +66,8 @@ func (p *Pool) FreeAll() {
 	}
 }
 
-// FreeHost frees what the host itself, strangers and those whom it waits for hold in the ranges, and in space of other peers.
+// FreeHost frees what the host itself, strangers and those whom it waits for hold in the ranges, and in space of other
+// peers.
 func (p *Pool) FreeHost(ranges []addr.Range) {
 	var own []addr.Offset
 	for o, kind := range p.Space.Kinds() {
@@ -99,12 +100,12 @@ func (p *Pool) KeptEnough(rest time.Duration, all bool) (actions []chronicle.Act
 	return actions
 }
 
-// HeldFrom says who holds an address that another peer asks for, in words; empty if it may be given away. reserved says that it is to be
-// reserved for a network: what answered here, or this host itself, may be the router that the network names.
+// HeldFrom says who holds an address that another peer asks for, in words; empty if it may be given away. reserved says that
+// it is to be reserved for a network: what answered here, or this host itself, may be the router that the network names.
 func (p *Pool) HeldFrom(to peer.ID, o addr.Offset, reserved bool) string {
 	if a := addr.Nth(p.CIDR, o); p.of.IsInUse(a) {
 		if by, _ := p.of.Warnings.By(a); by != to {
-			return p.of.WarnedText(a)
+			return p.of.warnedText(a)
 		}
 		if p.Space.Usable(o) {
 			p.DismissStranger(o) // who warns of it has a user for it
@@ -144,7 +145,7 @@ func (p *Pool) MayFree(o addr.Offset, rec space.Record) error {
 		why = "on an interface of this host: it is freed by itself when the host no longer has it"
 	case rec.Kind == space.Gateway:
 		why = "the gateway of this host's networks: it is freed with the last of them"
-	case rec.Kind != space.Client && rec.Kind != space.Stranger && !p.IsGone(o):
+	case rec.Kind != space.Client && rec.Kind != space.Stranger && !p.isGone(o):
 		why = fmt.Sprintf("in use by %s: %s, and its address is freed by itself", p.of.HolderText(rec.Holder, rec.Since), p.EndOf(o, rec.Holder, rec.Since))
 	default:
 		return nil
@@ -162,8 +163,8 @@ func (p *Pool) FreeByHand(o addr.Offset) {
 	p.SettleAt(addr.One(o))
 }
 
-// Check tells what contradicts the invariants in the pool, which the state has as cp. lost says that this peer may hold what it
-// does not own.
+// Check tells what contradicts the invariants in the pool, which the state has as cp. lost says that this peer may hold what
+// it does not own.
 func (p *Pool) Check(cp *chronicle.Pool, lost bool, bad func(format string, args ...any)) {
 	if p.Pool != cp {
 		bad("pool %v is not the one of the state", p.CIDR)
@@ -189,8 +190,8 @@ func (p *Pool) Check(cp *chronicle.Pool, lost bool, bad func(format string, args
 	}
 }
 
-// IsSettled reports whether a range is one address of which this peer knows enough to answer another one, before it has taken in
-// all of the engine's list: it is held, or nobody's.
+// IsSettled reports whether a range is one address of which this peer knows enough to answer another one, before it has
+// taken in all of the engine's list: it is held, or nobody's.
 func (p *Pool) IsSettled(r addr.Range) bool {
 	if p == nil || r.Size() != 1 {
 		return false
@@ -227,7 +228,8 @@ func (c *Collisions) AddReserved(in addr.Range) {
 	}
 }
 
-// Exclude appends what reserves a piece that is free or this peer's, but for what is held there, or kept for a name that has it.
+// Exclude appends what reserves a piece that is free or this peer's, but for what is held there, or kept for a name that has
+// it.
 func (c *Collisions) Exclude(in addr.Range, note string, actions []chronicle.Action) []chronicle.Action {
 	for _, r := range c.pool.Reserved {
 		if r.Range.Overlaps(in) {
@@ -285,4 +287,38 @@ func (p *Pool) Stretch(first, last netip.Addr) (addr.Range, error) {
 		return addr.Range{}, sentence.Errorf(sentence.ErrBadRequest, "%v is after %v: write the range the other way round", first, last)
 	}
 	return addr.Range{Start: start, End: end}, nil
+}
+
+// ErrFull says why no address is left in a range, which the network calls rng. drains says that this peer takes no more
+// space.
+func (p *Pool) ErrFull(want addr.Range, rng netip.Prefix, drains bool) error {
+	if rec := p.Space.Lookup(want.Start); want.Size() == 1 && rec.State == space.Held {
+		return sentence.OnlyAddressHeld(p.of.cfg.Name, p.Pool, rng, rec.Holder, rec.Since, p.EndOf(want.Start, rec.Holder, rec.Since))
+	}
+	var held, reserved, elsewhere, lost addr.Count
+	for r, t := range p.Ring.Within(want) {
+		switch t.Owner {
+		case ring.Reserved:
+			reserved += r.Size()
+		case p.of.Me.ID():
+			here := p.Space.CountHeld(r)
+			held += here
+			elsewhere += r.Size() - here - p.Space.FreeIn(r) // on its way to others
+		case ring.Free:
+			if drains {
+				return sentence.Draining(p.of.cfg.Name, p.Pool)
+			}
+		default:
+			if p.of.State.Member(t.Owner) == nil {
+				lost += r.Size()
+				break
+			}
+			elsewhere += r.Size()
+		}
+	}
+	var gateways addr.Count
+	if p.HasGateway && want.Contains(p.Gateway) && p.Space.Lookup(p.Gateway).State == space.Held {
+		held, gateways = held-1, 1
+	}
+	return sentence.PoolFull(p.Pool, rng, held, gateways, elsewhere, lost, reserved, want.Size())
 }

@@ -72,7 +72,7 @@ func (p *Pool) Renew(o addr.Offset, h *space.Holder) call.AddressGrant {
 		return p.Confirm(o, *h)
 	}
 	p.of.Doubts.Add(addr.Nth(p.CIDR, o))
-	if p.IsGone(o) {
+	if p.isGone(o) {
 		rec := p.Space.Lookup(o)
 		p.Note(effect.NoteTakenOver, o, rec.Holder, rec.Since)
 	}

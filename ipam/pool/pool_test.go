@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -361,5 +363,46 @@ func TestRestores(t *testing.T) {
 	}
 	if err := r.Visit([]byte("x"), nil); err == nil {
 		t.Error("a record that is none was restored")
+	}
+}
+
+// What the state says, and will say, of the networks of this host.
+func TestUse(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	key := h.pool.Key
+	use, end := chronicle.Use{Pool: key}, chronicle.Unuse{Pool: key}
+	for _, c := range []struct {
+		name         string
+		underWay     []chronicle.Action
+		told, parts  bool
+		earlierParts bool
+	}{
+		{"nothing is under way", nil, true, false, true},
+		{"it ends", []chronicle.Action{end}, false, true, true},
+		{"it ends, and begins again", []chronicle.Action{end, use}, true, true, true},
+		{"another pool goes", []chronicle.Action{chronicle.DeletePool{}}, true, false, true},
+	} {
+		all := slices.Values(c.underWay)
+		if told, parts, earlier := h.pool.ToldUse(all), h.pool.IsParting(all, false), h.pool.IsParting(all, true); told != c.told || parts != c.parts || earlier != c.earlierParts {
+			t.Errorf("%s: told %v, parting %v, and %v behind an earlier start", c.name, told, parts, earlier)
+		}
+	}
+	if h.pool.IsSurelyUnused(false, true) || !h.pool.MayBeUsed() {
+		t.Error("a new database knows the networks of the former one")
+	}
+}
+
+// Why no address is left.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	for h.run("web").Address.IsValid() {
+		h.step(0)
+	}
+	for want, text := range map[addr.Range]string{addr.Whole(h.network.Pool): "254", addr.One(7): "held by container web"} {
+		if err := h.pool.ErrFull(want, h.network.Range, false); !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v", want, err)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func (p *Pool) Retried(n *poolid.Network, o addr.Offset, h *space.Holder) Return
 		return IsBack // also while it is set aside: what is held is taken from nobody
 	case !p.Space.Usable(o), keptForAnother(p.ReservationAt(o), h): // its holder was renamed
 		return IsOther
-	case p.IsGone(o):
+	case p.isGone(o):
 		return p.leftTo(o)
 	}
 	// Where an inventory is yet to tell of a holder, another address is as good.
@@ -79,7 +79,7 @@ func (p *Pool) MayTakeOver(n *poolid.Network, o addr.Offset, rec *space.Record, 
 			return IsBack
 		}
 		return IsOther
-	case p.IsGone(o):
+	case p.isGone(o):
 		return p.leftTo(o)
 	}
 	named, released := h.Name != "" && rec.Name == h.Name, p.of.Doubts.MayBeReleased(addr.Nth(p.CIDR, o))
@@ -141,9 +141,9 @@ func (s *Pools) HeldSince(rec *space.Record) time.Time {
 	return s.Engine.SureSince(time.Unix(0, rec.Since))
 }
 
-// IsGone reports whether the engine's inventory lacks an address that is held, and would have it by now: one inventory tells
+// isGone reports whether the engine's inventory lacks an address that is held, and would have it by now: one inventory tells
 // that only once the endpoint must be there, which has all of its addresses a call after the first one.
-func (p *Pool) IsGone(o addr.Offset) bool {
+func (p *Pool) isGone(o addr.Offset) bool {
 	if _, missing := p.Missing[o]; !missing {
 		return false
 	}

@@ -83,7 +83,7 @@ func (p *Pool) HoldWarned(r addr.Range) {
 		if g, held := p.hold(o, &h); held {
 			p.saveHeld(&g, &h)
 			rec := p.Space.Lookup(o)
-			p.noteWith(effect.NoteStranger, o, p.of.WarnedText(a), &rec)
+			p.noteWith(effect.NoteStranger, o, p.of.warnedText(a), &rec)
 		}
 	}
 }
@@ -114,8 +114,8 @@ func (s *Pools) IsInUseElsewhere(a netip.Addr) bool {
 	return warned && by != s.Me.ID()
 }
 
-// WarnedText says who uses an address of which a peer warns.
-func (s *Pools) WarnedText(a netip.Addr) string {
+// warnedText says who uses an address of which a peer warns.
+func (s *Pools) warnedText(a netip.Addr) string {
 	by, _ := s.Warnings.By(a)
 	if by == s.Me.ID() {
 		return "a container or client of " + string(s.cfg.Name) + " from before its database was made"
@@ -132,7 +132,7 @@ func (p *Pool) ErrWarned(a netip.Addr) error {
 			next = fmt.Sprintf("choose another address; if nothing uses it, run ringlet release %v on this host", a)
 		}
 	}
-	return sentence.Errorf(sentence.ErrAddressInUse, "address %v in %s is in use by %s: %s", a, sentence.Pool(p.Pool), p.of.WarnedText(a), next)
+	return sentence.Errorf(sentence.ErrAddressInUse, "address %v in %s is in use by %s: %s", a, sentence.Pool(p.Pool), p.of.warnedText(a), next)
 }
 
 // NoteWarned reports what holders here have although a peer warns of it, as long as it does.
@@ -147,7 +147,7 @@ func (s *Pools) NoteWarned() {
 			if !s.IsInUseElsewhere(a) || rec.State != space.Held || rec.Kind == space.Stranger || rec.Kind == space.Kept {
 				continue
 			}
-			d := p.dispute(rec.Holder, rec.Since, "also by "+s.WarnedText(a), p.EndOf(o, rec.Holder, rec.Since), "the other one")
+			d := p.dispute(rec.Holder, rec.Since, "also by "+s.warnedText(a), p.EndOf(o, rec.Holder, rec.Since), "the other one")
 			d.Warned = true
 			p.Disagree(o, d)
 		}

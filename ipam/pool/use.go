@@ -1,0 +1,76 @@
+package pool
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/rule"
+)
+
+// IsSurelyUnused reports whether no network of this host can be on a pool of which it knows none, or leaves says that the
+// host is to have none. A new database does not know the networks of the former one before a list, if those were there
+// before. While the engine is silent the next list tells (R60).
+func (p *Pool) IsSurelyUnused(leaves, before bool) bool {
+	if !leaves && (before || p.of.cfg.Lists && !p.of.Engine.WillList()) {
+		return false
+	}
+	return p.of.Engine.KnowsNetworks() && !p.of.Engine.Awaits(p.Here)
+}
+
+// WasUsed reports whether a former peer of that machine may have had networks on the pool: it was there when that one was
+// evicted.
+func (p *Pool) WasUsed(machine uint64) bool {
+	return slices.ContainsFunc(p.of.State.Former, func(g chronicle.Gone) bool {
+		return g.Machine == machine && g.ID != p.of.Me.ID() && p.Key.Slot < g.Evicted
+	})
+}
+
+// ToldUse reports whether the state says that this host has networks on the pool, or will once the commands that are under
+// way are decided.
+func (p *Pool) ToldUse(underWay iter.Seq[chronicle.Action]) bool {
+	told := p.Facts().IsUsed
+	for a := range underWay {
+		switch a := a.(type) {
+		case chronicle.Use:
+			told = told || a.Pool == p.Key
+		case chronicle.Unuse:
+			told = told && a.Pool != p.Key
+		}
+	}
+	return told
+}
+
+// IsParting reports whether one of the commands that are under way ends what keeps the pool, whatever was proposed after it.
+// earlier says that some may be of an earlier start.
+func (p *Pool) IsParting(underWay iter.Seq[chronicle.Action], earlier bool) bool {
+	if p.of.lacks(rule.Parting) {
+		return false
+	}
+	if earlier && !p.Here.HasRecord() {
+		return true // what it said before it started anew is not known; while there is a record, it says nothing that ends this
+	}
+	ends := false
+	for a := range underWay {
+		switch a := a.(type) {
+		case chronicle.Unuse:
+			ends = ends || a.Pool == p.Key
+		case chronicle.DeletePool:
+			ends = ends || a.Pool == p.Key
+		}
+	}
+	return ends
+}
+
+// MayGoSoon reports whether the subnet of the pool was chosen, and it goes if the next list tells that no network is on it.
+func (p *Pool) MayGoSoon() bool {
+	return p.Origin == chronicle.FromChoice && p.Name == "" && p.of.Engine.Awaits(p.Here)
+}
+
+// BelieveReleases drops the networks on the pool whose release has come, where no list comes: once no container of this host
+// has an address of the pool.
+func (p *Pool) BelieveReleases() {
+	if p.of.Engine.MayBelieve(p.Here) && !p.HasEndpoints() {
+		p.of.Engine.Believe(p.Here)
+	}
+}
