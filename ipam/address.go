@@ -10,6 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam/rule"
 	"github.com/ringlet/ringlet/ipam/sentence"
 	"github.com/ringlet/ringlet/ipam/space"
+	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // requestAddress answers libnetwork's RequestAddress. As all that leads to a
@@ -261,7 +262,7 @@ func (m *Machine) obtain(p *pool.Pool, o addr.Offset) error {
 	case t.Owner == m.members.Self(), t.Owner == ring.Free:
 		return m.waitForMajority() // it has changed hands just now
 	}
-	return m.exactly(p, o)
+	return m.fromOwner(p, o, wire.WantExact, 0)
 }
 
 // openAhead takes more space before it is needed.

@@ -57,7 +57,7 @@ func (m *Machine) ask(p *pool.Pool, want wire.Want, in addr.Range, kind chronicl
 // and says why it got none. Of a range of one address the owner says who holds it.
 func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error {
 	if t, _ := p.Ring.At(want.Start); want.Size() == 1 && t.Owner != ring.Free && t.Owner != ring.Reserved && t.Owner != m.members.Self() {
-		return m.exactly(p, want.Start)
+		return m.fromOwner(p, want.Start, wire.WantExact, 0)
 	}
 	if m.members.View().Alone() {
 		return p.ErrFull(want, n.Range, m.members.IsDraining())
@@ -68,17 +68,21 @@ func (m *Machine) spaceElsewhere(p *pool.Pool, n Network, want addr.Range) error
 	return p.ErrFull(want, n.Range, m.members.IsDraining())
 }
 
-// exactly asks the owner of an address of another peer for it, and says who
-// holds it if it is refused.
-func (m *Machine) exactly(p *pool.Pool, o addr.Offset) error {
+// askOwner asks the owner of an address of another peer for it, or to reserve it, as [Machine.ask] does.
+func (m *Machine) askOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) (wire.Answer, error) {
 	t, _ := p.Ring.At(o)
-	if m.members.IsPredecessor(t.Owner) {
-		return m.waitForSuccession()
+	switch {
+	case m.members.IsPredecessor(t.Owner):
+		return wire.Answer{}, m.waitForSuccession()
+	case m.state.Member(t.Owner) == nil:
+		return wire.Answer{}, sentence.AddressQuarantined(p.Pool, addr.Nth(p.CIDR, o), m.members.View().NameOf(t.Owner), m.refOf(t.Owner))
 	}
-	if m.state.Member(t.Owner) == nil {
-		return m.errQuarantined(p, o, t.Owner)
-	}
-	answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
+	return m.ask(p, want, addr.One(o), kind)
+}
+
+// fromOwner is askOwner, and says who holds the address if its owner refuses while that is so (protocol, 3.7).
+func (m *Machine) fromOwner(p *pool.Pool, o addr.Offset, want wire.Want, kind chronicle.Kind) error {
+	answer, err := m.askOwner(p, o, want, kind)
 	if errors.Is(err, errRefused) {
 		return sentence.AddressHeldBy(p.Pool, addr.Nth(p.CIDR, o), answer.Text)
 	}

@@ -1,7 +1,6 @@
 package ipam
 
 import (
-	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -153,7 +152,7 @@ func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind
 		}
 	}
 	if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && t.Owner != ring.Free {
-		return m.reserveElsewhere(p, o, kind)
+		return m.fromOwner(p, o, wire.WantReserved, kind)
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: addr.One(o), Kind: kind}})
 	if err != nil {
@@ -169,21 +168,4 @@ func (m *Machine) reserveShared(p *pool.Pool, o addr.Offset, kind chronicle.Kind
 		return m.waitForMajority() // it went since, with the last network before this one
 	}
 	return nil
-}
-
-// reserveElsewhere asks the owner of an address to reserve it, who refuses
-// while it is held (protocol, 3.7).
-func (m *Machine) reserveElsewhere(p *pool.Pool, o addr.Offset, kind chronicle.Kind) error {
-	t, _ := p.Ring.At(o)
-	if m.members.IsPredecessor(t.Owner) {
-		return m.waitForSuccession()
-	}
-	if m.state.Member(t.Owner) == nil {
-		return m.errQuarantined(p, o, t.Owner)
-	}
-	answer, err := m.ask(p, wire.WantReserved, addr.One(o), kind)
-	if errors.Is(err, errRefused) {
-		return sentence.AddressHeldBy(p.Pool, addr.Nth(p.CIDR, o), answer.Text)
-	}
-	return err
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/pool"
 	"github.com/ringlet/ringlet/ipam/replog"
 	"github.com/ringlet/ringlet/ipam/report"
@@ -102,27 +101,15 @@ func (m *Machine) keep(p *pool.Pool, o addr.Offset, name string) error {
 		return p.ErrHeld(a, rec.Holder, rec.Since)
 	}
 	if t, _ := p.Ring.At(o); t.Owner != m.members.Self() && t.Owner != ring.Free {
-		return m.keepTheirs(p, o, t.Owner)
+		answer, err := m.askOwner(p, o, wire.WantExact, 0)
+		if errors.Is(err, errRefused) {
+			err = failf(ErrAddressInUse, "address %v in %s is held by %s: to reserve it for that holder, run the command on that host; otherwise stop or free it there first, or choose another address", a, sentence.Pool(p.Pool), answer.Text)
+		}
+		return err
 	}
 	out, err := m.propose(chronicle.Reserve{Pool: p.Key, Reservation: *wanted})
 	if err == nil && out[0].Refused != "" {
 		err = m.waitForMajority() // likewise
-	}
-	return err
-}
-
-// keepTheirs asks the owner of an address for it, so that it can be kept for a
-// name.
-func (m *Machine) keepTheirs(p *pool.Pool, o addr.Offset, owner peer.ID) error {
-	if m.members.IsPredecessor(owner) {
-		return m.waitForSuccession()
-	}
-	if m.state.Member(owner) == nil {
-		return m.errQuarantined(p, o, owner)
-	}
-	answer, err := m.ask(p, wire.WantExact, addr.One(o), 0)
-	if errors.Is(err, errRefused) {
-		return failf(ErrAddressInUse, "address %v in %s is held by %s: to reserve it for that holder, run the command on that host; otherwise stop or free it there first, or choose another address", addr.Nth(p.CIDR, o), sentence.Pool(p.Pool), answer.Text)
 	}
 	return err
 }

@@ -59,10 +59,6 @@ func (m *Machine) awayText(peers ...peer.ID) string {
 	return sentence.Away(refs...)
 }
 
-func (m *Machine) errQuarantined(p *pool.Pool, o addr.Offset, owner peer.ID) error {
-	return sentence.AddressQuarantined(p.Pool, addr.Nth(p.CIDR, o), m.members.View().NameOf(owner), m.refOf(owner))
-}
-
 func (m *Machine) quarantineText(id peer.ID) string {
 	return sentence.Quarantined(m.members.View().NameOf(id), m.refOf(id))
 }

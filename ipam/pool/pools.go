@@ -37,11 +37,11 @@ type Parts struct {
 // Config is how the pools are to behave.
 type Config struct {
 	Name            peer.Name
-	Grace, CallTime time.Duration // see ipam.Config
-	Lists           bool          // the engine lists what it has
-	Rules           rule.Set      // that are taken away
-	NameOf          func(peer.ID) string
-	Changed         func() // is called when an address was freed that a request may wait for
+	Grace, CallTime time.Duration        // see ipam.Config
+	Lists           bool                 // the engine lists what it has
+	Rules           rule.Set             // that are taken away
+	NameOf          func(peer.ID) string // how people call a peer
+	Changed         func()               // is called when an address was freed that a request may wait for
 }
 
 // Pools is what this peer knows of the pools of the state. Use [New].
