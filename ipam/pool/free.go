@@ -93,7 +93,8 @@ func (p *Pool) KeptEnough(rest time.Duration, all bool) (actions []chronicle.Act
 	for _, r := range p.Reserved {
 		o := r.Range.Start
 		rec := p.Space.Lookup(o)
-		if r.Kind == chronicle.KindKeptForName && rec.State == space.Held && rec.Kind == space.Kept && p.Space.Usable(o) && (all || rec.Rested(p.of.Out.Now(), rest)) {
+		waits := r.Kind == chronicle.KindKeptForName && rec.State == space.Held && rec.Kind == space.Kept && p.Space.Usable(o)
+		if waits && (all || rec.Rested(p.of.Out.Now(), rest)) {
 			actions = append(actions, chronicle.Close{Pool: p.Key, Range: r.Range})
 		}
 	}
@@ -246,7 +247,8 @@ func (c *Collisions) excludeFree(in addr.Range, note string, actions []chronicle
 	p, from := c.pool, in.Start
 	upTo := func(end addr.Offset) {
 		if r := (addr.Range{Start: from, End: end}); !r.Empty() {
-			actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: chronicle.Reservation{Range: r, Kind: chronicle.KindExcluded, Note: note}})
+			excluded := chronicle.Reservation{Range: r, Kind: chronicle.KindExcluded, Note: note}
+			actions = append(actions, chronicle.Reserve{Pool: p.Key, Reservation: excluded})
 		}
 		from = end + 1
 	}

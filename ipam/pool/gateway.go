@@ -77,8 +77,10 @@ func (p *Pool) HighestFree(want addr.Range, opens bool) (addr.Offset, bool) {
 		for o := r.End; o > r.Start && looked < longestLook; o-- {
 			looked++
 			_, held := p.Space.Holds(o - 1)
-			a := addr.Nth(p.CIDR, o-1)
-			if !held && (r.Owner == ring.Free || p.Space.Usable(o-1)) && p.ReservationAt(o-1) == nil && !p.of.IsInUse(a) && !p.of.Engine.OnHost(a) {
+			if held || r.Owner != ring.Free && !p.Space.Usable(o-1) || p.ReservationAt(o-1) != nil {
+				continue
+			}
+			if a := addr.Nth(p.CIDR, o-1); !p.of.IsInUse(a) && !p.of.Engine.OnHost(a) {
 				return o - 1, true
 			}
 		}

@@ -205,8 +205,8 @@ func (s *Pools) Used() []netip.Addr {
 	return slices.Compact(out)
 }
 
-// InTheWay returns a prefix in which this host has addresses, routes or networks, though it is no pool's, and which overlaps the subnet;
-// invalid if there is none.
+// InTheWay returns a prefix in which this host has addresses, routes or networks, though it is no pool's, and which overlaps
+// the subnet; invalid if there is none.
 func (s *Pools) InTheWay(c netip.Prefix) netip.Prefix {
 	foreign := func(p netip.Prefix) bool { return p.Overlaps(c) && s.On(p) == nil }
 	for _, h := range s.Engine.Host() {

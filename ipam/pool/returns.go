@@ -45,10 +45,12 @@ func (p *Pool) Retried(n *poolid.Network, o addr.Offset, h *space.Holder) Return
 	}
 	// Where an inventory is yet to tell of a holder, another address is as good.
 	a := addr.Nth(p.CIDR, o)
-	if p.of.Engine.OnHost(a) {
-		return IsOther // it is in conflict as it is
-	}
-	if p.Here.Shown() > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !p.of.Doubts.MayBeReleased(a) || !p.endpointMayBe(n, o, &rec) || !p.isTold(&rec) {
+	switch {
+	case p.of.Engine.OnHost(a): // it is in conflict as it is
+		return IsOther
+	case p.Here.Shown() > 1 || h.Name == "" || rec.Name != h.Name || rec.MAC != h.MAC && !p.of.Doubts.MayBeReleased(a):
+		return IsOther
+	case !p.endpointMayBe(n, o, &rec) || !p.isTold(&rec):
 		return IsOther
 	}
 	return BackOnceTold

@@ -154,9 +154,9 @@ func (s *Pools) NoteWarned() {
 	}
 }
 
-// Withhold keeps an address of a subnet back that an engine which starts has, and that this peer does not hold: one of its containers
-// may use it that runs since before, and no other is to get it (R59). A list of the engine ends that, or the engine, as it releases
-// the address.
+// Withhold keeps an address of a subnet back that an engine which starts has, and that this peer does not hold: one of its
+// containers may use it that runs since before, and no other is to get it (R59). A list of the engine ends that, or the
+// engine, as it releases the address.
 func (s *Pools) Withhold(a netip.Addr, subnet netip.Prefix) {
 	if s.lacks(rule.Withheld) || s.IsInUse(a) {
 		return

@@ -74,7 +74,8 @@ func (s *Survey) Host(p *pool.Pool) {
 			p.Free(o)
 			_ = s.acts.Take(p, o, &h)
 		default: // a grant stands (R64)
-			p.Dispute(o, h, s.pools.Out.Now().UnixNano(), "is held by "+s.pools.HolderText(rec.Holder, rec.Since), p.EndOf(o, rec.Holder, rec.Since))
+			ends := p.EndOf(o, rec.Holder, rec.Since)
+			p.Dispute(o, h, s.pools.Out.Now().UnixNano(), "is held by "+s.pools.HolderText(rec.Holder, rec.Since), ends)
 		}
 	}
 }

@@ -28,7 +28,8 @@ func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 	if after.Serial < s.pools.Engine.Complete().Serial || after.At.Before(s.pools.Engine.Complete().At) {
 		return 0, false // late
 	}
-	if !s.pools.Engine.ClockSet().IsZero() && (after.At.Before(s.pools.Engine.ClockSet()) || after.At.Round(0).After(s.pools.Out.Now().Round(0))) {
+	set := s.pools.Engine.ClockSet()
+	if !set.IsZero() && (after.At.Before(set) || after.At.Round(0).After(s.pools.Out.Now().Round(0))) {
 		return time.Second, false // somebody has set the clock: what was granted since may look older than it
 	}
 	return 0, true
@@ -43,7 +44,10 @@ func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 //
 // An inventory tells what was when it began. What was granted or released since is newer, and stands.
 func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
-	l := sight{mark: inv.After, came: s.pools.Engine.Serial(), seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{}}
+	l := sight{
+		mark: inv.After, came: s.pools.Engine.Serial(),
+		seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{},
+	}
 	if s.lacks(rule.Later) {
 		l.mark = s.pools.Engine.Mark(s.pools.Out.Now())
 	}
@@ -313,18 +317,7 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 		rec = p.Space.Lookup(o)
 	}
 	if rec.State == space.Held && rec.Kind != space.Kept {
-		switch {
-		case rec.Kind != space.Container && rec.Kind != space.Unmarked:
-			s.conflictOfListed(p, o, h, l, "is held by "+s.pools.HolderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
-		case h.Ref != "":
-			h.Network = rec.Network
-			if h.Key = rec.Key; h.Key == pool.NameKey(rec.Name) {
-				h.Key = pool.NameKey(h.Name) // it may have been renamed
-			}
-			if rec.Holder != h {
-				p.Describe(o, h)
-			}
-		}
+		s.sightHeld(p, o, h, &rec, l)
 		return
 	}
 	r := p.ReservationAt(o)
@@ -351,4 +344,21 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 		return
 	}
 	p.Note(effect.NoteAdopted, o, h, s.pools.Out.Now().UnixNano())
+}
+
+// sightHeld takes note of an endpoint whose address is held, as its record says: by the endpoint itself, of which the list
+// may know more, or by another holder.
+func (s *Survey) sightHeld(p *pool.Pool, o addr.Offset, h space.Holder, rec *space.Record, l *sight) {
+	switch {
+	case rec.Kind != space.Container && rec.Kind != space.Unmarked:
+		s.conflictOfListed(p, o, h, l, "is held by "+s.pools.HolderText(rec.Holder, rec.Since), sentence.End(rec.Holder, addr.Nth(p.CIDR, o)))
+	case h.Ref != "":
+		h.Network = rec.Network
+		if h.Key = rec.Key; h.Key == pool.NameKey(rec.Name) {
+			h.Key = pool.NameKey(h.Name) // it may have been renamed
+		}
+		if rec.Holder != h {
+			p.Describe(o, h)
+		}
+	}
 }
