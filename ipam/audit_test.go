@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // leaking is a host with a container that the engine has, and two that it does
 // not have by its first list.
-func leaking(t *testing.T) (*ipamtest.Host, ipam.Network) {
+func leaking(t *testing.T) (*machinetest.Host, ipam.Network) {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	h.Call(&ipam.Inventory{})
 	n := network(t, h, "10.50.0.0/28")
 	for _, name := range []string{"web", "job", "old"} {
@@ -28,7 +28,7 @@ func leaking(t *testing.T) (*ipamtest.Host, ipam.Network) {
 }
 
 // listOf is an inventory that has web alone.
-func listOf(h *ipamtest.Host, n ipam.Network) *ipam.Inventory {
+func listOf(h *machinetest.Host, n ipam.Network) *ipam.Inventory {
 	return inventory(h, n, ipam.InventoryEndpoint{Address: address("10.50.0.1"), Container: strings.Repeat("4f3a2b1c", 8), Name: "web"})
 }
 
@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 	if a := h.Machine().Audit(h.Now); len(a.Findings) != 2 || a.Findings[0].Code != ipam.FoundConflict || a.Findings[1].Name != "web" {
 		t.Errorf("%+v", a.Findings)
 	}
-	h = ipamtest.NewHost(t, ipam.Config{})
+	h = machinetest.NewHost(t, ipam.Config{})
 	run(t, h, network(t, h, "10.50.0.0/28"), "web")
 	if a := h.Machine().Audit(h.Now); a.Verdict != ipam.Fine || a.Looked != nil || a.Held != 1 || a.Listed != 0 {
 		t.Errorf("%+v", a)
@@ -119,7 +119,7 @@ func TestDifferences(t *testing.T) {
 	release(h, n, address("10.50.0.2"))
 	h.Call(keep("10.50.0.2", "db"))
 	h.Call(exclude("10.50.0.4", "10.50.0.6"))
-	compare := func(disk ipamtest.Disk) []string {
+	compare := func(disk machinetest.Disk) []string {
 		m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}, disk.Load)
 		if err != nil {
 			return []string{err.Error()}
@@ -131,7 +131,7 @@ func TestDifferences(t *testing.T) {
 	}
 	told := 0
 	for missing := range h.Disk {
-		less := ipamtest.Disk{}
+		less := machinetest.Disk{}
 		for k, v := range h.Disk {
 			if k != missing {
 				less[k] = v
@@ -147,7 +147,7 @@ func TestDifferences(t *testing.T) {
 	if told < 5 {
 		t.Errorf("only %d differences were told", told)
 	}
-	more := ipamtest.Disk{}
+	more := machinetest.Disk{}
 	for k, v := range h.Disk {
 		more[k] = slices.Clone(v)
 		if strings.HasPrefix(k, "holding") {

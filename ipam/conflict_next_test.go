@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // clash is a conflict, with the advice that the status gives, and each way that the advice names.
@@ -34,7 +34,7 @@ func clashes() []clash {
 }
 
 // relists has the engine of a host list that, twice: what one list lacks is there until the next.
-func relists(h *ipamtest.Host, networks ...ipam.InventoryNetwork) {
+func relists(h *machinetest.Host, networks ...ipam.InventoryNetwork) {
 	for range 2 {
 		h.Now = h.Now.Add(time.Minute)
 		h.Call(&ipam.Inventory{Networks: networks})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // A conflict that lasts is told once, with the time at which it was seen first, however
@@ -56,12 +56,14 @@ func TestConflictIsToldOnce(t *testing.T) {
 // it, also where no list of an engine ever comes.
 func TestConflictWithTheHostEnds(t *testing.T) {
 	const a = "10.50.0.9"
-	for what, end := range map[string]func(h *ipamtest.Host, n ipam.Network, ticket ipam.Ticket){
-		"the interface goes":          func(h *ipamtest.Host, _ ipam.Network, _ ipam.Ticket) { hostHas(h, "192.168.1.10/24") },
-		"the container stops":         func(h *ipamtest.Host, n ipam.Network, _ ipam.Ticket) { release(h, n, address(a)) },
-		"the answer is not delivered": func(h *ipamtest.Host, _ ipam.Network, ticket ipam.Ticket) { h.Call(&ipam.Withdrawal{Ticket: ticket}) },
+	for what, end := range map[string]func(h *machinetest.Host, n ipam.Network, ticket ipam.Ticket){
+		"the interface goes":  func(h *machinetest.Host, _ ipam.Network, _ ipam.Ticket) { hostHas(h, "192.168.1.10/24") },
+		"the container stops": func(h *machinetest.Host, n ipam.Network, _ ipam.Ticket) { release(h, n, address(a)) },
+		"the answer is not delivered": func(h *machinetest.Host, _ ipam.Network, ticket ipam.Ticket) {
+			h.Call(&ipam.Withdrawal{Ticket: ticket})
+		},
 	} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, "10.50.0.0/24")
 		g := mustAsk(t, h, n, "web", 7, a)
 		for range 2 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // sameText compares subnets and addresses.
@@ -19,7 +19,7 @@ var sameText = cmp.Options{
 }
 
 // decidedOn has an operator decide something on a host, and returns it.
-func decidedOn(t *testing.T, h *ipamtest.Host) ipam.Decided {
+func decidedOn(t *testing.T, h *machinetest.Host) ipam.Decided {
 	t.Helper()
 	for _, r := range []ipam.Request{
 		&ipam.PoolCreation{CIDR: prefix("10.50.0.0/24"), Name: "lab"},
@@ -51,8 +51,8 @@ func decidedOn(t *testing.T, h *ipamtest.Host) ipam.Decided {
 // what is excluded, whether the engine's list has come or not.
 func TestDecidedOutlivesTheDatabase(t *testing.T) {
 	for _, lists := range []bool{false, true} {
-		was := decidedOn(t, ipamtest.NewHost(t, ipam.Config{}))
-		h := ipamtest.NewHost(t, ipam.Config{Decided: &was, AwaitInventory: lists})
+		was := decidedOn(t, machinetest.NewHost(t, ipam.Config{}))
+		h := machinetest.NewHost(t, ipam.Config{Decided: &was, AwaitInventory: lists})
 		h.Call(&ipam.Greeting{})
 		is := h.Machine().Decided()
 		if is.Slot == 0 {
@@ -84,7 +84,7 @@ func TestDecidedOutlivesTheDatabase(t *testing.T) {
 
 // A host that joins a cluster learns what is decided there, and brings nothing with it.
 func TestDecidedElsewhereCounts(t *testing.T) {
-	was := decidedOn(t, ipamtest.NewHost(t, ipam.Config{}))
+	was := decidedOn(t, machinetest.NewHost(t, ipam.Config{}))
 	c, _ := lab(t)
 	before := c.peers[0].machine.Decided()
 	c.reinstall(2, func(cfg *ipam.Config) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/ring"
 )
 
@@ -20,7 +20,7 @@ import (
 
 // ask requests an address as a container that starts: by name and by the last
 // byte of its MAC, where the engine sends them, and a certain one if a is given.
-func ask(h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam.Reply {
+func ask(h *machinetest.Host, n ipam.Network, name string, mac byte, a string) ipam.Reply {
 	return h.Call(asking(n, name, mac, a))
 }
 
@@ -36,7 +36,7 @@ func asking(n ipam.Network, name string, mac byte, a string) *ipam.AddressReques
 	return q
 }
 
-func mustAsk(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac byte, a string) ipam.AddressGrant {
+func mustAsk(t testing.TB, h *machinetest.Host, n ipam.Network, name string, mac byte, a string) ipam.AddressGrant {
 	t.Helper()
 	r := ask(h, n, name, mac, a)
 	if r.Err != nil {
@@ -45,7 +45,7 @@ func mustAsk(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac by
 	return r.Address
 }
 
-func hostHas(h *ipamtest.Host, addrs ...string) {
+func hostHas(h *machinetest.Host, addrs ...string) {
 	q := &ipam.HostAddresses{}
 	for _, a := range addrs {
 		q.Addresses = append(q.Addresses, netip.MustParsePrefix(a))
@@ -61,7 +61,7 @@ func listed(a, name string, mac byte) ipam.InventoryEndpoint {
 // A grant is given up, the container asks again and is told what it holds, and
 // only then the first grant is withdrawn.
 func TestWithdrawalAfterRepeatedRequest(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	first := mustAsk(t, h, n, "web", 7, "10.50.0.6")
 	mustAsk(t, h, n, "web", 9, "10.50.0.6")
@@ -83,9 +83,9 @@ func TestWithdrawalAfterRepeatedRequest(t *testing.T) {
 
 // releasedSince returns a host, its network, and a list of the engine that has a
 // container, old, whose address 10.50.0.9 was released since.
-func releasedSince(t *testing.T) (*ipamtest.Host, ipam.Network, *ipam.Inventory) {
+func releasedSince(t *testing.T) (*machinetest.Host, ipam.Network, *ipam.Inventory) {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	mustAsk(t, h, n, "old", 7, "10.50.0.9")
 	h.Now = h.Now.Add(time.Hour)
@@ -118,7 +118,7 @@ func TestInventoryOlderThanAnAuxiliaryAddress(t *testing.T) {
 
 // A new database: nothing is granted that the engine may have.
 func TestNothingBeforeTheInventory(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := ipam.Network{Space: ipam.Local, Pool: prefix("10.32.0.0/16"), Range: prefix("10.32.0.0/16")}
 	if r, ok := h.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "x", Address: address("10.32.0.5")}); ok {
 		t.Errorf("a claim is answered with %+v", r)
@@ -126,7 +126,7 @@ func TestNothingBeforeTheInventory(t *testing.T) {
 	if r, ok := h.Try(&ipam.PoolRequest{Space: ipam.Local}); ok {
 		t.Errorf("a subnet is chosen: %+v", r.Pool)
 	}
-	h = ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h = machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	h.Call(inventory(h, n)) // a network without endpoints
 	r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 	if r.Err != nil || r.Pool.Network.Pool.Overlaps(n.Pool) {
@@ -140,7 +140,7 @@ func TestNothingBeforeTheInventory(t *testing.T) {
 
 // One inventory that shows an address twice is a conflict, never silent.
 func TestTwoContainersInOneInventory(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	h.Call(inventory(h, n, listed("10.50.0.5", "web", 1), listed("10.50.0.5", "db", 2)))
 	s := h.Machine().Status(h.Now)
@@ -152,7 +152,7 @@ func TestTwoContainersInOneInventory(t *testing.T) {
 // A replayed network whose shared gateway the bridge still has, after the
 // database was lost: engines before 29 do not survive an error here.
 func TestReplayOfASharedGateway(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	hostHas(h, "10.50.0.1/24")
 	n := ipam.Network{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/24"), Gateway: ipam.GatewayFirst}
 	h.Call(inventory(h, n, listed("10.50.0.5", "web", 1)))
@@ -167,7 +167,7 @@ func TestReplayOfASharedGateway(t *testing.T) {
 // Two networks on a subnet, and an endpoint that the engine replayed to a new
 // database: it was taken for an auxiliary address, and is found to be none.
 func TestReplayedEndpointIsNotLost(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	h.Call(&ipam.Greeting{})
 	n := network(t, h, "10.50.0.0/30")
 	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")})
@@ -184,11 +184,11 @@ func TestReplayedEndpointIsNotLost(t *testing.T) {
 
 // The clock was a year ahead when an address was granted and lost.
 func TestClockThatWasAhead(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	h.Now = h.Now.Add(24 * 365 * time.Hour)
 	mustAsk(t, h, n, "web", 1, "10.50.0.5")
-	h.Now = ipamtest.Start
+	h.Now = machinetest.Start
 	h.Restart()
 	for range 3 {
 		h.Now = h.Now.Add(time.Minute)
@@ -199,7 +199,7 @@ func TestClockThatWasAhead(t *testing.T) {
 
 // A pool on the host's own LAN can be removed, and makes room.
 func TestPoolOnTheHostsLAN(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	hostHas(h, "192.168.1.10/24")
 	for _, remove := range []bool{false, true} {
 		n := network(t, h, "192.168.1.0/24")
@@ -218,7 +218,7 @@ func TestPoolOnTheHostsLAN(t *testing.T) {
 
 // A compose file with several networks that join a pool by name.
 func TestManyNetworksJoinAPool(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	h.Call(&ipam.PoolCreation{CIDR: prefix("10.50.0.0/24"), Name: "lab"})
 	for range 10 {
 		h.Now = h.Now.Add(100 * time.Millisecond)
@@ -230,7 +230,7 @@ func TestManyNetworksJoinAPool(t *testing.T) {
 
 // What an inventory lacked long ago says nothing of who has the address now.
 func TestOldAbsenceIsForgotten(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	first := network(t, h, "10.50.0.0/24")
 	h.Call(&ipam.AddressRequest{Network: first, Purpose: ipam.ForUnmarked, Address: address("10.50.0.5")})
 	second := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.128/25")}).Pool.Network
@@ -255,7 +255,7 @@ func TestOldAbsenceIsForgotten(t *testing.T) {
 // starts, is granted that again, and a new network is refused it (seed 9645881499627028232 of TestSim).
 func TestReplayOfWhatIsExcluded(t *testing.T) {
 	const cidr, a = "10.50.0.0/24", "10.50.0.5"
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	look(h)
 	n := network(t, h, cidr)
 	look(h, on(cidr))

@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // More schedules that once handed an address to two containers: those in which
 // only the engine's list can tell what is in use.
 
 // withSocket is a peer that can ask its engine.
-func withSocket(t testing.TB) *ipamtest.Host {
+func withSocket(t testing.TB) *machinetest.Host {
 	t.Helper()
-	return ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	return machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 }
 
 // look brings an inventory of the networks, a while later.
-func look(h *ipamtest.Host, networks ...ipam.InventoryNetwork) {
+func look(h *machinetest.Host, networks ...ipam.InventoryNetwork) {
 	h.Now = h.Now.Add(time.Second)
 	h.Call(&ipam.Inventory{Networks: networks})
 	h.Now = h.Now.Add(time.Second)
@@ -48,18 +48,18 @@ func TestGatewayOfANetworkThatWasLost(t *testing.T) {
 	lives := on("10.50.0.0/24", listed("10.50.0.9", "web", 9))
 	lives.Gateways = []netip.Addr{address(gw)}
 	n := plain("10.50.0.0/24")
-	steps := map[string]func(h *ipamtest.Host){
-		"pool": func(h *ipamtest.Host) { network(t, h, "10.50.0.0/24") },
-		"gateway": func(h *ipamtest.Host) {
+	steps := map[string]func(h *machinetest.Host){
+		"pool": func(h *machinetest.Host) { network(t, h, "10.50.0.0/24") },
+		"gateway": func(h *machinetest.Host) {
 			h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address(gw)})
 		},
-		"undo": func(h *ipamtest.Host) {
+		"undo": func(h *machinetest.Host) {
 			release(h, n, address(gw))
 			h.Call(&ipam.PoolRelease{Network: n})
 		},
-		"look":    func(h *ipamtest.Host) { look(h, lives) },
-		"greet":   func(h *ipamtest.Host) { h.Call(&ipam.Greeting{}) },
-		"restart": func(h *ipamtest.Host) { h.Restart() },
+		"look":    func(h *machinetest.Host) { look(h, lives) },
+		"greet":   func(h *machinetest.Host) { h.Call(&ipam.Greeting{}) },
+		"restart": func(h *machinetest.Host) { h.Restart() },
 	}
 	for _, schedule := range []string{
 		"look pool gateway look undo",
@@ -201,7 +201,7 @@ func TestNewDatabaseWaits(t *testing.T) {
 // be, too.
 func TestPartialInventory(t *testing.T) {
 	n := plain("10.50.0.0/24")
-	partial := func(h *ipamtest.Host, networks ...ipam.InventoryNetwork) {
+	partial := func(h *machinetest.Host, networks ...ipam.InventoryNetwork) {
 		h.Now = h.Now.Add(30 * time.Second)
 		h.Call(&ipam.Inventory{Partial: true, Networks: networks})
 	}
@@ -276,7 +276,7 @@ func TestTakeOverBeforeTheFirstLook(t *testing.T) {
 }
 
 // onTwoNetworks is a host with two networks on one subnet, that are listed as networks.
-func onTwoNetworks(t testing.TB) (h *ipamtest.Host, n, other ipam.Network, networks []ipam.InventoryNetwork) {
+func onTwoNetworks(t testing.TB) (h *machinetest.Host, n, other ipam.Network, networks []ipam.InventoryNetwork) {
 	t.Helper()
 	h = withSocket(t)
 	n = network(t, h, "10.50.0.0/24")
@@ -325,7 +325,7 @@ func TestOneContainerOnTwoNetworks(t *testing.T) {
 		for _, ranges := range [][2]string{{cidr, "10.50.0.0/25"}, {cidr, cidr}} {
 			for _, restart := range []bool{false, true} {
 				t.Run(fmt.Sprint("socket=", socket, " ranges=", ranges, " restart=", restart), func(t *testing.T) {
-					h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: socket})
+					h := machinetest.NewHost(t, ipam.Config{AwaitInventory: socket})
 					look(h)
 					var nets []ipam.Network
 					for _, r := range ranges {
@@ -373,7 +373,7 @@ func TestOneContainerOnALostNetwork(t *testing.T) {
 func TestSameEndpointAsksAgain(t *testing.T) {
 	const cidr = "10.50.0.0/24"
 	for _, networks := range []int{1, 2} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		var nets []ipam.Network
 		for _, r := range []string{cidr, "10.50.0.0/25"}[:networks] {
 			nets = append(nets, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr), Range: prefix(r)}).Pool.Network)

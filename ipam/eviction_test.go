@@ -8,7 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -128,7 +128,7 @@ func TestNewcomerHasItsLease(t *testing.T) {
 	c.wait(30 * time.Minute)
 	c.lose = func(f flight) bool { return f.from == first && f.to == last || f.from == last && f.to == first }
 	c.peers[last].cfg.Formation = ipam.Formation{}
-	c.peers[last].disk, c.peers[last].machine = ipamtest.Disk{}, nil
+	c.peers[last].disk, c.peers[last].machine = machinetest.Disk{}, nil
 	c.start(last)
 	c.step(last, &ipam.Presence{Peer: c.peers[first].machine.Self()})
 	c.step(order[1], &ipam.Presence{Peer: c.peers[last].machine.Self(), Alive: true})

@@ -9,12 +9,12 @@ import (
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // Every verdict on an address of a host that has all kinds, with what to do.
 func TestExplain(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	h.Call(&ipam.Inventory{})
 	n := network(t, h, "10.50.0.0/27")
 	id := strings.Repeat("4f3a2b1c", 8)
@@ -75,7 +75,7 @@ func TestExplain(t *testing.T) {
 
 // The last address of a /64 is in its pool for whoever asks, and nobody's.
 func TestExplainLastOf64(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	network(t, h, "fd00:50::/64")
 	last := address("fd00:50::ffff:ffff:ffff:ffff")
 	e, err := h.Machine().Explain(h.Now, last)

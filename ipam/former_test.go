@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // start starts a container with a name, a MAC or both, and returns its address.
-func start(t *testing.T, h *ipamtest.Host, n ipam.Network, name string, mac byte) netip.Addr {
+func start(t *testing.T, h *machinetest.Host, n ipam.Network, name string, mac byte) netip.Addr {
 	t.Helper()
 	q := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name}
 	if mac != 0 {
@@ -24,7 +24,7 @@ func start(t *testing.T, h *ipamtest.Host, n ipam.Network, name string, mac byte
 }
 
 // list has the engine list one container.
-func list(h *ipamtest.Host, subnet string, a netip.Addr, name string, mac byte) {
+func list(h *machinetest.Host, subnet string, a netip.Addr, name string, mac byte) {
 	h.Now = h.Now.Add(time.Second)
 	h.Call(&ipam.Inventory{Networks: []ipam.InventoryNetwork{{ID: "n", Name: "net", Subnets: []netip.Prefix{prefix(subnet)}, Endpoints: []ipam.InventoryEndpoint{
 		{Address: a, Container: "0123456789abcdef", Name: name, MAC: ipam.MAC{2, 66, 10, 0, 0, mac}},
@@ -51,7 +51,7 @@ func TestFormerAddressByNameThenMAC(t *testing.T) {
 		{"a later engine is replaced by an earlier one, fixed MAC", n, "", m, true},
 		{"another name, fixed MAC, as the engine was replaced", "", "web2", m, false},
 	} {
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+		h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 		h.Call(&ipam.Inventory{})
 		net := network(t, h, "10.50.0.0/24")
 		start(t, h, net, "", 100)
@@ -74,7 +74,7 @@ func TestFormerAddressByNameThenMAC(t *testing.T) {
 // A container that was started with an address outside of its network's range is made again without one, as tools for updates
 // do: it has its address again. On another network of the pool it gets one of the range there.
 func TestFormerAddressOutsideTheRange(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	ranged := func(sub string) ipam.Network {
 		t.Helper()
 		r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix(sub)})

@@ -10,7 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -143,7 +143,7 @@ func TestFramesOfAnyKind(t *testing.T) {
 		var trail []string
 		var question uint64
 		step := func(ev ipam.Event) {
-			fx := m.Step(at, ipamtest.Asked(m, at, ev))
+			fx := m.Step(at, machinetest.Asked(m, at, ev))
 			mine.Commit(fx.Save)
 			question = max(question, questionOf(fx))
 		}

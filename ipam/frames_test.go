@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -65,7 +65,7 @@ func FuzzFrames(f *testing.F) {
 		mine := maps.Clone(disk)
 		var question uint64
 		step := func(ev ipam.Event) {
-			fx := m.Step(now, ipamtest.Asked(m, now, ev))
+			fx := m.Step(now, machinetest.Asked(m, now, ev))
 			mine.Commit(fx.Save)
 			question = max(question, questionOf(fx))
 		}
@@ -94,7 +94,7 @@ func FuzzFrames(f *testing.F) {
 
 // mustBeSound fails the test if an invariant is broken of which the status says nothing, or what is on disk cannot be
 // restored. What was done is said then.
-func mustBeSound(t testing.TB, m *ipam.Machine, now time.Time, cfg ipam.Config, disk ipamtest.Disk, done any) {
+func mustBeSound(t testing.TB, m *ipam.Machine, now time.Time, cfg ipam.Config, disk machinetest.Disk, done any) {
 	t.Helper()
 	errs := m.Check(now)
 	if known := m.Status(now).Verdict == ipam.Failed; len(errs) > 0 && !known {

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // In a full pool the gateway is counted beside what containers use: who has started five containers looks for five.
 func TestFullPoolNamesTheGateway(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
 	for _, name := range []string{"a", "b", "c", "d", "e"} {

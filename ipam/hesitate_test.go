@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -22,12 +22,12 @@ func lan(cidr string) *ipam.Inventory {
 func TestNewHostFounds(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		t.Run(fmt.Sprintf("RINGLET_BOOTSTRAP=1: %t", told), func(t *testing.T) {
-			newHostFounds(t, ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true, FoundAlone: told}))
+			newHostFounds(t, machinetest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true, FoundAlone: told}))
 		})
 	}
 }
 
-func newHostFounds(t *testing.T, h *ipamtest.Host) {
+func newHostFounds(t *testing.T, h *machinetest.Host) {
 	t.Helper()
 	for _, r := range []ipam.Request{&ipam.Blindness{}, &ipam.Inventory{Partial: true}} {
 		h.Call(r)

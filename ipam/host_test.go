@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // A pool that another peer creates deals space to a host in which its own
@@ -57,7 +57,7 @@ func TestHostAddressesInADeal(t *testing.T) {
 // A network's bridge goes with the network. What the host was seen without, and has again
 // since, its LAN has given it: it is not the gateway of the next network.
 func TestGatewayThatTheLANGaveTheHost(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	tell := func(addrs ...string) {
 		h.Now = h.Now.Add(5 * time.Second)
 		q := &ipam.HostAddresses{}
@@ -102,7 +102,7 @@ func TestGatewayThatTheLANGaveTheHost(t *testing.T) {
 // A host reaches the containers of its own macvlan network through an interface beside theirs, for
 // which somebody allocates an address: that is the client's before, while and after it is there.
 func TestAllocatedForAnInterfaceOfTheHost(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	network(t, h, "10.50.0.0/24")
 	q := &ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "shim"}
 	r := h.Call(q)

@@ -6,13 +6,13 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/identity"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // A label set keeps its number over a start of the process, and gets a new one once it was collected. What can have no
 // number is refused, and the others of the request have theirs.
 func TestIdentities(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	number := func(text string) uint64 {
 		t.Helper()
 		if r := h.Call(&ipam.IdentityRequest{Labels: []string{text, text}}); r.Err != nil {

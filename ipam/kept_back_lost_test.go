@@ -9,7 +9,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // What networks keep back, where one is made right behind another, and above a lost database.
@@ -146,10 +146,10 @@ func (c *lockstep) look(d time.Duration, networks ...ipam.InventoryNetwork) {
 }
 
 // rightBehind has a network removed on a host with a sound database.
-func rightBehind(t *testing.T, gateway ipam.GatewayMode) (*ipamtest.Host, netip.Addr) {
+func rightBehind(t *testing.T, gateway ipam.GatewayMode) (*machinetest.Host, netip.Addr) {
 	t.Helper()
 	const cidr = "10.50.0.0/24"
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(cidr)}, Bits4: 24}})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(cidr)}, Bits4: 24}})
 	look(h)
 	for range 3 {
 		h.Now = h.Now.Add(2 * time.Minute)
@@ -173,7 +173,7 @@ func rightBehind(t *testing.T, gateway ipam.GatewayMode) (*ipamtest.Host, netip.
 	return h, a
 }
 
-func gatewayOf(t testing.TB, h *ipamtest.Host, n ipam.Network) netip.Addr {
+func gatewayOf(t testing.TB, h *machinetest.Host, n ipam.Network) netip.Addr {
 	t.Helper()
 	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})
 	if r.Err != nil {
@@ -186,7 +186,7 @@ func gatewayOf(t testing.TB, h *ipamtest.Host, n ipam.Network) netip.Addr {
 // kept is the second one's to have, or a container's, and the subnet is chosen again.
 func TestNetworkMadeRightBehindAnother(t *testing.T) {
 	const cidr = "10.50.0.0/24"
-	another := func(t *testing.T, h *ipamtest.Host) ipam.Network {
+	another := func(t *testing.T, h *machinetest.Host) ipam.Network {
 		t.Helper()
 		h.Call(&ipam.Inventory{Partial: true, AllNetworks: true})
 		n := network(t, h, cidr)
@@ -235,7 +235,7 @@ func TestNetworkMadeRightBehindAnother(t *testing.T) {
 // The only subnet that can be chosen is that of a network which went in its first minute: the next list tells.
 func TestChosenRightBehindAYoungNetwork(t *testing.T) {
 	const cidr = "10.50.0.0/24"
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(cidr)}, Bits4: 24}})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(cidr)}, Bits4: 24}})
 	look(h)
 	n := h.Call(&ipam.PoolRequest{Space: ipam.Local}).Pool.Network
 	gw := gatewayOf(t, h, n)

@@ -9,11 +9,11 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // name asks for an auxiliary address, or replays an endpoint, as the engine does.
-func name(t *testing.T, h *ipamtest.Host, n ipam.Network, a string) {
+func name(t *testing.T, h *machinetest.Host, n ipam.Network, a string) {
 	t.Helper()
 	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address(a)}); r.Err != nil {
 		t.Fatal(r.Err)
@@ -130,11 +130,11 @@ func TestAuxiliaryAddressOfAClient(t *testing.T) {
 // What was released and is reserved since, here or by another host, is no conflict
 // with a list that was begun before.
 func TestInventoryOlderThanAReservation(t *testing.T) {
-	for what, reserve := range map[string]func(h *ipamtest.Host){
-		"a gateway": func(h *ipamtest.Host) {
+	for what, reserve := range map[string]func(h *machinetest.Host){
+		"a gateway": func(h *machinetest.Host) {
 			h.Call(&ipam.AddressRequest{Network: network(t, h, "10.50.0.0/24"), Purpose: ipam.ForGateway, Address: address("10.50.0.9")})
 		},
-		"excluded": func(h *ipamtest.Host) {
+		"excluded": func(h *machinetest.Host) {
 			h.Call(&ipam.ReserveRequest{First: address("10.50.0.9"), Last: address("10.50.0.9"), Kind: chronicle.KindExcluded})
 		},
 	} {

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // A container is on two networks of one pool, and an address is kept for it: it has that
 // on the one, and any on the other.
 func TestKeptForAContainerOnTwoNetworks(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/25")}).Pool.Network
 	if err := h.Call(keep("10.50.0.200", "web")).Err; err != nil {

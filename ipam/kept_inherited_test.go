@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -361,7 +361,7 @@ func TestEndedWhileItsBeginningIsUndecided(t *testing.T) {
 
 // A name of an IPv6 pool is none for an IPv4 network.
 func TestNameOfTheOtherFamily(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	if err := h.Call(&ipam.PoolCreation{CIDR: prefix("fd00:1::/64"), Name: "lab"}).Err; err != nil {
 		t.Fatal(err)
 	}
@@ -519,7 +519,7 @@ func TestWhatItCostsToBeSure(t *testing.T) {
 		}
 	})
 	c.found()
-	alone := ipamtest.NewHost(t, ipam.Config{})
+	alone := machinetest.NewHost(t, ipam.Config{})
 	for what, of := range map[string]struct {
 		ask   func(ipam.Request) error
 		slot  func() uint64

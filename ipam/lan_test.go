@@ -9,7 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -144,7 +144,7 @@ func TestHostAddressInAPoolBesideOneInUse(t *testing.T) {
 
 // The same on one host, where it was freed at once, and with what is not the host's.
 func TestOthersAddressesInAPoolBesideOneInUse(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.60.0.0/25")
 	network(t, h, "10.60.0.128/25")
 	hostHas(h, "10.60.0.20/24")
@@ -219,25 +219,25 @@ func TestHostAddressThatAContainerHad(t *testing.T) {
 	const a = "10.60.0.20"
 	for what, had := range map[string]struct {
 		request ipam.Request
-		end     func(h *ipamtest.Host, n ipam.Network, r ipam.Reply)
+		end     func(h *machinetest.Host, n ipam.Network, r ipam.Reply)
 	}{
 		"it stops": {
 			&ipam.AddressRequest{Network: plain("10.60.0.0/24"), Purpose: ipam.ForContainer, Name: "web", Address: address(a)},
-			func(h *ipamtest.Host, n ipam.Network, _ ipam.Reply) { release(h, n, address(a)) },
+			func(h *machinetest.Host, n ipam.Network, _ ipam.Reply) { release(h, n, address(a)) },
 		},
 		"the answer is not delivered": {
 			&ipam.AddressRequest{Network: plain("10.60.0.0/24"), Purpose: ipam.ForContainer, Name: "web", Address: address(a)},
-			func(h *ipamtest.Host, _ ipam.Network, r ipam.Reply) {
+			func(h *machinetest.Host, _ ipam.Network, r ipam.Reply) {
 				h.Call(&ipam.Withdrawal{Ticket: r.Address.Ticket})
 			},
 		},
 		"it is freed": {
 			&ipam.ClientRequest{Pool: "10.60.0.0/24", ID: "web", Address: address(a)},
-			func(h *ipamtest.Host, _ ipam.Network, _ ipam.Reply) { h.Call(&ipam.FreeRequest{ID: "web"}) },
+			func(h *machinetest.Host, _ ipam.Network, _ ipam.Reply) { h.Call(&ipam.FreeRequest{ID: "web"}) },
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := ipamtest.NewHost(t, ipam.Config{})
+			h := machinetest.NewHost(t, ipam.Config{})
 			n := network(t, h, "10.60.0.0/24")
 			r := h.Call(had.request)
 			if r.Err != nil {
@@ -285,7 +285,7 @@ func TestHostAddressInAPoolThatIsNew(t *testing.T) {
 // A subnet overlaps a pool in which the host's own address is all that is held: the pool can
 // be removed, and that is what the refusal says.
 func TestOverlapWithAPoolOfTheHostAlone(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	if err := h.Call(&ipam.PoolCreation{CIDR: prefix(homeLAN)}).Err; err != nil {
 		t.Fatal(err)
 	}

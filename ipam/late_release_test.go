@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // endOf has a container that was there for long end on a host: its engine lists it no more, and has yet to
 // bring its release.
-func endOf(t *testing.T, name string) (*ipamtest.Host, ipam.Network) {
+func endOf(t *testing.T, name string) (*machinetest.Host, ipam.Network) {
 	t.Helper()
 	h := withSocket(t)
 	n := network(t, h, "10.50.0.0/24")
@@ -29,7 +29,7 @@ func endOf(t *testing.T, name string) (*ipamtest.Host, ipam.Network) {
 
 // keeps fails the test if the address is not that of the container with the MAC, or another gets it,
 // before and after the engine has listed it.
-func keeps(t *testing.T, h *ipamtest.Host, n ipam.Network, mac byte) {
+func keeps(t *testing.T, h *machinetest.Host, n ipam.Network, mac byte) {
 	t.Helper()
 	q := asking(n, "", 99, "10.50.0.9")
 	for range 2 {
@@ -62,7 +62,7 @@ func TestRestartAboveANewDatabase(t *testing.T) {
 }
 
 // isGranted fails the test if a container gets no address by its deadline, while its engine lists every second what lives.
-func isGranted(t *testing.T, h *ipamtest.Host, q *ipam.AddressRequest, lives ...ipam.InventoryNetwork) {
+func isGranted(t *testing.T, h *machinetest.Host, q *ipam.AddressRequest, lives ...ipam.InventoryNetwork) {
 	t.Helper()
 	from := h.Now
 	r, answered := h.Try(q)
@@ -84,7 +84,7 @@ func TestLateReleaseWithoutLists(t *testing.T) {
 	h, n := endOf(t, "")
 	mustAsk(t, h, n, "", 9, "10.50.0.9")
 	look(h, on("10.50.0.0/24", listed("10.50.0.9", "db", 9)))
-	m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(9, 9)), HostBoot: ipam.HostBoot{At: ipamtest.Start.Add(-time.Hour)}}, h.Disk.Load)
+	m, err := ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(9, 9)), HostBoot: ipam.HostBoot{At: machinetest.Start.Add(-time.Hour)}}, h.Disk.Load)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestLateReleaseWithoutLists(t *testing.T) {
 // while it makes one with the same options: that one's gateway stays its own (seed 2001812 of TestSimBare).
 func TestLateReleaseOfAPool(t *testing.T) {
 	for _, lives := range []bool{true, false} {
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+		h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 		look(h)
 		n := network(t, h, bareNet)
 		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway})

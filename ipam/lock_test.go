@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
 	"github.com/ringlet/ringlet/ipam/lock"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 func wantLock(name string, token uint64) *ipam.LockRequest {
@@ -20,7 +20,7 @@ func renewal(fence uint64) *ipam.RenewalRequest {
 
 // Who asks again with the same token has the lock already, also over a start of the process. Another one waits.
 func TestLock(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	first := h.Call(wantLock("backup", 1))
 	if first.Err != nil || first.Fence == 0 {
 		t.Fatalf("fence %d: %v", first.Fence, first.Err)
@@ -72,7 +72,7 @@ func TestLockOfAnotherHost(t *testing.T) {
 }
 
 func TestLockRefused(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	for name, want := range map[string]string{
 		"":                       "the name of a lock has 1 to 128 characters, not 0",
 		"a/b":                    `the name of a lock has letters, digits and the characters . _ - : @ + alone, and "a/b" has others`,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/paxos"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -50,7 +50,7 @@ type chapter struct {
 
 type lockstepPeer struct {
 	cfg     ipam.Config
-	disk    ipamtest.Disk
+	disk    machinetest.Disk
 	machine *ipam.Machine
 	wake    time.Time
 	starts  uint64
@@ -85,10 +85,10 @@ func onOwnMachines(c *lockstep) {
 // start.
 func newLockstepWith(tb testing.TB, n int, arrange func(*lockstep)) *lockstep {
 	tb.Helper()
-	c := &lockstep{t: tb, now: ipamtest.Start, byID: map[peer.ID]int{}, lose: func(flight) bool { return false }, crash: func(int) int { return -1 }, states: map[chapter]uint64{}}
+	c := &lockstep{t: tb, now: machinetest.Start, byID: map[peer.ID]int{}, lose: func(flight) bool { return false }, crash: func(int) int { return -1 }, states: map[chapter]uint64{}}
 	for i := range n {
 		c.peers = append(c.peers, &lockstepPeer{
-			disk: ipamtest.Disk{}, replies: map[uint64]ipam.Reply{},
+			disk: machinetest.Disk{}, replies: map[uint64]ipam.Reply{},
 			cfg: ipam.Config{
 				Name: peer.Name(fmt.Sprint("host-", i)), Join: true, HostBoot: ipam.HostBoot{ID: "same"},
 				Formation: ipam.Formation{Size: n, List: 1, Seat: i + 1},
@@ -149,7 +149,7 @@ func (c *lockstep) rejoin(i int) {
 	if err != nil {
 		c.t.Fatalf("%s: %v", p.cfg.Name, err)
 	}
-	p.cfg.Remains, p.disk = &remains, ipamtest.Disk{}
+	p.cfg.Remains, p.disk = &remains, machinetest.Disk{}
 	c.start(i)
 	p.cfg.Remains = nil
 	c.heal()
@@ -157,7 +157,7 @@ func (c *lockstep) rejoin(i int) {
 
 func (c *lockstep) step(i int, ev ipam.Event) {
 	p := c.peers[i]
-	fx := p.machine.Step(c.now, ipamtest.Asked(p.machine, c.now, ev))
+	fx := p.machine.Step(c.now, machinetest.Asked(p.machine, c.now, ev))
 	p.disk.Commit(fx.Save)
 	p.wake = fx.WakeAt
 	for _, r := range fx.Reply {
@@ -447,7 +447,7 @@ func TestHundredFoundOneCluster(t *testing.T) {
 	c := newLockstep(t, 100)
 	c.run(time.Minute, c.agreed)
 	c.oneCluster()
-	took := c.now.Sub(ipamtest.Start)
+	took := c.now.Sub(machinetest.Start)
 	t.Logf("100 peers: %d frames, %v", c.frames, took)
 	// A hello and its answer for each pair of hosts in each direction, as much
 	// again, and what a few ballots take.

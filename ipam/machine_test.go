@@ -10,14 +10,14 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 func address(s string) netip.Addr  { return netip.MustParseAddr(s) }
 
 // net makes a network on a subnet, as docker network create --subnet does.
-func network(t testing.TB, h *ipamtest.Host, cidr string) ipam.Network {
+func network(t testing.TB, h *machinetest.Host, cidr string) ipam.Network {
 	t.Helper()
 	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr)})
 	if r.Err != nil {
@@ -27,7 +27,7 @@ func network(t testing.TB, h *ipamtest.Host, cidr string) ipam.Network {
 }
 
 // run starts a container of that name.
-func run(t testing.TB, h *ipamtest.Host, n ipam.Network, name string) netip.Addr {
+func run(t testing.TB, h *machinetest.Host, n ipam.Network, name string) netip.Addr {
 	t.Helper()
 	r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name})
 	if r.Err != nil {
@@ -36,11 +36,11 @@ func run(t testing.TB, h *ipamtest.Host, n ipam.Network, name string) netip.Addr
 	return r.Address.Address.Addr()
 }
 
-func claim(h *ipamtest.Host, n ipam.Network, a, name string) error {
+func claim(h *machinetest.Host, n ipam.Network, a, name string) error {
 	return h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name, Address: address(a)}).Err
 }
 
-func release(h *ipamtest.Host, n ipam.Network, a netip.Addr) {
+func release(h *machinetest.Host, n ipam.Network, a netip.Addr) {
 	h.Call(&ipam.AddressRelease{Network: n, Address: a})
 }
 
@@ -69,7 +69,7 @@ func TestFirstAddresses(t *testing.T) {
 		{"fd00::/127", "fd00::", "fd00::1"},
 		{"fd00::9/128", "fd00::9", ""},
 	} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, c.cidr)
 		if a := run(t, h, n, "one"); a != address(c.first) {
 			t.Errorf("%s: first address %v, want %s", c.cidr, a, c.first)
@@ -90,7 +90,7 @@ func TestFullAndFreedAgain(t *testing.T) {
 		cidr string
 		n    int
 	}{{"10.50.0.0/28", 14}, {"10.50.0.0/24", 254}, {"fd00::/120", 255}} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, c.cidr)
 		seen := map[netip.Addr]bool{}
 		var last netip.Addr
@@ -115,7 +115,7 @@ func TestFullAndFreedAgain(t *testing.T) {
 }
 
 func TestRangeLimitsChoiceNotClaims(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/16"), Range: prefix("10.50.200.0/30")})
 	n := r.Pool.Network
 	for i, want := range []string{"10.50.200.0", "10.50.200.1", "10.50.200.2", "10.50.200.3"} {
@@ -135,7 +135,7 @@ func TestRangeLimitsChoiceNotClaims(t *testing.T) {
 }
 
 func TestTwoClaimsOfOneAddress(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	if err := claim(h, n, "10.50.0.77", "web"); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestTwoClaimsOfOneAddress(t *testing.T) {
 }
 
 func TestClaimByMAC(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	mac := ipam.MAC{2, 0, 0, 0, 0, 1}
 	ask := func() error {
@@ -175,7 +175,7 @@ func TestClaimByMAC(t *testing.T) {
 }
 
 func TestSticky(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	web := run(t, h, n, "web")
 	db := run(t, h, n, "db")
@@ -207,7 +207,7 @@ func TestSticky(t *testing.T) {
 // A network that is removed and made again, as compose down and up do, brings
 // its containers back to their addresses.
 func TestStickyOverNetworkRemoval(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	gw := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	run(t, h, n, "a")
@@ -227,7 +227,7 @@ func TestStickyOverNetworkRemoval(t *testing.T) {
 
 // Least recently freed first, and never used before freed.
 func TestOrderOfReuse(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	var all []netip.Addr
 	for i := range 14 {
@@ -261,7 +261,7 @@ func TestGateways(t *testing.T) {
 		{ipam.GatewayLast, "", "10.50.0.254", "10.50.0.254", "10.50.0.1", "10.50.0.254"},
 		{ipam.GatewayAddr, "10.50.0.9", "10.50.0.9", "10.50.0.9", "10.50.0.1", "10.50.0.9"},
 	} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		q := ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Gateway: c.mode}
 		if c.addr != "" {
 			q.GatewayAddr = address(c.addr)
@@ -303,7 +303,7 @@ func TestGateways(t *testing.T) {
 }
 
 func TestExplicitGatewayAndAuxiliaryAddressesAreShared(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	for _, r := range []string{"10.50.0.0/25", "10.50.0.128/25"} {
 		n := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix(r)}).Pool.Network
 		if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.254")}); r.Err != nil {
@@ -324,7 +324,7 @@ func TestExplicitGatewayAndAuxiliaryAddressesAreShared(t *testing.T) {
 }
 
 func TestReplayAfterRestart(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	a := run(t, h, n, "web")
 	h.Restart()
@@ -361,7 +361,7 @@ func TestReplayAfterRestart(t *testing.T) {
 }
 
 func TestInventoryMendsLeaks(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	a := run(t, h, n, "web")
 	if r := h.Call(inventory(h, n)); r.Again == 0 {
@@ -390,7 +390,7 @@ func TestInventoryMendsLeaks(t *testing.T) {
 }
 
 func TestInventoryTakesInWhatWasLost(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := ipam.Network{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Range: prefix("10.50.0.0/24")}
 	e := ipam.InventoryEndpoint{Address: address("10.50.0.200"), Container: strings.Repeat("b", 64), Name: "old"}
 	h.Call(inventory(h, n, e))
@@ -402,7 +402,7 @@ func TestInventoryTakesInWhatWasLost(t *testing.T) {
 }
 
 func TestNewPeerAwaitsInventory(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := network(t, h, "10.50.0.0/24")
 	ask := &ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"}
 	if _, answered := h.Try(ask); answered {
@@ -422,7 +422,7 @@ func TestNewPeerAwaitsInventory(t *testing.T) {
 }
 
 func TestClients(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	if r := h.Call(&ipam.PoolCreation{CIDR: prefix("10.80.0.0/24"), Name: "vm"}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -468,7 +468,7 @@ func TestClients(t *testing.T) {
 // A container that runs under a holder's name keeps its address, and does not keep
 // that of the holder.
 func TestFreeOfAHolderNamedAsAContainer(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	web := run(t, h, n, "web")
 	alloc := h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "web"})
@@ -484,7 +484,7 @@ func TestFreeOfAHolderNamedAsAContainer(t *testing.T) {
 // What the host itself has is in use: the gateways of its bridges, which the
 // engine does not list, and its own address on a LAN.
 func TestHostAddresses(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	tell := func(addrs ...string) {
 		q := &ipam.HostAddresses{}
 		for _, a := range addrs {

@@ -9,21 +9,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
 // teller is a founder that tells what it knows, and the last slot it reached.
 type teller struct {
-	*ipamtest.Host
+	*machinetest.Host
 	last uint64
 }
 
 // newTeller returns a founder that has decided some slots.
 func newTeller(tb testing.TB) *teller {
 	tb.Helper()
-	h := ipamtest.NewHost(tb, ipam.Config{Name: "host-a"})
+	h := machinetest.NewHost(tb, ipam.Config{Name: "host-a"})
 	for _, cidr := range []string{"10.1.0.0/28", "10.2.0.0/24", "10.3.0.0/16", "fd00:1::/64"} {
 		p := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: netip.MustParsePrefix(cidr), Gateway: ipam.GatewayLast})
 		for range 20 {
@@ -71,13 +71,13 @@ func TestMergeInAnyOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Step(ipamtest.Start, ipam.Tick{})
+		m.Step(machinetest.Start, ipam.Tick{})
 		return m
 	}
 	tell := func(m *ipam.Machine, body wire.Body, slot, digest uint64) {
 		h := all[0].Header
 		h.To, h.Slot, h.Digest = m.Self(), slot, digest
-		m.Step(ipamtest.Start, &ipam.Message{Frame: &wire.Frame{Header: h, Body: body}})
+		m.Step(machinetest.Start, &ipam.Message{Frame: &wire.Frame{Header: h, Body: body}})
 	}
 	reader := joiner(1)
 	snapshots := map[uint64][]byte{}
@@ -102,7 +102,7 @@ func TestMergeInAnyOrder(t *testing.T) {
 			if slot := m.State().Slot; slot > 0 && m.State().Digest() != states[slot] {
 				rt.Fatalf("at slot %d the state is not that of the others", slot)
 			}
-			for _, err := range m.Check(ipamtest.Start) {
+			for _, err := range m.Check(machinetest.Start) {
 				rt.Fatal(err)
 			}
 		}

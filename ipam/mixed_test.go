@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // pages are the disks of one peer at several times, and of another one.
-func pages(tb testing.TB) (out []ipamtest.Disk) {
+func pages(tb testing.TB) (out []machinetest.Disk) {
 	tb.Helper()
 	c := newLockstepWith(tb, 3, func(*lockstep) {})
 	c.run(time.Minute, c.agreed)
@@ -60,7 +60,7 @@ func FuzzRestoreOfManyTimes(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, a, b, often uint8) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
-		from := []ipamtest.Disk{disks[int(a)%len(disks)], disks[int(b)%len(disks)], {}}
+		from := []machinetest.Disk{disks[int(a)%len(disks)], disks[int(b)%len(disks)], {}}
 		l, err := ipam.NewRestoration(ipam.Config{Name: "host-0", Join: true, Rand: rnd, Formation: ipam.Formation{Size: 3, List: 1, Seat: 1}})
 		if err != nil {
 			t.Fatal(err)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // What is excluded in pieces is given back in one event.
 func TestPiecesEndInOneNote(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	network(t, h, "10.50.0.0/24")
 	for _, piece := range []string{"10.50.0.8", "10.50.0.9", "10.50.0.10", "10.50.0.12"} {
 		if r := h.Call(exclude(piece, piece)); r.Err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -77,10 +77,10 @@ func nextSteps() []nextStep {
 		{"inventory-awaited", "wait a moment; if it stays, check that the engine answers docker network ls, and see the plugin's log", "docker network ls, after the engine was started", awaitsList},
 		{"short-of-space", "remove containers, or move to a larger network", "docker rm -f of two containers", shortOfSpace},
 		{"pool-full", "remove containers, or move to a larger network", "docker rm -f", fullPool},
-		{"stranger", adviceDevices, "ringlet exclude add", strangers(func(h *ipamtest.Host, a netip.Addr) ipam.Request {
+		{"stranger", adviceDevices, "ringlet exclude add", strangers(func(h *machinetest.Host, a netip.Addr) ipam.Request {
 			return exclude(a.String(), a.String())
 		})},
-		{"stranger", adviceDevices, "ringlet release", strangers(func(_ *ipamtest.Host, a netip.Addr) ipam.Request { return &ipam.FreeRequest{Address: a} })},
+		{"stranger", adviceDevices, "ringlet release", strangers(func(_ *machinetest.Host, a netip.Addr) ipam.Request { return &ipam.FreeRequest{Address: a} })},
 		{"conflict", "stop that container, or run ringlet free --for printer-3 10.50.0.9", "docker rm -f", usedTwice(false)},
 		{"conflict", "stop that container, or run ringlet free --for printer-3 10.50.0.9", "ringlet free --for printer-3 10.50.0.9", usedTwice(true)},
 		{"others-unlisted", "wait two minutes at most, and see ringlet status on those hosts: each must be in this cluster, and reach its engine", "the engine of HOST started", othersUnlisted},
@@ -521,20 +521,20 @@ func shortOfSpace(t *testing.T) (func() ipam.Status, func()) {
 }
 
 // host is a single one, for [nextStep].
-func host(h *ipamtest.Host, follow func()) (func() ipam.Status, func()) {
+func host(h *machinetest.Host, follow func()) (func() ipam.Status, func()) {
 	return func() ipam.Status { return h.Machine().Status(h.Now) }, follow
 }
 
 func awaitsList(t *testing.T) (func() ipam.Status, func()) {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := network(t, h, "10.50.0.0/24")
 	return host(h, func() { h.Call(inventory(h, n)) })
 }
 
 func fullPool(t *testing.T) (func() ipam.Status, func()) {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.61.0.0/30")
 	run(t, h, n, "a")
 	last := run(t, h, n, "b")
@@ -542,10 +542,10 @@ func fullPool(t *testing.T) (func() ipam.Status, func()) {
 }
 
 // strangers is a host with another device on its network, of whose address an operator asks for something.
-func strangers(ask func(*ipamtest.Host, netip.Addr) ipam.Request) func(*testing.T) (func() ipam.Status, func()) {
+func strangers(ask func(*machinetest.Host, netip.Addr) ipam.Request) func(*testing.T) (func() ipam.Status, func()) {
 	return func(t *testing.T) (func() ipam.Status, func()) {
 		t.Helper()
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		g := h.Call(&ipam.AddressRequest{Network: network(t, h, "10.62.0.0/24"), Purpose: ipam.ForContainer}).Address
 		h.Call(&ipam.Stranger{Ticket: g.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, 1}})
 		return host(h, func() {
@@ -560,7 +560,7 @@ func strangers(ask func(*ipamtest.Host, netip.Addr) ipam.Request) func(*testing.
 func usedTwice(free bool) func(*testing.T) (func() ipam.Status, func()) {
 	return func(t *testing.T) (func() ipam.Status, func()) {
 		t.Helper()
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+		h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 		n := network(t, h, "10.50.0.0/24")
 		h.Call(inventory(h, n))
 		h.Call(&ipam.ClientRequest{Pool: "10.50.0.0/24", ID: "printer-3", Address: address("10.50.0.9")})

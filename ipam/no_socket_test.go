@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // What a host that has no engine's socket, or whose engine is silent, says of its networks.
@@ -69,7 +69,7 @@ func TestStartsAnewWithoutSocketAfterItsLastNetwork(t *testing.T) {
 // the engine is silent.
 func TestChosenForWhatIsRefused(t *testing.T) {
 	for _, socket := range []bool{false, true} {
-		h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.32.0.0/22")}}, AwaitInventory: socket})
+		h := machinetest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.32.0.0/22")}}, AwaitInventory: socket})
 		if socket {
 			h.Call(&ipam.Blindness{})
 		}

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // RINGLET_MAC=false: an engine before 29 that starts asks for what its networks and endpoints have, network by network,
 // and then starts containers, whose requests look the same; it answers no question before it is done.
 
 // started has the engine start above the host's peer, in a process that it has started, too, with the networks that it has.
-func started(h *ipamtest.Host, requests ...ipam.PoolRequest) {
+func started(h *machinetest.Host, requests ...ipam.PoolRequest) {
 	h.Restart()
 	h.Call(&ipam.Greeting{})
 	for _, q := range requests {
@@ -32,7 +32,7 @@ func upperHalf() ipam.PoolRequest {
 }
 
 // keepsAuxiliary is a network that keeps 10.50.0.5 back as auxiliary.
-func keepsAuxiliary(t *testing.T, h *ipamtest.Host) ipam.Network {
+func keepsAuxiliary(t *testing.T, h *machinetest.Host) ipam.Network {
 	t.Helper()
 	n := network(t, h, bareNet)
 	waits(t, h, plainly(n, "10.50.0.5"))
@@ -108,7 +108,7 @@ func TestClientWhileAnEngineStarts(t *testing.T) {
 
 // A call of the engine that was, which waits still, does not end what the engine that starts asks for again.
 func TestCallOfAnEngineThatWas(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
 	look(h)
 	first, second := network(t, h, bareNet), network(t, h, "10.51.0.0/24")
 	h.Now = h.Now.Add(time.Hour)
@@ -130,7 +130,7 @@ func TestCallOfAnEngineThatWas(t *testing.T) {
 
 // The same with any RINGLET_MAC, and without the engine's socket: nobody would ever tell that the network is gone.
 func TestClientWhileAnEngineStartsWithoutSocket(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, bareNet)
 	g := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	h.Restart()
@@ -160,7 +160,7 @@ func TestEngineStartsBehindAFreeze(t *testing.T) {
 		"never": {}, "long ago": {before: time.Minute}, "while it starts": {starting: 26 * time.Second},
 	} {
 		for _, process := range []bool{false, true} { // whether it starts, too
-			h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+			h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
 			pool := func(within string) ipam.Network {
 				q := &ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr), Gateway: ipam.GatewayNone}
 				if within != "" {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // Engines give endpoints no MAC, so that before 29 a container's request with an address looks like one
@@ -16,9 +16,9 @@ import (
 const bareNet = "10.50.0.0/24"
 
 // withoutMAC is a peer beside such an engine, which has listed that it has no network.
-func withoutMAC(t testing.TB) *ipamtest.Host {
+func withoutMAC(t testing.TB) *machinetest.Host {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
 	look(h)
 	return h
 }
@@ -29,7 +29,7 @@ func plainly(n ipam.Network, a string) *ipam.AddressRequest {
 }
 
 // answeredBy has a list come, and returns what the request is answered that waited for it.
-func answeredBy(t testing.TB, h *ipamtest.Host, networks ...ipam.InventoryNetwork) ipam.Reply {
+func answeredBy(t testing.TB, h *machinetest.Host, networks ...ipam.InventoryNetwork) ipam.Reply {
 	t.Helper()
 	h.Now = h.Now.Add(200 * time.Millisecond)
 	r, answers := listAnswers(h, networks...)
@@ -40,7 +40,7 @@ func answeredBy(t testing.TB, h *ipamtest.Host, networks ...ipam.InventoryNetwor
 }
 
 // listAnswers has a list come, and returns what a request is answered by it that waited, if one is.
-func listAnswers(h *ipamtest.Host, networks ...ipam.InventoryNetwork) (ipam.Reply, bool) {
+func listAnswers(h *machinetest.Host, networks ...ipam.InventoryNetwork) (ipam.Reply, bool) {
 	const list = 1 << 40
 	fx := h.Machine().Step(h.Now, &ipam.Call{ID: list, Deadline: h.Now.Add(time.Second), Request: &ipam.Inventory{After: h.Mark(), Networks: networks}})
 	h.Disk.Commit(fx.Save)
@@ -54,7 +54,7 @@ func listAnswers(h *ipamtest.Host, networks ...ipam.InventoryNetwork) (ipam.Repl
 }
 
 // waits fails the test if the request is answered at once, or if no list is asked for.
-func waits(t testing.TB, h *ipamtest.Host, q ipam.Request) {
+func waits(t testing.TB, h *machinetest.Host, q ipam.Request) {
 	t.Helper()
 	if r, ok := h.Try(q); ok {
 		t.Fatalf("answered before a list has told: %+v, %v", r.Address, r.Err)
@@ -65,7 +65,7 @@ func waits(t testing.TB, h *ipamtest.Host, q ipam.Request) {
 }
 
 // stateOf says what an address is.
-func stateOf(t testing.TB, h *ipamtest.Host, a string) ipam.AddressStatus {
+func stateOf(t testing.TB, h *machinetest.Host, a string) ipam.AddressStatus {
 	t.Helper()
 	s, err := h.Machine().Who(h.Now, address(a))
 	if err != nil {
@@ -75,7 +75,7 @@ func stateOf(t testing.TB, h *ipamtest.Host, a string) ipam.AddressStatus {
 }
 
 // made is a network that lists show.
-func made(t testing.TB, h *ipamtest.Host, endpoints ...ipam.InventoryEndpoint) ipam.Network {
+func made(t testing.TB, h *machinetest.Host, endpoints ...ipam.InventoryEndpoint) ipam.Network {
 	t.Helper()
 	n := network(t, h, bareNet)
 	look(h, on(bareNet, endpoints...))
@@ -103,9 +103,9 @@ func TestBareAuxiliary(t *testing.T) {
 
 // An auxiliary address that somebody has is refused, whoever it is.
 func TestBareAuxiliaryOfWhatIsHeld(t *testing.T) {
-	for what, hold := range map[string]func(h *ipamtest.Host, n ipam.Network){
-		"container": func(h *ipamtest.Host, n ipam.Network) { mustAsk(t, h, n, "", 0, "10.50.0.9") },
-		"client": func(h *ipamtest.Host, _ ipam.Network) {
+	for what, hold := range map[string]func(h *machinetest.Host, n ipam.Network){
+		"container": func(h *machinetest.Host, n ipam.Network) { mustAsk(t, h, n, "", 0, "10.50.0.9") },
+		"client": func(h *machinetest.Host, _ ipam.Network) {
 			h.Call(&ipam.ClientRequest{Pool: bareNet, Address: address("10.50.0.9"), ID: "printer"})
 		},
 	} {
@@ -289,7 +289,7 @@ func TestBareSecondNetwork(t *testing.T) {
 // The networks that the engine lists on the subnet are those of a database that was lost: one that is made beside them is
 // none of them, and gets its auxiliary address.
 func TestBareAuxiliaryBesideNetworksOfAnEarlierDatabase(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
 	look(h, on(bareNet), on(bareNet))
 	h.Now = h.Now.Add(time.Minute)
 	n := network(t, h, bareNet)
@@ -330,7 +330,7 @@ func TestBareTwoClaimsOfOneList(t *testing.T) {
 
 // A new database, and an engine that starts: what it has is held until it lists that.
 func TestBareReplayToANewDatabase(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: true})
 	n := network(t, h, bareNet)
 	h.Call(&ipam.Blindness{})
 	for _, a := range []string{"10.50.0.5", "10.50.0.9"} {

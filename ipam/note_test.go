@@ -11,7 +11,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/trade"
 )
 
@@ -39,7 +39,7 @@ func usesOf(trail []ipam.Note) map[netip.Addr]ipam.Use {
 
 // checkTrail fails the test unless the trail of a host tells just what it
 // holds.
-func checkTrail(t *testing.T, h *ipamtest.Host) {
+func checkTrail(t *testing.T, h *machinetest.Host) {
 	t.Helper()
 	list, err := h.Machine().Addresses(h.Now, "")
 	if err != nil {
@@ -67,7 +67,7 @@ func checkTrail(t *testing.T, h *ipamtest.Host) {
 }
 
 // checkPages fails the test unless what is held comes in pages as it does at once.
-func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
+func checkPages(t *testing.T, h *machinetest.Host, list []ipam.AddressStatus) {
 	t.Helper()
 	same := cmp.Options{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })}
 	if diff := cmp.Diff(list, portions(t, h, ipam.Listing{Limit: 2}), same); diff != "" {
@@ -97,7 +97,7 @@ func checkPages(t *testing.T, h *ipamtest.Host, list []ipam.AddressStatus) {
 }
 
 // portions is what a listing lists, by portions.
-func portions(t *testing.T, h *ipamtest.Host, q ipam.Listing) []ipam.AddressStatus {
+func portions(t *testing.T, h *machinetest.Host, q ipam.Listing) []ipam.AddressStatus {
 	t.Helper()
 	out := []ipam.AddressStatus{}
 	for {
@@ -115,7 +115,7 @@ func portions(t *testing.T, h *ipamtest.Host, q ipam.Listing) []ipam.AddressStat
 // A container's address, from its beginning to its end, with what was learnt
 // of it meanwhile.
 func TestTrailOfAnAddress(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	mac := ipam.MAC{2, 0, 0, 0, 0, 7}
 	h.Trail = nil
@@ -144,7 +144,7 @@ func TestTrailOfAnAddress(t *testing.T) {
 // Every range that changes hands is noted with both owners, by those that have
 // it and by those that only hear of it.
 func TestTrailOfARange(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Chunk: 8})
+	h := machinetest.NewHost(t, ipam.Config{Chunk: 8})
 	n := network(t, h, "10.50.0.0/26")
 	h.Trail = nil
 	for range 40 { // more than was dealt out
@@ -170,7 +170,7 @@ func TestTrailOfARange(t *testing.T) {
 
 // A range that is excluded is noted with those who had it: this peer owned a part, and the rest was free.
 func TestTrailOfAnExclusion(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Chunk: 8})
+	h := machinetest.NewHost(t, ipam.Config{Chunk: 8})
 	network(t, h, "10.50.0.0/26")
 	h.Trail = nil
 	first, last := netip.MustParseAddr("10.50.0.30"), netip.MustParseAddr("10.50.0.40")

@@ -6,12 +6,12 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // Creating what exists is no error, and is told from creating it.
 func TestPoolCreationTellsWhetherThePoolIsNew(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.81.0.0/24")})
 	for i, tt := range []struct {
 		cidr, name, wantName string

@@ -9,12 +9,12 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // Who reads that no subnet is left reads what is in the way: else nobody thinks of a setting, or of a VPN's route.
 func TestWhatIsInTheWayOfSubnets(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{
+	h := machinetest.NewHost(t, ipam.Config{
 		Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/22")}, Avoid: []netip.Prefix{prefix("10.60.1.0/24"), prefix("192.168.0.0/16")}},
 	})
 	h.Call(&ipam.HostAddresses{
@@ -29,7 +29,7 @@ func TestWhatIsInTheWayOfSubnets(t *testing.T) {
 }
 
 func TestChosenSubnets(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/23")}, Avoid: []netip.Prefix{prefix("192.168.0.0/16")}}})
+	h := machinetest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/23")}, Avoid: []netip.Prefix{prefix("192.168.0.0/16")}}})
 	choose := func() (ipam.Network, error) {
 		r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 		return r.Pool.Network, r.Err
@@ -57,7 +57,7 @@ func TestChosenSubnets(t *testing.T) {
 }
 
 func TestChosenSubnetAvoids(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{
+	h := machinetest.NewHost(t, ipam.Config{
 		Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.32.0.0/12")}, ULA: true, Avoid: []netip.Prefix{prefix("10.32.0.0/13"), prefix("10.40.0.128/25")}},
 	})
 	network(t, h, "10.40.1.0/26")
@@ -95,7 +95,7 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 		"to chosen subnets": {"10.60.0.0/22", []ipam.HostRoute{on("10.60.0.0/24"), via("10.60.2.0/24")}, []string{"10.60.1.0/24", "10.60.3.0/24"}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(c.universe)}}})
+			h := machinetest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix(c.universe)}}})
 			h.Call(&ipam.HostAddresses{Routes: c.routes})
 			for _, want := range c.want {
 				r := h.Call(&ipam.PoolRequest{Space: ipam.Local})
@@ -118,7 +118,7 @@ func TestChosenSubnetHasNoRoute(t *testing.T) {
 
 // A pool that nobody uses any more makes room, though a route to it is still there.
 func TestRoutesOfAPool(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
+	h := machinetest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	first := h.Call(&ipam.PoolRequest{Space: ipam.Local})
 	if first.Err != nil {
 		t.Fatal(first.Err)
@@ -133,7 +133,7 @@ func TestRoutesOfAPool(t *testing.T) {
 // The engine asks again and again while an answer overlaps a route of its
 // host. A pool by name is always the same, so it must end in an error.
 func TestNamedPoolDoesNotSpinTheEngine(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	ask := func() error { return h.Call(&ipam.PoolRequest{Space: ipam.Local, PoolName: "lab"}).Err }
 	var err error
 	asked := 0
@@ -148,7 +148,7 @@ func TestNamedPoolDoesNotSpinTheEngine(t *testing.T) {
 }
 
 func TestPoolNames(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	first := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.70.0.0/24"), PoolName: "lab"})
 	if first.Err != nil {
 		t.Fatal(first.Err)
@@ -170,7 +170,7 @@ func TestPoolNames(t *testing.T) {
 
 // An address is written as a name is, and is none: whoever gives one is told so.
 func TestPoolNamedAsAnAddress(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	for _, r := range []ipam.Request{
 		&ipam.PoolCreation{CIDR: prefix("10.70.0.0/24"), Name: "10.70.0.1"},
 		&ipam.PoolRequest{Space: ipam.Local, PoolName: "10.70.0.1"},
@@ -183,7 +183,7 @@ func TestPoolNamedAsAnAddress(t *testing.T) {
 // room is refused before anything is made for it.
 func TestLongPoolNames(t *testing.T) {
 	for length, fits := range map[int]bool{60: true, 61: false, 63: false} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		name := strings.Repeat("a", length)
 		if r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.70.0.0/24"), PoolName: name}); r.Err != nil {
 			t.Error(r.Err)
@@ -202,7 +202,7 @@ func TestLongPoolNames(t *testing.T) {
 // that they made themselves.
 func TestOperatorsPoolOfIPv6(t *testing.T) {
 	const own, networks = "fd00:7::/64", "fd00:8::/64"
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	joins := func(want string, q ipam.PoolRequest) {
 		t.Helper()
 		q.Space, q.V6, q.PoolName = ipam.Local, true, "lab"
@@ -228,7 +228,7 @@ func TestOperatorsPoolOfIPv6(t *testing.T) {
 }
 
 func TestOverlap(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/16")
 	run(t, h, n, "web")
 	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.3.0/24")})
@@ -246,7 +246,7 @@ func TestOverlap(t *testing.T) {
 
 // What an operator made, or gave a name, goes only when an operator says so.
 func TestPoolsOfOperatorsStay(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
+	h := machinetest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/24")})
 	wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix("10.60.0.0/25")}).Err, ipam.ErrPoolOverlap, "ringlet pool rm 10.60.0.0/24")
 	wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.60.0.0/25")}).Err, ipam.ErrPoolOverlap, "ringlet pool rm 10.60.0.0/24")
@@ -261,7 +261,7 @@ func TestPoolsOfOperatorsStay(t *testing.T) {
 }
 
 func TestSubnetsNobodyCanUse(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	for _, cidr := range []string{"0.0.0.0/0", "0.1.0.0/16", "127.0.0.0/24", "224.0.1.0/24", "fe80::/64", "ff02::/64", "::/64", "255.255.255.254/31", "255.255.255.255/32"} {
 		wantErr(t, h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(cidr)}).Err, ipam.ErrBadRequest, cidr)
 		wantErr(t, h.Call(&ipam.PoolCreation{CIDR: prefix(cidr)}).Err, ipam.ErrBadRequest, cidr)
@@ -274,7 +274,7 @@ func TestSubnetsNobodyCanUse(t *testing.T) {
 // name and the subnet from the network that is meant.
 func TestNoPoolForAGatewayNobodyCanHave(t *testing.T) {
 	for subnet, gateway := range map[string]string{"10.50.0.0/24": "10.50.0.255", "10.51.0.0/24": "10.51.0.0", "fd00::/64": "fd00::"} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		q := ipam.PoolRequest{Space: ipam.Local, Pool: prefix(subnet), Gateway: ipam.GatewayAddr, GatewayAddr: netip.MustParseAddr(gateway), PoolName: "lab"}
 		r := h.Call(&q)
 		wantErr(t, r.Err, ipam.ErrBadRequest, gateway, "address of subnet "+subnet, "choose another address")

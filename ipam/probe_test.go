@@ -10,6 +10,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // device is something on the LAN that is none of ours.
@@ -17,13 +18,13 @@ var device = ipam.MAC{0x0a, 0, 0, 0, 0, 0x50}
 
 // answered tells a peer that the device answers for an address that was
 // granted.
-func answered(h *ipamtest.Host, g ipam.AddressGrant) {
+func answered(h *machinetest.Host, g ipam.AddressGrant) {
 	h.Call(&ipam.Stranger{Ticket: g.Ticket, MAC: device})
 }
 
 // gets fails the test unless a container that asks for any address is granted
 // that one.
-func gets(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac byte, want string) ipam.AddressGrant {
+func gets(t testing.TB, h *machinetest.Host, n ipam.Network, name string, mac byte, want string) ipam.AddressGrant {
 	t.Helper()
 	g := mustAsk(t, h, n, name, mac, "")
 	if g.Address.Addr() != address(want) {
@@ -34,7 +35,7 @@ func gets(t testing.TB, h *ipamtest.Host, n ipam.Network, name string, mac byte,
 
 // wantState fails the test unless the address is in that state, and returns
 // what is known of it.
-func wantState(t testing.TB, h *ipamtest.Host, a, state string) ipam.AddressStatus {
+func wantState(t testing.TB, h *machinetest.Host, a, state string) ipam.AddressStatus {
 	t.Helper()
 	s, err := h.Machine().Who(h.Now, address(a))
 	if err != nil || s.State != state {
@@ -44,7 +45,7 @@ func wantState(t testing.TB, h *ipamtest.Host, a, state string) ipam.AddressStat
 }
 
 // hasProblem returns the problem with that code.
-func hasProblem(h *ipamtest.Host, code string) (ipam.Problem, bool) {
+func hasProblem(h *machinetest.Host, code string) (ipam.Problem, bool) {
 	for _, p := range h.Machine().Status(h.Now).Problems {
 		if p.Code == code {
 			return p, true
@@ -56,7 +57,7 @@ func hasProblem(h *ipamtest.Host, code string) (ipam.Problem, bool) {
 // An address that something answers for is kept back with its MAC and time,
 // the same container gets another, and all is as it was after an hour.
 func TestStrangerIsKeptBackForAnHour(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	first := ask(h, n, "web", 1, "")
 	answered(h, first.Address)
@@ -100,7 +101,7 @@ func TestStrangerIsKeptBackForAnHour(t *testing.T) {
 
 // The machine asks to be woken when an address is to be freed.
 func TestStrangerWakesThePeer(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	g := ask(h, n, "web", 1, "").Address
 	kept := h.Now.Add(time.Hour)
@@ -123,7 +124,7 @@ func TestStrangerWakesThePeer(t *testing.T) {
 // A clock that was years ahead when the address was kept back, and was put
 // right since, keeps it no longer than one that is right.
 func TestStrangerFromAClockThatWasAhead(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	right := h.Now
 	h.Now = right.AddDate(10, 0, 0)
@@ -145,25 +146,25 @@ func TestStrangerFromAClockThatWasAhead(t *testing.T) {
 func TestStrangerAfterTheGrant(t *testing.T) {
 	for _, c := range []struct {
 		what  string
-		since func(h *ipamtest.Host, n ipam.Network, g ipam.AddressGrant)
+		since func(h *machinetest.Host, n ipam.Network, g ipam.AddressGrant)
 		want  string
 	}{
-		{"released", func(h *ipamtest.Host, n ipam.Network, g ipam.AddressGrant) { release(h, n, g.Address.Addr()) }, "resting"},
-		{"withdrawn", func(h *ipamtest.Host, _ ipam.Network, g ipam.AddressGrant) {
+		{"released", func(h *machinetest.Host, n ipam.Network, g ipam.AddressGrant) { release(h, n, g.Address.Addr()) }, "resting"},
+		{"withdrawn", func(h *machinetest.Host, _ ipam.Network, g ipam.AddressGrant) {
 			h.Call(&ipam.Withdrawal{Ticket: g.Ticket})
 		}, "ready"},
-		{"asked for again", func(h *ipamtest.Host, n ipam.Network, _ ipam.AddressGrant) { ask(h, n, "web", 1, "") }, "held"},
-		{"listed", func(h *ipamtest.Host, n ipam.Network, _ ipam.AddressGrant) {
+		{"asked for again", func(h *machinetest.Host, n ipam.Network, _ ipam.AddressGrant) { ask(h, n, "web", 1, "") }, "held"},
+		{"listed", func(h *machinetest.Host, n ipam.Network, _ ipam.AddressGrant) {
 			h.Now = h.Now.Add(time.Second)
 			h.Call(inventory(h, n, listed("10.50.0.1", "web", 1)))
 		}, "held"},
-		{"granted to another", func(h *ipamtest.Host, n ipam.Network, g ipam.AddressGrant) {
+		{"granted to another", func(h *machinetest.Host, n ipam.Network, g ipam.AddressGrant) {
 			release(h, n, g.Address.Addr())
 			if err := claim(h, n, "10.50.0.1", "db"); err != nil {
 				t.Fatal(err)
 			}
 		}, "held"},
-		{"of a pool that is gone", func(h *ipamtest.Host, n ipam.Network, g ipam.AddressGrant) {
+		{"of a pool that is gone", func(h *machinetest.Host, n ipam.Network, g ipam.AddressGrant) {
 			release(h, n, g.Address.Addr())
 			h.Call(&ipam.PoolRelease{Network: n})
 			if err := h.Call(&ipam.PoolRemoval{Pool: "10.50.0.0/29"}).Err; err != nil {
@@ -172,7 +173,7 @@ func TestStrangerAfterTheGrant(t *testing.T) {
 			network(t, h, "10.50.0.0/29")
 		}, "ready"},
 	} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, "10.50.0.0/29")
 		g := ask(h, n, "web", 1, "").Address
 		c.since(h, n, g)
@@ -183,14 +184,14 @@ func TestStrangerAfterTheGrant(t *testing.T) {
 		wantState(t, h, "10.50.0.1", c.want)
 		h.CheckDisk()
 	}
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	answered(h, ipam.AddressGrant{}) // no grant at all
 }
 
 // A stranger has no claim on the name or MAC of the container whose grant it
 // spoiled, and none of ours takes the address over.
 func TestStrangerIsNobodysFormerSelf(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Rest: -1})
+	h := machinetest.NewHost(t, ipam.Config{Rest: -1})
 	n := network(t, h, "10.50.0.0/29")
 	first := gets(t, h, n, "web", 1, "10.50.0.1")
 	release(h, n, first.Address.Addr())
@@ -214,7 +215,7 @@ func TestStrangerIsNobodysFormerSelf(t *testing.T) {
 // The address that was to be this host's gateway is another, and the host has
 // just one.
 func TestStrangerHasTheGateway(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	gateway := func() ipam.AddressGrant {
 		return h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address
@@ -237,44 +238,44 @@ func TestStrangerHasTheGateway(t *testing.T) {
 func TestStrangerIsKnownAfterAll(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		said func(h *ipamtest.Host, n ipam.Network)
+		said func(h *machinetest.Host, n ipam.Network)
 		want string
 	}{
-		{"the router of another network", func(h *ipamtest.Host, n ipam.Network) {
+		{"the router of another network", func(h *machinetest.Host, n ipam.Network) {
 			r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway, Address: address("10.50.0.1")})
 			if r.Err != nil || r.Address.Address != prefix("10.50.0.1/29") {
 				t.Errorf("--gateway 10.50.0.1: %+v, %v", r.Address, r.Err)
 			}
 		}, "reserved"},
-		{"an auxiliary address of another network", func(h *ipamtest.Host, n ipam.Network) {
+		{"an auxiliary address of another network", func(h *machinetest.Host, n ipam.Network) {
 			other := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool, Range: prefix("10.50.0.4/30")}).Pool.Network
 			if r := h.Call(&ipam.AddressRequest{Network: other, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")}); r.Err != nil {
 				t.Errorf("--aux-address printer=10.50.0.1: %v", r.Err)
 			}
 		}, "reserved"},
-		{"a replayed endpoint", func(h *ipamtest.Host, n ipam.Network) {
+		{"a replayed endpoint", func(h *machinetest.Host, n ipam.Network) {
 			h.Restart()
 			h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: n.Pool})
 			if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForUnmarked, Address: address("10.50.0.1")}); r.Err != nil {
 				t.Errorf("replay: %v", r.Err)
 			}
 		}, "held"},
-		{"a listed endpoint with that MAC", func(h *ipamtest.Host, n ipam.Network) {
+		{"a listed endpoint with that MAC", func(h *machinetest.Host, n ipam.Network) {
 			h.Now = h.Now.Add(time.Second)
 			e := listed("10.50.0.1", "lost", 1)
 			e.MAC = device
 			h.Call(inventory(h, n, e))
 		}, "held"},
-		{"the router of a listed network", func(h *ipamtest.Host, n ipam.Network) {
+		{"the router of a listed network", func(h *machinetest.Host, n ipam.Network) {
 			inv := inventory(h, n)
 			inv.Networks[0].Gateways = []netip.Addr{address("10.50.0.1")}
 			h.Call(inv)
 		}, "reserved"},
-		{"an interface of the host", func(h *ipamtest.Host, _ ipam.Network) {
+		{"an interface of the host", func(h *machinetest.Host, _ ipam.Network) {
 			h.Call(&ipam.HostAddresses{Addresses: []netip.Prefix{prefix("10.50.0.1/29")}})
 		}, "host"},
 	} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, "10.50.0.0/29")
 		answered(h, ask(h, n, "web", 1, "").Address)
 		c.said(h, n)
@@ -292,7 +293,7 @@ func TestStrangerIsKnownAfterAll(t *testing.T) {
 // A listed endpoint with another MAC than the stranger's is a conflict on the
 // LAN, and is told as one.
 func TestStrangerBesideAContainer(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	answered(h, ask(h, n, "web", 1, "").Address)
 	h.Now = h.Now.Add(time.Second)
@@ -307,7 +308,7 @@ func TestStrangerBesideAContainer(t *testing.T) {
 
 // Strangers keep no pool from going, and no peer from leaving.
 func TestStrangersKeepNoPool(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	chosen := h.Call(&ipam.PoolRequest{Space: ipam.Local, Probe: ipam.ProbeARP}).Pool.Network
 	if chosen.Probe != ipam.ProbeARP {
 		t.Errorf("the network is %+v", chosen)
@@ -332,7 +333,7 @@ func TestStrangersKeepNoPool(t *testing.T) {
 // A pool in which something answers for every address is full, says how many
 // problems there are without naming each, and is whole again after an hour.
 func TestStrangersEverywhere(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{Rest: -1})
+	h := machinetest.NewHost(t, ipam.Config{Rest: -1})
 	n := network(t, h, "10.50.0.0/28")
 	for range 14 {
 		answered(h, ask(h, n, "web", 1, "").Address)

@@ -13,7 +13,7 @@ import (
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -96,7 +96,7 @@ func showFormation(t *testing.T, show func(string, ipam.Status)) {
 	d.reinstall(1, func(cfg *ipam.Config) { cfg.Formation, cfg.Join = ipam.Formation{NamesNobody: true}, true })
 	show("a database was lost, and RINGLET_JOIN is empty", d.status(1))
 
-	h := ipamtest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{Hesitate: true, AwaitInventory: true})
 	show("a first host, new, before its engine has listed anything", h.Machine().Status(h.Now))
 	h.Call(lan("10.50.0.0/24"))
 	show("its engine has a network", h.Machine().Status(h.Now))
@@ -310,7 +310,7 @@ func showSpace(t *testing.T, show func(string, ipam.Status)) {
 	}
 	show("what is left of a pool is with others", c.status(0))
 
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	full := network(t, h, "10.61.0.0/30")
 	run(t, h, full, "a")
 	run(t, h, full, "b")
@@ -321,14 +321,14 @@ func showSpace(t *testing.T, show func(string, ipam.Status)) {
 	}
 	show("a pool is full, and in another there are strangers", h.Machine().Status(h.Now))
 
-	six := ipamtest.NewHost(t, ipam.Config{})
+	six := machinetest.NewHost(t, ipam.Config{})
 	large := network(t, six, "fd00:50::/64")
 	run(t, six, large, "a") // it gets ::1
 	run(t, six, large, "b")
 	six.Call(exclude("fd00:50::3", "fd00:50::ffff:ffff:ffff:ffff"))
 	show("all of an IPv6 pool but two addresses is excluded", six.Machine().Status(six.Now))
 
-	tiny := ipamtest.NewHost(t, ipam.Config{})
+	tiny := machinetest.NewHost(t, ipam.Config{})
 	run(t, tiny, network(t, tiny, "10.63.0.0/32"), "a")
 	pair := network(t, tiny, "10.63.0.2/31")
 	run(t, tiny, pair, "b")
@@ -342,7 +342,7 @@ func showSpace(t *testing.T, show func(string, ipam.Status)) {
 
 func showEngine(t *testing.T, show func(string, ipam.Status)) {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := network(t, h, "10.50.0.0/24")
 	show("a new database waits for the engine's list", h.Machine().Status(h.Now))
 	h.Call(inventory(h, n))

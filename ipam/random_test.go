@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "run random histories from this seed alone")
@@ -19,7 +19,7 @@ var seedFlag = flag.Uint64("seed", 0, "run random histories from this seed alone
 // container was given and has not given back.
 type model struct {
 	t    *testing.T
-	h    *ipamtest.Host
+	h    *machinetest.Host
 	rnd  *rand.Rand
 	nets []ipam.Network
 	held map[netip.Addr]string // container, by address
@@ -42,7 +42,7 @@ func TestRandomHistory(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			m := &model{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), held: map[netip.Addr]string{}, had: map[string]bool{}}
-			m.h = ipamtest.NewHost(t, ipam.Config{Rest: time.Minute, Chunk: 8})
+			m.h = machinetest.NewHost(t, ipam.Config{Rest: time.Minute, Chunk: 8})
 			for _, q := range []ipam.PoolRequest{
 				{Pool: prefix("10.50.0.0/27")},
 				{Pool: prefix("10.50.1.0/28"), Range: prefix("10.50.1.8/29")},

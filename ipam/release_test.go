@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 func TestWithdraw(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	ask := func(name string) ipam.AddressGrant {
 		return h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: name}).Address
@@ -35,6 +35,6 @@ func TestWithdraw(t *testing.T) {
 	h.CheckDisk()
 }
 
-func inventory(h *ipamtest.Host, n ipam.Network, endpoints ...ipam.InventoryEndpoint) *ipam.Inventory {
+func inventory(h *machinetest.Host, n ipam.Network, endpoints ...ipam.InventoryEndpoint) *ipam.Inventory {
 	return &ipam.Inventory{Networks: []ipam.InventoryNetwork{{ID: "n1", Name: "net", Subnets: []netip.Prefix{n.Pool}, Endpoints: endpoints}}}
 }

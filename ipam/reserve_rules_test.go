@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // The last network of one host goes: what those of another keep back stays.
@@ -28,7 +28,7 @@ func TestSharedReservationsStayForOthers(t *testing.T) {
 // A pool in which an operator keeps something back makes no room for another.
 func TestExcludedPoolMakesNoRoom(t *testing.T) {
 	for _, q := range []*ipam.ReserveRequest{exclude("10.60.0.240", "10.60.0.250"), keep("10.60.0.9", "web")} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, "10.60.0.0/24")
 		if err := h.Call(q).Err; err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestChosenPoolStays(t *testing.T) {
 
 // A grant of what is kept for a name is taken back, and waits for that name.
 func TestKeptIsWithdrawn(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	h.Call(keep("10.50.0.1", "web"))
 	for i := range 13 {
@@ -80,7 +80,7 @@ func TestKeptIsWithdrawn(t *testing.T) {
 // What the engine has asked for without a word may be a container: an operator does
 // not exclude it, and a gateway of this host is nobody's auxiliary address.
 func TestWhatIsInUseYieldsToNobody(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	gateway := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}).Address.Address.Addr()
 	run(t, h, n, "web")
@@ -106,7 +106,7 @@ func TestWhatIsInUseYieldsToNobody(t *testing.T) {
 // What is reserved and on an interface of the host is reserved: the gateway that all
 // engines share is on each of their bridges.
 func TestReservedOnTheHost(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix("10.50.0.0/24"), Gateway: ipam.GatewayFirst})
 	hostHas(h, "10.50.0.1/24")
 	if st, err := h.Machine().Who(h.Now, address("10.50.0.1")); err != nil || st.State != "reserved" {

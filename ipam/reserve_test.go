@@ -10,7 +10,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 func exclude(first, last string) *ipam.ReserveRequest {
@@ -52,7 +52,7 @@ func collisionsOf(r *ipam.Reserving) string {
 // What is excluded is never handed out, what is held in it stays held, and what
 // is no longer excluded can be had again.
 func TestExclude(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	web := run(t, h, n, "web") // .1
 	run(t, h, n, "db")         // .2
@@ -99,7 +99,7 @@ func TestExclude(t *testing.T) {
 // A device that answers, and an interface of the host, are what addresses are
 // excluded for.
 func TestExcludeWhatIsNoContainers(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	lan := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Address: address("10.50.0.3")}).Address
 	h.Call(&ipam.Stranger{Ticket: lan.Ticket, MAC: ipam.MAC{0x0a, 0, 0, 0, 0, 0x50}})
@@ -113,7 +113,7 @@ func TestExcludeWhatIsNoContainers(t *testing.T) {
 
 // What ends with the last address of a /64, which no pool has, can be excluded.
 func TestExcludeUpToTheLastOf64(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "fd00:50::/64")
 	last := "fd00:50::ffff:ffff:ffff:ffff"
 	r := h.Call(exclude("fd00:50:0:0:8000::", last))
@@ -133,7 +133,7 @@ func TestExcludeUpToTheLastOf64(t *testing.T) {
 }
 
 func TestReserveRefused(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	run(t, h, n, "web")
 	for _, tt := range []struct {
@@ -164,7 +164,7 @@ func TestReserveRefused(t *testing.T) {
 
 // An address that is kept for a name goes to that name alone, each time.
 func TestKeptForName(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	mac := ipam.MAC{2, 0x42, 1, 2, 3, 4}
 	for _, q := range []*ipam.ReserveRequest{keep("10.50.0.1", "web"), keep("10.50.0.9", "db"), keep("10.50.0.10", mac.String()), keep("10.50.0.11", "printer"), keep("10.50.0.1", "web")} {
@@ -234,7 +234,7 @@ func TestKeptForMACAsWritten(t *testing.T) {
 		"02:42:c0:a8:01:78": false, "0242c0a80179": false, "02:42:c0:a8:01:79:00:00": false, "db": false,
 	} {
 		t.Run(text, func(t *testing.T) {
-			h := ipamtest.NewHost(t, ipam.Config{})
+			h := machinetest.NewHost(t, ipam.Config{})
 			n := network(t, h, "10.50.0.0/24")
 			if err := h.Call(keep("10.50.0.200", text)).Err; err != nil {
 				t.Fatal(err)
@@ -255,7 +255,7 @@ func TestKeptForMACAsWritten(t *testing.T) {
 
 // What waits for its name is held by nobody, by whatever it is counted.
 func TestKeptIsNotCountedAsHeld(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	run(t, h, n, "web")
 	for _, a := range []string{"10.50.0.5", "10.50.0.6", "10.50.0.9"} {
@@ -278,7 +278,7 @@ func TestKeptIsNotCountedAsHeld(t *testing.T) {
 
 // Whoever has an address may have it kept for itself.
 func TestKeptForItsHolder(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	web := run(t, h, n, "web")
 	if err := h.Call(keep(web.String(), "web")).Err; err != nil {
@@ -311,7 +311,7 @@ func TestKeptForItsHolder(t *testing.T) {
 // An endpoint that the engine has, and of which the records were lost, is taken
 // in at the address that is kept for it.
 func TestKeptIsTakenIn(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	h.Call(inventory(h, ipam.Network{Pool: prefix("10.50.0.0/28")}))
 	n := network(t, h, "10.50.0.0/28")
 	for _, q := range []*ipam.ReserveRequest{keep("10.50.0.3", "web"), keep("10.50.0.4", "db")} {

@@ -12,17 +12,17 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
-func restore(d ipamtest.Disk) (*ipam.Machine, error) {
+func restore(d machinetest.Disk) (*ipam.Machine, error) {
 	return ipam.Restore(ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}, d.Load)
 }
 
 // aDisk is the disk of a peer that has lived a little.
-func aDisk(t testing.TB) ipamtest.Disk {
+func aDisk(t testing.TB) machinetest.Disk {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	a := run(t, h, n, "web")
 	run(t, h, n, "db")
@@ -38,31 +38,31 @@ func aDisk(t testing.TB) ipamtest.Disk {
 func TestRestoreWithoutOneRecord(t *testing.T) {
 	disk := aDisk(t)
 	for missing := range disk {
-		less := ipamtest.Disk{}
+		less := machinetest.Disk{}
 		for k, v := range disk {
 			if k != missing {
 				less[k] = v
 			}
 		}
 		m, err := restore(less)
-		if err == nil && m.Check(ipamtest.Start) != nil && !strings.HasPrefix(missing, "holding") && !strings.HasPrefix(missing, "network") {
+		if err == nil && m.Check(machinetest.Start) != nil && !strings.HasPrefix(missing, "holding") && !strings.HasPrefix(missing, "network") {
 			t.Errorf("without %q: restored and contradicts itself", missing)
 		}
 	}
 }
 
 func TestRestoreRefusesForeign(t *testing.T) {
-	for name, d := range map[string]ipamtest.Disk{
+	for name, d := range map[string]machinetest.Disk{
 		"unknown bucket": {"tables\x00\x00x": []byte("y")},
-		"networks, no cluster": func() ipamtest.Disk {
+		"networks, no cluster": func() machinetest.Disk {
 			d := aDisk(t)
 			maps.DeleteFunc(d, func(k string, _ []byte) bool {
 				return !strings.HasPrefix(k, "identity") && !strings.HasPrefix(k, "network")
 			})
 			return d
 		}(),
-		"a cluster, no peer": func() ipamtest.Disk { d := aDisk(t); delete(d, "identity\x00\x00self"); return d }(),
-		"a network, and more": func() ipamtest.Disk {
+		"a cluster, no peer": func() machinetest.Disk { d := aDisk(t); delete(d, "identity\x00\x00self"); return d }(),
+		"a network, and more": func() machinetest.Disk {
 			d := aDisk(t)
 			for k, v := range d {
 				if strings.HasPrefix(k, "network") {
@@ -77,7 +77,7 @@ func TestRestoreRefusesForeign(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := restore(ipamtest.Disk{"tables\x00\x00x": []byte("y")}); !errors.Is(err, ipam.ErrForeign) {
+	if _, err := restore(machinetest.Disk{"tables\x00\x00x": []byte("y")}); !errors.Is(err, ipam.ErrForeign) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -91,23 +91,23 @@ func TestRestoreOfIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ref := range []string{id, strings.ToUpper(id), id[1:], id + "0", "vm-1", string(packed), ""} {
-		h := ipamtest.NewHost(t, ipam.Config{})
+		h := machinetest.NewHost(t, ipam.Config{})
 		n := network(t, h, "10.50.0.0/24")
 		r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web", MAC: ipam.MAC{2, 0x42, 10}, ID: ref})
 		if r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		want, err := h.Machine().Who(ipamtest.Start, r.Address.Address.Addr())
+		want, err := h.Machine().Who(machinetest.Start, r.Address.Address.Addr())
 		if err != nil || want.Container != ref {
 			t.Fatalf("%q: held by %+v, %v", ref, want, err)
 		}
-		comesBack := func(d ipamtest.Disk) {
+		comesBack := func(d machinetest.Disk) {
 			t.Helper()
 			m, err := restore(d)
 			if err != nil {
 				t.Fatalf("%q: %v", ref, err)
 			}
-			if got, err := m.Who(ipamtest.Start, want.Address); err != nil || got != want {
+			if got, err := m.Who(machinetest.Start, want.Address); err != nil || got != want {
 				t.Errorf("came back as %+v, %v, want %+v", got, err, want)
 			}
 		}
@@ -173,9 +173,9 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m.Step(ipamtest.Start, ipam.Tick{})
-		errs := m.Check(ipamtest.Start)
-		if known := m.Status(ipamtest.Start).Verdict == ipam.Failed; len(errs) > 0 && !known {
+		m.Step(machinetest.Start, ipam.Tick{})
+		errs := m.Check(machinetest.Start)
+		if known := m.Status(machinetest.Start).Verdict == ipam.Failed; len(errs) > 0 && !known {
 			t.Errorf("restored from %s %x = %x, and nobody is told: %v", bucket, key, value, errs)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -194,7 +194,7 @@ func (p *play) rejoined(c *lockstep, i int) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	h.cfg.Remains, h.disk = &remains, ipamtest.Disk{}
+	h.cfg.Remains, h.disk = &remains, machinetest.Disk{}
 	var known map[peer.ID]string
 	c.lose = func(f flight) bool {
 		if f.from != i && f.to != i {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
 
@@ -59,13 +59,13 @@ func TestRequestWithoutARule(t *testing.T) {
 }
 
 // host returns a peer that is alone, and that the engine lists what it has.
-func (p *play) host() *ipamtest.Host {
+func (p *play) host() *machinetest.Host {
 	p.Helper()
-	return ipamtest.NewHost(p.T, p.without(ipam.Config{AwaitInventory: true}))
+	return machinetest.NewHost(p.T, p.without(ipam.Config{AwaitInventory: true}))
 }
 
 // second has another container ask for an address that one has.
-func second(h *ipamtest.Host, n ipam.Network, has string) (breach string) {
+func second(h *machinetest.Host, n ipam.Network, has string) (breach string) {
 	if r, answered := h.Try(asking(n, "second", 99, has)); answered && r.Err == nil {
 		return has + " has been handed out twice"
 	}

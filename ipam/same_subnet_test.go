@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // Two networks on one subnet, with the same options, of which the second was taken for a
@@ -37,7 +37,7 @@ func TestTwoNetworksOfWhichOneWasNeverMade(t *testing.T) {
 // Two networks with different options on a pool. A container with a fixed address was started, its
 // start failed and no release came; it starts again before the engine has listed anything since.
 func TestFixedAddressAskedAgain(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	two := func(es ...ipam.InventoryEndpoint) *ipam.Inventory {
 		a, b := on("10.50.0.0/24", es...), on("10.50.0.0/24")
 		b.ID, b.Name = "n2", "net2"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // What happens on one host, as files under testdata/scenarios: a file for each family, a line for each step. A line that ends
@@ -121,7 +121,7 @@ type player struct {
 	testing.TB // takes what the host finds wrong
 
 	cfg    ipam.Config
-	h      *ipamtest.Host
+	h      *machinetest.Host
 	net    ipam.Network
 	begun  ipam.Mark // of the list that was asked for
 	failed string
@@ -192,7 +192,7 @@ func (p *player) step(step string) error {
 		return nil
 	}
 	if p.h == nil {
-		p.h = ipamtest.NewHost(p, p.cfg)
+		p.h = machinetest.NewHost(p, p.cfg)
 	}
 	does, want, _ := strings.Cut(step, ": ")
 	words := strings.Fields(does)

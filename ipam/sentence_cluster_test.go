@@ -16,7 +16,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
 )
@@ -104,7 +104,7 @@ func (c *lockstep) silence(dead ...int) {
 // reinstall makes a peer anew without its disk.
 func (c *lockstep) reinstall(i int, change func(*ipam.Config)) {
 	change(&c.peers[i].cfg)
-	c.peers[i].disk, c.peers[i].machine = ipamtest.Disk{}, nil
+	c.peers[i].disk, c.peers[i].machine = machinetest.Disk{}, nil
 	c.start(i)
 	for j := range c.peers {
 		if j != i {
@@ -197,7 +197,7 @@ func sayOutdated(s *transcript) {
 }
 
 func sayAlone(s *transcript) {
-	h := ipamtest.NewHost(s.t, ipam.Config{})
+	h := machinetest.NewHost(s.t, ipam.Config{})
 	s.said("ringlet drain, alone", h.Call(&ipam.DrainRequest{}).Err)
 	s.said("ringlet leave, alone", h.Call(&ipam.LeaveRequest{}).Err)
 	s.said("ringlet evict host-z", h.Call(&ipam.EvictRequest{Peer: "host-z"}).Err)
@@ -445,7 +445,7 @@ func sayReinstalled(s *transcript) {
 
 // sayOrphaned is what a first host says that lost its database.
 func sayOrphaned(s *transcript) {
-	h := ipamtest.NewHost(s.t, ipam.Config{Hesitate: true, AwaitInventory: true})
+	h := machinetest.NewHost(s.t, ipam.Config{Hesitate: true, AwaitInventory: true})
 	h.Call(lan("10.50.0.0/24"))
 	if _, answered := h.Try(docker(prefix("10.50.0.0/24"))); answered {
 		s.t.Fatal("it hands out at once")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/golden"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // transcript is what people did, and what they were told.
@@ -48,7 +48,7 @@ func (s *transcript) look(did, text string) {
 func TestSentences(t *testing.T) {
 	s := &transcript{t: t}
 	said := s.said
-	h := ipamtest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
+	h := machinetest.NewHost(t, ipam.Config{Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	pool := func(q ipam.PoolRequest) error {
 		q.Space = cmp.Or(q.Space, ipam.Local)
 		return h.Call(&q).Err
@@ -167,13 +167,13 @@ func TestSentences(t *testing.T) {
 	look(twice, keeping("10.50.0.0/24", "10.50.0.9"))
 	said("docker run --name db, where a network has an address as auxiliary that is kept for db", ask(twice, both, "db", 7, "").Err)
 
-	fresh := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	fresh := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	n := network(t, fresh, "10.50.0.0/24")
 	fresh.Try(&ipam.AddressRequest{Network: n, Purpose: ipam.ForContainer, Name: "web"})
 	fresh.Now = fresh.Now.Add(21 * time.Second)
 	r, _ := fresh.Tick()
 	said("docker run, while a new database waits for the engine's list", r.Err)
-	held := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+	held := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 	held.Call(inventory(held, n, ipam.InventoryEndpoint{Address: address("10.50.0.9"), Container: id, Name: "web"}))
 	held.Restart()
 	known := network(t, held, "10.50.0.0/24")

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 func TestReplayWhileCutOffAndFull(t *testing.T) {
@@ -253,7 +253,7 @@ func TestReplayTwiceOfAPoolThatMadeRoom(t *testing.T) {
 func TestReplayToANewDatabaseWithoutCluster(t *testing.T) {
 	for name, cfg := range map[string]ipam.Config{"joins": {Join: true}, "hesitates": {Hesitate: true}} {
 		cfg.AwaitInventory = true
-		h := ipamtest.NewHost(t, cfg)
+		h := machinetest.NewHost(t, cfg)
 		h.Call(&ipam.Greeting{})
 		r, answered := h.Try(creation(prefix("10.50.0.0/24")))
 		if answered {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // A container has started under a name, and an inventory was taken before its endpoint was
@@ -28,7 +28,7 @@ func TestNameOfAContainerThatWasRenamed(t *testing.T) {
 		"a fixed MAC, gone":    {1, "", false, address0, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true})
+			h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true})
 			n := network(t, h, "10.50.0.0/24")
 			h.Call(inventory(h, n))
 			h.Now = h.Now.Add(time.Minute)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // Networks that are older than the database were never asked for: of these the
@@ -16,9 +16,9 @@ import (
 
 // afterRestart is a host whose new database knows a network by the engine's list, and
 // whose process has started again since. The universe has that network's subnet alone.
-func afterRestart(t *testing.T) *ipamtest.Host {
+func afterRestart(t *testing.T) *machinetest.Host {
 	t.Helper()
-	h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
+	h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, Subnets: ipam.Subnets{Universe: []netip.Prefix{prefix("10.60.0.0/24")}}})
 	look(h, on("10.60.0.0/24"))
 	h.Restart()
 	return h

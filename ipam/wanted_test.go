@@ -10,7 +10,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // What a peer holds in a pool so wide that it lacks nothing is known to the others a
@@ -65,7 +65,7 @@ func TestDrainThatIsWantedStill(t *testing.T) {
 
 // What is to be typed in is one word for each argument, whatever a holder is called.
 func TestCommandsCanBeTypedIn(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/28")
 	for holder, word := range map[string]string{
 		"printer-3":      "printer-3",
@@ -107,7 +107,7 @@ func TestFullPoolHasSpaceOfALostHost(t *testing.T) {
 // Who wants an address for a name that is kept back already is told what ends that, where
 // anything does.
 func TestReserveNamesWhatEndsAnother(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	network(t, h, "10.50.0.0/28")
 	h.Call(keep("10.50.0.3", "db"))
 	h.Call(exclude("10.50.0.4", "10.50.0.5"))
@@ -163,7 +163,7 @@ func TestRemovalCountsWhatIsHeldAsPoolsDo(t *testing.T) {
 // On an engine that sends no names, an address that is kept for a MAC already is not to be kept for one: the container
 // is to have that MAC.
 func TestKeptForMACWithoutNames(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	for _, mac := range []string{"02:42:c0:a8:01:79", "02-42-C0-A8-01-79", "0242.c0a8.0179"} {
 		h.Call(unreserve("10.50.0.9", "10.50.0.9", chronicle.KindKeptForName))
@@ -180,7 +180,7 @@ func TestKeptForMACWithoutNames(t *testing.T) {
 
 // What is told of an address that something else has names the command that keeps it from all, while containers run.
 func TestStrangerIsToBeExcluded(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/29")
 	answered(h, ask(h, n, "web", 1, "").Address)
 	if p, ok := hasProblem(h, "stranger"); !ok || !strings.Contains(p.Next, "ringlet exclude add") {
@@ -266,7 +266,7 @@ func TestNetworksThatHaveNoPoolAreTold(t *testing.T) {
 
 // Who removes a pool below a network that has no container is told of the network.
 func TestPoolBelowANetworkIsNotRemoved(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	if r := h.Call(&ipam.AddressRequest{Network: n, Purpose: ipam.ForGateway}); r.Err != nil {
 		t.Fatal(r.Err)
@@ -276,7 +276,7 @@ func TestPoolBelowANetworkIsNotRemoved(t *testing.T) {
 
 // A network's router has the address that it has: who makes a network with it is told what ends that it is kept back.
 func TestNetworkNamesWhatIsKeptBack(t *testing.T) {
-	h := ipamtest.NewHost(t, ipam.Config{})
+	h := machinetest.NewHost(t, ipam.Config{})
 	n := network(t, h, "10.50.0.0/24")
 	h.Call(exclude("10.50.0.1", "10.50.0.99"))
 	h.Call(keep("10.50.0.101", "db"))

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // wide makes a network on an IPv6 subnet wider than a /64.
-func wide(t *testing.T, h *ipamtest.Host, subnet, part string) ipam.Network {
+func wide(t *testing.T, h *machinetest.Host, subnet, part string) ipam.Network {
 	t.Helper()
 	r := h.Call(&ipam.PoolRequest{Space: ipam.Local, Pool: prefix(part), Subnet: prefix(subnet)})
 	if r.Err != nil {
@@ -53,7 +53,7 @@ func TestWideSubnet(t *testing.T) {
 func TestWideSubnetIsReplayed(t *testing.T) {
 	n := ipam.Network{Space: ipam.Local, Pool: prefix("fd00:d0cc:a::/64"), Range: prefix("fd00:d0cc:a::/64"), Subnet: prefix("fd00:d0cc::/32")}
 	for _, noMAC := range []bool{false, true} {
-		h := ipamtest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: noMAC})
+		h := machinetest.NewHost(t, ipam.Config{AwaitInventory: true, NoMAC: noMAC})
 		h.Call(&ipam.Greeting{})
 		h.Call(&ipam.Blindness{}) // it answers nobody: it starts
 		for _, purpose := range []ipam.Purpose{ipam.ForGateway, ipam.ForUnmarked} {

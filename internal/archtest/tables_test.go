@@ -130,7 +130,7 @@ var rooms = map[string]struct {
 }
 
 // shell are the packages under ipam that are not of the core.
-var shell = []string{"ipam/node", "ipam/ipamtest"}
+var shell = []string{"ipam/node", "ipam/ipamtest", "ipam/machinetest"}
 
 // apart are packages of which none may import another (R3).
 var apart = []struct {
@@ -161,6 +161,7 @@ var absent = []struct{ path, reason string }{
 	{"testing", "it registers flags and is only of use to tests"},
 	{ours + "plugin/plugintest", "it imports testing"},
 	{ours + "ipam/ipamtest", "the simulated cluster is test equipment"},
+	{ours + "ipam/machinetest", "so is the single host"},
 	{ours + "gossip/memnet", "the network in memory is test equipment"},
 	{ours + "internal/golden", "it imports testing"},
 	{ours + "internal/bubble", "it imports testing"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // clearAway has users remove all that there is, some of it while the plugin does not hear it, and operators end what they keep
@@ -162,7 +163,7 @@ func (c *cluster) removePools() {
 	c.pass(10 * time.Second) // what was committed together is on the disks
 	for s := range c.running() {
 		for k := range s.disk {
-			if bucket, key, _ := strings.Cut(k, sep); bucket == "holding" || bucket == "network" || bucket == "chronicle" && strings.HasPrefix(key, "\x03") {
+			if bucket, key := machinetest.Split(k); bucket == "holding" || bucket == "network" || bucket == "chronicle" && strings.HasPrefix(key, "\x03") {
 				c.fail("leak", "there is no pool any more, and %s has %q of %s on its disk", s, key, bucket)
 			}
 		}

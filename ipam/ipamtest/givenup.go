@@ -9,6 +9,7 @@ import (
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/addr"
 	"github.com/ringlet/ringlet/ipam/chronicle"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/ring"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -79,7 +80,7 @@ func (o *oracle) warned(s *site, f *wire.Frame, q wire.InUse) {
 func (o *oracle) unheard(s *site) {
 	v := o.of(s)
 	for i := range v.told {
-		if _, on := s.disk["warning"+sep+string(o.c.list[i].AsSlice())]; !on {
+		if _, on := s.disk[machinetest.Key("warning", string(o.c.list[i].AsSlice()))]; !on {
 			delete(v.told, i)
 		}
 	}
@@ -157,7 +158,7 @@ func (s *site) rejoin() {
 	v.outside, v.told = false, map[int]time.Duration{}
 	s.forgetGateways()
 	s.begin(m)
-	s.disk, s.beat, s.settled, s.rejoined = Disk{}, nil, false, c.now
+	s.disk, s.beat, s.settled, s.rejoined = machinetest.Disk{}, nil, false, c.now
 	waiting := s.calls
 	s.calls = nil
 	// The new database is put in the place of the old one when this is on it.
@@ -288,7 +289,7 @@ func (c *cluster) settleLost() {
 func (c *cluster) withholds() bool {
 	for s := range c.running() {
 		for key := range s.disk {
-			if strings.HasPrefix(key, "warning"+sep) {
+			if strings.HasPrefix(key, machinetest.Key("warning", "")) {
 				return true
 			}
 		}
@@ -304,7 +305,7 @@ func (c *cluster) freeSetAside() {
 			continue
 		}
 		for _, a := range c.list {
-			if by := s.disk["warning"+sep+string(a.AsSlice())]; bytes.HasSuffix(by, s.id[:]) && !c.oracle.isUsed(s, a) {
+			if by := s.disk[machinetest.Key("warning", string(a.AsSlice()))]; bytes.HasSuffix(by, s.id[:]) && !c.oracle.isUsed(s, a) {
 				c.ask(s, &ipam.FreeRequest{Address: a})
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -220,7 +221,7 @@ func (s *site) end() {
 
 // lose loses the database.
 func (s *site) lose() {
-	s.disk = Disk{}
+	s.disk = machinetest.Disk{}
 	s.databases++
 	s.c.losses = append(s.c.losses, loss{s.id, s.c.now, s.c.oracle.state.Member(s.id) == nil})
 	s.c.oracle.lost(s)

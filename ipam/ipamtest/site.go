@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -16,7 +17,7 @@ type site struct {
 	index int
 	seat  int
 	cfg   ipam.Config
-	disk  Disk
+	disk  machinetest.Disk
 
 	powered   bool
 	dead      bool      // for good
@@ -92,7 +93,7 @@ type batch struct {
 }
 
 func (c *cluster) addSite() *site {
-	s := &site{c: c, index: len(c.sites), cfg: c.w.Config, disk: Disk{}, rate: 1}
+	s := &site{c: c, index: len(c.sites), cfg: c.w.Config, disk: machinetest.Disk{}, rate: 1}
 	s.cfg.Name = peer.Name("host-" + string(rune('a'+s.index)))
 	s.cfg.Machine = uint64(s.index + 1)
 	s.cfg.Zone = c.w.zoneOf(s.index)
@@ -122,7 +123,7 @@ func (s *site) String() string { return string(rune('a' + s.index)) }
 
 // clock tells the host's time.
 func (s *site) clock() time.Time {
-	return Start.Add(s.skew + time.Duration(float64(s.c.now)*s.rate))
+	return machinetest.Start.Add(s.skew + time.Duration(float64(s.c.now)*s.rate))
 }
 
 // powerOn boots the host.
@@ -192,7 +193,7 @@ func (s *site) start() {
 func (s *site) config() ipam.Config {
 	s.c.release(s)
 	cfg := s.cfg
-	cfg.HostBoot.At = Start.Add(s.skew + s.slept)
+	cfg.HostBoot.At = machinetest.Start.Add(s.skew + s.slept)
 	cfg.Rand = rand.New(rand.NewPCG(s.c.rnd.Uint64(), s.c.rnd.Uint64()))
 	return cfg
 }

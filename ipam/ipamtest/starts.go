@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/ipam"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 )
 
 // How engines start: they ask again for what they have, one thing after the other or all at once, and answer nobody in the
@@ -305,6 +306,6 @@ func (e *engine) has(pool netip.Prefix) (had []netip.Addr) {
 
 // isNew reports whether the host's database is new: no list has been taken in since, or others have yet to list.
 func (s *site) isNew() bool {
-	_, marked := s.disk["identity"+sep+"unlisted"]
+	_, marked := s.disk[machinetest.Key("identity", "unlisted")]
 	return marked
 }

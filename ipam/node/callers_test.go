@@ -13,7 +13,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -67,7 +67,7 @@ func (d *slowDisk) Commit(fill func(put func(bucket string, key, value []byte) e
 // request goes with its answer.
 func TestCallerIsNotKeptByFrames(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := &slowDisk{disk: disk{records: ipamtest.Disk{}}, takes: 10 * time.Millisecond}
+		d := &slowDisk{disk: disk{records: machinetest.Disk{}}, takes: 10 * time.Millisecond}
 		n, err := node.New(node.Config{Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: d, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestPanicStopsTheNode(t *testing.T) {
 	boom := false
 	n, err := node.New(node.Config{
 		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))},
-		Store:   &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.DiscardHandler),
+		Store:   &disk{records: machinetest.Disk{}}, Logger: slog.New(slog.DiscardHandler),
 		ObserveNote: func(ipam.Note) {
 			if boom {
 				panic("boom")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
@@ -21,7 +21,7 @@ func TestClosed(t *testing.T) {
 		why := errors.New("the disk is full")
 		n, err := node.New(node.Config{
 			Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))},
-			Store:   &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.DiscardHandler),
+			Store:   &disk{records: machinetest.Disk{}}, Logger: slog.New(slog.DiscardHandler),
 			Closed: func() error {
 				if closed.Load() {
 					return why

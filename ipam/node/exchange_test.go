@@ -14,7 +14,7 @@ import (
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/chronicle"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
 	"github.com/ringlet/ringlet/ipam/wire"
@@ -180,7 +180,7 @@ func TestRefusedFramesAreLogged(t *testing.T) {
 			var log bytes.Buffer
 			n, err := node.New(node.Config{
 				Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))},
-				Store:   &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Store:   &disk{records: machinetest.Disk{}}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			if err != nil {
 				t.Fatal(err)

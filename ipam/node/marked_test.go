@@ -10,7 +10,7 @@ import (
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
@@ -20,7 +20,7 @@ func TestMarkedFrame(t *testing.T) {
 		counted := 0
 		n, err := node.New(node.Config{
 			Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))},
-			Store:   &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.DiscardHandler), ObservePanic: func(string) { counted++ },
+			Store:   &disk{records: machinetest.Disk{}}, Logger: slog.New(slog.DiscardHandler), ObservePanic: func(string) { counted++ },
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -22,7 +22,7 @@ import (
 // disk is a store in memory that can be slow, and can fail.
 type disk struct {
 	mu      sync.Mutex
-	records ipamtest.Disk
+	records machinetest.Disk
 	slow    time.Duration
 	fail    error
 	hung    chan struct{} // no commit ends before it is closed; nil: none hangs
@@ -74,7 +74,7 @@ func (d *disk) tried() int {
 func start(t *testing.T, d *disk, cfg ipam.Config) *node.Node {
 	t.Helper()
 	if d.records == nil {
-		d.records = ipamtest.Disk{}
+		d.records = machinetest.Disk{}
 	}
 	cfg.Name = "host-a"
 	cfg.Rand = rand.New(rand.NewPCG(1, 2))
@@ -367,7 +367,7 @@ func TestRestartKeepsWhatIsHeld(t *testing.T) {
 }
 
 func BenchmarkRequestAndRelease(b *testing.B) {
-	d := &disk{records: ipamtest.Disk{}}
+	d := &disk{records: machinetest.Disk{}}
 	n, err := node.New(node.Config{
 		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: d, Logger: slog.New(slog.DiscardHandler),
 	})

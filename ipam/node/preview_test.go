@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
@@ -25,7 +25,7 @@ func (c *counting) Load(visit func(bucket string, key, value []byte) error) erro
 }
 
 // held is a disk with an address in it.
-func held(t *testing.T) ipamtest.Disk {
+func held(t *testing.T) machinetest.Disk {
 	t.Helper()
 	d := &disk{}
 	if _, err := start(t, d, ipam.Config{}).RequestAddress(t.Context(), request("web")); err != nil {
@@ -44,7 +44,7 @@ func restart(d *counting, join bool, show func(*node.Preview)) (*node.Node, erro
 }
 
 // showTo shows all of a disk.
-func showTo(t *testing.T, p *node.Preview, d ipamtest.Disk) {
+func showTo(t *testing.T, p *node.Preview, d machinetest.Disk) {
 	t.Helper()
 	err := d.Load(func(bucket string, key, value []byte) error {
 		p.Visit(bucket, key, value)
@@ -56,22 +56,22 @@ func showTo(t *testing.T, p *node.Preview, d ipamtest.Disk) {
 }
 
 func TestPreviewIsTheDatabase(t *testing.T) {
-	other := ipamtest.Disk{"tables\x00\x00x": []byte("y")}
+	other := machinetest.Disk{"tables\x00\x00x": []byte("y")}
 	for _, tt := range []struct {
 		name  string
-		show  func(*node.Preview, ipamtest.Disk)
+		show  func(*node.Preview, machinetest.Disk)
 		loads int
 	}{
-		{"shown", func(p *node.Preview, d ipamtest.Disk) { p.Begin(); showTo(t, p, d); p.End() }, 0},
-		{"shown after another", func(p *node.Preview, d ipamtest.Disk) {
+		{"shown", func(p *node.Preview, d machinetest.Disk) { p.Begin(); showTo(t, p, d); p.End() }, 0},
+		{"shown after another", func(p *node.Preview, d machinetest.Disk) {
 			p.Begin()
 			showTo(t, p, other)
 			p.Begin()
 			showTo(t, p, d)
 			p.End()
 		}, 0},
-		{"shown nothing", func(*node.Preview, ipamtest.Disk) {}, 1},
-		{"not to the end", func(p *node.Preview, _ ipamtest.Disk) { p.Begin(); showTo(t, p, other) }, 1},
+		{"shown nothing", func(*node.Preview, machinetest.Disk) {}, 1},
+		{"not to the end", func(p *node.Preview, _ machinetest.Disk) { p.Begin(); showTo(t, p, other) }, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &counting{disk: disk{records: held(t)}}
@@ -96,7 +96,7 @@ func TestPreviewIsTheDatabase(t *testing.T) {
 
 // What a new machine is to be may follow from how the database was found: what is known when it is open counts.
 func TestPreviewOfNothing(t *testing.T) {
-	d := &counting{disk: disk{records: ipamtest.Disk{}}}
+	d := &counting{disk: disk{records: machinetest.Disk{}}}
 	n, err := restart(d, true, func(p *node.Preview) { p.Begin(); p.End() })
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestPreviewOfNothing(t *testing.T) {
 
 // A record that the machine cannot take in is told of when the file is known to be sound.
 func TestPreviewOfAForeignDatabase(t *testing.T) {
-	other := ipamtest.Disk{"tables\x00\x00x": []byte("y")}
+	other := machinetest.Disk{"tables\x00\x00x": []byte("y")}
 	d := &counting{disk: disk{records: other}}
 	if _, err := restart(d, false, func(p *node.Preview) { p.Begin(); showTo(t, p, other); p.End() }); !errors.Is(err, ipam.ErrForeign) {
 		t.Errorf("got %v, want ErrForeign", err)

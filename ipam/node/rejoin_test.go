@@ -9,14 +9,14 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
 // A peer that has no reason to start over goes on, and whoever waits for it goes on waiting.
 func TestRetire(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := &disk{records: ipamtest.Disk{}}
+		d := &disk{records: machinetest.Disk{}}
 		n := start(t, d, ipam.Config{Join: true}) // it waits for a cluster, and so does who asks it for anything
 		ended := serve(t, n)
 		waiting := make(chan error, 1)
@@ -41,7 +41,7 @@ func TestRetire(t *testing.T) {
 // behind that.
 func TestRetireOfASuspendedPeer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d := &disk{records: ipamtest.Disk{}}
+		d := &disk{records: machinetest.Disk{}}
 		n := start(t, d, ipam.Config{})
 		claim := ipam.ClientRequest{Pool: "10.50.0.0/16", ID: "printer"}
 		if _, _, err := n.CreatePool(t.Context(), network.Pool, ""); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
@@ -17,7 +17,7 @@ func TestEveryNoteHasItsLine(t *testing.T) {
 	var log bytes.Buffer
 	var seen []ipam.Note
 	n, err := node.New(node.Config{
-		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: &disk{records: ipamtest.Disk{}},
+		Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 2))}, Store: &disk{records: machinetest.Disk{}},
 		Logger:      slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		ObserveNote: func(note ipam.Note) { seen = append(seen, note) },
 	})

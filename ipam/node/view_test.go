@@ -15,7 +15,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/bubble"
 	"github.com/ringlet/ringlet/ipam"
-	"github.com/ringlet/ringlet/ipam/ipamtest"
+	"github.com/ringlet/ringlet/ipam/machinetest"
 	"github.com/ringlet/ringlet/ipam/node"
 )
 
@@ -23,7 +23,7 @@ import (
 // else what they asked for.
 func TestViewPanics(t *testing.T) {
 	var log strings.Builder
-	n, err := node.New(node.Config{Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}, Store: &disk{records: ipamtest.Disk{}}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	n, err := node.New(node.Config{Machine: ipam.Config{Name: "host-a", Rand: rand.New(rand.NewPCG(1, 1))}, Store: &disk{records: machinetest.Disk{}}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,23 +1,11 @@
-// Package ipamtest runs the real core under a test's control: the clock is a number, the disk a map, and a crash may come between
-// any two effects.
+// Package machinetest runs one machine of the real core under a test's control: the clock is a number, and the disk a map.
 //
 // A [Host] is one peer with its disk. It commits what a step wants saved and then hands out the replies, as ipam/node does in
-// production, and can be told to crash before or after the commit: what was not committed is gone, what was answered was committed.
-// After each step it checks the invariants, and that the machine which its disk would restore shows the same state.
+// production, and can crash before or after the commit: what was not committed is gone, what was answered was committed. After each
+// step it checks the invariants, and that the machine which its disk would restore shows the same state.
 //
-// [Simulate] runs whole clusters: hosts with clocks that drift, disks that lose what was not committed, engines with containers,
-// and between them a network that loses, delays, doubles and misdelivers. One seed makes one schedule. A nemesis strikes (see
-// [Weather]), an oracle that sees everything at once compares after each commit, and when the faults are over everything has to
-// come right: all peers agree, nothing is held by nobody, and every address that there is can be had. A [BreachError] names the
-// invariant that broke. What lockers were told (see [Operation]) can be compared with a lock for each address by somebody who knows
-// nothing of all this.
-//
-// Two releases of the core are compared with TestSimHashes (nothing may change: a change that only moves code) and TestSimAnswers
-// (what was granted and is refused now, which no invariant shows). Both write a file with the one release and compare with the
-// other.
-//
-// Nothing here is used in production.
-package ipamtest
+// Package ipamtest runs whole clusters. Nothing here is used in production.
+package machinetest
 
 import (
 	"fmt"
@@ -36,10 +24,19 @@ type Disk map[string][]byte
 
 const sep = "\x00\x00"
 
+// Key is where a record is on the disk.
+func Key(bucket, key string) string { return bucket + sep + key }
+
+// Split returns the bucket and the key of a place on the disk.
+func Split(at string) (bucket, key string) {
+	bucket, key, _ = strings.Cut(at, sep)
+	return bucket, key
+}
+
 // Load calls visit for each record, in order of buckets and keys.
 func (d Disk) Load(visit func(bucket string, key, value []byte) error) error {
 	for _, k := range slices.Sorted(maps.Keys(d)) {
-		bucket, key, _ := strings.Cut(k, sep)
+		bucket, key := Split(k)
 		if err := visit(bucket, []byte(key), d[k]); err != nil {
 			return err
 		}
@@ -50,7 +47,7 @@ func (d Disk) Load(visit func(bucket string, key, value []byte) error) error {
 // Commit writes the records.
 func (d Disk) Commit(save []ipam.Record) {
 	for _, r := range save {
-		k := r.Bucket + sep + string(r.Key)
+		k := Key(r.Bucket, string(r.Key))
 		if r.Value == nil {
 			delete(d, k)
 			continue
