@@ -59,14 +59,14 @@ func (m *Machine) choosePool(v6 bool, q *PoolRequest) (*pool.Pool, error) {
 			return p, err
 		}
 	}
-	if slices.ContainsFunc(m.pools.Sorted(), (*pool.Pool).MayGoSoon) {
-		return nil, waitFor(m.errNoSubnet(bits, universe)) // and its subnet may be chosen again
+	none := m.pools.ErrNoSubnet(bits, universe, m.cfg.Subnets.Avoid)
+	switch {
+	case slices.ContainsFunc(m.pools.Sorted(), (*pool.Pool).MayGoSoon): // and its subnet may be chosen again
+		return nil, waitFor(none)
+	case q.PoolName != "" && !m.members.View().Alone(): // another host may have made one for that name, and be about to name it
+		return nil, waitFor(none)
 	}
-	if q.PoolName != "" && !m.members.View().Alone() {
-		// Another host may have made one for that name, and be about to name it.
-		return nil, waitFor(m.errNoSubnet(bits, universe))
-	}
-	return nil, m.errNoSubnet(bits, universe)
+	return nil, none
 }
 
 // chosenBefore returns the pool that was made for the call that is served

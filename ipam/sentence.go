@@ -98,32 +98,6 @@ func (m *Machine) errOverlap(cidr netip.Prefix, p *pool.Pool) error {
 	return sentence.PoolOverlaps(cidr, p.Pool, p.Here.Networks(), held)
 }
 
-// errNoSubnet says that no subnet is left to choose, and what is in the way of those that there are.
-func (m *Machine) errNoSubnet(bits int, universe []netip.Prefix) error {
-	if !slices.ContainsFunc(universe, func(u netip.Prefix) bool { return u.Bits() <= bits }) {
-		return sentence.SubnetTooWide(bits, universe)
-	}
-	there := func(all []netip.Prefix) []netip.Prefix {
-		return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !slices.ContainsFunc(universe, p.Overlaps) })
-	}
-	foreign := func(all []netip.Prefix) []netip.Prefix { // what is a pool's is counted there
-		return slices.DeleteFunc(there(all), func(p netip.Prefix) bool { return m.pools.On(p) != nil })
-	}
-	pools := 0
-	for _, u := range universe {
-		pools += len(m.state.Overlapping(u))
-	}
-	return sentence.NoSubnet(bits, universe, pools, there(m.cfg.Subnets.Avoid), foreign(append(masked(m.engine.Host()), m.engine.Routed()...)), foreign(m.engine.Subnets()))
-}
-
-func masked(all []netip.Prefix) []netip.Prefix {
-	out := make([]netip.Prefix, len(all))
-	for i, p := range all {
-		out[i] = p.Masked()
-	}
-	return out
-}
-
 // waitFor makes a call wait, and says what it is told if that was in vain.
 func waitFor(late error) error { return &waitError{late} }
 

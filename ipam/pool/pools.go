@@ -227,6 +227,33 @@ func (s *Pools) InTheWay(c netip.Prefix) netip.Prefix {
 	return netip.Prefix{}
 }
 
+// ErrNoSubnet says that no subnet is left to choose, and what is in the way of those that there are.
+func (s *Pools) ErrNoSubnet(bits int, universe, avoid []netip.Prefix) error {
+	if !slices.ContainsFunc(universe, func(u netip.Prefix) bool { return u.Bits() <= bits }) {
+		return sentence.SubnetTooWide(bits, universe)
+	}
+	there := func(all []netip.Prefix) []netip.Prefix {
+		return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return !slices.ContainsFunc(universe, p.Overlaps) })
+	}
+	foreign := func(all []netip.Prefix) []netip.Prefix { // what is a pool's is counted there
+		return slices.DeleteFunc(there(all), func(p netip.Prefix) bool { return s.On(p) != nil })
+	}
+	pools := 0
+	for _, u := range universe {
+		pools += len(s.State.Overlapping(u))
+	}
+	host := foreign(append(masked(s.Engine.Host()), s.Engine.Routed()...))
+	return sentence.NoSubnet(bits, universe, pools, there(avoid), host, foreign(s.Engine.Subnets()))
+}
+
+func masked(all []netip.Prefix) []netip.Prefix {
+	out := make([]netip.Prefix, len(all))
+	for i, p := range all {
+		out[i] = p.Masked()
+	}
+	return out
+}
+
 // HolderText names what has held an address here, since then.
 func (s *Pools) HolderText(h space.Holder, since int64) string {
 	return sentence.Holder(s.cfg.Name, h, since)
