@@ -84,8 +84,8 @@ func (p *Pool) FreeHost(ranges []addr.Range) {
 	}
 }
 
-// KeptEnough returns the commands that give back what has waited for its name for that long, or all that does, as whoever
-// has the name next may be on another host.
+// KeptEnough returns the commands that give back what has waited for its name for that long, or all that does: the
+// next container of that name may start on another host.
 func (p *Pool) KeptEnough(rest time.Duration, all bool) (actions []chronicle.Action) {
 	if !p.Facts().KeepsNames {
 		return nil

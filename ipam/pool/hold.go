@@ -77,13 +77,13 @@ func (p *Pool) Renew(o addr.Offset, h *space.Holder) call.AddressGrant {
 		p.Note(effect.NoteTakenOver, o, rec.Holder, rec.Since)
 	}
 	p.forgetSight(o)
-	p.grantAnew(o, h)
+	p.grantAgain(o, h)
 	p.NoteAlive(o, p.Space.Lookup(o))
 	return p.Standing(o)
 }
 
-// grantAnew has the address at o, which is held, be h's from now on.
-func (p *Pool) grantAnew(o addr.Offset, h *space.Holder) {
+// grantAgain has the address at o, which is held, be h's from now on.
+func (p *Pool) grantAgain(o addr.Offset, h *space.Holder) {
 	p.Space.Free(o, p.of.Out.Now(), &space.Freeing{})
 	if g, held := p.hold(o, h); held {
 		p.saveGrant(&g, h)
@@ -117,7 +117,7 @@ func (p *Pool) NoteAlive(o addr.Offset, rec space.Record) {
 // container is as young as any.
 func (p *Pool) AskedAgain(o addr.Offset) {
 	if rec := p.Space.Lookup(o); rec.State == space.Held && rec.Kind == space.Container && p.Space.Usable(o) {
-		p.grantAnew(o, &rec.Holder)
+		p.grantAgain(o, &rec.Holder)
 	}
 }
 

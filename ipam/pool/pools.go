@@ -156,7 +156,7 @@ func (s *Pools) TakeUnsighted() []*Pool {
 	return pools
 }
 
-// AwaitList has the next list of the engine tell of every pool anew which of its addresses are in use.
+// AwaitList has the next list of the engine tell again of every pool which of its addresses are in use.
 func (s *Pools) AwaitList() {
 	for _, p := range s.all {
 		p.Surveyed = false

@@ -16,7 +16,7 @@ import (
 // with the same fixed MAC, or one that was given the name of another. Only the engine's inventory can tell, and where one
 // will come it decides.
 
-// Return says whether whoever asks for a held address comes back to it.
+// Return says whether the asker of a held address comes back to it.
 type Return uint8
 
 // What a [Return] may be.
@@ -56,13 +56,13 @@ func (p *Pool) Retried(n *poolid.Network, o addr.Offset, h *space.Holder) Return
 	return BackOnceTold
 }
 
-// keptForAnother reports whether an address is kept for somebody, and not for the holder.
+// keptForAnother reports whether an address is kept for a name, and not for the holder.
 func keptForAnother(r *chronicle.Reservation, h *space.Holder) bool {
 	return r != nil && r.Kind == chronicle.KindKeptForName && !KeptFor(r, h)
 }
 
-// leftTo says whether an address whose holder is gone is left to whoever comes after that one: unless a network keeps it
-// back, whose request was taken for a replay, or the host has it itself by now.
+// leftTo says whether an address whose holder is gone is left to the asker, who comes after that one. It is not if a
+// network keeps it back, whose request was taken for a replay, or if the host has it itself by now.
 func (p *Pool) leftTo(o addr.Offset) Return {
 	if p.Keeps(o) || p.of.Engine.OnHost(addr.Nth(p.CIDR, o)) {
 		return IsOther

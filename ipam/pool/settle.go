@@ -64,8 +64,8 @@ func (p *Pool) holdHost(r addr.Range) {
 	}
 }
 
-// IsHoldable reports whether what somebody here has anyway, as the host itself, is to be held where it is kept back so, or
-// not at all (nil). What is kept for a name a container would get otherwise; all else nobody gets.
+// IsHoldable reports whether an address that this host has anyway is to be held, where that reservation keeps it back, or none
+// does (nil). What is kept for a name a container would get otherwise. All else nobody gets.
 func IsHoldable(r *chronicle.Reservation) bool {
 	return r == nil || r.Kind == chronicle.KindKeptForName
 }

@@ -48,7 +48,7 @@ func (p *Pool) IsParting(underWay iter.Seq[chronicle.Action], earlier bool) bool
 		return false
 	}
 	if earlier && !p.Here.HasRecord() {
-		return true // what it said before it started anew is not known; while there is a record, it says nothing that ends this
+		return true // what it said before it started again is not known; while there is a record, it says nothing that ends this
 	}
 	ends := false
 	for a := range underWay {

@@ -171,9 +171,9 @@ func (s *Pools) Withhold(a netip.Addr, subnet netip.Prefix) {
 	s.Warnings.SendAgain()
 }
 
-// Where a network wants it, the wire is asked about an address between its grant and the answer to whoever asked for it.
-// What something else answers for is held by a stranger from then on, so that the holder asks again and gets another one.
-// The core never waits for the wire: to it, an address that is asked about is one that was granted.
+// Where a network wants it, the plugin asks the wire about an address between its grant and the answer to the engine. If
+// another device answers, a stranger holds the address from then on, so that the holder asks again and gets another one.
+// The core never waits for the wire: to it, an address that the plugin asks about is one that was granted.
 
 // StrangerTime is how long an address is kept back for a stranger. Devices come and go, and no address may be lost for ever:
 // then it is free again, rests, comes last in its turn, and is asked about once more.

@@ -30,7 +30,7 @@ func (s *Survey) TakeHost(read time.Time) {
 			if kind != space.Host || s.pools.Engine.OnHost(addr.Nth(p.CIDR, o)) {
 				continue
 			}
-			// Interfaces come and go while networks are made anew; a bridge without a network does not.
+			// Interfaces come and go while networks are made again; a bridge without a network does not.
 			first, _ := p.OffHost.Since(o, read)
 			if read.Sub(s.pools.Engine.SureSince(first)) >= s.cfg.Grace || p.Space.Lookup(o).Key == pool.GatewayKey() {
 				s.leaveToListed(p, o)

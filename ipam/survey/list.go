@@ -30,7 +30,7 @@ func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 	}
 	set := s.pools.Engine.ClockSet()
 	if !set.IsZero() && (after.At.Before(set) || after.At.Round(0).After(s.pools.Out.Now().Round(0))) {
-		return time.Second, false // somebody has set the clock: what was granted since may look older than it
+		return time.Second, false // the clock was set: what was granted since may look older than it
 	}
 	return 0, true
 }
@@ -87,7 +87,7 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.Knows(at) })
 		}
 		p.Seen, p.Stranded = l.seen[p], l.stranded[p]
-		if !l.misses(p.Here.Removed()) { // or it was made anew, and this list tells nothing of it yet
+		if !l.misses(p.Here.Removed()) { // or it was made again, and this list tells nothing of it yet
 			p.Here.Kept = l.kept[p]
 		}
 		p.Surveyed = l.seen[p] != nil || networks[p.CIDR] == 0
@@ -175,13 +175,13 @@ func (l *sight) misses(serial uint64) bool { return serial > l.mark.Serial }
 // is made if there is none.
 func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *sight) {
 	if l.misses(s.pools.Engine.RemovedAt(subnet)) {
-		s.incomplete = true // it was removed while the engine was asked, and may have been made anew since
+		s.incomplete = true // it was removed while the engine was asked, and may have been made again since
 		return
 	}
 	refused := conflict.Place{Subnet: subnet}
 	if s.pools.Conflicts.Has(refused) && s.pools.On(subnet) == nil {
 		s.sightUnpooled(subnet, n, l)
-		return // others that were asked for another network there have said no, and would be asked anew
+		return // others that were asked for another network there have said no, and would be asked again
 	}
 	p, err := s.acts.Join(subnet)
 	if s.acts.Waits(err) {
@@ -273,7 +273,7 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 	}
 }
 
-// sightUnkept notes that what a network keeps back is held by somebody on another host, as its owner says.
+// sightUnkept notes that what a network keeps back is held on another host, as its owner says.
 func (s *Survey) sightUnkept(p *pool.Pool, o addr.Offset, kind chronicle.Kind, err error) {
 	who := "is reserved as " + kind.String() + " by a network of this host"
 	switch t, _ := p.Ring.At(o); {
