@@ -117,36 +117,31 @@ func (p *Pool) Records() iter.Seq2[addr.Offset, space.Record] {
 	return p.Space.Records(addr.Whole(p.CIDR))
 }
 
-// IsBusy reports whether an address of the pool is held by anything but the host's own interfaces, strangers, and what waits
-// for its name.
-func (p *Pool) IsBusy() bool {
+// holdsAny reports whether an address is held by a holder of such a kind.
+func (p *Pool) holdsAny(such func(space.Kind) bool) bool {
 	for _, kind := range p.Space.Kinds() {
-		if kind != space.Host && kind != space.Stranger && kind != space.Kept {
+		if such(kind) {
 			return true
 		}
 	}
 	return false
+}
+
+// IsBusy reports whether an address of the pool is held by anything but the host's own interfaces, strangers, and what waits
+// for its name.
+func (p *Pool) IsBusy() bool {
+	return p.holdsAny(func(kind space.Kind) bool { return kind != space.Host && kind != space.Stranger && kind != space.Kept })
 }
 
 // HasContainers reports whether an address of the pool is held by anything but the host and strangers, or waits for its
 // name.
 func (p *Pool) HasContainers() bool {
-	for _, kind := range p.Space.Kinds() {
-		if !kind.OfHost() {
-			return true
-		}
-	}
-	return false
+	return p.holdsAny(func(kind space.Kind) bool { return !kind.OfHost() })
 }
 
 // HasEndpoints reports whether an address of the pool is held by an endpoint of the engine.
 func (p *Pool) HasEndpoints() bool {
-	for _, kind := range p.Space.Kinds() {
-		if kind == space.Container || kind == space.Unmarked {
-			return true
-		}
-	}
-	return false
+	return p.holdsAny(func(kind space.Kind) bool { return kind == space.Container || kind == space.Unmarked })
 }
 
 // HasEndpoint reports whether an address is held by an endpoint of the engine.

@@ -165,22 +165,12 @@ func (s *Pools) AwaitList() {
 
 // HasUntaken reports whether this host has itself what is another peer's, or was when last looked at.
 func (s *Pools) HasUntaken() bool {
-	for _, p := range s.all {
-		if p.Untaken {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Sorted(), func(p *Pool) bool { return p.Untaken })
 }
 
 // HasStrays reports whether something is held that this peer does not own.
 func (s *Pools) HasStrays() bool {
-	for _, p := range s.all {
-		if p.Space.Strays() > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Sorted(), func(p *Pool) bool { return p.Space.Strays() > 0 })
 }
 
 // Used returns the addresses that containers, networks and clients of this host use, or the host itself, as far as this peer

@@ -67,7 +67,7 @@ func (s *Survey) settleDoubts(l *sight) {
 	s.pools.Doubts.Settle(l.mark, judge, func(a netip.Addr) {
 		p := s.pools.At(a)
 		o, _ := addr.OffsetOf(p.CIDR, a)
-		s.freeGone(p, o, l.kept[p])
+		s.freeGone(p, o, l.on[p].kept)
 	})
 }
 
@@ -79,11 +79,11 @@ func (s *Survey) absent(a netip.Addr, l *sight) (absent, known bool) {
 		return false, false
 	}
 	o, _ := addr.OffsetOf(p.CIDR, a)
-	if _, lives := l.seen[p][o]; lives || !p.HasEndpoint(o) {
+	if _, lives := l.on[p].seen[o]; lives || !p.HasEndpoint(o) {
 		return false, false
 	}
 	shown := p.Space.Lookup(o).Ref != "" || s.lacks(rule.Shown)
-	return true, l.seen[p] != nil && shown && p.Space.Usable(o)
+	return true, l.on[p].seen != nil && shown && p.Space.Usable(o)
 }
 
 // MayCollect says whether a leak that was found may be freed.

@@ -44,20 +44,17 @@ func (s *Survey) Counts(after engine.Mark) (again time.Duration, counts bool) {
 //
 // An inventory tells what was when it began. What was granted or released since is newer, and stands.
 func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
-	l := sight{
-		mark: inv.After, came: s.pools.Engine.Serial(),
-		seen: map[*pool.Pool]map[addr.Offset]string{}, kept: map[*pool.Pool]map[addr.Offset]chronicle.Kind{},
-	}
+	l := sight{mark: inv.After, came: s.pools.Engine.Serial(), on: map[*pool.Pool]shown{}}
 	if s.lacks(rule.Later) {
 		l.mark = s.pools.Engine.Mark(s.pools.Out.Now())
 	}
 	if inv.Partial {
 		networks := s.sightAll(inv, &l)
-		for p, seen := range l.seen {
+		for p, of := range l.on {
 			if p.Seen == nil {
 				p.Seen = map[addr.Offset]string{}
 			}
-			maps.Copy(p.Seen, seen)
+			maps.Copy(p.Seen, of.seen)
 		}
 		if inv.AllNetworks {
 			if s.pools.Engine.ListNetworks(networks, inv.After) {
@@ -86,11 +83,12 @@ func (s *Survey) TakeList(inv *call.Inventory) (again time.Duration) {
 		for _, at := range []map[addr.Offset]uint64{p.Named, p.Left} {
 			maps.DeleteFunc(at, func(_ addr.Offset, at uint64) bool { return inv.After.Knows(at) })
 		}
-		p.Seen, p.Stranded = l.seen[p], l.stranded[p]
+		of := l.on[p]
+		p.Seen, p.Stranded = of.seen, of.stranded
 		if !l.misses(p.Here.Removed()) { // or it was made again, and this list tells nothing of it yet
-			p.Here.Kept = l.kept[p]
+			p.Here.Kept = of.kept
 		}
-		p.Surveyed = l.seen[p] != nil || networks[p.CIDR] == 0
+		p.Surveyed = of.seen != nil || networks[p.CIDR] == 0
 		if unlisted && p.Here.Unasked() {
 			s.pools.Doubts.TakeLoss()
 		}
@@ -125,7 +123,7 @@ func (s *Survey) sightUnsettled(p *pool.Pool, o addr.Offset, h space.Holder, l *
 // [pool.Pool.Dispute].
 func (s *Survey) conflictOfListed(p *pool.Pool, o addr.Offset, h space.Holder, l *sight, why, other string) {
 	ends := sentence.End(h, addr.Nth(p.CIDR, o))
-	if network, stranded := l.stranded[p][o]; stranded {
+	if network, stranded := l.on[p].stranded[o]; stranded {
 		ends = sentence.Disconnect(h, network)
 	}
 	p.DisputeListed(o, h, why, ends, other)
@@ -160,12 +158,16 @@ func (s *Survey) sightAll(inv *call.Inventory, l *sight) map[netip.Prefix]int {
 
 // sight is what an inventory shows.
 type sight struct {
-	mark engine.Mark                                   // before the engine was asked
-	came uint64                                        // the last number as it arrived: what has a higher one it did itself
-	seen map[*pool.Pool]map[addr.Offset]string         // containers, by address
-	kept map[*pool.Pool]map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
-	// stranded are the networks of endpoints without a container, by address; of pools with any.
-	stranded map[*pool.Pool]map[addr.Offset]string
+	mark engine.Mark // before the engine was asked
+	came uint64      // the last number as it arrived: what has a higher one it did itself
+	on   map[*pool.Pool]shown
+}
+
+// shown is what it shows on a pool, by address. Without maps, it shows nothing there.
+type shown struct {
+	seen     map[addr.Offset]string         // containers
+	kept     map[addr.Offset]chronicle.Kind // gateways and auxiliary addresses
+	stranded map[addr.Offset]string         // the networks of endpoints without a container
 }
 
 // misses reports whether something has a number of which the inventory knows nothing yet; 0 is that of nothing.
@@ -205,18 +207,18 @@ func (s *Survey) sightSubnet(subnet netip.Prefix, n call.InventoryNetwork, l *si
 
 // show notes that the list shows something on a pool.
 func (l *sight) show(p *pool.Pool) {
-	if l.seen[p] == nil {
-		l.seen[p], l.kept[p] = map[addr.Offset]string{}, map[addr.Offset]chronicle.Kind{}
+	if l.on[p].seen == nil {
+		l.on[p] = shown{map[addr.Offset]string{}, map[addr.Offset]chronicle.Kind{}, map[addr.Offset]string{}}
 	}
 }
 
 // sightEndpoint takes note of an endpoint of a network.
 func (s *Survey) sightEndpoint(p *pool.Pool, o addr.Offset, e call.InventoryEndpoint, network string, l *sight) {
 	if e.Container == "" {
-		l.strand(p, o, network)
+		l.on[p].stranded[o] = network
 	}
 	s.sightAddress(p, o, e, l)
-	l.seen[p][o] = e.Container
+	l.on[p].seen[o] = e.Container
 }
 
 // sightUnpooled takes note of the endpoints of a network that can have no pool, as one of another subnet is in its way: what
@@ -233,17 +235,6 @@ func (s *Survey) sightUnpooled(subnet netip.Prefix, n call.InventoryNetwork, l *
 	}
 }
 
-// strand notes the network of an endpoint without a container.
-func (l *sight) strand(p *pool.Pool, o addr.Offset, network string) {
-	if l.stranded == nil {
-		l.stranded = map[*pool.Pool]map[addr.Offset]string{}
-	}
-	if l.stranded[p] == nil {
-		l.stranded[p] = map[addr.Offset]string{}
-	}
-	l.stranded[p][o] = network
-}
-
 // sightKept reserves what a network keeps back, should this peer have lost that.
 func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.Kind, l *sight) {
 	for _, a := range addresses {
@@ -251,7 +242,7 @@ func (s *Survey) sightKept(p *pool.Pool, addresses []netip.Addr, kind chronicle.
 		if !ok {
 			continue
 		}
-		l.kept[p][o] = kind
+		l.on[p].kept[o] = kind
 		rec := p.Space.Lookup(o)
 		switch r := p.ReservationAt(o); {
 		case r != nil && r.Kind == chronicle.KindKeptForName:
@@ -309,7 +300,7 @@ func (s *Survey) sightAddress(p *pool.Pool, o addr.Offset, e call.InventoryEndpo
 		s.incomplete = true
 		return
 	}
-	if other, twice := l.seen[p][o]; twice && other != e.Container { // and it has not moved while the engine was asked
+	if other, twice := l.on[p].seen[o]; twice && other != e.Container { // and it has not moved while the engine was asked
 		s.conflictOfListed(p, o, h, l, "is used by container "+sentence.Ref(other)+" too", "the other one")
 	}
 	if rec.Kind == space.Stranger && rec.MAC == h.MAC || pool.IsWarned(rec) {
