@@ -232,7 +232,7 @@ func (in *instance) about() directory.Node {
 		self = in.network.Status().Self
 	}
 	cfg := in.front.cfg
-	return entry.Of(entry.Process{Version: version, Engine: in.watcher.State().EngineVersion, HTTP: cfg.HTTP, Health: cfg.Health, Self: self})
+	return entry.Of(entry.Process{Version: version, Engine: in.watcher.State().EngineVersion, HTTP: cfg.HTTP.Address, Health: cfg.Health, Self: self})
 }
 
 // watchHealth makes what answers at the health address of this host, and asks other hosts at theirs.

@@ -176,11 +176,11 @@ func (f *front) run(ctx context.Context) error {
 		return err
 	}
 	services := []serving.Part{serving.NewAdmin(f.adminSocket, f.opts.AdminSocket, f.local.Serve, f.logger).Part()}
-	if f.cfg.HTTP != config.HTTPOff {
-		services = append(services, serving.NewHTTP(f.cfg.HTTP, f.http.Serve, f.logger).Part())
-		if f.cfg.HTTPCert != "" {
-			f.pair = certfile.New(f.cfg.HTTPCert, f.cfg.HTTPKey)
-			services = append(services, serving.NewCertificate(f.cfg.HTTP, f.pair, f.logger))
+	if f.cfg.HTTP.Address != config.HTTPOff {
+		services = append(services, serving.NewHTTP(f.cfg.HTTP.Address, f.http.Serve, f.logger).Part())
+		if f.cfg.HTTP.Cert != "" {
+			f.pair = certfile.New(f.cfg.HTTP.Cert, f.cfg.HTTP.Key)
+			services = append(services, serving.NewCertificate(f.cfg.HTTP.Address, f.pair, f.logger))
 		}
 	}
 	// The process ends when the engine's socket cannot be accepted on any more: the
@@ -274,7 +274,7 @@ func (f *front) apis(common admin.Config) (s servers, err error) {
 	if err != nil {
 		return servers{}, err
 	}
-	common.Remote, common.Token, common.Context, common.Hosts = true, f.cfg.Token, node.AsGuest, namesOf(f.cfg)
+	common.Remote, common.Token, common.Context, common.Hosts = true, f.cfg.HTTP.Token, node.AsGuest, namesOf(f.cfg)
 	if f.pair != nil {
 		common.TLS = f.pair.Config()
 	}
@@ -303,7 +303,7 @@ func (f *front) process(watcher *dockerd.Watcher, network *peers.Peers) *about.P
 // namesOf returns the names by which RINGLET_HTTP may be asked: this host's, in full and up
 // to the first dot, and those of the settings.
 func namesOf(cfg config.Config) []string {
-	names := append([]string{cfg.Name}, cfg.HTTPHosts...)
+	names := append([]string{cfg.Name}, cfg.HTTP.Hosts...)
 	if name, err := os.Hostname(); err == nil {
 		short, _, _ := strings.Cut(name, ".")
 		names = append(names, name, short)

@@ -21,11 +21,11 @@ func newMirror(cfg config.Config, self ipam.Identity, shared *directory.Director
 		Text: func(err error) string { return fmt.Sprintf("etcd does not get a copy of the directory: %v", err) },
 		Next: "mend that, or unset RINGLET_ETCD; addresses are handed out meanwhile, ringlet tries again at least every 5 seconds and brings the copy up to date",
 	}
-	if len(cfg.ETCD) == 0 {
+	if len(cfg.ETCD.URLs) == 0 {
 		return nil, f, nil
 	}
 	m, err := etcd.New(etcd.Config{
-		Endpoints: cfg.ETCD, CA: cfg.ETCDCA, Cert: cfg.ETCDCert, Key: cfg.ETCDKey, User: cfg.ETCDUser, PasswordFile: cfg.ETCDPassword,
+		Endpoints: cfg.ETCD.URLs, CA: cfg.ETCD.CA, Cert: cfg.ETCD.Cert, Key: cfg.ETCD.Key, User: cfg.ETCD.User, PasswordFile: cfg.ETCD.PasswordFile,
 		Self: self.ID, Directory: shared, Report: f.Set, Logger: logger,
 	})
 	return m, f, err

@@ -82,10 +82,10 @@ func (c Config) checkSizes() error {
 }
 
 func (c Config) checkPorts() error {
-	if c.HTTP == HTTPOff {
+	if c.HTTP.Address == HTTPOff {
 		return nil
 	}
-	host, port, err := splitHostPort(c.HTTP, 0)
+	host, port, err := splitHostPort(c.HTTP.Address, 0)
 	if err != nil || port != c.Bind.Port() {
 		return err
 	}
@@ -106,16 +106,16 @@ func (c Config) checkHealthPort() error {
 	if covers(c.Bind.Addr(), c.Health.Addr()) && c.Bind.Port() == c.Health.Port() {
 		return fmt.Errorf("RINGLET_BIND=%v already takes the port", c.Bind)
 	}
-	if c.HTTP == HTTPOff {
+	if c.HTTP.Address == HTTPOff {
 		return nil
 	}
-	host, port, err := splitHostPort(c.HTTP, 0)
+	host, port, err := splitHostPort(c.HTTP.Address, 0)
 	if err != nil || port != c.Health.Port() {
 		return err
 	}
 	a, err := netip.ParseAddr(host)
 	if host == "" || err == nil && covers(a, c.Health.Addr()) {
-		return fmt.Errorf("RINGLET_HTTP=%s already takes the port", c.HTTP)
+		return fmt.Errorf("RINGLET_HTTP=%s already takes the port", c.HTTP.Address)
 	}
 	return nil
 }
@@ -125,9 +125,9 @@ func covers(a, other netip.Addr) bool { return a == other || a.IsUnspecified() }
 
 func (c Config) checkTLS() error {
 	switch {
-	case c.HTTPCert != "" && c.HTTPKey == "":
+	case c.HTTP.Cert != "" && c.HTTP.Key == "":
 		return errors.New("RINGLET_HTTP_KEY is not set: a certificate is of no use without its private key")
-	case c.HTTPCert == "" && c.HTTPKey != "":
+	case c.HTTP.Cert == "" && c.HTTP.Key != "":
 		return errors.New("RINGLET_HTTP_KEY is set and this is not: a private key is of no use without its certificate")
 	}
 	return nil

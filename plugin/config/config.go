@@ -20,7 +20,7 @@ const KeySize = 32
 // HealthOff is the value of RINGLET_HEALTH that gives a host no health address.
 const HealthOff = "off"
 
-// HTTPOff is the value of [Config].HTTP that opens no TCP port.
+// HTTPOff is the value of [HTTP].Address that opens no TCP port.
 const HTTPOff = "off"
 
 // Deal is how much of a new pool is dealt out to the peers at once; the rest
@@ -89,20 +89,31 @@ type Config struct {
 
 	IdentityLabels []string // names of labels, or prefixes that end with *, that count for identities; empty: containers have none
 
-	ETCD         []string // URLs of an etcd that gets a copy of the directory, all http or all https; empty: none
-	ETCDCA       string   // file with the certificates that sign etcd's; empty: those of the host
-	ETCDCert     string   // file with this host's certificate for etcd; empty: none
-	ETCDKey      string   // file with its private key; empty if ETCDCert is
-	ETCDUser     string   // user of etcd; empty: none
-	ETCDPassword string   // file with its password; empty if ETCDUser is
+	ETCD ETCD
 
 	Health netip.AddrPort // address of this host on the network of the containers, where it answers other hosts; the zero value: none
 
-	HTTP      string   // host:port of metrics and API, the host may be empty; or HTTPOff
-	HTTPHosts []string // names by which HTTP may be asked beside this host's own, in lower case
-	HTTPCert  string   // file with the certificate of HTTP; empty: no TLS
-	HTTPKey   string   // file with its private key; empty if HTTPCert is
-	Token     string   // what a write over TCP must show, 16 characters or more; empty allows none
+	HTTP HTTP
+
 	LogLevel  slog.Level
 	LogFormat string // LogText or LogJSON
+}
+
+// HTTP is how metrics, status page and API are served over TCP.
+type HTTP struct {
+	Address string   // host:port, the host may be empty; or HTTPOff
+	Hosts   []string // names by which it may be asked beside this host's own, in lower case
+	Cert    string   // file with its certificate; empty: no TLS
+	Key     string   // file with the private key of Cert; empty if that is
+	Token   string   // what a write must show, 16 characters or more; empty allows none
+}
+
+// ETCD is the etcd that gets a copy of the directory.
+type ETCD struct {
+	URLs         []string // all http or all https; empty: none
+	CA           string   // file with the certificates that sign those of URLs; empty: those of the host
+	Cert         string   // file with this host's certificate; empty: none
+	Key          string   // file with the private key of Cert; empty if that is
+	User         string   // empty: none
+	PasswordFile string   // file with the password of User; empty if that is
 }

@@ -26,15 +26,15 @@ func parseETCD(cfg *Config, value string, _ source) error {
 			return err
 		}
 		endpoint := u.Scheme + "://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
-		if !slices.Contains(cfg.ETCD, endpoint) {
-			cfg.ETCD = append(cfg.ETCD, endpoint)
+		if !slices.Contains(cfg.ETCD.URLs, endpoint) {
+			cfg.ETCD.URLs = append(cfg.ETCD.URLs, endpoint)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, e := range cfg.ETCD {
+	for _, e := range cfg.ETCD.URLs {
 		if cfg.etcdTLS() != strings.HasPrefix(e, "https:") {
 			return errors.New("some URLs are http and some https")
 		}
@@ -46,20 +46,22 @@ func parseETCD(cfg *Config, value string, _ source) error {
 const defaultETCDPort = 2379
 
 // etcdTLS reports whether etcd is reached over TLS.
-func (c Config) etcdTLS() bool { return len(c.ETCD) > 0 && strings.HasPrefix(c.ETCD[0], "https:") }
+func (c Config) etcdTLS() bool {
+	return len(c.ETCD.URLs) > 0 && strings.HasPrefix(c.ETCD.URLs[0], "https:")
+}
 
 func parseETCDCA(cfg *Config, value string, _ source) error {
-	cfg.ETCDCA = value
+	cfg.ETCD.CA = value
 	return checkPath(value)
 }
 
 func parseETCDCert(cfg *Config, value string, _ source) error {
-	cfg.ETCDCert = value
+	cfg.ETCD.Cert = value
 	return checkPath(value)
 }
 
 func parseETCDKey(cfg *Config, value string, _ source) error {
-	cfg.ETCDKey = value
+	cfg.ETCD.Key = value
 	return checkPath(value)
 }
 
@@ -72,24 +74,24 @@ func parseETCDUser(cfg *Config, value string, _ source) error {
 			return fmt.Errorf("byte %d of it is a space or no visible ASCII", i+1)
 		}
 	}
-	cfg.ETCDUser = value
+	cfg.ETCD.User = value
 	return nil
 }
 
 func parseETCDPassword(cfg *Config, value string, _ source) error {
-	cfg.ETCDPassword = value
+	cfg.ETCD.PasswordFile = value
 	return checkPath(value)
 }
 
 func (c Config) checkETCDPair() error {
-	if (c.ETCDCert == "") != (c.ETCDKey == "") {
+	if (c.ETCD.Cert == "") != (c.ETCD.Key == "") {
 		return errors.New("RINGLET_ETCD_CERT and RINGLET_ETCD_KEY are of use only together: set both, or none")
 	}
 	return nil
 }
 
 func (c Config) checkETCDUser() error {
-	if (c.ETCDUser == "") != (c.ETCDPassword == "") {
+	if (c.ETCD.User == "") != (c.ETCD.PasswordFile == "") {
 		return errors.New("RINGLET_ETCD_USER and RINGLET_ETCD_PASSWORD_FILE are of use only together: set both, or none")
 	}
 	return nil
@@ -97,9 +99,9 @@ func (c Config) checkETCDUser() error {
 
 func (c Config) checkETCD() error {
 	switch {
-	case len(c.ETCD) == 0 && (c.ETCDCA != "" || c.ETCDCert != "" || c.ETCDUser != ""):
+	case len(c.ETCD.URLs) == 0 && (c.ETCD.CA != "" || c.ETCD.Cert != "" || c.ETCD.User != ""):
 		return errors.New("it is not set, and other settings of etcd are: set it, or unset them")
-	case len(c.ETCD) > 0 && !c.etcdTLS() && (c.ETCDCA != "" || c.ETCDCert != ""):
+	case len(c.ETCD.URLs) > 0 && !c.etcdTLS() && (c.ETCD.CA != "" || c.ETCD.Cert != ""):
 		return errors.New("certificates are set, and the URLs are http: write https")
 	}
 	return nil

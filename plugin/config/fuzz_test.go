@@ -19,7 +19,7 @@ func environOf(c Config) []string {
 	for _, a := range c.LogValue().Group() {
 		value[a.Key] = a.Value.String()
 	}
-	value["token"] = c.Token
+	value["token"] = c.HTTP.Token
 	value["key"] = ""
 	if c.KeyFile == "" {
 		var keys []string
@@ -125,8 +125,8 @@ func promised(c Config) error {
 	want(c.Quarantine == 0 || c.Quarantine >= time.Minute, "quarantine")
 	want(c.Rest >= 0 && c.Rest <= 24*time.Hour, "rest")
 	want(c.Timeout >= time.Second && c.Timeout <= 28*time.Second, "timeout")
-	if c.HTTP != HTTPOff {
-		host, port, err := splitHostPort(c.HTTP, 0)
+	if c.HTTP.Address != HTTPOff {
+		host, port, err := splitHostPort(c.HTTP.Address, 0)
 		_, addrErr := netip.ParseAddr(host)
 		want(err == nil && port != 0 && (host == "" || addrErr == nil || strings.ToLower(host) == host), "http")
 	}

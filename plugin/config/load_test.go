@@ -78,7 +78,7 @@ func defaults() Config {
 		Timeout:    20 * time.Second,
 		MAC:        true,
 		Announce:   true,
-		HTTP:       "off",
+		HTTP:       HTTP{Address: HTTPOff},
 		LogLevel:   slog.LevelInfo,
 		LogFormat:  "text",
 
@@ -106,7 +106,7 @@ func TestAccepted(t *testing.T) {
 		{"others' names and the command line's", []string{"PATH=/bin", "RINGLET_SOCKET=/s", "RINGLETS=3", "ringlet_join=x", "=C:=x", "junk", ""}, func(*Config) {}},
 		{"empty means default", []string{"RINGLET_TIMEOUT=", "RINGLET_UNIVERSE= ", "RINGLET_NAME=\t"}, func(*Config) {}},
 		{"the last counts", []string{"RINGLET_NAME=one", "RINGLET_NAME=two"}, func(c *Config) { c.Name = "two" }},
-		{"a value may contain =", []string{"RINGLET_TOKEN=a=b=c=d=e=f=g=h="}, func(c *Config) { c.Token = "a=b=c=d=e=f=g=h=" }},
+		{"a value may contain =", []string{"RINGLET_TOKEN=a=b=c=d=e=f=g=h="}, func(c *Config) { c.HTTP.Token = "a=b=c=d=e=f=g=h=" }},
 
 		{"name", []string{"RINGLET_NAME=größe-1.example"}, func(c *Config) { c.Name = "größe-1.example" }},
 		{"bind address alone", []string{"RINGLET_BIND=192.168.1.10"}, func(c *Config) { c.Bind = netip.MustParseAddrPort("192.168.1.10:7950") }},
@@ -162,15 +162,15 @@ func TestAccepted(t *testing.T) {
 		{"health beside the port elsewhere", []string{"RINGLET_HEALTH=10.1.0.5:7950", "RINGLET_BIND=10.0.0.1"}, func(c *Config) {
 			c.Health, c.Bind = netip.MustParseAddrPort("10.1.0.5:7950"), netip.MustParseAddrPort("10.0.0.1:7950")
 		}},
-		{"http", []string{"RINGLET_HTTP=:9950"}, func(c *Config) { c.HTTP = ":9950" }},
-		{"http IPv6", []string{"RINGLET_HTTP=[0::1]:9950"}, func(c *Config) { c.HTTP = "[::1]:9950" }},
-		{"http name", []string{"RINGLET_HTTP=LocalHost:9950"}, func(c *Config) { c.HTTP = "localhost:9950" }},
-		{"http hosts", []string{"RINGLET_HTTP_HOSTS=Ringlet.Example.com., host-a,ringlet.example.com"}, func(c *Config) { c.HTTPHosts = []string{"ringlet.example.com", "host-a"} }},
-		{"http with TLS", []string{"RINGLET_HTTP_CERT=/tls/cert.pem", "RINGLET_HTTP_KEY=/tls/key.pem"}, func(c *Config) { c.HTTPCert, c.HTTPKey = "/tls/cert.pem", "/tls/key.pem" }},
-		{"a token of 16 characters", []string{"RINGLET_TOKEN=0123456789abcdef"}, func(c *Config) { c.Token = "0123456789abcdef" }},
+		{"http", []string{"RINGLET_HTTP=:9950"}, func(c *Config) { c.HTTP.Address = ":9950" }},
+		{"http IPv6", []string{"RINGLET_HTTP=[0::1]:9950"}, func(c *Config) { c.HTTP.Address = "[::1]:9950" }},
+		{"http name", []string{"RINGLET_HTTP=LocalHost:9950"}, func(c *Config) { c.HTTP.Address = "localhost:9950" }},
+		{"http hosts", []string{"RINGLET_HTTP_HOSTS=Ringlet.Example.com., host-a,ringlet.example.com"}, func(c *Config) { c.HTTP.Hosts = []string{"ringlet.example.com", "host-a"} }},
+		{"http with TLS", []string{"RINGLET_HTTP_CERT=/tls/cert.pem", "RINGLET_HTTP_KEY=/tls/key.pem"}, func(c *Config) { c.HTTP.Cert, c.HTTP.Key = "/tls/cert.pem", "/tls/key.pem" }},
+		{"a token of 16 characters", []string{"RINGLET_TOKEN=0123456789abcdef"}, func(c *Config) { c.HTTP.Token = "0123456789abcdef" }},
 		{"http off", []string{"RINGLET_HTTP=OFF"}, func(*Config) {}},
 		{"http beside a peer's port elsewhere", []string{"RINGLET_HTTP=127.0.0.1:7950", "RINGLET_BIND=10.0.0.1"}, func(c *Config) {
-			c.HTTP, c.Bind = "127.0.0.1:7950", netip.MustParseAddrPort("10.0.0.1:7950")
+			c.HTTP.Address, c.Bind = "127.0.0.1:7950", netip.MustParseAddrPort("10.0.0.1:7950")
 		}},
 		{"log", []string{"LOG_LEVEL=Warn", "RINGLET_LOG_FORMAT=JSON"}, func(c *Config) { c.LogLevel, c.LogFormat = slog.LevelWarn, "json" }},
 	}

@@ -206,7 +206,7 @@ func parseToken(cfg *Config, value string, _ source) error {
 			return fmt.Errorf("byte %d of it is a space or no visible ASCII", i+1)
 		}
 	}
-	cfg.Token = value
+	cfg.HTTP.Token = value
 	return nil
 }
 
@@ -221,20 +221,20 @@ func parseHTTPHosts(cfg *Config, value string, _ source) error {
 				return fmt.Errorf("%s is not the name of a host: %w", shown(name), err)
 			}
 		}
-		if !slices.Contains(cfg.HTTPHosts, name) {
-			cfg.HTTPHosts = append(cfg.HTTPHosts, name)
+		if !slices.Contains(cfg.HTTP.Hosts, name) {
+			cfg.HTTP.Hosts = append(cfg.HTTP.Hosts, name)
 		}
 		return nil
 	})
 }
 
 func parseHTTPCert(cfg *Config, value string, _ source) error {
-	cfg.HTTPCert = value
+	cfg.HTTP.Cert = value
 	return checkPath(value)
 }
 
 func parseHTTPKey(cfg *Config, value string, _ source) error {
-	cfg.HTTPKey = value
+	cfg.HTTP.Key = value
 	return checkPath(value)
 }
 

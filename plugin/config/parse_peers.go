@@ -47,7 +47,7 @@ func parseJoin(cfg *Config, value string, _ source) error {
 
 func parseHTTP(cfg *Config, value string, _ source) error {
 	if strings.EqualFold(value, HTTPOff) {
-		cfg.HTTP = HTTPOff
+		cfg.HTTP.Address = HTTPOff
 		return nil
 	}
 	if isNumber(value) {
@@ -66,7 +66,7 @@ func parseHTTP(cfg *Config, value string, _ source) error {
 			return err
 		}
 	}
-	cfg.HTTP = net.JoinHostPort(host, strconv.Itoa(int(p)))
+	cfg.HTTP.Address = net.JoinHostPort(host, strconv.Itoa(int(p)))
 	return nil
 }
 
