@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/condition"
 	"github.com/ringlet/ringlet/internal/logattr"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -77,29 +78,25 @@ type fault struct {
 	log  *slog.Logger
 	code string
 
-	mu  sync.Mutex
-	err error
+	condition condition.Condition
 }
 
 func (f *fault) set(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case err != nil && (f.err == nil || f.err.Error() != err.Error()):
-		f.log.Warn("network impaired, trying again", logattr.Kind(f.code), logattr.Err(err))
-	case err == nil && f.err != nil:
-		f.log.Info("network recovered", logattr.Kind(f.code))
-	}
-	f.err = err
+	f.condition.Set(err, func(err error) {
+		if err != nil {
+			f.log.Warn("network impaired, trying again", logattr.Kind(f.code), logattr.Err(err))
+		} else {
+			f.log.Info("network recovered", logattr.Kind(f.code))
+		}
+	})
 }
 
 func (f *fault) problem() (Problem, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err == nil {
+	err := f.condition.Err()
+	if err == nil {
 		return Problem{}, false
 	}
-	return problem(f.code, "", f.err), true
+	return problem(f.code, "", err), true
 }
 
 // opened notes the session that is up; nil: none.

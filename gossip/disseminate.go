@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/gossip/datagram"
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/pace"
+	"github.com/ringlet/ringlet/internal/wake"
 )
 
 // How broadcasts and changes of membership are disseminated. By default memberlist
@@ -42,11 +44,11 @@ func newDissemination() *dissemination { return &dissemination{wake: make(chan s
 // notifyMembership disseminates that a peer has come or gone. It does not block.
 func (n *dissemination) notifyMembership() {
 	n.members.Store(true)
-	notify(n.wake)
+	wake.Up(n.wake)
 }
 
 // notifyBroadcast disseminates broadcasts. It does not block.
-func (n *dissemination) notifyBroadcast() { notify(n.wake) }
+func (n *dissemination) notifyBroadcast() { wake.Up(n.wake) }
 
 // disseminate passes on what there is until ctx ends.
 func (s *session) disseminate(ctx context.Context) {
@@ -69,7 +71,7 @@ func (s *session) disseminate(ctx context.Context) {
 			s.probeSome(&probing)
 		}
 		s.sendBroadcasts()
-		if !sleep(ctx, disseminateEvery) {
+		if !backoff.Sleep(ctx, disseminateEvery, nil) {
 			return
 		}
 	}
@@ -123,7 +125,7 @@ func (s *session) leave() error {
 	ctx, left := context.WithCancel(context.Background())
 	var probing sync.WaitGroup
 	probing.Go(func() {
-		for sleep(ctx, leaveProbeEvery) {
+		for backoff.Sleep(ctx, leaveProbeEvery, nil) {
 			s.probeSome(&probing)
 		}
 	})

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/gossip/datagram"
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -84,18 +86,17 @@ func (g *Gossip) Run(ctx context.Context) error {
 	workers.Go(func() { g.deliver(work, g.inbox.heartbeats.wake, g.takeHeartbeat) })
 	workers.Go(func() { g.tell(work) })
 
-	retry := minRetry
+	retry := backoff.Backoff{First: minRetry, Last: maxRetry}
 	for ctx.Err() == nil {
 		s, err := g.open(ctx)
 		g.diagnostics.shut.set(err)
 		if err != nil {
-			sleep(ctx, jitter(retry, 0.2))
-			retry = min(2*retry, maxRetry)
+			backoff.Sleep(ctx, jitter(retry.Next(), 0.2), nil)
 			continue
 		}
 		s.run(ctx)
 		g.lastKeys = s.keyring.GetKeys()
-		retry = minRetry
+		retry.Reset()
 	}
 	stop()
 	workers.Wait()
@@ -117,7 +118,7 @@ func (g *Gossip) tell(ctx context.Context) {
 			}
 			g.logPresence(p)
 			if !p.Alive && g.table.numAlive() == 0 {
-				notify(g.lookNow)
+				wake.Up(g.lookNow)
 			}
 			g.cfg.Presence(p)
 		}
@@ -209,20 +210,3 @@ func (g *Gossip) Forget(id peer.ID) {
 // OwnSeedIndex returns the seed index of this peer (see [Seeds]), 0 for none or as long
 // as it is not known.
 func (g *Gossip) OwnSeedIndex() int { return int(g.diagnostics.seedIndex.Load()) }
-
-// sleep waits, and reports whether it was not ended by ctx.
-func sleep(ctx context.Context, d time.Duration, wake ...<-chan struct{}) bool {
-	var early <-chan struct{}
-	if len(wake) > 0 {
-		early = wake[0]
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-	case <-early:
-	}
-	return true
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -52,7 +53,7 @@ func (l *frameQueue) put(frames ...[]byte) bool {
 	}
 	l.queue = append(l.queue, frames...)
 	l.bytes += size
-	notify(l.wake)
+	wake.Up(l.wake)
 	return true
 }
 
@@ -86,7 +87,7 @@ func (b *heartbeats) put(p heartbeatPayload) bool {
 		return false
 	}
 	b.latest[from] = p
-	notify(b.wake)
+	wake.Up(b.wake)
 	return true
 }
 
@@ -158,15 +159,7 @@ func (g *Gossip) seedOfSender(frame []byte) int {
 	from := sender(frame)
 	seed, alive := g.table.seedIndex(from)
 	if !alive && from != g.cfg.ID && !g.unknownSender.Swap(true) {
-		notify(g.lookNow)
+		wake.Up(g.lookNow)
 	}
 	return seed
-}
-
-// notify wakes who waits, once for any number of calls.
-func notify(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
 }

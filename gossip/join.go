@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/backoff"
 )
 
 // How peers are looked for.
@@ -44,7 +46,7 @@ func (s *session) rejoin(ctx context.Context) {
 		case s.refusals.any():
 			every = refusedEvery
 		}
-		if !sleep(ctx, jitter(every, 0.5), s.g.lookNow) {
+		if !backoff.Sleep(ctx, jitter(every, 0.5), s.g.lookNow) {
 			return
 		}
 		s.g.seeds.resolve(ctx, s.g.cfg.host.lookup)
@@ -126,7 +128,7 @@ func (s *session) joinSome(ctx context.Context, addrs []netip.AddrPort) {
 	room := make(chan struct{}, maxJoins)
 	defer joining.Wait()
 	for i, addr := range addrs {
-		if i > 0 && !sleep(ctx, joinStagger) {
+		if i > 0 && !backoff.Sleep(ctx, joinStagger, nil) {
 			return
 		}
 		select {

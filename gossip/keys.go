@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/ringlet/ringlet/internal/backoff"
 )
 
 // rekeyEvery is how often the keys are read again, or somewhat more often: operators go by it.
@@ -64,7 +66,7 @@ func (s *session) rekey(ctx context.Context) {
 	if s.g.cfg.Keys == nil {
 		return
 	}
-	for sleep(ctx, s.g.cfg.Pace.Within(rekeyEvery)) {
+	for backoff.Sleep(ctx, s.g.cfg.Pace.Within(rekeyEvery), nil) {
 		keys, err := s.g.keysAfter(s.keyring.GetKeys())
 		if err == nil {
 			err = s.setKeys(keys)

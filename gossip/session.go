@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/ringlet/ringlet/gossip/datagram"
+	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/logattr"
 )
 
@@ -169,7 +170,7 @@ func (s *session) close(loops *sync.WaitGroup) {
 // sendHeartbeats sends the heartbeat to one peer at a time: where no UDP comes through,
 // probes carry none.
 func (s *session) sendHeartbeats(ctx context.Context) {
-	for sleep(ctx, s.g.cfg.Pace.Round(jitter(heartbeatEvery, 0.2))) {
+	for backoff.Sleep(ctx, s.g.cfg.Pace.Round(jitter(heartbeatEvery, 0.2)), nil) {
 		living, heartbeat := s.g.table.living(), s.g.currentHeartbeat()
 		if len(living) > 0 && len(heartbeat) > 0 {
 			s.g.datagrams.Send(living[rand.IntN(len(living))].ID, heartbeat)
@@ -183,7 +184,7 @@ func (s *session) lostAddress(ctx context.Context) bool {
 	if s.g.cfg.Advertise.IsValid() || !s.g.cfg.Bind.Addr().IsUnspecified() {
 		return false // the operator's choice stays
 	}
-	for gone := 0; sleep(ctx, s.g.cfg.Pace.Round(addrEvery)); {
+	for gone := 0; backoff.Sleep(ctx, s.g.cfg.Pace.Round(addrEvery), nil); {
 		if s.hasAddress() {
 			gone = 0
 		} else if gone++; gone == 2 {

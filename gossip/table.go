@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -119,10 +120,7 @@ func (t *table) setAlive(m *member, alive bool, now time.Time) {
 func (t *table) change(m *member) {
 	m.announced = true
 	t.changed[m.ID] = true
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(t.wake)
 }
 
 // next takes one change that was not announced yet.

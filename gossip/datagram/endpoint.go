@@ -131,11 +131,3 @@ func (e *Endpoint) Forget(id peer.ID) {
 	defer e.mu.Unlock()
 	delete(e.paths, id)
 }
-
-// notify wakes whoever waits, once for any number of calls.
-func notify(wake chan<- struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -62,7 +63,7 @@ func (e *Endpoint) Send(to peer.ID, frames ...[]byte) {
 		e.drop(q, q.messages[0])
 		q.messages = slices.Delete(q.messages, 0, 1)
 	}
-	notify(e.wake)
+	wake.Up(e.wake)
 }
 
 // queue returns the queue of a peer. It is called with the lock held.
@@ -104,7 +105,7 @@ func (e *Endpoint) scheduleAck(to peer.ID, id uint64, fragments int, now time.Ti
 	if w == nil {
 		w = &pendingAcks{due: now.Add(ackDelay)}
 		e.pendingAcks[to] = w
-		notify(e.wake)
+		wake.Up(e.wake)
 	}
 	w.ids = slices.DeleteFunc(w.ids, func(other uint64) bool { return other-id <= uint64(fragments) })
 	if len(w.ids) < maxPendingAcks {
@@ -131,7 +132,7 @@ func (e *Endpoint) acked(from peer.ID, id uint64, now time.Time) {
 		a.acked = true
 		if m.stream == noStream && !slices.ContainsFunc(m.attempts, func(a attempt) bool { return !a.acked }) {
 			m.stream = awaited // the receiver had all fragments, but not at one time
-			notify(e.wake)
+			wake.Up(e.wake)
 		}
 		return
 	}
@@ -140,6 +141,6 @@ func (e *Endpoint) acked(from peer.ID, id uint64, now time.Time) {
 	q.bytes -= len(m.body)
 	q.messages = slices.Delete(q.messages, i, i+1)
 	if slices.ContainsFunc(q.messages, func(next *message) bool { return next.behind == m }) {
-		notify(e.wake)
+		wake.Up(e.wake)
 	}
 }

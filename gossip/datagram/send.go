@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
 
@@ -179,7 +180,7 @@ func (e *Endpoint) datagramSent(o outgoing, ok bool) {
 		e.noteSent(o.message)
 	case o.message.stream == noStream:
 		o.message.stream = awaited
-		notify(e.wake)
+		wake.Up(e.wake)
 	}
 }
 
@@ -200,7 +201,7 @@ func (e *Endpoint) streamSent(o outgoing, ok bool) {
 	case m.long():
 		e.counts.failed.Add(m.frames)
 	}
-	notify(e.wake)
+	wake.Up(e.wake)
 }
 
 // noteSent counts what the network took, once.

@@ -13,6 +13,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"github.com/ringlet/ringlet/internal/wake"
 )
 
 const (
@@ -133,10 +135,7 @@ func unused() bool {
 // that nobody has any more.
 func afterCollection(collected chan struct{}) {
 	runtime.AddCleanup(new([16]byte), func(collected chan struct{}) {
-		select {
-		case collected <- struct{}{}:
-		default: // it is told already
-		}
+		wake.Up(collected)
 	}, collected)
 }
 

@@ -108,7 +108,7 @@ func Word(s string) string {
 }
 
 // Plural writes a number with the noun, and what else depends on the number.
-func Plural[N int | uint64](n N, one, many string) string {
+func Plural[N ~int | ~uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

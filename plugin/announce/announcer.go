@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/wake"
 )
 
 // The results that are counted.
@@ -75,10 +76,7 @@ func (a *Announcer) change(f func(now time.Time, p *plan)) {
 	a.mu.Lock()
 	f(time.Now(), a.plan)
 	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default: // it is to look already
-	}
+	wake.Up(a.wake)
 }
 
 // Granted takes in that an address was handed out to a container that starts now, with a MAC unless that is zero.

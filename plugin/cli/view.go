@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ringlet/ringlet/ipam/addr"
+	"github.com/ringlet/ringlet/ipam/sentence"
 )
 
 // defaultColumns is the width of drawings and sentences where there is no
@@ -133,12 +134,7 @@ func (v view) ago(t time.Time) string {
 }
 
 // plural counts things.
-func plural[N ~int | ~uint64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return amount(uint64(n)) + " " + many
-}
+func plural[N ~int | ~uint64](n N, one, many string) string { return sentence.Plural(n, one, many) }
 
 // amount prints a number of addresses for people.
 func amount(n uint64) string { return addr.Count(n).String() }

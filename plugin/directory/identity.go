@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/identity"
 )
@@ -116,10 +117,7 @@ func (d *Directory) Unidentified() (long, full error) {
 
 // wakeIdentities has the cluster be asked soon. It does not block.
 func (d *Directory) wakeIdentities() {
-	select {
-	case d.wanted <- struct{}{}:
-	default: // it will be
-	}
+	wake.Up(d.wanted)
 }
 
 // identify agrees on the numbers of label sets, until ctx ends. Nothing waits for it, neither the publisher nor a

@@ -9,6 +9,8 @@ import (
 
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+
+	"github.com/ringlet/ringlet/internal/wake"
 )
 
 // subscribe opens the event stream and leaves one goroutine on it, which ends
@@ -33,10 +35,7 @@ func (s *session) subscribe(ctx context.Context, wg *sync.WaitGroup) error {
 				if !isHint(m) {
 					continue
 				}
-				select {
-				case s.hints <- struct{}{}:
-				default: // one is pending already
-				}
+				wake.Up(s.hints)
 			case err := <-errs:
 				s.broken <- err
 				for range errs { // closed when the client's own goroutine is done

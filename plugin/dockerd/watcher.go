@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/wake"
 )
 
 // Deliver receives an inventory, complete or not; a look that saw nothing at
@@ -66,10 +67,7 @@ func (w *Watcher) BeforeLook(f func(ctx context.Context)) { w.ahead = f }
 // Recheck asks for a look soon. Requests before that look are served by it
 // together; without a connection that is the first look of the next one. Safe for concurrent use, never blocks.
 func (w *Watcher) Recheck() {
-	select {
-	case w.recheck <- struct{}{}:
-	default: // one is pending already
-	}
+	wake.Up(w.recheck)
 }
 
 // List asks the engine in one call which networks of ours there are, without their endpoints.
@@ -83,10 +81,7 @@ func (w *Watcher) WhenAsked(f func(ctx context.Context, list List)) { w.asked = 
 // for the look that is under way. Without a connection the first look of the next one tells as much. Safe for
 // concurrent use, never blocks.
 func (w *Watcher) AskNetworks() {
-	select {
-	case w.asks <- struct{}{}:
-	default: // one is pending already
-	}
+	wake.Up(w.asks)
 }
 
 // Run connects, looks and delivers until ctx ends, and then returns nil after

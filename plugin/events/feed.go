@@ -8,6 +8,7 @@ import (
 	"github.com/ringlet/ringlet/internal/backoff"
 	"github.com/ringlet/ringlet/internal/contain"
 	"github.com/ringlet/ringlet/internal/pace"
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam"
 )
 
@@ -44,10 +45,7 @@ func (f *Feed) Log() *Log {
 // Stirred has the problems looked at soon, since something has happened that may
 // bring or end one. It does not block.
 func (f *Feed) Stirred() {
-	select {
-	case f.stir <- struct{}{}:
-	default:
-	}
+	wake.Up(f.stir)
 }
 
 // Note takes what the node noted. It does not block. A panic costs that event.

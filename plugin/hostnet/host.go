@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringlet/ringlet/internal/kernelnet"
 	"github.com/ringlet/ringlet/internal/pace"
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam"
 	"github.com/ringlet/ringlet/ipam/node"
 	"github.com/ringlet/ringlet/plugin/fault"
@@ -136,10 +137,7 @@ func (h *Reporter) Listen(ctx context.Context) error {
 			<-ctx.Done()
 			return nil
 		}
-		select {
-		case h.news <- struct{}{}:
-		default: // they are to be read already
-		}
+		wake.Up(h.news)
 	}
 }
 

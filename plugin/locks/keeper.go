@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ringlet/ringlet/internal/logattr"
+	"github.com/ringlet/ringlet/internal/wake"
 	"github.com/ringlet/ringlet/ipam/lock"
 	"github.com/ringlet/ringlet/ipam/peer"
 )
@@ -71,10 +72,7 @@ func (k *Keeper) Take(ctx context.Context, w lock.Want) (fence uint64, err error
 	if err == nil {
 		k.renewed(held{w.Name, fence})
 	}
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	wake.Up(k.wake)
 	return fence, err
 }
 
