@@ -232,7 +232,9 @@ func (in *instance) about() directory.Node {
 		self = in.network.Status().Self
 	}
 	cfg := in.front.cfg
-	return entry.Of(entry.Process{Version: version, Engine: in.watcher.State().EngineVersion, HTTP: cfg.HTTP.Address, Health: cfg.Health, Self: self})
+	return entry.Of(entry.Process{
+		Version: version, Engine: in.watcher.State().EngineVersion, HTTP: cfg.HTTP.Address, Health: cfg.Health, Self: self,
+	})
 }
 
 // watchHealth makes what answers at the health address of this host, and asks other hosts at theirs.
@@ -291,8 +293,7 @@ func (in *instance) show(ctx context.Context, feed *events.Feed) error {
 	}
 	unused := networks.NewRefused(in.node, in.watcher.State, f.logger)
 	in.calls = calls.Calls{
-		Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts,
-		Decided: in.decided, Vain: unused,
+		Node: in.node, Watcher: in.watcher, Prober: in.probes, Host: in.host, Starts: in.starts, Decided: in.decided, Vain: unused,
 	}
 	readers := &inventory.Readers{
 		Node: in.node, Host: in.host, Names: &in.names, Vain: unused, Decided: in.decided, Starts: in.starts.Listed,
@@ -300,10 +301,8 @@ func (in *instance) show(ctx context.Context, feed *events.Feed) error {
 		Routers: networks.NewRouters(kernelnet.Addresses),
 	}
 	faults = slices.Concat(faults, in.watchHealth(), []*fault.Fault{
-		again.Fault, in.decided.Fault, unconfined,
-		keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger),
-	},
-		entry.Unidentified(in.shared, f.logger), f.faults)
+		again.Fault, in.decided.Fault, unconfined, keyring.New(f.cfg).Open(f.logger), unmirrored, entry.Late(in.shared, f.logger),
+	}, entry.Unidentified(in.shared, f.logger), f.faults)
 	if err := in.look(readers, faults); err != nil {
 		return err
 	}

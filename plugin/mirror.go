@@ -25,7 +25,8 @@ func newMirror(cfg config.Config, self ipam.Identity, shared *directory.Director
 		return nil, f, nil
 	}
 	m, err := etcd.New(etcd.Config{
-		Endpoints: cfg.ETCD.URLs, CA: cfg.ETCD.CA, Cert: cfg.ETCD.Cert, Key: cfg.ETCD.Key, User: cfg.ETCD.User, PasswordFile: cfg.ETCD.PasswordFile,
+		Endpoints: cfg.ETCD.URLs, CA: cfg.ETCD.CA, Cert: cfg.ETCD.Cert, Key: cfg.ETCD.Key,
+		User: cfg.ETCD.User, PasswordFile: cfg.ETCD.PasswordFile,
 		Self: self.ID, Directory: shared, Report: f.Set, Logger: logger,
 	})
 	return m, f, err
