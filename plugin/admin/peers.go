@@ -15,6 +15,25 @@ const stateEvicted = "evicted"
 // minID is how much of a peer's ID it takes to name the peer.
 const minID = 8
 
+// join meets another peer.
+func (s *Server) join(ctx context.Context, r *request) (answer, error) {
+	var body Join
+	if err := decode(r.body, &body); err != nil {
+		return answer{}, err
+	}
+	if body.Address == "" {
+		return answer{}, badRequest(`name the host to meet: {"address": "host-b:7950"}`)
+	}
+	met, err := s.cfg.Backend.Join(ctx, body.Address)
+	if err != nil {
+		return answer{}, err
+	}
+	if met == nil {
+		met = []Met{}
+	}
+	return answer{body: Joined{Address: body.Address, Met: met}}, nil
+}
+
 // evict takes a lost peer out of the cluster.
 func (s *Server) evict(ctx context.Context, r *request) (answer, error) {
 	ref := r.http.PathValue("peer")
