@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// socketMode is that of the socket: the engine is root, and whoever may
+	// socketMode is that of the socket: the engine is root, and a program that may
 	// connect may take addresses.
 	socketMode = 0o600
 	// knockTime is how long a process that has the socket may take to accept a

@@ -44,7 +44,7 @@ type Config struct {
 	// address among Join that is this host's, else the one from which the first of Join is reached, else that of the
 	// default route, else the only one there is. Once more names of Join are known it is chosen again.
 	Advertise netip.AddrPort
-	// Join are the hosts to find the cluster by, as host or host:port. Names are looked up anew at each attempt, and
+	// Join are the hosts to find the cluster by, as host or host:port. Names are looked up again at each attempt, and
 	// all their addresses are tried.
 	Join []string
 	// Label keeps clusters apart that share a network. It is no secret, and cannot change in a live cluster. At most

@@ -42,7 +42,7 @@
 //     not open with a key reaches memberlist, and who has none gets no answer
 //     (see package guard).
 //  7. All queues are bounded, in frames and in bytes. What strangers may fill is
-//     half of what there is for streams, and gives way to whoever brings less.
+//     half of what there is for streams, and gives way to a source that brings less.
 //
 // A Gossip is safe for concurrent use. Frames that are handed to it, or by it,
 // belong to the receiver.

@@ -31,7 +31,7 @@ const (
 
 // intake bounds what is read of streams before anybody knows whose they are.
 // Where there is too much, the source that takes most loses its oldest stream,
-// so that whoever comes with little gets in. Safe for concurrent use; the zero
+// so that a source with little gets in. Safe for concurrent use; the zero
 // value is ready.
 type intake struct {
 	mu        sync.Mutex

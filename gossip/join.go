@@ -148,7 +148,7 @@ func (s *session) joinSome(ctx context.Context, addrs []netip.AddrPort) {
 	}
 }
 
-// join exchanges all that is known with whoever is at an address. That it has
+// join exchanges all that is known with the host at an address. That it has
 // worked does not mean that this peer was let in.
 func (s *session) join(addr netip.AddrPort) error {
 	d, err := s.transport.trial(addr.String(), func() error {
@@ -170,7 +170,7 @@ func (s *session) join(addr netip.AddrPort) error {
 }
 
 // refusals are the missing peers that answered the last attempt and refused it, with when that was. The others share the
-// attempts at who is missing by chance, but each peer tries these again in each look: whoever refuses a peer says so in
+// attempts at who is missing by chance, but each peer tries these again in each look: a host that refuses a peer says so in
 // its status for as long as that comes back (foreignFor). Safe for concurrent use.
 type refusals struct {
 	mu   sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// joinRequest is a wish to meet whoever is at some addresses.
+// joinRequest asks to meet the hosts at some addresses.
 type joinRequest struct {
 	addrs []netip.AddrPort
 	done  chan error // has room for one

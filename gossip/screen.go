@@ -142,7 +142,7 @@ func (s *screen) prove(from netip.Addr, now time.Time) {
 }
 
 // proved reports whether a peer's stream has come from an address lately. A peer may have others than the one at which it
-// is known. It is still one of many that are not: whoever sends again what a peer has sent proves that as well.
+// is known. It is still one of many that are not: a host that sends again what a peer has sent proves that as well.
 func (s *screen) proved(from netip.Addr, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,7 +136,7 @@ func (t *table) next() (Presence, bool) {
 	return Presence{}, false
 }
 
-// reindex asks anew who has which seed, after names were looked up.
+// reindex looks up the seed index of each peer again, after names were looked up.
 func (t *table) reindex() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

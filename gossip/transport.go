@@ -332,7 +332,7 @@ func (t *transport) noteDial(addr string, err error) {
 	}
 }
 
-// noteRefusal notes why the answer of whoever is at an address was refused.
+// noteRefusal notes why the answer from an address was refused.
 func (t *transport) noteRefusal(addr string, why guard.Reason) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

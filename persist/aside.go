@@ -108,7 +108,7 @@ const newestAside = 3
 func thinAside(path string, logger *slog.Logger) {
 	all, err := namedAfter(path, asideInfix)
 	if err != nil {
-		return // whoever needs them says so
+		return // the caller that needs them says so
 	}
 	var bases []string
 	for _, file := range all {

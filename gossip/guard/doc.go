@@ -20,7 +20,7 @@
 //
 //	244 (1 byte), length of the label (1), label
 //
-// in packets and from whoever opens the stream, and is absent where the label
+// in packets and from the side that opens the stream, and is absent where the label
 // is empty, and in an answer. The label is associated data of both; type and
 // length of a message are so as well.
 package guard

@@ -109,7 +109,7 @@ func (p page) entries() Entries {
 }
 
 // Entries are entries of a leaf, of which it is known that they lie one behind the other: there may be very many, and
-// where each is need not be worked out anew.
+// where each is need not be worked out again.
 type Entries struct {
 	heads, rest []byte // of those that are left
 }
